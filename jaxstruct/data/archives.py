@@ -1,0 +1,120 @@
+"""Reads and unpacks zip and tar (plain, gz, xz) archives that nobody vouches for.
+
+Every member's path is checked before any content is used, links and devices are refused, and the
+unpacked size is capped, so an archive can neither write outside its folder nor fill the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from jaxstruct.data.archive_members import Member, opened, read_capped
+from jaxstruct.data.errors import MissingMember, UnsafeArchive
+
+DEFAULT_LIMIT = 1 << 28
+"""The cap on unpacked bytes unless told otherwise: 256 MiB, far above every corpus here."""
+
+
+def read_members(
+    path: Path,
+    select: Iterable[str] | Callable[[str], bool],
+    *,
+    limit: int = DEFAULT_LIMIT,
+) -> dict[str, bytes]:
+    """Returns the contents of some members of an archive, keyed by member name.
+
+    Args:
+      path: a zip, tar, tar.gz or tar.xz file; told apart by content, not by name.
+      select: the member names wanted (the result keeps their order), or a predicate on names
+        (the result keeps the archive's order). Folders are never returned.
+      limit: the most unpacked bytes to accept (of a tar: all of it, headers included).
+
+    Raises:
+      MissingMember: a name in `select` is not in the archive.
+      UnsafeArchive: a member's path leaves the archive, is a link or a device, or comes twice;
+        or more than `limit` bytes would come out. All members are checked, wanted or not.
+      CorruptArchive: damaged, truncated, encrypted, or no zip or tar.
+    """
+    names = None if callable(select) else tuple(select)
+    wanted = select if names is None else frozenset(names).__contains__
+    with opened(Path(path), limit) as members:
+        _check_members(path, members)
+        present = {member.name for member in members if member.kind == "file"}
+        for name in names or ():
+            if name not in present:
+                raise MissingMember(f"{path}: holds no file {name!r}; it has {len(present)} files")
+        found = dict(_contents(path, members, wanted, limit))
+    return found if names is None else {name: found[name] for name in names}
+
+
+def unpack(path: Path, destination: Path, *, limit: int = DEFAULT_LIMIT) -> Path:
+    """Unpacks a whole archive into the new folder `destination`, and returns it.
+
+    The members go into a temporary folder beside it, which is renamed at the end: `destination`
+    is complete or absent. Permissions and times are not taken over.
+
+    Raises:
+      FileExistsError: `destination` is there already.
+      UnsafeArchive, CorruptArchive: as for `read_members`.
+    """
+    destination = Path(destination)
+    if destination.exists():
+        raise FileExistsError(f"destination: {destination} exists; remove it or name another")
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    partial = destination.with_name(f".{destination.name}.{secrets.token_hex(4)}.part")
+    partial.mkdir()
+    try:
+        with opened(Path(path), limit) as members:
+            _check_members(path, members)
+            _write_members(path, members, partial, limit)
+        os.replace(partial, destination)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return destination
+
+
+def _write_members(path: Path, members: Sequence[Member], folder: Path, limit: int) -> None:
+    for member in members:
+        target = folder / member.name
+        (target if member.kind == "folder" else target.parent).mkdir(parents=True, exist_ok=True)
+    for name, content in _contents(path, members, lambda _: True, limit):
+        (folder / name).write_bytes(content)
+
+
+def _contents(
+    path: Path, members: Sequence[Member], wanted: Callable[[str], bool], limit: int
+) -> Iterator[tuple[str, bytes]]:
+    """Yields (name, content) of the wanted files; the cap holds for their sum."""
+    left = limit
+    for member in members:
+        if member.kind == "file" and wanted(member.name):
+            with member.open() as stream:
+                content = read_capped(path, stream, left)
+            left -= len(content)
+            yield member.name, content
+
+
+def _check_members(path: Path, members: Sequence[Member]) -> None:
+    """Refuses links, devices, paths out of the archive, and a path that is used twice."""
+    files: set[str] = set()
+    folders: set[str] = set()
+    for member in members:
+        if member.kind not in ("file", "folder"):
+            raise UnsafeArchive(f"{path}: {member.name!r} is a {member.kind}, not a file")
+        parts = re.split(r"[/\\]", member.name)
+        if not parts[0] or ".." in parts or ":" in parts[0] or "\0" in member.name:
+            raise UnsafeArchive(f"{path}: {member.name!r} leads out of the archive's own folder")
+        plain = [part for part in parts if part not in ("", ".")]
+        inner = plain[:-1] if member.kind == "file" else plain
+        folders.update("/".join(inner[: depth + 1]) for depth in range(len(inner)))
+        if member.kind == "file":
+            if "/".join(plain) in files:
+                raise UnsafeArchive(f"{path}: {member.name!r} comes twice")
+            files.add("/".join(plain))
+    if both := files & folders:
+        raise UnsafeArchive(f"{path}: {min(both)!r} is both a file and a folder")

@@ -1,0 +1,16 @@
+"""The one door to scikit-learn, which the data wing needs for two loaders only."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+
+def sklearn_datasets(purpose: str) -> ModuleType:
+    """Returns `sklearn.datasets`; an ImportError says what needs it and which extra installs it."""
+    try:
+        import sklearn.datasets
+    except ImportError as error:
+        raise ImportError(
+            f"{purpose} needs scikit-learn; install it with: pip install 'jaxstruct[experiments]'"
+        ) from error
+    return sklearn.datasets

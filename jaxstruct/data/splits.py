@@ -1,0 +1,68 @@
+"""Choices of examples: small training sets with equal classes, and stratified folds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Fold(NamedTuple):
+    """One fold of a cross-validation: `train` and `test` are sorted int64 indices, disjoint."""
+
+    train: np.ndarray
+    test: np.ndarray
+
+
+def per_class_subsample(labels: np.ndarray, per_class: int, seed: int) -> np.ndarray:
+    """Returns the sorted indices of `per_class` random examples of each class.
+
+    A class that has fewer gives all it has. The choices of one seed are nested: the examples for
+    2 a class are among those for 4 a class.
+
+    Args:
+      labels: [n] class names or numbers.
+      per_class: how many to take, at least 1.
+      seed: of numpy.random.default_rng.
+    """
+    if per_class < 1:
+        raise ValueError(f"per_class: got {per_class}, expected at least 1")
+    order, rank = _shuffled_by_class(labels, seed)
+    return np.sort(order[rank < per_class])
+
+
+def stratified_folds(labels: np.ndarray, folds: int, seed: int) -> tuple[Fold, ...]:
+    """Deals the examples onto `folds` test sets; each example is in exactly one.
+
+    The examples, shuffled and then grouped by class, are dealt in turn. So of every class, and
+    of all examples, any two test sets hold numbers that differ by at most one. A class with
+    fewer examples than folds is absent from some test sets; one with a single example is absent
+    from the training set of the fold that tests it.
+
+    Args:
+      labels: [n] class names or numbers.
+      folds: 2 .. n.
+      seed: of numpy.random.default_rng.
+    """
+    order, _ = _shuffled_by_class(labels, seed)
+    if not 2 <= folds <= len(order):
+        raise ValueError(f"folds: got {folds}, expected 2 .. {len(order)} (the examples)")
+    fold_of = np.empty(len(order), dtype=np.int64)
+    fold_of[order] = np.arange(len(order)) % folds
+    return tuple(
+        Fold(np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold))
+        for fold in range(folds)
+    )
+
+
+def _shuffled_by_class(labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns indices grouped by class, shuffled within each, and their ranks in the class."""
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or len(labels) == 0:
+        raise ValueError(f"labels: got shape {labels.shape}, expected [n] with n at least 1")
+    _, classes = np.unique(labels, return_inverse=True)
+    shuffled = np.random.default_rng(seed).permutation(len(labels))
+    order = shuffled[np.argsort(classes[shuffled], kind="stable")]
+    sizes = np.bincount(classes)
+    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return order, np.arange(len(labels)) - starts

@@ -1,0 +1,41 @@
+"""Is a matrix a kernel matrix? A check on the host, before anything is compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def check_positive_semidefinite(matrix, name: str = "matrix", tolerance: float = 1e-6) -> None:
+    """Checks that a matrix [n, n] is finite, symmetric and positive semi-definite.
+
+    Symmetric: |A_ij - A_ji| <= tolerance max|A|. Positive semi-definite: every eigenvalue >=
+    -tolerance times the largest one in size, in float64. The room is for rounding in a matrix that
+    was computed in float32; it is no repair of an indefinite similarity.
+
+    Raises:
+      ValueError: one of these does not hold; the message names the matrix, the smallest
+        eigenvalue and the ways out.
+    """
+    matrix = np.asarray(matrix)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
+        raise ValueError(f"{name}: got shape {matrix.shape}, expected a square matrix [n, n]")
+    if matrix.dtype.kind not in "fiub":
+        raise ValueError(f"{name}: got dtype {matrix.dtype}, expected real numbers")
+    matrix = matrix.astype(np.float64)
+    if not np.all(np.isfinite(matrix)):
+        raise ValueError(f"{name}: got nan or infinite entries, expected finite numbers")
+    skewness = np.abs(matrix - matrix.T).max()
+    if skewness > tolerance * np.abs(matrix).max():
+        i, j = np.unravel_index(np.abs(matrix - matrix.T).argmax(), matrix.shape)
+        raise ValueError(
+            f"{name}: not symmetric, entries [{i}, {j}] and [{j}, {i}] differ by {skewness:.3g}; "
+            f"expected a kernel matrix; if only rounding differs, pass ({name} + {name}.T) / 2"
+        )
+    values = np.linalg.eigvalsh((matrix + matrix.T) / 2)
+    smallest, largest = values[0], np.abs(values).max()
+    if smallest < -tolerance * largest:
+        raise ValueError(
+            f"{name}: not positive semi-definite, smallest eigenvalue {smallest:.6g} (largest in "
+            f"size {largest:.6g}, tolerance {tolerance:g} of it); add at least {-smallest:.6g} to "
+            f"the diagonal, set the negative eigenvalues to zero, or use {name} @ {name}.T"
+        )

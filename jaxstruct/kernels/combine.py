@@ -1,0 +1,105 @@
+"""Kernels made of kernels: sum, product, tensor product and direct sum (thesis 2.5.1).
+
+Each factory takes kernels (from `input`, from here, or any function of two points) and returns a
+`jax.tree_util.Partial` whose leaves are the coefficients and the parameters of the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+from jaxstruct.kernels.input import real_parameter
+from jaxstruct.types import Array, SparseFeatures
+
+
+def as_kernel(kernel: Callable) -> Partial:
+    """Returns the kernel as a pytree; a plain function becomes a Partial without leaves."""
+    if not callable(kernel):
+        raise ValueError(f"kernel: got {type(kernel).__name__}, expected a function of two points")
+    return kernel if isinstance(kernel, Partial) else Partial(kernel)
+
+
+def _as_kernels(kernels: Sequence[Callable]) -> tuple[Partial, ...]:
+    if callable(kernels) or len(kernels) == 0:
+        raise ValueError("kernels: expected a non-empty sequence of kernels")
+    return tuple(as_kernel(kernel) for kernel in kernels)
+
+
+def as_pair(x, name: str):
+    """Returns (x1, x2) of a point, or set of points, on the domain X1 x X2."""
+    if not isinstance(x, (tuple, list)) or len(x) != 2 or isinstance(x, SparseFeatures):
+        raise ValueError(
+            f"{name}: got {type(x).__name__}, expected a pair (x1, x2), one part for each kernel"
+        )
+    return x[0], x[1]
+
+
+def weighted_sum_kernel(kernels, coefficients, x, z) -> Array:
+    """Returns sum_i alpha_i K_i(x, x'): what `weighted_sum` wraps."""
+    values = [kernel(x, z) for kernel in kernels]
+    terms = [jnp.asarray(a, v.dtype) * v for a, v in zip(coefficients, values, strict=True)]
+    return sum(terms[1:], start=terms[0])
+
+
+def product_kernel(kernels, x, z) -> Array:
+    """Returns prod_i K_i(x, x'): what `product` wraps."""
+    value = kernels[0](x, z)
+    for kernel in kernels[1:]:
+        value = value * kernel(x, z)
+    return value
+
+
+def tensor_product_kernel(k1, k2, x, z) -> Array:
+    """Returns K1(x1, x1') K2(x2, x2') (2.19): what `tensor_product` wraps."""
+    (x1, x2), (z1, z2) = as_pair(x, "x"), as_pair(z, "x'")
+    return k1(x1, z1) * k2(x2, z2)
+
+
+def direct_sum_kernel(k1, k2, x, z) -> Array:
+    """Returns K1(x1, x1') + K2(x2, x2') (2.20): what `direct_sum` wraps."""
+    (x1, x2), (z1, z2) = as_pair(x, "x"), as_pair(z, "x'")
+    return k1(x1, z1) + k2(x2, z2)
+
+
+def weighted_sum(kernels: Sequence[Callable], coefficients: Sequence) -> Partial:
+    """Makes K(x, x') = sum_i alpha_i K_i(x, x'), alpha_i >= 0 (proposition 1).
+
+    Args:
+      kernels: n kernels on one domain.
+      coefficients: the n numbers alpha_i, leaves of the kernel.
+
+    Raises:
+      ValueError: no kernels, another number of coefficients, or one negative or not finite.
+    """
+    kernels = _as_kernels(kernels)
+    if len(coefficients) != len(kernels):
+        raise ValueError(
+            f"coefficients: got {len(coefficients)}, expected one for each of {len(kernels)} "
+            "kernels"
+        )
+    alphas = tuple(
+        real_parameter(a, f"coefficients[{i}]", low=0.0, strict=False)
+        for i, a in enumerate(coefficients)
+    )
+    return Partial(weighted_sum_kernel, kernels, alphas)
+
+
+def product(kernels: Sequence[Callable]) -> Partial:
+    """Makes K(x, x') = prod_i K_i(x, x') of kernels on one domain (proposition 2)."""
+    return Partial(product_kernel, _as_kernels(kernels))
+
+
+def tensor_product(k1: Callable, k2: Callable) -> Partial:
+    """Makes K((x1, x2), (x1', x2')) = K1(x1, x1') K2(x2, x2') (proposition 3, eq. 2.19).
+
+    With k2 = `precomputed(L)` on class indices it is the joint kernel J of (4.12).
+    """
+    return Partial(tensor_product_kernel, as_kernel(k1), as_kernel(k2))
+
+
+def direct_sum(k1: Callable, k2: Callable) -> Partial:
+    """Makes K((x1, x2), (x1', x2')) = K1(x1, x1') + K2(x2, x2') (proposition 4, eq. 2.20)."""
+    return Partial(direct_sum_kernel, as_kernel(k1), as_kernel(k2))

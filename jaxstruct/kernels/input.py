@@ -1,0 +1,125 @@
+"""Kernels on one pair of inputs: linear, polynomial, Gaussian and precomputed (thesis 2.5).
+
+A kernel is a function of two points, K(x, x') -> scalar. The factories return a
+`jax.tree_util.Partial` of a module-level function: the parameters (c, sigma, the matrix) are
+pytree leaves, so a kernel may be an argument of a jitted function and a sweep over sigma compiles
+once. A point is a dense vector [d] or a `SparseFeatures` (indices [m], values [m]); the two kinds
+may be mixed. For all pairs of two sets of points use `gram_matrix`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from jaxstruct.kernels.check import check_positive_semidefinite
+from jaxstruct.kernels.points import as_float, inner_product, squared_distance
+from jaxstruct.types import Array
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class StaticInt:
+    """An integer kept in a kernel's tree structure, so that it is static under `jit`."""
+
+    value: int
+
+
+def real_parameter(value, name: str, *, low: float, strict: bool):
+    """Returns `value` as a Python float, checked to be finite and > low (strict) or >= low.
+
+    A tracer is returned as it came: its value is not known while tracing.
+    """
+    if isinstance(value, jax.core.Tracer):
+        return value
+    number = float(value)
+    if not math.isfinite(number) or number < low or (strict and number == low):
+        relation = ">" if strict else ">="
+        raise ValueError(f"{name}: got {number}, expected a finite number {relation} {low:g}")
+    return number
+
+
+def linear_kernel(x, z) -> Array:
+    """Returns K(x, x') = <x, x'>: what `linear()` wraps."""
+    return inner_product(x, z)
+
+
+def polynomial_kernel(c, degree: StaticInt, x, z) -> Array:
+    """Returns K(x, x') = (<x, x'> + c)^degree (2.17): what `polynomial` wraps."""
+    product = inner_product(x, z)
+    return (product + jnp.asarray(c, product.dtype)) ** degree.value
+
+
+def gaussian_kernel(sigma, x, z) -> Array:
+    """Returns K(x, x') = exp(-||x - x'||^2 / (2 sigma^2)) (2.18): what `gaussian` wraps."""
+    distance = squared_distance(x, z)
+    sigma = jnp.asarray(sigma, distance.dtype)
+    return jnp.exp(-distance / (2 * sigma * sigma))
+
+
+def precomputed_kernel(matrix, i, j) -> Array:
+    """Returns K(i, j) = matrix[i, j], nan for an index out of range: what `precomputed` wraps."""
+    i, j = jnp.asarray(i), jnp.asarray(j)
+    for name, index in (("x", i), ("x'", j)):
+        if index.ndim != 0 or not jnp.issubdtype(index.dtype, jnp.integer):
+            raise ValueError(
+                f"{name}: got {index.dtype} of shape {index.shape}, expected one integer index "
+                "into the precomputed matrix"
+            )
+    i, j = i.astype(jnp.int32), j.astype(jnp.int32)
+    entry = jnp.asarray(matrix).at[i, j].get(mode="fill", fill_value=jnp.nan)
+    return jnp.where((i >= 0) & (j >= 0), entry, jnp.full_like(entry, jnp.nan))
+
+
+def linear() -> Partial:
+    """Makes K(x, x') = <x, x'>."""
+    return Partial(linear_kernel)
+
+
+def polynomial(degree: int, c=1.0) -> Partial:
+    """Makes K(x, x') = (<x, x'> + c)^degree (thesis 2.17).
+
+    Args:
+      degree: int >= 1, static: another degree compiles again.
+      c: >= 0, a leaf of the kernel; with c = 0 the features are the monomials of order `degree`.
+
+    Raises:
+      ValueError: degree is not a positive integer, or c is negative or not finite.
+    """
+    if isinstance(degree, bool) or not isinstance(degree, (int, np.integer)) or degree < 1:
+        raise ValueError(f"degree: got {degree!r}, expected an integer >= 1")
+    c = real_parameter(c, "c", low=0.0, strict=False)
+    return Partial(polynomial_kernel, c, StaticInt(int(degree)))
+
+
+def gaussian(sigma) -> Partial:
+    """Makes K(x, x') = exp(-||x - x'||^2 / (2 sigma^2)) (thesis 2.18).
+
+    Args:
+      sigma: > 0, a leaf of the kernel, in the units of x. In terms of a machine's gamma,
+        gamma = 1 / (2 sigma^2).
+
+    Raises:
+      ValueError: sigma is not a finite positive number.
+    """
+    return Partial(gaussian_kernel, real_parameter(sigma, "sigma", low=0.0, strict=True))
+
+
+def precomputed(matrix, tolerance: float = 1e-6) -> Partial:
+    """Makes K(i, j) = matrix[i, j] on integer points.
+
+    The matrix [n, n] is checked on the host (an eigenvalue computation, O(n^3)); it is stored in
+    its own floating dtype as far as JAX is set to hold it. An index outside 0..n-1 gives nan
+    (negative indices do not count from the end).
+
+    Raises:
+      ValueError: the matrix is not square, finite, symmetric and positive semi-definite.
+    """
+    matrix = np.asarray(matrix)
+    check_positive_semidefinite(matrix, "matrix", tolerance)
+    return Partial(precomputed_kernel, as_float(matrix))

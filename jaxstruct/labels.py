@@ -1,0 +1,135 @@
+"""Labels of any kind as class indices 0..k-1, and back."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class LabelCodec(NamedTuple):
+    """The classes of a problem in their order: class i is `classes[i]`. Made by `fit_codec`."""
+
+    classes: tuple[Hashable, ...]
+
+
+def _clean(label, position: int, what: str) -> Hashable:
+    """A NumPy scalar becomes the Python scalar of its value; missing or unhashable is refused."""
+    if isinstance(label, np.generic) and not isinstance(label, (np.datetime64, np.timedelta64)):
+        label = label.item()
+    try:
+        hash(label)
+    except TypeError:
+        raise ValueError(
+            f"{what}[{position}]: got the unhashable {type(label).__name__} {label!r}, expected a "
+            "str, number, tuple or the like, one for each example"
+        ) from None
+    if label is None or label != label:
+        raise ValueError(
+            f"{what}[{position}]: got {label!r}, a missing label; leave the example out or give "
+            "the class a name"
+        )
+    return label
+
+
+def _as_labels(labels: Iterable, what: str) -> list[Hashable]:
+    if hasattr(labels, "__array__") and not isinstance(labels, (list, tuple)):
+        labels = np.asarray(labels)
+        if labels.ndim != 1:
+            raise ValueError(f"{what}: got an array of shape {labels.shape}, expected [n]")
+    return [_clean(label, position, what) for position, label in enumerate(labels)]
+
+
+def _in_order(distinct: list[Hashable]) -> list[Hashable]:
+    """Sorted where < is a total order of the labels, else as they came."""
+    try:
+        ordered = sorted(distinct)
+        total = all(a < b for a, b in zip(ordered, ordered[1:], strict=False))
+    except TypeError:
+        return distinct
+    return ordered if total else distinct
+
+
+def fit_codec(labels: Iterable[Hashable], classes: Iterable[Hashable] | None = None) -> LabelCodec:
+    """Makes a codec of the labels seen, or of the classes given.
+
+    Without `classes` the order is ascending where the labels can be compared, else that of their
+    first occurrence. NumPy scalars count as the Python scalars of their value, and values that are
+    equal in Python are one label (1, 1.0 and True).
+
+    Args:
+      labels: n hashable labels.
+      classes: all classes in the wanted order; it may hold classes that no label has.
+
+    Raises:
+      ValueError: a label is missing (None, nan, NaT), unhashable, or not among `classes`; a class
+        comes twice; there is no class.
+    """
+    labels = _as_labels(labels, "labels")
+    if classes is None:
+        if not labels:
+            raise ValueError("labels: got none; pass labels, or the classes by themselves")
+        return LabelCodec(tuple(_in_order(list(dict.fromkeys(labels)))))
+    classes = _as_labels(classes, "classes")
+    if not classes:
+        raise ValueError("classes: got none, expected at least one class")
+    first: dict[Hashable, int] = {}
+    for position, name in enumerate(classes):
+        if first.setdefault(name, position) != position:
+            raise ValueError(
+                f"classes[{position}]: {name!r} already is class {first[name]}; expected every "
+                "class once"
+            )
+    codec = LabelCodec(tuple(classes))
+    encode(codec, labels)
+    return codec
+
+
+def _unseen(label: Hashable, position: int, classes: Sequence[Hashable]) -> ValueError:
+    message = f"labels[{position}]: {label!r} is none of the {len(classes)} known classes"
+    if isinstance(label, str):
+        names = [name for name in classes if isinstance(name, str)]
+        close = difflib.get_close_matches(label, names, n=3)
+        if close:
+            message += f"; close names: {', '.join(map(repr, close))}"
+        elif not names:
+            message += f"; the classes are {type(classes[0]).__name__}, not str"
+    return ValueError(f"{message}; correct it, or give fit_codec all classes")
+
+
+def encode(codec: LabelCodec, labels: Iterable[Hashable]) -> np.ndarray:
+    """Returns the class indices of n labels, [n] int32.
+
+    Raises:
+      ValueError: a label is missing, or is not a class of the codec: the message has the label, its
+        position, the number of classes, and close names for a str.
+    """
+    index = {name: i for i, name in enumerate(codec.classes)}
+    labels = _as_labels(labels, "labels")
+    for position, label in enumerate(labels):
+        if label not in index:
+            raise _unseen(label, position, codec.classes)
+    return np.array([index[label] for label in labels], np.int32)
+
+
+def decode(codec: LabelCodec, indices) -> list[Hashable]:
+    """Returns the labels of n class indices [n], as a list.
+
+    Raises:
+      ValueError: indices are not an integer array [n], or one is outside 0..k-1 (negative indices
+        do not count from the end).
+    """
+    indices = np.asarray(indices)
+    if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
+        raise ValueError(
+            f"indices: got {indices.dtype} of shape {indices.shape}, expected integers [n]"
+        )
+    wrong = np.flatnonzero((indices < 0) | (indices >= len(codec.classes)))
+    if wrong.size:
+        raise ValueError(
+            f"indices[{wrong[0]}]: got {indices[wrong[0]]}, expected 0..{len(codec.classes) - 1}, "
+            f"one of {len(codec.classes)} classes"
+        )
+    return [codec.classes[i] for i in indices]

@@ -1,0 +1,1 @@
+"""Floor 3: solvers; they see a problem, never a structure."""

@@ -1,0 +1,88 @@
+"""Primal, dual and gap from the terms of each example, summed on the host in float64."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxstruct.solvers.formulations import Formulation, Penalty
+from jaxstruct.solvers.passes import ExampleTerms
+
+
+class Certificate(NamedTuple):
+    """What is proven of an iterate.
+
+    primal >= optimum >= dual, up to the rounding of the run's dtype and given an exact oracle.
+
+    Fields:
+      primal: P(w) of this w, every slack recomputed by the oracle; infinite for a hard margin that
+        is not met (see `scale`).
+      dual: D(beta) of this beta.
+      violation: max_i H(y_hat) - xi_i, the paper's stopping rule (algorithm 3, line 9).
+      relaxed_gap: the gap over the working sets only, P with slacks from S_i less D.
+      mean_slack: 1/n sum_i xi_i, an upper bound on the empirical risk (propositions 9, 12).
+      scale: by how much w must be multiplied to be the primal solution (1 unless SVM0).
+      margin_bound: |w| / sum beta, an upper bound on the geometric margin that any weights can
+        reach on these planes (they contain a convex combination of that norm).
+    """
+
+    primal: float
+    dual: float
+    violation: float
+    relaxed_gap: float
+    mean_slack: float
+    scale: float
+    margin_bound: float
+
+    @property
+    def gap(self) -> float:
+        """P - D."""
+        return self.primal - self.dual
+
+
+def _penalty_term(formulation: Formulation, cap: np.ndarray, ridge: np.ndarray, slack: np.ndarray):
+    if formulation.penalty == 1:
+        return float(np.sum(cap * slack))
+    used = ridge > 0
+    return float(np.sum(slack[used] ** 2 / (2 * ridge[used])))
+
+
+def certify(
+    formulation: Formulation, terms: Penalty, examples: ExampleTerms,
+    primal_products: np.ndarray | None = None, dual_products: np.ndarray | None = None,
+) -> Certificate:
+    """Sum the terms of the examples.
+
+    Where w is sum beta phi, |w|^2 is the sum of <w, sum_y beta phi_i(y)>; a solver whose primal w
+    is another one than that of its dual variables gives the terms of both squared norms.
+
+    P = 1/2 |w|^2 + sum_i (C v_i/n) xi_i, or + sum_i (C v_i/2n) xi_i^2; for SVM0, with m = min_i,y
+    <w, delta Psi_i(y)> > 0, P(w / m) = |w|^2 / 2 m^2. D as in `formulations`.
+    """
+    cap, ridge = (np.asarray(leaf, np.float64) for leaf in (terms.cap, terms.ridge))
+    worst, slack, known, bound, product, mass = (np.asarray(e, np.float64) for e in examples)
+    used = cap > 0
+    primal_products = product if primal_products is None else primal_products
+    dual_products = product if dual_products is None else dual_products
+    squared_norm = max(float(np.sum(primal_products, dtype=np.float64)), 0.0)
+    dual_norm = max(float(np.sum(dual_products, dtype=np.float64)), 0.0)
+    dual = float(np.sum(bound)) - dual_norm / 2 - float(np.sum(ridge * mass**2)) / 2
+
+    def value(violations: np.ndarray) -> tuple[float, float]:
+        """(P, scale of w) with these values of max H."""
+        if formulation.penalty == 0:
+            margin = 1 - float(np.max(violations[used]))
+            return (squared_norm / 2 / margin**2, 1 / margin) if margin > 0 else (np.inf, 1.0)
+        slacks = np.maximum(violations, 0)[used]
+        return squared_norm / 2 + _penalty_term(formulation, cap[used], ridge[used], slacks), 1.0
+
+    primal, scale = value(worst)
+    relaxed, _ = value(known)
+    total = float(np.sum(mass))
+    return Certificate(
+        primal=float(primal), dual=dual, violation=float(np.max((worst - known)[used])),
+        relaxed_gap=float(relaxed) - dual,
+        mean_slack=float(np.mean(slack[used])), scale=float(scale),
+        margin_bound=np.sqrt(dual_norm) / total if total > 0 else np.inf,
+    )

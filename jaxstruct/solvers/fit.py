@@ -1,0 +1,322 @@
+"""`fit` and `predict`: the short way in."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.solvers import cutting_plane
+from jaxstruct.solvers.checks import check_run, checked_examples
+from jaxstruct.solvers.cutting_plane import Info, Settings, State
+from jaxstruct.solvers.formulations import Formulation, formulation_named, penalty
+from jaxstruct.solvers.passes import Task, weights_of_multipliers
+from jaxstruct.solvers.solution import MESSAGES, Solution, Statistics, Status
+from jaxstruct.structures.problem import Problem
+from jaxstruct.types import PyTree
+
+
+class Progress(NamedTuple):
+    """What a callback of `fit` sees after each pass: best primal and dual so far, and the rest."""
+
+    passes: int
+    primal: float
+    dual: float
+    gap: float
+    info: Info
+    state: State
+
+
+class _Rules(NamedTuple):
+    tolerance: float | None
+    epsilon: float | None
+    max_passes: int
+    min_margin: float
+    C: float
+
+
+class _Best(NamedTuple):
+    primal: float
+    dual: float
+    weights: PyTree
+
+
+def _padded(tree: PyTree, total: int) -> PyTree:
+    """Rows repeated up to `total`; they carry weight 0."""
+
+    def pad(leaf: np.ndarray) -> jax.Array:
+        leaf = np.asarray(leaf)
+        short = total - leaf.shape[0]
+        return jnp.asarray(np.concatenate([leaf, np.repeat(leaf[:1], short, axis=0)]))
+
+    return jax.tree.map(pad, tree)
+
+
+def make_task(
+    problem: Problem, inputs: PyTree, outputs: PyTree, formulation: Formulation, C: float,
+    example_weights: np.ndarray | None, batch: int,
+) -> Task:
+    """The fixed side of a run, its examples padded to a multiple of `batch` with weight 0."""
+    n = jax.tree.leaves(outputs)[0].shape[0]
+    total = -(-n // batch) * batch
+    weights = np.zeros(total)
+    weights[:n] = 1.0 if example_weights is None else example_weights
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+
+    def typed(leaf: np.ndarray) -> np.ndarray:
+        leaf = np.asarray(leaf)
+        return leaf.astype(dtype) if np.issubdtype(leaf.dtype, np.floating) else leaf
+
+    terms = penalty(formulation, C, weights, n, dtype)
+    return Task(_padded(jax.tree.map(typed, inputs), total), _padded(outputs, total), terms)
+
+
+def fitted_settings(settings: Settings, n: int) -> Settings:
+    """The settings with a batch and a group that a set of n examples can fill."""
+    batch = min(settings.oracle_batch, 1 << max(n - 1, 0).bit_length())
+    return settings._replace(oracle_batch=batch, group=math.gcd(settings.group, batch))
+
+
+def _threshold(rules: _Rules, best: _Best, formulation: Formulation) -> float:
+    """Planes are added above this violation: small enough for the gap that is wanted."""
+    wanted = math.inf if rules.epsilon is None else rules.epsilon
+    if rules.tolerance is None:
+        return wanted
+    scale = 1.0
+    if formulation.penalty and math.isfinite(best.primal):
+        scale = min(1.0, best.primal / rules.C)
+    return min(wanted, rules.tolerance * scale / 4)
+
+
+def _status(
+    rules: _Rules, best: _Best, info: Info, state: State, formulation: Formulation, full: bool
+) -> Status | None:
+    certificate = info.certificate
+    gap = best.primal - best.dual
+    radius = float(jnp.sqrt(jnp.max(state.sets.gram))) if formulation.penalty == 0 else 0.0
+    if math.isnan(certificate.primal) or not math.isfinite(certificate.dual):
+        return Status.NOT_FINITE
+    if rules.tolerance is not None and gap <= rules.tolerance * abs(best.primal) < math.inf:
+        return Status.CONVERGED
+    if rules.epsilon is not None and certificate.violation <= rules.epsilon:
+        allowance = rules.C * rules.epsilon if formulation.penalty else 0.0
+        if certificate.relaxed_gap <= max(allowance, 1e-3 * abs(certificate.dual)):
+            return Status.EPSILON
+    if formulation.penalty == 0 and certificate.margin_bound <= rules.min_margin * radius:
+        return Status.NOT_SEPARABLE
+    if full and info.overflow and not info.planes_added:
+        return Status.WORKING_SET_FULL
+    return Status.PASS_LIMIT if state.clock >= rules.max_passes else None
+
+
+def _improved(best: _Best, state: State, info: Info) -> _Best:
+    certificate = info.certificate
+    if certificate.primal < best.primal:
+        scaled = jax.tree.map(lambda leaf: leaf * certificate.scale, state.weights)
+        best = best._replace(primal=certificate.primal, weights=scaled)
+    return best._replace(dual=max(best.dual, certificate.dual))
+
+
+def _wants_growth(info: Info, n: int) -> bool:
+    return info.overflow > 0.02 * n or (info.overflow > 0 and info.planes_added < info.overflow)
+
+
+def _compiled_programs() -> int:
+    programs = (cutting_plane._exact, cutting_plane._cached, cutting_plane._oracle,
+                cutting_plane._newton)
+    return sum(program._cache_size() for program in programs)
+
+
+def _statistics(state: State, n: int, log: list, seconds: dict, calls: int, compiled: int):
+    sets = state.sets
+    added = int(sum(row[3] for row in log))
+    kept = int(np.sum(np.asarray(sets.occupied)[:n, 1:]))
+    return Statistics(
+        passes=len(log), oracle_calls=calls, planes_added=added, planes_kept=kept,
+        planes_evicted=max(added - kept, 0),
+        support_planes=int(np.sum(np.asarray(sets.multipliers)[:n] > 0)),
+        capacity=sets.losses.shape[1], compilations=_compiled_programs() - compiled,
+        seconds=seconds, history=np.asarray(log, np.float64).reshape(-1, 4),
+    )
+
+
+def _run(
+    problem: Problem, task: Task, settings: Settings, formulation: Formulation, rules: _Rules,
+    state: State, n: int, callback: Callable[[Progress], bool | None] | None,
+) -> Solution:
+    start, compiled = time.perf_counter(), _compiled_programs()
+    best = _Best(math.inf, -math.inf, state.weights)
+    state = state._replace(clock=0)
+    seconds, log, calls, status = {}, [], 0, None
+    while status is None:
+        threshold = _threshold(rules, best, formulation)
+        state, info = cutting_plane.step(problem, task, settings, formulation, state, threshold)
+        best = _improved(best, state, info)
+        calls += info.oracle_calls
+        for name, value in info.seconds.items():
+            seconds[name] = seconds.get(name, 0.0) + value
+        log.append((time.perf_counter() - start, best.primal, best.dual, info.planes_added))
+        capacity = state.sets.losses.shape[1]
+        full = capacity >= settings.max_capacity
+        status = _status(rules, best, info, state, formulation, full)
+        progress = Progress(len(log), best.primal, best.dual, best.primal - best.dual, info, state)
+        if callback is not None and callback(progress) and status is None:
+            status = Status.STOPPED
+        if status is None and not full and _wants_growth(info, n):
+            state = cutting_plane.with_capacity(state, min(2 * capacity, settings.max_capacity))
+    seconds["total"] = time.perf_counter() - start
+    return Solution(
+        weights=best.weights, status=status, message=MESSAGES[status], primal=best.primal,
+        dual=best.dual, gap=best.primal - best.dual, certificate=info.certificate,
+        slack=info.slack[:n], formulation=formulation.name, C=rules.C, state=state,
+        statistics=_statistics(state, n, log, seconds, calls, compiled),
+    )
+
+
+def fit(
+    problem: Problem,
+    inputs: PyTree,
+    outputs: PyTree,
+    formulation: str | Formulation = "svm1_margin",
+    C: float = 1.0,
+    *,
+    tolerance: float | None = 1e-3,
+    epsilon: float | None = None,
+    example_weights: np.ndarray | None = None,
+    settings: Settings = Settings(),
+    max_passes: int = 500,
+    min_margin: float = 1e-3,
+    start: Solution | None = None,
+    callback: Callable[[Progress], bool | None] | None = None,
+) -> Solution:
+    """Train a structural SVM (thesis, algorithms 2 and 3).
+
+    min_w 1/2 |w|^2 + (C/n) sum_i v_i xi_i (SVM1), + (C/2n) sum_i v_i xi_i^2 (SVM2), or a hard
+    margin (SVM0), under the constraints of `formulations`.
+
+    Args:
+      problem: the structure.
+      inputs, outputs: pytrees with a leading axis [n].
+      formulation: one of svm0, svm1, svm2, svm1_slack, svm1_margin, svm2_slack, svm2_margin.
+      C: the trade-off; divided by n as in the thesis. Ignored by svm0.
+      tolerance: stop when P - D <= tolerance |P|; None to rely on epsilon alone.
+      epsilon: the paper's rule: stop when no H(y) exceeds xi_i + epsilon and the relaxed problem
+        over the working sets is solved to C epsilon; None to rely on tolerance alone.
+      example_weights: [n] v_i >= 0, e.g. class weights taken at each output; C is still divided
+        by n.
+      settings: how; see `Settings`.
+      max_passes: bound on the rounds.
+      min_margin: svm0 gives up once the margin is proven to be below this fraction of the largest
+        |delta Psi|.
+      start: a Solution of the same examples and formulation (any C) to start from.
+      callback: called after each pass with a `Progress`; a true answer stops the run.
+
+    Returns:
+      A Solution; look at its status before its weights.
+
+    Raises:
+      ValueError: an argument does not fit; the message names it.
+    """
+    formulation = formulation_named(formulation)
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+    check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
+    n = checked_examples(inputs, outputs, example_weights)
+    problem.check(inputs, outputs)
+    settings = fitted_settings(settings, n)
+    cutting_plane.check_settings(settings)
+    task = make_task(
+        problem, inputs, outputs, formulation, C, example_weights, settings.oracle_batch
+    )
+    state = (
+        cutting_plane.init(problem, task, settings)
+        if start is None
+        else restarted(problem, task, settings, formulation, start, C)
+    )
+    rules = _Rules(tolerance, epsilon, max_passes, min_margin, float(C))
+    return _run(problem, task, settings, formulation, rules, state, n, callback)
+
+
+def restarted(
+    problem: Problem, task: Task, settings: Settings, formulation: Formulation, start: Solution,
+    C: float,
+) -> State:
+    """The state of a solution, its dual variables made feasible for another C.
+
+    beta <- gamma beta with the gamma >= 0 that maximises the dual, at most C / C_old where a cap
+    binds, and w rebuilt from the result, so that the run starts from a certified dual point.
+
+    Raises:
+      ValueError: the solution is of another formulation or of another number of examples.
+    """
+    sets = start.state.sets
+    if start.formulation != formulation.name:
+        raise ValueError(f"start solved {start.formulation}, not {formulation.name}")
+    if sets.losses.shape[0] != task.terms.cap.shape[0]:
+        raise ValueError(
+            f"start has {sets.losses.shape[0]} (padded) examples, the task has "
+            f"{task.terms.cap.shape[0]}: it must be of the same examples and oracle_batch"
+        )
+    order = jnp.arange(sets.losses.shape[0], dtype=jnp.int32).reshape(-1, settings.oracle_batch)
+    w = _rebuild(problem, task, sets, order)
+    mass = jnp.sum(sets.multipliers, axis=1)
+    gain = float(jnp.sum(sets.multipliers * sets.bounds))
+    cost = float(_squared_norm(problem, task, w, sets, order))
+    cost += float(jnp.sum(task.terms.ridge * mass**2))
+    gamma = gain / cost if cost > 0 else 1.0
+    if formulation.penalty == 1:
+        gamma = min(gamma, C / start.C)
+    sets = sets._replace(multipliers=sets.multipliers * gamma)
+    w = jax.tree.map(lambda leaf: leaf * gamma, w)
+    return State(w, sets, None, start.state.sigma, 0)
+
+
+_rebuild = jax.jit(weights_of_multipliers)
+
+
+def _squared_norm(problem: Problem, task: Task, w: PyTree, sets: PyTree, order: jax.Array):
+    """|w|^2 = sum_i <w, sum_y beta phi_i(y)>, in any space."""
+    infinite = jnp.asarray(jnp.inf, sets.losses.dtype)
+    _, terms, _ = cutting_plane._oracle(problem, task, w, sets, order, infinite, jnp.int32(0))
+    return jnp.sum(terms.product)
+
+
+def fit_path(
+    problem: Problem, inputs: PyTree, outputs: PyTree, formulation: str | Formulation,
+    Cs: Iterable[float], **options: object,
+) -> Iterator[Solution]:
+    """Solutions along a path of C, each started from the one before with feasible dual variables.
+
+    Args:
+      Cs: the values, best in rising order. options: of `fit`.
+    """
+    solution = options.pop("start", None)
+    for C in Cs:
+        solution = fit(problem, inputs, outputs, formulation, C, start=solution, **options)
+        yield solution
+
+
+@jax.jit
+def _decode_batch(problem: Problem, weights: PyTree, inputs: PyTree) -> PyTree:
+    return jax.vmap(lambda x: problem.decode(problem.potentials(weights, x)))(inputs)
+
+
+def predict(problem: Problem, weights: PyTree, inputs: PyTree, *, batch: int = 1024) -> PyTree:
+    """argmax_y F(x, y; w) of each input (thesis 3.1), as numpy arrays with a leading axis [n].
+
+    Inputs are padded to whole batches, so that any n runs in one compiled program.
+    """
+    n = np.shape(jax.tree.leaves(inputs)[0])[0]
+    if n == 0:
+        raise ValueError("inputs is empty: there is nothing to predict")
+    batch = min(batch, 1 << max(n - 1, 0).bit_length())
+    inputs = _padded(inputs, -(-n // batch) * batch)
+    parts = [
+        _decode_batch(problem, weights, jax.tree.map(lambda leaf: leaf[at : at + batch], inputs))  # noqa: B023
+        for at in range(0, n, batch)
+    ]
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:n], *parts)

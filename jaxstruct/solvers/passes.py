@@ -1,0 +1,287 @@
+"""The compiled passes of algorithm 3: exact (with the oracle), cached (without), and oracle.
+
+Planes never ride in the carry of a scan: they are closed over, each block's new values are outputs
+of the scan, and one scatter after it writes them (a carry would be copied at every step).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.solvers.block_dual import block_ascent, box_sizes, line_search_sizes
+from jaxstruct.solvers.formulations import Penalty, violation
+from jaxstruct.solvers.working_sets import Proposal, WorkingSets, gram_row, insert, propose, rows
+from jaxstruct.structures.problem import Problem
+from jaxstruct.types import Array, PyTree
+
+
+class Task(NamedTuple):
+    """What stays fixed during a run: padded examples and the numbers of the formulation."""
+
+    inputs: PyTree
+    outputs: PyTree
+    terms: Penalty
+
+
+class VisitOptions(NamedTuple):
+    """Static options of a visit: group size, its safeguard, pairwise steps a block."""
+
+    group: int
+    safeguard: str
+    max_steps: int
+
+
+class PassCounts(NamedTuple):
+    """Planes added, and examples whose working set was full."""
+
+    added: Array
+    overflow: Array
+
+
+class ExampleTerms(NamedTuple):
+    """What an oracle pass says of each example, all [N], at one fixed w.
+
+    Fields:
+      worst: max_y H(y) over all outputs but y_i. slack: max(0, worst).
+      known: max(0, max over S_i of H).
+      bound: sum_y beta b. product: <w, sum_y beta phi>. mass: sum_y beta.
+    """
+
+    worst: Array
+    slack: Array
+    known: Array
+    bound: Array
+    product: Array
+    mass: Array
+
+
+def _own_terms(terms: Penalty, index: Array) -> Penalty:
+    return terms._replace(cap=terms.cap[index], ridge=terms.ridge[index])
+
+
+def _examples(task: Task, index: Array) -> tuple[PyTree, PyTree]:
+    return jax.tree.map(lambda leaf: leaf[index], (task.inputs, task.outputs))
+
+
+def _margins(problem: Problem, theta: PyTree, y_true: PyTree, outputs: PyTree) -> Array:
+    """[B, K] <w, delta Psi_i(y_k)> of the planes of a batch."""
+    true = jax.vmap(problem.score)(theta, y_true)
+    return true[:, None] - jax.vmap(problem.plane_scores)(theta, outputs)
+
+
+def _apply(problem: Problem, w: PyTree, x: PyTree, u: PyTree, sizes: Array) -> PyTree:
+    scaled = jax.tree.map(lambda leaf: leaf * sizes.reshape(-1, *[1] * (leaf.ndim - 1)), u)
+    return problem.add(w, x, scaled)
+
+
+def _inner(a: PyTree, b: PyTree) -> Array:
+    """[B] inner products of two pytrees with a leading axis B."""
+    terms = jax.tree.map(lambda p, q: jnp.sum((p * q).reshape(p.shape[0], -1), axis=1), a, b)
+    return sum(jax.tree.leaves(terms))
+
+
+def _joint_directions(problem: Problem, x: PyTree, u: PyTree) -> Array:
+    """[B, B] <A_b' u_b, A_c' u_c>, through one dense weight vector a block."""
+
+    def alone(x_b: PyTree, u_b: PyTree) -> PyTree:
+        one = jax.tree.map(lambda leaf: leaf[None], (x_b, u_b))
+        return problem.add(problem.initial_weights, *one)
+
+    def seen(direction: PyTree) -> Array:
+        return _inner(jax.vmap(problem.potentials, (None, 0))(direction, x), u)
+
+    return jax.vmap(seen)(jax.vmap(alone)(x, u))
+
+
+def _safeguarded(
+    problem: Problem, options: VisitOptions, w: PyTree, x: PyTree, theta: PyTree, u: PyTree,
+    linear: Array, ridge_part: Array,
+) -> tuple[PyTree, Array]:
+    """(new w, step sizes [B]) along the block directions u."""
+    whole = jnp.ones_like(linear)
+    if options.group == 1 or options.safeguard == "none":
+        return problem.add(w, x, u), whole
+    if options.safeguard == "box":
+        quadratic = _joint_directions(problem, x, u) + jnp.diag(ridge_part)
+        sizes = box_sizes(linear, quadratic)
+        return _apply(problem, w, x, u, sizes), sizes
+    moved = problem.add(w, x, u)
+    after = jax.vmap(problem.potentials, (None, 0))(moved, x)
+    shift = jax.tree.map(jnp.subtract, after, theta)
+    sizes = line_search_sizes(linear, _inner(u, shift) + ridge_part)
+    return _apply(problem, moved, x, u, sizes - 1), sizes
+
+
+def _visit(
+    problem: Problem, options: VisitOptions, w: PyTree, x: PyTree, y_true: PyTree,
+    own: WorkingSets, terms: Penalty,
+) -> tuple[PyTree, Array]:
+    """Solve the blocks of one group against w; returns (new w, new multipliers [B, K])."""
+    theta = jax.vmap(problem.potentials, (None, 0))(w, x)
+    planes = jnp.arange(own.losses.shape[1]) > 0
+    mass = jnp.sum(own.multipliers, axis=1)
+    margins = _margins(problem, theta, y_true, own.outputs)
+    gradient = own.bounds - own.scales * margins - jnp.where(planes, (terms.ridge * mass)[:, None], 0)
+    ridged = own.gram + terms.ridge[:, None, None] * (planes[:, None] & planes)
+    start = jnp.where(planes, own.multipliers, jnp.maximum(terms.cap - mass, 0)[:, None])
+    ascend = partial(block_ascent, max_steps=options.max_steps)
+    solved = jax.vmap(ascend)(ridged, gradient, start, own.occupied)
+    change = jnp.where(planes, solved - start, 0)
+    coefficients = own.scales * change
+    signed = jnp.where(planes, -coefficients, jnp.sum(coefficients, axis=1, keepdims=True))
+    u = jax.vmap(problem.combine)(theta, own.outputs, signed)
+    linear = jnp.sum(gradient * change, axis=1)
+    ridge_part = terms.ridge * jnp.sum(change, axis=1) ** 2
+    w, sizes = _safeguarded(problem, options, w, x, theta, u, linear, ridge_part)
+    stepped = jnp.where(planes, own.multipliers + sizes[:, None] * change, 0)
+    return w, jnp.maximum(jnp.where(sizes[:, None] == 1, jnp.where(planes, solved, 0), stepped), 0)
+
+
+def most_violated(
+    problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree
+) -> tuple[PyTree, Array, Array]:
+    """The oracle of algorithm 3, line 7, of ONE example: (y_hat, Delta, H(y_hat)).
+
+    H(y) = b(Delta) - s(Delta) (F(y_i) - F(y)), maximised over the loss levels of the structure
+    (thesis 3.7.3: "a two stage approach"); ties to the lowest level.
+    """
+    found = problem.contenders(theta, y_true)
+    values = violation(found.losses, problem.score(theta, y_true) - found.scores, terms)
+    level = jnp.argmax(values)
+    return problem.output(found.trace, level), found.losses[level], values[level]
+
+
+def _proposals(
+    problem: Problem, task: Task, w: PyTree, own: WorkingSets, index: Array, epsilon: Array
+) -> tuple[Proposal, ExampleTerms]:
+    """One oracle call on a batch: the planes to add, and the terms of the certificate at w."""
+    x, y_true = _examples(task, index)
+    theta = jax.vmap(problem.potentials, (None, 0))(w, x)
+    oracle = partial(most_violated, problem, task.terms)
+    y, loss, worst = jax.vmap(oracle)(theta, y_true)
+    margins = _margins(problem, theta, y_true, own.outputs)
+    inside = jnp.where(own.occupied, own.bounds - own.scales * margins, -jnp.inf)
+    known = jnp.maximum(jnp.max(inside, axis=1), 0)
+    violated = (task.terms.cap[index] > 0) & (worst > known + epsilon)
+    place = partial(propose, problem, task.terms)
+    proposals, u = jax.vmap(place)(own, y_true, theta, y, loss, violated)
+    action = jax.vmap(problem.gram_action)(x, u)
+    row = jax.vmap(partial(gram_row, problem))(own, proposals, y_true, action)
+    terms = ExampleTerms(
+        worst=worst, slack=jnp.maximum(worst, 0), known=known,
+        bound=jnp.sum(own.multipliers * own.bounds, axis=1),
+        product=jnp.sum(own.multipliers * own.scales * margins, axis=1),
+        mass=jnp.sum(own.multipliers, axis=1),
+    )
+    return proposals._replace(gram_row=row), terms
+
+
+def _grouped_visits(
+    problem: Problem, options: VisitOptions, task: Task, sets: WorkingSets, w: PyTree, index: Array,
+    local: Array,
+) -> tuple[PyTree, Array]:
+    """Visit examples group by group; local [B] are their rows in `sets`, index [B] in the task."""
+
+    def body(w: PyTree, group: tuple[Array, Array]) -> tuple[PyTree, Array]:
+        of_task, of_sets = group
+        x, y_true = _examples(task, of_task)
+        own, terms = rows(sets, of_sets), _own_terms(task.terms, of_task)
+        return _visit(problem, options, w, x, y_true, own, terms)
+
+    size = options.group
+    groups = (index.reshape(-1, size), local.reshape(-1, size))
+    w, multipliers = jax.lax.scan(body, w, groups)
+    return w, multipliers.reshape(index.shape[0], -1)
+
+
+def _with_multipliers(
+    sets: WorkingSets, index: Array, multipliers: Array, clock: Array
+) -> WorkingSets:
+    multipliers = sets.multipliers.at[index].set(multipliers)
+    last_used = jnp.where(multipliers > 0, clock, sets.last_used)
+    return sets._replace(multipliers=multipliers, last_used=last_used)
+
+
+def exact_pass(
+    problem: Problem, options: VisitOptions, task: Task, w: PyTree, sets: WorkingSets,
+    order: Array, epsilon: Array, clock: Array,
+) -> tuple[PyTree, WorkingSets, PassCounts]:
+    """One pass of algorithm 3 (lines 5 to 14, variant b) over all examples.
+
+    Args:
+      options: static; the group size divides the oracle batch.
+      w, sets: the iterate.
+      order: [batches, B] the order of the examples; a batch shares one oracle call.
+      epsilon: a plane is added where H(y_hat) > xi_i + epsilon and y_hat is not in S_i.
+      clock: the number of this pass, for the eviction of unused planes.
+    """
+
+    def body(w: PyTree, index: Array) -> tuple:
+        own = rows(sets, index)
+        proposals, _ = _proposals(problem, task, w, own, index, epsilon)
+        local = jnp.arange(index.shape[0])
+        own = insert(own, local, proposals, clock)
+        w, multipliers = _grouped_visits(problem, options, task, own, w, index, local)
+        return w, (proposals, multipliers)
+
+    capacity = sets.losses.shape[1]
+    w, (proposals, multipliers) = jax.lax.scan(body, w, order)
+    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (proposals, multipliers))
+    proposals, multipliers = flat
+    index = order.reshape(-1)
+    sets = insert(sets, index, proposals, clock)
+    counts = PassCounts(jnp.sum(proposals.slot < capacity), jnp.sum(proposals.overflow))
+    return w, _with_multipliers(sets, index, multipliers, clock), counts
+
+
+def cached_pass(
+    problem: Problem, options: VisitOptions, task: Task, w: PyTree, sets: WorkingSets,
+    order: Array, clock: Array,
+) -> tuple[PyTree, WorkingSets]:
+    """One sweep over the blocks of the examples in `order` [M], with the planes at hand."""
+    w, multipliers = _grouped_visits(problem, options, task, sets, w, order, order)
+    return w, _with_multipliers(sets, order, multipliers, clock)
+
+
+def oracle_pass(
+    problem: Problem, task: Task, w: PyTree, sets: WorkingSets, order: Array, epsilon: Array,
+    clock: Array,
+) -> tuple[WorkingSets, ExampleTerms, PassCounts]:
+    """One oracle call an example at one fixed w: the terms of the certificate, and the planes.
+
+    The violated outputs that it meets enter the working sets with multiplier 0, so that certifying
+    is never a wasted call. order is [batches, B] and covers every example once.
+    """
+
+    def body(_: None, index: Array) -> tuple[None, tuple]:
+        own = rows(sets, index)
+        proposals, terms = _proposals(problem, task, w, own, index, epsilon)
+        return None, (proposals, terms)
+
+    capacity = sets.losses.shape[1]
+    _, stacked = jax.lax.scan(body, None, order)
+    proposals, terms = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), stacked)
+    index = order.reshape(-1)
+    sets = insert(sets, index, proposals, clock)
+    counts = PassCounts(jnp.sum(proposals.slot < capacity), jnp.sum(proposals.overflow))
+    return sets, jax.tree.map(lambda leaf: jnp.zeros_like(leaf).at[index].set(leaf), terms), counts
+
+
+def weights_of_multipliers(problem: Problem, task: Task, sets: WorkingSets, order: Array) -> PyTree:
+    """w = sum_i sum_y beta_iy phi_i(y), rebuilt from the dual variables (thesis 3.28)."""
+
+    def body(w: PyTree, index: Array) -> tuple[PyTree, None]:
+        x, _ = _examples(task, index)
+        own = rows(sets._replace(gram=sets.losses), index)
+        c = own.scales * own.multipliers
+        signed = (-c).at[:, 0].set(jnp.sum(c, axis=1))
+        theta = jax.vmap(problem.potentials, (None, 0))(problem.initial_weights, x)
+        u = jax.vmap(problem.combine)(theta, own.outputs, signed)
+        return problem.add(w, x, u), None
+
+    w, _ = jax.lax.scan(body, problem.initial_weights, order)
+    return w

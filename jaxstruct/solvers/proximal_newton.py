@@ -1,0 +1,368 @@
+"""Full optimisation over all working sets at once (variant a of algorithms 2 and 3).
+
+The dual over S is maximised by proximal steps, each solved by a semismooth Newton method on its
+smooth primal. With psi_i the Moreau envelope of the block's support function,
+
+    phi(w) = 1/2 |w|^2 + sum_i max_b { <b, h_i(w)> - r_i/2 (1'b)^2 - |b - beta_i|^2 / (2 sigma_i) },
+
+over b in the block's feasible set, h_i(w) = bounds - scales <w, delta Psi_i>; its minimiser makes
+b the next beta. Every operation is one on all examples, so it suits wide machines, and the tail of
+large C, where block ascent crawls, is superlinear. Norms of w are never taken in the weights'
+own coordinates, so kernels need nothing special.
+
+The Newton system is solved on the free variables of the active blocks by conjugate gradients:
+(diag(1/sigma) + r 11' + P G P) z = P Phi'(Phi b - w), with P the projection on the face, and the
+direction is Phi (b - beta~ - z), where w = Phi beta~ throughout.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.solvers.passes import Task
+from jaxstruct.solvers.working_sets import WorkingSets
+from jaxstruct.structures.problem import Problem
+from jaxstruct.types import Array, PyTree
+
+
+class NewtonOptions(NamedTuple):
+    """Static limits: Newton steps a proximal step, CG iterations a Newton step, line trials.
+
+    Newton ends when |grad phi|^2 <= tolerance sum_i |b_i - beta_i|^2 / sigma_i.
+    """
+
+    newton_steps: int = 8
+    cg_steps: int = 60
+    line_trials: int = 12
+    tolerance: float = 0.03
+
+
+class _Blocks(NamedTuple):
+    """The data of some blocks; sigma: [N] the proximal step length of each."""
+
+    inputs: PyTree
+    outputs: PyTree
+    sets: WorkingSets
+    cap: Array
+    ridge: Array
+    sigma: Array
+
+
+class _Iterate(NamedTuple):
+    """w = Phi span; h at w; b = the proximal multipliers; value = phi(w)."""
+
+    w: PyTree
+    span: Array
+    h: Array
+    b: Array
+    value: Array
+
+
+class _Residual(NamedTuple):
+    """e_0 = Phi (b - span) = -grad phi(w): its multipliers and its image Phi' e_0, both [N, K]."""
+
+    multipliers: Array
+    image: Array
+
+
+def _squared(residual: _Residual) -> Array:
+    return jnp.sum(residual.multipliers * residual.image)
+
+
+def _images(problem: Problem, w: PyTree, blocks: _Blocks) -> Array:
+    """[N, K] <w, phi_i(y_k)>, zero in slot 0 and in empty slots."""
+    theta = jax.vmap(problem.potentials, (None, 0))(w, blocks.inputs)
+    true = jax.vmap(problem.score)(theta, blocks.outputs)
+    margins = true[:, None] - jax.vmap(problem.plane_scores)(theta, blocks.sets.outputs)
+    return blocks.sets.scales * margins
+
+
+def _add(problem: Problem, w: PyTree, blocks: _Blocks, z: Array) -> PyTree:
+    """w + sum z phi; the theta that `combine` wants is only a shape."""
+    c = blocks.sets.scales * z
+    planes = jnp.arange(c.shape[1]) > 0
+    signed = jnp.where(planes, -c, jnp.sum(c, axis=1, keepdims=True))
+    shape = jax.eval_shape(jax.vmap(problem.potentials, (None, 0)), w, blocks.inputs)
+    theta = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shape)
+    return problem.add(w, blocks.inputs, jax.vmap(problem.combine)(theta, blocks.sets.outputs, signed))
+
+
+def _capped(blocks: _Blocks) -> Array:
+    """[N] whether the feasible set of a block is a scaled simplex (else the orthant)."""
+    return jnp.isfinite(blocks.cap)
+
+
+def _stiffness(blocks: _Blocks) -> Array:
+    """[N] a with lambda = (sum_F v - c) / (|F| + a).
+
+    0 for a cap, 1/(sigma r) for a ridge, huge for neither (a hard margin, lambda = 0).
+    """
+    ridged = blocks.ridge > 0
+    soft = 1 / (blocks.sigma * jnp.where(ridged, blocks.ridge, 1))
+    return jnp.where(_capped(blocks), 0, jnp.where(ridged, soft, 1e30))
+
+
+def _allowed(blocks: _Blocks) -> Array:
+    """[N, K] slots of the block's feasible set: the reservoir only where the cap is finite."""
+    planes = jnp.arange(blocks.sets.losses.shape[1]) > 0
+    return blocks.sets.occupied & (planes | _capped(blocks)[:, None])
+
+
+def project(v: Array, allowed: Array, total: Array, stiffness: Array) -> Array:
+    """[K] argmin_b |b - v|^2 / 2 + (1'b - total)-term: b = max(v - lambda, 0) on allowed slots.
+
+    lambda solves sum_k max(v_k - lambda, 0) = total + stiffness lambda (a scaled simplex for
+    stiffness 0). Michelot's shrinking of the support: lambda rises until no slot leaves.
+    """
+
+    def update(support: Array) -> tuple[Array, Array]:
+        count = jnp.sum(support) + stiffness
+        level = (jnp.sum(jnp.where(support, v, 0)) - total) / jnp.maximum(count, 1e-30)
+        return support & (v > level), level
+
+    first, level = update(allowed)
+
+    def body(state: tuple) -> tuple:
+        _, support, _ = state
+        smaller, level = update(support)
+        return support, smaller, level
+
+    _, _, level = jax.lax.while_loop(
+        lambda s: jnp.any(s[0] != s[1]), body, (allowed, first, level)
+    )
+    return jnp.where(allowed, jnp.maximum(v - level, 0), 0)
+
+
+def _proximal(blocks: _Blocks, beta: Array, h: Array) -> Array:
+    """[N, K] the maximiser b of the block envelopes, slot 0 included where the cap is finite."""
+    v = beta + blocks.sigma[:, None] * h
+    total = jnp.where(_capped(blocks), blocks.cap, 0)
+    return jax.vmap(project)(v, _allowed(blocks), total, _stiffness(blocks))
+
+
+def _envelope(blocks: _Blocks, beta: Array, h: Array, b: Array) -> Array:
+    planes = jnp.arange(b.shape[1]) > 0
+    mass = jnp.sum(jnp.where(planes, b, 0), axis=1)
+    moved = jnp.sum((b - beta) ** 2, axis=1) / (2 * blocks.sigma)
+    return jnp.sum(jnp.sum(b * h, axis=1) - blocks.ridge * mass**2 / 2 - moved)
+
+
+def _evaluated(
+    problem: Problem, blocks: _Blocks, beta: Array, w: PyTree, span: Array, h: Array, images: Array
+) -> _Iterate:
+    b = _proximal(blocks, beta, h)
+    value = jnp.sum(span * images) / 2 + _envelope(blocks, beta, h, b)
+    return _Iterate(w, span, h, b, value)
+
+
+def _residual(problem: Problem, blocks: _Blocks, now: _Iterate) -> _Residual:
+    multipliers = (now.b - now.span).at[:, 0].set(0)
+    e0 = _add(problem, problem.initial_weights, blocks, multipliers)
+    return _Residual(multipliers, _images(problem, e0, blocks))
+
+
+def _face_derivative(blocks: _Blocks, free: Array, v: Array) -> Array:
+    """The derivative of the projection: v - (sum_F v) / (|F| + a) on the free slots F, else 0."""
+    v = jnp.where(free, v, 0)
+    count = jnp.sum(free, axis=1) + _stiffness(blocks)
+    return jnp.where(free, v - (jnp.sum(v, axis=1) / jnp.maximum(count, 1))[:, None], 0)
+
+
+class _Vector(NamedTuple):
+    """v = along e_0 + Phi z in the space of the weights, and its image Phi'v on the active blocks.
+
+    All vectors of the Newton system live in this form, so that only active blocks are touched and
+    inner products need no metric of the weights: <u, v> = u.along <e_0, v> + u.z . v.image.
+    """
+
+    along: Array
+    z: Array
+    image: Array
+
+
+def _inner(u: _Vector, v: _Vector, e0_squared: Array, e0_image: Array) -> Array:
+    e0_v = v.along * e0_squared + jnp.sum(v.z * e0_image)
+    return u.along * e0_v + jnp.sum(u.z * v.image)
+
+
+def _moved(u: _Vector, t: Array, v: _Vector) -> _Vector:
+    return jax.tree.map(lambda a, b: a + t * b, u, v)
+
+
+def _conjugate_gradients(
+    problem: Problem, blocks: _Blocks, free: Array, e0_squared: Array, e0_image: Array, steps: int
+) -> _Vector:
+    """d of (I + Phi D Phi') d = e_0, to a tenth of the norm of e_0; D = sigma P on the face."""
+    zero = problem.initial_weights
+    inner = partial(_inner, e0_squared=e0_squared, e0_image=e0_image)
+
+    def body(state: tuple) -> tuple:
+        count, d, r, p, rho = state
+        q = blocks.sigma[:, None] * _face_derivative(blocks, free, p.image)
+        gram_q = _images(problem, _add(problem, zero, blocks, q), blocks)
+        product = _Vector(p.along, p.z + q, p.image + gram_q)
+        step = rho / jnp.maximum(inner(p, p) + jnp.sum(p.image * q), jnp.finfo(q.dtype).tiny)
+        d, r = _moved(d, step, p), _moved(r, -step, product)
+        new = inner(r, r)
+        return count + 1, d, r, _moved(r, new / rho, p), new
+
+    nothing = jnp.zeros_like(e0_image)
+    r = _Vector(jnp.ones_like(e0_squared), nothing, e0_image)
+    d = _Vector(jnp.zeros_like(e0_squared), nothing, nothing)
+    goal = 0.01 * e0_squared
+    state = (0, d, r, r, e0_squared)
+    return jax.lax.while_loop(lambda s: (s[0] < steps) & (s[4] > goal), body, state)[1]
+
+
+def _newton_direction(
+    problem: Problem, options: NewtonOptions, blocks: _Blocks, free: Array, e0: _Residual
+) -> Array:
+    """[N, K] the direction's multipliers; CG runs on a quarter of the blocks where they suffice."""
+    n = free.shape[0]
+    active = jnp.sum(free, axis=1) > jnp.where(_capped(blocks), 1, 0)
+    capacity = max(n // 4, 1)
+    residual, image = e0
+    squared = _squared(e0)
+
+    def few(_: None) -> Array:
+        index = jnp.nonzero(active, size=capacity, fill_value=0)[0]
+        real = jnp.arange(capacity) < jnp.sum(active)
+        part = jax.tree.map(lambda leaf: leaf[index], blocks)
+        face = free[index] & real[:, None]
+        d = _conjugate_gradients(problem, part, face, squared, image[index], options.cg_steps)
+        return (d.along * residual).at[jnp.where(real, index, n)].add(d.z, mode="drop")
+
+    def all_blocks(_: None) -> Array:
+        face = free & active[:, None]
+        d = _conjugate_gradients(problem, blocks, face, squared, image, options.cg_steps)
+        return d.along * residual + d.z
+
+    return jax.lax.cond(jnp.sum(active) <= capacity, few, all_blocks, None)
+
+
+def _newton_step(
+    problem: Problem, options: NewtonOptions, blocks: _Blocks, beta: Array, now: _Iterate,
+    e0: _Residual,
+) -> _Iterate:
+    """One Newton step with backtracking on phi; the line costs no further potentials."""
+    free = (now.b > 0) & _allowed(blocks)
+    change = _newton_direction(problem, options, blocks, free, e0).at[:, 0].set(0)
+    direction = _add(problem, problem.initial_weights, blocks, change)
+    slope_image = _images(problem, direction, blocks)
+    slope = -jnp.sum(e0.multipliers * slope_image)
+    images = blocks.sets.bounds - now.h
+
+    def trial(t: Array) -> _Iterate:
+        return _evaluated(
+            problem, blocks, beta, now.w, now.span + t * change, now.h - t * slope_image,
+            images + t * slope_image,
+        )
+
+    def shorter(state: tuple) -> tuple:
+        count, t, _ = state
+        return count + 1, t / 2, trial(t / 2)
+
+    def poor(state: tuple) -> Array:
+        count, t, new = state
+        return (count < options.line_trials) & ~(new.value <= now.value + 1e-4 * t * slope)
+
+    one = jnp.ones((), beta.dtype)
+    _, t, new = jax.lax.while_loop(poor, shorter, (0, one, trial(one)))
+    w = jax.tree.map(lambda a, d: a + t * d, now.w, direction)
+    return new._replace(w=w)
+
+
+class NewtonResult(NamedTuple):
+    """What one proximal step leaves.
+
+    Fields:
+      weights: the minimiser w of phi, which certifies the primal; span: [N, K] with w = Phi span.
+      sets: with the new multipliers beta.
+      primal_products, dual_products: [N] terms of |w|^2 and of |Phi beta|^2.
+      length: t in beta + t (b - beta), below 1 where Newton stopped early and b overshot.
+      newton_steps: how many were taken.
+    """
+
+    weights: PyTree
+    span: Array
+    sets: WorkingSets
+    primal_products: Array
+    dual_products: Array
+    length: Array
+    newton_steps: Array
+
+
+def _blocks(task: Task, sets: WorkingSets, sigma: Array) -> tuple[_Blocks, Array]:
+    """(blocks with step lengths in units of their curvature, beta with the reservoir in slot 0)."""
+    terms = task.terms
+    curvature = jnp.max(jnp.diagonal(sets.gram, axis1=1, axis2=2), axis=1)
+    used = (terms.cap > 0) & (curvature > 0)
+    length = jnp.where(used, sigma / jnp.where(used, curvature, 1), 1e-30)
+    mass = jnp.sum(sets.multipliers, axis=1)
+    finite = jnp.isfinite(terms.cap)
+    reservoir = jnp.where(finite, jnp.maximum(jnp.where(finite, terms.cap, 0) - mass, 0), 0)
+    beta = sets.multipliers.at[:, 0].set(reservoir)
+    return _Blocks(task.inputs, task.outputs, sets, terms.cap, terms.ridge, length), beta
+
+
+def _ascended(
+    problem: Problem, blocks: _Blocks, beta: Array, b: Array
+) -> tuple[Array, Array, Array]:
+    """Exact line search on the dual from beta towards b: (beta, terms of |Phi beta|^2, t).
+
+    D never falls, however early Newton stopped.
+    """
+    zero = problem.initial_weights
+    change = (b - beta).at[:, 0].set(0)
+    old = beta.at[:, 0].set(0)
+    image = _images(problem, _add(problem, zero, blocks, old), blocks)
+    moved = _images(problem, _add(problem, zero, blocks, change), blocks)
+    mass, shift = jnp.sum(old, axis=1), jnp.sum(change, axis=1)
+    slope = jnp.sum(change * (blocks.sets.bounds - image)) - jnp.sum(blocks.ridge * mass * shift)
+    curvature = jnp.sum(change * moved) + jnp.sum(blocks.ridge * shift**2)
+    tiny = jnp.finfo(b.dtype).tiny
+    t = jnp.where(slope > 0, jnp.clip(slope / jnp.maximum(curvature, tiny), 0, 1), 0)
+    new = jnp.where(t == 1, b.at[:, 0].set(0), old + t * change)
+    return new, jnp.sum(new * (image + t * moved), axis=1), t
+
+
+def proximal_newton_pass(
+    problem: Problem, options: NewtonOptions, task: Task, w: PyTree, span: Array,
+    sets: WorkingSets, sigma: Array,
+) -> NewtonResult:
+    """One proximal step on the dual over all working sets.
+
+    Args:
+      options: static limits.
+      w, span: where Newton starts, w = Phi span.
+      sets: with the dual variables beta, the centre of the proximal term.
+      sigma: its length, in units of each block's own curvature.
+    """
+    blocks, beta = _blocks(task, sets, sigma)
+    used = blocks.sigma[:, None] > 1e-20
+    images = _images(problem, w, blocks)
+    start = _evaluated(problem, blocks, beta, w, span, sets.bounds - images, images)
+
+    def unfinished(state: tuple) -> Array:
+        count, now, e0 = state
+        moved = jnp.sum(jnp.where(used, (now.b - beta) ** 2 / blocks.sigma[:, None], 0))
+        return (count < options.newton_steps) & (_squared(e0) > options.tolerance * moved)
+
+    def body(state: tuple) -> tuple:
+        count, now, e0 = state
+        new = _newton_step(problem, options, blocks, beta, now, e0)
+        return count + 1, new, _residual(problem, blocks, new)
+
+    count, last, _ = jax.lax.while_loop(
+        unfinished, body, (0, start, _residual(problem, blocks, start))
+    )
+    multipliers, dual_products, length = _ascended(problem, blocks, beta, last.b)
+    multipliers = jnp.where((task.terms.cap > 0)[:, None], multipliers, 0)
+    return NewtonResult(
+        last.w, last.span, sets._replace(multipliers=multipliers),
+        jnp.sum(last.span * (sets.bounds - last.h), axis=1), dual_products, length, count,
+    )

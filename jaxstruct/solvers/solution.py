@@ -1,0 +1,126 @@
+"""What a run returns: weights, dual variables, certificate, status; and what it says of them."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxstruct.solvers.certificate import Certificate
+from jaxstruct.solvers.cutting_plane import State
+from jaxstruct.types import PyTree
+
+
+class Status(enum.IntEnum):
+    """How a run ended."""
+
+    CONVERGED = 0
+    EPSILON = 1
+    PASS_LIMIT = 2
+    WORKING_SET_FULL = 3
+    NOT_SEPARABLE = 4
+    NOT_FINITE = 5
+    STOPPED = 6
+
+    @property
+    def solved(self) -> bool:
+        """Whether one of the two stopping rules was met."""
+        return self in (Status.CONVERGED, Status.EPSILON)
+
+
+MESSAGES = {
+    Status.CONVERGED: "the relative duality gap is within the tolerance",
+    Status.EPSILON: "no constraint is violated by more than epsilon over the working sets",
+    Status.PASS_LIMIT: "max_passes was reached first: raise it, or loosen tolerance or epsilon",
+    Status.WORKING_SET_FULL: "a working set is full: raise settings.max_capacity or epsilon",
+    Status.NOT_SEPARABLE: (
+        "the training set cannot be separated with a geometric margin above the bound in "
+        "certificate.margin_bound: use a soft margin (svm1, svm2), or lower min_margin"
+    ),
+    Status.NOT_FINITE: "the iterate is not finite: check the scale of the inputs, or use float64",
+    Status.STOPPED: "the callback asked to stop",
+}
+
+
+class Statistics(NamedTuple):
+    """Counts and times of a run.
+
+    Fields:
+      passes: rounds. oracle_calls: of single examples, certifying ones included.
+      planes_added, planes_kept, planes_evicted, support_planes: cutting planes (those of
+        multiplier > 0 last). capacity: slots an example at the end.
+      compilations: programs compiled during the run.
+      seconds: wall seconds by part (exact, cached, newton, oracle, total); a part's first call
+        holds its compilation.
+      history: [passes, 4] seconds since the start, best primal, best dual, planes added.
+    """
+
+    passes: int
+    oracle_calls: int
+    planes_added: int
+    planes_kept: int
+    planes_evicted: int
+    support_planes: int
+    capacity: int
+    compilations: int
+    seconds: dict[str, float]
+    history: np.ndarray
+
+
+class Solution(NamedTuple):
+    """The result of `fit`.
+
+    Fields:
+      weights: w of the best primal found. status, message: how it ended.
+      primal, dual, gap: best P, best D and P - D; P >= optimum >= D given an exact oracle.
+      certificate: of the last round. slack: [n] xi_i of the last round.
+      statistics: counts and times.
+      formulation, C: what was solved. state: to go on from (dual variables and working sets).
+    """
+
+    weights: PyTree
+    status: Status
+    message: str
+    primal: float
+    dual: float
+    gap: float
+    certificate: Certificate
+    slack: np.ndarray
+    statistics: Statistics
+    formulation: str
+    C: float
+    state: State
+
+
+class SupportOutputs(NamedTuple):
+    """The support vectors of a structural SVM: pairs (example, output) with alpha > 0.
+
+    Fields:
+      example: [M] positions in the training set. output: pytree of [M, ...].
+      alpha: [M] dual variables of the thesis (s beta). loss: [M] Delta(y_i, y).
+      slack: [M] xi_i of the example.
+    """
+
+    example: np.ndarray
+    output: PyTree
+    alpha: np.ndarray
+    loss: np.ndarray
+    slack: np.ndarray
+
+
+def support_outputs(solution: Solution) -> SupportOutputs:
+    """Which outputs carry the solution, example by example (thesis 3.5: a sparse solution)."""
+    sets = solution.state.sets
+    n = solution.slack.shape[0]
+    example, slot = np.nonzero(np.asarray(sets.multipliers)[:n] > 0)
+
+    def pick(leaf: np.ndarray) -> np.ndarray:
+        return np.asarray(leaf)[example, slot]
+
+    return SupportOutputs(
+        example=example, output=jax.tree.map(pick, sets.outputs),
+        alpha=pick(sets.multipliers) * pick(sets.scales), loss=pick(sets.losses),
+        slack=solution.slack[example],
+    )

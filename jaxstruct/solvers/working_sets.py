@@ -1,0 +1,176 @@
+"""Working sets S_i: cutting planes stored as outputs, in padded arrays (DESIGN of the package).
+
+Slot 0 of every example is the zero plane (y = y_i, phi = 0, b = 0): the reservoir of what is left
+of the cap. A plane costs one output, four numbers and one row of its example's Gram block.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.solvers.formulations import Penalty, power_of_loss
+from jaxstruct.structures.problem import Problem, difference
+from jaxstruct.types import Array, PyTree
+
+
+class WorkingSets(NamedTuple):
+    """The working sets of N examples with K slots each.
+
+    Fields:
+      outputs: pytree of [N, K, ...] integers.
+      losses: [N, K] Delta(y_i, y).
+      scales, bounds: [N, K] s and b of the canonical form; 0 in slot 0 and in empty slots.
+      multipliers: [N, K] beta; 0 in slot 0 and in empty slots (alpha = scales * multipliers).
+      gram: [N, K, K] <phi_i(y_k), phi_i(y_l)>.
+      occupied: [N, K] bool.
+      last_used: [N, K] int32, the last pass in which beta was positive.
+    """
+
+    outputs: PyTree
+    losses: Array
+    scales: Array
+    bounds: Array
+    multipliers: Array
+    gram: Array
+    occupied: Array
+    last_used: Array
+
+
+class Proposal(NamedTuple):
+    """One example's most violated output and where it goes.
+
+    Fields:
+      output: pytree; loss, scale, bound: scalars of the canonical form.
+      gram_row: [K] its inner products with the slots, after it took its own.
+      slot: int32, K (out of range, dropped by scatters) where nothing is added.
+      overflow: bool, violated but every slot carries a positive multiplier.
+    """
+
+    output: PyTree
+    loss: Array
+    scale: Array
+    bound: Array
+    gram_row: Array
+    slot: Array
+    overflow: Array
+
+
+def empty_working_sets(outputs: PyTree, capacity: int, dtype: str) -> WorkingSets:
+    """Working sets that hold the zero plane only; outputs [N, ...] are the true ones y_i."""
+    n = jax.tree.leaves(outputs)[0].shape[0]
+    first = jnp.arange(capacity) == 0
+
+    def zeros() -> Array:  # one buffer each: a run donates them
+        return jnp.zeros((n, capacity), dtype)
+
+    def repeated(leaf: Array) -> Array:
+        return jnp.repeat(leaf[:, None], capacity, axis=1)
+
+    return WorkingSets(
+        outputs=jax.tree.map(repeated, outputs), losses=zeros(), scales=zeros(), bounds=zeros(),
+        multipliers=zeros(), gram=jnp.zeros((n, capacity, capacity), dtype),
+        occupied=jnp.tile(first, (n, 1)),
+        last_used=jnp.zeros((n, capacity), jnp.int32),
+    )
+
+
+def grown(sets: WorkingSets, capacity: int) -> WorkingSets:
+    """The same working sets with more slots."""
+    old = sets.losses.shape[1]
+
+    def widen(leaf: Array, axes: tuple[int, ...] = (1,)) -> Array:
+        pad = [(0, capacity - old if axis in axes else 0) for axis in range(leaf.ndim)]
+        return jnp.pad(leaf, pad)
+
+    gram = widen(sets.gram, (1, 2))
+    others = jax.tree.map(widen, sets._replace(gram=sets.losses))
+    return others._replace(gram=gram)
+
+
+def rows(sets: WorkingSets, index: Array) -> WorkingSets:
+    """The working sets of some examples."""
+    return jax.tree.map(lambda leaf: leaf[index], sets)
+
+
+def _same_output(outputs: PyTree, y: PyTree) -> Array:
+    """[K] bool: which slots hold the output y."""
+    equal = jax.tree.map(
+        lambda slots, one: jnp.all((slots == one).reshape(slots.shape[0], -1), axis=1), outputs, y
+    )
+    return jnp.all(jnp.stack(jax.tree.leaves(equal)), axis=0)
+
+
+def _free_slot(own: WorkingSets) -> tuple[Array, Array]:
+    """(slot, found): the first empty slot, else the least recently used one with beta = 0."""
+    capacity = own.losses.shape[0]
+    idle = own.occupied & (own.multipliers <= 0) & (jnp.arange(capacity) > 0)
+    age = jnp.where(~own.occupied, -1, jnp.where(idle, own.last_used, jnp.iinfo(jnp.int32).max))
+    return jnp.argmin(age).astype(jnp.int32), jnp.any(~own.occupied | idle)
+
+
+def propose(
+    problem: Problem, terms: Penalty, own: WorkingSets, y_true: PyTree, theta: PyTree,
+    y: PyTree, loss: Array, violated: Array,
+) -> tuple[Proposal, Array]:
+    """Where the output y of ONE example goes, and whether it is new (all but the Gram row).
+
+    Args:
+      problem, terms: the structure and the formulation's numbers.
+      own: the working set of this example (no leading axis).
+      y_true, theta: its true output and its potentials.
+      y, loss: the most violated output and its loss.
+      violated: bool, H(y) > xi_i + epsilon.
+
+    Returns:
+      (proposal with an empty Gram row, u = delta Psi_i(y) seen from theta).
+    """
+    capacity = own.losses.shape[0]
+    fresh = violated & ~jnp.any(_same_output(own.outputs, y) & own.occupied)
+    slot, found = _free_slot(own)
+    proposal = Proposal(
+        output=y, loss=loss, scale=power_of_loss(loss, terms.scale_power),
+        bound=power_of_loss(loss, terms.bound_power), gram_row=jnp.zeros(capacity, loss.dtype),
+        slot=jnp.where(fresh & found, slot, capacity), overflow=fresh & ~found,
+    )
+    return proposal, difference(problem, theta, y_true, y)
+
+
+def gram_row(
+    problem: Problem, own: WorkingSets, proposal: Proposal, y_true: PyTree, action: PyTree
+) -> Array:
+    """[K] <phi_i(y), phi_i(y_k)> of a proposal, given A_x A_x' u of its difference u."""
+    slots = jnp.arange(own.losses.shape[0])
+    here = slots == proposal.slot
+    outputs = jax.tree.map(
+        lambda leaf, new: leaf.at[proposal.slot].set(new, mode="drop"), own.outputs, proposal.output
+    )
+    scales = jnp.where(here, proposal.scale, own.scales)
+    product = problem.score(action, y_true) - problem.plane_scores(action, outputs)
+    return jnp.where(slots > 0, proposal.scale * scales * product, 0)
+
+
+def insert(sets: WorkingSets, index: Array, proposals: Proposal, clock: Array) -> WorkingSets:
+    """Write one proposal an example into the working sets (dropped where slot = K).
+
+    Args:
+      sets: [N, K, ...] (or any subset of examples).
+      index: [B] rows of `sets`.
+      proposals: with a leading axis [B].
+      clock: the number of the pass.
+    """
+    at = (index, proposals.slot)
+
+    def put(leaf: Array, value: Array) -> Array:
+        return leaf.at[at].set(value, mode="drop")
+
+    rows_in = sets.gram.at[at].set(proposals.gram_row, mode="drop")
+    return sets._replace(
+        outputs=jax.tree.map(put, sets.outputs, proposals.output),
+        losses=put(sets.losses, proposals.loss), scales=put(sets.scales, proposals.scale),
+        bounds=put(sets.bounds, proposals.bound),
+        gram=rows_in.at[index, :, proposals.slot].set(proposals.gram_row, mode="drop"),
+        occupied=put(sets.occupied, True), last_used=put(sets.last_used, clock),
+    )

@@ -1,0 +1,187 @@
+"""The contract between structures and solvers: a problem is a NamedTuple of pure functions.
+
+F(x, y; w) = <w, Psi(x, y)> = score(theta, y) with theta = potentials(w, x), both maps linear in
+their first argument. A solver sees nothing else of a structure (thesis 3.5.1: "a very general and
+well-defined interface independent of the choice of Psi").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import sequential_vmap
+from jax.tree_util import Partial
+
+from jaxstruct.types import Array, PyTree
+
+
+class Contenders(NamedTuple):
+    """The best wrong output at every loss level of one example.
+
+    Fields:
+      losses: [L] Delta(y_i, .) of each level.
+      scores: [L] best F among the outputs y != y_i of that level, -inf where there is none.
+      trace: whatever `output` needs to build the output of one level.
+    """
+
+    losses: Array
+    scores: Array
+    trace: PyTree
+
+
+class Problem(NamedTuple):
+    """Pure functions of ONE example; build it with `make_problem`.
+
+    Every field but `initial_weights` is a `jax.tree_util.Partial`, so that a problem is itself a
+    pytree: tables bound to the functions are arguments of a compiled solver, not constants in it,
+    and two problems of equal shapes share one compiled program.
+
+    Fields:
+      initial_weights: the zero weights w, a pytree; its dtype is the dtype of the whole run.
+      potentials: (w, x) -> theta, linear in w.
+      score: (theta, y) -> F, linear in theta; y are padded integers.
+      decode: theta -> argmax_y F, ties to the lowest index.
+      loss: (y_true, y) -> Delta >= 0, with Delta(y, y) = 0.
+      contenders: (theta, y_true) -> Contenders, over all y != y_true.
+      output: (trace, level) -> y of that level.
+      add: (w, x[B], u[B]) -> w + sum_b A_b' u_b over a batch; A_x is the map potentials(., x).
+      gram_action: (x, u) -> A_x A_x' u, the potentials of x after u was added at x.
+      plane_scores: (theta, y[K]) -> F[K].
+      combine: (theta, y[K], c[K]) -> sum_k c_k d score(., y_k) / d theta, shaped as theta.
+      check: (inputs, outputs) -> None, on the host before anything compiles; raises ValueError.
+    """
+
+    initial_weights: PyTree
+    potentials: Partial
+    score: Partial
+    decode: Partial
+    loss: Partial
+    contenders: Partial
+    output: Partial
+    add: Partial
+    gram_action: Partial
+    plane_scores: Partial
+    combine: Partial
+    check: Partial
+
+
+def _no_check(inputs: PyTree, outputs: PyTree) -> None:
+    del inputs, outputs
+
+
+def _partial(function: Callable) -> Partial:
+    return function if isinstance(function, Partial) else Partial(function)
+
+
+def _transposed_add(potentials: Partial, weights: PyTree, inputs: PyTree, u: PyTree) -> PyTree:
+    """w + sum_b A_b' u_b through the transpose of the batched potentials."""
+
+    def batched(w: PyTree) -> PyTree:
+        return jax.vmap(potentials, (None, 0))(w, inputs)
+
+    (change,) = jax.linear_transpose(batched, weights)(u)
+    return jax.tree.map(jnp.add, weights, change)
+
+
+def _default_gram_action(
+    add: Partial, potentials: Partial, zero_weights: PyTree, x: PyTree, u: PyTree
+) -> PyTree:
+    """A_x A_x' u by adding u to zero weights and evaluating x again, O(size of w).
+
+    Under vmap it runs one example after the other, so that memory stays that of one w.
+    """
+
+    @sequential_vmap
+    def action(x: PyTree, u: PyTree) -> PyTree:
+        one = jax.tree.map(lambda leaf: leaf[None], (x, u))
+        return potentials(add(zero_weights, *one), x)
+
+    return action(x, u)
+
+
+def _default_plane_scores(score: Partial, theta: PyTree, outputs: PyTree) -> Array:
+    return jax.vmap(score, (None, 0))(theta, outputs)
+
+
+def _default_combine(
+    plane_scores: Partial, theta: PyTree, outputs: PyTree, coefficients: Array
+) -> PyTree:
+    (u,) = jax.linear_transpose(lambda t: plane_scores(t, outputs), theta)(coefficients)
+    return u
+
+
+def make_problem(
+    *,
+    initial_weights: PyTree,
+    potentials: Callable,
+    score: Callable,
+    decode: Callable,
+    loss: Callable,
+    contenders: Callable,
+    output: Callable,
+    add: Callable | None = None,
+    gram_action: Callable | None = None,
+    plane_scores: Callable | None = None,
+    combine: Callable | None = None,
+    check: Callable = _no_check,
+) -> Problem:
+    """Gather the functions of a structure in a `Problem`.
+
+    The first seven are what a structure must say; the next four follow from them by transposition
+    and are only given where a structure knows a faster way (see `Problem` for their equations);
+    `check` looks at the values of the examples before a run.
+    Functions should be module-level (or Partials of such), so that a second problem made of them
+    does not compile anew.
+
+    Raises:
+      TypeError: an argument is not callable, or initial_weights holds no floating-point array.
+    """
+    functions = dict(
+        potentials=potentials, score=score, decode=decode, loss=loss, contenders=contenders,
+        output=output,
+    )
+    for name, function in functions.items():
+        if not callable(function):
+            raise TypeError(f"{name} must be a function, got {type(function).__name__}")
+    leaves = jax.tree.leaves(initial_weights)
+    if not leaves or not all(jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in leaves):
+        raise TypeError("initial_weights must be a pytree of floating-point arrays (zeros)")
+    given = {name: _partial(function) for name, function in functions.items()}
+    zero = jax.tree.map(jnp.zeros_like, initial_weights)
+    add = _partial(add or Partial(_transposed_add, given["potentials"]))
+    scores = _partial(plane_scores or Partial(_default_plane_scores, given["score"]))
+    action = gram_action or Partial(_default_gram_action, add, given["potentials"], zero)
+    return Problem(
+        initial_weights=zero, **given, add=add, plane_scores=scores,
+        gram_action=_partial(action),
+        combine=_partial(combine or Partial(_default_combine, scores)), check=_partial(check),
+    )
+
+
+def difference(problem: Problem, theta: PyTree, y_true: PyTree, y: PyTree) -> PyTree:
+    """d [score(theta, y_true) - score(theta, y)] / d theta: delta Psi_i(y) seen from theta."""
+    pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), y_true, y)
+    dtype = jnp.result_type(*jax.tree.leaves(theta))
+    return problem.combine(theta, pair, jnp.asarray([1, -1], dtype))
+
+
+def joint_feature(problem: Problem, x: PyTree, y: PyTree) -> PyTree:
+    """Psi(x, y), shaped as the weights: A_x' d score(theta, y) / d theta (thesis 3.1).
+
+    Args:
+      problem: the structure.
+      x: one input.
+      y: one output.
+
+    Returns:
+      A pytree like the weights with F(x, y; w) = <w, Psi(x, y)>.
+    """
+    zero = problem.initial_weights
+    theta = problem.potentials(zero, x)
+    one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], y)
+    dtype = jnp.result_type(*jax.tree.leaves(theta))
+    u = problem.combine(theta, one, jnp.ones(1, dtype))
+    return problem.add(zero, *jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (x, u)))

@@ -1,0 +1,75 @@
+"""third_party_data/fetch.py: flags, table and exit code, as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from jaxstruct.data import registry
+
+ROOT = Path(__file__).parents[2]
+
+
+def _run(*flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "third_party_data" / "fetch.py"), *flags],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_verify_only_reports_what_is_missing(tmp_path) -> None:
+    """Nothing is downloaded; the table has every file; the exit code is not zero."""
+    done = _run("--verify_only", JAXSTRUCT_DATA=str(tmp_path / "data"))
+    assert done.returncode == 1
+    for corpus in registry.CORPORA.values():
+        for entry in corpus.files:
+            row = next(line for line in done.stdout.splitlines() if f" {entry.path} " in line)
+            assert row.split()[:4] == [corpus.name, entry.path, "missing", str(entry.bytes)]
+            assert corpus.licence in row
+    assert not (tmp_path / "data").exists()
+
+
+def test_corpus_to_place_by_hand_fails_with_the_reason(tmp_path) -> None:
+    """`--destination` wins over the environment; the error is on stderr."""
+    done = _run("--corpus=gum", f"--destination={tmp_path}", JAXSTRUCT_DATA="elsewhere")
+    assert done.returncode == 1
+    assert f"folder: {tmp_path}\n" in done.stdout
+    assert "cannot be downloaded: const/*.ptb" in done.stderr
+
+
+def test_unknown_corpus_is_a_usage_error(tmp_path) -> None:
+    """The known names are listed."""
+    done = _run("--corpus=gun", f"--destination={tmp_path}")
+    assert done.returncode != 0
+    assert "got 'gun', expected one of conll2002" in done.stderr + done.stdout
+
+
+def test_real_corpus_verifies(require_corpus, tmp_path) -> None:
+    """With the files in place the exit code is zero, and a damaged copy is found out."""
+    (tmp_path / "clinc150").mkdir()
+    for entry in registry.CORPORA["clinc150"].files:
+        source = require_corpus("clinc150", entry.path)
+        shutil.copyfile(source, tmp_path / "clinc150" / entry.path)
+    flags = ("--corpus=clinc150", "--corpus=clinc150", f"--destination={tmp_path}")
+    done = _run(*flags)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(" present ") == 3
+    (tmp_path / "clinc150" / "LICENSE").write_text("mine")
+    done = _run(*flags, "--verify_only")
+    assert done.returncode == 1
+    assert done.stdout.count(" present ") == 2
+    assert "LICENSE                  damaged" in done.stdout
+
+
+def test_stray_argument_is_refused(tmp_path) -> None:
+    """A forgotten '--' does not fetch everything."""
+    done = _run("gum", f"--destination={tmp_path}")
+    assert done.returncode != 0
+    assert "unexpected arguments: gum" in done.stderr + done.stdout
+    assert not list(tmp_path.iterdir())

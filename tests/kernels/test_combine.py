@@ -1,0 +1,121 @@
+"""Propositions 1 to 4: combinations are kernels, with the features that the proofs build."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct.kernels import (
+    check_positive_semidefinite,
+    direct_sum,
+    gaussian,
+    linear,
+    pairwise_gram,
+    polynomial,
+    precomputed,
+    product,
+    tensor_product,
+    weighted_sum,
+)
+
+RNG = np.random.default_rng(0)
+X1, X2 = RNG.normal(size=(12, 3)), RNG.normal(size=(12, 4))
+
+
+def squares(X):
+    """Features of <x, z>^2."""
+    return np.einsum("ni,nj->nij", X, X).reshape(len(X), -1)
+
+
+def gram64(kernel, X):
+    return np.asarray(pairwise_gram(kernel, X))
+
+
+def test_proposition_1_weighted_sum():
+    with jax.enable_x64(True):
+        kernel = weighted_sum([linear(), polynomial(2, 0.0)], [0.5, 3.0])
+        features = np.hstack([np.sqrt(0.5) * X1, np.sqrt(3.0) * squares(X1)])
+        np.testing.assert_allclose(gram64(kernel, X1), features @ features.T, rtol=1e-12)
+        mixed = weighted_sum([gaussian(0.7), polynomial(3, 1.0), linear()], [2.0, 0.1, 0.0])
+        check_positive_semidefinite(gram64(mixed, X1), "sum", 1e-10)
+
+
+def test_proposition_2_product():
+    with jax.enable_x64(True):
+        kernel = product([linear(), polynomial(2, 0.0)])
+        features = np.einsum("ni,nj->nij", X1, squares(X1)).reshape(len(X1), -1)
+        np.testing.assert_allclose(gram64(kernel, X1), features @ features.T, rtol=1e-12)
+        check_positive_semidefinite(gram64(product([gaussian(1.0), linear()]), X1), "p", 1e-10)
+
+
+def test_proposition_3_tensor_product():
+    with jax.enable_x64(True):
+        kernel = tensor_product(linear(), polynomial(2, 0.0))
+        features = np.einsum("ni,nj->nij", X1, squares(X2)).reshape(len(X1), -1)
+        np.testing.assert_allclose(gram64(kernel, (X1, X2)), features @ features.T, rtol=1e-12)
+        mixed = tensor_product(gaussian(1.0), polynomial(3, 0.2))
+        check_positive_semidefinite(gram64(mixed, (X1, X2)), "tensor", 1e-10)
+
+
+def test_proposition_4_direct_sum():
+    with jax.enable_x64(True):
+        kernel = direct_sum(linear(), polynomial(2, 0.0))
+        features = np.hstack([X1, squares(X2)])
+        np.testing.assert_allclose(gram64(kernel, (X1, X2)), features @ features.T, rtol=1e-12)
+        mixed = direct_sum(gaussian(1.0), polynomial(3, 0.2))
+        check_positive_semidefinite(gram64(mixed, (X1, X2)), "direct", 1e-10)
+
+
+def test_a_difference_is_no_kernel_so_the_checks_above_can_fail():
+    with jax.enable_x64(True):
+        difference = gram64(linear(), X1) - gram64(gaussian(1.0), X1)
+        with pytest.raises(ValueError, match="semi-definite"):
+            check_positive_semidefinite(difference, "difference", 1e-10)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_combinations_nest_and_take_plain_functions(jit):
+    def first(x, z):
+        return x[0] * z[0]
+
+    kernel = weighted_sum([product([first, linear()]), gaussian(1.0)], [2.0, 1.0])
+    call = jax.jit(lambda k, x, z: k(x, z)) if jit else (lambda k, x, z: k(x, z))
+    x, z = X1[0].astype(np.float32), X1[1].astype(np.float32)
+    want = 2 * x[0] * z[0] * (x @ z) + np.exp(-np.sum((x - z) ** 2) / 2)
+    got = call(kernel, x, z)
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_coefficients_are_leaves():
+    traces = []
+
+    @jax.jit
+    def value(kernel, x):
+        traces.append(kernel)
+        return kernel(x, x)
+
+    x = jnp.ones(3)
+    for alpha in (0.0, 1.0, 2.5):
+        kernel = weighted_sum([linear(), gaussian(1.0 + alpha)], [alpha, 1.0])
+        np.testing.assert_allclose(value(kernel, x), 3 * alpha + 1, rtol=1e-6)
+    assert len(traces) == 1
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="coefficients: got 1, expected one for each of 2"):
+        weighted_sum([linear(), linear()], [1.0])
+    with pytest.raises(ValueError, match=r"coefficients\[1\]: got -1.0"):
+        weighted_sum([linear(), linear()], [1.0, -1.0])
+    with pytest.raises(ValueError, match="kernels: expected a non-empty"):
+        product([])
+    with pytest.raises(ValueError, match="kernels: expected a non-empty"):
+        product(linear())
+    with pytest.raises(ValueError, match="kernel: got float"):
+        tensor_product(1.0, linear())
+    with pytest.raises(ValueError, match="x: got .*expected a pair"):
+        direct_sum(linear(), linear())(jnp.ones(2), jnp.ones(2))
+    with pytest.raises(ValueError, match="x': got tuple, expected a pair"):
+        direct_sum(linear(), precomputed(np.eye(2)))((jnp.ones(2), 0), (jnp.ones(2), 0, 1))

@@ -1,0 +1,169 @@
+"""Kernel matrices: the fast ways agree with calling the kernel on every pair."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct.kernels import (
+    direct_sum,
+    gaussian,
+    gram_matrix,
+    linear,
+    pairwise_gram,
+    polynomial,
+    precomputed,
+    product,
+    tensor_product,
+    weighted_sum,
+)
+from jaxstruct.types import SparseFeatures
+
+D = 11
+KERNELS = [linear(), polynomial(3, 0.7), gaussian(1.3)]
+SUM = weighted_sum([*KERNELS, product([linear(), gaussian(2.0)])], [0.3, 0.1, 2.0, 1.5])
+
+
+def dense_set(rng, n, dtype):
+    X = rng.normal(size=(n, D)) * (rng.random((n, D)) < 0.4)
+    return X.astype(dtype)
+
+
+def sparse_set(X, capacity=None):
+    counts = (X != 0).sum(1)
+    capacity = int(counts.max()) + 2 if capacity is None else capacity
+    indices = np.full((len(X), capacity), D, np.int32)
+    values = np.zeros((len(X), capacity), X.dtype)
+    for i, row in enumerate(X):
+        real = np.flatnonzero(row)
+        indices[i, : len(real)], values[i, : len(real)] = real, row[real]
+    return SparseFeatures(jnp.asarray(indices), jnp.asarray(values))
+
+
+def by_loop(kernel, X, Z):
+    call = jax.jit(kernel)  # one compilation, and still one pair at a time
+    return np.array([[call(x, z) for z in Z] for x in X])
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, SUM])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fast_and_generic_ways_agree(kernel, dtype):
+    with jax.enable_x64(dtype == np.float64):
+        rng = np.random.default_rng(0)
+        X, Z = dense_set(rng, 7, dtype), dense_set(rng, 5, dtype)
+        rtol = 3e-5 if dtype == np.float32 else 1e-12
+        want = by_loop(kernel, X, Z)
+        sparse = (sparse_set(X), sparse_set(Z))
+        results = [
+            pairwise_gram(kernel, X, Z),
+            gram_matrix(kernel, X, Z),
+            gram_matrix(kernel, X, Z, block=3),
+            pairwise_gram(kernel, X, Z, block=3),
+            pairwise_gram(kernel, *sparse, block=2),
+            gram_matrix(kernel, *sparse),
+            gram_matrix(kernel, *sparse, num_features=D),
+            gram_matrix(kernel, *sparse, block=3, num_features=D + 4),
+            gram_matrix(kernel, sparse[0], Z),
+            gram_matrix(kernel, X, sparse[1]),
+        ]
+        for got in results:
+            assert got.shape == (7, 5) and got.dtype == dtype
+            np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol * np.abs(want).max())
+
+
+def test_z_defaults_to_x():
+    X = dense_set(np.random.default_rng(1), 6, np.float32)
+    for kernel in KERNELS:
+        np.testing.assert_array_equal(gram_matrix(kernel, X), gram_matrix(kernel, X, X))
+        np.testing.assert_array_equal(pairwise_gram(kernel, X), pairwise_gram(kernel, X, X))
+    sparse = sparse_set(X)
+    np.testing.assert_allclose(
+        gram_matrix(linear(), sparse, num_features=D), X @ X.T, rtol=1e-5, atol=1e-6
+    )
+
+
+def test_gaussian_far_from_the_origin_keeps_its_digits():
+    X = 1000 + np.random.default_rng(2).normal(size=(20, 4)).astype(np.float32)
+    np.testing.assert_allclose(
+        gram_matrix(gaussian(1.0), X), pairwise_gram(gaussian(1.0), X), rtol=2e-4, atol=1e-5
+    )
+
+
+def test_pairs_of_sets():
+    rng = np.random.default_rng(3)
+    X, Z = dense_set(rng, 6, np.float32), dense_set(rng, 4, np.float32)
+    classes_x, classes_z = rng.integers(0, 3, 6), rng.integers(0, 3, 4)
+    factor = rng.normal(size=(3, 3))
+    similarity = (factor @ factor.T).astype(np.float32)
+    joint = tensor_product(gaussian(1.0), precomputed(similarity))
+    first = np.asarray(gram_matrix(gaussian(1.0), X, Z))
+    second = similarity[np.ix_(classes_x, classes_z)]
+    x, z = (X, classes_x), (Z, classes_z)
+    np.testing.assert_allclose(gram_matrix(joint, x, z), first * second, rtol=1e-5)
+    np.testing.assert_allclose(pairwise_gram(joint, x, z), first * second, rtol=1e-4, atol=1e-6)
+    added = direct_sum(gaussian(1.0), precomputed(similarity))
+    np.testing.assert_allclose(gram_matrix(added, x, z), first + second, rtol=1e-5)
+    sparse = ((sparse_set(X), classes_x), (sparse_set(Z), classes_z))
+    np.testing.assert_allclose(
+        gram_matrix(added, *sparse, num_features=D), first + second, rtol=1e-5, atol=1e-6
+    )
+
+
+def test_a_function_of_ones_own_needs_no_factory():
+    X = dense_set(np.random.default_rng(4), 5, np.float32)
+    got = gram_matrix(lambda x, z: jnp.sum(jnp.minimum(x, z)), X, block=2)
+    np.testing.assert_allclose(got, np.minimum(X[:, None], X[None]).sum(-1), rtol=1e-5, atol=1e-6)
+
+
+def test_jit_over_the_kernel_compiles_once():
+    traces = []
+
+    @jax.jit
+    def gram(kernel, X):
+        traces.append(kernel)
+        return gram_matrix(kernel, X)
+
+    X = dense_set(np.random.default_rng(5), 6, np.float32)
+    for sigma in (0.5, 1.0, 4.0):
+        np.testing.assert_allclose(
+            gram(gaussian(sigma), X), gram_matrix(gaussian(sigma), X), rtol=1e-5
+        )
+    assert len(traces) == 1
+
+
+def test_jit_of_sparse_sets():
+    X = dense_set(np.random.default_rng(6), 6, np.float32)
+    gram = jax.jit(lambda kernel, S: gram_matrix(kernel, S, block=4, num_features=D))
+    for kernel in KERNELS:
+        np.testing.assert_allclose(
+            gram(kernel, sparse_set(X)), gram_matrix(kernel, X), rtol=2e-5, atol=1e-5
+        )
+
+
+def test_gradient_in_sigma_through_the_matrix():
+    with jax.enable_x64(True):
+        X = dense_set(np.random.default_rng(7), 4, np.float64)
+        total = lambda sigma: jnp.sum(gram_matrix(gaussian(sigma), X))  # noqa: E731
+        step = 1e-6
+        numeric = (total(1.0 + step) - total(1.0 - step)) / (2 * step)
+        np.testing.assert_allclose(jax.grad(total)(1.0), numeric, rtol=1e-7)
+
+
+def test_errors():
+    X = dense_set(np.random.default_rng(8), 3, np.float32)
+    with pytest.raises(ValueError, match="Z: got 2 features, expected 11"):
+        gram_matrix(linear(), X, X[:, :2])
+    with pytest.raises(ValueError, match="X: got shape"):
+        gram_matrix(linear(), X[0], X)
+    with pytest.raises(ValueError, match="block: got 0"):
+        gram_matrix(linear(), X, block=0)
+    with pytest.raises(ValueError, match="num_features must be at least"):
+        gram_matrix(linear(), sparse_set(X), num_features=3)
+    with pytest.raises(ValueError, match="num_features must be at least"):
+        gram_matrix(linear(), X[:, :3], sparse_set(X))
+    with pytest.raises(ValueError, match=r"Z: got indices -1..1, expected 0..1"):
+        gram_matrix(precomputed(np.eye(2)), np.array([0, 1]), np.array([1, -1]))
+    with pytest.raises(ValueError, match="X: .*expected a pair|x: .*expected a pair"):
+        gram_matrix(direct_sum(linear(), linear()), X, X)

@@ -1,0 +1,121 @@
+"""Kernels on one pair against closed forms and explicit features."""
+
+from __future__ import annotations
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct.kernels import gaussian, linear, polynomial, precomputed
+from jaxstruct.types import SparseFeatures
+
+
+def monomials(x, degree):
+    """All ordered products of `degree` coordinates: <m(x), m(z)> = <x, z>^degree."""
+    return np.array([np.prod(np.asarray(x)[list(way)])
+                     for way in itertools.product(range(len(x)), repeat=degree)])
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_closed_forms(jit, dtype):
+    with jax.enable_x64(dtype == np.float64):
+        rng = np.random.default_rng(0)
+        x, z = rng.normal(size=(2, 5)).astype(dtype)
+        rtol = 1e-5 if dtype == np.float32 else 1e-13
+        cases = [
+            (linear(), x @ z),
+            (polynomial(3, 0.5), (x @ z + 0.5) ** 3),
+            (polynomial(2), (x @ z + 1) ** 2),
+            (gaussian(1.7), np.exp(-np.sum((x - z) ** 2) / (2 * 1.7**2))),
+        ]
+        for kernel, want in cases:
+            got = (jax.jit(kernel) if jit else kernel)(x, z)
+            assert got.shape == () and got.dtype == dtype
+            np.testing.assert_allclose(got, want, rtol=rtol)
+
+
+def test_sparse_points_give_the_same_values():
+    x = SparseFeatures(jnp.array([0, 2, 4]), jnp.array([1.0, -2.0, 0.0]))
+    z = SparseFeatures(jnp.array([1, 2]), jnp.array([0.5, 3.0]))
+    dense_x, dense_z = np.array([1.0, 0, -2, 0]), np.array([0, 0.5, 3, 0])
+    for kernel in (linear(), polynomial(2, 1.0), gaussian(2.0)):
+        want = kernel(dense_x, dense_z)
+        for a, b in [(x, z), (x, dense_z), (dense_x, z)]:
+            np.testing.assert_allclose(kernel(a, b), want, rtol=1e-6)
+
+
+def test_polynomial_is_the_product_of_monomials():
+    rng = np.random.default_rng(1)
+    x, z = rng.normal(size=(2, 3))
+    for degree in (1, 2, 3):
+        want = monomials(x, degree) @ monomials(z, degree)
+        np.testing.assert_allclose(polynomial(degree, 0.0)(x, z), want, rtol=1e-5)
+        lifted = [np.append(v, np.sqrt(0.3)) for v in (x, z)]  # c is one more coordinate
+        want = monomials(lifted[0], degree) @ monomials(lifted[1], degree)
+        np.testing.assert_allclose(polynomial(degree, 0.3)(x, z), want, rtol=1e-5)
+
+
+def test_parameters_are_leaves_and_do_not_recompile():
+    traces = []
+
+    @jax.jit
+    def value(kernel, x, z):
+        traces.append(kernel)
+        return kernel(x, z)
+
+    x, z = np.array([1.0, 2.0], np.float32), np.array([0.0, 1.0], np.float32)
+    for sigma in (0.5, 1.0, np.float64(2.0), jnp.float32(3.0)):
+        np.testing.assert_allclose(
+            value(gaussian(sigma), x, z), np.exp(-1 / float(sigma) ** 2), rtol=1e-6
+        )
+    assert len(traces) == 1
+    for c in (0.0, 1.0, 2.5):
+        np.testing.assert_allclose(value(polynomial(2, c), x, z), (2 + c) ** 2, rtol=1e-6)
+    assert len(traces) == 2
+    value(polynomial(3, 1.0), x, z)
+    assert len(traces) == 3  # the degree is static
+    for matrix in (np.eye(2), 2 * np.eye(2)):
+        assert value(precomputed(matrix), 1, 1) == matrix[1, 1]
+    assert len(traces) == 4
+
+
+def test_sigma_can_be_traced():
+    x, z = jnp.array([1.0, 2.0]), jnp.array([0.0, 1.0])
+    sigmas = jnp.array([0.5, 1.0, 2.0])
+    values = jax.vmap(lambda sigma: gaussian(sigma)(x, z))(sigmas)
+    np.testing.assert_allclose(values, np.exp(-1 / np.asarray(sigmas) ** 2), rtol=1e-6)
+    slope = jax.grad(lambda sigma: gaussian(sigma)(x, z))(1.0)
+    np.testing.assert_allclose(slope, 2 * np.exp(-1.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_precomputed_looks_up_and_marks_out_of_range(jit):
+    matrix = np.array([[2.0, 0.5], [0.5, 1.0]])
+    kernel = precomputed(matrix)
+    call = jax.jit(kernel) if jit else kernel
+    for i, j in itertools.product(range(2), repeat=2):
+        assert call(i, j) == matrix[i, j]
+    for i, j in [(2, 0), (0, 2), (-1, 0), (0, -2)]:
+        assert jnp.isnan(call(i, j))
+    assert call(np.uint8(1), np.int64(0)) == 0.5
+
+
+def test_bad_parameters_are_refused():
+    for sigma in (0, -1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="sigma: got"):
+            gaussian(sigma)
+    for degree in (0, -1, 1.5, True, "2"):
+        with pytest.raises(ValueError, match="degree: got"):
+            polynomial(degree)
+    with pytest.raises(ValueError, match="c: got -0.5"):
+        polynomial(2, -0.5)
+    with pytest.raises(ValueError, match="matrix: not positive semi-definite"):
+        precomputed(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    with pytest.raises(ValueError, match="integer index"):
+        precomputed(np.eye(2))(0.0, 1)
+    with pytest.raises(ValueError, match="integer index"):
+        precomputed(np.eye(2))(np.array([0, 1]), 1)

@@ -1,0 +1,79 @@
+"""Fetches the corpora of the experiments, checks them, and says where each stands.
+
+    python third_party_data/fetch.py --corpus=clinc150 --corpus=treebank
+    python third_party_data/fetch.py --verify_only
+
+Exit code 0 if every file of every corpus asked for is in place with the right sha256, else 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from absl import app, flags
+
+from jaxstruct.data import fetching, locate, registry
+
+_CORPUS = flags.DEFINE_multi_string(
+    "corpus", ["all"], f"A corpus, repeatable; 'all' or one of: {', '.join(registry.CORPORA)}."
+)
+_DESTINATION = flags.DEFINE_string(
+    "destination",
+    None,
+    f"The folder of corpora. Default: the one {locate.DATA_VARIABLE} names, else the cache folder.",
+)
+_VERIFY_ONLY = flags.DEFINE_boolean("verify_only", False, "Check what is there; download nothing.")
+
+_COLUMNS = "{:<13} {:<24} {:<8} {:>9}  {}"
+
+
+def chosen_corpora(names: Sequence[str]) -> tuple[registry.Corpus, ...]:
+    """Returns the corpora of these names, each once; 'all' stands for every one."""
+    if "all" in names:
+        return tuple(registry.CORPORA.values())
+    return tuple(registry.corpus_named(name) for name in dict.fromkeys(names))
+
+
+def fetch_all(corpora: Sequence[registry.Corpus], destination: Path) -> None:
+    """Fetches each corpus; one that fails is reported and does not stop the others."""
+    for corpus in corpora:
+        try:
+            fetching.fetch(corpus.name, destination)
+        except (OSError, ValueError) as error:
+            print(f"{corpus.name}: {error}", file=sys.stderr)
+
+
+def report(corpora: Sequence[registry.Corpus], destination: Path) -> bool:
+    """Prints the table of files, and returns whether all of them are in place."""
+    print(_COLUMNS.format("corpus", "file", "status", "bytes", "licence"))
+    complete = True
+    for corpus in corpora:
+        statuses = fetching.inspect(corpus.name, destination)
+        for entry, status in zip(corpus.files, statuses, strict=True):
+            complete &= status.state == "present"
+            cells = (corpus.name, entry.path, status.state, entry.bytes, corpus.licence)
+            print(_COLUMNS.format(*cells))
+            if status.detail:
+                print(f"    {status.detail}")
+    return complete
+
+
+def main(argv: Sequence[str]) -> int:
+    """Fetches unless told only to verify, prints the table, and returns the exit code."""
+    if len(argv) > 1:
+        raise app.UsageError(f"unexpected arguments: {' '.join(argv[1:])}")
+    try:
+        corpora = chosen_corpora(_CORPUS.value)
+    except ValueError as error:
+        raise app.UsageError(str(error)) from error
+    destination = Path(_DESTINATION.value or locate.search_folders()[0])
+    print(f"folder: {destination}")
+    if not _VERIFY_ONLY.value:
+        fetch_all(corpora, destination)
+    return 0 if report(corpora, destination) else 1
+
+
+if __name__ == "__main__":
+    app.run(main)
