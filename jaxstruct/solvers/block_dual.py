@@ -8,6 +8,8 @@ or a box-constrained QP over the block directions. A group of one needs none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
@@ -16,8 +18,9 @@ from jaxstruct.types import Array
 SAFEGUARDS = ("line_search", "box", "none")
 
 
-def block_ascent(
-    gram: Array, gradient: Array, multipliers: Array, occupied: Array, max_steps: int
+def pairwise_ascent(
+    column: Callable[[Array], Array], diagonal: Array, gradient: Array, multipliers: Array,
+    occupied: Array, max_steps: int,
 ) -> Array:
     """Maximise the dual over one block by pairwise steps with second-order selection.
 
@@ -27,38 +30,48 @@ def block_ascent(
     gain (g_u - g_d)^2 / (G_uu + G_dd - 2 G_ud) it promises; ties to the lowest slot.
 
     Args:
-      gram: [K, K], ridge included. gradient: [K]. multipliers: [K]. occupied: [K] bool.
+      column: k -> [K] column of G, ridge included, so that G need not be stored.
+      diagonal: [K]. gradient: [K]. multipliers: [K]. occupied: [K] bool.
       max_steps: bound on the steps; the loop ends earlier when no pair gains.
 
     Returns:
       [K] multipliers; the dual never falls, whatever max_steps.
     """
-    diagonal = jnp.diagonal(gram)
-    tiny = jnp.finfo(gram.dtype).tiny ** 0.5
-    floor = jnp.finfo(gram.dtype).eps * jnp.max(diagonal) + tiny
+    eps = jnp.finfo(gradient.dtype).eps
+    floor = eps * jnp.max(diagonal) + jnp.finfo(gradient.dtype).tiny ** 0.5
     slots = jnp.arange(gradient.shape[0])
 
-    def best_pair(g: Array, beta: Array) -> tuple[Array, Array, Array, Array]:
+    def best_pair(g: Array, beta: Array) -> tuple[Array, Array, Array, Array, Array]:
         up = jnp.argmax(jnp.where(occupied, g, -jnp.inf))
+        of_up = column(up)
         rise = jnp.where(occupied & (beta > 0), g[up] - g, 0)
-        curvature = jnp.maximum(diagonal[up] + diagonal - 2 * gram[up], floor)
+        curvature = jnp.maximum(diagonal[up] + diagonal - 2 * of_up, floor)
         down = jnp.argmax(rise * rise / curvature)
-        return up, down, rise[down], curvature[down]
+        return up, down, rise[down], curvature[down], of_up
 
     def step(state: tuple) -> tuple:
-        count, g, beta, (up, down, rise, curvature) = state
+        count, g, beta, (up, down, rise, curvature, of_up) = state
         size = jnp.minimum(rise / curvature, beta[down])
-        g = g - size * (gram[up] - gram[down])
+        g = g - size * (of_up - column(down))
         beta = jnp.where(slots == up, beta + size, beta)
         beta = jnp.where(slots == down, beta - size, beta)
         return count + 1, g, beta, best_pair(g, beta)
 
-    slack = 8 * jnp.finfo(gram.dtype).eps * (1 + jnp.max(jnp.where(occupied, jnp.abs(gradient), 0)))
+    slack = 8 * eps * (1 + jnp.max(jnp.where(occupied, jnp.abs(gradient), 0)))
     state = (0, gradient, multipliers, best_pair(gradient, multipliers))
     _, _, beta, _ = jax.lax.while_loop(
         lambda s: (s[0] < max_steps) & (s[3][2] > slack), step, state
     )
     return beta
+
+
+def block_ascent(
+    gram: Array, gradient: Array, multipliers: Array, occupied: Array, max_steps: int
+) -> Array:
+    """`pairwise_ascent` with a stored Gram block [K, K]."""
+    return pairwise_ascent(
+        lambda k: gram[k], jnp.diagonal(gram), gradient, multipliers, occupied, max_steps
+    )
 
 
 def line_search_sizes(linear: Array, quadratic: Array) -> Array:

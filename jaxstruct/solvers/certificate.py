@@ -86,3 +86,25 @@ def certify(
         mean_slack=float(np.mean(slack[used])), scale=float(scale),
         margin_bound=np.sqrt(dual_norm) / total if total > 0 else np.inf,
     )
+
+
+def block_gaps(
+    formulation: Formulation, terms: Penalty, examples: ExampleTerms
+) -> np.ndarray:
+    """[N] each example's part of P - D, at a w that is sum beta phi; they sum to the gap.
+
+    cap xi - sum beta H for a linear slack, xi^2 / 2r + r m^2 / 2 - sum beta H for a squared one
+    (m = sum beta); for a hard margin, which has no gap before it is met, xi + |sum beta H|.
+    """
+    cap, ridge = (np.asarray(leaf, np.float64) for leaf in (terms.cap, terms.ridge))
+    _, slack, _, bound, product, mass = (np.asarray(e, np.float64) for e in examples)
+    gained = bound - product
+    used = cap > 0
+    if formulation.penalty == 1:
+        gaps = cap * slack - gained
+    elif formulation.penalty == 2:
+        squares = slack**2 / (2 * np.where(ridge > 0, ridge, 1))
+        gaps = squares + ridge * mass**2 / 2 - gained
+    else:
+        gaps = slack + np.abs(gained)
+    return np.where(used, np.maximum(gaps, 0), 0)

@@ -18,10 +18,10 @@ import numpy as np
 
 from jaxstruct.solvers import passes
 from jaxstruct.solvers.block_dual import SAFEGUARDS
-from jaxstruct.solvers.certificate import Certificate, certify
+from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.proximal_newton import NewtonOptions, proximal_newton_pass
-from jaxstruct.solvers.working_sets import WorkingSets, empty_working_sets, grown
+from jaxstruct.solvers.working_sets import WorkingSets, empty_working_sets, enumerated_working_sets, grown
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import Array, PyTree
 
@@ -30,28 +30,35 @@ class Settings(NamedTuple):
     """How a run works; shape-like, so a change compiles anew.
 
     Fields:
-      variant: "subspace" (algorithm 3, step 10b) or "full" (10a, after `warm_passes` of 10b).
+      variant: "subspace" (algorithm 3, step 10b), "full" (10a, after `warm_passes` of 10b), or
+        "auto": full where the working sets hold at most 2^18 slots in all.
+      working_sets: "grown" by the oracle (algorithm 3), "enumerated" (every output of a small
+        output space at hand from the start), or "auto": enumerated where the problem can.
       capacity: slots an example at the start; doubled when full, up to max_capacity.
       oracle_batch: examples that share one oracle call at one w in an exact pass.
       group: blocks solved side by side, a divisor of oracle_batch; 1 is plain sequential ascent.
       safeguard: what keeps a group an ascent: "line_search" or "box" ("none" is no ascent and is
         there to be studied).
-      cached_sweeps: sweeps over the planes at hand after each exact pass.
+      cached_sweeps: sweeps over the planes at hand in each round.
+      coverage: after the warm rounds a sweep visits the examples of the largest block gaps that
+        make up this part of the duality gap.
       block_steps: pairwise steps a visit.
       warm_passes: subspace rounds before the first full one.
       newton: limits of a full step.
       seed: of the order of the examples.
     """
 
-    variant: str = "subspace"
+    variant: str = "auto"
+    working_sets: str = "auto"
     capacity: int = 8
     max_capacity: int = 512
     oracle_batch: int = 32
     group: int = 16
     safeguard: str = "line_search"
     cached_sweeps: int = 2
+    coverage: float = 0.9
     block_steps: int = 10
-    warm_passes: int = 2
+    warm_passes: int = 1
     newton: NewtonOptions = NewtonOptions()
     seed: int = 0
 
@@ -62,7 +69,10 @@ class Settings(NamedTuple):
 
 def check_settings(settings: Settings) -> None:
     """Raise ValueError where a setting does not fit."""
-    choices = {"variant": ("subspace", "full"), "safeguard": SAFEGUARDS}
+    choices = {
+        "variant": ("auto", "subspace", "full"), "safeguard": SAFEGUARDS,
+        "working_sets": ("auto", "grown", "enumerated"),
+    }
     for name, allowed in choices.items():
         if getattr(settings, name) not in allowed:
             raise ValueError(f"{name} is {getattr(settings, name)!r}; choose one of {allowed}")
@@ -86,6 +96,7 @@ class State(NamedTuple):
       span: [N, K] with w = Phi span in the full variant; None where it is beta itself.
       sigma: proximal step length of the full variant.
       clock: rounds so far.
+      block_gaps: [N] each example's part of the duality gap at the last oracle call, or None.
     """
 
     weights: PyTree
@@ -93,6 +104,7 @@ class State(NamedTuple):
     span: Array | None
     sigma: float
     clock: int
+    block_gaps: np.ndarray | None
 
 
 class Info(NamedTuple):
@@ -113,18 +125,37 @@ class Info(NamedTuple):
     slack: np.ndarray
 
 
+@jax.jit
+def _enumerated(problem: Problem, task: passes.Task) -> WorkingSets:
+    return enumerated_working_sets(problem, task.terms, task.inputs, task.outputs)
+
+
 _exact = jax.jit(passes.exact_pass, static_argnums=1)
 _cached = jax.jit(passes.cached_pass, static_argnums=1)
 _oracle = jax.jit(passes.oracle_pass)
 _newton = jax.jit(proximal_newton_pass, static_argnums=1)
 
 
+def enumerates(problem: Problem, settings: Settings) -> bool:
+    """Whether the working sets hold every output from the start.
+
+    Raises:
+      ValueError: enumerated working sets are asked of a problem that cannot list its outputs.
+    """
+    if settings.working_sets == "enumerated" and problem.all_outputs is None:
+        raise ValueError('working_sets is "enumerated", but the problem has no all_outputs')
+    return settings.working_sets != "grown" and problem.all_outputs is not None
+
+
 def init(problem: Problem, task: passes.Task, settings: Settings) -> State:
     """The state before the first step: w = 0, empty working sets."""
     check_settings(settings)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    sets = empty_working_sets(task.outputs, settings.capacity, dtype)
-    return State(jax.tree.map(jnp.copy, problem.initial_weights), sets, None, 10.0, 0)
+    if enumerates(problem, settings):
+        sets = _enumerated(problem, task)
+    else:
+        sets = empty_working_sets(task.outputs, settings.capacity, dtype)
+    return State(jax.tree.map(jnp.copy, problem.initial_weights), sets, None, 10.0, 0, None)
 
 
 def _timed(seconds: dict[str, float], name: str, run: Any) -> Any:
@@ -134,23 +165,42 @@ def _timed(seconds: dict[str, float], name: str, run: Any) -> Any:
     return result
 
 
+def _selected(settings: Settings, state: State) -> np.ndarray:
+    """The examples whose block gaps make up `coverage` of the whole, and a few more to fill."""
+    gaps = state.block_gaps
+    ranked = np.argsort(-gaps, kind="stable")
+    total = np.cumsum(gaps[ranked])
+    count = int(np.searchsorted(total, settings.coverage * total[-1])) + 1
+    count = min(-(-count // settings.group) * settings.group, gaps.shape[0])
+    return ranked[:count]
+
+
 def _subspace(
     problem: Problem, task: passes.Task, settings: Settings, state: State, epsilon: Array,
     seconds: dict[str, float],
-) -> tuple[State, passes.PassCounts]:
+) -> tuple[State, int, int]:
+    """(state, planes added, oracle calls): warm rounds move w under the oracle, later ones sweep."""
     n = task.terms.cap.shape[0]
     random = np.random.default_rng([settings.seed, state.clock])
     options, clock = settings.visit_options(), jnp.int32(state.clock)
-    order = jnp.asarray(random.permutation(n).reshape(-1, settings.oracle_batch), jnp.int32)
-    w, sets, counts = _timed(seconds, "exact", lambda: _exact(
-        problem, options, task, state.weights, state.sets, order, epsilon, clock
-    ))
+    w, sets, added, calls = state.weights, state.sets, 0, 0
+    enumerated = sets.gram.shape[1] == 0
+    everyone = state.clock <= settings.warm_passes or state.block_gaps is None
+    chosen = np.arange(n) if everyone else _selected(settings, state)
+    if everyone and not enumerated:
+        order = jnp.asarray(random.permutation(n).reshape(-1, settings.oracle_batch), jnp.int32)
+        w, sets, counts = _timed(seconds, "exact", lambda: _exact(
+            problem, options, task, w, sets, order, epsilon, clock
+        ))
+        added, calls = int(counts.added), n
+    order = np.zeros(n, np.int32)
     for _ in range(settings.cached_sweeps):
-        sweep = jnp.asarray(random.permutation(n), jnp.int32)
-        w, sets = _timed(
-            seconds, "cached", partial(_cached, problem, options, task, w, sets, sweep, clock)
-        )
-    return state._replace(weights=w, sets=sets, span=None), counts
+        order[: len(chosen)] = random.permutation(chosen)
+        w, sets = _timed(seconds, "cached", partial(
+            _cached, problem, options, task, w, sets, jnp.asarray(order),
+            jnp.int32(len(chosen) // settings.group), clock,
+        ))
+    return state._replace(weights=w, sets=sets, span=None), added, calls
 
 
 def _full(
@@ -159,13 +209,25 @@ def _full(
     span = state.sets.multipliers if state.span is None else state.span
     sigma = jnp.asarray(state.sigma, span.dtype)
     found = _timed(seconds, "newton", lambda: _newton(
-        problem, settings.newton, task, state.weights, span, state.sets, sigma
+        problem, settings.newton, task, state.weights, span, state.sets, sigma,
+        jnp.int32(state.clock),
     ))
     solved = int(found.newton_steps) < settings.newton.newton_steps
     whole = float(found.length) > 0.9
     factor = 3.0 if solved and whole else 1.0 if whole else 0.3
-    state = State(found.weights, found.sets, found.span, state.sigma * factor, state.clock)
+    state = State(found.weights, found.sets, found.span, state.sigma * factor, state.clock, None)
     return state, np.asarray(found.primal_products), np.asarray(found.dual_products)
+
+
+def _entered(sets: WorkingSets) -> int:
+    """Planes of enumerated working sets whose multiplier has been positive."""
+    return 0 if sets.gram.shape[1] else int(jnp.sum(sets.last_used > 0))
+
+
+def solves_fully(settings: Settings, state: State) -> bool:
+    """Whether the rounds after the warm ones are of the full variant."""
+    few = state.sets.losses.size <= 2**18
+    return settings.variant == "full" or (settings.variant == "auto" and few)
 
 
 def step(
@@ -177,24 +239,26 @@ def step(
     n = task.terms.cap.shape[0]
     dtype = state.sets.losses.dtype
     state = state._replace(clock=state.clock + 1)
+    entered = _entered(state.sets)
     products: tuple = (None, None)
     added = overflow = calls = 0
     threshold = jnp.asarray(epsilon, dtype)
-    if settings.variant == "full" and state.clock > settings.warm_passes:
+    if solves_fully(settings, state) and state.clock > settings.warm_passes:
         state, *products = _full(problem, task, settings, state, seconds)
     else:
-        state, counts = _subspace(problem, task, settings, state, threshold, seconds)
-        added, calls = int(counts.added), n
+        state, added, calls = _subspace(problem, task, settings, state, threshold, seconds)
     order = jnp.arange(n, dtype=jnp.int32).reshape(-1, settings.oracle_batch)
     sets, terms, counts = _timed(seconds, "oracle", lambda: _oracle(
         problem, task, state.weights, state.sets, order, threshold, jnp.int32(state.clock)
     ))
     overflow = int(counts.overflow)
+    added += int(counts.added) if sets.gram.shape[1] else _entered(sets) - entered
     certificate = certify(formulation, task.terms, terms, *products)
     info = Info(
-        certificate, added + int(counts.added), overflow, calls + n, seconds, np.asarray(terms.slack)
+        certificate, added, overflow, calls + n, seconds, np.asarray(terms.slack)
     )
-    return state._replace(sets=sets), info
+    gaps = block_gaps(formulation, task.terms, terms) if state.span is None else None
+    return state._replace(sets=sets, block_gaps=gaps), info
 
 
 def with_capacity(state: State, capacity: int) -> State:

@@ -98,7 +98,7 @@ def _status(
 ) -> Status | None:
     certificate = info.certificate
     gap = best.primal - best.dual
-    radius = float(jnp.sqrt(jnp.max(state.sets.gram))) if formulation.penalty == 0 else 0.0
+    radius = float(jnp.sqrt(jnp.max(state.sets.norms))) if formulation.penalty == 0 else 0.0
     if math.isnan(certificate.primal) or not math.isfinite(certificate.dual):
         return Status.NOT_FINITE
     if rules.tolerance is not None and gap <= rules.tolerance * abs(best.primal) < math.inf:
@@ -135,7 +135,8 @@ def _compiled_programs() -> int:
 def _statistics(state: State, n: int, log: list, seconds: dict, calls: int, compiled: int):
     sets = state.sets
     added = int(sum(row[3] for row in log))
-    kept = int(np.sum(np.asarray(sets.occupied)[:n, 1:]))
+    carried = sets.occupied if sets.gram.shape[1] else sets.last_used > 0
+    kept = int(np.sum(np.asarray(carried)[:n, 1:]))
     return Statistics(
         passes=len(log), oracle_calls=calls, planes_added=added, planes_kept=kept,
         planes_evicted=max(added - kept, 0),
@@ -272,7 +273,7 @@ def restarted(
         gamma = min(gamma, C / start.C)
     sets = sets._replace(multipliers=sets.multipliers * gamma)
     w = jax.tree.map(lambda leaf: leaf * gamma, w)
-    return State(w, sets, None, start.state.sigma, 0)
+    return State(w, sets, None, start.state.sigma, 0, None)
 
 
 _rebuild = jax.jit(weights_of_multipliers)

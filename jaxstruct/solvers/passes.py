@@ -12,9 +12,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.solvers.block_dual import block_ascent, box_sizes, line_search_sizes
+from jaxstruct.solvers.block_dual import box_sizes, line_search_sizes, pairwise_ascent
 from jaxstruct.solvers.formulations import Penalty, violation
-from jaxstruct.solvers.working_sets import Proposal, WorkingSets, gram_row, insert, propose, rows
+from jaxstruct.solvers.working_sets import Proposal, WorkingSets, insert, propose, rows
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import Array, PyTree
 
@@ -116,6 +116,25 @@ def _safeguarded(
     return _apply(problem, moved, x, u, sizes - 1), sizes
 
 
+def _solve_block(
+    problem: Problem, max_steps: int, x: PyTree, y_true: PyTree, own: WorkingSets, ridge: Array,
+    gradient: Array, start: Array,
+) -> Array:
+    """The block of ONE example, its Gram columns stored or computed as needed."""
+    planes = jnp.arange(start.shape[0]) > 0
+
+    def column(k: Array) -> Array:
+        if own.gram.shape[0]:
+            products = own.gram[k]
+        else:
+            y = jax.tree.map(lambda leaf: leaf[k], own.outputs)
+            products = own.scales[k] * own.scales * problem.plane_gram(x, y_true, own.outputs, y)
+        return products + jnp.where(planes & (k > 0), ridge, 0)
+
+    diagonal = own.norms + jnp.where(planes, ridge, 0)
+    return pairwise_ascent(column, diagonal, gradient, start, own.occupied, max_steps)
+
+
 def _visit(
     problem: Problem, options: VisitOptions, w: PyTree, x: PyTree, y_true: PyTree,
     own: WorkingSets, terms: Penalty,
@@ -126,10 +145,9 @@ def _visit(
     mass = jnp.sum(own.multipliers, axis=1)
     margins = _margins(problem, theta, y_true, own.outputs)
     gradient = own.bounds - own.scales * margins - jnp.where(planes, (terms.ridge * mass)[:, None], 0)
-    ridged = own.gram + terms.ridge[:, None, None] * (planes[:, None] & planes)
     start = jnp.where(planes, own.multipliers, jnp.maximum(terms.cap - mass, 0)[:, None])
-    ascend = partial(block_ascent, max_steps=options.max_steps)
-    solved = jax.vmap(ascend)(ridged, gradient, start, own.occupied)
+    solve = partial(_solve_block, problem, options.max_steps)
+    solved = jax.vmap(solve)(x, y_true, own, terms.ridge, gradient, start)
     change = jnp.where(planes, solved - start, 0)
     coefficients = own.scales * change
     signed = jnp.where(planes, -coefficients, jnp.sum(coefficients, axis=1, keepdims=True))
@@ -168,16 +186,14 @@ def _proposals(
     known = jnp.maximum(jnp.max(inside, axis=1), 0)
     violated = (task.terms.cap[index] > 0) & (worst > known + epsilon)
     place = partial(propose, problem, task.terms)
-    proposals, u = jax.vmap(place)(own, y_true, theta, y, loss, violated)
-    action = jax.vmap(problem.gram_action)(x, u)
-    row = jax.vmap(partial(gram_row, problem))(own, proposals, y_true, action)
+    proposals = jax.vmap(place)(own, x, y_true, y, loss, violated)
     terms = ExampleTerms(
         worst=worst, slack=jnp.maximum(worst, 0), known=known,
         bound=jnp.sum(own.multipliers * own.bounds, axis=1),
         product=jnp.sum(own.multipliers * own.scales * margins, axis=1),
         mass=jnp.sum(own.multipliers, axis=1),
     )
-    return proposals._replace(gram_row=row), terms
+    return proposals, terms
 
 
 def _grouped_visits(
@@ -201,7 +217,7 @@ def _grouped_visits(
 def _with_multipliers(
     sets: WorkingSets, index: Array, multipliers: Array, clock: Array
 ) -> WorkingSets:
-    multipliers = sets.multipliers.at[index].set(multipliers)
+    multipliers = sets.multipliers.at[index].set(multipliers, mode="drop")
     last_used = jnp.where(multipliers > 0, clock, sets.last_used)
     return sets._replace(multipliers=multipliers, last_used=last_used)
 
@@ -240,11 +256,32 @@ def exact_pass(
 
 def cached_pass(
     problem: Problem, options: VisitOptions, task: Task, w: PyTree, sets: WorkingSets,
-    order: Array, clock: Array,
+    order: Array, groups: Array, clock: Array,
 ) -> tuple[PyTree, WorkingSets]:
-    """One sweep over the blocks of the examples in `order` [M], with the planes at hand."""
-    w, multipliers = _grouped_visits(problem, options, task, sets, w, order, order)
-    return w, _with_multipliers(sets, order, multipliers, clock)
+    """One sweep over the blocks of some examples, with the planes at hand.
+
+    Args:
+      order: [N] examples, a multiple of the group size. groups: how many groups of it are visited;
+        a number, not a shape, so that a sweep over few examples compiles nothing new.
+    """
+    grouped = order.reshape(-1, options.group)
+
+    def visit(w: PyTree, index: Array) -> tuple[PyTree, Array]:
+        x, y_true = _examples(task, index)
+        own, terms = rows(sets, index), _own_terms(task.terms, index)
+        return _visit(problem, options, w, x, y_true, own, terms)
+
+    def skip(w: PyTree, index: Array) -> tuple[PyTree, Array]:
+        return w, jnp.zeros((index.shape[0], sets.losses.shape[1]), sets.losses.dtype)
+
+    def body(w: PyTree, item: tuple[Array, Array]) -> tuple[PyTree, Array]:
+        number, index = item
+        return jax.lax.cond(number < groups, visit, skip, w, index)
+
+    numbers = jnp.arange(grouped.shape[0])
+    w, multipliers = jax.lax.scan(body, w, (numbers, grouped))
+    visited = jnp.where((numbers < groups)[:, None], grouped, order.shape[0]).reshape(-1)
+    return w, _with_multipliers(sets, visited, multipliers.reshape(order.shape[0], -1), clock)
 
 
 def oracle_pass(
@@ -263,11 +300,14 @@ def oracle_pass(
         return None, (proposals, terms)
 
     capacity = sets.losses.shape[1]
+    if sets.gram.shape[1] == 0:  # enumerated: there is nothing to add
+        epsilon = jnp.full_like(epsilon, jnp.inf)
     _, stacked = jax.lax.scan(body, None, order)
     proposals, terms = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), stacked)
     index = order.reshape(-1)
-    sets = insert(sets, index, proposals, clock)
     counts = PassCounts(jnp.sum(proposals.slot < capacity), jnp.sum(proposals.overflow))
+    if sets.gram.shape[1]:
+        sets = insert(sets, index, proposals, clock)
     return sets, jax.tree.map(lambda leaf: jnp.zeros_like(leaf).at[index].set(leaf), terms), counts
 
 

@@ -35,10 +35,11 @@ class NewtonOptions(NamedTuple):
     Newton ends when |grad phi|^2 <= tolerance sum_i |b_i - beta_i|^2 / sigma_i.
     """
 
-    newton_steps: int = 8
-    cg_steps: int = 60
+    newton_steps: int = 6
+    cg_steps: int = 40
     line_trials: int = 12
-    tolerance: float = 0.03
+    tolerance: float = 0.1
+    cg_tolerance: float = 0.3
 
 
 class _Blocks(NamedTuple):
@@ -194,9 +195,10 @@ def _moved(u: _Vector, t: Array, v: _Vector) -> _Vector:
 
 
 def _conjugate_gradients(
-    problem: Problem, blocks: _Blocks, free: Array, e0_squared: Array, e0_image: Array, steps: int
+    problem: Problem, blocks: _Blocks, free: Array, e0_squared: Array, e0_image: Array,
+    options: NewtonOptions,
 ) -> _Vector:
-    """d of (I + Phi D Phi') d = e_0, to a tenth of the norm of e_0; D = sigma P on the face."""
+    """d of (I + Phi D Phi') d = e_0, to cg_tolerance of |e_0|; D = sigma P on the face."""
     zero = problem.initial_weights
     inner = partial(_inner, e0_squared=e0_squared, e0_image=e0_image)
 
@@ -213,35 +215,38 @@ def _conjugate_gradients(
     nothing = jnp.zeros_like(e0_image)
     r = _Vector(jnp.ones_like(e0_squared), nothing, e0_image)
     d = _Vector(jnp.zeros_like(e0_squared), nothing, nothing)
-    goal = 0.01 * e0_squared
+    goal = options.cg_tolerance**2 * e0_squared
     state = (0, d, r, r, e0_squared)
-    return jax.lax.while_loop(lambda s: (s[0] < steps) & (s[4] > goal), body, state)[1]
+    return jax.lax.while_loop(lambda s: (s[0] < options.cg_steps) & (s[4] > goal), body, state)[1]
 
 
 def _newton_direction(
     problem: Problem, options: NewtonOptions, blocks: _Blocks, free: Array, e0: _Residual
 ) -> Array:
-    """[N, K] the direction's multipliers; CG runs on a quarter of the blocks where they suffice."""
+    """[N, K] the direction's multipliers; CG runs on a quarter or half of the blocks if it can."""
     n = free.shape[0]
     active = jnp.sum(free, axis=1) > jnp.where(_capped(blocks), 1, 0)
-    capacity = max(n // 4, 1)
+    count = jnp.sum(active)
     residual, image = e0
     squared = _squared(e0)
 
-    def few(_: None) -> Array:
+    def gathered(capacity: int) -> Array:
         index = jnp.nonzero(active, size=capacity, fill_value=0)[0]
-        real = jnp.arange(capacity) < jnp.sum(active)
+        real = jnp.arange(capacity) < count
         part = jax.tree.map(lambda leaf: leaf[index], blocks)
         face = free[index] & real[:, None]
-        d = _conjugate_gradients(problem, part, face, squared, image[index], options.cg_steps)
+        d = _conjugate_gradients(problem, part, face, squared, image[index], options)
         return (d.along * residual).at[jnp.where(real, index, n)].add(d.z, mode="drop")
 
-    def all_blocks(_: None) -> Array:
+    def whole() -> Array:
         face = free & active[:, None]
-        d = _conjugate_gradients(problem, blocks, face, squared, image, options.cg_steps)
+        d = _conjugate_gradients(problem, blocks, face, squared, image, options)
         return d.along * residual + d.z
 
-    return jax.lax.cond(jnp.sum(active) <= capacity, few, all_blocks, None)
+    capacities = [max(n // 4, 1), max(n // 2, 1)]
+    branch = sum((count > capacity).astype(jnp.int32) for capacity in capacities)
+    parts = [partial(gathered, capacity) for capacity in capacities]
+    return jax.lax.switch(branch, [*parts, whole])
 
 
 def _newton_step(
@@ -299,7 +304,7 @@ class NewtonResult(NamedTuple):
 def _blocks(task: Task, sets: WorkingSets, sigma: Array) -> tuple[_Blocks, Array]:
     """(blocks with step lengths in units of their curvature, beta with the reservoir in slot 0)."""
     terms = task.terms
-    curvature = jnp.max(jnp.diagonal(sets.gram, axis1=1, axis2=2), axis=1)
+    curvature = jnp.max(sets.norms, axis=1)
     used = (terms.cap > 0) & (curvature > 0)
     length = jnp.where(used, sigma / jnp.where(used, curvature, 1), 1e-30)
     mass = jnp.sum(sets.multipliers, axis=1)
@@ -332,7 +337,7 @@ def _ascended(
 
 def proximal_newton_pass(
     problem: Problem, options: NewtonOptions, task: Task, w: PyTree, span: Array,
-    sets: WorkingSets, sigma: Array,
+    sets: WorkingSets, sigma: Array, clock: Array,
 ) -> NewtonResult:
     """One proximal step on the dual over all working sets.
 
@@ -341,6 +346,7 @@ def proximal_newton_pass(
       w, span: where Newton starts, w = Phi span.
       sets: with the dual variables beta, the centre of the proximal term.
       sigma: its length, in units of each block's own curvature.
+      clock: the number of this pass.
     """
     blocks, beta = _blocks(task, sets, sigma)
     used = blocks.sigma[:, None] > 1e-20
@@ -362,7 +368,8 @@ def proximal_newton_pass(
     )
     multipliers, dual_products, length = _ascended(problem, blocks, beta, last.b)
     multipliers = jnp.where((task.terms.cap > 0)[:, None], multipliers, 0)
+    last_used = jnp.where(multipliers > 0, clock, sets.last_used)
     return NewtonResult(
-        last.w, last.span, sets._replace(multipliers=multipliers),
+        last.w, last.span, sets._replace(multipliers=multipliers, last_used=last_used),
         jnp.sum(last.span * (sets.bounds - last.h), axis=1), dual_products, length, count,
     )

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.solvers.formulations import Penalty, power_of_loss
-from jaxstruct.structures.problem import Problem, difference
+from jaxstruct.structures.problem import Problem
 from jaxstruct.types import Array, PyTree
 
 
@@ -24,7 +24,8 @@ class WorkingSets(NamedTuple):
       losses: [N, K] Delta(y_i, y).
       scales, bounds: [N, K] s and b of the canonical form; 0 in slot 0 and in empty slots.
       multipliers: [N, K] beta; 0 in slot 0 and in empty slots (alpha = scales * multipliers).
-      gram: [N, K, K] <phi_i(y_k), phi_i(y_l)>.
+      norms: [N, K] |phi_i(y_k)|^2.
+      gram: [N, K, K] <phi_i(y_k), phi_i(y_l)>, or [N, 0, 0] where columns are computed as needed.
       occupied: [N, K] bool.
       last_used: [N, K] int32, the last pass in which beta was positive.
     """
@@ -34,6 +35,7 @@ class WorkingSets(NamedTuple):
     scales: Array
     bounds: Array
     multipliers: Array
+    norms: Array
     gram: Array
     occupied: Array
     last_used: Array
@@ -71,9 +73,36 @@ def empty_working_sets(outputs: PyTree, capacity: int, dtype: str) -> WorkingSet
 
     return WorkingSets(
         outputs=jax.tree.map(repeated, outputs), losses=zeros(), scales=zeros(), bounds=zeros(),
-        multipliers=zeros(), gram=jnp.zeros((n, capacity, capacity), dtype),
+        multipliers=zeros(), norms=zeros(),
+        gram=jnp.zeros((n, capacity, capacity), dtype),
         occupied=jnp.tile(first, (n, 1)),
         last_used=jnp.zeros((n, capacity), jnp.int32),
+    )
+
+
+def enumerated_working_sets(
+    problem: Problem, terms: Penalty, inputs: PyTree, outputs: PyTree
+) -> WorkingSets:
+    """Working sets that hold every output from the start, for small output spaces.
+
+    No plane is ever searched, added or evicted, and Gram columns are computed as needed; a plane
+    counts as added once its multiplier has been positive.
+
+    Args:
+      inputs, outputs: [N, ...] the examples.
+    """
+    everything = jax.vmap(problem.all_outputs)(outputs)
+    losses = jax.vmap(jax.vmap(problem.loss, (None, 0)))(outputs, everything)
+    planes = jnp.arange(losses.shape[1]) > 0
+    scales = jnp.where(planes, power_of_loss(losses, terms.scale_power), 0)
+    return WorkingSets(
+        outputs=everything, losses=losses,
+        scales=scales,
+        bounds=jnp.where(planes, power_of_loss(losses, terms.bound_power), 0),
+        multipliers=jnp.zeros_like(losses),
+        norms=scales**2 * jax.vmap(problem.plane_norms)(inputs, outputs, everything),
+        gram=jnp.zeros((losses.shape[0], 0, 0), losses.dtype),
+        occupied=jnp.ones_like(losses, bool), last_used=jnp.zeros(losses.shape, jnp.int32),
     )
 
 
@@ -112,44 +141,31 @@ def _free_slot(own: WorkingSets) -> tuple[Array, Array]:
 
 
 def propose(
-    problem: Problem, terms: Penalty, own: WorkingSets, y_true: PyTree, theta: PyTree,
-    y: PyTree, loss: Array, violated: Array,
-) -> tuple[Proposal, Array]:
-    """Where the output y of ONE example goes, and whether it is new (all but the Gram row).
+    problem: Problem, terms: Penalty, own: WorkingSets, x: PyTree, y_true: PyTree, y: PyTree,
+    loss: Array, violated: Array,
+) -> Proposal:
+    """Where the output y of ONE example goes, and whether it is new.
 
     Args:
       problem, terms: the structure and the formulation's numbers.
       own: the working set of this example (no leading axis).
-      y_true, theta: its true output and its potentials.
+      x, y_true: the example.
       y, loss: the most violated output and its loss.
       violated: bool, H(y) > xi_i + epsilon.
-
-    Returns:
-      (proposal with an empty Gram row, u = delta Psi_i(y) seen from theta).
     """
     capacity = own.losses.shape[0]
     fresh = violated & ~jnp.any(_same_output(own.outputs, y) & own.occupied)
-    slot, found = _free_slot(own)
-    proposal = Proposal(
-        output=y, loss=loss, scale=power_of_loss(loss, terms.scale_power),
-        bound=power_of_loss(loss, terms.bound_power), gram_row=jnp.zeros(capacity, loss.dtype),
-        slot=jnp.where(fresh & found, slot, capacity), overflow=fresh & ~found,
+    free, found = _free_slot(own)
+    slot = jnp.where(fresh & found, free, capacity)
+    slots = jnp.arange(capacity)
+    scale = power_of_loss(loss, terms.scale_power)
+    scales = jnp.where(slots == slot, scale, own.scales)
+    outputs = jax.tree.map(lambda leaf, new: leaf.at[slot].set(new, mode="drop"), own.outputs, y)
+    row = scale * scales * problem.plane_gram(x, y_true, outputs, y)
+    return Proposal(
+        output=y, loss=loss, scale=scale, bound=power_of_loss(loss, terms.bound_power),
+        gram_row=jnp.where(slots > 0, row, 0), slot=slot, overflow=fresh & ~found,
     )
-    return proposal, difference(problem, theta, y_true, y)
-
-
-def gram_row(
-    problem: Problem, own: WorkingSets, proposal: Proposal, y_true: PyTree, action: PyTree
-) -> Array:
-    """[K] <phi_i(y), phi_i(y_k)> of a proposal, given A_x A_x' u of its difference u."""
-    slots = jnp.arange(own.losses.shape[0])
-    here = slots == proposal.slot
-    outputs = jax.tree.map(
-        lambda leaf, new: leaf.at[proposal.slot].set(new, mode="drop"), own.outputs, proposal.output
-    )
-    scales = jnp.where(here, proposal.scale, own.scales)
-    product = problem.score(action, y_true) - problem.plane_scores(action, outputs)
-    return jnp.where(slots > 0, proposal.scale * scales * product, 0)
 
 
 def insert(sets: WorkingSets, index: Array, proposals: Proposal, clock: Array) -> WorkingSets:
@@ -166,11 +182,14 @@ def insert(sets: WorkingSets, index: Array, proposals: Proposal, clock: Array) -
     def put(leaf: Array, value: Array) -> Array:
         return leaf.at[at].set(value, mode="drop")
 
+    squared = jnp.take_along_axis(
+        proposals.gram_row, jnp.minimum(proposals.slot, proposals.gram_row.shape[1] - 1)[:, None], 1
+    )[:, 0]
     rows_in = sets.gram.at[at].set(proposals.gram_row, mode="drop")
     return sets._replace(
         outputs=jax.tree.map(put, sets.outputs, proposals.output),
         losses=put(sets.losses, proposals.loss), scales=put(sets.scales, proposals.scale),
-        bounds=put(sets.bounds, proposals.bound),
+        bounds=put(sets.bounds, proposals.bound), norms=put(sets.norms, squared),
         gram=rows_in.at[index, :, proposals.slot].set(proposals.gram_row, mode="drop"),
         occupied=put(sets.occupied, True), last_used=put(sets.last_used, clock),
     )

@@ -6,6 +6,7 @@ potentials of an example are the scores of its k classes, so the contenders are 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -56,8 +57,37 @@ def _squared_norm(x: PyTree) -> Array:
     return jnp.sum(values * values)
 
 
-def _linear_gram_action(class_kernel: Array | None, x: PyTree, u: Array) -> Array:
-    return _squared_norm(x) * (u if class_kernel is None else class_kernel @ u)
+def _self_kernel(x: PyTree) -> Array:
+    return x.self_kernel if isinstance(x, KernelInput) else _squared_norm(x)
+
+
+def _gram_action(class_kernel: Array | None, x: PyTree, u: Array) -> Array:
+    return _self_kernel(x) * (u if class_kernel is None else class_kernel @ u)
+
+
+def _similarity(class_kernel: Array | None, y: Array, z: Array) -> Array:
+    return (y == z).astype(jnp.int32) if class_kernel is None else class_kernel[y, z]
+
+
+def _plane_gram(
+    class_kernel: Array | None, x: PyTree, y_true: Array, outputs: Array, y: Array
+) -> Array:
+    """K(x, x) (L(t, t) - L(t, y) - L(y_k, t) + L(y_k, y)) with t = y_true."""
+    alike = partial(_similarity, class_kernel)
+    difference = alike(y_true, y_true) - alike(y_true, y) - alike(outputs, y_true)
+    return _self_kernel(x) * (difference + alike(outputs, y))
+
+
+def _plane_norms(class_kernel: Array | None, x: PyTree, y_true: Array, outputs: Array) -> Array:
+    alike = partial(_similarity, class_kernel)
+    difference = alike(y_true, y_true) - 2 * alike(outputs, y_true) + alike(outputs, outputs)
+    return _self_kernel(x) * difference
+
+
+def _all_outputs(classes: Array, y_true: Array) -> Array:
+    """The classes with y_true swapped to the front."""
+    first = jnp.where(classes == y_true, classes[0], classes)
+    return first.at[0].set(y_true.astype(classes.dtype))
 
 
 def _kernel_potentials(class_kernel: Array | None, w: PyTree, x: KernelInput) -> Array:
@@ -67,10 +97,6 @@ def _kernel_potentials(class_kernel: Array | None, w: PyTree, x: KernelInput) ->
 
 def _kernel_add(w: PyTree, x: KernelInput, u: Array) -> PyTree:
     return {"coefficients": w["coefficients"].at[x.anchor].add(u, mode="drop")}
-
-
-def _kernel_gram_action(class_kernel: Array | None, x: KernelInput, u: Array) -> Array:
-    return x.self_kernel * (u if class_kernel is None else class_kernel @ u)
 
 
 def _score(theta: Array, y: Array) -> Array:
@@ -167,8 +193,13 @@ def _checked_tables(
     return output_features, jnp.asarray(matrix, dtype)
 
 
-def _outputs_side(loss_matrix: Array) -> dict:
+def _outputs_side(loss_matrix: Array, class_kernel: Array | None) -> dict:
+    classes = jnp.arange(loss_matrix.shape[0], dtype=jnp.int32)
     return dict(
+        gram_action=Partial(_gram_action, class_kernel),
+        plane_gram=Partial(_plane_gram, class_kernel),
+        plane_norms=Partial(_plane_norms, class_kernel),
+        all_outputs=Partial(_all_outputs, classes),
         score=_score, decode=_decode, loss=Partial(_loss, loss_matrix),
         contenders=Partial(_contenders, loss_matrix), output=_output,
         plane_scores=_plane_scores, combine=_combine,
@@ -208,9 +239,8 @@ def multiclass(
     return make_problem(
         initial_weights={"weights": jnp.zeros((number_of_features, p), dtype)},
         potentials=Partial(_linear_potentials, features), add=Partial(_linear_add, features),
-        gram_action=Partial(_linear_gram_action, class_kernel),
         check=Partial(_check_linear, number_of_features, number_of_classes),
-        **_outputs_side(matrix),
+        **_outputs_side(matrix, class_kernel),
     )
 
 
@@ -242,9 +272,8 @@ def kernel_multiclass(
     return make_problem(
         initial_weights={"coefficients": zeros},
         potentials=Partial(_kernel_potentials, class_kernel), add=_kernel_add,
-        gram_action=Partial(_kernel_gram_action, class_kernel),
         check=Partial(_check_kernel, number_of_anchors, number_of_classes),
-        **_outputs_side(matrix),
+        **_outputs_side(matrix, class_kernel),
     )
 
 

@@ -51,6 +51,10 @@ class Problem(NamedTuple):
       gram_action: (x, u) -> A_x A_x' u, the potentials of x after u was added at x.
       plane_scores: (theta, y[K]) -> F[K].
       combine: (theta, y[K], c[K]) -> sum_k c_k d score(., y_k) / d theta, shaped as theta.
+      plane_gram: (x, y_true, y[K], y) -> [K] <delta Psi(y_k), delta Psi(y)>.
+      plane_norms: (x, y_true, y[K]) -> [K] |delta Psi(y_k)|^2.
+      all_outputs: y_true -> y[K], every output with the true one first, or None where the output
+        space is too large to enumerate.
       check: (inputs, outputs) -> None, on the host before anything compiles; raises ValueError.
     """
 
@@ -65,6 +69,9 @@ class Problem(NamedTuple):
     gram_action: Partial
     plane_scores: Partial
     combine: Partial
+    plane_gram: Partial
+    plane_norms: Partial
+    all_outputs: Partial | None
     check: Partial
 
 
@@ -113,6 +120,30 @@ def _default_combine(
     return u
 
 
+def _default_plane_gram(
+    parts: tuple[Partial, Partial, Partial, Partial], zero_weights: PyTree, x: PyTree,
+    y_true: PyTree, outputs: PyTree, y: PyTree,
+) -> Array:
+    """One column of the Gram block of an example through A_x A_x' u."""
+    potentials, gram_action, plane_scores, combine = parts
+    theta = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
+        jax.eval_shape(potentials, zero_weights, x),
+    )
+    pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), y_true, y)
+    dtype = jnp.result_type(*jax.tree.leaves(theta))
+    action = gram_action(x, combine(theta, pair, jnp.asarray([1, -1], dtype)))
+    one = jax.tree.map(lambda leaf: leaf[None], y_true)
+    return plane_scores(action, one)[0] - plane_scores(action, outputs)
+
+
+def _default_plane_norms(plane_gram: Partial, x: PyTree, y_true: PyTree, outputs: PyTree) -> Array:
+    def norm(y: PyTree) -> Array:
+        return plane_gram(x, y_true, jax.tree.map(lambda leaf: leaf[None], y), y)[0]
+
+    return jax.lax.map(norm, outputs)
+
+
 def make_problem(
     *,
     initial_weights: PyTree,
@@ -126,13 +157,16 @@ def make_problem(
     gram_action: Callable | None = None,
     plane_scores: Callable | None = None,
     combine: Callable | None = None,
+    plane_gram: Callable | None = None,
+    plane_norms: Callable | None = None,
+    all_outputs: Callable | None = None,
     check: Callable = _no_check,
 ) -> Problem:
     """Gather the functions of a structure in a `Problem`.
 
-    The first seven are what a structure must say; the next four follow from them by transposition
+    The first seven are what a structure must say; the next six follow from them by transposition
     and are only given where a structure knows a faster way (see `Problem` for their equations);
-    `check` looks at the values of the examples before a run.
+    `all_outputs` may be given for a small output space, and `check` looks at the values of the examples before a run.
     Functions should be module-level (or Partials of such), so that a second problem made of them
     does not compile anew.
 
@@ -153,11 +187,15 @@ def make_problem(
     zero = jax.tree.map(jnp.zeros_like, initial_weights)
     add = _partial(add or Partial(_transposed_add, given["potentials"]))
     scores = _partial(plane_scores or Partial(_default_plane_scores, given["score"]))
+    combine = _partial(combine or Partial(_default_combine, scores))
     action = gram_action or Partial(_default_gram_action, add, given["potentials"], zero)
+    parts = (given["potentials"], _partial(action), scores, combine)
+    gram = _partial(plane_gram or Partial(_default_plane_gram, parts, zero))
     return Problem(
-        initial_weights=zero, **given, add=add, plane_scores=scores,
-        gram_action=_partial(action),
-        combine=_partial(combine or Partial(_default_combine, scores)), check=_partial(check),
+        initial_weights=zero, **given, add=add, plane_scores=scores, gram_action=_partial(action),
+        combine=combine, plane_gram=gram,
+        plane_norms=_partial(plane_norms or Partial(_default_plane_norms, gram)),
+        all_outputs=None if all_outputs is None else _partial(all_outputs), check=_partial(check),
     )
 
 

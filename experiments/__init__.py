@@ -1,0 +1,1 @@
+"""Scripts that reproduce tables and figures, one a script, and what they share."""

@@ -1,0 +1,257 @@
+"""All of CLINC150: time, memory and accuracy beside scikit-learn's LinearSVC (liblinear).
+
+    python -m experiments.clinc150_whole
+
+Both minimise 1/2 |w|^2 + C' sum_i xi_i with one margin constraint a class (Crammer and Singer 2001,
+which is svm1 with the zero-one loss) on the same tf-idf vectors of 15,000 queries, 150 classes.
+Each contender runs in a process of its own, so that its peak memory is its own. The weights of all
+are put into the same objective in float64; how far from the optimum they are is bounded by the dual
+that this package certifies.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from absl import app, flags
+
+from experiments import common
+from experiments.documents import Documents, clinc150
+from experiments.plots import Plot, bar_groups
+from experiments.progress import training_progress
+from experiments.record import Stopwatch, peak_memory_bytes
+from experiments.report import Table, write_results
+from jaxstruct import Settings, fit, predict
+from jaxstruct.structures.multiclass import multiclass
+
+CONTENDERS = ("jaxstruct", "linear_svc")
+
+
+class Options(NamedTuple):
+    """The flags of this script; `define_flags` says what each means."""
+
+    c_over_n: float = 1.0
+    tolerance: float = 1e-3
+    svc_tolerances: Sequence[str] = ("0.1", "0.03", "0.01", "0.001")
+    variant: str = "subspace"
+    capacity: int = 32
+    per_class: int = 0
+    contender: str = "both"
+    output: str = "results"
+    seed: int = 0
+    x64: bool = False
+    compilation_cache: bool = False
+    progress: bool | None = None
+
+
+def define_flags() -> None:
+    """The command line of this script."""
+    defaults = Options()
+    flags.DEFINE_float("c_over_n", defaults.c_over_n, "C' = C / n; LinearSVC's C.")
+    flags.DEFINE_float("tolerance", defaults.tolerance, "Relative duality gap to stop at.")
+    flags.DEFINE_list("svc_tolerances", list(defaults.svc_tolerances), "Values of LinearSVC's tol.")
+    flags.DEFINE_enum(
+        "variant", defaults.variant, ["full", "subspace"],
+        "Solver: step 10a (all of the working sets) or 10b (one example's) of algorithm 3.",
+    )
+    flags.DEFINE_integer("capacity", defaults.capacity, "Cutting planes an example, at the start.")
+    flags.DEFINE_integer("per_class", defaults.per_class, "Use so many queries a class; 0 for all.")
+    flags.DEFINE_enum(
+        "contender", defaults.contender, ["both", *CONTENDERS],
+        "Run one contender only, in this process, and write its numbers (as 'both' does by itself).",
+    )
+    common.define_common_flags(defaults)
+
+
+def run(options: Options) -> common.Outcome:
+    """Run both contenders in processes of their own, print the table and write it.
+
+    Raises:
+      CorpusMissing: the corpus is not on this machine; the message says how to get it.
+      subprocess.CalledProcessError: a contender failed; its messages are on standard error.
+    """
+    rows = [row for contender in CONTENDERS for row in _run_apart(options, contender)]
+    bound = max(row["dual"] for row in rows if row["dual"] is not None)
+    best = min(row["objective"] for row in rows)
+    rows = [
+        row | {"above_dual": row["objective"] / bound - 1, "above_best": row["objective"] / best - 1}
+        for row in rows
+    ]
+    table = _table(options, rows, bound)
+    plots = {"clinc150_whole": _plot(rows)}
+    numbers = {"rows": rows, "dual_bound": bound}
+    return common.save("clinc150_whole", options, "clinc150_whole", table, numbers, plots)
+
+
+def run_contender(options: Options) -> list[dict[str, Any]]:
+    """Train one contender here; its numbers go to clinc150_whole_<contender>.json."""
+    common.prepare(options)
+    data = clinc150()
+    if options.per_class:
+        from jaxstruct.data.splits import per_class_subsample
+
+        train = per_class_subsample(data.labels[data.train], options.per_class, options.seed)
+        data = data._replace(train=data.train[train])
+    before = peak_memory_bytes()
+    rows = {"jaxstruct": _jaxstruct, "linear_svc": _linear_svc}[options.contender](options, data)
+    for row in rows:
+        row |= {"memory_before": before, "queries": len(data.train)}
+    write_results(options.output, _part_name(options.contender), {"rows": rows})
+    return rows
+
+
+def _part_name(contender: str) -> str:
+    return f"clinc150_whole_{contender}"
+
+
+def _run_apart(options: Options, contender: str) -> list[dict[str, Any]]:
+    values = options._replace(contender=contender)._asdict()
+    arguments = [
+        f"--{name}={','.join(value) if isinstance(value, list | tuple) else value}"
+        for name, value in values.items()
+        if value is not None
+    ]
+    command = [sys.executable, "-m", "experiments.clinc150_whole", *arguments]
+    subprocess.run(command, check=True, cwd=Path.cwd(), stdout=subprocess.DEVNULL)
+    path = Path(options.output) / f"{_part_name(contender)}.json"
+    return json.loads(path.read_text(encoding="utf-8"))["rows"]
+
+
+def _jaxstruct(options: Options, data: Documents) -> list[dict[str, Any]]:
+    dtype = "float64" if options.x64 else "float32"
+    problem = multiclass(data.number_of_features, len(data.taxonomy.classes), dtype=dtype)
+    inputs, labels = common.take_rows(data.inputs, data.train), data.labels[data.train]
+    settings = Settings(variant=options.variant, capacity=options.capacity, seed=options.seed)
+    rows = []
+    for name in ("first run, with compiling", "second run"):
+        with training_progress(500, name, options.progress, options.tolerance) as update:
+            watch = Stopwatch()
+            solution = fit(
+                problem, inputs, labels, "svm1", options.c_over_n * len(labels),
+                tolerance=options.tolerance, settings=settings, callback=update,
+            )  # fmt: skip
+            seconds = watch.elapsed(solution.weights)
+        weights = np.asarray(solution.weights["weights"], np.float64)
+        guess = predict(problem, solution.weights, common.take_rows(data.inputs, data.test))
+        rows.append(_row(options, data, f"jaxstruct, {name}", weights, guess, seconds) | {
+            "status": solution.status, "dual": solution.dual, "passes": solution.statistics.passes,
+            "compilations": solution.statistics.compilations,
+            "parts": solution.statistics.seconds,
+        })  # fmt: skip
+    return rows
+
+
+def _linear_svc(options: Options, data: Documents) -> list[dict[str, Any]]:
+    from sklearn.svm import LinearSVC
+
+    train, test = (_matrix(data, index) for index in (data.train, data.test))
+    rows = []
+    for tolerance in map(float, options.svc_tolerances):
+        machine = LinearSVC(
+            multi_class="crammer_singer", fit_intercept=False, C=options.c_over_n, tol=tolerance,
+            max_iter=100_000, random_state=options.seed,
+        )  # fmt: skip
+        watch = Stopwatch()
+        machine.fit(train, data.labels[data.train])
+        seconds = watch.elapsed()
+        weights = machine.coef_.T.astype(np.float64)
+        name = f"LinearSVC, tol {tolerance:g}"
+        rows.append(_row(options, data, name, weights, machine.predict(test), seconds) | {
+            "status": None, "dual": None, "passes": int(machine.n_iter_), "compilations": None,
+            "parts": None,
+        })  # fmt: skip
+    return rows
+
+
+def _matrix(data: Documents, index: np.ndarray) -> scipy.sparse.csr_matrix:
+    """The padded rows as a SciPy matrix of float64; what was padding is left out."""
+    indices, values = (leaf[index] for leaf in data.inputs)
+    real = indices < data.number_of_features
+    indptr = np.concatenate([[0], np.cumsum(real.sum(axis=1))])
+    shape = (len(index), data.number_of_features)
+    return scipy.sparse.csr_matrix((values[real].astype(np.float64), indices[real], indptr), shape)
+
+
+def objective(weights: np.ndarray, x: Any, labels: np.ndarray, c_over_n: float) -> float:
+    """1/2 |w|^2 + C' sum_i max(0, 1 + max_{y != y_i} <w_y, x_i> - <w_{y_i}, x_i>), float64.
+
+    Args:
+      weights: [d, k]. x: [n, d], dense or SciPy. labels: [n] classes.
+    """
+    scores = np.asarray(x @ weights)
+    rows = np.arange(len(labels))
+    true = scores[rows, labels].copy()
+    scores[rows, labels] = -np.inf
+    slack = np.maximum(0, 1 + scores.max(axis=1) - true)
+    return float(np.sum(weights**2) / 2 + c_over_n * np.sum(slack))
+
+
+def _row(
+    options: Options, data: Documents, name: str, weights: np.ndarray, guess: np.ndarray,
+    seconds: Any,
+) -> dict[str, Any]:
+    memory = peak_memory_bytes()  # before the objective, whose scores take memory of their own
+    labels = data.labels[data.train]
+    value = objective(weights, _matrix(data, data.train), labels, options.c_over_n)
+    return {
+        "name": name, "wall_seconds": seconds.wall, "cpu_seconds": seconds.process,
+        "peak_memory": memory, "objective": value,
+        "accuracy": 100 * float(np.mean(guess == data.labels[data.test])),
+    }  # fmt: skip
+
+
+def _table(options: Options, rows: Sequence[dict[str, Any]], bound: float) -> Table:
+    columns = [
+        "machine", "passes", ("seconds", "wall"), ("seconds", "processor"),
+        ("memory, MB", "before training"), ("memory, MB", "peak"), ("objective", "J"),
+        ("objective", "J / D - 1"), ("objective", "J / best - 1"), "test accuracy %",
+    ]  # fmt: skip
+    body = [
+        [row["name"], row["passes"], row["wall_seconds"], row["cpu_seconds"],
+         row["memory_before"] / 1e6, row["peak_memory"] / 1e6, f"{row['objective']:.3f}",
+         f"{row['above_dual']:.1e}", f"{row['above_best']:.1e}", f"{row['accuracy']:.2f}"]
+        for row in rows
+    ]  # fmt: skip
+    notes = [
+        f"{rows[0]['queries']} queries, C' = C / n = {options.c_over_n:g}; jaxstruct: relative gap "
+        f"{options.tolerance:g}, {'float64' if options.x64 else 'float32'}, variant "
+        f"{options.variant}.",
+        f"D = {bound:.3f} is the dual that jaxstruct certifies: no weights have a smaller J, so J / "
+        "D - 1 bounds the distance from the optimum from above; J / best - 1, with the smallest J "
+        "of this table, from below. J in float64 from the weights, for all alike.",
+        "Peak memory of the process so far: a later run of the same process shows at least the "
+        "peak of an earlier one. LinearSVC uses one thread, jax as many as the machine has.",
+    ]
+    return Table("CLINC150, all classes, Crammer and Singer's machine", columns, body, notes)
+
+
+def _plot(rows: Sequence[dict[str, Any]]) -> Plot:
+    series = {
+        "wall": [row["wall_seconds"] for row in rows],
+        "processor": [row["cpu_seconds"] for row in rows],
+    }
+    names = [row["name"].replace("jaxstruct, ", "").replace(", with compiling", "") for row in rows]
+    return bar_groups(names, series, title="CLINC150, seconds of training", ylabel="seconds")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run with the options of the command line."""
+    if len(arguments) > 1:
+        raise app.UsageError(f"unexpected arguments {arguments[1:]}")
+    options = common.options_from_flags(Options())
+    if options.contender == "both":
+        run(options)
+    else:
+        run_contender(options)
+
+
+if __name__ == "__main__":
+    define_flags()
+    app.run(main)

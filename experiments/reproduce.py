@@ -1,0 +1,168 @@
+"""Every table of the project that this machine has the corpora for, one after the other.
+
+    python -m experiments.reproduce
+    python -m experiments.reproduce --quick
+    python -m experiments.reproduce --only=digits,taxonomy_clinc150
+
+What needs a corpus that is not here is left out; the summary says which, and how to get it.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from absl import app, flags
+
+from experiments import clinc150_whole, common, digits, taxonomy
+from experiments.report import Table
+from jaxstruct.data.locate import DATA_VARIABLE, available
+from jaxstruct.data.registry import corpus_named
+
+
+class Options(NamedTuple):
+    """The flags of this script; `define_flags` says what each means."""
+
+    quick: bool = False
+    only: Sequence[str] = ()
+    output: str = "results"
+    seed: int = 0
+    x64: bool = False
+    compilation_cache: bool = True
+    progress: bool | None = None
+
+
+class Experiment(NamedTuple):
+    """One table.
+
+    Fields:
+      name: as `--only` has it.
+      corpora: names in `jaxstruct.data.registry` that must be on this machine.
+      run: from a script's options to its Outcome.
+      options: of the whole run.
+      quick: fields of the options that --quick changes; None: left out of quick runs.
+    """
+
+    name: str
+    corpora: tuple[str, ...]
+    run: Callable[[Any], common.Outcome]
+    options: NamedTuple
+    quick: dict[str, Any] | None
+
+
+_SMALL = {"repeats": 2, "grid": ("1", "10"), "per_class": ("2",), "tolerance": 1e-2}
+
+EXPERIMENTS = (
+    Experiment("digits", (), digits.run, digits.Options(), {
+        "formulations": ("svm1_margin", "svm2_slack"), "c_over_n": ("0.1",), "examples": 200,
+    }),
+    Experiment(
+        "taxonomy_synthetic", (), taxonomy.run, taxonomy.Options(data="synthetic"), _SMALL
+    ),
+    Experiment("taxonomy_clinc150", ("clinc150",), taxonomy.run, taxonomy.Options(), _SMALL),
+    Experiment(
+        "taxonomy_wipo_alpha_d", ("wipo_alpha_d",), taxonomy.run,
+        taxonomy.Options(data="wipo_alpha_d"), _SMALL,
+    ),
+    Experiment(
+        "clinc150_whole", ("clinc150",), clinc150_whole.run, clinc150_whole.Options(), None
+    ),
+)  # fmt: skip
+
+
+def define_flags() -> None:
+    """The command line of this script."""
+    defaults = Options()
+    flags.DEFINE_boolean(
+        "quick", defaults.quick, "A short version: less data, fewer repeats; no numbers to quote."
+    )
+    names = ", ".join(experiment.name for experiment in EXPERIMENTS)
+    flags.DEFINE_list("only", list(defaults.only), f"Some of: {names}. Default: all.")
+    common.define_common_flags(defaults)
+
+
+def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> common.Outcome:
+    """Run what can be run, print each table, then the summary, and write all.
+
+    An experiment that fails is reported in the summary and does not stop the others.
+
+    Raises:
+      ValueError: `options.only` names an experiment that there is not.
+    """
+    names = [experiment.name for experiment in experiments]
+    unknown = [name for name in options.only if name not in names]
+    if unknown:
+        raise ValueError(f"only: {unknown} is none of {names}")
+    common.prepare(options)
+    chosen = [each for each in experiments if not options.only or each.name in options.only]
+    rows = [_run_one(experiment, options) for experiment in chosen]
+    table = Table(
+        f"Summary{' of the quick version' if options.quick else ''}",
+        ["experiment", "status", "seconds", "file"],
+        [[row["name"], row["status"], row["seconds"], row["file"]] for row in rows],
+        [f"{row['name']}: {row['detail']}" for row in rows if row["detail"]],
+    )
+    return common.save("reproduce", options, "reproduce", table, {"experiments": rows}, {})
+
+
+def _run_one(experiment: Experiment, options: Options) -> dict[str, Any]:
+    """Name, status ("done", "left out" or "failed"), seconds, first file, and why."""
+    row = {"name": experiment.name, "status": "left out", "seconds": None, "file": None}
+    reason = _why_not(experiment, options)
+    if reason:
+        print(f"{experiment.name}: left out: {reason}\n", flush=True)
+        return row | {"detail": reason}
+    print(f"=== {experiment.name}", flush=True)
+    start = time.perf_counter()
+    try:
+        outcome = experiment.run(_options_of(experiment, options))
+    except Exception as error:  # the summary reports it; the other tables are still wanted
+        traceback.print_exc()
+        detail = f"{type(error).__name__}: {error}"
+        return row | {
+            "status": "failed", "seconds": time.perf_counter() - start, "detail": detail
+        }  # fmt: skip
+    seconds = time.perf_counter() - start
+    return row | {
+        "status": "done", "seconds": seconds, "file": outcome.files[0], "detail": ""
+    }  # fmt: skip
+
+
+def _why_not(experiment: Experiment, options: Options) -> str:
+    if options.quick and experiment.quick is None:
+        return "too long for --quick"
+    missing = [name for name in experiment.corpora if not available(name)]
+    return " ".join(_how_to_get(name) for name in missing)
+
+
+def _how_to_get(name: str) -> str:
+    corpus = corpus_named(name)
+    if all(file.url for file in corpus.files):
+        way = f"run: python third_party_data/fetch.py --corpus={name}"
+    else:
+        way = f"by hand: {corpus.packing}"
+    return f"corpus {name} ({corpus.title}) is not here; set {DATA_VARIABLE} to its folder, or {way}"
+
+
+def _options_of(experiment: Experiment, options: Options) -> NamedTuple:
+    shared = {name: getattr(options, name) for name in ("output", "seed", "x64", "progress")}
+    shared["compilation_cache"] = options.compilation_cache
+    if experiment.name == "clinc150_whole":
+        shared["compilation_cache"] = experiment.options.compilation_cache  # it times compiling
+    return experiment.options._replace(**shared, **(experiment.quick if options.quick else {}))
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run with the options of the command line; exit code 1 where an experiment failed."""
+    if len(arguments) > 1:
+        raise app.UsageError(f"unexpected arguments {arguments[1:]}")
+    outcome = run(common.options_from_flags(Options()))
+    if any(row["status"] == "failed" for row in outcome.numbers["experiments"]):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    define_flags()
+    app.run(main)

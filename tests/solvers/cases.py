@@ -1,0 +1,137 @@
+"""Small random problems as the solver sees them and as the slow truth does."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxstruct import Problem, Settings, Solution, joint_feature, make_problem
+from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.structures.multiclass import multiclass
+from jaxstruct.structures.problem import Contenders
+from tests.slow_truth.quadratic_program import Truth, solve_primal
+
+SOFT = tuple(name for name in FORMULATIONS if name != "svm0")
+FULL = Settings(variant="full", warm_passes=0, working_sets="grown")
+"""Compiles two programs only: Newton and oracle."""
+WAYS = {"grown": FULL, "enumerated": FULL._replace(working_sets="enumerated")}
+
+
+class Case(NamedTuple):
+    """x [n, d], y [n], a loss matrix [k, k] and Lambda [k, p] (None: canonical)."""
+
+    x: np.ndarray
+    y: np.ndarray
+    loss: np.ndarray
+    output_features: np.ndarray | None = None
+
+    def problem(self, dtype: str = "float64") -> Problem:
+        """The same as `multiclass`."""
+        return multiclass(
+            self.x.shape[1], len(self.loss), output_features=self.output_features,
+            loss=self.loss, dtype=dtype,
+        )
+
+    def psi(self) -> np.ndarray:
+        """[n, k, D] Psi(x_i, y) = Phi(x_i) (x) Lambda(y), written down."""
+        features = self.output_features
+        rows = np.eye(len(self.loss)) if features is None else features
+        joint = np.einsum("id,kp->ikdp", self.x, rows)
+        return joint.reshape(*joint.shape[:2], -1)
+
+    def truth(self, formulation: str, C: float, weights: np.ndarray | None = None) -> Truth:
+        """The optimum, every constraint enumerated."""
+        return solve_primal(formulation, self.psi(), self.loss[self.y], self.y, C, weights)
+
+
+@lru_cache
+def random_case(
+    seed: int = 0, n: int = 12, d: int = 5, k: int = 4, separable: bool = False,
+    output_features: int = 0, sparse: bool = False,
+) -> Case:
+    """Gaussian inputs and an asymmetric loss matrix with squares, a zero and an irrational root.
+
+    `separable` moves inputs along a direction of their class; `output_features` is p.
+    """
+    random = np.random.default_rng(seed)
+    x, y = random.normal(size=(n, d)), random.integers(0, k, n).astype(np.int32)
+    if sparse:
+        x *= random.random((n, d)) < 0.6
+    if separable:
+        x[:, :k] += 6.0 * np.eye(k, d)[y][:, :k]
+    loss = random.choice([0.25, 1.0, 2.0, 4.0], size=(k, k))
+    loss[0, k - 1] = 0.0
+    np.fill_diagonal(loss, 0.0)
+    features = random.normal(size=(k, output_features)) if output_features else None
+    return Case(x, y, loss, features)
+
+
+def case_for(formulation: str, **options: object) -> Case:
+    """A random case that the formulation can solve."""
+    return random_case(separable=formulation == "svm0", **options)
+
+
+def _potentials(w: jax.Array, x: jax.Array) -> jax.Array:
+    return x["psi"] @ w
+
+
+def _score(theta: jax.Array, y: jax.Array) -> jax.Array:
+    return theta[y]
+
+
+def _decode(theta: jax.Array) -> jax.Array:
+    return jax.numpy.argmax(theta).astype(jax.numpy.int32)
+
+
+def _loss(matrix: jax.Array, y_true: jax.Array, y: jax.Array) -> jax.Array:
+    return matrix[y_true, y]
+
+
+def _contenders(matrix: jax.Array, theta: jax.Array, y_true: jax.Array) -> Contenders:
+    wrong = jax.numpy.arange(theta.shape[0]) != y_true
+    return Contenders(matrix[y_true], jax.numpy.where(wrong, theta, -jax.numpy.inf), ())
+
+
+def _output(trace: tuple, level: jax.Array) -> jax.Array:
+    return level.astype(jax.numpy.int32)
+
+
+def enumerated_problem(case: Case, dtype: str = "float64") -> tuple[Problem, dict]:
+    """The case with Psi written down as the input, from the seven required functions only."""
+    psi, table = case.psi(), jax.numpy.asarray(case.loss, dtype)
+    problem = make_problem(
+        initial_weights=jax.numpy.zeros(psi.shape[2], dtype), potentials=_potentials,
+        score=_score, decode=_decode, loss=jax.tree_util.Partial(_loss, table),
+        contenders=jax.tree_util.Partial(_contenders, table), output=_output,
+    )
+    return problem, {"psi": psi}
+
+
+def flat(weights: object) -> np.ndarray:
+    """The weight pytree as one float64 vector."""
+    return np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(weights)])
+
+
+def joint_features(problem: Problem, x: object, k: int) -> np.ndarray:
+    """[n, k, D] from `joint_feature`, for single-integer outputs."""
+    outputs = np.arange(k, dtype=np.int32)
+    of_all = jax.vmap(jax.vmap(lambda x, y: joint_feature(problem, x, y), (None, 0)), (0, None))
+    psi = jax.jit(of_all)(x, outputs)
+    leaves = [np.asarray(leaf, float) for leaf in jax.tree.leaves(psi)]
+    return np.concatenate([leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=2)
+
+
+def dense_multipliers(solution: Solution, k: int) -> np.ndarray:
+    """[n, k] beta of a solution, for single-integer outputs."""
+    return dense_beta(solution.state.sets, len(solution.slack), k)
+
+
+def dense_beta(sets: object, n: int, k: int) -> np.ndarray:
+    """[n, k] beta of working sets, for single-integer outputs."""
+    beta = np.zeros((n, k))
+    outputs, multipliers = np.asarray(sets.outputs)[:n], np.asarray(sets.multipliers, float)[:n]
+    np.add.at(beta, (np.arange(n)[:, None], outputs), multipliers)
+    return beta

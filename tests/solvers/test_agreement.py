@@ -1,0 +1,219 @@
+"""The optimum of every formulation against an independent QP with all constraints enumerated."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct import Settings, Status, fit, make_problem, predict, support_outputs
+from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.structures.multiclass import kernel_inputs, kernel_multiclass
+from jaxstruct.types import SparseFeatures
+from tests.solvers.cases import (
+    FULL,
+    SOFT,
+    WAYS,
+    case_for,
+    dense_multipliers,
+    enumerated_problem,
+    flat,
+    random_case,
+)
+
+CLOSE = 1e-8
+FINE = 2e-9
+
+
+def assert_best(predicted, scores):
+    """Predictions are argmaxes; two planes of one example may tie at the optimum."""
+    chosen = scores[np.arange(len(predicted)), predicted]
+    assert (chosen >= scores.max(axis=1) - 1e-3 * np.abs(scores).max()).all()
+    assert (predicted == scores.argmax(axis=1)).mean() > 0.8
+
+
+def assert_optimal(solution, truth, tolerance=CLOSE):
+    assert solution.status == Status.CONVERGED
+    assert solution.primal == pytest.approx(truth.objective, rel=tolerance)
+    assert solution.dual == pytest.approx(truth.objective, rel=tolerance)
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0, 1000.0])
+@pytest.mark.parametrize("n", [9, 16])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_full_variant(x64, formulation, way, n, C):
+    case = case_for(formulation, seed=n, n=n)
+    solution = fit(
+        case.problem(), case.x, case.y, formulation, C, tolerance=FINE, settings=WAYS[way]
+    )
+    truth = case.truth(formulation, C)
+    assert_optimal(solution, truth)
+    # P is 1-strongly convex in w, so |w - w*|^2 <= 2 (P(w) - P*)
+    distance = np.linalg.norm(flat(solution.weights) - truth.w)
+    assert distance <= np.sqrt(4 * CLOSE * truth.objective)
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0, 1000.0])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_example_weights(x64, formulation, way, C):
+    case = case_for(formulation, seed=1, n=14)
+    weights = np.random.default_rng(2).choice([0.0, 0.3, 1.0, 2.5], 14)
+    assert (weights == 0).any()
+    solution = fit(
+        case.problem(), case.x, case.y, formulation, C, tolerance=FINE, settings=WAYS[way],
+        example_weights=weights,
+    )
+    assert_optimal(solution, case.truth(formulation, C, weights))
+
+
+@pytest.mark.parametrize("C", [0.1, 3.0, 1000.0])
+@pytest.mark.parametrize("formulation", ["svm1", "svm2_slack", "svm1_margin"])
+def test_working_sets_grow_from_two_slots(x64, formulation, C):
+    case = random_case(3)
+    settings = Settings(
+        variant="full", working_sets="grown", capacity=2, warm_passes=1, cached_sweeps=0
+    )
+    solution = fit(
+        case.problem(), case.x, case.y, formulation, C, tolerance=FINE, settings=settings
+    )
+    assert_optimal(solution, case.truth(formulation, C))
+    assert solution.statistics.capacity in (2, 4, 8)
+    assert C < 1000 or formulation == "svm2_slack" or solution.statistics.capacity > 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_subspace_variant(x64, formulation, way):
+    case, settings = case_for(formulation, seed=4), Settings(working_sets=way)
+    for C in (0.1, 10.0):
+        solution = fit(
+            case.problem(), case.x, case.y, formulation, C, tolerance=1e-7, settings=settings,
+            max_passes=2000,
+        )
+        assert_optimal(solution, case.truth(formulation, C), 1e-7)
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_float32_to_its_finest_tolerance(formulation, way, C):
+    case = case_for(formulation, seed=5)
+    problem = case.problem("float32")
+    solution = fit(problem, case.x, case.y, formulation, C, tolerance=1e-5, settings=WAYS[way])
+    assert solution.weights["weights"].dtype == "float32"
+    assert_optimal(solution, case.truth(formulation, C), 1.2e-5)
+
+
+@pytest.mark.parametrize("formulation", ["svm1", "svm2_slack", "svm1_slack"])
+def test_seven_functions_suffice(x64, formulation):
+    """Psi written down, and the hooks of multiclass left out: the same optimum."""
+    case = random_case(6, output_features=3)
+    truth = case.truth(formulation, 10.0)
+    enumerated, inputs = enumerated_problem(case)
+    hooked = case.problem()
+    bare = make_problem(
+        initial_weights=hooked.initial_weights, potentials=hooked.potentials,
+        score=hooked.score, decode=hooked.decode, loss=hooked.loss,
+        contenders=hooked.contenders, output=hooked.output,
+    )
+    for problem, x in ((hooked, case.x), (bare, case.x), (enumerated, inputs)):
+        solution = fit(problem, x, case.y, formulation, 10.0, tolerance=FINE, settings=FULL)
+        assert_optimal(solution, truth)
+        assert_best(predict(problem, solution.weights, x), case.psi() @ truth.w)
+
+
+def padded_rows(x, width):
+    """SparseFeatures of dense rows, padded with the index d."""
+    n, d = x.shape
+    indices, values = np.full((n, width), d, np.int32), np.zeros((n, width))
+    for i, row in enumerate(x):
+        found = np.flatnonzero(row)
+        indices[i, : len(found)], values[i, : len(found)] = found, row[found]
+    return SparseFeatures(indices, values)
+
+
+@pytest.mark.parametrize("output_features", [0, 3])
+def test_sparse_inputs_equal_dense_ones(x64, output_features):
+    case = random_case(7, sparse=True, output_features=output_features)
+    sparse, problem = padded_rows(case.x, 6), case.problem()
+    assert (sparse.indices == 5).any()
+    for formulation in ("svm1_margin", "svm2"):
+        truth = case.truth(formulation, 10.0)
+        solution = fit(problem, sparse, case.y, formulation, 10.0, tolerance=FINE, settings=FULL)
+        assert_optimal(solution, truth)
+        distance = np.linalg.norm(flat(solution.weights) - truth.w)
+        assert distance <= np.sqrt(4 * CLOSE * truth.objective)
+        np.testing.assert_array_equal(
+            predict(problem, solution.weights, sparse), predict(problem, solution.weights, case.x)
+        )
+
+
+@pytest.mark.parametrize("output_features", [0, 3])
+def test_a_linear_kernel_is_the_linear_machine(x64, output_features):
+    case = random_case(8, n=13, output_features=output_features)
+    fresh = np.random.default_rng(9).normal(size=(40, 5))
+    problem = kernel_multiclass(
+        13, 4, output_features=case.output_features, loss=case.loss, dtype="float64"
+    )
+    inputs = kernel_inputs(jnp.asarray(case.x @ case.x.T))
+    for formulation in ("svm1_slack", "svm2_margin"):
+        truth = case.truth(formulation, 10.0)
+        solution = fit(problem, inputs, case.y, formulation, 10.0, tolerance=FINE, settings=FULL)
+        assert_optimal(solution, truth)
+        norms = jnp.asarray((fresh**2).sum(axis=1))
+        kernels = kernel_inputs(jnp.asarray(fresh @ case.x.T), self_kernel=norms)
+        rows = np.eye(4) if case.output_features is None else case.output_features
+        scores = fresh @ truth.w.reshape(5, -1) @ rows.T
+        assert_best(predict(problem, solution.weights, kernels), scores)
+
+
+@pytest.mark.parametrize("formulation", ["svm1_slack", "svm2_slack"])
+def test_support_outputs_span_the_weights(x64, formulation):
+    """w = sum alpha delta Psi_i(y) (3.28) over the pairs that `support_outputs` names."""
+    case = random_case(9)
+    solution = fit(case.problem(), case.x, case.y, formulation, 10.0, tolerance=FINE, settings=FULL)
+    support, psi = support_outputs(solution), case.psi()
+    dpsi = psi[support.example, case.y[support.example]] - psi[support.example, support.output]
+    scale = np.linalg.norm(flat(solution.weights))
+    np.testing.assert_allclose(support.alpha @ dpsi, flat(solution.weights), atol=1e-4 * scale)
+    assert (support.alpha > 0).all() and len(support.alpha) == solution.statistics.support_planes
+    beta = dense_multipliers(solution, 4)
+    np.testing.assert_array_equal(support.loss, case.loss[case.y[support.example], support.output])
+    assert beta[support.example, support.output].all() and (beta > 0).sum() == len(support.alpha)
+
+
+def test_integer_inputs_are_features_like_any_other(x64):
+    """Grey levels often come as bytes; 16 * 16 does not fit in one."""
+    case = random_case(10)
+    levels = np.clip(np.round(np.abs(case.x) * 12), 0, 200).astype(np.uint8)
+    exact = case._replace(x=levels.astype(float)).truth("svm1", 0.01)
+    for settings in WAYS.values():
+        solution = fit(
+            case.problem(), levels, case.y, "svm1", 0.01, tolerance=FINE, settings=settings
+        )
+        assert_optimal(solution, exact)
+
+
+@pytest.mark.parametrize("n, k", [(1, 2), (2, 2), (8, 2), (30, 6)])
+def test_other_sizes(x64, n, k):
+    case = random_case(11, n=n, k=k, d=7)
+    for formulation in SOFT:
+        solution = fit(
+            case.problem(), case.x, case.y, formulation, 30.0, tolerance=FINE, settings=FULL
+        )
+        assert_optimal(solution, case.truth(formulation, 30.0))
+
+
+def test_duplicates_and_contradictions(x64):
+    """Every example twice, and the same inputs once more with another label."""
+    case = random_case(12, n=4)
+    x, y = np.tile(case.x, (3, 1)), np.concatenate([case.y, case.y, (case.y + 1) % 4])
+    twice = case._replace(x=x, y=y.astype(np.int32))
+    for formulation in SOFT:
+        for C in (1.0, 100.0):
+            solution = fit(
+                twice.problem(), twice.x, twice.y, formulation, C, tolerance=FINE, settings=FULL
+            )
+            assert_optimal(solution, twice.truth(formulation, C))

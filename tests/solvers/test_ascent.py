@@ -1,0 +1,69 @@
+"""The dual never falls, pass by pass, with every safeguard; without one it does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jaxstruct import Settings, fit
+from jaxstruct.data.digits import load_digits_split
+from jaxstruct.structures.multiclass import multiclass
+
+N = 300
+RATES = (0.001, 0.1, 10.0, 100.0)
+
+
+def duals(formulation, C_over_n, settings, passes, dtype="float32"):
+    """[passes + 1] D after every pass, 0 first, on digits."""
+    data = load_digits_split()
+    values = [0.0]
+
+    def note(progress):
+        values.append(progress.info.certificate.dual)
+
+    fit(
+        multiclass(64, 10, dtype=dtype), data.train_x[:N], data.train_y[:N], formulation,
+        C_over_n * N, tolerance=1e-5, settings=settings, max_passes=passes, callback=note,
+    )
+    return np.array(values)
+
+
+def assert_never_falls(values, rounding):
+    falls = values[:-1] - values[1:]
+    assert (falls <= rounding * np.abs(values[1:])).all(), (falls.max(), values)
+    assert values[-1] > 0
+
+
+WAYS = ("grown", "enumerated")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("group, safeguard", [
+    (1, "line_search"), (8, "line_search"), (32, "line_search"), (8, "box"), (32, "box"),
+])
+def test_subspace_ascent(group, safeguard, way):
+    """float32 evaluates D to about 1e-6 of itself."""
+    settings = Settings(group=group, safeguard=safeguard, working_sets=way)
+    for rate in RATES:
+        for formulation in ("svm1", "svm2"):
+            values = duals(formulation, rate, settings, 15)
+            assert_never_falls(values, 3e-6)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_full_variant(way):
+    settings = Settings(variant="full", working_sets=way)
+    for rate in RATES:
+        for formulation in ("svm1", "svm2"):
+            values = duals(formulation, rate, settings, 15)
+            assert_never_falls(values, 3e-6)
+
+
+def test_blocks_side_by_side_need_a_safeguard():
+    """Why safeguards exist: 32 blocks, each solved exactly against one w, overshoot together."""
+    free = Settings(group=32, safeguard="none", working_sets="grown")
+    values = duals("svm1", 10.0, free, 15)
+    falls = values[:-1] - values[1:]
+    assert falls.max() > 0.1 * np.abs(values).max()
+    safe = duals("svm1", 10.0, free._replace(safeguard="line_search"), 15)
+    assert safe[-1] > max(values[-1], 0)

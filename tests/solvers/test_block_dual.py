@@ -1,0 +1,151 @@
+"""One block and the step sizes of a group, by themselves."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct.solvers.block_dual import block_ascent, box_sizes, line_search_sizes
+from tests.slow_truth.quadratic_program import solve_qp
+
+K, CASES = 6, 60
+
+
+def blocks(seed, rank):
+    """[CASES] blocks as the solver meets them: slot 0 is the zero plane, some slots are empty."""
+    random = np.random.default_rng(seed)
+    phi = random.normal(size=(CASES, K, rank))
+    phi[:, 0] = 0.0
+    phi[::3, 2] = phi[::3, 1]  # a plane twice: a singular block
+    gradient = random.normal(size=(CASES, K))
+    gradient[:, 0] = 0.0
+    occupied = random.random((CASES, K)) < 0.8
+    occupied[:, 0] = True
+    beta = random.random((CASES, K)) * occupied * (random.random((CASES, K)) < 0.6)
+    return phi @ phi.transpose(0, 2, 1), gradient, beta, occupied
+
+
+@partial(jax.jit, static_argnums=4)
+def ascend(gram, gradient, beta, occupied, steps):
+    return jax.vmap(partial(block_ascent, max_steps=steps))(gram, gradient, beta, occupied)
+
+
+def rise(gram, gradient, old, new):
+    """The dual's gain: <g, d> - d' G d / 2."""
+    d = new - old
+    return np.einsum("ck,ck->c", gradient, d) - np.einsum("ck,ckl,cl->c", d, gram, d) / 2
+
+
+def best_rise(gram, gradient, beta, occupied, capped):
+    """The same by the general QP solver; the sum is constant where the reservoir is finite."""
+    keep = np.flatnonzero(occupied) if capped else np.flatnonzero(occupied)[1:]
+    G, g, start = gram[np.ix_(keep, keep)], gradient[keep], beta[keep]
+    q = -(g + G @ start)
+    equal = (np.ones((1, len(keep))), [start.sum()]) if capped else (None, None)
+    found = solve_qp(G, q, -np.eye(len(keep)), np.zeros(len(keep)), *equal)
+    d = found.x - start
+    return g @ d - d @ G @ d / 2
+
+
+@pytest.mark.parametrize("rank", [1, 3, 8])
+def test_a_capped_block_is_solved(x64, rank):
+    gram, gradient, beta, occupied = blocks(rank, rank)
+    new = np.asarray(ascend(gram, gradient, beta, occupied, 20_000))
+    gains = rise(gram, gradient, beta, new)
+    for c in range(CASES):
+        if occupied[c].sum() > 1 and beta[c].sum() > 0:
+            wanted = best_rise(gram[c], gradient[c], beta[c], occupied[c], True)
+            assert gains[c] == pytest.approx(wanted, rel=1e-8, abs=1e-9)
+    assert (new >= 0).all() and not new[~occupied].any()
+    np.testing.assert_allclose(new.sum(axis=1), beta.sum(axis=1), atol=1e-12)
+
+
+def test_an_infinite_reservoir_gives_and_takes(x64):
+    """A cap of infinity: only beta >= 0 binds (SVM0, and SVM2 with its ridge in the Gram)."""
+    gram, gradient, beta, occupied = blocks(9, 8)
+    gram = gram + 0.1 * np.pad(np.ones((K - 1, K - 1)), ((1, 0), (1, 0)))
+    endless = beta.copy()
+    endless[:, 0] = np.inf
+    new = np.asarray(ascend(gram, gradient, endless, occupied, 20_000))
+    assert np.isposinf(new[:, 0]).all() and np.isfinite(new[:, 1:]).all()
+    assert (new >= 0).all()
+    finite = np.concatenate([np.zeros((CASES, 1)), new[:, 1:]], axis=1)
+    old = np.concatenate([np.zeros((CASES, 1)), beta[:, 1:]], axis=1)
+    for c, gain in enumerate(rise(gram, gradient, old, finite)):
+        if occupied[c].sum() > 1:
+            wanted = best_rise(gram[c], gradient[c], old[c], occupied[c], False)
+            assert gain == pytest.approx(wanted, rel=1e-8, abs=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("steps", [0, 1, 2, 5])
+def test_every_number_of_steps_keeps_the_invariants(x64, steps, dtype):
+    """Mass is moved, never made; the dual never falls; no step, no change."""
+    rounding = 1e-12 if dtype == "float64" else 1e-4
+    for rank in (1, 8):
+        arrays = blocks(20 + rank, rank)
+        gram, gradient, beta = (jnp.asarray(leaf, dtype) for leaf in arrays[:3])
+        occupied = arrays[3]
+        new = ascend(gram, gradient, beta, occupied, steps)
+        assert new.dtype == dtype and (new >= 0).all()
+        new, old = np.asarray(new, float), np.asarray(beta, float)
+        np.testing.assert_allclose(new.sum(axis=1), old.sum(axis=1), atol=rounding)
+        assert (rise(arrays[0], arrays[1], old, new) >= -rounding).all()
+        assert ((new != old).sum(axis=1) <= 2 * steps).all()
+
+
+def test_ties_go_to_the_lowest_slot():
+    gram = jnp.diag(jnp.asarray([0.0, 1.0, 1.0, 1.0]))
+    gradient, beta = jnp.asarray([0.0, 1.0, 1.0, 1.0]), jnp.asarray([0.25, 0.0, 0.0, 0.0])
+    new = block_ascent(gram, gradient, beta, jnp.ones(4, bool), 1)
+    np.testing.assert_array_equal(new, [0.0, 0.25, 0.0, 0.0])
+
+
+def directions(seed, size):
+    random = np.random.default_rng(seed)
+    A = random.normal(size=(size, random.integers(1, size + 2)))
+    return random.normal(size=size) + 0.5, A @ A.T
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_line_search_is_exact(x64, seed):
+    linear, Q = directions(seed, 5)
+    sizes = np.asarray(line_search_sizes(jnp.asarray(linear), jnp.asarray(Q.sum(axis=1))))
+    assert (sizes == sizes[0]).all() and 0 <= sizes[0] <= 1
+    grid = np.linspace(0, 1, 20_001)
+    values = grid * linear.sum() - grid**2 * Q.sum() / 2
+    gained = sizes[0] * linear.sum() - sizes[0] ** 2 * Q.sum() / 2
+    assert gained >= values.max() - 1e-12
+    assert gained == pytest.approx(values.max(), abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_box_sizes_climb_to_the_optimum(x64, seed):
+    """Never below the best single step, never falling with sweeps, optimal in the end."""
+    linear, Q = directions(seed, 4)
+
+    def value(sizes):
+        return linear @ sizes - sizes @ Q @ sizes / 2
+
+    last = 0.0
+    for sweeps in (1, 5, 40, 2000):
+        sizes = np.asarray(box_sizes(jnp.asarray(linear), jnp.asarray(Q), sweeps))
+        assert (sizes >= 0).all() and (sizes <= 1).all()
+        assert value(sizes) >= last - 1e-12
+        last = value(sizes)
+    eye = np.eye(4)
+    best = solve_qp(Q, -linear, np.vstack([eye, -eye]), np.repeat([1.0, 0.0], 4))
+    assert last == pytest.approx(-best.objective, rel=1e-6, abs=1e-9)
+
+
+def test_no_slope_no_step():
+    """Padding has zero slope and zero curvature; a slope below zero is not taken."""
+    zero = jnp.zeros(3)
+    np.testing.assert_array_equal(line_search_sizes(zero, zero), zero)
+    np.testing.assert_array_equal(line_search_sizes(zero - 1, zero + 1), zero)
+    np.testing.assert_array_equal(box_sizes(zero, jnp.zeros((3, 3))), zero)
+    np.testing.assert_array_equal(line_search_sizes(zero + 5, zero + 1), zero + 1)

@@ -1,0 +1,138 @@
+"""What a run claims against a plain evaluation of primal and dual."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from jaxstruct import Settings, fit, joint_feature
+from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.structures.multiclass import kernel_inputs, kernel_multiclass
+from tests.slow_truth.quadratic_program import dual_value, primal_value, problem, slacks
+from tests.solvers.cases import (
+    FULL,
+    case_for,
+    dense_beta,
+    enumerated_problem,
+    flat,
+    joint_features,
+    random_case,
+)
+
+VARIANTS = {
+    "subspace": Settings(working_sets="grown"),
+    "full": FULL,
+    "growing": Settings(working_sets="grown", capacity=2, cached_sweeps=1),
+    "enumerated": Settings(working_sets="enumerated"),
+    "full enumerated": FULL._replace(working_sets="enumerated"),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_every_round_tells_the_truth(x64, formulation, variant):
+    """Primal, dual, slack and violation of each round, from its weights and multipliers alone."""
+    case = case_for(formulation, seed=1)
+    weights = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 2.0], len(case.y))
+    psi, losses, seen = case.psi(), case.loss[case.y], []
+    C = 20.0
+    optimum = case.truth(formulation, C, weights).objective
+    data = problem(formulation, psi, losses, case.y, C, weights)
+
+    def check(progress):
+        certificate, state = progress.info.certificate, progress.state
+        w = flat(state.weights)
+        beta = dense_beta(state.sets, len(case.y), 4)
+        dual = dual_value(formulation, beta, psi, losses, case.y, C, weights)
+        assert dual.feasible, dual.violation
+        assert certificate.dual == pytest.approx(dual.value, rel=1e-10, abs=1e-12)
+        assert certificate.dual <= optimum * (1 + 1e-10)
+        if np.isfinite(certificate.primal):
+            primal = primal_value(
+                formulation, certificate.scale * w, psi, losses, case.y, C, weights
+            )
+            assert certificate.primal == pytest.approx(primal, rel=1e-10)
+        assert certificate.primal >= optimum * (1 - 1e-9)
+        used = weights > 0
+        xi = slacks(data, w)[used]
+        np.testing.assert_allclose(progress.info.slack[: len(used)][used], xi, atol=1e-10)
+        assert certificate.mean_slack == pytest.approx(xi.mean(), abs=1e-12)
+        assert progress.primal >= progress.dual - 1e-9 * abs(progress.dual)
+        seen.append(certificate)
+
+    solution = fit(
+        case.problem(), case.x, case.y, formulation, C, tolerance=1e-6,
+        settings=VARIANTS[variant], example_weights=weights, callback=check, max_passes=60,
+    )
+    assert len(seen) == solution.statistics.passes == len(solution.statistics.history)
+    assert solution.primal == min(one.primal for one in seen)
+    assert solution.dual == max(one.dual for one in seen)
+    assert solution.gap == solution.primal - solution.dual
+    assert primal_value(
+        formulation, flat(solution.weights), psi, losses, case.y, C, weights
+    ) == pytest.approx(solution.primal, rel=1e-9)
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+@pytest.mark.parametrize("C", [1e-3, 0.1, 10.0, 1000.0])
+def test_float32_never_claims_more_than_the_optimum(formulation, C):
+    """P >= optimum >= D, up to rounding: the dual variables must be feasible in float32 too."""
+    case = case_for(formulation, seed=5)
+    optimum = case.truth(formulation, C).objective
+    for settings in (FULL, Settings(working_sets="grown")):
+        solution = fit(
+            case.problem("float32"), case.x, case.y, formulation, C, tolerance=1e-5,
+            settings=settings, max_passes=40,
+        )
+        beta = dense_beta(solution.state.sets, len(case.y), 4)
+        value = dual_value(
+            formulation, beta, case.psi(), case.loss[case.y], case.y, C, tolerance=2e-6
+        )
+        assert value.feasible, value.violation
+        assert solution.dual <= optimum * (1 + 3e-6)
+        assert solution.primal >= optimum * (1 - 3e-6)
+
+
+def linear(case):
+    return case.problem(), case.x
+
+
+def kernel(case):
+    gram = jax.numpy.asarray(case.x @ case.x.T)
+    problem = kernel_multiclass(len(case.y), 4, output_features=case.output_features,
+                                loss=case.loss, dtype="float64")
+    return problem, kernel_inputs(gram)
+
+
+@pytest.mark.parametrize("make", [linear, enumerated_problem])
+@pytest.mark.parametrize("output_features", [0, 3])
+def test_joint_feature_is_the_transpose_of_scoring(x64, make, output_features):
+    """<w, Psi(x, y)> = F(x, y; w) for random w, and Psi = Phi (x) Lambda."""
+    case = random_case(3, output_features=output_features)
+    problem, inputs = make(case)
+    psi = joint_features(problem, inputs, 4)
+    np.testing.assert_allclose(psi, case.psi(), atol=1e-13)
+    random = np.random.default_rng(4)
+    w = jax.tree.map(lambda leaf: random.normal(size=leaf.shape), problem.initial_weights)
+    for i in range(3):
+        x = jax.tree.map(lambda leaf: leaf[i], inputs)  # noqa: B023
+        for y in range(4):
+            score = problem.score(problem.potentials(w, x), np.int32(y))
+            assert flat(joint_feature(problem, x, np.int32(y))) @ flat(w) == pytest.approx(
+                float(score), abs=1e-12
+            )
+
+
+@pytest.mark.parametrize("output_features", [0, 3])
+def test_joint_features_of_a_kernel_have_the_joint_kernel_as_inner_product(x64, output_features):
+    """F(x_j, z; Psi(x_i, y)) = K(x_i, x_j) L(y, z) (4.12)."""
+    case = random_case(3, output_features=output_features)
+    problem, inputs = kernel(case)
+    rows = np.eye(4) if case.output_features is None else case.output_features
+    joint = np.einsum("ij,yz->iyjz", case.x @ case.x.T, rows @ rows.T)
+    for i, y in ((0, 0), (1, 3), (11, 2)):
+        x = jax.tree.map(lambda leaf: leaf[i], inputs)  # noqa: B023
+        weights = joint_feature(problem, x, np.int32(y))
+        scores = jax.vmap(problem.potentials, (None, 0))(weights, inputs)
+        np.testing.assert_allclose(scores, joint[i, y], atol=1e-12)

@@ -1,0 +1,177 @@
+"""What `fit` refuses, and that the message names the argument and says what came."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct import Settings, fit, make_problem
+from jaxstruct.structures.multiclass import kernel_inputs, kernel_multiclass, multiclass
+from jaxstruct.types import SparseFeatures
+
+X = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+Y = np.array([0, 1, 2, 0, 1, 2], np.int32)
+NAN, INFINITE = X.copy(), X.copy()
+NAN[4, 1], INFINITE[2, 0] = np.nan, -np.inf
+
+
+def refuse(match, *, inputs=X, outputs=Y, error=ValueError, k=3, **options):
+    with pytest.raises(error, match=match):
+        fit(multiclass(3, k), inputs, outputs, **options)
+
+
+@pytest.mark.parametrize("inputs, match", [
+    (NAN, "inputs has a NaN or an infinity, first in example 4"),
+    (INFINITE, "inputs has a NaN or an infinity, first in example 2"),
+    (X[:, :2], r"inputs must be \[n, number_of_features = 3\], got shape \(6, 2\)"),
+    (X[:, 0], r"inputs must be \[n, number_of_features = 3\], got shape \(6,\)"),
+    (X[:, :, None], r"inputs must be .* got shape \(6, 3, 1\)"),
+    (X[:5], "inputs has 5 examples, outputs has 6"),
+    (np.float32(3.0), "inputs must be arrays with a leading axis"),
+    ((), "inputs must be arrays with a leading axis"),
+    ((X, X[:4]), r"inputs must agree in their leading axis, got shapes .*\(4, 3\)"),
+    (X.astype(str), "inputs"),
+    (X.astype(object), "inputs"),
+    (X + 1j, "inputs"),
+])
+def test_inputs(inputs, match):
+    refuse(match, inputs=inputs)
+
+
+def test_sparse_inputs():
+    indices, values = np.array([[0, 1]] * 6, np.int32), np.ones((6, 2), np.float32)
+    refuse("inputs.indices must lie in 0..2", inputs=SparseFeatures(indices + 3, values))
+    refuse("inputs.indices must lie in 0..2", inputs=SparseFeatures(indices - 1, values))
+    refuse("inputs.indices and inputs.values must both",
+           inputs=SparseFeatures(indices, values[:, :1]))
+    refuse("inputs has a NaN", inputs=SparseFeatures(indices, values * np.nan))
+    refuse("inputs.indices", inputs=SparseFeatures(indices.astype(np.float32), values))
+
+
+@pytest.mark.parametrize("outputs, match", [
+    (Y + 1, r"outputs\[2\] is 3, outside 0..2"),
+    (Y - 1, r"outputs\[0\] is -1, outside 0..2"),
+    (Y.astype(float), "outputs must be .n. integer classes, got float64"),
+    (Y.astype(bool), "outputs must be .n. integer classes, got bool"),
+    (Y.astype(str), "outputs must be .n. integer classes"),
+    (Y[:, None], r"outputs must be .n. integer classes, got int32 of shape \(6, 1\)"),
+    (Y[:3], "inputs has 6 examples, outputs has 3"),
+    (np.int32(1), "outputs must be arrays with a leading axis"),
+])
+def test_outputs(outputs, match):
+    refuse(match, outputs=outputs)
+
+
+def test_sizes():
+    refuse("training set is empty", inputs=X[:0], outputs=Y[:0])
+    with pytest.raises(ValueError, match="number_of_classes must be at least 2, got 1"):
+        multiclass(3, 1)
+    with pytest.raises(ValueError, match="number_of_features must be at least 1, got 0"):
+        multiclass(0, 3)
+
+
+@pytest.mark.parametrize("options, match", [
+    ({"C": 0.0}, "C must be a positive finite number, got 0.0"),
+    ({"C": -1}, "C must be a positive finite number, got -1"),
+    ({"C": float("nan")}, "C must be a positive finite number, got nan"),
+    ({"C": float("inf")}, "C must be a positive finite number, got inf"),
+    ({"C": "1"}, "C must be a positive finite number, got '1'"),
+    ({"C": None}, "C must be a positive finite number, got None"),
+    ({"tolerance": 0.0}, "tolerance must be a positive"),
+    ({"tolerance": -1e-3}, "tolerance must be a positive"),
+    ({"tolerance": float("nan")}, "tolerance must be a positive"),
+    ({"tolerance": 1e-6}, "tolerance 1e-06 is below what float32 certifies .*float64"),
+    ({"epsilon": 0.0}, "epsilon must be a positive finite number, got 0.0"),
+    ({"epsilon": -0.1}, "epsilon must be a positive finite number, got -0.1"),
+    ({"epsilon": float("nan")}, "epsilon must be a positive"),
+    ({"tolerance": None}, "tolerance and epsilon are both None"),
+    ({"max_passes": 0}, "max_passes must be at least 1, got 0"),
+    ({"min_margin": 0.0}, "min_margin must be a positive"),
+    ({"formulation": "svm3"}, "formulation is 'svm3'; choose one of svm0, svm1"),
+    ({"formulation": "SVM1"}, "formulation is 'SVM1'"),
+    ({"example_weights": np.ones(5)}, r"example_weights must be \[n = 6\], got shape \(5,\)"),
+    ({"example_weights": np.ones((6, 1))}, "example_weights must be"),
+    ({"example_weights": -np.ones(6)}, "example_weights must be finite, >= 0 and not all zero"),
+    ({"example_weights": np.zeros(6)}, "example_weights must be finite, >= 0 and not all zero"),
+    ({"example_weights": np.full(6, np.nan)}, "example_weights must be finite"),
+])
+def test_numbers(options, match):
+    refuse(match, **options)
+
+
+@pytest.mark.parametrize("options, match", [
+    ({"variant": "both"}, "variant is 'both'; choose one of"),
+    ({"safeguard": "hope"}, "safeguard is 'hope'; choose one of"),
+    ({"capacity": 1}, "capacity must be at least 2 .*got 1"),
+    ({"oracle_batch": 0}, "oracle_batch must be at least 1, got 0"),
+    ({"oracle_batch": -8}, "oracle_batch must be at least 1, got -8"),
+    ({"group": 0}, "group must be at least 1, got 0"),
+    ({"group": -2}, "group must be at least 1, got -2"),
+    ({"group": 12}, "group must divide oracle_batch, got 12 and 32"),
+    ({"group": 64}, "group must divide oracle_batch, got 64 and 32"),
+    ({"block_steps": 0}, "block_steps must be at least 1, got 0"),
+    ({"max_capacity": 0}, "max_capacity must be at least"),
+    ({"capacity": 16, "max_capacity": 8}, "max_capacity"),
+    ({"cached_sweeps": -1}, "cached_sweeps"),
+    ({"warm_passes": -1}, "warm_passes"),
+])
+def test_settings(options, match):
+    refuse(match, settings=Settings(working_sets="grown")._replace(**options))
+
+
+@pytest.mark.parametrize("options, match", [
+    ({"loss": np.ones((3, 3))}, "zero diagonal"),
+    ({"loss": np.eye(3) - 1}, "losses >= 0"),
+    ({"loss": np.zeros((2, 2))}, r"loss must be \[3, 3\]"),
+    ({"loss": np.full((3, 3), np.nan)}, "nan or infinite"),
+    ({"output_features": np.ones((2, 4))}, r"output_features must be \[number_of_classes = 3, p\]"),
+    ({"output_features": np.full((3, 2), np.inf)}, "output_features must be finite"),
+])
+def test_tables(options, match):
+    with pytest.raises(ValueError, match=match):
+        multiclass(3, 3, **options)
+
+
+def test_kernel_inputs():
+    problem, gram = kernel_multiclass(6, 3), jnp.asarray(X @ X.T)
+    with pytest.raises(ValueError, match="inputs must be a KernelInput with rows .n, 6."):
+        fit(problem, X, Y)
+    with pytest.raises(ValueError, match="inputs must be a KernelInput with rows .n, 6."):
+        fit(problem, kernel_inputs(gram[:5, :5]), Y[:5])
+    with pytest.raises(ValueError, match="gram is 5 x 6: without self_kernel"):
+        kernel_inputs(gram[:5])
+    with pytest.raises(ValueError, match="gram must be a matrix"):
+        kernel_inputs(gram[0])
+
+
+def test_make_problem():
+    functions = dict.fromkeys(("potentials", "score", "decode", "loss", "contenders", "output"), len)
+    with pytest.raises(TypeError, match="score must be a function, got int"):
+        make_problem(initial_weights=jnp.zeros(2), **functions | {"score": 3})
+    for weights in ({}, jnp.zeros(2, int)):
+        with pytest.raises(TypeError, match="initial_weights must be a pytree of floating-point"):
+            make_problem(initial_weights=weights, **functions)
+
+
+def test_the_smallest_problems_work():
+    """One example; two classes; a class that no example has; k = 2 with one label only."""
+    for k, outputs in ((2, [1]), (3, [0]), (2, [1, 1, 1]), (9, [0, 3, 7, 3])):
+        outputs = np.array(outputs, np.int32)
+        solution = fit(multiclass(3, k), X[: len(outputs)], outputs, "svm1", 10.0)
+        assert solution.status.solved, (k, outputs)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.int16])
+def test_any_integer_labels_work(dtype):
+    solution = fit(multiclass(3, 3), X, Y.astype(dtype), "svm1", 10.0)
+    assert solution.primal == fit(multiclass(3, 3), X, Y, "svm1", 10.0).primal
+
+
+def test_the_arguments_are_left_as_they_were():
+    x, y, weights = X.copy(), Y.copy(), np.ones(6)
+    problem = multiclass(3, 3)
+    fit(problem, x, y, "svm1", 10.0, example_weights=weights)
+    np.testing.assert_array_equal(x, X)
+    np.testing.assert_array_equal(y, Y)
+    assert (weights == 1).all() and not np.asarray(problem.initial_weights["weights"]).any()

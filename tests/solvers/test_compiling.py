@@ -1,0 +1,49 @@
+"""A second run compiles nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jaxstruct import Settings, fit, predict
+from jaxstruct.solvers.formulations import FORMULATIONS
+from tests.solvers.cases import FULL, case_for, random_case
+
+
+@pytest.mark.parametrize("settings", [
+    Settings(), Settings(working_sets="grown"), FULL, FULL._replace(working_sets="enumerated"),
+], ids=["enumerated", "grown", "full grown", "full enumerated"])
+def test_the_second_run_compiles_nothing(settings):
+    """Whatever the values: C, formulation, tolerances, losses, data, weights, n up to padding."""
+    case = random_case(0, d=6, k=3)
+
+    def compilations(case, formulation="svm1", C=1.0, **options):
+        solution = fit(
+            case.problem("float32"), case.x, case.y, formulation, C, settings=settings,
+            max_passes=4, **options,
+        )
+        return solution.statistics.compilations
+
+    assert compilations(case) > 0
+    assert compilations(case) == 0
+    for formulation in FORMULATIONS:
+        assert compilations(case_for(formulation, seed=1, d=6, k=3), formulation, C=37.0) == 0
+    assert compilations(case, tolerance=1e-4) == 0
+    assert compilations(case, tolerance=None, epsilon=0.5) == 0
+    assert compilations(case._replace(loss=2.5 * (1 - np.eye(3)))) == 0
+    assert compilations(random_case(7, d=6, k=3, n=10)) == 0
+    assert compilations(case, example_weights=np.linspace(0, 2, 12)) == 0
+    assert compilations(case, min_margin=0.1) == 0
+
+
+def test_prediction_is_the_same_in_any_batch():
+    case = random_case(0, n=70, d=6, k=3)
+    problem = case.problem("float32")
+    weights = fit(problem, case.x[:12], case.y[:12], "svm1", 1.0).weights
+    scores = case.x @ np.asarray(weights["weights"], float)
+    for batch in (1024, 16, 1):
+        found = predict(problem, weights, case.x.astype(np.float32), batch=batch)
+        np.testing.assert_array_equal(found, scores.argmax(axis=1))
+        assert found.shape == (70,)
+    with pytest.raises(ValueError, match="inputs is empty"):
+        predict(problem, weights, case.x[:0])

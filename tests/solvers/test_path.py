@@ -1,0 +1,106 @@
+"""Warm starts: along a path of C, and from a solution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jaxstruct import Settings, fit, fit_path
+from jaxstruct.solvers import cutting_plane
+from jaxstruct.solvers.fit import make_task, restarted
+from jaxstruct.solvers.formulations import FORMULATIONS
+from tests.slow_truth.quadratic_program import dual_value
+from tests.solvers.cases import FULL, SOFT, WAYS, dense_beta, flat, random_case
+
+UP_AND_DOWN = (0.01, 1.0, 100.0, 0.5)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("formulation", SOFT)
+def test_a_path_gives_the_cold_optima(x64, formulation, way):
+    case = random_case(1)
+    path = fit_path(
+        case.problem(), case.x, case.y, formulation, UP_AND_DOWN, tolerance=1e-8,
+        settings=WAYS[way],
+    )
+    for C, solution in zip(UP_AND_DOWN, path, strict=True):
+        truth = case.truth(formulation, C)
+        assert solution.status.solved and solution.C == C
+        assert solution.primal == pytest.approx(truth.objective, rel=1e-8)
+        assert solution.dual == pytest.approx(truth.objective, rel=1e-8)
+
+
+def start_of(case, formulation, solution, C, weights=None):
+    """The state that a run from `solution` begins with: (dual value by the slow truth, state)."""
+    problem, form = case.problem(), FORMULATIONS[formulation]
+    settings = FULL._replace(oracle_batch=16)
+    task = make_task(problem, case.x, case.y, form, C, weights, settings.oracle_batch)
+    state = restarted(problem, task, settings, form, solution, C)
+    return dual_value(
+        formulation, dense_beta(state.sets, len(case.y), 4), case.psi(), case.loss[case.y],
+        case.y, C, weights,
+    ), state
+
+
+@pytest.mark.parametrize("C", [0.02, 2.0, 200.0])
+@pytest.mark.parametrize("formulation", SOFT)
+def test_the_start_is_feasible_and_worth_something(x64, formulation, C):
+    case = random_case(2)
+    solution = fit(case.problem(), case.x, case.y, formulation, 2.0, tolerance=1e-8, settings=FULL)
+    start, state = start_of(case, formulation, solution, C)
+    assert start.feasible, start.violation
+    assert 0 < start.value <= case.truth(formulation, C).objective * (1 + 1e-9)
+    np.testing.assert_allclose(flat(state.weights), start.w, atol=1e-10)
+    if C == 2.0:
+        assert start.value >= solution.dual * (1 - 1e-9)
+
+
+def test_a_start_makes_a_run_shorter(x64):
+    case = random_case(3)
+    options = dict(tolerance=1e-7, settings=Settings(working_sets="grown", group=1))
+    cold = fit(case.problem(), case.x, case.y, "svm1_margin", 5.0, **options)
+    warm = fit(case.problem(), case.x, case.y, "svm1_margin", 5.0, start=cold, **options)
+    assert warm.status.solved and warm.statistics.passes < cold.statistics.passes / 2
+    assert warm.primal == pytest.approx(cold.primal, rel=2e-7)
+
+
+def test_new_example_weights_leave_the_start_feasible(x64):
+    """svm1's caps are C v_i / n: multipliers above a smaller cap would certify a wrong dual."""
+    case = random_case(4)
+    solution = fit(case.problem(), case.x, case.y, "svm1", 5.0, tolerance=1e-8, settings=FULL)
+    weights = np.where(np.arange(12) % 2, 0.1, 1.0)
+    start, _ = start_of(case, "svm1", solution, 5.0, weights)
+    assert start.feasible, start.violation
+    again = fit(case.problem(), case.x, case.y, "svm1", 5.0, tolerance=1e-8, settings=FULL,
+                start=solution, example_weights=weights)
+    optimum = case.truth("svm1", 5.0, weights).objective
+    assert again.dual <= optimum * (1 + 1e-9)
+    assert again.primal == pytest.approx(optimum, rel=1e-7)
+
+
+def test_what_cannot_be_started_from_is_refused(x64):
+    case = random_case(5)
+    problem = case.problem()
+    solution = fit(problem, case.x, case.y, "svm1", 1.0, tolerance=1e-6, settings=FULL)
+    with pytest.raises(ValueError, match="start solved svm1, not svm2"):
+        fit(problem, case.x, case.y, "svm2", 1.0, settings=FULL, start=solution)
+    with pytest.raises(ValueError, match="start has 16 .*examples"):
+        fit(problem, np.tile(case.x, (3, 1)), np.tile(case.y, 3), "svm1", 1.0, settings=FULL,
+            start=solution)
+
+
+def test_owning_the_loop_gives_what_fit_gives(x64):
+    """init and step, the public pieces, by hand."""
+    case = random_case(6)
+    problem, form = case.problem(), FORMULATIONS["svm2_margin"]
+    settings = FULL._replace(oracle_batch=16, group=16)
+    task = make_task(problem, case.x, case.y, form, 10.0, None, 16)
+    state, dual = cutting_plane.init(problem, task, settings), -np.inf
+    for clock in range(1, 13):
+        state, info = cutting_plane.step(problem, task, settings, form, state, 1e-9)
+        assert info.certificate.dual >= dual - 1e-12 and state.clock == clock
+        assert info.oracle_calls == 16 and info.slack.shape == (16,)
+        dual = info.certificate.dual
+    optimum = case.truth("svm2_margin", 10.0).objective
+    assert dual == pytest.approx(optimum, rel=1e-8)
+    assert info.certificate.primal == pytest.approx(optimum, rel=1e-8)

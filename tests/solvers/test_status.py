@@ -1,0 +1,143 @@
+"""How runs end, and that they say so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jaxstruct import Settings, Status, fit
+from jaxstruct.solvers.solution import MESSAGES
+from tests.slow_truth.quadratic_program import problem as enumerated
+from tests.slow_truth.quadratic_program import slacks
+from tests.solvers.cases import FULL, WAYS, flat, random_case
+
+GROWN = Settings(working_sets="grown")
+
+
+def run(case, formulation="svm1", C=10.0, **options):
+    """A fit in float64 whose message is that of its status."""
+    options = {"tolerance": 1e-8, "settings": FULL} | options
+    solution = fit(case.problem(), case.x, case.y, formulation, C, **options)
+    assert solution.message == MESSAGES[solution.status]
+    return solution
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("settings", [Settings(), FULL], ids=["subspace", "full"])
+def test_contradictions_are_not_separable(x64, settings, way):
+    """The same input with two labels: no weights, whatever the margin."""
+    case = random_case(0, separable=True)
+    x, y = np.tile(case.x[:6], (2, 1)), np.concatenate([case.y[:6], (case.y[:6] + 1) % 4])
+    clash = case._replace(x=x, y=y.astype(np.int32))
+    assert not clash.truth("svm0", 1.0).feasible
+    solution = run(clash, "svm0", settings=settings._replace(working_sets=way), tolerance=1e-6)
+    assert solution.status == Status.NOT_SEPARABLE and not solution.status.solved
+    assert solution.primal == np.inf
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_noise_is_not_separable(x64, seed):
+    case = random_case(seed, n=16, d=2)
+    assert not case.truth("svm0", 1.0).feasible
+    solution = run(case, "svm0", settings=GROWN, tolerance=1e-6)
+    assert solution.status == Status.NOT_SEPARABLE
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_separable_data_is_never_called_inseparable(x64, seed):
+    """margin_bound is an upper bound on 1 / |w*| in every round."""
+    case = random_case(seed, separable=True)
+    width, bounds = 1 / np.sqrt(2 * case.truth("svm0", 1.0).objective), []
+    solution = run(
+        case, "svm0", callback=lambda p: bounds.append(p.info.certificate.margin_bound)
+    )
+    assert solution.status == Status.CONVERGED and len(bounds) > 1
+    assert min(bounds) >= width * (1 - 1e-9)
+    assert bounds[-1] == pytest.approx(width, rel=1e-3)
+    strict = run(case, "svm0", min_margin=10.0)
+    assert strict.status == Status.NOT_SEPARABLE
+
+
+def test_pass_limit(x64):
+    solution = run(random_case(0), C=1000.0, max_passes=1)
+    assert solution.status == Status.PASS_LIMIT and not solution.status.solved
+    assert solution.statistics.passes == 1 and solution.gap > 0
+
+
+def test_a_full_working_set_is_told(x64):
+    """One plane an example cannot carry svm1 at a large C."""
+    case = random_case(3)
+    for settings in (FULL, GROWN):
+        small = settings._replace(capacity=2, max_capacity=2)
+        solution = run(case, C=1000.0, settings=small, max_passes=200)
+        assert solution.status == Status.WORKING_SET_FULL and solution.statistics.capacity == 2
+        assert solution.gap > 1e-3 * solution.primal
+        optimum = case.truth("svm1", 1000.0).objective
+        assert solution.dual <= optimum <= solution.primal
+
+
+def test_one_slot_that_suffices_converges(x64):
+    solution = run(random_case(3, k=2), settings=FULL._replace(capacity=2, max_capacity=2))
+    assert solution.status == Status.CONVERGED
+
+
+def test_a_callback_stops(x64):
+    seen = []
+
+    def stop(progress):
+        seen.append(progress)
+        return len(seen) == 3
+
+    solution = run(random_case(1), C=1000.0, callback=stop)
+    assert solution.status == Status.STOPPED and solution.statistics.passes == 3
+    assert [progress.passes for progress in seen] == [1, 2, 3]
+    assert seen[-1].primal == solution.primal and seen[-1].gap == solution.gap
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("variant", ["subspace", "full"])
+@pytest.mark.parametrize("formulation", ["svm1", "svm1_slack", "svm1_margin", "svm2"])
+def test_the_epsilon_rule_is_the_papers(x64, formulation, variant, way):
+    """No H(y) above xi_i + epsilon with xi_i from the working set; the gap is about C epsilon."""
+    case, C, epsilon = random_case(2), 10.0, 0.01
+    settings = Settings(variant=variant, working_sets=way)
+    solution = run(
+        case, formulation, C, tolerance=None, epsilon=epsilon, settings=settings, max_passes=3000
+    )
+    assert solution.status == Status.EPSILON and solution.status.solved
+    data = enumerated(formulation, case.psi(), case.loss[case.y], case.y, C)
+    xi = slacks(data, flat(solution.state.weights))
+    sets = solution.state.sets
+    H = data.b - data.s * (data.dpsi @ flat(solution.state.weights))
+    occupied = np.asarray(sets.occupied)[:12]
+    known = np.where(occupied, H[np.arange(12)[:, None], np.asarray(sets.outputs)[:12]], 0.0)
+    assert (xi - np.maximum(known.max(axis=1), 0.0)).max() <= epsilon * (1 + 1e-9)
+    if formulation.startswith("svm1"):
+        optimum = case.truth(formulation, C).objective
+        assert solution.primal - optimum <= 2.1 * C * epsilon
+        assert solution.gap <= 2.1 * C * epsilon
+
+
+def test_overflow_is_never_called_solved():
+    """float32 cannot hold |x|^2 = 1e40."""
+    case = random_case(0)
+    huge = case._replace(x=case.x * 1e20)
+    for settings in (Settings(), FULL):
+        solution = fit(
+            huge.problem("float32"), huge.x, huge.y, "svm1", 1.0, settings=settings, max_passes=5
+        )
+        assert solution.status in (Status.NOT_FINITE, Status.PASS_LIMIT)
+        assert solution.dual <= 1.0 and not solution.primal < solution.dual
+
+
+def test_statistics_add_up(x64):
+    solution = run(random_case(1), C=100.0, settings=GROWN, tolerance=1e-4)
+    numbers, sets = solution.statistics, solution.state.sets
+    assert numbers.planes_added == numbers.planes_kept + numbers.planes_evicted
+    assert numbers.planes_kept == np.asarray(sets.occupied)[:12, 1:].sum()
+    assert numbers.support_planes == (np.asarray(sets.multipliers)[:12] > 0).sum()
+    assert numbers.history.shape == (numbers.passes, 4)
+    assert (np.diff(numbers.history[:, 1]) <= 0).all() and (np.diff(numbers.history[:, 2]) >= 0).all()
+    assert numbers.history[:, 3].sum() == numbers.planes_added
+    assert numbers.seconds["total"] >= max(v for k, v in numbers.seconds.items() if k != "total")
+    assert numbers.oracle_calls >= 12 * numbers.passes

@@ -1,0 +1,1 @@
+"""Tests of the one-slack and the pooled solver."""
