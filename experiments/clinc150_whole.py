@@ -28,7 +28,8 @@ from experiments.plots import Plot, bar_groups
 from experiments.progress import training_progress
 from experiments.record import Stopwatch, peak_memory_bytes
 from experiments.report import Table, write_results
-from jaxstruct import Settings, fit, predict
+from jaxstruct import fit, predict
+from jaxstruct.data.splits import per_class_subsample
 from jaxstruct.structures.multiclass import multiclass
 
 CONTENDERS = ("jaxstruct", "linear_svc")
@@ -37,10 +38,12 @@ CONTENDERS = ("jaxstruct", "linear_svc")
 class Options(NamedTuple):
     """The flags of this script; `define_flags` says what each means."""
 
+    path: str | None = None
     c_over_n: float = 1.0
     tolerance: float = 1e-3
     svc_tolerances: Sequence[str] = ("0.1", "0.03", "0.01", "0.001")
-    variant: str = "subspace"
+    variant: str = "auto"
+    working_sets: str = "auto"
     capacity: int = 32
     per_class: int = 0
     contender: str = "both"
@@ -54,19 +57,16 @@ class Options(NamedTuple):
 def define_flags() -> None:
     """The command line of this script."""
     defaults = Options()
+    flags.DEFINE_string("path", None, "Folder of the corpus; default: see third_party_data.")
     flags.DEFINE_float("c_over_n", defaults.c_over_n, "C' = C / n; LinearSVC's C.")
     flags.DEFINE_float("tolerance", defaults.tolerance, "Relative duality gap to stop at.")
     flags.DEFINE_list("svc_tolerances", list(defaults.svc_tolerances), "Values of LinearSVC's tol.")
-    flags.DEFINE_enum(
-        "variant", defaults.variant, ["full", "subspace"],
-        "Solver: step 10a (all of the working sets) or 10b (one example's) of algorithm 3.",
-    )
-    flags.DEFINE_integer("capacity", defaults.capacity, "Cutting planes an example, at the start.")
     flags.DEFINE_integer("per_class", defaults.per_class, "Use so many queries a class; 0 for all.")
     flags.DEFINE_enum(
         "contender", defaults.contender, ["both", *CONTENDERS],
-        "Run one contender only, in this process, and write its numbers (as 'both' does by itself).",
+        "Run one contender only, in this process, and write its numbers, as 'both' does.",
     )
+    common.define_solver_flags(defaults)
     common.define_common_flags(defaults)
 
 
@@ -81,7 +81,8 @@ def run(options: Options) -> common.Outcome:
     bound = max(row["dual"] for row in rows if row["dual"] is not None)
     best = min(row["objective"] for row in rows)
     rows = [
-        row | {"above_dual": row["objective"] / bound - 1, "above_best": row["objective"] / best - 1}
+        row
+        | {"above_dual": row["objective"] / bound - 1, "above_best": row["objective"] / best - 1}
         for row in rows
     ]
     table = _table(options, rows, bound)
@@ -93,10 +94,8 @@ def run(options: Options) -> common.Outcome:
 def run_contender(options: Options) -> list[dict[str, Any]]:
     """Train one contender here; its numbers go to clinc150_whole_<contender>.json."""
     common.prepare(options)
-    data = clinc150()
+    data = clinc150(Path(options.path) if options.path else None)
     if options.per_class:
-        from jaxstruct.data.splits import per_class_subsample
-
         train = per_class_subsample(data.labels[data.train], options.per_class, options.seed)
         data = data._replace(train=data.train[train])
     before = peak_memory_bytes()
@@ -128,7 +127,7 @@ def _jaxstruct(options: Options, data: Documents) -> list[dict[str, Any]]:
     dtype = "float64" if options.x64 else "float32"
     problem = multiclass(data.number_of_features, len(data.taxonomy.classes), dtype=dtype)
     inputs, labels = common.take_rows(data.inputs, data.train), data.labels[data.train]
-    settings = Settings(variant=options.variant, capacity=options.capacity, seed=options.seed)
+    settings = common.solver_settings(options)
     rows = []
     for name in ("first run, with compiling", "second run"):
         with training_progress(500, name, options.progress, options.tolerance) as update:
@@ -222,10 +221,10 @@ def _table(options: Options, rows: Sequence[dict[str, Any]], bound: float) -> Ta
     notes = [
         f"{rows[0]['queries']} queries, C' = C / n = {options.c_over_n:g}; jaxstruct: relative gap "
         f"{options.tolerance:g}, {'float64' if options.x64 else 'float32'}, variant "
-        f"{options.variant}.",
-        f"D = {bound:.3f} is the dual that jaxstruct certifies: no weights have a smaller J, so J / "
-        "D - 1 bounds the distance from the optimum from above; J / best - 1, with the smallest J "
-        "of this table, from below. J in float64 from the weights, for all alike.",
+        f"{options.variant}, working sets {options.working_sets}.",
+        f"D = {bound:.3f} is the dual that jaxstruct certifies: no weights have a smaller J, so "
+        "J / D - 1 bounds the distance from the optimum from above; J / best - 1, with the "
+        "smallest J of this table, from below. J in float64 from the weights, for all alike.",
         "Peak memory of the process so far: a later run of the same process shows at least the "
         "peak of an earlier one. LinearSVC uses one thread, jax as many as the machine has.",
     ]

@@ -6,6 +6,7 @@ test or `experiments.reproduce` can call its `run` without any flag.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from absl import flags
 from experiments.plots import Plot, save_figure
 from experiments.record import enable_persistent_compilation_cache, run_record
 from experiments.report import Table, render, write_csv, write_results
+from jaxstruct import Settings
 from jaxstruct.types import PyTree
 
 Options = TypeVar("Options", bound=NamedTuple)
@@ -51,13 +53,40 @@ def define_common_flags(options: NamedTuple) -> None:
     )
 
 
+def define_solver_flags(options: NamedTuple) -> None:
+    """The flags of the scripts that call `fit`, with the defaults of `options`."""
+    flags.DEFINE_enum(
+        "variant", options.variant, ["auto", "full", "subspace"],
+        "Solver: step 10a (full: all working sets) or 10b (subspace: one example's) of algorithm "
+        "3; auto: full for small sets.",
+    )
+    flags.DEFINE_enum(
+        "working_sets", options.working_sets, ["auto", "grown", "enumerated"],
+        "Working sets grown by the oracle, as in algorithm 3, or holding every output from the "
+        "start; auto: every output where there are few.",
+    )
+    flags.DEFINE_integer("capacity", options.capacity, "Cutting planes an example, at the start.")
+
+
+def solver_settings(options: NamedTuple) -> Settings:
+    """The settings of `fit` that the flags of `define_solver_flags` and the seed stand for."""
+    return Settings(
+        variant=options.variant, working_sets=options.working_sets, capacity=options.capacity,
+        seed=options.seed,
+    )
+
+
 def options_from_flags(defaults: Options) -> Options:
     """`defaults` with every field replaced by the flag of its name."""
     return type(defaults)(*(getattr(flags.FLAGS, name) for name in defaults._fields))
 
 
 def prepare(options: NamedTuple) -> str:
-    """Set jax up as `options.x64` and `options.compilation_cache` say; returns the dtype to use."""
+    """Set jax up as `options.x64` and `options.compilation_cache` say; returns the dtype to use.
+
+    jax's notes about caches and backends are silenced; its warnings are not.
+    """
+    logging.getLogger("jax").setLevel(logging.WARNING)
     jax.config.update("jax_enable_x64", bool(options.x64))
     if options.compilation_cache:
         enable_persistent_compilation_cache()

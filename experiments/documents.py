@@ -186,7 +186,8 @@ def _clus_parents(part: ClusData) -> dict[str, str | None]:
 def _stacked(parts: Sequence[CsrRows]) -> CsrRows:
     ends = np.concatenate([np.diff(part.indptr) for part in parts])
     indptr = np.concatenate([[0], np.cumsum(ends)]).astype(np.int64)
-    indices, values = (np.concatenate(pieces) for pieces in zip(*(p[1:3] for p in parts), strict=True))
+    indices = np.concatenate([part.indices for part in parts])
+    values = np.concatenate([part.values for part in parts])
     return CsrRows(indptr, indices, values, parts[0].number_of_features)
 
 

@@ -143,7 +143,8 @@ def _how_to_get(name: str) -> str:
         way = f"run: python third_party_data/fetch.py --corpus={name}"
     else:
         way = f"by hand: {corpus.packing}"
-    return f"corpus {name} ({corpus.title}) is not here; set {DATA_VARIABLE} to its folder, or {way}"
+    absent = f"corpus {name} ({corpus.title}) is not here"
+    return f"{absent}; set {DATA_VARIABLE} to the folder of corpora, or {way}"
 
 
 def _options_of(experiment: Experiment, options: Options) -> NamedTuple:

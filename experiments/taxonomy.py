@@ -2,7 +2,7 @@
 
     python -m experiments.taxonomy                                      # CLINC150
     python -m experiments.taxonomy --data=wipo_alpha_d
-    python -m experiments.taxonomy --data=wipo_xml --path=FOLDER        # WIPO-alpha as WIPO ships it
+    python -m experiments.taxonomy --data=wipo_xml --path=FOLDER        # WIPO-alpha as shipped
     python -m experiments.taxonomy --data=clus --path=train.arff --test_path=test.arff
 
 Source: thesis, table 4.1 (section 4.3.4), the same as JMLR 6:1453-1484, table 1 (section 5.1). The
@@ -22,7 +22,6 @@ from tqdm import tqdm
 from experiments import common, documents
 from experiments.comparison import COLUMNS, NODE_WEIGHTS, Cell, Search, make_columns, train_and_test
 from experiments.taxonomy_report import make_plots, make_table, summarise
-from jaxstruct import Settings
 from jaxstruct.data.splits import per_class_subsample
 
 DATA = ("clinc150", "wipo_alpha_d", "wipo_xml", "clus", "synthetic")
@@ -44,7 +43,8 @@ class Options(NamedTuple):
     inner_folds: int = 2
     selection_tolerance: float = 1e-2
     tolerance: float = 1e-3
-    variant: str = "full"
+    variant: str = "auto"
+    working_sets: str = "auto"
     capacity: int = 64
     output: str = "results"
     seed: int = 0
@@ -85,12 +85,7 @@ def define_flags() -> None:
         "selection_tolerance", defaults.selection_tolerance, "Relative gap while choosing C'."
     )
     flags.DEFINE_float("tolerance", defaults.tolerance, "Relative gap of the machines reported.")
-    flags.DEFINE_enum(
-        "variant", defaults.variant, ["full", "subspace"],
-        "Solver: step 10a (all of the working sets) or 10b (one example's) of algorithm 3; 10b is "
-        "the faster one for many thousands of examples.",
-    )
-    flags.DEFINE_integer("capacity", defaults.capacity, "Cutting planes an example, at the start.")
+    common.define_solver_flags(defaults)
     common.define_common_flags(defaults)
 
 
@@ -105,10 +100,10 @@ def run(options: Options) -> common.Outcome:
     data = load(options)
     columns = make_columns(data, options.formulation, options.node_weights, dtype)
     grid = tuple(map(float, options.grid))
-    settings = Settings(variant=options.variant, capacity=options.capacity)
     search = Search(
-        grid, options.inner_folds, options.selection_tolerance, options.tolerance, settings
-    )
+        grid, options.inner_folds, options.selection_tolerance, options.tolerance,
+        common.solver_settings(options),
+    )  # fmt: skip
     results = []
     hidden = None if options.progress is None else not options.progress
     jobs = [(int(size), repeat) for size in options.per_class for repeat in range(options.repeats)]
@@ -136,7 +131,8 @@ def load(options: Options) -> documents.Documents:
     if options.data == "synthetic":
         return documents.synthetic(options.seed)
     path = Path(options.path) if options.path else None
-    return {"clinc150": documents.clinc150, "wipo_alpha_d": documents.wipo_alpha_d}[options.data](path)
+    reader = documents.clinc150 if options.data == "clinc150" else documents.wipo_alpha_d
+    return reader(path)
 
 
 def draw(data: documents.Documents, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,13 +1,23 @@
 """jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005)."""
 
 from jaxstruct.solvers.cutting_plane import Settings
-from jaxstruct.solvers.fit import fit, fit_path, predict
+from jaxstruct.solvers.fit import fit, fit_path
+from jaxstruct.solvers.predict import predict
 from jaxstruct.solvers.solution import Solution, Status, support_outputs
 from jaxstruct.structures.problem import Contenders, Problem, joint_feature, make_problem
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Contenders", "Problem", "Settings", "Solution", "Status", "fit", "fit_path", "joint_feature",
-    "make_problem", "predict", "support_outputs",
+    "Contenders",
+    "Problem",
+    "Settings",
+    "Solution",
+    "Status",
+    "fit",
+    "fit_path",
+    "joint_feature",
+    "make_problem",
+    "predict",
+    "support_outputs",
 ]

@@ -19,8 +19,12 @@ SAFEGUARDS = ("line_search", "box", "none")
 
 
 def pairwise_ascent(
-    column: Callable[[Array], Array], diagonal: Array, gradient: Array, multipliers: Array,
-    occupied: Array, max_steps: int,
+    column: Callable[[Array], Array],
+    diagonal: Array,
+    gradient: Array,
+    multipliers: Array,
+    occupied: Array,
+    max_steps: int,
 ) -> Array:
     """Maximise the dual over one block by pairwise steps with second-order selection.
 

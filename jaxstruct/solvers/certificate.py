@@ -49,8 +49,11 @@ def _penalty_term(formulation: Formulation, cap: np.ndarray, ridge: np.ndarray, 
 
 
 def certify(
-    formulation: Formulation, terms: Penalty, examples: ExampleTerms,
-    primal_products: np.ndarray | None = None, dual_products: np.ndarray | None = None,
+    formulation: Formulation,
+    terms: Penalty,
+    examples: ExampleTerms,
+    primal_products: np.ndarray | None = None,
+    dual_products: np.ndarray | None = None,
 ) -> Certificate:
     """Sum the terms of the examples.
 
@@ -81,16 +84,17 @@ def certify(
     relaxed, _ = value(known)
     total = float(np.sum(mass))
     return Certificate(
-        primal=float(primal), dual=dual, violation=float(np.max((worst - known)[used])),
+        primal=float(primal),
+        dual=dual,
+        violation=float(np.max((worst - known)[used])),
         relaxed_gap=float(relaxed) - dual,
-        mean_slack=float(np.mean(slack[used])), scale=float(scale),
+        mean_slack=float(np.mean(slack[used])),
+        scale=float(scale),
         margin_bound=np.sqrt(dual_norm) / total if total > 0 else np.inf,
     )
 
 
-def block_gaps(
-    formulation: Formulation, terms: Penalty, examples: ExampleTerms
-) -> np.ndarray:
+def block_gaps(formulation: Formulation, terms: Penalty, examples: ExampleTerms) -> np.ndarray:
     """[N] each example's part of P - D, at a w that is sum beta phi; they sum to the gap.
 
     cap xi - sum beta H for a linear slack, xi^2 / 2r + r m^2 / 2 - sum beta H for a squared one

@@ -19,7 +19,11 @@ def _positive(name: str, value: float) -> None:
 
 
 def check_run(
-    C: float, tolerance: float | None, epsilon: float | None, max_passes: int, min_margin: float,
+    C: float,
+    tolerance: float | None,
+    epsilon: float | None,
+    max_passes: int,
+    min_margin: float,
     dtype: jnp.dtype,
 ) -> None:
     """Check the numbers of a run.

@@ -21,7 +21,12 @@ from jaxstruct.solvers.block_dual import SAFEGUARDS
 from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.proximal_newton import NewtonOptions, proximal_newton_pass
-from jaxstruct.solvers.working_sets import WorkingSets, empty_working_sets, enumerated_working_sets, grown
+from jaxstruct.solvers.working_sets import (
+    WorkingSets,
+    empty_working_sets,
+    enumerated_working_sets,
+    grown,
+)
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import Array, PyTree
 
@@ -39,7 +44,10 @@ class Settings(NamedTuple):
       group: blocks solved side by side, a divisor of oracle_batch; 1 is plain sequential ascent.
       safeguard: what keeps a group an ascent: "line_search" or "box" ("none" is no ascent and is
         there to be studied).
-      cached_sweeps: sweeps over the planes at hand in each round.
+      cached_sweeps: sweeps over the planes at hand in each round (one in the warm rounds of
+        enumerated working sets that later sweeps cut down).
+      active: slots an example that later sweeps of enumerated working sets are restricted to,
+        chosen anew by every oracle call; 0 for all of them.
       coverage: after the warm rounds a sweep visits the examples of the largest block gaps that
         make up this part of the duality gap.
       block_steps: pairwise steps a visit.
@@ -55,8 +63,9 @@ class Settings(NamedTuple):
     oracle_batch: int = 32
     group: int = 16
     safeguard: str = "line_search"
-    cached_sweeps: int = 2
-    coverage: float = 0.9
+    cached_sweeps: int = 4
+    active: int = 8
+    coverage: float = 0.97
     block_steps: int = 10
     warm_passes: int = 1
     newton: NewtonOptions = NewtonOptions()
@@ -70,7 +79,8 @@ class Settings(NamedTuple):
 def check_settings(settings: Settings) -> None:
     """Raise ValueError where a setting does not fit."""
     choices = {
-        "variant": ("auto", "subspace", "full"), "safeguard": SAFEGUARDS,
+        "variant": ("auto", "subspace", "full"),
+        "safeguard": SAFEGUARDS,
         "working_sets": ("auto", "grown", "enumerated"),
     }
     for name, allowed in choices.items():
@@ -80,7 +90,9 @@ def check_settings(settings: Settings) -> None:
         if getattr(settings, name) < 1:
             raise ValueError(f"{name} must be at least 1, got {getattr(settings, name)}")
     if settings.capacity < 2:
-        raise ValueError(f"capacity must be at least 2 (zero plane and one), got {settings.capacity}")
+        raise ValueError(
+            f"capacity must be at least 2 (zero plane and one), got {settings.capacity}"
+        )
     if settings.oracle_batch % settings.group:
         raise ValueError(
             f"group must divide oracle_batch, got {settings.group} and {settings.oracle_batch}"
@@ -97,6 +109,7 @@ class State(NamedTuple):
       sigma: proximal step length of the full variant.
       clock: rounds so far.
       block_gaps: [N] each example's part of the duality gap at the last oracle call, or None.
+      slots: [N, active] slots that the last oracle call chose for restricted sweeps, or None.
     """
 
     weights: PyTree
@@ -105,6 +118,7 @@ class State(NamedTuple):
     sigma: float
     clock: int
     block_gaps: np.ndarray | None
+    slots: Array | None = None
 
 
 class Info(NamedTuple):
@@ -132,7 +146,9 @@ def _enumerated(problem: Problem, task: passes.Task) -> WorkingSets:
 
 _exact = jax.jit(passes.exact_pass, static_argnums=1)
 _cached = jax.jit(passes.cached_pass, static_argnums=1)
-_oracle = jax.jit(passes.oracle_pass)
+_oracle = jax.jit(passes.oracle_pass, static_argnums=1)
+_restricted = jax.jit(passes.restricted)
+_merged = jax.jit(passes.merged)
 _newton = jax.jit(proximal_newton_pass, static_argnums=1)
 
 
@@ -176,31 +192,74 @@ def _selected(settings: Settings, state: State) -> np.ndarray:
 
 
 def _subspace(
-    problem: Problem, task: passes.Task, settings: Settings, state: State, epsilon: Array,
+    problem: Problem,
+    task: passes.Task,
+    settings: Settings,
+    state: State,
+    epsilon: Array,
     seconds: dict[str, float],
 ) -> tuple[State, int, int]:
-    """(state, planes added, oracle calls): warm rounds move w under the oracle, later ones sweep."""
+    """(state, planes added, oracle calls); only warm rounds move w under the oracle."""
     n = task.terms.cap.shape[0]
     random = np.random.default_rng([settings.seed, state.clock])
-    options, clock = settings.visit_options(), jnp.int32(state.clock)
+    clock = jnp.int32(state.clock)
     w, sets, added, calls = state.weights, state.sets, 0, 0
     enumerated = sets.gram.shape[1] == 0
     everyone = state.clock <= settings.warm_passes or state.block_gaps is None
     chosen = np.arange(n) if everyone else _selected(settings, state)
     if everyone and not enumerated:
         order = jnp.asarray(random.permutation(n).reshape(-1, settings.oracle_batch), jnp.int32)
-        w, sets, counts = _timed(seconds, "exact", lambda: _exact(
-            problem, options, task, w, sets, order, epsilon, clock
-        ))
+        w, sets, counts = _timed(
+            seconds,
+            "exact",
+            lambda: _exact(problem, settings.visit_options(), task, w, sets, order, epsilon, clock),
+        )
         added, calls = int(counts.added), n
-    order = np.zeros(n, np.int32)
-    for _ in range(settings.cached_sweeps):
-        order[: len(chosen)] = random.permutation(chosen)
-        w, sets = _timed(seconds, "cached", partial(
-            _cached, problem, options, task, w, sets, jnp.asarray(order),
-            jnp.int32(len(chosen) // settings.group), clock,
-        ))
+    slots = None if everyone else state.slots
+    whole, part, of_part = sets, sets, task
+    if slots is not None:
+        of_part, part = _timed(seconds, "cached", lambda: _restricted(task, whole, slots))
+    count = 1 if slots is None and restricts(settings, state) else settings.cached_sweeps
+    w, part = _sweeps(problem, of_part, settings, count, w, part, chosen, clock, random, seconds)
+    sets = part
+    if slots is not None:
+        sets = _timed(seconds, "cached", lambda: _merged(whole, part, slots))
     return state._replace(weights=w, sets=sets, span=None), added, calls
+
+
+def _sweeps(
+    problem: Problem,
+    task: passes.Task,
+    settings: Settings,
+    count: int,
+    w: PyTree,
+    sets: WorkingSets,
+    chosen: np.ndarray,
+    clock: Array,
+    random: np.random.Generator,
+    seconds: dict[str, float],
+) -> tuple[PyTree, WorkingSets]:
+    """Cached sweeps over the chosen examples, each in a new order."""
+    order = np.zeros(task.terms.cap.shape[0], np.int32)
+    options = settings.visit_options()
+    for _ in range(count):
+        order[: len(chosen)] = random.permutation(chosen)
+        w, sets = _timed(
+            seconds,
+            "cached",
+            partial(
+                _cached,
+                problem,
+                options,
+                task,
+                w,
+                sets,
+                jnp.asarray(order),
+                jnp.int32(len(chosen) // settings.group),
+                clock,
+            ),
+        )
+    return w, sets
 
 
 def _full(
@@ -208,14 +267,26 @@ def _full(
 ) -> tuple[State, np.ndarray, np.ndarray]:
     span = state.sets.multipliers if state.span is None else state.span
     sigma = jnp.asarray(state.sigma, span.dtype)
-    found = _timed(seconds, "newton", lambda: _newton(
-        problem, settings.newton, task, state.weights, span, state.sets, sigma,
-        jnp.int32(state.clock),
-    ))
+    found = _timed(
+        seconds,
+        "newton",
+        lambda: _newton(
+            problem,
+            settings.newton,
+            task,
+            state.weights,
+            span,
+            state.sets,
+            sigma,
+            jnp.int32(state.clock),
+        ),
+    )
     solved = int(found.newton_steps) < settings.newton.newton_steps
     whole = float(found.length) > 0.9
     factor = 3.0 if solved and whole else 1.0 if whole else 0.3
-    state = State(found.weights, found.sets, found.span, state.sigma * factor, state.clock, None)
+    state = State(
+        found.weights, found.sets, found.span, state.sigma * factor, state.clock, None, None
+    )
     return state, np.asarray(found.primal_products), np.asarray(found.dual_products)
 
 
@@ -230,8 +301,19 @@ def solves_fully(settings: Settings, state: State) -> bool:
     return settings.variant == "full" or (settings.variant == "auto" and few)
 
 
+def restricts(settings: Settings, state: State) -> bool:
+    """Whether sweeps after the warm rounds see only the active slots of enumerated sets."""
+    enumerated = state.sets.gram.shape[1] == 0
+    smaller = 0 < settings.active < state.sets.losses.shape[1]
+    return enumerated and smaller and not solves_fully(settings, state)
+
+
 def step(
-    problem: Problem, task: passes.Task, settings: Settings, formulation: Formulation, state: State,
+    problem: Problem,
+    task: passes.Task,
+    settings: Settings,
+    formulation: Formulation,
+    state: State,
     epsilon: float,
 ) -> tuple[State, Info]:
     """One round; see the module. Planes are added where H(y_hat) > xi_i + epsilon."""
@@ -248,17 +330,27 @@ def step(
     else:
         state, added, calls = _subspace(problem, task, settings, state, threshold, seconds)
     order = jnp.arange(n, dtype=jnp.int32).reshape(-1, settings.oracle_batch)
-    sets, terms, counts = _timed(seconds, "oracle", lambda: _oracle(
-        problem, task, state.weights, state.sets, order, threshold, jnp.int32(state.clock)
-    ))
+    active = settings.active if restricts(settings, state) else 0
+    sets, terms, counts, slots = _timed(
+        seconds,
+        "oracle",
+        lambda: _oracle(
+            problem,
+            active,
+            task,
+            state.weights,
+            state.sets,
+            order,
+            threshold,
+            jnp.int32(state.clock),
+        ),
+    )
     overflow = int(counts.overflow)
     added += int(counts.added) if sets.gram.shape[1] else _entered(sets) - entered
     certificate = certify(formulation, task.terms, terms, *products)
-    info = Info(
-        certificate, added, overflow, calls + n, seconds, np.asarray(terms.slack)
-    )
+    info = Info(certificate, added, overflow, calls + n, seconds, np.asarray(terms.slack))
     gaps = block_gaps(formulation, task.terms, terms) if state.span is None else None
-    return state._replace(sets=sets, block_gaps=gaps), info
+    return state._replace(sets=sets, block_gaps=gaps, slots=slots if active else None), info
 
 
 def with_capacity(state: State, capacity: int) -> State:

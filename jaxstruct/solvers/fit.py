@@ -1,4 +1,4 @@
-"""`fit` and `predict`: the short way in."""
+"""`fit`: the short way in, and the host loop around `cutting_plane.step`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ import numpy as np
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.checks import check_run, checked_examples
 from jaxstruct.solvers.cutting_plane import Info, Settings, State
-from jaxstruct.solvers.formulations import Formulation, formulation_named, penalty
-from jaxstruct.solvers.passes import Task, weights_of_multipliers
+from jaxstruct.solvers.formulations import Formulation, formulation_named
+from jaxstruct.solvers.passes import Task
 from jaxstruct.solvers.solution import MESSAGES, Solution, Statistics, Status
+from jaxstruct.solvers.task import make_task
+from jaxstruct.solvers.warm_start import restarted
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import PyTree
+
+DEFAULTS = Settings()
 
 
 class Progress(NamedTuple):
@@ -44,36 +48,6 @@ class _Best(NamedTuple):
     primal: float
     dual: float
     weights: PyTree
-
-
-def _padded(tree: PyTree, total: int) -> PyTree:
-    """Rows repeated up to `total`; they carry weight 0."""
-
-    def pad(leaf: np.ndarray) -> jax.Array:
-        leaf = np.asarray(leaf)
-        short = total - leaf.shape[0]
-        return jnp.asarray(np.concatenate([leaf, np.repeat(leaf[:1], short, axis=0)]))
-
-    return jax.tree.map(pad, tree)
-
-
-def make_task(
-    problem: Problem, inputs: PyTree, outputs: PyTree, formulation: Formulation, C: float,
-    example_weights: np.ndarray | None, batch: int,
-) -> Task:
-    """The fixed side of a run, its examples padded to a multiple of `batch` with weight 0."""
-    n = jax.tree.leaves(outputs)[0].shape[0]
-    total = -(-n // batch) * batch
-    weights = np.zeros(total)
-    weights[:n] = 1.0 if example_weights is None else example_weights
-    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-
-    def typed(leaf: np.ndarray) -> np.ndarray:
-        leaf = np.asarray(leaf)
-        return leaf.astype(dtype) if np.issubdtype(leaf.dtype, np.floating) else leaf
-
-    terms = penalty(formulation, C, weights, n, dtype)
-    return Task(_padded(jax.tree.map(typed, inputs), total), _padded(outputs, total), terms)
 
 
 def fitted_settings(settings: Settings, n: int) -> Settings:
@@ -127,8 +101,13 @@ def _wants_growth(info: Info, n: int) -> bool:
 
 
 def _compiled_programs() -> int:
-    programs = (cutting_plane._exact, cutting_plane._cached, cutting_plane._oracle,
-                cutting_plane._newton)
+    programs = (
+        cutting_plane._exact,
+        cutting_plane._cached,
+        cutting_plane._oracle,
+        cutting_plane._newton,
+    )
+    programs += (cutting_plane._enumerated, cutting_plane._restricted, cutting_plane._merged)
     return sum(program._cache_size() for program in programs)
 
 
@@ -138,17 +117,28 @@ def _statistics(state: State, n: int, log: list, seconds: dict, calls: int, comp
     carried = sets.occupied if sets.gram.shape[1] else sets.last_used > 0
     kept = int(np.sum(np.asarray(carried)[:n, 1:]))
     return Statistics(
-        passes=len(log), oracle_calls=calls, planes_added=added, planes_kept=kept,
+        passes=len(log),
+        oracle_calls=calls,
+        planes_added=added,
+        planes_kept=kept,
         planes_evicted=max(added - kept, 0),
         support_planes=int(np.sum(np.asarray(sets.multipliers)[:n] > 0)),
-        capacity=sets.losses.shape[1], compilations=_compiled_programs() - compiled,
-        seconds=seconds, history=np.asarray(log, np.float64).reshape(-1, 4),
+        capacity=sets.losses.shape[1],
+        compilations=_compiled_programs() - compiled,
+        seconds=seconds,
+        history=np.asarray(log, np.float64).reshape(-1, 4),
     )
 
 
 def _run(
-    problem: Problem, task: Task, settings: Settings, formulation: Formulation, rules: _Rules,
-    state: State, n: int, callback: Callable[[Progress], bool | None] | None,
+    problem: Problem,
+    task: Task,
+    settings: Settings,
+    formulation: Formulation,
+    rules: _Rules,
+    state: State,
+    n: int,
+    callback: Callable[[Progress], bool | None] | None,
 ) -> Solution:
     start, compiled = time.perf_counter(), _compiled_programs()
     best = _Best(math.inf, -math.inf, state.weights)
@@ -172,9 +162,17 @@ def _run(
             state = cutting_plane.with_capacity(state, min(2 * capacity, settings.max_capacity))
     seconds["total"] = time.perf_counter() - start
     return Solution(
-        weights=best.weights, status=status, message=MESSAGES[status], primal=best.primal,
-        dual=best.dual, gap=best.primal - best.dual, certificate=info.certificate,
-        slack=info.slack[:n], formulation=formulation.name, C=rules.C, state=state,
+        weights=best.weights,
+        status=status,
+        message=MESSAGES[status],
+        primal=best.primal,
+        dual=best.dual,
+        gap=best.primal - best.dual,
+        certificate=info.certificate,
+        slack=info.slack[:n],
+        formulation=formulation.name,
+        C=rules.C,
+        state=state,
         statistics=_statistics(state, n, log, seconds, calls, compiled),
     )
 
@@ -189,7 +187,7 @@ def fit(
     tolerance: float | None = 1e-3,
     epsilon: float | None = None,
     example_weights: np.ndarray | None = None,
-    settings: Settings = Settings(),
+    settings: Settings = DEFAULTS,
     max_passes: int = 500,
     min_margin: float = 1e-3,
     start: Solution | None = None,
@@ -242,53 +240,13 @@ def fit(
     return _run(problem, task, settings, formulation, rules, state, n, callback)
 
 
-def restarted(
-    problem: Problem, task: Task, settings: Settings, formulation: Formulation, start: Solution,
-    C: float,
-) -> State:
-    """The state of a solution, its dual variables made feasible for another C.
-
-    beta <- gamma beta with the gamma >= 0 that maximises the dual, at most C / C_old where a cap
-    binds, and w rebuilt from the result, so that the run starts from a certified dual point.
-
-    Raises:
-      ValueError: the solution is of another formulation or of another number of examples.
-    """
-    sets = start.state.sets
-    if start.formulation != formulation.name:
-        raise ValueError(f"start solved {start.formulation}, not {formulation.name}")
-    if sets.losses.shape[0] != task.terms.cap.shape[0]:
-        raise ValueError(
-            f"start has {sets.losses.shape[0]} (padded) examples, the task has "
-            f"{task.terms.cap.shape[0]}: it must be of the same examples and oracle_batch"
-        )
-    order = jnp.arange(sets.losses.shape[0], dtype=jnp.int32).reshape(-1, settings.oracle_batch)
-    w = _rebuild(problem, task, sets, order)
-    mass = jnp.sum(sets.multipliers, axis=1)
-    gain = float(jnp.sum(sets.multipliers * sets.bounds))
-    cost = float(_squared_norm(problem, task, w, sets, order))
-    cost += float(jnp.sum(task.terms.ridge * mass**2))
-    gamma = gain / cost if cost > 0 else 1.0
-    if formulation.penalty == 1:
-        gamma = min(gamma, C / start.C)
-    sets = sets._replace(multipliers=sets.multipliers * gamma)
-    w = jax.tree.map(lambda leaf: leaf * gamma, w)
-    return State(w, sets, None, start.state.sigma, 0, None)
-
-
-_rebuild = jax.jit(weights_of_multipliers)
-
-
-def _squared_norm(problem: Problem, task: Task, w: PyTree, sets: PyTree, order: jax.Array):
-    """|w|^2 = sum_i <w, sum_y beta phi_i(y)>, in any space."""
-    infinite = jnp.asarray(jnp.inf, sets.losses.dtype)
-    _, terms, _ = cutting_plane._oracle(problem, task, w, sets, order, infinite, jnp.int32(0))
-    return jnp.sum(terms.product)
-
-
 def fit_path(
-    problem: Problem, inputs: PyTree, outputs: PyTree, formulation: str | Formulation,
-    Cs: Iterable[float], **options: object,
+    problem: Problem,
+    inputs: PyTree,
+    outputs: PyTree,
+    formulation: str | Formulation,
+    Cs: Iterable[float],
+    **options: object,
 ) -> Iterator[Solution]:
     """Solutions along a path of C, each started from the one before with feasible dual variables.
 
@@ -299,25 +257,3 @@ def fit_path(
     for C in Cs:
         solution = fit(problem, inputs, outputs, formulation, C, start=solution, **options)
         yield solution
-
-
-@jax.jit
-def _decode_batch(problem: Problem, weights: PyTree, inputs: PyTree) -> PyTree:
-    return jax.vmap(lambda x: problem.decode(problem.potentials(weights, x)))(inputs)
-
-
-def predict(problem: Problem, weights: PyTree, inputs: PyTree, *, batch: int = 1024) -> PyTree:
-    """argmax_y F(x, y; w) of each input (thesis 3.1), as numpy arrays with a leading axis [n].
-
-    Inputs are padded to whole batches, so that any n runs in one compiled program.
-    """
-    n = np.shape(jax.tree.leaves(inputs)[0])[0]
-    if n == 0:
-        raise ValueError("inputs is empty: there is nothing to predict")
-    batch = min(batch, 1 << max(n - 1, 0).bit_length())
-    inputs = _padded(inputs, -(-n // batch) * batch)
-    parts = [
-        _decode_batch(problem, weights, jax.tree.map(lambda leaf: leaf[at : at + batch], inputs))  # noqa: B023
-        for at in range(0, n, batch)
-    ]
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:n], *parts)

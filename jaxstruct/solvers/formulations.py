@@ -84,9 +84,7 @@ class Penalty(NamedTuple):
     ridge: Array
 
 
-def penalty(
-    formulation: Formulation, C: float, weights: np.ndarray, n: int, dtype: str
-) -> Penalty:
+def penalty(formulation: Formulation, C: float, weights: np.ndarray, n: int, dtype: str) -> Penalty:
     """The dual's cap and ridge for C and example weights.
 
     Args:

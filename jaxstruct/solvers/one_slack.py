@@ -40,10 +40,11 @@ import numpy as np
 
 from jaxstruct.solvers.block_dual import block_ascent
 from jaxstruct.solvers.checks import check_run, checked_examples
-from jaxstruct.solvers.fit import Progress, make_task
+from jaxstruct.solvers.fit import Progress
 from jaxstruct.solvers.formulations import Formulation, formulation_named, power_of_loss
 from jaxstruct.solvers.passes import Task, most_violated
 from jaxstruct.solvers.solution import MESSAGES, Statistics, Status
+from jaxstruct.solvers.task import make_task
 from jaxstruct.structures.problem import Problem, difference
 from jaxstruct.types import Array, PyTree
 
@@ -291,7 +292,7 @@ def one_slack_step(
     """One pass: solve the dual over the planes at hand, certify its w, add the plane met there.
 
     Args:
-      task: of `fit.make_task` for a linear-penalty formulation and this C and batch.
+      task: of `make_task` for a linear-penalty formulation and this C and batch.
       state: the last state (not changed).
       batch: examples an oracle call; it divides the padded number of examples.
     """
@@ -354,7 +355,9 @@ def _status(rules: _Rules, best: _Best, info: OneSlackInfo, clock: int) -> Statu
     if tolerance is not None and best.primal - best.dual <= tolerance * abs(best.primal):
         return Status.CONVERGED
     if epsilon is not None and info.slack <= info.known + epsilon:
-        return Status.EPSILON
+        relaxed_gap = info.primal - rules.C * (info.slack - info.known) - info.dual
+        if relaxed_gap <= max(rules.C * epsilon, 1e-3 * abs(info.dual)):
+            return Status.EPSILON
     if info.full:
         return Status.WORKING_SET_FULL
     return Status.PASS_LIMIT if clock >= rules.max_passes else None
@@ -367,18 +370,15 @@ def _compiled_programs() -> int:
     return sum(program._cache_size() for program in _PROGRAMS)
 
 
-def _statistics(planes: JointPlanes, infos: list, log: list, n: int, compiled: int) -> Statistics:
-    seconds: dict[str, float] = {"total": log[-1][0]}
-    for info in infos:
-        for name, value in info.seconds.items():
-            seconds[name] = seconds.get(name, 0.0) + value
+def _statistics(
+    planes: JointPlanes, log: list, seconds: dict[str, float], n: int, compiled: int
+) -> Statistics:
+    added, kept = int(sum(row[3] for row in log)), int(np.sum(planes.occupied[1:]))
     return Statistics(
-        passes=len(log), oracle_calls=n * len(log), planes_added=int(sum(row[3] for row in log)),
-        planes_kept=int(np.sum(planes.occupied[1:])),
-        planes_evicted=sum(info.planes_evicted for info in infos),
-        support_planes=int(np.sum(planes.multipliers > 0)), capacity=planes.bounds.size,
-        compilations=_compiled_programs() - compiled, seconds=seconds,
-        history=np.asarray(log, np.float64).reshape(-1, 4),
+        passes=len(log), oracle_calls=n * len(log), planes_added=added, planes_kept=kept,
+        planes_evicted=added - kept, support_planes=int(np.sum(planes.multipliers > 0)),
+        capacity=planes.bounds.size, compilations=_compiled_programs() - compiled,
+        seconds=seconds, history=np.asarray(log, np.float64).reshape(-1, 4),
     )
 
 
@@ -386,7 +386,8 @@ def _run(
     problem: Problem, task: Task, formulation: Formulation, rules: _Rules, state: OneSlackState,
     n: int, callback: Callable[[Progress], bool | None] | None,
 ) -> OneSlackSolution:
-    begin, compiled, infos, log, status = time.perf_counter(), _compiled_programs(), [], [], None
+    begin, compiled, log, status = time.perf_counter(), _compiled_programs(), [], None
+    seconds: dict[str, float] = {}
     best = _Best(math.inf, -math.inf, state.weights)
     while status is None:
         state, info = one_slack_step(problem, task, state, rules.C, rules.batch)
@@ -395,16 +396,18 @@ def _run(
         best = best._replace(dual=max(best.dual, info.dual))
         gap = best.primal - best.dual
         log.append((time.perf_counter() - begin, best.primal, best.dual, info.planes_added))
-        infos.append(info._replace(example_slack=None))
+        for name, value in info.seconds.items():
+            seconds[name] = seconds.get(name, 0.0) + value
         status = _status(rules, best, info, state.clock)
         progress = Progress(len(log), best.primal, best.dual, gap, info, state)
         if callback is not None and callback(progress) and status is None:
             status = Status.STOPPED
+    seconds["total"] = time.perf_counter() - begin
     return OneSlackSolution(
         weights=best.weights, status=status,
         message=_FULL if status is Status.WORKING_SET_FULL else MESSAGES[status],
         primal=best.primal, dual=best.dual, gap=gap, slack=info.example_slack[:n],
-        statistics=_statistics(state.planes, infos, log, n, compiled),
+        statistics=_statistics(state.planes, log, seconds, n, compiled),
         formulation=formulation.name, C=rules.C, state=state,
     )
 
@@ -433,12 +436,14 @@ def fit_one_slack(
       formulation: svm1, svm1_slack or svm1_margin.
       tolerance: stop when P - D <= tolerance |P|; None to rely on epsilon alone.
       epsilon: the paper's rule: stop when the joint plane of a pass is violated by no more than
-        epsilon beyond the planes at hand; None to rely on tolerance alone.
+        epsilon beyond the planes at hand, whose dual is solved to C epsilon; None to rely on
+        tolerance alone.
       max_passes: bound on the passes; each is one oracle call an example.
       capacity: joint planes held, the zero plane included; memory is capacity times the weights.
         Planes of multiplier 0 make room, the least recently used first.
       batch: examples an oracle call.
-      callback: called after each pass with a `Progress`; a true answer stops the run.
+      callback: called after each pass with a `Progress`, whose info and state are OneSlackInfo and
+        OneSlackState; a true answer stops the run.
 
     Returns:
       A OneSlackSolution; look at its status before its weights.

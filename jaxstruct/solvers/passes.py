@@ -67,58 +67,71 @@ def _examples(task: Task, index: Array) -> tuple[PyTree, PyTree]:
     return jax.tree.map(lambda leaf: leaf[index], (task.inputs, task.outputs))
 
 
-def _margins(problem: Problem, theta: PyTree, y_true: PyTree, outputs: PyTree) -> Array:
-    """[B, K] <w, delta Psi_i(y_k)> of the planes of a batch."""
-    true = jax.vmap(problem.score)(theta, y_true)
-    return true[:, None] - jax.vmap(problem.plane_scores)(theta, outputs)
+def _plane_margins(problem: Problem, w: PyTree, x: PyTree, own: WorkingSets) -> Array:
+    """[B, K] <w, delta Psi_i(y_k)> of the planes of a batch; slot 0 holds y_i."""
+    values = jax.vmap(problem.plane_values, (None, 0, 0))(w, x, own.outputs)
+    return values[:, :1] - values
 
 
-def _apply(problem: Problem, w: PyTree, x: PyTree, u: PyTree, sizes: Array) -> PyTree:
-    scaled = jax.tree.map(lambda leaf: leaf * sizes.reshape(-1, *[1] * (leaf.ndim - 1)), u)
-    return problem.add(w, x, scaled)
+def plane_coefficients(z: Array) -> Array:
+    """[B, K] c with sum_k c_k Psi(x, y_k) = sum_k z_k delta Psi(y_k): slot 0 takes the sum."""
+    planes = jnp.arange(z.shape[1]) > 0
+    z = jnp.where(planes, z, 0)
+    return jnp.where(planes, -z, jnp.sum(z, axis=1, keepdims=True))
 
 
-def _inner(a: PyTree, b: PyTree) -> Array:
-    """[B] inner products of two pytrees with a leading axis B."""
-    terms = jax.tree.map(lambda p, q: jnp.sum((p * q).reshape(p.shape[0], -1), axis=1), a, b)
-    return sum(jax.tree.leaves(terms))
+def _joint_directions(problem: Problem, x: PyTree, own: WorkingSets, z: Array) -> Array:
+    """[B, B] <sum_k z_bk delta Psi_b(y_k), the same of c>, one dense weight vector a block."""
 
-
-def _joint_directions(problem: Problem, x: PyTree, u: PyTree) -> Array:
-    """[B, B] <A_b' u_b, A_c' u_c>, through one dense weight vector a block."""
-
-    def alone(x_b: PyTree, u_b: PyTree) -> PyTree:
-        one = jax.tree.map(lambda leaf: leaf[None], (x_b, u_b))
-        return problem.add(problem.initial_weights, *one)
+    def alone(x_b: PyTree, outputs: PyTree, c: Array) -> PyTree:
+        one = jax.tree.map(lambda leaf: leaf[None], (x_b, outputs, c))
+        return problem.add_planes(problem.initial_weights, *one)
 
     def seen(direction: PyTree) -> Array:
-        return _inner(jax.vmap(problem.potentials, (None, 0))(direction, x), u)
+        return jnp.sum(z * _plane_margins(problem, direction, x, own), axis=1)
 
-    return jax.vmap(seen)(jax.vmap(alone)(x, u))
+    return jax.vmap(seen)(jax.vmap(alone)(x, own.outputs, plane_coefficients(z)))
 
 
 def _safeguarded(
-    problem: Problem, options: VisitOptions, w: PyTree, x: PyTree, theta: PyTree, u: PyTree,
-    linear: Array, ridge_part: Array,
+    problem: Problem,
+    options: VisitOptions,
+    w: PyTree,
+    x: PyTree,
+    own: WorkingSets,
+    margins: Array,
+    z: Array,
+    linear: Array,
+    ridge_part: Array,
 ) -> tuple[PyTree, Array]:
-    """(new w, step sizes [B]) along the block directions u."""
+    """(new w, step sizes [B]) along the block directions sum_k z_k delta Psi(y_k)."""
+
+    def moved_by(start: PyTree, z: Array) -> PyTree:
+        return problem.add_planes(start, x, own.outputs, plane_coefficients(z))
+
     whole = jnp.ones_like(linear)
     if options.group == 1 or options.safeguard == "none":
-        return problem.add(w, x, u), whole
+        return moved_by(w, z), whole
     if options.safeguard == "box":
-        quadratic = _joint_directions(problem, x, u) + jnp.diag(ridge_part)
+        quadratic = _joint_directions(problem, x, own, z) + jnp.diag(ridge_part)
         sizes = box_sizes(linear, quadratic)
-        return _apply(problem, w, x, u, sizes), sizes
-    moved = problem.add(w, x, u)
-    after = jax.vmap(problem.potentials, (None, 0))(moved, x)
-    shift = jax.tree.map(jnp.subtract, after, theta)
-    sizes = line_search_sizes(linear, _inner(u, shift) + ridge_part)
-    return _apply(problem, moved, x, u, sizes - 1), sizes
+        return moved_by(w, sizes[:, None] * z), sizes
+    moved = moved_by(w, z)
+    shift = _plane_margins(problem, moved, x, own) - margins
+    sizes = line_search_sizes(linear, jnp.sum(z * shift, axis=1) + ridge_part)
+    back = partial(moved_by, z=(sizes - 1)[:, None] * z)
+    return jax.lax.cond(sizes[0] == 1, lambda v: v, back, moved), sizes
 
 
 def _solve_block(
-    problem: Problem, max_steps: int, x: PyTree, y_true: PyTree, own: WorkingSets, ridge: Array,
-    gradient: Array, start: Array,
+    problem: Problem,
+    max_steps: int,
+    x: PyTree,
+    y_true: PyTree,
+    own: WorkingSets,
+    ridge: Array,
+    gradient: Array,
+    start: Array,
 ) -> Array:
     """The block of ONE example, its Gram columns stored or computed as needed."""
     planes = jnp.arange(start.shape[0]) > 0
@@ -136,25 +149,30 @@ def _solve_block(
 
 
 def _visit(
-    problem: Problem, options: VisitOptions, w: PyTree, x: PyTree, y_true: PyTree,
-    own: WorkingSets, terms: Penalty,
+    problem: Problem,
+    options: VisitOptions,
+    w: PyTree,
+    x: PyTree,
+    y_true: PyTree,
+    own: WorkingSets,
+    terms: Penalty,
 ) -> tuple[PyTree, Array]:
     """Solve the blocks of one group against w; returns (new w, new multipliers [B, K])."""
-    theta = jax.vmap(problem.potentials, (None, 0))(w, x)
     planes = jnp.arange(own.losses.shape[1]) > 0
     mass = jnp.sum(own.multipliers, axis=1)
-    margins = _margins(problem, theta, y_true, own.outputs)
-    gradient = own.bounds - own.scales * margins - jnp.where(planes, (terms.ridge * mass)[:, None], 0)
+    margins = _plane_margins(problem, w, x, own)
+    gradient = (
+        own.bounds - own.scales * margins - jnp.where(planes, (terms.ridge * mass)[:, None], 0)
+    )
     start = jnp.where(planes, own.multipliers, jnp.maximum(terms.cap - mass, 0)[:, None])
     solve = partial(_solve_block, problem, options.max_steps)
     solved = jax.vmap(solve)(x, y_true, own, terms.ridge, gradient, start)
     change = jnp.where(planes, solved - start, 0)
-    coefficients = own.scales * change
-    signed = jnp.where(planes, -coefficients, jnp.sum(coefficients, axis=1, keepdims=True))
-    u = jax.vmap(problem.combine)(theta, own.outputs, signed)
     linear = jnp.sum(gradient * change, axis=1)
     ridge_part = terms.ridge * jnp.sum(change, axis=1) ** 2
-    w, sizes = _safeguarded(problem, options, w, x, theta, u, linear, ridge_part)
+    w, sizes = _safeguarded(
+        problem, options, w, x, own, margins, own.scales * change, linear, ridge_part
+    )
     stepped = jnp.where(planes, own.multipliers + sizes[:, None] * change, 0)
     return w, jnp.maximum(jnp.where(sizes[:, None] == 1, jnp.where(planes, solved, 0), stepped), 0)
 
@@ -173,31 +191,60 @@ def most_violated(
     return problem.output(found.trace, level), found.losses[level], values[level]
 
 
+def _active_slots(own: WorkingSets, gradient: Array, active: int) -> Array:
+    """[B, A] the slots that matter most: 0, the steepest, carriers that lag it, then violators."""
+    steepest = jnp.max(jnp.where(own.occupied, gradient, -jnp.inf), axis=1, keepdims=True)
+    carries = own.multipliers > 0
+    large = 1e6 * (1 + steepest - jnp.min(gradient, axis=1, keepdims=True))
+    rank = jnp.where(carries, large + steepest - gradient, gradient)
+    rank = jnp.where(gradient >= steepest, 3 * large, rank)
+    rank = jnp.where(own.occupied, rank, -jnp.inf)
+    rank = rank.at[:, 0].set(jnp.inf)
+    return jax.lax.top_k(rank, active)[1].astype(jnp.int32)
+
+
 def _proposals(
-    problem: Problem, task: Task, w: PyTree, own: WorkingSets, index: Array, epsilon: Array
-) -> tuple[Proposal, ExampleTerms]:
-    """One oracle call on a batch: the planes to add, and the terms of the certificate at w."""
+    problem: Problem,
+    task: Task,
+    w: PyTree,
+    own: WorkingSets,
+    index: Array,
+    epsilon: Array,
+    active: int = 0,
+) -> tuple[Proposal, ExampleTerms, Array]:
+    """One oracle call on a batch: planes to add, terms of the certificate at w, active slots."""
     x, y_true = _examples(task, index)
     theta = jax.vmap(problem.potentials, (None, 0))(w, x)
     oracle = partial(most_violated, problem, task.terms)
     y, loss, worst = jax.vmap(oracle)(theta, y_true)
-    margins = _margins(problem, theta, y_true, own.outputs)
+    scores = jax.vmap(problem.plane_scores)(theta, own.outputs)
+    margins = scores[:, :1] - scores
     inside = jnp.where(own.occupied, own.bounds - own.scales * margins, -jnp.inf)
     known = jnp.maximum(jnp.max(inside, axis=1), 0)
     violated = (task.terms.cap[index] > 0) & (worst > known + epsilon)
     place = partial(propose, problem, task.terms)
     proposals = jax.vmap(place)(own, x, y_true, y, loss, violated)
     terms = ExampleTerms(
-        worst=worst, slack=jnp.maximum(worst, 0), known=known,
+        worst=worst,
+        slack=jnp.maximum(worst, 0),
+        known=known,
         bound=jnp.sum(own.multipliers * own.bounds, axis=1),
         product=jnp.sum(own.multipliers * own.scales * margins, axis=1),
         mass=jnp.sum(own.multipliers, axis=1),
     )
-    return proposals, terms
+    planes = jnp.arange(own.losses.shape[1]) > 0
+    pull = jnp.where(planes, task.terms.ridge[index, None] * terms.mass[:, None], 0)
+    slots = _active_slots(own, own.bounds - own.scales * margins - pull, active)
+    return proposals, terms, slots
 
 
 def _grouped_visits(
-    problem: Problem, options: VisitOptions, task: Task, sets: WorkingSets, w: PyTree, index: Array,
+    problem: Problem,
+    options: VisitOptions,
+    task: Task,
+    sets: WorkingSets,
+    w: PyTree,
+    index: Array,
     local: Array,
 ) -> tuple[PyTree, Array]:
     """Visit examples group by group; local [B] are their rows in `sets`, index [B] in the task."""
@@ -223,8 +270,14 @@ def _with_multipliers(
 
 
 def exact_pass(
-    problem: Problem, options: VisitOptions, task: Task, w: PyTree, sets: WorkingSets,
-    order: Array, epsilon: Array, clock: Array,
+    problem: Problem,
+    options: VisitOptions,
+    task: Task,
+    w: PyTree,
+    sets: WorkingSets,
+    order: Array,
+    epsilon: Array,
+    clock: Array,
 ) -> tuple[PyTree, WorkingSets, PassCounts]:
     """One pass of algorithm 3 (lines 5 to 14, variant b) over all examples.
 
@@ -238,7 +291,7 @@ def exact_pass(
 
     def body(w: PyTree, index: Array) -> tuple:
         own = rows(sets, index)
-        proposals, _ = _proposals(problem, task, w, own, index, epsilon)
+        proposals, _, _ = _proposals(problem, task, w, own, index, epsilon)
         local = jnp.arange(index.shape[0])
         own = insert(own, local, proposals, clock)
         w, multipliers = _grouped_visits(problem, options, task, own, w, index, local)
@@ -255,8 +308,14 @@ def exact_pass(
 
 
 def cached_pass(
-    problem: Problem, options: VisitOptions, task: Task, w: PyTree, sets: WorkingSets,
-    order: Array, groups: Array, clock: Array,
+    problem: Problem,
+    options: VisitOptions,
+    task: Task,
+    w: PyTree,
+    sets: WorkingSets,
+    order: Array,
+    groups: Array,
+    clock: Array,
 ) -> tuple[PyTree, WorkingSets]:
     """One sweep over the blocks of some examples, with the planes at hand.
 
@@ -285,30 +344,77 @@ def cached_pass(
 
 
 def oracle_pass(
-    problem: Problem, task: Task, w: PyTree, sets: WorkingSets, order: Array, epsilon: Array,
+    problem: Problem,
+    active: int,
+    task: Task,
+    w: PyTree,
+    sets: WorkingSets,
+    order: Array,
+    epsilon: Array,
     clock: Array,
-) -> tuple[WorkingSets, ExampleTerms, PassCounts]:
+) -> tuple[WorkingSets, ExampleTerms, PassCounts, Array]:
     """One oracle call an example at one fixed w: the terms of the certificate, and the planes.
 
     The violated outputs that it meets enter the working sets with multiplier 0, so that certifying
-    is never a wasted call. order is [batches, B] and covers every example once.
+    is never a wasted call.
+
+    Args:
+      active: static, how many slots an example to name for restricted sweeps; 0 for none.
+      order: [batches, B], covers every example once.
+
+    Returns:
+      (sets, terms [N], counts, active slots [N, active]).
     """
+    enumerated = sets.gram.shape[1] == 0
+    if enumerated:  # there is nothing to add
+        epsilon = jnp.full_like(epsilon, jnp.inf)
 
     def body(_: None, index: Array) -> tuple[None, tuple]:
         own = rows(sets, index)
-        proposals, terms = _proposals(problem, task, w, own, index, epsilon)
-        return None, (proposals, terms)
+        return None, _proposals(problem, task, w, own, index, epsilon, active)
 
     capacity = sets.losses.shape[1]
-    if sets.gram.shape[1] == 0:  # enumerated: there is nothing to add
-        epsilon = jnp.full_like(epsilon, jnp.inf)
     _, stacked = jax.lax.scan(body, None, order)
-    proposals, terms = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), stacked)
     index = order.reshape(-1)
+    flat = jax.tree.map(lambda leaf: leaf.reshape(index.shape[0], *leaf.shape[2:]), stacked)
+    proposals, *found = flat
     counts = PassCounts(jnp.sum(proposals.slot < capacity), jnp.sum(proposals.overflow))
-    if sets.gram.shape[1]:
+    if not enumerated:
         sets = insert(sets, index, proposals, clock)
-    return sets, jax.tree.map(lambda leaf: jnp.zeros_like(leaf).at[index].set(leaf), terms), counts
+    terms, slots = jax.tree.map(lambda leaf: jnp.zeros_like(leaf).at[index].set(leaf), found)
+    return sets, terms, counts, slots
+
+
+def restricted(task: Task, sets: WorkingSets, slots: Array) -> tuple[Task, WorkingSets]:
+    """Enumerated working sets cut down to some slots, the mass of the others frozen.
+
+    A frozen mass m_f takes its share of the cap, and under a ridge r lowers every b by r m_f, so
+    that an ascent of the part is one of the whole.
+
+    Args:
+      slots: [N, A], slot 0 first.
+    """
+
+    def pick(leaf: Array) -> Array:
+        index = slots.reshape(*slots.shape, *[1] * (leaf.ndim - 2))
+        return jnp.take_along_axis(leaf, index, axis=1)
+
+    part = jax.tree.map(pick, sets._replace(gram=sets.losses))._replace(gram=sets.gram)
+    frozen = jnp.maximum(jnp.sum(sets.multipliers, axis=1) - jnp.sum(part.multipliers, axis=1), 0)
+    terms = task.terms
+    planes = jnp.arange(slots.shape[1]) > 0
+    pull = jnp.where(planes, (terms.ridge * frozen)[:, None], 0)
+    cap = jnp.where(jnp.isfinite(terms.cap), jnp.maximum(terms.cap - frozen, 0), terms.cap)
+    return task._replace(terms=terms._replace(cap=cap)), part._replace(bounds=part.bounds - pull)
+
+
+def merged(sets: WorkingSets, part: WorkingSets, slots: Array) -> WorkingSets:
+    """The multipliers of restricted working sets written back."""
+    at = (jnp.arange(slots.shape[0])[:, None], slots)
+    return sets._replace(
+        multipliers=sets.multipliers.at[at].set(part.multipliers),
+        last_used=sets.last_used.at[at].set(part.last_used),
+    )
 
 
 def weights_of_multipliers(problem: Problem, task: Task, sets: WorkingSets, order: Array) -> PyTree:
@@ -317,11 +423,8 @@ def weights_of_multipliers(problem: Problem, task: Task, sets: WorkingSets, orde
     def body(w: PyTree, index: Array) -> tuple[PyTree, None]:
         x, _ = _examples(task, index)
         own = rows(sets._replace(gram=sets.losses), index)
-        c = own.scales * own.multipliers
-        signed = (-c).at[:, 0].set(jnp.sum(c, axis=1))
-        theta = jax.vmap(problem.potentials, (None, 0))(problem.initial_weights, x)
-        u = jax.vmap(problem.combine)(theta, own.outputs, signed)
-        return problem.add(w, x, u), None
+        c = plane_coefficients(own.scales * own.multipliers)
+        return problem.add_planes(w, x, own.outputs, c), None
 
     w, _ = jax.lax.scan(body, problem.initial_weights, order)
     return w

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.solvers.passes import Task
+from jaxstruct.solvers.passes import Task, plane_coefficients
 from jaxstruct.solvers.working_sets import WorkingSets
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import Array, PyTree
@@ -76,20 +76,14 @@ def _squared(residual: _Residual) -> Array:
 
 def _images(problem: Problem, w: PyTree, blocks: _Blocks) -> Array:
     """[N, K] <w, phi_i(y_k)>, zero in slot 0 and in empty slots."""
-    theta = jax.vmap(problem.potentials, (None, 0))(w, blocks.inputs)
-    true = jax.vmap(problem.score)(theta, blocks.outputs)
-    margins = true[:, None] - jax.vmap(problem.plane_scores)(theta, blocks.sets.outputs)
-    return blocks.sets.scales * margins
+    values = jax.vmap(problem.plane_values, (None, 0, 0))(w, blocks.inputs, blocks.sets.outputs)
+    return blocks.sets.scales * (values[:, :1] - values)
 
 
 def _add(problem: Problem, w: PyTree, blocks: _Blocks, z: Array) -> PyTree:
-    """w + sum z phi; the theta that `combine` wants is only a shape."""
-    c = blocks.sets.scales * z
-    planes = jnp.arange(c.shape[1]) > 0
-    signed = jnp.where(planes, -c, jnp.sum(c, axis=1, keepdims=True))
-    shape = jax.eval_shape(jax.vmap(problem.potentials, (None, 0)), w, blocks.inputs)
-    theta = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shape)
-    return problem.add(w, blocks.inputs, jax.vmap(problem.combine)(theta, blocks.sets.outputs, signed))
+    """w + sum z phi."""
+    c = plane_coefficients(blocks.sets.scales * z)
+    return problem.add_planes(w, blocks.inputs, blocks.sets.outputs, c)
 
 
 def _capped(blocks: _Blocks) -> Array:
@@ -132,9 +126,7 @@ def project(v: Array, allowed: Array, total: Array, stiffness: Array) -> Array:
         smaller, level = update(support)
         return support, smaller, level
 
-    _, _, level = jax.lax.while_loop(
-        lambda s: jnp.any(s[0] != s[1]), body, (allowed, first, level)
-    )
+    _, _, level = jax.lax.while_loop(lambda s: jnp.any(s[0] != s[1]), body, (allowed, first, level))
     return jnp.where(allowed, jnp.maximum(v - level, 0), 0)
 
 
@@ -195,7 +187,11 @@ def _moved(u: _Vector, t: Array, v: _Vector) -> _Vector:
 
 
 def _conjugate_gradients(
-    problem: Problem, blocks: _Blocks, free: Array, e0_squared: Array, e0_image: Array,
+    problem: Problem,
+    blocks: _Blocks,
+    free: Array,
+    e0_squared: Array,
+    e0_image: Array,
     options: NewtonOptions,
 ) -> _Vector:
     """d of (I + Phi D Phi') d = e_0, to cg_tolerance of |e_0|; D = sigma P on the face."""
@@ -250,7 +246,11 @@ def _newton_direction(
 
 
 def _newton_step(
-    problem: Problem, options: NewtonOptions, blocks: _Blocks, beta: Array, now: _Iterate,
+    problem: Problem,
+    options: NewtonOptions,
+    blocks: _Blocks,
+    beta: Array,
+    now: _Iterate,
     e0: _Residual,
 ) -> _Iterate:
     """One Newton step with backtracking on phi; the line costs no further potentials."""
@@ -263,7 +263,12 @@ def _newton_step(
 
     def trial(t: Array) -> _Iterate:
         return _evaluated(
-            problem, blocks, beta, now.w, now.span + t * change, now.h - t * slope_image,
+            problem,
+            blocks,
+            beta,
+            now.w,
+            now.span + t * change,
+            now.h - t * slope_image,
             images + t * slope_image,
         )
 
@@ -336,8 +341,14 @@ def _ascended(
 
 
 def proximal_newton_pass(
-    problem: Problem, options: NewtonOptions, task: Task, w: PyTree, span: Array,
-    sets: WorkingSets, sigma: Array, clock: Array,
+    problem: Problem,
+    options: NewtonOptions,
+    task: Task,
+    w: PyTree,
+    span: Array,
+    sets: WorkingSets,
+    sigma: Array,
+    clock: Array,
 ) -> NewtonResult:
     """One proximal step on the dual over all working sets.
 
@@ -370,6 +381,11 @@ def proximal_newton_pass(
     multipliers = jnp.where((task.terms.cap > 0)[:, None], multipliers, 0)
     last_used = jnp.where(multipliers > 0, clock, sets.last_used)
     return NewtonResult(
-        last.w, last.span, sets._replace(multipliers=multipliers, last_used=last_used),
-        jnp.sum(last.span * (sets.bounds - last.h), axis=1), dual_products, length, count,
+        last.w,
+        last.span,
+        sets._replace(multipliers=multipliers, last_used=last_used),
+        jnp.sum(last.span * (sets.bounds - last.h), axis=1),
+        dual_products,
+        length,
+        count,
     )

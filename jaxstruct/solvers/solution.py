@@ -120,7 +120,9 @@ def support_outputs(solution: Solution) -> SupportOutputs:
         return np.asarray(leaf)[example, slot]
 
     return SupportOutputs(
-        example=example, output=jax.tree.map(pick, sets.outputs),
-        alpha=pick(sets.multipliers) * pick(sets.scales), loss=pick(sets.losses),
+        example=example,
+        output=jax.tree.map(pick, sets.outputs),
+        alpha=pick(sets.multipliers) * pick(sets.scales),
+        loss=pick(sets.losses),
         slack=solution.slack[example],
     )

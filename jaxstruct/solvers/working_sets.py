@@ -72,8 +72,12 @@ def empty_working_sets(outputs: PyTree, capacity: int, dtype: str) -> WorkingSet
         return jnp.repeat(leaf[:, None], capacity, axis=1)
 
     return WorkingSets(
-        outputs=jax.tree.map(repeated, outputs), losses=zeros(), scales=zeros(), bounds=zeros(),
-        multipliers=zeros(), norms=zeros(),
+        outputs=jax.tree.map(repeated, outputs),
+        losses=zeros(),
+        scales=zeros(),
+        bounds=zeros(),
+        multipliers=zeros(),
+        norms=zeros(),
         gram=jnp.zeros((n, capacity, capacity), dtype),
         occupied=jnp.tile(first, (n, 1)),
         last_used=jnp.zeros((n, capacity), jnp.int32),
@@ -96,13 +100,15 @@ def enumerated_working_sets(
     planes = jnp.arange(losses.shape[1]) > 0
     scales = jnp.where(planes, power_of_loss(losses, terms.scale_power), 0)
     return WorkingSets(
-        outputs=everything, losses=losses,
+        outputs=everything,
+        losses=losses,
         scales=scales,
         bounds=jnp.where(planes, power_of_loss(losses, terms.bound_power), 0),
         multipliers=jnp.zeros_like(losses),
         norms=scales**2 * jax.vmap(problem.plane_norms)(inputs, outputs, everything),
         gram=jnp.zeros((losses.shape[0], 0, 0), losses.dtype),
-        occupied=jnp.ones_like(losses, bool), last_used=jnp.zeros(losses.shape, jnp.int32),
+        occupied=jnp.ones_like(losses, bool),
+        last_used=jnp.zeros(losses.shape, jnp.int32),
     )
 
 
@@ -141,8 +147,14 @@ def _free_slot(own: WorkingSets) -> tuple[Array, Array]:
 
 
 def propose(
-    problem: Problem, terms: Penalty, own: WorkingSets, x: PyTree, y_true: PyTree, y: PyTree,
-    loss: Array, violated: Array,
+    problem: Problem,
+    terms: Penalty,
+    own: WorkingSets,
+    x: PyTree,
+    y_true: PyTree,
+    y: PyTree,
+    loss: Array,
+    violated: Array,
 ) -> Proposal:
     """Where the output y of ONE example goes, and whether it is new.
 
@@ -163,8 +175,13 @@ def propose(
     outputs = jax.tree.map(lambda leaf, new: leaf.at[slot].set(new, mode="drop"), own.outputs, y)
     row = scale * scales * problem.plane_gram(x, y_true, outputs, y)
     return Proposal(
-        output=y, loss=loss, scale=scale, bound=power_of_loss(loss, terms.bound_power),
-        gram_row=jnp.where(slots > 0, row, 0), slot=slot, overflow=fresh & ~found,
+        output=y,
+        loss=loss,
+        scale=scale,
+        bound=power_of_loss(loss, terms.bound_power),
+        gram_row=jnp.where(slots > 0, row, 0),
+        slot=slot,
+        overflow=fresh & ~found,
     )
 
 
@@ -188,8 +205,11 @@ def insert(sets: WorkingSets, index: Array, proposals: Proposal, clock: Array) -
     rows_in = sets.gram.at[at].set(proposals.gram_row, mode="drop")
     return sets._replace(
         outputs=jax.tree.map(put, sets.outputs, proposals.output),
-        losses=put(sets.losses, proposals.loss), scales=put(sets.scales, proposals.scale),
-        bounds=put(sets.bounds, proposals.bound), norms=put(sets.norms, squared),
+        losses=put(sets.losses, proposals.loss),
+        scales=put(sets.scales, proposals.scale),
+        bounds=put(sets.bounds, proposals.bound),
+        norms=put(sets.norms, squared),
         gram=rows_in.at[index, :, proposals.slot].set(proposals.gram_row, mode="drop"),
-        occupied=put(sets.occupied, True), last_used=put(sets.last_used, clock),
+        occupied=put(sets.occupied, True),
+        last_used=put(sets.last_used, clock),
     )

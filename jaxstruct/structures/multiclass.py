@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
@@ -55,6 +56,29 @@ def _linear_add(output_features: Array | None, w: PyTree, x: PyTree, u: Array) -
 def _squared_norm(x: PyTree) -> Array:
     values = x.values if isinstance(x, SparseFeatures) else x
     return jnp.sum(values * values)
+
+
+def _few(w: PyTree, outputs: Array) -> bool:
+    """Whether reading single entries of W beats a whole row of it a feature."""
+    return 4 * outputs.shape[-1] < w["weights"].shape[1]
+
+
+def _sparse_plane_values(w: PyTree, x: PyTree, outputs: Array) -> Array:
+    """F of a few classes, canonical output features: sum_j values_j W[indices_j, y_k]."""
+    if isinstance(x, SparseFeatures) and _few(w, outputs):
+        entries = w["weights"].at[x.indices[:, None], outputs].get(mode="fill", fill_value=0)
+        return x.values @ entries
+    return _linear_potentials(None, w, x)[outputs]
+
+
+def _sparse_add_planes(w: PyTree, x: PyTree, outputs: Array, coefficients: Array) -> PyTree:
+    if isinstance(x, SparseFeatures) and _few(w, outputs):
+        entries = x.values[..., None] * coefficients[:, None, :]
+        at = (x.indices[..., None], outputs[:, None, :])
+        return {"weights": w["weights"].at[at].add(entries, mode="drop")}
+    theta = jnp.zeros(w["weights"].shape[1], coefficients.dtype)
+    u = jax.vmap(_combine, (None, 0, 0))(theta, outputs, coefficients)
+    return _linear_add(None, w, x, u)
 
 
 def _self_kernel(x: PyTree) -> Array:
@@ -200,9 +224,13 @@ def _outputs_side(loss_matrix: Array, class_kernel: Array | None) -> dict:
         plane_gram=Partial(_plane_gram, class_kernel),
         plane_norms=Partial(_plane_norms, class_kernel),
         all_outputs=Partial(_all_outputs, classes),
-        score=_score, decode=_decode, loss=Partial(_loss, loss_matrix),
-        contenders=Partial(_contenders, loss_matrix), output=_output,
-        plane_scores=_plane_scores, combine=_combine,
+        score=_score,
+        decode=_decode,
+        loss=Partial(_loss, loss_matrix),
+        contenders=Partial(_contenders, loss_matrix),
+        output=_output,
+        plane_scores=_plane_scores,
+        combine=_combine,
     )
 
 
@@ -238,7 +266,10 @@ def multiclass(
     class_kernel = None if features is None else features @ features.T
     return make_problem(
         initial_weights={"weights": jnp.zeros((number_of_features, p), dtype)},
-        potentials=Partial(_linear_potentials, features), add=Partial(_linear_add, features),
+        potentials=Partial(_linear_potentials, features),
+        add=Partial(_linear_add, features),
+        plane_values=_sparse_plane_values if features is None else None,
+        add_planes=_sparse_add_planes if features is None else None,
         check=Partial(_check_linear, number_of_features, number_of_classes),
         **_outputs_side(matrix, class_kernel),
     )
@@ -271,7 +302,8 @@ def kernel_multiclass(
     zeros = jnp.zeros((number_of_anchors, number_of_classes), dtype)
     return make_problem(
         initial_weights={"coefficients": zeros},
-        potentials=Partial(_kernel_potentials, class_kernel), add=_kernel_add,
+        potentials=Partial(_kernel_potentials, class_kernel),
+        add=_kernel_add,
         check=Partial(_check_kernel, number_of_anchors, number_of_classes),
         **_outputs_side(matrix, class_kernel),
     )

@@ -51,6 +51,8 @@ class Problem(NamedTuple):
       gram_action: (x, u) -> A_x A_x' u, the potentials of x after u was added at x.
       plane_scores: (theta, y[K]) -> F[K].
       combine: (theta, y[K], c[K]) -> sum_k c_k d score(., y_k) / d theta, shaped as theta.
+      plane_values: (w, x, y[K]) -> F[K], straight from the weights.
+      add_planes: (w, x[B], y[B, K], c[B, K]) -> w + sum_b sum_k c_bk Psi(x_b, y_bk).
       plane_gram: (x, y_true, y[K], y) -> [K] <delta Psi(y_k), delta Psi(y)>.
       plane_norms: (x, y_true, y[K]) -> [K] |delta Psi(y_k)|^2.
       all_outputs: y_true -> y[K], every output with the true one first, or None where the output
@@ -69,6 +71,8 @@ class Problem(NamedTuple):
     gram_action: Partial
     plane_scores: Partial
     combine: Partial
+    plane_values: Partial
+    add_planes: Partial
     plane_gram: Partial
     plane_norms: Partial
     all_outputs: Partial | None
@@ -120,16 +124,45 @@ def _default_combine(
     return u
 
 
+def _default_plane_values(
+    parts: tuple[Partial, Partial], w: PyTree, x: PyTree, outputs: PyTree
+) -> Array:
+    potentials, plane_scores = parts
+    return plane_scores(potentials(w, x), outputs)
+
+
+def _zero_potentials(potentials: Partial, w: PyTree, x: PyTree) -> PyTree:
+    """Zeros shaped as theta: the point at which linear maps are transposed."""
+    shapes = jax.eval_shape(potentials, w, x)
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+
+
+def _default_add_planes(
+    parts: tuple[Partial, Partial, Partial],
+    w: PyTree,
+    inputs: PyTree,
+    outputs: PyTree,
+    coefficients: Array,
+) -> PyTree:
+    potentials, combine, add = parts
+
+    def of_one(x: PyTree, y: PyTree, c: Array) -> PyTree:
+        return combine(_zero_potentials(potentials, w, x), y, c)
+
+    return add(w, inputs, jax.vmap(of_one)(inputs, outputs, coefficients))
+
+
 def _default_plane_gram(
-    parts: tuple[Partial, Partial, Partial, Partial], zero_weights: PyTree, x: PyTree,
-    y_true: PyTree, outputs: PyTree, y: PyTree,
+    parts: tuple[Partial, Partial, Partial, Partial],
+    zero_weights: PyTree,
+    x: PyTree,
+    y_true: PyTree,
+    outputs: PyTree,
+    y: PyTree,
 ) -> Array:
     """One column of the Gram block of an example through A_x A_x' u."""
     potentials, gram_action, plane_scores, combine = parts
-    theta = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
-        jax.eval_shape(potentials, zero_weights, x),
-    )
+    theta = _zero_potentials(potentials, zero_weights, x)
     pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), y_true, y)
     dtype = jnp.result_type(*jax.tree.leaves(theta))
     action = gram_action(x, combine(theta, pair, jnp.asarray([1, -1], dtype)))
@@ -157,6 +190,8 @@ def make_problem(
     gram_action: Callable | None = None,
     plane_scores: Callable | None = None,
     combine: Callable | None = None,
+    plane_values: Callable | None = None,
+    add_planes: Callable | None = None,
     plane_gram: Callable | None = None,
     plane_norms: Callable | None = None,
     all_outputs: Callable | None = None,
@@ -164,9 +199,10 @@ def make_problem(
 ) -> Problem:
     """Gather the functions of a structure in a `Problem`.
 
-    The first seven are what a structure must say; the next six follow from them by transposition
+    The first seven are what a structure must say; the next eight follow from them by transposition
     and are only given where a structure knows a faster way (see `Problem` for their equations);
-    `all_outputs` may be given for a small output space, and `check` looks at the values of the examples before a run.
+    `all_outputs` may be given for a small output space, and `check` looks at the values of the
+    examples before a run.
     Functions should be module-level (or Partials of such), so that a second problem made of them
     does not compile anew.
 
@@ -174,14 +210,20 @@ def make_problem(
       TypeError: an argument is not callable, or initial_weights holds no floating-point array.
     """
     functions = dict(
-        potentials=potentials, score=score, decode=decode, loss=loss, contenders=contenders,
+        potentials=potentials,
+        score=score,
+        decode=decode,
+        loss=loss,
+        contenders=contenders,
         output=output,
     )
     for name, function in functions.items():
         if not callable(function):
             raise TypeError(f"{name} must be a function, got {type(function).__name__}")
     leaves = jax.tree.leaves(initial_weights)
-    if not leaves or not all(jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in leaves):
+    if not leaves or not all(
+        jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in leaves
+    ):
         raise TypeError("initial_weights must be a pytree of floating-point arrays (zeros)")
     given = {name: _partial(function) for name, function in functions.items()}
     zero = jax.tree.map(jnp.zeros_like, initial_weights)
@@ -190,12 +232,22 @@ def make_problem(
     combine = _partial(combine or Partial(_default_combine, scores))
     action = gram_action or Partial(_default_gram_action, add, given["potentials"], zero)
     parts = (given["potentials"], _partial(action), scores, combine)
+    values = plane_values or Partial(_default_plane_values, (given["potentials"], scores))
+    planes = add_planes or Partial(_default_add_planes, (given["potentials"], combine, add))
     gram = _partial(plane_gram or Partial(_default_plane_gram, parts, zero))
     return Problem(
-        initial_weights=zero, **given, add=add, plane_scores=scores, gram_action=_partial(action),
-        combine=combine, plane_gram=gram,
+        initial_weights=zero,
+        **given,
+        add=add,
+        plane_scores=scores,
+        gram_action=_partial(action),
+        combine=combine,
+        plane_values=_partial(values),
+        add_planes=_partial(planes),
+        plane_gram=gram,
         plane_norms=_partial(plane_norms or Partial(_default_plane_norms, gram)),
-        all_outputs=None if all_outputs is None else _partial(all_outputs), check=_partial(check),
+        all_outputs=None if all_outputs is None else _partial(all_outputs),
+        check=_partial(check),
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from jaxstruct import Settings, fit, make_problem
 from jaxstruct.structures.multiclass import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.types import SparseFeatures
+from tests.solvers.cases import FULL
 
 X = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
 Y = np.array([0, 1, 2, 0, 1, 2], np.int32)
@@ -16,9 +17,9 @@ NAN, INFINITE = X.copy(), X.copy()
 NAN[4, 1], INFINITE[2, 0] = np.nan, -np.inf
 
 
-def refuse(match, *, inputs=X, outputs=Y, error=ValueError, k=3, **options):
-    with pytest.raises(error, match=match):
-        fit(multiclass(3, k), inputs, outputs, **options)
+def refuse(match, *, inputs=X, outputs=Y, **options):
+    with pytest.raises((ValueError, TypeError), match=match):
+        fit(multiclass(3, 3), inputs, outputs, **options)
 
 
 @pytest.mark.parametrize("inputs, match", [
@@ -31,9 +32,9 @@ def refuse(match, *, inputs=X, outputs=Y, error=ValueError, k=3, **options):
     (np.float32(3.0), "inputs must be arrays with a leading axis"),
     ((), "inputs must be arrays with a leading axis"),
     ((X, X[:4]), r"inputs must agree in their leading axis, got shapes .*\(4, 3\)"),
-    (X.astype(str), "inputs"),
-    (X.astype(object), "inputs"),
-    (X + 1j, "inputs"),
+    (X.astype(str), "inputs .*<U"),
+    (X.astype(object), "inputs .*object"),
+    (X + 1j, "inputs .*complex"),
 ])
 def test_inputs(inputs, match):
     refuse(match, inputs=inputs)
@@ -155,23 +156,24 @@ def test_make_problem():
 
 
 def test_the_smallest_problems_work():
-    """One example; two classes; a class that no example has; k = 2 with one label only."""
-    for k, outputs in ((2, [1]), (3, [0]), (2, [1, 1, 1]), (9, [0, 3, 7, 3])):
+    """One example; two classes with one label only; classes that no example has."""
+    for k, outputs in ((2, [1]), (2, [1, 1, 1]), (9, [0, 3, 7, 3])):
         outputs = np.array(outputs, np.int32)
         solution = fit(multiclass(3, k), X[: len(outputs)], outputs, "svm1", 10.0)
         assert solution.status.solved, (k, outputs)
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.int16])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8])
 def test_any_integer_labels_work(dtype):
-    solution = fit(multiclass(3, 3), X, Y.astype(dtype), "svm1", 10.0)
-    assert solution.primal == fit(multiclass(3, 3), X, Y, "svm1", 10.0).primal
+    wanted = fit(multiclass(3, 3), X, Y, "svm1", 10.0, settings=FULL)
+    solution = fit(multiclass(3, 3), X, Y.astype(dtype), "svm1", 10.0, settings=FULL)
+    assert (solution.primal, solution.dual) == (wanted.primal, wanted.dual)
 
 
 def test_the_arguments_are_left_as_they_were():
     x, y, weights = X.copy(), Y.copy(), np.ones(6)
     problem = multiclass(3, 3)
-    fit(problem, x, y, "svm1", 10.0, example_weights=weights)
+    fit(problem, x, y, "svm1", 10.0, example_weights=weights, settings=FULL)
     np.testing.assert_array_equal(x, X)
     np.testing.assert_array_equal(y, Y)
     assert (weights == 1).all() and not np.asarray(problem.initial_weights["weights"]).any()

@@ -77,10 +77,8 @@ def test_projection_keeps_a_small_total_in_float32():
     np.testing.assert_allclose(b.sum(axis=1), 1e-4, rtol=1e-6)
 
 
-@pytest.mark.parametrize("newton", [
-    NewtonOptions(newton_steps=1), NewtonOptions(cg_steps=1), NewtonOptions(newton_steps=1, cg_steps=2),
-], ids=["one step", "one CG step", "both"])
-def test_stopping_early_never_lowers_the_dual(x64, newton):
+def test_stopping_early_never_lowers_the_dual(x64):
+    newton = NewtonOptions(newton_steps=1, cg_steps=2)
     case = random_case(0)
     for formulation in ("svm1", "svm2_slack"):
         duals = [0.0]

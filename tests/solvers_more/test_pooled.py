@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 from jaxstruct.kernels import gaussian, linear, precomputed, tensor_product
 from jaxstruct.solvers import pooled
+from jaxstruct.solvers.cutting_plane import Settings
 from jaxstruct.solvers.fit import fit
 from jaxstruct.solvers.pooled import decision, fit_pooled, joint_gram, joint_rows
 from jaxstruct.solvers.solution import Status
@@ -81,7 +84,8 @@ def test_agrees_with_fit_on_linear_multiclass(formulation):
     gram = joint_gram(kernel, X, np.arange(K))
     found = fit_pooled(gram, matrix[truths], truths, formulation, 5.0)
     problem = multiclass(20, K, loss=matrix, dtype="float64")
-    other = fit(problem, X, truths, formulation, 5.0, tolerance=1e-8, max_passes=3000)
+    full = Settings(variant="full")
+    other = fit(problem, X, truths, formulation, 5.0, tolerance=1e-8, settings=full)
     assert found.status is Status.CONVERGED and other.status is Status.CONVERGED
     assert found.primal == pytest.approx(other.primal, rel=3e-8)
     rows = joint_rows(
@@ -124,7 +128,8 @@ def test_weights_of_examples_are_repetitions_and_zero_leaves_out():
     weights[2], weights[5] = 2.0, 0.0
     found = fit_pooled(gram, matrix[truths], truths, "svm2_margin", 7.0, example_weights=weights)
     kept = np.append(np.delete(np.arange(N), 5), 2)  # as many as before
-    other = fit_pooled(gram[kept][:, :, kept], matrix[truths[kept]], truths[kept], "svm2_margin", 7.0)
+    again, truths = gram[kept][:, :, kept], truths[kept]
+    other = fit_pooled(again, matrix[truths], truths, "svm2_margin", 7.0)
     assert found.primal == pytest.approx(other.primal, rel=3e-8)
     assert np.all(found.alpha[5] == 0)
 
@@ -165,16 +170,17 @@ def test_float32_runs_to_what_it_certifies_and_compiles_once():
     second = fit_pooled(gram, matrix[truths], truths, "svm2_slack", 8.0, tolerance=1e-4)
     assert pooled._sweeps._cache_size() == compiled
     assert first.status is Status.CONVERGED and second.status is Status.CONVERGED
+
+
+def test_jit_changes_nothing():
+    X, Y, truths, matrix = data()
+    gram, losses = np.asarray(joint_gram(on_concatenations, X[:3], Y)), matrix[truths[:3]]
+    run = partial(fit_pooled, gram, losses, truths[:3], max_passes=2, sweeps=1)
+    fast = run()
     with jax.disable_jit():
-        slow = fit_pooled(
-            gram[:4, :, :4], matrix[truths[:4]], truths[:4], "svm1_margin", 0.5, tolerance=1e-3,
-            sweeps=1,
-        )
-    fast = fit_pooled(
-        gram[:4, :, :4], matrix[truths[:4]], truths[:4], "svm1_margin", 0.5, tolerance=1e-3,
-        sweeps=1,
-    )
-    assert slow.primal == pytest.approx(fast.primal, rel=1e-5)
+        slow = run()
+    assert fast.dual > 0
+    np.testing.assert_allclose(slow.multipliers, fast.multipliers, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,62 @@
+"""Going on from a solution: dual variables made feasible for another C."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.solvers import cutting_plane
+from jaxstruct.solvers.cutting_plane import Settings, State
+from jaxstruct.solvers.formulations import Formulation
+from jaxstruct.solvers.passes import Task, weights_of_multipliers
+from jaxstruct.solvers.solution import Solution
+from jaxstruct.structures.problem import Problem
+from jaxstruct.types import PyTree
+
+
+def restarted(
+    problem: Problem,
+    task: Task,
+    settings: Settings,
+    formulation: Formulation,
+    start: Solution,
+    C: float,
+) -> State:
+    """The state of a solution, its dual variables made feasible for another C.
+
+    beta <- gamma beta with the gamma >= 0 that maximises the dual, at most C / C_old where a cap
+    binds, and w rebuilt from the result, so that the run starts from a certified dual point.
+
+    Raises:
+      ValueError: the solution is of another formulation or of another number of examples.
+    """
+    sets = start.state.sets
+    if start.formulation != formulation.name:
+        raise ValueError(f"start solved {start.formulation}, not {formulation.name}")
+    if sets.losses.shape[0] != task.terms.cap.shape[0]:
+        raise ValueError(
+            f"start has {sets.losses.shape[0]} (padded) examples, the task has "
+            f"{task.terms.cap.shape[0]}: it must be of the same examples and oracle_batch"
+        )
+    order = jnp.arange(sets.losses.shape[0], dtype=jnp.int32).reshape(-1, settings.oracle_batch)
+    w = _rebuild(problem, task, sets, order)
+    mass = jnp.sum(sets.multipliers, axis=1)
+    gain = float(jnp.sum(sets.multipliers * sets.bounds))
+    cost = float(_squared_norm(problem, task, w, sets, order))
+    cost += float(jnp.sum(task.terms.ridge * mass**2))
+    gamma = gain / cost if cost > 0 else 1.0
+    if formulation.penalty == 1:
+        gamma = min(gamma, C / start.C)
+    sets = sets._replace(multipliers=sets.multipliers * gamma)
+    w = jax.tree.map(lambda leaf: leaf * gamma, w)
+    return State(w, sets, None, start.state.sigma, 0, None)
+
+
+_rebuild = jax.jit(weights_of_multipliers)
+
+
+def _squared_norm(problem: Problem, task: Task, w: PyTree, sets: PyTree, order: jax.Array):
+    """|w|^2 = sum_i <w, sum_y beta phi_i(y)>, in any space."""
+    infinite = jnp.asarray(jnp.inf, sets.losses.dtype)
+    _, terms, _, _ = cutting_plane._oracle(problem, 0, task, w, sets, order, infinite, jnp.int32(0))
+    return jnp.sum(terms.product)

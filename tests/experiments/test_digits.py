@@ -1,0 +1,113 @@
+"""experiments.digits: the known optima to 1e-6, files, and flags that match the options."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments import common, digits
+from experiments.digits import KNOWN_OPTIMA, Options
+from tests.experiments.scripts import kept_settings, parsed_flags, strict_json
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    options = Options(
+        formulations=("svm1", "svm1_margin", "svm2_slack"), tolerance=1e-9, x64=True,
+        compilation_cache=False, progress=False,
+        output=str(tmp_path_factory.mktemp("digits")),
+    )  # fmt: skip
+    with kept_settings():
+        return digits.run(options)
+
+
+def rows_of(outcome, name):
+    return [row for row in outcome.numbers["rows"] if row["formulation"] == name]
+
+
+def test_the_known_optima_are_met(outcome):
+    for row in rows_of(outcome, "svm1_margin"):
+        optimum = KNOWN_OPTIMA[row["c_over_n"]]
+        assert row["status"].name == "CONVERGED"
+        assert row["primal"] == pytest.approx(optimum, abs=1e-6)
+        assert row["dual"] == pytest.approx(optimum, abs=1e-6)
+
+
+def test_the_errors_are_those_of_the_optimum(outcome):
+    errors = [row["test_error"] for row in rows_of(outcome, "svm1_margin")]
+    assert errors == pytest.approx([100 * 12 / 450, 100 * 9 / 450])
+
+
+def test_without_a_loss_the_formulations_of_one_penalty_agree(outcome):
+    for plain, scaled in zip(
+        rows_of(outcome, "svm1"), rows_of(outcome, "svm1_margin"), strict=True
+    ):
+        assert plain["primal"] == pytest.approx(scaled["primal"], rel=1e-9)
+    assert rows_of(outcome, "svm2_slack")[0]["primal"] < rows_of(outcome, "svm1")[0]["primal"]
+
+
+def test_primal_dual_and_gap_belong_together(outcome):
+    for row in outcome.numbers["rows"]:
+        assert row["primal"] >= row["dual"]
+        assert row["relative_gap"] == pytest.approx(1 - row["dual"] / row["primal"], abs=1e-15)
+        assert row["relative_gap"] <= 1e-9
+        assert 0 < row["support_planes"] and row["oracle_calls"] >= 1347 * row["passes"]
+        assert row["first_seconds"] > 0 and row["second_seconds"] > 0
+
+
+def test_only_the_first_row_compiles(outcome):
+    assert [row["compilations"] for row in outcome.numbers["rows"]] == [0] * 6
+
+
+def test_files_hold_the_numbers(outcome):
+    assert [path.name for path in outcome.files] == [
+        "digits.json", "digits.csv", "digits.png", "digits.plot.csv",
+    ]  # fmt: skip
+    content = strict_json(outcome.files[0])
+    assert [row["primal"] for row in content["rows"]] == [
+        row["primal"] for row in outcome.numbers["rows"]
+    ]
+    assert content["record"]["flags"]["tolerance"] == 1e-9
+    assert content["record"]["dtype"] == "float64"
+    assert "python -m experiments.digits " in content["record"]["command"]
+    assert outcome.files[2].read_bytes().startswith(b"\x89PNG")
+    assert len(outcome.files[1].read_text(encoding="utf-8").splitlines()) == 1 + 6
+
+
+def test_the_table_compares_with_the_known_optima(outcome):
+    assert any("29.9341439 for C' = 0.1" in note for note in outcome.table.notes)
+
+
+def test_a_part_of_the_examples_is_not_compared_with_the_optimum_of_all():
+    row = {"formulation": "svm1", "c_over_n": 0.1}
+    data = digits.load_digits_split()
+    assert digits._known(Options(), data, row) == KNOWN_OPTIMA[0.1]
+    part = data._replace(train_x=data.train_x[:9], train_y=data.train_y[:9])
+    assert digits._known(Options(), part, row) is None
+    assert digits._known(Options(seed=1), data, row) is None
+
+
+def test_flags_default_to_the_options():
+    with parsed_flags(digits.define_flags) as found:
+        options = common.options_from_flags(Options())
+        assert all(found[name].help for name in Options._fields)
+    assert options._replace(formulations=tuple(options.formulations)) == Options()._replace(
+        c_over_n=options.c_over_n
+    )
+    assert options.c_over_n == list(Options().c_over_n)
+
+
+def test_flags_reach_the_options():
+    arguments = ("--formulations=svm0", "--tolerance=0.5", "--x64", "--seed=3")
+    with parsed_flags(digits.define_flags, *arguments):
+        options = common.options_from_flags(Options())
+    assert (options.formulations, options.tolerance, options.x64, options.seed) == (
+        ["svm0"], 0.5, True, 3,
+    )  # fmt: skip
+
+
+def test_an_unknown_formulation_is_refused(tmp_path):
+    with kept_settings(), pytest.raises(ValueError, match="svm3"):
+        digits.run(
+            Options(formulations=("svm3",), compilation_cache=False, output=str(tmp_path))
+        )
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,119 @@
+"""experiments.reproduce: what runs, what is left out, what fails, and the summary of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments import common, reproduce
+from experiments.reproduce import EXPERIMENTS, Experiment, Options
+from experiments.report import Table
+from jaxstruct.data.registry import CORPORA
+from tests.experiments.scripts import kept_settings, parsed_flags, strict_json
+
+
+@pytest.fixture
+def no_corpora(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAXSTRUCT_DATA", str(tmp_path / "nothing"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def options(tmp_path):
+    with kept_settings():
+        yield Options(output=str(tmp_path / "out"), compilation_cache=False, progress=False, seed=5)
+
+
+def stub(name, corpora=(), quick=None, calls=None, error=None):
+    def run(options):
+        if calls is not None:
+            calls.append(options)
+        if error:
+            raise error
+        return common.Outcome(Table(name, ["a"], [[1]]), {}, (f"{name}.json",))
+
+    return Experiment(name, corpora, run, reproduce.digits.Options(), quick)
+
+
+def statuses(outcome):
+    return {row["name"]: row["status"] for row in outcome.numbers["experiments"]}
+
+
+def test_quick_runs_what_needs_no_corpus(no_corpora, options, capsys):
+    outcome = reproduce.run(options._replace(quick=True))
+    assert statuses(outcome) == {
+        "digits": "done", "taxonomy_synthetic": "done", "taxonomy_clinc150": "left out",
+        "taxonomy_wipo_alpha_d": "left out", "clinc150_whole": "left out",
+    }  # fmt: skip
+    for row in outcome.numbers["experiments"]:
+        if row["status"] == "done":
+            content = strict_json(row["file"])
+            assert content["record"]["seed"] == 5 and row["seconds"] > 0
+            assert row["file"].with_suffix(".csv").exists()
+    assert strict_json(outcome.files[0])["record"]["flags"]["quick"] is True
+    printed = capsys.readouterr().out
+    assert "fetch.py --corpus=clinc150" in printed and "by hand" in printed
+    assert "Summary of the quick version" in printed
+
+
+def test_quick_options_leave_the_command_of_each_script(no_corpora, options):
+    found = reproduce.run(options._replace(quick=True, only=("digits",)))
+    content = strict_json(found.numbers["experiments"][0]["file"])
+    assert "python -m experiments.digits " in content["record"]["command"]
+    assert "--formulations=svm1_margin,svm2_slack" in content["record"]["command"]
+
+
+def test_missing_corpora_are_named_with_a_way_to_get_them(no_corpora, options):
+    calls = []
+    outcome = reproduce.run(options, [stub("a", ("clinc150", "gum"), calls=calls), stub("b")])
+    assert statuses(outcome) == {"a": "left out", "b": "done"} and not calls
+    detail = outcome.numbers["experiments"][0]["detail"]
+    assert "fetch.py --corpus=clinc150" in detail and "gum.tar" not in detail
+    assert "JAXSTRUCT_DATA" in detail and "gum-const.tar.xz" in detail
+
+
+def test_a_failure_is_reported_and_the_rest_goes_on(options, capsys):
+    outcome = reproduce.run(options, [stub("a", error=RuntimeError("boom")), stub("b")])
+    assert statuses(outcome) == {"a": "failed", "b": "done"}
+    assert outcome.numbers["experiments"][0]["detail"] == "RuntimeError: boom"
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_shared_options_reach_every_script(options):
+    calls = []
+    reproduce.run(options, [stub("a", calls=calls, quick={"tolerance": 0.5})])
+    reproduce.run(options._replace(quick=True), [stub("a", calls=calls, quick={"tolerance": 0.5})])
+    assert [call.seed for call in calls] == [5, 5]
+    assert [call.output for call in calls] == [options.output] * 2
+    assert [call.tolerance for call in calls] == [1e-3, 0.5]
+
+
+def test_only_chooses_and_refuses_what_there_is_not(options):
+    calls = []
+    experiments = [stub("a", calls=calls), stub("b", error=RuntimeError())]
+    assert statuses(reproduce.run(options._replace(only=("a",)), experiments)) == {"a": "done"}
+    with pytest.raises(ValueError, match="'c'"):
+        reproduce.run(options._replace(only=("c",)), experiments)
+
+
+def test_the_registry_is_sound():
+    names = [experiment.name for experiment in EXPERIMENTS]
+    assert len(set(names)) == len(names)
+    for experiment in EXPERIMENTS:
+        assert set(experiment.corpora) <= set(CORPORA)
+        assert set(experiment.quick or {}) <= set(experiment.options._fields)
+
+
+def test_the_exit_code_tells_of_failures(monkeypatch, tmp_path):
+    monkeypatch.setattr(reproduce.run, "__defaults__", ([stub("a", error=RuntimeError("x"))],))
+    arguments = (f"--output={tmp_path}", "--nocompilation_cache")
+    with kept_settings(), parsed_flags(reproduce.define_flags, *arguments):
+        with pytest.raises(SystemExit) as stop:
+            reproduce.main(["script"])
+    assert stop.value.code == 1
+
+
+def test_flags_default_to_the_options():
+    with parsed_flags(reproduce.define_flags) as found:
+        options = common.options_from_flags(Options())
+        assert all(found[name].help for name in Options._fields)
+    assert options == Options()._replace(only=[])

@@ -1,0 +1,88 @@
+"""Imports go down a floor only, the data wing stands apart, and every public name is documented."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PACKAGE = ROOT / "jaxstruct"
+FLOORS = {
+    "types": 0,
+    "kernels": 1,
+    "labels": 1,
+    "losses": 1,
+    "metrics": 1,
+    "significance": 1,
+    "oracles": 1,
+    "structures": 2,
+    "solvers": 3,
+    "baselines": 3,
+    "checkpoints": 4,
+}
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def _room(path: pathlib.Path) -> str:
+    relative = path.relative_to(PACKAGE)
+    return relative.parts[0].removesuffix(".py")
+
+
+def _imports(path: pathlib.Path) -> list[str]:
+    names = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+    return names
+
+
+def _rooms_used(path: pathlib.Path) -> set[str]:
+    parts = [name.split(".") for name in _imports(path)]
+    rooms = {part[1] for part in parts if part[0] == "jaxstruct" and len(part) > 1}
+    return rooms & ({_room(file) for file in FILES} - {"__init__"})
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_down(path: pathlib.Path) -> None:
+    room, used = _room(path), _rooms_used(path)
+    if room == "__init__":
+        assert "data" not in used
+        return
+    if room == "data":
+        assert used <= {"data"}
+        return
+    assert "data" not in used
+    assert all(FLOORS[other] < FLOORS[room] for other in used - {room}), (room, used)
+
+
+def _public_definitions(path: pathlib.Path) -> list[ast.AST]:
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    body = ast.parse(path.read_text()).body
+    return [node for node in body if isinstance(node, kinds) and not node.name.startswith("_")]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_public_names_are_documented(path: pathlib.Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text())), "the module has no docstring"
+    bare = [node.name for node in _public_definitions(path) if not ast.get_docstring(node)]
+    assert not bare, f"no docstring: {bare}"
+
+
+def test_the_library_never_flips_x64_and_never_prints() -> None:
+    for path in FILES:
+        tree = ast.parse(path.read_text())
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        printed = [
+            call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"
+        ]
+        assert not printed, f"{path} prints"
+        strings = [
+            call.args[0].value
+            for call in calls
+            if call.args and isinstance(call.args[0], ast.Constant)
+        ]
+        assert "jax_enable_x64" not in strings, f"{path} flips x64"
