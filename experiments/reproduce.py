@@ -52,11 +52,15 @@ class Experiment(NamedTuple):
     quick: dict[str, Any] | None
 
 
-_SMALL = {"repeats": 2, "grid": ("1", "10"), "per_class": ("2",), "tolerance": 1e-2}
+_SMALL = {
+    "repeats": 2, "grid": ("1", "10"), "per_class": ("2",), "tolerance": 1e-2,
+    "variant": "subspace", "capacity": 16,
+}  # fmt: skip
 
 EXPERIMENTS = (
     Experiment("digits", (), digits.run, digits.Options(), {
         "formulations": ("svm1_margin", "svm2_slack"), "c_over_n": ("0.1",), "examples": 200,
+        "variant": "subspace",
     }),
     Experiment(
         "taxonomy_synthetic", (), taxonomy.run, taxonomy.Options(data="synthetic"), _SMALL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -90,7 +91,7 @@ def certify(
         relaxed_gap=float(relaxed) - dual,
         mean_slack=float(np.mean(slack[used])),
         scale=float(scale),
-        margin_bound=np.sqrt(dual_norm) / total if total > 0 else np.inf,
+        margin_bound=float(np.sqrt(dual_norm) / total) if total > 0 else math.inf,
     )
 
 

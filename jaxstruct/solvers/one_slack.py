@@ -23,7 +23,8 @@ of every plane at hand in every pass, and memory is capacity times the weights.
 When it is good: small C (few passes), cheap oracles, weights that are small beside the working
 sets of the n-slack solver, or a wish for very few support planes. On scikit-learn's digits (1797
 examples, 10 classes, svm1_margin) to a relative gap of 1e-3 it took 85 and 210 oracle calls an
-example at C = 10 and 180 and ended with 11 and 33 support planes; `fit` took 11 and 63 calls.
+example at C = 10 and 180 and ended with 11 and 33 support planes; the subspace variant of `fit`
+took 11 and 63 calls.
 """
 
 from __future__ import annotations

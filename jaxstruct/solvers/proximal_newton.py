@@ -219,7 +219,7 @@ def _conjugate_gradients(
 def _newton_direction(
     problem: Problem, options: NewtonOptions, blocks: _Blocks, free: Array, e0: _Residual
 ) -> Array:
-    """[N, K] the direction's multipliers; CG runs on a quarter or half of the blocks if it can."""
+    """[N, K] the direction's multipliers; CG runs on a third of the blocks if it can."""
     n = free.shape[0]
     active = jnp.sum(free, axis=1) > jnp.where(_capped(blocks), 1, 0)
     count = jnp.sum(active)
@@ -239,7 +239,7 @@ def _newton_direction(
         d = _conjugate_gradients(problem, blocks, face, squared, image, options)
         return d.along * residual + d.z
 
-    capacities = [max(n // 4, 1), max(n // 2, 1)]
+    capacities = [max(n // 3, 1)]
     branch = sum((count > capacity).astype(jnp.int32) for capacity in capacities)
     parts = [partial(gathered, capacity) for capacity in capacities]
     return jax.lax.switch(branch, [*parts, whole])

@@ -43,7 +43,7 @@ WAYS = ("grown", "enumerated")
 ])
 def test_subspace_ascent(group, safeguard, way):
     """float32 evaluates D to about 1e-6 of itself."""
-    settings = Settings(group=group, safeguard=safeguard, working_sets=way)
+    settings = Settings(variant="subspace", group=group, safeguard=safeguard, working_sets=way)
     for rate in RATES:
         for formulation in ("svm1", "svm2"):
             values = duals(formulation, rate, settings, 15)
@@ -61,7 +61,7 @@ def test_full_variant(way):
 
 def test_blocks_side_by_side_need_a_safeguard():
     """Why safeguards exist: 32 blocks, each solved exactly against one w, overshoot together."""
-    free = Settings(group=32, safeguard="none", working_sets="grown")
+    free = Settings(variant="subspace", group=32, safeguard="none", working_sets="grown")
     values = duals("svm1", 10.0, free, 15)
     falls = values[:-1] - values[1:]
     assert falls.max() > 0.1 * np.abs(values).max()

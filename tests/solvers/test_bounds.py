@@ -82,7 +82,7 @@ class Ascent:
         self.options = passes.VisitOptions(group=1, safeguard="line_search", max_steps=100_000)
         form = FORMULATIONS[formulation]
         self.task = make_task(self.problem, case.x, case.y, form, C, None, 1)
-        settings = Settings(working_sets="grown")
+        settings = Settings(variant="subspace", working_sets="grown")
         state = cutting_plane.init(self.problem, self.task, settings)
         self.w, self.sets = state.weights, state.sets
         self.epsilon, psi = epsilon, case.psi()

@@ -21,10 +21,10 @@ from tests.solvers.cases import (
 )
 
 VARIANTS = {
-    "subspace": Settings(working_sets="grown"),
+    "subspace": Settings(variant="subspace", working_sets="grown"),
     "full": FULL,
-    "growing": Settings(working_sets="grown", capacity=2, cached_sweeps=1),
-    "enumerated": Settings(working_sets="enumerated"),
+    "growing": Settings(variant="subspace", working_sets="grown", capacity=2, cached_sweeps=1),
+    "enumerated": Settings(variant="subspace", working_sets="enumerated"),
     "full enumerated": FULL._replace(working_sets="enumerated"),
 }
 
@@ -80,7 +80,7 @@ def test_float32_never_claims_more_than_the_optimum(formulation, C):
     """P >= optimum >= D, up to rounding: the dual variables must be feasible in float32 too."""
     case = case_for(formulation, seed=5)
     optimum = case.truth(formulation, C).objective
-    for settings in (FULL, Settings(working_sets="grown")):
+    for settings in (FULL, Settings(variant="subspace", working_sets="grown")):
         solution = fit(
             case.problem("float32"), case.x, case.y, formulation, C, tolerance=1e-5,
             settings=settings, max_passes=40,

@@ -118,7 +118,7 @@ def test_numbers(options, match):
     ({"warm_passes": -1}, "warm_passes"),
 ])
 def test_settings(options, match):
-    refuse(match, settings=Settings(working_sets="grown")._replace(**options))
+    refuse(match, settings=Settings(variant="subspace", working_sets="grown")._replace(**options))
 
 
 @pytest.mark.parametrize("options, match", [

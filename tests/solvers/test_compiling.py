@@ -10,12 +10,19 @@ from jaxstruct.solvers.formulations import FORMULATIONS
 from tests.solvers.cases import FULL, case_for, random_case
 
 
-@pytest.mark.parametrize("settings", [
-    Settings(), Settings(working_sets="grown"), FULL, FULL._replace(working_sets="enumerated"),
-], ids=["enumerated", "grown", "full grown", "full enumerated"])
-def test_the_second_run_compiles_nothing(settings):
+ALL = {
+    "subspace enumerated": Settings(variant="subspace", working_sets="enumerated"),
+    "subspace grown": Settings(variant="subspace", working_sets="grown"),
+    "full grown": FULL,
+    "full enumerated": FULL._replace(working_sets="enumerated"),
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_second_run_compiles_nothing(name):
     """Whatever the values: C, formulation, tolerances, losses, data, weights, n up to padding."""
-    case = random_case(0, d=6, k=3)
+    settings, d = ALL[name], 6 + list(ALL).index(name)  # shapes that nothing else has compiled
+    case = random_case(0, d=d, k=3)
 
     def compilations(case, formulation="svm1", C=1.0, **options):
         solution = fit(
@@ -27,11 +34,11 @@ def test_the_second_run_compiles_nothing(settings):
     assert compilations(case) > 0
     assert compilations(case) == 0
     for formulation in FORMULATIONS:
-        assert compilations(case_for(formulation, seed=1, d=6, k=3), formulation, C=37.0) == 0
+        assert compilations(case_for(formulation, seed=1, d=d, k=3), formulation, C=37.0) == 0
     assert compilations(case, tolerance=1e-4) == 0
     assert compilations(case, tolerance=None, epsilon=0.5) == 0
     assert compilations(case._replace(loss=2.5 * (1 - np.eye(3)))) == 0
-    assert compilations(random_case(7, d=6, k=3, n=10)) == 0
+    assert compilations(random_case(7, d=d, k=3, n=10)) == 0
     assert compilations(case, example_weights=np.linspace(0, 2, 12)) == 0
     assert compilations(case, min_margin=0.1) == 0
 
@@ -39,7 +46,7 @@ def test_the_second_run_compiles_nothing(settings):
 def test_prediction_is_the_same_in_any_batch():
     case = random_case(0, n=70, d=6, k=3)
     problem = case.problem("float32")
-    weights = fit(problem, case.x[:12], case.y[:12], "svm1", 1.0).weights
+    weights = fit(problem, case.x[:12], case.y[:12], "svm1", 1.0, settings=FULL).weights
     scores = case.x @ np.asarray(weights["weights"], float)
     for batch in (1024, 16, 1):
         found = predict(problem, weights, case.x.astype(np.float32), batch=batch)

@@ -11,7 +11,7 @@ from tests.slow_truth.quadratic_program import problem as enumerated
 from tests.slow_truth.quadratic_program import slacks
 from tests.solvers.cases import FULL, WAYS, flat, random_case
 
-GROWN = Settings(working_sets="grown")
+GROWN = Settings(variant="subspace", working_sets="grown")
 
 
 def run(case, formulation="svm1", C=10.0, **options):
@@ -23,7 +23,7 @@ def run(case, formulation="svm1", C=10.0, **options):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("settings", [Settings(), FULL], ids=["subspace", "full"])
+@pytest.mark.parametrize("settings", [Settings(variant="subspace"), FULL], ids=["subspace", "full"])
 def test_contradictions_are_not_separable(x64, settings, way):
     """The same input with two labels: no weights, whatever the margin."""
     case = random_case(0, separable=True)
@@ -37,7 +37,7 @@ def test_contradictions_are_not_separable(x64, settings, way):
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_noise_is_not_separable(x64, seed):
-    case = random_case(seed, n=16, d=2)
+    case = random_case(seed, n=16)._replace(x=np.pad(random_case(seed, n=16).x[:, :1], ((0, 0), (0, 4))))
     assert not case.truth("svm0", 1.0).feasible
     solution = run(case, "svm0", settings=GROWN, tolerance=1e-6)
     assert solution.status == Status.NOT_SEPARABLE
@@ -122,7 +122,7 @@ def test_overflow_is_never_called_solved():
     """float32 cannot hold |x|^2 = 1e40."""
     case = random_case(0)
     huge = case._replace(x=case.x * 1e20)
-    for settings in (Settings(), FULL):
+    for settings in (Settings(variant="subspace"), FULL):
         solution = fit(
             huge.problem("float32"), huge.x, huge.y, "svm1", 1.0, settings=settings, max_passes=5
         )

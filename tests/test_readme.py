@@ -1,0 +1,41 @@
+"""The README's examples run, and its commands are the ones that CI runs."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import numpy as np
+
+import jaxstruct as js
+
+README = (pathlib.Path(__file__).parents[1] / "README.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
+
+
+def test_training_example_prints_what_it_says(capsys) -> None:
+    exec(BLOCKS[0], {})  # noqa: S102
+    status, primal, dual, error = capsys.readouterr().out.split()
+    assert status == "CONVERGED"
+    assert 29.90 < float(dual) <= 29.934147 <= float(primal) + 1e-4
+    assert float(error) < 0.035
+
+
+def test_own_structure_trains_and_certifies() -> None:
+    names: dict = {}
+    exec(BLOCKS[1], names)  # noqa: S102
+    random = np.random.RandomState(0)
+    x = random.randn(40, 4, 5).astype(np.float32)
+    y = np.argmax(x @ random.randn(5), axis=1).astype(np.int32)
+    for formulation in ("svm1", "svm2", "svm1_slack", "svm0"):
+        solution = js.fit(names["reranking"], x, y, formulation, C=100.0)
+        assert solution.status.solved, solution.message
+        assert np.mean(js.predict(names["reranking"], solution.weights, x) == y) > 0.9
+    feature = js.joint_feature(names["reranking"], x[0], y[0])
+    np.testing.assert_allclose(feature["weights"], x[0, y[0]], rtol=1e-6)
+
+
+def test_commands_are_marked_for_ci() -> None:
+    for mark, command in (("install", 'pip install -e ".[test]"'), ("tests", "-m pytest")):
+        after = README.split(f"<!-- {mark} -->")[1]
+        assert command in after.split("```")[1]
