@@ -42,8 +42,8 @@ class Options(NamedTuple):
     c_over_n: float = 1.0
     tolerance: float = 1e-3
     svc_tolerances: Sequence[str] = ("0.1", "0.03", "0.01", "0.001")
-    variant: str = "auto"
-    working_sets: str = "auto"
+    variant: str = "subspace"
+    working_sets: str = "grown"
     capacity: int = 32
     per_class: int = 0
     contender: str = "both"
@@ -233,10 +233,13 @@ def _table(options: Options, rows: Sequence[dict[str, Any]], bound: float) -> Ta
 
 def _plot(rows: Sequence[dict[str, Any]]) -> Plot:
     series = {
-        "wall": [row["wall_seconds"] for row in rows],
-        "processor": [row["cpu_seconds"] for row in rows],
+        "wall": [round(row["wall_seconds"], 2) for row in rows],
+        "processor": [round(row["cpu_seconds"], 2) for row in rows],
     }
-    names = [row["name"].replace("jaxstruct, ", "").replace(", with compiling", "") for row in rows]
+    short = {", with compiling": "", "LinearSVC": "SVC"}
+    names = [row["name"] for row in rows]
+    for words, instead in short.items():
+        names = [name.replace(words, instead) for name in names]
     return bar_groups(names, series, title="CLINC150, seconds of training", ylabel="seconds")
 
 

@@ -29,6 +29,7 @@ PAPER_GAINS = {4: {"accuracy": 5.01, "tree_loss": 12.40}, 2: {"accuracy": 7.57, 
 1 - 1.33 / 1.54 would give 13.64.
 """
 
+BLANK = "\N{NO-BREAK SPACE}"
 MEASURES = {"accuracy": "accuracy %", "tree_loss": "tree loss Δ"}
 PAIRS = (("flt Δ", "tax Δ"), ("flt 0/1", "tax Δ"))
 
@@ -94,12 +95,13 @@ def make_plots(name: str, data: Documents, numbers: Mapping[str, Any]) -> dict[s
         cells = [(size, i, column) for size in numbers["sizes"] for i, column in enumerate(COLUMNS)]
         stats = [numbers["sizes"][size][measure][column] for size, _, column in cells]
         paper = [_paper(size, measure)[i] for size, i, _ in cells]
-        groups = [f"{column} ({size or 'all'})" for size, _, column in cells]
+        groups = [f"{column} ({_size(size)})".replace(" a class", BLANK + "a" + BLANK + "class")
+                  for size, _, column in cells]  # fmt: skip
         series = {"paper (160 groups of WIPO-alpha D)": paper} if np.isfinite(paper).any() else {}
         measured = f"measured ({data.title.split(',')[0]})"
         series[measured] = [round(stat.mean, 2) for stat in stats]
         errors = {measured: [0.0 if math.isnan(s.deviation) else s.deviation for s in stats]}
-        title = f"Table 1, {words} (in brackets: training examples of each class)"
+        title = f"Table 1, {words}, by training examples of each class"
         plots[f"{name}_{measure}"] = bar_groups(groups, series, errors, title, words)
     return plots
 

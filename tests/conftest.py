@@ -16,7 +16,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def strict() -> Iterator[None]:
     """Operands of unequal rank never broadcast in silence: a missing axis is an error."""
-    with jax.numpy_rank_promotion("allow"):
+    with jax.numpy_rank_promotion("raise"):
         yield
 
 

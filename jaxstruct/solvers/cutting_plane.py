@@ -9,6 +9,7 @@ certifies it and adds the planes that it meets.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -65,7 +66,7 @@ class Settings(NamedTuple):
     safeguard: str = "line_search"
     cached_sweeps: int = 4
     active: int = 8
-    coverage: float = 0.97
+    coverage: float = 0.99
     block_steps: int = 10
     warm_passes: int = 1
     newton: NewtonOptions = NewtonOptions()
@@ -215,29 +216,47 @@ def _subspace(
             lambda: _exact(problem, settings.visit_options(), task, w, sets, order, epsilon, clock),
         )
         added, calls = int(counts.added), n
-    slots = None if everyone else state.slots
-    whole, part, of_part = sets, sets, task
-    if slots is not None:
-        of_part, part = _timed(seconds, "cached", lambda: _restricted(task, whole, slots))
-    count = 1 if slots is None and restricts(settings, state) else settings.cached_sweeps
-    w, part = _sweeps(problem, of_part, settings, count, w, part, chosen, clock, random, seconds)
-    sets = part
-    if slots is not None:
-        sets = _timed(seconds, "cached", lambda: _merged(whole, part, slots))
+    sweep = partial(_sweeps, problem, settings, clock, random, seconds)
+    if everyone or state.slots is None:
+        count = 1 if restricts(settings, state) else settings.cached_sweeps
+        w, sets = sweep(count, task, w, sets, chosen)
+    else:
+        w, sets = _narrow_sweeps(task, settings, w, sets, chosen, state.slots, sweep)
     return state._replace(weights=w, sets=sets, span=None), added, calls
+
+
+def _narrow_sweeps(
+    task: passes.Task,
+    settings: Settings,
+    w: PyTree,
+    sets: WorkingSets,
+    chosen: np.ndarray,
+    slots: Array,
+    sweep: Callable,
+) -> tuple[PyTree, WorkingSets]:
+    """Sweeps over the active slots, after one over all slots of the blocks that carry many."""
+    carried = np.asarray(jnp.sum(sets.multipliers > 0, axis=1))[chosen]
+    count = int(np.sum(carried >= settings.active - 2))
+    widest = chosen[np.argsort(-carried, kind="stable")]
+    count = min(-(-count // settings.group) * settings.group, len(chosen))
+    if count:
+        w, sets = sweep(1, task, w, sets, widest[:count])
+    of_part, part = _restricted(task, sets, slots)
+    w, part = sweep(settings.cached_sweeps, of_part, w, part, chosen)
+    return w, _merged(sets, part, slots)
 
 
 def _sweeps(
     problem: Problem,
-    task: passes.Task,
     settings: Settings,
-    count: int,
-    w: PyTree,
-    sets: WorkingSets,
-    chosen: np.ndarray,
     clock: Array,
     random: np.random.Generator,
     seconds: dict[str, float],
+    count: int,
+    task: passes.Task,
+    w: PyTree,
+    sets: WorkingSets,
+    chosen: np.ndarray,
 ) -> tuple[PyTree, WorkingSets]:
     """Cached sweeps over the chosen examples, each in a new order."""
     order = np.zeros(task.terms.cap.shape[0], np.int32)

@@ -22,7 +22,7 @@ def outcome(tmp_path_factory):
     def part(size):
         words = [f"word{i}" for i in range(15)]
         return [
-            [" ".join([*random.choice(words, 3), *([intent] if random.random() < 0.6 else [])]), intent]
+            [" ".join([*random.choice(words, 3), *random.choice([intent, "hm"], 1)]), intent]
             for intent in sum(DOMAINS.values(), [])
             for _ in range(size)
         ]
@@ -31,7 +31,7 @@ def outcome(tmp_path_factory):
     (folder / "data_full.json").write_text(json.dumps(corpus), encoding="utf-8")
     (folder / "domains.json").write_text(json.dumps(DOMAINS), encoding="utf-8")
     options = Options(
-        path=str(folder), output=str(tmp_path_factory.mktemp("out")), variant="subspace",
+        path=str(folder), output=str(tmp_path_factory.mktemp("out")),
         svc_tolerances=("0.1", "1e-6"), tolerance=1e-4, progress=False,
     )  # fmt: skip
 

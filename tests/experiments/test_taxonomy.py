@@ -9,6 +9,7 @@ import pytest
 
 from experiments import common, documents, taxonomy
 from experiments.comparison import COLUMNS, NODE_WEIGHTS, make_columns
+from experiments.reproduce import SMALL
 from experiments.taxonomy import Options
 from experiments.taxonomy_report import PAPER, PAPER_GAINS, _gain
 from jaxstruct.losses import tree_loss
@@ -16,10 +17,7 @@ from jaxstruct.structures.output_features import taxonomy_features
 from tests.experiments.scripts import kept_settings, parsed_flags, strict_json
 
 DOMAINS = {"money": ["pay", "save", "lend"], "food": ["cook", "eat"], "travel": ["fly"]}
-CHEAP = {
-    "grid": ("1", "10"), "repeats": 2, "variant": "subspace", "capacity": 16, "tolerance": 1e-2,
-    "compilation_cache": False, "progress": False,
-}  # fmt: skip
+CHEAP = SMALL | {"compilation_cache": False, "progress": False, "per_class": ("2", "0")}
 
 
 def queries(random, per_intent):
@@ -46,7 +44,7 @@ def corpus(tmp_path_factory):
 @pytest.fixture(scope="module")
 def outcome(corpus, tmp_path_factory):
     output = str(tmp_path_factory.mktemp("results"))
-    options = Options(path=str(corpus), per_class=("2", "0"), output=output, **CHEAP)
+    options = Options(path=str(corpus), output=output, **CHEAP)
     with kept_settings():
         return taxonomy.run(options)
 
@@ -180,7 +178,8 @@ def test_clus_takes_the_first_class_and_joins_two_files(tmp_path):
 
 def test_clus_refuses_files_of_other_attributes(tmp_path):
     (tmp_path / "train.arff").write_text(CLUS, encoding="utf-8")
-    (tmp_path / "test.arff").write_text(CLUS.replace("ATTRIBUTE b", "ATTRIBUTE c"), encoding="utf-8")
+    other = CLUS.replace("ATTRIBUTE b", "ATTRIBUTE c")
+    (tmp_path / "test.arff").write_text(other, encoding="utf-8")
     with pytest.raises(ValueError, match="test_path"):
         documents.clus(tmp_path / "train.arff", tmp_path / "test.arff")
 

@@ -37,9 +37,10 @@ def assert_never_falls(values, rounding):
 WAYS = ("grown", "enumerated")
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("group, safeguard", [
-    (1, "line_search"), (8, "line_search"), (32, "line_search"), (8, "box"), (32, "box"),
+@pytest.mark.parametrize("group, safeguard, way", [
+    (1, "line_search", "grown"), (8, "line_search", "grown"), (32, "line_search", "grown"),
+    (8, "box", "grown"), (32, "box", "grown"),
+    (1, "line_search", "enumerated"), (32, "line_search", "enumerated"), (8, "box", "enumerated"),
 ])
 def test_subspace_ascent(group, safeguard, way):
     """float32 evaluates D to about 1e-6 of itself."""

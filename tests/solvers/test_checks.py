@@ -118,7 +118,8 @@ def test_numbers(options, match):
     ({"warm_passes": -1}, "warm_passes"),
 ])
 def test_settings(options, match):
-    refuse(match, settings=Settings(variant="subspace", working_sets="grown")._replace(**options))
+    settings = Settings(variant="subspace", working_sets="grown", cached_sweeps=0, warm_passes=1)
+    refuse(match, settings=settings._replace(**options))
 
 
 @pytest.mark.parametrize("options, match", [
@@ -147,7 +148,8 @@ def test_kernel_inputs():
 
 
 def test_make_problem():
-    functions = dict.fromkeys(("potentials", "score", "decode", "loss", "contenders", "output"), len)
+    names = ("potentials", "score", "decode", "loss", "contenders", "output")
+    functions = dict.fromkeys(names, len)
     with pytest.raises(TypeError, match="score must be a function, got int"):
         make_problem(initial_weights=jnp.zeros(2), **functions | {"score": 3})
     for weights in ({}, jnp.zeros(2, int)):

@@ -9,7 +9,6 @@ from jaxstruct import Settings, fit, predict
 from jaxstruct.solvers.formulations import FORMULATIONS
 from tests.solvers.cases import FULL, case_for, random_case
 
-
 ALL = {
     "subspace enumerated": Settings(variant="subspace", working_sets="enumerated"),
     "subspace grown": Settings(variant="subspace", working_sets="grown"),

@@ -57,7 +57,8 @@ def test_the_start_is_feasible_and_worth_something(x64, formulation, C):
 
 def test_a_start_makes_a_run_shorter(x64):
     case = random_case(3)
-    options = dict(tolerance=1e-7, settings=Settings(variant="subspace", working_sets="grown", group=1))
+    settings = Settings(variant="subspace", working_sets="grown", group=1)
+    options = dict(tolerance=1e-7, settings=settings)
     cold = fit(case.problem(), case.x, case.y, "svm1_margin", 5.0, **options)
     warm = fit(case.problem(), case.x, case.y, "svm1_margin", 5.0, start=cold, **options)
     assert warm.status.solved and warm.statistics.passes < cold.statistics.passes / 2

@@ -16,7 +16,7 @@ CASES, K = 400, 7
 
 
 def bisected(v, allowed, total, stiffness):
-    """lambda of sum max(v - lambda, 0) = total + stiffness lambda, a falling minus a rising side."""
+    """lambda of sum max(v - lambda, 0) = total + stiffness lambda."""
     v = v[allowed]
     low, high = v.min() - total - 10.0, v.max() + 10.0
     for _ in range(200):
@@ -48,9 +48,10 @@ def test_projection_on_a_scaled_simplex(x64):
 
 @pytest.mark.parametrize("stiffness", [0.03, 1.0, 50.0])
 def test_projection_with_a_ridge(x64, stiffness):
-    """The proximal map of r/2 (1'b)^2 on the orthant: lambda = sigma r 1'b, stiffness 1/(sigma r)."""
+    """The proximal map of r/2 (1'b)^2 on the orthant: lambda = sigma r 1'b."""
     v, allowed, _ = cases(1)
-    b = np.asarray(jax.jit(jax.vmap(project))(v, allowed, np.zeros(CASES), np.full(CASES, stiffness)))
+    ridges = np.full(CASES, stiffness)
+    b = np.asarray(jax.jit(jax.vmap(project))(v, allowed, np.zeros(CASES), ridges))
     for c in range(CASES):
         here = b[c][allowed[c]]
         # min |b - v|^2 / 2 + (1'b)^2 / (2 stiffness), b >= 0: gradient zero where b > 0, else >= 0

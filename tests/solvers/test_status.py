@@ -23,7 +23,7 @@ def run(case, formulation="svm1", C=10.0, **options):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("settings", [Settings(variant="subspace"), FULL], ids=["subspace", "full"])
+@pytest.mark.parametrize("settings", [GROWN, FULL], ids=["subspace", "full"])
 def test_contradictions_are_not_separable(x64, settings, way):
     """The same input with two labels: no weights, whatever the margin."""
     case = random_case(0, separable=True)
@@ -37,7 +37,8 @@ def test_contradictions_are_not_separable(x64, settings, way):
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_noise_is_not_separable(x64, seed):
-    case = random_case(seed, n=16)._replace(x=np.pad(random_case(seed, n=16).x[:, :1], ((0, 0), (0, 4))))
+    case = random_case(seed, n=16)
+    case = case._replace(x=case.x * np.eye(5)[0])  # one feature for four classes
     assert not case.truth("svm0", 1.0).feasible
     solution = run(case, "svm0", settings=GROWN, tolerance=1e-6)
     assert solution.status == Status.NOT_SEPARABLE
@@ -77,7 +78,8 @@ def test_a_full_working_set_is_told(x64):
 
 
 def test_one_slot_that_suffices_converges(x64):
-    solution = run(random_case(3, k=2), settings=FULL._replace(capacity=2, max_capacity=2))
+    small = FULL._replace(capacity=2, max_capacity=2)
+    solution = run(random_case(3), C=0.001, settings=small, tolerance=0.05)
     assert solution.status == Status.CONVERGED
 
 
@@ -137,7 +139,8 @@ def test_statistics_add_up(x64):
     assert numbers.planes_kept == np.asarray(sets.occupied)[:12, 1:].sum()
     assert numbers.support_planes == (np.asarray(sets.multipliers)[:12] > 0).sum()
     assert numbers.history.shape == (numbers.passes, 4)
-    assert (np.diff(numbers.history[:, 1]) <= 0).all() and (np.diff(numbers.history[:, 2]) >= 0).all()
+    assert (np.diff(numbers.history[:, 1]) <= 0).all()
+    assert (np.diff(numbers.history[:, 2]) >= 0).all()
     assert numbers.history[:, 3].sum() == numbers.planes_added
     assert numbers.seconds["total"] >= max(v for k, v in numbers.seconds.items() if k != "total")
     assert numbers.oracle_calls >= 12 * numbers.passes
