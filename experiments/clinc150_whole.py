@@ -42,8 +42,8 @@ class Options(NamedTuple):
     c_over_n: float = 1.0
     tolerance: float = 1e-3
     svc_tolerances: Sequence[str] = ("0.1", "0.03", "0.01", "0.001")
-    variant: str = "subspace"
-    working_sets: str = "grown"
+    variant: str = "auto"
+    working_sets: str = "auto"
     capacity: int = 32
     per_class: int = 0
     contender: str = "both"
@@ -127,7 +127,9 @@ def _jaxstruct(options: Options, data: Documents) -> list[dict[str, Any]]:
     dtype = "float64" if options.x64 else "float32"
     problem = multiclass(data.number_of_features, len(data.taxonomy.classes), dtype=dtype)
     inputs, labels = common.take_rows(data.inputs, data.train), data.labels[data.train]
-    settings = common.solver_settings(options)
+    settings = common.solver_settings(options)._replace(
+        oracle_batch=128, group=64, cached_sweeps=4
+    )
     rows = []
     for name in ("first run, with compiling", "second run"):
         with training_progress(500, name, options.progress, options.tolerance) as update:

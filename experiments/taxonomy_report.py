@@ -95,8 +95,7 @@ def make_plots(name: str, data: Documents, numbers: Mapping[str, Any]) -> dict[s
         cells = [(size, i, column) for size in numbers["sizes"] for i, column in enumerate(COLUMNS)]
         stats = [numbers["sizes"][size][measure][column] for size, _, column in cells]
         paper = [_paper(size, measure)[i] for size, i, _ in cells]
-        groups = [f"{column} ({_size(size)})".replace(" a class", BLANK + "a" + BLANK + "class")
-                  for size, _, column in cells]  # fmt: skip
+        groups = [f"{column} {_label(size)}" for size, _, column in cells]
         series = {"paper (160 groups of WIPO-alpha D)": paper} if np.isfinite(paper).any() else {}
         measured = f"measured ({data.title.split(',')[0]})"
         series[measured] = [round(stat.mean, 2) for stat in stats]
@@ -108,6 +107,11 @@ def make_plots(name: str, data: Documents, numbers: Mapping[str, Any]) -> dict[s
 
 def _size(size: int) -> str:
     return f"{size} a class" if size else "all"
+
+
+def _label(size: int) -> str:
+    """The size in a picture; its blanks do not break, so that it stands below the column's name."""
+    return f"{size} / class".replace(" ", BLANK) if size else f"all{BLANK}examples"
 
 
 def _means(group: Sequence[Result]) -> dict[str, dict[str, Any]]:

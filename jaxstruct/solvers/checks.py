@@ -13,6 +13,11 @@ from jaxstruct.types import PyTree
 FINEST = {"float32": 1e-5, "float64": 1e-12}
 
 
+def rounding(dtype: jnp.dtype) -> float:
+    """How far, relative to P, the dual may exceed the primal through rounding alone."""
+    return 10 * FINEST.get(str(dtype), 1e-3)
+
+
 def _positive(name: str, value: float) -> None:
     if not (isinstance(value, (int, float, np.number)) and math.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be a positive finite number, got {value!r}")
@@ -61,6 +66,11 @@ def _rows(name: str, tree: PyTree) -> int:
 def _check_finite(name: str, tree: PyTree) -> None:
     for leaf in jax.tree.leaves(tree):
         leaf = np.asarray(leaf)
+        if leaf.dtype.kind not in "biuf":
+            raise ValueError(
+                f"{name} must hold real numbers, got dtype {leaf.dtype}: encode text and labels "
+                "first (jaxstruct.labels, scikit-learn's vectorisers)"
+            )
         if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all():
             row = int(np.argwhere(~np.isfinite(leaf))[0][0])
             raise ValueError(f"{name} has a NaN or an infinity, first in example {row}")

@@ -61,10 +61,10 @@ class Settings(NamedTuple):
     working_sets: str = "auto"
     capacity: int = 8
     max_capacity: int = 512
-    oracle_batch: int = 32
+    oracle_batch: int = 64
     group: int = 16
     safeguard: str = "line_search"
-    cached_sweeps: int = 4
+    cached_sweeps: int = 2
     active: int = 8
     coverage: float = 0.99
     block_steps: int = 10
@@ -87,13 +87,29 @@ def check_settings(settings: Settings) -> None:
     for name, allowed in choices.items():
         if getattr(settings, name) not in allowed:
             raise ValueError(f"{name} is {getattr(settings, name)!r}; choose one of {allowed}")
-    for name in ("oracle_batch", "group", "block_steps", "max_capacity"):
-        if getattr(settings, name) < 1:
-            raise ValueError(f"{name} must be at least 1, got {getattr(settings, name)}")
-    if settings.capacity < 2:
+    least = {
+        "oracle_batch": 1,
+        "group": 1,
+        "block_steps": 1,
+        "capacity": 2,
+        "max_capacity": 2,
+        "cached_sweeps": 0,
+        "warm_passes": 0,
+        "active": 0,
+    }
+    for name, bound in least.items():
+        if getattr(settings, name) < bound:
+            zero_plane = " (the zero plane and one)" if bound == 2 else ""
+            got = getattr(settings, name)
+            raise ValueError(f"{name} must be at least {bound}{zero_plane}, got {got}")
+    if settings.capacity > settings.max_capacity:
         raise ValueError(
-            f"capacity must be at least 2 (zero plane and one), got {settings.capacity}"
+            f"capacity {settings.capacity} exceeds max_capacity {settings.max_capacity}"
         )
+    if settings.active in (1, 2):
+        raise ValueError(f"active must be 0 (all slots) or at least 3, got {settings.active}")
+    if not 0 < settings.coverage <= 1:
+        raise ValueError(f"coverage must lie in (0, 1], got {settings.coverage}")
     if settings.oracle_batch % settings.group:
         raise ValueError(
             f"group must divide oracle_batch, got {settings.group} and {settings.oracle_batch}"
@@ -303,9 +319,8 @@ def _full(
     solved = int(found.newton_steps) < settings.newton.newton_steps
     whole = float(found.length) > 0.9
     factor = 3.0 if solved and whole else 1.0 if whole else 0.3
-    state = State(
-        found.weights, found.sets, found.span, state.sigma * factor, state.clock, None, None
-    )
+    sigma = min(max(state.sigma * factor, 1.0), 1e8)
+    state = State(found.weights, found.sets, found.span, sigma, state.clock, None, None)
     return state, np.asarray(found.primal_products), np.asarray(found.dual_products)
 
 

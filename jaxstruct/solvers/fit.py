@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.solvers import cutting_plane
-from jaxstruct.solvers.checks import check_run, checked_examples
+from jaxstruct.solvers.checks import check_run, checked_examples, rounding
 from jaxstruct.solvers.cutting_plane import Info, Settings, State
 from jaxstruct.solvers.formulations import Formulation, formulation_named
 from jaxstruct.solvers.passes import Task
@@ -75,6 +75,8 @@ def _status(
     radius = float(jnp.sqrt(jnp.max(state.sets.norms))) if formulation.penalty == 0 else 0.0
     if math.isnan(certificate.primal) or not math.isfinite(certificate.dual):
         return Status.NOT_FINITE
+    if gap < -rounding(state.sets.losses.dtype) * abs(best.primal):
+        return Status.ROUNDING
     if rules.tolerance is not None and gap <= rules.tolerance * abs(best.primal) < math.inf:
         return Status.CONVERGED
     if rules.epsilon is not None and certificate.violation <= rules.epsilon:
@@ -224,10 +226,10 @@ def fit(
     formulation = formulation_named(formulation)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
+    cutting_plane.check_settings(settings)
     n = checked_examples(inputs, outputs, example_weights)
     problem.check(inputs, outputs)
     settings = fitted_settings(settings, n)
-    cutting_plane.check_settings(settings)
     task = make_task(
         problem, inputs, outputs, formulation, C, example_weights, settings.oracle_batch
     )

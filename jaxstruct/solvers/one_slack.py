@@ -179,7 +179,12 @@ def _joint_plane(
 
 @jax.jit
 def _products(
-    problem: Problem, task: Task, planes: PyTree, count: Array, order: Array, outputs: PyTree,
+    problem: Problem,
+    task: Task,
+    planes: PyTree,
+    count: Array,
+    order: Array,
+    outputs: PyTree,
     coefficients: Array,
 ) -> Array:
     """[batches, K] terms of <g_s, g_t> by batch for the first `count` planes s.
@@ -227,8 +232,10 @@ def one_slack_init(problem: Problem, capacity: int = 64) -> OneSlackState:
     zero = problem.initial_weights
     planes = JointPlanes(
         weights=jax.tree.map(lambda w: jnp.zeros((capacity, *w.shape), w.dtype), zero),
-        bounds=np.zeros(capacity), gram=np.zeros((capacity, capacity)),
-        multipliers=np.zeros(capacity), occupied=np.arange(capacity) == 0,
+        bounds=np.zeros(capacity),
+        gram=np.zeros((capacity, capacity)),
+        multipliers=np.zeros(capacity),
+        occupied=np.arange(capacity) == 0,
         last_used=np.zeros(capacity, np.int64),
     )
     return OneSlackState(jax.tree.map(jnp.copy, zero), planes, 0)
@@ -243,8 +250,14 @@ def _free_slot(planes: JointPlanes) -> int | None:
 
 
 def _inserted(
-    problem: Problem, task: Task, planes: JointPlanes, slot: int, g: PyTree, found: tuple,
-    order: Array, clock: int,
+    problem: Problem,
+    task: Task,
+    planes: JointPlanes,
+    slot: int,
+    g: PyTree,
+    found: tuple,
+    order: Array,
+    clock: int,
 ) -> JointPlanes:
     """The planes with g in `slot`, its row of inner products summed in float64."""
     outputs, coefficients, bounds, _ = found
@@ -308,8 +321,14 @@ def one_slack_step(
     norm = max(float(beta @ products), 0.0)
     known = float(np.max((planes.bounds - products)[planes.occupied]))  # 0 in the zero plane
     info = OneSlackInfo(
-        primal=norm / 2 + C * slack, dual=float(beta @ planes.bounds) - norm / 2, slack=slack,
-        known=known, example_slack=example_slack, planes_added=0, planes_evicted=0, full=False,
+        primal=norm / 2 + C * slack,
+        dual=float(beta @ planes.bounds) - norm / 2,
+        slack=slack,
+        known=known,
+        example_slack=example_slack,
+        planes_added=0,
+        planes_evicted=0,
+        full=False,
         seconds=seconds,
     )
     if not slack > known:
@@ -317,9 +336,9 @@ def one_slack_step(
     slot = _free_slot(planes)
     if slot is None:
         return OneSlackState(w, planes, clock), info._replace(full=True)
-    added = _timed(seconds, "products", lambda: _inserted(
-        problem, task, planes, slot, g, found, order, clock
-    ))
+    added = _timed(
+        seconds, "products", lambda: _inserted(problem, task, planes, slot, g, found, order, clock)
+    )
     info = info._replace(planes_added=1, planes_evicted=int(planes.occupied[slot]))
     return OneSlackState(w, added, clock), info
 
@@ -376,16 +395,27 @@ def _statistics(
 ) -> Statistics:
     added, kept = int(sum(row[3] for row in log)), int(np.sum(planes.occupied[1:]))
     return Statistics(
-        passes=len(log), oracle_calls=n * len(log), planes_added=added, planes_kept=kept,
-        planes_evicted=added - kept, support_planes=int(np.sum(planes.multipliers > 0)),
-        capacity=planes.bounds.size, compilations=_compiled_programs() - compiled,
-        seconds=seconds, history=np.asarray(log, np.float64).reshape(-1, 4),
+        passes=len(log),
+        oracle_calls=n * len(log),
+        planes_added=added,
+        planes_kept=kept,
+        planes_evicted=added - kept,
+        support_planes=int(np.sum(planes.multipliers > 0)),
+        capacity=planes.bounds.size,
+        compilations=_compiled_programs() - compiled,
+        seconds=seconds,
+        history=np.asarray(log, np.float64).reshape(-1, 4),
     )
 
 
 def _run(
-    problem: Problem, task: Task, formulation: Formulation, rules: _Rules, state: OneSlackState,
-    n: int, callback: Callable[[Progress], bool | None] | None,
+    problem: Problem,
+    task: Task,
+    formulation: Formulation,
+    rules: _Rules,
+    state: OneSlackState,
+    n: int,
+    callback: Callable[[Progress], bool | None] | None,
 ) -> OneSlackSolution:
     begin, compiled, log, status = time.perf_counter(), _compiled_programs(), [], None
     seconds: dict[str, float] = {}
@@ -405,11 +435,17 @@ def _run(
             status = Status.STOPPED
     seconds["total"] = time.perf_counter() - begin
     return OneSlackSolution(
-        weights=best.weights, status=status,
+        weights=best.weights,
+        status=status,
         message=_FULL if status is Status.WORKING_SET_FULL else MESSAGES[status],
-        primal=best.primal, dual=best.dual, gap=gap, slack=info.example_slack[:n],
+        primal=best.primal,
+        dual=best.dual,
+        gap=gap,
+        slack=info.example_slack[:n],
         statistics=_statistics(state.planes, log, seconds, n, compiled),
-        formulation=formulation.name, C=rules.C, state=state,
+        formulation=formulation.name,
+        C=rules.C,
+        state=state,
     )
 
 

@@ -99,13 +99,13 @@ class _Pool(NamedTuple):
 @jax.jit
 def _pool(joint: Array, losses: Array, truths: Array, terms: Penalty) -> _Pool:
     n, k = losses.shape
-    wrong = jnp.arange(k) != truths[:, None]
+    wrong = jnp.arange(k)[None] != truths[:, None]
     scales = jnp.where(wrong, power_of_loss(losses, terms.scale_power), 0)
     bounds = jnp.where(wrong, power_of_loss(losses, terms.bound_power), 0)
     rows = jnp.arange(n)
     left = joint[rows, truths][:, None] - joint
     both = left[:, :, rows, truths][..., None] - left
-    return _Pool(scales[:, :, None, None] * both * scales, scales, bounds, wrong, terms)
+    return _Pool(scales[:, :, None, None] * both * scales[None, None], scales, bounds, wrong, terms)
 
 
 def _planes_gradient(pool: _Pool, products: Array, beta: Array) -> Array:
@@ -132,7 +132,7 @@ def _sweeps(
         wrong, ridge = pool.wrong[i], pool.terms.ridge[i]
         mass = jnp.sum(beta[i])
         gradient = jnp.where(wrong, pool.bounds[i] - products[i] - ridge * mass, 0)
-        ridged = pool.gram[i, :, i] + ridge * (wrong[:, None] & wrong)
+        ridged = pool.gram[i, :, i] + ridge * (wrong[:, None] & wrong[None])
         start = jnp.where(wrong, beta[i], jnp.maximum(pool.terms.cap[i] - mass, 0))
         solved = block_ascent(ridged, gradient, start, members[i], _BLOCK_STEPS)
         new = jnp.where(wrong, solved, 0)
@@ -154,14 +154,21 @@ def _example_terms(
     worst = np.max(violations, axis=1)
     known = np.maximum(np.max(np.where(members, violations, -np.inf), axis=1), 0)
     terms = ExampleTerms(
-        worst=worst, slack=np.maximum(worst, 0), known=known, bound=np.sum(beta * bounds, axis=1),
-        product=np.sum(beta * products, axis=1), mass=np.sum(beta, axis=1),
+        worst=worst,
+        slack=np.maximum(worst, 0),
+        known=known,
+        bound=np.sum(beta * bounds, axis=1),
+        product=np.sum(beta * products, axis=1),
+        mass=np.sum(beta, axis=1),
     )
     return terms, violations
 
 
 def joint_rows(
-    kernel: Callable, pairs: tuple[PyTree, PyTree], inputs: PyTree, outputs: PyTree,
+    kernel: Callable,
+    pairs: tuple[PyTree, PyTree],
+    inputs: PyTree,
+    outputs: PyTree,
     block: int = 256,
 ) -> Array:
     """[m, k, M] J((x, y), pair) of m inputs with each of k outputs against M given pairs.
@@ -262,7 +269,11 @@ class _Rules(NamedTuple):
 
 
 def _status(
-    rules: _Rules, formulation: Formulation, certificate: Certificate, gap: float, primal: float,
+    rules: _Rules,
+    formulation: Formulation,
+    certificate: Certificate,
+    gap: float,
+    primal: float,
     sweeps: int,
 ) -> Status | None:
     if math.isnan(certificate.primal) or not math.isfinite(certificate.dual):
@@ -291,7 +302,11 @@ class _Run(NamedTuple):
 
 
 def _added(
-    rules: _Rules, pool: _Pool, run: _Run, terms: ExampleTerms, violations: np.ndarray,
+    rules: _Rules,
+    pool: _Pool,
+    run: _Run,
+    terms: ExampleTerms,
+    violations: np.ndarray,
     certificate: Certificate,
 ) -> _Run:
     """S with the most violated output of each example, once the dual over S is solved.
@@ -326,20 +341,27 @@ def _run(
         certificate = certify(formulation, pool.terms, example_terms)
         run = run._replace(beta=beta, sweeps=run.sweeps + rules.sweeps)
         if certificate.primal < run.primal:
-            run = run._replace(
-                primal=certificate.primal, best_beta=host, scale=certificate.scale
-            )
+            run = run._replace(primal=certificate.primal, best_beta=host, scale=certificate.scale)
         gap = run.primal - certificate.dual
         status = _status(rules, formulation, certificate, gap, run.primal, run.sweeps)
         run = _added(rules, pool, run, example_terms, violations, certificate)
     scales = np.asarray(pool.scales, np.float64)
     return PooledSolution(
-        alpha=scales * host, multipliers=host,
-        support=_support(scales * run.best_beta, truths, run.scale), status=status,
-        message=MESSAGES[status], primal=run.primal, dual=certificate.dual, gap=gap,
-        certificate=certificate, slack=np.asarray(example_terms.slack),
-        working_set=run.members & np.asarray(pool.wrong), rounds=run.rounds, sweeps=run.sweeps,
-        formulation=formulation.name, C=rules.C,
+        alpha=scales * host,
+        multipliers=host,
+        support=_support(scales * run.best_beta, truths, run.scale),
+        status=status,
+        message=MESSAGES[status],
+        primal=run.primal,
+        dual=certificate.dual,
+        gap=gap,
+        certificate=certificate,
+        slack=np.asarray(example_terms.slack),
+        working_set=run.members & np.asarray(pool.wrong),
+        rounds=run.rounds,
+        sweeps=run.sweeps,
+        formulation=formulation.name,
+        C=rules.C,
     )
 
 

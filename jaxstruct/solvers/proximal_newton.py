@@ -35,10 +35,10 @@ class NewtonOptions(NamedTuple):
     Newton ends when |grad phi|^2 <= tolerance sum_i |b_i - beta_i|^2 / sigma_i.
     """
 
-    newton_steps: int = 6
-    cg_steps: int = 40
+    newton_steps: int = 4
+    cg_steps: int = 30
     line_trials: int = 12
-    tolerance: float = 0.1
+    tolerance: float = 0.5
     cg_tolerance: float = 0.3
 
 
@@ -104,15 +104,19 @@ def _stiffness(blocks: _Blocks) -> Array:
 def _allowed(blocks: _Blocks) -> Array:
     """[N, K] slots of the block's feasible set: the reservoir only where the cap is finite."""
     planes = jnp.arange(blocks.sets.losses.shape[1]) > 0
-    return blocks.sets.occupied & (planes | _capped(blocks)[:, None])
+    return blocks.sets.occupied & (planes[None] | _capped(blocks)[:, None])
 
 
 def project(v: Array, allowed: Array, total: Array, stiffness: Array) -> Array:
     """[K] argmin_b |b - v|^2 / 2 + (1'b - total)-term: b = max(v - lambda, 0) on allowed slots.
 
     lambda solves sum_k max(v_k - lambda, 0) = total + stiffness lambda (a scaled simplex for
-    stiffness 0). Michelot's shrinking of the support: lambda rises until no slot leaves.
+    stiffness 0). Michelot's shrinking of the support: lambda rises until no slot leaves. On a
+    simplex v is first shifted by its maximum, which changes nothing but the rounding of a total
+    far below |v|, and the result is scaled to its total.
     """
+    simplex = stiffness == 0
+    v = v - jnp.where(simplex, jnp.max(jnp.where(allowed, v, -jnp.inf)), 0)
 
     def update(support: Array) -> tuple[Array, Array]:
         count = jnp.sum(support) + stiffness
@@ -127,7 +131,9 @@ def project(v: Array, allowed: Array, total: Array, stiffness: Array) -> Array:
         return support, smaller, level
 
     _, _, level = jax.lax.while_loop(lambda s: jnp.any(s[0] != s[1]), body, (allowed, first, level))
-    return jnp.where(allowed, jnp.maximum(v - level, 0), 0)
+    b = jnp.where(allowed, jnp.maximum(v - level, 0), 0)
+    mass = jnp.sum(b)
+    return b * jnp.where(simplex & (mass > 0), total / jnp.where(mass > 0, mass, 1), 1)
 
 
 def _proximal(blocks: _Blocks, beta: Array, h: Array) -> Array:

@@ -23,6 +23,7 @@ class Status(enum.IntEnum):
     NOT_SEPARABLE = 4
     NOT_FINITE = 5
     STOPPED = 6
+    ROUNDING = 7
 
     @property
     def solved(self) -> bool:
@@ -40,6 +41,10 @@ MESSAGES = {
         "certificate.margin_bound: use a soft margin (svm1, svm2), or lower min_margin"
     ),
     Status.NOT_FINITE: "the iterate is not finite: check the scale of the inputs, or use float64",
+    Status.ROUNDING: (
+        "the dual exceeds the primal by more than rounding allows, so nothing is certified: use "
+        "float64, or a C and inputs of a common scale"
+    ),
     Status.STOPPED: "the callback asked to stop",
 }
 

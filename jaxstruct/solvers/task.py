@@ -43,5 +43,6 @@ def make_task(
         leaf = np.asarray(leaf)
         return leaf.astype(dtype) if np.issubdtype(leaf.dtype, np.floating) else leaf
 
+    outputs = jax.tree.map(lambda leaf: np.asarray(leaf).astype(np.int32), outputs)
     terms = penalty(formulation, C, weights, n, dtype)
     return Task(padded(jax.tree.map(typed, inputs), total), padded(outputs, total), terms)

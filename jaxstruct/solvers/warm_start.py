@@ -24,8 +24,9 @@ def restarted(
 ) -> State:
     """The state of a solution, its dual variables made feasible for another C.
 
-    beta <- gamma beta with the gamma >= 0 that maximises the dual, at most C / C_old where a cap
-    binds, and w rebuilt from the result, so that the run starts from a certified dual point.
+    beta is scaled by C / C_old where caps bind, each example's part cut to its own cap, and the
+    whole multiplied by the feasible gamma that maximises the dual; w is rebuilt from the result,
+    so that the run starts from a feasible dual point.
 
     Raises:
       ValueError: the solution is of another formulation or of another number of examples.
@@ -39,14 +40,19 @@ def restarted(
             f"{task.terms.cap.shape[0]}: it must be of the same examples and oracle_batch"
         )
     order = jnp.arange(sets.losses.shape[0], dtype=jnp.int32).reshape(-1, settings.oracle_batch)
+    terms = task.terms
+    beta = sets.multipliers * (C / start.C if formulation.penalty == 1 else 1.0)
+    mass = jnp.sum(beta, axis=1)
+    share = jnp.where(mass > terms.cap, terms.cap / jnp.where(mass > 0, mass, 1), 1)
+    sets = sets._replace(multipliers=beta * share[:, None])
+    mass = mass * share
     w = _rebuild(problem, task, sets, order)
-    mass = jnp.sum(sets.multipliers, axis=1)
     gain = float(jnp.sum(sets.multipliers * sets.bounds))
-    cost = float(_squared_norm(problem, task, w, sets, order))
-    cost += float(jnp.sum(task.terms.ridge * mass**2))
-    gamma = gain / cost if cost > 0 else 1.0
-    if formulation.penalty == 1:
-        gamma = min(gamma, C / start.C)
+    cost = float(_squared_norm(problem, task, w, sets, order)) + float(
+        jnp.sum(terms.ridge * mass**2)
+    )
+    room = float(jnp.min(jnp.where(mass > 0, terms.cap / jnp.where(mass > 0, mass, 1), jnp.inf)))
+    gamma = min(gain / cost, room) if cost > 0 else 1.0
     sets = sets._replace(multipliers=sets.multipliers * gamma)
     w = jax.tree.map(lambda leaf: leaf * gamma, w)
     return State(w, sets, None, start.state.sigma, 0, None)

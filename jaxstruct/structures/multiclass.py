@@ -55,6 +55,7 @@ def _linear_add(output_features: Array | None, w: PyTree, x: PyTree, u: Array) -
 
 def _squared_norm(x: PyTree) -> Array:
     values = x.values if isinstance(x, SparseFeatures) else x
+    values = values.astype(jnp.result_type(values.dtype, jnp.float32))  # bytes would wrap
     return jnp.sum(values * values)
 
 
@@ -172,6 +173,8 @@ def check_classes(k: int, outputs: np.ndarray) -> None:
 def _check_linear(d: int, k: int, inputs: PyTree, outputs: np.ndarray) -> None:
     if isinstance(inputs, SparseFeatures):
         indices = np.asarray(inputs.indices)
+        if not np.issubdtype(indices.dtype, np.integer):
+            raise ValueError(f"inputs.indices must be integers, got dtype {indices.dtype}")
         if indices.ndim != 2 or indices.shape != np.shape(inputs.values):
             raise ValueError(
                 "inputs.indices and inputs.values must both be [n, m], got shapes "
