@@ -238,7 +238,7 @@ def _plot(rows: Sequence[dict[str, Any]]) -> Plot:
         "wall": [round(row["wall_seconds"], 2) for row in rows],
         "processor": [round(row["cpu_seconds"], 2) for row in rows],
     }
-    short = {", with compiling": "", "LinearSVC": "SVC"}
+    short = {", with compiling": "", "LinearSVC": "linear SVC"}
     names = [row["name"] for row in rows]
     for words, instead in short.items():
         names = [name.replace(words, instead) for name in names]

@@ -107,7 +107,7 @@ def bar_groups(
                 error_kw={"elinewidth": 1.2, "ecolor": "#222222"},
             )  # fmt: skip
             if labelled:
-                axes.bar_label(bars, [_label(height) for height in heights], padding=2, fontsize=10)
+                axes.bar_label(bars, _labels(heights), padding=2, fontsize=10)
             _mark_missing(axes, places, heights, baseline)
         axes.set_xticks(range(len(groups)), [textwrap.fill(str(g), 14) for g in groups])
         axes.tick_params(axis="x", length=0)
@@ -193,8 +193,11 @@ def _legend(figure: Any, axes: Any) -> None:
         figure.legend(handles, names, loc="outside lower center", ncols=columns)
 
 
-def _label(height: float) -> str:
-    return f"{height:.4g}" if math.isfinite(height) else ""
+def _labels(heights: Sequence[float]) -> list[str]:
+    """Four significant digits at most, with as many decimals for all as one of them needs."""
+    shown = [f"{height:.4g}" for height in heights if math.isfinite(height)]
+    decimals = max((len(text.partition(".")[2]) for text in shown if "e" not in text), default=0)
+    return [f"{height:.{decimals}f}" if math.isfinite(height) else "" for height in heights]
 
 
 def _mark_missing(
