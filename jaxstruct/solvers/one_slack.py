@@ -32,43 +32,31 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.solvers.block_dual import block_ascent
+from jaxstruct.solvers import joint_planes
 from jaxstruct.solvers.checks import check_run, checked_examples
 from jaxstruct.solvers.fit import Progress
-from jaxstruct.solvers.formulations import Formulation, formulation_named, power_of_loss
-from jaxstruct.solvers.passes import Task, most_violated
+from jaxstruct.solvers.formulations import Formulation, formulation_named
+from jaxstruct.solvers.joint_planes import (
+    JointPlanes,
+    empty_joint_planes,
+    free_slot,
+    inserted,
+    joint_plane,
+    solved,
+)
+from jaxstruct.solvers.passes import Task
 from jaxstruct.solvers.solution import MESSAGES, Statistics, Status
 from jaxstruct.solvers.task import make_task
-from jaxstruct.structures.problem import Problem, difference
-from jaxstruct.types import Array, PyTree
+from jaxstruct.structures.problem import Problem
+from jaxstruct.types import PyTree
 
-_CHUNK = 8  # planes whose potentials are evaluated together
-_REFRESHES, _STEPS = 20, 1000  # pairwise steps, and how often their gradient is computed anew
 _FULL = "all planes at hand carry a positive multiplier: raise capacity, or tolerance or epsilon"
-
-
-class JointPlanes(NamedTuple):
-    """K slots of aggregated planes; slot 0 is the zero plane, the reservoir of C - sum_t beta_t.
-
-    Fields:
-      weights: pytree like the problem's weights with a leading axis [K]: g_t.
-      bounds: [K] b_t. gram: [K, K] <g_s, g_t>. multipliers: [K] beta_t, 0 in slot 0; float64 numpy.
-      occupied: [K] bool. last_used: [K] the last pass in which beta was positive.
-    """
-
-    weights: PyTree
-    bounds: np.ndarray
-    gram: np.ndarray
-    multipliers: np.ndarray
-    occupied: np.ndarray
-    last_used: np.ndarray
 
 
 class OneSlackState(NamedTuple):
@@ -126,99 +114,6 @@ class OneSlackSolution(NamedTuple):
     state: OneSlackState
 
 
-@jax.jit
-def _solve(gram: Array, bounds: Array, multipliers: Array, occupied: Array, C: Array) -> Array:
-    """[K] multipliers of the dual over the planes at hand; the dual never falls."""
-    planes = jnp.arange(bounds.shape[0]) > 0
-
-    def refreshed(_: Array, beta: Array) -> Array:
-        start = jnp.where(planes, beta, jnp.maximum(C - jnp.sum(beta), 0))
-        solved = block_ascent(gram, bounds - gram @ beta, start, occupied, _STEPS)
-        return jnp.where(planes, solved, 0)
-
-    return jax.lax.fori_loop(0, _REFRESHES, refreshed, multipliers)
-
-
-@jax.jit
-def _combination(planes: PyTree, multipliers: Array) -> PyTree:
-    """w = sum_t beta_t g_t."""
-    return jax.tree.map(lambda leaf: jnp.tensordot(multipliers, leaf, 1), planes)
-
-
-def _examples(task: Task, index: Array) -> tuple[PyTree, PyTree]:
-    return jax.tree.map(lambda leaf: leaf[index], (task.inputs, task.outputs))
-
-
-@jax.jit
-def _joint_plane(
-    problem: Problem, task: Task, shares: Array, w: PyTree, order: Array
-) -> tuple[PyTree, tuple]:
-    """One oracle call an example at one fixed w.
-
-    Args:
-      shares: [N] v_i / n. order: [batches, B], every example once.
-
-    Returns:
-      (g, (outputs [batches, B, ...], v_i/n s, v_i/n b, max(0, max_y H_i), each [batches, B])), the
-      middle two 0 where no output is violated.
-    """
-
-    def body(g: PyTree, index: Array) -> tuple[PyTree, tuple]:
-        x, y_true = _examples(task, index)
-        theta = jax.vmap(problem.potentials, (None, 0))(w, x)
-        y, loss, worst = jax.vmap(partial(most_violated, problem, task.terms))(theta, y_true)
-        share = jnp.where(worst > 0, shares[index], 0)
-        coefficient = share * power_of_loss(loss, task.terms.scale_power)
-        bound = share * power_of_loss(loss, task.terms.bound_power)
-        u = jax.vmap(partial(difference, problem))(theta, y_true, y)
-        u = jax.tree.map(lambda leaf: leaf * coefficient.reshape(-1, *[1] * (leaf.ndim - 1)), u)
-        return problem.add(g, x, u), (y, coefficient, bound, jnp.maximum(worst, 0))
-
-    return jax.lax.scan(body, problem.initial_weights, order)
-
-
-@jax.jit
-def _products(
-    problem: Problem,
-    task: Task,
-    planes: PyTree,
-    count: Array,
-    order: Array,
-    outputs: PyTree,
-    coefficients: Array,
-) -> Array:
-    """[batches, K] terms of <g_s, g_t> by batch for the first `count` planes s.
-
-    outputs and coefficients are those of g_t, as `_joint_plane` returns them; other planes get 0.
-    """
-    capacity = jax.tree.leaves(planes)[0].shape[0]
-    size = min(_CHUNK, capacity)
-
-    def body(_: None, batch: tuple) -> tuple[None, Array]:
-        index, y, coefficient = batch
-        x, y_true = _examples(task, index)
-
-        def product(g: PyTree) -> Array:
-            theta = jax.vmap(problem.potentials, (None, 0))(g, x)
-            score = jax.vmap(problem.score)
-            return jnp.sum(coefficient * (score(theta, y_true) - score(theta, y)))
-
-        def chunk(number: Array, row: Array) -> Array:
-            at = number * size
-            some = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, at, size), planes)
-            return jax.lax.dynamic_update_slice(row, jax.vmap(product)(some), (at,))
-
-        zero = jnp.zeros(capacity, coefficient.dtype)
-        return None, jax.lax.fori_loop(0, (count + size - 1) // size, chunk, zero)
-
-    return jax.lax.scan(body, None, (order, outputs, coefficients))[1]
-
-
-@jax.jit
-def _written(planes: PyTree, g: PyTree, slot: Array) -> PyTree:
-    return jax.tree.map(lambda leaf, new: leaf.at[slot].set(new), planes, g)
-
-
 def one_slack_init(problem: Problem, capacity: int = 64) -> OneSlackState:
     """The state before the first step: w = 0 and the zero plane alone.
 
@@ -229,68 +124,13 @@ def one_slack_init(problem: Problem, capacity: int = 64) -> OneSlackState:
         raise ValueError(
             f"capacity must be an integer of at least 2 (zero plane and one), got {capacity!r}"
         )
-    zero = problem.initial_weights
-    planes = JointPlanes(
-        weights=jax.tree.map(lambda w: jnp.zeros((capacity, *w.shape), w.dtype), zero),
-        bounds=np.zeros(capacity),
-        gram=np.zeros((capacity, capacity)),
-        multipliers=np.zeros(capacity),
-        occupied=np.arange(capacity) == 0,
-        last_used=np.zeros(capacity, np.int64),
-    )
-    return OneSlackState(jax.tree.map(jnp.copy, zero), planes, 0)
-
-
-def _free_slot(planes: JointPlanes) -> int | None:
-    """The first empty slot, else the least recently used one with beta = 0, else None."""
-    if not planes.occupied.all():
-        return int(np.argmin(planes.occupied))
-    idle = np.flatnonzero(planes.multipliers[1:] <= 0) + 1
-    return int(idle[np.argmin(planes.last_used[idle])]) if idle.size else None
-
-
-def _inserted(
-    problem: Problem,
-    task: Task,
-    planes: JointPlanes,
-    slot: int,
-    g: PyTree,
-    found: tuple,
-    order: Array,
-    clock: int,
-) -> JointPlanes:
-    """The planes with g in `slot`, its row of inner products summed in float64."""
-    outputs, coefficients, bounds, _ = found
-    weights = _written(planes.weights, g, jnp.int32(slot))
-    occupied = planes.occupied | (np.arange(planes.bounds.size) == slot)
-    count = jnp.int32(np.flatnonzero(occupied)[-1] + 1)
-    terms = _products(problem, task, weights, count, order, outputs, coefficients)
-    row = np.where(occupied, np.sum(np.asarray(terms, np.float64), axis=0), 0.0)
-    gram, plane_bounds, last_used = (
-        array.copy() for array in (planes.gram, planes.bounds, planes.last_used)
-    )
-    gram[slot], gram[:, slot] = row, row
-    plane_bounds[slot] = np.sum(np.asarray(bounds, np.float64))
-    last_used[slot] = clock
-    return planes._replace(
-        weights=weights, gram=gram, bounds=plane_bounds, occupied=occupied, last_used=last_used
-    )
+    planes = empty_joint_planes(problem, capacity)
+    return OneSlackState(jax.tree.map(jnp.copy, problem.initial_weights), planes, 0)
 
 
 def _shares(task: Task, C: float) -> np.ndarray:
     """[N] v_i / n."""
     return np.asarray(task.terms.cap, np.float64) / C
-
-
-def _solved(planes: JointPlanes, C: float, clock: int) -> tuple[JointPlanes, PyTree]:
-    """The planes with the multipliers of their dual, and w = sum beta g."""
-    dtype = jax.tree.leaves(planes.weights)[0].dtype
-    numbers = (jnp.asarray(a, dtype) for a in (planes.gram, planes.bounds, planes.multipliers))
-    beta = _solve(*numbers, jnp.asarray(planes.occupied), jnp.asarray(C, dtype))
-    w = _combination(planes.weights, beta)
-    beta = np.asarray(beta, np.float64)
-    last_used = np.where(beta > 0, clock, planes.last_used)
-    return planes._replace(multipliers=beta, last_used=last_used), w
 
 
 def _timed(seconds: dict[str, float], name: str, run: Callable) -> tuple:
@@ -312,9 +152,9 @@ def one_slack_step(
     """
     seconds, clock, shares = {}, state.clock + 1, _shares(task, C)
     order = jnp.arange(shares.size, dtype=jnp.int32).reshape(-1, batch)
-    planes, w = _timed(seconds, "dual", lambda: _solved(state.planes, C, clock))
+    planes, w = _timed(seconds, "dual", lambda: solved(state.planes, C, clock))
     typed = jnp.asarray(shares, task.terms.cap.dtype)
-    g, found = _timed(seconds, "oracle", lambda: _joint_plane(problem, task, typed, w, order))
+    g, found = _timed(seconds, "oracle", lambda: joint_plane(problem, task, typed, w, order))
     example_slack = np.asarray(found[3], np.float64).reshape(-1)
     beta, slack = planes.multipliers, float(shares @ example_slack)
     products = planes.gram @ beta
@@ -333,11 +173,11 @@ def one_slack_step(
     )
     if not slack > known:
         return OneSlackState(w, planes, clock), info
-    slot = _free_slot(planes)
+    slot = free_slot(planes)
     if slot is None:
         return OneSlackState(w, planes, clock), info._replace(full=True)
     added = _timed(
-        seconds, "products", lambda: _inserted(problem, task, planes, slot, g, found, order, clock)
+        seconds, "products", lambda: inserted(problem, task, planes, slot, g, found, order, clock)
     )
     info = info._replace(planes_added=1, planes_evicted=int(planes.occupied[slot]))
     return OneSlackState(w, added, clock), info
@@ -383,7 +223,13 @@ def _status(rules: _Rules, best: _Best, info: OneSlackInfo, clock: int) -> Statu
     return Status.PASS_LIMIT if clock >= rules.max_passes else None
 
 
-_PROGRAMS = (_solve, _combination, _joint_plane, _products, _written)
+_PROGRAMS = (
+    joint_planes.solve_planes,
+    joint_planes.combination,
+    joint_plane,
+    joint_planes.products_by_batch,
+    joint_planes.written,
+)
 
 
 def _compiled_programs() -> int:

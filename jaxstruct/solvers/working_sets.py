@@ -133,7 +133,9 @@ def rows(sets: WorkingSets, index: Array) -> WorkingSets:
 def _same_output(outputs: PyTree, y: PyTree) -> Array:
     """[K] bool: which slots hold the output y."""
     equal = jax.tree.map(
-        lambda slots, one: jnp.all((slots == one[None]).reshape(slots.shape[0], -1), axis=1), outputs, y
+        lambda slots, one: jnp.all((slots == one[None]).reshape(slots.shape[0], -1), axis=1),
+        outputs,
+        y,
     )
     return jnp.all(jnp.stack(jax.tree.leaves(equal)), axis=0)
 

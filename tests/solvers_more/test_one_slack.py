@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.solvers import one_slack
+from jaxstruct.solvers import joint_planes, one_slack
 from jaxstruct.solvers.formulations import formulation_named
 from jaxstruct.solvers.one_slack import fit_one_slack, one_slack_init, one_slack_step
 from jaxstruct.solvers.predict import predict
@@ -215,7 +215,7 @@ def test_step_leaves_its_state_alone_and_jit_changes_nothing(monkeypatch):
     start = one_slack_init(problem, 4)
     state, _ = one_slack_step(problem, task, start, 2.0, 4)
     again, info = one_slack_step(problem, task, state, 2.0, 4)
-    monkeypatch.setattr(one_slack, "_REFRESHES", 1)  # slow without jit; one is enough here
+    monkeypatch.setattr(joint_planes, "_REFRESHES", 1)  # slow without jit; one is enough here
     with jax.disable_jit():
         slow, other = one_slack_step(problem, task, state, 2.0, 4)
     assert info.primal == pytest.approx(other.primal, rel=1e-12)

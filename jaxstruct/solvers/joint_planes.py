@@ -1,0 +1,192 @@
+"""Aggregated planes of the 1-slack formulation (see `one_slack`): adding them, and their dual."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.solvers.block_dual import block_ascent
+from jaxstruct.solvers.formulations import power_of_loss
+from jaxstruct.solvers.passes import Task, most_violated
+from jaxstruct.structures.problem import Problem, difference
+from jaxstruct.types import Array, PyTree
+
+_CHUNK = 8  # planes whose potentials are evaluated together
+_REFRESHES, _STEPS = 20, 1000  # pairwise steps, and how often their gradient is computed anew
+
+
+class JointPlanes(NamedTuple):
+    """K slots of aggregated planes; slot 0 is the zero plane, the reservoir of C - sum_t beta_t.
+
+    Fields:
+      weights: pytree like the problem's weights with a leading axis [K]: g_t.
+      bounds: [K] b_t. gram: [K, K] <g_s, g_t>. multipliers: [K] beta_t, 0 in slot 0; float64 numpy.
+      occupied: [K] bool. last_used: [K] the last pass in which beta was positive.
+    """
+
+    weights: PyTree
+    bounds: np.ndarray
+    gram: np.ndarray
+    multipliers: np.ndarray
+    occupied: np.ndarray
+    last_used: np.ndarray
+
+
+def empty_joint_planes(problem: Problem, capacity: int) -> JointPlanes:
+    """The zero plane alone."""
+    zero = problem.initial_weights
+    return JointPlanes(
+        weights=jax.tree.map(lambda w: jnp.zeros((capacity, *w.shape), w.dtype), zero),
+        bounds=np.zeros(capacity),
+        gram=np.zeros((capacity, capacity)),
+        multipliers=np.zeros(capacity),
+        occupied=np.arange(capacity) == 0,
+        last_used=np.zeros(capacity, np.int64),
+    )
+
+
+@jax.jit
+def solve_planes(
+    gram: Array, bounds: Array, multipliers: Array, occupied: Array, C: Array
+) -> Array:
+    """[K] multipliers of the dual over the planes at hand; the dual never falls."""
+    planes = jnp.arange(bounds.shape[0]) > 0
+
+    def refreshed(_: Array, beta: Array) -> Array:
+        start = jnp.where(planes, beta, jnp.maximum(C - jnp.sum(beta), 0))
+        solved = block_ascent(gram, bounds - gram @ beta, start, occupied, _STEPS)
+        return jnp.where(planes, solved, 0)
+
+    return jax.lax.fori_loop(0, _REFRESHES, refreshed, multipliers)
+
+
+@jax.jit
+def combination(planes: PyTree, multipliers: Array) -> PyTree:
+    """w = sum_t beta_t g_t."""
+    return jax.tree.map(lambda leaf: jnp.tensordot(multipliers, leaf, 1), planes)
+
+
+def _examples(task: Task, index: Array) -> tuple[PyTree, PyTree]:
+    return jax.tree.map(lambda leaf: leaf[index], (task.inputs, task.outputs))
+
+
+@jax.jit
+def joint_plane(
+    problem: Problem, task: Task, shares: Array, w: PyTree, order: Array
+) -> tuple[PyTree, tuple]:
+    """One oracle call an example at one fixed w.
+
+    Args:
+      shares: [N] v_i / n. order: [batches, B], every example once.
+
+    Returns:
+      (g, (outputs [batches, B, ...], v_i/n s, v_i/n b, max(0, max_y H_i), each [batches, B])), the
+      middle two 0 where no output is violated.
+    """
+
+    def body(g: PyTree, index: Array) -> tuple[PyTree, tuple]:
+        x, y_true = _examples(task, index)
+        theta = jax.vmap(problem.potentials, (None, 0))(w, x)
+        y, loss, worst = jax.vmap(partial(most_violated, problem, task.terms))(theta, y_true)
+        share = jnp.where(worst > 0, shares[index], 0)
+        coefficient = share * power_of_loss(loss, task.terms.scale_power)
+        bound = share * power_of_loss(loss, task.terms.bound_power)
+        u = jax.vmap(partial(difference, problem))(theta, y_true, y)
+        u = jax.tree.map(lambda leaf: leaf * coefficient.reshape(-1, *[1] * (leaf.ndim - 1)), u)
+        return problem.add(g, x, u), (y, coefficient, bound, jnp.maximum(worst, 0))
+
+    return jax.lax.scan(body, problem.initial_weights, order)
+
+
+@jax.jit
+def products_by_batch(
+    problem: Problem,
+    task: Task,
+    planes: PyTree,
+    count: Array,
+    order: Array,
+    outputs: PyTree,
+    coefficients: Array,
+) -> Array:
+    """[batches, K] terms of <g_s, g_t> by batch for the first `count` planes s.
+
+    outputs and coefficients are those of g_t, as `joint_plane` returns them; other planes get 0.
+    """
+    capacity = jax.tree.leaves(planes)[0].shape[0]
+    size = min(_CHUNK, capacity)
+
+    def body(_: None, batch: tuple) -> tuple[None, Array]:
+        index, y, coefficient = batch
+        x, y_true = _examples(task, index)
+
+        def product(g: PyTree) -> Array:
+            theta = jax.vmap(problem.potentials, (None, 0))(g, x)
+            score = jax.vmap(problem.score)
+            return jnp.sum(coefficient * (score(theta, y_true) - score(theta, y)))
+
+        def chunk(number: Array, row: Array) -> Array:
+            at = number * size
+            some = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, at, size), planes)
+            return jax.lax.dynamic_update_slice(row, jax.vmap(product)(some), (at,))
+
+        zero = jnp.zeros(capacity, coefficient.dtype)
+        return None, jax.lax.fori_loop(0, (count + size - 1) // size, chunk, zero)
+
+    return jax.lax.scan(body, None, (order, outputs, coefficients))[1]
+
+
+@jax.jit
+def written(planes: PyTree, g: PyTree, slot: Array) -> PyTree:
+    """The stacked weights of the planes with g in `slot`."""
+    return jax.tree.map(lambda leaf, new: leaf.at[slot].set(new), planes, g)
+
+
+def free_slot(planes: JointPlanes) -> int | None:
+    """The first empty slot, else the least recently used one with beta = 0, else None."""
+    if not planes.occupied.all():
+        return int(np.argmin(planes.occupied))
+    idle = np.flatnonzero(planes.multipliers[1:] <= 0) + 1
+    return int(idle[np.argmin(planes.last_used[idle])]) if idle.size else None
+
+
+def inserted(
+    problem: Problem,
+    task: Task,
+    planes: JointPlanes,
+    slot: int,
+    g: PyTree,
+    found: tuple,
+    order: Array,
+    clock: int,
+) -> JointPlanes:
+    """The planes with g in `slot`, its row of inner products summed in float64."""
+    outputs, coefficients, bounds, _ = found
+    weights = written(planes.weights, g, jnp.int32(slot))
+    occupied = planes.occupied | (np.arange(planes.bounds.size) == slot)
+    count = jnp.int32(np.flatnonzero(occupied)[-1] + 1)
+    terms = products_by_batch(problem, task, weights, count, order, outputs, coefficients)
+    row = np.where(occupied, np.sum(np.asarray(terms, np.float64), axis=0), 0.0)
+    gram, plane_bounds, last_used = (
+        array.copy() for array in (planes.gram, planes.bounds, planes.last_used)
+    )
+    gram[slot], gram[:, slot] = row, row
+    plane_bounds[slot] = np.sum(np.asarray(bounds, np.float64))
+    last_used[slot] = clock
+    return planes._replace(
+        weights=weights, gram=gram, bounds=plane_bounds, occupied=occupied, last_used=last_used
+    )
+
+
+def solved(planes: JointPlanes, C: float, clock: int) -> tuple[JointPlanes, PyTree]:
+    """The planes with the multipliers of their dual, and w = sum beta g."""
+    dtype = jax.tree.leaves(planes.weights)[0].dtype
+    numbers = (jnp.asarray(a, dtype) for a in (planes.gram, planes.bounds, planes.multipliers))
+    beta = solve_planes(*numbers, jnp.asarray(planes.occupied), jnp.asarray(C, dtype))
+    w = combination(planes.weights, beta)
+    beta = np.asarray(beta, np.float64)
+    last_used = np.where(beta > 0, clock, planes.last_used)
+    return planes._replace(multipliers=beta, last_used=last_used), w
