@@ -188,7 +188,7 @@ def init(problem: Problem, task: passes.Task, settings: Settings) -> State:
         sets = _enumerated(problem, task)
     else:
         sets = empty_working_sets(task.outputs, settings.capacity, dtype)
-    return State(jax.tree.map(jnp.copy, problem.initial_weights), sets, None, 10.0, 0, None)
+    return State(jax.tree.map(jnp.copy, problem.initial_weights), sets, None, 30.0, 0, None)
 
 
 def _timed(seconds: dict[str, float], name: str, run: Any) -> Any:
