@@ -45,8 +45,9 @@ class Settings(NamedTuple):
       group: blocks solved side by side, a divisor of oracle_batch; 1 is plain sequential ascent.
       safeguard: what keeps a group an ascent: "line_search" or "box" ("none" is no ascent and is
         there to be studied).
-      cached_sweeps: sweeps over the planes at hand in each round (one in the warm rounds of
-        enumerated working sets that later sweeps cut down).
+      cached_sweeps: sweeps over the planes at hand in each round; a warm round of enumerated
+        working sets that are cut down later makes one. With 0 every round of grown working sets is
+        an exact pass alone.
       active: slots an example that later sweeps of enumerated working sets are restricted to,
         chosen anew by every oracle call; 0 for all of them.
       coverage: after the warm rounds a sweep visits the examples of the largest block gaps that
@@ -173,11 +174,17 @@ def enumerates(problem: Problem, settings: Settings) -> bool:
     """Whether the working sets hold every output from the start.
 
     Raises:
-      ValueError: enumerated working sets are asked of a problem that cannot list its outputs.
+      ValueError: enumerated working sets are asked of a problem that cannot list its outputs, or
+        of a run without sweeps.
     """
     if settings.working_sets == "enumerated" and problem.all_outputs is None:
         raise ValueError('working_sets is "enumerated", but the problem has no all_outputs')
-    return settings.working_sets != "grown" and problem.all_outputs is not None
+    chosen = settings.working_sets != "grown" and problem.all_outputs is not None
+    if chosen and settings.cached_sweeps == 0 and settings.variant != "full":
+        raise ValueError(
+            "cached_sweeps is 0, but enumerated working sets move by sweeps alone: give at least 1"
+        )
+    return chosen
 
 
 def init(problem: Problem, task: passes.Task, settings: Settings) -> State:
@@ -222,7 +229,8 @@ def _subspace(
     clock = jnp.int32(state.clock)
     w, sets, added, calls = state.weights, state.sets, 0, 0
     enumerated = sets.gram.shape[1] == 0
-    everyone = state.clock <= settings.warm_passes or state.block_gaps is None
+    warm = state.clock <= settings.warm_passes or state.block_gaps is None
+    everyone = warm or settings.cached_sweeps == 0  # then exact passes are all there is
     chosen = np.arange(n) if everyone else _selected(settings, state)
     if everyone and not enumerated:
         order = jnp.asarray(random.permutation(n).reshape(-1, settings.oracle_batch), jnp.int32)

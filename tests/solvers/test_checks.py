@@ -179,3 +179,18 @@ def test_the_arguments_are_left_as_they_were():
     np.testing.assert_array_equal(x, X)
     np.testing.assert_array_equal(y, Y)
     assert (weights == 1).all() and not np.asarray(problem.initial_weights["weights"]).any()
+
+
+def test_enumerated_working_sets_need_sweeps():
+    settings = Settings(variant="subspace", working_sets="enumerated", cached_sweeps=0)
+    refuse("cached_sweeps is 0", settings=settings)
+
+
+def test_without_sweeps_every_round_is_an_exact_pass():
+    settings = Settings(variant="subspace", working_sets="grown", cached_sweeps=0)
+    random = np.random.RandomState(0)
+    x = random.randn(60, 4).astype(np.float32)
+    y = random.randint(0, 3, 60).astype(np.int32)
+    solution = fit(multiclass(4, 3), x, y, "svm1", C=6.0, settings=settings)
+    assert solution.status.solved
+    assert solution.statistics.oracle_calls == 2 * 64 * solution.statistics.passes
