@@ -34,7 +34,10 @@ class Status(enum.IntEnum):
 MESSAGES = {
     Status.CONVERGED: "the relative duality gap is within the tolerance",
     Status.EPSILON: "no constraint is violated by more than epsilon over the working sets",
-    Status.PASS_LIMIT: "max_passes was reached first: raise it, or loosen tolerance or epsilon",
+    Status.PASS_LIMIT: (
+        "max_passes was reached first: raise it, loosen tolerance or epsilon, or use float64 (at a "
+        "large C the rounding of float32 shows in the primal)"
+    ),
     Status.WORKING_SET_FULL: "a working set is full: raise settings.max_capacity or epsilon",
     Status.NOT_SEPARABLE: (
         "the training set cannot be separated with a geometric margin above the bound in "
