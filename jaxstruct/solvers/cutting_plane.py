@@ -123,7 +123,8 @@ class State(NamedTuple):
     Fields:
       weights: w, at which the oracle was last called.
       sets: the working sets with the dual variables beta.
-      span: [N, K] with w = Phi span in the full variant; None where it is beta itself.
+      span: [N, K] with w = Phi span in the full variant; None where the next full step starts from
+        beta itself (after a subspace round, or after a plane was evicted).
       sigma: proximal step length of the full variant.
       clock: rounds so far.
       block_gaps: [N] each example's part of the duality gap at the last oracle call, or None.
@@ -165,6 +166,7 @@ def _enumerated(problem: Problem, task: passes.Task) -> WorkingSets:
 _exact = jax.jit(passes.exact_pass, static_argnums=1)
 _cached = jax.jit(passes.cached_pass, static_argnums=1)
 _oracle = jax.jit(passes.oracle_pass, static_argnums=1)
+_rebuilt = jax.jit(passes.weights_of_multipliers)
 _restricted = jax.jit(passes.restricted)
 _merged = jax.jit(passes.merged)
 _newton = jax.jit(proximal_newton_pass, static_argnums=1)
@@ -308,7 +310,12 @@ def _sweeps(
 def _full(
     problem: Problem, task: passes.Task, settings: Settings, state: State, seconds: dict[str, float]
 ) -> tuple[State, np.ndarray, np.ndarray]:
-    span = state.sets.multipliers if state.span is None else state.span
+    w, span = state.weights, state.span
+    if span is None:
+        n = task.terms.cap.shape[0]
+        order = jnp.arange(n, dtype=jnp.int32).reshape(-1, settings.oracle_batch)
+        span = state.sets.multipliers
+        w = _timed(seconds, "newton", lambda: _rebuilt(problem, task, state.sets, order))
     sigma = jnp.asarray(state.sigma, span.dtype)
     found = _timed(
         seconds,
@@ -317,7 +324,7 @@ def _full(
             problem,
             settings.newton,
             task,
-            state.weights,
+            w,
             span,
             state.sets,
             sigma,
@@ -348,6 +355,14 @@ def restricts(settings: Settings, state: State) -> bool:
     enumerated = state.sets.gram.shape[1] == 0
     smaller = 0 < settings.active < state.sets.losses.shape[1]
     return enumerated and smaller and not solves_fully(settings, state)
+
+
+def _evicted(before: WorkingSets, after: WorkingSets, counts: passes.PassCounts) -> bool:
+    """Whether a plane took the slot of another: a span that held it no longer makes its w."""
+    if after.gram.shape[1] == 0 or int(counts.added) == 0:
+        return False
+    grew = jnp.sum(after.occupied) - jnp.sum(before.occupied)
+    return int(grew) < int(counts.added)
 
 
 def step(
@@ -392,6 +407,8 @@ def step(
     certificate = certify(formulation, task.terms, terms, *products)
     info = Info(certificate, added, overflow, calls + n, seconds, np.asarray(terms.slack))
     gaps = block_gaps(formulation, task.terms, terms) if state.span is None else None
+    if state.span is not None and _evicted(state.sets, sets, counts):
+        state = state._replace(span=None)
     return state._replace(sets=sets, block_gaps=gaps, slots=slots if active else None), info
 
 

@@ -110,6 +110,7 @@ def _compiled_programs() -> int:
         cutting_plane._newton,
     )
     programs += (cutting_plane._enumerated, cutting_plane._restricted, cutting_plane._merged)
+    programs += (cutting_plane._rebuilt,)
     return sum(program._cache_size() for program in programs)
 
 

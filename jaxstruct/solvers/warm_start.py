@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.cutting_plane import Settings, State
 from jaxstruct.solvers.formulations import Formulation
-from jaxstruct.solvers.passes import Task, weights_of_multipliers
+from jaxstruct.solvers.passes import Task
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import PyTree
@@ -46,7 +46,7 @@ def restarted(
     share = jnp.where(mass > terms.cap, terms.cap / jnp.where(mass > 0, mass, 1), 1)
     sets = sets._replace(multipliers=beta * share[:, None])
     mass = mass * share
-    w = _rebuild(problem, task, sets, order)
+    w = cutting_plane._rebuilt(problem, task, sets, order)
     gain = float(jnp.sum(sets.multipliers * sets.bounds))
     cost = float(_squared_norm(problem, task, w, sets, order)) + float(
         jnp.sum(terms.ridge * mass**2)
@@ -56,9 +56,6 @@ def restarted(
     sets = sets._replace(multipliers=sets.multipliers * gamma)
     w = jax.tree.map(lambda leaf: leaf * gamma, w)
     return State(w, sets, None, start.state.sigma, 0, None)
-
-
-_rebuild = jax.jit(weights_of_multipliers)
 
 
 def _squared_norm(problem: Problem, task: Task, w: PyTree, sets: PyTree, order: jax.Array):

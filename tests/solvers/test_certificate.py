@@ -25,6 +25,8 @@ VARIANTS = {
     "full": FULL,
     "growing": Settings(variant="subspace", working_sets="grown", capacity=2, cached_sweeps=1),
     "enumerated": Settings(variant="subspace", working_sets="enumerated"),
+    "evicting": Settings(variant="subspace", working_sets="grown", capacity=3, max_capacity=3),
+    "full evicting": FULL._replace(capacity=3, max_capacity=3),
     "full enumerated": FULL._replace(working_sets="enumerated"),
 }
 
