@@ -22,7 +22,7 @@ from jaxstruct.structures.problem import make_problem
 
 N, K, D = 21, 4, 5
 C = 8.0
-SWEEPS = Settings(variant="subspace", cached_sweeps=0)  # slow to converge, quick to compile
+SWEEPS = Settings(variant="subspace", cached_sweeps=1)  # quick to compile
 
 
 def data(seed=0):
