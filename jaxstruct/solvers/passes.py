@@ -1,4 +1,7 @@
-"""The compiled passes of algorithm 3: exact (with the oracle), cached (without), and oracle.
+"""The compiled passes of algorithm 3.
+
+exact: the oracle and a step, batch by batch. cached: steps on the planes at hand. oracle: no step,
+every example at one w, which certifies it and finds the planes that it violates.
 
 Planes never ride in the carry of a scan: they are closed over, each block's new values are outputs
 of the scan, and one scatter after it writes them (a carry would be copied at every step).
