@@ -27,6 +27,7 @@ VARIANTS = {
     "enumerated": Settings(variant="subspace", working_sets="enumerated"),
     "evicting": Settings(variant="subspace", working_sets="grown", capacity=3, max_capacity=3),
     "full evicting": FULL._replace(capacity=3, max_capacity=3),
+    "narrow": Settings(variant="subspace", working_sets="enumerated", active=3),
     "full enumerated": FULL._replace(working_sets="enumerated"),
 }
 
