@@ -1,0 +1,212 @@
+"""CoNLL files: a token a line, columns between white space, an empty line after each sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from jaxstruct.data.archives import read_members
+from jaxstruct.data.errors import MalformedFile
+from jaxstruct.data.locate import find_file
+
+_BLANKS = re.compile(r"[ \t]+")  # str.split() would also cut at no-break spaces inside words
+_UNWRITABLE = re.compile(r"[ \t\r\n]|^$")
+_DOCUMENT_START = "-DOCSTART-"
+_LANGUAGES = ("esp", "ned")
+_PARTS = ("train", "testa", "testb")
+
+
+class Sentence(NamedTuple):
+    """One sentence of T tokens, as written in the file.
+
+    Fields:
+      words: [T], the first column.
+      columns: the columns between, column by column, [T] each; empty where there is none.
+      labels: [T], the last column, or empty where the file has no labels.
+    """
+
+    words: tuple[str, ...]
+    columns: tuple[tuple[str, ...], ...]
+    labels: tuple[str, ...]
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """[T], the first column after the word (part-of-speech tags), or empty."""
+        return self.columns[0] if self.columns else ()
+
+
+class Conll2002(NamedTuple):
+    """The shared task's three parts of one language: sentences with tags and IOB2 labels."""
+
+    train: tuple[Sentence, ...]
+    testa: tuple[Sentence, ...]
+    testb: tuple[Sentence, ...]
+
+
+def load_conll2002(language: str = "esp", path: Path | None = None) -> Conll2002:
+    """Reads Spanish or Dutch news with names labelled in IOB2 (Tjong Kim Sang 2002).
+
+    The Dutch -DOCSTART- lines are no tokens here.
+
+    Args:
+      language: "esp" (8,323, 1,915 and 1,517 sentences) or "ned".
+      path: conll2002.zip (not checked by checksum), or None for the registered corpus.
+
+    Raises:
+      ValueError: another language.
+      CorpusMissing, ChecksumMismatch: see `locate.find_file`.
+      MissingMember, UnsafeArchive, CorruptArchive: see `archives.read_members`.
+      MalformedFile: see `parse_conll`.
+    """
+    if language not in _LANGUAGES:
+        raise ValueError(f"language: got {language!r}, expected one of {', '.join(_LANGUAGES)}")
+    path = Path(path) if path else find_file("conll2002", "conll2002.zip")
+    members = {part: f"conll2002/{language}.{part}" for part in _PARTS}
+    contents = read_members(path, members.values())
+    return Conll2002(
+        **{
+            part: parse_conll(contents[member], f"{path}:{member}")
+            for part, member in members.items()
+        }
+    )
+
+
+def read_conll(path: Path, *, labelled: bool = True) -> tuple[Sentence, ...]:
+    """Reads a CoNLL file; see `parse_conll`.
+
+    Raises:
+      FileNotFoundError: no such file.
+      MalformedFile: see `parse_conll`.
+    """
+    return parse_conll(Path(path).read_bytes(), str(path), labelled=labelled)
+
+
+def parse_conll(content: bytes, name: str, *, labelled: bool = True) -> tuple[Sentence, ...]:
+    r"""Returns the sentences of a CoNLL file's content.
+
+    Columns lie between blanks or tabs; the word comes first, the label last. A line without any
+    column ends a sentence, and so does a line whose word is -DOCSTART-, which is dropped. Lines
+    may end in \n, \r\n or \r; a byte order mark is skipped.
+
+    Args:
+      content: UTF-8 text.
+      name: what error messages call the file.
+      labelled: whether the last column is the label. If not, all columns after the word are
+        `Sentence.columns`; nothing is guessed.
+
+    Raises:
+      MalformedFile: not UTF-8, no token, a line with another number of columns than the first
+        token's line, or fewer than 2 (1 if not labelled); the message names the line.
+    """
+    lines = _decoded(content, name).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    groups: list[list[list[str]]] = [[]]
+    width, first = 0, 0
+    for number, line in enumerate(lines, 1):
+        fields = [field for field in _BLANKS.split(line) if field]
+        if not fields or fields[0] == _DOCUMENT_START:
+            groups.append([])
+            continue
+        if not width:
+            width, first = _checked_width(name, number, line, len(fields), labelled), number
+        if len(fields) != width:
+            raise MalformedFile(
+                f"{name}:{number}: {line!r} has {len(fields)} columns, expected {width} as on "
+                f"line {first}"
+            )
+        groups[-1].append(fields)
+    if not width:
+        raise MalformedFile(f"{name}: holds no token, expected lines such as 'Madrid B-LOC'")
+    return tuple(_sentence(group, labelled) for group in groups if group)
+
+
+def _decoded(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise MalformedFile(
+            f"{name}:{line}: byte 0x{content[error.start]:02x} is not UTF-8; convert the file first"
+        ) from error
+
+
+def _checked_width(name: str, number: int, line: str, width: int, labelled: bool) -> int:
+    if labelled and width < 2:
+        raise MalformedFile(
+            f"{name}:{number}: {line!r} has 1 column, expected the word first and the label last; "
+            "read a file without labels with labelled=False"
+        )
+    return width
+
+
+def _sentence(rows: list[list[str]], labelled: bool) -> Sentence:
+    words, *rest = zip(*rows, strict=True)
+    labels = rest.pop() if labelled else ()
+    return Sentence(words, tuple(rest), labels)
+
+
+def write_conll(
+    path: Path,
+    sentences: Sequence[Sentence],
+    predicted: Sequence[Sequence[str]] | None = None,
+) -> Path:
+    r"""Writes a CoNLL file with one column more, the predicted labels, and returns its path.
+
+    A line holds word, columns, label if there is one, prediction, with one blank between; an empty
+    line follows each sentence. This is what the shared task's scorer reads. The file is written
+    under a temporary name and renamed: it is whole or as it was before.
+
+    Args:
+      path: the file, replaced if it is there; its folder is made where it does not exist.
+      sentences: n sentences.
+      predicted: n label sequences, each as long as its sentence; None adds no column.
+
+    Raises:
+      ValueError: the numbers of sentences, tokens or columns differ, or an entry is empty or
+        holds a blank, tab or line end, so that the file could not be read again.
+    """
+    if predicted is not None and len(predicted) != len(sentences):
+        raise ValueError(
+            f"predicted: got {len(predicted)} label sequences, expected {len(sentences)}, one for "
+            "each sentence"
+        )
+    widths = {(len(sentence.columns), bool(sentence.labels)) for sentence in sentences}
+    if len(widths) > 1:
+        raise ValueError(
+            f"sentences: got {sorted(widths)} as (columns between, labelled), expected the same "
+            "for all of one file"
+        )
+    pieces = []
+    for position, sentence in enumerate(sentences):
+        added = [] if predicted is None else [predicted[position]]
+        pieces.append(_block(position, sentence, added))
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        partial.write_bytes("".join(pieces).encode("utf-8"))
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def _block(position: int, sentence: Sentence, added: Iterable[Sequence[str]]) -> str:
+    labels = [sentence.labels] if len(sentence.labels) else []
+    columns = [sentence.words, *sentence.columns, *labels, *added]
+    tokens = len(sentence.words)
+    if not tokens or any(len(column) != tokens for column in columns):
+        raise ValueError(
+            f"sentences[{position}]: its columns have {[len(column) for column in columns]} "
+            "entries, expected equal numbers, at least 1 (prediction last)"
+        )
+    for entry in (entry for column in columns for entry in column):
+        if _UNWRITABLE.search(entry):
+            raise ValueError(
+                f"sentences[{position}]: {entry!r} is empty or holds a blank, tab or line end, "
+                "which a CoNLL column cannot"
+            )
+    return "".join(" ".join(row) + "\n" for row in zip(*columns, strict=True)) + "\n"

@@ -1,0 +1,146 @@
+"""Feature strings as columns 0 .. d-1, and tokens as rows of those columns."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxstruct.data.errors import MalformedFile
+
+_FORMAT = "jaxstruct-feature-index"
+
+
+class FeatureIndex(NamedTuple):
+    """Which feature is which column. Made by `fit_index` or `from_json`.
+
+    Fields:
+      names: the d features, column j is names[j].
+      columns: feature -> column.
+    """
+
+    names: tuple[str, ...]
+    columns: Mapping[str, int]
+
+    @property
+    def number_of_features(self) -> int:
+        """The dimension d."""
+        return len(self.names)
+
+
+class TokenRows(NamedTuple):
+    """Binary feature vectors of the tokens of n sentences, row after row.
+
+    Phi(x^t) = sum_j e_{indices[j]}, j = token_offsets[t] .. token_offsets[t + 1] - 1.
+
+    Fields:
+      indices: [entries] int32, rising strictly within a token, in [0, number_of_features).
+      token_offsets: [tokens + 1] int64.
+      sentence_offsets: [n + 1] int64; sentence i is tokens sentence_offsets[i] ..
+        sentence_offsets[i + 1] - 1.
+      number_of_features: d.
+      unknown: how many features of these tokens (repeats counted) the index does not have; they
+        are dropped.
+    """
+
+    indices: np.ndarray
+    token_offsets: np.ndarray
+    sentence_offsets: np.ndarray
+    number_of_features: int
+    unknown: int
+
+
+def fit_index(counts: Mapping[str, int], *, min_count: int = 1) -> FeatureIndex:
+    """Numbers the features that occur at least `min_count` times in the training set.
+
+    Frequent features come first, equally frequent ones in the order of their names, so the
+    columns do not depend on the order of the sentences.
+
+    Args:
+      counts: feature -> how many tokens have it, of the training set alone.
+      min_count: at least 1.
+
+    Raises:
+      ValueError: `min_count` is below 1, or no feature is left.
+    """
+    if min_count < 1:
+        raise ValueError(f"min_count: got {min_count}, expected at least 1")
+    kept = [(-count, name) for name, count in counts.items() if count >= min_count]
+    if not kept:
+        raise ValueError(
+            f"counts: none of the {len(counts)} features occurs {min_count} times; lower min_count"
+        )
+    return _of_names(name for _, name in sorted(kept))
+
+
+def _of_names(names: Iterable[str]) -> FeatureIndex:
+    names = tuple(names)
+    return FeatureIndex(names, {name: column for column, name in enumerate(names)})
+
+
+def count_features(sentences: Iterable[Sequence[Sequence[str]]]) -> Counter[str]:
+    """Returns feature -> number of tokens that have it, of sentences of tokens of features."""
+    counts: Counter[str] = Counter()
+    for sentence in sentences:
+        for features in sentence:
+            counts.update(set(features))
+    return counts
+
+
+def index_features(index: FeatureIndex, sentences: Iterable[Sequence[Sequence[str]]]) -> TokenRows:
+    """Returns the columns of every token's features; the slow and general way.
+
+    `token_features.token_rows` gives the same of its own features, without the strings.
+
+    Args:
+      index: of d features.
+      sentences: n sentences of tokens of feature strings. A feature listed twice counts once;
+        unknown ones are dropped and counted.
+    """
+    indices: list[int] = []
+    token_offsets, sentence_offsets = [0], [0]
+    unknown = 0
+    for sentence in sentences:
+        for features in sentence:
+            distinct = set(features)
+            known = sorted(index.columns[name] for name in distinct if name in index.columns)
+            unknown += len(distinct) - len(known)
+            indices.extend(known)
+            token_offsets.append(len(indices))
+        sentence_offsets.append(len(token_offsets) - 1)
+    return TokenRows(
+        np.array(indices, dtype=np.int32),
+        np.array(token_offsets, dtype=np.int64),
+        np.array(sentence_offsets, dtype=np.int64),
+        index.number_of_features,
+        unknown,
+    )
+
+
+def to_json(index: FeatureIndex) -> str:
+    """Returns the index as JSON text, for a saved model to carry; `from_json` reads it."""
+    return json.dumps({"format": _FORMAT, "names": index.names}, ensure_ascii=False)
+
+
+def from_json(text: str) -> FeatureIndex:
+    """Returns the index that `to_json` wrote.
+
+    Raises:
+      MalformedFile: not JSON, not of this format, or a name comes twice.
+    """
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise MalformedFile(f"text: not JSON ({error})") from error
+    names = content.get("names") if isinstance(content, dict) else None
+    if names is None or content.get("format") != _FORMAT:
+        raise MalformedFile(f"text: expected an object of format {_FORMAT!r} with 'names'")
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise MalformedFile("text: 'names' is not a list of strings")
+    index = _of_names(names)
+    if len(index.columns) != len(index.names):
+        raise MalformedFile("text: 'names' lists a feature twice")
+    return index

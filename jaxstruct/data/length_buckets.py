@@ -1,0 +1,213 @@
+"""Length buckets: sequences of about equal length padded together, with the least padding.
+
+A compiled program needs one shape. Padding every sequence to the longest wastes most of the work
+where one of 1,238 tokens stands among thousands of about 30; a few buckets waste little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxstruct.data.feature_index import TokenRows
+
+
+class LengthBucket(NamedTuple):
+    """The sequences `index` [n_b] int64, rising, all padded to `length` positions."""
+
+    index: np.ndarray
+    length: int
+
+
+def bucket_lengths(lengths: Sequence[int], most: int = 6, align: int = 1) -> np.ndarray:
+    """Returns the padded lengths of at most `most` buckets with the least padded positions.
+
+    Minimises sum_i min {b in boundaries: b >= l_i} exactly, by dynamic programming over the
+    distinct lengths: cost[k, j] = min_{i < j} cost[k - 1, i] + b_j #{sequences between}.
+
+    Args:
+      lengths: [n] lengths l_i >= 0, n at least 1. A sequence of length 0 is padded to `align`.
+      most: at least 1. Fewer come back only where there are fewer distinct padded lengths.
+      align: boundaries are multiples of it, at least 1.
+
+    Returns:
+      [k] int64, rising; the last is the longest length, rounded up to a multiple of `align`. Among
+      equally good choices, the one whose last buckets start lowest.
+
+    Raises:
+      ValueError: an argument is out of range.
+    """
+    lengths = _lengths(lengths)
+    for name, value in (("most", most), ("align", align)):
+        if value < 1:
+            raise ValueError(f"{name}: got {value}, expected at least 1")
+    if not lengths.size:
+        raise ValueError("lengths: got none, expected at least one sequence")
+    padded = np.maximum(-(-lengths // align), 1) * align
+    sizes, counts = np.unique(padded, return_counts=True)
+    return sizes[_ends(sizes, counts, min(most, len(sizes)))]
+
+
+def _ends(sizes: np.ndarray, counts: np.ndarray, buckets: int) -> list[int]:
+    """The positions in `sizes` at which exactly `buckets` buckets end, with the least total."""
+    below = np.concatenate([[0], np.cumsum(counts)])  # sequences among the first j sizes
+    number = len(sizes)
+    barred = np.iinfo(np.int64).max // 2
+    cost = np.full(number + 1, barred)
+    cost[0] = 0
+    starts = np.zeros((buckets, number + 1), dtype=np.int64)
+    for bucket in range(buckets):
+        updated = np.full(number + 1, barred)
+        for j in range(1, number + 1):
+            totals = cost[:j] + sizes[j - 1] * (below[j] - below[:j])
+            starts[bucket, j] = np.argmin(totals)
+            updated[j] = min(totals[starts[bucket, j]], barred)
+        cost = updated
+    ends, j = [], number
+    for bucket in reversed(range(buckets)):
+        ends.append(j - 1)
+        j = starts[bucket, j]
+    return ends[::-1]
+
+
+def assign_buckets(lengths: Sequence[int], boundaries: Sequence[int]) -> tuple[LengthBucket, ...]:
+    """Puts each sequence into the bucket of the lowest boundary that holds it.
+
+    Args:
+      lengths: [n] lengths.
+      boundaries: [k], rising, as `bucket_lengths` gives them (of a training set, say).
+
+    Returns:
+      The buckets that hold at least one sequence; their indices together are 0 .. n-1.
+
+    Raises:
+      ValueError: boundaries do not rise, or a sequence is longer than the last one: nothing is
+        cut in silence.
+    """
+    lengths, boundaries = _lengths(lengths), _lengths(boundaries, "boundaries")
+    if not boundaries.size or boundaries[0] < 1 or (np.diff(boundaries) < 1).any():
+        raise ValueError(f"boundaries: got {boundaries.tolist()}, expected rising, from 1")
+    bucket = np.searchsorted(boundaries, lengths)
+    if lengths.size and lengths.max() > boundaries[-1]:
+        raise ValueError(
+            f"lengths[{lengths.argmax()}]: got {lengths.max()}, but the last bucket holds "
+            f"{boundaries[-1]}; choose boundaries that cover these lengths too"
+        )
+    found = [
+        LengthBucket(np.flatnonzero(bucket == number), int(length))
+        for number, length in enumerate(boundaries)
+    ]
+    return tuple(one for one in found if one.index.size)
+
+
+def padded_positions(lengths: Sequence[int], boundaries: Sequence[int]) -> int:
+    """Returns how many positions, real and padded, these buckets compute on.
+
+    Raises:
+      ValueError: as `assign_buckets`.
+    """
+    return sum(len(one.index) * one.length for one in assign_buckets(lengths, boundaries))
+
+
+def _lengths(lengths: Sequence[int], name: str = "lengths") -> np.ndarray:
+    lengths = np.asarray(lengths)
+    if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
+        raise ValueError(
+            f"{name}: got {lengths.dtype} of shape {lengths.shape}, expected integers of one axis"
+        )
+    if lengths.size and lengths.min() < 0:
+        raise ValueError(f"{name}[{lengths.argmin()}]: got {lengths.min()}, expected at least 0")
+    return lengths.astype(np.int64)
+
+
+def _places(offsets: np.ndarray, index: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """[n_b, length] which token each position holds (0 if none), and whether it holds one."""
+    offsets, index = np.asarray(offsets), np.asarray(index)
+    sizes = (offsets[1:] - offsets[:-1])[index]
+    if (sizes > length).any():
+        worst = int(np.argmax(sizes))
+        raise ValueError(
+            f"length: got {length}, but sequence {index[worst]} has {sizes[worst]} positions"
+        )
+    steps = np.arange(length)
+    real = steps[None, :] < sizes[:, None]
+    return np.where(real, offsets[index][:, None] + steps[None, :], 0), real
+
+
+def pad_dense(
+    values: np.ndarray, offsets: np.ndarray, index: np.ndarray, length: int
+) -> np.ndarray:
+    """Returns the vectors of some sequences as [n_b, length, d], padded on the right with 0.
+
+    Args:
+      values: [tokens, d], of any dtype, which stays.
+      offsets: [n + 1]; sequence i is values[offsets[i] : offsets[i + 1]].
+      index: [n_b] which sequences.
+      length: positions to pad to.
+
+    Raises:
+      ValueError: a sequence is longer than `length`.
+    """
+    places, real = _places(offsets, index, length)
+    padded = np.zeros((*real.shape, values.shape[1]), dtype=values.dtype)
+    padded[real] = values[places[real]]
+    return padded
+
+
+def pad_labels(
+    labels: np.ndarray, offsets: np.ndarray, index: np.ndarray, length: int
+) -> np.ndarray:
+    """Returns the labels of some sequences as [n_b, length] int32, padded on the right with -1.
+
+    Args:
+      labels: [tokens] integers.
+      offsets, index, length: as for `pad_dense`.
+
+    Raises:
+      ValueError: a sequence is longer than `length`.
+    """
+    places, real = _places(offsets, index, length)
+    padded = np.full(real.shape, -1, dtype=np.int32)
+    padded[real] = np.asarray(labels)[places[real]]
+    return padded
+
+
+def pad_tokens(
+    rows: TokenRows, index: np.ndarray, length: int, width: int | None = None
+) -> np.ndarray:
+    """Returns the feature columns of some sentences as [n_b, length, m] int32.
+
+    Padding, of positions and of features, is rows.number_of_features, out of range on purpose
+    (`jaxstruct.types.SparseFeatures`); `token_values` gives the values that belong to it.
+
+    Args:
+      rows: the features of all sentences.
+      index: [n_b] which sentences.
+      length: positions to pad to.
+      width: m, or None for the most features of any token in `rows`, at least 1, which is the same
+        for every bucket.
+
+    Raises:
+      ValueError: a sentence is longer than `length`, or a token has more than `width` features.
+    """
+    sizes = np.diff(rows.token_offsets)
+    longest = int(sizes.max(initial=1))
+    width = longest if width is None else width
+    places, real = _places(rows.sentence_offsets, index, length)
+    tokens = places[real]
+    if (sizes[tokens] > width).any():
+        worst = tokens[np.argmax(sizes[tokens])]
+        raise ValueError(f"width: got {width}, but token {worst} has {sizes[worst]} features")
+    table = np.full((len(tokens), width), rows.number_of_features, dtype=np.int32)
+    entries, known = _places(rows.token_offsets, tokens, width)
+    table[known] = rows.indices[entries[known]]
+    padded = np.full((*real.shape, width), rows.number_of_features, dtype=np.int32)
+    padded[real] = table
+    return padded
+
+
+def token_values(indices: np.ndarray, number_of_features: int) -> np.ndarray:
+    """Returns 1 for every real feature and 0 for padding, float32 of the shape of `indices`."""
+    return (indices < number_of_features).astype(np.float32)
