@@ -16,12 +16,17 @@ MIN_POINTS = 3
 
 
 class Passed(Protocol):
-    """What `update` reads: passes so far, and primal, dual and gap = primal - dual."""
+    """What `update` reads: passes so far, and the best primal, dual and gap = primal - dual.
+
+    Where `info.certificate` is None the pass has proved nothing new, and `info.estimate.gap` says
+    where it is likely to be; other solvers have no such fields, and every pass of theirs counts.
+    """
 
     passes: int
     primal: float
     dual: float
     gap: float
+    info: Any
 
 
 @contextlib.contextmanager
@@ -39,7 +44,8 @@ def training_progress(
 
     The bar fills as the logarithm of the relative gap, gap / |primal|, falls from its first value
     to `tolerance`, or with the passes where there is no tolerance. With tqdm it is one moving
-    line; without tqdm it is plain text, one line an update, without a bar.
+    line; without tqdm it is plain text, one line an update, without a bar. A pass without a
+    certificate leaves gap and bar as they were, and the words add the gap that it estimates.
 
     Args:
       total: the limit of passes, None where there is none.
@@ -49,8 +55,8 @@ def training_progress(
       stream: where to; None: standard error.
 
     Yields:
-      update(info), which shows `info.passes`, `info.primal` and `info.gap`; it returns None, so
-      that it never stops a run.
+      update(passed), which shows `passed.passes`, `passed.primal` and `passed.gap`; it returns
+      None, so that it never stops a run.
 
     Raises:
       ValueError: `total` or `tolerance` is not positive.
@@ -60,12 +66,12 @@ def training_progress(
             raise ValueError(f"{name}: got {value}, expected a positive number or None.")
     stream = sys.stderr if stream is None else stream
     if not (stream.isatty() if enabled is None else enabled):
-        yield lambda info: None
+        yield lambda passed: None
         return
     show, close = _tqdm_bar(description, stream) or _plain_lines(description, stream)
     track = _Track(total, tolerance)
     try:
-        yield lambda info: show(*track.add(info))
+        yield lambda passed: show(*track.add(passed))
     finally:
         close()
 
@@ -97,8 +103,26 @@ def seconds_left(seconds: Sequence[float], gaps: Sequence[float], tolerance: flo
     return float((math.log(tolerance) - levels[-1]) / slope) if slope < 0 else None
 
 
+def _relative(gap: float, primal: float) -> float:
+    """gap / |primal|; 0 where the gap is none (rounding, or a problem solved by zero)."""
+    size = abs(primal)
+    relative = gap / size if 0 < size < math.inf else math.inf
+    return 0.0 if gap <= 0 else relative
+
+
+def _worded(relative: float) -> str:
+    return f"{relative:.1e}" if math.isfinite(relative) else "unknown"
+
+
+def _estimate(passed: Passed) -> Any:
+    """What a pass without a certificate estimates, None where it has one."""
+    info = getattr(passed, "info", None)
+    proved = getattr(info, "certificate", None) is not None
+    return None if proved else getattr(info, "estimate", None)
+
+
 class _Track:
-    """Remembers the gaps of a run and words its state."""
+    """Remembers the certified gaps of a run and words its state."""
 
     def __init__(self, total: int | None, tolerance: float | None) -> None:
         self.total, self.tolerance = total, tolerance
@@ -106,25 +130,29 @@ class _Track:
         self.seconds: list[float] = []
         self.gaps: list[float] = []
 
-    def add(self, info: Passed) -> tuple[float, str]:
+    def add(self, passed: Passed) -> tuple[float, str]:
         """The filled share of the bar, in [0, 1], and the words after it."""
-        self.seconds.append(monotonic() - self.start)
-        size = abs(info.primal)
-        relative = info.gap / size if 0 < size < math.inf else math.inf
-        relative = 0.0 if info.gap <= 0 else relative  # rounding, or a problem solved by zero
-        self.gaps.append(relative)
+        now, estimate = monotonic() - self.start, _estimate(passed)
+        relative, aside = _relative(passed.gap, passed.primal), ""
+        if estimate is None:
+            self.seconds.append(now)
+            self.gaps.append(relative)
+        else:
+            aside = f", estimated {_worded(_relative(estimate.gap, estimate.primal))}"
         limit = "" if self.total is None else f"/{self.total}"
         wanted = "" if self.tolerance is None else f" (goal {self.tolerance:.0e})"
-        gap = f"{relative:.1e}" if math.isfinite(relative) else "unknown"
-        words = f"pass {info.passes}{limit}, gap {gap}{wanted}, {self._left(info.passes)}"
-        return self._share(info.passes), words
+        left = self._left(passed.passes, now)
+        words = f"pass {passed.passes}{limit}, gap {_worded(relative)}{aside}{wanted}, {left}"
+        return self._share(passed.passes), words
 
-    def _left(self, passes: int) -> str:
+    def _left(self, passes: int, now: float) -> str:
         to_limit = to_gap = None
         if self.total is not None and passes > 0:
-            to_limit = self.seconds[-1] / passes * max(0, self.total - passes)
+            to_limit = now / passes * max(0, self.total - passes)
         if self.tolerance is not None:
             to_gap = seconds_left(self.seconds, self.gaps, self.tolerance)
+        if to_gap:  # it counts from the last certificate, and an overdue forecast was wrong
+            to_gap = max(0.0, to_gap - (now - self.seconds[-1])) or None
         known = [seconds for seconds in (to_limit, to_gap) if seconds is not None]
         if not known:
             return "time left unknown"

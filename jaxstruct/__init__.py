@@ -1,5 +1,6 @@
 """jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005)."""
 
+from jaxstruct.solvers.buckets import Buckets
 from jaxstruct.solvers.cutting_plane import Settings
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.predict import predict
@@ -9,6 +10,7 @@ from jaxstruct.structures.problem import Contenders, Problem, joint_feature, mak
 __version__ = "0.1.0"
 
 __all__ = [
+    "Buckets",
     "Contenders",
     "Problem",
     "Settings",

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.solvers.buckets import Buckets, rows_of
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.cutting_plane import State
 from jaxstruct.solvers.solution import Solution, Statistics, Status
@@ -28,10 +29,11 @@ from jaxstruct.solvers.working_sets import WorkingSets
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import PyTree
 
-FORMAT, VERSION = "jaxstruct-checkpoint", 1
+FORMAT, VERSION = "jaxstruct-checkpoint", 2
 _HEADER = "header"
 _NUMBERS = ("primal", "dual", "gap")
 _PLAIN_STATE = tuple(name for name in State._fields if name not in ("weights", "sets"))
+_COUNTS = tuple(name for name in Statistics._fields if name != "history")
 _PLAIN_SETS = tuple(name for name in WorkingSets._fields if name != "outputs")
 
 
@@ -73,7 +75,7 @@ def _from_skeleton(skeleton: Any) -> PyTree:
     """A pytree of zeros in the structure of `_skeleton`."""
     if skeleton == "leaf":
         return 0
-    (kind, parts), = skeleton.items()
+    ((kind, parts),) = skeleton.items()
     if kind == "dict":
         return {name: _from_skeleton(part) for name, part in parts.items()}
     return {"tuple": tuple, "list": list}[kind](_from_skeleton(part) for part in parts)
@@ -147,15 +149,19 @@ def save_solution(path: str | os.PathLike, solution: Solution) -> None:
     state, statistics = solution.state, solution.statistics._asdict()
     history = statistics.pop("history")
     header = _header("solution", solution.weights) | {
-        "formulation": solution.formulation, "C": solution.C, "status": solution.status.name,
-        "message": solution.message, "statistics": statistics,
+        **{name: getattr(solution, name) for name in ("formulation", "C", "message")},
+        "status": solution.status.name,
+        "statistics": statistics,
         "numbers": {name: _number(getattr(solution, name)) for name in _NUMBERS},
         "certificate": {k: _number(v) for k, v in solution.certificate._asdict().items()},
         "state": {name: _state_entry(getattr(state, name)) for name in _PLAIN_STATE},
-        "sets": list(WorkingSets._fields), "outputs": _skeleton(state.sets.outputs),
+        "sets": list(WorkingSets._fields),
+        "buckets": len(state.sets.outputs),
+        "outputs": _skeleton(state.sets.outputs[0]),
     }
     arrays = _arrays(".weights", solution.weights) | _arrays(".state.weights", state.weights)
-    arrays |= _arrays(".slack", solution.slack) | _arrays(".statistics.history", history)
+    arrays |= _arrays(".slack", solution.slack) | _arrays(".rows", solution.rows)
+    arrays |= _arrays(".statistics.history", history)
     for name in WorkingSets._fields:
         arrays |= _arrays(f".state.sets.{name}", getattr(state.sets, name))
     for name, entry in header["state"].items():
@@ -234,7 +240,7 @@ class _Checkpoint:
         """The pytree at a key path, in the structure of the template."""
         wanted = _key_paths(prefix, template)
         ends = ("", "[", ".")  # a key path goes on with an index or an attribute
-        found = [n for n in self.arrays if n.startswith(prefix) and n[len(prefix):][:1] in ends]
+        found = [n for n in self.arrays if n.startswith(prefix) and n[len(prefix) :][:1] in ends]
         if set(found) != set(wanted):
             raise self.error(
                 f"has another structure: got {sorted(found)}, expected {sorted(wanted)}; load it "
@@ -274,8 +280,9 @@ def load_weights(path: str | os.PathLike, problem: Problem) -> PyTree:
 
 
 def _output_template(checkpoint: _Checkpoint, outputs: PyTree | None) -> PyTree:
+    """A pytree in the structure of the outputs of one bucket."""
     if outputs is not None:
-        return outputs
+        return outputs.parts[0] if isinstance(outputs, Buckets) else outputs
     skeleton = checkpoint.header.get("outputs")
     if skeleton is None:
         raise checkpoint.error(
@@ -285,16 +292,34 @@ def _output_template(checkpoint: _Checkpoint, outputs: PyTree | None) -> PyTree:
     return _from_skeleton(skeleton)
 
 
+def _bucketed_outputs(
+    checkpoint: _Checkpoint, template: PyTree, size: tuple[int, ...]
+) -> tuple[PyTree, ...]:
+    """The outputs of the working sets by bucket, [N_b, K, ...] each with [N, K] = size."""
+    buckets = checkpoint.entry("buckets", int)
+    outputs = checkpoint.tree(".state.sets.outputs", (template,) * buckets)
+    fit = [
+        leaf.shape[:2] == (rows_of(bucket), size[1])
+        for bucket in outputs
+        for leaf in jax.tree.leaves(bucket)
+    ]
+    if not all(fit) or sum(map(rows_of, outputs)) != size[0]:
+        shapes = [leaf.shape for leaf in jax.tree.leaves(outputs)]
+        raise checkpoint.error(
+            f"has '.state.sets.outputs' of {shapes}, expected [N_b, K, ...] with [N, K] = {size}"
+        )
+    return outputs
+
+
 def _working_sets(checkpoint: _Checkpoint, template: PyTree) -> WorkingSets:
     if checkpoint.entry("sets", list) != list(WorkingSets._fields):
         raise checkpoint.error(
             f"has working sets of {checkpoint.entry('sets')}, expected {list(WorkingSets._fields)}:"
             " use the jaxstruct that wrote it"
         )
-    outputs = checkpoint.tree(".state.sets.outputs", template)
     plain = {name: checkpoint.on_device(f".state.sets.{name}") for name in _PLAIN_SETS}
     size, dtype = plain["losses"].shape, checkpoint.entry("dtype", str)
-    for name, leaf in [*plain.items(), *_key_paths("outputs", outputs).items()]:
+    for name, leaf in plain.items():
         length = 1 if name == "gram" else 2
         if leaf.ndim < length or leaf.shape[:length] != size[:length]:
             raise checkpoint.error(
@@ -303,13 +328,24 @@ def _working_sets(checkpoint: _Checkpoint, template: PyTree) -> WorkingSets:
             )
         if jnp.issubdtype(leaf.dtype, jnp.floating) and str(leaf.dtype) != dtype:
             raise checkpoint.error(f"has '.state.sets.{name}' of {leaf.dtype}, expected {dtype}")
-    return WorkingSets(outputs=outputs, **plain)
+    return WorkingSets(outputs=_bucketed_outputs(checkpoint, template, size), **plain)
+
+
+def _rows(checkpoint: _Checkpoint, size: int) -> np.ndarray:
+    """[N] the example of each row, -1 on padding: every example once."""
+    rows = checkpoint.array(".rows")
+    every = np.arange(checkpoint.array(".slack").size)
+    if rows.shape != (size,) or not np.array_equal(np.sort(rows[rows >= 0]), every):
+        raise checkpoint.error(
+            f"has '.rows' {rows.shape}, expected [{size}] with every example once and -1 on padding"
+        )
+    return rows
 
 
 def _state_value(checkpoint: _Checkpoint, name: str, entry: Any) -> Any:
     if entry is None:
         return None
-    (kind, value), = entry.items()
+    ((kind, value),) = entry.items()
     if kind == "array":
         read = checkpoint.on_device if value == "jax" else checkpoint.array
         return read(f".state.{name}")
@@ -324,8 +360,8 @@ def load_solution(
     Args:
       path: the file.
       problem: the problem that it was trained on; its weights say structure, shapes and dtypes.
-      outputs: outputs of the problem, only their structure is read; needed where outputs are
-        NamedTuples or other containers than tuple, list and dict.
+      outputs: outputs of the problem (or Buckets of them), only their structure is read; needed
+        where outputs are NamedTuples or other containers than tuple, list and dict.
 
     Returns:
       The Solution as it was saved, arrays bit by bit.
@@ -346,16 +382,19 @@ def load_solution(
     )
     numbers = checkpoint.floats("numbers", _NUMBERS)
     certificate = checkpoint.floats("certificate", Certificate._fields)
-    counts = tuple(name for name in Statistics._fields if name != "history")
-    statistics = checkpoint.record("statistics", counts)
+    statistics = checkpoint.record("statistics", _COUNTS)
     status = checkpoint.entry("status", str)
     if status not in Status.__members__:
         raise checkpoint.error(f"has status {status!r}, expected one of {list(Status.__members__)}")
     return Solution(
         weights=checkpoint.weights(".weights", problem),
-        status=Status[status], message=checkpoint.entry("message", str),
-        certificate=Certificate(**certificate), slack=checkpoint.array(".slack"),
+        status=Status[status],
+        certificate=Certificate(**certificate),
+        slack=checkpoint.array(".slack"),
+        rows=_rows(checkpoint, state.sets.losses.shape[0]),
         statistics=Statistics(**statistics, history=checkpoint.array(".statistics.history")),
-        state=state, formulation=checkpoint.entry("formulation", str),
-        C=float(checkpoint.entry("C", (int, float))), **numbers,
+        state=state,
+        **{name: checkpoint.entry(name, str) for name in ("formulation", "message")},
+        C=float(checkpoint.entry("C", (int, float))),
+        **numbers,
     )

@@ -22,6 +22,7 @@ from jaxstruct.structures.problem import make_problem
 
 N, K, D = 21, 4, 5
 C = 8.0
+_OUTPUTS = ".state.sets.outputs[0]"
 SWEEPS = Settings(variant="subspace", cached_sweeps=1)  # quick to compile
 
 
@@ -241,7 +242,9 @@ def test_pickles_are_never_opened(tmp_path):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (lambda h, a: h.update(version=2), "has version 2, expected 1"),
+        (lambda h, a: h.update(version=1), "has version 1, expected 2: use the jaxstruct that"),
+        (lambda h, a: h.pop("buckets"), "lacks a proper 'buckets'"),
+        (lambda h, a: h.update(buckets=2), "has another structure.*outputs\\[1\\]"),
         (lambda h, a: h.pop("formulation"), "lacks a proper 'formulation'"),
         (lambda h, a: h.update(C="eight"), "lacks a proper 'C'"),
         (lambda h, a: h.update(status="DONE"), "has status 'DONE'"),
@@ -252,7 +255,17 @@ def test_pickles_are_never_opened(tmp_path):
         (lambda h, a: a.pop(".slack"), "lacks the array '.slack'"),
         (lambda h, a: a.pop(".weights['weights']"), "has another structure: got \\[\\]"),
         (lambda h, a: a.update({".weights['bias']": np.zeros(3)}), "has another structure"),
-        (lambda h, a: a.pop(".state.sets.outputs"), "has another structure"),
+        (lambda h, a: a.pop(".state.sets.outputs[0]"), "has another structure"),
+        (
+            lambda h, a: a.update({_OUTPUTS: a[_OUTPUTS][:-1]}),
+            "'.state.sets.outputs' of \\[\\(31, 4\\)\\], expected .* \\[N, K\\] = \\(32, 4\\)",
+        ),
+        (lambda h, a: a.pop(".rows"), "lacks the array '.rows'"),
+        (lambda h, a: a.update({".rows": a[".rows"][:-1]}), "'.rows' \\(31,\\), expected \\[32\\]"),
+        (
+            lambda h, a: a.update({".rows": np.maximum(a[".rows"], 0)}),
+            "'.rows' .*every example once and -1 on padding",
+        ),
         (
             lambda h, a: a.update({".state.sets.losses": a[".state.sets.losses"][:, :3]}),
             "expected \\[N, K, ...\\]",

@@ -20,7 +20,7 @@ FLOORS = {
     "oracles": 1,
     "structures": 2,
     "solvers": 3,
-    "baselines": 3,
+    "baselines": 4,
     "checkpoints": 4,
 }
 FILES = sorted(PACKAGE.rglob("*.py"))

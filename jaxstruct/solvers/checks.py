@@ -89,10 +89,15 @@ def checked_examples(inputs: PyTree, outputs: PyTree, weights: np.ndarray | None
     if n == 0:
         raise ValueError("the training set is empty: inputs and outputs need at least one example")
     _check_finite("inputs", inputs)
+    check_weights(weights, n)
+    return n
+
+
+def check_weights(weights: np.ndarray | None, n: int) -> None:
+    """Raise ValueError unless the example weights are None or [n], finite, >= 0, not all 0."""
     if weights is not None:
         weights = np.asarray(weights)
         if weights.shape != (n,):
             raise ValueError(f"example_weights must be [n = {n}], got shape {weights.shape}")
         if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
             raise ValueError("example_weights must be finite, >= 0 and not all zero")
-    return n

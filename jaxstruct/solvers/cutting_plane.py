@@ -2,14 +2,14 @@
 
 For people who own their loop; `fit` is the short way in. A step is one round on the host:
 one pass that moves w (variant b: the exact pass and its cached sweeps; variant a: a proximal
-Newton step on the dual over all working sets), then one oracle call an example at the new w, which
-certifies it and adds the planes that it meets.
+Newton step on the dual over all working sets), then, where it is worth it, one oracle call an
+example at the new w, which certifies it and adds the planes that it meets.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,7 +21,10 @@ from jaxstruct.solvers import passes
 from jaxstruct.solvers.block_dual import SAFEGUARDS
 from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
 from jaxstruct.solvers.formulations import Formulation
+from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.proximal_newton import NewtonOptions, proximal_newton_pass
+from jaxstruct.solvers.task import Task, batches_of, bucket_slices
+from jaxstruct.solvers.visits import VisitOptions
 from jaxstruct.solvers.working_sets import (
     WorkingSets,
     empty_working_sets,
@@ -37,21 +40,25 @@ class Settings(NamedTuple):
 
     Fields:
       variant: "subspace" (algorithm 3, step 10b), "full" (10a, after `warm_passes` of 10b), or
-        "auto": full where the working sets hold at most 2^18 slots in all.
+        "auto": full where the working sets start with at most 2^18 enumerated slots, or 2^16
+        integers of grown outputs, in all.
       working_sets: "grown" by the oracle (algorithm 3), "enumerated" (every output of a small
         output space at hand from the start), or "auto": enumerated where the problem can.
       capacity: slots an example at the start; doubled when full, up to max_capacity.
-      oracle_batch: examples that share one oracle call at one w in an exact pass.
+      oracle_batch: examples in one batched oracle call.
+      chunks: parts of an exact pass; the examples of a part are called at one w, then visited.
       group: blocks solved side by side, a divisor of oracle_batch; 1 is plain sequential ascent.
       safeguard: what keeps a group an ascent: "line_search" or "box" ("none" is no ascent and is
         there to be studied).
-      cached_sweeps: sweeps over the planes at hand in each round; a warm round of enumerated
-        working sets that are cut down later makes one. With 0 every round of grown working sets is
-        an exact pass alone.
-      active: slots an example that later sweeps of enumerated working sets are restricted to,
-        chosen anew by every oracle call; 0 for all of them.
+      cached_sweeps: sweeps over the planes at hand in each round, None for 2 on enumerated working
+        sets and 6 on grown ones; a warm round of enumerated working sets that are cut down later
+        makes one. With 0 every round of grown working sets is an exact pass alone.
+      active: slots an example that sweeps are restricted to, chosen anew by every oracle call; 0
+        for all of them, None for 8 of enumerated working sets and 16 of grown ones.
       coverage: after the warm rounds a sweep visits the examples of the largest block gaps that
         make up this part of the duality gap.
+      certify_every: grown working sets of the subspace variant are certified by a pass at one fixed
+        w in every so many rounds, and where the calls of the exact pass say that it is done.
       block_steps: pairwise steps a visit.
       warm_passes: subspace rounds before the first full one.
       newton: limits of a full step.
@@ -63,19 +70,29 @@ class Settings(NamedTuple):
     capacity: int = 8
     max_capacity: int = 512
     oracle_batch: int = 64
+    chunks: int = 8
     group: int = 16
     safeguard: str = "line_search"
-    cached_sweeps: int = 2
-    active: int = 8
+    cached_sweeps: int | None = None
+    active: int | None = None
     coverage: float = 0.99
+    certify_every: int = 10
     block_steps: int = 10
     warm_passes: int = 1
     newton: NewtonOptions = NewtonOptions()
     seed: int = 0
 
-    def visit_options(self) -> passes.VisitOptions:
+    def visit_options(self) -> VisitOptions:
         """The part that a compiled visit depends on."""
-        return passes.VisitOptions(self.group, self.safeguard, self.block_steps)
+        return VisitOptions(self.group, self.safeguard, self.block_steps)
+
+    def active_slots(self, enumerated: bool) -> int:
+        """Slots an example that sweeps are restricted to."""
+        return self.active if self.active is not None else 8 if enumerated else 16
+
+    def sweeps(self, enumerated: bool) -> int:
+        """Sweeps a round."""
+        return self.cached_sweeps if self.cached_sweeps is not None else 2 if enumerated else 6
 
 
 def check_settings(settings: Settings) -> None:
@@ -94,20 +111,22 @@ def check_settings(settings: Settings) -> None:
         "block_steps": 1,
         "capacity": 2,
         "max_capacity": 2,
-        "cached_sweeps": 0,
+        "certify_every": 1,
+        "chunks": 1,
         "warm_passes": 0,
-        "active": 0,
     }
     for name, bound in least.items():
         if getattr(settings, name) < bound:
             zero_plane = " (the zero plane and one)" if bound == 2 else ""
             got = getattr(settings, name)
             raise ValueError(f"{name} must be at least {bound}{zero_plane}, got {got}")
+    if settings.cached_sweeps is not None and settings.cached_sweeps < 0:
+        raise ValueError(f"cached_sweeps must be at least 0, got {settings.cached_sweeps}")
     if settings.capacity > settings.max_capacity:
         raise ValueError(
             f"capacity {settings.capacity} exceeds max_capacity {settings.max_capacity}"
         )
-    if settings.active in (1, 2):
+    if settings.active is not None and (settings.active < 0 or settings.active in (1, 2)):
         raise ValueError(f"active must be 0 (all slots) or at least 3, got {settings.active}")
     if not 0 < settings.coverage <= 1:
         raise ValueError(f"coverage must lie in (0, 1], got {settings.coverage}")
@@ -121,13 +140,13 @@ class State(NamedTuple):
     """What the next step needs.
 
     Fields:
-      weights: w, at which the oracle was last called.
+      weights: w of the dual variables (or, in the full variant, of span).
       sets: the working sets with the dual variables beta.
       span: [N, K] with w = Phi span in the full variant; None where the next full step starts from
         beta itself (after a subspace round, or after a plane was evicted).
       sigma: proximal step length of the full variant.
       clock: rounds so far.
-      block_gaps: [N] each example's part of the duality gap at the last oracle call, or None.
+      block_gaps: [N] each example's part of the duality gap at its last oracle call, or None.
       slots: [N, active] slots that the last oracle call chose for restricted sweeps, or None.
     """
 
@@ -144,32 +163,32 @@ class Info(NamedTuple):
     """What a person wants to see of a step.
 
     Fields:
-      certificate: primal, dual, violation and the rest, at the new w.
+      certificate: primal, dual, violation and the rest at the new w, or None in a round that was
+        not certified.
+      estimate: the same numbers from the oracle calls of the exact pass, each at the w it met, so
+        proof of nothing; the certificate where there is one.
       planes_added: in this round. overflow: examples that had no slot for a violated output.
-      oracle_calls: in this round. seconds: of each part, by name.
-      slack: [N] slack of every (padded) example at w.
+      oracle_calls: in this round, of single examples; those of weight 0 and rows of padding, which
+        the oracle sees too, are not counted. seconds: of each part, by name.
+      slack: [N] slack of every row of the task at w, or None as the certificate.
     """
 
-    certificate: Certificate
+    certificate: Certificate | None
+    estimate: Certificate
     planes_added: int
     overflow: int
     oracle_calls: int
     seconds: dict[str, float]
-    slack: np.ndarray
+    slack: np.ndarray | None
 
 
-@jax.jit
-def _enumerated(problem: Problem, task: passes.Task) -> WorkingSets:
-    return enumerated_working_sets(problem, task.terms, task.inputs, task.outputs)
-
-
-_exact = jax.jit(passes.exact_pass, static_argnums=1)
-_cached = jax.jit(passes.cached_pass, static_argnums=1)
-_oracle = jax.jit(passes.oracle_pass, static_argnums=1)
+_enumerated = jax.jit(enumerated_working_sets)
+_sweeps = jax.jit(passes.sweeps_pass, static_argnums=1)
+_oracle = jax.jit(passes.oracle_pass, static_argnums=1, donate_argnums=(4, 5))
 _rebuilt = jax.jit(passes.weights_of_multipliers)
-_restricted = jax.jit(passes.restricted)
-_merged = jax.jit(passes.merged)
+_fitting = jax.jit(passes.fitting)
 _newton = jax.jit(proximal_newton_pass, static_argnums=1)
+PROGRAMS = (_enumerated, _sweeps, _oracle, _rebuilt, _fitting, _newton)
 
 
 def enumerates(problem: Problem, settings: Settings) -> bool:
@@ -182,14 +201,14 @@ def enumerates(problem: Problem, settings: Settings) -> bool:
     if settings.working_sets == "enumerated" and problem.all_outputs is None:
         raise ValueError('working_sets is "enumerated", but the problem has no all_outputs')
     chosen = settings.working_sets != "grown" and problem.all_outputs is not None
-    if chosen and settings.cached_sweeps == 0 and settings.variant != "full":
+    if chosen and settings.sweeps(chosen) == 0 and settings.variant != "full":
         raise ValueError(
             "cached_sweeps is 0, but enumerated working sets move by sweeps alone: give at least 1"
         )
     return chosen
 
 
-def init(problem: Problem, task: passes.Task, settings: Settings) -> State:
+def init(problem: Problem, task: Task, settings: Settings) -> State:
     """The state before the first step: w = 0, empty working sets."""
     check_settings(settings)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
@@ -207,130 +226,193 @@ def _timed(seconds: dict[str, float], name: str, run: Any) -> Any:
     return result
 
 
-def _selected(settings: Settings, state: State) -> np.ndarray:
-    """The examples whose block gaps make up `coverage` of the whole, and a few more to fill."""
-    gaps = state.block_gaps
-    ranked = np.argsort(-gaps, kind="stable")
-    total = np.cumsum(gaps[ranked])
-    count = int(np.searchsorted(total, settings.coverage * total[-1])) + 1
-    count = min(-(-count // settings.group) * settings.group, gaps.shape[0])
-    return ranked[:count]
+def in_order(task: Task, settings: Settings) -> tuple[Array, ...]:
+    """One [batches, B] a bucket: its rows as they come."""
+    sizes = [own.stop - own.start for own in bucket_slices(task.outputs)]
+    return tuple(
+        jnp.arange(size, dtype=jnp.int32).reshape(batches_of(size, settings.oracle_batch))
+        for size in sizes
+    )
 
 
-def _subspace(
-    problem: Problem,
-    task: passes.Task,
-    settings: Settings,
-    state: State,
-    epsilon: Array,
-    seconds: dict[str, float],
-) -> tuple[State, int, int]:
-    """(state, planes added, oracle calls); only warm rounds move w under the oracle."""
-    n = task.terms.cap.shape[0]
-    random = np.random.default_rng([settings.seed, state.clock])
-    clock = jnp.int32(state.clock)
-    w, sets, added, calls = state.weights, state.sets, 0, 0
-    enumerated = sets.gram.shape[1] == 0
-    warm = state.clock <= settings.warm_passes or state.block_gaps is None
-    everyone = warm or settings.cached_sweeps == 0  # then exact passes are all there is
-    chosen = np.arange(n) if everyone else _selected(settings, state)
-    if everyone and not enumerated:
-        order = jnp.asarray(random.permutation(n).reshape(-1, settings.oracle_batch), jnp.int32)
-        w, sets, counts = _timed(
-            seconds,
-            "exact",
-            lambda: _exact(problem, settings.visit_options(), task, w, sets, order, epsilon, clock),
-        )
-        added, calls = int(counts.added), n
-    sweep = partial(_sweeps, problem, settings, clock, random, seconds)
-    if everyone or state.slots is None:
-        count = 1 if restricts(settings, state) else settings.cached_sweeps
-        w, sets = sweep(count, task, w, sets, chosen)
-    else:
-        w, sets = _narrow_sweeps(task, settings, w, sets, chosen, state.slots, sweep)
-    return state._replace(weights=w, sets=sets, span=None), added, calls
+def whole(orders: tuple[Array, ...]) -> tuple[tuple[Array, Array], ...]:
+    """Spans that cover every batch."""
+    return tuple((jnp.int32(0), jnp.int32(order.shape[0])) for order in orders)
 
 
-def _narrow_sweeps(
-    task: passes.Task,
-    settings: Settings,
-    w: PyTree,
-    sets: WorkingSets,
-    chosen: np.ndarray,
-    slots: Array,
-    sweep: Callable,
+class _Round(NamedTuple):
+    """The fixed side of one round: what every part of it is called with."""
+
+    problem: Problem
+    task: Task
+    settings: Settings
+    formulation: Formulation
+    oracle: str
+    clock: Array
+    random: np.random.Generator
+    seconds: dict[str, float]
+    narrows: bool
+
+    def oracle_options(self, active: int) -> passes.OracleOptions:
+        return passes.OracleOptions(self.oracle, active)
+
+
+def _covering(parts: np.ndarray, coverage: float) -> np.ndarray:
+    """The rows of the largest parts that make up `coverage` of their sum."""
+    ranked = np.argsort(-parts, kind="stable")
+    total = np.cumsum(parts[ranked])
+    return ranked[: int(np.searchsorted(total, coverage * total[-1])) + 1]
+
+
+def _plan(now: _Round, chosen: np.ndarray, count: int) -> passes.Plan:
+    """Sweeps over the chosen rows, each in a new order; other rows fill the last group."""
+    group, orders, groups = now.settings.group, [], []
+    wanted = np.zeros(now.task.terms.cap.shape[0], bool)
+    wanted[chosen] = True
+    for own in bucket_slices(now.task.outputs):
+        inside, others = np.flatnonzero(wanted[own]), np.flatnonzero(~wanted[own])
+        size = -(-len(inside) // group) * group
+        rows = np.concatenate([inside, others]).astype(np.int32)
+        rows = np.tile(rows, (count, 1))
+        now.random.permuted(rows[:, :size], axis=1, out=rows[:, :size])
+        orders.append(rows)
+        groups.append(np.int32(size // group))
+    return passes.Plan(tuple(orders), tuple(groups))
+
+
+def _whole_groups(now: _Round, chosen: np.ndarray) -> np.ndarray:
+    """The chosen rows of each bucket up to a multiple of the group, so that none fills in."""
+    group, kept = now.settings.group, []
+    for own in bucket_slices(now.task.outputs):
+        inside = chosen[(chosen >= own.start) & (chosen < own.stop)]
+        kept.append(inside[: len(inside) // group * group])
+    return np.concatenate(kept)
+
+
+def _narrows(problem: Problem, task: Task) -> bool:
+    """Whether the structure can cut the inputs of some bucket down to the planes at hand."""
+    if problem.narrowed is None:
+        return False
+    planes = jax.tree.map(lambda leaf: leaf[:, None], task.outputs)
+    inputs, _ = jax.eval_shape(passes.narrowed, problem, task.inputs, planes)
+    return jax.tree.structure(inputs) != jax.tree.structure(task.inputs)
+
+
+def _swept(
+    now: _Round, count: int, w: PyTree, sets: WorkingSets, chosen: np.ndarray, slots: Array
 ) -> tuple[PyTree, WorkingSets]:
-    """Sweeps over the active slots, after one over all slots of the blocks that carry many."""
+    """Sweeps over the chosen rows and over the named slots, or over all where none are named."""
+    if count == 0 or not chosen.size:
+        return w, sets
+    plans = [chosen]
+    if now.narrows and count > 1:
+        fits = np.asarray(_fitting(now.problem, now.task, sets, slots))
+        easy = _whole_groups(now, chosen[fits[chosen]])
+        plans = [np.setdiff1d(chosen, easy, assume_unique=True), easy]
+    w, multipliers, last_used = _timed(
+        now.seconds, "sweeps",
+        partial(
+            _sweeps, now.problem, now.settings.visit_options(), now.task, w, sets, slots,
+            tuple(_plan(now, rows, count) for rows in plans), now.clock,
+        ),
+    )  # fmt: skip
+    return w, sets._replace(multipliers=multipliers, last_used=last_used)
+
+
+def _widest(settings: Settings, sets: WorkingSets, chosen: np.ndarray) -> np.ndarray:
+    """The chosen rows that carry nearly as many planes as there are active slots."""
     carried = np.asarray(jnp.sum(sets.multipliers > 0, axis=1))[chosen]
-    count = int(np.sum(carried >= settings.active - 2))
-    widest = chosen[np.argsort(-carried, kind="stable")]
-    count = min(-(-count // settings.group) * settings.group, len(chosen))
-    if count:
-        w, sets = sweep(1, task, w, sets, widest[:count])
-    of_part, part = _restricted(task, sets, slots)
-    w, part = sweep(settings.cached_sweeps, of_part, w, part, chosen)
-    return w, _merged(sets, part, slots)
+    return chosen[carried >= settings.active_slots(True) - 2]
 
 
-def _sweeps(
-    problem: Problem,
-    settings: Settings,
-    clock: Array,
-    random: np.random.Generator,
-    seconds: dict[str, float],
-    count: int,
-    task: passes.Task,
-    w: PyTree,
-    sets: WorkingSets,
-    chosen: np.ndarray,
-) -> tuple[PyTree, WorkingSets]:
-    """Cached sweeps over the chosen examples, each in a new order."""
-    order = np.zeros(task.terms.cap.shape[0], np.int32)
-    options = settings.visit_options()
-    for _ in range(count):
-        order[: len(chosen)] = random.permutation(chosen)
-        w, sets = _timed(
-            seconds,
-            "cached",
+def _enumerated_round(now: _Round, state: State) -> tuple[PyTree, WorkingSets]:
+    """Sweeps over all rows and slots at first, later over those that matter."""
+    settings, w, sets = now.settings, state.weights, state.sets
+    n = sets.losses.shape[0]
+    every = jnp.zeros((n, 0), jnp.int32)
+    if state.clock <= settings.warm_passes or state.block_gaps is None or state.slots is None:
+        warm = state.clock <= settings.warm_passes or state.block_gaps is None
+        chosen = np.arange(n) if warm else _covering(state.block_gaps, settings.coverage)
+        count = 1 if named_slots(settings, sets) else settings.sweeps(True)
+        return _swept(now, count, w, sets, chosen, every)
+    chosen = _covering(state.block_gaps, settings.coverage)
+    widest = _widest(settings, sets, chosen)
+    if len(widest):  # the planes beyond the active slots move here only
+        w, sets = _swept(now, 1, w, sets, widest, every)
+    return _swept(now, settings.sweeps(True), w, sets, chosen, state.slots)
+
+
+class _Moved(NamedTuple):
+    """What a grown round leaves beside w and the sets."""
+
+    added: int
+    overflow: int
+    estimate: Certificate
+    gaps: np.ndarray
+
+
+def _shuffled(now: _Round) -> list[np.ndarray]:
+    """One [batches, B] a bucket: its rows in a random order."""
+    orders = in_order(now.task, now.settings)
+    return [now.random.permutation(order.size).reshape(order.shape) for order in orders]
+
+
+def _chunk(now: _Round, orders: list[np.ndarray], number: int) -> tuple[tuple, np.ndarray]:
+    """(batches by bucket, rows) of one of the chunks of an exact pass."""
+    chunks, spans, rows = now.settings.chunks, [], []
+    for order, own in zip(orders, bucket_slices(now.task.outputs), strict=True):
+        count = order.shape[0]
+        first, last = (count * (number + side) // chunks for side in (0, 1))
+        spans.append((jnp.int32(first), jnp.int32(last)))
+        rows.append(order[first:last].reshape(-1) + own.start)
+    return tuple(spans), np.concatenate(rows)
+
+
+def _grown_round(now: _Round, state: State, epsilon: Array) -> tuple[PyTree, WorkingSets, _Moved]:
+    """The exact pass of algorithm 3 chunk by chunk, then sweeps over the slots that matter."""
+    settings, w = now.settings, state.weights
+    sets = jax.tree.map(jnp.copy, state.sets)  # the program takes its buffers over
+    active = named_slots(settings, sets)
+    told = passes.nothing_told(sets.losses.shape[0], active, sets.losses.dtype)
+    shuffled = _shuffled(now)
+    orders = tuple(jnp.asarray(order, jnp.int32) for order in shuffled)
+    added = overflow = 0
+    for number in range(settings.chunks):
+        spans, chosen = _chunk(now, shuffled, number)
+        if not chosen.size:
+            continue
+        sets, told, counts = _timed(
+            now.seconds, "oracle",
             partial(
-                _cached,
-                problem,
-                options,
-                task,
-                w,
-                sets,
-                jnp.asarray(order),
-                jnp.int32(len(chosen) // settings.group),
-                clock,
+                _oracle, now.problem, now.oracle_options(active), now.task, w, sets, told, orders,
+                spans, epsilon, now.clock,
             ),
-        )
-    return w, sets
+        )  # fmt: skip
+        added, overflow = added + counts.added, overflow + counts.overflow
+        w, sets = _swept(now, 1, w, sets, chosen, told.slots)
+    gaps = block_gaps(now.formulation, now.task.terms, told.terms)
+    chosen = _covering(gaps, settings.coverage)
+    w, sets = _swept(now, settings.sweeps(False), w, sets, chosen, told.slots)
+    estimate = certify(now.formulation, now.task.terms, told.terms)
+    return w, sets, _Moved(int(added), int(overflow), estimate, gaps)
 
 
-def _full(
-    problem: Problem, task: passes.Task, settings: Settings, state: State, seconds: dict[str, float]
-) -> tuple[State, np.ndarray, np.ndarray]:
-    w, span = state.weights, state.span
+def _full(now: _Round, state: State) -> tuple[State, np.ndarray, np.ndarray]:
+    settings, w, span = now.settings, state.weights, state.span
     if span is None:
-        n = task.terms.cap.shape[0]
-        order = jnp.arange(n, dtype=jnp.int32).reshape(-1, settings.oracle_batch)
+        orders = in_order(now.task, settings)
         span = state.sets.multipliers
-        w = _timed(seconds, "newton", lambda: _rebuilt(problem, task, state.sets, order))
+        w = _timed(
+            now.seconds, "newton",
+            lambda: _rebuilt(now.problem, now.task, state.sets, orders),
+        )  # fmt: skip
     sigma = jnp.asarray(state.sigma, span.dtype)
     found = _timed(
-        seconds,
-        "newton",
+        now.seconds, "newton",
         lambda: _newton(
-            problem,
-            settings.newton,
-            task,
-            w,
-            span,
-            state.sets,
-            sigma,
-            jnp.int32(state.clock),
+            now.problem, settings.newton, now.task, w, span, state.sets, sigma, now.clock
         ),
-    )
+    )  # fmt: skip
     solved = int(found.newton_steps) < settings.newton.newton_steps
     whole = float(found.length) > 0.9
     factor = 3.0 if solved and whole else 1.0 if whole else 0.3
@@ -339,77 +421,117 @@ def _full(
     return state, np.asarray(found.primal_products), np.asarray(found.dual_products)
 
 
+def is_enumerated(sets: WorkingSets) -> bool:
+    """Whether the working sets hold every output, their Gram columns computed as needed."""
+    return sets.gram.shape[1] == 0
+
+
 def _entered(sets: WorkingSets) -> int:
     """Planes of enumerated working sets whose multiplier has been positive."""
-    return 0 if sets.gram.shape[1] else int(jnp.sum(sets.last_used > 0))
+    return int(jnp.sum(sets.last_used > 0)) if is_enumerated(sets) else 0
 
 
-def solves_fully(settings: Settings, state: State) -> bool:
+def solves_fully(settings: Settings, sets: WorkingSets) -> bool:
     """Whether the rounds after the warm ones are of the full variant."""
-    few = state.sets.losses.size <= 2**18
-    return settings.variant == "full" or (settings.variant == "auto" and few)
+    if settings.variant != "auto":
+        return settings.variant == "full"
+    if is_enumerated(sets):
+        return sets.losses.size <= 2**18
+    integers = sum(leaf.size for leaf in jax.tree.leaves(sets.outputs))
+    return integers * settings.capacity <= 2**16 * sets.losses.shape[1]
 
 
-def restricts(settings: Settings, state: State) -> bool:
-    """Whether sweeps after the warm rounds see only the active slots of enumerated sets."""
-    enumerated = state.sets.gram.shape[1] == 0
-    smaller = 0 < settings.active < state.sets.losses.shape[1]
-    return enumerated and smaller and not solves_fully(settings, state)
+def named_slots(settings: Settings, sets: WorkingSets) -> int:
+    """How many active slots an example oracle calls name for sweeps; 0 where these see all."""
+    active = settings.active_slots(is_enumerated(sets))
+    smaller = active < sets.losses.shape[1]
+    return active if smaller and not solves_fully(settings, sets) else 0
 
 
 def _evicted(before: WorkingSets, after: WorkingSets, counts: passes.PassCounts) -> bool:
     """Whether a plane took the slot of another: a span that held it no longer makes its w."""
-    if after.gram.shape[1] == 0 or int(counts.added) == 0:
+    if is_enumerated(after) or int(counts.added) == 0:
         return False
     grew = jnp.sum(after.occupied) - jnp.sum(before.occupied)
     return int(grew) < int(counts.added)
 
 
+def _certified(
+    now: _Round, state: State, epsilon: Array, products: tuple
+) -> tuple[State, Certificate, np.ndarray, passes.PassCounts]:
+    """One oracle call an example at w: (state, certificate, slack, counts)."""
+    active = named_slots(now.settings, state.sets)
+    before = jax.tree.map(jnp.copy, state.sets)  # the program takes its buffers over
+    told = passes.nothing_told(before.losses.shape[0], active, before.losses.dtype)
+    orders = in_order(now.task, now.settings)
+    sets, told, counts = _timed(
+        now.seconds, "certify",
+        lambda: _oracle(
+            now.problem, now.oracle_options(active), now.task, state.weights, before, told,
+            orders, whole(orders), epsilon, now.clock,
+        ),
+    )  # fmt: skip
+    certificate = certify(now.formulation, now.task.terms, told.terms, *products)
+    gaps = block_gaps(now.formulation, now.task.terms, told.terms) if state.span is None else None
+    if state.span is not None and _evicted(state.sets, sets, counts):
+        state = state._replace(span=None)
+    state = state._replace(sets=sets, block_gaps=gaps, slots=told.slots if active else None)
+    return state, certificate, np.asarray(told.terms.slack), counts
+
+
 def step(
     problem: Problem,
-    task: passes.Task,
+    task: Task,
     settings: Settings,
     formulation: Formulation,
     state: State,
     epsilon: float,
+    goal: float = math.inf,
+    settled: float = -math.inf,
 ) -> tuple[State, Info]:
-    """One round; see the module. Planes are added where H(y_hat) > xi_i + epsilon."""
-    seconds: dict[str, float] = {}
-    n = task.terms.cap.shape[0]
-    dtype = state.sets.losses.dtype
+    """One round; see the module.
+
+    Args:
+      problem, task, settings, formulation: the fixed side of the run.
+      state: of `init` or of the last step.
+      epsilon: planes are added where H(y_hat) > xi_i + epsilon.
+      goal, settled: a round of grown working sets in the subspace variant is certified where its
+        estimated gap is at most goal, its estimated violation at most settled, or its turn has
+        come (`settings.certify_every`); any other round always is.
+    """
+    examples = int(np.sum(np.asarray(task.terms.cap) > 0))
     state = state._replace(clock=state.clock + 1)
-    entered = _entered(state.sets)
+    random = np.random.default_rng([settings.seed, state.clock])
+    now = _Round(
+        problem, task, settings, formulation, oracle_for(problem, formulation),
+        jnp.int32(state.clock), random, {}, _narrows(problem, task),
+    )  # fmt: skip
+    threshold = jnp.asarray(epsilon, state.sets.losses.dtype)
+    entered, enumerated = _entered(state.sets), is_enumerated(state.sets)
     products: tuple = (None, None)
+    fully = solves_fully(settings, state.sets)
     added = overflow = calls = 0
-    threshold = jnp.asarray(epsilon, dtype)
-    if solves_fully(settings, state) and state.clock > settings.warm_passes:
-        state, *products = _full(problem, task, settings, state, seconds)
+    estimate = certificate = slack = None
+    if fully and state.clock > settings.warm_passes:
+        state, *products = _full(now, state)
+    elif enumerated:
+        w, sets = _enumerated_round(now, state)
+        state = state._replace(weights=w, sets=sets, span=None)
     else:
-        state, added, calls = _subspace(problem, task, settings, state, threshold, seconds)
-    order = jnp.arange(n, dtype=jnp.int32).reshape(-1, settings.oracle_batch)
-    active = settings.active if restricts(settings, state) else 0
-    sets, terms, counts, slots = _timed(
-        seconds,
-        "oracle",
-        lambda: _oracle(
-            problem,
-            active,
-            task,
-            state.weights,
-            state.sets,
-            order,
-            threshold,
-            jnp.int32(state.clock),
-        ),
-    )
-    overflow = int(counts.overflow)
-    added += int(counts.added) if sets.gram.shape[1] else _entered(sets) - entered
-    certificate = certify(formulation, task.terms, terms, *products)
-    info = Info(certificate, added, overflow, calls + n, seconds, np.asarray(terms.slack))
-    gaps = block_gaps(formulation, task.terms, terms) if state.span is None else None
-    if state.span is not None and _evicted(state.sets, sets, counts):
-        state = state._replace(span=None)
-    return state._replace(sets=sets, block_gaps=gaps, slots=slots if active else None), info
+        w, sets, moved = _grown_round(now, state, threshold)
+        state = state._replace(weights=w, sets=sets, span=None, block_gaps=moved.gaps)
+        added, overflow, estimate, calls = moved.added, moved.overflow, moved.estimate, examples
+    due = state.clock % settings.certify_every == 1 % settings.certify_every
+    done = estimate is None or not estimate.gap > goal or estimate.violation <= settled
+    if fully or due or done:
+        state, certificate, slack, counts = _certified(now, state, threshold, products)
+        overflow, calls = int(counts.overflow), calls + examples
+        added += _entered(state.sets) - entered if enumerated else int(counts.added)
+    info = Info(
+        certificate, estimate if certificate is None else certificate, added, overflow, calls,
+        now.seconds, slack,
+    )  # fmt: skip
+    return state, info
 
 
 def with_capacity(state: State, capacity: int) -> State:

@@ -12,12 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.solvers import cutting_plane
-from jaxstruct.solvers.checks import check_run, checked_examples, rounding
+from jaxstruct.solvers.buckets import Buckets, as_buckets, check_buckets
+from jaxstruct.solvers.certificate import Certificate
+from jaxstruct.solvers.checks import check_run, check_weights, checked_examples, rounding
 from jaxstruct.solvers.cutting_plane import Info, Settings, State
 from jaxstruct.solvers.formulations import Formulation, formulation_named
-from jaxstruct.solvers.passes import Task
 from jaxstruct.solvers.solution import MESSAGES, Solution, Statistics, Status
-from jaxstruct.solvers.task import make_task
+from jaxstruct.solvers.task import Task, make_task, row_index
 from jaxstruct.solvers.warm_start import restarted
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import PyTree
@@ -26,7 +27,10 @@ DEFAULTS = Settings()
 
 
 class Progress(NamedTuple):
-    """What a callback of `fit` sees after each pass: best primal and dual so far, and the rest."""
+    """What a callback of `fit` sees after each pass: best primal and dual so far, and the rest.
+
+    They are certified; `info.estimate` says where a round that was not is likely to be.
+    """
 
     passes: int
     primal: float
@@ -45,9 +49,13 @@ class _Rules(NamedTuple):
 
 
 class _Best(NamedTuple):
+    """The best certified so far; certificate and slack are the last ones."""
+
     primal: float
     dual: float
     weights: PyTree
+    certificate: Certificate | None = None
+    slack: np.ndarray | None = None
 
 
 def fitted_settings(settings: Settings, n: int) -> Settings:
@@ -71,6 +79,8 @@ def _status(
     rules: _Rules, best: _Best, info: Info, state: State, formulation: Formulation, full: bool
 ) -> Status | None:
     certificate = info.certificate
+    if certificate is None:
+        return None
     gap = best.primal - best.dual
     radius = float(jnp.sqrt(jnp.max(state.sets.norms))) if formulation.penalty == 0 else 0.0
     if math.isnan(certificate.primal) or not math.isfinite(certificate.dual):
@@ -92,6 +102,9 @@ def _status(
 
 def _improved(best: _Best, state: State, info: Info) -> _Best:
     certificate = info.certificate
+    if certificate is None:
+        return best
+    best = best._replace(certificate=certificate, slack=info.slack)
     if certificate.primal < best.primal:
         scaled = jax.tree.map(lambda leaf: leaf * certificate.scale, state.weights)
         best = best._replace(primal=certificate.primal, weights=scaled)
@@ -102,30 +115,40 @@ def _wants_growth(info: Info, n: int) -> bool:
     return info.overflow > 0.02 * n or (info.overflow > 0 and info.planes_added < info.overflow)
 
 
+def _worth_certifying(
+    rules: _Rules, best: _Best, threshold: float, clock: int
+) -> tuple[float, float]:
+    """The estimated gap and violation at which a round is; any in the last round.
+
+    The violation counts for the rule of epsilon, and while a hard margin is not met.
+    """
+    if clock + 1 >= rules.max_passes:
+        return math.inf, math.inf
+    if not math.isfinite(best.primal):
+        return -math.inf, threshold
+    goal = -math.inf if rules.tolerance is None else 1.5 * rules.tolerance * abs(best.primal)
+    return goal, -math.inf if rules.epsilon is None else rules.epsilon
+
+
 def _compiled_programs() -> int:
-    programs = (
-        cutting_plane._exact,
-        cutting_plane._cached,
-        cutting_plane._oracle,
-        cutting_plane._newton,
-    )
-    programs += (cutting_plane._enumerated, cutting_plane._restricted, cutting_plane._merged)
-    programs += (cutting_plane._rebuilt,)
-    return sum(program._cache_size() for program in programs)
+    return sum(program._cache_size() for program in cutting_plane.PROGRAMS)
 
 
-def _statistics(state: State, n: int, log: list, seconds: dict, calls: int, compiled: int):
+def _statistics(
+    state: State, rows: np.ndarray, log: list, seconds: dict, calls: int, compiled: int
+) -> Statistics:
+    real = rows >= 0
     sets = state.sets
     added = int(sum(row[3] for row in log))
     carried = sets.occupied if sets.gram.shape[1] else sets.last_used > 0
-    kept = int(np.sum(np.asarray(carried)[:n, 1:]))
+    kept = int(np.sum(np.asarray(carried)[real, 1:]))
     return Statistics(
         passes=len(log),
         oracle_calls=calls,
         planes_added=added,
         planes_kept=kept,
         planes_evicted=max(added - kept, 0),
-        support_planes=int(np.sum(np.asarray(sets.multipliers)[:n] > 0)),
+        support_planes=int(np.sum(np.asarray(sets.multipliers)[real] > 0)),
         capacity=sets.losses.shape[1],
         compilations=_compiled_programs() - compiled,
         seconds=seconds,
@@ -140,16 +163,20 @@ def _run(
     formulation: Formulation,
     rules: _Rules,
     state: State,
-    n: int,
+    rows: np.ndarray,
     callback: Callable[[Progress], bool | None] | None,
 ) -> Solution:
+    n = int(np.sum(rows >= 0))
     start, compiled = time.perf_counter(), _compiled_programs()
     best = _Best(math.inf, -math.inf, state.weights)
     state = state._replace(clock=0)
     seconds, log, calls, status = {}, [], 0, None
     while status is None:
         threshold = _threshold(rules, best, formulation)
-        state, info = cutting_plane.step(problem, task, settings, formulation, state, threshold)
+        worth = _worth_certifying(rules, best, threshold, state.clock)
+        state, info = cutting_plane.step(
+            problem, task, settings, formulation, state, threshold, *worth
+        )
         best = _improved(best, state, info)
         calls += info.oracle_calls
         for name, value in info.seconds.items():
@@ -171,13 +198,34 @@ def _run(
         primal=best.primal,
         dual=best.dual,
         gap=best.primal - best.dual,
-        certificate=info.certificate,
-        slack=info.slack[:n],
+        certificate=best.certificate,
+        slack=best.slack[rows >= 0][np.argsort(rows[rows >= 0])],
+        rows=rows,
         formulation=formulation.name,
         C=rules.C,
         state=state,
-        statistics=_statistics(state, n, log, seconds, calls, compiled),
+        statistics=_statistics(state, rows, log, seconds, calls, compiled),
     )
+
+
+def checked_buckets(
+    problem: Problem,
+    inputs: PyTree | Buckets,
+    outputs: PyTree | Buckets,
+    example_weights: np.ndarray | None,
+) -> tuple[Buckets, Buckets]:
+    """The examples in buckets, or a ValueError that names what does not fit."""
+    if isinstance(inputs, Buckets) != isinstance(outputs, Buckets):
+        raise ValueError("inputs and outputs must both be Buckets, or neither")
+    if not isinstance(inputs, Buckets):
+        checked_examples(inputs, outputs, example_weights)
+        inputs, outputs = as_buckets(inputs), as_buckets(outputs)
+    check_buckets(inputs, outputs)
+    check_weights(example_weights, sum(map(len, outputs.index)))
+    for x, y in zip(inputs.parts, outputs.parts, strict=True):
+        checked_examples(x, y, None)
+        problem.check(x, y)
+    return inputs, outputs
 
 
 def fit(
@@ -203,7 +251,7 @@ def fit(
 
     Args:
       problem: the structure.
-      inputs, outputs: pytrees with a leading axis [n].
+      inputs, outputs: pytrees with a leading axis [n], or both `Buckets` of them.
       formulation: one of svm0, svm1, svm2, svm1_slack, svm1_margin, svm2_slack, svm2_margin.
       C: the trade-off; divided by n as in the thesis. Ignored by svm0.
       tolerance: stop when P - D <= tolerance |P|; None to rely on epsilon alone.
@@ -228,19 +276,20 @@ def fit(
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
     cutting_plane.check_settings(settings)
-    n = checked_examples(inputs, outputs, example_weights)
-    problem.check(inputs, outputs)
-    settings = fitted_settings(settings, n)
-    task = make_task(
-        problem, inputs, outputs, formulation, C, example_weights, settings.oracle_batch
-    )
+    inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
+    settings = fitted_settings(settings, max(map(len, outputs.index)))
+    shape = settings.oracle_batch, settings.group
+    task = make_task(problem, inputs, outputs, formulation, C, example_weights, *shape)
+    rows = row_index(outputs.index, *shape)
     state = (
         cutting_plane.init(problem, task, settings)
         if start is None
         else restarted(problem, task, settings, formulation, start, C)
     )
+    if start is not None and not np.array_equal(start.rows, rows):
+        raise ValueError("start holds its examples in other buckets: index must be what it was")
     rules = _Rules(tolerance, epsilon, max_passes, min_margin, float(C))
-    return _run(problem, task, settings, formulation, rules, state, n, callback)
+    return _run(problem, task, settings, formulation, rules, state, rows, callback)
 
 
 def fit_path(

@@ -11,8 +11,9 @@ import numpy as np
 
 from jaxstruct.solvers.block_dual import block_ascent
 from jaxstruct.solvers.formulations import power_of_loss
-from jaxstruct.solvers.passes import Task, most_violated
-from jaxstruct.structures.problem import Problem, difference
+from jaxstruct.solvers.most_violated import most_violated
+from jaxstruct.solvers.task import Task
+from jaxstruct.structures.problem import Problem, difference, scaled
 from jaxstruct.types import Array, PyTree
 
 _CHUNK = 8  # planes whose potentials are evaluated together
@@ -71,16 +72,17 @@ def combination(planes: PyTree, multipliers: Array) -> PyTree:
 
 
 def _examples(task: Task, index: Array) -> tuple[PyTree, PyTree]:
-    return jax.tree.map(lambda leaf: leaf[index], (task.inputs, task.outputs))
+    return jax.tree.map(lambda leaf: leaf[index], (task.inputs[0], task.outputs[0]))
 
 
-@jax.jit
+@partial(jax.jit, static_argnums=1)
 def joint_plane(
-    problem: Problem, task: Task, shares: Array, w: PyTree, order: Array
+    problem: Problem, oracle: str, task: Task, shares: Array, w: PyTree, order: Array
 ) -> tuple[PyTree, tuple]:
     """One oracle call an example at one fixed w.
 
     Args:
+      oracle: static, see `most_violated.oracle_for`. task: of one bucket.
       shares: [N] v_i / n. order: [batches, B], every example once.
 
     Returns:
@@ -91,12 +93,13 @@ def joint_plane(
     def body(g: PyTree, index: Array) -> tuple[PyTree, tuple]:
         x, y_true = _examples(task, index)
         theta = jax.vmap(problem.potentials, (None, 0))(w, x)
-        y, loss, worst = jax.vmap(partial(most_violated, problem, task.terms))(theta, y_true)
+        call = partial(most_violated, problem, oracle, task.terms)
+        y, loss, _, worst = jax.vmap(call)(theta, y_true)
         share = jnp.where(worst > 0, shares[index], 0)
         coefficient = share * power_of_loss(loss, task.terms.scale_power)
         bound = share * power_of_loss(loss, task.terms.bound_power)
         u = jax.vmap(partial(difference, problem))(theta, y_true, y)
-        u = jax.tree.map(lambda leaf: leaf * coefficient.reshape(-1, *[1] * (leaf.ndim - 1)), u)
+        u = jax.vmap(scaled)(u, coefficient)
         return problem.add(g, x, u), (y, coefficient, bound, jnp.maximum(worst, 0))
 
     return jax.lax.scan(body, problem.initial_weights, order)

@@ -39,6 +39,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.solvers import joint_planes
+from jaxstruct.solvers.buckets import as_buckets
 from jaxstruct.solvers.checks import check_run, checked_examples
 from jaxstruct.solvers.fit import Progress
 from jaxstruct.solvers.formulations import Formulation, formulation_named
@@ -50,9 +51,9 @@ from jaxstruct.solvers.joint_planes import (
     joint_plane,
     solved,
 )
-from jaxstruct.solvers.passes import Task
+from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.solution import MESSAGES, Statistics, Status
-from jaxstruct.solvers.task import make_task
+from jaxstruct.solvers.task import Task, make_task
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import PyTree
 
@@ -141,12 +142,13 @@ def _timed(seconds: dict[str, float], name: str, run: Callable) -> tuple:
 
 
 def one_slack_step(
-    problem: Problem, task: Task, state: OneSlackState, C: float, batch: int
+    problem: Problem, oracle: str, task: Task, state: OneSlackState, C: float, batch: int
 ) -> tuple[OneSlackState, OneSlackInfo]:
     """One pass: solve the dual over the planes at hand, certify its w, add the plane met there.
 
     Args:
-      task: of `make_task` for a linear-penalty formulation and this C and batch.
+      oracle: of `most_violated.oracle_for` for the formulation.
+      task: of `make_task`, of one bucket, for a linear-penalty formulation and this C and batch.
       state: the last state (not changed).
       batch: examples an oracle call; it divides the padded number of examples.
     """
@@ -154,7 +156,9 @@ def one_slack_step(
     order = jnp.arange(shares.size, dtype=jnp.int32).reshape(-1, batch)
     planes, w = _timed(seconds, "dual", lambda: solved(state.planes, C, clock))
     typed = jnp.asarray(shares, task.terms.cap.dtype)
-    g, found = _timed(seconds, "oracle", lambda: joint_plane(problem, task, typed, w, order))
+    g, found = _timed(
+        seconds, "oracle", lambda: joint_plane(problem, oracle, task, typed, w, order)
+    )
     example_slack = np.asarray(found[3], np.float64).reshape(-1)
     beta, slack = planes.multipliers, float(shares @ example_slack)
     products = planes.gram @ beta
@@ -264,10 +268,11 @@ def _run(
     callback: Callable[[Progress], bool | None] | None,
 ) -> OneSlackSolution:
     begin, compiled, log, status = time.perf_counter(), _compiled_programs(), [], None
+    oracle = oracle_for(problem, formulation)
     seconds: dict[str, float] = {}
     best = _Best(math.inf, -math.inf, state.weights)
     while status is None:
-        state, info = one_slack_step(problem, task, state, rules.C, rules.batch)
+        state, info = one_slack_step(problem, oracle, task, state, rules.C, rules.batch)
         if info.primal < best.primal:
             best = best._replace(primal=info.primal, weights=state.weights)
         best = best._replace(dual=max(best.dual, info.dual))
@@ -315,7 +320,7 @@ def fit_one_slack(
     min_w 1/2 |w|^2 + C/n sum_i v_i max(0, max_y H_i(y)), as `fit` solves it.
 
     Args:
-      problem, inputs, outputs, C, example_weights: as in `fit`.
+      problem, inputs, outputs, C, example_weights: as in `fit`, but for `Buckets`.
       formulation: svm1, svm1_slack or svm1_margin.
       tolerance: stop when P - D <= tolerance |P|; None to rely on epsilon alone.
       epsilon: the paper's rule: stop when the joint plane of a pass is violated by no more than
@@ -342,6 +347,7 @@ def fit_one_slack(
     if batch < 1:
         raise ValueError(f"batch must be at least 1, got {batch}")
     batch = min(batch, 1 << max(n - 1, 0).bit_length())
-    task = make_task(problem, inputs, outputs, formulation, C, example_weights, batch)
+    buckets = as_buckets(inputs), as_buckets(outputs)
+    task = make_task(problem, *buckets, formulation, C, example_weights, batch, batch)
     rules = _Rules(tolerance, epsilon, max_passes, float(C), batch)
     return _run(problem, task, formulation, rules, one_slack_init(problem, capacity), n, callback)

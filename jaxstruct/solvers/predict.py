@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
+from jaxstruct.solvers.buckets import Buckets
 from jaxstruct.solvers.task import padded
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import PyTree
@@ -15,11 +16,20 @@ def _decode_batch(problem: Problem, weights: PyTree, inputs: PyTree) -> PyTree:
     return jax.vmap(lambda x: problem.decode(problem.potentials(weights, x)))(inputs)
 
 
-def predict(problem: Problem, weights: PyTree, inputs: PyTree, *, batch: int = 1024) -> PyTree:
+def predict(
+    problem: Problem, weights: PyTree, inputs: PyTree | Buckets, *, batch: int = 1024
+) -> PyTree | Buckets:
     """argmax_y F(x, y; w) of each input (thesis 3.1), as numpy arrays with a leading axis [n].
 
-    Inputs are padded to whole batches, so that any n runs in one compiled program.
+    Inputs are padded to whole batches, so that any n runs in one compiled program. Buckets of
+    inputs give Buckets of outputs, one compiled program a padded size.
+
+    Raises:
+      ValueError: there are no inputs.
     """
+    if isinstance(inputs, Buckets):
+        parts = tuple(predict(problem, weights, part, batch=batch) for part in inputs.parts)
+        return Buckets(parts, inputs.index)
     n = np.shape(jax.tree.leaves(inputs)[0])[0]
     if n == 0:
         raise ValueError("inputs is empty: there is nothing to predict")

@@ -23,7 +23,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.solvers.passes import Task, plane_coefficients
+from jaxstruct.solvers.task import Task, bucket_slices
+from jaxstruct.solvers.visits import plane_coefficients
 from jaxstruct.solvers.working_sets import WorkingSets
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import Array, PyTree
@@ -43,10 +44,12 @@ class NewtonOptions(NamedTuple):
 
 
 class _Blocks(NamedTuple):
-    """The data of some blocks; sigma: [N] the proximal step length of each."""
+    """The data of some blocks; sigma: [N] the proximal step length of each.
 
-    inputs: PyTree
-    outputs: PyTree
+    inputs and sets.outputs are tuples of buckets, the rest has all N rows.
+    """
+
+    inputs: tuple[PyTree, ...]
     sets: WorkingSets
     cap: Array
     ridge: Array
@@ -76,14 +79,18 @@ def _squared(residual: _Residual) -> Array:
 
 def _images(problem: Problem, w: PyTree, blocks: _Blocks) -> Array:
     """[N, K] <w, phi_i(y_k)>, zero in slot 0 and in empty slots."""
-    values = jax.vmap(problem.plane_values, (None, 0, 0))(w, blocks.inputs, blocks.sets.outputs)
+    parts = zip(blocks.inputs, blocks.sets.outputs, strict=True)
+    values = jnp.concatenate([problem.plane_values(w, x, y) for x, y in parts])
     return blocks.sets.scales * (values[:, :1] - values)
 
 
 def _add(problem: Problem, w: PyTree, blocks: _Blocks, z: Array) -> PyTree:
     """w + sum z phi."""
     c = plane_coefficients(blocks.sets.scales * z)
-    return problem.add_planes(w, blocks.inputs, blocks.sets.outputs, c)
+    places = bucket_slices(blocks.sets.outputs)
+    for x, y, own in zip(blocks.inputs, blocks.sets.outputs, places, strict=True):
+        w = problem.add_planes(w, x, y, c[own])
+    return w
 
 
 def _capped(blocks: _Blocks) -> Array:
@@ -225,7 +232,7 @@ def _conjugate_gradients(
 def _newton_direction(
     problem: Problem, options: NewtonOptions, blocks: _Blocks, free: Array, e0: _Residual
 ) -> Array:
-    """[N, K] the direction's multipliers; CG runs on a third of the blocks if it can."""
+    """[N, K] the direction's multipliers; CG runs on a third of a single bucket if it can."""
     n = free.shape[0]
     active = jnp.sum(free, axis=1) > jnp.where(_capped(blocks), 1, 0)
     count = jnp.sum(active)
@@ -245,6 +252,8 @@ def _newton_direction(
         d = _conjugate_gradients(problem, blocks, face, squared, image, options)
         return d.along * residual + d.z
 
+    if len(blocks.inputs) > 1:
+        return whole()
     capacities = [max(n // 3, 1)]
     branch = sum((count > capacity).astype(jnp.int32) for capacity in capacities)
     parts = [partial(gathered, capacity) for capacity in capacities]
@@ -322,7 +331,7 @@ def _blocks(task: Task, sets: WorkingSets, sigma: Array) -> tuple[_Blocks, Array
     finite = jnp.isfinite(terms.cap)
     reservoir = jnp.where(finite, jnp.maximum(jnp.where(finite, terms.cap, 0) - mass, 0), 0)
     beta = sets.multipliers.at[:, 0].set(reservoir)
-    return _Blocks(task.inputs, task.outputs, sets, terms.cap, terms.ridge, length), beta
+    return _Blocks(task.inputs, sets, terms.cap, terms.ridge, length), beta
 
 
 def _ascended(

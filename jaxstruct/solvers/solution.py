@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.cutting_plane import State
+from jaxstruct.solvers.task import bucket_slices
 from jaxstruct.types import PyTree
 
 
@@ -56,11 +57,12 @@ class Statistics(NamedTuple):
     """Counts and times of a run.
 
     Fields:
-      passes: rounds. oracle_calls: of single examples, certifying ones included.
+      passes: rounds. oracle_calls: of single examples, certifying ones included; examples of weight
+        0 and rows of padding are not counted.
       planes_added, planes_kept, planes_evicted, support_planes: cutting planes (those of
         multiplier > 0 last). capacity: slots an example at the end.
       compilations: programs compiled during the run.
-      seconds: wall seconds by part (exact, cached, newton, oracle, total); a part's first call
+      seconds: wall seconds by part (oracle, cached, newton, certify, total); a part's first call
         holds its compilation.
       history: [passes, 4] seconds since the start, best primal, best dual, planes added.
     """
@@ -83,7 +85,8 @@ class Solution(NamedTuple):
     Fields:
       weights: w of the best primal found. status, message: how it ended.
       primal, dual, gap: best P, best D and P - D; P >= optimum >= D given an exact oracle.
-      certificate: of the last round. slack: [n] xi_i of the last round.
+      certificate: of the last certified round. slack: [n] its xi_i.
+      rows: [N] the example of every row of the state, -1 where it is padding.
       statistics: counts and times.
       formulation, C: what was solved. state: to go on from (dual variables and working sets).
     """
@@ -96,6 +99,7 @@ class Solution(NamedTuple):
     gap: float
     certificate: Certificate
     slack: np.ndarray
+    rows: np.ndarray
     statistics: Statistics
     formulation: str
     C: float
@@ -106,7 +110,9 @@ class SupportOutputs(NamedTuple):
     """The support vectors of a structural SVM: pairs (example, output) with alpha > 0.
 
     Fields:
-      example: [M] positions in the training set. output: pytree of [M, ...].
+      example: [M] positions in the training set.
+      output: one pytree of [M_b, ...] a bucket, the M pairs being sorted by bucket (of a training
+        set that was given without buckets: the one pytree).
       alpha: [M] dual variables of the thesis (s beta). loss: [M] Delta(y_i, y).
       slack: [M] xi_i of the example.
     """
@@ -120,16 +126,21 @@ class SupportOutputs(NamedTuple):
 
 def support_outputs(solution: Solution) -> SupportOutputs:
     """Which outputs carry the solution, example by example (thesis 3.5: a sparse solution)."""
-    sets = solution.state.sets
-    n = solution.slack.shape[0]
-    example, slot = np.nonzero(np.asarray(sets.multipliers)[:n] > 0)
+    sets, rows = solution.state.sets, solution.rows
+    row, slot = np.nonzero((np.asarray(sets.multipliers) > 0) & (rows >= 0)[:, None])
+    example = rows[row]
 
     def pick(leaf: np.ndarray) -> np.ndarray:
-        return np.asarray(leaf)[example, slot]
+        return np.asarray(leaf)[row, slot]
 
+    outputs = []
+    for bucket, own in zip(sets.outputs, bucket_slices(sets.outputs), strict=True):
+        inside = (row >= own.start) & (row < own.stop)
+        at = (row[inside] - own.start, slot[inside])
+        outputs.append(jax.tree.map(lambda leaf, at=at: np.asarray(leaf)[at], bucket))
     return SupportOutputs(
         example=example,
-        output=jax.tree.map(pick, sets.outputs),
+        output=outputs[0] if len(outputs) == 1 else tuple(outputs),
         alpha=pick(sets.multipliers) * pick(sets.scales),
         loss=pick(sets.losses),
         slack=solution.slack[example],

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.solvers.formulations import Formulation, penalty
-from jaxstruct.solvers.passes import Task
+from jaxstruct.solvers.buckets import Buckets, rows_of
+from jaxstruct.solvers.formulations import Formulation, Penalty, penalty
 from jaxstruct.structures.problem import Problem
-from jaxstruct.types import PyTree
+from jaxstruct.types import Array, PyTree
+
+
+class Task(NamedTuple):
+    """What stays fixed during a run: padded examples and the numbers of the formulation.
+
+    Fields:
+      inputs, outputs: one pytree a bucket, leaves [N_b, ...]; N = sum N_b rows in all, in the order
+        of the buckets.
+      terms: the cap and ridge of each of the N rows; a row of padding has cap 0.
+    """
+
+    inputs: tuple[PyTree, ...]
+    outputs: tuple[PyTree, ...]
+    terms: Penalty
+
+    def own_terms(self, index: Array) -> Penalty:
+        """The cap and ridge of some rows."""
+        return self.terms._replace(cap=self.terms.cap[index], ridge=self.terms.ridge[index])
+
+
+def bucket_slices(outputs: tuple[PyTree, ...]) -> list[slice]:
+    """Which of the N rows each bucket holds."""
+    ends = np.cumsum([0, *map(rows_of, outputs)])
+    return [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
 
 
 def padded(tree: PyTree, total: int) -> PyTree:
@@ -23,26 +50,51 @@ def padded(tree: PyTree, total: int) -> PyTree:
     return jax.tree.map(pad, tree)
 
 
+def batches_of(rows: int, batch: int, group: int = 1) -> tuple[int, int]:
+    """(how many batches, rows in each): at most `batch`, a multiple of `group`, little padding."""
+    count = -(-rows // batch)
+    return count, -(-rows // (count * group)) * group
+
+
+def row_index(index: tuple[np.ndarray, ...], batch: int, group: int) -> np.ndarray:
+    """[N] the example of every row of a task, -1 where it is padding."""
+    parts = []
+    for own in index:
+        rows = np.full(math.prod(batches_of(len(own), batch, group)), -1)
+        rows[: len(own)] = own
+        parts.append(rows)
+    return np.concatenate(parts)
+
+
 def make_task(
     problem: Problem,
-    inputs: PyTree,
-    outputs: PyTree,
+    inputs: Buckets,
+    outputs: Buckets,
     formulation: Formulation,
     C: float,
     example_weights: np.ndarray | None,
     batch: int,
+    group: int,
 ) -> Task:
-    """The fixed side of a run, its examples padded to a multiple of `batch` with weight 0."""
-    n = jax.tree.leaves(outputs)[0].shape[0]
-    total = -(-n // batch) * batch
-    weights = np.zeros(total)
-    weights[:n] = 1.0 if example_weights is None else example_weights
+    """The fixed side of a run, every bucket padded to whole batches with weight 0."""
+    rows = row_index(outputs.index, batch, group)
+    n = int(np.sum(rows >= 0))
+    given = np.ones(n) if example_weights is None else np.asarray(example_weights, np.float64)
+    weights = np.where(rows >= 0, given[rows], 0.0)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
 
     def typed(leaf: np.ndarray) -> np.ndarray:
         leaf = np.asarray(leaf)
         return leaf.astype(dtype) if np.issubdtype(leaf.dtype, np.floating) else leaf
 
-    outputs = jax.tree.map(lambda leaf: np.asarray(leaf).astype(np.int32), outputs)
-    terms = penalty(formulation, C, weights, n, dtype)
-    return Task(padded(jax.tree.map(typed, inputs), total), padded(outputs, total), terms)
+    def integers(leaf: np.ndarray) -> np.ndarray:
+        return np.asarray(leaf).astype(np.int32)
+
+    sizes = [math.prod(batches_of(len(own), batch, group)) for own in outputs.index]
+    return Task(
+        tuple(padded(jax.tree.map(typed, x), m) for x, m in zip(inputs.parts, sizes, strict=True)),
+        tuple(
+            padded(jax.tree.map(integers, y), m) for y, m in zip(outputs.parts, sizes, strict=True)
+        ),
+        penalty(formulation, C, weights, n, dtype),
+    )

@@ -6,10 +6,13 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.solvers import cutting_plane
+from jaxstruct.solvers.buckets import rows_of
 from jaxstruct.solvers.cutting_plane import Settings, State
 from jaxstruct.solvers.formulations import Formulation
-from jaxstruct.solvers.passes import Task
+from jaxstruct.solvers.most_violated import oracle_for
+from jaxstruct.solvers.passes import OracleOptions, nothing_told
 from jaxstruct.solvers.solution import Solution
+from jaxstruct.solvers.task import Task
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import PyTree
 
@@ -34,21 +37,22 @@ def restarted(
     sets = start.state.sets
     if start.formulation != formulation.name:
         raise ValueError(f"start solved {start.formulation}, not {formulation.name}")
-    if sets.losses.shape[0] != task.terms.cap.shape[0]:
+    sizes = [[rows_of(part) for part in parts] for parts in (sets.outputs, task.outputs)]
+    if sizes[0] != sizes[1]:
         raise ValueError(
-            f"start has {sets.losses.shape[0]} (padded) examples, the task has "
-            f"{task.terms.cap.shape[0]}: it must be of the same examples and oracle_batch"
+            f"start has buckets of {sizes[0]} (padded) examples, the task of {sizes[1]}: it must "
+            "be of the same examples, buckets and oracle_batch"
         )
-    order = jnp.arange(sets.losses.shape[0], dtype=jnp.int32).reshape(-1, settings.oracle_batch)
+    orders = cutting_plane.in_order(task, settings)
     terms = task.terms
     beta = sets.multipliers * (C / start.C if formulation.penalty == 1 else 1.0)
     mass = jnp.sum(beta, axis=1)
     share = jnp.where(mass > terms.cap, terms.cap / jnp.where(mass > 0, mass, 1), 1)
     sets = sets._replace(multipliers=beta * share[:, None])
     mass = mass * share
-    w = cutting_plane._rebuilt(problem, task, sets, order)
+    w = cutting_plane._rebuilt(problem, task, sets, orders)
     gain = float(jnp.sum(sets.multipliers * sets.bounds))
-    cost = float(_squared_norm(problem, task, w, sets, order)) + float(
+    cost = float(_squared_norm(problem, formulation, task, w, sets, orders)) + float(
         jnp.sum(terms.ridge * mass**2)
     )
     room = float(jnp.min(jnp.where(mass > 0, terms.cap / jnp.where(mass > 0, mass, 1), jnp.inf)))
@@ -58,8 +62,16 @@ def restarted(
     return State(w, sets, None, start.state.sigma, 0, None)
 
 
-def _squared_norm(problem: Problem, task: Task, w: PyTree, sets: PyTree, order: jax.Array):
+def _squared_norm(
+    problem: Problem, formulation: Formulation, task: Task, w: PyTree, sets: PyTree, orders: tuple
+) -> jax.Array:
     """|w|^2 = sum_i <w, sum_y beta phi_i(y)>, in any space."""
     infinite = jnp.asarray(jnp.inf, sets.losses.dtype)
-    _, terms, _, _ = cutting_plane._oracle(problem, 0, task, w, sets, order, infinite, jnp.int32(0))
-    return jnp.sum(terms.product)
+    options = OracleOptions(oracle_for(problem, formulation), 0)
+    told = nothing_told(sets.losses.shape[0], 0, sets.losses.dtype)
+    sets = jax.tree.map(jnp.copy, sets)  # the program takes its buffers over
+    _, told, _ = cutting_plane._oracle(
+        problem, options, task, w, sets, told, orders, cutting_plane.whole(orders), infinite,
+        jnp.int32(0),
+    )  # fmt: skip
+    return jnp.sum(told.terms.product)

@@ -12,15 +12,17 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.solvers.formulations import Penalty, power_of_loss
+from jaxstruct.solvers.task import Task, bucket_slices
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import Array, PyTree
 
 
 class WorkingSets(NamedTuple):
-    """The working sets of N examples with K slots each.
+    """The working sets of N examples with K slots each, bucket after bucket.
 
     Fields:
-      outputs: pytree of [N, K, ...] integers.
+      outputs: one pytree of [N_b, K, ...] integers a bucket (the tree itself in the working sets
+        of one bucket, see `bucket_of`).
       losses: [N, K] Delta(y_i, y).
       scales, bounds: [N, K] s and b of the canonical form; 0 in slot 0 and in empty slots.
       multipliers: [N, K] beta; 0 in slot 0 and in empty slots (alpha = scales * multipliers).
@@ -60,9 +62,24 @@ class Proposal(NamedTuple):
     overflow: Array
 
 
-def empty_working_sets(outputs: PyTree, capacity: int, dtype: str) -> WorkingSets:
-    """Working sets that hold the zero plane only; outputs [N, ...] are the true ones y_i."""
-    n = jax.tree.leaves(outputs)[0].shape[0]
+def bucket_of(sets: WorkingSets, number: int) -> WorkingSets:
+    """The working sets of one bucket, its outputs no longer in a tuple."""
+    own = bucket_slices(sets.outputs)[number]
+    plain = jax.tree.map(lambda leaf: leaf[own], sets._replace(outputs=()))
+    return plain._replace(outputs=sets.outputs[number])
+
+
+def joined(parts: list[WorkingSets]) -> WorkingSets:
+    """The buckets of `bucket_of` together again."""
+    outputs = tuple(part.outputs for part in parts)
+    plain = [part._replace(outputs=()) for part in parts]
+    whole = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *plain)
+    return whole._replace(outputs=outputs)
+
+
+def empty_working_sets(outputs: tuple[PyTree, ...], capacity: int, dtype: str) -> WorkingSets:
+    """Working sets that hold the zero plane only; outputs are the true ones y_i, by bucket."""
+    n = bucket_slices(outputs)[-1].stop
     first = jnp.arange(capacity) == 0
 
     def zeros() -> Array:  # one buffer each: a run donates them
@@ -84,17 +101,17 @@ def empty_working_sets(outputs: PyTree, capacity: int, dtype: str) -> WorkingSet
     )
 
 
-def enumerated_working_sets(
-    problem: Problem, terms: Penalty, inputs: PyTree, outputs: PyTree
-) -> WorkingSets:
+def enumerated_working_sets(problem: Problem, task: Task) -> WorkingSets:
     """Working sets that hold every output from the start, for small output spaces.
 
     No plane is ever searched, added or evicted, and Gram columns are computed as needed; a plane
     counts as added once its multiplier has been positive.
-
-    Args:
-      inputs, outputs: [N, ...] the examples.
     """
+    parts = zip(task.inputs, task.outputs, strict=True)
+    return joined([_enumerated(problem, task.terms, x, y) for x, y in parts])
+
+
+def _enumerated(problem: Problem, terms: Penalty, inputs: PyTree, outputs: PyTree) -> WorkingSets:
     everything = jax.vmap(problem.all_outputs)(outputs)
     losses = jax.vmap(jax.vmap(problem.loss, (None, 0)))(outputs, everything)
     planes = jnp.arange(losses.shape[1]) > 0
@@ -126,7 +143,7 @@ def grown(sets: WorkingSets, capacity: int) -> WorkingSets:
 
 
 def rows(sets: WorkingSets, index: Array) -> WorkingSets:
-    """The working sets of some examples."""
+    """The working sets of some examples of one bucket."""
     return jax.tree.map(lambda leaf: leaf[index], sets)
 
 
@@ -174,7 +191,9 @@ def propose(
     slots = jnp.arange(capacity)
     scale = power_of_loss(loss, terms.scale_power)
     scales = jnp.where(slots == slot, scale, own.scales)
-    outputs = jax.tree.map(lambda leaf, new: leaf.at[slot].set(new, mode="drop"), own.outputs, y)
+    outputs = jax.tree.map(
+        lambda leaf, new: leaf.at[slot].set(new.astype(leaf.dtype), mode="drop"), own.outputs, y
+    )
     row = scale * scales * problem.plane_gram(x, y_true, outputs, y)
     return Proposal(
         output=y,
@@ -191,7 +210,7 @@ def insert(sets: WorkingSets, index: Array, proposals: Proposal, clock: Array) -
     """Write one proposal an example into the working sets (dropped where slot = K).
 
     Args:
-      sets: [N, K, ...] (or any subset of examples).
+      sets: of one bucket (or any subset of its examples).
       index: [B] rows of `sets`.
       proposals: with a leading axis [B].
       clock: the number of the pass.

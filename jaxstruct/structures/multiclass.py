@@ -66,10 +66,14 @@ def _few(w: PyTree, outputs: Array) -> bool:
 
 def _sparse_plane_values(w: PyTree, x: PyTree, outputs: Array) -> Array:
     """F of a few classes, canonical output features: sum_j values_j W[indices_j, y_k]."""
-    if isinstance(x, SparseFeatures) and _few(w, outputs):
-        entries = w["weights"].at[x.indices[:, None], outputs].get(mode="fill", fill_value=0)
-        return x.values @ entries
-    return _linear_potentials(None, w, x)[outputs]
+
+    def of_one(x: PyTree, y: Array) -> Array:
+        if isinstance(x, SparseFeatures) and _few(w, y):
+            entries = w["weights"].at[x.indices[:, None], y].get(mode="fill", fill_value=0)
+            return x.values @ entries
+        return _linear_potentials(None, w, x)[y]
+
+    return jax.vmap(of_one)(x, outputs)
 
 
 def _sparse_add_planes(w: PyTree, x: PyTree, outputs: Array, coefficients: Array) -> PyTree:

@@ -3,6 +3,9 @@
 F(x, y; w) = <w, Psi(x, y)> = score(theta, y) with theta = potentials(w, x), both maps linear in
 their first argument. A solver sees nothing else of a structure (thesis 3.5.1: "a very general and
 well-defined interface independent of the choice of Psi").
+
+theta may carry integers beside its potentials, such as the length of a sequence: they pass through
+every linear map as they are.
 """
 
 from __future__ import annotations
@@ -51,12 +54,24 @@ class Problem(NamedTuple):
       gram_action: (x, u) -> A_x A_x' u, the potentials of x after u was added at x.
       plane_scores: (theta, y[K]) -> F[K].
       combine: (theta, y[K], c[K]) -> sum_k c_k d score(., y_k) / d theta, shaped as theta.
-      plane_values: (w, x, y[K]) -> F[K], straight from the weights.
+      plane_values: (w, x[B], y[B, K]) -> F[B, K] straight from the weights, up to a constant an
+        example (only differences of F within an example are used).
       add_planes: (w, x[B], y[B, K], c[B, K]) -> w + sum_b sum_k c_bk Psi(x_b, y_bk).
       plane_gram: (x, y_true, y[K], y) -> [K] <delta Psi(y_k), delta Psi(y)>.
       plane_norms: (x, y_true, y[K]) -> [K] |delta Psi(y_k)|^2.
       all_outputs: y_true -> y[K], every output with the true one first, or None where the output
         space is too large to enumerate.
+      augmented: (theta, y_true, scale) -> argmax_y F + scale Delta over all y, y_true included, or
+        None; where the loss is additive, one plain decode serves margin re-scaling.
+      best_wrong: (theta, y_true) -> argmax of F over y != y_true (y_true itself where it is the
+        only output), or None; the oracle of the formulations without a loss.
+      level_losses: y_true -> Delta[L] of the levels of `best_level`, or None.
+      best_level: (theta, y_true, offsets[L], slopes[L]) -> the best output y != y_true of the level
+        that maximises offsets + slopes F (y_true itself where there is none), or None; contenders
+        and traceback in one program.
+      narrowed: (x[B], y[B, K]) -> (x'[B], fits[B]), or None; inputs x' that plane_values and
+        add_planes take in place of x for these planes alone, at less cost, and whether an example
+        fits them (if not, x must be used). Combinations have coefficients that sum to 0.
       check: (inputs, outputs) -> None, on the host before anything compiles; raises ValueError.
     """
 
@@ -65,8 +80,8 @@ class Problem(NamedTuple):
     score: Partial
     decode: Partial
     loss: Partial
-    contenders: Partial
-    output: Partial
+    contenders: Partial | None
+    output: Partial | None
     add: Partial
     gram_action: Partial
     plane_scores: Partial
@@ -76,6 +91,11 @@ class Problem(NamedTuple):
     plane_gram: Partial
     plane_norms: Partial
     all_outputs: Partial | None
+    augmented: Partial | None
+    best_wrong: Partial | None
+    level_losses: Partial | None
+    best_level: Partial | None
+    narrowed: Partial | None
     check: Partial
 
 
@@ -87,13 +107,26 @@ def _partial(function: Callable) -> Partial:
     return function if isinstance(function, Partial) else Partial(function)
 
 
+def _optional(function: Callable | None) -> Partial | None:
+    return None if function is None else _partial(function)
+
+
+def _is_linear(leaf: Array) -> bool:
+    return jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)
+
+
+def _linear_leaves(tree: PyTree) -> list[Array]:
+    """The floating-point leaves of theta: the part that is linear in w."""
+    return [leaf for leaf in jax.tree.leaves(tree) if _is_linear(leaf)]
+
+
 def _transposed_add(potentials: Partial, weights: PyTree, inputs: PyTree, u: PyTree) -> PyTree:
     """w + sum_b A_b' u_b through the transpose of the batched potentials."""
 
     def batched(w: PyTree) -> PyTree:
-        return jax.vmap(potentials, (None, 0))(w, inputs)
+        return _linear_leaves(jax.vmap(potentials, (None, 0))(w, inputs))
 
-    (change,) = jax.linear_transpose(batched, weights)(u)
+    (change,) = jax.linear_transpose(batched, weights)(_linear_leaves(u))
     return jax.tree.map(jnp.add, weights, change)
 
 
@@ -106,11 +139,12 @@ def _default_gram_action(
     """
 
     @sequential_vmap
-    def action(x: PyTree, u: PyTree) -> PyTree:
+    def action(functions: tuple[Partial, Partial], zero: PyTree, x: PyTree, u: PyTree) -> PyTree:
+        add, potentials = functions  # arguments: nested vmaps do not see into a closure
         one = jax.tree.map(lambda leaf: leaf[None], (x, u))
-        return potentials(add(zero_weights, *one), x)
+        return potentials(add(zero, *one), x)
 
-    return action(x, u)
+    return action((add, potentials), zero_weights, x, u)
 
 
 def _default_plane_scores(score: Partial, theta: PyTree, outputs: PyTree) -> Array:
@@ -120,21 +154,32 @@ def _default_plane_scores(score: Partial, theta: PyTree, outputs: PyTree) -> Arr
 def _default_combine(
     plane_scores: Partial, theta: PyTree, outputs: PyTree, coefficients: Array
 ) -> PyTree:
-    (u,) = jax.linear_transpose(lambda t: plane_scores(t, outputs), theta)(coefficients)
-    return u
+    leaves, structure = jax.tree.flatten(theta)
+    linear = [_is_linear(leaf) for leaf in leaves]
+
+    def filled(parts: list[Array]) -> PyTree:
+        given = iter(parts)
+        whole = [next(given) if flag else x for flag, x in zip(linear, leaves, strict=True)]
+        return jax.tree.unflatten(structure, whole)
+
+    (u,) = jax.linear_transpose(
+        lambda parts: plane_scores(filled(parts), outputs), _linear_leaves(theta)
+    )(coefficients)
+    return filled(u)
 
 
 def _default_plane_values(
     parts: tuple[Partial, Partial], w: PyTree, x: PyTree, outputs: PyTree
 ) -> Array:
     potentials, plane_scores = parts
-    return plane_scores(potentials(w, x), outputs)
+    theta = jax.vmap(potentials, (None, 0))(w, x)
+    return jax.vmap(plane_scores)(theta, outputs)
 
 
 def _zero_potentials(potentials: Partial, w: PyTree, x: PyTree) -> PyTree:
-    """Zeros shaped as theta: the point at which linear maps are transposed."""
-    shapes = jax.eval_shape(potentials, w, x)
-    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    """Zeros shaped as theta, its integers in place: where linear maps are transposed."""
+    theta = potentials(w, x)  # only the integers of it are computed
+    return jax.tree.map(lambda leaf: jnp.zeros_like(leaf) if _is_linear(leaf) else leaf, theta)
 
 
 def _default_add_planes(
@@ -164,7 +209,7 @@ def _default_plane_gram(
     potentials, gram_action, plane_scores, combine = parts
     theta = _zero_potentials(potentials, zero_weights, x)
     pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), y_true, y)
-    dtype = jnp.result_type(*jax.tree.leaves(theta))
+    dtype = jnp.result_type(*_linear_leaves(theta))
     action = gram_action(x, combine(theta, pair, jnp.asarray([1, -1], dtype)))
     one = jax.tree.map(lambda leaf: leaf[None], y_true)
     return plane_scores(action, one)[0] - plane_scores(action, outputs)
@@ -184,8 +229,8 @@ def make_problem(
     score: Callable,
     decode: Callable,
     loss: Callable,
-    contenders: Callable,
-    output: Callable,
+    contenders: Callable | None,
+    output: Callable | None,
     add: Callable | None = None,
     gram_action: Callable | None = None,
     plane_scores: Callable | None = None,
@@ -195,19 +240,28 @@ def make_problem(
     plane_gram: Callable | None = None,
     plane_norms: Callable | None = None,
     all_outputs: Callable | None = None,
+    augmented: Callable | None = None,
+    best_wrong: Callable | None = None,
+    level_losses: Callable | None = None,
+    best_level: Callable | None = None,
+    narrowed: Callable | None = None,
     check: Callable = _no_check,
 ) -> Problem:
     """Gather the functions of a structure in a `Problem`.
 
     The first seven are what a structure must say; the next eight follow from them by transposition
     and are only given where a structure knows a faster way (see `Problem` for their equations);
-    `all_outputs` may be given for a small output space, and `check` looks at the values of the
-    examples before a run.
+    `all_outputs` may be given for a small output space; `augmented`, `best_wrong` and the pair
+    `level_losses`, `best_level` are faster oracles for some formulations; `narrowed` makes sweeps
+    over few planes cheaper; `check` looks at the
+    values of the examples before a run. contenders and output may both be None where augmented is
+    given, for a loss of too many levels.
     Functions should be module-level (or Partials of such), so that a second problem made of them
     does not compile anew.
 
     Raises:
       TypeError: an argument is not callable, or initial_weights holds no floating-point array.
+      ValueError: one of level_losses and best_level is given without the other.
     """
     functions = dict(
         potentials=potentials,
@@ -217,7 +271,10 @@ def make_problem(
         contenders=contenders,
         output=output,
     )
+    without_levels = contenders is None and output is None and augmented is not None
     for name, function in functions.items():
+        if without_levels and function is None:
+            continue
         if not callable(function):
             raise TypeError(f"{name} must be a function, got {type(function).__name__}")
     leaves = jax.tree.leaves(initial_weights)
@@ -225,7 +282,9 @@ def make_problem(
         jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in leaves
     ):
         raise TypeError("initial_weights must be a pytree of floating-point arrays (zeros)")
-    given = {name: _partial(function) for name, function in functions.items()}
+    if (level_losses is None) != (best_level is None):
+        raise ValueError("level_losses and best_level go together: give both or neither")
+    given = {name: _optional(function) for name, function in functions.items()}
     zero = jax.tree.map(jnp.zeros_like, initial_weights)
     add = _partial(add or Partial(_transposed_add, given["potentials"]))
     scores = _partial(plane_scores or Partial(_default_plane_scores, given["score"]))
@@ -246,7 +305,12 @@ def make_problem(
         add_planes=_partial(planes),
         plane_gram=gram,
         plane_norms=_partial(plane_norms or Partial(_default_plane_norms, gram)),
-        all_outputs=None if all_outputs is None else _partial(all_outputs),
+        all_outputs=_optional(all_outputs),
+        augmented=_optional(augmented),
+        best_wrong=_optional(best_wrong),
+        level_losses=_optional(level_losses),
+        best_level=_optional(best_level),
+        narrowed=_optional(narrowed),
         check=_partial(check),
     )
 
@@ -254,8 +318,13 @@ def make_problem(
 def difference(problem: Problem, theta: PyTree, y_true: PyTree, y: PyTree) -> PyTree:
     """d [score(theta, y_true) - score(theta, y)] / d theta: delta Psi_i(y) seen from theta."""
     pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), y_true, y)
-    dtype = jnp.result_type(*jax.tree.leaves(theta))
+    dtype = jnp.result_type(*_linear_leaves(theta))
     return problem.combine(theta, pair, jnp.asarray([1, -1], dtype))
+
+
+def scaled(u: PyTree, factor: Array) -> PyTree:
+    """factor u, the integers of a theta-shaped u left as they are."""
+    return jax.tree.map(lambda leaf: leaf * factor if _is_linear(leaf) else leaf, u)
 
 
 def joint_feature(problem: Problem, x: PyTree, y: PyTree) -> PyTree:
@@ -272,6 +341,6 @@ def joint_feature(problem: Problem, x: PyTree, y: PyTree) -> PyTree:
     zero = problem.initial_weights
     theta = problem.potentials(zero, x)
     one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], y)
-    dtype = jnp.result_type(*jax.tree.leaves(theta))
+    dtype = jnp.result_type(*_linear_leaves(theta))
     u = problem.combine(theta, one, jnp.ones(1, dtype))
     return problem.add(zero, *jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (x, u)))

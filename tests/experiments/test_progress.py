@@ -20,8 +20,16 @@ class Terminal(io.StringIO):
         return True
 
 
-def info(passes, gap, primal=2.0):
-    return SimpleNamespace(passes=passes, primal=primal, dual=primal - gap, gap=gap)
+def info(passes, gap, primal=2.0, **fields):
+    return SimpleNamespace(
+        passes=passes, primal=primal, dual=primal - gap, gap=gap, info=SimpleNamespace(**fields)
+    )
+
+
+def uncertified(passes, gap, estimated, primal=2.0):
+    """A pass without a certificate, primal and gap being the best ones before it."""
+    guess = SimpleNamespace(primal=4.0, gap=estimated)
+    return info(passes, gap, primal, certificate=None, estimate=guess)
 
 
 @pytest.fixture
@@ -52,6 +60,28 @@ def test_plain_lines_say_passes_gap_and_time_left(no_tqdm, clock):
         "C = 1: pass 4/100, gap 1.0e-02 (goal 1e-03), ~0:10 left",
         "C = 1: pass 5/100, gap 5.0e-04 (goal 1e-03), ~0:00 left",
     ]
+
+
+def test_a_pass_without_a_certificate_tells_its_estimate_and_moves_nothing(no_tqdm, clock):
+    stream = io.StringIO()
+    with training_progress(100, "C = 1", enabled=True, stream=stream) as update:
+        proved = info(1, 2.0, certificate=object(), estimate=SimpleNamespace(gap=9.0))
+        for passed in (
+            proved, info(2, 0.2), info(3, 0.02), uncertified(4, 0.02, 0.4),
+            uncertified(5, 0.02, math.inf), info(6, 0.001),
+        ):  # fmt: skip
+            update(passed)
+    assert stream.getvalue().splitlines() == [
+        "C = 1: pass 1/100, gap 1.0e+00 (goal 1e-03), <16:30 left",
+        "C = 1: pass 2/100, gap 1.0e-01 (goal 1e-03), <16:20 left",
+        "C = 1: pass 3/100, gap 1.0e-02 (goal 1e-03), ~0:10 left",
+        "C = 1: pass 4/100, gap 1.0e-02, estimated 1.0e-01 (goal 1e-03), ~0:00 left",
+        "C = 1: pass 5/100, gap 1.0e-02, estimated unknown (goal 1e-03), <15:50 left",
+        "C = 1: pass 6/100, gap 5.0e-04 (goal 1e-03), ~0:00 left",
+    ]
+    track = progress._Track(100, 1e-3)
+    shares = [track.add(passed)[0] for passed in (proved, uncertified(2, 2.0, 0.01), info(3, 0.2))]
+    assert shares == pytest.approx([0, 0, 1 / 3])
 
 
 def test_tqdm_bar_fills_with_the_logarithm_of_the_gap(clock):

@@ -9,9 +9,12 @@ import jax
 import numpy as np
 
 from jaxstruct import Problem, Settings, Solution, joint_feature, make_problem
+from jaxstruct.solvers.buckets import as_buckets
 from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.task import Task, make_task
 from jaxstruct.structures.multiclass import multiclass
 from jaxstruct.structures.problem import Contenders
+from jaxstruct.types import SparseFeatures
 from tests.slow_truth.quadratic_program import Truth, solve_primal
 
 SOFT = tuple(name for name in FORMULATIONS if name != "svm0")
@@ -34,6 +37,13 @@ class Case(NamedTuple):
             self.x.shape[1], len(self.loss), output_features=self.output_features,
             loss=self.loss, dtype=dtype,
         )
+
+    def task(
+        self, formulation: str, C: float, weights: np.ndarray | None = None, batch: int = 16
+    ) -> Task:
+        """The fixed side of a run whose groups are whole batches."""
+        examples, form = (as_buckets(self.x), as_buckets(self.y)), FORMULATIONS[formulation]
+        return make_task(self.problem(), *examples, form, C, weights, batch, batch)
 
     def psi(self) -> np.ndarray:
         """[n, k, D] Psi(x_i, y) = Phi(x_i) (x) Lambda(y), written down."""
@@ -124,14 +134,26 @@ def joint_features(problem: Problem, x: object, k: int) -> np.ndarray:
     return np.concatenate([leaf.reshape(*leaf.shape[:2], -1) for leaf in leaves], axis=2)
 
 
+def padded_rows(x: np.ndarray, width: int) -> SparseFeatures:
+    """SparseFeatures of dense rows, padded with the index d."""
+    n, d = x.shape
+    indices, values = np.full((n, width), d, np.int32), np.zeros((n, width))
+    for i, row in enumerate(x):
+        found = np.flatnonzero(row)
+        indices[i, : len(found)], values[i, : len(found)] = found, row[found]
+    return SparseFeatures(indices, values)
+
+
 def dense_multipliers(solution: Solution, k: int) -> np.ndarray:
     """[n, k] beta of a solution, for single-integer outputs."""
-    return dense_beta(solution.state.sets, len(solution.slack), k)
+    return dense_beta(solution.state.sets, len(solution.slack), k, solution.rows)
 
 
-def dense_beta(sets: object, n: int, k: int) -> np.ndarray:
-    """[n, k] beta of working sets, for single-integer outputs."""
-    beta = np.zeros((n, k))
-    outputs, multipliers = np.asarray(sets.outputs)[:n], np.asarray(sets.multipliers, float)[:n]
-    np.add.at(beta, (np.arange(n)[:, None], outputs), multipliers)
+def dense_beta(sets: object, n: int, k: int, rows: np.ndarray | None = None) -> np.ndarray:
+    """[n, k] beta of working sets, for single-integer outputs; rows: [N] as in a Solution."""
+    outputs = np.concatenate([np.asarray(of_bucket) for of_bucket in sets.outputs])
+    rows = np.arange(n) if rows is None else rows
+    beta, at = np.zeros((n, k)), np.flatnonzero(rows >= 0)
+    multipliers = np.asarray(sets.multipliers, float)[at]
+    np.add.at(beta, (rows[at][:, None], outputs[at]), multipliers)
     return beta

@@ -9,7 +9,6 @@ import pytest
 from jaxstruct import Settings, Status, fit, make_problem, predict, support_outputs
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.structures.multiclass import kernel_inputs, kernel_multiclass
-from jaxstruct.types import SparseFeatures
 from tests.solvers.cases import (
     FULL,
     SOFT,
@@ -18,6 +17,7 @@ from tests.solvers.cases import (
     dense_multipliers,
     enumerated_problem,
     flat,
+    padded_rows,
     random_case,
 )
 
@@ -123,16 +123,6 @@ def test_seven_functions_suffice(x64, formulation):
         solution = fit(problem, x, case.y, formulation, 10.0, tolerance=FINE, settings=FULL)
         assert_optimal(solution, truth)
         assert_best(predict(problem, solution.weights, x), case.psi() @ truth.w)
-
-
-def padded_rows(x, width):
-    """SparseFeatures of dense rows, padded with the index d."""
-    n, d = x.shape
-    indices, values = np.full((n, width), d, np.int32), np.zeros((n, width))
-    for i, row in enumerate(x):
-        found = np.flatnonzero(row)
-        indices[i, : len(found)], values[i, : len(found)] = found, row[found]
-    return SparseFeatures(indices, values)
 
 
 @pytest.mark.parametrize("output_features", [0, 3])

@@ -9,14 +9,14 @@ import pytest
 
 from jaxstruct import Settings, fit, predict
 from jaxstruct.solvers import cutting_plane, passes
-from jaxstruct.solvers.fit import make_task
 from jaxstruct.solvers.formulations import FORMULATIONS
 from tests.slow_truth.quadratic_program import dual_value
 from tests.solvers.cases import FULL, SOFT, Case, dense_beta, flat, random_case
 
 N, K = 10, 6
 RESCALED = ("svm1_slack", "svm1_margin", "svm2_slack", "svm2_margin")
-_exact = jax.jit(passes.exact_pass, static_argnums=1)
+_oracle = jax.jit(passes.oracle_pass, static_argnums=1)
+_cached = jax.jit(passes.cached_pass, static_argnums=1)
 
 
 def losses(case, formulation):
@@ -79,11 +79,11 @@ class Ascent:
 
     def __init__(self, case, formulation, C, epsilon):
         self.problem, self.case, self.formulation, self.C = case.problem(), case, formulation, C
-        self.options = passes.VisitOptions(group=1, safeguard="line_search", max_steps=100_000)
-        form = FORMULATIONS[formulation]
-        self.task = make_task(self.problem, case.x, case.y, form, C, None, 1)
+        self.visits = passes.VisitOptions(group=1, safeguard="line_search", max_steps=100_000)
+        self.task = case.task(formulation, C, batch=1)
         settings = Settings(variant="subspace", working_sets="grown")
         state = cutting_plane.init(self.problem, self.task, settings)
+        self.told = passes.nothing_told(N, 0, "float64")
         self.w, self.sets = state.weights, state.sets
         self.epsilon, psi = epsilon, case.psi()
         self.psi, self.dpsi = psi, psi[np.arange(N), case.y][:, None] - psi
@@ -91,17 +91,23 @@ class Ascent:
 
     def visit(self, i, epsilon):
         """Solve the block of example i; first add its most violated output above epsilon."""
-        self.w, self.sets, counts = _exact(
-            self.problem, self.options, self.task, self.w, self.sets,
-            jnp.full((1, 1), i, jnp.int32), jnp.asarray(epsilon), jnp.int32(1),
+        order = jnp.roll(jnp.arange(N, dtype=jnp.int32), -i)  # example i first, and it alone
+        self.sets, self.told, counts = _oracle(
+            self.problem, passes.OracleOptions("contenders", 0), self.task, self.w, self.sets,
+            self.told, (order[:, None],), ((jnp.int32(0), jnp.int32(1)),), jnp.asarray(epsilon),
+            jnp.int32(1),
         )
+        self.w, multipliers = _cached(
+            self.problem, self.visits, self.task, self.w, self.sets, (order,), (jnp.int32(1),)
+        )
+        self.sets = self.sets._replace(multipliers=multipliers)
         return int(counts.added)
 
     def violation(self, i):
         """H(y_hat) - xi_i, by enumeration."""
         H = required(self.formulation, self.delta[i], self.dpsi[i] @ flat(self.w))
         H[self.case.y[i]] = 0.0
-        own = np.asarray(self.sets.outputs)[i][np.asarray(self.sets.occupied)[i]]
+        own = np.asarray(self.sets.outputs[0])[i][np.asarray(self.sets.occupied)[i]]
         return H.max() - max(0.0, H[own].max())
 
     def dual(self):

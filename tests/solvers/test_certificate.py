@@ -20,12 +20,13 @@ from tests.solvers.cases import (
     random_case,
 )
 
+EVERY = Settings(variant="subspace", working_sets="grown", certify_every=1)
 VARIANTS = {
-    "subspace": Settings(variant="subspace", working_sets="grown"),
+    "subspace": EVERY,
     "full": FULL,
-    "growing": Settings(variant="subspace", working_sets="grown", capacity=2, cached_sweeps=1),
+    "growing": EVERY._replace(capacity=2, cached_sweeps=1),
     "enumerated": Settings(variant="subspace", working_sets="enumerated"),
-    "evicting": Settings(variant="subspace", working_sets="grown", capacity=3, max_capacity=3),
+    "evicting": EVERY._replace(capacity=3, max_capacity=3),
     "full evicting": FULL._replace(capacity=3, max_capacity=3),
     "narrow": Settings(variant="subspace", working_sets="enumerated", active=3),
     "full enumerated": FULL._replace(working_sets="enumerated"),

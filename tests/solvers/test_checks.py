@@ -116,6 +116,11 @@ def test_numbers(options, match):
     ({"capacity": 16, "max_capacity": 8}, "max_capacity"),
     ({"cached_sweeps": -1}, "cached_sweeps"),
     ({"warm_passes": -1}, "warm_passes"),
+    ({"certify_every": 0}, "certify_every must be at least 1, got 0"),
+    ({"chunks": 0}, "chunks must be at least 1, got 0"),
+    ({"active": -1}, "active must be 0 .all slots. or at least 3, got -1"),
+    ({"active": 2}, "active must be 0 .all slots. or at least 3, got 2"),
+    ({"coverage": 0.0}, r"coverage must lie in \(0, 1\], got 0.0"),
 ])
 def test_settings(options, match):
     settings = Settings(variant="subspace", working_sets="grown", cached_sweeps=0, warm_passes=1)
@@ -187,10 +192,12 @@ def test_enumerated_working_sets_need_sweeps():
 
 
 def test_without_sweeps_every_round_is_an_exact_pass():
-    settings = Settings(variant="subspace", working_sets="grown", cached_sweeps=0)
+    settings = Settings(
+        variant="subspace", working_sets="grown", cached_sweeps=0, certify_every=1
+    )
     random = np.random.RandomState(0)
     x = random.randn(60, 4).astype(np.float32)
     y = random.randint(0, 3, 60).astype(np.int32)
     solution = fit(multiclass(4, 3), x, y, "svm1", C=6.0, settings=settings)
     assert solution.status.solved
-    assert solution.statistics.oracle_calls == 2 * 64 * solution.statistics.passes
+    assert solution.statistics.oracle_calls == 2 * 60 * solution.statistics.passes

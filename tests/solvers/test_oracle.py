@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.solvers.formulations import FORMULATIONS, penalty
-from jaxstruct.solvers.passes import most_violated
+from jaxstruct.solvers.most_violated import most_violated
 from jaxstruct.structures.multiclass import multiclass
 
 
@@ -34,7 +34,13 @@ def enumerated(formulation, loss, theta, y):
 def compiled(k, dtype, formulation, loss):
     problem = multiclass(1, k, loss=loss, dtype=dtype)
     terms = penalty(FORMULATIONS[formulation], 1.0, np.ones(1), 1, dtype)
-    return lambda theta, y: most_violated(problem, terms, theta, y)
+
+
+    def oracle(theta, y):
+        found = most_violated(problem, "contenders", terms, theta, y)
+        return found.output, found.loss, found.value
+
+    return oracle
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -112,7 +112,7 @@ def test_the_epsilon_rule_is_the_papers(x64, formulation, variant, way):
     sets = solution.state.sets
     H = data.b - data.s * (data.dpsi @ flat(solution.state.weights))
     occupied = np.asarray(sets.occupied)[:12]
-    known = np.where(occupied, H[np.arange(12)[:, None], np.asarray(sets.outputs)[:12]], 0.0)
+    known = np.where(occupied, H[np.arange(12)[:, None], np.asarray(sets.outputs[0])[:12]], 0.0)
     assert (xi - np.maximum(known.max(axis=1), 0.0)).max() <= epsilon * (1 + 1e-9)
     if formulation.startswith("svm1"):
         optimum = case.truth(formulation, C).objective

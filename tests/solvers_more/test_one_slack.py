@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from jaxstruct.solvers import joint_planes, one_slack
+from jaxstruct.solvers.buckets import as_buckets
 from jaxstruct.solvers.formulations import formulation_named
+from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.one_slack import fit_one_slack, one_slack_init, one_slack_step
 from jaxstruct.solvers.predict import predict
 from jaxstruct.solvers.solution import Status
@@ -211,13 +213,15 @@ def test_epsilon_rule_bounds_the_joint_slack():
 def test_step_leaves_its_state_alone_and_jit_changes_nothing(monkeypatch):
     X, y, matrix = data()
     problem = multiclass(D, K, loss=matrix, dtype="float64")
-    task = make_task(problem, X[:6], y[:6], formulation_named("svm1_margin"), 2.0, None, 4)
+    examples, form = (as_buckets(X[:6]), as_buckets(y[:6])), formulation_named("svm1_margin")
+    task = make_task(problem, *examples, form, 2.0, None, 4, 4)
+    oracle = oracle_for(problem, form)
     start = one_slack_init(problem, 4)
-    state, _ = one_slack_step(problem, task, start, 2.0, 4)
-    again, info = one_slack_step(problem, task, state, 2.0, 4)
+    state, _ = one_slack_step(problem, oracle, task, start, 2.0, 4)
+    again, info = one_slack_step(problem, oracle, task, state, 2.0, 4)
     monkeypatch.setattr(joint_planes, "_REFRESHES", 1)  # slow without jit; one is enough here
     with jax.disable_jit():
-        slow, other = one_slack_step(problem, task, state, 2.0, 4)
+        slow, other = one_slack_step(problem, oracle, task, state, 2.0, 4)
     assert info.primal == pytest.approx(other.primal, rel=1e-12)
     np.testing.assert_allclose(slow.planes.gram, again.planes.gram, atol=1e-13)
     assert not start.planes.occupied[1:].any() and state.clock == 1

@@ -1,0 +1,149 @@
+"""Visits: the blocks of a group of examples solved side by side, with a safeguard that ascends."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.solvers.block_dual import box_sizes, line_search_sizes, pairwise_ascent
+from jaxstruct.solvers.formulations import Penalty
+from jaxstruct.solvers.working_sets import WorkingSets
+from jaxstruct.structures.problem import Problem
+from jaxstruct.types import Array, PyTree
+
+SMALL_WEIGHTS = 2**15
+"""Up to so many weights a dense direction of their size costs less than a second scatter."""
+
+
+class VisitOptions(NamedTuple):
+    """Static options of a visit: group size, its safeguard, pairwise steps a block."""
+
+    group: int
+    safeguard: str
+    max_steps: int
+
+
+def plane_margins(problem: Problem, w: PyTree, x: PyTree, outputs: PyTree) -> Array:
+    """[B, K] <w, delta Psi_i(y_k)> of the planes of a batch; slot 0 holds y_i."""
+    values = problem.plane_values(w, x, outputs)
+    return values[:, :1] - values
+
+
+def plane_coefficients(z: Array) -> Array:
+    """[B, K] c with sum_k c_k Psi(x, y_k) = sum_k z_k delta Psi(y_k): slot 0 takes the sum."""
+    planes = jnp.arange(z.shape[1]) > 0
+    z = jnp.where(planes, z, 0)
+    return jnp.where(planes, -z, jnp.sum(z, axis=1, keepdims=True))
+
+
+def _joint_directions(problem: Problem, x: PyTree, outputs: PyTree, z: Array) -> Array:
+    """[B, B] <sum_k z_bk delta Psi_b(y_k), the same of c>, one dense weight vector a block."""
+
+    def alone(x_b: PyTree, y: PyTree, c: Array) -> PyTree:
+        one = jax.tree.map(lambda leaf: leaf[None], (x_b, y, c))
+        return problem.add_planes(problem.initial_weights, *one)
+
+    def seen(direction: PyTree) -> Array:
+        return jnp.sum(z * plane_margins(problem, direction, x, outputs), axis=1)
+
+    return jax.vmap(seen)(jax.vmap(alone)(x, outputs, plane_coefficients(z)))
+
+
+def _line_searched(
+    problem: Problem, w: PyTree, x: PyTree, own: WorkingSets, margins: Array, z: Array,
+    linear: Array, ridge_part: Array,
+) -> tuple[PyTree, Array]:  # fmt: skip
+    """(new w, step sizes [B]): small weights move along a dense direction, large ones in place."""
+
+    def moved_by(start: PyTree, z: Array) -> PyTree:
+        return problem.add_planes(start, x, own.outputs, plane_coefficients(z))
+
+    if sum(leaf.size for leaf in jax.tree.leaves(w)) <= SMALL_WEIGHTS:
+        direction = moved_by(problem.initial_weights, z)
+        shift = plane_margins(problem, direction, x, own.outputs)
+        sizes = line_search_sizes(linear, jnp.sum(z * shift, axis=1) + ridge_part)
+        return jax.tree.map(lambda a, d: a + sizes[0] * d, w, direction), sizes
+    moved = moved_by(w, z)
+    shift = plane_margins(problem, moved, x, own.outputs) - margins
+    sizes = line_search_sizes(linear, jnp.sum(z * shift, axis=1) + ridge_part)
+    z_back = (sizes - 1)[:, None] * z
+    # a loop of at most one turn works in place, the branches of a conditional copy the weights
+    shortened = (sizes[0] < 1).astype(jnp.int32)
+    w = jax.lax.fori_loop(0, shortened, lambda _, v: moved_by(v, z_back), moved)
+    return w, sizes
+
+
+def _safeguarded(
+    problem: Problem, options: VisitOptions, w: PyTree, x: PyTree, own: WorkingSets,
+    margins: Array, z: Array, linear: Array, ridge_part: Array,
+) -> tuple[PyTree, Array]:  # fmt: skip
+    """(new w, step sizes [B]) along the block directions sum_k z_k delta Psi(y_k)."""
+    if options.group > 1 and options.safeguard == "line_search":
+        return _line_searched(problem, w, x, own, margins, z, linear, ridge_part)
+    sizes = jnp.ones_like(linear)
+    if options.group > 1 and options.safeguard == "box":
+        quadratic = _joint_directions(problem, x, own.outputs, z) + jnp.diag(ridge_part)
+        sizes = box_sizes(linear, quadratic)
+    c = plane_coefficients(sizes[:, None] * z)
+    return problem.add_planes(w, x, own.outputs, c), sizes
+
+
+def _solve_block(
+    problem: Problem, max_steps: int, x: PyTree, y_true: PyTree, own: WorkingSets, ridge: Array,
+    gradient: Array, start: Array,
+) -> Array:  # fmt: skip
+    """The block of ONE example, its Gram columns stored or computed as needed."""
+    planes = jnp.arange(start.shape[0]) > 0
+
+    def column(k: Array) -> Array:
+        if own.gram.shape[0]:
+            products = own.gram[k]
+        else:
+            y = jax.tree.map(lambda leaf: leaf[k], own.outputs)
+            products = own.scales[k] * own.scales * problem.plane_gram(x, y_true, own.outputs, y)
+        return products + jnp.where(planes & (k > 0), ridge, 0)
+
+    diagonal = own.norms + jnp.where(planes, ridge, 0)
+    return pairwise_ascent(column, diagonal, gradient, start, own.occupied, max_steps)
+
+
+def visit(
+    problem: Problem,
+    options: VisitOptions,
+    w: PyTree,
+    x: PyTree,
+    y_true: PyTree,
+    own: WorkingSets,
+    terms: Penalty,
+) -> tuple[PyTree, Array]:
+    """Solve the blocks of one group against w and step along them without losing.
+
+    Args:
+      problem: the structure. options: static.
+      w: the weights. x, y_true: [B, ...] the examples of the group.
+      own: their working sets. terms: their cap and ridge.
+
+    Returns:
+      (new w, new multipliers [B, K]); the dual does not fall (unless the safeguard is "none").
+    """
+    planes = jnp.arange(own.losses.shape[1]) > 0
+    mass = jnp.sum(own.multipliers, axis=1)
+    margins = plane_margins(problem, w, x, own.outputs)
+    gradient = (
+        own.bounds - own.scales * margins - jnp.where(planes, (terms.ridge * mass)[:, None], 0)
+    )
+    start = jnp.where(planes, own.multipliers, jnp.maximum(terms.cap - mass, 0)[:, None])
+    solve = partial(_solve_block, problem, options.max_steps)
+    solved = jax.vmap(solve)(x, y_true, own, terms.ridge, gradient, start)
+    change = jnp.where(planes, solved - start, 0)
+    linear = jnp.sum(gradient * change, axis=1)
+    ridge_part = terms.ridge * jnp.sum(change, axis=1) ** 2
+    w, sizes = _safeguarded(
+        problem, options, w, x, own, margins, own.scales * change, linear, ridge_part
+    )
+    stepped = jnp.where(planes, own.multipliers + sizes[:, None] * change, 0)
+    solved = jnp.where(planes, solved, 0)
+    return w, jnp.maximum(jnp.where(sizes[:, None] == 1, solved, stepped), 0)

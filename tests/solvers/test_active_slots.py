@@ -1,0 +1,230 @@
+"""Working sets cut down to a few slots: which ones, and that to ascend there is to ascend."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct import Settings
+from jaxstruct.solvers import cutting_plane, passes
+from jaxstruct.solvers.active_slots import active_slots, merged, restricted
+from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.working_sets import WorkingSets, insert, propose
+from tests.slow_truth.quadratic_program import dual_value
+from tests.solvers.cases import dense_beta, flat, random_case
+
+N, K, ACTIVE, C = 16, 7, 4, 6.0
+SETS = ("grown", "enumerated")
+CAPPED_AND_RIDGED = ("svm1_margin", "svm1_slack", "svm2_margin", "svm2_slack", "svm0")
+_cached = jax.jit(passes.cached_pass, static_argnums=1)
+_restricted, _merged = jax.jit(restricted), jax.jit(merged)
+
+
+@jax.jit
+def _entered(problem, task, sets, y, loss):
+    """Working sets with one more output of every example."""
+    own, yes = sets._replace(outputs=sets.outputs[0]), jnp.ones(N, bool)
+    place = jax.vmap(lambda *of_one: propose(problem, task.terms, *of_one))
+    found = place(own, task.inputs[0], task.outputs[0], y, loss, yes)
+    own = insert(own, jnp.arange(N), found, jnp.int32(1))
+    return own._replace(outputs=(own.outputs,))
+
+
+def case_of(formulation):
+    return random_case(seed=3, n=N, d=8, k=K, separable=formulation == "svm0")
+
+
+def grown_sets(case, task, random):
+    """Grown working sets with every output but one of each example, in a random order of slots."""
+    problem, settings = case.problem(), Settings(working_sets="grown", capacity=K)
+    sets = cutting_plane.init(problem, task, settings).sets
+    order = np.array([random.permutation(np.delete(np.arange(K), y)) for y in case.y])
+    for y in order[:, : K - 2].T:
+        sets = _entered(problem, task, sets, y.astype(np.int32), case.loss[case.y, y])
+    return sets
+
+
+class Start:
+    """Random feasible multipliers on random working sets, and random slots, 0 first.
+
+    In a quarter of the places 0 stands for no slot.
+    """
+
+    def __init__(self, formulation, way, seed=0):
+        random = np.random.default_rng(seed)
+        self.case, self.formulation = case_of(formulation), formulation
+        self.problem, self.task = self.case.problem(), self.case.task(formulation, C)
+        if way == "grown":
+            sets = grown_sets(self.case, self.task, random)
+        else:
+            sets = cutting_plane.init(self.problem, self.task, Settings()).sets
+        planes = np.asarray(sets.occupied) & (np.arange(K) > 0)
+        beta = random.gamma(0.5, size=(N, K)) * planes * (random.random((N, K)) < 0.6)
+        cap = np.asarray(self.task.terms.cap)
+        full = np.where(np.isfinite(cap), cap, 0.3) * random.choice([0.0, 0.7, 1.0], N)
+        beta *= (full / np.maximum(beta.sum(axis=1), 1e-300))[:, None]
+        self.sets = sets._replace(multipliers=jnp.asarray(beta))
+        self.slots = np.zeros((N, ACTIVE), np.int32)
+        for row in self.slots:
+            row[1:] = 1 + random.permutation(K - 1)[: ACTIVE - 1]
+        self.slots *= random.random(self.slots.shape) < 0.75
+        orders = cutting_plane.in_order(self.task, Settings(oracle_batch=16))
+        self.w = cutting_plane._rebuilt(self.problem, self.task, self.sets, orders)
+
+    def dual(self, sets):
+        """D of the whole by the slow truth, which also says whether it is feasible."""
+        beta = dense_beta(sets, N, K)
+        value = dual_value(
+            self.formulation, beta, self.case.psi(), self.case.loss[self.case.y], self.case.y, C
+        )
+        assert value.feasible, value.violation
+        return value.value
+
+    def swept(self, terms, part):
+        """(w, part) after one sweep of groups of four over the part."""
+        options = passes.VisitOptions(4, "line_search", 10)
+        w, multipliers = _cached(
+            self.problem, options, self.task._replace(terms=terms), self.w, part,
+            (jnp.arange(N, dtype=jnp.int32),), (jnp.int32(N // 4),),
+        )
+        return w, part._replace(multipliers=multipliers)
+
+
+def at(leaf, slots):
+    return np.take_along_axis(np.asarray(leaf), slots, axis=1)
+
+
+@pytest.mark.parametrize("way", SETS)
+@pytest.mark.parametrize("formulation", CAPPED_AND_RIDGED)
+def test_a_part_is_the_same_dual_seen_from_fewer_slots(x64, formulation, way):
+    """Outputs, Gram, gradient and reservoir of the part are those of the whole."""
+    start = Start(formulation, way)
+    sets, slots, terms = start.sets, start.slots, start.task.terms
+    part_terms, part = _restricted(terms, sets, jnp.asarray(slots))
+    for name in ("losses", "scales", "multipliers", "norms", "last_used"):
+        np.testing.assert_array_equal(getattr(part, name), at(getattr(sets, name), slots))
+    real = (slots > 0) | (np.arange(ACTIVE) == 0)
+    assert not real.all()
+    np.testing.assert_array_equal(part.occupied, at(sets.occupied, slots) & real)
+    np.testing.assert_array_equal(part.outputs[0], at(sets.outputs[0], slots))
+    if way == "grown":
+        gram = np.asarray(sets.gram)[np.arange(N)[:, None, None], slots[:, :, None], slots[:, None]]
+        np.testing.assert_array_equal(part.gram, gram)
+    else:
+        assert part.gram.shape == (N, 0, 0)
+    mass, of_part = (np.sum(s.multipliers, axis=1) for s in (sets, part))
+    planes, pull = np.arange(K) > 0, np.asarray(terms.ridge * mass)[:, None]
+    gradient = np.asarray(sets.bounds) - planes * pull
+    part_pull = np.asarray(terms.ridge * of_part)[:, None]
+    part_gradient = np.asarray(part.bounds) - planes[:ACTIVE] * part_pull
+    np.testing.assert_allclose(part_gradient[real], at(gradient, slots)[real], atol=1e-12)
+    finite = np.isfinite(np.asarray(terms.cap))
+    room, part_room = np.asarray(terms.cap - mass), np.asarray(part_terms.cap - of_part)
+    np.testing.assert_allclose(part_room[finite], room[finite], atol=1e-15)
+    np.testing.assert_array_equal(np.asarray(part_terms.cap)[~finite], np.inf)
+    assert (mass > of_part).any() and (of_part > 0).any()  # some mass is frozen, some is not
+
+
+@pytest.mark.parametrize("way", SETS)
+@pytest.mark.parametrize("formulation", CAPPED_AND_RIDGED)
+def test_an_ascent_of_the_part_is_one_of_the_whole(x64, formulation, way):
+    start = Start(formulation, way, seed=1)
+    before = start.dual(start.sets)
+    terms, part = _restricted(start.task.terms, start.sets, jnp.asarray(start.slots))
+    w, swept = start.swept(terms, part)
+    after = _merged(start.sets, swept, jnp.asarray(start.slots))
+    assert start.dual(after) > before + 1e-3 * abs(before)  # feasible, and much better
+    frozen = np.ones((N, K), bool)
+    np.put_along_axis(frozen, start.slots, False, axis=1)
+    np.testing.assert_array_equal(
+        np.asarray(after.multipliers)[frozen], np.asarray(start.sets.multipliers)[frozen]
+    )
+    np.testing.assert_array_equal(at(after.multipliers, start.slots), swept.multipliers)
+    moved = np.asarray(after.multipliers != start.sets.multipliers)
+    assert moved.any() and not moved[:, 0].any()
+    orders = cutting_plane.in_order(start.task, Settings(oracle_batch=16))
+    rebuilt = cutting_plane._rebuilt(start.problem, start.task, after, orders)
+    np.testing.assert_allclose(flat(w), flat(rebuilt), atol=1e-12)
+
+
+def test_sweeps_over_changing_parts_reach_the_optimum_of_the_whole(x64):
+    """Parts drawn at random: nothing is lost by freezing the rest in between."""
+    for formulation in ("svm1_margin", "svm2_slack"):
+        start, random = Start(formulation, "enumerated"), np.random.default_rng(0)
+        sets = start.sets
+        for _ in range(400):
+            slots = np.zeros((N, ACTIVE), np.int32)
+            slots[:, 1:] = 1 + np.argsort(random.random((N, K - 1)), axis=1)[:, : ACTIVE - 1]
+            terms, part = _restricted(start.task.terms, sets, jnp.asarray(slots))
+            start.w, part = start.swept(terms, part)
+            sets = _merged(sets, part, jnp.asarray(slots))
+        optimum = start.case.truth(formulation, C).objective
+        assert start.dual(sets) == pytest.approx(optimum, rel=1e-4)
+
+
+def test_merged_writes_multipliers_and_ages_and_nothing_else(x64):
+    start = Start("svm1_margin", "grown")
+    _, part = _restricted(start.task.terms, start.sets, jnp.asarray(start.slots))
+    part = part._replace(
+        multipliers=part.multipliers + 1.0, last_used=part.last_used + 5, bounds=part.bounds * 0
+    )
+    after = _merged(start.sets, part, jnp.asarray(start.slots))
+    for name in set(WorkingSets._fields) - {"outputs", "multipliers", "last_used"}:
+        np.testing.assert_array_equal(getattr(after, name), getattr(start.sets, name))
+    changed = np.asarray(after.multipliers) - np.asarray(start.sets.multipliers)
+    aged = np.asarray(after.last_used) - np.asarray(start.sets.last_used)
+    inside = np.zeros((N, K))
+    np.put_along_axis(inside, start.slots, 1, axis=1)
+    np.testing.assert_allclose(changed, inside, atol=1e-15)
+    np.testing.assert_array_equal(aged, 5 * inside)
+
+
+def ranked(occupied, multipliers, gradient, active):
+    """The slots in their order of importance, written out for one example.
+
+    0 stands in the place of one that carries nothing and lies too far below all that do.
+    """
+    steepest = gradient[occupied].max()
+
+    def rank(k):
+        if k == 0:
+            return (0, 0.0)
+        if not occupied[k]:
+            return (4, 0.0)
+        if gradient[k] == steepest:
+            return (1, 0.0)
+        return (2, gradient[k] - steepest) if multipliers[k] > 0 else (3, steepest - gradient[k])
+
+    lowest = gradient[(multipliers > 0) | (np.arange(len(gradient)) == 0)].min()
+    useful = occupied & ((multipliers > 0) | (gradient >= 2 * lowest - steepest))
+    return [k * useful[k] for k in sorted(range(len(gradient)), key=rank)[:active]]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_slots_that_matter_most(x64, dtype):
+    """0, the steepest, carriers by how much they lag it, then others by their gradient."""
+    random, cases = np.random.default_rng(0), 3000
+    gradient = random.normal(size=(cases, K)) * 10.0 ** random.integers(-3, 3, (cases, 1))
+    occupied = random.random((cases, K)) < 0.7
+    occupied[:, 0] = True
+    beta = random.random((cases, K)) * occupied * (random.random((cases, K)) < 0.5)
+    gradient[:, 0], beta[:, 0] = 0, 0
+    gradient[:50] = 0  # as at w = 0
+    gradient = gradient.astype(dtype)
+    blank = jnp.zeros((cases, K), dtype)
+    own = WorkingSets(
+        outputs=None, losses=blank, scales=blank, bounds=blank, norms=blank, gram=blank,
+        multipliers=jnp.asarray(beta, dtype), occupied=jnp.asarray(occupied), last_used=blank,
+    )
+    for active in (3, 5):
+        found = np.asarray(jax.jit(active_slots, static_argnums=2)(own, gradient, active))
+        wanted = [ranked(*of_one, active) for of_one in zip(occupied, beta, gradient, strict=True)]
+        np.testing.assert_array_equal(found, wanted)
+        assert found.dtype == np.int32 and (found[:, 1:] == 0).any()
+    assert active_slots(own, gradient, 0).shape == (cases, 0)
+
+
+def test_the_formulations_cover_caps_ridges_and_neither():
+    assert {FORMULATIONS[name].penalty for name in CAPPED_AND_RIDGED} == {0, 1, 2}

@@ -1,0 +1,265 @@
+"""Training sets in buckets: the optimum, numbers in the order of the examples, and the door."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from jaxstruct import Buckets, Settings, Status, fit, predict, support_outputs
+from jaxstruct.checkpoints import load_solution, save_solution
+from jaxstruct.solvers.buckets import in_order, take
+from jaxstruct.solvers.formulations import FORMULATIONS
+from tests.slow_truth.quadratic_program import dual_value, problem, slacks
+from tests.solvers.cases import (
+    FULL,
+    case_for,
+    dense_multipliers,
+    flat,
+    padded_rows,
+    random_case,
+)
+
+N, K, C = 12, 4, 5.0
+SUBSPACE = Settings(variant="subspace", working_sets="grown", cached_sweeps=1)
+WAYS = {
+    "subspace grown": (SUBSPACE, (6, 4, 2)),
+    "subspace enumerated": (SUBSPACE._replace(working_sets="enumerated", active=3), (8, 4)),
+    "full grown": (FULL, (7, 5)),
+    "full enumerated": (FULL._replace(working_sets="enumerated"), (5, 4, 2, 1)),
+}
+
+
+def bucketed(case, sizes, seed=0):
+    """(inputs, outputs): sparse inputs at random in buckets that are padded to different widths."""
+    order = np.random.default_rng(seed).permutation(len(case.y))
+    index = tuple(np.split(order, np.cumsum(sizes)[:-1]))
+    inputs = [padded_rows(case.x[own], 5 + number) for number, own in enumerate(index)]
+    return Buckets(tuple(inputs), index), Buckets(tuple(case.y[own] for own in index), index)
+
+
+def solved(case, way="subspace grown", formulation="svm1_margin", C=C, seed=0, **options):
+    settings, sizes = WAYS[way]
+    fine = 1e-5 if way.startswith("subspace") else 2e-9
+    options = {"tolerance": fine, "settings": settings, "max_passes": 2000} | options
+    return fit(case.problem(), *bucketed(case, sizes, seed), formulation, C, **options)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_the_optimum_and_the_order_of_the_examples(x64, formulation, way):
+    """Weighted examples, so that a weight, a slack or a multiplier in a wrong place shows."""
+    seed = list(FORMULATIONS).index(formulation)
+    case = case_for(formulation, seed=seed, sparse=True)
+    weights = np.random.default_rng(seed).choice([0.0, 0.3, 1.0, 2.5], N)
+    solution = solved(case, way, formulation, seed=seed, example_weights=weights)
+    truth = case.truth(formulation, C, weights)
+    fine = 1e-5 if way.startswith("subspace") else 1e-8
+    assert solution.status == Status.CONVERGED
+    assert solution.primal == pytest.approx(truth.objective, rel=fine)
+    assert solution.dual == pytest.approx(truth.objective, rel=fine)
+    losses, used, w = case.loss[case.y], weights > 0, flat(solution.state.weights)
+    of_case = formulation, case.psi(), losses, case.y, C, weights
+    np.testing.assert_allclose(solution.slack[used], slacks(problem(*of_case), w)[used], atol=1e-9)
+    assert solution.slack.shape == (N,)
+    np.testing.assert_array_equal(np.sort(solution.rows[solution.rows >= 0]), np.arange(N))
+    beta = dense_multipliers(solution, K)
+    dual = dual_value(formulation, beta, *of_case[1:])
+    assert dual.feasible and dual.value == pytest.approx(solution.certificate.dual, rel=1e-10)
+
+
+@pytest.mark.parametrize("way", ["subspace grown", "subspace enumerated"])
+@pytest.mark.parametrize("formulation", ["svm1_slack", "svm2_margin"])
+def test_support_outputs_name_the_examples(x64, formulation, way):
+    """w = sum alpha delta Psi over the pairs named; outputs come by bucket, in their order."""
+    case = random_case(9, sparse=True)
+    solution = solved(case, way, formulation)
+    support, psi = support_outputs(solution), case.psi()
+    assert isinstance(support.output, tuple) and len(support.output) == len(WAYS[way][1])
+    output = np.concatenate(support.output)
+    dpsi = psi[support.example, case.y[support.example]] - psi[support.example, output]
+    np.testing.assert_allclose(support.alpha @ dpsi, flat(solution.state.weights), atol=1e-9)
+    np.testing.assert_array_equal(support.loss, case.loss[case.y[support.example], output])
+    np.testing.assert_array_equal(support.slack, solution.slack[support.example])
+    bucket_of = np.empty(N, int)
+    for number, own in enumerate(bucketed(case, WAYS[way][1])[0].index):
+        bucket_of[own] = number
+    found = bucket_of[support.example]
+    assert (np.diff(found) >= 0).all() and (support.alpha > 0).all()
+    assert [len(part) for part in support.output] == [
+        (found == number).sum() for number in range(len(support.output))
+    ]
+
+
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
+def test_buckets_change_nothing(x64, formulation):
+    """The solution of one plain training set, prediction included."""
+    case = random_case(4, sparse=True)
+    plain = fit(
+        case.problem(), padded_rows(case.x, 5), case.y, formulation, C, tolerance=2e-9,
+        settings=FULL,
+    )
+    solution = solved(case, "full grown", formulation)
+    assert solution.primal == pytest.approx(plain.primal, rel=4e-9)
+    apart = np.linalg.norm(flat(solution.weights) - flat(plain.weights))
+    assert apart <= np.sqrt(16e-9 * plain.primal)
+    np.testing.assert_allclose(solution.slack, plain.slack, atol=1e-2 * plain.slack.max())
+    inputs, outputs = bucketed(case, WAYS["full grown"][1])
+    found = predict(case.problem(), solution.weights, inputs)
+    assert isinstance(found, Buckets) and found.index == inputs.index
+    scores = case.x @ np.asarray(solution.weights["weights"])
+    np.testing.assert_array_equal(in_order(found), scores.argmax(axis=1))
+    np.testing.assert_array_equal(in_order(outputs), case.y)
+
+
+def test_only_real_examples_are_counted(x64):
+    """Three buckets of 12 examples in 24 rows; two oracle calls a certified pass, else one."""
+    case, seen = random_case(1, sparse=True), []
+    solution = solved(case, max_passes=5, tolerance=1e-9, callback=seen.append)
+    assert solution.rows.shape == (24,) and (solution.rows < 0).sum() == 12
+    assert [p.info.oracle_calls for p in seen] == [2 * N, N, N, N, 2 * N]
+    assert solution.statistics.oracle_calls == 7 * N
+    occupied = np.asarray(solution.state.sets.occupied)[solution.rows >= 0]
+    assert solution.statistics.planes_kept == occupied[:, 1:].sum() > 0
+    padding = np.asarray(solution.state.sets.occupied)[solution.rows < 0]
+    assert not padding[:, 1:].any()  # nothing is ever added for it
+
+
+def test_a_start_is_taken_up_in_its_buckets(x64):
+    case = random_case(2, sparse=True)
+    first = solved(case, tolerance=1e-4)
+    one = solved(case, start=first, max_passes=1)
+    assert one.dual >= first.dual * (1 - 1e-12)
+    for wanted in (0.5, 5.0, 50.0):
+        again = solved(case, C=wanted, start=first, tolerance=1e-4)
+        optimum = case.truth("svm1_margin", wanted).objective
+        assert again.status == Status.CONVERGED
+        assert again.dual <= optimum * (1 + 1e-9)
+        assert again.primal == pytest.approx(optimum, rel=1e-4)
+    with pytest.raises(ValueError, match="start holds its examples in other buckets"):
+        solved(case, seed=1, start=first)
+    with pytest.raises(ValueError, match=r"start has buckets of \[8, 8, 8\] .* of \[8, 8\]"):
+        fit(
+            case.problem(), *bucketed(case, (7, 5)), "svm1_margin", C, start=first,
+            settings=SUBSPACE,
+        )
+
+
+def test_checkpoints_hold_buckets(x64, tmp_path):
+    """Every leaf bit by bit, and a run that goes on as if it had never been on disk."""
+    case, path = random_case(3, sparse=True), tmp_path / "run.npz"
+    part = solved(case, max_passes=4)
+    assert part.status == Status.PASS_LIMIT
+    save_solution(path, part)
+    outputs = bucketed(case, WAYS["subspace grown"][1])[1]
+    for template in (None, outputs, case.y):
+        loaded = load_solution(path, case.problem(), template)
+        assert jax.tree.structure(loaded) == jax.tree.structure(part)
+        for a, b in zip(jax.tree.leaves(loaded), jax.tree.leaves(part), strict=True):
+            assert np.asarray(a).dtype == np.asarray(b).dtype
+            np.testing.assert_array_equal(a, b)
+    assert len(loaded.state.sets.outputs) == 3
+    again, live = (solved(case, start=start) for start in (loaded, part))
+    assert again.status == Status.CONVERGED
+    np.testing.assert_array_equal(again.statistics.history[:, 1:], live.statistics.history[:, 1:])
+
+
+def test_a_second_bucketed_run_compiles_nothing(x64):
+    """Which examples a bucket holds, and how many up to its padding, are values, not shapes."""
+    case = random_case(5, sparse=True)
+    solved(case)
+    settings = WAYS["subspace grown"][0]
+    for sizes, formulation in (((6, 4, 2), "svm2_slack"), ((1, 8, 3), "svm1")):
+        solution = fit(
+            case.problem(), *bucketed(case, sizes, 7), formulation, 2.0, settings=settings,
+            tolerance=1e-4,
+        )
+        assert solution.statistics.compilations == 0
+
+
+def random_buckets(random, n):
+    """Buckets of two leaves a part, padded to the number of the bucket, and the plain values."""
+    counts = random.multinomial(n, np.ones(3) / 3)
+    index = tuple(part for part in np.split(random.permutation(n), np.cumsum(counts)[:-1]))
+    index = tuple(part for part in index if part.size)
+    values = random.normal(size=n)
+    parts = [
+        {"value": values[own], "row": np.tile(own[:, None], (1, number + 1))}
+        for number, own in enumerate(index)
+    ]
+    return Buckets(tuple(parts), index), values
+
+
+def test_take_and_in_order():
+    """Random subsets of random buckets: the same examples as from a plain array."""
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        n = int(random.integers(1, 12))
+        buckets, values = random_buckets(random, n)
+        which = random.permutation(n)[: random.integers(1, n + 1)]
+        some = take(buckets, which)
+        rows = in_order(some)
+        assert [row["value"] for row in rows] == list(values[which])
+        assert [set(row["row"]) for row in rows] == [{i} for i in which]
+        np.testing.assert_array_equal(np.sort(np.concatenate(some.index)), np.arange(len(which)))
+        assert all(len(index) == len(part["value"]) > 0 for part, index in zip(*some, strict=True))
+        widths = {part["row"].shape[1] for part in some.parts}
+        assert widths <= {part["row"].shape[1] for part in buckets.parts}
+        np.testing.assert_array_equal(take(values, which), values[which])
+        assert [row["value"] for row in in_order(buckets)] == list(values)
+
+
+@pytest.mark.parametrize("which", [[0, 0], [3], [-1], [[0]], [0.0], [True, False, True]])
+def test_take_refuses_what_names_no_examples(which):
+    buckets = Buckets((np.zeros((2, 4)), np.zeros((1, 5))), (np.array([0, 2]), np.array([1])))
+    for tree in (buckets, np.zeros(3)):
+        with pytest.raises(ValueError, match="which must be"):
+            take(tree, np.array(which))
+
+
+def broken(change):
+    """Buckets of a random case with one thing changed in the inputs' or outputs' fields."""
+    inputs, outputs = bucketed(random_case(0, sparse=True), (5, 4, 3))
+    fields = {
+        "x": list(inputs.parts), "xi": list(inputs.index),
+        "y": list(outputs.parts), "yi": list(outputs.index),
+    }  # fmt: skip
+    change(fields)
+    return (
+        Buckets(tuple(fields["x"]), tuple(fields["xi"])),
+        Buckets(tuple(fields["y"]), tuple(fields["yi"])),
+    )
+
+
+def put(parts, value):
+    """Another first part."""
+    parts[0] = value
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda f: f["xi"].pop(), "inputs has 3 parts and 2 index arrays"),
+        (lambda f: f["y"].pop(), "outputs has 2 parts and 3 index arrays"),
+        (lambda f: [part.clear() for part in f.values()], "inputs has 0 parts"),
+        (lambda f: put(f["y"], f["y"][0][:3]), r"outputs.parts\[0\] has 3 rows, its index 5"),
+        (lambda f: [put(f[i], f[i][0] + 1) for i in ("xi", "yi")], "inputs.index must number"),
+        (lambda f: put(f["yi"], np.zeros(5, int)), "outputs.index must number every"),
+        (lambda f: put(f["yi"], f["yi"][0][::-1]), "bucketed alike"),
+        (lambda f: [f[i].reverse() for i in ("y", "yi")], "bucketed alike"),
+        (lambda f: put(f["y"], f["y"][0] + K), "outside 0..3"),
+    ],
+)
+def test_the_door(change, message):
+    with pytest.raises(ValueError, match=message):
+        fit(random_case(0).problem("float32"), *broken(change))
+
+
+def test_both_or_neither_are_buckets():
+    case = random_case(0, sparse=True)
+    inputs, outputs = bucketed(case, (5, 4, 3))
+    for pair in ((inputs, case.y), (padded_rows(case.x, 5), outputs)):
+        with pytest.raises(ValueError, match="must both be Buckets, or neither"):
+            fit(case.problem("float32"), *pair)
+    with pytest.raises(ValueError, match=r"example_weights must be \[n = 12\]"):
+        fit(case.problem("float32"), inputs, outputs, example_weights=np.ones(11))

@@ -1,0 +1,170 @@
+"""Rounds without a certificate: what they may change, when there is one again, what is counted."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from jaxstruct import Settings, Status, fit
+from tests.slow_truth.quadratic_program import dual_value, primal_value, slacks
+from tests.slow_truth.quadratic_program import problem as enumerated
+from tests.solvers.cases import FULL, dense_beta, flat, random_case
+
+N, K = 12, 4
+GROWN = Settings(variant="subspace", working_sets="grown", cached_sweeps=1)
+SELDOM = GROWN._replace(certify_every=1000)
+
+
+def watched(case, formulation="svm1_margin", C=20.0, **options):
+    """(solution, what the callback saw)."""
+    seen = []
+    options = {"tolerance": 1e-6, "settings": GROWN, "max_passes": 60} | options
+    solution = fit(
+        case.problem(), case.x, case.y, formulation, C, callback=seen.append, **options
+    )
+    return solution, seen
+
+
+def values(case, formulation, C, state, scale=1.0):
+    """(P, D) of a state by the slow truth; D says that the multipliers are feasible."""
+    of_case = case.psi(), case.loss[case.y], case.y, C
+    dual = dual_value(formulation, dense_beta(state.sets, len(case.y), K), *of_case)
+    assert dual.feasible, dual.violation
+    return primal_value(formulation, scale * flat(state.weights), *of_case), dual.value
+
+
+@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack", "svm0"])
+def test_rounds_without_a_certificate_claim_nothing(x64, formulation, every):
+    """Best primal and dual stay as they were, although the dual variables go on rising."""
+    case = random_case(1, separable=formulation == "svm0")
+    settings = GROWN._replace(certify_every=every)
+    solution, seen = watched(case, formulation, settings=settings, tolerance=1e-9, max_passes=11)
+    primal, dual, real, last = math.inf, -math.inf, 0.0, None
+    for passed in seen:
+        info = passed.info
+        exact, now = values(case, formulation, 20.0, passed.state)
+        assert now >= real - 1e-10 * abs(real)
+        assert passed.passes % every == 1 % every or info.certificate is None or passed is seen[-1]
+        if info.certificate is None:
+            assert info.slack is None and info.estimate is not None
+            assert (passed.primal, passed.dual) == (primal, dual)
+        else:
+            last = info
+            assert info.estimate is info.certificate and info.slack is not None
+            assert info.certificate.dual == pytest.approx(now, rel=1e-10)
+            if info.certificate.scale == 1.0 and math.isfinite(info.certificate.primal):
+                assert info.certificate.primal == pytest.approx(exact, rel=1e-10)
+        primal, dual, real = passed.primal, passed.dual, now
+    rounds = [passed.info.certificate is not None for passed in seen]
+    assert rounds == [n % every == 1 % every or n == 11 for n in range(1, 12)]
+    assert solution.certificate == last.certificate
+    np.testing.assert_array_equal(solution.slack, last.slack[:N])
+
+
+@pytest.mark.parametrize("passes", [1, 2, 7])
+def test_the_last_round_is_certified(x64, passes):
+    case = random_case(1)
+    solution, seen = watched(case, settings=SELDOM, tolerance=1e-9, max_passes=passes)
+    assert solution.status == Status.PASS_LIMIT and len(seen) == passes
+    assert [p.info.certificate is not None for p in seen] == [
+        n in (1, passes) for n in range(1, passes + 1)
+    ]
+    primal, dual = values(case, "svm1_margin", 20.0, solution.state)
+    assert solution.certificate.primal == pytest.approx(primal, rel=1e-10)
+    assert solution.certificate.dual == solution.dual == pytest.approx(dual, rel=1e-10)
+    xi = slacks(
+        enumerated("svm1_margin", case.psi(), case.loss[case.y], case.y, 20.0),
+        flat(solution.state.weights),
+    )
+    np.testing.assert_allclose(solution.slack, xi, atol=1e-10)
+
+
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack", "svm0"])
+def test_an_estimate_that_is_small_enough_is_proved_at_once(x64, formulation):
+    """Without a turn of its own, a certificate comes where the estimate is within the goal."""
+    case = random_case(2, separable=formulation == "svm0")
+    often, _ = watched(
+        case, formulation, settings=GROWN._replace(certify_every=1), tolerance=1e-5, max_passes=900
+    )
+    seldom, seen = watched(case, formulation, settings=SELDOM, tolerance=1e-5, max_passes=900)
+    assert often.status == seldom.status == Status.CONVERGED
+    optimum = case.truth(formulation, 20.0).objective
+    assert seldom.dual <= optimum * (1 + 1e-9) and seldom.primal >= optimum * (1 - 1e-9)
+    assert seldom.statistics.passes < 2 * often.statistics.passes + 10
+    proved = [p for p in seen if p.info.certificate is not None]
+    assert 2 <= len(proved) < len(seen) / 2
+    for passed in proved[1:]:
+        assert passed.primal < math.inf
+
+
+def test_the_epsilon_rule_waits_for_no_turn(x64):
+    """tolerance None: the rule of the paper holds at the end, and it was looked for."""
+    case, C, epsilon = random_case(2), 10.0, 0.01
+    solution, seen = watched(
+        case, C=C, settings=SELDOM, tolerance=None, epsilon=epsilon, max_passes=900
+    )
+    assert solution.status == Status.EPSILON and len(seen) < 900
+    weights, sets = flat(solution.state.weights), solution.state.sets
+    data = enumerated("svm1_margin", case.psi(), case.loss[case.y], case.y, C)
+    H = data.b - data.s * (data.dpsi @ weights)
+    own = H[np.arange(N)[:, None], np.asarray(sets.outputs[0])[:N]]
+    known = np.where(np.asarray(sets.occupied)[:N], own, 0.0).max(axis=1)
+    assert (slacks(data, weights) - np.maximum(known, 0)).max() <= epsilon * (1 + 1e-9)
+    assert solution.gap <= 2.1 * C * epsilon
+    for passed in seen[1:-1]:  # not yet, or the run would have ended
+        certificate = passed.info.certificate
+        if certificate is not None:
+            assert certificate.violation > epsilon or certificate.relaxed_gap > C * epsilon
+
+
+def test_only_examples_with_a_weight_are_counted_as_oracle_calls(x64):
+    """Twelve examples in sixteen rows, three of them of weight 0: nine calls a pass."""
+    case = random_case(1)
+    weights = np.where(np.arange(N) % 4 == 0, 0.0, 1.0)
+    for given, n in ((None, N), (weights, 9)):
+        solution, seen = watched(
+            case, settings=GROWN._replace(certify_every=3), example_weights=given, max_passes=7
+        )
+        calls = [p.info.oracle_calls for p in seen]
+        assert calls == [2 * n if p.info.certificate else n for p in seen] and n in calls
+        assert solution.statistics.oracle_calls == sum(calls)
+    solution, seen = watched(case, settings=FULL, example_weights=weights, max_passes=4)
+    assert [p.info.oracle_calls for p in seen] == [9] * 4
+    assert solution.statistics.oracle_calls == 36
+
+
+def test_a_callback_may_stop_in_a_round_without_a_certificate(x64):
+    """What is returned was certified before."""
+    case, seen = random_case(1), []
+
+    def stop(passed):
+        seen.append(passed)
+        return passed.passes == 4
+
+    solution = fit(
+        case.problem(), case.x, case.y, "svm1_margin", 20.0, settings=SELDOM, tolerance=1e-9,
+        callback=stop,
+    )
+    assert solution.status == Status.STOPPED and seen[-1].info.certificate is None
+    first = seen[0].info
+    assert solution.certificate == first.certificate
+    assert (solution.primal, solution.dual) == (first.certificate.primal, first.certificate.dual)
+    np.testing.assert_array_equal(solution.slack, first.slack[:N])
+    primal, _ = values(case, "svm1_margin", 20.0, seen[0].state)
+    assert primal == pytest.approx(solution.primal, rel=1e-10)
+    of_weights = primal_value(
+        "svm1_margin", flat(solution.weights), case.psi(), case.loss[case.y], case.y, 20.0
+    )
+    assert of_weights == pytest.approx(solution.primal, rel=1e-10)
+
+
+def test_an_estimate_that_is_no_number_is_looked_into(x64):
+    """Squares of 1e200 overflow: the run may neither go on for ever nor claim anything."""
+    case = random_case(0)
+    huge = case._replace(x=case.x * 1e200)
+    solution, seen = watched(huge, settings=SELDOM, max_passes=3)
+    assert solution.status in (Status.NOT_FINITE, Status.PASS_LIMIT) and len(seen) <= 3
+    assert not solution.primal < solution.dual

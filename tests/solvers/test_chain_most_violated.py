@@ -1,0 +1,115 @@
+"""The most violated label sequence of every formulation and loss, against enumeration."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from jaxstruct.solvers.formulations import FORMULATIONS, penalty
+from jaxstruct.solvers.most_violated import most_violated, oracle_for
+from jaxstruct.structures.chains import chain
+from tests.solvers.test_oracle import required
+from tests.structures.chain_cases import quick_jit
+from tests.structures.chain_enumeration import COSTS, SETTINGS, N, enumerated, loss_in_numpy
+
+EACH = pytest.mark.parametrize("setting", SETTINGS, ids=[s.name for s in SETTINGS])
+ADDITIVE = [SETTINGS[0], SETTINGS[1], SETTINGS[3], SETTINGS[5]]
+
+
+@functools.partial(quick_jit, static_argnums=1)
+def called(problem, oracle, terms, theta, y):
+    call = functools.partial(most_violated, problem, oracle, terms)
+    return jax.vmap(call)(theta, y)
+
+
+def answers(problem, oracle, formulation, chains, dtype="float64"):
+    terms = penalty(FORMULATIONS[formulation], 1.0, np.ones(1), 1, dtype)
+    found = called(problem, oracle, terms, chains.cast(dtype), chains.y)
+    assert found.value.dtype == found.bound.dtype == found.loss.dtype == dtype
+    return jax.tree.map(np.asarray, found)
+
+
+def groups(setting, formulation):
+    """Of each length: (group, Delta [n, k], H [n, k], -inf where forbidden)."""
+    chains = setting.chains()
+    for group in enumerated(chains):
+        delta = loss_in_numpy(setting.loss, chains.y[group.rows, : group.labels.shape[1]],
+                              group.labels)
+        margins = group.F[np.arange(len(group.rows)), group.truth][:, None] - group.F
+        with np.errstate(invalid="ignore"):
+            H = required(formulation, delta, margins)
+        yield group, delta, np.where(group.F > -np.inf, H, -np.inf)
+
+
+def check_exact(setting, oracle, formulation, found, tolerance=1e-9):
+    """The output attains max H over y != y_i (or over all, y_i with H = 0, if augmented)."""
+    for group, delta, H in groups(setting, formulation):
+        truth = 0.0 if oracle == "augmented" else -np.inf
+        H = np.where(group.level > 0, H, truth)
+        value, reached = found.value[group.rows], group.at(H, found.output)
+        np.testing.assert_allclose(value, H.max(axis=1), rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(reached, H.max(axis=1), rtol=tolerance, atol=tolerance)
+        np.testing.assert_array_equal(found.bound[group.rows], value)
+        np.testing.assert_allclose(found.loss[group.rows], group.at(delta, found.output),
+                                   rtol=1e-6)
+
+
+@EACH
+def test_every_formulation(x64, setting):
+    problem, oracles = setting.problem(), set()
+    for formulation, numbers in FORMULATIONS.items():
+        if setting in ADDITIVE[2:] and formulation in ("svm1_slack", "svm2_slack", "svm2_margin"):
+            continue  # searched, or impossible: below
+        oracle = oracle_for(problem, numbers)
+        oracles.add(oracle)
+        check_exact(setting, oracle, formulation,
+                    answers(problem, oracle, formulation, setting.chains()))
+    assert ("augmented" in oracles) == (setting in ADDITIVE)
+    assert ("best_level" in oracles) == (setting not in ADDITIVE[2:])
+
+
+@pytest.mark.parametrize("oracle", ["best_level", "contenders"])
+def test_other_programs_agree(x64, oracle):
+    """Two ways that serve every formulation, whether or not there is a shorter one."""
+    setting = SETTINGS[1]
+    for formulation in FORMULATIONS:
+        found = answers(setting.problem(), oracle, formulation, setting.chains())
+        check_exact(setting, oracle, formulation, found)
+
+
+def test_float32():
+    setting = SETTINGS[4]
+    for formulation in ("svm1", "svm2_margin", "svm1_slack"):
+        oracle = oracle_for(setting.problem("float32"), FORMULATIONS[formulation])
+        found = answers(setting.problem("float32"), oracle, formulation, setting.chains(),
+                        "float32")
+        check_exact(setting, oracle, formulation, found, 1e-5)
+
+
+@pytest.mark.parametrize("setting", ADDITIVE, ids=[s.name for s in ADDITIVE])
+def test_search_brackets_the_truth(x64, setting):
+    """value <= max H <= bound, for both slack re-scalings; most are exact."""
+    problem = setting.problem(slack_search=True)
+    for formulation in ("svm1_slack", "svm2_slack"):
+        assert oracle_for(problem, FORMULATIONS[formulation]) == "searched"
+        found, exact, tight = answers(problem, "searched", formulation, setting.chains()), 0, 0
+        for group, delta, H in groups(setting, formulation):
+            H[np.arange(len(H)), group.truth] = 0.0
+            truth, value, bound = H.max(axis=1), found.value[group.rows], found.bound[group.rows]
+            assert (value <= truth + 1e-9).all() and (truth <= bound + 1e-9).all()
+            np.testing.assert_allclose(group.at(H, found.output), value, rtol=0, atol=1e-9)
+            np.testing.assert_allclose(found.loss[group.rows], group.at(delta, found.output),
+                                       rtol=1e-9)
+            exact += (value >= truth - 1e-9).sum()
+            tight += (bound <= truth + 1e-9).sum()
+        assert exact >= 0.95 * N and tight >= 0.5 * N
+
+
+def test_impossible_oracles_are_errors():
+    """svm2_margin wants sqrt(Delta) - margin: no decode and no search serves it."""
+    for problem in (chain(1, 3, loss=COSTS), chain(1, 3, slack_search=True)):
+        with pytest.raises(ValueError, match="svm2_margin needs the loss levels"):
+            oracle_for(problem, FORMULATIONS["svm2_margin"])
