@@ -6,8 +6,10 @@ import pathlib
 import re
 
 import numpy as np
+import pytest
 
 import jaxstruct as js
+from jaxstruct.data.locate import available
 
 README = (pathlib.Path(__file__).parents[1] / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
@@ -21,9 +23,25 @@ def test_training_example_prints_what_it_says(capsys) -> None:
     assert float(error) < 0.035
 
 
+@pytest.mark.skipif(not available("ocr_letters"), reason="corpus 'ocr_letters' is not at hand")
+def test_label_sequences_train() -> None:
+    names = {"js": js, "np": np}
+    exec(BLOCKS[1], names)  # noqa: S102
+    solution = names["solution"]
+    assert solution.status.solved
+    assert solution.dual <= 246.1743 <= solution.primal <= 246.5
+
+
+def test_oracles_stand_alone() -> None:
+    names: dict = {"np": np}
+    exec(BLOCKS[2], names)  # noqa: S102
+    assert names["labels"].shape == (32, 14)
+    assert (np.asarray(names["labels"]) == 0).all()  # ties go to the lowest label
+
+
 def test_own_structure_trains_and_certifies() -> None:
     names: dict = {}
-    exec(BLOCKS[1], names)  # noqa: S102
+    exec(BLOCKS[3], names)  # noqa: S102
     random = np.random.RandomState(0)
     x = random.randn(40, 4, 5).astype(np.float32)
     y = np.argmax(x @ random.randn(5), axis=1).astype(np.int32)

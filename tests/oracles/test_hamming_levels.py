@@ -113,7 +113,7 @@ def test_float64(structure: dict[str, bool], levels: int) -> None:
 
 @pytest.mark.parametrize(("S", "levels"), [(1, 2), (2, 4), (19, 2), (19, 4)])
 def test_few_and_many_labels(S: int, levels: int) -> None:
-    _check_best(cases(FIRST, count=32, T=3, S=S), levels, "float32", 1e-5)
+    _check_best(cases(FIRST, count=120, T=3, S=S), levels, "float32", 1e-5)
 
 
 @pytest.mark.parametrize("structure", [FIRST, SECOND])

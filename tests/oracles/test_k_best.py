@@ -85,7 +85,7 @@ def test_all_of_them(structure: dict[str, bool]) -> None:
 
 
 def test_many_labels() -> None:
-    given = cases(FIRST, count=32, T=3, S=19)
+    given = cases(FIRST, count=120, T=3, S=19)
     _check(given, _decoded(given, 3), 1e-5)
 
 

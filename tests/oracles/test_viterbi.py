@@ -55,7 +55,7 @@ def test_equals_enumeration_in_float64(structure: dict[str, bool]) -> None:
 @pytest.mark.parametrize("structure", [FIRST, SECOND])
 def test_many_labels(structure: dict[str, bool]) -> None:
     """More labels than are written out: loops over labels with a remainder."""
-    given = cases(structure, count=32, T=3, S=19)
+    given = cases(structure, count=120, T=3, S=19)
     _check(given, batched(as_dtype(given.potentials, "float32"), given.length), 1e-5)
     with jax.enable_x64(True):
         _check(given, batched(as_dtype(given.potentials, "float64"), given.length), 1e-13)
@@ -63,7 +63,7 @@ def test_many_labels(structure: dict[str, bool]) -> None:
 
 @pytest.mark.parametrize("S", [2, 9, 17, 25])
 def test_every_number_of_labels(S: int) -> None:
-    given = cases(FIRST, count=40, T=2, S=S)
+    given = cases(FIRST, count=300, T=2, S=S)
     _check(given, batched(as_dtype(given.potentials, "float32"), given.length), 1e-5)
 
 

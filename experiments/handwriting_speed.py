@@ -1,0 +1,168 @@
+"""Handwritten words: processor seconds and oracle calls to a primal suboptimality.
+
+    taskset -c 0 python -m experiments.handwriting_speed
+
+svm1_margin with the Hamming loss, C' = 0.1, fold 1 (704 words): the objective of
+`experiments.handwriting`, whose optimum J* is known. Suboptimality is P / J* - 1, of primals that
+the run certified. The timed runs follow one that compiles, which has a row of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import app, flags
+
+from experiments import common
+from experiments.handwriting_data import Data, Examples, bucket_sizes, examples_of, load, one_split
+from experiments.handwriting_machines import chain_problem
+from experiments.handwriting_report import KNOWN_OPTIMUM
+from experiments.record import peak_memory_bytes
+from experiments.report import Table
+from jaxstruct import fit
+from jaxstruct.solvers.fit import Progress
+
+LEVELS = (1e-2, 1e-3)
+MEASURES = ("seconds", "oracle_calls", "passes")
+RATIO = 0.1
+
+
+class Options(NamedTuple):
+    """The flags of this script; `define_flags` says what each means."""
+
+    repeats: int = 5
+    tolerance: float = 1e-3
+    buckets: int = 3
+    variant: str = "auto"
+    working_sets: str = "auto"
+    capacity: int = 32
+    output: str = "results"
+    seed: int = 0
+    x64: bool = False
+    compilation_cache: bool = False
+    progress: bool | None = None
+
+
+def define_flags() -> None:
+    """The command line of this script."""
+    defaults = Options()
+    flags.DEFINE_integer("repeats", defaults.repeats, "Timed runs; the median is shown.")
+    flags.DEFINE_float("tolerance", defaults.tolerance, "Relative duality gap to stop at.")
+    flags.DEFINE_integer("buckets", defaults.buckets, "Padded lengths of words, at most.")
+    common.define_solver_flags(defaults)
+    common.define_common_flags(defaults)
+
+
+def run(options: Options, optimum: float = KNOWN_OPTIMUM) -> common.Outcome:
+    """Time the training, print the table and write it.
+
+    Args:
+      options: the flags. optimum: J*, of the words that are timed.
+
+    Raises:
+      CorpusMissing: the corpus is not on this machine; the message says how to get it.
+    """
+    data = load(None, options.buckets, common.prepare(options))
+    before = peak_memory_bytes()
+    split = one_split(data.words, ("1",), 0)
+    examples = examples_of(data, split.train, bucket_sizes(data, [split]))
+    first = _one_fit(options, data, examples, optimum)
+    runs = [_one_fit(options, data, examples, optimum) for _ in range(options.repeats)]
+    middle = _median(runs)
+    rows = [
+        {"run": "with compiling"} | first,
+        {"run": f"median of {len(runs)} after it"} | middle,
+        {"run": "fastest of these"} | min(runs, key=lambda each: each["cpu"]),
+    ]
+    numbers = {
+        "rows": rows, "runs": runs, "optimum": optimum, "memory_before": before,
+        "peak_memory": peak_memory_bytes(), "compile_cpu_seconds": first["cpu"] - middle["cpu"],
+    }  # fmt: skip
+    table = _table(options, len(split.train), numbers)
+    return common.save("handwriting_speed", options, "handwriting_speed", table, numbers, {})
+
+
+def _one_fit(
+    options: Options, data: Data, examples: Examples, optimum: float
+) -> dict[str, Any]:
+    """Seconds, oracle calls and passes until each level, and what the whole run took."""
+    reached: dict[str, dict[float, float]] = {
+        measure: dict.fromkeys(LEVELS, float("nan")) for measure in MEASURES
+    }
+    calls = 0
+
+    def look(progress: Progress) -> None:
+        nonlocal calls
+        calls += progress.info.oracle_calls
+        now = (time.process_time() - start, calls, progress.passes)
+        for level in LEVELS:
+            if np.isnan(reached["seconds"][level]) and progress.primal <= optimum * (1 + level):
+                for measure, value in zip(MEASURES, now, strict=True):
+                    reached[measure][level] = value
+
+    problem = chain_problem("hamming", data.dtype)
+    start, wall = time.process_time(), time.perf_counter()
+    solution = fit(
+        problem, examples.inputs, examples.outputs, "svm1_margin", RATIO * len(examples.weights),
+        tolerance=options.tolerance, example_weights=examples.weights,
+        settings=common.solver_settings(options), callback=look,
+    )  # fmt: skip
+    return reached | {
+        "cpu": time.process_time() - start, "wall": time.perf_counter() - wall,
+        "calls": calls, "status": solution.status, "primal": solution.primal,
+        "dual": solution.dual, "compilations": solution.statistics.compilations,
+        "parts": solution.statistics.seconds,
+    }  # fmt: skip
+
+
+def _median(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The median of what is timed; runs of one seed agree in the rest."""
+    levels = {
+        measure: {x: float(np.median([run[measure][x] for run in runs])) for x in LEVELS}
+        for measure in MEASURES
+    }
+    whole = {name: float(np.median([run[name] for run in runs])) for name in ("cpu", "wall")}
+    return runs[-1] | levels | whole
+
+
+def _table(options: Options, words: int, numbers: dict[str, Any]) -> Table:
+    columns = [
+        "run", ("processor seconds to", "1e-2"), ("processor seconds to", "1e-3"),
+        ("oracle calls to", "1e-2"), ("oracle calls to", "1e-3"), ("whole run", "processor s"),
+        ("whole run", "wall s"), ("whole run", "oracle calls"), ("whole run", "status"),
+        ("whole run", "programs compiled"),
+    ]  # fmt: skip
+    body = [
+        [row["run"], *(row["seconds"][level] for level in LEVELS),
+         *(_count(row["oracle_calls"][level]) for level in LEVELS), row["cpu"], row["wall"],
+         row["calls"], row["status"].name, row["compilations"]]
+        for row in numbers["rows"]
+    ]  # fmt: skip
+    before, peak = (numbers[name] / 2**20 for name in ("memory_before", "peak_memory"))
+    notes = [
+        f"svm1_margin, Hamming loss, C' = {RATIO}, {words} words, J* = {numbers['optimum']:.5f}; "
+        f"levels of P / J* - 1 at the first certified pass; tolerance {options.tolerance:g}, "
+        f"{'float64' if options.x64 else 'float32'}.",
+        f"Compiling took {numbers['compile_cpu_seconds']:.1f} processor seconds. Peak memory of "
+        f"the process {peak:.0f} MB, {before:.0f} MB of it before training.",
+    ]
+    return Table("Handwritten words: time to primal suboptimality", columns, body, notes)
+
+
+def _count(value: float) -> int | None:
+    return None if np.isnan(value) else int(value)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run with the options of the command line."""
+    if len(arguments) > 1:
+        raise app.UsageError(f"unexpected arguments {arguments[1:]}")
+    run(common.options_from_flags(Options()))
+
+
+if __name__ == "__main__":
+    define_flags()
+    app.run(main)

@@ -1,0 +1,249 @@
+"""Sentences as chain inputs in length buckets: sparse features or kernel values of the tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxstruct import Buckets
+from jaxstruct.data.conll import Sentence
+from jaxstruct.data.feature_index import FeatureIndex, TokenRows
+from jaxstruct.data.length_buckets import (
+    assign_buckets,
+    bucket_lengths,
+    pad_labels,
+    pad_tokens,
+    token_values,
+)
+from jaxstruct.data.token_features import DEFAULT, FeatureOptions, token_rows
+from jaxstruct.iob2 import EntityScores, entity_f1, is_iob2
+from jaxstruct.kernels.gram import gram_matrix
+from jaxstruct.kernels.input import polynomial
+from jaxstruct.solvers.buckets import in_order, take
+from jaxstruct.structures.chains import chain_inputs
+from jaxstruct.structures.token_features import KernelTokens
+from jaxstruct.types import SparseFeatures
+
+Labels = Sequence[Sequence[str]]
+
+
+class Scores(NamedTuple):
+    """What predictions are worth.
+
+    Fields:
+      token_error: wrong labels, in % of the tokens.
+      entities: precision, recall and F1 of whole entities; None where the labels are not IOB2.
+    """
+
+    token_error: float
+    entities: EntityScores | None
+
+
+class Corpus(NamedTuple):
+    """Sentences, ready to train a chain on.
+
+    Fields:
+      sentences: n of them. names: of the classes. lengths: [n] tokens.
+      number_of_features: what `chain` is told, features or anchors.
+      inputs, outputs: Buckets of ChainInputs and of their classes.
+    """
+
+    sentences: Sequence[Sentence]
+    names: tuple[str, ...]
+    lengths: np.ndarray
+    number_of_features: int
+    inputs: Buckets
+    outputs: Buckets
+
+
+def sparse_corpus(
+    sentences: Sequence[Sentence], names: tuple[str, ...], index: FeatureIndex, most: int,
+    options: FeatureOptions = DEFAULT, source: str = "sentences",
+) -> Corpus:
+    """Labelled sentences with the binary features of their tokens.
+
+    Args:
+      sentences: labelled. names: of the classes. index: fitted on the training sentences.
+      most: length buckets at most. options: of the features. source: for messages.
+
+    Raises:
+      ValueError: a label that is none of `names`.
+    """
+    labels = encode_labels(sentences, names, source)
+    inputs = sparse_inputs(sentences, index, most, options)
+    return _corpus(sentences, names, index.number_of_features, inputs, labels)
+
+
+def kernel_corpus(
+    sentences: Sequence[Sentence], names: tuple[str, ...], index: FeatureIndex, most: int,
+    normalise: bool, options: FeatureOptions = DEFAULT,
+) -> Corpus:
+    """Labelled sentences with the kernel values of their tokens; see `kernel_inputs`."""
+    labels = encode_labels(sentences, names)
+    inputs = kernel_inputs(sentences, index, most, normalise, options)
+    return _corpus(sentences, names, len(labels), inputs, labels)
+
+
+def _corpus(
+    sentences: Sequence[Sentence], names: tuple[str, ...], d: int, inputs: Buckets,
+    labels: np.ndarray,
+) -> Corpus:
+    lengths = np.array([len(sentence.words) for sentence in sentences])
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    parts = tuple(
+        pad_labels(labels, offsets, index, part.gram.shape[-1])
+        for part, index in zip(inputs.parts, inputs.index, strict=True)
+    )
+    return Corpus(sentences, names, lengths, d, inputs, Buckets(parts, inputs.index))
+
+
+def chosen(corpus: Corpus, which: np.ndarray) -> Corpus:
+    """The sentences `which` of a corpus, in the buckets that they had."""
+    return corpus._replace(
+        sentences=[corpus.sentences[i] for i in which], lengths=corpus.lengths[which],
+        inputs=take(corpus.inputs, which), outputs=take(corpus.outputs, which),
+    )  # fmt: skip
+
+
+def true_labels(corpus: Corpus) -> Labels:
+    """The labels of each sentence."""
+    return [sentence.labels for sentence in corpus.sentences]
+
+
+def label_names(sentences: Sequence[Sentence]) -> tuple[str, ...]:
+    """The labels that occur, sorted; class s is names[s].
+
+    Raises:
+      ValueError: there are fewer than two, so that there is nothing to learn.
+    """
+    names = tuple(sorted({label for sentence in sentences for label in sentence.labels}))
+    if len(names) < 2:
+        raise ValueError(f"sentences: their labels are {list(names)}, expected at least two")
+    return names
+
+
+def encode_labels(
+    sentences: Sequence[Sentence], names: Sequence[str], source: str = "sentences"
+) -> np.ndarray:
+    """[tokens] int32 classes of all tokens, one sentence after the other.
+
+    Args:
+      sentences: labelled. names: of the classes. source: what the message calls the sentences.
+
+    Raises:
+      ValueError: a label that is none of `names`.
+    """
+    number = {name: place for place, name in enumerate(names)}
+    for position, sentence in enumerate(sentences):
+        for word, label in zip(sentence.words, sentence.labels, strict=True):
+            if label not in number:
+                raise ValueError(
+                    f"{source}: sentence {position + 1} labels {word!r} as {label!r}, which the "
+                    f"model does not know; its labels are {', '.join(names)}"
+                )
+    return np.array([number[y] for sentence in sentences for y in sentence.labels], np.int32)
+
+
+def sparse_inputs(
+    sentences: Sequence[Sentence], index: FeatureIndex, most: int,
+    options: FeatureOptions = DEFAULT,
+) -> Buckets:
+    """ChainInputs with the binary features of each token, in at most `most` length buckets."""
+    rows = token_rows(sentences, index, options)
+    lengths = np.diff(rows.sentence_offsets)
+    parts, places = [], []
+    for bucket in assign_buckets(lengths, bucket_lengths(lengths, most)):
+        indices = pad_tokens(rows, bucket.index, bucket.length)
+        features = SparseFeatures(indices, token_values(indices, rows.number_of_features))
+        parts.append(chain_inputs(features, lengths[bucket.index]))
+        places.append(bucket.index)
+    return Buckets(tuple(parts), tuple(places))
+
+
+def kernel_inputs(
+    sentences: Sequence[Sentence], index: FeatureIndex, most: int, normalise: bool,
+    options: FeatureOptions = DEFAULT,
+) -> Buckets:
+    """ChainInputs with the kernel values of each token against every token of `sentences`.
+
+    All tokens are anchors, those of held-out sentences too: an anchor that no training sentence
+    holds keeps the coefficient 0, so the machine of a fold is that of its training sentences, and
+    all folds have the same shapes.
+
+    Args:
+      sentences: training and test sentences together. index: of their features.
+      most: length buckets at most. normalise: see `token_kernel`.
+    """
+    rows = token_rows(sentences, index, options)
+    kernel = token_kernel(rows, normalise)
+    offsets, m = rows.sentence_offsets, len(kernel)
+    lengths = np.diff(offsets)
+    parts, places = [], []
+    for bucket in assign_buckets(lengths, bucket_lengths(lengths, most)):
+        tokens = pad_labels(np.arange(m), offsets, bucket.index, bucket.length)
+        real = tokens >= 0
+        values = np.where(real[:, :, None], kernel[tokens], 0)
+        own = np.where(
+            real[:, :, None] & real[:, None, :], kernel[tokens[:, :, None], tokens[:, None, :]], 0
+        )
+        features = KernelTokens(values, np.where(real, tokens, m).astype(np.int32))
+        parts.append(chain_inputs(features, lengths[bucket.index], own))
+        places.append(bucket.index)
+    return Buckets(tuple(parts), tuple(places))
+
+
+def token_kernel(rows: TokenRows, normalise: bool) -> np.ndarray:
+    """[tokens, tokens] float32, K = (1 + <x, x'>)^2 of binary features (degree 2, thesis 4.4.4).
+
+    From the sparse inner products, so that no feature of degree 2 is ever formed. Normalised, it
+    is K(x, x') / sqrt(K(x, x) K(x', x')), so that every token has length 1 in feature space.
+    """
+    tokens = len(rows.token_offsets) - 1
+    offsets = np.array([0, tokens])
+    one = rows._replace(sentence_offsets=offsets)
+    indices = pad_tokens(one, np.array([0]), tokens)[0]
+    features = SparseFeatures(indices, token_values(indices, rows.number_of_features))
+    kernel = np.array(
+        gram_matrix(polynomial(2, 1.0), features, num_features=rows.number_of_features)
+    )
+    if normalise:
+        lengths = np.sqrt(np.diagonal(kernel))
+        kernel /= lengths[:, None]
+        kernel /= lengths[None, :]
+    return kernel
+
+
+def bucket_of(inputs: Buckets) -> np.ndarray:
+    """[n] the bucket of each sentence."""
+    numbers = np.zeros(sum(map(len, inputs.index)), int)
+    for number, index in enumerate(inputs.index):
+        numbers[index] = number
+    return numbers
+
+
+def label_strings(outputs: Buckets, lengths: Sequence[int], names: Sequence[str]) -> Labels:
+    """The label names of each sentence, in order, without padding."""
+    return [
+        [names[y] for y in labels[:length]]
+        for labels, length in zip(in_order(outputs), lengths, strict=True)
+    ]
+
+
+def score(true: Labels, predicted: Labels) -> Scores:
+    """Token error and, where the true labels are IOB2, the scores of whole entities."""
+    pairs = [
+        (a, b) for x, y in zip(true, predicted, strict=True) for a, b in zip(x, y, strict=True)
+    ]
+    wrong = 100 * float(np.mean([a != b for a, b in pairs]))
+    iob2 = is_iob2({label for pair in pairs for label in pair})
+    return Scores(wrong, entity_f1(true, predicted) if iob2 else None)
+
+
+def as_numbers(scores: Scores) -> dict[str, Any]:
+    """token_error in %, precision, recall and f1 in % (None without entities)."""
+    entities = scores.entities or EntityScores(None, None, None)
+    percent = {k: None if v is None else 100 * v for k, v in entities._asdict().items()}
+    return {"token_error": scores.token_error, **percent}
+

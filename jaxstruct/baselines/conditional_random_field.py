@@ -1,0 +1,290 @@
+"""Conditional random fields: the largest conditional likelihood on a structure's potentials.
+
+    min_w 1/2 |w|^2 + C/n sum_i [log Z(x_i; w) - F(x_i, y_i; w)]
+
+P(y | x) = exp(F(x, y; w)) / Z(x) as in thesis 3.5, with the regulariser and the scale of C of the
+structural SVM, so that the two differ in their loss alone. CRFsuite minimises
+sum_i -log P(y_i | x_i) + c2 |w|^2: that is n/C times this objective at c2 = n / (2 C).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from jaxstruct.baselines.conditional_log_likelihood import (
+    Likelihood,
+    chain_likelihood,
+    in_blocks,
+    value_and_gradient,
+)
+from jaxstruct.baselines.line_search import wolfe_step
+from jaxstruct.solvers.buckets import Buckets
+from jaxstruct.solvers.fit import checked_buckets
+from jaxstruct.solvers.solution import Status
+from jaxstruct.structures.multiclass import KernelInput
+from jaxstruct.structures.problem import Problem
+from jaxstruct.structures.token_features import KernelTokens
+from jaxstruct.types import Array, PyTree
+
+MESSAGES = {
+    Status.CONVERGED: "the gradient is within the tolerance",
+    Status.PASS_LIMIT: "max_iterations was reached first: raise it, or loosen tolerance",
+    Status.NOT_FINITE: "the objective is not finite: check the scale of the inputs, or use float64",
+    Status.ROUNDING: (
+        "neither the objective nor its gradient gets any smaller: loosen tolerance, or use float64"
+    ),
+    Status.STOPPED: "the callback asked to stop",
+}
+_PATIENCE = 20
+
+
+class FieldProgress(NamedTuple):
+    """What a callback of `fit_random_field` sees after each iteration.
+
+    Fields:
+      iterations, evaluations: so far. objective, gradient_norm: at `weights`.
+      seconds: since the start, compiling included.
+    """
+
+    iterations: int
+    evaluations: int
+    objective: float
+    gradient_norm: float
+    seconds: float
+    weights: PyTree
+
+
+class RandomField(NamedTuple):
+    """The result of `fit_random_field`.
+
+    Fields:
+      weights: w. status, message: how the run ended.
+      objective: 1/2 |w|^2 + C/n sum_i [log Z - F] at w. gradient_norm: |gradient| at w.
+      iterations, evaluations: of L-BFGS; of the objective and its gradient together.
+      seconds: wall seconds, compiling included.
+      history: [iterations + 1, 4] seconds, objective, gradient_norm, evaluations; the first row is
+        the start.
+    """
+
+    weights: PyTree
+    status: Status
+    message: str
+    objective: float
+    gradient_norm: float
+    iterations: int
+    evaluations: int
+    seconds: float
+    history: np.ndarray
+
+
+class _Point(NamedTuple):
+    """w with the objective, its gradient, and the norms of both."""
+
+    weights: PyTree
+    objective: float
+    gradient: PyTree
+    gradient_norm: float
+    weight_norm: float
+
+
+@partial(jax.jit, donate_argnames="gradient")
+def _regularised(weights: PyTree, gradient: PyTree, scale: Array) -> tuple[PyTree, Array, Array]:
+    """(w + scale gradient, its squared norm, |w|^2)."""
+    gradient = jax.tree.map(lambda w, g: w + scale * g, weights, gradient)
+    squared = [optax.tree.norm(tree, squared=True) for tree in (gradient, weights)]
+    return gradient, *squared
+
+
+@jax.jit
+def _moved(weights: PyTree, direction: PyTree, step: Array) -> PyTree:
+    return jax.tree.map(lambda w, d: w + step * d, weights, direction)
+
+
+@jax.jit
+def _slope(gradient: PyTree, direction: PyTree) -> Array:
+    return optax.tree.vdot(gradient, direction)
+
+
+@partial(jax.jit, static_argnames="memory", donate_argnames="state")
+def _direction(
+    gradient: PyTree, state: PyTree, weights: PyTree, memory: int
+) -> tuple[PyTree, PyTree]:
+    """Minus the inverse Hessian that L-BFGS has gathered times the gradient."""
+    optimiser = optax.lbfgs(memory_size=memory, linesearch=None)
+    return optimiser.update(gradient, state, weights)
+
+
+def _first_state(weights: PyTree, memory: int) -> PyTree:
+    """L-BFGS before its first step: distinct arrays, since they are updated in place."""
+    state = optax.lbfgs(memory_size=memory, linesearch=None).init(weights)
+    return jax.tree.map(lambda leaf: jnp.array(leaf, leaf.dtype, copy=True), state)
+
+
+class _Objective:
+    """w -> `_Point`, counting its calls."""
+
+    def __init__(
+        self, problem: Problem, likelihood: Likelihood, blocks: tuple, scale: float
+    ) -> None:
+        self._terms = problem, likelihood
+        self._blocks = blocks
+        self._scale = scale
+        self.calls = 0
+
+    def __call__(self, weights: PyTree) -> _Point:
+        self.calls += 1
+        total, gradient = value_and_gradient(*self._terms, weights, self._blocks)
+        gradient, *squared = _regularised(weights, gradient, self._scale)
+        of_gradient, of_weights = map(float, squared)
+        objective = of_weights / 2 + self._scale * total
+        return _Point(weights, objective, gradient, math.sqrt(of_gradient), math.sqrt(of_weights))
+
+
+def _searched(
+    objective: _Objective, point: _Point, direction: PyTree, rounding: float
+) -> _Point | None:
+    """The next iterate on the line, or None."""
+    slope, last = float(_slope(point.gradient, direction)), point
+
+    def evaluate(step: float) -> tuple[float, float]:
+        nonlocal last
+        last = objective(_moved(point.weights, direction, step))
+        return last.objective, float(_slope(last.gradient, direction))
+
+    if not slope < 0:
+        return None
+    found = wolfe_step(evaluate, point.objective, slope, rounding=rounding * abs(point.objective))
+    return None if found is None else last
+
+
+def _stalled(log: list[tuple]) -> bool:
+    """Whether neither the objective nor its gradient has been lower for some iterations."""
+    _, objective, gradient_norm, _ = np.asarray(log).T
+    return len(log) - 1 - max(objective.argmin(), gradient_norm.argmin()) > _PATIENCE
+
+
+def _status(point: _Point, tolerance: float, log: list[tuple], limit: int) -> Status | None:
+    if not (math.isfinite(point.objective) and math.isfinite(point.gradient_norm)):
+        return Status.NOT_FINITE
+    if point.gradient_norm <= tolerance * max(1.0, point.weight_norm):
+        return Status.CONVERGED
+    if _stalled(log):
+        return Status.ROUNDING
+    return Status.PASS_LIMIT if len(log) > limit else None
+
+
+def _check(
+    C: float, tolerance: float, max_iterations: int, memory: int, positions: int, inputs: PyTree
+) -> None:
+    for name, value in (("C", C), ("tolerance", tolerance)):
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+    counts = dict(max_iterations=max_iterations, memory=memory, positions=positions)
+    for name, value in counts.items():
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    kernels = (KernelTokens, KernelInput)
+    nodes = jax.tree.leaves(inputs, is_leaf=lambda node: isinstance(node, kernels))
+    if any(isinstance(node, kernels) for node in nodes):
+        raise ValueError(
+            "inputs hold kernel values, but a random field is trained on weights, of which |w|^2 "
+            "is the squared norm: give it features, or train a structural SVM or a dual perceptron"
+        )
+
+
+def fit_random_field(
+    problem: Problem,
+    inputs: PyTree | Buckets,
+    outputs: PyTree | Buckets,
+    C: float = 1.0,
+    *,
+    tolerance: float = 1e-3,
+    max_iterations: int = 500,
+    memory: int = 10,
+    positions: int = 1 << 14,
+    likelihood: Likelihood = chain_likelihood,
+    start: PyTree | None = None,
+    callback: Callable[[FieldProgress], bool | None] | None = None,
+) -> RandomField:
+    """Train a conditional random field; see the module for the objective.
+
+    The directions are those of L-BFGS in optax, the steps those of `line_search`. `predict` of
+    jaxstruct decodes with the weights.
+
+    Args:
+      problem: a `chain` of features; or any other structure with its likelihood. Losses and oracles
+        of the problem play no part.
+      inputs, outputs: pytrees with a leading axis [n], or both `Buckets` of them.
+      C: the trade-off; divided by n.
+      tolerance: stop when |gradient| <= tolerance max(1, |w|).
+      max_iterations: bound on the iterations.
+      memory: how many past steps L-BFGS keeps, each of twice the size of w.
+      positions: labels in a block, padding included. More is faster to a point and takes more
+        memory, for each label the number of its features times that of labels.
+      likelihood: (problem, theta, y) -> -log P(y | x) of one example, a function of a module.
+      start: weights to start from, or None for zeros.
+      callback: called after each iteration with a `FieldProgress`; a true answer stops the run.
+
+    Returns:
+      A RandomField; look at its status before its weights.
+
+    Raises:
+      ValueError: an argument does not fit, or inputs are kernel values.
+
+    Source: Lafferty, McCallum and Pereira, "Conditional random fields", ICML 2001; slides
+    "Undirected Sequence Models".
+    """
+    began = time.perf_counter()
+    inputs, outputs = checked_buckets(problem, inputs, outputs, None)
+    _check(C, tolerance, max_iterations, memory, positions, inputs.parts)
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+    weights = problem.initial_weights if start is None else start
+    weights = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), weights)
+    blocks = in_blocks(inputs, outputs, positions, dtype)
+    objective = _Objective(problem, likelihood, blocks, C / sum(map(len, outputs.index)))
+    rounding = 1000 * float(jnp.finfo(dtype).eps)
+    point, state = objective(weights), _first_state(weights, memory)
+    log, status = [], None
+    while True:
+        seconds = time.perf_counter() - began
+        log.append((seconds, point.objective, point.gradient_norm, objective.calls))
+        status = status or _status(point, tolerance, log, max_iterations)
+        if callback is not None and len(log) > 1:
+            progress = FieldProgress(
+                len(log) - 1,
+                objective.calls,
+                point.objective,
+                point.gradient_norm,
+                seconds,
+                point.weights,
+            )
+            if callback(progress) and status is None:
+                status = Status.STOPPED
+        if status is not None:
+            break
+        direction, state = _direction(point.gradient, state, point.weights, memory)
+        found = _searched(objective, point, direction, rounding)
+        if found is None:
+            status = Status.ROUNDING
+            break
+        point = found
+    return RandomField(
+        weights=point.weights,
+        status=status,
+        message=MESSAGES[status],
+        objective=point.objective,
+        gradient_norm=point.gradient_norm,
+        iterations=len(log) - 1,
+        evaluations=objective.calls,
+        seconds=time.perf_counter() - began,
+        history=np.asarray(log, np.float64),
+    )
