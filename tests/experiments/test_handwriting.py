@@ -293,7 +293,8 @@ def test_the_speed_run_counts_until_each_level(data, outcome, tmp_path, monkeypa
     monkeypatch.setattr(handwriting_speed, "RATIO", C)
     best = outcome.numbers["rows"][0]
     options = handwriting_speed.Options(
-        repeats=2, tolerance=1e-2, variant="subspace", capacity=32, output=str(tmp_path), progress=False
+        repeats=2, tolerance=1e-2, variant="subspace", capacity=32, output=str(tmp_path),
+        progress=False,
     )
     with kept_settings():
         found = handwriting_speed.run(options, best["primal"])

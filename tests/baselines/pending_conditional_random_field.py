@@ -1,0 +1,262 @@
+"""Random fields against enumeration of all outputs, scipy's optimum and CRFsuite."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from jaxstruct import Status, predict
+from jaxstruct.baselines import conditional_log_likelihood
+from jaxstruct.baselines.conditional_log_likelihood import (
+    chain_likelihood,
+    in_blocks,
+    value_and_gradient,
+)
+from jaxstruct.baselines.conditional_random_field import FieldProgress, fit_random_field
+from jaxstruct.oracles.chain_potentials import score_labels
+from jaxstruct.oracles.forward_backward import log_partition
+from jaxstruct.solvers.buckets import as_buckets
+from jaxstruct.structures.chains import Constraints, chain_inputs, chain_potentials
+from jaxstruct.structures.label_parts import ChainTheta
+from jaxstruct.structures.multiclass import multiclass
+from jaxstruct.structures.token_features import KernelTokens
+from tests.baselines.sequences import (
+    BARRED,
+    PLAIN,
+    RICH,
+    Sequences,
+    allowed,
+    flat,
+    like,
+    random_sequences,
+)
+
+SMALL = random_sequences(0, n=8, T=4, d=3, S=3)
+
+
+class Enumerated:
+    """sum_i [log Z - F] with every output of every example written down."""
+
+    def __init__(
+        self, data: Sequences, model: dict, constraints: Constraints | None = None
+    ) -> None:
+        n = len(data.y)
+        self.wrong = [data.psi(model, i, data.outputs(i, constraints)) for i in range(n)]
+        self.true = np.stack([data.psi(model, i, data.y[i : i + 1])[0] for i in range(n)])
+
+    def likelihood(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = 0.0, -self.true.sum(axis=0)
+        for psi, true in zip(self.wrong, self.true, strict=True):
+            log_z = logsumexp(psi @ w)
+            value += log_z - true @ w
+            gradient = gradient + np.exp(psi @ w - log_z) @ psi
+        return value, gradient
+
+    def objective(self, w: np.ndarray, C: float) -> tuple[float, np.ndarray]:
+        value, gradient = self.likelihood(w)
+        scale = C / len(self.true)
+        return w @ w / 2 + scale * value, w + scale * gradient
+
+    def optimum(self, C: float) -> tuple[np.ndarray, float]:
+        options = dict(gtol=1e-10, ftol=1e-15, maxiter=5000)
+        start = np.zeros(self.true.shape[1])
+        found = minimize(self.objective, start, (C,), jac=True, method="L-BFGS-B", options=options)
+        return found.x, found.fun
+
+
+def barred_sequences(seed: int) -> Sequences:
+    """Random sequences whose labels are drawn among those that BARRED allows."""
+    data, random = random_sequences(seed, n=9, T=4, d=3, S=3, shortest=0), np.random.default_rng(1)
+    some = [random.choice(data.outputs(i, BARRED)) for i in range(9)]
+    return data._replace(y=np.stack(some))
+
+
+@pytest.mark.parametrize("rich", [False, True], ids=["plain-dense", "rich-sparse-constrained"])
+def test_likelihood_and_gradient_are_those_of_enumeration(x64: None, rich: bool) -> None:
+    model, constraints = (RICH, BARRED) if rich else (PLAIN, None)
+    data = barred_sequences(1)
+    assert allowed(BARRED, data.y).all() and not all(
+        allowed(BARRED, data.outputs(i)).all() for i in range(9)
+    )
+    truth = Enumerated(data, model, constraints)
+    problem = data.problem(model, constraints=constraints, dtype="float64")
+    x = as_buckets(data.sparse_inputs() if rich else data.inputs())
+    blocks = in_blocks(x, as_buckets(data.y), 32, jnp.float64)
+    assert len(blocks) == 2 and not blocks[1].real.all()
+    random = np.random.default_rng(2)
+    for scale in (0.0, 1.0, 5.0):
+        w = scale * random.normal(size=truth.true.shape[1])
+        weights = like(w, problem.initial_weights)
+        value, gradient = value_and_gradient(problem, chain_likelihood, weights, blocks)
+        expected, slope = truth.likelihood(w)
+        np.testing.assert_allclose(value, expected, rtol=1e-10)
+        np.testing.assert_allclose(flat(gradient), slope, atol=1e-10)
+
+
+@pytest.mark.parametrize("C", [0.5, 200.0])
+def test_the_optimum_is_that_of_scipy_in_one_bucket_or_two(x64: None, C: float) -> None:
+    truth, problem = Enumerated(SMALL, PLAIN), SMALL.problem(PLAIN, dtype="float64")
+    w, objective = truth.optimum(C)
+    for x, y in ((SMALL.inputs(), SMALL.y), SMALL.in_buckets()):
+        solution = fit_random_field(problem, x, y, C, tolerance=1e-9)
+        assert solution.status is Status.CONVERGED
+        np.testing.assert_allclose(solution.objective, objective, rtol=1e-12)
+        np.testing.assert_allclose(flat(solution.weights), w, atol=1e-6 * np.abs(w).max())
+        at_w, gradient = truth.objective(flat(solution.weights), C)
+        np.testing.assert_allclose(solution.objective, at_w, rtol=1e-12)
+        np.testing.assert_allclose(solution.gradient_norm, np.linalg.norm(gradient), atol=1e-10)
+        assert solution.gradient_norm <= 1e-9 * max(1, np.linalg.norm(w))
+
+
+def test_float32_reaches_the_optimum_and_the_second_run_compiles_nothing() -> None:
+    problem, truth = SMALL.problem(PLAIN), Enumerated(SMALL, PLAIN)
+    seen: list[FieldProgress] = []
+    programs = conditional_log_likelihood.add_block
+    counts = []
+    for C in (2.0, 50.0):
+        seen.clear()
+        solution = fit_random_field(
+            problem, SMALL.inputs(), SMALL.y, C, tolerance=1e-4, callback=seen.append
+        )
+        counts.append(programs._cache_size())
+        assert solution.status is Status.CONVERGED
+        assert solution.weights["emissions"].dtype == jnp.float32
+        np.testing.assert_allclose(solution.objective, truth.optimum(C)[1], rtol=1e-5)
+        assert len(seen) == solution.iterations == len(solution.history) - 1
+        assert solution.evaluations >= solution.iterations + 1
+        np.testing.assert_allclose(
+            solution.history[1:, 1:],
+            [(one.objective, one.gradient_norm, one.evaluations) for one in seen],
+        )
+        assert np.all(np.diff(solution.history[:, 1]) <= 1e-4 * solution.history[1:, 1])
+    assert counts[0] == counts[1]
+    again = fit_random_field(
+        problem, SMALL.inputs(), SMALL.y, C, tolerance=1e-4, start=solution.weights
+    )
+    assert (again.iterations, again.evaluations, again.status) == (0, 1, Status.CONVERGED)
+
+
+def test_the_objective_is_that_of_crfsuite_at_c2_of_n_over_2_C(tmp_path) -> None:
+    """crfsuite minimises sum_i -log P(y_i | x_i) + c2 |w|^2."""
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    data, C, n = random_sequences(3, n=24, T=4, d=3, S=3), 40.0, 24
+    data = data._replace(tokens=np.abs(data.tokens))  # it drops features of a negative sum
+    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
+    every = {"feature.possible_states": 1, "feature.possible_transitions": 1}
+    accuracy = {"epsilon": 1e-7, "delta": 1e-12, "max_iterations": 10000}
+    trainer.set_params({"c1": 0.0, "c2": n / (2 * C), **every, **accuracy})
+    for x, y, end in zip(data.tokens, data.y, data.length, strict=True):
+        tokens = [{str(j): float(v) for j, v in enumerate(row)} for row in x[:end]]
+        trainer.append(tokens, [str(label) for label in y[:end]])
+    trainer.train(str(tmp_path / "model"))
+    theirs = trainer.logparser.last_iteration
+    problem = data.problem(dict(eta=1.0))
+    solution = fit_random_field(problem, data.inputs(), data.y, C, tolerance=1e-4)
+    np.testing.assert_allclose(solution.objective, theirs["loss"] * C / n, rtol=1e-4)
+    np.testing.assert_allclose(
+        np.linalg.norm(flat(solution.weights)), theirs["feature_norm"], rtol=1e-3
+    )
+
+
+def test_it_learns_what_the_labels_follow() -> None:
+    data = random_sequences(5, n=16, T=4, d=3, S=3)
+    real = np.arange(4) < data.length[:, None]
+    y = np.where(real, np.argmax(data.tokens, axis=2), -1).astype(np.int32)
+    problem = data.problem(PLAIN)
+    solution = fit_random_field(problem, data.inputs(), y, 4000.0)
+    np.testing.assert_array_equal(predict(problem, solution.weights, data.inputs()), y)
+
+
+def _in_numpy(emissions: np.ndarray, transitions: np.ndarray, y: np.ndarray) -> float:
+    """log Z - F(y) in float64."""
+    messages = emissions[0]
+    for row in emissions[1:]:
+        messages = logsumexp(messages[:, None] + transitions, axis=0) + row
+    score = emissions[np.arange(len(y)), y].sum() + transitions[y[:-1], y[1:]].sum()
+    return logsumexp(messages) - score
+
+
+def test_the_difference_of_log_z_and_the_score_keeps_its_digits() -> None:
+    """-log P of a nearly certain output: log Z and F are in the thousands, P is near one."""
+    random = np.random.default_rng(6)
+    data = random_sequences(6, n=1, T=40, d=3, S=3, shortest=40)
+    problem, y = data.problem(PLAIN), jnp.asarray(data.y[0])
+    emissions = random.normal(size=(40, 3)) + 100 * random.random((40, 1))
+    emissions[np.arange(40), data.y[0]] += 7
+    theta = ChainTheta(
+        jnp.asarray(emissions, jnp.float32),
+        jnp.asarray(random.normal(size=(3, 3)), jnp.float32),
+        *(None, None, None),
+        jnp.int32(40),
+    )
+    potentials, length = chain_potentials(problem, theta)
+    coarse = log_partition(potentials, length) - score_labels(potentials, y, length)
+    fine = chain_likelihood(problem, theta, y)
+    truth = _in_numpy(*(np.asarray(leaf, float) for leaf in theta[:2]), data.y[0])
+    assert 1e-2 < truth < 5
+    print(fine-truth, coarse-truth)
+    assert abs(float(fine) - truth) <= 2e-5 < 1e-4 < abs(float(coarse) - truth)
+
+
+def _classes(problem: object, theta: jax.Array, y: jax.Array) -> jax.Array:
+    del problem
+    return jax.nn.logsumexp(theta) - theta[y]
+
+
+def test_any_structure_with_its_likelihood_logistic_regression() -> None:
+    random = np.random.default_rng(7)
+    x, y = random.normal(size=(30, 4)).astype(np.float32), random.integers(0, 3, 30)
+    problem, C = multiclass(number_of_features=4, number_of_classes=3), 60.0
+    solution = fit_random_field(problem, x, y, C, likelihood=_classes, tolerance=1e-5)
+
+    def objective(w: np.ndarray) -> float:
+        scores = x @ w.reshape(4, 3)
+        return w @ w / 2 + C / 30 * np.sum(logsumexp(scores, axis=1) - scores[np.arange(30), y])
+
+    assert solution.status is Status.CONVERGED
+    np.testing.assert_allclose(solution.objective, minimize(objective, np.zeros(12)).fun, rtol=1e-5)
+
+
+def test_the_other_ways_a_run_ends() -> None:
+    problem, x = SMALL.problem(PLAIN), SMALL.inputs()
+    short = fit_random_field(problem, x, SMALL.y, 50.0, max_iterations=2)
+    assert short.status is Status.PASS_LIMIT and short.iterations == 2
+    stopped = fit_random_field(
+        problem, x, SMALL.y, 50.0, callback=lambda progress: progress.iterations == 3
+    )
+    assert stopped.status is Status.STOPPED and stopped.iterations == 3
+    rounded = fit_random_field(problem, x, SMALL.y, 50.0, tolerance=1e-12)
+    assert rounded.status is Status.ROUNDING and rounded.gradient_norm < 1e-2
+    huge = x._replace(features=(x.features * 1e38).astype(np.float32))
+    assert fit_random_field(problem, huge, SMALL.y).status is Status.NOT_FINITE
+    for solution in (short, stopped, rounded):
+        assert solution.message and np.isfinite(flat(solution.weights)).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(C=0.0), "C must be"),
+        (dict(C=float("inf")), "C must be"),
+        (dict(tolerance=-1.0), "tolerance must be"),
+        (dict(max_iterations=0), "max_iterations must be"),
+        (dict(memory=0), "memory must be"),
+        (dict(positions=0), "positions must be"),
+    ],
+)
+def test_errors_name_the_argument(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fit_random_field(SMALL.problem(PLAIN), SMALL.inputs(), SMALL.y, **options)
+
+
+def test_kernels_and_other_structures_are_refused() -> None:
+    rows = KernelTokens(np.zeros((8, 4, 3), np.float32), np.zeros((8, 4), np.int32))
+    x = chain_inputs(rows, SMALL.length, np.zeros((8, 4, 4), np.float32))
+    with pytest.raises(ValueError, match="kernel values"):
+        fit_random_field(SMALL.problem(PLAIN), x, SMALL.y)
+    with pytest.raises(TypeError, match="made by"):
+        fit_random_field(multiclass(2, 2), np.eye(2, dtype=np.float32), np.arange(2))

@@ -1,0 +1,174 @@
+"""Training on label sequences: the optimum against an independent QP with all constraints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jaxstruct import Buckets, Settings, Status, fit, predict, support_outputs
+from jaxstruct.solvers.formulations import FORMULATIONS
+from tests.solvers.cases import FULL, SOFT, flat
+from tests.solvers.chain_training import Training
+from tests.solvers.test_oracle import required
+from tests.structures.chain_cases import RICH
+from tests.structures.chain_enumeration import LOSSES
+
+SUBSPACE = Settings(variant="subspace")
+CLOSE = 1e-7
+
+
+def trained(case, formulation, C, settings=FULL, *, bucketed=False, dtype="float64", **options):
+    """(solution, inputs, problem)."""
+    data, tolerance = case.data(), 2e-8 if dtype == "float64" else 1e-5
+    problem = data.problem(case.model, case.way, loss=LOSSES[case.loss], dtype=dtype,
+                           constraints=case.constraints)
+    x, y = data.inputs(case.way), data.y
+    if bucketed:
+        x, y = data.buckets(x, 1)
+    options = {"tolerance": tolerance, "max_passes": 3000} | options
+    return fit(problem, x, y, formulation, C, settings=settings, **options), x, problem
+
+
+def case_for(formulation, **options):
+    return Training(separable=formulation == "svm0", **options)
+
+
+def assert_optimal(solution, truth, tolerance=CLOSE):
+    assert solution.status == Status.CONVERGED
+    assert solution.primal == pytest.approx(truth.objective, rel=tolerance)
+    assert solution.dual == pytest.approx(truth.objective, rel=tolerance)
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_full_variant(x64, formulation):
+    case = case_for(formulation)
+    for C in (1.0, 50.0):
+        solution, _, _ = trained(case, formulation, C)
+        truth = case.truth(formulation, C)
+        assert_optimal(solution, truth)
+        # P is 1-strongly convex in w, so |w - w*|^2 <= 2 (P(w) - P*)
+        distance = np.linalg.norm(flat(solution.weights) - truth.w)
+        assert distance <= np.sqrt(4 * CLOSE * truth.objective)
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_subspace_variant_in_buckets(x64, formulation):
+    case = case_for(formulation)
+    solution, x, _ = trained(case, formulation, 3.0, SUBSPACE, bucketed=True)
+    assert len(x.parts) == 2
+    assert_optimal(solution, case.truth(formulation, 3.0))
+
+
+@pytest.mark.parametrize("way, bucketed, settings, formulations", [
+    ("sparse", True, FULL, ("svm1_slack", "svm1_margin")),
+    ("kernel", True, SUBSPACE, ("svm2_slack", "svm2_margin")),
+    ("kernel", False, FULL, ("svm1_margin",)),
+], ids=["sparse-full", "kernel-subspace", "kernel-full"])
+def test_sparse_and_kernel_tokens(x64, way, bucketed, settings, formulations):
+    """Degree-2 features are written down for the truth only."""
+    case = Training(way=way)
+    for formulation in formulations:
+        solution, x, problem = trained(case, formulation, 3.0, settings, bucketed=bucketed)
+        truth = case.truth(formulation, 3.0)
+        assert_optimal(solution, truth)
+        assert_best(case, predict(problem, solution.weights, x), truth.w)
+
+
+def assert_best(case, predicted, w):
+    """Predictions are argmaxes of the truth's F (two planes may tie at the optimum)."""
+    F, outputs = case.every().psi @ w, case.every().outputs
+    if isinstance(predicted, Buckets):
+        whole = np.full_like(case.data().y, -1)
+        for part, index in zip(predicted.parts, predicted.index, strict=True):
+            whole[index, : part.shape[1]] = part
+        predicted = whole
+    place = (outputs == predicted[:, None]).all(axis=2).argmax(axis=1)
+    rows = np.arange(len(place))
+    assert (outputs[rows, place] == predicted).all()
+    assert (F[rows, place] >= F.max(axis=1) - 1e-3 * np.abs(F).max()).all()
+
+
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack", "svm2"])
+def test_triples_ends_pairs_constraints(x64, formulation):
+    case = Training(model=RICH, loss="squares", constrained=True)
+    assert not case.every().several.all()  # some have no other output at all
+    solution, x, problem = trained(case, formulation, 3.0)
+    truth = case.truth(formulation, 3.0)
+    assert_optimal(solution, truth)
+    assert_best(case, predict(problem, solution.weights, x), truth.w)
+
+
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm1_slack"])
+def test_float32(formulation):
+    case = Training()
+    solution, _, _ = trained(case, formulation, 3.0, dtype="float32")
+    assert solution.weights["emissions"].dtype == "float32"
+    assert_optimal(solution, case.truth(formulation, 3.0), 1.2e-5)
+
+
+@pytest.mark.parametrize("formulation", SOFT)
+def test_slacks_bound_the_empirical_risk(x64, formulation):
+    """Propositions 9 and 12; of SVM2 the mean of xi^2."""
+    case = Training()
+    solution, x, problem = trained(case, formulation, 1.0)
+    every, delta = case.every(), case.every().losses("hamming")
+    predicted = predict(problem, solution.weights, x)
+    place = (every.outputs == predicted[:, None]).all(axis=2).argmax(axis=1)
+    rescaled = "_" in formulation
+    risk = (delta if rescaled else delta > 0)[np.arange(case.n), place].mean()
+    margins = (every.psi[:, :1] - every.psi) @ flat(solution.state.weights)
+    H = required(formulation, delta, margins)
+    H[:, 0] = 0.0
+    H[~every.several] = 0.0
+    np.testing.assert_allclose(solution.slack, H.max(axis=1), atol=1e-9)
+    power = 2 if formulation.startswith("svm2") else 1
+    assert (solution.slack**power).mean() >= risk > 0
+
+
+def test_searched_oracle_still_certifies(x64):
+    """Costs that are no function of the level, slack re-scaled: dual <= optimum <= primal."""
+    case = Training(loss="costs")
+    data = case.data()
+    problem = data.problem(case.model, loss=LOSSES["costs"])
+    solution = fit(problem, data.inputs("dense"), data.y, "svm1_slack", 3.0, settings=FULL,
+                   tolerance=1e-6, max_passes=60)
+    truth = case.truth("svm1_slack", 3.0).objective
+    assert solution.dual <= truth * (1 + 1e-9) and truth <= solution.primal * (1 + 1e-9)
+    assert solution.gap <= 0.2 * truth
+
+
+def test_support_outputs_rebuild_the_weights(x64):
+    """w = sum alpha (Psi(x_i, y_i) - Psi(x_i, y)), bucket by bucket."""
+    case = Training()
+    solution, _, _ = trained(case, "svm1_slack", 3.0, SUBSPACE, bucketed=True)
+    support, w, start = support_outputs(solution), 0.0, 0
+    every = case.every()
+    for part in support.output:
+        for y in np.asarray(part):
+            i, alpha = support.example[start], support.alpha[start]
+            real = case.data().length[i]
+            place = (every.outputs[i, :, :real] == y[:real]).all(axis=1).argmax()
+            w = w + alpha * (every.psi[i, 0] - every.psi[i, place])
+            start += 1
+    assert start == len(support.alpha)
+    truth = case.truth("svm1_slack", 3.0)
+    assert np.linalg.norm(w - truth.w) <= np.sqrt(4 * CLOSE * truth.objective)
+
+
+def test_the_second_run_compiles_nothing():
+    """Other values, another formulation of the same oracle, another loss of the same kind."""
+    def compilations(seed, formulation, C=1.0, loss="hamming", eta=0.7, **options):
+        case = Training(n=9 + seed)
+        data = case.data()
+        problem = data.problem(case.model._replace(eta=eta), loss=LOSSES[loss], dtype="float32")
+        x, y = data.buckets(data.inputs("dense"), 1)
+        solution = fit(problem, x, y, formulation, C, settings=SUBSPACE, max_passes=3, **options)
+        return solution.statistics.compilations
+
+    assert compilations(0, "svm1_slack") > 0
+    for formulation in ("svm1_slack", "svm2_slack", "svm2_margin"):  # best of every level
+        assert compilations(0, formulation, C=37.0, eta=2.0) == 0
+    assert compilations(0, "svm1_margin") > 0  # one plain decode
+    assert compilations(0, "svm1_margin", C=0.3, tolerance=1e-4) == 0
+    assert compilations(0, "svm1") > 0  # the best wrong output
+    assert compilations(0, "svm2") == compilations(0, "svm0") == 0
