@@ -17,11 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.baselines.examples import on_device, without_gram
 from jaxstruct.oracles.chain_potentials import ChainPotentials
 from jaxstruct.oracles.forward_backward import log_partition
 from jaxstruct.solvers.buckets import Buckets, rows_of
 from jaxstruct.solvers.task import batches_of
-from jaxstruct.structures.chains import ChainInput, chain_potentials
+from jaxstruct.structures.chains import chain_potentials
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import Array, PyTree
 
@@ -50,11 +51,14 @@ def _entries(table: Array, labels: list[Array]) -> Array:
 
 
 def _true_parts(potentials: ChainPotentials, y: Array, length: Array) -> Array:
-    """[T] the parts of F(y), each at the last position that it reads; they sum to F(y)."""
+    """[T] the parts of F(y), each at the last position that it reads, or start at the first.
+
+    They sum to F(y) over the length; nothing may read what stands beyond it.
+    """
     emissions, transitions, start, stop, triples = potentials
     T, S = emissions.shape
-    steps, y = jnp.arange(T), jnp.clip(y, 0, S - 1)
-    parts = emissions[steps, y].at[1:].add(_entries(transitions, [y[:-1], y[1:]]))
+    y = jnp.clip(y, 0, S - 1)
+    parts = emissions[jnp.arange(T), y].at[1:].add(_entries(transitions, [y[:-1], y[1:]]))
     if triples is not None:
         parts = parts.at[2:].add(_entries(triples, [y[:-2], y[1:-1], y[2:]]))
     if start is not None:
@@ -62,7 +66,7 @@ def _true_parts(potentials: ChainPotentials, y: Array, length: Array) -> Array:
     if stop is not None:
         last = jnp.maximum(length - 1, 0)
         parts = parts.at[last].add(stop[y[last]])
-    return jnp.where(steps < length, parts, 0)
+    return parts
 
 
 def chain_likelihood(problem: Problem, theta: PyTree, y: Array) -> Array:
@@ -83,30 +87,24 @@ def in_blocks(
     """The training set in blocks of about so many labels, padding included.
 
     The blocks of a bucket have one size, a multiple of 8 rows, so that training sets of about equal
-    size (folds) share their programs. Token Gram matrices of chains, which nothing reads here, are
-    left behind.
+    size (folds) share their programs.
+
+    Args:
+      inputs, outputs: Buckets with the same examples in the same places.
+      positions: labels in a block, at least 1; a block has 8 rows at least.
+      dtype: of the floating-point numbers.
     """
     blocks = []
     for x, y in zip(inputs.parts, outputs.parts, strict=True):
-        x = x._replace(gram=None) if isinstance(x, ChainInput) else x
         n = rows_of(y)
         labels = max(1, sum(np.asarray(leaf)[0].size for leaf in jax.tree.leaves(y)))
         count, rows = batches_of(n, max(1, positions // labels), 8)
         for first in range(0, count * rows, rows):
             place = np.arange(first, first + rows)
             own = np.where(place < n, place, 0)
-            blocks.append(Block(*_taken((x, y), own, dtype), jnp.asarray(place < n)))
+            some = jax.tree.map(lambda leaf, own=own: np.asarray(leaf)[own], (without_gram(x), y))
+            blocks.append(Block(*on_device(some, dtype), jnp.asarray(place < n)))
     return tuple(blocks)
-
-
-def _taken(tree: PyTree, rows: np.ndarray, dtype: jnp.dtype) -> PyTree:
-    """Some rows as device arrays, floating-point numbers in the dtype of the run."""
-
-    def take(leaf: np.ndarray) -> Array:
-        leaf = np.asarray(leaf)
-        return jnp.asarray(leaf[rows], dtype if np.issubdtype(leaf.dtype, np.floating) else None)
-
-    return jax.tree.map(take, tree)
 
 
 def _block_sum(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -51,7 +51,7 @@ class FieldProgress(NamedTuple):
     """What a callback of `fit_random_field` sees after each iteration.
 
     Fields:
-      iterations, evaluations: so far. objective, gradient_norm: at `weights`.
+      iterations, evaluations: so far. objective, gradient_norm: at `weights`, the iterate.
       seconds: since the start, compiling included.
     """
 
@@ -84,6 +84,15 @@ class RandomField(NamedTuple):
     evaluations: int
     seconds: float
     history: np.ndarray
+
+
+class _Row(NamedTuple):
+    """One row of `RandomField.history`."""
+
+    seconds: float
+    objective: float
+    gradient_norm: float
+    evaluations: int
 
 
 class _Point(NamedTuple):
@@ -166,13 +175,24 @@ def _searched(
     return None if found is None else last
 
 
-def _stalled(log: list[tuple]) -> bool:
+def _descent(
+    objective: _Objective, point: _Point, memory: int, rounding: float
+) -> Iterator[_Point]:
+    """The start and the iterates of L-BFGS, until no step is found."""
+    state = _first_state(point.weights, memory)
+    while point is not None:
+        yield point
+        direction, state = _direction(point.gradient, state, point.weights, memory)
+        point = _searched(objective, point, direction, rounding)
+
+
+def _stalled(log: list[_Row]) -> bool:
     """Whether neither the objective nor its gradient has been lower for some iterations."""
     _, objective, gradient_norm, _ = np.asarray(log).T
     return len(log) - 1 - max(objective.argmin(), gradient_norm.argmin()) > _PATIENCE
 
 
-def _status(point: _Point, tolerance: float, log: list[tuple], limit: int) -> Status | None:
+def _status(point: _Point, tolerance: float, log: list[_Row], limit: int) -> Status | None:
     if not (math.isfinite(point.objective) and math.isfinite(point.gradient_norm)):
         return Status.NOT_FINITE
     if point.gradient_norm <= tolerance * max(1.0, point.weight_norm):
@@ -201,6 +221,24 @@ def _check(
         )
 
 
+def _shapes(tree: PyTree) -> tuple[object, list[tuple[int, ...]]]:
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, [np.shape(leaf) for leaf in leaves]
+
+
+def _first_weights(problem: Problem, start: PyTree | None) -> PyTree:
+    """The weights to start from, in the dtype of the problem."""
+    zeros = problem.initial_weights
+    if start is None:
+        return zeros
+    if _shapes(start) != _shapes(zeros):
+        raise ValueError(
+            f"start must be weights of the shapes {jax.tree.map(np.shape, zeros)}, got "
+            f"{jax.tree.map(np.shape, start)}: give weights of the same problem"
+        )
+    return jax.tree.map(lambda zero, leaf: jnp.asarray(leaf, zero.dtype), zeros, start)
+
+
 def fit_random_field(
     problem: Problem,
     inputs: PyTree | Buckets,
@@ -210,7 +248,7 @@ def fit_random_field(
     tolerance: float = 1e-3,
     max_iterations: int = 500,
     memory: int = 10,
-    positions: int = 1 << 14,
+    positions: int = 1 << 13,
     likelihood: Likelihood = chain_likelihood,
     start: PyTree | None = None,
     callback: Callable[[FieldProgress], bool | None] | None = None,
@@ -228,10 +266,11 @@ def fit_random_field(
       tolerance: stop when |gradient| <= tolerance max(1, |w|).
       max_iterations: bound on the iterations.
       memory: how many past steps L-BFGS keeps, each of twice the size of w.
-      positions: labels in a block, padding included. More is faster to a point and takes more
-        memory, for each label the number of its features times that of labels.
+      positions: labels in a block, padding included. The memory of a block is for each of them the
+        number of its features times that of labels; a block that leaves the processor's cache is
+        slower too (8,323 Spanish sentences: 2^11 takes 1.3 and 2^16 2.3 times as long as 2^13).
       likelihood: (problem, theta, y) -> -log P(y | x) of one example, a function of a module.
-      start: weights to start from, or None for zeros.
+      start: finite weights to start from, as the problem's in shape, or None for zeros.
       callback: called after each iteration with a `FieldProgress`; a true answer stops the run.
 
     Returns:
@@ -239,6 +278,7 @@ def fit_random_field(
 
     Raises:
       ValueError: an argument does not fit, or inputs are kernel values.
+      TypeError: the problem is no chain and no likelihood was given.
 
     Source: Lafferty, McCallum and Pereira, "Conditional random fields", ICML 2001; slides
     "Undirected Sequence Models".
@@ -246,37 +286,25 @@ def fit_random_field(
     began = time.perf_counter()
     inputs, outputs = checked_buckets(problem, inputs, outputs, None)
     _check(C, tolerance, max_iterations, memory, positions, inputs.parts)
-    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    weights = problem.initial_weights if start is None else start
-    weights = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), weights)
+    weights = _first_weights(problem, start)
+    dtype = jnp.result_type(*jax.tree.leaves(weights))
     blocks = in_blocks(inputs, outputs, positions, dtype)
     objective = _Objective(problem, likelihood, blocks, C / sum(map(len, outputs.index)))
     rounding = 1000 * float(jnp.finfo(dtype).eps)
-    point, state = objective(weights), _first_state(weights, memory)
-    log, status = [], None
-    while True:
+    log, ended = [], None
+    for point in _descent(objective, objective(weights), memory, rounding):
         seconds = time.perf_counter() - began
-        log.append((seconds, point.objective, point.gradient_norm, objective.calls))
-        status = status or _status(point, tolerance, log, max_iterations)
+        log.append(_Row(seconds, point.objective, point.gradient_norm, objective.calls))
+        ended = _status(point, tolerance, log, max_iterations)
         if callback is not None and len(log) > 1:
             progress = FieldProgress(
-                len(log) - 1,
-                objective.calls,
-                point.objective,
-                point.gradient_norm,
-                seconds,
-                point.weights,
+                iterations=len(log) - 1, weights=point.weights, **log[-1]._asdict()
             )
-            if callback(progress) and status is None:
-                status = Status.STOPPED
-        if status is not None:
+            if callback(progress) and ended is None:
+                ended = Status.STOPPED
+        if ended is not None:
             break
-        direction, state = _direction(point.gradient, state, point.weights, memory)
-        found = _searched(objective, point, direction, rounding)
-        if found is None:
-            status = Status.ROUNDING
-            break
-        point = found
+    status = Status.ROUNDING if ended is None else ended
     return RandomField(
         weights=point.weights,
         status=status,

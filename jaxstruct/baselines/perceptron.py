@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.baselines.examples import on_device, without_gram
 from jaxstruct.solvers.buckets import Buckets, rows_of
 from jaxstruct.solvers.fit import checked_buckets
 from jaxstruct.solvers.solution import Status
@@ -69,7 +70,7 @@ class Walk(NamedTuple):
     Fields:
       weights: w. late: sum over the updates of (visits before it) times its change of w, so that
         the mean of w is w - late / visits.
-      visits: scalar, examples visited so far.
+      visits: int32 scalar, examples visited so far.
     """
 
     weights: PyTree
@@ -123,11 +124,22 @@ def _visit_rows(
     return jax.lax.scan(partial(_visit, problem, inputs, outputs), walk, rows)
 
 
-def _order(
-    index: tuple[np.ndarray, ...], chunk: int, random: np.random.Generator
+def epoch_order(
+    index: tuple[np.ndarray, ...], chunk: int, seed: int, epoch: int
 ) -> list[tuple[int, np.ndarray]]:
-    """Chunks (bucket, rows [chunk]) of one epoch, padded with -1."""
-    chunks = []
+    """The order in which an epoch visits the examples.
+
+    Each bucket is shuffled and cut into chunks, and the chunks of all buckets are shuffled. With
+    one bucket, or chunk = 1, every order of the examples is equally likely.
+
+    Args:
+      index: the examples of each bucket, as in `Buckets`; only how many they are is read.
+      chunk: rows in a chunk. seed, epoch: 0, 1, ..; they alone determine the draw.
+
+    Returns:
+      Chunks (bucket, rows [chunk] int32 of the bucket), the last rows of a bucket padded with -1.
+    """
+    random, chunks = np.random.default_rng([seed, epoch]), []
     for bucket, of_bucket in enumerate(index):
         rows = random.permutation(len(of_bucket)).astype(np.int32)
         rows = np.pad(rows, (0, -len(rows) % chunk), constant_values=-1)
@@ -157,24 +169,29 @@ def run_online(
     """The loop that `perceptron` and `dual_perceptron` share.
 
     Args:
+      inputs, outputs: examples that `checked_buckets` has let pass.
       see: called with what every chunk of visits found, or None.
-      others: as in `perceptron`; inputs and outputs are checked.
+      max_epochs, seed, chunk, callback: as in `perceptron`.
 
     Returns:
       (the walk at its end, the status, mistakes [epochs]).
+
+    Raises:
+      ValueError: max_epochs or chunk is below 1, or seed is negative.
     """
-    for name, value in (("max_epochs", max_epochs), ("chunk", chunk)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+    least_values = (("max_epochs", max_epochs, 1), ("chunk", chunk, 1), ("seed", seed, 0))
+    for name, value, least in least_values:
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    examples = [_on_device(x, y, dtype) for x, y in zip(inputs.parts, outputs.parts, strict=True)]
+    pairs = zip(inputs.parts, outputs.parts, strict=True)
+    examples = [on_device((without_gram(x), y), dtype) for x, y in pairs]
     zeros = [jax.tree.map(jnp.zeros_like, problem.initial_weights) for _ in range(2)]
-    walk, chunk = Walk(*zeros, jnp.zeros((), dtype)), min(chunk, max(map(rows_of, outputs.parts)))
+    walk, chunk = Walk(*zeros, jnp.int32(0)), min(chunk, max(map(rows_of, outputs.parts)))
     mistakes, status, visits = [], None, 0
     while status is None:
-        random = np.random.default_rng([seed, len(mistakes)])
         found = []
-        for bucket, rows in _order(outputs.index, chunk, random):
+        for bucket, rows in epoch_order(outputs.index, chunk, seed, len(mistakes)):
             walk, (wrong, decoded) = _visit_rows(problem, *examples[bucket], walk, rows)
             found.append(Visited(bucket, rows, wrong, decoded, visits))
             visits += int(np.sum(rows >= 0))
@@ -189,14 +206,6 @@ def run_online(
     return walk, status, np.asarray(mistakes)
 
 
-def _on_device(x: PyTree, y: PyTree, dtype: jnp.dtype) -> tuple[PyTree, PyTree]:
-    def typed(leaf: np.ndarray) -> Array:
-        leaf = np.asarray(leaf)
-        return jnp.asarray(leaf, dtype if np.issubdtype(leaf.dtype, np.floating) else None)
-
-    return jax.tree.map(typed, x), jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.int32), y)
-
-
 def perceptron(
     problem: Problem,
     inputs: PyTree | Buckets,
@@ -209,16 +218,16 @@ def perceptron(
 ) -> Perceptron:
     """Train a structured perceptron, and its average, until an epoch makes no mistake.
 
-    Every epoch visits all examples once, in an order drawn from the seed and the number of the
-    epoch: each bucket is shuffled and cut into chunks, and the chunks of all buckets are shuffled.
-    With one bucket, or chunk = 1, every order of the examples is equally likely.
+    Every epoch visits all examples once, in the order that `epoch_order` draws.
 
     Args:
-      problem: the structure; `potentials`, `decode` and `add` are used, losses are not.
+      problem: the structure; `potentials`, `decode`, `combine` and `add` are used, losses are not.
+        Ties go where its decoder sends them: at w = 0 everything ties.
       inputs, outputs: pytrees with a leading axis [n], or both `Buckets` of them.
       max_epochs: bound on the epochs.
-      seed: of the order.
-      chunk: examples of one bucket that are visited in one call of the compiled program.
+      seed: of the order, >= 0.
+      chunk: examples of one bucket that are visited in one call of the compiled program; at most
+        the size of the largest bucket is used.
       callback: called after each epoch with an `EpochProgress`; a true answer stops the run.
 
     Returns:

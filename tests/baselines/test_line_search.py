@@ -28,27 +28,35 @@ def quadratic(centre: float, noise: float = 0.0) -> Callable[[float], tuple[floa
     return lambda t: ((t - centre) ** 2 + noise * math.sin(1e9 * t), 2 * (t - centre))
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_the_step_satisfies_both_conditions(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    a, b = np.exp(random.normal(size=2) * 3)
-    c = random.normal()
+def test_the_step_satisfies_both_conditions() -> None:
+    random, lengths = np.random.default_rng(0), []
+    for a, b, c in np.exp(random.normal(size=(200, 3)) * [3, 3, 1]):
 
-    def function(t: float) -> tuple[float, float]:
-        """Convex, with its minimum at positive t, of any scale."""
-        value = math.log1p(math.exp(min(a * t, 700))) * b - b * t * a * 0.9 + math.cosh(c) * t * t
-        return value, b * a * (1 / (1 + math.exp(-a * t)) - 0.9) + 2 * math.cosh(c) * t
+        def function(t: float, a: float = a, b: float = b, c: float = c) -> tuple[float, float]:
+            """Convex, with its minimum at positive t, of any scale."""
+            value = b * (np.logaddexp(0, a * t) - 0.9 * a * t) + c * t * t
+            return value, a * b * (0.1 - 1 / (1 + math.exp(min(a * t, 700)))) + 2 * c * t
 
-    value, slope = function(0.0)
-    found, seen = searched(function)
-    assert found is not None and found.step == seen[-1] and seen[0] == 1.0
-    assert (found.value, found.slope) == function(found.step)
-    assert found.value <= value + 1e-4 * found.step * slope
-    assert found.slope >= 0.9 * slope
+        value, slope = function(0.0)
+        found, seen = searched(function)
+        assert found is not None and found.step == seen[-1] and seen[0] == 1.0
+        assert (found.value, found.slope) == function(found.step)
+        assert found.value <= value + 1e-4 * found.step * slope
+        assert found.slope >= 0.9 * slope
+        lengths.append(len(seen))
+    assert max(lengths) > 4 and np.mean(lengths) < 6
 
 
 def test_a_full_step_that_is_good_is_taken_at_once() -> None:
     assert searched(quadratic(0.8)) == (LinePoint(1.0, *quadratic(0.8)(1.0)), [1.0])
+
+
+def test_a_step_that_decreases_too_little_is_not_taken() -> None:
+    """(t - c)^2 satisfies the first condition at t = 1 from c = 1 / (2 - 2e-4) on."""
+    assert searched(quadratic(0.50006))[1] == [1.0]
+    found, seen = searched(quadratic(0.50004))
+    assert found is not None and seen == [1.0, found.step]
+    np.testing.assert_allclose(found.step, 0.50004, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("centre", "most"), [(1e-3, 12), (1e3, 14)])

@@ -1,6 +1,8 @@
-"""Random fields against enumeration of all outputs, scipy's optimum and CRFsuite."""
+"""Random fields against enumeration of all outputs and scipy's optimum."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -62,10 +64,14 @@ class Enumerated:
         return w @ w / 2 + scale * value, w + scale * gradient
 
     def optimum(self, C: float) -> tuple[np.ndarray, float]:
-        options = dict(gtol=1e-10, ftol=1e-15, maxiter=5000)
-        start = np.zeros(self.true.shape[1])
-        found = minimize(self.objective, start, (C,), jac=True, method="L-BFGS-B", options=options)
-        return found.x, found.fun
+        return _minimum(lambda w: self.objective(w, C), self.true.shape[1])
+
+
+def _minimum(function: Callable, size: int) -> tuple[np.ndarray, float]:
+    """(w, its value) of scipy's L-BFGS on w -> (value, gradient)."""
+    options = dict(gtol=1e-10, ftol=1e-15, maxiter=5000)
+    found = minimize(function, np.zeros(size), jac=True, method="L-BFGS-B", options=options)
+    return found.x, found.fun
 
 
 def barred_sequences(seed: int) -> Sequences:
@@ -76,7 +82,7 @@ def barred_sequences(seed: int) -> Sequences:
 
 
 @pytest.mark.parametrize("rich", [False, True], ids=["plain-dense", "rich-sparse-constrained"])
-def test_likelihood_and_gradient_are_those_of_enumeration(x64: None, rich: bool) -> None:
+def test_likelihood_gradient_and_optimum_are_those_of_enumeration(x64: None, rich: bool) -> None:
     model, constraints = (RICH, BARRED) if rich else (PLAIN, None)
     data = barred_sequences(1)
     assert allowed(BARRED, data.y).all() and not all(
@@ -95,6 +101,11 @@ def test_likelihood_and_gradient_are_those_of_enumeration(x64: None, rich: bool)
         expected, slope = truth.likelihood(w)
         np.testing.assert_allclose(value, expected, rtol=1e-10)
         np.testing.assert_allclose(flat(gradient), slope, atol=1e-10)
+    solution = fit_random_field(problem, x, as_buckets(data.y), 20.0, tolerance=1e-9, positions=32)
+    w, objective = truth.optimum(20.0)
+    assert solution.status is Status.CONVERGED
+    np.testing.assert_allclose(solution.objective, objective, rtol=1e-12)
+    np.testing.assert_allclose(flat(solution.weights), w, atol=1e-6 * np.abs(w).max())
 
 
 @pytest.mark.parametrize("C", [0.5, 200.0])
@@ -140,26 +151,39 @@ def test_float32_reaches_the_optimum_and_the_second_run_compiles_nothing() -> No
     assert (again.iterations, again.evaluations, again.status) == (0, 1, Status.CONVERGED)
 
 
-def test_the_objective_is_that_of_crfsuite_at_c2_of_n_over_2_C(tmp_path) -> None:
-    """crfsuite minimises sum_i -log P(y_i | x_i) + c2 |w|^2."""
-    pycrfsuite = pytest.importorskip("pycrfsuite")
-    data, C, n = random_sequences(3, n=24, T=4, d=3, S=3), 40.0, 24
-    data = data._replace(tokens=np.abs(data.tokens))  # it drops features of a negative sum
-    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
-    every = {"feature.possible_states": 1, "feature.possible_transitions": 1}
-    accuracy = {"epsilon": 1e-7, "delta": 1e-12, "max_iterations": 10000}
-    trainer.set_params({"c1": 0.0, "c2": n / (2 * C), **every, **accuracy})
-    for x, y, end in zip(data.tokens, data.y, data.length, strict=True):
-        tokens = [{str(j): float(v) for j, v in enumerate(row)} for row in x[:end]]
-        trainer.append(tokens, [str(label) for label in y[:end]])
-    trainer.train(str(tmp_path / "model"))
-    theirs = trainer.logparser.last_iteration
-    problem = data.problem(dict(eta=1.0))
-    solution = fit_random_field(problem, data.inputs(), data.y, C, tolerance=1e-4)
-    np.testing.assert_allclose(solution.objective, theirs["loss"] * C / n, rtol=1e-4)
-    np.testing.assert_allclose(
-        np.linalg.norm(flat(solution.weights)), theirs["feature_norm"], rtol=1e-3
+def test_c2_of_n_over_2_C_gives_the_objective_of_crfsuite() -> None:
+    """CRFsuite minimises sum_i -log P(y_i | x_i) + c2 |w|^2, here written out for scipy."""
+    truth, problem, n, C = Enumerated(SMALL, PLAIN), SMALL.problem(PLAIN), len(SMALL.y), 50.0
+    c2 = n / (2 * C)
+
+    def theirs(w: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = truth.likelihood(w)
+        return value + c2 * w @ w, gradient + 2 * c2 * w
+
+    w, loss = _minimum(theirs, truth.true.shape[1])
+    solution = fit_random_field(problem, SMALL.inputs(), SMALL.y, C, tolerance=1e-4)
+    np.testing.assert_allclose(solution.objective * n / C, loss, rtol=1e-5)
+    np.testing.assert_allclose(flat(solution.weights), w, atol=2e-3 * np.abs(w).max())
+    assert np.linalg.norm(truth.optimum(2 * C)[0] - w) > 0.1 * np.linalg.norm(w)
+
+
+def test_padding_and_the_size_of_blocks_change_nothing(x64: None) -> None:
+    """One block, or blocks of 8 rows whose sequences have more padding and a padded row."""
+    data, problem = random_sequences(4, n=9, T=4, d=3, S=3), SMALL.problem(PLAIN, dtype="float64")
+    weights = like(np.random.default_rng(8).normal(size=18), problem.initial_weights)
+    wide = data._replace(
+        tokens=np.pad(data.tokens, ((0, 0), (0, 3), (0, 0))),
+        y=np.pad(data.y, ((0, 0), (0, 3)), constant_values=-1),
     )
+    found = []
+    for some, positions, count in ((data, 1 << 14, 1), (wide, 1, 9)):
+        x, y = as_buckets(some.inputs()), as_buckets(some.y)
+        blocks = in_blocks(x, y, positions, jnp.float64)
+        assert len(blocks) == count and sum(int(block.real.sum()) for block in blocks) == 9
+        found.append(value_and_gradient(problem, chain_likelihood, weights, blocks))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-12)
+    np.testing.assert_allclose(flat(found[0][1]), flat(found[1][1]), atol=1e-12)
+    assert np.linalg.norm(flat(found[0][1])) > 1
 
 
 def test_it_learns_what_the_labels_follow() -> None:
@@ -185,6 +209,13 @@ def test_the_difference_of_log_z_and_the_score_keeps_its_digits() -> None:
     random = np.random.default_rng(6)
     data = random_sequences(6, n=1, T=40, d=3, S=3, shortest=40)
     problem, y = data.problem(PLAIN), jnp.asarray(data.y[0])
+
+    @jax.jit
+    def both(theta: ChainTheta) -> tuple[jax.Array, jax.Array]:
+        potentials, length = chain_potentials(problem, theta)
+        coarse = log_partition(potentials, length) - score_labels(potentials, y, length)
+        return coarse, chain_likelihood(problem, theta, y)
+
     emissions = random.normal(size=(40, 3)) + 100 * random.random((40, 1))
     emissions[np.arange(40), data.y[0]] += 7
     theta = ChainTheta(
@@ -193,12 +224,9 @@ def test_the_difference_of_log_z_and_the_score_keeps_its_digits() -> None:
         *(None, None, None),
         jnp.int32(40),
     )
-    potentials, length = chain_potentials(problem, theta)
-    coarse = log_partition(potentials, length) - score_labels(potentials, y, length)
-    fine = chain_likelihood(problem, theta, y)
+    coarse, fine = both(theta)
     truth = _in_numpy(*(np.asarray(leaf, float) for leaf in theta[:2]), data.y[0])
     assert 1e-2 < truth < 5
-    print(fine-truth, coarse-truth)
     assert abs(float(fine) - truth) <= 2e-5 < 1e-4 < abs(float(coarse) - truth)
 
 
@@ -246,6 +274,8 @@ def test_the_other_ways_a_run_ends() -> None:
         (dict(max_iterations=0), "max_iterations must be"),
         (dict(memory=0), "memory must be"),
         (dict(positions=0), "positions must be"),
+        (dict(start={"emissions": np.zeros((3, 3))}), "start must be"),
+        (dict(start=dict(emissions=np.zeros((3, 2)), transitions=np.zeros((3, 3)))), "start must"),
     ],
 )
 def test_errors_name_the_argument(options: dict, message: str) -> None:

@@ -1,0 +1,184 @@
+"""Dual perceptrons against primal ones on explicit features, and pairs against numpy's."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from jaxstruct import Buckets, Problem, Status, predict
+from jaxstruct.baselines.dual_perceptron import DualPerceptron, dual_perceptron, weights_of
+from jaxstruct.baselines.perceptron import EpochProgress, perceptron
+from jaxstruct.kernels.gram import gram_matrix
+from jaxstruct.kernels.input import linear, polynomial
+from jaxstruct.structures.chains import ChainInput, chain, chain_inputs
+from jaxstruct.structures.multiclass import kernel_inputs, kernel_multiclass, multiclass
+from jaxstruct.structures.token_features import kernel_token_inputs
+from tests.baselines.online import (
+    Online,
+    Outputs,
+    chain_outputs,
+    class_outputs,
+    integer_sequences,
+    online_perceptron,
+    orders,
+)
+from tests.baselines.sequences import Sequences, flat
+
+MODEL: dict = dict(eta=1.0)
+N, EPOCHS = 11, 5
+RUN: dict = dict(max_epochs=EPOCHS, chunk=4, seed=3)
+DATA = integer_sequences(0, N, separable=False, d=2)
+
+
+def squares(x: np.ndarray) -> np.ndarray:
+    """The features of (<x, x'> + 1)^2: products of all pairs of (x, 1)."""
+    x = np.concatenate([x, np.ones((*x.shape[:-1], 1))], axis=-1)
+    return (x[..., :, None] * x[..., None, :]).reshape(*x.shape[:-1], -1)
+
+
+KERNELS = {"linear": (linear(), lambda x: x), "degree 2": (polynomial(2, 1.0), squares)}
+
+
+def kernel_chain(data: Sequences, name: str) -> tuple[Problem, ChainInput, Sequences, np.ndarray]:
+    """(problem, inputs, the data with explicit features, the features of the anchors).
+
+    The anchors are the tokens of all sequences, one after the other.
+    """
+    kernel, features = KERNELS[name]
+    real = np.arange(data.y.shape[1]) < data.length[:, None]
+    places = np.where(real, np.cumsum(real).reshape(real.shape) - 1, -1)
+    rows, gram = kernel_token_inputs(
+        lambda a, b: gram_matrix(kernel, a, b), data.tokens, data.tokens[real], places
+    )
+    explicit = np.where(real[:, :, None], features(data.tokens), 0)
+    problem = chain(int(real.sum()), data.S, **MODEL)
+    x = chain_inputs(rows, data.length, gram)
+    return problem, x, data._replace(tokens=explicit), explicit[real]
+
+
+def agree(dual: DualPerceptron, outputs: Outputs, slow: Online) -> None:
+    """The same pairs, each once, with the same multipliers."""
+    assert len(dual.example) == len(dual.alpha) == len(dual.averaged) == len(slow.updates)
+    found = {}
+    for i, y, *alphas in zip(
+        dual.example, np.asarray(dual.output), dual.alpha, dual.averaged, strict=True
+    ):
+        (place,) = np.flatnonzero([np.array_equal(y, other) for other in outputs.labels[i]])
+        found[int(i), int(place)] = alphas
+    assert found.keys() == slow.updates.keys()
+    for pair, before in slow.updates.items():
+        weights = len(before), sum(slow.visits - visits for visits in before) / slow.visits
+        np.testing.assert_allclose(found[pair], weights, rtol=1e-12)
+    assert dual.alpha.sum() == dual.mistakes.sum() and dual.alpha.max() > 1
+    np.testing.assert_array_equal(dual.mistakes, slow.mistakes)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_is_its_explicit_features(name: str) -> None:
+    problem, x, explicit, anchors = kernel_chain(DATA, name)
+    primal_problem = explicit.problem(MODEL)
+    primal = perceptron(primal_problem, explicit.inputs(), explicit.y, **RUN)
+    dual = dual_perceptron(problem, x, DATA.y, **RUN)
+    outputs = chain_outputs(explicit, MODEL)
+    agree(dual, outputs, online_perceptron(outputs, orders([np.arange(N)], 4, 3, EPOCHS)))
+    for averaged, w in ((False, primal.weights), (True, primal.averaged)):
+        found = weights_of(problem, dual, x, DATA.y, averaged=averaged)
+        np.testing.assert_allclose(anchors.T @ found["emissions"], w["emissions"], atol=1e-4)
+        np.testing.assert_allclose(found["transitions"], w["transitions"], atol=1e-5)
+        assert np.abs(found["emissions"]).max() > 0.5
+    np.testing.assert_array_equal(
+        predict(problem, weights_of(problem, dual, x, DATA.y), x),
+        predict(primal_problem, primal.weights, explicit.inputs()),
+    )
+    assert dual.status is primal.status is Status.PASS_LIMIT
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_multiclass(name: str) -> None:
+    random, (kernel, features) = np.random.default_rng(4), KERNELS[name]
+    x, y = random.integers(-3, 4, (20, 2)).astype(np.float32), random.integers(0, 3, 20)
+    problem = kernel_multiclass(20, 3)
+    inputs = kernel_inputs(np.asarray(gram_matrix(kernel, x, x)))
+    dual = dual_perceptron(problem, inputs, y, **RUN)
+    outputs = class_outputs(features(x), y, 3)
+    agree(dual, outputs, online_perceptron(outputs, orders([np.arange(20)], 4, 3, EPOCHS)))
+    primal = perceptron(multiclass(features(x).shape[1], 3), features(x), y, **RUN)
+    for averaged, w in ((False, primal.weights), (True, primal.averaged)):
+        found = weights_of(problem, dual, inputs, y, averaged=averaged)
+        np.testing.assert_allclose(features(x).T @ found["coefficients"], w["weights"], atol=1e-3)
+    np.testing.assert_array_equal(perceptron(problem, inputs, y, **RUN).mistakes, dual.mistakes)
+
+
+def test_buckets_and_explicit_features() -> None:
+    x, y = DATA.in_buckets()
+    problem, outputs = DATA.problem(MODEL), chain_outputs(DATA, MODEL)
+    dual = dual_perceptron(problem, x, y, **RUN)
+    assert [labels.shape[1] for labels in dual.output] == [2, 4]
+    widest = [np.pad(labels, ((0, 0), (0, 4 - labels.shape[1])), constant_values=-1)
+              for labels in dual.output]  # fmt: skip
+    whole = dual._replace(output=np.concatenate(widest))
+    agree(whole, outputs, online_perceptron(outputs, orders(x.index, 4, 3, EPOCHS)))
+    primal = perceptron(problem, x, y, **RUN)
+    np.testing.assert_array_equal(flat(weights_of(problem, dual, x, y)), flat(primal.weights))
+    averaged = weights_of(problem, dual, x, y, averaged=True)
+    np.testing.assert_allclose(flat(averaged), flat(primal.averaged), atol=1e-5)
+    plain = weights_of(problem, whole, DATA.inputs(), DATA.y)
+    np.testing.assert_array_equal(flat(plain), flat(primal.weights))
+
+
+def test_more_pairs_than_a_batch_in_float64(x64: None) -> None:
+    random = np.random.default_rng(5)
+    x, y = random.normal(size=(300, 2)), random.integers(0, 3, 300)
+    problem = multiclass(2, 3, dtype="float64")
+    dual, primal = (run(problem, x, y, max_epochs=4) for run in (dual_perceptron, perceptron))
+    assert len(dual.alpha) > 256
+    for averaged, w in ((False, primal.weights), (True, primal.averaged)):
+        found = weights_of(problem, dual, x, y, averaged=averaged)
+        np.testing.assert_allclose(flat(found), flat(w), rtol=1e-10, atol=1e-10)
+
+
+def test_without_a_mistake_there_is_no_pair() -> None:
+    """All labels 0, which at w = 0 is what ties give."""
+    y = np.where(DATA.y >= 0, 0, -1).astype(np.int32)
+    problem = DATA.problem(MODEL)
+    dual = dual_perceptron(problem, DATA.inputs(), y)
+    assert dual.status is Status.CONVERGED and dual.mistakes.tolist() == [0]
+    assert dual.example.shape == dual.alpha.shape == (0,) and dual.output.shape == (0, 4)
+    assert not flat(weights_of(problem, dual, DATA.inputs(), y)).any()
+
+
+def test_callbacks_stop_and_seeds_repeat() -> None:
+    problem, x, seen = DATA.problem(MODEL), DATA.inputs(), []
+
+    def stop(progress: EpochProgress) -> bool:
+        seen.append(progress.mistakes)
+        return progress.epochs == 2
+
+    dual = dual_perceptron(problem, x, DATA.y, **RUN, callback=stop)
+    assert dual.status is Status.STOPPED and dual.message and dual.mistakes.tolist() == seen
+    again = dual_perceptron(problem, x, DATA.y, **RUN | dict(max_epochs=2))
+    other = dual_perceptron(problem, x, DATA.y, **RUN | dict(max_epochs=2, seed=4))
+    jax.tree.map(np.testing.assert_array_equal, dual[:4], again[:4])
+    assert not np.array_equal(other.averaged, dual.averaged)
+    huge = x._replace(features=(x.features * 1e38).astype(np.float32))
+    assert dual_perceptron(problem, huge, DATA.y).status is Status.NOT_FINITE
+
+
+def test_errors_name_what_does_not_fit() -> None:
+    problem, x, y = DATA.problem(MODEL), DATA.inputs(), DATA.y
+    with pytest.raises(ValueError, match="chunk must be"):
+        dual_perceptron(problem, x, y, chunk=0)
+    with pytest.raises(ValueError, match="outputs"):
+        dual_perceptron(problem, x, y[:2])
+    dual = dual_perceptron(problem, x, y, **RUN)
+    with pytest.raises(ValueError, match="outputs of 1 buckets"):
+        weights_of(problem, dual._replace(output=(dual.output,)), *DATA.in_buckets())
+    few = [jax.tree.map(lambda leaf: leaf[:2], tree) for tree in (x, y)]
+    with pytest.raises(ValueError, match="the training set has 2 examples"):
+        weights_of(problem, dual, *few)
+    x, y = DATA.in_buckets()
+    dual = dual_perceptron(problem, x, y, **RUN)
+    swapped = [Buckets(tree.parts[::-1], tree.index[::-1]) for tree in (x, y)]
+    with pytest.raises(ValueError, match="in another one"):
+        weights_of(problem, dual, *swapped)

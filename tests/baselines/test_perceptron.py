@@ -1,0 +1,187 @@
+"""Perceptrons against a numpy one in the same order, theorem 1, and the ways a run ends."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import nnls
+
+from jaxstruct import Buckets, Status, predict
+from jaxstruct.baselines.perceptron import EpochProgress, Perceptron, epoch_order, perceptron
+from jaxstruct.structures.chains import chain_inputs
+from jaxstruct.structures.multiclass import multiclass
+from tests.baselines.online import (
+    Online,
+    Outputs,
+    chain_outputs,
+    class_outputs,
+    differences,
+    integer_sequences,
+    online_perceptron,
+    orders,
+)
+from tests.baselines.sequences import BARRED, RICH, Sequences, flat
+
+MODEL: dict = dict(eta=1.0)
+N = 11
+DRAWN = integer_sequences(0, N, separable=False)
+SEPARABLE = integer_sequences(1, N, separable=True)
+
+
+def agree(found: Perceptron, slow: Online) -> None:
+    """Integers are exact; the mean is not."""
+    np.testing.assert_array_equal(found.mistakes, slow.mistakes)
+    np.testing.assert_array_equal(flat(found.weights), slow.weights)
+    np.testing.assert_allclose(flat(found.averaged), slow.averaged, rtol=1e-5, atol=1e-5)
+    assert sum(slow.mistakes) > 3 and np.abs(slow.averaged - slow.weights).max() > 0.1
+
+
+@pytest.mark.parametrize(("chunk", "seed"), [(1, 0), (4, 1), (32, 2)])
+@pytest.mark.parametrize("data", [DRAWN, SEPARABLE], ids=["drawn", "separable"])
+def test_it_is_the_online_perceptron(data: Sequences, chunk: int, seed: int) -> None:
+    """Ties too: at w = 0, and wherever labels have no weights yet, everything ties."""
+    found = perceptron(
+        data.problem(MODEL), data.inputs(), data.y, max_epochs=6, chunk=chunk, seed=seed
+    )
+    order = orders([np.arange(N)], min(chunk, N), seed, 6)
+    agree(found, online_perceptron(chain_outputs(data, MODEL), order))
+
+
+def test_rich_chains_in_float64(x64: None) -> None:
+    """Label triples, ends, features of label pairs, sparse tokens, forbidden label sequences."""
+    model, random = RICH | MODEL, np.random.default_rng(2)
+    data = DRAWN._replace(y=np.stack([random.choice(DRAWN.outputs(i, BARRED)) for i in range(N)]))
+    problem = data.problem(model, constraints=BARRED, dtype="float64")
+    found = perceptron(problem, data.sparse_inputs(), data.y, max_epochs=4, chunk=4)
+    assert all(leaf.dtype == jnp.float64 for leaf in jax.tree.leaves(found.averaged))
+    slow = online_perceptron(chain_outputs(data, model, BARRED), orders([np.arange(N)], 4, 0, 4))
+    agree(found, slow)
+    np.testing.assert_allclose(flat(found.averaged), slow.averaged, rtol=1e-12, atol=1e-12)
+
+
+def test_buckets_and_padding_change_the_order_alone() -> None:
+    x, y = DRAWN.in_buckets()
+    problem, outputs = DRAWN.problem(MODEL), chain_outputs(DRAWN, MODEL)
+    found = perceptron(problem, x, y, max_epochs=5, chunk=4, seed=3)
+    agree(found, online_perceptron(outputs, orders(x.index, 4, 3, 5)))
+    wide = DRAWN._replace(
+        tokens=np.pad(DRAWN.tokens, ((0, 0), (0, 2), (0, 0))),
+        y=np.pad(DRAWN.y, ((0, 0), (0, 2)), constant_values=-1),
+    )
+    one = perceptron(problem, wide.inputs(), wide.y, max_epochs=5, chunk=4, seed=3)
+    agree(one, online_perceptron(outputs, orders([np.arange(N)], 4, 3, 5)))
+
+
+def test_multiclass_in_buckets_of_any_kind() -> None:
+    random = np.random.default_rng(4)
+    x, y = random.integers(-3, 4, (20, 2)).astype(np.float32), random.integers(0, 3, 20)
+    problem, outputs = multiclass(number_of_features=2, number_of_classes=3), class_outputs(x, y, 3)
+    found = perceptron(problem, x, y, max_epochs=5, chunk=8, seed=5)
+    agree(found, online_perceptron(outputs, orders([np.arange(20)], 8, 5, 5)))
+    index = np.arange(0, 20, 2), np.arange(19, 0, -2)
+    buckets = [Buckets(tuple(values[own] for own in index), index) for values in (x, y)]
+    found = perceptron(problem, *buckets, max_epochs=5, chunk=8, seed=5)
+    agree(found, online_perceptron(outputs, orders(index, 8, 5, 5)))
+
+
+def test_every_epoch_visits_every_example_once_in_a_new_order() -> None:
+    index = (np.array([4, 1, 5]), np.array([0, 2, 3, 6, 7, 8, 9]))
+    seen = [tuple(order) for seed in (0, 1) for order in orders(index, 2, seed, 20)]
+    assert all(sorted(order) == list(range(10)) for order in seen)
+    assert len(set(seen)) == len(seen)
+    for (bucket, rows), (other, again) in zip(
+        epoch_order(index, 2, 0, 7), epoch_order(index, 2, 0, 7), strict=True
+    ):
+        assert bucket == other and rows.dtype == np.int32 and rows.shape == (2,)
+        np.testing.assert_array_equal(rows, again)
+
+
+def largest_margin(rows: np.ndarray) -> tuple[np.ndarray, float]:
+    """(the unit w of the largest min rows w, that minimum) by least-distance programming.
+
+    min |w| under rows w >= 1 is the residual of non-negative least squares (Lawson and Hanson,
+    "Solving least squares problems", chapter 23).
+    """
+    system = np.concatenate([rows.T, np.ones((1, len(rows)))])
+    target = np.zeros(len(system))
+    target[-1] = 1
+    residual = system @ nnls(system, target, maxiter=100 * system.shape[1])[0] - target
+    w = -residual[:-1] / residual[-1]
+    return w / np.linalg.norm(w), float(1 / np.linalg.norm(w))
+
+
+def bound(outputs: Outputs) -> float:
+    """R^2 / gamma^2 of theorem 1, at the largest gamma."""
+    rows = differences(outputs)
+    w, gamma = largest_margin(rows)
+    np.testing.assert_allclose((rows @ w).min(), gamma, rtol=1e-6)
+    return float((rows**2).sum(axis=1).max() / gamma**2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_theorem_1_bounds_the_updates(seed: int) -> None:
+    """R and the largest gamma by enumeration; five orders of the examples."""
+    data = integer_sequences(10 + seed, N, separable=True, d=20)
+    problem, most = data.problem(MODEL), bound(chain_outputs(data, MODEL))
+    updates = []
+    for order in range(5):
+        found = perceptron(problem, data.inputs(), data.y, max_epochs=500, seed=order, chunk=32)
+        assert found.status is Status.CONVERGED and found.mistakes[-1] == 0
+        updates.append(int(found.mistakes.sum()))
+        np.testing.assert_array_equal(predict(problem, found.weights, data.inputs()), data.y)
+    assert 3 <= max(updates) <= most <= 50 * max(updates)
+
+
+@pytest.mark.parametrize("n", [1, 4, 9])
+def test_theorem_1_is_reached_by_orthogonal_tokens(n: int) -> None:
+    """Every example needs its own update; with R as the thesis prints it the bound fails."""
+    tokens, y = np.eye(n)[:, None, :], np.ones((n, 1), np.int32)
+    data = Sequences(tokens, np.ones(n, np.int32), y, 2)
+    outputs = chain_outputs(data, MODEL)
+    np.testing.assert_allclose(bound(outputs), n, rtol=1e-6)
+    found = perceptron(data.problem(MODEL), data.inputs(), y)
+    assert found.mistakes.tolist() == [n, 0]
+    printed = max((psi**2).sum(axis=1).max() for psi in outputs.psi)
+    assert bound(outputs) / 2 * printed < n
+
+
+def test_the_ways_a_run_ends() -> None:
+    problem, x, y = DRAWN.problem(MODEL), DRAWN.inputs(), DRAWN.y
+    seen: list[EpochProgress] = []
+    limit = perceptron(problem, x, y, max_epochs=3, callback=seen.append)
+    assert limit.status is Status.PASS_LIMIT
+    assert [one.epochs for one in seen] == [1, 2, 3]
+    assert [one.mistakes for one in seen] == limit.mistakes.tolist()
+    np.testing.assert_array_equal(flat(seen[2].weights), flat(limit.weights))
+    assert np.any(flat(seen[1].weights) != flat(seen[2].weights))
+    stopped = perceptron(problem, x, y, callback=lambda progress: progress.epochs == 2)
+    assert stopped.status is Status.STOPPED and len(stopped.mistakes) == 2
+    np.testing.assert_array_equal(flat(stopped.weights), flat(seen[1].weights))
+    huge = x._replace(features=(x.features * 1e38).astype(np.float32))
+    assert perceptron(problem, huge, y).status is Status.NOT_FINITE
+    other = perceptron(problem, x, y, max_epochs=3, seed=1)
+    assert np.any(flat(other.averaged) != flat(limit.averaged))
+    again = perceptron(problem, x, y, max_epochs=3)
+    np.testing.assert_array_equal(flat(again.averaged), flat(limit.averaged))
+    for found in (limit, stopped):
+        assert found.message and found.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(max_epochs=0), "max_epochs must be at least 1"),
+        (dict(chunk=0), "chunk must be at least 1"),
+        (dict(seed=-1), "seed must be at least 0"),
+        (dict(outputs=DRAWN.y[:3]), "must agree"),
+        (dict(outputs=np.full_like(DRAWN.y, 7)), "outputs"),
+        (dict(outputs=DRAWN.in_buckets()[1]), "both be Buckets"),
+        (dict(inputs=chain_inputs(DRAWN.tokens * np.nan, DRAWN.length)), "NaN"),
+    ],
+)
+def test_errors_name_the_argument(change: dict, message: str) -> None:
+    arguments = dict(problem=DRAWN.problem(MODEL), inputs=DRAWN.inputs(), outputs=DRAWN.y)
+    with pytest.raises(ValueError, match=message):
+        perceptron(**(arguments | change))
