@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.solvers.formulations import Penalty
+from jaxstruct.solvers.task import bucket_slices
 from jaxstruct.solvers.working_sets import WorkingSets
-from jaxstruct.types import Array
+from jaxstruct.types import Array, PyTree
 
 
 def active_slots(own: WorkingSets, gradient: Array, active: int) -> Array:
@@ -40,45 +41,48 @@ def _picked(leaf: Array, slots: Array) -> Array:
     return jnp.take_along_axis(leaf, index, axis=1)
 
 
-def restricted(terms: Penalty, sets: WorkingSets, slots: Array) -> tuple[Penalty, WorkingSets]:
+def outputs_in(sets: WorkingSets, slots: Array) -> tuple[PyTree, ...]:
+    """The outputs in some slots [N, A] of all N examples, bucket by bucket; all where A = 0."""
+    if slots.shape[1] == 0:
+        return sets.outputs
+    own = bucket_slices(sets.outputs)
+    return tuple(
+        jax.tree.map(lambda leaf, rows=rows: _picked(leaf, slots[rows]), bucket)
+        for bucket, rows in zip(sets.outputs, own, strict=True)
+    )
+
+
+def restricted(terms: Penalty, own: WorkingSets, slots: Array) -> tuple[Penalty, WorkingSets]:
     """Working sets cut down to some slots, the mass of the others frozen.
 
     A frozen mass m_f takes its share of the cap, and under a ridge r lowers every b by r m_f, so
     that an ascent of the part is one of the whole.
 
     Args:
-      terms: the formulation's numbers, cap and ridge [N].
-      sets: N working sets, `outputs` a tuple of buckets.
-      slots: [N, A], slot 0 first; 0 in another place stands for no slot.
+      terms: the formulation's numbers, cap and ridge [B].
+      own: B working sets of one bucket.
+      slots: [B, A], slot 0 first; 0 in another place stands for no slot; A = 0 for all slots.
     """
-    n, capacity = sets.losses.shape
-    plain = sets._replace(gram=sets.losses, outputs=())
-    part = jax.tree.map(lambda leaf: _picked(leaf, slots), plain)
+    if slots.shape[1] == 0:
+        return terms, own
+    n, capacity = own.losses.shape
+    part = jax.tree.map(lambda leaf: _picked(leaf, slots), own._replace(gram=own.losses))
     real = (slots > 0) | (jnp.arange(slots.shape[1]) == 0)[None]
     part = part._replace(occupied=part.occupied & real)
-    gram = sets.gram
+    gram = own.gram
     if gram.shape[1]:
         flat = (slots[:, :, None] * capacity + slots[:, None, :]).reshape(n, -1)
         gram = jnp.take_along_axis(gram.reshape(n, -1), flat, axis=1)
         gram = gram.reshape(n, slots.shape[1], slots.shape[1])
-    outputs, start = [], 0
-    for bucket in sets.outputs:
-        size = jax.tree.leaves(bucket)[0].shape[0]
-        own = slots[start : start + size]
-        outputs.append(jax.tree.map(lambda leaf, own=own: _picked(leaf, own), bucket))
-        start += size
-    frozen = jnp.maximum(jnp.sum(sets.multipliers, axis=1) - jnp.sum(part.multipliers, axis=1), 0)
+    frozen = jnp.maximum(jnp.sum(own.multipliers, axis=1) - jnp.sum(part.multipliers, axis=1), 0)
     planes = jnp.arange(slots.shape[1]) > 0
     pull = jnp.where(planes, (terms.ridge * frozen)[:, None], 0)
     cap = jnp.where(jnp.isfinite(terms.cap), jnp.maximum(terms.cap - frozen, 0), terms.cap)
-    part = part._replace(bounds=part.bounds - pull, gram=gram, outputs=tuple(outputs))
-    return terms._replace(cap=cap), part
+    return terms._replace(cap=cap), part._replace(bounds=part.bounds - pull, gram=gram)
 
 
-def merged(sets: WorkingSets, part: WorkingSets, slots: Array) -> WorkingSets:
-    """The multipliers of restricted working sets written back."""
-    at = (jnp.arange(slots.shape[0])[:, None], slots)
-    return sets._replace(
-        multipliers=sets.multipliers.at[at].set(part.multipliers),
-        last_used=sets.last_used.at[at].set(part.last_used),
-    )
+def merged(multipliers: Array, part: Array, slots: Array) -> Array:
+    """[B, K] multipliers, those of some slots [B, A] replaced by `part`; `part` itself if A = 0."""
+    if slots.shape[1] == 0:
+        return part
+    return multipliers.at[jnp.arange(slots.shape[0])[:, None], slots].set(part)

@@ -24,7 +24,7 @@ from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.proximal_newton import NewtonOptions, proximal_newton_pass
 from jaxstruct.solvers.task import Task, batches_of, bucket_slices
-from jaxstruct.solvers.visits import VisitOptions
+from jaxstruct.solvers.visits import VisitOptions, has_small_weights
 from jaxstruct.solvers.working_sets import (
     WorkingSets,
     empty_working_sets,
@@ -47,7 +47,9 @@ class Settings(NamedTuple):
       capacity: slots an example at the start; doubled when full, up to max_capacity.
       oracle_batch: examples in one batched oracle call.
       chunks: parts of an exact pass; the examples of a part are called at one w, then visited.
-      group: blocks solved side by side, a divisor of oracle_batch; 1 is plain sequential ascent.
+      group: blocks solved side by side, a divisor of oracle_batch; 1 is plain sequential ascent,
+        which needs no safeguard. None for 1 of grown working sets with many weights (no dense
+        direction then, and a visit is dear beside what an example of a group saves), else 16.
       safeguard: what keeps a group an ascent: "line_search" or "box" ("none" is no ascent and is
         there to be studied).
       cached_sweeps: sweeps over the planes at hand in each round, None for 2 on enumerated working
@@ -71,7 +73,7 @@ class Settings(NamedTuple):
     max_capacity: int = 512
     oracle_batch: int = 64
     chunks: int = 8
-    group: int = 16
+    group: int | None = None
     safeguard: str = "line_search"
     cached_sweeps: int | None = None
     active: int | None = None
@@ -83,7 +85,7 @@ class Settings(NamedTuple):
     seed: int = 0
 
     def visit_options(self) -> VisitOptions:
-        """The part that a compiled visit depends on."""
+        """The part that a compiled visit depends on, of `fitted` settings."""
         return VisitOptions(self.group, self.safeguard, self.block_steps)
 
     def active_slots(self, enumerated: bool) -> int:
@@ -116,7 +118,7 @@ def check_settings(settings: Settings) -> None:
         "warm_passes": 0,
     }
     for name, bound in least.items():
-        if getattr(settings, name) < bound:
+        if getattr(settings, name) is not None and getattr(settings, name) < bound:
             zero_plane = " (the zero plane and one)" if bound == 2 else ""
             got = getattr(settings, name)
             raise ValueError(f"{name} must be at least {bound}{zero_plane}, got {got}")
@@ -130,7 +132,7 @@ def check_settings(settings: Settings) -> None:
         raise ValueError(f"active must be 0 (all slots) or at least 3, got {settings.active}")
     if not 0 < settings.coverage <= 1:
         raise ValueError(f"coverage must lie in (0, 1], got {settings.coverage}")
-    if settings.oracle_batch % settings.group:
+    if settings.group is not None and settings.oracle_batch % settings.group:
         raise ValueError(
             f"group must divide oracle_batch, got {settings.group} and {settings.oracle_batch}"
         )
@@ -188,6 +190,9 @@ _oracle = jax.jit(passes.oracle_pass, static_argnums=1, donate_argnums=(4, 5))
 _rebuilt = jax.jit(passes.weights_of_multipliers)
 _fitting = jax.jit(passes.fitting)
 _newton = jax.jit(proximal_newton_pass, static_argnums=1)
+_narrowing = jax.jit(passes.narrowed)  # for its shapes only
+_nothing_told = jax.jit(passes.nothing_told, static_argnums=(0, 1, 2))
+_copied = jax.jit(partial(jax.tree.map, jnp.copy))
 PROGRAMS = (_enumerated, _sweeps, _oracle, _rebuilt, _fitting, _newton)
 
 
@@ -206,6 +211,14 @@ def enumerates(problem: Problem, settings: Settings) -> bool:
             "cached_sweeps is 0, but enumerated working sets move by sweeps alone: give at least 1"
         )
     return chosen
+
+
+def fitted(problem: Problem, settings: Settings, n: int) -> Settings:
+    """The settings with a batch and a group for this problem that n examples can fill."""
+    batch = min(settings.oracle_batch, 1 << max(n - 1, 0).bit_length())
+    alone = not has_small_weights(problem.initial_weights) and not enumerates(problem, settings)
+    group = settings.group or (1 if alone else 16)
+    return settings._replace(oracle_batch=batch, group=math.gcd(group, batch))
 
 
 def init(problem: Problem, task: Task, settings: Settings) -> State:
@@ -235,9 +248,9 @@ def in_order(task: Task, settings: Settings) -> tuple[Array, ...]:
     )
 
 
-def whole(orders: tuple[Array, ...]) -> tuple[tuple[Array, Array], ...]:
+def whole(orders: tuple[Array, ...]) -> tuple[tuple[np.int32, np.int32], ...]:
     """Spans that cover every batch."""
-    return tuple((jnp.int32(0), jnp.int32(order.shape[0])) for order in orders)
+    return tuple((np.int32(0), np.int32(order.shape[0])) for order in orders)
 
 
 class _Round(NamedTuple):
@@ -248,7 +261,7 @@ class _Round(NamedTuple):
     settings: Settings
     formulation: Formulation
     oracle: str
-    clock: Array
+    clock: np.int32
     random: np.random.Generator
     seconds: dict[str, float]
     narrows: bool
@@ -293,8 +306,11 @@ def _narrows(problem: Problem, task: Task) -> bool:
     """Whether the structure can cut the inputs of some bucket down to the planes at hand."""
     if problem.narrowed is None:
         return False
-    planes = jax.tree.map(lambda leaf: leaf[:, None], task.outputs)
-    inputs, _ = jax.eval_shape(passes.narrowed, problem, task.inputs, planes)
+    planes = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((leaf.shape[0], 1, *leaf.shape[1:]), leaf.dtype),
+        task.outputs,
+    )
+    inputs, _ = _narrowing.eval_shape(problem, task.inputs, planes)
     return jax.tree.structure(inputs) != jax.tree.structure(task.inputs)
 
 
@@ -363,7 +379,7 @@ def _chunk(now: _Round, orders: list[np.ndarray], number: int) -> tuple[tuple, n
     for order, own in zip(orders, bucket_slices(now.task.outputs), strict=True):
         count = order.shape[0]
         first, last = (count * (number + side) // chunks for side in (0, 1))
-        spans.append((jnp.int32(first), jnp.int32(last)))
+        spans.append((np.int32(first), np.int32(last)))
         rows.append(order[first:last].reshape(-1) + own.start)
     return tuple(spans), np.concatenate(rows)
 
@@ -371,12 +387,12 @@ def _chunk(now: _Round, orders: list[np.ndarray], number: int) -> tuple[tuple, n
 def _grown_round(now: _Round, state: State, epsilon: Array) -> tuple[PyTree, WorkingSets, _Moved]:
     """The exact pass of algorithm 3 chunk by chunk, then sweeps over the slots that matter."""
     settings, w = now.settings, state.weights
-    sets = jax.tree.map(jnp.copy, state.sets)  # the program takes its buffers over
+    sets = _copied(state.sets)  # the program takes its buffers over
     active = named_slots(settings, sets)
-    told = passes.nothing_told(sets.losses.shape[0], active, sets.losses.dtype)
+    told = _nothing_told(sets.losses.shape[0], active, sets.losses.dtype)
     shuffled = _shuffled(now)
     orders = tuple(jnp.asarray(order, jnp.int32) for order in shuffled)
-    added = overflow = 0
+    found = []
     for number in range(settings.chunks):
         spans, chosen = _chunk(now, shuffled, number)
         if not chosen.size:
@@ -388,13 +404,14 @@ def _grown_round(now: _Round, state: State, epsilon: Array) -> tuple[PyTree, Wor
                 spans, epsilon, now.clock,
             ),
         )  # fmt: skip
-        added, overflow = added + counts.added, overflow + counts.overflow
+        found.append(counts)
         w, sets = _swept(now, 1, w, sets, chosen, told.slots)
     gaps = block_gaps(now.formulation, now.task.terms, told.terms)
     chosen = _covering(gaps, settings.coverage)
     w, sets = _swept(now, settings.sweeps(False), w, sets, chosen, told.slots)
     estimate = certify(now.formulation, now.task.terms, told.terms)
-    return w, sets, _Moved(int(added), int(overflow), estimate, gaps)
+    added, overflow = np.sum(jax.device_get(found), axis=0).tolist()
+    return w, sets, _Moved(added, overflow, estimate, gaps)
 
 
 def _full(now: _Round, state: State) -> tuple[State, np.ndarray, np.ndarray]:
@@ -461,8 +478,8 @@ def _certified(
 ) -> tuple[State, Certificate, np.ndarray, passes.PassCounts]:
     """One oracle call an example at w: (state, certificate, slack, counts)."""
     active = named_slots(now.settings, state.sets)
-    before = jax.tree.map(jnp.copy, state.sets)  # the program takes its buffers over
-    told = passes.nothing_told(before.losses.shape[0], active, before.losses.dtype)
+    before = _copied(state.sets)  # the program takes its buffers over
+    told = _nothing_told(before.losses.shape[0], active, before.losses.dtype)
     orders = in_order(now.task, now.settings)
     sets, told, counts = _timed(
         now.seconds, "certify",
@@ -499,12 +516,13 @@ def step(
         estimated gap is at most goal, its estimated violation at most settled, or its turn has
         come (`settings.certify_every`); any other round always is.
     """
+    settings = fitted(problem, settings, settings.oracle_batch)
     examples = int(np.sum(np.asarray(task.terms.cap) > 0))
     state = state._replace(clock=state.clock + 1)
     random = np.random.default_rng([settings.seed, state.clock])
     now = _Round(
         problem, task, settings, formulation, oracle_for(problem, formulation),
-        jnp.int32(state.clock), random, {}, _narrows(problem, task),
+        np.int32(state.clock), random, {}, _narrows(problem, task),
     )  # fmt: skip
     threshold = jnp.asarray(epsilon, state.sets.losses.dtype)
     entered, enumerated = _entered(state.sets), is_enumerated(state.sets)

@@ -58,12 +58,6 @@ class _Best(NamedTuple):
     slack: np.ndarray | None = None
 
 
-def fitted_settings(settings: Settings, n: int) -> Settings:
-    """The settings with a batch and a group that a set of n examples can fill."""
-    batch = min(settings.oracle_batch, 1 << max(n - 1, 0).bit_length())
-    return settings._replace(oracle_batch=batch, group=math.gcd(settings.group, batch))
-
-
 def _threshold(rules: _Rules, best: _Best, formulation: Formulation) -> float:
     """Planes are added above this violation: small enough for the gap that is wanted."""
     wanted = math.inf if rules.epsilon is None else rules.epsilon
@@ -277,7 +271,7 @@ def fit(
     check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
     cutting_plane.check_settings(settings)
     inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
-    settings = fitted_settings(settings, max(map(len, outputs.index)))
+    settings = cutting_plane.fitted(problem, settings, max(map(len, outputs.index)))
     shape = settings.oracle_batch, settings.group
     task = make_task(problem, inputs, outputs, formulation, C, example_weights, *shape)
     rows = row_index(outputs.index, *shape)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.solvers.active_slots import active_slots, merged, restricted
+from jaxstruct.solvers.active_slots import active_slots, merged, outputs_in, restricted
 from jaxstruct.solvers.most_violated import most_violated
 from jaxstruct.solvers.task import Task, bucket_slices
 from jaxstruct.solvers.visits import VisitOptions, plane_coefficients, visit
@@ -224,12 +224,14 @@ def cached_pass(
     task: Task,
     w: PyTree,
     sets: WorkingSets,
+    slots: Array,
     orders: tuple[Array, ...],
     groups: tuple[Array, ...],
 ) -> tuple[PyTree, Array]:
     """One sweep over the blocks of some examples, with the planes at hand.
 
     Args:
+      slots: [N, A] the slots used, the others frozen; A = 0 for all.
       orders: one [N_b] a bucket, examples by their rows in it, a multiple of the group size.
       groups: how many groups of each are visited; numbers, not shapes, so that a sweep over few
         examples compiles nothing new.
@@ -238,25 +240,28 @@ def cached_pass(
       (w, multipliers [N, K]).
     """
     buckets = [
-        (_bucket_task(task, b), bucket_of(sets, b), order.reshape(-1, options.group))
-        for b, order in enumerate(orders)
+        (_bucket_task(task, b), bucket_of(sets, b), slots[own], order.reshape(-1, options.group))
+        for b, (order, own) in enumerate(zip(orders, bucket_slices(task.outputs), strict=True))
     ]
 
-    def of_bucket(task: Task, sets: WorkingSets, grouped: Array) -> Callable:
+    def of_bucket(task: Task, sets: WorkingSets, slots: Array, grouped: Array) -> Callable:
         def body(at: Array, w: PyTree) -> tuple[PyTree, Array]:
             index = grouped[at]
             x, y_true = _rows((task.inputs, task.outputs), index)
-            return visit(problem, options, w, x, y_true, rows(sets, index), task.own_terms(index))
+            own, terms, chosen = rows(sets, index), task.own_terms(index), slots[index]
+            part_terms, part = restricted(terms, own, chosen)
+            w, multipliers = visit(problem, options, w, x, y_true, part, part_terms)
+            return w, merged(own.multipliers, multipliers, chosen)
 
         return body
 
     bodies = [of_bucket(*bucket) for bucket in buckets]
-    totals = [grouped.shape[0] for _, _, grouped in buckets]
+    totals = [grouped.shape[0] for *_, grouped in buckets]
     buffers = [_empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
     spans = tuple((jnp.int32(0), count) for count in groups)
     w, results = _interleaved(spans, TURNS, bodies, w, buffers)
     parts = []
-    for (_, own, grouped), count, multipliers in zip(buckets, groups, results, strict=True):
+    for (_, own, _, grouped), count, multipliers in zip(buckets, groups, results, strict=True):
         index = _visited(grouped, (0, count))
         flat = multipliers.reshape(grouped.size, -1)
         parts.append(own.multipliers.at[index].set(flat, mode="drop"))
@@ -337,16 +342,21 @@ def narrowed(
 
 def fitting(problem: Problem, task: Task, sets: WorkingSets, slots: Array) -> Array:
     """[N] whether `narrowed` inputs serve the planes in these slots."""
-    _, part = _in_slots(task, sets, slots)
-    return narrowed(problem, task.inputs, part.outputs)[1]
+    return narrowed(problem, task.inputs, outputs_in(sets, slots))[1]
 
 
-def _in_slots(task: Task, sets: WorkingSets, slots: Array) -> tuple[Task, WorkingSets]:
-    """The task and the working sets cut down to some slots; as they are where none are named."""
-    if slots.shape[1] == 0:
-        return task, sets
-    terms, part = restricted(task.terms, sets, slots)
-    return task._replace(terms=terms), part
+def _in_slots(task: Task, sets: WorkingSets, slots: Array) -> tuple[Task, WorkingSets, Array]:
+    """The task and the working sets cut down to some slots, and that no more is to be cut."""
+    buckets = [
+        (task.own_terms(own), bucket_of(sets, number), slots[own])
+        for number, own in enumerate(bucket_slices(task.outputs))
+    ]
+    terms, parts = zip(*(restricted(*bucket) for bucket in buckets), strict=True)
+    cap, ridge = (
+        jnp.concatenate([getattr(own, name) for own in terms]) for name in ("cap", "ridge")
+    )
+    task = task._replace(terms=task.terms._replace(cap=cap, ridge=ridge))
+    return task, joined(list(parts)), slots[:, :0]
 
 
 class Plan(NamedTuple):
@@ -383,23 +393,26 @@ def sweeps_pass(
     Returns:
       (w, multipliers [N, K], last_used [N, K]).
     """
-    task, part = _in_slots(task, sets, slots)
-    tasks = [task]
+    count = plans[0].orders[0].shape[0]
+    own_task, part, left = task, sets, slots
+    if count > 1 and slots.shape[1]:  # the slots are picked once, not in every visit
+        own_task, part, left = _in_slots(task, sets, slots)
+    tasks = [own_task]
     if len(plans) > 1:
-        tasks.append(task._replace(inputs=narrowed(problem, task.inputs, part.outputs)[0]))
+        short, _ = narrowed(problem, task.inputs, outputs_in(part, left))
+        tasks.append(own_task._replace(inputs=short))
 
     def sweep(number: Array, state: tuple) -> tuple:
         w, multipliers = state
-        for own_task, plan in zip(tasks, plans, strict=True):
-            own = part._replace(multipliers=multipliers)
+        for own, plan in zip(tasks, plans, strict=True):
             orders = tuple(order[number] for order in plan.orders)
-            w, multipliers = cached_pass(problem, options, own_task, w, own, orders, plan.groups)
+            held = part._replace(multipliers=multipliers)
+            w, multipliers = cached_pass(problem, options, own, w, held, left, orders, plan.groups)
         return w, multipliers
 
-    count = plans[0].orders[0].shape[0]
     w, multipliers = jax.lax.fori_loop(0, count, sweep, (w, part.multipliers))
-    if slots.shape[1]:
-        multipliers = merged(sets, part._replace(multipliers=multipliers), slots).multipliers
+    if part is not sets:
+        multipliers = merged(sets.multipliers, multipliers, slots)
     return w, multipliers, jnp.where(multipliers > 0, clock, sets.last_used)
 
 

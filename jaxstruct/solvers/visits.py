@@ -18,6 +18,11 @@ SMALL_WEIGHTS = 2**15
 """Up to so many weights a dense direction of their size costs less than a second scatter."""
 
 
+def has_small_weights(w: PyTree) -> bool:
+    """Whether dense directions of the size of w are worth their cost."""
+    return sum(leaf.size for leaf in jax.tree.leaves(w)) <= SMALL_WEIGHTS
+
+
 class VisitOptions(NamedTuple):
     """Static options of a visit: group size, its safeguard, pairwise steps a block."""
 
@@ -52,6 +57,16 @@ def _joint_directions(problem: Problem, x: PyTree, outputs: PyTree, z: Array) ->
     return jax.vmap(seen)(jax.vmap(alone)(x, outputs, plane_coefficients(z)))
 
 
+def _squared_norm(
+    problem: Problem, direction: PyTree, x: PyTree, outputs: PyTree, z: Array
+) -> Array:
+    """|d|^2 of d = sum_b sum_k z_bk delta Psi_b(y_k); by <d, delta Psi> without coordinates."""
+    squared = None if problem.squared_norm is None else problem.squared_norm(direction, x)
+    if squared is not None:
+        return squared
+    return jnp.sum(z * plane_margins(problem, direction, x, outputs))
+
+
 def _line_searched(
     problem: Problem, w: PyTree, x: PyTree, own: WorkingSets, margins: Array, z: Array,
     linear: Array, ridge_part: Array,
@@ -61,10 +76,10 @@ def _line_searched(
     def moved_by(start: PyTree, z: Array) -> PyTree:
         return problem.add_planes(start, x, own.outputs, plane_coefficients(z))
 
-    if sum(leaf.size for leaf in jax.tree.leaves(w)) <= SMALL_WEIGHTS:
+    if has_small_weights(w):
         direction = moved_by(problem.initial_weights, z)
-        shift = plane_margins(problem, direction, x, own.outputs)
-        sizes = line_search_sizes(linear, jnp.sum(z * shift, axis=1) + ridge_part)
+        squared = _squared_norm(problem, direction, x, own.outputs, z)
+        sizes = line_search_sizes(linear, squared + jnp.sum(ridge_part))
         return jax.tree.map(lambda a, d: a + sizes[0] * d, w, direction), sizes
     moved = moved_by(w, z)
     shift = plane_margins(problem, moved, x, own.outputs) - margins

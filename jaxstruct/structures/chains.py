@@ -27,7 +27,7 @@ from jaxstruct.oracles.viterbi import viterbi
 from jaxstruct.structures import chain_checks, chain_planes
 from jaxstruct.structures.chain_losses import ChainLoss, chain_loss, delta, position_costs
 from jaxstruct.structures.label_parts import ChainTheta, combine, plane_scores
-from jaxstruct.structures.problem import Contenders, Problem, make_problem
+from jaxstruct.structures.problem import Contenders, Problem, make_problem, sum_of_squares
 from jaxstruct.structures.token_features import (
     KernelTokens,
     add_tokens,
@@ -43,7 +43,7 @@ class ChainInput(NamedTuple):
     Fields:
       features: [T, d], SparseFeatures of [T, m] leaves, or KernelTokens; zeros on padding.
       length: int32 scalar.
-      gram: [T, T] <Phi(x^t), Phi(x^s)>.
+      gram: [T, T] <Phi(x^t), Phi(x^s)>, of any dtype that holds them.
     """
 
     features: PyTree
@@ -137,6 +137,10 @@ def _add_planes(tables: _Chain, w: PyTree, x: ChainInput, y: Array, c: Array) ->
         return chain_planes.add_planes(tables.eta, w, x, y, c)
     theta = jax.vmap(partial(_potentials, tables), (None, 0))(w, x)
     return _add(tables, w, x, jax.vmap(combine)(theta, y, c))
+
+
+def _squared_norm(w: PyTree, x: ChainInput | chain_planes.NarrowInput) -> Array | None:
+    return None if isinstance(x.features, KernelTokens) else sum_of_squares(w, x)
 
 
 def _score(theta: ChainTheta, y: Array) -> Array:
@@ -346,6 +350,7 @@ def chain(
         best_wrong=Partial(_best_wrong, tables),
         level_losses=Partial(_level_losses, tables) if levels else None,
         best_level=Partial(_best_level, tables) if levels else None,
+        squared_norm=_squared_norm,
         narrowed=None if pair_features else chain_planes.narrowed,
         check=Partial(_check, tables, number_of_features, S),
     )

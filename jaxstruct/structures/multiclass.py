@@ -15,7 +15,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct import losses as loss_matrices
-from jaxstruct.structures.problem import Contenders, Problem, make_problem
+from jaxstruct.structures.problem import Contenders, Problem, make_problem, sum_of_squares
 from jaxstruct.types import Array, PyTree, SparseFeatures
 
 
@@ -277,6 +277,7 @@ def multiclass(
         add=Partial(_linear_add, features),
         plane_values=_sparse_plane_values if features is None else None,
         add_planes=_sparse_add_planes if features is None else None,
+        squared_norm=sum_of_squares,
         check=Partial(_check_linear, number_of_features, number_of_classes),
         **_outputs_side(matrix, class_kernel),
     )

@@ -69,6 +69,8 @@ class Problem(NamedTuple):
       best_level: (theta, y_true, offsets[L], slopes[L]) -> the best output y != y_true of the level
         that maximises offsets + slopes F (y_true itself where there is none), or None; contenders
         and traceback in one program.
+      squared_norm: (w, x) -> |w|^2, or None; it may also return None for inputs x (kernel values)
+        under which w are no orthonormal coordinates.
       narrowed: (x[B], y[B, K]) -> (x'[B], fits[B]), or None; inputs x' that plane_values and
         add_planes take in place of x for these planes alone, at less cost, and whether an example
         fits them (if not, x must be used). Combinations have coefficients that sum to 0.
@@ -95,6 +97,7 @@ class Problem(NamedTuple):
     best_wrong: Partial | None
     level_losses: Partial | None
     best_level: Partial | None
+    squared_norm: Partial | None
     narrowed: Partial | None
     check: Partial
 
@@ -109,6 +112,12 @@ def _partial(function: Callable) -> Partial:
 
 def _optional(function: Callable | None) -> Partial | None:
     return None if function is None else _partial(function)
+
+
+def sum_of_squares(w: PyTree, x: PyTree) -> Array:
+    """|w|^2 of weights that are coordinates; x plays no part."""
+    del x
+    return sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(w))
 
 
 def _is_linear(leaf: Array) -> bool:
@@ -244,6 +253,7 @@ def make_problem(
     best_wrong: Callable | None = None,
     level_losses: Callable | None = None,
     best_level: Callable | None = None,
+    squared_norm: Callable | None = None,
     narrowed: Callable | None = None,
     check: Callable = _no_check,
 ) -> Problem:
@@ -252,10 +262,10 @@ def make_problem(
     The first seven are what a structure must say; the next eight follow from them by transposition
     and are only given where a structure knows a faster way (see `Problem` for their equations);
     `all_outputs` may be given for a small output space; `augmented`, `best_wrong` and the pair
-    `level_losses`, `best_level` are faster oracles for some formulations; `narrowed` makes sweeps
-    over few planes cheaper; `check` looks at the
-    values of the examples before a run. contenders and output may both be None where augmented is
-    given, for a loss of too many levels.
+    `level_losses`, `best_level` are faster oracles for some formulations; `squared_norm` (which
+    follows where neither `add` nor `gram_action` is given) and `narrowed` make sweeps cheaper;
+    `check` looks at the values of the examples before a run. contenders and output may both be
+    None where augmented is given, for a loss of too many levels.
     Functions should be module-level (or Partials of such), so that a second problem made of them
     does not compile anew.
 
@@ -286,6 +296,7 @@ def make_problem(
         raise ValueError("level_losses and best_level go together: give both or neither")
     given = {name: _optional(function) for name, function in functions.items()}
     zero = jax.tree.map(jnp.zeros_like, initial_weights)
+    euclidean = add is None and gram_action is None
     add = _partial(add or Partial(_transposed_add, given["potentials"]))
     scores = _partial(plane_scores or Partial(_default_plane_scores, given["score"]))
     combine = _partial(combine or Partial(_default_combine, scores))
@@ -310,6 +321,7 @@ def make_problem(
         best_wrong=_optional(best_wrong),
         level_losses=_optional(level_losses),
         best_level=_optional(best_level),
+        squared_norm=_optional(squared_norm or (sum_of_squares if euclidean else None)),
         narrowed=_optional(narrowed),
         check=_partial(check),
     )

@@ -87,7 +87,8 @@ def token_gram(features: PyTree) -> np.ndarray:
       features: [n, T, d], or SparseFeatures of [n, T, m] leaves.
 
     Returns:
-      [n, T, T] float32 (float64 of float64 features), 0 where a token is padding.
+      [n, T, T] float32 (float64 of float64 features; int8 where every product is an integer that
+      fits), 0 where a token is padding.
 
     Raises:
       TypeError: kernel rows, which do not tell the inner products of tokens that are no anchors.
@@ -99,9 +100,20 @@ def token_gram(features: PyTree) -> np.ndarray:
         )
     if isinstance(features, SparseFeatures):
         pairs = zip(np.asarray(features.indices), np.asarray(features.values), strict=True)
-        return np.stack([_sparse_gram(*pair) for pair in pairs])
+        return np.stack([small_integers(_sparse_gram(*pair)) for pair in pairs])
     features = np.asarray(features, _host_dtype(features))
-    return features @ np.swapaxes(features, 1, 2)
+    return small_integers(features @ np.swapaxes(features, 1, 2))
+
+
+def small_integers(gram: np.ndarray) -> np.ndarray:
+    """The same values, in int8 where all are integers that fit, as counts of binary features.
+
+    The Gram matrices of sequences are most of the memory of a corpus of sparse tokens.
+    """
+    if gram.size and np.abs(gram).max() > 127:
+        return gram
+    small = gram.astype(np.int8)
+    return small if np.array_equal(small, gram) else gram
 
 
 def windowed(features: PyTree, length: np.ndarray, radius: int, number_of_features: int) -> PyTree:

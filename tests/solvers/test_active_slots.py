@@ -9,16 +9,16 @@ import pytest
 
 from jaxstruct import Settings
 from jaxstruct.solvers import cutting_plane, passes
-from jaxstruct.solvers.active_slots import active_slots, merged, restricted
+from jaxstruct.solvers.active_slots import active_slots, merged, outputs_in, restricted
 from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.working_sets import WorkingSets, insert, propose
+from jaxstruct.solvers.working_sets import WorkingSets, bucket_of, insert, propose
 from tests.slow_truth.quadratic_program import dual_value
 from tests.solvers.cases import dense_beta, flat, random_case
 
 N, K, ACTIVE, C = 16, 7, 4, 6.0
 SETS = ("grown", "enumerated")
 CAPPED_AND_RIDGED = ("svm1_margin", "svm1_slack", "svm2_margin", "svm2_slack", "svm0")
-_cached = jax.jit(passes.cached_pass, static_argnums=1)
+_sweeps = jax.jit(passes.sweeps_pass, static_argnums=1)
 _restricted, _merged = jax.jit(restricted), jax.jit(merged)
 
 
@@ -82,14 +82,20 @@ class Start:
         assert value.feasible, value.violation
         return value.value
 
-    def swept(self, terms, part):
-        """(w, part) after one sweep of groups of four over the part."""
-        options = passes.VisitOptions(4, "line_search", 10)
-        w, multipliers = _cached(
-            self.problem, options, self.task._replace(terms=terms), self.w, part,
-            (jnp.arange(N, dtype=jnp.int32),), (jnp.int32(N // 4),),
+    def swept(self, sets, slots, plans=1, sweeps=1):
+        """(w, sets) after sweeps of groups of four over these slots."""
+        options, order = passes.VisitOptions(4, "line_search", 10), np.arange(N, dtype=np.int32)
+        plan = passes.Plan((np.tile(order, (sweeps, 1)),), (np.int32(N // 4),))
+        nobody = plan._replace(groups=(np.int32(0),))
+        w, multipliers, last_used = _sweeps(
+            self.problem, options, self.task, self.w, sets, jnp.asarray(slots),
+            (plan, nobody)[:plans], np.int32(9),
         )
-        return w, part._replace(multipliers=multipliers)
+        return w, sets._replace(multipliers=multipliers, last_used=last_used)
+
+    def part(self, slots):
+        """(terms, working sets) cut down to these slots."""
+        return _restricted(self.task.terms, bucket_of(self.sets, 0), jnp.asarray(slots))
 
 
 def at(leaf, slots):
@@ -102,13 +108,14 @@ def test_a_part_is_the_same_dual_seen_from_fewer_slots(x64, formulation, way):
     """Outputs, Gram, gradient and reservoir of the part are those of the whole."""
     start = Start(formulation, way)
     sets, slots, terms = start.sets, start.slots, start.task.terms
-    part_terms, part = _restricted(terms, sets, jnp.asarray(slots))
+    part_terms, part = start.part(slots)
     for name in ("losses", "scales", "multipliers", "norms", "last_used"):
         np.testing.assert_array_equal(getattr(part, name), at(getattr(sets, name), slots))
     real = (slots > 0) | (np.arange(ACTIVE) == 0)
     assert not real.all()
     np.testing.assert_array_equal(part.occupied, at(sets.occupied, slots) & real)
-    np.testing.assert_array_equal(part.outputs[0], at(sets.outputs[0], slots))
+    np.testing.assert_array_equal(part.outputs, at(sets.outputs[0], slots))
+    np.testing.assert_array_equal(part.outputs, outputs_in(sets, jnp.asarray(slots))[0])
     if way == "grown":
         gram = np.asarray(sets.gram)[np.arange(N)[:, None, None], slots[:, :, None], slots[:, None]]
         np.testing.assert_array_equal(part.gram, gram)
@@ -127,23 +134,24 @@ def test_a_part_is_the_same_dual_seen_from_fewer_slots(x64, formulation, way):
     assert (mass > of_part).any() and (of_part > 0).any()  # some mass is frozen, some is not
 
 
+@pytest.mark.parametrize("sweeps", [1, 2])
 @pytest.mark.parametrize("way", SETS)
 @pytest.mark.parametrize("formulation", CAPPED_AND_RIDGED)
-def test_an_ascent_of_the_part_is_one_of_the_whole(x64, formulation, way):
+def test_an_ascent_of_the_part_is_one_of_the_whole(x64, formulation, way, sweeps):
+    """One sweep cuts each visit down, several cut the working sets down once."""
     start = Start(formulation, way, seed=1)
     before = start.dual(start.sets)
-    terms, part = _restricted(start.task.terms, start.sets, jnp.asarray(start.slots))
-    w, swept = start.swept(terms, part)
-    after = _merged(start.sets, swept, jnp.asarray(start.slots))
+    w, after = start.swept(start.sets, start.slots, sweeps=sweeps)
     assert start.dual(after) > before + 1e-3 * abs(before)  # feasible, and much better
     frozen = np.ones((N, K), bool)
     np.put_along_axis(frozen, start.slots, False, axis=1)
     np.testing.assert_array_equal(
         np.asarray(after.multipliers)[frozen], np.asarray(start.sets.multipliers)[frozen]
     )
-    np.testing.assert_array_equal(at(after.multipliers, start.slots), swept.multipliers)
     moved = np.asarray(after.multipliers != start.sets.multipliers)
     assert moved.any() and not moved[:, 0].any()
+    wanted = np.where(np.asarray(after.multipliers) > 0, 9, start.sets.last_used)
+    np.testing.assert_array_equal(after.last_used, wanted)
     orders = cutting_plane.in_order(start.task, Settings(oracle_batch=16))
     rebuilt = cutting_plane._rebuilt(start.problem, start.task, after, orders)
     np.testing.assert_allclose(flat(w), flat(rebuilt), atol=1e-12)
@@ -157,28 +165,29 @@ def test_sweeps_over_changing_parts_reach_the_optimum_of_the_whole(x64):
         for _ in range(400):
             slots = np.zeros((N, ACTIVE), np.int32)
             slots[:, 1:] = 1 + np.argsort(random.random((N, K - 1)), axis=1)[:, : ACTIVE - 1]
-            terms, part = _restricted(start.task.terms, sets, jnp.asarray(slots))
-            start.w, part = start.swept(terms, part)
-            sets = _merged(sets, part, jnp.asarray(slots))
+            start.w, sets = start.swept(sets, slots)
         optimum = start.case.truth(formulation, C).objective
         assert start.dual(sets) == pytest.approx(optimum, rel=1e-4)
 
 
-def test_merged_writes_multipliers_and_ages_and_nothing_else(x64):
+def test_merged_writes_the_slots_and_nothing_else(x64):
     start = Start("svm1_margin", "grown")
-    _, part = _restricted(start.task.terms, start.sets, jnp.asarray(start.slots))
-    part = part._replace(
-        multipliers=part.multipliers + 1.0, last_used=part.last_used + 5, bounds=part.bounds * 0
-    )
-    after = _merged(start.sets, part, jnp.asarray(start.slots))
-    for name in set(WorkingSets._fields) - {"outputs", "multipliers", "last_used"}:
-        np.testing.assert_array_equal(getattr(after, name), getattr(start.sets, name))
-    changed = np.asarray(after.multipliers) - np.asarray(start.sets.multipliers)
-    aged = np.asarray(after.last_used) - np.asarray(start.sets.last_used)
+    _, part = start.part(start.slots)
+    real = (start.slots > 0) * 1.0
+    after = _merged(start.sets.multipliers, part.multipliers + real, jnp.asarray(start.slots))
     inside = np.zeros((N, K))
-    np.put_along_axis(inside, start.slots, 1, axis=1)
+    np.put_along_axis(inside, start.slots, real, axis=1)
+    changed = np.asarray(after) - np.asarray(start.sets.multipliers)
     np.testing.assert_allclose(changed, inside, atol=1e-15)
-    np.testing.assert_array_equal(aged, 5 * inside)
+
+
+def test_no_slots_named_are_all_slots(x64):
+    start, none = Start("svm2_margin", "grown"), jnp.zeros((N, 0), jnp.int32)
+    sets = bucket_of(start.sets, 0)
+    terms, part = restricted(start.task.terms, sets, none)
+    assert terms is start.task.terms and part is sets
+    assert outputs_in(start.sets, none) is start.sets.outputs
+    assert merged(sets.multipliers, part.norms, none) is part.norms
 
 
 def ranked(occupied, multipliers, gradient, active):

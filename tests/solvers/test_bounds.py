@@ -98,7 +98,8 @@ class Ascent:
             jnp.int32(1),
         )
         self.w, multipliers = _cached(
-            self.problem, self.visits, self.task, self.w, self.sets, (order,), (jnp.int32(1),)
+            self.problem, self.visits, self.task, self.w, self.sets, jnp.zeros((N, 0), jnp.int32),
+            (order,), (jnp.int32(1),),
         )
         self.sets = self.sets._replace(multipliers=multipliers)
         return int(counts.added)

