@@ -33,6 +33,8 @@ class Options(NamedTuple):
     folds: int = 5
     methods: Sequence[str] = METHODS
     C: Sequence[str] = ("1", "n")
+    kernel_C: Sequence[str] = ("1",)
+    resume: bool = False
     epsilon: float = 0.01
     normalise: bool = False
     epochs: int = 20
@@ -79,24 +81,40 @@ def define_flags() -> None:
 
 def _define_table_flags(defaults: Options) -> None:
     flags.DEFINE_integer(
-        "sentences", defaults.sentences,
-        "Tables and --speed: the first so many sentences of the training part.", 2,
+        "sentences",
+        defaults.sentences,
+        "Tables and --speed: the first so many sentences of the training part.",
+        2,
     )
     flags.DEFINE_integer("folds", defaults.folds, "Tables: folds of the cross-validation.", 2)
     flags.DEFINE_list(
-        "methods", list(defaults.methods),
+        "methods",
+        list(defaults.methods),
         f"Tables: some of {', '.join(METHODS)}; those that end in linear have linear features, the "
         "other perceptrons and SVMs (SVM2 without and with re-scaling) the kernel of degree 2.",
     )
     flags.DEFINE_list(
-        "C", list(defaults.C),
-        "Tables: values of C, which is divided by n, the training sentences; 'n' means C' = 1.",
+        "C",
+        list(defaults.C),
+        "Tables: values of C of the linear machines and the CRF; it is divided by n, the training "
+        "sentences, and 'n' means C' = 1.",
+    )
+    flags.DEFINE_list(
+        "kernel_C",
+        list(defaults.kernel_C),
+        "Tables: the same for the SVMs with the kernel; C' = 1 takes them about twice as long.",
+    )
+    flags.DEFINE_boolean(
+        "resume",
+        defaults.resume,
+        "Tables: go on where a run with the same flags and output stopped, training by training.",
     )
     flags.DEFINE_float(
         "epsilon", defaults.epsilon, "Tables: SVMs stop when no constraint is violated by more."
     )
     flags.DEFINE_boolean(
-        "normalise", defaults.normalise,
+        "normalise",
+        defaults.normalise,
         "Tables: divide the kernel of degree 2 by the lengths of both tokens in feature space.",
     )
     flags.DEFINE_integer("epochs", defaults.epochs, "Tables: passes of the perceptron at most.", 1)
@@ -104,7 +122,8 @@ def _define_table_flags(defaults: Options) -> None:
 
 def _define_speed_flags(defaults: Options) -> None:
     flags.DEFINE_boolean(
-        "whole", defaults.whole,
+        "whole",
+        defaults.whole,
         "Train on the whole training part, test on testa and testb, with time and memory, beside "
         "CRFsuite where python-crfsuite is installed.",
     )
@@ -116,7 +135,9 @@ def _define_speed_flags(defaults: Options) -> None:
         "crf_c2", defaults.crf_c2, "--whole, --speed: CRFsuite's regularisation c2 |w|^2."
     )
     flags.DEFINE_enum(
-        "contender", defaults.contender, ["both", *CONTENDERS],
+        "contender",
+        defaults.contender,
+        ["both", *CONTENDERS],
         "--whole, --speed: run one contender only, in this process, as 'both' does for each.",
     )
 
@@ -141,16 +162,20 @@ def _define_file_flags(defaults: Options) -> None:
 
 def _define_training_flags(defaults: Options) -> None:
     flags.DEFINE_enum(
-        "formulation", defaults.formulation, list(FORMULATIONS),
+        "formulation",
+        defaults.formulation,
+        list(FORMULATIONS),
         "--whole, --speed, --train: which of the seven.",
     )
     flags.DEFINE_float("c_over_n", defaults.c_over_n, "--whole, --speed, --train: C' = C / n.")
     flags.DEFINE_float(
-        "tolerance", defaults.tolerance,
+        "tolerance",
+        defaults.tolerance,
         "--whole, --speed, --train: relative duality gap to stop at.",
     )
     flags.DEFINE_boolean(
-        "constraints", defaults.constraints,
+        "constraints",
+        defaults.constraints,
         "--whole, --speed, --train: only label sequences of IOB2 are outputs (no I after O or "
         "after another type).",
     )

@@ -59,8 +59,12 @@ class Corpus(NamedTuple):
 
 
 def sparse_corpus(
-    sentences: Sequence[Sentence], names: tuple[str, ...], index: FeatureIndex, most: int,
-    options: FeatureOptions = DEFAULT, source: str = "sentences",
+    sentences: Sequence[Sentence],
+    names: tuple[str, ...],
+    index: FeatureIndex,
+    most: int,
+    options: FeatureOptions = DEFAULT,
+    source: str = "sentences",
 ) -> Corpus:
     """Labelled sentences with the binary features of their tokens.
 
@@ -77,8 +81,12 @@ def sparse_corpus(
 
 
 def kernel_corpus(
-    sentences: Sequence[Sentence], names: tuple[str, ...], index: FeatureIndex, most: int,
-    normalise: bool, options: FeatureOptions = DEFAULT,
+    sentences: Sequence[Sentence],
+    names: tuple[str, ...],
+    index: FeatureIndex,
+    most: int,
+    normalise: bool,
+    options: FeatureOptions = DEFAULT,
 ) -> Corpus:
     """Labelled sentences with the kernel values of their tokens; see `kernel_inputs`."""
     labels = encode_labels(sentences, names)
@@ -87,7 +95,10 @@ def kernel_corpus(
 
 
 def _corpus(
-    sentences: Sequence[Sentence], names: tuple[str, ...], d: int, inputs: Buckets,
+    sentences: Sequence[Sentence],
+    names: tuple[str, ...],
+    d: int,
+    inputs: Buckets,
     labels: np.ndarray,
 ) -> Corpus:
     lengths = np.array([len(sentence.words) for sentence in sentences])
@@ -112,15 +123,17 @@ def true_labels(corpus: Corpus) -> Labels:
     return [sentence.labels for sentence in corpus.sentences]
 
 
-def label_names(sentences: Sequence[Sentence]) -> tuple[str, ...]:
-    """The labels that occur, sorted; class s is names[s].
+def label_names(sentences: Sequence[Sentence], source: str = "sentences") -> tuple[str, ...]:
+    """The labels that occur, sorted; class s is names[s]. `source` is for the message.
 
     Raises:
       ValueError: there are fewer than two, so that there is nothing to learn.
     """
     names = tuple(sorted({label for sentence in sentences for label in sentence.labels}))
     if len(names) < 2:
-        raise ValueError(f"sentences: their labels are {list(names)}, expected at least two")
+        raise ValueError(
+            f"{source}: the labels, in its last column, are {list(names)}; expected at least two"
+        )
     return names
 
 
@@ -147,7 +160,9 @@ def encode_labels(
 
 
 def sparse_inputs(
-    sentences: Sequence[Sentence], index: FeatureIndex, most: int,
+    sentences: Sequence[Sentence],
+    index: FeatureIndex,
+    most: int,
     options: FeatureOptions = DEFAULT,
 ) -> Buckets:
     """ChainInputs with the binary features of each token, in at most `most` length buckets."""
@@ -163,7 +178,10 @@ def sparse_inputs(
 
 
 def kernel_inputs(
-    sentences: Sequence[Sentence], index: FeatureIndex, most: int, normalise: bool,
+    sentences: Sequence[Sentence],
+    index: FeatureIndex,
+    most: int,
+    normalise: bool,
     options: FeatureOptions = DEFAULT,
 ) -> Buckets:
     """ChainInputs with the kernel values of each token against every token of `sentences`.
@@ -246,4 +264,3 @@ def as_numbers(scores: Scores) -> dict[str, Any]:
     entities = scores.entities or EntityScores(None, None, None)
     percent = {k: None if v is None else 100 * v for k, v in entities._asdict().items()}
     return {"token_error": scores.token_error, **percent}
-

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments import common
-from experiments.named_entities_data import as_numbers, encode_labels, score
+from experiments.named_entities_data import as_numbers, encode_labels, label_names, score
 from experiments.named_entities_model import (
     Model,
     Training,
@@ -44,6 +44,7 @@ def run_files(options: NamedTuple) -> common.Outcome:
     rows, numbers, plots, notes = [], {}, {}, []
     if options.train:
         sentences = read_conll(options.train)
+        label_names(sentences, options.train)
         model, solution, seconds = _train(options, sentences, dtype)
         rows.append(["train", *_sizes(sentences), *[None] * 4, seconds, None])
         numbers["training"] = training_numbers(solution) | {"seconds": seconds}

@@ -12,6 +12,7 @@ import numpy as np
 from experiments import common
 from experiments.named_entities_data import (
     Corpus,
+    Labels,
     as_numbers,
     chosen,
     encode_labels,
@@ -19,37 +20,56 @@ from experiments.named_entities_data import (
     score,
     true_labels,
 )
-from jaxstruct import Buckets, fit, predict, support_outputs
+from jaxstruct import Settings, fit, predict, support_outputs
 from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.baselines.hidden_markov import HiddenMarkov, decode, fit_hidden_markov
 from jaxstruct.baselines.perceptron import perceptron
 from jaxstruct.data.length_buckets import pad_labels
 from jaxstruct.solvers.buckets import as_buckets
 from jaxstruct.structures.problem import Problem
+from jaxstruct.structures.token_features import KernelTokens
 from jaxstruct.types import PyTree
 
 Numbers = dict[str, Any]
 
 
 class Fold(NamedTuple):
-    """Training and test sentences of one fold; corpora over sparse features or kernel values."""
+    """One fold of a corpus over sparse features or kernel values.
 
+    Fields:
+      whole: all sentences. train: those that are trained on.
+      parts: "train" and "test" -> their places in `whole`.
+    """
+
+    whole: Corpus
     train: Corpus
-    test: Corpus
+    parts: dict[str, np.ndarray]
 
 
 def fold_of(corpus: Corpus, train: np.ndarray, test: np.ndarray) -> Fold:
     """The fold with the training sentences `train` and the test sentences `test`."""
-    return Fold(chosen(corpus, train), chosen(corpus, test))
+    return Fold(corpus, chosen(corpus, train), {"train": train, "test": test})
 
 
-def evaluated(fold: Fold, decoded: Callable[[Corpus], Buckets]) -> Numbers:
-    """Scores of the predictions for both parts, in %: {"train": .., "test": ..}."""
-    scores = {}
-    for name, part in (("train", fold.train), ("test", fold.test)):
-        predicted = label_strings(decoded(part), part.lengths, part.names)
-        scores[name] = as_numbers(score(true_labels(part), predicted))
-    return scores
+def evaluated(fold: Fold, decoded: Callable[[Corpus], Labels]) -> Numbers:
+    """Scores of the predictions for both parts, in %: {"train": .., "test": ..}.
+
+    All sentences are decoded together, so that all folds share the compiled programs.
+    """
+    true, predicted = true_labels(fold.whole), decoded(fold.whole)
+    return {
+        name: as_numbers(score([true[i] for i in part], [predicted[i] for i in part]))
+        for name, part in fold.parts.items()
+    }
+
+
+def commonest_label(fold: Fold, problem: Problem) -> Numbers:
+    """The yardstick: a machine that gives every token the commonest label of the training part."""
+    del problem
+    start = time.perf_counter()
+    label, _ = Counter(y for labels in true_labels(fold.train) for y in labels).most_common(1)[0]
+    scores = evaluated(fold, lambda part: [[label] * length for length in part.lengths])
+    return scores | {"seconds": time.perf_counter() - start, "label": label}
 
 
 def spelling(word: str) -> str:
@@ -88,7 +108,11 @@ def hidden_markov(fold: Fold, problem: Problem, *, rare: str) -> Numbers:
     labels = in_one_bucket(fold, fold.train, encode_labels(fold.train.sentences, fold.train.names))
     model = fit_hidden_markov(symbols(fold.train), labels, len(known), len(fold.train.names))
     model = _widened(model, 1 << len(known).bit_length())
-    scores = evaluated(fold, lambda part: as_buckets(decode(model, symbols(part))))
+
+    def decoded(part: Corpus) -> Labels:
+        return label_strings(as_buckets(decode(model, symbols(part))), part.lengths, part.names)
+
+    scores = evaluated(fold, decoded)
     return scores | {"seconds": time.perf_counter() - start, "symbols": len(known)}
 
 
@@ -103,10 +127,10 @@ def _widened(model: HiddenMarkov, columns: int) -> HiddenMarkov:
 
 
 def in_one_bucket(fold: Fold, part: Corpus, values: Sequence[int]) -> np.ndarray:
-    """[n, T] integers of the tokens of `part`, -1 on padding; T is the same for both parts."""
+    """[n, T] integers of the tokens of `part`, -1 on padding; T is that of the whole corpus."""
     offsets = np.concatenate([[0], np.cumsum(part.lengths)])
-    longest = max(fold.train.lengths.max(), fold.test.lengths.max())
-    return pad_labels(np.asarray(values), offsets, np.arange(len(part.lengths)), int(longest))
+    longest = int(fold.whole.lengths.max())
+    return pad_labels(np.asarray(values), offsets, np.arange(len(part.lengths)), longest)
 
 
 def random_field(fold: Fold, problem: Problem, *, C: str) -> Numbers:
@@ -139,8 +163,22 @@ def last_and_averaged_perceptron(
     )
 
 
-def _decoder(problem: Problem, weights: PyTree) -> Callable[[Corpus], Buckets]:
-    return lambda part: predict(problem, weights, part.inputs)
+def _decoder(problem: Problem, weights: PyTree) -> Callable[[Corpus], Labels]:
+    return lambda part: label_strings(
+        predict(problem, weights, part.inputs), part.lengths, part.names
+    )
+
+
+def settings_of(options: NamedTuple, corpus: Corpus) -> Settings:
+    """The settings of `fit`; small groups and few sweeps where tokens are kernel rows.
+
+    A visit of kernel tokens reads their rows, thousands of numbers each: sixteen sentences of them
+    do not fit a processor's cache, and a call of the oracle costs no more than a visit.
+    """
+    settings = common.solver_settings(options)
+    if isinstance(corpus.inputs.parts[0].features, KernelTokens):
+        settings = settings._replace(group=8, oracle_batch=8, cached_sweeps=1)
+    return settings
 
 
 def support_vector_machine(
@@ -154,7 +192,7 @@ def support_vector_machine(
     start, train = time.perf_counter(), fold.train
     solution = fit(
         problem, train.inputs, train.outputs, formulation, value_of(C, train), tolerance=None,
-        epsilon=options.epsilon, settings=common.solver_settings(options),
+        epsilon=options.epsilon, settings=settings_of(options, train),
         max_passes=options.max_passes,
     )  # fmt: skip
     support, statistics = support_outputs(solution), solution.statistics

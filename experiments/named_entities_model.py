@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from experiments.named_entities_data import (
@@ -36,6 +37,7 @@ from jaxstruct.types import PyTree
 
 HEADER = "model.json"
 FORMAT, VERSION = "jaxstruct-token-labeller", 1
+DTYPES = ("float32", "float64")
 
 
 class Model(NamedTuple):
@@ -93,7 +95,10 @@ def problem_of(index: FeatureIndex, names: Sequence[str], constrained: bool, dty
 
 
 def prepared(
-    sentences: Sequence[Sentence], features: FeatureOptions, constrained: bool, dtype: str,
+    sentences: Sequence[Sentence],
+    features: FeatureOptions,
+    constrained: bool,
+    dtype: str,
     buckets: int,
 ) -> Prepared:
     """Index the features of labelled sentences and pad the sentences in length buckets.
@@ -173,12 +178,19 @@ def load_model(path: str | os.PathLike) -> Model:
         features, dtype = FeatureOptions(**header["features"]), str(header["dtype"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"model: the {HEADER} in {path} is damaged ({error})") from error
+    _check_dtype(path, dtype)
     try:
         weights = load_weights(path, problem_of(index, names, constrained, dtype))
     except ValueError as error:
-        hint = "; start with --x64" if dtype == "float64" else ""
-        raise ValueError(f"model: {error}{hint}") from error
+        raise ValueError(f"model: {error}") from error
     return Model(weights, index, names, features, constrained, dtype)
+
+
+def _check_dtype(path: str | os.PathLike, dtype: str) -> None:
+    if dtype not in DTYPES:
+        raise ValueError(f"model: the {HEADER} in {path} is damaged (dtype {dtype!r})")
+    if dtype == "float64" and jnp.result_type(float) != dtype:
+        raise ValueError(f"model: the weights of {path} are float64; start with --x64")
 
 
 def _header(path: Path) -> dict[str, Any]:

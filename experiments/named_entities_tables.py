@@ -17,9 +17,11 @@ from experiments.named_entities_data import (
     label_names,
     sparse_corpus,
 )
+from experiments.named_entities_kept import kept
 from experiments.named_entities_methods import (
     Fold,
     Numbers,
+    commonest_label,
     fold_of,
     hidden_markov,
     last_and_averaged_perceptron,
@@ -36,7 +38,7 @@ from jaxstruct.structures.problem import Problem
 SVMS = {"svm": "svm2", "svm_slack": "svm2_slack", "svm_margin": "svm2_margin"}
 """Words of --methods -> formulations, all with the kernel."""
 
-METHODS = ("hmm", "crf", "perceptron", *SVMS, "perceptron_linear", "svm_linear")
+METHODS = ("commonest", "hmm", "crf", "perceptron", *SVMS, "perceptron_linear", "svm_linear")
 
 
 class Job(NamedTuple):
@@ -88,6 +90,10 @@ def _jobs_of(options: NamedTuple, name: str) -> list[Job]:
     """The machines that a word of --methods stands for."""
     kernel = not name.endswith("linear")
     tokens = "degree 2" if kernel else "linear"
+    if name == "commonest":
+        return [
+            Job((Row("commonest label", "", "none", None, None, False),), (_one(commonest_label)))
+        ]
     if name == "hmm":
         return [
             Job((Row("HMM", name, "words", None, None, not name),), _one(hidden_markov, rare=rare))
@@ -111,7 +117,7 @@ def _jobs_of(options: NamedTuple, name: str) -> list[Job]:
             (Row("SVM", "", tokens, C, formulation, kernel and formulation == "svm2"),),
             _one(support_vector_machine, options=options, formulation=formulation, C=C),
         )
-        for C in options.C
+        for C in (options.kernel_C if kernel else options.C)
     ]
 
 
@@ -126,11 +132,11 @@ def _measured(options: NamedTuple, corpus: Corpus, jobs: Sequence[Job], dtype: s
     rows = [row for job in jobs for row in job.rows]
     hidden = None if options.progress is None else not options.progress
     with tqdm(total=len(folds) * len(jobs), disable=hidden) as bar:
-        for chosen in folds:
+        for number, chosen in enumerate(folds):
             fold, numbers = fold_of(corpus, chosen.train, chosen.test), []
             for job in jobs:
                 bar.set_description(f"{job.rows[0].name}, {job.rows[0].tokens}")
-                numbers += job.train(fold, problem)
+                numbers += kept(options, job.rows, number, partial(job.train, fold, problem))
                 bar.update()
             rows = [
                 row._replace(folds=(*row.folds, own))
@@ -149,7 +155,5 @@ def _saved(options: NamedTuple, corpus: Corpus, rows: Sequence[Row]) -> common.O
     table = table_three(options, corpus, rows)
     if not table.rows:
         return outcome
-    margins = common.save(
-        "named_entities", options, "named_entities_table_3", table, numbers, {}
-    )
+    margins = common.save("named_entities", options, "named_entities_table_3", table, numbers, {})
     return outcome._replace(files=(*outcome.files, *margins.files))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from absl import app, flags
 
-from experiments import clinc150_whole, common, digits, taxonomy
+from experiments import clinc150_whole, common, digits, handwriting, named_entities, taxonomy
 from experiments.report import Table
 from jaxstruct.data.locate import DATA_VARIABLE, available
 from jaxstruct.data.registry import corpus_named
@@ -70,6 +70,15 @@ EXPERIMENTS = (
     Experiment(
         "taxonomy_wipo_alpha_d", ("wipo_alpha_d",), taxonomy.run,
         taxonomy.Options(data="wipo_alpha_d"), SMALL,
+    ),
+    Experiment("handwriting", ("ocr_letters",), handwriting.run, handwriting.Options(), {
+        "examples": 100, "tolerance": 1e-2, "baselines": (), "picture_words": 6, "buckets": 1,
+    }),
+    Experiment(
+        "named_entities", ("conll2002",), named_entities.run, named_entities.Options(), {
+            "sentences": 60, "folds": 2, "C": ("n",), "epochs": 5,
+            "methods": ("commonest", "hmm", "crf", "perceptron_linear"),
+        },
     ),
     Experiment(
         "clinc150_whole", ("clinc150",), clinc150_whole.run, clinc150_whole.Options(), None
