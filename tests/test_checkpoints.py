@@ -13,9 +13,9 @@ from jax.tree_util import Partial
 
 from jaxstruct import checkpoints
 from jaxstruct.checkpoints import load_solution, load_weights, save_solution, save_weights
-from jaxstruct.solvers.cutting_plane import Settings
 from jaxstruct.solvers.fit import fit
 from jaxstruct.solvers.predict import predict
+from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Status
 from jaxstruct.structures.multiclass import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.structures.problem import make_problem

@@ -18,13 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.solvers import passes
-from jaxstruct.solvers.block_dual import SAFEGUARDS
 from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
-from jaxstruct.solvers.proximal_newton import NewtonOptions, proximal_newton_pass
+from jaxstruct.solvers.proximal_newton import proximal_newton_pass
+from jaxstruct.solvers.settings import Settings, check_settings, enumerates, fitted
 from jaxstruct.solvers.task import Task, batches_of, bucket_slices
-from jaxstruct.solvers.visits import VisitOptions, has_small_weights
 from jaxstruct.solvers.working_sets import (
     WorkingSets,
     empty_working_sets,
@@ -33,109 +32,6 @@ from jaxstruct.solvers.working_sets import (
 )
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import Array, PyTree
-
-
-class Settings(NamedTuple):
-    """How a run works; shape-like, so a change compiles anew.
-
-    Fields:
-      variant: "subspace" (algorithm 3, step 10b), "full" (10a, after `warm_passes` of 10b), or
-        "auto": full where the working sets start with at most 2^18 enumerated slots, or 2^16
-        integers of grown outputs, in all.
-      working_sets: "grown" by the oracle (algorithm 3), "enumerated" (every output of a small
-        output space at hand from the start), or "auto": enumerated where the problem can.
-      capacity: slots an example at the start; doubled when full, up to max_capacity.
-      oracle_batch: examples in one batched oracle call.
-      chunks: parts of an exact pass; the examples of a part are called at one w, then visited.
-      group: blocks solved side by side, a divisor of oracle_batch; 1 is plain sequential ascent,
-        which needs no safeguard. None for 1 of grown working sets with many weights (no dense
-        direction then, and a visit is dear beside what an example of a group saves), else 16.
-      safeguard: what keeps a group an ascent: "line_search" or "box" ("none" is no ascent and is
-        there to be studied).
-      cached_sweeps: sweeps over the planes at hand in each round, None for 2 on enumerated working
-        sets and 6 on grown ones; a warm round of enumerated working sets that are cut down later
-        makes one. With 0 every round of grown working sets is an exact pass alone.
-      active: slots an example that sweeps are restricted to, chosen anew by every oracle call; 0
-        for all of them, None for 8 of enumerated working sets and 16 of grown ones.
-      coverage: after the warm rounds a sweep visits the examples of the largest block gaps that
-        make up this part of the duality gap.
-      certify_every: grown working sets of the subspace variant are certified by a pass at one fixed
-        w in every so many rounds, and where the calls of the exact pass say that it is done.
-      block_steps: pairwise steps a visit.
-      warm_passes: subspace rounds before the first full one.
-      newton: limits of a full step.
-      seed: of the order of the examples.
-    """
-
-    variant: str = "auto"
-    working_sets: str = "auto"
-    capacity: int = 8
-    max_capacity: int = 512
-    oracle_batch: int = 64
-    chunks: int = 8
-    group: int | None = None
-    safeguard: str = "line_search"
-    cached_sweeps: int | None = None
-    active: int | None = None
-    coverage: float = 0.99
-    certify_every: int = 10
-    block_steps: int = 10
-    warm_passes: int = 1
-    newton: NewtonOptions = NewtonOptions()
-    seed: int = 0
-
-    def visit_options(self) -> VisitOptions:
-        """The part that a compiled visit depends on, of `fitted` settings."""
-        return VisitOptions(self.group, self.safeguard, self.block_steps)
-
-    def active_slots(self, enumerated: bool) -> int:
-        """Slots an example that sweeps are restricted to."""
-        return self.active if self.active is not None else 8 if enumerated else 16
-
-    def sweeps(self, enumerated: bool) -> int:
-        """Sweeps a round."""
-        return self.cached_sweeps if self.cached_sweeps is not None else 2 if enumerated else 6
-
-
-def check_settings(settings: Settings) -> None:
-    """Raise ValueError where a setting does not fit."""
-    choices = {
-        "variant": ("auto", "subspace", "full"),
-        "safeguard": SAFEGUARDS,
-        "working_sets": ("auto", "grown", "enumerated"),
-    }
-    for name, allowed in choices.items():
-        if getattr(settings, name) not in allowed:
-            raise ValueError(f"{name} is {getattr(settings, name)!r}; choose one of {allowed}")
-    least = {
-        "oracle_batch": 1,
-        "group": 1,
-        "block_steps": 1,
-        "capacity": 2,
-        "max_capacity": 2,
-        "certify_every": 1,
-        "chunks": 1,
-        "warm_passes": 0,
-    }
-    for name, bound in least.items():
-        if getattr(settings, name) is not None and getattr(settings, name) < bound:
-            zero_plane = " (the zero plane and one)" if bound == 2 else ""
-            got = getattr(settings, name)
-            raise ValueError(f"{name} must be at least {bound}{zero_plane}, got {got}")
-    if settings.cached_sweeps is not None and settings.cached_sweeps < 0:
-        raise ValueError(f"cached_sweeps must be at least 0, got {settings.cached_sweeps}")
-    if settings.capacity > settings.max_capacity:
-        raise ValueError(
-            f"capacity {settings.capacity} exceeds max_capacity {settings.max_capacity}"
-        )
-    if settings.active is not None and (settings.active < 0 or settings.active in (1, 2)):
-        raise ValueError(f"active must be 0 (all slots) or at least 3, got {settings.active}")
-    if not 0 < settings.coverage <= 1:
-        raise ValueError(f"coverage must lie in (0, 1], got {settings.coverage}")
-    if settings.group is not None and settings.oracle_batch % settings.group:
-        raise ValueError(
-            f"group must divide oracle_batch, got {settings.group} and {settings.oracle_batch}"
-        )
 
 
 class State(NamedTuple):
@@ -196,31 +92,6 @@ _copied = jax.jit(partial(jax.tree.map, jnp.copy))
 PROGRAMS = (_enumerated, _sweeps, _oracle, _rebuilt, _fitting, _newton)
 
 
-def enumerates(problem: Problem, settings: Settings) -> bool:
-    """Whether the working sets hold every output from the start.
-
-    Raises:
-      ValueError: enumerated working sets are asked of a problem that cannot list its outputs, or
-        of a run without sweeps.
-    """
-    if settings.working_sets == "enumerated" and problem.all_outputs is None:
-        raise ValueError('working_sets is "enumerated", but the problem has no all_outputs')
-    chosen = settings.working_sets != "grown" and problem.all_outputs is not None
-    if chosen and settings.sweeps(chosen) == 0 and settings.variant != "full":
-        raise ValueError(
-            "cached_sweeps is 0, but enumerated working sets move by sweeps alone: give at least 1"
-        )
-    return chosen
-
-
-def fitted(problem: Problem, settings: Settings, n: int) -> Settings:
-    """The settings with a batch and a group for this problem that n examples can fill."""
-    batch = min(settings.oracle_batch, 1 << max(n - 1, 0).bit_length())
-    alone = not has_small_weights(problem.initial_weights) and not enumerates(problem, settings)
-    group = settings.group or (1 if alone else 16)
-    return settings._replace(oracle_batch=batch, group=math.gcd(group, batch))
-
-
 def init(problem: Problem, task: Task, settings: Settings) -> State:
     """The state before the first step: w = 0, empty working sets."""
     check_settings(settings)
@@ -268,6 +139,21 @@ class _Round(NamedTuple):
 
     def oracle_options(self, active: int) -> passes.OracleOptions:
         return passes.OracleOptions(self.oracle, active)
+
+
+def _round(
+    problem: Problem, task: Task, settings: Settings, formulation: Formulation, clock: int
+) -> _Round:
+    settings = fitted(problem, settings, settings.oracle_batch)
+    return _Round(
+        problem, task, settings, formulation, oracle_for(problem, formulation), np.int32(clock),
+        np.random.default_rng([settings.seed, clock]), {}, _narrows(problem, task),
+    )  # fmt: skip
+
+
+def _examples(task: Task) -> int:
+    """How many have a weight: the oracle calls of a pass."""
+    return int(np.sum(np.asarray(task.terms.cap) > 0))
 
 
 def _covering(parts: np.ndarray, coverage: float) -> np.ndarray:
@@ -338,7 +224,7 @@ def _swept(
 def _widest(settings: Settings, sets: WorkingSets, chosen: np.ndarray) -> np.ndarray:
     """The chosen rows that carry nearly as many planes as there are active slots."""
     carried = np.asarray(jnp.sum(sets.multipliers > 0, axis=1))[chosen]
-    return chosen[carried >= settings.active_slots(True) - 2]
+    return chosen[carried >= settings.active - 2]
 
 
 def _enumerated_round(now: _Round, state: State) -> tuple[PyTree, WorkingSets]:
@@ -349,13 +235,13 @@ def _enumerated_round(now: _Round, state: State) -> tuple[PyTree, WorkingSets]:
     if state.clock <= settings.warm_passes or state.block_gaps is None or state.slots is None:
         warm = state.clock <= settings.warm_passes or state.block_gaps is None
         chosen = np.arange(n) if warm else _covering(state.block_gaps, settings.coverage)
-        count = 1 if named_slots(settings, sets) else settings.sweeps(True)
+        count = 1 if named_slots(settings, sets) else settings.cached_sweeps
         return _swept(now, count, w, sets, chosen, every)
     chosen = _covering(state.block_gaps, settings.coverage)
     widest = _widest(settings, sets, chosen)
     if len(widest):  # the planes beyond the active slots move here only
         w, sets = _swept(now, 1, w, sets, widest, every)
-    return _swept(now, settings.sweeps(True), w, sets, chosen, state.slots)
+    return _swept(now, settings.cached_sweeps, w, sets, chosen, state.slots)
 
 
 class _Moved(NamedTuple):
@@ -408,7 +294,7 @@ def _grown_round(now: _Round, state: State, epsilon: Array) -> tuple[PyTree, Wor
         w, sets = _swept(now, 1, w, sets, chosen, told.slots)
     gaps = block_gaps(now.formulation, now.task.terms, told.terms)
     chosen = _covering(gaps, settings.coverage)
-    w, sets = _swept(now, settings.sweeps(False), w, sets, chosen, told.slots)
+    w, sets = _swept(now, settings.cached_sweeps, w, sets, chosen, told.slots)
     estimate = certify(now.formulation, now.task.terms, told.terms)
     added, overflow = np.sum(jax.device_get(found), axis=0).tolist()
     return w, sets, _Moved(added, overflow, estimate, gaps)
@@ -460,9 +346,8 @@ def solves_fully(settings: Settings, sets: WorkingSets) -> bool:
 
 def named_slots(settings: Settings, sets: WorkingSets) -> int:
     """How many active slots an example oracle calls name for sweeps; 0 where these see all."""
-    active = settings.active_slots(is_enumerated(sets))
-    smaller = active < sets.losses.shape[1]
-    return active if smaller and not solves_fully(settings, sets) else 0
+    smaller = settings.active < sets.losses.shape[1]
+    return settings.active if smaller and not solves_fully(settings, sets) else 0
 
 
 def _evicted(before: WorkingSets, after: WorkingSets, counts: passes.PassCounts) -> bool:
@@ -496,6 +381,12 @@ def _certified(
     return state, certificate, np.asarray(told.terms.slack), counts
 
 
+def _is_done(estimate: Certificate, goal: float, settled: float) -> bool:
+    """Whether the calls of an exact pass say that the goal is met, or nothing at all."""
+    unfinished = estimate.gap > goal * abs(estimate.primal)  # False if either is not a number
+    return not unfinished or estimate.violation <= settled
+
+
 def step(
     problem: Problem,
     task: Task,
@@ -513,17 +404,12 @@ def step(
       state: of `init` or of the last step.
       epsilon: planes are added where H(y_hat) > xi_i + epsilon.
       goal, settled: a round of grown working sets in the subspace variant is certified where its
-        estimated gap is at most goal, its estimated violation at most settled, or its turn has
-        come (`settings.certify_every`); any other round always is.
+        estimated relative gap is at most goal, its estimated violation at most settled, or its
+        turn has come (`settings.certify_every`); any other round always is.
     """
-    settings = fitted(problem, settings, settings.oracle_batch)
-    examples = int(np.sum(np.asarray(task.terms.cap) > 0))
     state = state._replace(clock=state.clock + 1)
-    random = np.random.default_rng([settings.seed, state.clock])
-    now = _Round(
-        problem, task, settings, formulation, oracle_for(problem, formulation),
-        np.int32(state.clock), random, {}, _narrows(problem, task),
-    )  # fmt: skip
+    now = _round(problem, task, settings, formulation, state.clock)
+    settings, examples = now.settings, _examples(task)
     threshold = jnp.asarray(epsilon, state.sets.losses.dtype)
     entered, enumerated = _entered(state.sets), is_enumerated(state.sets)
     products: tuple = (None, None)
@@ -539,9 +425,8 @@ def step(
         w, sets, moved = _grown_round(now, state, threshold)
         state = state._replace(weights=w, sets=sets, span=None, block_gaps=moved.gaps)
         added, overflow, estimate, calls = moved.added, moved.overflow, moved.estimate, examples
-    due = state.clock % settings.certify_every == 1 % settings.certify_every
-    done = estimate is None or not estimate.gap > goal or estimate.violation <= settled
-    if fully or due or done:
+    due = state.clock % settings.certify_every == 0
+    if fully or due or estimate is None or _is_done(estimate, goal, settled):
         state, certificate, slack, counts = _certified(now, state, threshold, products)
         overflow, calls = int(counts.overflow), calls + examples
         added += _entered(state.sets) - entered if enumerated else int(counts.added)
@@ -549,6 +434,29 @@ def step(
         certificate, estimate if certificate is None else certificate, added, overflow, calls,
         now.seconds, slack,
     )  # fmt: skip
+    return state, info
+
+
+def certified(
+    problem: Problem,
+    task: Task,
+    settings: Settings,
+    formulation: Formulation,
+    state: State,
+    epsilon: float,
+) -> tuple[State, Info]:
+    """A certificate of the state as it is, w untouched; the planes that its calls meet are added.
+
+    For a state that the last `step` did not certify, of the subspace variant.
+
+    Args:
+      as in `step`.
+    """
+    now = _round(problem, task, settings, formulation, state.clock)
+    threshold = jnp.asarray(epsilon, state.sets.losses.dtype)
+    state, certificate, slack, counts = _certified(now, state, threshold, (None, None))
+    added, overflow = int(counts.added), int(counts.overflow)
+    info = Info(certificate, certificate, added, overflow, _examples(task), now.seconds, slack)
     return state, info
 
 

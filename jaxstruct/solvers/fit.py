@@ -15,8 +15,9 @@ from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.buckets import Buckets, as_buckets, check_buckets
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.checks import check_run, check_weights, checked_examples, rounding
-from jaxstruct.solvers.cutting_plane import Info, Settings, State
+from jaxstruct.solvers.cutting_plane import Info, State
 from jaxstruct.solvers.formulations import Formulation, formulation_named
+from jaxstruct.solvers.settings import Settings, check_settings, fitted
 from jaxstruct.solvers.solution import MESSAGES, Solution, Statistics, Status
 from jaxstruct.solvers.task import Task, make_task, row_index
 from jaxstruct.solvers.warm_start import restarted
@@ -58,14 +59,17 @@ class _Best(NamedTuple):
     slack: np.ndarray | None = None
 
 
-def _threshold(rules: _Rules, best: _Best, formulation: Formulation) -> float:
-    """Planes are added above this violation: small enough for the gap that is wanted."""
+def _threshold(rules: _Rules, primal: float, formulation: Formulation) -> float:
+    """Planes are added above this violation: small enough for the gap that is wanted.
+
+    primal: the best certified, or before there is one the last estimate.
+    """
     wanted = math.inf if rules.epsilon is None else rules.epsilon
     if rules.tolerance is None:
         return wanted
     scale = 1.0
-    if formulation.penalty and math.isfinite(best.primal):
-        scale = min(1.0, best.primal / rules.C)
+    if formulation.penalty and math.isfinite(primal):
+        scale = min(1.0, primal / rules.C)
     return min(wanted, rules.tolerance * scale / 4)
 
 
@@ -110,17 +114,17 @@ def _wants_growth(info: Info, n: int) -> bool:
 
 
 def _worth_certifying(
-    rules: _Rules, best: _Best, threshold: float, clock: int
+    rules: _Rules, primal: float, formulation: Formulation, threshold: float, clock: int
 ) -> tuple[float, float]:
-    """The estimated gap and violation at which a round is; any in the last round.
+    """The estimated relative gap and the violation at which a round is; any in the last round.
 
     The violation counts for the rule of epsilon, and while a hard margin is not met.
     """
     if clock + 1 >= rules.max_passes:
         return math.inf, math.inf
-    if not math.isfinite(best.primal):
+    if formulation.penalty == 0 and not math.isfinite(primal):
         return -math.inf, threshold
-    goal = -math.inf if rules.tolerance is None else 1.5 * rules.tolerance * abs(best.primal)
+    goal = -math.inf if rules.tolerance is None else 1.5 * rules.tolerance
     return goal, -math.inf if rules.epsilon is None else rules.epsilon
 
 
@@ -164,14 +168,14 @@ def _run(
     start, compiled = time.perf_counter(), _compiled_programs()
     best = _Best(math.inf, -math.inf, state.weights)
     state = state._replace(clock=0)
-    seconds, log, calls, status = {}, [], 0, None
+    seconds, log, calls, status, estimated = {}, [], 0, None, math.inf
+    fixed = problem, task, settings, formulation
     while status is None:
-        threshold = _threshold(rules, best, formulation)
-        worth = _worth_certifying(rules, best, threshold, state.clock)
-        state, info = cutting_plane.step(
-            problem, task, settings, formulation, state, threshold, *worth
-        )
-        best = _improved(best, state, info)
+        primal = best.primal if math.isfinite(best.primal) else estimated
+        threshold = _threshold(rules, primal, formulation)
+        worth = _worth_certifying(rules, primal, formulation, threshold, state.clock)
+        state, info = cutting_plane.step(*fixed, state, threshold, *worth)
+        best, estimated = _improved(best, state, info), info.estimate.primal
         calls += info.oracle_calls
         for name, value in info.seconds.items():
             seconds[name] = seconds.get(name, 0.0) + value
@@ -182,6 +186,9 @@ def _run(
         progress = Progress(len(log), best.primal, best.dual, best.primal - best.dual, info, state)
         if callback is not None and callback(progress) and status is None:
             status = Status.STOPPED
+            if info.certificate is None:
+                state, info = cutting_plane.certified(*fixed, state, threshold)
+                best, calls = _improved(best, state, info), calls + info.oracle_calls
         if status is None and not full and _wants_growth(info, n):
             state = cutting_plane.with_capacity(state, min(2 * capacity, settings.max_capacity))
     seconds["total"] = time.perf_counter() - start
@@ -269,9 +276,9 @@ def fit(
     formulation = formulation_named(formulation)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
-    cutting_plane.check_settings(settings)
+    check_settings(settings)
     inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
-    settings = cutting_plane.fitted(problem, settings, max(map(len, outputs.index)))
+    settings = fitted(problem, settings, max(map(len, outputs.index)))
     shape = settings.oracle_batch, settings.group
     task = make_task(problem, inputs, outputs, formulation, C, example_weights, *shape)
     rows = row_index(outputs.index, *shape)

@@ -7,10 +7,11 @@ import jax.numpy as jnp
 
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.buckets import rows_of
-from jaxstruct.solvers.cutting_plane import Settings, State
+from jaxstruct.solvers.cutting_plane import State
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.passes import OracleOptions, nothing_told
+from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.task import Task
 from jaxstruct.structures.problem import Problem

@@ -11,9 +11,9 @@ import pytest
 
 from jaxstruct.kernels import gaussian, linear, precomputed, tensor_product
 from jaxstruct.solvers import pooled
-from jaxstruct.solvers.cutting_plane import Settings
 from jaxstruct.solvers.fit import fit
 from jaxstruct.solvers.pooled import decision, fit_pooled, joint_gram, joint_rows
+from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Status
 from jaxstruct.structures.multiclass import multiclass
 from tests.slow_truth.quadratic_program import FORMULATIONS, solve_primal

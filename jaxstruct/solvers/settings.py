@@ -1,0 +1,139 @@
+"""How a run of the cutting plane algorithm works: its settings, checked and filled in."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from jaxstruct.solvers.block_dual import SAFEGUARDS
+from jaxstruct.solvers.proximal_newton import NewtonOptions
+from jaxstruct.solvers.visits import VisitOptions, has_small_weights
+from jaxstruct.structures.problem import Problem
+
+
+class Settings(NamedTuple):
+    """How a run works; shape-like, so a change compiles anew.
+
+    Fields:
+      variant: "subspace" (algorithm 3, step 10b), "full" (10a, after `warm_passes` of 10b), or
+        "auto": full where the working sets start with at most 2^18 enumerated slots, or 2^16
+        integers of grown outputs, in all.
+      working_sets: "grown" by the oracle (algorithm 3), "enumerated" (every output of a small
+        output space at hand from the start), or "auto": enumerated where the problem can.
+      capacity: slots an example at the start; doubled when full, up to max_capacity.
+      oracle_batch: examples in one batched oracle call.
+      chunks: parts of an exact pass; the examples of a part are called at one w, then visited.
+      group: blocks solved side by side, a divisor of oracle_batch; 1 is plain sequential ascent,
+        which needs no safeguard. None for 1 of grown working sets with many weights (no dense
+        direction then, and a visit is dear beside what an example of a group saves), else 16.
+      safeguard: what keeps a group an ascent: "line_search" or "box" ("none" is no ascent and is
+        there to be studied).
+      cached_sweeps: sweeps over the planes at hand in each round. None for 2 on enumerated working
+        sets, and on grown ones 12, or 6 with many weights, whose visits are dear; a warm round of
+        enumerated working sets that are cut down later makes one. With 0 every round of grown
+        working sets is an exact pass alone.
+      active: slots an example that sweeps are restricted to, chosen anew by every oracle call; 0
+        for all of them, None for 8 of enumerated working sets and 16 of grown ones.
+      coverage: after the warm rounds a sweep visits the examples of the largest block gaps that
+        make up this part of the duality gap.
+      certify_every: grown working sets of the subspace variant are certified by a pass at one fixed
+        w in every so many rounds, and where the calls of the exact pass say that it is done.
+      block_steps: pairwise steps a visit.
+      warm_passes: subspace rounds before the first full one.
+      newton: limits of a full step.
+      seed: of the order of the examples.
+    """
+
+    variant: str = "auto"
+    working_sets: str = "auto"
+    capacity: int = 8
+    max_capacity: int = 512
+    oracle_batch: int = 64
+    chunks: int = 8
+    group: int | None = None
+    safeguard: str = "line_search"
+    cached_sweeps: int | None = None
+    active: int | None = None
+    coverage: float = 0.99
+    certify_every: int = 30
+    block_steps: int = 10
+    warm_passes: int = 1
+    newton: NewtonOptions = NewtonOptions()
+    seed: int = 0
+
+    def visit_options(self) -> VisitOptions:
+        """The part that a compiled visit depends on, of `fitted` settings."""
+        return VisitOptions(self.group, self.safeguard, self.block_steps)
+
+
+def check_settings(settings: Settings) -> None:
+    """Raise ValueError where a setting does not fit."""
+    choices = {
+        "variant": ("auto", "subspace", "full"),
+        "safeguard": SAFEGUARDS,
+        "working_sets": ("auto", "grown", "enumerated"),
+    }
+    for name, allowed in choices.items():
+        if getattr(settings, name) not in allowed:
+            raise ValueError(f"{name} is {getattr(settings, name)!r}; choose one of {allowed}")
+    least = {
+        "oracle_batch": 1,
+        "group": 1,
+        "block_steps": 1,
+        "capacity": 2,
+        "max_capacity": 2,
+        "certify_every": 1,
+        "chunks": 1,
+        "warm_passes": 0,
+    }
+    for name, bound in least.items():
+        if getattr(settings, name) is not None and getattr(settings, name) < bound:
+            zero_plane = " (the zero plane and one)" if bound == 2 else ""
+            got = getattr(settings, name)
+            raise ValueError(f"{name} must be at least {bound}{zero_plane}, got {got}")
+    if settings.cached_sweeps is not None and settings.cached_sweeps < 0:
+        raise ValueError(f"cached_sweeps must be at least 0, got {settings.cached_sweeps}")
+    if settings.capacity > settings.max_capacity:
+        raise ValueError(
+            f"capacity {settings.capacity} exceeds max_capacity {settings.max_capacity}"
+        )
+    if settings.active is not None and (settings.active < 0 or settings.active in (1, 2)):
+        raise ValueError(f"active must be 0 (all slots) or at least 3, got {settings.active}")
+    if not 0 < settings.coverage <= 1:
+        raise ValueError(f"coverage must lie in (0, 1], got {settings.coverage}")
+    if settings.group is not None and settings.oracle_batch % settings.group:
+        raise ValueError(
+            f"group must divide oracle_batch, got {settings.group} and {settings.oracle_batch}"
+        )
+
+
+def enumerates(problem: Problem, settings: Settings) -> bool:
+    """Whether the working sets hold every output from the start.
+
+    Raises:
+      ValueError: enumerated working sets are asked of a problem that cannot list its outputs, or
+        of a run without sweeps.
+    """
+    if settings.working_sets == "enumerated" and problem.all_outputs is None:
+        raise ValueError('working_sets is "enumerated", but the problem has no all_outputs')
+    chosen = settings.working_sets != "grown" and problem.all_outputs is not None
+    if chosen and settings.cached_sweeps == 0 and settings.variant != "full":
+        raise ValueError(
+            "cached_sweeps is 0, but enumerated working sets move by sweeps alone: give at least 1"
+        )
+    return chosen
+
+
+def fitted(problem: Problem, settings: Settings, n: int) -> Settings:
+    """The settings with no choice left open, for this problem and at most n examples a bucket."""
+    enumerated, small = enumerates(problem, settings), has_small_weights(problem.initial_weights)
+    batch = min(settings.oracle_batch, 1 << max(n - 1, 0).bit_length())
+    group = settings.group or (16 if small or enumerated else 1)
+    sweeps = 2 if enumerated else 12 if small else 6
+    active = 8 if enumerated else 16
+    return settings._replace(
+        oracle_batch=batch,
+        group=math.gcd(group, batch),
+        cached_sweeps=sweeps if settings.cached_sweeps is None else settings.cached_sweeps,
+        active=active if settings.active is None else settings.active,
+    )
