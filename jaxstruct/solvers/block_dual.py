@@ -19,63 +19,68 @@ SAFEGUARDS = ("line_search", "box", "none")
 
 
 def pairwise_ascent(
-    column: Callable[[Array], Array],
+    columns: Callable[[Array], Array],
     diagonal: Array,
     gradient: Array,
     multipliers: Array,
     occupied: Array,
     max_steps: int,
 ) -> Array:
-    """Maximise the dual over one block by pairwise steps with second-order selection.
+    """Maximise the dual over each of B blocks by pairwise steps with second-order selection.
 
     max_beta <g, beta - beta_0> - 1/2 (beta - beta_0)' G (beta - beta_0), beta >= 0, sum beta
     constant. Slot 0 is the reservoir: zero plane, multiplier cap - sum (possibly infinite). A step
     moves mass from a donor d (beta_d > 0) to the slot u of the largest gradient, d chosen by the
     gain (g_u - g_d)^2 / (G_uu + G_dd - 2 G_ud) it promises; ties to the lowest slot.
 
+    The blocks take their steps side by side, each until no pair of it gains; one without a gain
+    makes steps of size 0, which is cheaper than to select what has changed.
+
     Args:
-      column: k -> [K] column of G, ridge included, so that G need not be stored.
-      diagonal: [K]. gradient: [K]. multipliers: [K]. occupied: [K] bool.
+      columns: k [B] -> [B, K] column k_b of every G_b, ridge included, so that G need not be
+        stored.
+      diagonal: [B, K]. gradient: [B, K]. multipliers: [B, K]. occupied: [B, K] bool.
       max_steps: bound on the steps; the loop ends earlier when no pair gains.
 
     Returns:
-      [K] multipliers; the dual never falls, whatever max_steps.
+      [B, K] multipliers; the dual never falls, whatever max_steps.
     """
-    eps = jnp.finfo(gradient.dtype).eps
-    floor = eps * jnp.max(diagonal) + jnp.finfo(gradient.dtype).tiny ** 0.5
-    slots = jnp.arange(gradient.shape[0])
+    eps, tiny = jnp.finfo(gradient.dtype).eps, jnp.finfo(gradient.dtype).tiny ** 0.5
+    floor = eps * jnp.max(diagonal, axis=1, keepdims=True) + tiny
+    slopes = jnp.where(occupied, jnp.abs(gradient), 0)
+    slack = 8 * eps * (1 + jnp.max(slopes, axis=1, keepdims=True))
+    slots = jnp.arange(gradient.shape[1])[None]
 
-    def best_pair(g: Array, beta: Array) -> tuple[Array, Array, Array, Array, Array]:
-        up = jnp.argmax(jnp.where(occupied, g, -jnp.inf))
-        of_up = column(up)
-        rise = jnp.where(occupied & (beta > 0), g[up] - g, 0)
-        curvature = jnp.maximum(diagonal[up] + diagonal - 2 * of_up, floor)
-        down = jnp.argmax(rise * rise / curvature)
-        return up, down, rise[down], curvature[down], of_up
+    def at(leaf: Array, chosen: Array) -> Array:
+        return jnp.sum(jnp.where(chosen, leaf, 0), axis=1, keepdims=True)
 
     def step(state: tuple) -> tuple:
-        count, g, beta, (up, down, rise, curvature, of_up) = state
-        size = jnp.minimum(rise / curvature, beta[down])
-        g = g - size * (of_up - column(down))
-        beta = jnp.where(slots == up, beta + size, beta)
-        beta = jnp.where(slots == down, beta - size, beta)
-        return count + 1, g, beta, best_pair(g, beta)
+        count, g, beta, _ = state
+        up = jnp.argmax(g, axis=1)
+        top, receives, of_up = jnp.max(g, axis=1, keepdims=True), slots == up[:, None], columns(up)
+        rise = jnp.where(beta > 0, top - g, 0)
+        curvature = jnp.maximum(at(diagonal, receives) + diagonal - 2 * of_up, floor)
+        down = jnp.argmax(rise * rise / curvature, axis=1)
+        gives = slots == down[:, None]
+        gain = at(rise, gives)
+        size = jnp.minimum(gain / at(curvature, gives), at(beta, gives))
+        size = jnp.where(gain > slack, size, 0)
+        g = g - size * (of_up - columns(down))
+        beta = jnp.where(receives, beta + size, jnp.where(gives, beta - size, beta))
+        return count + 1, g, beta, jnp.any(gain > slack)
 
-    slack = 8 * eps * (1 + jnp.max(jnp.where(occupied, jnp.abs(gradient), 0)))
-    state = (0, gradient, multipliers, best_pair(gradient, multipliers))
-    _, _, beta, _ = jax.lax.while_loop(
-        lambda s: (s[0] < max_steps) & (s[3][2] > slack), step, state
-    )
-    return beta
+    state = (0, jnp.where(occupied, gradient, -jnp.inf), multipliers, True)
+    return jax.lax.while_loop(lambda s: (s[0] < max_steps) & s[3], step, state)[2]
 
 
 def block_ascent(
     gram: Array, gradient: Array, multipliers: Array, occupied: Array, max_steps: int
 ) -> Array:
-    """`pairwise_ascent` with a stored Gram block [K, K]."""
-    return pairwise_ascent(
-        lambda k: gram[k], jnp.diagonal(gram), gradient, multipliers, occupied, max_steps
+    """`pairwise_ascent` of ONE block with a stored Gram matrix [K, K]."""
+    diagonal, *vectors = (
+        vector[None] for vector in (jnp.diagonal(gram), gradient, multipliers, occupied)
     )
+    return pairwise_ascent(lambda k: gram[k], diagonal, *vectors, max_steps)[0]
 
 
 def line_search_sizes(linear: Array, quadratic: Array) -> Array:

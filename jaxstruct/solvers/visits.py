@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -106,23 +105,24 @@ def _safeguarded(
     return problem.add_planes(w, x, own.outputs, c), sizes
 
 
-def _solve_block(
+def _solve_blocks(
     problem: Problem, max_steps: int, x: PyTree, y_true: PyTree, own: WorkingSets, ridge: Array,
     gradient: Array, start: Array,
 ) -> Array:  # fmt: skip
-    """The block of ONE example, its Gram columns stored or computed as needed."""
-    planes = jnp.arange(start.shape[0]) > 0
+    """The blocks of a group, their Gram columns stored or computed as needed."""
+    group, planes = jnp.arange(start.shape[0]), jnp.arange(start.shape[1])[None] > 0
 
-    def column(k: Array) -> Array:
-        if own.gram.shape[0]:
-            products = own.gram[k]
+    def columns(k: Array) -> Array:
+        if own.gram.shape[1]:
+            products = own.gram[group, k]
         else:
-            y = jax.tree.map(lambda leaf: leaf[k], own.outputs)
-            products = own.scales[k] * own.scales * problem.plane_gram(x, y_true, own.outputs, y)
-        return products + jnp.where(planes & (k > 0), ridge, 0)
+            y = jax.tree.map(lambda leaf: leaf[group, k], own.outputs)
+            seen = jax.vmap(problem.plane_gram)(x, y_true, own.outputs, y)
+            products = own.scales[group, k][:, None] * own.scales * seen
+        return products + jnp.where(planes & (k > 0)[:, None], ridge[:, None], 0)
 
-    diagonal = own.norms + jnp.where(planes, ridge, 0)
-    return pairwise_ascent(column, diagonal, gradient, start, own.occupied, max_steps)
+    diagonal = own.norms + jnp.where(planes, ridge[:, None], 0)
+    return pairwise_ascent(columns, diagonal, gradient, start, own.occupied, max_steps)
 
 
 def visit(
@@ -151,8 +151,9 @@ def visit(
         own.bounds - own.scales * margins - jnp.where(planes, (terms.ridge * mass)[:, None], 0)
     )
     start = jnp.where(planes, own.multipliers, jnp.maximum(terms.cap - mass, 0)[:, None])
-    solve = partial(_solve_block, problem, options.max_steps)
-    solved = jax.vmap(solve)(x, y_true, own, terms.ridge, gradient, start)
+    solved = _solve_blocks(
+        problem, options.max_steps, x, y_true, own, terms.ridge, gradient, start
+    )
     change = jnp.where(planes, solved - start, 0)
     linear = jnp.sum(gradient * change, axis=1)
     ridge_part = terms.ridge * jnp.sum(change, axis=1) ** 2
