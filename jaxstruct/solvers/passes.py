@@ -227,7 +227,7 @@ def cached_pass(
     slots: Array,
     orders: tuple[Array, ...],
     groups: tuple[Array, ...],
-) -> tuple[PyTree, Array]:
+) -> tuple[PyTree, Array, Array]:
     """One sweep over the blocks of some examples, with the planes at hand.
 
     Args:
@@ -237,7 +237,7 @@ def cached_pass(
         examples compiles nothing new.
 
     Returns:
-      (w, multipliers [N, K]).
+      (w, multipliers [N, K], the sum of what its visits `promised`).
     """
     buckets = [
         (_bucket_task(task, b), bucket_of(sets, b), slots[own], order.reshape(-1, options.group))
@@ -245,13 +245,13 @@ def cached_pass(
     ]
 
     def of_bucket(task: Task, sets: WorkingSets, slots: Array, grouped: Array) -> Callable:
-        def body(at: Array, w: PyTree) -> tuple[PyTree, Array]:
+        def body(at: Array, w: PyTree) -> tuple[PyTree, tuple[Array, Array]]:
             index = grouped[at]
             x, y_true = _rows((task.inputs, task.outputs), index)
             own, terms, chosen = rows(sets, index), task.own_terms(index), slots[index]
             part_terms, part = restricted(terms, own, chosen)
-            w, multipliers = visit(problem, options, w, x, y_true, part, part_terms)
-            return w, merged(own.multipliers, multipliers, chosen)
+            w, multipliers, promised = visit(problem, options, w, x, y_true, part, part_terms)
+            return w, (merged(own.multipliers, multipliers, chosen), promised)
 
         return body
 
@@ -261,11 +261,11 @@ def cached_pass(
     spans = tuple((jnp.int32(0), count) for count in groups)
     w, results = _interleaved(spans, TURNS, bodies, w, buffers)
     parts = []
-    for (_, own, _, grouped), count, multipliers in zip(buckets, groups, results, strict=True):
+    for (_, own, _, grouped), count, (multipliers, _) in zip(buckets, groups, results, strict=True):
         index = _visited(grouped, (0, count))
         flat = multipliers.reshape(grouped.size, -1)
         parts.append(own.multipliers.at[index].set(flat, mode="drop"))
-    return w, jnp.concatenate(parts)
+    return w, jnp.concatenate(parts), sum(jnp.sum(promised) for _, promised in results)
 
 
 def oracle_pass(
@@ -383,6 +383,8 @@ def sweeps_pass(
 ) -> tuple[PyTree, Array, Array]:
     """Cached sweeps over the blocks of some examples, with the planes in some slots.
 
+    They end when they fade (see `VisitOptions`), at the latest with those planned.
+
     Args:
       options: static.
       slots: [N, A] the slots used, the others frozen; A = 0 for all.
@@ -402,15 +404,25 @@ def sweeps_pass(
         short, _ = narrowed(problem, task.inputs, outputs_in(part, left))
         tasks.append(own_task._replace(inputs=short))
 
-    def sweep(number: Array, state: tuple) -> tuple:
-        w, multipliers = state
+    def sweep(state: tuple) -> tuple:
+        number, w, multipliers, first, _ = state
+        last = jnp.zeros_like(first)
         for own, plan in zip(tasks, plans, strict=True):
             orders = tuple(order[number] for order in plan.orders)
             held = part._replace(multipliers=multipliers)
-            w, multipliers = cached_pass(problem, options, own, w, held, left, orders, plan.groups)
-        return w, multipliers
+            w, multipliers, promised = cached_pass(
+                problem, options, own, w, held, left, orders, plan.groups
+            )
+            last = last + promised
+        return number + 1, w, multipliers, jnp.where(number == 0, last, first), last
 
-    w, multipliers = jax.lax.fori_loop(0, count, sweep, (w, part.multipliers))
+    def goes_on(state: tuple) -> Array:
+        number, _, _, first, last = state
+        return (number < count) & (last > options.fading * first)
+
+    zero = jnp.zeros((), part.multipliers.dtype)
+    start = (0, w, part.multipliers, zero, zero + 1)
+    _, w, multipliers, _, _ = jax.lax.while_loop(goes_on, sweep, start)
     if part is not sets:
         multipliers = merged(sets.multipliers, multipliers, slots)
     return w, multipliers, jnp.where(multipliers > 0, clock, sets.last_used)

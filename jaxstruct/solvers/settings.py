@@ -28,10 +28,11 @@ class Settings(NamedTuple):
         direction then, and a visit is dear beside what an example of a group saves), else 16.
       safeguard: what keeps a group an ascent: "line_search" or "box" ("none" is no ascent and is
         there to be studied).
-      cached_sweeps: sweeps over the planes at hand in each round. None for 2 on enumerated working
-        sets, and on grown ones 12, or 6 with many weights, whose visits are dear; a warm round of
-        enumerated working sets that are cut down later makes one. With 0 every round of grown
-        working sets is an exact pass alone.
+      cached_sweeps: sweeps over the planes at hand in each round at most, None for 2 on enumerated
+        working sets and 20 on grown ones; a warm round of enumerated working sets that are cut down
+        later makes one. With 0 every round of grown working sets is an exact pass alone.
+      fading: the sweeps of a round end with one whose steps promised less than this part of what
+        those of the first did; 0 to make all of them.
       active: slots an example that sweeps are restricted to, chosen anew by every oracle call; 0
         for all of them, None for 8 of enumerated working sets and 16 of grown ones.
       coverage: after the warm rounds a sweep visits the examples of the largest block gaps that
@@ -53,6 +54,7 @@ class Settings(NamedTuple):
     group: int | None = None
     safeguard: str = "line_search"
     cached_sweeps: int | None = None
+    fading: float = 0.2
     active: int | None = None
     coverage: float = 0.99
     certify_every: int = 30
@@ -63,7 +65,7 @@ class Settings(NamedTuple):
 
     def visit_options(self) -> VisitOptions:
         """The part that a compiled visit depends on, of `fitted` settings."""
-        return VisitOptions(self.group, self.safeguard, self.block_steps)
+        return VisitOptions(self.group, self.safeguard, self.block_steps, self.fading)
 
 
 def check_settings(settings: Settings) -> None:
@@ -99,6 +101,8 @@ def check_settings(settings: Settings) -> None:
         )
     if settings.active is not None and (settings.active < 0 or settings.active in (1, 2)):
         raise ValueError(f"active must be 0 (all slots) or at least 3, got {settings.active}")
+    if not 0 <= settings.fading < 1:
+        raise ValueError(f"fading must lie in [0, 1), got {settings.fading}")
     if not 0 < settings.coverage <= 1:
         raise ValueError(f"coverage must lie in (0, 1], got {settings.coverage}")
     if settings.group is not None and settings.oracle_batch % settings.group:
@@ -129,8 +133,7 @@ def fitted(problem: Problem, settings: Settings, n: int) -> Settings:
     enumerated, small = enumerates(problem, settings), has_small_weights(problem.initial_weights)
     batch = min(settings.oracle_batch, 1 << max(n - 1, 0).bit_length())
     group = settings.group or (16 if small or enumerated else 1)
-    sweeps = 2 if enumerated else 12 if small else 6
-    active = 8 if enumerated else 16
+    sweeps, active = (2, 8) if enumerated else (20, 16)
     return settings._replace(
         oracle_batch=batch,
         group=math.gcd(group, batch),

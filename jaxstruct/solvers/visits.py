@@ -23,11 +23,18 @@ def has_small_weights(w: PyTree) -> bool:
 
 
 class VisitOptions(NamedTuple):
-    """Static options of a visit: group size, its safeguard, pairwise steps a block."""
+    """Static options of visits.
+
+    Fields:
+      group: blocks solved side by side. safeguard: what keeps them an ascent.
+      max_steps: pairwise steps a block.
+      fading: sweeps end with one that promised less than this part of what the first did.
+    """
 
     group: int
     safeguard: str
     max_steps: int
+    fading: float = 0.0
 
 
 def plane_margins(problem: Problem, w: PyTree, x: PyTree, outputs: PyTree) -> Array:
@@ -133,7 +140,7 @@ def visit(
     y_true: PyTree,
     own: WorkingSets,
     terms: Penalty,
-) -> tuple[PyTree, Array]:
+) -> tuple[PyTree, Array, Array]:
     """Solve the blocks of one group against w and step along them without losing.
 
     Args:
@@ -142,7 +149,9 @@ def visit(
       own: their working sets. terms: their cap and ridge.
 
     Returns:
-      (new w, new multipliers [B, K]); the dual does not fall (unless the safeguard is "none").
+      (new w, new multipliers [B, K], promised): the dual does not fall (unless the safeguard is
+      "none"), and `promised` is its slope along the step, at least what it gains and at most twice
+      that where every step is exact.
     """
     planes = jnp.arange(own.losses.shape[1]) > 0
     mass = jnp.sum(own.multipliers, axis=1)
@@ -151,9 +160,7 @@ def visit(
         own.bounds - own.scales * margins - jnp.where(planes, (terms.ridge * mass)[:, None], 0)
     )
     start = jnp.where(planes, own.multipliers, jnp.maximum(terms.cap - mass, 0)[:, None])
-    solved = _solve_blocks(
-        problem, options.max_steps, x, y_true, own, terms.ridge, gradient, start
-    )
+    solved = _solve_blocks(problem, options.max_steps, x, y_true, own, terms.ridge, gradient, start)
     change = jnp.where(planes, solved - start, 0)
     linear = jnp.sum(gradient * change, axis=1)
     ridge_part = terms.ridge * jnp.sum(change, axis=1) ** 2
@@ -162,4 +169,5 @@ def visit(
     )
     stepped = jnp.where(planes, own.multipliers + sizes[:, None] * change, 0)
     solved = jnp.where(planes, solved, 0)
-    return w, jnp.maximum(jnp.where(sizes[:, None] == 1, solved, stepped), 0)
+    promised = jnp.sum(sizes * linear)
+    return w, jnp.maximum(jnp.where(sizes[:, None] == 1, solved, stepped), 0), promised

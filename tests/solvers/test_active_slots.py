@@ -18,6 +18,7 @@ from tests.solvers.cases import dense_beta, flat, random_case
 N, K, ACTIVE, C = 16, 7, 4, 6.0
 SETS = ("grown", "enumerated")
 CAPPED_AND_RIDGED = ("svm1_margin", "svm1_slack", "svm2_margin", "svm2_slack", "svm0")
+_cached = jax.jit(passes.cached_pass, static_argnums=1)
 _sweeps = jax.jit(passes.sweeps_pass, static_argnums=1)
 _restricted, _merged = jax.jit(restricted), jax.jit(merged)
 
@@ -82,9 +83,10 @@ class Start:
         assert value.feasible, value.violation
         return value.value
 
-    def swept(self, sets, slots, plans=1, sweeps=1):
+    def swept(self, sets, slots, plans=1, sweeps=1, fading=0.0):
         """(w, sets) after sweeps of groups of four over these slots."""
-        options, order = passes.VisitOptions(4, "line_search", 10), np.arange(N, dtype=np.int32)
+        options = passes.VisitOptions(4, "line_search", 10, fading)
+        order = np.arange(N, dtype=np.int32)
         plan = passes.Plan((np.tile(order, (sweeps, 1)),), (np.int32(N // 4),))
         nobody = plan._replace(groups=(np.int32(0),))
         w, multipliers, last_used = _sweeps(
@@ -168,6 +170,30 @@ def test_sweeps_over_changing_parts_reach_the_optimum_of_the_whole(x64):
             start.w, sets = start.swept(sets, slots)
         optimum = start.case.truth(formulation, C).objective
         assert start.dual(sets) == pytest.approx(optimum, rel=1e-4)
+
+
+def test_sweeps_end_when_they_fade(x64):
+    start, none = Start("svm1_margin", "grown"), np.zeros((N, 0), np.int32)
+    two, five = (start.swept(start.sets, none, sweeps=count)[1] for count in (2, 5))
+    assert start.dual(five) > start.dual(two) > start.dual(start.sets)
+    for fading, wanted in ((0.0, five), (1e-9, five), (0.999, two)):  # the second promises less
+        _, sets = start.swept(start.sets, none, sweeps=5, fading=fading)
+        np.testing.assert_allclose(sets.multipliers, wanted.multipliers, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("group", [1, 4])
+@pytest.mark.parametrize("formulation", CAPPED_AND_RIDGED)
+def test_what_visits_promise(x64, formulation, group):
+    """At least what the dual gains, and at most twice that where blocks are solved."""
+    start = Start(formulation, "grown", seed=2)
+    options = passes.VisitOptions(group, "line_search", 10_000)
+    order = (np.arange(N, dtype=np.int32),)
+    _, multipliers, promised = _cached(
+        start.problem, options, start.task, start.w, start.sets, np.zeros((N, 0), np.int32),
+        order, (np.int32(N // group),),
+    )
+    gain = start.dual(start.sets._replace(multipliers=multipliers)) - start.dual(start.sets)
+    assert 0 < gain <= promised * (1 + 1e-9) and promised <= 2 * gain * (1 + 1e-9)
 
 
 def test_merged_writes_the_slots_and_nothing_else(x64):

@@ -97,7 +97,7 @@ class Ascent:
             self.told, (order[:, None],), ((jnp.int32(0), jnp.int32(1)),), jnp.asarray(epsilon),
             jnp.int32(1),
         )
-        self.w, multipliers = _cached(
+        self.w, multipliers, _ = _cached(
             self.problem, self.visits, self.task, self.w, self.sets, jnp.zeros((N, 0), jnp.int32),
             (order,), (jnp.int32(1),),
         )

@@ -116,6 +116,7 @@ def test_numbers(options, match):
     ({"capacity": 16, "max_capacity": 8}, "max_capacity"),
     ({"cached_sweeps": -1}, "cached_sweeps"),
     ({"warm_passes": -1}, "warm_passes"),
+    ({"fading": 1.0}, "fading must lie in"),
     ({"certify_every": 0}, "certify_every must be at least 1, got 0"),
     ({"chunks": 0}, "chunks must be at least 1, got 0"),
     ({"active": -1}, "active must be 0 .all slots. or at least 3, got -1"),
