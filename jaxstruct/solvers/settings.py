@@ -34,7 +34,7 @@ class Settings(NamedTuple):
       fading: the sweeps of a round end with one whose steps promised less than this part of what
         those of the first did; 0 to make all of them.
       active: slots an example that sweeps are restricted to, chosen anew by every oracle call; 0
-        for all of them, None for 8 of enumerated working sets and 16 of grown ones.
+        for all of them, None for 8 of enumerated working sets and 12 of grown ones.
       coverage: after the warm rounds a sweep visits the examples of the largest block gaps that
         make up this part of the duality gap.
       certify_every: grown working sets of the subspace variant are certified by a pass at one fixed
@@ -133,7 +133,7 @@ def fitted(problem: Problem, settings: Settings, n: int) -> Settings:
     enumerated, small = enumerates(problem, settings), has_small_weights(problem.initial_weights)
     batch = min(settings.oracle_batch, 1 << max(n - 1, 0).bit_length())
     group = settings.group or (16 if small or enumerated else 1)
-    sweeps, active = (2, 8) if enumerated else (20, 16)
+    sweeps, active = (2, 8) if enumerated else (20, 12)
     return settings._replace(
         oracle_batch=batch,
         group=math.gcd(group, batch),
