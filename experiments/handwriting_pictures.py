@@ -169,16 +169,16 @@ def _legend(axes: Any, remark: str) -> None:
 def course_picture(
     rows: Sequence[Mapping[str, Any]], title: str, tolerance: float | None = None
 ) -> Plot:
-    """The course of trainings: certified primal and dual, and their relative gap, by seconds.
+    """The course of trainings: primal and dual of each round, and their relative gap, by seconds.
 
     Args:
-      rows: machines with "machine" and "history" [passes, 4] (`solution.Statistics`); passes that
-        certified nothing new are left out.
+      rows: machines with "machine" and "history" [passes, 6] (`solution.Statistics`); rounds that
+        were not certified show what their oracle calls estimate.
       title: over the axes. tolerance: the gap asked for, a line across.
     """
     from matplotlib import rc_context
 
-    courses = {row["machine"]: _certified(row["history"]) for row in rows}
+    courses = {row["machine"]: _course(row["history"]) for row in rows}
     with rc_context(STYLE):
         figure = _figure(10.0, 4.6, layout="constrained")
         objective, gap = figure.subplots(1, 2)
@@ -203,12 +203,10 @@ def course_picture(
     return Plot(figure, Table(title, ["machine", "seconds", "primal", "dual"], points))
 
 
-def _certified(history: Any) -> np.ndarray:
-    """[points, 3] seconds, primal and dual of the passes after which either was better."""
-    course = np.asarray(history, np.float64)[:, :3]
-    course = course[np.isfinite(course).all(axis=1)]
-    news = np.any(np.diff(course[:, 1:], axis=0, prepend=np.inf) != 0, axis=1)
-    return course[news]
+def _course(history: Any) -> np.ndarray:
+    """[rounds, 3] seconds, primal and dual of the rounds that have both."""
+    course = np.asarray(history, np.float64)[:, [0, 4, 5]]
+    return course[np.isfinite(course).all(axis=1)]
 
 
 def _draw_course(objective: Any, gap: Any, course: np.ndarray, colour: str, name: str) -> None:

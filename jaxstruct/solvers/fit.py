@@ -150,7 +150,7 @@ def _statistics(
         capacity=sets.losses.shape[1],
         compilations=_compiled_programs() - compiled,
         seconds=seconds,
-        history=np.asarray(log, np.float64).reshape(-1, 4),
+        history=np.asarray(log, np.float64).reshape(-1, 6),
     )
 
 
@@ -179,7 +179,10 @@ def _run(
         calls += info.oracle_calls
         for name, value in info.seconds.items():
             seconds[name] = seconds.get(name, 0.0) + value
-        log.append((time.perf_counter() - start, best.primal, best.dual, info.planes_added))
+        log.append((
+            time.perf_counter() - start, best.primal, best.dual, info.planes_added,
+            info.estimate.primal, info.estimate.dual,
+        ))  # fmt: skip
         capacity = state.sets.losses.shape[1]
         full = capacity >= settings.max_capacity
         status = _status(rules, best, info, state, formulation, full)

@@ -254,7 +254,7 @@ def _statistics(
         capacity=planes.bounds.size,
         compilations=_compiled_programs() - compiled,
         seconds=seconds,
-        history=np.asarray(log, np.float64).reshape(-1, 4),
+        history=np.asarray(log, np.float64).reshape(-1, 6),
     )
 
 
@@ -277,7 +277,10 @@ def _run(
             best = best._replace(primal=info.primal, weights=state.weights)
         best = best._replace(dual=max(best.dual, info.dual))
         gap = best.primal - best.dual
-        log.append((time.perf_counter() - begin, best.primal, best.dual, info.planes_added))
+        log.append((
+            time.perf_counter() - begin, best.primal, best.dual, info.planes_added,
+            info.primal, info.dual,
+        ))  # fmt: skip
         for name, value in info.seconds.items():
             seconds[name] = seconds.get(name, 0.0) + value
         status = _status(rules, best, info, state.clock)

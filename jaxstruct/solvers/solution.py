@@ -64,7 +64,9 @@ class Statistics(NamedTuple):
       compilations: programs compiled during the run.
       seconds: wall seconds by part (oracle, cached, newton, certify, total); a part's first call
         holds its compilation.
-      history: [passes, 4] seconds since the start, best primal, best dual, planes added.
+      history: [passes, 6] seconds since the start, best certified primal and dual, planes added,
+        and the primal and dual of the round itself: certified ones, or what the calls of its exact
+        pass, each at the w that it met, add up to, which proves nothing.
     """
 
     passes: int

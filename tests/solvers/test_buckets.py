@@ -118,7 +118,7 @@ def test_only_real_examples_are_counted(x64):
     solution = solved(case, max_passes=5, tolerance=1e-9, callback=seen.append)
     assert solution.rows.shape == (24,) and (solution.rows < 0).sum() == 12
     assert [p.info.oracle_calls for p in seen] == [N, N, N, N, 2 * N]
-    assert solution.statistics.oracle_calls == 7 * N
+    assert solution.statistics.oracle_calls == 6 * N
     occupied = np.asarray(solution.state.sets.occupied)[solution.rows >= 0]
     assert solution.statistics.planes_kept == occupied[:, 1:].sum() > 0
     padding = np.asarray(solution.state.sets.occupied)[solution.rows < 0]

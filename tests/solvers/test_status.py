@@ -138,9 +138,11 @@ def test_statistics_add_up(x64):
     assert numbers.planes_added == numbers.planes_kept + numbers.planes_evicted
     assert numbers.planes_kept == np.asarray(sets.occupied)[:12, 1:].sum()
     assert numbers.support_planes == (np.asarray(sets.multipliers)[:12] > 0).sum()
-    assert numbers.history.shape == (numbers.passes, 4)
-    assert (np.diff(numbers.history[:, 1]) <= 0).all()
-    assert (np.diff(numbers.history[:, 2]) >= 0).all()
+    assert numbers.history.shape == (numbers.passes, 6)
+    primal, dual, estimated, below = numbers.history[:, [1, 2, 4, 5]].T
+    assert (primal[1:] <= primal[:-1]).all() and (dual[1:] >= dual[:-1]).all()
+    assert np.isfinite([estimated, below]).all()
+    assert (estimated[-1], below[-1]) == (solution.certificate.primal, solution.certificate.dual)
     assert numbers.history[:, 3].sum() == numbers.planes_added
     assert numbers.seconds["total"] >= max(v for k, v in numbers.seconds.items() if k != "total")
     assert numbers.oracle_calls >= 12 * numbers.passes
