@@ -24,8 +24,8 @@ class Settings(NamedTuple):
       oracle_batch: examples in one batched oracle call.
       chunks: parts of an exact pass; the examples of a part are called at one w, then visited.
       group: blocks solved side by side, a divisor of oracle_batch; 1 is plain sequential ascent,
-        which needs no safeguard. None for 1 of grown working sets with many weights (no dense
-        direction then, and a visit is dear beside what an example of a group saves), else 16.
+        which needs no safeguard. None for 1 on grown working sets with many weights, where a
+        group's line search costs as much as its step, else 16.
       safeguard: what keeps a group an ascent: "line_search" or "box" ("none" is no ascent and is
         there to be studied).
       cached_sweeps: sweeps over the planes at hand in each round at most, None for 2 on enumerated
