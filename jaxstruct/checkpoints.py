@@ -25,6 +25,7 @@ from jaxstruct.solvers.buckets import Buckets, rows_of
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.cutting_plane import State
 from jaxstruct.solvers.solution import Solution, Statistics, Status
+from jaxstruct.solvers.task import bucket_slices
 from jaxstruct.solvers.working_sets import WorkingSets
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import PyTree
@@ -162,8 +163,10 @@ def save_solution(path: str | os.PathLike, solution: Solution) -> None:
     arrays = _arrays(".weights", solution.weights) | _arrays(".state.weights", state.weights)
     arrays |= _arrays(".slack", solution.slack) | _arrays(".rows", solution.rows)
     arrays |= _arrays(".statistics.history", history)
+    gram = np.concatenate([np.asarray(block) for block in state.sets.gram])
+    sets = state.sets._replace(gram=gram)  # in the file one array, as the rest of the rows
     for name in WorkingSets._fields:
-        arrays |= _arrays(f".state.sets.{name}", getattr(state.sets, name))
+        arrays |= _arrays(f".state.sets.{name}", getattr(sets, name))
     for name, entry in header["state"].items():
         if entry is not None and "array" in entry:
             arrays |= _arrays(f".state.{name}", getattr(state, name))
@@ -328,7 +331,10 @@ def _working_sets(checkpoint: _Checkpoint, template: PyTree) -> WorkingSets:
             )
         if jnp.issubdtype(leaf.dtype, jnp.floating) and str(leaf.dtype) != dtype:
             raise checkpoint.error(f"has '.state.sets.{name}' of {leaf.dtype}, expected {dtype}")
-    return WorkingSets(outputs=_bucketed_outputs(checkpoint, template, size), **plain)
+    outputs = _bucketed_outputs(checkpoint, template, size)
+    whole = plain.pop("gram")
+    gram = tuple(whole[own] for own in bucket_slices(outputs))
+    return WorkingSets(outputs=outputs, gram=gram, **plain)
 
 
 def _rows(checkpoint: _Checkpoint, size: int) -> np.ndarray:

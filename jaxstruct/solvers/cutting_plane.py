@@ -29,6 +29,7 @@ from jaxstruct.solvers.working_sets import (
     empty_working_sets,
     enumerated_working_sets,
     grown,
+    is_enumerated,
 )
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import Array, PyTree
@@ -322,11 +323,6 @@ def _full(now: _Round, state: State) -> tuple[State, np.ndarray, np.ndarray]:
     sigma = min(max(state.sigma * factor, 1.0), 1e8)
     state = State(found.weights, found.sets, found.span, sigma, state.clock, None, None)
     return state, np.asarray(found.primal_products), np.asarray(found.dual_products)
-
-
-def is_enumerated(sets: WorkingSets) -> bool:
-    """Whether the working sets hold every output, their Gram columns computed as needed."""
-    return sets.gram.shape[1] == 0
 
 
 def _entered(sets: WorkingSets) -> int:

@@ -21,6 +21,7 @@ from jaxstruct.solvers.settings import Settings, check_settings, fitted
 from jaxstruct.solvers.solution import MESSAGES, Solution, Statistics, Status
 from jaxstruct.solvers.task import Task, make_task, row_index
 from jaxstruct.solvers.warm_start import restarted
+from jaxstruct.solvers.working_sets import is_enumerated
 from jaxstruct.structures.problem import Problem
 from jaxstruct.types import PyTree
 
@@ -138,7 +139,7 @@ def _statistics(
     real = rows >= 0
     sets = state.sets
     added = int(sum(row[3] for row in log))
-    carried = sets.occupied if sets.gram.shape[1] else sets.last_used > 0
+    carried = sets.last_used > 0 if is_enumerated(sets) else sets.occupied
     kept = int(np.sum(np.asarray(carried)[real, 1:]))
     return Statistics(
         passes=len(log),

@@ -27,6 +27,7 @@ from jaxstruct.solvers.working_sets import (
     WorkingSets,
     bucket_of,
     insert,
+    is_enumerated,
     joined,
     propose,
     rows,
@@ -292,7 +293,7 @@ def oracle_pass(
       epsilon: a plane is added where H(y_hat) > xi_i + epsilon and y_hat is not in S_i.
       clock: the number of this pass, for the eviction of unused planes.
     """
-    enumerated = sets.gram.shape[1] == 0
+    enumerated = is_enumerated(sets)
     if enumerated:  # there is nothing to add
         epsilon = jnp.full_like(epsilon, jnp.inf)
     buckets = [(_bucket_task(task, b), bucket_of(sets, b), order) for b, order in enumerate(orders)]
@@ -434,7 +435,7 @@ def weights_of_multipliers(
     """w = sum_i sum_y beta_iy phi_i(y), rebuilt from the dual variables (thesis 3.28)."""
     w = problem.initial_weights
     for number, order in enumerate(orders):
-        inputs, own_sets = task.inputs[number], bucket_of(sets._replace(gram=sets.losses), number)
+        inputs, own_sets = task.inputs[number], bucket_of(sets, number)
 
         def body(
             w: PyTree, index: Array, inputs: PyTree = inputs, sets: WorkingSets = own_sets

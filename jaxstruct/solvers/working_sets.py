@@ -21,13 +21,13 @@ class WorkingSets(NamedTuple):
     """The working sets of N examples with K slots each, bucket after bucket.
 
     Fields:
-      outputs: one pytree of [N_b, K, ...] integers a bucket (the tree itself in the working sets
-        of one bucket, see `bucket_of`).
+      outputs: one pytree of [N_b, K, ...] integers a bucket. gram: one array a bucket, [N_b, K, K]
+        <phi_i(y_k), phi_i(y_l)>, or [N_b, 0, 0] where columns are computed as needed. (In the
+        working sets of one bucket, see `bucket_of`, these two themselves.)
       losses: [N, K] Delta(y_i, y).
       scales, bounds: [N, K] s and b of the canonical form; 0 in slot 0 and in empty slots.
       multipliers: [N, K] beta; 0 in slot 0 and in empty slots (alpha = scales * multipliers).
       norms: [N, K] |phi_i(y_k)|^2.
-      gram: [N, K, K] <phi_i(y_k), phi_i(y_l)>, or [N, 0, 0] where columns are computed as needed.
       occupied: [N, K] bool.
       last_used: [N, K] int32, the last pass in which beta was positive.
     """
@@ -38,7 +38,7 @@ class WorkingSets(NamedTuple):
     bounds: Array
     multipliers: Array
     norms: Array
-    gram: Array
+    gram: PyTree
     occupied: Array
     last_used: Array
 
@@ -63,23 +63,27 @@ class Proposal(NamedTuple):
 
 
 def bucket_of(sets: WorkingSets, number: int) -> WorkingSets:
-    """The working sets of one bucket, its outputs no longer in a tuple."""
+    """The working sets of one bucket, its outputs and Gram blocks no longer in tuples.
+
+    These two, the large ones, are by bucket so that nothing is copied here.
+    """
     own = bucket_slices(sets.outputs)[number]
-    plain = jax.tree.map(lambda leaf: leaf[own], sets._replace(outputs=()))
-    return plain._replace(outputs=sets.outputs[number])
+    plain = jax.tree.map(lambda leaf: leaf[own], sets._replace(outputs=(), gram=()))
+    return plain._replace(outputs=sets.outputs[number], gram=sets.gram[number])
 
 
 def joined(parts: list[WorkingSets]) -> WorkingSets:
     """The buckets of `bucket_of` together again."""
-    outputs = tuple(part.outputs for part in parts)
-    plain = [part._replace(outputs=()) for part in parts]
+    outputs, gram = zip(*((part.outputs, part.gram) for part in parts), strict=True)
+    plain = [part._replace(outputs=(), gram=()) for part in parts]
     whole = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *plain)
-    return whole._replace(outputs=outputs)
+    return whole._replace(outputs=outputs, gram=gram)
 
 
 def empty_working_sets(outputs: tuple[PyTree, ...], capacity: int, dtype: str) -> WorkingSets:
     """Working sets that hold the zero plane only; outputs are the true ones y_i, by bucket."""
-    n = bucket_slices(outputs)[-1].stop
+    own = bucket_slices(outputs)
+    n = own[-1].stop
     first = jnp.arange(capacity) == 0
 
     def zeros() -> Array:  # one buffer each: a run donates them
@@ -95,7 +99,7 @@ def empty_working_sets(outputs: tuple[PyTree, ...], capacity: int, dtype: str) -
         bounds=zeros(),
         multipliers=zeros(),
         norms=zeros(),
-        gram=jnp.zeros((n, capacity, capacity), dtype),
+        gram=tuple(jnp.zeros((o.stop - o.start, capacity, capacity), dtype) for o in own),
         occupied=jnp.tile(first, (n, 1)),
         last_used=jnp.zeros((n, capacity), jnp.int32),
     )
@@ -129,6 +133,11 @@ def _enumerated(problem: Problem, terms: Penalty, inputs: PyTree, outputs: PyTre
     )
 
 
+def is_enumerated(sets: WorkingSets) -> bool:
+    """Whether the working sets hold every output, their Gram columns computed as needed."""
+    return sets.gram[0].shape[1] == 0
+
+
 def grown(sets: WorkingSets, capacity: int) -> WorkingSets:
     """The same working sets with more slots."""
     old = sets.losses.shape[1]
@@ -137,9 +146,8 @@ def grown(sets: WorkingSets, capacity: int) -> WorkingSets:
         pad = [(0, capacity - old if axis in axes else 0) for axis in range(leaf.ndim)]
         return jnp.pad(leaf, pad)
 
-    gram = widen(sets.gram, (1, 2))
-    others = jax.tree.map(widen, sets._replace(gram=sets.losses))
-    return others._replace(gram=gram)
+    gram = tuple(widen(block, (1, 2)) for block in sets.gram)
+    return jax.tree.map(widen, sets._replace(gram=()))._replace(gram=gram)
 
 
 def rows(sets: WorkingSets, index: Array) -> WorkingSets:

@@ -186,7 +186,7 @@ def test_integer_inputs_are_features_like_any_other(x64):
         )
         assert_optimal(solution, exact)
         norms = (levels.astype(float) ** 2).sum(axis=1)
-        found = np.asarray(solution.state.sets.gram)
+        found = np.asarray(solution.state.sets.gram[0])
         if found.size:  # |delta Psi_i(y)|^2 = 2 |x_i|^2
             np.testing.assert_allclose(found[:12, 1, 1], 2 * norms, rtol=1e-12)
 
