@@ -66,7 +66,7 @@ class Options(NamedTuple):
     picture_words: int = 24
     variant: str = "auto"
     working_sets: str = "auto"
-    capacity: int = 32
+    capacity: int = 24
     output: str = "results"
     seed: int = 0
     x64: bool = False

@@ -38,7 +38,7 @@ class Options(NamedTuple):
     buckets: int = 3
     variant: str = "auto"
     working_sets: str = "auto"
-    capacity: int = 32
+    capacity: int = 24
     output: str = "results"
     seed: int = 0
     x64: bool = False

@@ -120,9 +120,15 @@ def enable_persistent_compilation_cache(folder: str | os.PathLike | None = None)
 def peak_memory_bytes() -> int:
     """The largest resident memory that this process has held, in bytes.
 
-    Host memory only. Needs the operating system's `resource` module (Linux, macOS).
+    Host memory only. Linux says it of this program; elsewhere the `resource` module (macOS) may
+    count what the process held before it started this program.
     """
-    import resource
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+        return 1024 * int(peak)
+    except (OSError, ValueError):
+        import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak

@@ -150,6 +150,9 @@ def test_cache_folder_without_xdg_is_in_the_home_folder(kept_cache_settings, mon
 @pytest.mark.parametrize("platform, unit", [("linux", 1024), ("darwin", 1)])
 def test_peak_memory_is_in_bytes_on_every_platform(monkeypatch, platform, unit):
     assert 10**7 < record.peak_memory_bytes() < 10**12
+    monkeypatch.setattr(Path, "read_text", lambda path, encoding: "VmPeak: 9 kB\nVmHWM:\t 70 kB\n")
+    assert record.peak_memory_bytes() == 70 * 1024
+    monkeypatch.setattr(Path, "read_text", lambda path, encoding: "no such line")
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(resource, "getrusage", lambda who: SimpleNamespace(ru_maxrss=5000))
     assert record.peak_memory_bytes() == 5000 * unit
