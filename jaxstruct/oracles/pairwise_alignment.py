@@ -1,0 +1,209 @@
+"""Smith-Waterman and Needleman-Wunsch with affine gaps (Gotoh), and the way back.
+
+    G[i, j] = max(H[i, j-1] - open, G[i, j-1] - extend)       a letter of the second against a gap
+    D[i, j] = max(H[i-1, j] - open, D[i-1, j] - extend)       a letter of the first against a gap
+    H[i, j] = max(H[i-1, j-1] + pairs[i, j], D[i, j], G[i, j])  and, in a local alignment, 0
+
+Cells of one anti-diagonal i + j = d depend on the two before it only, so that a diagonal is one
+step of a scan and all of its cells, of all pairs of a batch, are computed side by side.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.oracles.alignment_potentials import (
+    DELETE,
+    INSERT,
+    PADDING,
+    PAIR,
+    Alignment,
+    AlignmentPotentials,
+    checked_alignment_potentials,
+    checked_lengths,
+)
+from jaxstruct.oracles.batch_last import of_one_example
+from jaxstruct.types import Array
+
+END = 3
+"""Where H comes from, beside the three operations: nothing is aligned before this cell."""
+_LATER_DELETE, _LATER_INSERT = 4, 8
+_HERE, _DONE = 0, 3
+"""On the way back: at H of a cell, or at its end; DELETE and INSERT stand for D and G of it."""
+
+
+class _Ends(NamedTuple):
+    """[M + 1, B] the best score of an alignment that ends in row i, and on which diagonal."""
+
+    score: Array
+    diagonal: Array
+
+
+class _Diagonal(NamedTuple):
+    """[M + 1, B] values of the cells (i, d - i) of one diagonal, by i."""
+
+    here: Array
+    delete: Array
+    insert: Array
+
+
+def _skewed(pairs: Array) -> Array:
+    """[M + N + 1, M + 1, B] pairs[i - 1, d - i - 1] by diagonal d and i; 0 where there is none."""
+    M, N, B = pairs.shape
+    wide = jnp.pad(pairs, ((0, 0), (0, M), (0, 0)))  # row i moves by i when rows lose a column
+    flat = wide.reshape(M * (N + M), B)[: M * (N + M - 1)]
+    by_diagonal = jnp.swapaxes(flat.reshape(M, N + M - 1, B), 0, 1)
+    return jnp.pad(by_diagonal, ((2, 0), (1, 0), (0, 0)))
+
+
+def _below(leaf: Array) -> Array:
+    """The cells (i - 1, .) in the place of the cells (i, .)."""
+    return jnp.concatenate([jnp.full_like(leaf[:1], -jnp.inf), leaf[:-1]])
+
+
+def _filled(
+    local: bool, potentials: AlignmentPotentials, lengths: Array, batch: int
+) -> tuple[_Ends, Array]:
+    """(the best ends, [d, M + 1, B] int8 where each cell's three values come from)."""
+    pairs, gap_open, gap_extend = potentials.pairs, *(gap[None] for gap in potentials[1:])
+    M, N, _ = pairs.shape
+    rows, dtype = jnp.arange(M + 1)[:, None], pairs.dtype
+    never = jnp.full((M + 1, batch), -jnp.inf, dtype)
+
+    def step(carry: tuple, this: tuple) -> tuple:
+        last, before_last, ends = carry
+        d, scores = this
+        opened, extended = last.here - gap_open, last.insert - gap_extend
+        insert = jnp.maximum(opened, extended)
+        from_above = _below(last.here) - gap_open, _below(last.delete) - gap_extend
+        delete = jnp.maximum(*from_above)
+        paired = _below(before_last) + scores
+        inside = (rows <= lengths[:1]) & (d - rows <= lengths[1:]) & (d >= rows)
+        start = jnp.broadcast_to(local | (d == 0), paired.shape)
+        best = jnp.where(start, 0, -jnp.inf).astype(dtype)
+        source = jnp.full(best.shape, END, jnp.int8)
+        for kind, value in ((PAIR, paired), (DELETE, delete), (INSERT, insert)):
+            better = value > best
+            best, source = jnp.where(better, value, best), jnp.where(better, kind, source)
+        source += _LATER_DELETE * (from_above[1] > from_above[0]).astype(jnp.int8)
+        source += _LATER_INSERT * (extended > opened).astype(jnp.int8)
+        values = _Diagonal(best, delete, insert)
+        values = jax.tree.map(lambda leaf: jnp.where(inside, leaf, -jnp.inf), values)
+        ends_here = local | ((rows == lengths[:1]) & (d == jnp.sum(lengths, axis=0, keepdims=True)))
+        better = (values.here > ends.score) & ends_here
+        ends = jax.tree.map(lambda new, old: jnp.where(better, new, old), _Ends(best, d), ends)
+        return (values, last.here, ends), source.astype(jnp.int8)
+
+    nowhere = _Ends(never, jnp.zeros(never.shape, jnp.int32))
+    start = (_Diagonal(never, never, never), never, nowhere)
+    steps = (
+        jnp.arange(M + N + 1, dtype=jnp.int32),
+        _skewed(jnp.broadcast_to(pairs, (M, N, batch))),
+    )
+    (_, _, ends), sources = jax.lax.scan(step, start, steps)
+    return ends, sources
+
+
+def _traced(sources: Array, end: Array, steps: int) -> tuple[Array, Array]:
+    """([steps, B] operations from the last to the first, then PADDING; [2, B] where it begins)."""
+    diagonals, rows, batch = sources.shape
+    flat, columns = sources.reshape(-1), jnp.arange(batch)
+
+    def step(state: tuple, _: None) -> tuple:
+        i, j, mode = state
+        cell = jnp.clip(i + j, 0, diagonals - 1) * rows + jnp.clip(i, 0, rows - 1)
+        source = flat[cell * batch + columns].astype(jnp.int32)
+        origin = source % 4
+        kind = jnp.where(mode == _HERE, origin, mode)
+        done = (mode == _DONE) | (kind == END)
+        later = jnp.where(kind == DELETE, source & _LATER_DELETE, source & _LATER_INSERT) > 0
+        gap = (kind == DELETE) | (kind == INSERT)
+        i = i - (~done & (kind != INSERT))
+        j = j - (~done & (kind != DELETE))
+        mode = jnp.where(done, _DONE, jnp.where(gap & later, kind, _HERE))
+        return (i, j, mode), jnp.where(done, PADDING, kind)
+
+    start = (end[0], end[1], jnp.full(batch, _HERE, jnp.int32))
+    (i, j, _), operations = jax.lax.scan(step, start, None, length=steps)
+    return operations, jnp.stack([i, j])
+
+
+def _in_order(backward: Array) -> Array:
+    """[L, B] operations turned around, the PADDING still at the end."""
+    steps = jnp.arange(backward.shape[0])[:, None]
+    count = jnp.sum(backward != PADDING, axis=0, keepdims=True)
+    places = jnp.where(steps < count, count - 1 - steps, steps)
+    return jnp.take_along_axis(backward, places, axis=0)
+
+
+def _best_end(ends: _Ends) -> tuple[Array, Array]:
+    """([B] score, [2, B] where it ends: on the earliest diagonal, there in the lowest row)."""
+    rows = ends.score.shape[0]
+    score = jnp.max(ends.score, axis=0, keepdims=True)
+    places = ends.diagonal * rows + jnp.arange(rows, dtype=jnp.int32)[:, None]
+    place = jnp.min(jnp.where(ends.score == score, places, jnp.iinfo(jnp.int32).max), axis=0)
+    i = place % rows
+    return score[0], jnp.stack([i, place // rows - i])
+
+
+def _kernel(local: bool, potentials: AlignmentPotentials, lengths: Array) -> Alignment:
+    batch = max(leaf.shape[-1] for leaf in (*potentials, lengths))
+    ends, sources = _filled(local, potentials, lengths, batch)
+    score, end = _best_end(ends)
+    operations, begin = _traced(sources, end, sources.shape[0] - 1)
+    return Alignment(_in_order(operations), begin, score)
+
+
+def _score_kernel(local: bool, potentials: AlignmentPotentials, lengths: Array) -> Array:
+    batch = max(leaf.shape[-1] for leaf in (*potentials, lengths))
+    return _best_end(_filled(local, potentials, lengths, batch)[0])[0]
+
+
+_LOCAL, _GLOBAL = (of_one_example(partial(_kernel, local)) for local in (True, False))
+_LOCAL_SCORE, _GLOBAL_SCORE = (
+    of_one_example(partial(_score_kernel, local)) for local in (True, False)
+)
+
+
+def local_alignment(potentials: AlignmentPotentials, lengths: Array) -> Alignment:
+    """Smith-Waterman: the alignment of the largest score between any two stretches of letters.
+
+    Args:
+      potentials: of one pair of sequences of at most M and N letters.
+      lengths: [2] int32, 0 <= lengths <= (M, N).
+
+    Returns:
+      An Alignment; the empty one, of score 0, where no other has a positive score. Of equal scores
+      the one that ends on the earliest anti-diagonal i + j, there at the smallest i; going back, it
+      stops where nothing is gained before, else a pair comes before a letter of the first against
+      a gap, that before one of the second, and a run that opens before one that goes on. Under
+      `vmap`, nested or not, one batched program runs for all pairs.
+
+    Raises:
+      ValueError, TypeError: shapes do not fit together, or a dtype is not what it should be.
+
+    Source: JMLR 4.4; Smith and Waterman 1981, Gotoh 1982.
+    """
+    return _LOCAL(checked_alignment_potentials(potentials), checked_lengths(lengths))
+
+
+def global_alignment(potentials: AlignmentPotentials, lengths: Array) -> Alignment:
+    """Needleman-Wunsch: the alignment of the largest score of all letters of both sequences.
+
+    As `local_alignment`; begin is 0. Where pairs of -inf leave nothing but gaps these are taken.
+    """
+    return _GLOBAL(checked_alignment_potentials(potentials), checked_lengths(lengths))
+
+
+def local_score(potentials: AlignmentPotentials, lengths: Array) -> Array:
+    """The score of `local_alignment` without its way back."""
+    return _LOCAL_SCORE(checked_alignment_potentials(potentials), checked_lengths(lengths))
+
+
+def global_score(potentials: AlignmentPotentials, lengths: Array) -> Array:
+    """The score of `global_alignment` without its way back."""
+    return _GLOBAL_SCORE(checked_alignment_potentials(potentials), checked_lengths(lengths))
