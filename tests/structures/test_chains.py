@@ -255,6 +255,8 @@ def test_gram_matrices_of_small_integers():
         assert token_gram(tokens).dtype == float  # 144 does not fit
         np.testing.assert_array_equal(token_gram(tokens), 144 * wanted)
     assert token_gram(binary * 0.5).dtype == float
+    nothing = token_gram(np.full_like(binary, np.nan))  # no warning here: `fit` refuses it
+    assert nothing.dtype == float and np.isnan(nothing).all()
     mixed = sparse_tokens(np.concatenate([binary, 0.5 * binary]))
     np.testing.assert_array_equal(token_gram(mixed)[3:], wanted / 4)
 
