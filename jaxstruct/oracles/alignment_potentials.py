@@ -28,7 +28,7 @@ class AlignmentPotentials(NamedTuple):
       pairs: [M, N] score of pairing letter i of the first with letter j of the second sequence;
         entries beyond the lengths are never read. -inf forbids a pair.
       gap_open, gap_extend: scalars, the cost of the first letter of a run against a gap and of each
-        later one; finite, gap_open >= gap_extend (else a run would be cheaper written as two).
+        later one; finite, of any sign and order.
     """
 
     pairs: Array

@@ -1,8 +1,12 @@
 """Smith-Waterman and Needleman-Wunsch with affine gaps (Gotoh), and the way back.
 
-    G[i, j] = max(H[i, j-1] - open, G[i, j-1] - extend)       a letter of the second against a gap
-    D[i, j] = max(H[i-1, j] - open, D[i-1, j] - extend)       a letter of the first against a gap
-    H[i, j] = max(H[i-1, j-1] + pairs[i, j], D[i, j], G[i, j])  and, in a local alignment, 0
+    P[i, j] = max(H[i-1, j-1] + pairs[i, j], 0)                a pair, or the start (local)
+    D[i, j] = max(max(P, G)[i-1, j] - open, D[i-1, j] - extend)   a letter of the first on a gap
+    G[i, j] = max(max(P, D)[i, j-1] - open, G[i, j-1] - extend)   a letter of the second on a gap
+    H[i, j] = max(P, D, G)[i, j]
+
+A run opens after something else only, so that its cost is exact whatever the two costs are, the
+ones that are being learned too (Gotoh opens it from H, which needs open >= extend).
 
 Cells of one anti-diagonal i + j = d depend on the two before it only, so that a diagonal is one
 step of a scan and all of its cells, of all pairs of a batch, are computed side by side.
@@ -29,11 +33,13 @@ from jaxstruct.oracles.alignment_potentials import (
 from jaxstruct.oracles.batch_last import of_one_example
 from jaxstruct.types import Array
 
-END = 3
-"""Where H comes from, beside the three operations: nothing is aligned before this cell."""
-_LATER_DELETE, _LATER_INSERT = 4, 8
-_HERE, _DONE = 0, 3
-"""On the way back: at H of a cell, or at its end; DELETE and INSERT stand for D and G of it."""
+_START, _D_OVER_P, _G_OVER_P, _G_OVER_D, _LATER_DELETE, _LATER_INSERT = 1, 2, 4, 8, 16, 32
+"""What a cell remembers: that P is a start, which of P, D, G is larger, how D and G came about."""
+_ANY, _AT_DELETE, _AT_INSERT, _NO_DELETE, _NO_INSERT, _DONE = range(6)
+"""On the way back, what is looked for at a cell: the best of P, D, G (H), of D, of G, of those
+without D or without G; or nothing."""
+_END = 3
+"""The fourth kind of step back, beside PAIR, DELETE and INSERT: the alignment begins here."""
 
 
 class _Ends(NamedTuple):
@@ -44,11 +50,15 @@ class _Ends(NamedTuple):
 
 
 class _Diagonal(NamedTuple):
-    """[M + 1, B] values of the cells (i, d - i) of one diagonal, by i."""
+    """[M + 1, B] P, D and G of the cells (i, d - i) of one diagonal, by i."""
 
-    here: Array
+    paired: Array
     delete: Array
     insert: Array
+
+    def best(self) -> Array:
+        """H."""
+        return jnp.maximum(self.paired, jnp.maximum(self.delete, self.insert))
 
 
 def _skewed(pairs: Array) -> Array:
@@ -75,28 +85,32 @@ def _filled(
     never = jnp.full((M + 1, batch), -jnp.inf, dtype)
 
     def step(carry: tuple, this: tuple) -> tuple:
-        last, before_last, ends = carry
+        last, best_before_last, ends = carry
         d, scores = this
-        opened, extended = last.here - gap_open, last.insert - gap_extend
-        insert = jnp.maximum(opened, extended)
-        from_above = _below(last.here) - gap_open, _below(last.delete) - gap_extend
-        delete = jnp.maximum(*from_above)
-        paired = _below(before_last) + scores
+        opened_insert = jnp.maximum(last.paired, last.delete) - gap_open
+        later_insert = last.insert - gap_extend
+        opened_delete = _below(jnp.maximum(last.paired, last.insert)) - gap_open
+        later_delete = _below(last.delete) - gap_extend
+        delete = jnp.maximum(opened_delete, later_delete)
+        insert = jnp.maximum(opened_insert, later_insert)
+        paired = _below(best_before_last) + scores
+        begins = jnp.where(jnp.broadcast_to(local | (d == 0), paired.shape), 0, -jnp.inf)
+        is_start = ~(paired > begins)
+        paired = jnp.where(is_start, begins, paired).astype(dtype)
+        notes = (
+            (_START, is_start), (_D_OVER_P, delete > paired), (_G_OVER_P, insert > paired),
+            (_G_OVER_D, insert > delete), (_LATER_DELETE, later_delete > opened_delete),
+            (_LATER_INSERT, later_insert > opened_insert),
+        )  # fmt: skip
+        source = sum(bit * noted.astype(jnp.int8) for bit, noted in notes)
         inside = (rows <= lengths[:1]) & (d - rows <= lengths[1:]) & (d >= rows)
-        start = jnp.broadcast_to(local | (d == 0), paired.shape)
-        best = jnp.where(start, 0, -jnp.inf).astype(dtype)
-        source = jnp.full(best.shape, END, jnp.int8)
-        for kind, value in ((PAIR, paired), (DELETE, delete), (INSERT, insert)):
-            better = value > best
-            best, source = jnp.where(better, value, best), jnp.where(better, kind, source)
-        source += _LATER_DELETE * (from_above[1] > from_above[0]).astype(jnp.int8)
-        source += _LATER_INSERT * (extended > opened).astype(jnp.int8)
-        values = _Diagonal(best, delete, insert)
+        values = _Diagonal(paired, delete, insert)
         values = jax.tree.map(lambda leaf: jnp.where(inside, leaf, -jnp.inf), values)
+        best = values.best()
         ends_here = local | ((rows == lengths[:1]) & (d == jnp.sum(lengths, axis=0, keepdims=True)))
-        better = (values.here > ends.score) & ends_here
+        better = (best > ends.score) & ends_here
         ends = jax.tree.map(lambda new, old: jnp.where(better, new, old), _Ends(best, d), ends)
-        return (values, last.here, ends), source.astype(jnp.int8)
+        return (values, last.best(), ends), source.astype(jnp.int8)
 
     nowhere = _Ends(never, jnp.zeros(never.shape, jnp.int32))
     start = (_Diagonal(never, never, never), never, nowhere)
@@ -108,26 +122,43 @@ def _filled(
     return ends, sources
 
 
+def _kind(source: Array, goal: Array) -> Array:
+    """[B] PAIR, DELETE, INSERT or _END: the step back from a cell, for what is looked for there."""
+
+    def noted(bit: int) -> Array:
+        return source & bit > 0
+
+    delete = noted(_D_OVER_P) & (goal != _NO_DELETE)
+    beaten = jnp.where(delete, noted(_G_OVER_D), noted(_G_OVER_P))
+    insert = beaten & (goal != _NO_INSERT)
+    kind = jnp.where(noted(_START), _END, PAIR)
+    kind = jnp.where(insert, INSERT, jnp.where(delete, DELETE, kind))
+    kind = jnp.where(goal == _AT_DELETE, DELETE, jnp.where(goal == _AT_INSERT, INSERT, kind))
+    return jnp.where(goal == _DONE, _END, kind).astype(jnp.int32)
+
+
 def _traced(sources: Array, end: Array, steps: int) -> tuple[Array, Array]:
     """([steps, B] operations from the last to the first, then PADDING; [2, B] where it begins)."""
     diagonals, rows, batch = sources.shape
     flat, columns = sources.reshape(-1), jnp.arange(batch)
 
     def step(state: tuple, _: None) -> tuple:
-        i, j, mode = state
+        i, j, goal = state
         cell = jnp.clip(i + j, 0, diagonals - 1) * rows + jnp.clip(i, 0, rows - 1)
         source = flat[cell * batch + columns].astype(jnp.int32)
-        origin = source % 4
-        kind = jnp.where(mode == _HERE, origin, mode)
-        done = (mode == _DONE) | (kind == END)
-        later = jnp.where(kind == DELETE, source & _LATER_DELETE, source & _LATER_INSERT) > 0
-        gap = (kind == DELETE) | (kind == INSERT)
+        kind = _kind(source, goal)
+        done = kind == _END
         i = i - (~done & (kind != INSERT))
         j = j - (~done & (kind != DELETE))
-        mode = jnp.where(done, _DONE, jnp.where(gap & later, kind, _HERE))
-        return (i, j, mode), jnp.where(done, PADDING, kind)
+        after_delete = jnp.where(source & _LATER_DELETE > 0, _AT_DELETE, _NO_DELETE)
+        after_insert = jnp.where(source & _LATER_INSERT > 0, _AT_INSERT, _NO_INSERT)
+        goal = jnp.where(
+            kind == DELETE, after_delete, jnp.where(kind == INSERT, after_insert, _ANY)
+        )
+        goal = jnp.where(done, _DONE, goal).astype(jnp.int32)
+        return (i, j, goal), jnp.where(done, PADDING, kind)
 
-    start = (end[0], end[1], jnp.full(batch, _HERE, jnp.int32))
+    start = (end[0], end[1], jnp.full(batch, _ANY, jnp.int32))
     (i, j, _), operations = jax.lax.scan(step, start, None, length=steps)
     return operations, jnp.stack([i, j])
 

@@ -59,11 +59,11 @@ def every(m, n, local):
     if not local:
         return [(operations, (0, 0)) for operations in strings(m, n)]
     found = [((), (0, 0))]
-    for i in range(m):
-        for j in range(n):
-            for a in range(1, m - i + 1):
-                for b in range(1, n - j + 1):
-                    found += [(operations, (i, j)) for operations in strings(a, b)]
+    for i in range(m + 1):
+        for j in range(n + 1):
+            for a in range(m - i + 1):
+                for b in range(n - j + 1):
+                    found += [(operations, (i, j)) for operations in strings(a, b) if operations]
     return found
 
 
@@ -90,13 +90,13 @@ def best(pairs, gap_open, gap_extend, lengths, local):
 
 
 def cases(dtype, integers, linear=False, seed=0):
-    """(potentials of CASES pairs, lengths); gap costs from 0 on, and all lengths."""
+    """(potentials of CASES pairs, lengths): gap costs of any sign and order, and all lengths."""
     random = np.random.default_rng(seed)
     pairs = random.normal(size=(CASES, M, N)) + 0.2
-    gaps = np.sort(random.exponential(0.5, size=(CASES, 2)), axis=1)
+    gaps = random.normal(0.4, 0.5, size=(CASES, 2))
     if integers:
         pairs = random.integers(-2, 3, pairs.shape)
-        gaps = np.sort(random.integers(0, 3, gaps.shape))
+        gaps = random.integers(-1, 3, gaps.shape)
     gaps = gaps.astype(dtype)
     lengths = np.stack([random.integers(0, M + 1, CASES), random.integers(0, N + 1, CASES)], 1)
     opened = gaps[:, 0] if linear else gaps[:, 1]
