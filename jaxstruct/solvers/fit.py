@@ -129,6 +129,11 @@ def _worth_certifying(
     return goal, -math.inf if rules.epsilon is None else rules.epsilon
 
 
+def _add_seconds(seconds: dict[str, float], info: Info) -> None:
+    for name, value in info.seconds.items():
+        seconds[name] = seconds.get(name, 0.0) + value
+
+
 def _compiled_programs() -> int:
     return sum(program._cache_size() for program in cutting_plane.PROGRAMS)
 
@@ -178,8 +183,7 @@ def _run(
         state, info = cutting_plane.step(*fixed, state, threshold, *worth)
         best, estimated = _improved(best, state, info), info.estimate.primal
         calls += info.oracle_calls
-        for name, value in info.seconds.items():
-            seconds[name] = seconds.get(name, 0.0) + value
+        _add_seconds(seconds, info)
         log.append((
             time.perf_counter() - start, best.primal, best.dual, info.planes_added,
             info.estimate.primal, info.estimate.dual,
@@ -193,6 +197,8 @@ def _run(
             if info.certificate is None:
                 state, info = cutting_plane.certified(*fixed, state, threshold)
                 best, calls = _improved(best, state, info), calls + info.oracle_calls
+                _add_seconds(seconds, info)
+                log[-1] = (*log[-1][:3], log[-1][3] + info.planes_added, *log[-1][4:])
         if status is None and not full and _wants_growth(info, n):
             state = cutting_plane.with_capacity(state, min(2 * capacity, settings.max_capacity))
     seconds["total"] = time.perf_counter() - start

@@ -62,7 +62,7 @@ class Statistics(NamedTuple):
       planes_added, planes_kept, planes_evicted, support_planes: cutting planes (those of
         multiplier > 0 last). capacity: slots an example at the end.
       compilations: programs compiled during the run.
-      seconds: wall seconds by part (oracle, cached, newton, certify, total); a part's first call
+      seconds: wall seconds by part (oracle, sweeps, newton, certify, total); a part's first call
         holds its compilation.
       history: [passes, 6] seconds since the start, best certified primal and dual, planes added,
         and the primal and dual of the round itself: certified ones, or what the calls of its exact

@@ -160,7 +160,11 @@ def test_what_a_callback_stops_is_certified(x64, stop_at):
     )
     np.testing.assert_allclose(solution.slack, xi, atol=1e-10)
     calls = sum(passed.info.oracle_calls for passed in seen)
-    assert solution.statistics.oracle_calls == calls + N
+    numbers, sets = solution.statistics, solution.state.sets
+    assert numbers.oracle_calls == calls + N and numbers.seconds["certify"] > 0
+    assert numbers.planes_added - numbers.planes_evicted == numbers.planes_kept
+    assert numbers.planes_kept == np.asarray(sets.occupied)[:N, 1:].sum()
+    assert numbers.planes_added >= sum(passed.info.planes_added for passed in seen)
 
 
 def test_an_estimate_that_is_no_number_is_looked_into(x64):
