@@ -24,3 +24,24 @@ class SparseFeatures(NamedTuple):
 
     indices: Array
     values: Array
+
+
+class BinaryTree(NamedTuple):
+    """One tree in Chomsky normal form over at most T >= 2 tokens, as integers; padding is -1.
+
+    A sentence of l tokens has l pre-terminal symbols and l - 1 inner nodes, which stand in
+    preorder: a parent before its children, all of the left child before the right one. The node of
+    tokens begin .. end - 1 has its left child on begin .. split - 1 and its right one on split ..
+    end - 1. A batch carries a leading axis on every leaf.
+
+    Fields:
+      symbols: [T] int32, the symbol right above each token.
+      rules: [T - 1] int32, the number of the binary rule of each inner node.
+      begins, splits, ends: [T - 1] int32.
+    """
+
+    symbols: Array
+    rules: Array
+    begins: Array
+    splits: Array
+    ends: Array
