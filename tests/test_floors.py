@@ -18,6 +18,7 @@ FLOORS = {
     "metrics": 1,
     "significance": 1,
     "oracles": 1,
+    "trees": 1,
     "structures": 2,
     "solvers": 3,
     "baselines": 4,

@@ -1,0 +1,148 @@
+"""Trees of phrases over words. No function here recurses, so depth is bounded by memory only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+OUTER_LABELS = ("", "ROOT", "TOP", "S1")
+"""Labels of the bracket that a treebank puts around a sentence; it is no constituent."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Tree:
+    """A node and all below it: a constituent over children, or a leaf, which is (tag, word).
+
+    Trees are equal when their labels, words and shapes are. (Of the standard library, pickle and
+    deepcopy recurse and fail on very deep trees; the bracketed text does not.)
+
+    Fields:
+      label: the category of a constituent, or the part-of-speech tag of a leaf.
+      children: at least one, left to right; empty exactly at a leaf.
+      word: the token of a leaf, None elsewhere.
+
+    Raises:
+      ValueError: both children and a word, or neither.
+    """
+
+    label: str
+    children: tuple[Tree, ...] = ()
+    word: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what is neither a constituent nor a leaf."""
+        if bool(self.children) == (self.word is not None):
+            both = "children and the word " + repr(self.word) if self.children else "neither"
+            raise ValueError(
+                f"Tree {self.label!r}: got {both}, expected children (a constituent) or a word "
+                "(a leaf)"
+            )
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether this is a tag over a word."""
+        return self.word is not None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether labels, words and shape agree."""
+        if not isinstance(other, Tree):
+            return NotImplemented
+        if self is other:
+            return True
+        pairs = zip_longest(_outline(self), _outline(other))
+        return all(mine == theirs for mine, theirs in pairs)
+
+    def __hash__(self) -> int:
+        """A hash of labels, words and shape."""
+        return hash(tuple(_outline(self)))
+
+    def __repr__(self) -> str:
+        """The label and, at a leaf, the word, else the number of leaves: short at any depth."""
+        inside = repr(self.word) if self.is_leaf else f"<{len(leaves(self))} leaves>"
+        return f"Tree({self.label!r}, {inside})"
+
+
+class Constituent(NamedTuple):
+    """A label over the tokens begin .. end - 1."""
+
+    label: str
+    begin: int
+    end: int
+
+
+def _outline(tree: Tree) -> Iterator[tuple[str, str | None, int]]:
+    """Preorder with the numbers of children, which determines a tree."""
+    return ((node.label, node.word, len(node.children)) for node in preorder(tree))
+
+
+def preorder(tree: Tree) -> Iterator[Tree]:
+    """Yields every node: a parent before its children, these from left to right."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(reversed(node.children))
+
+
+def fold(tree: Tree, combine: Callable[[Tree, list[T]], T]) -> T:
+    """Works a tree up from its leaves: combine(node, results of its children), left to right."""
+    results: list[T] = []
+    for node in reversed(list(preorder(tree))):
+        first = len(results) - len(node.children)
+        parts = results[first:][::-1]
+        del results[first:]
+        results.append(combine(node, parts))
+    return results[0]
+
+
+def leaves(tree: Tree) -> list[Tree]:
+    """Returns the leaves, left to right."""
+    return [node for node in preorder(tree) if node.is_leaf]
+
+
+def words(tree: Tree) -> tuple[str, ...]:
+    """Returns the yield: the words, left to right."""
+    return tuple(leaf.word for leaf in leaves(tree))
+
+
+def tags(tree: Tree) -> tuple[str, ...]:
+    """Returns the part-of-speech tags, left to right."""
+    return tuple(leaf.label for leaf in leaves(tree))
+
+
+def depth(tree: Tree) -> int:
+    """Returns the number of nodes from the root to the lowest leaf; 1 for a leaf."""
+    return fold(tree, lambda _, parts: 1 + max(parts, default=0))
+
+
+def node_spans(tree: Tree) -> list[tuple[Tree, int, int]]:
+    """Returns (node, begin, end) of every node in preorder, leaves included."""
+    sizes: list[int] = []
+    fold(tree, lambda node, parts: _size(node, parts, sizes))
+    begin, spans = 0, []
+    for node, size in zip(preorder(tree), reversed(sizes), strict=True):
+        spans.append((node, begin, begin + size))
+        begin += node.is_leaf
+    return spans
+
+
+def _size(node: Tree, parts: list[int], sizes: list[int]) -> int:
+    """The number of leaves below a node, noted in the order of the fold."""
+    sizes.append(1 if node.is_leaf else sum(parts))
+    return sizes[-1]
+
+
+def constituents(tree: Tree) -> list[Constituent]:
+    """Returns the labelled spans of all nodes above the tags, in preorder.
+
+    A chain X over Y gives two constituents of one span.
+    """
+    return [
+        Constituent(node.label, begin, end)
+        for node, begin, end in node_spans(tree)
+        if not node.is_leaf
+    ]
