@@ -117,7 +117,7 @@ def bar_groups(
     return Plot(figure, _bar_table(title, groups, series, errors))
 
 
-def gap_curve(
+def log_curves(
     curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     title: str = "",
     xlabel: str = "passes",
@@ -125,12 +125,12 @@ def gap_curve(
     tolerance: float | None = None,
     log_x: bool = False,
 ) -> Plot:
-    """The duality gap against passes or seconds, on a logarithmic axis.
+    """Curves on a logarithmic axis, such as the duality gap against passes or seconds.
 
     Args:
-      curves: name -> (times or passes [T], gaps [T]); lengths may differ between curves. Gaps that
+      curves: name -> (places [T], heights [T]); lengths may differ between curves. Heights that
         are not positive and finite leave a hole in the line.
-      title, xlabel, ylabel: words; `xlabel` says whether these are passes or seconds.
+      title, xlabel, ylabel: words; `xlabel` says what the places are.
       tolerance: where to draw a line across, the gap that was asked for.
       log_x: a logarithmic horizontal axis too.
 

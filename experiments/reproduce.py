@@ -16,7 +16,15 @@ from typing import Any, NamedTuple
 
 from absl import app, flags
 
-from experiments import clinc150_whole, common, digits, handwriting, named_entities, taxonomy
+from experiments import (
+    alignment,
+    clinc150_whole,
+    common,
+    digits,
+    handwriting,
+    named_entities,
+    taxonomy,
+)
 from experiments.report import Table
 from jaxstruct.data.locate import DATA_VARIABLE, available
 from jaxstruct.data.registry import corpus_named
@@ -62,6 +70,9 @@ EXPERIMENTS = (
     Experiment("digits", (), digits.run, digits.Options(), {
         "formulations": ("svm1_margin", "svm2_slack"), "c_over_n": ("0.1",), "examples": 200,
         "variant": "subspace",
+    }),
+    Experiment("alignment", (), alignment.run, alignment.Options(), {
+        "sizes": ("4", "20"), "samples": 2, "epsilons": ("0.3", "0.1"), "oracle_batch": 4,
     }),
     Experiment(
         "taxonomy_synthetic", (), taxonomy.run, taxonomy.Options(data="synthetic"), SMALL

@@ -13,7 +13,7 @@ import pytest
 from matplotlib.image import imread
 
 from experiments import plots
-from experiments.plots import bar_groups, gap_curve, save_figure
+from experiments.plots import bar_groups, log_curves, save_figure
 
 NAN = math.nan
 
@@ -29,7 +29,7 @@ def bars():
 
 
 def curves():
-    return gap_curve(
+    return log_curves(
         {"R = 0": ([1, 2, 3], [1.0, 0.1, 0.0]), "R = 3": ([1, 2], [math.inf, 0.01])},
         title="Gap",
         xlabel="seconds",
@@ -147,4 +147,4 @@ def test_bars_name_the_argument_that_does_not_fit(arguments, message):
 
 def test_curves_name_the_argument_that_does_not_fit():
     with pytest.raises(ValueError, match=r"curves\['a'\]: got 2 places for 1 gaps"):
-        gap_curve({"a": ([1, 2], [0.1])})
+        log_curves({"a": ([1, 2], [0.1])})
