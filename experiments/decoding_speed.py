@@ -9,7 +9,6 @@ process (on Linux: taskset -c 0).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from absl import app, flags
 
 from experiments import common
 from experiments.report import Table
+from experiments.timing import Compiled, compile_ahead, in_turns
 from jaxstruct.oracles.chain_potentials import ChainPotentials
 from jaxstruct.oracles.hamming_levels import best_of_levels
 from jaxstruct.oracles.k_best import k_best
@@ -51,15 +51,14 @@ class Program(NamedTuple):
       oracle: its name.
       labels, length: S and T.
       units: how many levels, or k.
-      compiled: the program; compile_seconds: what tracing and compiling it took.
+      compiled: the program.
     """
 
     oracle: str
     labels: int
     length: int
     units: int
-    compiled: Callable[[PyTree], PyTree]
-    compile_seconds: float
+    compiled: Compiled
 
 
 def define_flags() -> None:
@@ -146,11 +145,8 @@ def _k_best(k: int, potentials: ChainPotentials, length: Array, y_true: Array) -
 
 
 def _compiled(name: str, units: int, oracle: Callable, data: tuple) -> Program:
-    start = time.perf_counter()
-    compiled = jax.jit(oracle).lower(*data).compile()
-    seconds = time.perf_counter() - start
     _, length, labels = data[0].emissions.shape
-    return Program(name, labels, length, units, compiled, seconds)
+    return Program(name, labels, length, units, compile_ahead(oracle, *data))
 
 
 def _measured(
@@ -161,7 +157,7 @@ def _measured(
     programs = [_compiled("Viterbi", 1, _viterbi, data)]
     programs += [_compiled("Hamming levels", x, partial(_best_wrong, x), data) for x in levels]
     programs += [_compiled("k best", k, partial(_k_best, k), data) for k in best]
-    times = np.asarray([_one_turn(programs, data) for _ in range(options.repeats + 1)])[1:]
+    times = in_turns([partial(each.compiled.call, *data) for each in programs], options.repeats)
     wall, processor = times[..., 0], times[..., 1]
     fastest = processor.min(axis=0)
     return [
@@ -170,25 +166,10 @@ def _measured(
             "least": 1e3 * wall[:, i].min(), "median": 1e3 * float(np.median(wall[:, i])),
             "processor": 1e3 * fastest[i], "ratio": fastest[i] / fastest[0],
             "sequences_per_second": options.batch / wall[:, i].min(),
-            "compile_seconds": program.compile_seconds, "mebibytes": _mebibytes(program),
+            "compile_seconds": program.compiled.seconds, "mebibytes": program.compiled.mebibytes,
         }
         for i, program in enumerate(programs)
     ]  # fmt: skip
-
-
-def _one_turn(programs: list[Program], data: tuple) -> list[tuple[float, float]]:
-    """(wall, processor) seconds of one call of each program, after one that is not timed."""
-    seconds = []
-    for program in programs:
-        jax.block_until_ready(program.compiled(*data))
-        wall, processor = time.perf_counter(), time.process_time()
-        jax.block_until_ready(program.compiled(*data))
-        seconds.append((time.perf_counter() - wall, time.process_time() - processor))
-    return seconds
-
-
-def _mebibytes(program: Program) -> float:
-    return program.compiled.memory_analysis().temp_size_in_bytes / 2**20
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -69,3 +69,52 @@ def of_one_example(kernel: Callable) -> Callable:
         return jax.tree.map(lambda leaf: leaf[..., 0], results)
 
     return one
+
+
+def in_column_blocks(kernel: Callable, width: int) -> Callable:
+    """The batch-last kernel that works through a wide batch block by block.
+
+    A table of a wide batch leaves the caches of a core; blocks of a few columns stay there.
+
+    Args:
+      kernel: as in `of_one_example`.
+      width: columns a block; a batch of no more is one call, the last block is filled up with its
+        last column.
+
+    Returns:
+      A kernel of the same arguments and results.
+    """
+
+    def blocked(*arguments: Any) -> Any:
+        batch = max(leaf.shape[-1] for leaf in jax.tree.leaves(arguments))
+        if batch <= width:
+            return kernel(*arguments)
+        blocks = -(-batch // width)
+        filled = jax.tree.map(lambda leaf: _filled_up(leaf, blocks * width), arguments)
+
+        def of_block(start: Array) -> Any:
+            return kernel(*jax.tree.map(lambda leaf: _columns(leaf, start, width), filled))
+
+        results = jax.lax.map(of_block, width * jnp.arange(blocks, dtype=jnp.int32))
+        return jax.tree.map(lambda leaf: _joined(leaf, batch), results)
+
+    return blocked
+
+
+def _filled_up(leaf: Array, columns: int) -> Array:
+    if leaf.shape[-1] == 1:
+        return leaf
+    missing = [(0, 0)] * (leaf.ndim - 1) + [(0, columns - leaf.shape[-1])]
+    return jnp.pad(leaf, missing, mode="edge")
+
+
+def _columns(leaf: Array, start: Array, width: int) -> Array:
+    if leaf.shape[-1] == 1:
+        return leaf
+    return jax.lax.dynamic_slice_in_dim(leaf, start, width, axis=leaf.ndim - 1)
+
+
+def _joined(leaf: Array, batch: int) -> Array:
+    """[blocks, .., width] as [.., batch]."""
+    moved = jnp.moveaxis(leaf, 0, -2)
+    return moved.reshape(*moved.shape[:-2], -1)[..., :batch]

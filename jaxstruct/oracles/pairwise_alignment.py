@@ -14,6 +14,7 @@ step of a scan and all of its cells, of all pairs of a batch, are computed side 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -30,7 +31,7 @@ from jaxstruct.oracles.alignment_potentials import (
     checked_alignment_potentials,
     checked_lengths,
 )
-from jaxstruct.oracles.batch_last import of_one_example
+from jaxstruct.oracles.batch_last import in_column_blocks, of_one_example
 from jaxstruct.types import Array
 
 _START, _D_OVER_P, _G_OVER_P, _G_OVER_D, _LATER_DELETE, _LATER_INSERT = 1, 2, 4, 8, 16, 32
@@ -38,6 +39,8 @@ _START, _D_OVER_P, _G_OVER_P, _G_OVER_D, _LATER_DELETE, _LATER_INSERT = 1, 2, 4,
 _ANY, _AT_DELETE, _AT_INSERT, _NO_DELETE, _NO_INSERT, _DONE = range(6)
 """On the way back, what is looked for at a cell: the best of P, D, G (H), of D, of G, of those
 without D or without G; or nothing."""
+BLOCK_CELLS, NARROWEST = 1 << 20, 16
+"""Skewed scores of a block of pairs at most, and its least number of pairs."""
 _END = 3
 """The fourth kind of step back, beside PAIR, DELETE and INSERT: the alignment begins here."""
 
@@ -194,10 +197,19 @@ def _score_kernel(local: bool, potentials: AlignmentPotentials, lengths: Array) 
     return _best_end(_filled(local, potentials, lengths, batch)[0])[0]
 
 
-_LOCAL, _GLOBAL = (of_one_example(partial(_kernel, local)) for local in (True, False))
-_LOCAL_SCORE, _GLOBAL_SCORE = (
-    of_one_example(partial(_score_kernel, local)) for local in (True, False)
-)
+def _blocked(kernel: Callable, local: bool) -> Callable:
+    """Of one example; a wide batch goes in blocks whose skewed scores stay in the caches."""
+
+    def whole(potentials: AlignmentPotentials, lengths: Array) -> Alignment | Array:
+        M, N, _ = potentials.pairs.shape
+        width = max(NARROWEST, BLOCK_CELLS // ((M + 1) * (M + N + 1)))
+        return in_column_blocks(partial(kernel, local), width)(potentials, lengths)
+
+    return of_one_example(whole)
+
+
+_LOCAL, _GLOBAL = (_blocked(_kernel, local) for local in (True, False))
+_LOCAL_SCORE, _GLOBAL_SCORE = (_blocked(_score_kernel, local) for local in (True, False))
 
 
 def local_alignment(potentials: AlignmentPotentials, lengths: Array) -> Alignment:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.oracles.batch_last import of_one_example
+from jaxstruct.oracles.batch_last import in_column_blocks, of_one_example
 
 
 class Pair(NamedTuple):
@@ -141,3 +141,20 @@ def test_under_a_loop(data: tuple) -> None:
     total, _ = jax.lax.scan(body, jnp.zeros(4), factor)
     expected = [sum(_truth(Pair(table[i, 0], row[i]), f)["sum"] for f in factor) for i in range(4)]
     np.testing.assert_allclose(total, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 4, 5, 8, 11])
+def test_blocks_of_columns_change_nothing(batch):
+    """Shared arguments stay shared, a last block that is not full is filled up and cut off."""
+
+    def kernel(table, rows):
+        assert rows["a"].shape[-1] <= 4
+        return {"sum": jnp.sum(table * rows["a"], axis=0), "rows": rows["b"] + 1}
+
+    random = np.random.default_rng(0)
+    table = random.normal(size=(3, 1))
+    rows = {"a": random.normal(size=(3, batch)), "b": random.integers(0, 9, (2, 2, batch))}
+    found = jax.jit(in_column_blocks(kernel, 4))(table, rows)
+    wanted = np.sum(table * rows["a"], axis=0, dtype=np.float32)
+    np.testing.assert_allclose(found["sum"], wanted, rtol=1e-5)
+    np.testing.assert_array_equal(found["rows"], rows["b"] + 1)
