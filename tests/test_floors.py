@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 PACKAGE = ROOT / "jaxstruct"
 FLOORS = {
     "types": 0,
+    "alphabets": 1,
     "iob2": 1,
     "kernels": 1,
     "labels": 1,

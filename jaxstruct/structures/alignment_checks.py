@@ -121,6 +121,9 @@ def check_operations(
             f"outputs.operations and outputs.begin must be [{n}, {width}] (M + N) and [{n}, 2], "
             f"got shapes {operations.shape} and {begin.shape}"
         )
+    for name, array in (("operations", operations), ("begin", begin)):
+        if not np.issubdtype(array.dtype, np.integer):
+            raise ValueError(f"outputs.{name} must be integers, got dtype {array.dtype}")
     known = np.isin(operations, (PAIR, DELETE, INSERT, PADDING))
     if not known.all():
         row, place = np.argwhere(~known)[0]
@@ -134,8 +137,8 @@ def check_operations(
         raise ValueError(f"outputs.operations row {row} goes on after padding, at {place + 1}")
     used = [np.sum((operations == PAIR) | (operations == gap), axis=1) for gap in (DELETE, INSERT)]
     end = begin + np.stack(used, axis=1)
-    misfit = (end != lengths) if whole else (end > lengths)
-    wrong = np.argwhere(misfit | (begin < 0))
+    misfit = (end != lengths) | (begin != 0) if whole else (end > lengths) | (begin < 0)
+    wrong = np.argwhere(misfit)
     if wrong.size:
         row, side = wrong[0]
         raise ValueError(

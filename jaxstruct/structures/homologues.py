@@ -78,12 +78,13 @@ class _Tables(NamedTuple):
 
 
 def _potentials(tables: _Tables, w: PyTree, x: HomologueInput) -> HomologueTheta:
-    return HomologueTheta(alignment_costs(tables.symmetric, w), x)
+    return HomologueTheta(alignment_costs(tables.symmetric, w), jax.tree.map(jnp.asarray, x))
 
 
 def _gram_action(tables: _Tables, x: HomologueInput, u: HomologueTheta) -> HomologueTheta:
+    del x  # all inputs see the same costs
     linear = tables.single_cost.shape[0] == 1
-    return HomologueTheta(costs_gram_action(tables.symmetric, linear, u.costs), x)
+    return u._replace(costs=costs_gram_action(tables.symmetric, linear, u.costs))
 
 
 def _counts(theta: HomologueTheta, y: HomologueOutput) -> OperationCounts:

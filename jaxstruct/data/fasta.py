@@ -1,0 +1,212 @@
+"""FASTA files of sequences, plain or aligned: a line `>name description`, then the letters."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import secrets
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from jaxstruct.data.archive_members import read_capped
+from jaxstruct.data.archives import DEFAULT_LIMIT
+from jaxstruct.data.errors import MalformedFile
+
+GAP = "-"
+_NO_LETTER = re.compile(r"[^A-Za-z*?.\-]")
+_GZIP = b"\x1f\x8b"
+
+
+class FastaRecord(NamedTuple):
+    """One sequence.
+
+    Fields:
+      name: the first word of its header; empty where the header is a bare `>`.
+      description: the rest of the header, or empty.
+      sequence: its letters as written, at least one, of A-Z, a-z, `*` and `?`; in an aligned file
+        `-` stands for a gap.
+    """
+
+    name: str
+    description: str
+    sequence: str
+
+
+def read_fasta(path: Path, *, aligned: bool = False) -> tuple[FastaRecord, ...]:
+    """Reads a FASTA file, plain or gzip-compressed (told by its content); see `parse_fasta`.
+
+    Raises:
+      FileNotFoundError: no such file.
+      UnsafeArchive: a compressed file unpacks to more than 256 MiB.
+      MalformedFile: it is damaged, or see `parse_fasta`.
+    """
+    content = Path(path).read_bytes()
+    if content.startswith(_GZIP):
+        content = _unpacked(content, path)
+    return parse_fasta(content, str(path), aligned=aligned)
+
+
+def _unpacked(content: bytes, path: Path) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+            return read_capped(Path(path), stream, DEFAULT_LIMIT)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise MalformedFile(f"{path}: damaged gzip file ({error})") from error
+
+
+def parse_fasta(content: bytes, name: str, *, aligned: bool = False) -> tuple[FastaRecord, ...]:
+    """Returns the sequences of a FASTA file's content.
+
+    A sequence goes on over any number of lines. Blank lines, blanks within lines, a byte order mark
+    and lines that begin with `;` (comments) are left out; lines end in \\n, \\r\\n or \\r.
+
+    Args:
+      content: UTF-8. name: of the file, for messages.
+      aligned: whether `-` and `.` may stand for gaps; they come back as `-`.
+
+    Raises:
+      MalformedFile: no sequence, letters before the first `>`, a sequence without letters, a
+        character that is no letter, or a gap where none is allowed; with the line.
+    """
+    records: list[tuple[int, str, list[str]]] = []
+    for number, line in enumerate(_lines(content, name), 1):
+        if line.startswith(";"):
+            continue
+        if line.startswith(">"):
+            records.append((number, line[1:].strip(), []))
+            continue
+        letters = "".join(line.split())
+        if letters and not records:
+            raise MalformedFile(
+                f"{name}:{number}: {line[:40]!r} comes before any line that begins with '>'; FASTA "
+                "names each sequence by such a line"
+            )
+        if letters:
+            records[-1][2].append(_checked_letters(name, number, letters, aligned))
+    if not records:
+        raise MalformedFile(f"{name}: holds no sequence, expected lines such as '>name' and 'ACDE'")
+    return tuple(_record(name, *record) for record in records)
+
+
+def _lines(content: bytes, name: str) -> list[str]:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise MalformedFile(
+            f"{name}:{line}: byte 0x{content[error.start]:02x} is not UTF-8; convert the file first"
+        ) from error
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _checked_letters(name: str, number: int, letters: str, aligned: bool) -> str:
+    wrong = _NO_LETTER.search(letters)
+    if wrong:
+        raise MalformedFile(
+            f"{name}:{number}: {wrong[0]!r} in {letters[:40]!r} is no letter of a sequence, "
+            f"expected A-Z, a-z, '*', '?'{' or the gaps - and .' if aligned else ''}"
+        )
+    if not aligned and re.search(r"[-.]", letters):
+        raise MalformedFile(
+            f"{name}:{number}: {letters[:40]!r} has a gap ('-' or '.'); read an aligned file with "
+            "aligned=True, or take the gaps out"
+        )
+    return letters.replace(".", GAP)
+
+
+def _record(name: str, number: int, header: str, pieces: list[str]) -> FastaRecord:
+    sequence = "".join(pieces)
+    if not sequence.replace(GAP, ""):
+        raise MalformedFile(
+            f"{name}:{number}: the sequence {header!r} has no letters; leave it out of the file"
+        )
+    first, *rest = header.split(maxsplit=1) or [""]
+    return FastaRecord(first, "".join(rest), sequence)
+
+
+def aligned_pairs(
+    records: Sequence[FastaRecord], name: str = "records"
+) -> tuple[tuple[FastaRecord, FastaRecord], ...]:
+    """Consecutive rows of an aligned file as pairs: the first with the second, and so on.
+
+    Raises:
+      MalformedFile: their number is odd, or the rows of a pair differ in length.
+    """
+    pairs = consecutive_pairs(records, name)
+    for place, (first, second) in enumerate(pairs, 1):
+        lengths = len(first.sequence), len(second.sequence)
+        if lengths[0] != lengths[1]:
+            raise MalformedFile(
+                f"{name}: the rows of pair {place}, {first.name!r} and {second.name!r}, have "
+                f"{lengths[0]} and {lengths[1]} columns, expected equal numbers (gaps included)"
+            )
+    return pairs
+
+
+def consecutive_pairs(
+    records: Sequence[FastaRecord], name: str = "records"
+) -> tuple[tuple[FastaRecord, FastaRecord], ...]:
+    """The first with the second sequence, the third with the fourth, and so on.
+
+    Raises:
+      MalformedFile: their number is odd.
+    """
+    if len(records) % 2:
+        raise MalformedFile(
+            f"{name}: got {len(records)} sequences, expected an even number: each two that follow "
+            "one another are a pair"
+        )
+    return tuple(zip(records[::2], records[1::2], strict=True))
+
+
+def write_fasta(path: Path, records: Sequence[FastaRecord], *, width: int = 60) -> Path:
+    """Writes a FASTA file that `read_fasta` reads again, and returns its path.
+
+    The file is written under a temporary name and renamed: it is whole or as it was before.
+
+    Args:
+      path: the file, replaced if it is there; its folder is made where it does not exist.
+      records: at least one; gaps make it an aligned file.
+      width: letters a line, at least 1.
+
+    Raises:
+      ValueError: there is no record, a name or a description cannot be read again as it is, a
+        sequence has no letters or other characters, or width is below 1.
+    """
+    if width < 1:
+        raise ValueError(f"width: got {width}, expected at least 1")
+    if not records:
+        raise ValueError("records: got none, expected at least one sequence")
+    text = "".join(_block(place, record, width) for place, record in enumerate(records))
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        partial.write_bytes(text.encode("utf-8"))
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def _block(place: int, record: FastaRecord, width: int) -> str:
+    name, description, sequence = record
+    header = f">{name} {description}".strip() if name else ">"
+    if _record("", 0, header[1:].strip(), ["A"])[:2] != (name, description) or re.search(
+        r"[\r\n]", header
+    ):
+        raise ValueError(
+            f"records[{place}]: the header {name!r}, {description!r} would not be read again as it "
+            "is: a name has no blanks, neither begins or ends with one, neither holds a line end"
+        )
+    if _NO_LETTER.search(sequence) or not sequence.strip("-."):
+        raise ValueError(
+            f"records[{place}]: the sequence {sequence[:40]!r} has no letters, or characters other "
+            "than A-Z, a-z, '*', '?', '-' and '.'"
+        )
+    lines = [sequence[at : at + width] for at in range(0, len(sequence), width)]
+    return "\n".join([header, *lines]) + "\n"
