@@ -39,9 +39,17 @@ def test_oracles_stand_alone() -> None:
     assert (np.asarray(names["labels"]) == 0).all()  # ties go to the lowest label
 
 
+def test_alignments_are_learned_and_written(capsys) -> None:
+    names: dict = {"js": js}
+    exec(BLOCKS[3], names)  # noqa: S102
+    assert names["solution"].status.solved
+    first, signs, second = capsys.readouterr().out.splitlines()[:3]
+    assert "ACGTTGCA" in first and "ACG--GCA" in second and "|||  |||" in signs
+
+
 def test_own_structure_trains_and_certifies() -> None:
     names: dict = {}
-    exec(BLOCKS[3], names)  # noqa: S102
+    exec(BLOCKS[4], names)  # noqa: S102
     random = np.random.RandomState(0)
     x = random.randn(40, 4, 5).astype(np.float32)
     y = np.argmax(x @ random.randn(5), axis=1).astype(np.int32)

@@ -216,12 +216,6 @@ def _check(A: int, whole: bool, inputs: AlignmentInput, outputs: AlignmentOutput
     alignment_checks.check_letters("inputs.second", second, lengths[:, 1], A)
     width = first.shape[1] + second.shape[1]
     alignment_checks.check_operations(operations, begin, lengths, width, whole=whole)
-    if whole and begin.any():
-        row = np.flatnonzero(begin.any(axis=1))[0]
-        raise ValueError(
-            f"outputs.begin row {row} is {begin[row].tolist()}, expected [0, 0]: a global "
-            "alignment covers all letters; use mode='local'"
-        )
 
 
 def pairwise_alignment(

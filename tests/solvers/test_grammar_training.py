@@ -1,0 +1,90 @@
+"""Training weighted grammars: the optimum against an independent QP with all trees."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from jaxstruct import Buckets, Settings, Status, fit, predict
+from jaxstruct.structures.weighted_grammars import weighted_grammar
+from tests.slow_truth.quadratic_program import solve_primal
+from tests.structures.grammar_cases import (
+    T,
+    all_trees,
+    examples,
+    flat,
+    grammar,
+    loss,
+    psi,
+    row_of,
+)
+
+SUBSPACE = Settings(variant="subspace")
+C = 5.0
+
+
+@lru_cache
+def planes(name):
+    """([n, k, D] Psi, [n, k] Delta): y_i first, then all trees of positive loss, the last again."""
+    x, y = examples(0)
+    rows, deltas = [], []
+    for i in range(len(x.length)):
+        own, every = row_of(y, i), all_trees(0, i)
+        delta = [loss(name, 0, own, tree) for tree in every]
+        kept = [tree for tree, value in zip(every, delta, strict=True) if value > 0]
+        rows.append(np.array([psi(0, i, tree) for tree in (own, *kept)]))
+        deltas.append(np.array([0, *(value for value in delta if value > 0)]))
+    most = max(map(len, rows))
+    fill = [np.minimum(np.arange(most), len(row) - 1) for row in rows]
+    return tuple(
+        np.array([part[index] for part, index in zip(parts, fill, strict=True)])
+        for parts in (rows, deltas)
+    )
+
+
+@pytest.mark.parametrize("formulation, name, bucketed", [
+    ("svm2", "zero_one", False), ("svm2_slack", "node_f1", True), ("svm2_margin", "node_f1", True),
+    ("svm1_margin", "node_f1", False), ("svm1_slack", "f1", False), ("svm2_margin", "f1", False),
+])
+def test_optimum(x64, formulation, name, bucketed):
+    features, losses = planes(name)
+    n = len(features)
+    several = (losses.max(axis=1) > 0).astype(float)
+    truth = solve_primal(formulation, features, losses, np.zeros(n, int), C, several)
+    problem = weighted_grammar(grammar(0), loss=name, longest=T, dtype="float64")
+    x, y = examples(0)
+    if bucketed:
+        short = np.flatnonzero(x.length <= 3), np.flatnonzero(x.length > 3)
+        x, y = (Buckets(tuple(cut(each, rows) for rows in short), short) for each in (x, y))
+    solution = fit(problem, x, y, formulation, C, tolerance=1e-6, max_passes=3000,
+                   settings=SUBSPACE, example_weights=several)  # fmt: skip
+    assert solution.status == Status.CONVERGED
+    assert solution.primal == pytest.approx(truth.objective, rel=2e-6)
+    assert solution.dual == pytest.approx(truth.objective, rel=2e-6)
+    distance = np.linalg.norm(flat(solution.weights) - truth.w)
+    assert distance <= np.sqrt(1e-5 * truth.objective)
+
+
+def cut(tree, rows):
+    """Rows of a batch; short sentences padded to three tokens only."""
+    T = int((np.asarray(tree[0])[rows] >= 0).sum(axis=1).max())
+    leaves = []
+    for name, leaf in zip(tree._fields, tree, strict=True):
+        leaf = None if leaf is None else np.asarray(leaf)[rows]
+        if leaf is not None and leaf.ndim == 2:
+            leaf = leaf[:, : T if name in ("terminals", "symbols") else T - 1]
+        leaves.append(leaf)
+    return type(tree)(*leaves)
+
+
+def test_float32_learns_the_training_trees():
+    x, y = examples(0)
+    problem = weighted_grammar(grammar(0), loss="node_f1")
+    solution = fit(problem, x, y, "svm1_margin", 100.0, tolerance=1e-2,
+                   settings=SUBSPACE._replace(capacity=32))  # fmt: skip
+    found = predict(problem, solution.weights, x)
+    right = [all(np.array_equal(a[i], b[i]) for a, b in zip(found, y, strict=True))
+             for i in range(len(x.length))]  # fmt: skip
+    assert np.mean(right) > 0.6
