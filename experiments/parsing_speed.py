@@ -22,6 +22,7 @@ from absl import app, flags
 
 from experiments import common
 from experiments.report import Table
+from experiments.timing import Compiled, compile_ahead
 from jaxstruct.oracles.chart_levels import NodeCounts
 from jaxstruct.oracles.cky import cky, cky_score
 from jaxstruct.oracles.inside_outside import log_partition, rule_marginals
@@ -56,11 +57,10 @@ class Options(NamedTuple):
 
 
 class Program(NamedTuple):
-    """One compiled oracle for a batch; `seconds` is what tracing and compiling it took."""
+    """One compiled oracle for a batch."""
 
     oracle: str
-    compiled: Callable[..., PyTree]
-    seconds: float
+    compiled: Compiled
 
 
 def define_flags() -> None:
@@ -177,16 +177,12 @@ def _oracle(name: str, tokens: int) -> Callable:
     }[name]
 
 
-def _compiled(name: str, tokens: int, data: tuple) -> Program:
-    start = time.perf_counter()
-    compiled = jax.jit(_oracle(name, tokens)).lower(*data).compile()
-    return Program(name, compiled, time.perf_counter() - start)
-
-
 def _measured(options: Options, dtype: str, text: str) -> list[dict[str, Any]]:
     size = symbols, rules, tokens = _size(text)
     data = _data(options, dtype, size)
-    programs = [_compiled(name, tokens, data) for name in options.oracles]
+    programs = [
+        Program(name, compile_ahead(_oracle(name, tokens), *data)) for name in options.oracles
+    ]
     times: list[list[tuple[float, float]]] = [[] for _ in programs]
     for turn in range(options.repeats + 1):
         for program, found in zip(programs, times, strict=True):
@@ -199,8 +195,8 @@ def _measured(options: Options, dtype: str, text: str) -> list[dict[str, Any]]:
         rows.append({
             "oracle": program.oracle, "symbols": symbols, "rules": rules, "tokens": tokens,
             "most": most, "least": wall.min(), "median": float(np.median(wall)),
-            "processor": processor.min(), "compile_seconds": program.seconds,
-            "kibibytes": _kibibytes(program) / options.batch,
+            "processor": processor.min(), "compile_seconds": program.compiled.seconds,
+            "kibibytes": 2**10 * program.compiled.mebibytes / options.batch,
         })  # fmt: skip
     return rows
 
@@ -208,12 +204,8 @@ def _measured(options: Options, dtype: str, text: str) -> list[dict[str, Any]]:
 def _one_call(program: Program, data: tuple) -> tuple[float, float]:
     """(wall, processor) seconds of one call."""
     wall, processor = time.perf_counter(), time.process_time()
-    jax.block_until_ready(program.compiled(*data))
+    jax.block_until_ready(program.compiled.call(*data))
     return time.perf_counter() - wall, time.process_time() - processor
-
-
-def _kibibytes(program: Program) -> float:
-    return program.compiled.memory_analysis().temp_size_in_bytes / 2**10
 
 
 def main(arguments: Sequence[str]) -> None:
