@@ -23,6 +23,7 @@ from experiments import (
     digits,
     handwriting,
     named_entities,
+    parsing,
     taxonomy,
 )
 from experiments.report import Table
@@ -91,6 +92,9 @@ EXPERIMENTS = (
             "methods": ("commonest", "hmm", "crf", "perceptron_linear"),
         },
     ),
+    Experiment("parsing", ("gum",), parsing.run, parsing.Options(), {
+        "sentences": 300, "longest": 7, "buckets": 1, "methods": ("pcfg", "svm2_margin"),
+    }),
     Experiment(
         "clinc150_whole", ("clinc150",), clinc150_whole.run, clinc150_whole.Options(), None
     ),

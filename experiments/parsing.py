@@ -1,0 +1,324 @@
+"""Table 4.4 (JMLR's table 5): parsing with a learned weighted context-free grammar.
+
+    python -m experiments.parsing                                    # GUM
+    python -m experiments.parsing --corpus=wsj                       # the sample of the WSJ
+    python -m experiments.parsing --corpus=ldc --path=/treebank3/parsed/mrg/wsj
+    python -m experiments.parsing --corpus=files --train_trees=a.mrg --test_trees=b.mrg
+    python -m experiments.parsing --sweep=0.1,1,10,100
+
+A probabilistic grammar, SVM2 for the zero-one loss, and both re-scaled SVM2 for 1 - F1, on short
+sentences given as part-of-speech tags. Every trained model is written to
+OUTPUT/parsing_trainings; `experiments.parse_sentences` parses with it.
+
+Source: thesis, section 4.5.4; JMLR 6:1453-1484, section 5.4. Where the text leaves a choice the
+flags have it:
+
+  C             printed as 1; --c_over_n has C' = C / n, and 1/n stands for the printed C = 1
+  binarisation  not said; --branching and --memory. With all children remembered the grammar
+                makes just the constituents seen
+  F1            of constituents; --loss=node_f1 counts the nodes of the binarised trees, tags
+                included
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from absl import app, flags
+
+from experiments import common
+from experiments.parsing_data import CORPORA, Prepared, load_treebank, prepare
+from experiments.parsing_kept import kept
+from experiments.parsing_methods import (
+    MEASURES,
+    METHODS,
+    Method,
+    Trained,
+    evaluated,
+    loss_of,
+    problem_of,
+    scores_of,
+    sentence_errors,
+    trained_pcfg,
+    trained_svm,
+    trees_of,
+)
+from experiments.parsing_model import Model, save_model
+from experiments.parsing_pictures import chosen_cases, tree_pictures
+from experiments.parsing_report import NAMES, Row, Sets, first_readings, make_plots, make_tables
+from experiments.plots import Plot
+from experiments.progress import training_progress
+from experiments.record import peak_memory_bytes
+from experiments.report import render
+from jaxstruct.solvers.solution import Solution
+from jaxstruct.trees.bracketing import write_line
+
+LOSSES = ("f1", "node_f1", "zero_one")
+
+
+class Options(NamedTuple):
+    """The flags of this script; `define_flags` says what each means."""
+
+    corpus: str = "gum"
+    path: str | None = None
+    train_trees: str | None = None
+    test_trees: str | None = None
+    shortest: int = 2
+    longest: int = 10
+    sentences: int = 0
+    terminals: str = "tags"
+    rare: int = 1
+    branching: str = "right"
+    memory: int = 0
+    buckets: int = 4
+    methods: Sequence[str] = METHODS
+    c_over_n: Sequence[str] = ("1",)
+    sweep: Sequence[str] = ()
+    loss: str = "node_f1"
+    measure: str = "all"
+    smoothing: float = 0.0
+    epsilon: float = 0.01
+    max_passes: int = 100
+    pictures: int = 4
+    resume: bool = False
+    oracle_batch: int = 64
+    group: int = 0
+    chunks: int = 32
+    variant: str = "auto"
+    working_sets: str = "auto"
+    capacity: int = 8
+    output: str = "results"
+    seed: int = 0
+    x64: bool = False
+    compilation_cache: bool = True
+    progress: bool | None = None
+
+
+def define_flags() -> None:
+    """The command line of this script."""
+    defaults = Options()
+    _define_corpus_flags(defaults)
+    _define_grammar_flags(defaults)
+    _define_training_flags(defaults)
+    common.define_solver_flags(defaults)
+    common.define_common_flags(defaults)
+
+
+def _define_corpus_flags(defaults: Options) -> None:
+    flags.DEFINE_enum(
+        "corpus",
+        defaults.corpus,
+        list(CORPORA),
+        "gum: document split; wsj: the 5 % sample, section 01 to train, 00 to test; ldc: sections "
+        "02-21 and 22 of your own Penn Treebank in --path; files: --train_trees, --test_trees.",
+    )
+    flags.DEFINE_string("path", None, "The archive, or the folder of wsj_*.mrg with --corpus=ldc.")
+    flags.DEFINE_string("train_trees", None, "Your file of bracketed trees to train on.")
+    flags.DEFINE_string("test_trees", None, "Your file of bracketed trees to test on.")
+    flags.DEFINE_integer("shortest", defaults.shortest, "Least tokens of a sentence.", 1)
+    flags.DEFINE_integer("longest", defaults.longest, "Most tokens of a sentence.", 2)
+    flags.DEFINE_integer(
+        "sentences", defaults.sentences, "The first so many training sentences; 0: all.", 0
+    )
+
+
+def _define_grammar_flags(defaults: Options) -> None:
+    flags.DEFINE_enum(
+        "terminals", defaults.terminals, ["tags", "words"],
+        "What is read at each token: its part-of-speech tag, as in the paper, or its word.",
+    )  # fmt: skip
+    flags.DEFINE_integer(
+        "rare", defaults.rare, "--terminals=words: words seen at most so often count as a class.", 0
+    )
+    flags.DEFINE_enum(
+        "branching", defaults.branching, ["right", "left"],
+        "How wide constituents are binarised.",
+    )  # fmt: skip
+    flags.DEFINE_integer(
+        "memory",
+        defaults.memory,
+        "Siblings that an intermediate symbol of the binarisation remembers; -1: all, so that the "
+        "grammar makes just the constituents seen. Less makes a smaller grammar that has more of "
+        "the unseen trees.",
+        -1,
+    )
+    flags.DEFINE_integer("buckets", defaults.buckets, "Padded sentence lengths at most.", 1)
+
+
+def _define_training_flags(defaults: Options) -> None:
+    flags.DEFINE_list(
+        "methods",
+        list(defaults.methods),
+        "Some of pcfg (maximum likelihood), svm2 (zero-one loss), svm2_slack, svm2_margin (the "
+        "loss of --loss).",
+    )
+    flags.DEFINE_list(
+        "c_over_n",
+        list(defaults.c_over_n),
+        "Values of C' = C / n of the SVMs, n training sentences; a/n is C = a. Pictures, plots and "
+        "McNemar's test are of the first.",
+    )
+    flags.DEFINE_list(
+        "sweep",
+        list(defaults.sweep),
+        "Further values of C'; each SVM goes on from the next smaller one. Empty: none.",
+    )
+    flags.DEFINE_enum(
+        "loss", defaults.loss, list(LOSSES), "Of the re-scaled SVMs: see structures.tree_losses."
+    )
+    flags.DEFINE_enum(
+        "measure", defaults.measure, list(MEASURES),
+        "Constituents that count in the scores: all, or as COLLINS.prm has it (no punctuation).",
+    )  # fmt: skip
+    flags.DEFINE_float(
+        "smoothing", defaults.smoothing, "Added to the counts of the rules that the PCFG has.", 0.0
+    )
+    flags.DEFINE_float("epsilon", defaults.epsilon, "No constraint may be violated by more.")
+    flags.DEFINE_integer("max_passes", defaults.max_passes, "Passes of a training at most.", 1)
+    flags.DEFINE_integer("pictures", defaults.pictures, "Test sentences to draw trees of.", 0)
+    flags.DEFINE_boolean(
+        "resume", defaults.resume,
+        "Go on where a run with the same flags and output stopped, training by training.",
+    )  # fmt: skip
+    flags.DEFINE_integer("oracle_batch", defaults.oracle_batch, "Sentences in an oracle call.", 1)
+    flags.DEFINE_integer(
+        "group", defaults.group, "Sentences whose multipliers move side by side; 0: chosen.", 0
+    )
+    flags.DEFINE_integer("chunks", defaults.chunks, "Parts of a pass, each called at one w.", 1)
+
+
+def run(options: Options) -> common.Outcome:
+    """Train and test all methods, print the tables and write them with the models.
+
+    Raises:
+      ValueError: an option or a file does not fit.
+      CorpusMissing: the corpus is not on this machine; the message says how to get it.
+    """
+    methods_of(options, 1)
+    dtype = common.prepare(options)
+    treebank = load_treebank(options)
+    sets = Sets(treebank, prepare(treebank, options))
+    methods, swept = methods_of(options, len(treebank.train))
+    rows = [Row(method, _measured(options, sets.data, method, dtype)) for method in methods]
+    found = _swept(options, sets.data, swept, dtype)
+    table, others = make_tables(options, sets, rows, found)
+    for other in others:
+        print(render(other))
+    numbers = {
+        "rows": [row._asdict() for row in rows], "sweep": [row._asdict() for row in found],
+        "right": [write_line(tree) for tree in treebank.test],
+        "tables": [other._asdict() for other in others],
+        "peak_memory_bytes": peak_memory_bytes(),
+    }  # fmt: skip
+    plots = make_plots(options, sets, rows, found) | _pictures(options, sets, rows)
+    return common.save("parsing", options, "parsing", table, numbers, plots)
+
+
+def methods_of(options: Options, n: int) -> tuple[list[Method], list[Method]]:
+    """(rows of the table, trainings of the sweep) for n training sentences.
+
+    Raises:
+      ValueError: an unknown method, or no positive C'.
+    """
+    unknown = sorted(set(options.methods) - set(METHODS))
+    if unknown or not options.methods:
+        raise ValueError(f"methods: got {unknown or 'none'}, expected some of {METHODS}")
+    names = [name for name in METHODS if name in options.methods]
+    machines = [name for name in names if name != "pcfg"]
+    ratios, swept = ([ratio(text, n) for text in of] for of in (options.c_over_n, options.sweep))
+    if machines and not ratios:
+        raise ValueError("c_over_n: got none, expected at least one value such as 1 or 1/n")
+    rows = [Method(name, None) for name in names if name == "pcfg"]
+    rows += [Method(name, value) for name in machines for value in ratios]
+    return rows, [Method(name, value) for name in machines for value in sorted(swept)]
+
+
+def ratio(text: str, n: int) -> float:
+    """C' of a word such as 0.1, or 1/n with n sentences.
+
+    Raises:
+      ValueError: it is no such word, or not positive.
+    """
+    number = text.removesuffix("/n")
+    try:
+        value = float(number) / (n if number != text else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise ValueError(f"c_over_n, sweep: got {text!r}, expected a number > 0, or such as 1/n")
+    return value
+
+
+def _measured(options: Options, data: Prepared, method: Method, dtype: str) -> dict[str, Any]:
+    """Numbers of one method, read again where --resume allows it."""
+
+    def train(path: Path) -> dict[str, Any]:
+        return _tested(options, data, method, _trained(options, data, method, dtype), path, dtype)
+
+    return kept(options, method.label, train)
+
+
+def _trained(
+    options: Options, data: Prepared, method: Method, dtype: str, start: Solution | None = None
+) -> Trained:
+    if method.name == "pcfg":
+        return trained_pcfg(data, options, dtype)
+    problem = problem_of(data, loss_of(method, options), dtype)
+    with training_progress(options.max_passes, method.label, options.progress, None) as update:
+        return trained_svm(data, problem, method, options, update, start)
+
+
+def _tested(
+    options: Options, data: Prepared, method: Method, trained: Trained, path: Path, dtype: str
+) -> dict[str, Any]:
+    """The numbers of a training with its scores; its model is written."""
+    files = save_model(path, Model(data.grammar, trained.weights))
+    problem = problem_of(data, "zero_one", dtype)
+    scores = {
+        part: evaluated(data, problem, trained.weights, options.measure, part)
+        for part in ("train", "test")
+    }
+    return trained.numbers | scores | {"model": files}
+
+
+def _swept(options: Options, data: Prepared, methods: Sequence[Method], dtype: str) -> list[Row]:
+    """The sweep, each C' of a machine started from the solution of the one before."""
+    rows: list[Row] = []
+    last: dict[str, Solution] = {}
+    for method in methods:
+
+        def train(path: Path, method: Method = method) -> dict[str, Any]:
+            trained = _trained(options, data, method, dtype, last.get(method.name))
+            last[method.name] = trained.solution
+            return _tested(options, data, method, trained, path, dtype)
+
+        rows.append(Row(method, kept(options, f"sweep, {method.label}", train)))
+    return rows
+
+
+def _pictures(options: Options, sets: Sets, rows: Sequence[Row]) -> dict[str, Plot]:
+    """The right trees beside those of the first and of the last method."""
+    if not options.pictures:
+        return {}
+    first = first_readings(rows)
+    ends = first if len(first) == 1 else [first[0], first[-1]]
+    answers = [trees_of(row.numbers["test"]["answers"]) for row in ends]
+    errors = [sentence_errors(scores_of(row.numbers["test"])) for row in ends]
+    cases = chosen_cases(sets.treebank.test, answers, errors, options.pictures)
+    names = [NAMES[row.method.name] for row in ends]
+    title = f"{sets.treebank.name}: trees (* missed, ? not in the right tree)"
+    return {"parsing_trees": tree_pictures(cases, names, title)}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run with the options of the command line."""
+    if len(arguments) > 1:
+        raise app.UsageError(f"unexpected arguments {arguments[1:]}")
+    run(common.options_from_flags(Options()))
+
+
+if __name__ == "__main__":
+    define_flags()
+    app.run(main)

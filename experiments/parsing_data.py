@@ -1,0 +1,200 @@
+"""Treebanks for `experiments.parsing`: short sentences, a grammar read off them, padded buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxstruct.data.length_buckets import assign_buckets, bucket_lengths
+from jaxstruct.data.treebanks import TreebankFile, load_gum, load_ldc, load_treebank_sample
+from jaxstruct.solvers.buckets import Buckets, in_order
+from jaxstruct.structures.weighted_grammars import sentence_inputs, tree_outputs
+from jaxstruct.trees.binarisation import Binarisation
+from jaxstruct.trees.bracketing import read_trees
+from jaxstruct.trees.cleaning import clean
+from jaxstruct.trees.grammar import Grammar, read_grammar
+from jaxstruct.trees.integer_trees import decode, encode
+from jaxstruct.trees.tree import Tree, leaves, tags, words
+from jaxstruct.trees.unknown_words import UnknownWords
+
+CORPORA = ("gum", "wsj", "ldc", "files")
+TRAIN_SECTIONS = tuple(f"{section:02d}" for section in range(2, 22))
+TEST_SECTIONS = ("22",)
+
+
+class Treebank(NamedTuple):
+    """Cleaned trees of the wanted lengths.
+
+    Fields:
+      name: of the corpus and its split, in words. train, test: trees.
+    """
+
+    name: str
+    train: tuple[Tree, ...]
+    test: tuple[Tree, ...]
+
+
+class Part(NamedTuple):
+    """The training or the test sentences.
+
+    Fields:
+      trees: the right ones. inputs: Buckets of SentenceInput.
+      outside: [n] bool, whether the grammar cannot make the right tree.
+    """
+
+    trees: tuple[Tree, ...]
+    inputs: Buckets
+    outside: np.ndarray
+
+
+class Prepared(NamedTuple):
+    """A grammar and its sentences.
+
+    Fields:
+      grammar: read off the training trees. lengths: padded numbers of tokens, rising.
+      train, test: the sentences. outputs: Buckets of the training trees as BinaryTree.
+    """
+
+    grammar: Grammar
+    lengths: tuple[int, ...]
+    train: Part
+    test: Part
+    outputs: Buckets
+
+
+def load_treebank(options: NamedTuple) -> Treebank:
+    """The corpus that `corpus`, `path`, `train_trees` and `test_trees` of the options name.
+
+    Raises:
+      ValueError: an option is missing or does not fit; no sentence of the wanted lengths.
+      CorpusMissing: the corpus is not on this machine; the message says how to get it.
+    """
+    name, train, test = _parts(options)
+    bounds = options.shortest, options.longest
+    if not 1 <= bounds[0] <= bounds[1] or bounds[1] < 2:
+        raise ValueError(
+            f"shortest, longest: got {bounds[0]}, {bounds[1]}, expected 1 <= shortest <= longest "
+            "and longest >= 2"
+        )
+    kept = [_short(files, *bounds) for files in (train, test)]
+    if options.sentences:
+        kept[0] = kept[0][: options.sentences]
+    for part, trees in zip(("train", "test"), kept, strict=True):
+        if not trees:
+            raise ValueError(f"{part}: no tree of {bounds[0]} to {bounds[1]} tokens")
+    return Treebank(name, *kept)
+
+
+def _parts(options: NamedTuple) -> tuple[str, list[TreebankFile], list[TreebankFile]]:
+    """(name, files to train on, files to test on)."""
+    path = Path(options.path) if options.path else None
+    own = options.train_trees, options.test_trees
+    if options.corpus == "files":
+        if not all(own):
+            raise ValueError("corpus: 'files' needs --train_trees and --test_trees")
+        return "own files", [_file(own[0])], [_file(own[1])]
+    if any(own):
+        raise ValueError("train_trees, test_trees: these go with --corpus=files")
+    if options.corpus == "gum":
+        files = load_gum(path)
+        return "GUM, document split", _of(files, "train"), _of(files, "test")
+    if options.corpus == "wsj":
+        files = load_treebank_sample(path)
+        return "WSJ sample, section 01 to 00", _of(files, "01"), _of(files, "00")
+    if options.corpus != "ldc":
+        raise ValueError(f"corpus: got {options.corpus!r}, expected one of {', '.join(CORPORA)}")
+    if path is None:
+        raise ValueError("path: --corpus=ldc needs the folder that holds wsj_*.mrg of LDC99T42")
+    files = load_ldc(path, (*TRAIN_SECTIONS, *TEST_SECTIONS))
+    train = [file for file in files if file.part in TRAIN_SECTIONS]
+    return "WSJ, sections 02-21 to 22", train, _of(files, "22")
+
+
+def _of(files: Iterable[TreebankFile], part: str) -> list[TreebankFile]:
+    return [file for file in files if file.part == part]
+
+
+def _file(name: str) -> TreebankFile:
+    path = Path(name)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: there is no such file of bracketed trees")
+    try:
+        return TreebankFile(path.name, "", path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 ({error.reason}); convert the file first") from error
+
+
+def _short(files: Iterable[TreebankFile], shortest: int, longest: int) -> tuple[Tree, ...]:
+    """The cleaned trees of the wanted lengths, in the order of the files."""
+    cleaned = (clean(tree) for file in files for tree in read_trees(file.text, file.name))
+    return tuple(
+        tree for tree in cleaned if tree is not None and shortest <= len(leaves(tree)) <= longest
+    )
+
+
+def grammar_of(trees: Sequence[Tree], options: NamedTuple) -> Grammar:
+    """Read off trees, as `branching`, `memory`, `terminals` and `rare` of the options say."""
+    memory = None if options.memory < 0 else options.memory
+    unknown = UnknownWords(options.rare) if options.terminals == "words" else None
+    return read_grammar(trees, Binarisation(options.branching, memory), unknown)
+
+
+def prepare(treebank: Treebank, options: NamedTuple) -> Prepared:
+    """Read the grammar off the training trees and pad all sentences in length buckets."""
+    grammar = grammar_of(treebank.train, options)
+    sizes = [len(leaves(tree)) for tree in (*treebank.train, *treebank.test)]
+    lengths = padded_lengths(sizes, options.buckets)
+    outputs = _outputs(grammar, treebank.train, lengths)
+    train, test = (_part(grammar, trees, lengths) for trees in (treebank.train, treebank.test))
+    return Prepared(grammar, lengths, train, test, outputs)
+
+
+def padded_lengths(sizes: Sequence[int], buckets: int) -> tuple[int, ...]:
+    """At most so many padded lengths >= 2 that waste the least."""
+    return tuple(bucket_lengths(np.maximum(sizes, 2), buckets).tolist())
+
+
+def tokens_read(grammar: Grammar, tree: Tree) -> tuple[str, ...]:
+    """The tags or the words of a tree, whichever the grammar reads."""
+    return tags(tree) if grammar.unknown_words is None else words(tree)
+
+
+def bucketed_inputs(
+    grammar: Grammar, sentences: Sequence[Sequence[str]], lengths: Sequence[int]
+) -> Buckets:
+    """Sentences, as tags or words, in buckets of these padded lengths."""
+    found = assign_buckets([len(sentence) for sentence in sentences], lengths)
+    parts = tuple(
+        sentence_inputs(grammar, [list(sentences[i]) for i in bucket.index], bucket.length)
+        for bucket in found
+    )
+    return Buckets(parts, tuple(bucket.index for bucket in found))
+
+
+def _part(grammar: Grammar, trees: tuple[Tree, ...], lengths: Sequence[int]) -> Part:
+    inputs = bucketed_inputs(grammar, [tokens_read(grammar, tree) for tree in trees], lengths)
+    outside = np.array([encode(grammar, tree).tree is None for tree in trees])
+    return Part(trees, inputs, outside)
+
+
+def _outputs(grammar: Grammar, trees: Sequence[Tree], lengths: Sequence[int]) -> Buckets:
+    found = assign_buckets([len(leaves(tree)) for tree in trees], lengths)
+    parts = tuple(
+        tree_outputs([encode(grammar, trees[i], bucket.length).tree for i in bucket.index])
+        for bucket in found
+    )
+    return Buckets(parts, tuple(bucket.index for bucket in found))
+
+
+def decoded(
+    grammar: Grammar, predicted: Buckets, spoken: Sequence[Sequence[str]]
+) -> list[Tree | None]:
+    """Predicted integers as trees over words; None where there is no parse."""
+    rows: list[Any] = in_order(predicted)
+    return [
+        None if row.symbols[0] < 0 else decode(grammar, row, of)
+        for row, of in zip(rows, spoken, strict=True)
+    ]
