@@ -20,6 +20,13 @@ def strict() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def programs_of_one_file() -> Iterator[None]:
+    """Compiled programs are dropped after each file: kept for all, they take gigabytes."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def x64() -> Iterator[None]:
     """float64 for one test; the library itself never flips the switch."""
