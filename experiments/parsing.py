@@ -16,8 +16,9 @@ flags have it:
   C             printed as 1; --c_over_n has C' = C / n, and 1/n stands for the printed C = 1
   binarisation  not said; --branching and --memory. With all children remembered the grammar
                 makes just the constituents seen
-  F1            of constituents; --loss=node_f1 counts the nodes of the binarised trees, tags
-                included
+  F1            of what: --loss=node_f1 trains for the nodes of the binarised trees, tags included,
+                of which every tree has as many; --loss=f1 for the constituents, which takes far
+                longer. Constituents are what is reported
 """
 
 from __future__ import annotations

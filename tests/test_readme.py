@@ -47,9 +47,15 @@ def test_alignments_are_learned_and_written(capsys) -> None:
     assert "ACGTTGCA" in first and "ACG--GCA" in second and "|||  |||" in signs
 
 
+def test_a_grammar_is_learned_and_parses(capsys) -> None:
+    exec(BLOCKS[4], {})  # noqa: S102
+    printed = capsys.readouterr().out.strip()
+    assert f"# {printed}\n" in BLOCKS[4] and printed.startswith("(S ")
+
+
 def test_own_structure_trains_and_certifies() -> None:
     names: dict = {}
-    exec(BLOCKS[4], names)  # noqa: S102
+    exec(BLOCKS[5], names)  # noqa: S102
     random = np.random.RandomState(0)
     x = random.randn(40, 4, 5).astype(np.float32)
     y = np.argmax(x @ random.randn(5), axis=1).astype(np.int32)
