@@ -24,15 +24,13 @@ from absl import app, flags
 from tqdm import tqdm
 
 from experiments import common
-from experiments.alignment_report import make_plots, make_tables
+from experiments.alignment_report import PAPER_GAP_COST, make_plots, make_tables
 from experiments.alignment_trials import Machine, Sample, draw, generative_trial, svm_trial
 from experiments.report import render
 from jaxstruct import Settings
 from jaxstruct.baselines.alignment_log_odds import BACKGROUNDS
 from jaxstruct.data.homologues import LETTERS, PADDINGS
 from jaxstruct.structures.homologues import homologue_search
-
-PAPER_GAP_COST = 0.2
 
 
 class Options(NamedTuple):

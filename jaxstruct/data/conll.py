@@ -12,6 +12,7 @@ from typing import NamedTuple
 from jaxstruct.data.archives import read_members
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.locate import find_file
+from jaxstruct.data.utf8 import decoded
 
 _BLANKS = re.compile(r"[ \t]+")  # str.split() would also cut at no-break spaces inside words
 _UNWRITABLE = re.compile(r"[ \t\r\n]|^$")
@@ -102,7 +103,7 @@ def parse_conll(content: bytes, name: str, *, labelled: bool = True) -> tuple[Se
       MalformedFile: not UTF-8, no token, a line with another number of columns than the first
         token's line, or fewer than 2 (1 if not labelled); the message names the line.
     """
-    lines = _decoded(content, name).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = decoded(content, name).replace("\r\n", "\n").replace("\r", "\n").split("\n")
     groups: list[list[list[str]]] = [[]]
     width, first = 0, 0
     for number, line in enumerate(lines, 1):
@@ -121,16 +122,6 @@ def parse_conll(content: bytes, name: str, *, labelled: bool = True) -> tuple[Se
     if not width:
         raise MalformedFile(f"{name}: holds no token, expected lines such as 'Madrid B-LOC'")
     return tuple(_sentence(group, labelled) for group in groups if group)
-
-
-def _decoded(content: bytes, name: str) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise MalformedFile(
-            f"{name}:{line}: byte 0x{content[error.start]:02x} is not UTF-8; convert the file first"
-        ) from error
 
 
 def _checked_width(name: str, number: int, line: str, width: int, labelled: bool) -> int:

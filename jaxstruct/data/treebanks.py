@@ -13,6 +13,7 @@ from typing import NamedTuple
 from jaxstruct.data.archives import read_members
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.locate import find_file
+from jaxstruct.data.utf8 import decoded
 
 _WSJ_FILE = re.compile(r"wsj_(\d\d)\d\d\.mrg", re.IGNORECASE)
 _HEADING = re.compile(r"##\s+(\S+)\s*")
@@ -54,7 +55,7 @@ def load_gum(path: Path | None = None) -> tuple[TreebankFile, ...]:
     """
     path = Path(path) if path else find_file("gum", "gum-const.tar.xz")
     contents = read_members(path, ["splits.md"])
-    parts = _gum_parts(_decoded(contents["splits.md"], f"{path}:splits.md"), f"{path}:splits.md")
+    parts = _gum_parts(decoded(contents["splits.md"], f"{path}:splits.md"), f"{path}:splits.md")
     documents = read_members(path, _is_gum_tree)
     files = [_gum_file(member, documents[member], parts, path) for member in documents]
     if not files:
@@ -85,7 +86,7 @@ def _gum_file(member: str, content: bytes, parts: dict[str, str], path: Path) ->
     document = PurePosixPath(member).stem
     if document not in parts:
         raise MalformedFile(f"{path}:{member}: splits.md does not say where it belongs")
-    return TreebankFile(document, parts[document], _decoded(content, f"{path}:{member}"))
+    return TreebankFile(document, parts[document], decoded(content, f"{path}:{member}"))
 
 
 def load_treebank_sample(path: Path | None = None) -> tuple[TreebankFile, ...]:
@@ -106,7 +107,7 @@ def load_treebank_sample(path: Path | None = None) -> tuple[TreebankFile, ...]:
         TreebankFile(
             PurePosixPath(member).stem,
             _section(PurePosixPath(member).name),
-            _decoded(content, f"{path}:{member}"),
+            decoded(content, f"{path}:{member}"),
         )
         for member, content in contents.items()
     ]
@@ -141,7 +142,7 @@ def load_ldc(folder: Path, sections: Iterable[str] | None = None) -> tuple[Treeb
     if missing := sorted((wanted or set()) - set(found.values())):
         raise ValueError(f"sections: {folder} lacks {', '.join(missing)}")
     files = [
-        TreebankFile(path.stem.lower(), section, _decoded(path.read_bytes(), str(path)))
+        TreebankFile(path.stem.lower(), section, decoded(path.read_bytes(), str(path)))
         for path, section in found.items()
         if wanted is None or section in wanted
     ]
@@ -170,13 +171,3 @@ def _section(file_name: str) -> str:
     """The section of wsj_0123.mrg is 01; of another name "" ."""
     found = _WSJ_FILE.fullmatch(file_name)
     return found[1] if found else ""
-
-
-def _decoded(content: bytes, name: str) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise MalformedFile(
-            f"{name}:{line}: byte 0x{content[error.start]:02x} is not UTF-8; convert the file first"
-        ) from error

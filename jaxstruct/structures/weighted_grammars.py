@@ -73,8 +73,7 @@ def tree_outputs(trees: Sequence[BinaryTree]) -> BinaryTree:
     return BinaryTree(*(np.stack(leaves) for leaves in zip(*trees, strict=True)))
 
 
-def _potentials(tables: GrammarTables, w: PyTree, x: SentenceInput) -> TreeTheta:
-    del tables
+def _potentials(w: PyTree, x: SentenceInput) -> TreeTheta:
     x = jax.tree.map(jnp.asarray, x)
     spans = None
     if "spans" in w:
@@ -284,7 +283,7 @@ def weighted_grammar(
     plain = span_features == 0
     return make_problem(
         initial_weights=_initial_weights(grammar, span_features, dtype),
-        potentials=Partial(_potentials, tables),
+        potentials=_potentials,
         score=Partial(_score, tables),
         decode=Partial(_decode, tables),
         loss=Partial(_loss, tables, strata, kind),
