@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.plots import Plot, bar_groups, log_curves
+from experiments.plots import Plot, bar_groups, curve_lines
 from experiments.report import Table
 
 PAPER_TABLE_4 = {
@@ -238,7 +238,7 @@ def _planes_plot(options: NamedTuple, rows: Sequence[dict[str, Any]]) -> Plot:
     first = curves["planes added"][1][0]
     curves["in proportion to n"] = (sizes, [first * n / sizes[0] for n in sizes])
     title = f"Figure 2, left: cutting planes, epsilon = {options.epsilon:g}"
-    return log_curves(curves, title, "training examples n", "cutting planes", log_x=True)
+    return curve_lines(curves, title, "training examples n", "cutting planes", log_x=True)
 
 
 def _epsilon_plot(options: NamedTuple, rows: Sequence[dict[str, Any]]) -> Plot:
@@ -250,4 +250,4 @@ def _epsilon_plot(options: NamedTuple, rows: Sequence[dict[str, Any]]) -> Plot:
         for label, name in names.items()
     }
     title = f"Figure 2, right: cutting planes, n = {options.epsilon_size}"
-    return log_curves(curves, title, "epsilon", "cutting planes", log_x=True)
+    return curve_lines(curves, title, "epsilon", "cutting planes", log_x=True)

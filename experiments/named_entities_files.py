@@ -18,7 +18,7 @@ from experiments.named_entities_model import (
     save_model,
     train,
 )
-from experiments.plots import log_curves
+from experiments.plots import curve_lines
 from experiments.progress import training_progress
 from experiments.record import Stopwatch
 from experiments.report import Table
@@ -148,4 +148,4 @@ def convergence(solutions: dict[str, Solution], tolerance: float) -> Any:
     for name, solution in solutions.items():
         seconds, primal, dual = solution.statistics.history[:, [0, 4, 5]].T
         curves[name] = (seconds, (primal - dual) / abs(primal))
-    return log_curves(curves, "Training", "seconds", tolerance=tolerance)
+    return curve_lines(curves, "Training", "seconds", tolerance=tolerance)

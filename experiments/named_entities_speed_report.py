@@ -14,7 +14,7 @@ from experiments.named_entities_speed import (
     result_name,
     run_apart,
 )
-from experiments.plots import Plot, bar_groups, log_curves
+from experiments.plots import Plot, bar_groups, curve_lines
 from experiments.report import Table
 
 Row = Mapping[str, Any]
@@ -113,7 +113,7 @@ def _convergence_plot(options: NamedTuple, rows: Sequence[Row]) -> Plot:
             gaps = [point["estimated"] for point in row["points"]]
             curves[row["name"]] = (seconds, gaps)
     title = f"Spanish news, {rows[0]['sentences']} sentences: gap, estimated between certificates"
-    return log_curves(curves, title, "seconds", tolerance=options.tolerance)
+    return curve_lines(curves, title, "seconds", tolerance=options.tolerance)
 
 
 def _entity_plot(rows: Sequence[Row]) -> Plot:

@@ -7,8 +7,8 @@
     python -m experiments.parsing --sweep=0.1,1,10,100
 
 A probabilistic grammar, SVM2 for the zero-one loss, and both re-scaled SVM2 for 1 - F1, on short
-sentences given as part-of-speech tags. Every trained model is written to
-OUTPUT/parsing_trainings; `experiments.parse_sentences` parses with it.
+sentences given as part-of-speech tags; --methods adds a log-linear grammar. Every trained model is
+written to OUTPUT/parsing_trainings; `experiments.parse_sentences` parses with it.
 
 Source: thesis, section 4.5.4; JMLR 6:1453-1484, section 5.4. Where the text leaves a choice the
 flags have it:
@@ -30,11 +30,13 @@ from typing import Any, NamedTuple
 from absl import app, flags
 
 from experiments import common
-from experiments.parsing_data import CORPORA, Prepared, load_treebank, prepare
+from experiments.parsing_data import CORPORA, GUM_PARTS, Prepared, load_treebank, prepare
 from experiments.parsing_kept import kept
 from experiments.parsing_methods import (
+    LIKELIHOOD_ITERATIONS,
     MEASURES,
     METHODS,
+    OF_THE_PAPER,
     Method,
     Trained,
     evaluated,
@@ -42,6 +44,7 @@ from experiments.parsing_methods import (
     problem_of,
     scores_of,
     sentence_errors,
+    trained_log_linear,
     trained_pcfg,
     trained_svm,
     trees_of,
@@ -53,7 +56,6 @@ from experiments.plots import Plot
 from experiments.progress import training_progress
 from experiments.record import peak_memory_bytes
 from experiments.report import render
-from jaxstruct.solvers.solution import Solution
 from jaxstruct.trees.bracketing import write_line
 
 LOSSES = ("f1", "node_f1", "zero_one")
@@ -64,6 +66,7 @@ class Options(NamedTuple):
 
     corpus: str = "gum"
     path: str | None = None
+    test_part: str = "test"
     train_trees: str | None = None
     test_trees: str | None = None
     shortest: int = 2
@@ -74,7 +77,7 @@ class Options(NamedTuple):
     branching: str = "right"
     memory: int = 0
     buckets: int = 4
-    methods: Sequence[str] = METHODS
+    methods: Sequence[str] = OF_THE_PAPER
     c_over_n: Sequence[str] = ("1",)
     sweep: Sequence[str] = ()
     loss: str = "node_f1"
@@ -116,6 +119,10 @@ def _define_corpus_flags(defaults: Options) -> None:
         "02-21 and 22 of your own Penn Treebank in --path; files: --train_trees, --test_trees.",
     )
     flags.DEFINE_string("path", None, "The archive, or the folder of wsj_*.mrg with --corpus=ldc.")
+    flags.DEFINE_enum(
+        "test_part", defaults.test_part, list(GUM_PARTS),
+        "--corpus=gum: the documents to test on; choose options on dev.",
+    )  # fmt: skip
     flags.DEFINE_string("train_trees", None, "Your file of bracketed trees to train on.")
     flags.DEFINE_string("test_trees", None, "Your file of bracketed trees to test on.")
     flags.DEFINE_integer("shortest", defaults.shortest, "Least tokens of a sentence.", 1)
@@ -152,19 +159,19 @@ def _define_training_flags(defaults: Options) -> None:
     flags.DEFINE_list(
         "methods",
         list(defaults.methods),
-        "Some of pcfg (maximum likelihood), svm2 (zero-one loss), svm2_slack, svm2_margin (the "
-        "loss of --loss).",
+        "Some of pcfg (maximum likelihood), log_linear (maximum conditional likelihood; not in the "
+        "paper), svm2 (zero-one loss), svm2_slack, svm2_margin (the loss of --loss).",
     )
     flags.DEFINE_list(
         "c_over_n",
         list(defaults.c_over_n),
-        "Values of C' = C / n of the SVMs, n training sentences; a/n is C = a. Pictures, plots and "
-        "McNemar's test are of the first.",
+        "Values of C' = C / n, n training sentences, of all methods but pcfg; a/n is C = a. "
+        "Pictures, plots and McNemar's test are of the first.",
     )
     flags.DEFINE_list(
         "sweep",
         list(defaults.sweep),
-        "Further values of C'; each SVM goes on from the next smaller one. Empty: none.",
+        "Further values of C'; each method goes on from the next smaller one. Empty: none.",
     )
     flags.DEFINE_enum(
         "loss", defaults.loss, list(LOSSES), "Of the re-scaled SVMs: see structures.tree_losses."
@@ -262,12 +269,15 @@ def _measured(options: Options, data: Prepared, method: Method, dtype: str) -> d
 
 
 def _trained(
-    options: Options, data: Prepared, method: Method, dtype: str, start: Solution | None = None
+    options: Options, data: Prepared, method: Method, dtype: str, start: Any = None
 ) -> Trained:
     if method.name == "pcfg":
         return trained_pcfg(data, options, dtype)
     problem = problem_of(data, loss_of(method, options), dtype)
-    with training_progress(options.max_passes, method.label, options.progress, None) as update:
+    limit = LIKELIHOOD_ITERATIONS if method.name == "log_linear" else options.max_passes
+    with training_progress(limit, method.label, options.progress, None) as update:
+        if method.name == "log_linear":
+            return trained_log_linear(data, problem, method, update, start)
         return trained_svm(data, problem, method, options, update, start)
 
 
@@ -287,12 +297,12 @@ def _tested(
 def _swept(options: Options, data: Prepared, methods: Sequence[Method], dtype: str) -> list[Row]:
     """The sweep, each C' of a machine started from the solution of the one before."""
     rows: list[Row] = []
-    last: dict[str, Solution] = {}
+    last: dict[str, Any] = {}
     for method in methods:
 
         def train(path: Path, method: Method = method) -> dict[str, Any]:
             trained = _trained(options, data, method, dtype, last.get(method.name))
-            last[method.name] = trained.solution
+            last[method.name] = trained.next_start
             return _tested(options, data, method, trained, path, dtype)
 
         rows.append(Row(method, kept(options, f"sweep, {method.label}", train)))

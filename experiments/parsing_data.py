@@ -21,6 +21,8 @@ from jaxstruct.trees.tree import Tree, leaves, tags, words
 from jaxstruct.trees.unknown_words import UnknownWords
 
 CORPORA = ("gum", "wsj", "ldc", "files")
+GUM_PARTS = ("test", "dev", "test2")
+"""Documents to test on; test2 are of genres that the training documents lack (GENTLE)."""
 TRAIN_SECTIONS = tuple(f"{section:02d}" for section in range(2, 22))
 TEST_SECTIONS = ("22",)
 
@@ -92,6 +94,8 @@ def _parts(options: NamedTuple) -> tuple[str, list[TreebankFile], list[TreebankF
     """(name, files to train on, files to test on)."""
     path = Path(options.path) if options.path else None
     own = options.train_trees, options.test_trees
+    if options.test_part != "test" and options.corpus != "gum":
+        raise ValueError("test_part: this goes with --corpus=gum")
     if options.corpus == "files":
         if not all(own):
             raise ValueError("corpus: 'files' needs --train_trees and --test_trees")
@@ -99,8 +103,11 @@ def _parts(options: NamedTuple) -> tuple[str, list[TreebankFile], list[TreebankF
     if any(own):
         raise ValueError("train_trees, test_trees: these go with --corpus=files")
     if options.corpus == "gum":
-        files = load_gum(path)
-        return "GUM, document split", _of(files, "train"), _of(files, "test")
+        if options.test_part not in GUM_PARTS:
+            raise ValueError(f"test_part: got {options.test_part!r}, expected one of {GUM_PARTS}")
+        files, part = load_gum(path), options.test_part
+        name = "GUM, document split" + (f", {part} documents" if part != "test" else "")
+        return name, _of(files, "train"), _of(files, part)
     if options.corpus == "wsj":
         files = load_treebank_sample(path)
         return "WSJ sample, section 01 to 00", _of(files, "01"), _of(files, "00")

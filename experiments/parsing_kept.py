@@ -17,10 +17,10 @@ from jaxstruct import Status
 
 FOLDER = "parsing_trainings"
 DECIDING = (
-    "corpus", "path", "train_trees", "test_trees", "shortest", "longest", "sentences", "terminals",
-    "rare", "branching", "memory", "buckets", "loss", "measure", "smoothing", "epsilon",
-    "max_passes", "oracle_batch", "group", "chunks", "variant", "working_sets", "capacity", "seed",
-    "x64",
+    "corpus", "path", "test_part", "train_trees", "test_trees", "shortest", "longest",
+    "sentences", "terminals", "rare", "branching", "memory", "buckets", "loss", "measure",
+    "smoothing", "epsilon", "max_passes", "oracle_batch", "group", "chunks", "variant",
+    "working_sets", "capacity", "seed", "x64",
 )  # fmt: skip
 """Options that decide the numbers of a training; its method is in the file's name."""
 

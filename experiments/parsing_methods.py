@@ -1,4 +1,4 @@
-"""The methods of the parsing table: a probabilistic grammar, and structural SVMs."""
+"""The methods of the parsing table: probabilistic and log-linear grammars, structural SVMs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from experiments.compiling import compile_clock
 from experiments.parsing_data import Part, Prepared, decoded
 from experiments.record import Elapsed, Stopwatch
 from jaxstruct import Settings, fit, predict
+from jaxstruct.baselines.conditional_log_likelihood import tree_likelihood
+from jaxstruct.baselines.conditional_random_field import FieldProgress, fit_random_field
 from jaxstruct.baselines.probabilistic_grammar import fit_probabilistic_grammar
 from jaxstruct.solvers.fit import Progress
 from jaxstruct.solvers.solution import Solution
@@ -31,7 +33,11 @@ from jaxstruct.types import PyTree
 
 SVMS = {"svm2": "svm2", "svm2_slack": "svm2_slack", "svm2_margin": "svm2_margin"}
 """Words of --methods -> formulations."""
-METHODS = ("pcfg", *SVMS)
+OF_THE_PAPER = ("pcfg", *SVMS)
+METHODS = ("pcfg", "log_linear", *SVMS)
+LIKELIHOOD_ITERATIONS = 300
+LIKELIHOOD_POSITIONS = 1 << 13
+"""Entries of padded trees whose charts are worked on side by side."""
 MEASURES: dict[str, Measure] = {"all": ALL_TOKENS, "collins": COLLINS}
 
 
@@ -52,11 +58,33 @@ class Method(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """Weights and what training them took."""
+    """Weights and what training them took.
+
+    Fields:
+      next_start: what a training at a larger C' may start from.
+    """
 
     weights: PyTree
     numbers: dict[str, Any]
-    solution: Solution | None = None
+    next_start: Solution | PyTree | None = None
+
+
+class _Bounded(NamedTuple):
+    """What a progress bar reads of a `FieldProgress`.
+
+    The objective is 1-strongly convex, so its optimum is at most |gradient|^2 / 2 below it.
+    """
+
+    passes: int
+    primal: float
+    dual: float
+    gap: float
+    info: None = None
+
+
+def _bounded(passes: int, objective: float, gradient_norm: float) -> _Bounded:
+    gap = gradient_norm**2 / 2
+    return _Bounded(passes, objective, objective - gap, gap)
 
 
 def problem_of(data: Prepared, loss: str, dtype: str) -> Problem:
@@ -107,6 +135,40 @@ def trained_pcfg(data: Prepared, options: NamedTuple, dtype: str) -> Trained:
     return Trained(weights, {"seconds": seconds, "compiling": Elapsed(0.0, 0.0)})
 
 
+def trained_log_linear(
+    data: Prepared, problem: Problem, method: Method, update: Callable[[Any], Any],
+    start: PyTree | None = None,
+) -> Trained:  # fmt: skip
+    """The largest conditional likelihood, regularised as the SVMs are."""
+
+    def seen(progress: FieldProgress) -> Any:
+        return update(
+            _bounded(progress.iterations, progress.objective, progress.gradient_norm)
+        )
+
+    clock, watch = compile_clock(), Stopwatch()
+    before = clock.read()
+    field = fit_random_field(
+        problem, data.train.inputs, data.outputs, method.c_over_n * len(data.train.trees),
+        max_iterations=LIKELIHOOD_ITERATIONS, likelihood=tree_likelihood, start=start,
+        positions=LIKELIHOOD_POSITIONS, callback=seen,
+    )  # fmt: skip
+    compiling, seconds = _apart(watch.elapsed(field.weights), before, clock.read())
+    proved = _bounded(field.iterations, field.objective, field.gradient_norm)
+    numbers = {
+        "seconds": seconds, "compiling": compiling, "status": field.status,
+        "passes": proved.passes, "oracle_calls": field.evaluations * len(data.train.trees),
+        "primal": proved.primal, "dual": proved.dual,
+    }  # fmt: skip
+    return Trained(field.weights, numbers, field.weights)
+
+
+def _apart(spent: Elapsed, before: Elapsed, after: Elapsed) -> tuple[Elapsed, Elapsed]:
+    """(compiling, the rest) of what was spent between two readings of the compile clock."""
+    compiling = Elapsed(after.wall - before.wall, after.process - before.process)
+    return compiling, Elapsed(spent.wall - compiling.wall, spent.process - compiling.process)
+
+
 def trained_svm(
     data: Prepared, problem: Problem, method: Method, options: NamedTuple,
     update: Callable[[Progress], Any], start: Solution | None = None,
@@ -120,9 +182,7 @@ def trained_svm(
         settings=settings_of(options), max_passes=options.max_passes, start=start,
         callback=course,
     )  # fmt: skip
-    spent, after = watch.elapsed(solution.weights), clock.read()
-    compiling = Elapsed(after.wall - before.wall, after.process - before.process)
-    seconds = Elapsed(spent.wall - compiling.wall, spent.process - compiling.process)
+    compiling, seconds = _apart(watch.elapsed(solution.weights), before, clock.read())
     statistics = solution.statistics
     numbers = {
         "seconds": seconds, "compiling": compiling, "qp_share": course.share_of_qp(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ import numpy as np
 
 from experiments.parsing_data import Prepared, Treebank
 from experiments.parsing_methods import MEASURES, Method, scores_of, sentence_f1, trees_of
-from experiments.plots import Plot, bar_groups, log_curves
+from experiments.plots import Plot, bar_groups, curve_lines
 from experiments.report import Table
 from jaxstruct.significance import McNemarResult, mcnemar
 from jaxstruct.trees.evaluation import VALID, Measure, counted_constituents
@@ -34,7 +35,10 @@ PAPER = {
     "svm2_slack": Paper((62.2, 93.9, 90.4, 92.1), (58.9, 88.9, 88.1, 88.5), 3.4, 10.5, 12, 8043),
     "svm2_margin": Paper((63.5, 93.9, 90.8, 92.3), (58.3, 88.7, 88.1, 88.4), 3.5, 18.0, 16, 7117),
 }
-NAMES = {"pcfg": "PCFG", "svm2": "SVM2", "svm2_slack": "SVM2 Δs", "svm2_margin": "SVM2 Δm"}
+NAMES = {
+    "pcfg": "PCFG", "log_linear": "log-linear", "svm2": "SVM2", "svm2_slack": "SVM2 Δs",
+    "svm2_margin": "SVM2 Δm",
+}  # fmt: skip
 FIGURES = ("Acc", "Prec", "Rec", "F1")
 KINDS = ("process", "wall")
 
@@ -97,13 +101,14 @@ def _ratio(row: Row) -> str | None:
 def _accuracy_table(options: NamedTuple, sets: Sets, rows: Sequence[Row]) -> Table:
     lines: list[list[Any]] = []
     for name in dict.fromkeys(row.method.name for row in rows):
-        paper = PAPER[name]
-        lines.append([NAMES[name], "paper", None, *paper.train, *paper.test, None, None])
+        if paper := PAPER.get(name):
+            lines.append([NAMES[name], "paper", None, *paper.train, *paper.test, None, None])
+        shown = "" if paper else NAMES[name]
         for row in rows:
             if row.method.name == name:
                 wrong = row.numbers["test"]["failures_counted"]
                 lines.append([
-                    "", "measured", _ratio(row), *figures(row.numbers, "train"),
+                    shown, "measured", _ratio(row), *figures(row.numbers, "train"),
                     *figures(row.numbers, "test"), 100 * wrong["recall"], 100 * wrong["f1"],
                 ])  # fmt: skip
     columns = [
@@ -122,7 +127,7 @@ def _accuracy_table(options: NamedTuple, sets: Sets, rows: Sequence[Row]) -> Tab
         f"Zero-one loss for SVM2, {options.loss} for Δs (slack) and Δm (margin re-scaling); "
         f"C' = C / n, n = {train}; epsilon = {options.epsilon:g}; constituents that count: "
         f"{options.measure}.",
-        "Source: thesis, table 4.4; JMLR 6:1453-1484, table 5.",
+        "Source: thesis, table 4.4; JMLR 6:1453-1484, table 5, without the log-linear grammar.",
     ]
     return Table("Table 4.4: learning a weighted context-free grammar", columns, lines, notes)
 
@@ -154,12 +159,13 @@ def _coverage_table(sets: Sets, rows: Sequence[Row]) -> Table:
 def _efficiency_table(options: NamedTuple, rows: Sequence[Row]) -> Table:
     lines: list[list[Any]] = []
     for name in dict.fromkeys(row.method.name for row in rows):
-        paper = PAPER[name]
-        lines.append([
-            NAMES[name], "paper", None, 3600 * paper.hours, *[None] * 3, paper.qp,
-            paper.iterations, paper.constraints, *[None] * 4,
-        ])  # fmt: skip
-        lines += [_efficiency(row) for row in rows if row.method.name == name]
+        if paper := PAPER.get(name):
+            lines.append([
+                NAMES[name], "paper", None, 3600 * paper.hours, *[None] * 3, paper.qp,
+                paper.iterations, paper.constraints, *[None] * 4,
+            ])  # fmt: skip
+        shown = "" if paper else NAMES[name]
+        lines += [[shown, *_efficiency(row)] for row in rows if row.method.name == name]
     columns = [
         "method", "", "C'", ("training s", "processor"), ("training s", "wall"),
         ("compiling s", "processor"), ("compiling s", "wall"), "% in QP", "iterations",
@@ -180,7 +186,7 @@ def _efficiency(row: Row) -> list[Any]:
     share, status = own.get("qp_share"), own.get("status")
     counts = [own.get(name) for name in ("passes", "constraints", "support", "oracle_calls")]
     return [
-        "", "measured", _ratio(row), *times, None if share is None else round(100 * share, 1),
+        "measured", _ratio(row), *times, None if share is None else round(100 * share, 1),
         *counts, own.get("violation"), None if status is None else status.name,
     ]  # fmt: skip
 
@@ -262,7 +268,7 @@ def _sweep_table(rows: Sequence[Row]) -> Table:
         [
             _name(row), _ratio(row), *figures(row.numbers, "train"),
             *figures(row.numbers, "test"), row.numbers["seconds"]["process"],
-            row.numbers["passes"], row.numbers["constraints"], row.numbers["status"].name,
+            row.numbers["passes"], row.numbers.get("constraints"), row.numbers["status"].name,
         ]
         for row in rows
     ]  # fmt: skip
@@ -280,14 +286,13 @@ def make_plots(
 ) -> dict[str, Plot]:
     """File name -> plot: table 4.4 as bars, the sweep as curves."""
     plots = {"parsing": _bars(sets, first_readings(rows))}
-    if swept:
-        plots["parsing_sweep"] = _sweep_plot(sets, swept)
-    return plots
+    return plots | (_sweep_plots(sets, rows, swept) if swept else {})
 
 
 def _bars(sets: Sets, rows: Sequence[Row]) -> Plot:
     measured = [figures(row.numbers, "test") for row in rows]
-    papers = [PAPER[row.method.name].test for row in rows]
+    missing = Paper((math.nan,) * 4, (math.nan,) * 4, math.nan, None, None, None)
+    papers = [PAPER.get(row.method.name, missing).test for row in rows]
     series = {
         "test accuracy, paper": [figure[0] for figure in papers],
         "test accuracy": [round(figure[0], 1) for figure in measured],
@@ -298,13 +303,22 @@ def _bars(sets: Sets, rows: Sequence[Row]) -> Plot:
     return bar_groups([_name(row) for row in rows], series, title=title, ylabel="per cent")
 
 
-def _sweep_plot(sets: Sets, rows: Sequence[Row]) -> Plot:
-    curves = {}
-    for name in dict.fromkeys(row.method.name for row in rows):
-        own = [row for row in rows if row.method.name == name]
-        places = [row.method.c_over_n for row in own]
-        for figure, which in (("F1", 3), ("accuracy", 0)):
+def _sweep_plots(sets: Sets, rows: Sequence[Row], swept: Sequence[Row]) -> dict[str, Plot]:
+    """One plot of F1 and one of accuracy; a method without C' goes straight across."""
+    places = sorted({row.method.c_over_n for row in swept})
+    fixed = [row for row in first_readings(rows) if row.method.c_over_n is None]
+    plots = {}
+    for figure, which in (("F1", 3), ("accuracy", 0)):
+        curves = {
+            _name(row): (places, [figures(row.numbers, "test")[which]] * len(places))
+            for row in fixed
+        }
+        for name in dict.fromkeys(row.method.name for row in swept):
+            own = [row for row in swept if row.method.name == name]
             heights = [figures(row.numbers, "test")[which] for row in own]
-            curves[f"{NAMES[name]}, {figure}"] = (places, heights)
-    title = f"Test F1 and accuracy by C' = C / n, {sets.treebank.name}"
-    return log_curves(curves, title, "C'", "per cent", log_x=True)
+            curves[NAMES[name]] = ([row.method.c_over_n for row in own], heights)
+        title = f"Test {figure} by C' = C / n, {sets.treebank.name}"
+        plots[f"parsing_sweep_{figure.lower()}"] = curve_lines(
+            curves, title, "C' = C / n", "per cent", log_x=True, log_y=False
+        )
+    return plots

@@ -117,22 +117,23 @@ def bar_groups(
     return Plot(figure, _bar_table(title, groups, series, errors))
 
 
-def log_curves(
+def curve_lines(
     curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
     title: str = "",
     xlabel: str = "passes",
     ylabel: str = "relative duality gap",
     tolerance: float | None = None,
     log_x: bool = False,
+    log_y: bool = True,
 ) -> Plot:
-    """Curves on a logarithmic axis, such as the duality gap against passes or seconds.
+    """Curves, such as the duality gap against passes or seconds.
 
     Args:
       curves: name -> (places [T], heights [T]); lengths may differ between curves. Heights that
-        are not positive and finite leave a hole in the line.
+        are not finite leave a hole in the line, on a logarithmic axis those that are not positive.
       title, xlabel, ylabel: words; `xlabel` says what the places are.
       tolerance: where to draw a line across, the gap that was asked for.
-      log_x: a logarithmic horizontal axis too.
+      log_x, log_y: which axes are logarithmic.
 
     Raises:
       ValueError: a curve whose two sequences differ in length.
@@ -144,7 +145,7 @@ def log_curves(
     with _matplotlib().rc_context(STYLE):
         figure, axes = _axes(title)
         for j, (name, (x, gaps)) in enumerate(curves.items()):
-            drawn = [gap if 0 < gap < math.inf else math.nan for gap in gaps]
+            drawn = [_drawn(gap, log_y) for gap in gaps]
             axes.plot(
                 x, drawn, label=name, color=COLOURS[1:][j % (len(COLOURS) - 1)],
                 linestyle=DASHES[j % len(DASHES)], marker="o" if len(x) <= MAX_MARKERS else None,
@@ -156,13 +157,17 @@ def log_curves(
                 f"tolerance {tolerance:g}", (0.0, tolerance), xycoords=("axes fraction", "data"),
                 xytext=(4, 4), textcoords="offset points", color="#444444", fontsize=10,
             )  # fmt: skip
-        axes.set_yscale("log")
+        axes.set_yscale("log" if log_y else "linear")
         axes.set_xscale("log" if log_x else "linear")
         axes.set_xlabel(xlabel)
         axes.set_ylabel(ylabel)
         _legend(figure, axes)
     rows = [(name, *point) for name, (x, g) in curves.items() for point in zip(x, g, strict=True)]
     return Plot(figure, Table(title, ["curve", xlabel, ylabel], rows))
+
+
+def _drawn(height: float, log: bool) -> float:
+    return height if math.isfinite(height) and (height > 0 or not log) else math.nan
 
 
 def _matplotlib() -> Any:

@@ -18,13 +18,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.baselines.examples import on_device, without_gram
+from jaxstruct.oracles import forward_backward, inside_outside
 from jaxstruct.oracles.chain_potentials import ChainPotentials
-from jaxstruct.oracles.forward_backward import log_partition
+from jaxstruct.oracles.tree_potentials import score_tree
 from jaxstruct.solvers.buckets import Buckets, rows_of
 from jaxstruct.solvers.task import batches_of
 from jaxstruct.structures.chains import chain_potentials
 from jaxstruct.structures.problem import Problem
-from jaxstruct.types import Array, PyTree
+from jaxstruct.structures.weighted_grammars import grammar_potentials
+from jaxstruct.types import Array, BinaryTree, PyTree
 
 Likelihood = Callable[[Problem, PyTree, PyTree], Array]
 """(problem, theta, y) -> -log P(y | x) of one example."""
@@ -78,7 +80,14 @@ def chain_likelihood(problem: Problem, theta: PyTree, y: Array) -> Array:
     """
     potentials, length = chain_potentials(problem, theta)
     emissions = potentials.emissions - _true_parts(potentials, y, length)[:, None]
-    return log_partition(potentials._replace(emissions=emissions), length)
+    return forward_backward.log_partition(potentials._replace(emissions=emissions), length)
+
+
+def tree_likelihood(problem: Problem, theta: PyTree, y: BinaryTree) -> Array:
+    """-log P(y | x) = log Z - F(y) of one tree under a weighted grammar: a log-linear grammar."""
+    rules, potentials, length = grammar_potentials(problem, theta)
+    log_z = inside_outside.log_partition(rules, potentials, length)
+    return log_z - score_tree(rules, potentials, y, length)
 
 
 def in_blocks(

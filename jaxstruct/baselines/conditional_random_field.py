@@ -259,8 +259,8 @@ def fit_random_field(
     jaxstruct decodes with the weights.
 
     Args:
-      problem: a `chain` of features; or any other structure with its likelihood. Losses and oracles
-        of the problem play no part.
+      problem: a `chain` of features; a `weighted_grammar` with `tree_likelihood`; or any other
+        structure with its likelihood. Losses and oracles of the problem play no part.
       inputs, outputs: pytrees with a leading axis [n], or both `Buckets` of them.
       C: the trade-off; divided by n.
       tolerance: stop when |gradient| <= tolerance max(1, |w|).
@@ -281,7 +281,8 @@ def fit_random_field(
       TypeError: the problem is no chain and no likelihood was given.
 
     Source: Lafferty, McCallum and Pereira, "Conditional random fields", ICML 2001; slides
-    "Undirected Sequence Models".
+    "Undirected Sequence Models". Of trees: Finkel, Kleeman and Manning, "Efficient, feature-based,
+    conditional random field parsing", ACL 2008.
     """
     began = time.perf_counter()
     inputs, outputs = checked_buckets(problem, inputs, outputs, None)

@@ -19,7 +19,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.oracles.cky import cky
 from jaxstruct.oracles.tree_levels import best_of_tree_levels, tree_levels
-from jaxstruct.oracles.tree_potentials import GrammarRules, labelled_spans
+from jaxstruct.oracles.tree_potentials import GrammarRules, TreePotentials, labelled_spans
 from jaxstruct.structures import tree_checks, tree_losses
 from jaxstruct.structures.problem import Contenders, Problem, make_problem, sum_of_squares
 from jaxstruct.structures.tree_losses import Stratification, stratification
@@ -130,6 +130,29 @@ def _plane_gram(
 ) -> Array:
     use = partial(tree_use, tables, x)
     return plane_products(use(y_true), jax.vmap(use)(y), use(other))
+
+
+def grammar_potentials(
+    problem: Problem, theta: TreeTheta
+) -> tuple[GrammarRules, TreePotentials, Array]:
+    """The potentials of a sentence's theta as `jaxstruct.oracles` takes them.
+
+    Args:
+      problem: made by `weighted_grammar`.
+      theta: problem.potentials(w, x) of one sentence.
+
+    Returns:
+      (rules, potentials, length), with -inf where the grammar has no rule or no such root.
+
+    Raises:
+      TypeError: the problem is no weighted grammar.
+    """
+    if problem.decode.func is not _decode:
+        raise TypeError(
+            "problem must be made by jaxstruct.structures.weighted_grammars.weighted_grammar"
+        )
+    (tables,) = problem.decode.args
+    return tables.rules, tree_potentials(tables, theta), theta.x.length
 
 
 def _decode(tables: GrammarTables, theta: TreeTheta) -> BinaryTree:

@@ -13,7 +13,7 @@ import pytest
 from matplotlib.image import imread
 
 from experiments import plots
-from experiments.plots import bar_groups, log_curves, save_figure
+from experiments.plots import bar_groups, curve_lines, save_figure
 
 NAN = math.nan
 
@@ -29,12 +29,18 @@ def bars():
 
 
 def curves():
-    return log_curves(
+    return curve_lines(
         {"R = 0": ([1, 2, 3], [1.0, 0.1, 0.0]), "R = 3": ([1, 2], [math.inf, 0.01])},
         title="Gap",
         xlabel="seconds",
         tolerance=1e-3,
     )
+
+
+def test_curves_on_a_linear_axis_keep_what_is_not_positive():
+    (axes,) = curve_lines({"a": ([1, 2, 3], [-1.0, 0.0, math.inf])}, log_y=False).figure.axes
+    heights = axes.lines[0].get_ydata()
+    assert axes.get_yscale() == "linear" and list(heights[:2]) == [-1, 0] and math.isnan(heights[2])
 
 
 def test_bars_have_the_heights_and_colours_of_the_series():
@@ -147,4 +153,4 @@ def test_bars_name_the_argument_that_does_not_fit(arguments, message):
 
 def test_curves_name_the_argument_that_does_not_fit():
     with pytest.raises(ValueError, match=r"curves\['a'\]: got 2 places for 1 gaps"):
-        log_curves({"a": ([1, 2], [0.1])})
+        curve_lines({"a": ([1, 2], [0.1])})
