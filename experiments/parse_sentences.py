@@ -1,6 +1,6 @@
 """Parse tagged sentences of your own with a model that `experiments.parsing` has trained.
 
-    python -m experiments.parse_sentences --model=results/parsing_trainings/svm2_C_1 \
+    python -m experiments.parse_sentences --model=results/parsing_trainings/svm2_C_1 \\
         --sentences=tagged.txt
     echo 'the/DT dog/NN barks/VBZ' | python -m experiments.parse_sentences --model=.. --k=3
 

@@ -31,10 +31,9 @@ from jaxstruct.trees.evaluation import (
 from jaxstruct.trees.tree import Tree, words
 from jaxstruct.types import PyTree
 
-SVMS = {"svm2": "svm2", "svm2_slack": "svm2_slack", "svm2_margin": "svm2_margin"}
-"""Words of --methods -> formulations."""
-OF_THE_PAPER = ("pcfg", *SVMS)
-METHODS = ("pcfg", "log_linear", *SVMS)
+OF_THE_PAPER = ("pcfg", "svm2", "svm2_slack", "svm2_margin")
+METHODS = ("pcfg", "log_linear", "svm1_margin", *OF_THE_PAPER[1:])
+"""All but the first two are formulations of the solver."""
 LIKELIHOOD_ITERATIONS = 300
 LIKELIHOOD_POSITIONS = 1 << 13
 """Entries of padded trees whose charts are worked on side by side."""
@@ -177,7 +176,7 @@ def trained_svm(
     clock, watch, course = compile_clock(), Stopwatch(), _Course(update)
     before = clock.read()
     solution = fit(
-        problem, data.train.inputs, data.outputs, SVMS[method.name],
+        problem, data.train.inputs, data.outputs, method.name,
         method.c_over_n * len(data.train.trees), tolerance=None, epsilon=options.epsilon,
         settings=settings_of(options), max_passes=options.max_passes, start=start,
         callback=course,

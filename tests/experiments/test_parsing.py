@@ -129,7 +129,7 @@ def test_resuming_reads_what_is_there(outcome, options, monkeypatch):
     assert again.table == outcome.table
 
 
-@pytest.mark.parametrize("field, value", [("resume", False), ("epsilon", 0.02), ("memory", 1)])
+@pytest.mark.parametrize("field, value", [("resume", False), ("epsilon", 0.02), ("memory", 0)])
 def test_resuming_trains_again_where_options_changed(outcome, options, field, value):
     changed = options._replace(resume=True, output=options.output)._replace(**{field: value})
     folder = Path(options.output) / parsing_kept.FOLDER
