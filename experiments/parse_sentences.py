@@ -1,6 +1,6 @@
 """Parse tagged sentences of your own with a model that `experiments.parsing` has trained.
 
-    python -m experiments.parse_sentences --model=results/parsing_trainings/svm2_C_1 \\
+    python -m experiments.parse_sentences --model=results/parsing_trainings/svm2_C_0.1 \\
         --sentences=tagged.txt
     echo 'the/DT dog/NN barks/VBZ' | python -m experiments.parse_sentences --model=.. --k=3
 
@@ -85,7 +85,7 @@ def run(options: Options) -> list[list[Ranked]]:
       ValueError: an option or a file does not fit; the message names the line.
     """
     if not options.model:
-        raise ValueError("model: name one, such as results/parsing_trainings/svm2_C_1")
+        raise ValueError("model: name one, such as results/parsing_trainings/svm2_C_0.1")
     common.prepare(options)
     model = load_model(options.model)
     name, text = _read(options.sentences)

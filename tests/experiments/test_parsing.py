@@ -29,7 +29,8 @@ def options(tmp_path_factory):
     return Options(
         corpus="files", train_trees=write_trees(folder / "train.mrg", drawn_trees(0, 64)),
         test_trees=write_trees(folder / "test.mrg", TEST), longest=LONGEST, buckets=1,
-        methods=("pcfg", "log_linear", "svm2_slack", "svm2_margin"), sweep=("1", "0.1"), pictures=2,
+        methods=("pcfg", "log_linear", "svm2_slack", "svm2_margin"), c_over_n=("1",),
+        sweep=("1", "0.1"), pictures=2,
         variant="subspace", compilation_cache=False, progress=False, output=str(folder / "out"),
     )  # fmt: skip
 
@@ -243,5 +244,5 @@ def test_flags_are_the_options():
         options = common.options_from_flags(Options())
         assert all(found[name].help for name in Options._fields)
     assert options == Options(corpus="wsj", sweep=["1", "10"])._replace(
-        methods=list(Options().methods), c_over_n=["1"]
+        methods=list(Options().methods), c_over_n=list(Options().c_over_n)
     )
