@@ -317,7 +317,7 @@ def _sweep_plots(sets: Sets, rows: Sequence[Row], swept: Sequence[Row]) -> dict[
             own = [row for row in swept if row.method.name == name]
             heights = [figures(row.numbers, "test")[which] for row in own]
             curves[NAMES[name]] = ([row.method.c_over_n for row in own], heights)
-        title = f"Test {figure} by C' = C / n, {sets.treebank.name}"
+        title = f"{figure} of the test sentences by C' = C / n, {sets.treebank.name}"
         plots[f"parsing_sweep_{figure.lower()}"] = curve_lines(
             curves, title, "C' = C / n", "per cent", log_x=True, log_y=False
         )

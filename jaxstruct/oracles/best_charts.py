@@ -108,14 +108,53 @@ def block_values(given: Sentences, scores: Array, left: Array, right: Array) -> 
     return [rows(left, lefts[j]) + rows(right, rights[j]) + scores[j] for j in range(BLOCK)]
 
 
-def best_blocks(
-    layout: Layout, given: Sentences, scores: Array, cells: Array, span: tuple, level: Array | int
-) -> Array:
-    """[N, B] the best of each block over the terms of one cell."""
-    width, begin = span
-    first, last = (jnp.asarray(layout.first_terms)[width, level + j] for j in (0, 1))
+class Live(NamedTuple):
+    """The terms of a span whose two parts have trees, for some symbol of some sentence.
 
-    def body(term: Array, best: Array) -> Array:
+    Fields:
+      terms: [X] their numbers, in order.
+      firsts: [L + 1] where those of each level begin, and the last one's end.
+    """
+
+    terms: Array
+    firsts: Array
+
+
+def _reached(cells: Array) -> Array:
+    """[rows] whether any symbol of any sentence has a tree."""
+    return jnp.any(cells > -jnp.inf, axis=(1, 2))
+
+
+def _live_terms(layout: Layout, reached: Array, span: tuple) -> Live:
+    width, begin = span
+    bounds = jnp.asarray(layout.first_terms)[width]
+    most = int((layout.first_terms[:, -1] - layout.first_terms[:, 0]).max())
+    terms = bounds[0] + jnp.arange(most, dtype=jnp.int32)
+    left, right = term_rows(layout, width, begin, jnp.minimum(terms, len(layout.terms) - 1))
+    real = terms < bounds[-1]
+    live = real & reached[jnp.where(real, left, 0)] & reached[jnp.where(real, right, 0)]
+    count = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(live, dtype=jnp.int32)])
+    places = jnp.where(live, count[:-1], most)
+    kept = jnp.zeros(most, jnp.int32).at[places].set(terms, mode="drop", unique_indices=True)
+    return Live(kept, count[bounds - bounds[0]])
+
+
+def best_blocks(
+    layout: Layout,
+    given: Sentences,
+    scores: Array,
+    cells: Array,
+    span: tuple,
+    level: Array | int,
+    live: Live | None = None,
+) -> Array:
+    """[N, B] the best of each block over the terms of one cell, or over those that are live."""
+    width, begin = span
+    firsts = jnp.asarray(layout.first_terms)[width] if live is None else live.firsts
+    first, last = firsts[level], firsts[level + 1]
+
+    def body(place: Array, best: Array) -> Array:
+        term = place if live is None else live.terms[place]
         left, right = (row_of(cells, row) for row in term_rows(layout, width, begin, term))
         for values in block_values(given, scores, left, right):
             best = larger(best, values)
@@ -170,12 +209,16 @@ def best_charts(
     count = table.groups.keys.shape[0]
     no_groups = jnp.full((layout.size, count, batch), -jnp.inf, dtype) if keep else None
 
-    def fill(n: Array, charts: BestCharts) -> BestCharts:
+    def fill(n: Array, filled: tuple[BestCharts, Array | None]) -> tuple:
+        charts, reached = filled
         width, begin = jnp.asarray(layout.widths)[n], jnp.asarray(layout.begins)[n]
         scores = scores_over(given, constant, begin, width)
 
+        span = width, begin
+        live = None if reached is None else _live_terms(layout, reached, span)
+
         def level_of(level: Array | int, groups: Array) -> Array:
-            blocks = best_blocks(layout, given, scores, charts.cells, (width, begin), level)
+            blocks = best_blocks(layout, given, scores, charts.cells, span, level, live)
             new = by_piece(blocks, table.groups, larger, -jnp.inf)
             return groups.at[level].set(new)
 
@@ -188,7 +231,10 @@ def best_charts(
         start = layout.row(width, begin)
         cells = _counted(layout, counts, (width, begin), raw)
         kept = _written(charts.groups, start, groups) if keep else None
-        return BestCharts(_written(charts.cells, start, cells), kept)
+        if reached is not None:
+            reached = _written(reached, start, _reached(cells))
+        return BestCharts(_written(charts.cells, start, cells), kept), reached
 
     first = BestCharts(_first_cells(layout, given, counts, empty), no_groups)
-    return jax.lax.fori_loop(0, given.spans, fill, first)
+    reached = _reached(first.cells) if L > 1 else None
+    return jax.lax.fori_loop(0, given.spans, fill, (first, reached))[0]
