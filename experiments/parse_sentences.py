@@ -30,6 +30,7 @@ from absl import app, flags
 from experiments import common
 from experiments.files import replace_file
 from experiments.parsing_model import Model, Ranked, load_model, parse
+from jaxstruct.data.utf8 import decoded
 from jaxstruct.trees.bracketing import write_line
 from jaxstruct.trees.grammar import terminals_of
 
@@ -107,10 +108,7 @@ def _read(path: str) -> tuple[str, str]:
         return "standard input", sys.stdin.read()
     if not Path(path).is_file():
         raise FileNotFoundError(f"sentences: there is no file {path}")
-    try:
-        return path, Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 ({error.reason}); convert the file first") from error
+    return path, decoded(Path(path).read_bytes(), path)
 
 
 def read_tagged(text: str, name: str = "text", format: str = "auto") -> list[Tagged]:

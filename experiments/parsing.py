@@ -190,7 +190,8 @@ def _define_training_flags(defaults: Options) -> None:
     flags.DEFINE_integer("pictures", defaults.pictures, "Test sentences to draw trees of.", 0)
     flags.DEFINE_boolean(
         "resume", defaults.resume,
-        "Go on where a run with the same flags and output stopped, training by training.",
+        "Go on where a run with the same flags and output stopped, training by training. In the "
+        "sweep the first training after that starts from zero.",
     )  # fmt: skip
     flags.DEFINE_integer("oracle_batch", defaults.oracle_batch, "Sentences in an oracle call.", 1)
     flags.DEFINE_integer(

@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxstruct.data.length_buckets import assign_buckets, bucket_lengths
 from jaxstruct.data.treebanks import TreebankFile, load_gum, load_ldc, load_treebank_sample
+from jaxstruct.data.utf8 import decoded as decoded_text
 from jaxstruct.solvers.buckets import Buckets, in_order
 from jaxstruct.structures.weighted_grammars import sentence_inputs, tree_outputs
 from jaxstruct.trees.binarisation import Binarisation
@@ -128,10 +129,7 @@ def _file(name: str) -> TreebankFile:
     path = Path(name)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file of bracketed trees")
-    try:
-        return TreebankFile(path.name, "", path.read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 ({error.reason}); convert the file first") from error
+    return TreebankFile(path.name, "", decoded_text(path.read_bytes(), str(path)))
 
 
 def _short(files: Iterable[TreebankFile], shortest: int, longest: int) -> tuple[Tree, ...]:

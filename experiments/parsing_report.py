@@ -177,6 +177,8 @@ def _efficiency_table(options: NamedTuple, rows: Sequence[Row]) -> Table:
         f"A pass calls the oracle once for every sentence. Stopped at epsilon = "
         f"{options.epsilon:g} over the working sets, or after {options.max_passes} passes.",
     ]
+    if any(row.method.name == "log_linear" for row in rows):
+        notes.append("The log-linear grammar: iterations of L-BFGS, stopped by its gradient.")
     return Table("Table 4.4: training efficiency", columns, lines, notes)
 
 
@@ -277,7 +279,7 @@ def _sweep_table(rows: Sequence[Row]) -> Table:
         *(("test", figure) for figure in FIGURES), "processor s", "passes", "constraints",
         "status",
     ]  # fmt: skip
-    notes = ["Each C' goes on from the solution of the one before."]
+    notes = ["Each C' goes on from the solution of the one before; from zero after a resumption."]
     return Table("The sweep of C", columns, lines, notes)
 
 

@@ -6,6 +6,7 @@
 
 The maximum is taken over terms within each block of rules, then over blocks and groups. The best
 of each group is kept: on the way back the group is found first, then its few rules are tried.
+Where a chart has levels, terms of which a part has no tree in the whole batch are left out.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ def _live_terms(layout: Layout, reached: Array, span: tuple) -> Live:
     live = real & reached[jnp.where(real, left, 0)] & reached[jnp.where(real, right, 0)]
     count = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(live, dtype=jnp.int32)])
     places = jnp.where(live, count[:-1], most)
-    kept = jnp.zeros(most, jnp.int32).at[places].set(terms, mode="drop", unique_indices=True)
+    kept = jnp.zeros(most, jnp.int32).at[places].set(terms, mode="drop")
     return Live(kept, count[bounds - bounds[0]])
 
 
