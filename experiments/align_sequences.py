@@ -30,10 +30,10 @@ from experiments.align_sequences_data import (
 )
 from experiments.align_sequences_report import aligned_outcome, training_outcome
 from experiments.align_sequences_training import train_costs
-from jaxstruct.alphabets import LOWER_CASE
-from jaxstruct.structures.alignment_costs import GAPS
-from jaxstruct.structures.alignment_losses import NAMES
-from jaxstruct.structures.pairwise_alignments import MODES
+from jaxstruct.alignments.alphabets import LOWER_CASE
+from jaxstruct.alignments.costs import GAPS
+from jaxstruct.alignments.losses import NAMES
+from jaxstruct.alignments.structure import MODES
 
 FORMULATIONS = ("svm1_margin", "svm1_slack", "svm2_slack")
 """Those that additive losses serve."""

@@ -12,16 +12,16 @@ import numpy as np
 
 from experiments.align_sequences_data import Pairs, bucketed
 from jaxstruct import Buckets, predict
-from jaxstruct.alphabets import Alphabet
+from jaxstruct.alignments.alphabets import Alphabet
+from jaxstruct.alignments.costs import alignment_costs
+from jaxstruct.alignments.losses import pair_counts
+from jaxstruct.alignments.structure import pairwise_alignment
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import PyTree
 from jaxstruct.data.substitution_matrices import (
     read_substitution_matrix,
     write_substitution_matrix,
 )
-from jaxstruct.structures.alignment_costs import alignment_costs
-from jaxstruct.structures.alignment_losses import pair_counts
-from jaxstruct.structures.pairwise_alignments import pairwise_alignment
-from jaxstruct.structures.problem import Problem
-from jaxstruct.types import PyTree
 
 CELLS = 1 << 26
 """Cells of all tables of one oracle call, at most: about half a gigabyte."""

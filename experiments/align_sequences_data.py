@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxstruct import Buckets
-from jaxstruct.alphabets import (
+from jaxstruct.alignments.alphabets import (
     DNA,
     PROTEIN,
     PROTEIN_AMBIGUOUS,
@@ -18,15 +18,15 @@ from jaxstruct.alphabets import (
     alphabet,
     encode,
 )
-from jaxstruct.data.fasta import FastaRecord, aligned_pairs, consecutive_pairs, read_fasta
-from jaxstruct.data.length_buckets import assign_buckets, bucket_lengths
-from jaxstruct.structures.alignment_text import (
+from jaxstruct.alignments.structure import alignment_inputs, alignment_outputs
+from jaxstruct.alignments.text import (
     WrittenAlignment,
     read_rows,
     with_gaps_gathered,
     without_end_gaps,
 )
-from jaxstruct.structures.pairwise_alignments import alignment_inputs, alignment_outputs
+from jaxstruct.data.fasta import FastaRecord, aligned_pairs, consecutive_pairs, read_fasta
+from jaxstruct.data.length_buckets import assign_buckets, bucket_lengths
 
 ALPHABETS = {
     "protein": PROTEIN, "protein_ambiguous": PROTEIN_AMBIGUOUS, "dna": DNA, "rna": RNA,

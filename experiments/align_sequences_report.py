@@ -21,15 +21,15 @@ from experiments.align_sequences_data import Pairs, bucketed, sizes_of
 from experiments.align_sequences_training import Trained
 from experiments.files import replace_file
 from experiments.report import Table
-from jaxstruct.alphabets import Alphabet
-from jaxstruct.checkpoints import save_weights
-from jaxstruct.structures.alignment_text import (
+from jaxstruct.alignments.alphabets import Alphabet
+from jaxstruct.alignments.structure import written_alignments
+from jaxstruct.alignments.text import (
     PairScores,
     WrittenAlignment,
     alignment_numbers,
     alignment_text,
 )
-from jaxstruct.structures.pairwise_alignments import written_alignments
+from jaxstruct.solvers.checkpoints import save_weights
 
 TRAINING_COLUMNS = [
     "costs", "gap open", "gap extend", "part", "pairs", "true pairs found %", "made pairs right %",

@@ -12,8 +12,8 @@ from experiments.align_sequences_data import Pairs, bucketed, sizes_of, split
 from experiments.progress import training_progress
 from experiments.record import Stopwatch
 from jaxstruct import Solution, fit
-from jaxstruct.alphabets import Alphabet
-from jaxstruct.structures.pairwise_alignments import pairwise_alignment
+from jaxstruct.alignments.alphabets import Alphabet
+from jaxstruct.alignments.structure import pairwise_alignment
 
 
 class Trained(NamedTuple):

@@ -28,9 +28,9 @@ from experiments.alignment_report import PAPER_GAP_COST, make_plots, make_tables
 from experiments.alignment_trials import Machine, Sample, draw, generative_trial, svm_trial
 from experiments.report import render
 from jaxstruct import Settings
-from jaxstruct.baselines.alignment_log_odds import BACKGROUNDS
+from jaxstruct.alignments.homologues import homologue_search
+from jaxstruct.alignments.log_odds import BACKGROUNDS
 from jaxstruct.data.homologues import LETTERS, PADDINGS
-from jaxstruct.structures.homologues import homologue_search
 
 
 class Options(NamedTuple):

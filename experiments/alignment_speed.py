@@ -23,14 +23,14 @@ from absl import app, flags
 from experiments import common
 from experiments.report import Table
 from experiments.timing import Compiled, compile_ahead, in_turns
-from jaxstruct.oracles.pairwise_alignment import (
+from jaxstruct.alignments.costs import AlignmentCosts, alignment_potentials
+from jaxstruct.alignments.oracles.pairwise import (
     global_alignment,
     global_score,
     local_alignment,
     local_score,
 )
-from jaxstruct.structures.alignment_costs import AlignmentCosts, alignment_potentials
-from jaxstruct.types import Array, PyTree
+from jaxstruct.core.types import Array, PyTree
 
 ORACLES = {
     "local score": local_score, "local alignment": local_alignment,

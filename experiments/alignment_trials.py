@@ -12,17 +12,17 @@ import numpy as np
 
 from experiments.common import take_rows
 from jaxstruct import Settings, fit
-from jaxstruct.baselines.alignment_log_odds import alignment_weights, homologue_counts, log_odds
-from jaxstruct.data.homologues import LETTERS, Homologues, generated_homologues
-from jaxstruct.solvers.solution import Solution
-from jaxstruct.structures.homologues import (
+from jaxstruct.alignments.homologues import (
     HomologueInput,
     HomologueOutput,
     candidate_scores,
     homologue_outputs,
 )
-from jaxstruct.structures.problem import Problem
-from jaxstruct.types import Array, PyTree
+from jaxstruct.alignments.log_odds import alignment_weights, homologue_counts, log_odds
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.data.homologues import LETTERS, Homologues, generated_homologues
+from jaxstruct.solvers.solution import Solution
 
 
 class Sample(NamedTuple):

@@ -30,7 +30,7 @@ from experiments.record import Stopwatch, peak_memory_bytes
 from experiments.report import Table, write_results
 from jaxstruct import fit, predict
 from jaxstruct.data.splits import per_class_subsample
-from jaxstruct.structures.multiclass import multiclass
+from jaxstruct.multiclass.structure import multiclass
 
 CONTENDERS = ("jaxstruct", "linear_svc")
 

@@ -19,7 +19,7 @@ from experiments.plots import Plot, save_figure
 from experiments.record import enable_persistent_compilation_cache, run_record
 from experiments.report import Table, render, write_csv, write_results
 from jaxstruct import Settings
-from jaxstruct.types import PyTree
+from jaxstruct.core.types import PyTree
 
 Options = TypeVar("Options", bound=NamedTuple)
 

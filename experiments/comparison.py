@@ -11,11 +11,11 @@ import numpy as np
 from experiments.common import take_rows
 from experiments.documents import Documents
 from jaxstruct import Settings, Solution, fit, fit_path, predict
+from jaxstruct.core.problem import Problem
 from jaxstruct.data.splits import stratified_folds
-from jaxstruct.losses import tree_loss, zero_one_loss
-from jaxstruct.structures.multiclass import multiclass
-from jaxstruct.structures.output_features import taxonomy_features
-from jaxstruct.structures.problem import Problem
+from jaxstruct.multiclass.losses import tree_loss, zero_one_loss
+from jaxstruct.multiclass.output_features import taxonomy_features
+from jaxstruct.multiclass.structure import multiclass
 
 COLUMNS = ("flt 0/1", "tax 0/1", "flt Δ", "tax Δ")
 NODE_WEIGHTS: dict[str, Callable[[int], float]] = {

@@ -21,11 +21,11 @@ from absl import app, flags
 from experiments import common
 from experiments.report import Table
 from experiments.timing import Compiled, compile_ahead, in_turns
-from jaxstruct.oracles.chain_potentials import ChainPotentials
-from jaxstruct.oracles.hamming_levels import best_of_levels
-from jaxstruct.oracles.k_best import k_best
-from jaxstruct.oracles.viterbi import viterbi
-from jaxstruct.types import Array, PyTree
+from jaxstruct.chains.oracles.hamming_levels import best_of_levels
+from jaxstruct.chains.oracles.k_best import k_best
+from jaxstruct.chains.oracles.viterbi import viterbi
+from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.core.types import Array, PyTree
 
 SHARED = ChainPotentials(0, None)  # vmap over emissions alone
 

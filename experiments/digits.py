@@ -20,11 +20,11 @@ from experiments.plots import Plot, bar_groups
 from experiments.progress import training_progress
 from experiments.report import Table
 from jaxstruct import Solution, fit, predict
+from jaxstruct.core.problem import Problem
 from jaxstruct.data.digits import DigitsSplit, load_digits_split
-from jaxstruct.metrics import accuracy
+from jaxstruct.evaluation.metrics import accuracy
+from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.structures.multiclass import multiclass
-from jaxstruct.structures.problem import Problem
 
 KNOWN_OPTIMA = {0.1: 29.9341439, 1.0: 100.6926605}
 """C' -> the optimum of SVM1 on the whole split of seed 0, to 1e-7.

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxstruct.core.labels import encode, fit_codec
+from jaxstruct.core.types import PyTree, SparseFeatures
 from jaxstruct.data.clinc150 import load_clinc150
 from jaxstruct.data.clus_arff import ClusData, load_clus_arff
 from jaxstruct.data.ipc import ipc_ancestors
 from jaxstruct.data.rows import CsrRows, from_scipy, pad_rows
 from jaxstruct.data.wipo import load_wipo_arrays, load_wipo_xml
-from jaxstruct.labels import encode, fit_codec
-from jaxstruct.structures.taxonomy import Taxonomy, taxonomy_from_parents, taxonomy_from_paths
-from jaxstruct.types import PyTree, SparseFeatures
+from jaxstruct.multiclass.taxonomy import Taxonomy, taxonomy_from_parents, taxonomy_from_paths
 
 
 class Documents(NamedTuple):

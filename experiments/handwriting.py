@@ -40,9 +40,9 @@ from experiments.handwriting_machines import (
 )
 from experiments.handwriting_report import folds_table, picture_of, split_plots, split_table
 from experiments.report import Table
-from jaxstruct.checkpoints import load_weights, save_weights
+from jaxstruct.chains.losses import NAMES
+from jaxstruct.solvers.checkpoints import load_weights, save_weights
 from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.structures.chain_losses import NAMES
 
 
 class Options(NamedTuple):

@@ -18,10 +18,10 @@ from experiments.handwriting_machines import (
 from jaxstruct import fit, predict
 from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.baselines.perceptron import perceptron
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import PyTree
 from jaxstruct.data.ocr_letters import LETTERS, PIXELS
-from jaxstruct.structures.multiclass import multiclass
-from jaxstruct.structures.problem import Problem
-from jaxstruct.types import PyTree
+from jaxstruct.multiclass.structure import multiclass
 
 BASELINES = ("letters", "perceptron", "crf")
 """A multiclass SVM on single letters (the chain without transitions), the averaged perceptron of

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxstruct import Buckets
+from jaxstruct.chains.structure import ChainInput, chain_inputs
 from jaxstruct.data.length_buckets import (
     assign_buckets,
     bucket_lengths,
@@ -16,7 +17,6 @@ from jaxstruct.data.length_buckets import (
     pad_labels,
 )
 from jaxstruct.data.ocr_letters import OcrWords, load_ocr_letters, read_letter_data
-from jaxstruct.structures.chains import ChainInput, chain_inputs
 
 
 class Data(NamedTuple):

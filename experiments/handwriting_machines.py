@@ -25,11 +25,11 @@ from experiments.handwriting_data import (
 )
 from experiments.progress import training_progress
 from jaxstruct import Solution, fit, fit_path, predict
+from jaxstruct.chains.structure import chain
+from jaxstruct.core.buckets import in_order
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import PyTree
 from jaxstruct.data.ocr_letters import LETTERS, PIXELS
-from jaxstruct.solvers.buckets import in_order
-from jaxstruct.structures.chains import chain
-from jaxstruct.structures.problem import Problem
-from jaxstruct.types import PyTree
 
 TOLD = (
     "status", "primal", "dual", "relative_gap", "passes", "planes_added", "support_planes",

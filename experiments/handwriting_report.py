@@ -13,7 +13,7 @@ from experiments.handwriting_machines import Machine, described
 from experiments.handwriting_pictures import course_picture, word_picture
 from experiments.plots import Plot
 from experiments.report import Table
-from jaxstruct.metrics import mean_and_deviation
+from jaxstruct.evaluation.metrics import mean_and_deviation
 
 ERRORS = ("train_letter_error", "train_word_error", "test_letter_error", "test_word_error")
 ERROR_COLUMNS = tuple(

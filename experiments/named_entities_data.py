@@ -8,6 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxstruct import Buckets
+from jaxstruct.chains.iob2 import EntityScores, entity_f1, is_iob2
+from jaxstruct.chains.structure import chain_inputs
+from jaxstruct.chains.token_features import KernelTokens
+from jaxstruct.core.buckets import in_order, take
+from jaxstruct.core.types import SparseFeatures
 from jaxstruct.data.conll import Sentence
 from jaxstruct.data.feature_index import FeatureIndex, TokenRows
 from jaxstruct.data.length_buckets import (
@@ -18,13 +23,8 @@ from jaxstruct.data.length_buckets import (
     token_values,
 )
 from jaxstruct.data.token_features import DEFAULT, FeatureOptions, token_rows
-from jaxstruct.iob2 import EntityScores, entity_f1, is_iob2
 from jaxstruct.kernels.gram import gram_matrix
 from jaxstruct.kernels.input import polynomial
-from jaxstruct.solvers.buckets import in_order, take
-from jaxstruct.structures.chains import chain_inputs
-from jaxstruct.structures.token_features import KernelTokens
-from jaxstruct.types import SparseFeatures
 
 Labels = Sequence[Sequence[str]]
 

@@ -22,13 +22,13 @@ from experiments.named_entities_data import (
 )
 from jaxstruct import Settings, fit, predict, support_outputs
 from jaxstruct.baselines.conditional_random_field import fit_random_field
-from jaxstruct.baselines.hidden_markov import HiddenMarkov, decode, fit_hidden_markov
 from jaxstruct.baselines.perceptron import perceptron
+from jaxstruct.chains.hidden_markov import HiddenMarkov, decode, fit_hidden_markov
+from jaxstruct.chains.token_features import KernelTokens
+from jaxstruct.core.buckets import as_buckets
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import PyTree
 from jaxstruct.data.length_buckets import pad_labels
-from jaxstruct.solvers.buckets import as_buckets
-from jaxstruct.structures.problem import Problem
-from jaxstruct.structures.token_features import KernelTokens
-from jaxstruct.types import PyTree
 
 Numbers = dict[str, Any]
 

@@ -25,15 +25,15 @@ from experiments.named_entities_data import (
     sparse_inputs,
 )
 from jaxstruct import Settings, Solution, fit, predict
-from jaxstruct.checkpoints import load_weights, save_weights
+from jaxstruct.chains.iob2 import forbidden_starts, forbidden_transitions, is_iob2
+from jaxstruct.chains.structure import Constraints, chain
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import PyTree
 from jaxstruct.data import feature_index
 from jaxstruct.data.conll import Sentence
 from jaxstruct.data.feature_index import FeatureIndex
 from jaxstruct.data.token_features import FeatureOptions, fit_token_index
-from jaxstruct.iob2 import forbidden_starts, forbidden_transitions, is_iob2
-from jaxstruct.structures.chains import Constraints, chain
-from jaxstruct.structures.problem import Problem
-from jaxstruct.types import PyTree
+from jaxstruct.solvers.checkpoints import load_weights, save_weights
 
 HEADER = "model.json"
 FORMAT, VERSION = "jaxstruct-token-labeller", 1

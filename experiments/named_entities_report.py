@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from experiments.named_entities_data import Corpus
 from experiments.plots import Plot, bar_groups
 from experiments.report import Table
-from jaxstruct.metrics import mean_and_deviation
+from jaxstruct.evaluation.metrics import mean_and_deviation
 
 PAPER_ERRORS = {"HMM": 9.36, "CRF": 5.17, "perceptron": 5.94, "SVM": 5.08}
 """Thesis, table 4.2: token error in %."""

@@ -29,11 +29,11 @@ from experiments.named_entities_methods import (
     support_vector_machine,
 )
 from experiments.named_entities_report import Row, error_plot, table_three, table_two
+from jaxstruct.chains.structure import chain
+from jaxstruct.core.problem import Problem
 from jaxstruct.data.conll import load_conll2002
 from jaxstruct.data.splits import stratified_folds
 from jaxstruct.data.token_features import FeatureOptions, fit_token_index
-from jaxstruct.structures.chains import chain
-from jaxstruct.structures.problem import Problem
 
 SVMS = {"svm": "svm2", "svm_slack": "svm2_slack", "svm_margin": "svm2_margin"}
 """Words of --methods -> formulations, all with the kernel."""

@@ -31,8 +31,8 @@ from experiments import common
 from experiments.files import replace_file
 from experiments.parsing_model import Model, Ranked, load_model, parse
 from jaxstruct.data.utf8 import decoded
-from jaxstruct.trees.bracketing import write_line
-from jaxstruct.trees.grammar import terminals_of
+from jaxstruct.trees.phrases.bracketing import write_line
+from jaxstruct.trees.phrases.grammar import terminals_of
 
 FORMATS = ("auto", "slashed", "columns")
 ESCAPES = {"(": "-LRB-", ")": "-RRB-"}

@@ -57,7 +57,7 @@ from experiments.plots import Plot
 from experiments.progress import training_progress
 from experiments.record import peak_memory_bytes
 from experiments.report import render
-from jaxstruct.trees.bracketing import write_line
+from jaxstruct.trees.phrases.bracketing import write_line
 
 LOSSES = ("f1", "node_f1", "zero_one")
 
@@ -176,7 +176,7 @@ def _define_training_flags(defaults: Options) -> None:
         "Further values of C'; each method goes on from the next smaller one. Empty: none.",
     )
     flags.DEFINE_enum(
-        "loss", defaults.loss, list(LOSSES), "Of the re-scaled SVMs: see structures.tree_losses."
+        "loss", defaults.loss, list(LOSSES), "Of the re-scaled SVMs: see jaxstruct.trees.losses."
     )
     flags.DEFINE_enum(
         "measure", defaults.measure, list(MEASURES),

@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxstruct.core.buckets import Buckets, in_order
 from jaxstruct.data.length_buckets import assign_buckets, bucket_lengths
 from jaxstruct.data.treebanks import TreebankFile, load_gum, load_ldc, load_treebank_sample
 from jaxstruct.data.utf8 import decoded as decoded_text
-from jaxstruct.solvers.buckets import Buckets, in_order
-from jaxstruct.structures.weighted_grammars import sentence_inputs, tree_outputs
-from jaxstruct.trees.binarisation import Binarisation
-from jaxstruct.trees.bracketing import read_trees
-from jaxstruct.trees.cleaning import clean
-from jaxstruct.trees.grammar import Grammar, read_grammar
-from jaxstruct.trees.integer_trees import decode, encode
-from jaxstruct.trees.tree import Tree, leaves, tags, words
-from jaxstruct.trees.unknown_words import UnknownWords
+from jaxstruct.trees.phrases.binarisation import Binarisation
+from jaxstruct.trees.phrases.bracketing import read_trees
+from jaxstruct.trees.phrases.cleaning import clean
+from jaxstruct.trees.phrases.grammar import Grammar, read_grammar
+from jaxstruct.trees.phrases.integer_trees import decode, encode
+from jaxstruct.trees.phrases.tree import Tree, leaves, tags, words
+from jaxstruct.trees.phrases.unknown_words import UnknownWords
+from jaxstruct.trees.structure import sentence_inputs, tree_outputs
 
 CORPORA = ("gum", "wsj", "ldc", "files")
 GUM_PARTS = ("test", "dev", "test2")

@@ -13,13 +13,12 @@ from experiments.record import Elapsed, Stopwatch
 from jaxstruct import Settings, fit, predict
 from jaxstruct.baselines.conditional_log_likelihood import tree_likelihood
 from jaxstruct.baselines.conditional_random_field import FieldProgress, fit_random_field
-from jaxstruct.baselines.probabilistic_grammar import fit_probabilistic_grammar
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.fit import Progress
 from jaxstruct.solvers.solution import Solution
-from jaxstruct.structures.problem import Problem
-from jaxstruct.structures.weighted_grammars import weighted_grammar
-from jaxstruct.trees.bracketing import read_tree, write_line
-from jaxstruct.trees.evaluation import (
+from jaxstruct.trees.phrases.bracketing import read_tree, write_line
+from jaxstruct.trees.phrases.evaluation import (
     ALL_TOKENS,
     COLLINS,
     VALID,
@@ -28,8 +27,9 @@ from jaxstruct.trees.evaluation import (
     score,
     summarise,
 )
-from jaxstruct.trees.tree import Tree, words
-from jaxstruct.types import PyTree
+from jaxstruct.trees.phrases.tree import Tree, words
+from jaxstruct.trees.probabilistic_grammar import fit_probabilistic_grammar
+from jaxstruct.trees.structure import weighted_grammar
 
 OF_THE_PAPER = ("pcfg", "svm2", "svm2_slack", "svm2_margin")
 METHODS = ("pcfg", "log_linear", "svm1_margin", *OF_THE_PAPER[1:])

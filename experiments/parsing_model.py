@@ -12,18 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.parsing_data import bucketed_inputs, padded_lengths
-from jaxstruct.checkpoints import load_weights, save_weights
-from jaxstruct.oracles.cky import cky
-from jaxstruct.oracles.k_best_trees import k_best_trees
-from jaxstruct.solvers.buckets import Buckets, in_order
-from jaxstruct.structures.problem import Problem
-from jaxstruct.structures.tree_parts import GrammarTables, SentenceInput, tree_potentials
-from jaxstruct.structures.weighted_grammars import grammar_tables, weighted_grammar
-from jaxstruct.trees.grammar import Grammar
-from jaxstruct.trees.grammar_files import load_grammar, save_grammar
-from jaxstruct.trees.integer_trees import decode
-from jaxstruct.trees.tree import Tree
-from jaxstruct.types import PyTree
+from jaxstruct.core.buckets import Buckets, in_order
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.checkpoints import load_weights, save_weights
+from jaxstruct.trees.oracles.cky import cky
+from jaxstruct.trees.oracles.k_best_trees import k_best_trees
+from jaxstruct.trees.parts import GrammarTables, SentenceInput, tree_potentials
+from jaxstruct.trees.phrases.grammar import Grammar
+from jaxstruct.trees.phrases.grammar_files import load_grammar, save_grammar
+from jaxstruct.trees.phrases.integer_trees import decode
+from jaxstruct.trees.phrases.tree import Tree
+from jaxstruct.trees.structure import grammar_tables, weighted_grammar
 
 GRAMMAR, WEIGHTS = ".grammar.json", ".weights.npz"
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.plots import STYLE, Plot
-from jaxstruct.trees.bracketing import write_line
-from jaxstruct.trees.cleaning import plain_label
-from jaxstruct.trees.tree import Tree, constituents, fold, leaves, node_spans, preorder
+from jaxstruct.trees.phrases.bracketing import write_line
+from jaxstruct.trees.phrases.cleaning import plain_label
+from jaxstruct.trees.phrases.tree import Tree, constituents, fold, leaves, node_spans, preorder
 
 INK, LINES, WRONG, MISSED, WORDS = "#1f1f1f", "#9a9a9a", "#c43c00", "#0072b2", "#555555"
 TOKEN_INCHES, LEVEL_INCHES, CAPTION_INCHES = 0.62, 0.42, 0.5

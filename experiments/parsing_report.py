@@ -13,9 +13,9 @@ from experiments.parsing_data import Prepared, Treebank
 from experiments.parsing_methods import MEASURES, Method, scores_of, sentence_f1, trees_of
 from experiments.plots import Plot, bar_groups, curve_lines
 from experiments.report import Table
-from jaxstruct.significance import McNemarResult, mcnemar
-from jaxstruct.trees.evaluation import VALID, Measure, counted_constituents
-from jaxstruct.trees.tree import Tree, leaves
+from jaxstruct.evaluation.significance import McNemarResult, mcnemar
+from jaxstruct.trees.phrases.evaluation import VALID, Measure, counted_constituents
+from jaxstruct.trees.phrases.tree import Tree, leaves
 
 
 class Paper(NamedTuple):

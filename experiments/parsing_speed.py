@@ -23,18 +23,18 @@ from absl import app, flags
 from experiments import common
 from experiments.report import Table
 from experiments.timing import Compiled, compile_ahead
-from jaxstruct.oracles.chart_levels import NodeCounts
-from jaxstruct.oracles.cky import cky, cky_score
-from jaxstruct.oracles.inside_outside import log_partition, rule_marginals
-from jaxstruct.oracles.k_best_trees import k_best_trees
-from jaxstruct.oracles.tree_levels import (
+from jaxstruct.core.types import PyTree
+from jaxstruct.trees.oracles.chart_levels import NodeCounts
+from jaxstruct.trees.oracles.cky import cky, cky_score
+from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals
+from jaxstruct.trees.oracles.k_best_trees import k_best_trees
+from jaxstruct.trees.oracles.tree_levels import (
     LevelSizes,
     best_of_tree_levels,
     capped_sizes,
     inner_sizes,
 )
-from jaxstruct.oracles.tree_potentials import GrammarRules, TreePotentials, labelled_spans
-from jaxstruct.types import PyTree
+from jaxstruct.trees.potentials import GrammarRules, TreePotentials, labelled_spans
 
 AXES = TreePotentials(0, None, None)  # vmap over lexical scores alone
 ORACLES = ("score", "tree", "zero-one", "matched", "pairs", "2-best", "log Z", "marginals")

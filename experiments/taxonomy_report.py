@@ -12,9 +12,9 @@ from experiments.comparison import COLUMNS, Cell
 from experiments.documents import Documents
 from experiments.plots import Plot, bar_groups
 from experiments.report import Table
-from jaxstruct.losses import tree_loss
-from jaxstruct.metrics import accuracy, mean_and_deviation, mean_loss
-from jaxstruct.significance import mcnemar
+from jaxstruct.evaluation.metrics import accuracy, mean_and_deviation, mean_loss
+from jaxstruct.evaluation.significance import mcnemar
+from jaxstruct.multiclass.losses import tree_loss
 
 PAPER = {
     4: {"accuracy": (28.32, 28.32, 27.47, 29.74), "tree_loss": (1.36, 1.32, 1.30, 1.21)},

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxstruct.types import PyTree
+from jaxstruct.core.types import PyTree
 
 
 class Compiled(NamedTuple):

@@ -1,11 +1,11 @@
 """jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005)."""
 
-from jaxstruct.solvers.buckets import Buckets
+from jaxstruct.core.buckets import Buckets
+from jaxstruct.core.problem import Contenders, Problem, joint_feature, make_problem
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.predict import predict
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution, Status, support_outputs
-from jaxstruct.structures.problem import Contenders, Problem, joint_feature, make_problem
 
 __version__ = "0.1.0"
 

@@ -10,20 +10,15 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGE = ROOT / "jaxstruct"
 FLOORS = {
-    "types": 0,
-    "alphabets": 1,
-    "iob2": 1,
+    "core": 0,
+    "evaluation": 1,
     "kernels": 1,
-    "labels": 1,
-    "losses": 1,
-    "metrics": 1,
-    "significance": 1,
-    "oracles": 1,
-    "trees": 1,
-    "structures": 2,
-    "solvers": 3,
-    "baselines": 4,
-    "checkpoints": 4,
+    "multiclass": 2,
+    "chains": 2,
+    "trees": 3,
+    "alignments": 2,
+    "solvers": 4,
+    "baselines": 5,
 }
 FILES = sorted(PACKAGE.rglob("*.py"))
 

@@ -18,15 +18,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.baselines.examples import on_device, without_gram
-from jaxstruct.oracles import forward_backward, inside_outside
-from jaxstruct.oracles.chain_potentials import ChainPotentials
-from jaxstruct.oracles.tree_potentials import score_tree
-from jaxstruct.solvers.buckets import Buckets, rows_of
+from jaxstruct.chains.oracles import forward_backward
+from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.chains.structure import chain_potentials
+from jaxstruct.core.buckets import Buckets, rows_of
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import Array, BinaryTree, PyTree
 from jaxstruct.solvers.task import batches_of
-from jaxstruct.structures.chains import chain_potentials
-from jaxstruct.structures.problem import Problem
-from jaxstruct.structures.weighted_grammars import grammar_potentials
-from jaxstruct.types import Array, BinaryTree, PyTree
+from jaxstruct.trees.oracles import inside_outside
+from jaxstruct.trees.potentials import score_tree
+from jaxstruct.trees.structure import grammar_potentials
 
 Likelihood = Callable[[Problem, PyTree, PyTree], Array]
 """(problem, theta, y) -> -log P(y | x) of one example."""

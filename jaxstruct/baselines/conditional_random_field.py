@@ -27,13 +27,13 @@ from jaxstruct.baselines.conditional_log_likelihood import (
     value_and_gradient,
 )
 from jaxstruct.baselines.line_search import wolfe_step
-from jaxstruct.solvers.buckets import Buckets
+from jaxstruct.chains.token_features import KernelTokens
+from jaxstruct.core.buckets import Buckets
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.multiclass.structure import KernelInput
 from jaxstruct.solvers.fit import checked_buckets
 from jaxstruct.solvers.solution import Status
-from jaxstruct.structures.multiclass import KernelInput
-from jaxstruct.structures.problem import Problem
-from jaxstruct.structures.token_features import KernelTokens
-from jaxstruct.types import Array, PyTree
 
 MESSAGES = {
     Status.CONVERGED: "the gradient is within the tolerance",

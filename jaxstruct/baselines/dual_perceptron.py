@@ -18,11 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.baselines.perceptron import MESSAGES, EpochProgress, Visited, run_online
-from jaxstruct.solvers.buckets import Buckets, as_buckets, rows_of
+from jaxstruct.core.buckets import Buckets, as_buckets, rows_of
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.fit import checked_buckets
 from jaxstruct.solvers.solution import Status
-from jaxstruct.structures.problem import Problem
-from jaxstruct.types import PyTree
 
 _BATCH = 256
 

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.structures.chains import ChainInput
-from jaxstruct.types import Array, PyTree
+from jaxstruct.chains.structure import ChainInput
+from jaxstruct.core.types import Array, PyTree
 
 
 def on_device(tree: PyTree, dtype: jnp.dtype) -> PyTree:

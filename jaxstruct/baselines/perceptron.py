@@ -22,11 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.baselines.examples import on_device, without_gram
-from jaxstruct.solvers.buckets import Buckets, rows_of
+from jaxstruct.core.buckets import Buckets, rows_of
+from jaxstruct.core.problem import Problem, difference, scaled
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.fit import checked_buckets
 from jaxstruct.solvers.solution import Status
-from jaxstruct.structures.problem import Problem, difference, scaled
-from jaxstruct.types import Array, PyTree
 
 MESSAGES = {
     Status.CONVERGED: "an epoch made no mistake: the training set is separated",

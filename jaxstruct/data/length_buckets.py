@@ -180,7 +180,7 @@ def pad_tokens(
     """Returns the feature columns of some sentences as [n_b, length, m] int32.
 
     Padding, of positions and of features, is rows.number_of_features, out of range on purpose
-    (`jaxstruct.types.SparseFeatures`); `token_values` gives the values that belong to it.
+    (`jaxstruct.core.types.SparseFeatures`); `token_values` gives the values that belong to it.
 
     Args:
       rows: the features of all sentences.

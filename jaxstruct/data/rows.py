@@ -106,7 +106,7 @@ def _to_float32(values: Any) -> np.ndarray:
 
 
 def pad_rows(rows: CsrRows, width: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Pads every row to one length m on the right, as `jaxstruct.types.SparseFeatures` has it.
+    """Pads every row to one length m on the right, as `jaxstruct.core.types.SparseFeatures` has it.
 
     Args:
       rows: n checked rows.

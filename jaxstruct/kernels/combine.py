@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
+from jaxstruct.core.types import Array, SparseFeatures
 from jaxstruct.kernels.input import real_parameter
-from jaxstruct.types import Array, SparseFeatures
 
 
 def as_kernel(kernel: Callable) -> Partial:

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
+from jaxstruct.core.types import Array, SparseFeatures
 from jaxstruct.kernels import combine
 from jaxstruct.kernels import input as single
 from jaxstruct.kernels.sets import as_sets, inner_products, squared_norms
-from jaxstruct.types import Array, SparseFeatures
 
 
 class _Options(NamedTuple):

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
+from jaxstruct.core.types import Array
 from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.kernels.points import as_float, inner_product, squared_distance
-from jaxstruct.types import Array
 
 
 @jax.tree_util.register_static

@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.types import Array, SparseFeatures
+from jaxstruct.core.types import Array, SparseFeatures
 
 
 def densify(x: SparseFeatures, num_features: int) -> Array:

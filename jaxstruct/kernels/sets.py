@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.types import Array, SparseFeatures
 from jaxstruct.kernels.points import as_float, densify
-from jaxstruct.types import Array, SparseFeatures
 
 
 def _as_set(X, name: str):

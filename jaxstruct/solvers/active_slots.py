@@ -5,10 +5,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.formulations import Penalty
 from jaxstruct.solvers.task import bucket_slices
 from jaxstruct.solvers.working_sets import WorkingSets
-from jaxstruct.types import Array, PyTree
 
 
 def active_slots(own: WorkingSets, gradient: Array, active: int) -> Array:

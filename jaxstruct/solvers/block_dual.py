@@ -13,7 +13,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.types import Array
+from jaxstruct.core.types import Array
 
 SAFEGUARDS = ("line_search", "box", "none")
 

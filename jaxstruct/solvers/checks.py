@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.types import PyTree
+from jaxstruct.core.types import PyTree
 
 FINEST = {"float32": 1e-5, "float64": 1e-12}
 
@@ -69,7 +69,7 @@ def _check_finite(name: str, tree: PyTree) -> None:
         if leaf.dtype.kind not in "biuf":
             raise ValueError(
                 f"{name} must hold real numbers, got dtype {leaf.dtype}: encode text and labels "
-                "first (jaxstruct.labels, scikit-learn's vectorisers)"
+                "first (jaxstruct.core.labels, scikit-learn's vectorisers)"
             )
         if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all():
             row = int(np.argwhere(~np.isfinite(leaf))[0][0])

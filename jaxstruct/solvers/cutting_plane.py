@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers import passes
 from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
 from jaxstruct.solvers.formulations import Formulation
@@ -31,8 +33,6 @@ from jaxstruct.solvers.working_sets import (
     grown,
     is_enumerated,
 )
-from jaxstruct.structures.problem import Problem
-from jaxstruct.types import Array, PyTree
 
 
 class State(NamedTuple):

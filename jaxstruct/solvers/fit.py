@@ -11,8 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.buckets import Buckets, as_buckets, check_buckets
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import cutting_plane
-from jaxstruct.solvers.buckets import Buckets, as_buckets, check_buckets
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.checks import check_run, check_weights, checked_examples, rounding
 from jaxstruct.solvers.cutting_plane import Info, State
@@ -22,8 +24,6 @@ from jaxstruct.solvers.solution import MESSAGES, Solution, Statistics, Status
 from jaxstruct.solvers.task import Task, make_task, row_index
 from jaxstruct.solvers.warm_start import restarted
 from jaxstruct.solvers.working_sets import is_enumerated
-from jaxstruct.structures.problem import Problem
-from jaxstruct.types import PyTree
 
 DEFAULTS = Settings()
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.types import Array
+from jaxstruct.core.types import Array
 
 
 class Formulation(NamedTuple):

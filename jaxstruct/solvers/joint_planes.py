@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.problem import Problem, difference, scaled
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.block_dual import block_ascent
 from jaxstruct.solvers.formulations import power_of_loss
 from jaxstruct.solvers.most_violated import most_violated
 from jaxstruct.solvers.task import Task
-from jaxstruct.structures.problem import Problem, difference, scaled
-from jaxstruct.types import Array, PyTree
 
 _CHUNK = 8  # planes whose potentials are evaluated together
 _REFRESHES, _STEPS = 20, 1000  # pairwise steps, and how often their gradient is computed anew

@@ -19,10 +19,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.oracles.slack_search import slack_search
+from jaxstruct.core.problem import Problem, scaled
+from jaxstruct.core.slack_search import slack_search
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.formulations import Formulation, Penalty, power_of_loss, violation
-from jaxstruct.structures.problem import Problem, scaled
-from jaxstruct.types import Array, PyTree
 
 SEARCH_STEPS = 16
 

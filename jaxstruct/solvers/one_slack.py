@@ -38,8 +38,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.buckets import as_buckets
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import joint_planes
-from jaxstruct.solvers.buckets import as_buckets
 from jaxstruct.solvers.checks import check_run, checked_examples
 from jaxstruct.solvers.fit import Progress
 from jaxstruct.solvers.formulations import Formulation, formulation_named
@@ -54,8 +56,6 @@ from jaxstruct.solvers.joint_planes import (
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.solution import MESSAGES, Statistics, Status
 from jaxstruct.solvers.task import Task, make_task
-from jaxstruct.structures.problem import Problem
-from jaxstruct.types import PyTree
 
 _FULL = "all planes at hand carry a positive multiplier: raise capacity, or tolerance or epsilon"
 

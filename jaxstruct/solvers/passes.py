@@ -18,6 +18,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.active_slots import active_slots, merged, outputs_in, restricted
 from jaxstruct.solvers.most_violated import most_violated
 from jaxstruct.solvers.task import Task, bucket_slices
@@ -32,8 +34,6 @@ from jaxstruct.solvers.working_sets import (
     propose,
     rows,
 )
-from jaxstruct.structures.problem import Problem
-from jaxstruct.types import Array, PyTree
 
 TURNS = 16
 """Into how many parts a sweep over several buckets is cut, so that their examples mix."""

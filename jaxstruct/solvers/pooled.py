@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.kernels import check_positive_semidefinite, gram_matrix
 from jaxstruct.solvers.block_dual import block_ascent
 from jaxstruct.solvers.certificate import Certificate, certify
@@ -38,7 +39,6 @@ from jaxstruct.solvers.formulations import (
 )
 from jaxstruct.solvers.passes import ExampleTerms
 from jaxstruct.solvers.solution import MESSAGES, Status
-from jaxstruct.types import Array, PyTree
 
 _BLOCK_STEPS = 50
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from jaxstruct.solvers.buckets import Buckets
+from jaxstruct.core.buckets import Buckets
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.task import padded
-from jaxstruct.structures.problem import Problem
-from jaxstruct.types import PyTree
 
 
 @jax.jit

@@ -23,11 +23,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.task import Task, bucket_slices
 from jaxstruct.solvers.visits import plane_coefficients
 from jaxstruct.solvers.working_sets import WorkingSets
-from jaxstruct.structures.problem import Problem
-from jaxstruct.types import Array, PyTree
 
 
 class NewtonOptions(NamedTuple):

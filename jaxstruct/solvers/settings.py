@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from jaxstruct.core.problem import Problem
 from jaxstruct.solvers.block_dual import SAFEGUARDS
 from jaxstruct.solvers.proximal_newton import NewtonOptions
 from jaxstruct.solvers.visits import VisitOptions, has_small_weights
-from jaxstruct.structures.problem import Problem
 
 
 class Settings(NamedTuple):

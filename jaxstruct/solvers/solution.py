@@ -8,10 +8,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.cutting_plane import State
 from jaxstruct.solvers.task import bucket_slices
-from jaxstruct.types import PyTree
 
 
 class Status(enum.IntEnum):

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.solvers.buckets import Buckets, rows_of
+from jaxstruct.core.buckets import Buckets, rows_of
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.formulations import Formulation, Penalty, penalty
-from jaxstruct.structures.problem import Problem
-from jaxstruct.types import Array, PyTree
 
 
 class Task(NamedTuple):

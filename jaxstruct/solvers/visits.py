@@ -7,11 +7,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.block_dual import box_sizes, line_search_sizes, pairwise_ascent
 from jaxstruct.solvers.formulations import Penalty
 from jaxstruct.solvers.working_sets import WorkingSets
-from jaxstruct.structures.problem import Problem
-from jaxstruct.types import Array, PyTree
 
 SMALL_WEIGHTS = 2**15
 """Up to so many weights a dense direction of their size costs less than a second scatter."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.buckets import rows_of
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import cutting_plane
-from jaxstruct.solvers.buckets import rows_of
 from jaxstruct.solvers.cutting_plane import State
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
@@ -14,8 +16,6 @@ from jaxstruct.solvers.passes import OracleOptions, nothing_told
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.task import Task
-from jaxstruct.structures.problem import Problem
-from jaxstruct.types import PyTree
 
 
 def restarted(

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.formulations import Penalty, power_of_loss
 from jaxstruct.solvers.task import Task, bucket_slices
-from jaxstruct.structures.problem import Problem
-from jaxstruct.types import Array, PyTree
 
 
 class WorkingSets(NamedTuple):

@@ -1,1 +1,1 @@
-"""Trees of phrases: bracketed text, cleaning, Chomsky normal form, grammars, evaluation."""
+"""Phrase trees of weighted context-free grammars."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxstruct.baselines.perceptron import epoch_order
-from jaxstruct.structures.chains import Constraints
+from jaxstruct.chains.structure import Constraints
 from tests.baselines.sequences import Sequences, random_sequences
 
 

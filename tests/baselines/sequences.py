@@ -9,9 +9,9 @@ import jax
 import numpy as np
 
 from jaxstruct import Buckets, Problem
-from jaxstruct.structures.chains import ChainInput, Constraints, chain, chain_inputs
-from jaxstruct.types import SparseFeatures
-from tests.oracles.chain_truth import all_labelings
+from jaxstruct.chains.structure import ChainInput, Constraints, chain, chain_inputs
+from jaxstruct.core.types import SparseFeatures
+from tests.chains.oracles.truth import all_labelings
 
 PLAIN: dict = dict(eta=0.7)
 RICH: dict = dict(eta=0.7, order=2, start_stop=True, pair_features=True)

@@ -19,13 +19,13 @@ from jaxstruct.baselines.conditional_log_likelihood import (
     value_and_gradient,
 )
 from jaxstruct.baselines.conditional_random_field import FieldProgress, fit_random_field
-from jaxstruct.oracles.chain_potentials import score_labels
-from jaxstruct.oracles.forward_backward import log_partition
-from jaxstruct.solvers.buckets import as_buckets
-from jaxstruct.structures.chains import Constraints, chain_inputs, chain_potentials
-from jaxstruct.structures.label_parts import ChainTheta
-from jaxstruct.structures.multiclass import multiclass
-from jaxstruct.structures.token_features import KernelTokens
+from jaxstruct.chains.label_parts import ChainTheta
+from jaxstruct.chains.oracles.forward_backward import log_partition
+from jaxstruct.chains.potentials import score_labels
+from jaxstruct.chains.structure import Constraints, chain_inputs, chain_potentials
+from jaxstruct.chains.token_features import KernelTokens
+from jaxstruct.core.buckets import as_buckets
+from jaxstruct.multiclass.structure import multiclass
 from tests.baselines.sequences import (
     BARRED,
     PLAIN,

@@ -9,11 +9,11 @@ import pytest
 from jaxstruct import Buckets, Problem, Status, predict
 from jaxstruct.baselines.dual_perceptron import DualPerceptron, dual_perceptron, weights_of
 from jaxstruct.baselines.perceptron import EpochProgress, perceptron
+from jaxstruct.chains.structure import ChainInput, chain, chain_inputs
+from jaxstruct.chains.token_features import kernel_token_inputs
 from jaxstruct.kernels.gram import gram_matrix
 from jaxstruct.kernels.input import linear, polynomial
-from jaxstruct.structures.chains import ChainInput, chain, chain_inputs
-from jaxstruct.structures.multiclass import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.structures.token_features import kernel_token_inputs
+from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from tests.baselines.online import (
     Online,
     Outputs,

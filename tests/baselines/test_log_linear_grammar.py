@@ -12,9 +12,9 @@ from scipy.special import logsumexp
 from jaxstruct import Buckets, Status
 from jaxstruct.baselines.conditional_log_likelihood import tree_likelihood
 from jaxstruct.baselines.conditional_random_field import fit_random_field
-from jaxstruct.structures.chains import chain
-from jaxstruct.structures.weighted_grammars import grammar_potentials, weighted_grammar
-from tests.structures import grammar_cases as cases
+from jaxstruct.chains.structure import chain
+from jaxstruct.trees.structure import grammar_potentials, weighted_grammar
+from tests.trees import structure_cases as cases
 
 SEED, N = 0, 10
 

@@ -10,8 +10,8 @@ from scipy.optimize import nnls
 
 from jaxstruct import Buckets, Status, predict
 from jaxstruct.baselines.perceptron import EpochProgress, Perceptron, epoch_order, perceptron
-from jaxstruct.structures.chains import chain_inputs
-from jaxstruct.structures.multiclass import multiclass
+from jaxstruct.chains.structure import chain_inputs
+from jaxstruct.multiclass.structure import multiclass
 from tests.baselines.online import (
     Online,
     Outputs,

@@ -17,12 +17,12 @@ from experiments.align_sequences_data import (
     sizes_of,
     split,
 )
-from jaxstruct.alphabets import DNA
-from jaxstruct.checkpoints import load_weights
+from jaxstruct.alignments.alphabets import DNA
+from jaxstruct.alignments.structure import pairwise_alignment
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.fasta import FastaRecord, read_fasta, write_fasta
 from jaxstruct.data.substitution_matrices import read_substitution_matrix
-from jaxstruct.structures.pairwise_alignments import pairwise_alignment
+from jaxstruct.solvers.checkpoints import load_weights
 from tests.experiments.scripts import kept_settings, parsed_flags, strict_json
 
 N = 30

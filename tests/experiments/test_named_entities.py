@@ -38,6 +38,8 @@ from experiments.named_entities_report import PAPER_SVM, Row, table_three, table
 from experiments.named_entities_speed import Point, reached
 from jaxstruct import Status, predict
 from jaxstruct.baselines.perceptron import perceptron
+from jaxstruct.chains.structure import chain
+from jaxstruct.core.buckets import in_order
 from jaxstruct.data.conll import Sentence, read_conll, write_conll
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.token_features import (
@@ -46,8 +48,6 @@ from jaxstruct.data.token_features import (
     token_features,
     token_rows,
 )
-from jaxstruct.solvers.buckets import in_order
-from jaxstruct.structures.chains import chain
 from tests.experiments.scripts import kept_settings, parsed_flags, strict_json
 
 NAMES = (("Ana", "B-PER"), ("Luis", "B-PER"), ("Roma", "B-LOC"), ("Lima", "B-LOC"))

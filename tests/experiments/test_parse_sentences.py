@@ -10,11 +10,11 @@ import pytest
 from experiments import common, parse_sentences
 from experiments.parse_sentences import Options, Tagged, read_tagged
 from experiments.parsing_model import Model, load_model, save_model
-from jaxstruct.baselines.probabilistic_grammar import fit_probabilistic_grammar, log_likelihood
-from jaxstruct.trees.bracketing import read_tree, read_trees
-from jaxstruct.trees.grammar import read_grammar
-from jaxstruct.trees.tree import words
-from jaxstruct.trees.unknown_words import UnknownWords
+from jaxstruct.trees.phrases.bracketing import read_tree, read_trees
+from jaxstruct.trees.phrases.grammar import read_grammar
+from jaxstruct.trees.phrases.tree import words
+from jaxstruct.trees.phrases.unknown_words import UnknownWords
+from jaxstruct.trees.probabilistic_grammar import fit_probabilistic_grammar, log_likelihood
 from tests.experiments.parsing_cases import drawn_trees
 from tests.experiments.scripts import kept_settings, parsed_flags
 

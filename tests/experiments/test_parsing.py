@@ -13,9 +13,9 @@ from experiments.parsing_data import grammar_of, load_treebank
 from experiments.parsing_methods import Method, loss_of, scores_of, sentence_f1, trees_of
 from experiments.parsing_model import load_model, parse
 from experiments.parsing_report import PAPER, compared, figures
-from jaxstruct.trees.bracketing import read_tree, write_line
-from jaxstruct.trees.evaluation import ALL_TOKENS, score
-from jaxstruct.trees.tree import tags, words
+from jaxstruct.trees.phrases.bracketing import read_tree, write_line
+from jaxstruct.trees.phrases.evaluation import ALL_TOKENS, score
+from jaxstruct.trees.phrases.tree import tags, words
 from tests.experiments.parsing_cases import LONGEST, drawn_trees, write_trees
 from tests.experiments.scripts import kept_settings, parsed_flags, strict_json
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.parsing_pictures import Case, _gold_nodes, _own_nodes, chosen_cases, tree_pictures
-from jaxstruct.trees.bracketing import read_tree
+from jaxstruct.trees.phrases.bracketing import read_tree
 
 GOLD = read_tree("(S (NP (A a)) (VP (B b) (NP (C c) (D d))))")
 WRONG = read_tree("(S (NP (A a)) (VP (VP (B b) (C c)) (D d)))")

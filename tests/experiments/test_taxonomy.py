@@ -12,8 +12,8 @@ from experiments.comparison import COLUMNS, NODE_WEIGHTS, make_columns
 from experiments.reproduce import SMALL
 from experiments.taxonomy import Options
 from experiments.taxonomy_report import PAPER, PAPER_GAINS, _gain
-from jaxstruct.losses import tree_loss
-from jaxstruct.structures.output_features import taxonomy_features
+from jaxstruct.multiclass.losses import tree_loss
+from jaxstruct.multiclass.output_features import taxonomy_features
 from tests.experiments.scripts import kept_settings, parsed_flags, strict_json
 
 DOMAINS = {"money": ["pay", "save", "lend"], "food": ["cook", "eat"], "travel": ["fly"]}

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxstruct.core.types import SparseFeatures
 from jaxstruct.kernels import (
     direct_sum,
     gaussian,
@@ -19,7 +20,6 @@ from jaxstruct.kernels import (
     tensor_product,
     weighted_sum,
 )
-from jaxstruct.types import SparseFeatures
 
 D = 11
 KERNELS = [linear(), polynomial(3, 0.7), gaussian(1.3)]

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxstruct.core.types import SparseFeatures
 from jaxstruct.kernels import gaussian, linear, polynomial, precomputed
-from jaxstruct.types import SparseFeatures
 
 
 def monomials(x, degree):

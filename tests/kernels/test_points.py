@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxstruct.core.types import SparseFeatures
 from jaxstruct.kernels.points import densify, inner_product, squared_distance
-from jaxstruct.types import SparseFeatures
 
 D = 9
 

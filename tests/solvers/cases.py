@@ -9,13 +9,13 @@ import jax
 import numpy as np
 
 from jaxstruct import Problem, Settings, Solution, joint_feature, make_problem
-from jaxstruct.solvers.buckets import as_buckets
+from jaxstruct.core.buckets import as_buckets
+from jaxstruct.core.problem import Contenders
+from jaxstruct.core.types import SparseFeatures
+from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.task import Task, make_task
-from jaxstruct.structures.multiclass import multiclass
-from jaxstruct.structures.problem import Contenders
-from jaxstruct.types import SparseFeatures
-from tests.slow_truth.quadratic_program import Truth, solve_primal
+from tests.truth.quadratic_program import Truth, solve_primal
 
 SOFT = tuple(name for name in FORMULATIONS if name != "svm0")
 FULL = Settings(variant="full", warm_passes=0, working_sets="grown")

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.structures.chains import Constraints
-from tests.oracles.chain_truth import all_labelings
-from tests.slow_truth.quadratic_program import Truth, solve_primal
-from tests.structures.chain_cases import (
+from jaxstruct.chains.structure import Constraints
+from tests.chains.enumeration import loss_in_numpy
+from tests.chains.oracles.truth import all_labelings
+from tests.chains.structure_cases import (
     Model,
     Sequences,
     allowed,
@@ -18,7 +18,7 @@ from tests.structures.chain_cases import (
     iob_constraints,
     random_sequences,
 )
-from tests.structures.chain_enumeration import loss_in_numpy
+from tests.truth.quadratic_program import Truth, solve_primal
 
 T, D, S = 3, 3, 3
 

@@ -12,8 +12,8 @@ from jaxstruct.solvers import cutting_plane, passes
 from jaxstruct.solvers.active_slots import active_slots, merged, outputs_in, restricted
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.working_sets import WorkingSets, bucket_of, insert, joined, propose
-from tests.slow_truth.quadratic_program import dual_value
 from tests.solvers.cases import dense_beta, flat, random_case
+from tests.truth.quadratic_program import dual_value
 
 N, K, ACTIVE, C = 16, 7, 4, 6.0
 SETS = ("grown", "enumerated")

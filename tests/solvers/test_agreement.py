@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings, Status, fit, make_problem, predict, support_outputs
+from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.structures.multiclass import kernel_inputs, kernel_multiclass
 from tests.solvers.cases import (
     FULL,
     SOFT,

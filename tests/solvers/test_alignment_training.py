@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings, Status, fit, predict
-from jaxstruct.structures.alignment_losses import pair_counts
-from jaxstruct.structures.alignment_text import with_gaps_gathered
-from jaxstruct.structures.pairwise_alignments import (
+from jaxstruct.alignments.losses import pair_counts
+from jaxstruct.alignments.structure import (
     alignment_inputs,
     alignment_outputs,
     pairwise_alignment,
 )
-from tests.slow_truth.quadratic_program import solve_primal
+from jaxstruct.alignments.text import with_gaps_gathered
+from tests.alignments.structure_cases import aligned_pairs, flat_weights
 from tests.solvers.cases import FULL
-from tests.structures.alignment_cases import aligned_pairs, flat_weights
+from tests.truth.quadratic_program import solve_primal
 
 n = 6
 CASES = {

@@ -7,7 +7,7 @@ import pytest
 
 from jaxstruct import Settings, fit
 from jaxstruct.data.digits import load_digits_split
-from jaxstruct.structures.multiclass import multiclass
+from jaxstruct.multiclass.structure import multiclass
 
 N = 300
 RATES = (0.001, 0.1, 10.0, 100.0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.solvers.block_dual import block_ascent, box_sizes, line_search_sizes
-from tests.slow_truth.quadratic_program import solve_qp
+from tests.truth.quadratic_program import solve_qp
 
 K, CASES = 6, 60
 

@@ -10,8 +10,8 @@ import pytest
 from jaxstruct import Settings, fit, predict
 from jaxstruct.solvers import cutting_plane, passes
 from jaxstruct.solvers.formulations import FORMULATIONS
-from tests.slow_truth.quadratic_program import dual_value
 from tests.solvers.cases import FULL, SOFT, Case, dense_beta, flat, random_case
+from tests.truth.quadratic_program import dual_value
 
 N, K = 10, 6
 RESCALED = ("svm1_slack", "svm1_margin", "svm2_slack", "svm2_margin")

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from jaxstruct import Buckets, Settings, Status, fit, predict, support_outputs
-from jaxstruct.checkpoints import load_solution, save_solution
-from jaxstruct.solvers.buckets import in_order, take
+from jaxstruct.core.buckets import in_order, take
+from jaxstruct.solvers.checkpoints import load_solution, save_solution
 from jaxstruct.solvers.formulations import FORMULATIONS
-from tests.slow_truth.quadratic_program import dual_value, problem, slacks
 from tests.solvers.cases import (
     FULL,
     case_for,
@@ -19,6 +18,7 @@ from tests.solvers.cases import (
     padded_rows,
     random_case,
 )
+from tests.truth.quadratic_program import dual_value, problem, slacks
 
 N, K, C = 12, 4, 5.0
 SUBSPACE = Settings(variant="subspace", working_sets="grown", cached_sweeps=1)

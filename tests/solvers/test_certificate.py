@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings, fit, joint_feature
+from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.structures.multiclass import kernel_inputs, kernel_multiclass
-from tests.slow_truth.quadratic_program import dual_value, primal_value, problem, slacks
 from tests.solvers.cases import (
     FULL,
     case_for,
@@ -19,6 +18,7 @@ from tests.solvers.cases import (
     joint_features,
     random_case,
 )
+from tests.truth.quadratic_program import dual_value, primal_value, problem, slacks
 
 EVERY = Settings(variant="subspace", working_sets="grown", certify_every=1)
 VARIANTS = {

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings, Status, fit
-from tests.slow_truth.quadratic_program import dual_value, primal_value, slacks
-from tests.slow_truth.quadratic_program import problem as enumerated
 from tests.solvers.cases import FULL, dense_beta, flat, random_case
+from tests.truth.quadratic_program import dual_value, primal_value, slacks
+from tests.truth.quadratic_program import problem as enumerated
 
 N, K = 12, 4
 GROWN = Settings(variant="subspace", working_sets="grown", cached_sweeps=1)

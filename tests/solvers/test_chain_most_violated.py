@@ -8,12 +8,12 @@ import jax
 import numpy as np
 import pytest
 
+from jaxstruct.chains.structure import chain
 from jaxstruct.solvers.formulations import FORMULATIONS, penalty
 from jaxstruct.solvers.most_violated import most_violated, oracle_for
-from jaxstruct.structures.chains import chain
+from tests.chains.enumeration import COSTS, SETTINGS, N, enumerated, loss_in_numpy
+from tests.chains.structure_cases import quick_jit
 from tests.solvers.test_oracle import required
-from tests.structures.chain_cases import quick_jit
-from tests.structures.chain_enumeration import COSTS, SETTINGS, N, enumerated, loss_in_numpy
 
 EACH = pytest.mark.parametrize("setting", SETTINGS, ids=[s.name for s in SETTINGS])
 ADDITIVE = [SETTINGS[0], SETTINGS[1], SETTINGS[3], SETTINGS[5]]

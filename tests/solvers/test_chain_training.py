@@ -7,11 +7,11 @@ import pytest
 
 from jaxstruct import Buckets, Settings, Status, fit, predict, support_outputs
 from jaxstruct.solvers.formulations import FORMULATIONS
+from tests.chains.enumeration import LOSSES
+from tests.chains.structure_cases import RICH
 from tests.solvers.cases import FULL, SOFT, flat
 from tests.solvers.chain_training import Training
 from tests.solvers.test_oracle import required
-from tests.structures.chain_cases import RICH
-from tests.structures.chain_enumeration import LOSSES
 
 SUBSPACE = Settings(variant="subspace")
 CLOSE = 1e-7

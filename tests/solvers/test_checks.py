@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings, fit, make_problem
-from jaxstruct.structures.multiclass import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.types import SparseFeatures
+from jaxstruct.core.types import SparseFeatures
+from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from tests.solvers.cases import FULL
 
 X = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)

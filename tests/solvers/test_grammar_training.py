@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from jaxstruct import Buckets, Settings, Status, fit, predict
-from jaxstruct.structures.weighted_grammars import weighted_grammar
-from tests.slow_truth.quadratic_program import solve_primal
-from tests.structures.grammar_cases import (
+from jaxstruct.trees.structure import weighted_grammar
+from tests.trees.structure_cases import (
     T,
     all_trees,
     examples,
@@ -20,6 +19,7 @@ from tests.structures.grammar_cases import (
     psi,
     row_of,
 )
+from tests.truth.quadratic_program import solve_primal
 
 SUBSPACE = Settings(variant="subspace")
 C = 5.0

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings, Status, fit, predict
-from jaxstruct.structures.homologues import homologue_search
-from tests.slow_truth.quadratic_program import solve_primal
-from tests.structures.homologue_cases import (
+from jaxstruct.alignments.homologues import homologue_search
+from tests.alignments.homologue_cases import (
     A,
     all_alignments,
     flat,
@@ -18,6 +17,7 @@ from tests.structures.homologue_cases import (
     random_examples,
     sequences,
 )
+from tests.truth.quadratic_program import solve_primal
 
 n = 8
 FULL = Settings(variant="full", warm_passes=0)

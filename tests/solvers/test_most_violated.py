@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.oracles.chain_potentials import PADDING
+from jaxstruct.chains.label_parts import ChainTheta
+from jaxstruct.chains.potentials import PADDING
+from jaxstruct.chains.structure import Constraints, chain
+from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.formulations import FORMULATIONS, penalty
 from jaxstruct.solvers.most_violated import most_violated, oracle_for
-from jaxstruct.structures.chains import Constraints, chain
-from jaxstruct.structures.label_parts import ChainTheta
-from jaxstruct.structures.multiclass import multiclass
-from tests.oracles.chain_truth import all_labelings
+from tests.chains.oracles.truth import all_labelings
 
 T, S, CASES = 3, 3, 240
 EXACT = ("best_wrong", "augmented", "best_level", "contenders")

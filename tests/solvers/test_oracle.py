@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.formulations import FORMULATIONS, penalty
 from jaxstruct.solvers.most_violated import most_violated
-from jaxstruct.structures.multiclass import multiclass
 
 
 def required(formulation, loss, margins):

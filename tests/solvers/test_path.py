@@ -9,8 +9,8 @@ from jaxstruct import Settings, fit, fit_path
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.fit import restarted
 from jaxstruct.solvers.formulations import FORMULATIONS
-from tests.slow_truth.quadratic_program import dual_value
 from tests.solvers.cases import FULL, SOFT, WAYS, dense_beta, flat, random_case
+from tests.truth.quadratic_program import dual_value
 
 UP_AND_DOWN = (0.01, 1.0, 100.0, 0.5)
 

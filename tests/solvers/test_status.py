@@ -7,9 +7,9 @@ import pytest
 
 from jaxstruct import Settings, Status, fit
 from jaxstruct.solvers.solution import MESSAGES
-from tests.slow_truth.quadratic_program import problem as enumerated
-from tests.slow_truth.quadratic_program import slacks
 from tests.solvers.cases import FULL, WAYS, flat, random_case
+from tests.truth.quadratic_program import problem as enumerated
+from tests.truth.quadratic_program import slacks
 
 GROWN = Settings(variant="subspace", working_sets="grown")
 

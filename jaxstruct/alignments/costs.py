@@ -1,0 +1,122 @@
+"""Substitution scores and gap costs as weights, and the histogram of operations that is Psi.
+
+    F(x, y, a; w) = sum over pairs of W[x^i, y^j] - cost of the gaps,     Psi = what a uses of each
+
+(JMLR 4.4: "the histogram of alignment operations"). Weights w are {"substitution": W [A, A], "gap":
+scalar} where every letter against a gap costs the same, or {"substitution", "gap_open",
+"gap_extend"} where the first letter of a run has a cost of its own. Gaps are costs: Psi counts them
+negatively.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from jaxstruct.alignments.potentials import (
+    DELETE,
+    INSERT,
+    PADDING,
+    PAIR,
+    AlignmentPotentials,
+)
+from jaxstruct.core.types import Array, PyTree
+
+GAPS = ("linear", "affine")
+
+
+class AlignmentCosts(NamedTuple):
+    """What an alignment is scored with.
+
+    Fields:
+      substitution: [A, A], the row is the letter of the first sequence.
+      gap_open, gap_extend: scalars, of the first letter of a run against a gap, of a later one.
+    """
+
+    substitution: Array
+    gap_open: Array
+    gap_extend: Array
+
+
+class OperationCounts(NamedTuple):
+    """What one alignment uses.
+
+    Fields:
+      cells: [L] int32 row and column of W as one number, A^2 where a step pairs nothing.
+      opened, later: scalars, first and later letters of runs against a gap.
+    """
+
+    cells: Array
+    opened: Array
+    later: Array
+
+
+def initial_weights(alphabet_size: int, gaps: str, dtype: str) -> dict[str, Array]:
+    """Zeros of every weight."""
+    names = ("gap",) if gaps == "linear" else ("gap_open", "gap_extend")
+    zeros = {name: jnp.zeros((), dtype) for name in names}
+    return {"substitution": jnp.zeros((alphabet_size, alphabet_size), dtype), **zeros}
+
+
+def alignment_costs(symmetric: Array, w: PyTree) -> AlignmentCosts:
+    """The costs of weights; `symmetric`, 1 or 0, says whether W counts as (W + W') / 2."""
+    substitution = w["substitution"]
+    substitution = substitution + symmetric * (substitution.T - substitution) / 2
+    if "gap" in w:
+        return AlignmentCosts(substitution, w["gap"], w["gap"])
+    return AlignmentCosts(substitution, w["gap_open"], w["gap_extend"])
+
+
+def alignment_potentials(costs: AlignmentCosts, first: Array, second: Array) -> AlignmentPotentials:
+    """Potentials of one pair of sequences of letters [M] and [N]; padding may hold anything."""
+    A = costs.substitution.shape[0]
+    rows = costs.substitution[jnp.clip(first, 0, A - 1)]
+    return AlignmentPotentials(
+        rows[:, jnp.clip(second, 0, A - 1)], costs.gap_open, costs.gap_extend
+    )
+
+
+def operation_counts(
+    A: int, first: Array, second: Array, operations: Array, begin: Array
+) -> OperationCounts:
+    """The histogram of one alignment of letters first [M] and second [N], as a list."""
+    paired, deleted, inserted = (operations == kind for kind in (PAIR, DELETE, INSERT))
+    i = begin[0] + jnp.cumsum(paired | deleted, dtype=jnp.int32) - 1
+    j = begin[1] + jnp.cumsum(paired | inserted, dtype=jnp.int32) - 1
+    row = first[jnp.clip(i, 0, first.shape[0] - 1)]
+    column = second[jnp.clip(j, 0, second.shape[0] - 1)]
+    before = jnp.concatenate([jnp.full(1, PADDING, operations.dtype), operations[:-1]])
+    gap, goes_on = deleted | inserted, operations == before
+    return OperationCounts(
+        jnp.where(paired, row * A + column, A * A).astype(jnp.int32),
+        jnp.sum(gap & ~goes_on, dtype=jnp.int32),
+        jnp.sum(gap & goes_on, dtype=jnp.int32),
+    )
+
+
+def score_counts(costs: AlignmentCosts, counts: OperationCounts) -> Array:
+    """F of one alignment."""
+    flat = costs.substitution.reshape(-1)
+    pairs = jnp.sum(flat.at[counts.cells].get(mode="fill", fill_value=0))
+    return pairs - counts.opened * costs.gap_open - counts.later * costs.gap_extend
+
+
+def combined_counts(
+    costs: AlignmentCosts, counts: OperationCounts, coefficients: Array
+) -> AlignmentCosts:
+    """sum_k c_k d score / d costs of K alignments; counts have a leading axis K."""
+    flat = jnp.zeros_like(costs.substitution).reshape(-1)
+    spread = jnp.broadcast_to(coefficients[:, None], counts.cells.shape)
+    flat = flat.at[counts.cells.reshape(-1)].add(spread.reshape(-1), mode="drop")
+    opened, later = (-jnp.sum(coefficients * each) for each in counts[1:])
+    return AlignmentCosts(flat.reshape(costs.substitution.shape), opened, later)
+
+
+def costs_gram_action(symmetric: Array, linear_gaps: bool, u: AlignmentCosts) -> AlignmentCosts:
+    """A A' u: what adding u to the weights does to the costs."""
+    substitution = u.substitution + symmetric * (u.substitution.T - u.substitution) / 2
+    if linear_gaps:
+        both = u.gap_open + u.gap_extend
+        return AlignmentCosts(substitution, both, both)
+    return u._replace(substitution=substitution)

@@ -1,0 +1,148 @@
+"""Door checks of sequences of letters, of their alignments, and of the options of both problems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxstruct.alignments.costs import GAPS
+from jaxstruct.alignments.potentials import DELETE, INSERT, PADDING, PAIR
+
+
+def check_options(alphabet_size: int, gaps: str) -> None:
+    """Raise ValueError where an option does not fit."""
+    if alphabet_size < 1:
+        raise ValueError(f"alphabet_size must be at least 1, got {alphabet_size}")
+    if gaps not in GAPS:
+        raise ValueError(f"gaps is {gaps!r}; choose one of {GAPS}")
+
+
+def longest(name: str, sequences: Sequence[Sequence]) -> int:
+    """The length of the longest sequence.
+
+    Raises:
+      ValueError: there is none, or one of them is empty.
+    """
+    if not len(sequences):
+        raise ValueError(f"{name} holds no sequence, expected at least one")
+    empty = [i for i, each in enumerate(sequences) if len(each) == 0]
+    if empty:
+        raise ValueError(f"{name}[{empty[0]}] is empty ({len(empty)} such): leave it out")
+    return max(map(len, sequences))
+
+
+def padded(sequences: Sequence[np.ndarray], width: int) -> np.ndarray:
+    """[n, width] int32 letters, -1 on padding."""
+    rows = np.full((len(sequences), width), -1, np.int32)
+    for row, sequence in zip(rows, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    return rows
+
+
+def check_candidates(native: np.ndarray, candidates: np.ndarray) -> tuple[int, int, int, int]:
+    """(n, M, Q, N) of native [n, M] and candidates [n, Q, N].
+
+    Raises:
+      ValueError: shapes do not fit, or there is no room for a decoy.
+    """
+    if native.ndim != 2 or candidates.ndim != 3 or native.shape[0] != candidates.shape[0]:
+        raise ValueError(
+            "inputs.native must be [n, M] and inputs.candidates [n, Q, N], got shapes "
+            f"{native.shape} and {candidates.shape}"
+        )
+    if candidates.shape[1] < 2:
+        raise ValueError(
+            "inputs.candidates hold no decoys (Q = 1): learning needs the homologue and at least "
+            "one other sequence"
+        )
+    return *native.shape, *candidates.shape[1:]
+
+
+def check_letters(
+    name: str, letters: np.ndarray, lengths: np.ndarray, A: int, may_be_empty: bool = False
+) -> None:
+    """Raise ValueError unless rows hold `lengths` letters 0..A-1 each."""
+    for what, array in ((name, letters), (f"the lengths of {name}", lengths)):
+        if not np.issubdtype(array.dtype, np.integer):
+            raise ValueError(f"{what} must be integers, got dtype {array.dtype}")
+    n, width = letters.shape
+    if lengths.shape != (n,):
+        raise ValueError(f"the lengths of {name} must be [{n}], got shape {lengths.shape}")
+    least = 0 if may_be_empty else 1
+    wrong = np.flatnonzero((lengths < least) | (lengths > width))
+    if wrong.size:
+        raise ValueError(
+            f"the length of {name} row {wrong[0]} is {lengths[wrong[0]]}, expected "
+            f"{least}..{width}: leave empty sequences out"
+        )
+    inside = np.arange(width) < lengths[:, None]
+    outside = np.argwhere(inside & ((letters < 0) | (letters >= A)))
+    if outside.size:
+        row, place = outside[0]
+        raise ValueError(
+            f"{name} row {row} has the letter {letters[row, place]} at {place}, outside the "
+            f"alphabet 0..{A - 1} ({len(outside)} such): map or drop other letters first"
+        )
+
+
+def check_homologues(candidate: np.ndarray, lengths: np.ndarray) -> None:
+    """Raise ValueError unless each homologue is a candidate, and not the only one."""
+    n, Q = lengths.shape
+    if candidate.shape != (n,) or not np.issubdtype(candidate.dtype, np.integer):
+        raise ValueError(
+            f"outputs.candidate must be [{n}] integers, got {candidate.dtype} of shape "
+            f"{candidate.shape}"
+        )
+    wrong = np.flatnonzero((candidate < 0) | (candidate >= Q))
+    if wrong.size:
+        raise ValueError(
+            f"outputs.candidate[{wrong[0]}] is {candidate[wrong[0]]}, expected 0..{Q - 1}"
+        )
+    absent = np.flatnonzero(lengths[np.arange(n), candidate] == 0)
+    if absent.size:
+        raise ValueError(f"outputs.candidate[{absent[0]}] names an empty candidate")
+    alone = np.flatnonzero(np.sum(lengths > 0, axis=1) < 2)
+    if alone.size:
+        raise ValueError(f"inputs.candidates row {alone[0]} has no decoys ({alone.size} such)")
+
+
+def check_operations(
+    operations: np.ndarray, begin: np.ndarray, lengths: np.ndarray, width: int, whole: bool = False
+) -> None:
+    """Raise ValueError unless every alignment fits the lengths [n, 2] of its two sequences.
+
+    Args:
+      operations: [n, width]. begin: [n, 2]. whole: whether it must use up both sequences.
+    """
+    n = lengths.shape[0]
+    if operations.shape != (n, width) or begin.shape != (n, 2):
+        raise ValueError(
+            f"outputs.operations and outputs.begin must be [{n}, {width}] (M + N) and [{n}, 2], "
+            f"got shapes {operations.shape} and {begin.shape}"
+        )
+    for name, array in (("operations", operations), ("begin", begin)):
+        if not np.issubdtype(array.dtype, np.integer):
+            raise ValueError(f"outputs.{name} must be integers, got dtype {array.dtype}")
+    known = np.isin(operations, (PAIR, DELETE, INSERT, PADDING))
+    if not known.all():
+        row, place = np.argwhere(~known)[0]
+        raise ValueError(
+            f"outputs.operations row {row} has {operations[row, place]} at {place}, expected "
+            f"PAIR {PAIR}, DELETE {DELETE}, INSERT {INSERT}, then PADDING {PADDING}"
+        )
+    late = np.argwhere((operations[:, 1:] != PADDING) & (operations[:, :-1] == PADDING))
+    if late.size:
+        row, place = late[0]
+        raise ValueError(f"outputs.operations row {row} goes on after padding, at {place + 1}")
+    used = [np.sum((operations == PAIR) | (operations == gap), axis=1) for gap in (DELETE, INSERT)]
+    end = begin + np.stack(used, axis=1)
+    misfit = (end != lengths) | (begin != 0) if whole else (end > lengths) | (begin < 0)
+    wrong = np.argwhere(misfit)
+    if wrong.size:
+        row, side = wrong[0]
+        raise ValueError(
+            f"the alignment of outputs row {row} covers letters {begin[row, side]}.."
+            f"{end[row, side] - 1} of the {('first', 'second')[side]} sequence, which has "
+            f"{lengths[row, side]}: {'it must cover all of them' if whole else 'it does not fit'}"
+        )

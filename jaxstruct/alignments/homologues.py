@@ -1,0 +1,250 @@
+"""The homologue of a native sequence among decoys, by local alignment (JMLR 4.4, equation 15).
+
+    f(x) = argmax over candidates y of max over alignments a of F(x, y, a; w)
+
+In training the homologue counts with the alignment that is given and every decoy with all of its
+alignments: "the alignment scores for the decoy sequences are lower". An output is a candidate with
+an alignment, so that a cutting plane is one decoy aligned in one way.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from jaxstruct.alignments import example_checks as alignment_checks
+from jaxstruct.alignments.costs import (
+    AlignmentCosts,
+    OperationCounts,
+    alignment_costs,
+    alignment_potentials,
+    combined_counts,
+    costs_gram_action,
+    initial_weights,
+    operation_counts,
+    score_counts,
+)
+from jaxstruct.alignments.oracles.pairwise import local_alignment, local_score
+from jaxstruct.core.problem import Contenders, Problem, make_problem, sum_of_squares
+from jaxstruct.core.types import Array, PyTree
+
+
+class HomologueInput(NamedTuple):
+    """One native sequence and its candidates, padded; `homologue_inputs` builds a batch.
+
+    Fields:
+      native: [M] int32 letters 0..A-1; -1 on padding.
+      candidates: [Q, N] int32 letters; -1 on padding.
+      native_length: int32 scalar.
+      candidate_lengths: [Q] int32; 0 where there is no candidate.
+    """
+
+    native: Array
+    candidates: Array
+    native_length: Array
+    candidate_lengths: Array
+
+
+class HomologueOutput(NamedTuple):
+    """A candidate and an alignment of the native sequence (first) with it (second).
+
+    Fields:
+      candidate: int32 scalar.
+      operations: [M + N] int32 of PAIR, DELETE, INSERT, then PADDING (-1).
+      begin: [2] int32, letters of both sequences left out before the alignment.
+    """
+
+    candidate: Array
+    operations: Array
+    begin: Array
+
+
+class HomologueTheta(NamedTuple):
+    """Potentials of one input: the costs, and the letters that they are looked up with."""
+
+    costs: AlignmentCosts
+    x: HomologueInput
+
+
+class _Tables(NamedTuple):
+    """symmetric: 1 or 0. single_cost: [1] where gaps are linear, [0] where they are affine."""
+
+    symmetric: Array
+    single_cost: Array
+
+
+def _potentials(tables: _Tables, w: PyTree, x: HomologueInput) -> HomologueTheta:
+    return HomologueTheta(alignment_costs(tables.symmetric, w), jax.tree.map(jnp.asarray, x))
+
+
+def _gram_action(tables: _Tables, x: HomologueInput, u: HomologueTheta) -> HomologueTheta:
+    del x  # all inputs see the same costs
+    linear = tables.single_cost.shape[0] == 1
+    return u._replace(costs=costs_gram_action(tables.symmetric, linear, u.costs))
+
+
+def _counts(theta: HomologueTheta, y: HomologueOutput) -> OperationCounts:
+    A = theta.costs.substitution.shape[0]
+    candidate = theta.x.candidates[y.candidate]
+    return operation_counts(A, theta.x.native, candidate, y.operations, y.begin)
+
+
+def _score(theta: HomologueTheta, y: HomologueOutput) -> Array:
+    return score_counts(theta.costs, _counts(theta, y))
+
+
+def _combine(theta: HomologueTheta, y: HomologueOutput, c: Array) -> HomologueTheta:
+    counts = jax.vmap(_counts, (None, 0))(theta, y)
+    return HomologueTheta(combined_counts(theta.costs, counts, c), theta.x)
+
+
+def _pair_lengths(x: HomologueInput, candidate: Array) -> Array:
+    return jnp.stack([x.native_length, x.candidate_lengths[candidate]])
+
+
+def candidate_scores(theta: HomologueTheta) -> Array:
+    """[Q] max over alignments of F for every candidate (JMLR eq. 16); -inf where there is none."""
+    x = theta.x
+
+    def of_one(candidate: Array, length: Array) -> Array:
+        potentials = alignment_potentials(theta.costs, x.native, candidate)
+        return local_score(potentials, jnp.stack([x.native_length, length]))
+
+    scores = jax.vmap(of_one)(x.candidates, x.candidate_lengths)
+    return jnp.where(x.candidate_lengths > 0, scores, -jnp.inf)
+
+
+def _aligned(theta: HomologueTheta, candidate: Array) -> HomologueOutput:
+    x, candidate = theta.x, candidate.astype(jnp.int32)
+    potentials = alignment_potentials(theta.costs, x.native, x.candidates[candidate])
+    found = local_alignment(potentials, _pair_lengths(x, candidate))
+    return HomologueOutput(candidate, found.operations, found.begin)
+
+
+def _decode(theta: HomologueTheta) -> HomologueOutput:
+    return _aligned(theta, jnp.argmax(candidate_scores(theta)))
+
+
+def _decoy_scores(theta: HomologueTheta, y_true: HomologueOutput) -> Array:
+    scores = candidate_scores(theta)
+    return jnp.where(jnp.arange(scores.shape[0]) == y_true.candidate, -jnp.inf, scores)
+
+
+def _best_wrong(theta: HomologueTheta, y_true: HomologueOutput) -> HomologueOutput:
+    return _aligned(theta, jnp.argmax(_decoy_scores(theta, y_true)))
+
+
+def _loss(y_true: HomologueOutput, y: HomologueOutput) -> Array:
+    return (y.candidate != y_true.candidate).astype(jnp.float32)
+
+
+def _contenders(theta: HomologueTheta, y_true: HomologueOutput) -> Contenders:
+    scores = _decoy_scores(theta, y_true)
+    best = jnp.argmax(scores)
+    return Contenders(jnp.ones(1, scores.dtype), scores[best][None], (theta, best))
+
+
+def _output(trace: tuple[HomologueTheta, Array], level: Array) -> HomologueOutput:
+    del level  # there is one
+    return _aligned(*trace)
+
+
+def homologue_inputs(
+    natives: list[np.ndarray], candidates: list[list[np.ndarray]]
+) -> HomologueInput:
+    """A padded batch of inputs.
+
+    Args:
+      natives: n sequences of letters 0..A-1.
+      candidates: for each of them the candidates, the homologue at any place among the decoys.
+
+    Raises:
+      ValueError: the two lists differ in length, or a sequence is empty.
+    """
+    if len(natives) != len(candidates) or not natives:
+        raise ValueError(
+            f"natives and candidates must be lists of one length, at least 1, got {len(natives)} "
+            f"and {len(candidates)}"
+        )
+    M = alignment_checks.longest("natives", natives)
+    N = max(alignment_checks.longest(f"candidates[{i}]", each) for i, each in enumerate(candidates))
+    Q = max(map(len, candidates))
+    letters = np.full((len(natives), Q, N), -1, np.int32)
+    lengths = np.zeros((len(natives), Q), np.int32)
+    for i, each in enumerate(candidates):
+        for q, sequence in enumerate(each):
+            letters[i, q, : len(sequence)], lengths[i, q] = sequence, len(sequence)
+    native = alignment_checks.padded(natives, M)
+    return HomologueInput(native, letters, np.array([len(x) for x in natives], np.int32), lengths)
+
+
+def homologue_outputs(
+    candidate: np.ndarray, operations: np.ndarray, begin: np.ndarray, width: int
+) -> HomologueOutput:
+    """A batch of outputs: operations [n, L] padded with -1 to width = M + N."""
+    operations = np.asarray(operations, np.int32)
+    missing = width - operations.shape[1]
+    if missing < 0:
+        raise ValueError(f"operations have {operations.shape[1]} columns, more than M + N {width}")
+    operations = np.pad(operations, ((0, 0), (0, missing)), constant_values=-1)
+    return HomologueOutput(np.asarray(candidate, np.int32), operations, np.asarray(begin, np.int32))
+
+
+def _check(A: int, inputs: HomologueInput, outputs: HomologueOutput) -> None:
+    """Every door check of a training set, in an order that lets each rely on those before."""
+    if not isinstance(inputs, HomologueInput) or not isinstance(outputs, HomologueOutput):
+        raise ValueError(
+            "inputs and outputs must be a HomologueInput (see homologue_inputs) and a "
+            f"HomologueOutput, got {type(inputs).__name__} and {type(outputs).__name__}"
+        )
+    native, candidates, native_length, lengths = map(np.asarray, inputs)
+    candidate, operations, begin = map(np.asarray, outputs)
+    n, M, Q, N = alignment_checks.check_candidates(native, candidates)
+    alignment_checks.check_letters("inputs.native", native, native_length, A)
+    flat, count = candidates.reshape(n * Q, N), lengths.reshape(-1)
+    alignment_checks.check_letters("inputs.candidates", flat, count, A, may_be_empty=True)
+    alignment_checks.check_homologues(candidate, lengths)
+    second = lengths[np.arange(n), candidate]
+    both = np.stack([native_length, second], axis=1)
+    alignment_checks.check_operations(operations, begin, both, M + N)
+
+
+def homologue_search(
+    alphabet_size: int, *, gaps: str = "linear", symmetric: bool = False, dtype: str = "float32"
+) -> Problem:
+    """The homologue among decoys, with local alignments (JMLR 4.4); see the module for f.
+
+    Args:
+      alphabet_size: A; letters are 0..A-1.
+      gaps: "linear" (one cost a letter, the paper's model) or "affine" (open and extend).
+      symmetric: whether W counts as (W + W') / 2, for sequences of which neither is the native one.
+      dtype: "float32" or "float64".
+
+    Returns:
+      A Problem on `HomologueInput`s, whose outputs are `HomologueOutput`s, with the zero-one loss
+      on the candidate. Weights are those of `alignment_costs`. Equal scores go to the first
+      candidate, and within it as `alignments.oracles.pairwise` says.
+
+    Raises:
+      ValueError: an argument does not fit.
+    """
+    alignment_checks.check_options(alphabet_size, gaps)
+    tables = _Tables(jnp.asarray(float(symmetric), dtype), jnp.zeros(int(gaps == "linear"), dtype))
+    return make_problem(
+        initial_weights=initial_weights(alphabet_size, gaps, dtype),
+        potentials=Partial(_potentials, tables),
+        score=_score,
+        decode=_decode,
+        loss=_loss,
+        contenders=_contenders,
+        output=_output,
+        gram_action=Partial(_gram_action, tables),
+        combine=_combine,
+        best_wrong=_best_wrong,
+        squared_norm=sum_of_squares,
+        check=Partial(_check, alphabet_size),
+    )

@@ -1,0 +1,135 @@
+"""Losses of an alignment against the true one, additive over the pairs that it makes.
+
+    positions             Delta = letters of both sequences whose partner, a letter or none, differs
+    pairs                 Delta = true pairs that are missing
+    normalised_positions  Delta = positions / letters that the true alignment covers
+    normalised_pairs      Delta = pairs / true pairs = 1 - Q    (Q: the share of true pairs found)
+
+With t the true partner, e = 1 for a letter that has one and 0 otherwise, and sums over i and j over
+the letters of the first and the second sequence, positions are
+
+    Delta = sum_i e_i + sum_j e_j + sum over pairs (i, j) made of
+                                         ([t(i) != j] - e_i + [t(j) != i] - e_j)
+
+since a letter that is not paired costs e and one that is costs [t != its partner]; the missing
+pairs are the number of true ones less those made. So F + lambda Delta is, up to a constant, the F
+of one alignment with other pair scores, be it local or global: letters left out are not paired.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.alignments.potentials import DELETE, INSERT, PADDING, PAIR
+from jaxstruct.core.types import Array
+
+NAMES = ("positions", "pairs", "normalised_positions", "normalised_pairs")
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class AlignmentLoss:
+    """One of the losses of the module: its name, and the dtype of Delta."""
+
+    name: str
+    dtype: str
+
+    @property
+    def of_pairs(self) -> bool:
+        """Whether true pairs are counted, not letters."""
+        return self.name.endswith("pairs")
+
+
+class AlignmentOutput(NamedTuple):
+    """An alignment of two sequences of at most M and N letters.
+
+    Fields:
+      operations: [M + N] int32 of PAIR, DELETE, INSERT, then PADDING (-1).
+      begin: [2] int32, letters of both sequences left out before it; 0 of a global one.
+    """
+
+    operations: Array
+    begin: Array
+
+
+class PairCounts(NamedTuple):
+    """Pairs of the true alignment, of another, and of both; int32 scalars."""
+
+    true: Array
+    made: Array
+    right: Array
+
+
+def alignment_loss(name: str, dtype: str) -> AlignmentLoss:
+    """The loss of a name.
+
+    Raises:
+      ValueError: an unknown name.
+    """
+    if name not in NAMES:
+        raise ValueError(f"loss is {name!r}; choose one of {NAMES}")
+    return AlignmentLoss(name, dtype)
+
+
+def partners(y: AlignmentOutput) -> tuple[Array, Array]:
+    """([L], [L]) int32 the partner of each letter of both sequences, -1 where it has none.
+
+    L = M + N holds either sequence; places behind its letters have none.
+    """
+    operations, L = y.operations, y.operations.shape[0]
+    paired = operations == PAIR
+    ends = (
+        start + jnp.cumsum(paired | (operations == gap), dtype=jnp.int32) - 1
+        for start, gap in zip(y.begin, (DELETE, INSERT), strict=True)
+    )
+    i, j = (jnp.where(paired, end, L).astype(jnp.int32) for end in ends)
+    none = jnp.full(L, -1, jnp.int32)
+    return none.at[i].set(j, mode="drop"), none.at[j].set(i, mode="drop")
+
+
+def pair_counts(y_true: AlignmentOutput, y: AlignmentOutput) -> PairCounts:
+    """How many pairs there are and how many are right: Q = right / true (sum-of-pairs score)."""
+    (true, _), (made, _) = partners(y_true), partners(y)
+    right = (true >= 0) & (true == made)
+    return PairCounts(*(jnp.sum(each, dtype=jnp.int32) for each in (true >= 0, made >= 0, right)))
+
+
+def _greatest(loss: AlignmentLoss, y_true: AlignmentOutput) -> Array:
+    """What a normalised loss is divided by, at least 1."""
+    operations = y_true.operations
+    pairs = jnp.sum(operations == PAIR)
+    if loss.of_pairs:
+        return jnp.maximum(pairs, 1)
+    return jnp.maximum(jnp.sum(operations != PADDING) + pairs, 1)
+
+
+def _shared_out(loss: AlignmentLoss, y_true: AlignmentOutput, count: Array) -> Array:
+    count = count.astype(loss.dtype)
+    if loss.name.startswith("normalised"):
+        return count / _greatest(loss, y_true).astype(loss.dtype)
+    return count
+
+
+def delta(loss: AlignmentLoss, y_true: AlignmentOutput, y: AlignmentOutput) -> Array:
+    """Delta(y_true, y) of alignments of one pair of sequences, a scalar."""
+    (first, second), (made_first, made_second) = partners(y_true), partners(y)
+    if loss.of_pairs:
+        count = jnp.sum((first >= 0) & (made_first != first))
+    else:
+        count = jnp.sum(made_first != first) + jnp.sum(made_second != second)
+    return _shared_out(loss, y_true, count)
+
+
+def pair_costs(loss: AlignmentLoss, y_true: AlignmentOutput, M: int, N: int) -> Array:
+    """[M, N] by how much a pair changes Delta from that of the alignment that pairs nothing."""
+    first, second = partners(y_true)
+    first, second = first[:M, None], second[None, :N]
+    right = first == jnp.arange(N, dtype=jnp.int32)[None, :]
+    if loss.of_pairs:
+        return _shared_out(loss, y_true, -right.astype(jnp.int32))
+    has_partner = (first >= 0).astype(jnp.int32) + (second >= 0).astype(jnp.int32)
+    return _shared_out(loss, y_true, 2 * (~right).astype(jnp.int32) - has_partner)

@@ -1,0 +1,1 @@
+"""Dynamic programs on alignment potentials; they know no weights."""

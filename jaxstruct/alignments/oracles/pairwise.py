@@ -1,0 +1,252 @@
+"""Smith-Waterman and Needleman-Wunsch with affine gaps (Gotoh), and the way back.
+
+    P[i, j] = max(H[i-1, j-1] + pairs[i, j], 0)                a pair, or the start (local)
+    D[i, j] = max(max(P, G)[i-1, j] - open, D[i-1, j] - extend)   a letter of the first on a gap
+    G[i, j] = max(max(P, D)[i, j-1] - open, G[i, j-1] - extend)   a letter of the second on a gap
+    H[i, j] = max(P, D, G)[i, j]
+
+A run opens after something else only, so that its cost is exact whatever the two costs are, the
+ones that are being learned too (Gotoh opens it from H, which needs open >= extend).
+
+Cells of one anti-diagonal i + j = d depend on the two before it only, so that a diagonal is one
+step of a scan and all of its cells, of all pairs of a batch, are computed side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.alignments.potentials import (
+    DELETE,
+    INSERT,
+    PADDING,
+    PAIR,
+    Alignment,
+    AlignmentPotentials,
+    checked_alignment_potentials,
+    checked_lengths,
+)
+from jaxstruct.core.batch_last import in_column_blocks, of_one_example
+from jaxstruct.core.types import Array
+
+_START, _D_OVER_P, _G_OVER_P, _G_OVER_D, _LATER_DELETE, _LATER_INSERT = 1, 2, 4, 8, 16, 32
+"""What a cell remembers: that P is a start, which of P, D, G is larger, how D and G came about."""
+_ANY, _AT_DELETE, _AT_INSERT, _NO_DELETE, _NO_INSERT, _DONE = range(6)
+"""On the way back, what is looked for at a cell: the best of P, D, G (H), of D, of G, of those
+without D or without G; or nothing."""
+BLOCK_CELLS, NARROWEST = 1 << 20, 16
+"""Skewed scores of a block of pairs at most, and its least number of pairs."""
+_END = 3
+"""The fourth kind of step back, beside PAIR, DELETE and INSERT: the alignment begins here."""
+
+
+class _Ends(NamedTuple):
+    """[M + 1, B] the best score of an alignment that ends in row i, and on which diagonal."""
+
+    score: Array
+    diagonal: Array
+
+
+class _Diagonal(NamedTuple):
+    """[M + 1, B] P, D and G of the cells (i, d - i) of one diagonal, by i."""
+
+    paired: Array
+    delete: Array
+    insert: Array
+
+    def best(self) -> Array:
+        """H."""
+        return jnp.maximum(self.paired, jnp.maximum(self.delete, self.insert))
+
+
+def _skewed(pairs: Array) -> Array:
+    """[M + N + 1, M + 1, B] pairs[i - 1, d - i - 1] by diagonal d and i; 0 where there is none."""
+    M, N, B = pairs.shape
+    wide = jnp.pad(pairs, ((0, 0), (0, M), (0, 0)))  # row i moves by i when rows lose a column
+    flat = wide.reshape(M * (N + M), B)[: M * (N + M - 1)]
+    by_diagonal = jnp.swapaxes(flat.reshape(M, N + M - 1, B), 0, 1)
+    return jnp.pad(by_diagonal, ((2, 0), (1, 0), (0, 0)))
+
+
+def _below(leaf: Array) -> Array:
+    """The cells (i - 1, .) in the place of the cells (i, .)."""
+    return jnp.concatenate([jnp.full_like(leaf[:1], -jnp.inf), leaf[:-1]])
+
+
+def _filled(
+    local: bool, potentials: AlignmentPotentials, lengths: Array, batch: int
+) -> tuple[_Ends, Array]:
+    """(the best ends, [d, M + 1, B] int8 where each cell's three values come from)."""
+    pairs, gap_open, gap_extend = potentials.pairs, *(gap[None] for gap in potentials[1:])
+    M, N, _ = pairs.shape
+    rows, dtype = jnp.arange(M + 1)[:, None], pairs.dtype
+    never = jnp.full((M + 1, batch), -jnp.inf, dtype)
+
+    def step(carry: tuple, this: tuple) -> tuple:
+        last, best_before_last, ends = carry
+        d, scores = this
+        opened_insert = jnp.maximum(last.paired, last.delete) - gap_open
+        later_insert = last.insert - gap_extend
+        opened_delete = _below(jnp.maximum(last.paired, last.insert)) - gap_open
+        later_delete = _below(last.delete) - gap_extend
+        delete = jnp.maximum(opened_delete, later_delete)
+        insert = jnp.maximum(opened_insert, later_insert)
+        paired = _below(best_before_last) + scores
+        begins = jnp.where(jnp.broadcast_to(local | (d == 0), paired.shape), 0, -jnp.inf)
+        is_start = ~(paired > begins)
+        paired = jnp.where(is_start, begins, paired).astype(dtype)
+        notes = (
+            (_START, is_start), (_D_OVER_P, delete > paired), (_G_OVER_P, insert > paired),
+            (_G_OVER_D, insert > delete), (_LATER_DELETE, later_delete > opened_delete),
+            (_LATER_INSERT, later_insert > opened_insert),
+        )  # fmt: skip
+        source = sum(bit * noted.astype(jnp.int8) for bit, noted in notes)
+        inside = (rows <= lengths[:1]) & (d - rows <= lengths[1:]) & (d >= rows)
+        values = _Diagonal(paired, delete, insert)
+        values = jax.tree.map(lambda leaf: jnp.where(inside, leaf, -jnp.inf), values)
+        best = values.best()
+        ends_here = local | ((rows == lengths[:1]) & (d == jnp.sum(lengths, axis=0, keepdims=True)))
+        better = (best > ends.score) & ends_here
+        ends = jax.tree.map(lambda new, old: jnp.where(better, new, old), _Ends(best, d), ends)
+        return (values, last.best(), ends), source.astype(jnp.int8)
+
+    nowhere = _Ends(never, jnp.zeros(never.shape, jnp.int32))
+    start = (_Diagonal(never, never, never), never, nowhere)
+    steps = (
+        jnp.arange(M + N + 1, dtype=jnp.int32),
+        _skewed(jnp.broadcast_to(pairs, (M, N, batch))),
+    )
+    (_, _, ends), sources = jax.lax.scan(step, start, steps)
+    return ends, sources
+
+
+def _kind(source: Array, goal: Array) -> Array:
+    """[B] PAIR, DELETE, INSERT or _END: the step back from a cell, for what is looked for there."""
+
+    def noted(bit: int) -> Array:
+        return source & bit > 0
+
+    delete = noted(_D_OVER_P) & (goal != _NO_DELETE)
+    beaten = jnp.where(delete, noted(_G_OVER_D), noted(_G_OVER_P))
+    insert = beaten & (goal != _NO_INSERT)
+    kind = jnp.where(noted(_START), _END, PAIR)
+    kind = jnp.where(insert, INSERT, jnp.where(delete, DELETE, kind))
+    kind = jnp.where(goal == _AT_DELETE, DELETE, jnp.where(goal == _AT_INSERT, INSERT, kind))
+    return jnp.where(goal == _DONE, _END, kind).astype(jnp.int32)
+
+
+def _traced(sources: Array, end: Array, steps: int) -> tuple[Array, Array]:
+    """([steps, B] operations from the last to the first, then PADDING; [2, B] where it begins)."""
+    diagonals, rows, batch = sources.shape
+    flat, columns = sources.reshape(-1), jnp.arange(batch)
+
+    def step(state: tuple, _: None) -> tuple:
+        i, j, goal = state
+        cell = jnp.clip(i + j, 0, diagonals - 1) * rows + jnp.clip(i, 0, rows - 1)
+        source = flat[cell * batch + columns].astype(jnp.int32)
+        kind = _kind(source, goal)
+        done = kind == _END
+        i = i - (~done & (kind != INSERT))
+        j = j - (~done & (kind != DELETE))
+        after_delete = jnp.where(source & _LATER_DELETE > 0, _AT_DELETE, _NO_DELETE)
+        after_insert = jnp.where(source & _LATER_INSERT > 0, _AT_INSERT, _NO_INSERT)
+        goal = jnp.where(
+            kind == DELETE, after_delete, jnp.where(kind == INSERT, after_insert, _ANY)
+        )
+        goal = jnp.where(done, _DONE, goal).astype(jnp.int32)
+        return (i, j, goal), jnp.where(done, PADDING, kind)
+
+    start = (end[0], end[1], jnp.full(batch, _ANY, jnp.int32))
+    (i, j, _), operations = jax.lax.scan(step, start, None, length=steps)
+    return operations, jnp.stack([i, j])
+
+
+def _in_order(backward: Array) -> Array:
+    """[L, B] operations turned around, the PADDING still at the end."""
+    steps = jnp.arange(backward.shape[0])[:, None]
+    count = jnp.sum(backward != PADDING, axis=0, keepdims=True)
+    places = jnp.where(steps < count, count - 1 - steps, steps)
+    return jnp.take_along_axis(backward, places, axis=0)
+
+
+def _best_end(ends: _Ends) -> tuple[Array, Array]:
+    """([B] score, [2, B] where it ends: on the earliest diagonal, there in the lowest row)."""
+    rows = ends.score.shape[0]
+    score = jnp.max(ends.score, axis=0, keepdims=True)
+    places = ends.diagonal * rows + jnp.arange(rows, dtype=jnp.int32)[:, None]
+    place = jnp.min(jnp.where(ends.score == score, places, jnp.iinfo(jnp.int32).max), axis=0)
+    i = place % rows
+    return score[0], jnp.stack([i, place // rows - i])
+
+
+def _kernel(local: bool, potentials: AlignmentPotentials, lengths: Array) -> Alignment:
+    batch = max(leaf.shape[-1] for leaf in (*potentials, lengths))
+    ends, sources = _filled(local, potentials, lengths, batch)
+    score, end = _best_end(ends)
+    operations, begin = _traced(sources, end, sources.shape[0] - 1)
+    return Alignment(_in_order(operations), begin, score)
+
+
+def _score_kernel(local: bool, potentials: AlignmentPotentials, lengths: Array) -> Array:
+    batch = max(leaf.shape[-1] for leaf in (*potentials, lengths))
+    return _best_end(_filled(local, potentials, lengths, batch)[0])[0]
+
+
+def _blocked(kernel: Callable, local: bool) -> Callable:
+    """Of one example; a wide batch goes in blocks whose skewed scores stay in the caches."""
+
+    def whole(potentials: AlignmentPotentials, lengths: Array) -> Alignment | Array:
+        M, N, _ = potentials.pairs.shape
+        width = max(NARROWEST, BLOCK_CELLS // ((M + 1) * (M + N + 1)))
+        return in_column_blocks(partial(kernel, local), width)(potentials, lengths)
+
+    return of_one_example(whole)
+
+
+_LOCAL, _GLOBAL = (_blocked(_kernel, local) for local in (True, False))
+_LOCAL_SCORE, _GLOBAL_SCORE = (_blocked(_score_kernel, local) for local in (True, False))
+
+
+def local_alignment(potentials: AlignmentPotentials, lengths: Array) -> Alignment:
+    """Smith-Waterman: the alignment of the largest score between any two stretches of letters.
+
+    Args:
+      potentials: of one pair of sequences of at most M and N letters.
+      lengths: [2] int32, 0 <= lengths <= (M, N).
+
+    Returns:
+      An Alignment; the empty one, of score 0, where no other has a positive score. Of equal scores
+      the one that ends on the earliest anti-diagonal i + j, there at the smallest i; going back, it
+      stops where nothing is gained before, else a pair comes before a letter of the first against
+      a gap, that before one of the second, and a run that opens before one that goes on. Under
+      `vmap`, nested or not, one batched program runs for all pairs.
+
+    Raises:
+      ValueError, TypeError: shapes do not fit together, or a dtype is not what it should be.
+
+    Source: JMLR 4.4; Smith and Waterman 1981, Gotoh 1982.
+    """
+    return _LOCAL(checked_alignment_potentials(potentials), checked_lengths(lengths))
+
+
+def global_alignment(potentials: AlignmentPotentials, lengths: Array) -> Alignment:
+    """Needleman-Wunsch: the alignment of the largest score of all letters of both sequences.
+
+    As `local_alignment`; begin is 0. Where pairs of -inf leave nothing but gaps these are taken.
+    """
+    return _GLOBAL(checked_alignment_potentials(potentials), checked_lengths(lengths))
+
+
+def local_score(potentials: AlignmentPotentials, lengths: Array) -> Array:
+    """The score of `local_alignment` without its way back."""
+    return _LOCAL_SCORE(checked_alignment_potentials(potentials), checked_lengths(lengths))
+
+
+def global_score(potentials: AlignmentPotentials, lengths: Array) -> Array:
+    """The score of `global_alignment` without its way back."""
+    return _GLOBAL_SCORE(checked_alignment_potentials(potentials), checked_lengths(lengths))

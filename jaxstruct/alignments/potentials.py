@@ -1,0 +1,107 @@
+"""Potentials of an alignment of two sequences, and the score of a string of operations.
+
+An alignment (JMLR 4.4) writes down, from left to right, which letters are paired and which stand
+against a gap. Its score is that of the pairs less the cost of the gaps: a run of g letters against
+a gap costs gap_open + (g - 1) gap_extend, which is linear where the two are equal.
+
+F = sum over pairs (i, j) of pairs[i, j] - sum over runs of (gap_open + (g - 1) gap_extend)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.core.types import Array
+
+PAIR, DELETE, INSERT, PADDING = 0, 1, 2, -1
+"""Operations: pair the next letters of both sequences; a letter of the first sequence, or of the
+second, against a gap; none."""
+
+
+class AlignmentPotentials(NamedTuple):
+    """Potentials of ONE pair of sequences of M and N letters, padding included.
+
+    Fields:
+      pairs: [M, N] score of pairing letter i of the first with letter j of the second sequence;
+        entries beyond the lengths are never read. -inf forbids a pair.
+      gap_open, gap_extend: scalars, the cost of the first letter of a run against a gap and of each
+        later one; finite, of any sign and order.
+    """
+
+    pairs: Array
+    gap_open: Array
+    gap_extend: Array
+
+
+class Alignment(NamedTuple):
+    """One alignment.
+
+    Fields:
+      operations: [M + N] int32 of PAIR, DELETE, INSERT, from left to right, then PADDING.
+      begin: [2] int32, letters of the first and the second sequence left out before it.
+      score: its F.
+    """
+
+    operations: Array
+    begin: Array
+    score: Array
+
+
+def score_operations(potentials: AlignmentPotentials, operations: Array, begin: Array) -> Array:
+    """F of one alignment, differentiable in the potentials: the gradients count what it uses.
+
+    Args:
+      potentials: of one pair. operations: [L] int32, then PADDING. begin: [2] int32.
+
+    Returns:
+      The score, a scalar. Operations that leave the sequences have no meaning.
+    """
+    M, N = potentials.pairs.shape
+    paired, first, second = (operations == kind for kind in (PAIR, DELETE, INSERT))
+    i = begin[0] + jnp.cumsum(paired | first) - 1
+    j = begin[1] + jnp.cumsum(paired | second) - 1
+    at = jnp.clip(i, 0, M - 1), jnp.clip(j, 0, N - 1)
+    scores = jnp.where(paired, potentials.pairs[at], 0)
+    before = jnp.concatenate([jnp.full(1, PADDING, operations.dtype), operations[:-1]])
+    gap = first | second
+    costs = jnp.where(operations == before, potentials.gap_extend, potentials.gap_open)
+    return jnp.sum(scores) - jnp.sum(jnp.where(gap, costs, 0))
+
+
+def checked_alignment_potentials(potentials: AlignmentPotentials) -> AlignmentPotentials:
+    """Potentials of one pair as arrays of one floating dtype.
+
+    Raises:
+      ValueError: a shape is not that of one pair. TypeError: the potentials are no floats.
+    """
+    potentials = jax.tree.map(jnp.asarray, potentials)
+    pairs, *gaps = potentials
+    if pairs.ndim != 2 or 0 in pairs.shape:
+        raise ValueError(
+            f"potentials.pairs must be [M, N] of one pair, M >= 1 and N >= 1, got shape "
+            f"{pairs.shape}; use jax.vmap for a batch"
+        )
+    for name, leaf in zip(("gap_open", "gap_extend"), gaps, strict=True):
+        if leaf.ndim:
+            raise ValueError(f"potentials.{name} must be a scalar, got shape {leaf.shape}")
+    dtype = jnp.result_type(*potentials)
+    if not jnp.issubdtype(dtype, jnp.floating):
+        raise TypeError(f"potentials must be floating-point numbers, got {dtype}")
+    return jax.tree.map(lambda leaf: leaf.astype(dtype), potentials)
+
+
+def checked_lengths(lengths: Array) -> Array:
+    """[2] int32 lengths of the two sequences.
+
+    Raises:
+      ValueError: the shape is not [2]. TypeError: they are no integers.
+    """
+    lengths = jnp.asarray(lengths)
+    if lengths.shape != (2,):
+        raise ValueError(f"lengths must be [2], one of each sequence, got shape {lengths.shape}")
+    if not jnp.issubdtype(lengths.dtype, jnp.integer):
+        raise TypeError(f"lengths must be integers, got {lengths.dtype}")
+    return lengths.astype(jnp.int32)

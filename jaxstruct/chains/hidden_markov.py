@@ -1,0 +1,186 @@
+"""Hidden Markov models of label sequences, by counting (slides "HMM Learning").
+
+    P(x, y) = P(y^1) prod_t P(x^t | y^t) prod_{t<l} P(y^{t+1} | y^t) P(stop | y^l)
+
+x^t is a symbol, a word for instance. With stop probabilities, those of all pairs (x, y) of all
+lengths from 1 on sum to one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.chains.oracles.viterbi import viterbi
+from jaxstruct.chains.potentials import PADDING, ChainPotentials
+from jaxstruct.core.buckets import Buckets, as_buckets, check_buckets
+from jaxstruct.core.types import Array
+
+
+class HiddenMarkov(NamedTuple):
+    """Logarithms of the probabilities of S labels and V symbols; -inf for the probability 0.
+
+    Fields:
+      start: [S] log P(y^1 = s); sums to one over s.
+      transitions: [S, S] log P(y^{t+1} = s' | y^t = s), the row is the earlier label.
+      stop: [S] log P(stop | s); a row of transitions and its stop sum to one.
+      emissions: [S, V + 1] log P(o | s), in column V that of any unknown symbol; rows sum to one.
+    """
+
+    start: np.ndarray
+    transitions: np.ndarray
+    stop: np.ndarray
+    emissions: np.ndarray
+
+
+class _Counts(NamedTuple):
+    """How often what occurs: [S], [S, S], [S] and [S, V + 1] (its last column is 0)."""
+
+    start: np.ndarray
+    transitions: np.ndarray
+    stop: np.ndarray
+    emissions: np.ndarray
+
+
+def _checked_part(symbols: np.ndarray, labels: np.ndarray, V: int, S: int) -> None:
+    if symbols.shape != labels.shape or symbols.ndim != 2:
+        raise ValueError(
+            f"symbols and labels must both be [n, T], got shapes {symbols.shape}, {labels.shape}"
+        )
+    for name, values, bound in (("symbols", symbols, V), ("labels", labels, S)):
+        if values.dtype.kind not in "iu":
+            raise ValueError(f"{name} must be integers, got {values.dtype}")
+        if values.size and (values.min() < PADDING or values.max() >= bound):
+            raise ValueError(
+                f"{name} must lie in 0..{bound - 1} ({PADDING} on padding), got "
+                f"{values.min()}..{values.max()}"
+            )
+    real = labels >= 0
+    if not np.array_equal(real, symbols >= 0):
+        raise ValueError(f"symbols and labels must be {PADDING} (padding) at the same positions")
+    if (real[:, 1:] & ~real[:, :-1]).any():
+        raise ValueError(f"labels: only positions after the last label may be {PADDING} (padding)")
+
+
+def _counted(counts: _Counts, symbols: np.ndarray, labels: np.ndarray) -> None:
+    """Add the sequences of one bucket."""
+    real = labels >= 0
+    np.add.at(counts.emissions, (labels[real], symbols[real]), 1)
+    followed = real[:, 1:]
+    np.add.at(counts.transitions, (labels[:, :-1][followed], labels[:, 1:][followed]), 1)
+    some = real.any(axis=1)
+    last = np.maximum(real.sum(axis=1) - 1, 0)
+    np.add.at(counts.start, labels[some, 0], 1)
+    np.add.at(counts.stop, labels[np.arange(len(labels)), last][some], 1)
+
+
+def _log_shares(counts: np.ndarray, smoothing: float) -> np.ndarray:
+    """log (counts + smoothing), normalised over the last axis; -inf for a row without any mass."""
+    mass = counts + smoothing
+    total = mass.sum(axis=-1, keepdims=True)
+    share = np.divide(mass, total, out=np.zeros_like(mass), where=total > 0)
+    return np.log(share, out=np.full_like(share, -np.inf), where=share > 0)
+
+
+def fit_hidden_markov(
+    symbols: np.ndarray | Buckets,
+    labels: np.ndarray | Buckets,
+    number_of_symbols: int,
+    number_of_labels: int,
+    *,
+    smoothing: float = 1.0,
+    dtype: str = "float32",
+) -> HiddenMarkov:
+    """Probabilities of the largest joint likelihood, with the Laplace correction.
+
+    P(event | s) = (count of the event in s + c) / (count of s + c number of events), with c the
+    smoothing: among S first labels, S + 1 successors of a label (one of them is to stop), and
+    V + 1 symbols (one of them unknown). At c = 0 this maximises prod_i P(x_i, y_i).
+
+    Args:
+      symbols: [n, T] integers 0..V - 1, -1 on padding; or Buckets of such.
+      labels: [n, T] integers 0..S - 1, -1 on padding; or Buckets. Empty sequences are ignored.
+      number_of_symbols: V of the training set. number_of_labels: S.
+      smoothing: c >= 0. At 0 an unknown symbol, and a label that never occurs, have probability 0.
+      dtype: of the result.
+
+    Returns:
+      A HiddenMarkov.
+
+    Raises:
+      ValueError: an argument does not fit.
+
+    Source: slides, "HMM Learning": a constant is added to the numerator and the denominator is
+    changed so that probabilities add to one again.
+    """
+    V, S = number_of_symbols, number_of_labels
+    if V < 1 or S < 1:
+        raise ValueError(f"number_of_symbols and number_of_labels must be at least 1: {V}, {S}")
+    if not (math.isfinite(smoothing) and smoothing >= 0):
+        raise ValueError(f"smoothing must be finite and >= 0, got {smoothing!r}")
+    symbols, labels = as_buckets(symbols), as_buckets(labels)
+    check_buckets(symbols, labels)
+    counts = _Counts(np.zeros(S), np.zeros((S, S)), np.zeros(S), np.zeros((S, V + 1)))
+    for x, y in zip(symbols.parts, labels.parts, strict=True):
+        x, y = np.asarray(x), np.asarray(y)
+        _checked_part(x, y, V, S)
+        _counted(counts, x, y)
+    if not counts.start.any():
+        raise ValueError("labels: every sequence is empty, expected at least one label")
+    after = np.concatenate([counts.transitions, counts.stop[:, None]], axis=1)
+    after = _log_shares(after, smoothing)
+    model = HiddenMarkov(
+        start=_log_shares(counts.start, smoothing),
+        transitions=after[:, :S],
+        stop=after[:, S],
+        emissions=_log_shares(counts.emissions, smoothing),
+    )
+    return HiddenMarkov(*(leaf.astype(dtype) for leaf in model))
+
+
+def sentence_potentials(model: HiddenMarkov, symbols: Array) -> ChainPotentials:
+    """The chain of one sentence, F(y) = log P(x, y).
+
+    Args:
+      model: of S labels and V symbols.
+      symbols: [T] int32; V or more is an unknown symbol, negative ones (padding) are never read.
+
+    Returns:
+      ChainPotentials for `jaxstruct.oracles`, whose length is the number of real symbols.
+    """
+    emissions = jnp.asarray(model.emissions)
+    columns = jnp.clip(symbols, 0, emissions.shape[1] - 1)
+    return ChainPotentials(
+        emissions.T[columns],
+        jnp.asarray(model.transitions),
+        jnp.asarray(model.start),
+        jnp.asarray(model.stop),
+    )
+
+
+@jax.jit
+def _decoded(model: HiddenMarkov, symbols: Array) -> Array:
+    def of_one(x: Array) -> Array:
+        return viterbi(sentence_potentials(model, x), jnp.sum(x >= 0)).labels
+
+    return jax.vmap(of_one)(symbols)
+
+
+def decode(model: HiddenMarkov, symbols: np.ndarray | Buckets) -> np.ndarray | Buckets:
+    """argmax_y P(y | x) of each sentence, by Viterbi (slides, "Viterbi Algorithm").
+
+    Args:
+      model: of S labels and V symbols.
+      symbols: [n, T] integers, V or more where unknown, -1 on padding; or Buckets of such.
+
+    Returns:
+      [n, T] int32 labels, -1 on padding; or Buckets of such. Ties as in `chains.oracles.viterbi`.
+      Where all probabilities are 0 (smoothing 0) some labels.
+    """
+    if isinstance(symbols, Buckets):
+        return Buckets(tuple(decode(model, part) for part in symbols.parts), symbols.index)
+    return np.asarray(_decoded(model, np.asarray(symbols, np.int32)))

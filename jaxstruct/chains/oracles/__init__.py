@@ -1,0 +1,1 @@
+"""Dynamic programs on chain potentials and lengths; they know no weights."""

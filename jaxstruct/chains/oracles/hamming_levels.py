@@ -1,0 +1,225 @@
+"""The best label sequence at every Hamming distance from the true one.
+
+Level l holds the y with Delta(y_true, y) = l positions t < length where y^t != y_true^t; the last
+of the levels holds all y with at least that many. Any loss of the Hamming distance, slack
+re-scaled or margin re-scaled, is then an exact maximum over levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.chains.oracles import paths as chain_paths
+from jaxstruct.chains.oracles import steps as chain_steps
+from jaxstruct.chains.oracles.potential_checks import (
+    checked_labels,
+    checked_length,
+    checked_potentials,
+)
+from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.types import Array
+
+
+class BestLevel(NamedTuple):
+    """The best output of the best level.
+
+    Fields:
+      labels: [T] int32, PADDING beyond the length.
+      level: int32.
+      score: F of `labels`.
+      value: offsets[level] + slopes[level] F.
+    """
+
+    labels: Array
+    level: Array
+    score: Array
+    value: Array
+
+
+def _raised(best: Array) -> Array:
+    """[.., L, B] with every level moved up by one; the last one keeps its own as well."""
+    nothing = jnp.asarray(-jnp.inf, best.dtype)
+    moved = jax.lax.pad(best, nothing, [(0, 0, 0), (0, 0, 0), (1, -1, 0), (0, 0, 0)])
+    last = jnp.arange(best.shape[2]) == best.shape[2] - 1
+    return jnp.where(last[None, None, :, None], jnp.maximum(moved, best), moved)
+
+
+def _differs(y_true: Array, position: Array | int, labels: int) -> Array:
+    """[1, S, 1, 1 or B] bool: whether each label is wrong at a position."""
+    return (jnp.arange(labels)[:, None] != y_true[position][None])[None, :, None]
+
+
+def _advance(y_true: Array, alpha: Array, table: Array, addend: Array, index: Array) -> Array:
+    best = chain_steps.best_before(alpha, table)
+    wrong = _differs(y_true, index + 1, best.shape[1])
+    return (jnp.where(wrong, _raised(best), best) + addend[:, :, None]).reshape(alpha.shape)
+
+
+def _forward(
+    potentials: ChainPotentials, y_true: Array, length: Array, levels: int, keep: bool
+) -> tuple[Array, Array | None]:
+    """Scores [c S, L, B] of whole sequences by last label, and the scores to trace back."""
+    batch = chain_steps.batch_size(potentials, y_true, length)
+    first = chain_steps.first_scores(potentials, batch)
+    nothing = jnp.full((*first.shape[:2], levels - 1, batch), -jnp.inf, first.dtype)
+    first = jnp.concatenate([first, nothing], axis=2)
+    wrong = _differs(y_true, 0, potentials.emissions.shape[1])
+    if potentials.triples is None:
+        wrong = jnp.swapaxes(wrong, 0, 1)
+    first = jnp.where(wrong, _raised(first), first)
+    advance = partial(_advance, y_true)
+    last, alphas = chain_steps.forward(potentials, length, first, advance, keep)
+    return chain_paths.last_labels_first(chain_steps.with_stop(potentials, last)), alphas
+
+
+def _level_scores(final: Array, length: Array) -> Array:
+    """[L, B]: F of every level; a sequence of length 0 has level 0 alone, with F = 0."""
+    scores = jnp.max(final, axis=0)
+    empty = jnp.where(jnp.arange(scores.shape[0]) == 0, 0, -jnp.inf).astype(scores.dtype)
+    return jnp.where((length > 0)[None], scores, empty[:, None])
+
+
+def _predecessor(
+    y_true: Array,
+    state: chain_paths.State,
+    level: Array,
+    alpha: Array,
+    table: Array,
+    index: Array,
+) -> tuple[Array, Array]:
+    """The predecessor of a path that stands in `state` at `level`, and the level it comes from."""
+    S, c, levels, batch = alpha.shape
+    wrong = state.label != y_true[index + 1]
+    lower = jnp.where(wrong, jnp.maximum(level - 1, 0), level)
+    column = state.before * levels + lower
+    below = chain_steps.at_columns(alpha.reshape(S, c * levels, batch), column)
+    above = chain_steps.at_columns(alpha[:, :, levels - 1], state.before)
+    stays = (wrong & (level == levels - 1))[None] & (above > below)
+    before = jnp.where(stays, above, below)
+    into = chain_paths.into(table, state)
+    label = chain_steps.argmax_first(S, lambda s: before[s] + into(s), loop=True)[1]
+    at_last = chain_steps.at_columns(stays[None], label)[0]
+    return label, jnp.where(at_last, level, lower)
+
+
+def _scores_kernel(levels: int, potentials: ChainPotentials, y_true: Array, length: Array) -> Array:
+    final, _ = _forward(potentials, y_true, length, levels, keep=False)
+    return _level_scores(final, length)
+
+
+def _best_kernel(
+    potentials: ChainPotentials,
+    y_true: Array,
+    length: Array,
+    offsets: Array,
+    slopes: Array,
+    valid: Array,
+) -> BestLevel:
+    final, alphas = _forward(potentials, y_true, length, offsets.shape[0], keep=True)
+    scores = _level_scores(final, length)
+    usable = valid & (scores > -jnp.inf)
+    values = jnp.where(usable, offsets + slopes * jnp.where(usable, scores, 0), -jnp.inf)
+    value, level = chain_steps.argmax_first(values.shape[0], lambda level: values[level])
+    chosen = chain_steps.at_columns(final, level)
+    end = chain_steps.argmax_first(final.shape[0], lambda i: chosen[i])[1]
+    path = (chain_paths.last_state(end, potentials), level)
+    labels = chain_paths.backward(potentials, length, alphas, path, partial(_predecessor, y_true))
+    found = value > -jnp.inf
+    labels = jnp.where(found[None], labels, y_true)
+    score = chain_steps.at_columns(scores[None], level)[0]
+    return BestLevel(labels, level, score, value)
+
+
+@cache
+def _of_levels(levels: int) -> Callable:
+    return of_one_example(partial(_scores_kernel, levels))
+
+
+_best = of_one_example(_best_kernel)
+
+
+def _check_levels(levels: int, least: int) -> None:
+    if levels < least:
+        raise ValueError(
+            f"there must be at least {least} levels (a cap plus one; T + 1 for all), got {levels}"
+        )
+
+
+def hamming_levels(potentials: ChainPotentials, y_true: Array, length: Array, levels: int) -> Array:
+    """The best score at every Hamming distance from y_true.
+
+    F_l = max F(y) over y with sum_{t < length} [y^t != y_true^t] = l, for l < levels - 1; the last
+    level, l = levels - 1, takes all y at a distance of at least l. With levels = T + 1 every level
+    is exact. One Viterbi recursion whose labels carry their level (thesis 4.4.2: "computing the
+    maximization for all possible values of the loss function"); its cost is `levels` times that of
+    Viterbi.
+
+    Args:
+      potentials: of one chain of T positions and S labels, first or second order.
+      y_true: [T] int32, labels in 0..S - 1, PADDING beyond the length.
+      length: int32 scalar, 0 <= length <= T.
+      levels: how many, at least 1, a Python integer.
+
+    Returns:
+      [levels] scores, -inf where no label sequence that is not forbidden has that distance. A
+      sequence of length 0 has F_0 = 0 and no other level.
+
+    Raises:
+      ValueError: levels < 1, or shapes do not fit together. TypeError: a dtype is not what it
+        should be.
+    """
+    _check_levels(levels, 1)
+    potentials = checked_potentials(potentials)
+    y_true = checked_labels(y_true, potentials)
+    return _of_levels(levels)(potentials, y_true, checked_length(length))
+
+
+def best_of_levels(
+    potentials: ChainPotentials,
+    y_true: Array,
+    length: Array,
+    offsets: Array,
+    slopes: Array,
+    valid: Array | None = None,
+) -> BestLevel:
+    """The label sequence of the level that maximises offsets[l] + slopes[l] F_l.
+
+    F_l as in `hamming_levels`, levels = len(offsets). With Delta_l the loss of a level and
+    constants of F(y_true), this is the most violated constraint of slack re-scaling (slopes
+    Delta_l) and of margin re-scaling (slopes 1), in one program; only the best level is traced
+    back. Two levels with offsets (-inf, 0) and slopes (0, 1) give the best y != y_true, the oracle
+    of the zero-one loss.
+
+    Args:
+      potentials, y_true, length: as in `hamming_levels`.
+      offsets: [levels]; -inf excludes a level (level 0 is y_true alone).
+      slopes: [levels], >= 0.
+      valid: [levels] bool, False excludes a level; None for all.
+
+    Returns:
+      BestLevel. Ties go to the lowest level and, within an exact level, to the label sequence that
+      `viterbi` would take; within a capped last level the result is one of the best. If no level
+      qualifies (excluded, or F_l = -inf) it is y_true at level 0 with the value -inf.
+
+    Raises:
+      ValueError: offsets, slopes and valid are not all [levels], there are fewer than 2 levels, or
+        other shapes do not fit together. TypeError: a dtype is not what it should be.
+    """
+    potentials = checked_potentials(potentials)
+    dtype = potentials.emissions.dtype
+    offsets, slopes = jnp.asarray(offsets, dtype), jnp.asarray(slopes, dtype)
+    valid = jnp.ones(offsets.shape, bool) if valid is None else jnp.asarray(valid, bool)
+    if offsets.ndim != 1 or not offsets.shape == slopes.shape == valid.shape:
+        raise ValueError(
+            "offsets, slopes and valid must all be [levels], got shapes "
+            f"{offsets.shape}, {slopes.shape} and {valid.shape}"
+        )
+    _check_levels(offsets.shape[0], 2)
+    y_true = checked_labels(y_true, potentials)
+    return _best(potentials, y_true, checked_length(length), offsets, slopes, valid)

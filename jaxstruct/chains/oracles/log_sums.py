@@ -1,0 +1,79 @@
+"""Messages as logarithms: right for all potentials, S^2 exponentials a step."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.chains.oracles import steps as chain_steps
+from jaxstruct.chains.oracles.sums import (
+    Chain,
+    Format,
+    Messages,
+    finite_or_zero,
+    first_message,
+    folded,
+    lifted,
+    normalised,
+    over_states,
+)
+from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.core.types import Array, PyTree
+
+
+def _table(step: chain_steps.Step, tables: ChainPotentials) -> Array:
+    pairs = tables.transitions if step.transitions is None else step.transitions
+    if tables.triples is None:
+        return pairs
+    triples = tables.triples if step.triples is None else step.triples
+    return pairs[None] + jnp.where(step.index == 0, 0, triples)
+
+
+def _joint(message: Array, table: Array, sums: Array, later: Array) -> tuple[Array, Array]:
+    ratio = jnp.log(later) - finite_or_zero(sums)
+    joint = jnp.exp(message[..., None, :] + table + ratio[None])
+    return joint, normalised(jnp.sum(joint, axis=-2))
+
+
+def _weights(message: Array, column: Array) -> Array:
+    logs = message + column
+    return jnp.exp(logs - finite_or_zero(jnp.max(logs, axis=0, keepdims=True)))
+
+
+LOGARITHMIC = Format(_table, _joint, _weights)
+
+
+def _sums(message: Array, table: Array) -> Array:
+    """log sum_s exp(message[s, ..] + table[s, .., s']), -inf where all summands are."""
+    S = table.shape[0]
+
+    def summand(s: int | Array) -> Array:
+        return message[s][..., None, :] + table[s]
+
+    top = finite_or_zero(folded(jnp.maximum, S, summand))
+    return top + jnp.log(folded(jnp.add, S, lambda s: jnp.exp(summand(s) - top)))
+
+
+def _lowered(message: Array) -> tuple[Array, Array]:
+    """A message brought to a largest of 0, and the largest it had [B]."""
+    top = over_states(jnp.max, message)
+    return message - lifted(finite_or_zero(top), message), top
+
+
+def log_messages(chain: Chain) -> Messages:
+    """Messages with a largest of 0 at every position, so that a long chain keeps its digits."""
+    tables = chain.potentials
+
+    def body(carry: PyTree, step: chain_steps.Step) -> tuple[PyTree, PyTree]:
+        message, scale = carry
+        sums = _sums(message, _table(step, tables))
+        new, top = _lowered(sums + lifted(step.emissions, sums))
+        on = step.index + 1 < chain.length
+        carry = (jnp.where(lifted(on, new), new, message), jnp.where(on, scale + top, scale))
+        return carry, (message, sums)
+
+    first = _lowered(first_message(tables.emissions[0], tables.triples is not None, -jnp.inf))
+    (last, scale), (states, sums) = jax.lax.scan(body, first, chain_steps.all_steps(tables))
+    numbers = jnp.exp(last)
+    total = jnp.where(chain.length > 0, scale + jnp.log(over_states(jnp.sum, numbers)), 0)
+    return Messages(states, sums, normalised(numbers), total, tables, LOGARITHMIC)

@@ -1,0 +1,129 @@
+"""Values and sums of the planes of a batch of chains, straight between weights and labels.
+
+The tables that all sequences share (transitions, triples, start, stop) are read and written as one,
+never repeated by example. `NarrowInput`s hold only the tokens at which some of the planes differ:
+at all other tokens planes have equal scores, and combinations whose coefficients sum to 0 vanish.
+A sentence of 30 tokens with few doubtful ones then costs a fraction of its length.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.chains.label_parts import ChainTheta, FlatParts, flat_parts
+from jaxstruct.chains.token_features import add_tokens, token_scores
+from jaxstruct.core.types import Array, PyTree
+
+SHARED = ("transitions", "triples", "start", "stop")
+SHORT = 16
+"""Sequences padded to fewer positions are not worth narrowing."""
+
+
+class NarrowInput(NamedTuple):
+    """The tokens of a sequence at which some planes differ.
+
+    Fields:
+      features: of M tokens. positions: [M] int32 where they stand; T, out of range, on padding.
+    """
+
+    features: PyTree
+    positions: Array
+
+
+def _shapes(w: PyTree, T: int) -> ChainTheta:
+    """Tables of the shapes of one theta; only their shapes are read."""
+    S, dtype = w["transitions"].shape[0], w["transitions"].dtype
+    tables = [w["transitions"], w.get("start"), w.get("stop"), w.get("triples")]
+    return ChainTheta(jnp.zeros((T, S), dtype), *tables, jnp.int32(0))
+
+
+def _token_labels(x: PyTree, y: Array) -> Array:
+    """[B, K, M] the labels of the planes at the tokens of x, -1 where there is none."""
+    if not isinstance(x, NarrowInput):
+        return y
+    at = jnp.minimum(x.positions, y.shape[2] - 1)[:, None, :]
+    picked = jnp.take_along_axis(y, jnp.broadcast_to(at, (*y.shape[:2], at.shape[2])), axis=2)
+    return jnp.where((x.positions < y.shape[2])[:, None, :], picked, -1)
+
+
+def _emission_places(labels: Array, S: int) -> Array:
+    """[B, K, M] places in the flattened [B, M, S] scores of tokens; out of range on padding."""
+    B, _, M = labels.shape
+    cell = jnp.arange(B * M).reshape(B, 1, M) * S + labels
+    return jnp.where(labels >= 0, cell, B * M * S)
+
+
+def _shared_places(w: PyTree, y: Array) -> FlatParts:
+    return jax.vmap(flat_parts, (None, 0))(_shapes(w, y.shape[2]), y)
+
+
+def _places_of(parts: FlatParts, name: str) -> Array:
+    places = getattr(parts, name)
+    return places[:, :, None] if places.ndim == 2 else places
+
+
+def _factor(name: str, eta: Array) -> Array | int:
+    return eta if name in ("transitions", "triples") else 1
+
+
+def _read(table: Array, places: Array) -> Array:
+    """[B, K] sums of the entries of a flattened table; those out of range count 0."""
+    return jnp.sum(table.reshape(-1).at[places].get(mode="fill", fill_value=0), axis=2)
+
+
+def _summed_at(shape: tuple[int, ...], places: Array, c: Array) -> Array:
+    """Zeros with c [B, K] added at flat places [B, K, ..]; those out of range are dropped."""
+    flat = jnp.zeros(shape, c.dtype).reshape(-1)
+    weights = jnp.broadcast_to(c[:, :, None], places.shape)
+    return flat.at[places.reshape(-1)].add(weights.reshape(-1), mode="drop").reshape(shape)
+
+
+def plane_values(eta: Array, w: PyTree, x: PyTree, y: Array) -> Array:
+    """[B, K] F of the planes y [B, K, T], up to a constant an example for a NarrowInput."""
+    scores = token_scores(w["emissions"], x.features)
+    places = _emission_places(_token_labels(x, y), scores.shape[2])
+    total = _read(scores, places)
+    parts = _shared_places(w, y)
+    for name in SHARED:
+        if name in w:
+            total = total + _factor(name, eta) * _read(w[name], _places_of(parts, name))
+    return total
+
+
+def add_planes(eta: Array, w: PyTree, x: PyTree, y: Array, c: Array) -> PyTree:
+    """w + sum_b sum_k c_bk Psi(x_b, y_bk); for a NarrowInput the c of an example sum to 0."""
+    S = w["transitions"].shape[0]
+    labels = _token_labels(x, y)
+    shape = (labels.shape[0], labels.shape[2], S)
+    tokens = _summed_at(shape, _emission_places(labels, S), c)
+    new = {"emissions": add_tokens(w["emissions"], x.features, tokens)}
+    parts = _shared_places(w, y)
+    for name in SHARED:
+        if name in w:
+            change = _summed_at(w[name].shape, _places_of(parts, name), c)
+            new[name] = w[name] + _factor(name, eta) * change
+    return new
+
+
+def narrowed(x: PyTree, y: Array) -> tuple[PyTree, Array]:
+    """(NarrowInput, fits) for the planes y [B, K, T]; M is a quarter of T, at least 8.
+
+    Short sequences are returned as they are.
+    """
+    B, _, T = y.shape
+    if T < SHORT:
+        return x, jnp.ones(B, bool)
+    M = max(8, T // 4)
+    differs = jnp.any(y != y[:, :1], axis=1)
+    order = jnp.argsort(~differs, axis=1, stable=True)[:, :M]
+    used = jnp.take_along_axis(differs, order, axis=1)
+
+    def pick(leaf: Array) -> Array:
+        index = order.reshape(*order.shape, *[1] * (leaf.ndim - 2))
+        return jnp.take_along_axis(leaf, index, axis=1)
+
+    positions = jnp.where(used, order, T).astype(jnp.int32)
+    return NarrowInput(jax.tree.map(pick, x.features), positions), jnp.sum(differs, axis=1) <= M

@@ -1,0 +1,80 @@
+"""Potentials of a chain and the score of a label sequence under them.
+
+F(y) = start[y^1] + sum_t emissions[t, y^t] + sum_{t<l} transitions[t, y^t, y^{t+1}]
+       + sum_{t<l-1} triples[t, y^t, y^{t+1}, y^{t+2}] + stop[y^l]
+
+(thesis 4.20 with label triples, 4.4.1). A sequence of length 0 has the score 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from jaxstruct.core.types import Array
+
+PADDING = -1
+"""The label of positions beyond the length of a sequence."""
+
+
+class ChainPotentials(NamedTuple):
+    """Potentials of ONE chain with T positions (padding included) and S labels.
+
+    A potential of -inf forbids (as IOB2 forbids I-PER after O); the others are finite. Entries at
+    positions beyond the length of the sequence are never read.
+
+    Fields:
+      emissions: [T, S].
+      transitions: [S, S] for every position, or [T - 1, S, S] with row t for (y^t, y^{t+1});
+        the first label index is the earlier one.
+      start, stop: [S], or None for zeros.
+      triples: None for a chain of first order, or [S, S, S] or [T - 2, S, S, S].
+    """
+
+    emissions: Array
+    transitions: Array
+    start: Array | None = None
+    stop: Array | None = None
+    triples: Array | None = None
+
+
+def sequence_mask(length: Array, positions: int) -> Array:
+    """[T] bool: the positions before `length`."""
+    return jnp.arange(positions) < length
+
+
+def _selected(table: Array, labels: list[Array], order: int) -> Array:
+    """[T - order] entries of a constant or a time-varying table at consecutive labels."""
+    if table.ndim == order + 1:
+        return table[tuple(labels)]
+    return table[(jnp.arange(labels[0].shape[0]), *labels)]
+
+
+def score_labels(potentials: ChainPotentials, labels: Array, length: Array) -> Array:
+    """F(y) of one label sequence, differentiable in the potentials.
+
+    Args:
+      potentials: of one chain; see the module's equation.
+      labels: [T] int32; positions beyond `length` are ignored.
+      length: int32 scalar, 0 <= length <= T.
+
+    Returns:
+      The score, a scalar.
+    """
+    emissions = potentials.emissions
+    T, S = emissions.shape
+    y = jnp.clip(labels, 0, S - 1)
+    steps = jnp.arange(T)
+    total = jnp.sum(jnp.where(steps < length, emissions[steps, y], 0))
+    if T > 1:
+        pairs = _selected(potentials.transitions, [y[:-1], y[1:]], 1)
+        total += jnp.sum(jnp.where(steps[: T - 1] < length - 1, pairs, 0))
+    if potentials.triples is not None and T > 2:
+        triples = _selected(potentials.triples, [y[:-2], y[1:-1], y[2:]], 2)
+        total += jnp.sum(jnp.where(steps[: T - 2] < length - 2, triples, 0))
+    if potentials.start is not None:
+        total += jnp.where(length > 0, potentials.start[y[0]], 0)
+    if potentials.stop is not None:
+        total += jnp.where(length > 0, potentials.stop[y[jnp.maximum(length - 1, 0)]], 0)
+    return total

@@ -1,0 +1,357 @@
+"""Label sequences: chains of labels over tokens (thesis 4.4, JMLR 4.3).
+
+F(x, y; w) = sum_t <u_{y^t}, Phi(x^t)> + eta sum_t v_{y^t y^{t+1}}                        (4.20)
+             [+ start_{y^1} + stop_{y^l}]
+             [+ eta sum_t z_{y^t y^{t+1} y^{t+2}}]                       label triples    (4.4.1)
+             [+ sum_t <p_{y^t y^{t+1}}, Phi(x^t)>]     features of label pairs with inputs (4.4.1)
+
+With kernel tokens u_s lives as coefficients on anchors and <Psi, Psi'> is (4.22); nothing else
+changes, and features of the kernel are never formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from jaxstruct.chains import example_checks as chain_checks
+from jaxstruct.chains import planes as chain_planes
+from jaxstruct.chains.label_parts import ChainTheta, combine, plane_scores
+from jaxstruct.chains.losses import ChainLoss, chain_loss, delta, position_costs
+from jaxstruct.chains.oracles.additive_loss import loss_augmented
+from jaxstruct.chains.oracles.hamming_levels import best_of_levels, hamming_levels
+from jaxstruct.chains.oracles.viterbi import viterbi
+from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.chains.token_features import (
+    KernelTokens,
+    add_tokens,
+    token_gram,
+    token_scores,
+)
+from jaxstruct.core.problem import Contenders, Problem, make_problem, sum_of_squares
+from jaxstruct.core.types import Array, PyTree
+
+
+class ChainInput(NamedTuple):
+    """One input sequence, padded to T positions; `chain_inputs` builds a batch of them.
+
+    Fields:
+      features: [T, d], SparseFeatures of [T, m] leaves, or KernelTokens; zeros on padding.
+      length: int32 scalar.
+      gram: [T, T] <Phi(x^t), Phi(x^s)>, of any dtype that holds them.
+    """
+
+    features: PyTree
+    length: Array
+    gram: Array
+
+
+class Constraints(NamedTuple):
+    """Label sequences that are no outputs, as I-PER after O in IOB2.
+
+    Fields:
+      transitions: [S, S] bool, True forbids the second label after the first.
+      start, stop: [S] bool, True forbids a label at the first or the last position.
+    """
+
+    transitions: Array
+    start: Array
+    stop: Array
+
+
+class _Chain(NamedTuple):
+    """The tables that the functions of a chain are bound to."""
+
+    eta: Array
+    loss: ChainLoss
+    constraints: Constraints | None
+
+
+def chain_inputs(
+    features: PyTree, length: np.ndarray, gram: np.ndarray | None = None
+) -> ChainInput:
+    """A batch of inputs; token Gram matrices are computed from the features unless given."""
+    gram = token_gram(features) if gram is None else gram
+    return ChainInput(features, np.asarray(length, np.int32), gram)
+
+
+def _potentials(tables: _Chain, w: PyTree, x: ChainInput) -> ChainTheta:
+    emissions = token_scores(w["emissions"], x.features)
+    transitions = tables.eta * w["transitions"]
+    if "pairs" in w:
+        T, S = emissions.shape
+        scores = token_scores(w["pairs"], x.features)[: T - 1]
+        transitions = transitions[None] + scores.reshape(T - 1, S, S)
+    triples = tables.eta * w["triples"] if "triples" in w else None
+    return ChainTheta(emissions, transitions, w.get("start"), w.get("stop"), triples, x.length)
+
+
+def _pair_changes(u: ChainTheta) -> Array:
+    """[B, T, S S] what label pairs add to the features of each token; the last one has none."""
+    B, T, S = u.emissions.shape
+    flat = u.transitions.reshape(B, T - 1, S * S)
+    return jnp.pad(flat, ((0, 0), (0, 1), (0, 0)))
+
+
+def _add(tables: _Chain, w: PyTree, x: ChainInput, u: ChainTheta) -> PyTree:
+    """w + A' u of a batch."""
+    new = {"emissions": add_tokens(w["emissions"], x.features, u.emissions)}
+    axes = tuple(range(u.transitions.ndim - 2))
+    new["transitions"] = w["transitions"] + tables.eta * jnp.sum(u.transitions, axis=axes)
+    if "pairs" in w:
+        new["pairs"] = add_tokens(w["pairs"], x.features, _pair_changes(u))
+    for name in ("start", "stop"):
+        if name in w:
+            new[name] = w[name] + jnp.sum(getattr(u, name), axis=0)
+    if "triples" in w:
+        new["triples"] = w["triples"] + tables.eta * jnp.sum(u.triples, axis=0)
+    return new
+
+
+def _gram_action(tables: _Chain, x: ChainInput, u: ChainTheta) -> ChainTheta:
+    """A_x A_x' u through the token Gram matrix (4.22)."""
+    squared = tables.eta**2
+    transitions = squared * u.transitions
+    if u.transitions.ndim == 3:
+        mixed = jnp.einsum("ts,sab->tab", x.gram[:-1, :-1], u.transitions)
+        transitions = squared * jnp.sum(u.transitions, axis=0)[None] + mixed
+    triples = None if u.triples is None else squared * u.triples
+    return u._replace(emissions=x.gram @ u.emissions, transitions=transitions, triples=triples)
+
+
+def _plane_values(tables: _Chain, w: PyTree, x: ChainInput, y: Array) -> Array:
+    if "pairs" not in w:
+        return chain_planes.plane_values(tables.eta, w, x, y)
+    theta = jax.vmap(partial(_potentials, tables), (None, 0))(w, x)
+    return jax.vmap(plane_scores)(theta, y)
+
+
+def _add_planes(tables: _Chain, w: PyTree, x: ChainInput, y: Array, c: Array) -> PyTree:
+    """w + sum c Psi of a batch of planes."""
+    if "pairs" not in w:
+        return chain_planes.add_planes(tables.eta, w, x, y, c)
+    theta = jax.vmap(partial(_potentials, tables), (None, 0))(w, x)
+    return _add(tables, w, x, jax.vmap(combine)(theta, y, c))
+
+
+def _squared_norm(w: PyTree, x: ChainInput | chain_planes.NarrowInput) -> Array | None:
+    return None if isinstance(x.features, KernelTokens) else sum_of_squares(w, x)
+
+
+def _score(theta: ChainTheta, y: Array) -> Array:
+    return plane_scores(theta, y[None])[0]
+
+
+def _allowed(tables: _Chain, theta: ChainTheta) -> tuple[ChainPotentials, Array]:
+    """(potentials with -inf where the constraints forbid, length): what the oracles take."""
+    potentials = ChainPotentials(*theta[:-1])
+    if tables.constraints is not None:
+        barred, zeros = tables.constraints, jnp.zeros_like(theta.emissions[0])
+        start = zeros if theta.start is None else theta.start
+        stop = zeros if theta.stop is None else theta.stop
+        forbidden = barred.transitions
+        if theta.transitions.ndim == 3:
+            forbidden = jnp.broadcast_to(forbidden, theta.transitions.shape)
+        potentials = potentials._replace(
+            transitions=jnp.where(forbidden, -jnp.inf, theta.transitions),
+            start=jnp.where(barred.start, -jnp.inf, start),
+            stop=jnp.where(barred.stop, -jnp.inf, stop),
+        )
+    return potentials, theta.length
+
+
+def chain_potentials(problem: Problem, theta: ChainTheta) -> tuple[ChainPotentials, Array]:
+    """The potentials of a chain's theta as `jaxstruct.oracles` takes them.
+
+    Args:
+      problem: made by `chain`.
+      theta: problem.potentials(w, x) of one input.
+
+    Returns:
+      (potentials, length), with -inf wherever the constraints of the problem forbid.
+
+    Raises:
+      TypeError: the problem is no chain.
+    """
+    if problem.decode.func is not _decode:
+        raise TypeError("problem must be made by jaxstruct.chains.structure.chain")
+    return _allowed(problem.decode.args[0], theta)
+
+
+def _decode(tables: _Chain, theta: ChainTheta) -> Array:
+    return viterbi(*_allowed(tables, theta)).labels
+
+
+def _loss(tables: _Chain, y_true: Array, y: Array) -> Array:
+    return delta(tables.loss, y_true, y)
+
+
+def _augmented(tables: _Chain, theta: ChainTheta, y_true: Array, scale: Array) -> Array:
+    potentials, length = _allowed(tables, theta)
+    costs = position_costs(tables.loss, y_true, length)
+    return viterbi(loss_augmented(potentials, y_true, length, costs, scale), length).labels
+
+
+def _levels(tables: _Chain, y_true: Array) -> int:
+    return 2 if tables.loss.kind.capped else y_true.shape[0] + 1
+
+
+def _level_losses(tables: _Chain, y_true: Array) -> Array:
+    levels = jnp.arange(_levels(tables, y_true))
+    losses = jax.vmap(tables.loss.of_level, (0, None))(levels, jnp.sum(y_true >= 0))
+    return jnp.asarray(losses, tables.loss.kind.dtype)
+
+
+def _best_level(
+    tables: _Chain, theta: ChainTheta, y_true: Array, offsets: Array, slopes: Array
+) -> Array:
+    wrong = jnp.arange(offsets.shape[0]) > 0
+    return best_of_levels(*_with_truth(tables, theta, y_true), offsets, slopes, wrong).labels
+
+
+def _with_truth(
+    tables: _Chain, theta: ChainTheta, y_true: Array
+) -> tuple[ChainPotentials, Array, Array]:
+    potentials, length = _allowed(tables, theta)
+    return potentials, y_true, length
+
+
+def _best_wrong(tables: _Chain, theta: ChainTheta, y_true: Array) -> Array:
+    zero, one = jnp.zeros(2, theta.emissions.dtype), jnp.ones(2, theta.emissions.dtype)
+    return _best_level(tables, theta, y_true, zero, one)
+
+
+def _contenders(tables: _Chain, theta: ChainTheta, y_true: Array) -> Contenders:
+    levels = _levels(tables, y_true)
+    scores = hamming_levels(*_with_truth(tables, theta, y_true), levels)
+    scores = jnp.where(jnp.arange(levels) > 0, scores, -jnp.inf)
+    return Contenders(_level_losses(tables, y_true), scores, (theta, y_true))
+
+
+def _output(tables: _Chain, trace: tuple[ChainTheta, Array], level: Array) -> Array:
+    theta, y_true = trace
+    levels = jnp.arange(_levels(tables, y_true))
+    offsets = jnp.where(levels == level, 0.0, -jnp.inf).astype(theta.emissions.dtype)
+    return _best_level(tables, theta, y_true, offsets, jnp.ones_like(offsets))
+
+
+def _initial_weights(
+    d: int, S: int, order: int, start_stop: bool, pair_features: bool, dtype: str
+) -> dict[str, Array]:
+    shapes = {"emissions": (d, S), "transitions": (S, S)}
+    if start_stop:
+        shapes |= {"start": (S,), "stop": (S,)}
+    if order == 2:
+        shapes["triples"] = (S, S, S)
+    if pair_features:
+        shapes["pairs"] = (d, S * S)
+    return {name: jnp.zeros(shape, dtype) for name, shape in shapes.items()}
+
+
+def _check(tables: _Chain, d: int, S: int, inputs: ChainInput, outputs: np.ndarray) -> None:
+    """Every door check of a training set, in an order that lets each rely on those before."""
+    if not isinstance(inputs, ChainInput):
+        raise ValueError(
+            f"inputs must be a ChainInput (see chain_inputs), got {type(inputs).__name__}"
+        )
+    n, T = chain_checks.check_features(d, inputs.features)
+    length, gram, y = map(np.asarray, (inputs.length, inputs.gram, outputs))
+    if T < 1:
+        raise ValueError("inputs need at least one (padded) position, got T = 0")
+    if y.shape != (n, T):
+        raise ValueError(f"outputs must be [n, T] = [{n}, {T}] as the inputs, got shape {y.shape}")
+    if gram.shape != (n, T, T):
+        raise ValueError(f"inputs.gram must be [{n}, {T}, {T}], got {gram.shape}")
+    chain_checks.check_lengths(length, n, T)
+    if isinstance(inputs.features, KernelTokens):
+        chain_checks.check_anchors(inputs.features, gram, length)
+    chain_checks.check_labels(S, length, y)
+    if tables.constraints is not None:
+        chain_checks.check_allowed(tables.constraints, length, y)
+    if tables.loss.costs is None and not tables.loss.kind.capped:
+        chain_checks.check_level_loss(tables.loss, length)
+
+
+def chain(
+    number_of_features: int,
+    number_of_labels: int,
+    *,
+    eta: float = 1.0,
+    order: int = 1,
+    start_stop: bool = False,
+    pair_features: bool = False,
+    loss: str | Callable[[Array, Array], Array] | np.ndarray = "hamming",
+    slack_search: bool = False,
+    constraints: Constraints | None = None,
+    dtype: str = "float32",
+) -> Problem:
+    """Label sequence learning; see the module for F.
+
+    Weights w = {"emissions": u [d, S], "transitions": v [S, S], and as chosen "start" [S], "stop"
+    [S], "triples": z [S, S, S], "pairs": p [d, S S]}; rows of v are the earlier label.
+
+    Args:
+      number_of_features: d, of dense or sparse tokens (sparse padding has index d), or the number m
+        of anchors of KernelTokens.
+      number_of_labels: S >= 2.
+      eta: scale of the label interactions, >= 0 (4.20).
+      order: 1, or 2 to add label triples.
+      start_stop: whether the first and the last label have weights of their own.
+      pair_features: whether tokens also have features with label pairs.
+      loss: "hamming", "normalised_hamming", "zero_one", a function (level, length) -> Delta of the
+        number of wrong labels, or an [S, S] matrix of costs (see `chain_losses`).
+      slack_search: search the most violated output of slack re-scaling with plain decodes (an
+        additive loss only) and certify with the search's bound, instead of enumerating all T + 1
+        Hamming levels; for long sequences.
+      constraints: label sequences that are no outputs.
+      dtype: "float32" or "float64".
+
+    Returns:
+      A Problem on `ChainInput`s. Outputs are [T] int32 labels, -1 on padding. Decoding breaks ties
+      as `chains.oracles.viterbi` does.
+
+    Raises:
+      ValueError: an argument does not fit.
+    """
+    S = number_of_labels
+    chain_checks.check_options(number_of_features, S, order, eta)
+    kind = chain_loss(loss, S, dtype)
+    if slack_search and kind.costs is None:
+        raise ValueError(
+            "slack_search needs an additive loss: hamming, normalised_hamming or [S, S] costs"
+        )
+    if constraints is not None:
+        chain_checks.check_tables(Constraints._fields, tuple(constraints), S)
+        constraints = Constraints(*map(jnp.asarray, constraints))
+    tables = _Chain(jnp.asarray(eta, dtype), kind, constraints)
+    levels = kind.of_level is not None and not slack_search
+    return make_problem(
+        initial_weights=_initial_weights(
+            number_of_features, S, order, start_stop, pair_features, dtype
+        ),
+        potentials=Partial(_potentials, tables),
+        score=_score,
+        decode=Partial(_decode, tables),
+        loss=Partial(_loss, tables),
+        contenders=Partial(_contenders, tables) if levels else None,
+        output=Partial(_output, tables) if levels else None,
+        add=Partial(_add, tables),
+        gram_action=Partial(_gram_action, tables),
+        plane_scores=plane_scores,
+        combine=combine,
+        plane_values=Partial(_plane_values, tables),
+        add_planes=Partial(_add_planes, tables),
+        augmented=None if kind.costs is None else Partial(_augmented, tables),
+        best_wrong=Partial(_best_wrong, tables),
+        level_losses=Partial(_level_losses, tables) if levels else None,
+        best_level=Partial(_best_level, tables) if levels else None,
+        squared_norm=_squared_norm,
+        narrowed=None if pair_features else chain_planes.narrowed,
+        check=Partial(_check, tables, number_of_features, S),
+    )

@@ -1,0 +1,1 @@
+"""Floor 0: what every wing shares."""

@@ -1,0 +1,120 @@
+"""One kernel, two faces: batch last inside, one example outside.
+
+XLA on a CPU vectorises over the trailing axis, so every oracle is written once as a kernel whose
+arrays carry the batch on their last axis. `of_one_example` makes of it a function of one example
+whose `vmap` rule hands the whole batch to the kernel; nested `vmap`s are merged into one axis.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
+
+from jaxstruct.core.types import Array
+
+
+def _merged(leaf: Array, batched: bool, size: int, inner: int) -> Array:
+    """A leaf [.., B] under one more vmap of `size`: [.., size B], or [.., 1] where all share it."""
+    if not batched:
+        return leaf if leaf.shape[-1] == 1 else jnp.tile(leaf, (1,) * (leaf.ndim - 1) + (size,))
+    moved = jnp.moveaxis(leaf, 0, -2)  # the new axis came first
+    moved = jnp.broadcast_to(moved, (*moved.shape[:-1], inner))
+    return moved.reshape(*moved.shape[:-2], size * inner)
+
+
+def _split(leaf: Array, size: int, inner: int) -> Array:
+    return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], size, inner), -2, 0)
+
+
+def of_one_example(kernel: Callable) -> Callable:
+    """The function of one example that a batch-last kernel computes.
+
+    Args:
+      kernel: (arguments) -> results, pytrees of arrays with a trailing batch axis. An argument that
+        all examples share comes with a trailing axis of 1, the others with B (for one example, B is
+        1); results must have B. It must work column by column.
+
+    Returns:
+      The same function without the trailing axis. Under `vmap`, however nested, it calls the kernel
+      once for all examples. Trailing positional arguments that are no arrays are not allowed: bind
+      static choices with `functools.partial` and keep the result, since every call of
+      `of_one_example` makes a new function to compile.
+    """
+
+    @custom_vmap
+    def columns(arguments: Any) -> Any:
+        widths = {leaf.shape[-1] for leaf in jax.tree.leaves(arguments)}
+        inner = max(widths)
+        return jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[:-1], inner)), kernel(*arguments)
+        )
+
+    @columns.def_vmap
+    def rule(size: int, batched: Any, arguments: Any) -> tuple[Any, Any]:
+        (flags,) = batched
+        inner = max(leaf.shape[-1] for leaf in jax.tree.leaves(arguments))
+        merged = jax.tree.map(lambda leaf, flag: _merged(leaf, flag, size, inner), arguments, flags)
+        results = columns(merged)
+        split = jax.tree.map(lambda leaf: _split(leaf, size, inner), results)
+        return split, jax.tree.map(lambda _: True, results)
+
+    @functools.wraps(kernel)
+    def one(*arguments: Any) -> Any:
+        results = columns(jax.tree.map(lambda leaf: jnp.asarray(leaf)[..., None], arguments))
+        return jax.tree.map(lambda leaf: leaf[..., 0], results)
+
+    return one
+
+
+def in_column_blocks(kernel: Callable, width: int) -> Callable:
+    """The batch-last kernel that works through a wide batch block by block.
+
+    A table of a wide batch leaves the caches of a core; blocks of a few columns stay there.
+
+    Args:
+      kernel: as in `of_one_example`.
+      width: columns a block; a batch of no more is one call, the last block is filled up with its
+        last column.
+
+    Returns:
+      A kernel of the same arguments and results.
+    """
+
+    def blocked(*arguments: Any) -> Any:
+        batch = max(leaf.shape[-1] for leaf in jax.tree.leaves(arguments))
+        if batch <= width:
+            return kernel(*arguments)
+        blocks = -(-batch // width)
+        filled = jax.tree.map(lambda leaf: _filled_up(leaf, blocks * width), arguments)
+
+        def of_block(start: Array) -> Any:
+            return kernel(*jax.tree.map(lambda leaf: _columns(leaf, start, width), filled))
+
+        results = jax.lax.map(of_block, width * jnp.arange(blocks, dtype=jnp.int32))
+        return jax.tree.map(lambda leaf: _joined(leaf, batch), results)
+
+    return blocked
+
+
+def _filled_up(leaf: Array, columns: int) -> Array:
+    if leaf.shape[-1] == 1:
+        return leaf
+    missing = [(0, 0)] * (leaf.ndim - 1) + [(0, columns - leaf.shape[-1])]
+    return jnp.pad(leaf, missing, mode="edge")
+
+
+def _columns(leaf: Array, start: Array, width: int) -> Array:
+    if leaf.shape[-1] == 1:
+        return leaf
+    return jax.lax.dynamic_slice_in_dim(leaf, start, width, axis=leaf.ndim - 1)
+
+
+def _joined(leaf: Array, batch: int) -> Array:
+    """[blocks, .., width] as [.., batch]."""
+    moved = jnp.moveaxis(leaf, 0, -2)
+    return moved.reshape(*moved.shape[:-2], -1)[..., :batch]

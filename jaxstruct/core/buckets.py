@@ -1,0 +1,101 @@
+"""Training sets in buckets: groups of examples padded to different sizes.
+
+Real corpora hold one sentence of 1,238 tokens among lengths of 30. Padded to one size they would be
+forty times larger; in a handful of buckets, each with its own padding, little is wasted.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxstruct.core.types import PyTree
+
+
+class Buckets(NamedTuple):
+    """Inputs (or outputs) of n examples, example `index[b][j]` in row j of `parts[b]`.
+
+    Fields:
+      parts: one pytree a bucket, its leaves with a leading axis [n_b]; all of one structure.
+      index: one [n_b] integer array a bucket; together a permutation of 0..n-1.
+    """
+
+    parts: tuple[PyTree, ...]
+    index: tuple[np.ndarray, ...]
+
+
+def rows_of(tree: PyTree) -> int:
+    """The length of the leading axis."""
+    return int(np.shape(jax.tree.leaves(tree)[0])[0])
+
+
+def as_buckets(tree: PyTree) -> Buckets:
+    """The examples of a plain pytree as one bucket; `Buckets` pass through."""
+    if isinstance(tree, Buckets):
+        return tree
+    return Buckets((tree,), (np.arange(rows_of(tree)),))
+
+
+def take(tree: PyTree | Buckets, which: np.ndarray) -> PyTree | Buckets:
+    """The examples `which`, renumbered 0..len(which)-1; buckets left empty are dropped.
+
+    Args:
+      tree: a pytree with a leading axis [n], or Buckets.
+      which: [m] distinct integers in 0..n-1, a cross-validation fold for instance.
+
+    Raises:
+      ValueError: which is no such array.
+    """
+    which = np.asarray(which)
+    n = sum(map(len, tree.index)) if isinstance(tree, Buckets) else rows_of(tree)
+    if which.ndim != 1 or np.setdiff1d(which, np.arange(n)).size or which.dtype.kind not in "iu":
+        raise ValueError(f"which must be [m] integers in 0..{n - 1}, got {which!r}")
+    if np.unique(which).size < which.size:
+        raise ValueError(f"which must be distinct integers, got {which!r}")
+    if not isinstance(tree, Buckets):
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[which], tree)
+    place = np.full(n, -1)
+    place[which] = np.arange(len(which))
+    parts, index = [], []
+    for part, of_part in zip(tree.parts, tree.index, strict=True):
+        kept = np.flatnonzero(place[of_part] >= 0)
+        if kept.size:
+            parts.append(jax.tree.map(lambda leaf, kept=kept: np.asarray(leaf)[kept], part))
+            index.append(place[of_part[kept]])
+    return Buckets(tuple(parts), tuple(index))
+
+
+def in_order(buckets: Buckets) -> list[PyTree]:
+    """One pytree an example, in the order 0..n-1, each padded as its bucket is."""
+    rows: list[PyTree] = [None] * sum(map(len, buckets.index))
+    for part, index in zip(buckets.parts, buckets.index, strict=True):
+        leaves, structure = jax.tree.flatten(part)
+        leaves = [np.asarray(leaf) for leaf in leaves]
+        for row, example in enumerate(index):
+            rows[example] = jax.tree.unflatten(structure, [leaf[row] for leaf in leaves])
+    return rows
+
+
+def check_buckets(inputs: Buckets, outputs: Buckets) -> None:
+    """Raise ValueError unless both hold the same examples in the same buckets."""
+    counts = [len(index) for index in inputs.index]
+    for name, buckets in (("inputs", inputs), ("outputs", outputs)):
+        if len(buckets.parts) != len(buckets.index) or not buckets.parts:
+            raise ValueError(
+                f"{name} has {len(buckets.parts)} parts and {len(buckets.index)} index arrays: "
+                "Buckets need one index array a part, and at least one part"
+            )
+        for number, (part, index) in enumerate(zip(buckets.parts, buckets.index, strict=True)):
+            if rows_of(part) != len(index):
+                raise ValueError(
+                    f"{name}.parts[{number}] has {rows_of(part)} rows, its index {len(index)}"
+                )
+        every = np.sort(np.concatenate(buckets.index))
+        if not np.array_equal(every, np.arange(every.size)):
+            raise ValueError(f"{name}.index must number every example 0..n-1 exactly once")
+    if counts != [len(index) for index in outputs.index] or not all(
+        np.array_equal(a, b) for a, b in zip(inputs.index, outputs.index, strict=True)
+    ):
+        raise ValueError("inputs and outputs must be bucketed alike: their index arrays differ")

@@ -1,0 +1,277 @@
+"""Slack re-scaling with an oracle for margin re-scaling: search over its multiplier, with a bound.
+
+Slack re-scaling needs max_y Delta^p (1 + f), where f(y) = F(y) - F(y_true) and Delta(y) is the loss
+(p = 1: Delta (1 + f) of svm1_slack; p = 1/2: sqrt(Delta) (1 + f) of svm2_slack). Most structures
+can only maximise f + lambda Delta. One such call, with the answer (f_k, Delta_k), says of every y
+
+    f(y) <= U_k(Delta(y)),    U_k(D) = f_k - lambda_k (D - Delta_k),
+
+hence value(y) <= h_k(Delta(y)) with h_k(D) = D^p (1 + U_k(D)). For D >= 0, h_k rises up to
+
+    D* = p (1 + f_k + lambda_k Delta_k) / ((1 + p) lambda_k)
+
+and falls from there (it only falls if 1 + U_k(0) < 0). Its derivative at Delta_k has the sign of
+s_k = p (1 + f_k) - lambda_k Delta_k. Therefore
+
+1. if s_k >= 0, no y with Delta(y) <= Delta_k has a larger value than h_k(Delta_k), which is the
+   value of the answer itself: the answer becomes the left end of an interval of losses;
+2. if s_k <= 0, the same holds of Delta(y) >= Delta_k: it becomes the right end (up to then
+   Delta_max);
+3. a y of a larger value than all answers so far has a loss strictly between the ends and lies under
+   the line of either end. The largest of D^p (1 + min(U_left(D), U_right(D))) over the interval,
+   or the best value found or 0 if that is larger, is a bound on the value of every y;
+4. with two ends, the next lambda is the slope of their chord. If no y lies above the chord, all lie
+   under it: it replaces both lines and the search is over. Otherwise the answer lies strictly
+   between the ends, and 1 or 2 applies. Without a right end, the next lambda belongs to the line
+   from the left end to the point (D, f) where the bound is attained, f lowered until the value
+   there is the best found: a further answer at the left end then excludes this point.
+
+An extreme point of the upper hull of all (Delta, f) between the ends lies above the chord. So a
+search that ends before its last step has found the best of them: the value is exact if the best
+output is an extreme point, and the bound says how far off it can be at most if not. (On the hull
+the value has one peak: log value = p log D + log(1 + U) is concave.) Losses that are multiples of a
+unit tighten the bound of 3: only multiples inside the interval count, and by that one peak the best
+of them is a neighbour of the peak over the whole interval.
+
+Lambda oracles, and why slack re-scaling with them can only reach the hull: H. Choi, O. Meshi and
+N. Srebro, "Fast and Scalable Structural SVM with Slack Rescaling", AISTATS 2016. The ends, the
+choice of lambda and the bound are those derived above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.core.types import Array, PyTree
+
+
+class SlackSearch(NamedTuple):
+    """The best output that a search met, and what it proved.
+
+    Fields:
+      y: the output, a pytree as the oracle returns it.
+      loss: scalar Delta(y).
+      advantage: scalar f(y) = F(y) - F(y_true).
+      value: scalar Delta^p (1 + f).
+      bound: scalar, at least 0 and at least the value of every output.
+      calls: int32 scalar, oracle calls made.
+    """
+
+    y: PyTree
+    loss: Array
+    advantage: Array
+    value: Array
+    bound: Array
+    calls: Array
+
+
+class _Line(NamedTuple):
+    """All outputs lie under it: f <= height - slope Delta."""
+
+    height: Array
+    slope: Array
+
+    def at(self, loss: Array) -> Array:
+        return self.height - self.slope * loss
+
+
+class _End(NamedTuple):
+    """An end of the interval of losses that may hold a better output, and its line."""
+
+    loss: Array
+    advantage: Array
+    line: _Line
+
+
+class _Measure(NamedTuple):
+    """What is maximised: the power p, and the unit of which losses are multiples (0: none)."""
+
+    power: Array
+    unit: Array
+
+    def value(self, loss: Array, advantage: Array) -> Array:
+        return jnp.where(loss > 0, loss**self.power * (1 + advantage), 0)
+
+
+class _State(NamedTuple):
+    """The interval that is left to search.
+
+    Fields:
+      left, right: its ends; two_ends says whether the right one is an output or Delta_max.
+      done: nothing lies above the chord of the ends, or nothing is left between them.
+      slope: the next lambda.
+      best: the best output so far and the bound.
+    """
+
+    left: _End
+    right: _End
+    two_ends: Array
+    done: Array
+    slope: Array
+    best: SlackSearch
+
+
+def _chosen(condition: Array, new: PyTree, old: PyTree) -> PyTree:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
+
+
+def _peak_of_line(line: _Line, power: Array, low: Array, high: Array) -> Array:
+    """The loss in [low, high] at which D^p (1 + line) is largest."""
+    top = power * (1 + line.height) / ((1 + power) * jnp.where(line.slope > 0, line.slope, 1))
+    return jnp.clip(jnp.where(line.slope > 0, top, high), low, high)
+
+
+def _under_both(measure: _Measure, left: _End, right: _End, loss: Array) -> Array:
+    advantage = jnp.minimum(left.line.at(loss), right.line.at(loss))
+    return measure.value(loss, advantage)
+
+
+def _larger(measure: _Measure, left: _End, right: _End, a: Array, b: Array) -> tuple[Array, Array]:
+    """Of two losses the one with more under both lines, and how much: (loss, value)."""
+    at_a, at_b = (_under_both(measure, left, right, loss) for loss in (a, b))
+    return jnp.where(at_a >= at_b, a, b), jnp.maximum(at_a, at_b)
+
+
+def _peak_of_units(measure: _Measure, state: _State, peak: Array) -> tuple[Array, Array]:
+    """The same among multiples of the unit strictly inside: next to the peak, if there are any."""
+    unit = jnp.where(measure.unit > 0, measure.unit, 1)
+    lowest = jnp.round(state.left.loss / unit) + 1
+    highest = jnp.round(state.right.loss / unit) - jnp.where(state.two_ends, 1, 0)
+    below = jnp.floor(peak / unit)
+    beside = [jnp.clip(k, lowest, highest) * unit for k in (below, below + 1)]
+    loss, value = _larger(measure, state.left, state.right, *beside)
+    return loss, jnp.where(lowest <= highest, value, 0)
+
+
+def _peak(measure: _Measure, state: _State) -> tuple[Array, Array]:
+    """At which loss of the interval an output could be best, and its value: (loss, value)."""
+    left, right = state.left, state.right
+    steeper = right.line.slope - left.line.slope
+    crossing = (right.line.height - left.line.height) / jnp.where(steeper > 0, steeper, 1)
+    crossing = jnp.clip(jnp.where(steeper > 0, crossing, right.loss), left.loss, right.loss)
+    loss, value = _larger(
+        measure,
+        left,
+        right,
+        _peak_of_line(left.line, measure.power, left.loss, crossing),
+        _peak_of_line(right.line, measure.power, crossing, right.loss),
+    )
+    at_unit = _peak_of_units(measure, state, loss)
+    return _chosen(measure.unit > 0, at_unit, (loss, value))
+
+
+def _narrowed(measure: _Measure, state: _State, loss: Array, advantage: Array) -> _State:
+    """The interval after the answer (loss, advantage) to the slope of the state: rules 1, 2, 4."""
+    left, right, slope = state.left, state.right, state.slope
+    line = _Line(advantage + slope * loss, slope)
+    answer = _End(loss, advantage, line)
+    between = (loss > left.loss) & (loss < right.loss)
+    flat = state.two_ends & ~(between & (line.height > left.advantage + slope * left.loss))
+    sign = measure.power * (1 + advantage) - slope * loss
+    is_left, is_right = ~flat & (sign >= 0), ~flat & (sign <= 0)
+    new_left, new_right = _chosen(is_left, answer, left), _chosen(is_right, answer, right)
+    # Where there is only one line so far, it stands in for that of the other end.
+    left_line = _chosen(flat | (state.best.calls == 0), line, new_left.line)
+    right_line = _chosen(flat | ~state.two_ends, line, new_right.line)
+    return state._replace(
+        left=new_left._replace(line=left_line),
+        right=new_right._replace(line=right_line),
+        two_ends=state.two_ends | is_right,
+        done=flat,
+    )
+
+
+def _with_best(
+    measure: _Measure, best: SlackSearch, y: PyTree, loss: Array, advantage: Array
+) -> SlackSearch:
+    value = measure.value(loss, advantage)
+    answer = best._replace(y=y, loss=loss, advantage=advantage, value=value)
+    better = (value > best.value) | (best.calls == 0)
+    return _chosen(better, answer, best)._replace(calls=best.calls + 1)
+
+
+def _with_bound(measure: _Measure, state: _State) -> _State:
+    """The bound of rule 3 and the next slope of rule 4."""
+    left, right, best = state.left, state.right, state.best
+    loss, height = _peak(measure, state)
+    reached = jnp.maximum(best.value, 0)
+    lowered = reached / jnp.where(loss > 0, loss, 1) ** measure.power - 1
+    drop = left.advantage - jnp.where(state.two_ends, right.advantage, lowered)
+    width = jnp.where(state.two_ends, right.loss, loss) - left.loss
+    slope = drop / jnp.where(width > 0, width, 1)
+    bound = jnp.maximum(reached, height)
+    return state._replace(
+        slope=jnp.maximum(slope, 0),
+        done=state.done | ~(bound > reached) | ~(width > 0) | ~jnp.isfinite(slope),
+        best=best._replace(bound=bound),
+    )
+
+
+def _start(output: PyTree, delta_max: Array | float, dtype: jnp.dtype) -> _State:
+    """Before the first call, which has lambda = 0."""
+    zero, no = jnp.zeros((), dtype), jnp.asarray(False)
+    line = _Line(zero, zero)
+    y = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), output)
+    return _State(
+        left=_End(zero, zero, line),
+        right=_End(jnp.asarray(delta_max, dtype), zero, line),
+        two_ends=no,
+        done=no,
+        slope=zero,
+        best=SlackSearch(y, zero, zero, zero, zero, jnp.zeros((), jnp.int32)),
+    )
+
+
+def slack_search(
+    augmented: Callable[[Array], tuple[PyTree, Array, Array]],
+    delta_max: Array | float,
+    power: Array | float = 1.0,
+    steps: Array | int = 10,
+    loss_unit: Array | float = 0.0,
+) -> SlackSearch:
+    """Maximise Delta(y)^p (1 + f(y)) with an oracle for f + lambda Delta.
+
+    Args:
+      augmented: lambda -> (y, f, Delta) of an output that maximises f + lambda Delta, lambda >= 0 a
+        scalar; y is a pytree of arrays, f = F(y) - F(y_true) and Delta scalars of one dtype. All
+        outputs or all but y_true may take part; the right output itself has f = Delta = 0.
+      delta_max: scalar, no loss is larger.
+      power: p > 0; 1 for svm1_slack, 1/2 for svm2_slack.
+      steps: at most so many oracle calls, at least 1 (may be traced). Under `vmap` all examples
+        call until the last of them is done.
+      loss_unit: if positive, all losses are multiples of it (1 for the Hamming loss), which
+        tightens the bound.
+
+    Returns:
+      `SlackSearch`. value <= max_y Delta^p (1 + f) <= bound, and bound >= 0, because a slack is
+      never negative. The value is the maximum if it is attained at an extreme point of the upper
+      hull of all (Delta, f) and the search ended before its last step; it also is if bound = value.
+      The proof is in the module's docstring; it holds up to the rounding of f. Outputs of equal
+      values: the one found first.
+
+    Raises:
+      ValueError: steps < 1.
+
+    Source: see the module.
+    """
+    if isinstance(steps, int) and steps < 1:
+        raise ValueError(f"steps: got {steps}, expected at least one oracle call")
+    output, advantage, loss = jax.eval_shape(augmented, 0.0)
+    dtype = jnp.result_type(advantage, loss)
+    measure = _Measure(jnp.asarray(power, dtype), jnp.asarray(loss_unit, dtype))
+
+    def body(state: _State) -> _State:
+        y, *numbers = augmented(state.slope)
+        advantage, loss = (jnp.asarray(number, dtype) for number in numbers)
+        narrowed = _narrowed(measure, state, loss, advantage)
+        best = _with_best(measure, state.best, y, loss, advantage)
+        return _with_bound(measure, narrowed._replace(best=best))
+
+    def unfinished(state: _State) -> Array:
+        return ~state.done & (state.best.calls < steps)
+
+    return jax.lax.while_loop(unfinished, body, _start(output, delta_max, dtype)).best

@@ -1,0 +1,1 @@
+"""Measures of predictions, and whether two systems differ."""

@@ -1,0 +1,1 @@
+"""Multiclass: classes, output features, taxonomies."""

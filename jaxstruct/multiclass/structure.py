@@ -1,0 +1,342 @@
+"""Multiclass classification, with or without output features (thesis 4.2, 4.3).
+
+Psi(x, y) = Phi(x) (x) Lambda(y): F(x, y; w) = sum_r lambda_r(y) <w_r, Phi(x)> (4.4, 4.13). The
+potentials of an example are the scores of its k classes, so the contenders are the classes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from jaxstruct.core.problem import Contenders, Problem, make_problem, sum_of_squares
+from jaxstruct.core.types import Array, PyTree, SparseFeatures
+from jaxstruct.multiclass import losses as loss_matrices
+
+
+class KernelInput(NamedTuple):
+    """One input of a kernel machine: its kernel values against the anchors.
+
+    Fields:
+      row: [m] K(x, anchor_j).
+      anchor: scalar int32, the position of x among the anchors; m (out of range) if it is none.
+      self_kernel: scalar K(x, x).
+    """
+
+    row: Array
+    anchor: Array
+    self_kernel: Array
+
+
+def _features_to_scores(weights: Array, x: PyTree) -> Array:
+    """W' Phi(x) for dense [d] or sparse inputs; W is [d, p]."""
+    if isinstance(x, SparseFeatures):
+        return x.values @ weights.at[x.indices].get(mode="fill", fill_value=0)
+    return x @ weights
+
+
+def _linear_potentials(output_features: Array | None, w: PyTree, x: PyTree) -> Array:
+    scores = _features_to_scores(w["weights"], x)
+    return scores if output_features is None else scores @ output_features.T
+
+
+def _linear_add(output_features: Array | None, w: PyTree, x: PyTree, u: Array) -> PyTree:
+    u = u if output_features is None else u @ output_features
+    if isinstance(x, SparseFeatures):
+        rows = x.values[..., None] * u[:, None, :]
+        return {"weights": w["weights"].at[x.indices].add(rows, mode="drop")}
+    return {"weights": w["weights"] + x.T @ u}
+
+
+def _squared_norm(x: PyTree) -> Array:
+    values = x.values if isinstance(x, SparseFeatures) else x
+    values = values.astype(jnp.result_type(values.dtype, jnp.float32))  # bytes would wrap
+    return jnp.sum(values * values)
+
+
+def _few(w: PyTree, outputs: Array) -> bool:
+    """Whether reading single entries of W beats a whole row of it a feature."""
+    return 4 * outputs.shape[-1] < w["weights"].shape[1]
+
+
+def _sparse_plane_values(w: PyTree, x: PyTree, outputs: Array) -> Array:
+    """F of a few classes, canonical output features: sum_j values_j W[indices_j, y_k]."""
+
+    def of_one(x: PyTree, y: Array) -> Array:
+        if isinstance(x, SparseFeatures) and _few(w, y):
+            entries = w["weights"].at[x.indices[:, None], y].get(mode="fill", fill_value=0)
+            return x.values @ entries
+        return _linear_potentials(None, w, x)[y]
+
+    return jax.vmap(of_one)(x, outputs)
+
+
+def _sparse_add_planes(w: PyTree, x: PyTree, outputs: Array, coefficients: Array) -> PyTree:
+    if isinstance(x, SparseFeatures) and _few(w, outputs):
+        entries = x.values[..., None] * coefficients[:, None, :]
+        at = (x.indices[..., None], outputs[:, None, :])
+        return {"weights": w["weights"].at[at].add(entries, mode="drop")}
+    theta = jnp.zeros(w["weights"].shape[1], coefficients.dtype)
+    u = jax.vmap(_combine, (None, 0, 0))(theta, outputs, coefficients)
+    return _linear_add(None, w, x, u)
+
+
+def _self_kernel(x: PyTree) -> Array:
+    return x.self_kernel if isinstance(x, KernelInput) else _squared_norm(x)
+
+
+def _gram_action(class_kernel: Array | None, x: PyTree, u: Array) -> Array:
+    return _self_kernel(x) * (u if class_kernel is None else class_kernel @ u)
+
+
+def _similarity(class_kernel: Array | None, y: Array, z: Array) -> Array:
+    return (y == z).astype(jnp.int32) if class_kernel is None else class_kernel[y, z]
+
+
+def _plane_gram(
+    class_kernel: Array | None, x: PyTree, y_true: Array, outputs: Array, y: Array
+) -> Array:
+    """K(x, x) (L(t, t) - L(t, y) - L(y_k, t) + L(y_k, y)) with t = y_true."""
+    alike = partial(_similarity, class_kernel)
+    difference = alike(y_true, y_true) - alike(y_true, y) - alike(outputs, y_true)
+    return _self_kernel(x) * (difference + alike(outputs, y))
+
+
+def _plane_norms(class_kernel: Array | None, x: PyTree, y_true: Array, outputs: Array) -> Array:
+    alike = partial(_similarity, class_kernel)
+    difference = alike(y_true, y_true) - 2 * alike(outputs, y_true) + alike(outputs, outputs)
+    return _self_kernel(x) * difference
+
+
+def _all_outputs(classes: Array, y_true: Array) -> Array:
+    """The classes with y_true swapped to the front."""
+    first = jnp.where(classes == y_true, classes[0], classes)
+    return first.at[0].set(y_true.astype(classes.dtype))
+
+
+def _kernel_potentials(class_kernel: Array | None, w: PyTree, x: KernelInput) -> Array:
+    scores = x.row @ w["coefficients"]
+    return scores if class_kernel is None else scores @ class_kernel
+
+
+def _kernel_add(w: PyTree, x: KernelInput, u: Array) -> PyTree:
+    return {"coefficients": w["coefficients"].at[x.anchor].add(u, mode="drop")}
+
+
+def _score(theta: Array, y: Array) -> Array:
+    return theta[y]
+
+
+def _plane_scores(theta: Array, outputs: Array) -> Array:
+    return theta[outputs]
+
+
+def _combine(theta: Array, outputs: Array, coefficients: Array) -> Array:
+    return jnp.zeros_like(theta).at[outputs].add(coefficients)
+
+
+def _decode(theta: Array) -> Array:
+    return jnp.argmax(theta, axis=-1).astype(jnp.int32)
+
+
+def _loss(loss_matrix: Array, y_true: Array, y: Array) -> Array:
+    return loss_matrix[y_true, y]
+
+
+def _contenders(loss_matrix: Array, theta: Array, y_true: Array) -> Contenders:
+    wrong = jnp.arange(theta.shape[-1]) != y_true
+    return Contenders(loss_matrix[y_true], jnp.where(wrong, theta, -jnp.inf), ())
+
+
+def _output(trace: PyTree, level: Array) -> Array:
+    del trace
+    return level.astype(jnp.int32)
+
+
+def check_classes(k: int, outputs: np.ndarray) -> None:
+    """Raise ValueError unless outputs are [n] integers in 0..k-1."""
+    outputs = np.asarray(outputs)
+    if outputs.ndim != 1 or not np.issubdtype(outputs.dtype, np.integer):
+        raise ValueError(
+            f"outputs must be [n] integer classes, got {outputs.dtype} of shape {outputs.shape}; "
+            "jaxstruct.core.labels encodes other labels"
+        )
+    wrong = np.flatnonzero((outputs < 0) | (outputs >= k))
+    if wrong.size:
+        raise ValueError(
+            f"outputs[{wrong[0]}] is {outputs[wrong[0]]}, outside 0..{k - 1} ({wrong.size} such): "
+            "encode labels with jaxstruct.core.labels, or raise number_of_classes"
+        )
+
+
+def _check_linear(d: int, k: int, inputs: PyTree, outputs: np.ndarray) -> None:
+    if isinstance(inputs, SparseFeatures):
+        indices = np.asarray(inputs.indices)
+        if not np.issubdtype(indices.dtype, np.integer):
+            raise ValueError(f"inputs.indices must be integers, got dtype {indices.dtype}")
+        if indices.ndim != 2 or indices.shape != np.shape(inputs.values):
+            raise ValueError(
+                "inputs.indices and inputs.values must both be [n, m], got shapes "
+                f"{indices.shape} and {np.shape(inputs.values)}"
+            )
+        if indices.size and (indices.min() < 0 or indices.max() > d):
+            raise ValueError(
+                f"inputs.indices must lie in 0..{d - 1} (padding: {d}), got "
+                f"{indices.min()}..{indices.max()}"
+            )
+    elif np.ndim(inputs) != 2 or np.shape(inputs)[1] != d:
+        raise ValueError(
+            f"inputs must be [n, number_of_features = {d}], got shape {np.shape(inputs)}"
+        )
+    check_classes(k, outputs)
+
+
+def _check_kernel(m: int, k: int, inputs: KernelInput, outputs: np.ndarray) -> None:
+    if not isinstance(inputs, KernelInput) or np.shape(inputs.row)[1:] != (m,):
+        raise ValueError(f"inputs must be a KernelInput with rows [n, {m}]; see kernel_inputs")
+    check_classes(k, outputs)
+
+
+def _checked_tables(
+    number_of_classes: int, output_features: np.ndarray | None, loss: np.ndarray | None, dtype: str
+) -> tuple[Array | None, Array]:
+    k = number_of_classes
+    if k < 2:
+        raise ValueError(f"number_of_classes must be at least 2, got {k}: one class needs no model")
+    if output_features is not None:
+        output_features = np.asarray(output_features)
+        if output_features.ndim != 2 or output_features.shape[0] != k:
+            raise ValueError(
+                f"output_features must be [number_of_classes = {k}, p], got shape "
+                f"{output_features.shape}: one row Lambda(y) a class"
+            )
+        if not np.isfinite(output_features).all():
+            raise ValueError("output_features must be finite, got NaN or infinity")
+        output_features = jnp.asarray(output_features, dtype)
+    matrix = loss_matrices.zero_one_loss(k) if loss is None else loss_matrices.matrix_loss(loss)
+    if matrix.shape != (k, k):
+        raise ValueError(f"loss must be [{k}, {k}], one row a class, got shape {matrix.shape}")
+    return output_features, jnp.asarray(matrix, dtype)
+
+
+def _outputs_side(loss_matrix: Array, class_kernel: Array | None) -> dict:
+    classes = jnp.arange(loss_matrix.shape[0], dtype=jnp.int32)
+    return dict(
+        gram_action=Partial(_gram_action, class_kernel),
+        plane_gram=Partial(_plane_gram, class_kernel),
+        plane_norms=Partial(_plane_norms, class_kernel),
+        all_outputs=Partial(_all_outputs, classes),
+        score=_score,
+        decode=_decode,
+        loss=Partial(_loss, loss_matrix),
+        contenders=Partial(_contenders, loss_matrix),
+        output=_output,
+        plane_scores=_plane_scores,
+        combine=_combine,
+    )
+
+
+def multiclass(
+    number_of_features: int,
+    number_of_classes: int,
+    *,
+    output_features: np.ndarray | None = None,
+    loss: np.ndarray | None = None,
+    dtype: str = "float32",
+) -> Problem:
+    """Multiclass problem with explicit weights W [d, p], w = {"weights": W}.
+
+    F(x, y; w) = sum_r lambda_r(y) <w_r, Phi(x)> (thesis 4.4 canonical, 4.13 with output features).
+
+    Args:
+      number_of_features: d. Inputs are dense [d] or `SparseFeatures` padded with index d.
+      number_of_classes: k >= 2; outputs are int32 in 0..k-1 (see `core.labels.LabelCodec`).
+      output_features: Lambda [k, p], or None for the canonical Lambda^c (4.1), where p = k.
+      loss: [k, k] matrix Delta(y_true, y), or None for zero-one.
+      dtype: "float32" or "float64" (the latter needs jax's x64 mode, which is the caller's).
+
+    Returns:
+      A Problem whose levels are the classes. Ties go to the lowest class.
+
+    Raises:
+      ValueError: a shape, a size or a value does not fit.
+    """
+    if number_of_features < 1:
+        raise ValueError(f"number_of_features must be at least 1, got {number_of_features}")
+    features, matrix = _checked_tables(number_of_classes, output_features, loss, dtype)
+    p = number_of_classes if features is None else features.shape[1]
+    class_kernel = None if features is None else features @ features.T
+    return make_problem(
+        initial_weights={"weights": jnp.zeros((number_of_features, p), dtype)},
+        potentials=Partial(_linear_potentials, features),
+        add=Partial(_linear_add, features),
+        plane_values=_sparse_plane_values if features is None else None,
+        add_planes=_sparse_add_planes if features is None else None,
+        squared_norm=sum_of_squares,
+        check=Partial(_check_linear, number_of_features, number_of_classes),
+        **_outputs_side(matrix, class_kernel),
+    )
+
+
+def kernel_multiclass(
+    number_of_anchors: int,
+    number_of_classes: int,
+    *,
+    output_features: np.ndarray | None = None,
+    loss: np.ndarray | None = None,
+    dtype: str = "float32",
+) -> Problem:
+    """Multiclass problem with a kernel: weights are coefficients B [m, k] on m anchors.
+
+    J((x, y), (x', y')) = K(x, x') L(y, y') (thesis 4.12) and F(x, .; w) = K[x, :] B L, where
+    L = Lambda Lambda' (identity for canonical output features).
+
+    Args:
+      number_of_anchors: m, the training inputs.
+      number_of_classes, output_features, loss, dtype: as in `multiclass`.
+
+    Returns:
+      A Problem on `KernelInput`s (see `kernel_inputs`), w = {"coefficients": B}.
+    """
+    if number_of_anchors < 1:
+        raise ValueError(f"number_of_anchors must be at least 1, got {number_of_anchors}")
+    features, matrix = _checked_tables(number_of_classes, output_features, loss, dtype)
+    class_kernel = None if features is None else features @ features.T
+    zeros = jnp.zeros((number_of_anchors, number_of_classes), dtype)
+    return make_problem(
+        initial_weights={"coefficients": zeros},
+        potentials=Partial(_kernel_potentials, class_kernel),
+        add=_kernel_add,
+        check=Partial(_check_kernel, number_of_anchors, number_of_classes),
+        **_outputs_side(matrix, class_kernel),
+    )
+
+
+def kernel_inputs(gram: Array, *, self_kernel: Array | None = None) -> KernelInput:
+    """Inputs of `kernel_multiclass` from kernel values.
+
+    Args:
+      gram: [n, m] K(x_i, anchor_j). Where self_kernel is None the inputs ARE the anchors (n = m).
+      self_kernel: [n] K(x_i, x_i) of inputs that are no anchors, for prediction.
+
+    Returns:
+      KernelInput with a leading axis of n.
+
+    Raises:
+      ValueError: gram is no matrix, or self_kernel is missing for a non-square one.
+    """
+    if gram.ndim != 2:
+        raise ValueError(f"gram must be a matrix [inputs, anchors], got shape {gram.shape}")
+    n, m = gram.shape
+    if self_kernel is None:
+        if n != m:
+            raise ValueError(
+                f"gram is {n} x {m}: without self_kernel the inputs must be the anchors themselves"
+            )
+        return KernelInput(gram, jnp.arange(n, dtype=jnp.int32), jnp.diagonal(gram))
+    return KernelInput(gram, jnp.full(n, m, jnp.int32), jnp.asarray(self_kernel))

@@ -1,1 +1,0 @@
-"""Argmax and log-partition programs on potentials and lengths; no weights, no features."""

@@ -1,0 +1,267 @@
+"""Losses of trees by what their nodes share with the true tree's: zero-one and two kinds of 1 - F1.
+
+    zero_one   1 where the trees differ
+    node_f1    1 - m / (2 l - 1): m of the 2 l - 1 nodes (a symbol over a span, single tokens
+               included) are nodes of the true tree. All trees in Chomsky normal form over l tokens
+               have as many, so precision, recall and F1 are one number.
+    f1         1 - 2 m / (p + g): of the constituents that the nodes stand for, p in the tree, g in
+               the true one, m in both; intermediate symbols stand for none, chains for several
+
+Thesis 4.5.2: "stratifying the maximization over all values of Delta". Outputs other than y_i whose
+loss is 0 (constituents in another order) count as y_i: they bind nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.types import Array, BinaryTree
+from jaxstruct.trees.oracles.chart_levels import NodeCounts
+from jaxstruct.trees.oracles.tree_levels import LevelSizes, capped_sizes
+from jaxstruct.trees.parts import GrammarTables, inner_parents
+from jaxstruct.trees.phrases.grammar import Grammar, label_counts
+from jaxstruct.trees.potentials import labelled_spans
+
+NAMES = ("zero_one", "node_f1", "f1")
+
+
+class Constituents(NamedTuple):
+    """What nodes stand for, by symbol.
+
+    Fields:
+      inner: [S, L] how often a node over two tokens or more stands for each of L labels.
+      token: [S, L] the same over one token.
+      counts: [S] int32 how many constituents a node stands for, whichever of the two it is.
+    """
+
+    inner: Array
+    token: Array
+    counts: Array
+
+
+class Levels(NamedTuple):
+    """How the trees of one sentence fall into levels.
+
+    Fields:
+      counts: what nodes add. sizes: static. losses: [M] or [P, M] Delta of each level.
+      wrong: the same shape, whether its trees are other ones than y_true, of positive loss.
+    """
+
+    counts: NodeCounts
+    sizes: LevelSizes
+    losses: Array
+    wrong: Array
+
+
+def node_list(tables: GrammarTables, y: BinaryTree) -> tuple[Array, Array, Array]:
+    """(first token, last token, symbol), [2 T - 1] each, of all nodes; symbol -1 on padding."""
+    tokens = jnp.arange(y.symbols.shape[0], dtype=jnp.int32)
+    firsts = jnp.concatenate([y.begins, tokens])
+    lasts = jnp.concatenate([y.ends - 1, tokens])
+    return firsts, lasts, jnp.concatenate([inner_parents(tables, y), y.symbols])
+
+
+def _same_span(tables: GrammarTables, a: BinaryTree, b: BinaryTree) -> tuple[Array, Array, Array]:
+    """([N, N] whether nodes of two trees cover the same tokens, their symbols [N] and [N])."""
+    first, second = node_list(tables, a), node_list(tables, b)
+    same = (first[0][:, None] == second[0][None]) & (first[1][:, None] == second[1][None])
+    real = (first[2] >= 0)[:, None] & (second[2] >= 0)[None]
+    return same & real, first[2], second[2]
+
+
+def matched_nodes(tables: GrammarTables, y_true: BinaryTree, y: BinaryTree) -> Array:
+    """m of node_f1: how many nodes of y are nodes of y_true."""
+    same, a, b = _same_span(tables, y_true, y)
+    return jnp.sum(same & (a[:, None] == b[None]), dtype=jnp.int32)
+
+
+def node_count(y: BinaryTree) -> Array:
+    """2 l - 1."""
+    return 2 * jnp.sum(y.symbols >= 0, dtype=jnp.int32) - 1
+
+
+def _labels(parts: Constituents, tables: GrammarTables, y: BinaryTree) -> Array:
+    """[2 T - 1, L] how often each node stands for each label."""
+    T = y.symbols.shape[0]
+    symbols = node_list(tables, y)[2]
+    inner = parts.inner[jnp.maximum(symbols[: T - 1], 0)]
+    token = parts.token[jnp.maximum(symbols[T - 1 :], 0)]
+    return jnp.concatenate([inner, token]) * (symbols >= 0)[:, None]
+
+
+def constituent_count(parts: Constituents, tables: GrammarTables, y: BinaryTree) -> Array:
+    """How many constituents the nodes of a tree stand for."""
+    return jnp.sum(_labels(parts, tables, y), dtype=jnp.int32)
+
+
+def matched_constituents(
+    parts: Constituents, tables: GrammarTables, y_true: BinaryTree, y: BinaryTree
+) -> Array:
+    """m of f1."""
+    same, _, _ = _same_span(tables, y_true, y)
+    a, b = _labels(parts, tables, y_true), _labels(parts, tables, y)
+    shared = jnp.sum(jnp.minimum(a[:, None], b[None]), axis=2, dtype=jnp.int32)
+    return jnp.sum(jnp.where(same, shared, 0), dtype=jnp.int32)
+
+
+def same_tree(a: BinaryTree, b: BinaryTree) -> Array:
+    """Whether two trees are the same in every node."""
+    return jnp.all(jnp.stack(jax.tree.leaves(jax.tree.map(lambda x, y: jnp.all(x == y), a, b))))
+
+
+def shared_constituents(parts: Constituents, tables: GrammarTables, y_true: BinaryTree) -> Array:
+    """[T, T, S] the constituents that a node shares with y_true's node over the same tokens."""
+    T, S = y_true.symbols.shape[0], tables.lexical.shape[1]
+    firsts, lasts, symbols = node_list(tables, y_true)
+    own = _labels(parts, tables, y_true)
+    of_inner = jax.vmap(lambda row: jnp.sum(jnp.minimum(row[None], parts.inner), axis=1))
+    of_token = jax.vmap(lambda row: jnp.sum(jnp.minimum(row[None], parts.token), axis=1))
+    shared = jnp.concatenate([of_inner(own[: T - 1]), of_token(own[T - 1 :])]).astype(jnp.int8)
+    first = jnp.where(symbols >= 0, firsts, T)
+    return jnp.zeros((T, T, S), jnp.int8).at[first, lasts].set(shared, mode="drop")
+
+
+def f1_loss(matched: Array, predicted: Array, gold: Array, dtype: str) -> Array:
+    """1 - 2 m / (p + g), 0 where there are no constituents at all."""
+    total = (predicted + gold).astype(dtype)
+    return jnp.where(total > 0, 1 - 2 * matched.astype(dtype) / jnp.maximum(total, 1), 0)
+
+
+def _zero_one_levels(
+    tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: str
+) -> Levels:
+    """No node is missed, or one at least."""
+    T, S = y_true.symbols.shape[0], tables.lexical.shape[1]
+    missed = ~labelled_spans(tables.rules, y_true, length, S)
+    return Levels(
+        NodeCounts(missed), capped_sizes(T, 1), jnp.array([0, 1], dtype), jnp.array([False, True])
+    )
+
+
+def _node_levels(tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: str) -> Levels:
+    """m = 0 .. 2 w - 1 over w tokens."""
+    T, S = y_true.symbols.shape[0], tables.lexical.shape[1]
+    nodes, most = labelled_spans(tables.rules, y_true, length, S), 2 * length - 1
+    m = jnp.arange(2 * T)
+    sizes = LevelSizes(tuple(2 * w for w in range(1, T + 1)))
+    losses = jnp.where(m < most, 1 - m.astype(dtype) / jnp.maximum(most, 1), 0)
+    return Levels(NodeCounts(nodes), sizes, losses, m < most)
+
+
+def _constituent_levels(
+    parts: Constituents,
+    most: tuple[int, ...],
+    tables: GrammarTables,
+    y_true: BinaryTree,
+    dtype: str,
+) -> Levels:
+    """All pairs (p, m)."""
+    T = y_true.symbols.shape[0]
+    values = tuple(count + 1 for count in most[:T])
+    gold = constituent_count(parts, tables, y_true)
+    p, m = jnp.meshgrid(*(jnp.arange(values[-1]),) * 2, indexing="ij")
+    possible = (m <= p) & (m <= gold)
+    losses = jnp.where(possible, f1_loss(m, p, gold, dtype), 0)
+    counts = NodeCounts(shared_constituents(parts, tables, y_true), parts.counts)
+    return Levels(counts, LevelSizes(values, values), losses, losses > 0)
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["parts"], meta_fields=["name", "most"])
+@dataclass(frozen=True)
+class Stratification:
+    """A loss, and the levels that make it exact.
+
+    Fields:
+      parts: for "f1", else None.
+      name: of `NAMES`.
+      most: for "f1", most constituents of a tree over w = 1 .. T tokens, rising; else ().
+    """
+
+    parts: Constituents | None
+    name: str
+    most: tuple[int, ...] = ()
+
+    def levels(
+        self, tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: str
+    ) -> Levels:
+        """The levels of one sentence."""
+        if self.name == "zero_one":
+            return _zero_one_levels(tables, y_true, length, dtype)
+        if self.name == "node_f1":
+            return _node_levels(tables, y_true, length, dtype)
+        return _constituent_levels(self.parts, self.most, tables, y_true, dtype)
+
+    def loss(self, tables: GrammarTables, y_true: BinaryTree, y: BinaryTree, dtype: str) -> Array:
+        """Delta(y_true, y) of one pair of trees over the same tokens."""
+        if self.name == "zero_one":
+            return (~same_tree(y_true, y)).astype(dtype)
+        if self.name == "node_f1":
+            nodes = jnp.maximum(node_count(y_true), 1)
+            return 1 - matched_nodes(tables, y_true, y).astype(dtype) / nodes
+        matched = matched_constituents(self.parts, tables, y_true, y)
+        predicted, gold = (constituent_count(self.parts, tables, each) for each in (y, y_true))
+        return f1_loss(matched, predicted, gold, dtype)
+
+    def check_tokens(self, tokens: int) -> None:
+        """Raise ValueError where sentences are padded to more tokens than the levels allow for."""
+        if self.name == "f1" and tokens > len(self.most):
+            raise ValueError(
+                f"inputs are padded to {tokens} tokens, longer than longest = {len(self.most)}"
+            )
+
+
+ZERO_ONE = Stratification(None, "zero_one")
+
+
+def most_constituents(grammar: Grammar, tokens: int) -> tuple[int, ...]:
+    """Most constituents that any tree of the grammar over w = 1 .. T tokens stands for."""
+    parents, lefts, rights = grammar.binary_rules.T
+    never = -(10**6)
+    best = [np.full(len(grammar.symbols), never)]
+    lexical = grammar.lexical_rules[:, 0]
+    best[0][lexical] = grammar.token_constituents[lexical]
+    for width in range(2, tokens + 1):
+        cells = np.full(len(grammar.symbols), never)
+        for split in range(1, width):
+            sums = best[split - 1][lefts] + best[width - split - 1][rights]
+            np.maximum.at(cells, parents, sums + grammar.constituents[parents])
+        best.append(cells)
+    most = np.maximum.accumulate([max(int(cells.max()), 0) for cells in best])
+    return tuple(most.tolist())
+
+
+def stratification(grammar: Grammar, loss: str, longest: int | None) -> Stratification:
+    """The levels of a loss under a grammar.
+
+    Raises:
+      ValueError: the loss is none of `NAMES`; "f1" lacks `longest`, or the grammar has a symbol
+        that stands for other numbers of constituents over one token than over several.
+    """
+    if loss not in NAMES:
+        raise ValueError(f"loss is {loss!r}; choose one of {NAMES}")
+    if loss != "f1":
+        return Stratification(None, loss)
+    if longest is None or longest < 2:
+        raise ValueError(f'loss "f1" needs longest, the tokens of a sentence, >= 2; got {longest}')
+    inner, token = np.zeros((2, len(grammar.symbols)), bool)
+    inner[grammar.binary_rules[:, 0]], token[grammar.lexical_rules[:, 0]] = True, True
+    unlike = inner & token & (grammar.constituents != grammar.token_constituents)
+    if unlike.any():
+        name = grammar.symbols[int(np.flatnonzero(unlike)[0])]
+        raise ValueError(
+            f"grammar: the symbol {name} stands for other constituents over one token than over "
+            'several, which loss "f1" cannot count: rename the label or the tag, or use node_f1'
+        )
+    counts = np.where(inner, grammar.constituents, grammar.token_constituents)
+    shared = label_counts(grammar)
+    parts = Constituents(
+        jnp.asarray(shared.inner, jnp.int32), jnp.asarray(shared.token, jnp.int32),
+        jnp.asarray(counts, jnp.int32),
+    )  # fmt: skip
+    return Stratification(parts, loss, most_constituents(grammar, longest))

@@ -1,0 +1,1 @@
+"""Dynamic programs on span potentials; they know no weights."""

@@ -1,0 +1,137 @@
+"""Where the cells of a chart stand, and which pairs of cells make which.
+
+A chart has a cell for every span and level: the rows [S, B] of one array. The level of a tree over
+a span counts its nodes, m those that are matched and p all that are predicted; a plain chart has
+one level. A span of w tokens holds few nodes, so that every width has its own, short list of
+levels: pairs (p, m) in lexicographic order, p = 0 alone where it is not counted. Joined levels add
+up, but m stops at the last one of the width, which then holds all larger ones.
+
+The rows of single tokens come first, then those of the spans in the order in which they are filled:
+by their ends, the shorter first. What a batch of shorter sentences needs is then at the front.
+
+The terms of a cell of w tokens are all (split, level of the left, level of the right part) whose
+joined level is its own; they are the same for every begin.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.types import Array
+
+
+class Layout(NamedTuple):
+    """The cells of the charts of sentences of at most T tokens, as numpy arrays; L is most levels.
+
+    Fields:
+      levels: [T + 1] how many levels the spans of w tokens have.
+      first_rows: [T + 1, T + 1] the row of the first level of (w, begin); the others follow.
+      rows: how many rows there are.
+      widths, begins: [T (T - 1) / 2] the spans of two tokens and more, in the order of their rows.
+      index: [T + 1, P, M] the level that is (p, m), or -1.
+      counts: [T + 1, L, 2] (p, m) of a level, -1 beyond the last.
+      first_terms: [T + 1, L + 1] where the terms of each cell begin, and the last one's end.
+      terms: [.., 3] int32: split, left level, right level.
+    """
+
+    levels: np.ndarray
+    first_rows: np.ndarray
+    rows: int
+    widths: np.ndarray
+    begins: np.ndarray
+    index: np.ndarray
+    counts: np.ndarray
+    first_terms: np.ndarray
+    terms: np.ndarray
+
+    @property
+    def tokens(self) -> int:
+        """T."""
+        return len(self.levels) - 1
+
+    @property
+    def most(self) -> int:
+        """L."""
+        return int(self.levels.max())
+
+    @property
+    def size(self) -> int:
+        """Rows of the chart, with room to write the L rows of any cell at once."""
+        return self.rows + self.most - 1
+
+    def row(self, width: Array, begin: Array, level: Array | int = 0) -> Array:
+        """The row of a cell."""
+        return jnp.asarray(self.first_rows)[width, begin] + level
+
+    @property
+    def whole(self) -> np.ndarray:
+        """[T] the first rows of the spans of 1..T tokens that begin at 0."""
+        return self.first_rows[1:, 0]
+
+
+def _index(matched: tuple[int, ...], predicted: tuple[int, ...] | None) -> np.ndarray:
+    """[T + 1, P, M] the levels of all widths."""
+    T = len(matched)
+    many = (1,) * T if predicted is None else predicted
+    index = np.full((T + 1, max(many), max(matched)), -1, np.int32)
+    for w in range(1, T + 1):
+        p, m = np.indices((many[w - 1], matched[w - 1]))
+        real = np.ones(p.shape, bool) if predicted is None else m <= p
+        index[w, : many[w - 1], : matched[w - 1]][real] = np.arange(real.sum())
+    return index
+
+
+def _joined(index: np.ndarray, lists: list[np.ndarray], w: int) -> np.ndarray:
+    """[terms, 4] sorted (joined level, split, left level, right level) of spans of w tokens."""
+    parts = [np.zeros((0, 4), np.int32)]
+    last = max(m for _, m in lists[w])
+    for k in range(1, w):
+        a, b = (level.ravel() for level in np.indices((len(lists[k]), len(lists[w - k]))))
+        p, m = (lists[k][a] + lists[w - k][b]).T
+        real = p < index.shape[1]
+        level = np.where(real, index[w, np.where(real, p, 0), np.minimum(m, last)], -1)
+        rows = np.stack([level, np.full(len(a), k), a, b], 1)
+        parts.append(rows[level >= 0])
+    rows = np.concatenate(parts)
+    return rows[np.lexsort(rows.T[::-1])]
+
+
+@cache
+def layout(matched: tuple[int, ...], predicted: tuple[int, ...] | None = None) -> Layout:
+    """The layout of charts with levels.
+
+    Args:
+      matched: [T] how many values m takes over w = 1..T tokens; predicted: the same of p, or None
+        where it is not counted.
+    """
+    T = len(matched)
+    index = _index(matched, predicted)
+    lists = [np.argwhere(index[w] >= 0).astype(np.int32) for w in range(T + 1)]
+    levels = np.array([len(found) for found in lists], np.int32)
+    counts = np.full((T + 1, levels.max(), 2), -1, np.int32)
+    for w in range(T + 1):
+        counts[w, : levels[w]] = lists[w]
+    rows = [_joined(index, lists, w) if w else np.zeros((0, 4), np.int32) for w in range(T + 1)]
+    starts = np.cumsum([0, *(len(found) for found in rows)])
+    first_terms = np.stack([
+        starts[w] + np.searchsorted(rows[w][:, 0], np.arange(levels.max() + 1))
+        for w in range(T + 1)
+    ]).astype(np.int32)  # fmt: skip
+    spans = [(w, e - w) for e in range(2, T + 1) for w in range(2, e + 1)]
+    every = np.array([(1, t) for t in range(T)] + spans, np.int32)
+    stops = np.cumsum(levels[every[:, 0]])
+    first_rows = np.zeros((T + 1, T + 1), np.int32)
+    first_rows[tuple(every.T)] = stops - levels[every[:, 0]]
+    terms = np.concatenate(rows)[:, 1:].astype(np.int32)
+    return Layout(
+        levels, first_rows, int(stops[-1]), *every[T:].T, index, counts, first_terms, terms
+    )
+
+
+def plain(tokens: int) -> Layout:
+    """The layout of charts with one level, of sentences of at most T tokens."""
+    return layout((1,) * tokens)

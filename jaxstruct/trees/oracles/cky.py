@@ -1,0 +1,92 @@
+"""CKY: the best tree of a sentence under a weighted grammar in Chomsky normal form."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.types import Array, BinaryTree
+from jaxstruct.trees.oracles.best_charts import BestCharts, Sentences, best_charts, sentences
+from jaxstruct.trees.oracles.best_search import best_search
+from jaxstruct.trees.oracles.charts import Layout, plain
+from jaxstruct.trees.oracles.potential_checks import checked_sentence
+from jaxstruct.trees.oracles.traceback import Node, first_best, traced
+from jaxstruct.trees.potentials import GrammarRules, TreePotentials
+
+
+class Parsed(NamedTuple):
+    """Trees and their scores F.
+
+    Fields:
+      tree: BinaryTree; or with a leading axis [k].
+      score: a scalar; or [k].
+    """
+
+    tree: BinaryTree
+    score: Array
+
+
+def _top_scores(layout: Layout, given: Sentences, cells: Array) -> Array:
+    """[S, B] scores of whole trees by the symbol of the top node."""
+    place = given.length[None, None] - 1
+    return jnp.take_along_axis(cells[layout.whole], place, axis=0)[0] + given.potentials.root
+
+
+def _score_kernel(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:
+    given, layout = sentences(rules, potentials, length), plain(potentials.lexical.shape[0])
+    charts = best_charts(layout, given, keep=False)
+    return jnp.max(_top_scores(layout, given, charts.cells), axis=0)
+
+
+def _tree(
+    layout: Layout, given: Sentences, charts: BestCharts, symbol: Array, found: Array
+) -> BinaryTree:
+    zeros = jnp.zeros(given.batch, jnp.int32)
+    top = Node(symbol, zeros, given.length, zeros)
+    children = (given.table.rules.lefts, given.table.rules.rights)
+    search = best_search(layout, given, charts)
+    return traced(layout.tokens, given.length, top, found, children, search)
+
+
+def _kernel(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parsed:
+    given, layout = sentences(rules, potentials, length), plain(potentials.lexical.shape[0])
+    charts = best_charts(layout, given)
+    score, symbol = first_best(_top_scores(layout, given, charts.cells))
+    return Parsed(_tree(layout, given, charts, symbol, score > -jnp.inf), score)
+
+
+_of_one = of_one_example(_kernel)
+_score_of_one = of_one_example(_score_kernel)
+
+
+def cky(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parsed:
+    """The tree of the largest score: argmax_y F(y) of one sentence, F of `tree_potentials`.
+
+    Bottom up, the best score of every symbol over every span; then down again from the best top
+    node, where the best rule and split of each node are found once more (thesis 4.5, algorithm 5).
+
+    Args:
+      rules: the grammar; all sentences of a batch share it, so that its axis under `vmap` is None.
+      potentials: of one sentence of at most T tokens, S symbols and R rules.
+      length: int32 scalar, 1 <= length <= T.
+
+    Returns:
+      Parsed: a BinaryTree, and its F. Ties go to the lowest symbol of the top node, then, node by
+      node in preorder, to the lowest number of a rule, then to the lowest split. A sentence
+      without a parse has the score -inf and a tree of PADDING throughout. Under `vmap`, nested or
+      not, one batched program runs for all sentences.
+
+    Raises:
+      ValueError, TypeError: shapes do not fit together, a dtype is not what it should be, or rules
+        that are known before compiling are not sorted or hold unknown symbols.
+
+    Source: Cocke, Kasami, Younger.
+    """
+    return _of_one(*checked_sentence(rules, potentials, length))
+
+
+def cky_score(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:
+    """The score of `cky` without its tree."""
+    return _score_of_one(*checked_sentence(rules, potentials, length))

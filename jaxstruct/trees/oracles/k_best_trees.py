@@ -1,0 +1,174 @@
+"""The k best trees of a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.types import Array
+from jaxstruct.trees.oracles.best_charts import Sentences, sentences, term_rows
+from jaxstruct.trees.oracles.best_search import group_rules, rule_scores
+from jaxstruct.trees.oracles.charts import Layout, plain
+from jaxstruct.trees.oracles.cky import Parsed
+from jaxstruct.trees.oracles.potential_checks import checked_sentence
+from jaxstruct.trees.oracles.ranked_charts import RankedCharts, rank_pairs, ranked_charts
+from jaxstruct.trees.oracles.rule_runs import BLOCK, GROUP
+from jaxstruct.trees.oracles.traceback import Choice, Node, picked, traced
+from jaxstruct.trees.potentials import GrammarRules, TreePotentials
+
+_NO_INDEX = np.iinfo(np.int32).max
+
+
+def _best_after(values: Array, index: Array, before: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The first entry after another one, in the order of falling values, then of rising indices.
+
+    Args:
+      values, index: [X, .., B]; entries of -inf are none.
+      before: value and index [.., B].
+    """
+    value, place = (leaf[None] for leaf in before)
+    after = (values < value) | ((values == value) & (index > place))
+    left = jnp.where(after, values, -jnp.inf)
+    top = jnp.max(left, axis=0)
+    hit = after & (left == top[None]) & (top > -jnp.inf)[None]
+    return top, jnp.min(jnp.where(hit, index, _NO_INDEX), axis=0)
+
+
+def _standing_at(
+    rank: Array, rounds: Array | int, entries: Callable, dtype: jnp.dtype
+) -> tuple[Array, Array]:
+    """(value, index) of the entry that stands at a rank, from 0, among all entries.
+
+    Args:
+      rank: [.., B].
+      rounds: how many lots of entries there are.
+      entries: lot -> values and indices [X, .., B]; falling values, then rising indices, rank them.
+    """
+
+    def best_of_lots(before: tuple[Array, Array]) -> tuple[Array, Array]:
+        def body(lot: Array, best: tuple[Array, Array]) -> tuple[Array, Array]:
+            new = _best_after(*entries(lot), before)
+            better = (new[0] > best[0]) | ((new[0] == best[0]) & (new[1] < best[1]))
+            return tuple(jnp.where(better, *pair) for pair in zip(new, best, strict=True))
+
+        none = jnp.full(rank.shape, -jnp.inf, dtype), jnp.full(rank.shape, _NO_INDEX, jnp.int32)
+        return jax.lax.fori_loop(0, rounds, body, none)
+
+    def step(r: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+        new = best_of_lots(found)
+        return tuple(jnp.where(r <= rank, *pair) for pair in zip(new, found, strict=True))
+
+    first = jnp.full(rank.shape, jnp.inf, dtype), jnp.full(rank.shape, -1, jnp.int32)
+    return jax.lax.fori_loop(0, jnp.max(rank) + 1, step, first)
+
+
+def _lifted(index: Array, like: Array) -> Array:
+    """[X] as [X, 1, .., 1] beside an array [.., B]."""
+    return index.reshape(-1, *(1,) * like.ndim)
+
+
+def _group(k: int, given: Sentences, charts: RankedCharts, node: Node, row: Array) -> Array:
+    """k group + rank: where the entry of a node's rank stands among its groups' lists."""
+    starts, counts = (
+        leaf[node.symbol] for leaf in (given.table.groups.starts, given.table.groups.counts)
+    )
+    ranks = _lifted(jnp.arange(k, dtype=jnp.int32), node.state)
+
+    def entries(j: Array) -> tuple[Array, Array]:
+        real = j < counts
+        place = jnp.where(real, starts + j, 0)
+        values = picked(charts.groups, row[None], ranks, place[None])
+        index = jnp.broadcast_to(j * k + ranks, values.shape)
+        return jnp.where(real[None], values, -jnp.inf), index
+
+    return _standing_at(node.state, jnp.max(counts), entries, charts.groups.dtype)[1]
+
+
+def _search(k: int, layout: Layout, given: Sentences, charts: RankedCharts, node: Node) -> Choice:
+    """The rule, split and ranks of the parts of the tree that has a node's rank."""
+    width = node.end - node.begin
+    at = _group(k, given, charts, node, layout.row(width, node.begin))
+    group, rank = jnp.divmod(jnp.where(at == _NO_INDEX, 0, at), k)
+    rules, real = group_rules(given, node.symbol, group)
+    scores = rule_scores(given, node, rules, real)
+    lefts, rights = given.table.rules.lefts[rules], given.table.rules.rights[rules]
+    pairs = np.array(rank_pairs(k), np.int32)
+    first, last = (jnp.asarray(layout.first_terms)[width, j] for j in (0, 1))
+    places = _lifted(jnp.arange(BLOCK * GROUP, dtype=jnp.int32), rank)
+
+    def entries(j: Array) -> tuple[Array, Array]:
+        term = jnp.where(first + j < last, first + j, first)
+        left, right = term_rows(layout, width, node.begin, term)
+        parts = [
+            picked(charts.cells, left[None], jnp.full_like(lefts, a), lefts)
+            + picked(charts.cells, right[None], jnp.full_like(lefts, b), rights) + scores
+            for a, b in pairs
+        ]  # fmt: skip
+        index = [(places * layout.tokens + j) * len(pairs) + p for p in range(len(pairs))]
+        values = jnp.where((first + j < last)[None], jnp.concatenate(parts), -jnp.inf)
+        return values, jnp.broadcast_to(jnp.concatenate(index), values.shape)
+
+    dtype = charts.cells.dtype
+    found = _standing_at(rank, jnp.max(last - first), entries, dtype)[1]
+    which, pair = jnp.divmod(jnp.where(found == _NO_INDEX, 0, found), len(pairs))
+    place, term = jnp.divmod(which, layout.tokens)
+    rule = jnp.take_along_axis(rules, place[None], axis=0)[0]
+    split = jnp.asarray(layout.terms)[jnp.minimum(first + term, last - 1), 0]
+    return Choice(rule, split, *jnp.moveaxis(jnp.asarray(pairs)[pair], -1, 0))
+
+
+def _kernel(k: int, rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parsed:
+    given, layout = sentences(rules, potentials, length), plain(potentials.lexical.shape[0])
+    charts, S, shape = (
+        ranked_charts(k, layout, given),
+        potentials.lexical.shape[1],
+        (k, given.batch),
+    )
+    length = jnp.broadcast_to(given.length[None], shape)
+    symbols, ranks = jnp.divmod(_lifted(jnp.arange(S * k, dtype=jnp.int32), length), k)
+    row = layout.row(length, 0)
+    tops = picked(charts.cells, row[None, :1], ranks, symbols)
+    tops = jnp.broadcast_to(tops + picked(given.potentials.root, symbols), (S * k, *shape))
+    index = jnp.broadcast_to(symbols * k + ranks, tops.shape)
+    rank = jnp.broadcast_to(jnp.arange(k, dtype=jnp.int32)[:, None], shape)
+    score, at = _standing_at(rank, 1, lambda _: (tops, index), tops.dtype)
+    symbol, state = jnp.divmod(jnp.where(at == _NO_INDEX, 0, at), k)
+    top = Node(symbol, jnp.zeros(shape, jnp.int32), length, state)
+    search = partial(_search, k, layout, given, charts)
+    children = (given.table.rules.lefts, given.table.rules.rights)
+    tree = traced(layout.tokens, length, top, score > -jnp.inf, children, search)
+    return Parsed(jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), tree), score)
+
+
+@cache
+def _of_one(k: int) -> Callable:
+    return of_one_example(partial(_kernel, k))
+
+
+def k_best_trees(rules: GrammarRules, potentials: TreePotentials, length: Array, k: int) -> Parsed:
+    """The k trees of the largest scores, the best first.
+
+    CKY with the k best trees of every symbol over a span instead of one.
+
+    Args:
+      rules, potentials, length: as in `cky`.
+      k: how many, at least 1, a Python integer.
+
+    Returns:
+      Parsed: trees with a leading axis [k], all distinct, and their F [k] in falling order. The
+      first is what `cky` returns, and the best k - 1 are the first of the best k. Equal scores are
+      ordered by the top symbol, then by the group of its rules, the rule and the split of the top
+      node, then by the ranks of its left and right part. Where there are fewer than k trees the
+      score is -inf and the tree PADDING.
+
+    Raises:
+      ValueError: k < 1. ValueError, TypeError: as `cky`.
+    """
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
+    return _of_one(k)(*checked_sentence(rules, potentials, length))

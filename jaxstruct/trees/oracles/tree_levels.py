@@ -1,0 +1,323 @@
+"""The best tree at every number of matched nodes, and at every pair of matched and predicted ones.
+
+A node is a symbol over a span; what it adds to the counts is the caller's choice (`NodeCounts`):
+1 if it is a node of the true tree gives the matched nodes of 1 - F1, 1 if it is not gives misses,
+which capped at 1 part the true tree from all others, as the zero-one loss does. Any loss of the
+counts, slack re-scaled or margin re-scaled, is then an exact maximum over levels (thesis 4.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.types import Array, BinaryTree, PyTree
+from jaxstruct.trees.oracles.best_charts import BestCharts, Sentences, best_charts, sentences
+from jaxstruct.trees.oracles.best_search import best_search
+from jaxstruct.trees.oracles.chart_levels import NodeCounts
+from jaxstruct.trees.oracles.charts import Layout, layout
+from jaxstruct.trees.oracles.cky import Parsed
+from jaxstruct.trees.oracles.potential_checks import checked_sentence
+from jaxstruct.trees.oracles.traceback import Node, first_best, picked, traced
+from jaxstruct.trees.potentials import GrammarRules, TreePotentials
+
+
+class LevelSizes(NamedTuple):
+    """How many values the counts take over spans of w = 1..T tokens: static, Python integers.
+
+    The charts hold no more, so that tight numbers make them fast: a tree over w tokens has w - 1
+    inner nodes only.
+
+    Fields:
+      matched: [T] values 0..n - 1 of m; the last one stands for all larger ones. A number below the
+        last width's must hold every count that a tree over so many tokens can have.
+      predicted: [T] values of p, trees that have more are left out; None where p is not counted.
+        Where it is, no node may match more than it predicts.
+    """
+
+    matched: tuple[int, ...]
+    predicted: tuple[int, ...] | None = None
+
+
+class BestTreeLevel(NamedTuple):
+    """The best tree of the best level.
+
+    Fields:
+      tree: BinaryTree, PADDING throughout if no level qualifies.
+      matched, predicted: int32, its m (the last one for all larger) and p (0 if not counted).
+      score: F of the tree.
+      value: offsets + slopes F at its level.
+    """
+
+    tree: BinaryTree
+    matched: Array
+    predicted: Array
+    score: Array
+    value: Array
+
+
+def inner_sizes(tokens: int, cap: int | None = None) -> LevelSizes:
+    """Sizes for m alone, where inner nodes count 1 at most and single tokens nothing.
+
+    Args:
+      tokens: T. cap: m of the last level, which holds all larger ones; None for T - 1, all exact.
+    """
+    most = tokens - 1 if cap is None else cap
+    return LevelSizes(tuple(min(w, most + 1) for w in range(1, tokens + 1)))
+
+
+def capped_sizes(tokens: int, cap: int) -> LevelSizes:
+    """Sizes for m alone, up to a cap from which on all are one level, whatever nodes count."""
+    return LevelSizes((cap + 1,) * tokens)
+
+
+def _shape(sizes: LevelSizes) -> tuple[int, ...]:
+    matched = (sizes.matched[-1],)
+    return matched if sizes.predicted is None else (sizes.predicted[-1], *matched)
+
+
+class _Filled(NamedTuple):
+    """Charts of a batch, and what is asked of them."""
+
+    layout: Layout
+    given: Sentences
+    counts: NodeCounts
+    charts: BestCharts
+
+
+def _filled(
+    sizes: LevelSizes,
+    keep: bool,
+    rules: GrammarRules,
+    potentials: TreePotentials,
+    counts: NodeCounts,
+    length: Array,
+    others: PyTree = None,
+) -> _Filled:
+    given, plan = sentences(rules, potentials, length, (counts, others)), layout(*sizes)
+    if counts.predicted is not None:
+        counts = counts._replace(predicted=_shared(counts.predicted))
+    return _Filled(plan, given, counts, best_charts(plan, given, counts, keep))
+
+
+def _shared(predicted: Array) -> Array:
+    if predicted.shape[-1] != 1:
+        raise ValueError(
+            "counts.predicted must be shared by all sentences of a batch: use jax.vmap with None "
+            "for it"
+        )
+    return predicted[..., 0]
+
+
+def _top_scores(filled: _Filled) -> tuple[Array, Array]:
+    """([P M, S, B] scores of whole trees by level and top symbol, [P M, B] level in the charts)."""
+    plan, given = filled.layout, filled.given
+    index = jnp.asarray(plan.index.reshape(plan.tokens + 1, -1))[given.length].T
+    rows = plan.row(given.length, 0)[None] + jnp.maximum(index, 0)
+    symbols = jnp.arange(filled.charts.cells.shape[1], dtype=jnp.int32)[None, :, None]
+    scores = picked(filled.charts.cells, rows[:, None], symbols) + given.potentials.root[None]
+    return jnp.where((index >= 0)[:, None], scores, -jnp.inf), index
+
+
+def _trees(filled: _Filled, symbol: Array, level: Array, found: Array) -> BinaryTree:
+    """The trees of top nodes, leaves [.., B], at levels of the charts."""
+    zeros, length = jnp.zeros(symbol.shape, jnp.int32), filled.given.length
+    length = jnp.broadcast_to(length.reshape(*(1,) * (symbol.ndim - 1), -1), symbol.shape)
+    top = Node(symbol, zeros, length, level)
+    rules = filled.given.table.rules
+    search = best_search(filled.layout, filled.given, filled.charts, filled.counts)
+    tokens = filled.layout.tokens
+    return traced(tokens, length, top, found, (rules.lefts, rules.rights), search)
+
+
+def _scores_kernel(sizes: LevelSizes, *arguments: Array) -> Array:
+    scores = jnp.max(_top_scores(_filled(sizes, False, *arguments))[0], axis=1)
+    return scores.reshape(*_shape(sizes), -1)
+
+
+def _trees_kernel(sizes: LevelSizes, *arguments: Array) -> Parsed:
+    filled = _filled(sizes, True, *arguments)
+    tops, levels = _top_scores(filled)
+    score, symbol = first_best(jnp.swapaxes(tops, 0, 1))
+    tree = _trees(filled, symbol, jnp.maximum(levels, 0), score > -jnp.inf)
+    tree = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), tree)
+    shape = _shape(sizes)
+    return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), Parsed(tree, score))
+
+
+def _best_kernel(
+    sizes: LevelSizes,
+    rules: GrammarRules,
+    potentials: TreePotentials,
+    counts: NodeCounts,
+    length: Array,
+    offsets: Array,
+    slopes: Array,
+    valid: Array,
+) -> BestTreeLevel:
+    others = (offsets, slopes, valid)
+    filled = _filled(sizes, True, rules, potentials, counts, length, others)
+    tops, levels = _top_scores(filled)
+    scores = jnp.max(tops, axis=1)
+    offsets, slopes, valid = (leaf.reshape(-1, leaf.shape[-1]) for leaf in others)
+    usable = valid & (scores > -jnp.inf)
+    values = jnp.where(usable, offsets + slopes * jnp.where(usable, scores, 0), -jnp.inf)
+    value, best = first_best(values)
+    at_best = jnp.take_along_axis(tops, best[None, None], axis=0)[0]
+    score, symbol = first_best(at_best)
+    level = jnp.maximum(picked(levels, best), 0)
+    found = value > -jnp.inf
+    tree = _trees(filled, symbol, level, found)
+    predicted, matched = jnp.divmod(jnp.where(found, best, 0), sizes.matched[-1])
+    score = jnp.where(found, score, -jnp.inf)
+    return BestTreeLevel(tree, matched, predicted, score, value)
+
+
+@cache
+def _oracle(kernel: Callable, sizes: LevelSizes) -> Callable:
+    return of_one_example(partial(kernel, sizes))
+
+
+def _checked_sizes(sizes: LevelSizes, tokens: int) -> LevelSizes:
+    sizes = LevelSizes(*(None if part is None else tuple(map(int, part)) for part in sizes))
+    for name, part in zip(LevelSizes._fields, sizes, strict=True):
+        if part is None and name == "predicted":
+            continue
+        if len(part) != tokens or min(part) < 1 or list(part) != sorted(part):
+            raise ValueError(
+                f"sizes.{name} must be T = {tokens} rising numbers of at least 1, one for each "
+                f"count of tokens, got {part}"
+            )
+    return sizes
+
+
+def _checked_counts(
+    counts: NodeCounts, sizes: LevelSizes, potentials: TreePotentials
+) -> NodeCounts:
+    T, S = potentials.lexical.shape
+    if (counts.predicted is None) != (sizes.predicted is None):
+        raise ValueError("counts.predicted and sizes.predicted must both be given, or both be None")
+    expected = {"matched": (T, T, S), "predicted": (S,)}
+    found = {}
+    for name, shape in expected.items():
+        leaf = getattr(counts, name)
+        if leaf is None:
+            found[name] = None
+            continue
+        leaf = jnp.asarray(leaf)
+        if leaf.shape != shape:
+            raise ValueError(f"counts.{name} must be {list(shape)}, got shape {leaf.shape}")
+        if leaf.dtype == bool:
+            leaf = leaf.astype(jnp.int8)
+        if not jnp.issubdtype(leaf.dtype, jnp.integer):
+            raise TypeError(f"counts.{name} must be integers or bool, got {leaf.dtype}")
+        found[name] = leaf
+    return NodeCounts(**found)
+
+
+def _checked(
+    rules: GrammarRules,
+    potentials: TreePotentials,
+    counts: NodeCounts,
+    length: Array,
+    sizes: LevelSizes,
+) -> tuple[LevelSizes, tuple]:
+    rules, potentials, length = checked_sentence(rules, potentials, length)
+    sizes = _checked_sizes(sizes, potentials.lexical.shape[0])
+    return sizes, (rules, potentials, _checked_counts(counts, sizes, potentials), length)
+
+
+def tree_levels(
+    rules: GrammarRules,
+    potentials: TreePotentials,
+    counts: NodeCounts,
+    length: Array,
+    sizes: LevelSizes,
+) -> Array:
+    """The best score at every level: F_m = max F(y) over trees whose nodes match m in all.
+
+    CKY with a cell for every level of a span, filled from all pairs of levels of its two parts.
+
+    Args:
+      rules, potentials, length: as in `cky`.
+      counts: what each node adds.
+      sizes: static, how many levels there are (`inner_sizes`, `capped_sizes`).
+
+    Returns:
+      [M] scores, or [P, M] by (p, m) where p is counted, M and P being the sizes of T tokens; -inf
+      where no tree has the level.
+
+    Raises:
+      ValueError, TypeError: as `cky`; sizes or counts do not fit.
+    """
+    sizes, arguments = _checked(rules, potentials, counts, length, sizes)
+    return _oracle(_scores_kernel, sizes)(*arguments)
+
+
+def level_trees(
+    rules: GrammarRules,
+    potentials: TreePotentials,
+    counts: NodeCounts,
+    length: Array,
+    sizes: LevelSizes,
+) -> Parsed:
+    """The best tree of every level, with its score.
+
+    Args:
+      As `tree_levels`.
+
+    Returns:
+      Parsed whose leaves have a leading axis [M], or [P, M]; PADDING where no tree has the level.
+      Ties within a level go to the lowest top symbol, then, node by node in preorder, to the lowest
+      rule, the lowest split, the lowest level of the left part; within a capped last level it is
+      one of the best.
+    """
+    sizes, arguments = _checked(rules, potentials, counts, length, sizes)
+    return _oracle(_trees_kernel, sizes)(*arguments)
+
+
+def best_of_tree_levels(
+    rules: GrammarRules,
+    potentials: TreePotentials,
+    counts: NodeCounts,
+    length: Array,
+    sizes: LevelSizes,
+    offsets: Array,
+    slopes: Array,
+    valid: Array | None = None,
+) -> BestTreeLevel:
+    """The tree of the level that maximises offsets[m] + slopes[m] F_m, F_m as in `tree_levels`.
+
+    With Delta_m the loss of a level and constants of F(y_true) this is the most violated constraint
+    of slack re-scaling (slopes Delta_m) and of margin re-scaling (slopes 1), in one program; only
+    the best level is traced back. Misses capped at 1, offsets (-inf, 0) and slopes (0, 1) give the
+    best y != y_true, the oracle of the zero-one loss.
+
+    Args:
+      rules, potentials, counts, length, sizes: as in `tree_levels`.
+      offsets: [M] or [P, M]; -inf excludes a level. slopes: the same shape, >= 0.
+      valid: the same shape, bool, False excludes a level; None for all.
+
+    Returns:
+      BestTreeLevel. Ties go to the lowest p, then the lowest m, within a level as in `level_trees`.
+      If no level qualifies the value is -inf and the tree PADDING.
+
+    Raises:
+      ValueError, TypeError: as `tree_levels`; offsets, slopes and valid have not the levels' shape.
+    """
+    sizes, arguments = _checked(rules, potentials, counts, length, sizes)
+    dtype = arguments[1].lexical.dtype
+    offsets, slopes = jnp.asarray(offsets, dtype), jnp.asarray(slopes, dtype)
+    valid = jnp.ones(offsets.shape, bool) if valid is None else jnp.asarray(valid, bool)
+    shape = _shape(sizes)
+    if not shape == offsets.shape == slopes.shape == valid.shape:
+        raise ValueError(
+            f"offsets, slopes and valid must all be {list(shape)}, one for each level, got shapes "
+            f"{offsets.shape}, {slopes.shape} and {valid.shape}"
+        )
+    return _oracle(_best_kernel, sizes)(*arguments, offsets, slopes, valid)

@@ -1,0 +1,173 @@
+"""What the trees of a weighted grammar use: lexical and binary rules, a root, symbols over spans.
+
+    F(x, y; w) = sum_t w_{A_t -> x^t} + sum over inner nodes of w_{A -> B C} + w_root
+                 [+ sum over inner nodes of <u_A, Phi(x, span)>]
+
+(thesis 4.32; the last sum is its "linear function of x and the span"). Rules have the numbers of
+the grammar. theta holds the weights themselves, and the terminals that say which of them count.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.types import Array, BinaryTree
+from jaxstruct.trees.potentials import GrammarRules, TreePotentials
+
+NOWHERE = np.iinfo(np.int32).max
+"""A place that is out of range of every table."""
+
+
+class SentenceInput(NamedTuple):
+    """One sentence, padded to T >= 2 tokens.
+
+    Fields:
+      terminals: [T] int32, the terminal read at each token; -1 where the grammar has none, and on
+        padding.
+      length: int32 scalar >= 1.
+      spans: None, or [T, T, D] features Phi of (first token, last token), read where the last token
+        lies behind the first and before the length.
+    """
+
+    terminals: Array
+    length: Array
+    spans: Array | None = None
+
+
+class TreeTheta(NamedTuple):
+    """Potentials of one sentence.
+
+    Fields:
+      lexical: [Q] of the lexical rules. rules: [R] of the binary rules. root: [S].
+      spans: None, or [T, T, S] of a symbol over a span.
+      x: the sentence; of its fields only the integers are used.
+    """
+
+    lexical: Array
+    rules: Array
+    root: Array
+    spans: Array | None
+    x: SentenceInput
+
+
+class GrammarTables(NamedTuple):
+    """What the functions of a grammar are bound to.
+
+    Fields:
+      rules: GrammarRules. lexical: [V, S] int32 the number of a lexical rule, NOWHERE if none.
+      roots: [S] bool, the symbols that a tree may have on top.
+    """
+
+    rules: GrammarRules
+    lexical: Array
+    roots: Array
+
+
+class TreeUse(NamedTuple):
+    """The places of one tree in theta; out of range where there is nothing.
+
+    Fields:
+      lexical: [T]. rules: [T - 1]. root: scalar. spans: [T - 1] in the flattened [T, T, S].
+    """
+
+    lexical: Array
+    rules: Array
+    root: Array
+    spans: Array
+
+
+def lexical_places(tables: GrammarTables, x: SentenceInput) -> Array:
+    """[T, S] the number of the lexical rule of each symbol over each token, or NOWHERE."""
+    V = tables.lexical.shape[0]
+    known = (x.terminals >= 0) & (x.terminals < V)
+    rows = tables.lexical[jnp.clip(x.terminals, 0, V - 1)]
+    return jnp.where(known[:, None], rows, NOWHERE)
+
+
+def tree_potentials(tables: GrammarTables, theta: TreeTheta) -> TreePotentials:
+    """What the oracles take: -inf where the grammar has no rule or no such root."""
+    places = lexical_places(tables, theta.x)
+    lexical = theta.lexical.at[places].get(mode="fill", fill_value=-jnp.inf)
+    root = jnp.where(tables.roots, theta.root, -jnp.inf)
+    return TreePotentials(lexical, theta.rules, root, theta.spans)
+
+
+def inner_parents(tables: GrammarTables, y: BinaryTree) -> Array:
+    """[T - 1] the symbols of inner nodes, -1 on padding."""
+    R = tables.rules.parents.shape[0]
+    parents = tables.rules.parents[jnp.clip(y.rules, 0, R - 1)]
+    return jnp.where(y.rules >= 0, parents, -1)
+
+
+def top_symbol(tables: GrammarTables, y: BinaryTree) -> Array:
+    """The symbol of the top node."""
+    return jnp.where(y.rules[0] >= 0, inner_parents(tables, y)[0], y.symbols[0])
+
+
+def tree_use(tables: GrammarTables, x: SentenceInput, y: BinaryTree) -> TreeUse:
+    """The places of one tree."""
+    T, S = x.terminals.shape[0], tables.lexical.shape[1]
+    real, inner = y.symbols >= 0, y.rules >= 0
+    symbols = jnp.clip(y.symbols, 0, S - 1)
+    lexical = lexical_places(tables, x)[jnp.arange(T), symbols]
+    flat = (y.begins * T + y.ends - 1) * S + inner_parents(tables, y)
+    return TreeUse(
+        lexical=jnp.where(real, lexical, NOWHERE),
+        rules=jnp.where(inner, y.rules, NOWHERE),
+        root=jnp.where(real[0], top_symbol(tables, y), NOWHERE),
+        spans=jnp.where(inner, flat, NOWHERE),
+    )
+
+
+def _read(table: Array, places: Array) -> Array:
+    return jnp.sum(table.reshape(-1).at[places].get(mode="fill", fill_value=0))
+
+
+def score_use(theta: TreeTheta, use: TreeUse) -> Array:
+    """F of one tree."""
+    total = _read(theta.lexical, use.lexical) + _read(theta.rules, use.rules)
+    total += _read(theta.root, use.root)
+    return total if theta.spans is None else total + _read(theta.spans, use.spans)
+
+
+def _summed(table: Array, places: Array, coefficients: Array) -> Array:
+    """Zeros shaped as a table, with coefficients [K] added at the places [K, ..] of K trees."""
+    places = places.reshape(places.shape[0], -1)
+    spread = jnp.broadcast_to(coefficients[:, None], places.shape)
+    flat = jnp.zeros_like(table).reshape(-1)
+    flat = flat.at[places.reshape(-1)].add(spread.reshape(-1), mode="drop")
+    return flat.reshape(table.shape)
+
+
+def combined_use(theta: TreeTheta, use: TreeUse, coefficients: Array) -> TreeTheta:
+    """sum_k c_k d score / d theta of K trees, whose places have a leading axis K."""
+    spans = theta.spans
+    return TreeTheta(
+        _summed(theta.lexical, use.lexical, coefficients),
+        _summed(theta.rules, use.rules, coefficients),
+        _summed(theta.root, use.root, coefficients),
+        None if spans is None else _summed(spans, use.spans, coefficients),
+        theta.x,
+    )
+
+
+def _alike(a: Array, b: Array) -> Array:
+    """How many pairs of places are the same, not counting those out of range."""
+    same = (a[:, None] == b[None]) & (a != NOWHERE)[:, None]
+    return jnp.sum(same, dtype=jnp.int32)
+
+
+def inner_product(a: TreeUse, b: TreeUse) -> Array:
+    """<Psi(x, y_a), Psi(x, y_b)> without features of spans: an integer."""
+    return _alike(a.lexical, b.lexical) + _alike(a.rules, b.rules) + (a.root == b.root)
+
+
+def plane_products(true: TreeUse, planes: TreeUse, y: TreeUse) -> Array:
+    """[K] <delta Psi(y_k), delta Psi(y)>; planes have a leading axis K."""
+    with_planes = jax.vmap(inner_product, (0, None))
+    fixed = inner_product(true, true) - inner_product(true, y)
+    return fixed - with_planes(planes, true) + with_planes(planes, y)

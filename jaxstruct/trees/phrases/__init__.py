@@ -1,0 +1,1 @@
+"""Phrase trees as text and as integers: bracketing, normal form, grammars, evaluation."""

@@ -1,0 +1,201 @@
+"""Penn bracketing: (S (NP (DT the) (NN dog)) (VP (VBZ barks))), read and written.
+
+One reader serves the files of the Penn Treebank, whose sentences stand in an outer bracket without
+label, and those that call it ROOT or TOP. Brackets inside words are escaped by the treebanks
+themselves (-LRB-, -RRB-); escapes stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+from jaxstruct.trees.phrases.tree import Tree, fold
+
+_PIECE = re.compile(r"[()]|[^ \t\r\n\f\v()]+")
+_UNWRITABLE = re.compile(r"[ \t\r\n\f\v()]|^$")
+
+
+class _Open:
+    """A bracket that is read but not closed: label, word, children, and where it opened."""
+
+    __slots__ = ("label", "word", "children", "at")
+
+    def __init__(self, at: int) -> None:
+        self.label: str | None = None
+        self.word: str | None = None
+        self.children: list[Tree] = []
+        self.at = at
+
+
+def read_trees(text: str, name: str = "text") -> tuple[Tree, ...]:
+    """Returns the trees of a text, in order.
+
+    tree = "(" label (tree tree ... | word) ")", with any white space between the pieces. Only an
+    outermost bracket over trees may lack its label, which is then "".
+
+    Args:
+      text: any number of bracketed trees, none gives an empty tuple.
+      name: what error messages call the text.
+
+    Raises:
+      ValueError: the text is not of this form; the message has the line and what was expected.
+    """
+    trees: list[Tree] = []
+    stack: list[_Open] = []
+    for match in _PIECE.finditer(text):
+        piece, at = match.group(), match.start()
+        if piece == "(":
+            _check_child(stack, text, name, at)
+            stack.append(_Open(at))
+        elif piece == ")":
+            if not stack:
+                raise _error(text, name, at, "')' closes nothing", "'('")
+            node = _closed(stack.pop(), not stack, text, name, at)
+            (stack[-1].children if stack else trees).append(node)
+        else:
+            _add_word(stack, piece, text, name, at)
+    if stack:
+        found = f"the text ends inside of {_spoken(stack[-1])}"
+        raise _error(text, name, stack[-1].at, found, f"{len(stack)} more ')'")
+    return tuple(trees)
+
+
+def read_tree(text: str, name: str = "text") -> Tree:
+    """Returns the one tree of a text; a ValueError if it is malformed or holds another number."""
+    trees = read_trees(text, name)
+    if len(trees) != 1:
+        raise ValueError(f"{name}: holds {len(trees)} trees, expected exactly one")
+    return trees[0]
+
+
+def _check_child(stack: list[_Open], text: str, name: str, at: int) -> None:
+    """A tree may follow a label or another tree, never a word; only outermost labels may lack."""
+    if not stack:
+        return
+    parent = stack[-1]
+    if parent.word is not None:
+        found = f"'(' after the word {parent.word!r}"
+        raise _error(text, name, at, found, "')': a bracket holds one word or trees")
+    if parent.label is None:
+        if len(stack) > 1:
+            raise _error(text, name, at, "'(' right after an inner '('", "a label")
+        parent.label = ""
+
+
+def _add_word(stack: list[_Open], piece: str, text: str, name: str, at: int) -> None:
+    """A piece of text is the label if the bracket has none yet, else its word."""
+    if not stack:
+        raise _error(text, name, at, f"{piece!r} outside of all brackets", "'('")
+    top = stack[-1]
+    if top.label is None:
+        top.label = piece
+    elif top.children:
+        found = f"the word {piece!r} after a tree in {_spoken(top)}"
+        raise _error(text, name, at, found, "'(' or ')'")
+    elif top.word is not None:
+        found = f"a second word {piece!r} in {_spoken(top)}"
+        raise _error(text, name, at, found, "')'")
+    else:
+        top.word = piece
+
+
+def _closed(top: _Open, outermost: bool, text: str, name: str, at: int) -> Tree:
+    if top.word is None and not top.children:
+        found = f"{_spoken(top)} is empty"
+        raise _error(text, name, at, found, "a word or trees before ')'")
+    return Tree(top.label, tuple(top.children), top.word)
+
+
+def _spoken(top: _Open) -> str:
+    return f"the bracket {top.label!r}" if top.label else "a bracket without label"
+
+
+def _error(text: str, name: str, at: int, found: str, expected: str) -> ValueError:
+    line = text.count("\n", 0, at) + 1
+    return ValueError(f"{name}:{line}: {found}, expected {expected}")
+
+
+def write_line(tree: Tree) -> str:
+    """Returns the tree on one line; `read_tree` gives it back.
+
+    Raises:
+      ValueError: a label or word is empty (other than the label of the root), or holds white
+        space or a bracket, so that it could not be read again.
+    """
+    return _line(tree, True)
+
+
+def write_indented(tree: Tree, width: int = 80) -> str:
+    """Returns the tree over several lines, as treebanks print it; `read_tree` gives it back.
+
+    A constituent that fits into `width` columns stands on one line; of any other the label stands
+    alone, and each child starts a line two columns further in.
+
+    Raises:
+      ValueError: as for `write_line`.
+    """
+    lengths = _lengths(tree)
+    lines: list[str] = []
+    waiting = [(tree, 0, 0)]  # node, column, brackets to close after it
+    while waiting:
+        node, column, closing = waiting.pop()
+        start = " " * column
+        if node.is_leaf or column + lengths[id(node)] + closing <= width:
+            lines.append(start + _line(node, node is tree) + ")" * closing)
+            continue
+        lines.append(f"{start}({_label_text(node, node is tree)}")
+        *others, last = node.children
+        waiting.append((last, column + 2, closing + 1))
+        waiting.extend((child, column + 2, 0) for child in reversed(others))
+    return "\n".join(lines)
+
+
+def _line(tree: Tree, may_lack: bool) -> str:
+    """The tree on one line; whether its root may lack a label."""
+    pieces: list[str] = []
+    waiting: list[Tree | str] = [tree]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            pieces.append(item)
+        elif item.is_leaf:
+            pieces.append(_leaf_text(item))
+        else:
+            pieces.append(f"({_label_text(item, may_lack and item is tree)}")
+            waiting.append(")")
+            for child in reversed(item.children):
+                waiting.extend((child, " "))
+    return "".join(pieces)
+
+
+def _lengths(tree: Tree) -> dict[int, int]:
+    """How long each node's one-line text is, by the identity of the node."""
+    lengths: dict[int, int] = {}
+
+    def note(node: Tree, parts: list[int]) -> int:
+        inside = len(node.word) + 1 if node.is_leaf else sum(parts) + len(parts)
+        lengths[id(node)] = len(node.label) + inside + 2
+        return lengths[id(node)]
+
+    fold(tree, note)
+    return lengths
+
+
+def _leaf_text(leaf: Tree) -> str:
+    if _UNWRITABLE.search(leaf.word):
+        raise ValueError(
+            f"word: got {leaf.word!r}, expected one without white space and brackets; escape "
+            "brackets as -LRB- and -RRB-"
+        )
+    return f"({_label_text(leaf, False)} {leaf.word})"
+
+
+def _label_text(node: Tree, may_lack: bool) -> str:
+    if node.label == "" and may_lack:
+        return ""
+    if _UNWRITABLE.search(node.label):
+        raise ValueError(
+            f"label: got {node.label!r}, expected one without white space and brackets, and not "
+            "empty below the root"
+        )
+    return node.label

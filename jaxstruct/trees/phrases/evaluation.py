@@ -1,0 +1,175 @@
+"""Labelled precision, recall and F1 of trees as the program EVALB defines them (Sekine, Collins).
+
+A constituent is (label, begin, end). With m_i, g_i and p_i the constituents that the predicted and
+the right tree of sentence i share as multisets, those of the right one and of the predicted one,
+
+    recall = sum_i m_i / sum_i g_i,    precision = sum_i m_i / sum_i p_i,
+    F1 = 2 precision recall / (precision + recall).
+
+Tags are no constituents. Labels to be deleted take away the token if they are tags (begins and ends
+are those of the tokens that stay), else only the bracket; a constituent without tokens is gone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxstruct.trees.phrases.cleaning import TRACE, plain_label
+from jaxstruct.trees.phrases.tree import OUTER_LABELS, Tree, leaves, node_spans
+
+VALID, ERROR, SKIPPED = 0, 1, 2
+"""The status of a sentence, numbered as in EVALB."""
+
+
+class Measure(NamedTuple):
+    """What counts as a constituent, and as the same.
+
+    Fields:
+      labelled: whether labels must agree; if not, only spans do.
+      deleted: labels that are deleted: tags with their tokens, constituents without.
+      equal: label -> the label that it counts as.
+    """
+
+    labelled: bool = True
+    deleted: tuple[str, ...] = OUTER_LABELS
+    equal: Mapping[str, str] = MappingProxyType({})
+
+
+PUNCTUATION = (",", ":", "``", "''", ".")
+"""The tags that COLLINS.prm deletes."""
+
+ALL_TOKENS = Measure()
+"""All tokens and constituents count, the outer bracket excepted."""
+
+COLLINS = Measure(
+    deleted=(*OUTER_LABELS, TRACE, *PUNCTUATION), equal=MappingProxyType({"PRT": "ADVP"})
+)
+"""As COLLINS.prm: no punctuation, no traces, PRT is ADVP. (There TOP is the only outer label.)"""
+
+
+class Scores(NamedTuple):
+    """Counts of n sentences, [n] int64 each; of one that is not valid all but `gold` are 0.
+
+    Fields:
+      status: VALID, ERROR (the tokens that count differ) or SKIPPED (no prediction, or one without
+        tokens that count).
+      matched: m_i.
+      gold: g_i.
+      predicted: p_i.
+    """
+
+    status: np.ndarray
+    matched: np.ndarray
+    gold: np.ndarray
+    predicted: np.ndarray
+
+    @property
+    def exact(self) -> np.ndarray:
+        """[n] bool, whether the sentence is valid and m_i = g_i = p_i."""
+        same = (self.matched == self.gold) & (self.matched == self.predicted)
+        return same & (self.status == VALID)
+
+
+class Summary(NamedTuple):
+    """Measures of a set of sentences, between 0 and 1; 0 where EVALB would divide by zero.
+
+    Fields:
+      precision, recall, f1: micro-averaged.
+      exact: the share of sentences with m_i = g_i = p_i.
+      valid, errors, skipped: numbers of sentences.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    exact: float
+    valid: int
+    errors: int
+    skipped: int
+
+
+def score(
+    gold: Sequence[Tree], predicted: Sequence[Tree | None], measure: Measure = ALL_TOKENS
+) -> Scores:
+    """Compares n predicted trees with the right ones.
+
+    Args:
+      gold: the right trees.
+      predicted: as many trees over the same words; None where the parser found none.
+      measure: what counts.
+
+    Raises:
+      ValueError: the numbers of trees differ.
+    """
+    if len(gold) != len(predicted):
+        raise ValueError(f"predicted: got {len(predicted)} trees, expected {len(gold)}")
+    rows = [_counts(right, made, measure) for right, made in zip(gold, predicted, strict=True)]
+    return Scores(*np.array(rows, np.int64).reshape(len(rows), 4).T)
+
+
+def summarise(scores: Scores, *, failed_are_wrong: bool = False) -> Summary:
+    """Returns the measures of all sentences together.
+
+    Args:
+      scores: of n sentences.
+      failed_are_wrong: False as in EVALB: sentences that are not valid count nowhere, so a parser
+        gains by failing on what is hard. True: what they should have had counts as missed, and
+        they are not exact.
+    """
+    valid = scores.status == VALID
+    counted = np.ones_like(valid) if failed_are_wrong else valid
+    matched, made = scores.matched[valid].sum(), scores.predicted[valid].sum()
+    precision = _ratio(matched, made)
+    recall = _ratio(matched, scores.gold[counted].sum())
+    return Summary(
+        precision=precision,
+        recall=recall,
+        f1=_ratio(2 * precision * recall, precision + recall),
+        exact=_ratio(scores.exact.sum(), counted.sum()),
+        valid=int(valid.sum()),
+        errors=int((scores.status == ERROR).sum()),
+        skipped=int((scores.status == SKIPPED).sum()),
+    )
+
+
+def _ratio(part: float, whole: float) -> float:
+    return float(part / whole) if whole else 0.0
+
+
+def counted_constituents(tree: Tree, measure: Measure) -> Counter[tuple[str, int, int]]:
+    """Returns the multiset of (label, begin, end) that count; without labels these are "".
+
+    Function tags and indices are cut off (NP-SBJ counts as NP), as EVALB does.
+    """
+    kept = [leaf.label not in measure.deleted for leaf in leaves(tree)]
+    before = [0, *accumulate(kept)]
+    found: Counter[tuple[str, int, int]] = Counter()
+    for node, begin, end in node_spans(tree):
+        label = plain_label(node.label)
+        if node.is_leaf or label in measure.deleted or before[begin] == before[end]:
+            continue
+        name = measure.equal.get(label, label) if measure.labelled else ""
+        found[name, before[begin], before[end]] += 1
+    return found
+
+
+def _counts(gold: Tree, predicted: Tree | None, measure: Measure) -> tuple[int, int, int, int]:
+    """(status, m, g, p) of one sentence."""
+    right = counted_constituents(gold, measure)
+    made_words = [] if predicted is None else _counted_words(predicted, measure)
+    if not made_words:
+        return SKIPPED, 0, right.total(), 0
+    if made_words != _counted_words(gold, measure):
+        return ERROR, 0, right.total(), 0
+    made = counted_constituents(predicted, measure)
+    return VALID, (right & made).total(), right.total(), made.total()
+
+
+def _counted_words(tree: Tree, measure: Measure) -> list[str]:
+    return [leaf.word for leaf in leaves(tree) if leaf.label not in measure.deleted]

@@ -1,0 +1,214 @@
+"""Context-free grammars: symbols and rules in Chomsky normal form, read off trees."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxstruct.trees.phrases.binarisation import FULL, Binarisation, binarise, chain_labels
+from jaxstruct.trees.phrases.tree import OUTER_LABELS, Tree, leaves, preorder, tags, words
+from jaxstruct.trees.phrases.unknown_words import (
+    CLASSES,
+    OTHER,
+    UnknownWords,
+    check_unknown_words,
+    frequent_words,
+    words_read,
+)
+
+
+class Grammar(NamedTuple):
+    """A context-free grammar in Chomsky normal form, with counts. Made by `read_grammar`.
+
+    S symbols, V terminals, R binary rules, Q lexical rules. A symbol stands above tokens: a tag
+    (NN), a chain over a tag (NP+NN), a constituent (NP), a chain (S+VP), or an intermediate symbol
+    of the binarisation. A terminal is what is read: a tag, or a word or class of words.
+
+    Fields:
+      symbols: S names, those of the trees first, then the intermediate ones, each sorted.
+      terminals: V names, sorted.
+      binary_rules: [R, 3] int32, (parent, left, right), sorted by parent, then left, then right.
+      binary_counts: [R] int64, how often the trees use each, at least 1.
+      lexical_rules: [Q, 2] int32, (symbol, terminal), sorted by symbol, then terminal.
+      lexical_counts: [Q] int64.
+      root_counts: [S] int64, how often each symbol is a root.
+      constituents: [S] int32, how many constituents a node of this symbol stands for over two
+        tokens or more: the labels of its chain; 0 for intermediate symbols and for those that are
+        no parent in a binary rule.
+      token_constituents: [S] int32, the same over one token: the labels of its chain but the tag;
+        0 for symbols without lexical rule.
+      binarisation: how the trees were brought into this form.
+      unknown_words: how words become terminals, or None if the terminals are tags.
+      uncounted: labels that count as no constituent (the outer bracket).
+    """
+
+    symbols: tuple[str, ...]
+    terminals: tuple[str, ...]
+    binary_rules: np.ndarray
+    binary_counts: np.ndarray
+    lexical_rules: np.ndarray
+    lexical_counts: np.ndarray
+    root_counts: np.ndarray
+    constituents: np.ndarray
+    token_constituents: np.ndarray
+    binarisation: Binarisation
+    unknown_words: UnknownWords | None
+    uncounted: tuple[str, ...]
+
+
+class LabelCounts(NamedTuple):
+    """Which constituents a node of each symbol stands for; L labels.
+
+    The constituents that a node of symbol s shares with a gold node of symbol g over the same
+    tokens are sum_l min(inner[s, l], inner[g, l]), over one token the same of `token`.
+
+    Fields:
+      labels: L names, sorted.
+      inner: [S, L] int32, over two tokens or more; its rows sum to `Grammar.constituents`.
+      token: [S, L] int32, over one token; its rows sum to `Grammar.token_constituents`.
+    """
+
+    labels: tuple[str, ...]
+    inner: np.ndarray
+    token: np.ndarray
+
+
+def read_grammar(
+    trees: Iterable[Tree],
+    binarisation: Binarisation = FULL,
+    unknown_words: UnknownWords | None = None,
+    uncounted: Sequence[str] = OUTER_LABELS,
+) -> Grammar:
+    """Reads a grammar off trees (cleaned, not binarised).
+
+    Args:
+      trees: n trees.
+      binarisation: how to binarise them.
+      unknown_words: None makes the part-of-speech tags the terminals, as in the paper; else words
+        are terminals, and rare ones count as their class (`unknown_words.signature`).
+      uncounted: labels that count as no constituent.
+
+    Raises:
+      ValueError: no tree; a label that the binarisation cannot take; a wrong option.
+    """
+    trees = list(trees)
+    if not trees:
+        raise ValueError("trees: got none, expected at least one to read a grammar off")
+    if unknown_words is not None:
+        check_unknown_words(unknown_words)
+        frequent = frequent_words((word for tree in trees for word in words(tree)), unknown_words)
+    binary, lexical, roots = Counter(), Counter(), Counter()
+    for tree in trees:
+        normal = binarise(tree, binarisation)
+        roots[normal.label] += 1
+        pairs = (node for node in preorder(normal) if not node.is_leaf)
+        binary.update((node.label, *(child.label for child in node.children)) for node in pairs)
+        read = tags(tree) if unknown_words is None else words_read(words(tree), frequent)
+        above = [leaf.label for leaf in leaves(normal)]
+        lexical.update(zip(above, read, strict=True))
+    return _numbered(binary, lexical, roots, binarisation, unknown_words, tuple(uncounted))
+
+
+def _numbered(
+    binary: Counter,
+    lexical: Counter,
+    roots: Counter,
+    binarisation: Binarisation,
+    unknown_words: UnknownWords | None,
+    uncounted: tuple[str, ...],
+) -> Grammar:
+    """Names become numbers, counters sorted arrays."""
+    names = {symbol for symbol, _ in lexical} | {symbol for rule in binary for symbol in rule}
+    symbols = sorted(names, key=lambda name: (name.startswith(binarisation.mark), name))
+    terminals = sorted({terminal for _, terminal in lexical})
+    of_symbol, of_terminal = numbers_of(tuple(symbols)), numbers_of(tuple(terminals))
+    rules, counts = _table(
+        {tuple(of_symbol[name] for name in rule): count for rule, count in binary.items()}, 3
+    )
+    lexical_rules, lexical_counts = _table(
+        {(of_symbol[name], of_terminal[read]): count for (name, read), count in lexical.items()}, 2
+    )
+    none = np.zeros(len(symbols), np.int32)
+    grammar = Grammar(
+        symbols=tuple(symbols),
+        terminals=tuple(terminals),
+        binary_rules=rules,
+        binary_counts=counts,
+        lexical_rules=lexical_rules,
+        lexical_counts=lexical_counts,
+        root_counts=np.array([roots[name] for name in symbols], np.int64),
+        constituents=none,
+        token_constituents=none,
+        binarisation=binarisation,
+        unknown_words=unknown_words,
+        uncounted=uncounted,
+    )
+    inner, token = (
+        np.array([len(chain) for chain in chains], np.int32) for chains in _stands_for(grammar)
+    )
+    return grammar._replace(constituents=inner, token_constituents=token)
+
+
+def _table(counts: dict[tuple[int, ...], int], width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rules in ascending order, and their counts."""
+    rules = sorted(counts)
+    rows = np.array(rules, np.int32).reshape(len(rules), width)
+    return rows, np.array([counts[rule] for rule in rules], np.int64)
+
+
+def _stands_for(grammar: Grammar) -> tuple[list[list[str]], list[list[str]]]:
+    """The constituents of each symbol over several tokens, and over one."""
+    parents, above = set(grammar.binary_rules[:, 0]), set(grammar.lexical_rules[:, 0])
+    inner, token = [], []
+    for number, symbol in enumerate(grammar.symbols):
+        chain = chain_labels(symbol, grammar.binarisation)
+        inner.append(_counted(chain if number in parents else (), grammar.uncounted))
+        token.append(_counted(chain[:-1] if number in above else (), grammar.uncounted))
+    return inner, token
+
+
+def _counted(chain: Sequence[str], uncounted: Sequence[str]) -> list[str]:
+    return [label for label in chain if label not in uncounted]
+
+
+def label_counts(grammar: Grammar) -> LabelCounts:
+    """Returns how often each label is among the constituents of each symbol."""
+    inner, token = _stands_for(grammar)
+    labels = sorted({label for chain in (*inner, *token) for label in chain})
+    columns = {label: column for column, label in enumerate(labels)}
+    return LabelCounts(tuple(labels), _histograms(inner, columns), _histograms(token, columns))
+
+
+def _histograms(chains: list[list[str]], columns: dict[str, int]) -> np.ndarray:
+    table = np.zeros((len(chains), len(columns)), np.int32)
+    for row, chain in enumerate(chains):
+        for label in chain:
+            table[row, columns[label]] += 1
+    return table
+
+
+def terminals_of(grammar: Grammar, tokens: Sequence[str]) -> np.ndarray:
+    """Returns the terminal of each token: [T] int32, -1 where the grammar has none.
+
+    Where terminals are tags, tokens are tags, and a tag that the training trees lack is -1. Where
+    terminals are words, a word that is none of them is read as its class, or as UNK if training
+    saw no rare word of that class; -1 if it saw no rare word of the class UNK either.
+    """
+    number = numbers_of(grammar.terminals)
+    if grammar.unknown_words is None:
+        found = [number.get(token, -1) for token in tokens]
+    else:
+        other = number.get(OTHER, -1)
+        read = words_read(tokens, number.keys() - set(CLASSES))
+        found = [number.get(name, other) for name in read]
+    return np.array(found, np.int32)
+
+
+@lru_cache(maxsize=16)
+def numbers_of(names: tuple[str, ...]) -> dict[str, int]:
+    """Returns the position of each name; the result is shared, so do not change it."""
+    return {name: number for number, name in enumerate(names)}

@@ -1,0 +1,238 @@
+"""Trees as integers of a grammar (`core.types.BinaryTree`), and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxstruct.core.types import BinaryTree
+from jaxstruct.trees.phrases.binarisation import binarise, chain_labels, debinarise
+from jaxstruct.trees.phrases.grammar import Grammar, numbers_of, terminals_of
+from jaxstruct.trees.phrases.tree import Tree, leaves, node_spans, tags, words
+
+
+class Encoding(NamedTuple):
+    """A tree as integers, or why there are none.
+
+    Fields:
+      tree: numpy arrays, padded with -1; None if the grammar cannot make the tree.
+      terminals: [T] int32, what is read at each token, -1 where unknown and in the padding.
+      missing: what the grammar lacks, each once, in words: "the root NP", "the binary rule
+        S -> NP VP", "the terminal dog", "the lexical rule NN -> dog". Empty exactly if there is a
+        tree.
+    """
+
+    tree: BinaryTree | None
+    terminals: np.ndarray
+    missing: tuple[str, ...]
+
+
+def encode(grammar: Grammar, tree: Tree, length: int | None = None) -> Encoding:
+    """Writes a tree (cleaned, not binarised) in the numbers of a grammar.
+
+    A word that is no terminal is read as its class (`terminals_of`), in the report, too.
+
+    Args:
+      grammar: S symbols, R binary rules.
+      tree: a tree of l tokens.
+      length: T >= max(l, 2), the padded number of tokens; None for the least.
+
+    Raises:
+      ValueError: T is too small; a label that the binarisation of the grammar cannot take.
+    """
+    read = tags(tree) if grammar.unknown_words is None else words(tree)
+    length = _checked_length(length, len(read))
+    normal = binarise(tree, grammar.binarisation)
+    above = [leaf.label for leaf in leaves(normal)]
+    triples, spans = _inner_nodes(normal)
+    terminals = terminals_of(grammar, read)
+    rules = _rule_numbers(grammar, triples)
+    missing = [
+        *_missing_root(grammar, normal.label),
+        *_missing_binary(triples, rules),
+        *_missing_lexical(grammar, above, read, terminals),
+    ]
+    number = numbers_of(grammar.symbols)
+    begins, splits, ends = np.array(spans, np.int32).reshape(len(spans), 3).T
+    found = BinaryTree(
+        symbols=_padded([number.get(name, -1) for name in above], length),
+        rules=_padded(rules, length - 1),
+        begins=_padded(begins, length - 1),
+        splits=_padded(splits, length - 1),
+        ends=_padded(ends, length - 1),
+    )
+    report = tuple(dict.fromkeys(missing))
+    return Encoding(None if report else found, _padded(terminals, length), report)
+
+
+def _checked_length(length: int | None, tokens: int) -> int:
+    least = max(tokens, 2)
+    if length is None:
+        return least
+    if length < least:
+        raise ValueError(
+            f"length: got {length} for a tree of {tokens} tokens, expected at least {least}"
+        )
+    return int(length)
+
+
+def _padded(values: Sequence[int], length: int) -> np.ndarray:
+    row = np.full(length, -1, np.int32)
+    row[: len(values)] = values
+    return row
+
+
+def _inner_nodes(
+    normal: Tree,
+) -> tuple[list[tuple[str, str, str]], list[tuple[int, int, int]]]:
+    """(parent, left, right) and (begin, split, end) of the inner nodes, in preorder."""
+    spans = node_spans(normal)
+    triples, places = [], []
+    for (node, begin, end), (_, _, split) in zip(spans, spans[1:], strict=False):
+        if not node.is_leaf:  # what follows it in preorder is its left child, which ends at split
+            left, right = node.children
+            triples.append((node.label, left.label, right.label))
+            places.append((begin, split, end))
+    return triples, places
+
+
+def _rule_numbers(grammar: Grammar, triples: Sequence[tuple[str, str, str]]) -> np.ndarray:
+    """The number of each rule, -1 where the grammar lacks it."""
+    number = numbers_of(grammar.symbols)
+    named = [[number.get(name, -1) for name in triple] for triple in triples]
+    wanted = np.array(named, np.int64).reshape(len(triples), 3)
+    places = _places(grammar.binary_rules, wanted, len(grammar.symbols))
+    return np.where((wanted < 0).any(axis=1), -1, places)
+
+
+def _places(table: np.ndarray, rows: np.ndarray, size: int) -> np.ndarray:
+    """Where each row stands in a sorted table of numbers below `size`; -1 where it does not."""
+    powers = size ** np.arange(table.shape[1] - 1, -1, -1, dtype=np.int64)
+    keys, wanted = table @ powers, rows @ powers
+    places = np.searchsorted(keys, wanted)
+    at = np.minimum(places, max(len(keys) - 1, 0))
+    same = keys[at] == wanted if len(keys) else np.zeros(len(wanted), bool)
+    return np.where(same, at, -1)
+
+
+def _missing_root(grammar: Grammar, root: str) -> list[str]:
+    number = numbers_of(grammar.symbols).get(root, -1)
+    seen = number >= 0 and grammar.root_counts[number] > 0
+    return [] if seen else [f"the root {root}"]
+
+
+def _missing_binary(triples: Sequence[tuple[str, str, str]], rules: np.ndarray) -> list[str]:
+    lacking = (triple for triple, rule in zip(triples, rules, strict=True) if rule < 0)
+    return [f"the binary rule {parent} -> {left} {right}" for parent, left, right in lacking]
+
+
+def _missing_lexical(
+    grammar: Grammar, above: Sequence[str], read: Sequence[str], terminals: np.ndarray
+) -> list[str]:
+    symbols = numbers_of(grammar.symbols)
+    pairs = np.array([symbols.get(name, -1) for name in above], np.int64)
+    size = max(len(symbols), len(grammar.terminals))
+    places = _places(grammar.lexical_rules, np.stack([pairs, terminals], axis=1), size)
+    lacking = (pairs < 0) | (terminals < 0) | (places < 0)
+    report = []
+    for token in np.flatnonzero(lacking):
+        if terminals[token] < 0:
+            report.append(f"the terminal {read[token]}")
+        else:
+            name = grammar.terminals[terminals[token]]
+            report.append(f"the lexical rule {above[token]} -> {name}")
+    return report
+
+
+class _Piece(NamedTuple):
+    """A finished part of a tree: its symbol's number, its tokens and itself."""
+
+    symbol: int
+    begin: int
+    end: int
+    tree: Tree
+
+
+def decode(grammar: Grammar, tree: BinaryTree, words: Sequence[str] | None = None) -> Tree:
+    """Returns the tree that integers stand for, chains restored and intermediate symbols gone.
+
+    Args:
+      grammar: the grammar whose numbers they are.
+      tree: one tree, no batch, padded with -1.
+      words: its l words; None writes each tag in the place of its word.
+
+    Raises:
+      ValueError: the integers are no tree of the grammar, or the number of words is not l.
+    """
+    symbols = _unpadded(tree.symbols, "symbols", len(grammar.symbols))
+    rules = _unpadded(tree.rules, "rules", len(grammar.binary_rules))
+    spans = [_unpadded(getattr(tree, name), name) for name in ("begins", "splits", "ends")]
+    lengths = {len(column) for column in (rules, *spans)}
+    if lengths != {len(symbols) - 1}:
+        raise ValueError(
+            f"tree: got {len(symbols)} tokens and {sorted(lengths)} inner nodes, expected a "
+            "token at least, and one inner node less than tokens"
+        )
+    if words is not None and len(words) != len(symbols):
+        raise ValueError(f"words: got {len(words)}, expected {len(symbols)}, one for each token")
+    tokens = [
+        _Piece(symbol, at, at + 1, _leaf(grammar, symbol, words and words[at]))
+        for at, symbol in enumerate(symbols)
+    ]
+    pieces: list[_Piece] = []
+    for rule, begin, split, end in reversed(list(zip(rules, *spans, strict=True))):
+        left = _piece(tokens, pieces, begin, split)
+        right = _piece(tokens, pieces, split, end)
+        pieces.append(_joined(grammar, rule, left, right))
+    whole = pieces.pop() if pieces else tokens[0]
+    if pieces or (whole.begin, whole.end) != (0, len(symbols)):
+        raise ValueError("tree: its inner nodes do not make one tree over all tokens")
+    return debinarise(whole.tree, grammar.binarisation)
+
+
+def _unpadded(row: Any, name: str, size: int | None = None) -> list[int]:
+    """The entries before the padding; refuses entries after it, and numbers >= size."""
+    row = np.asarray(row)
+    if row.ndim != 1:
+        raise ValueError(f"{name}: got shape {row.shape}, expected one axis; decode tree by tree")
+    used = row[: int((row >= 0).sum())].tolist()
+    if min(used, default=0) < 0:
+        raise ValueError(f"{name}: got {row.tolist()}, expected -1 at the end only")
+    if size is not None and max(used, default=-1) >= size:
+        raise ValueError(f"{name}: got {max(used)}, the grammar has {size} of them")
+    return used
+
+
+def _leaf(grammar: Grammar, symbol: int, word: str | None) -> Tree:
+    """The symbol over the word, or over its own tag."""
+    name = grammar.symbols[symbol]
+    if word is None:
+        word = (chain_labels(name, grammar.binarisation) or (name,))[-1]
+    return Tree(name, word=word)
+
+
+def _piece(tokens: list[_Piece], pieces: list[_Piece], begin: int, end: int) -> _Piece:
+    """The part over begin .. end - 1: a token, or the last that was finished."""
+    if end - begin == 1 and end <= len(tokens):
+        return tokens[begin]
+    if end - begin > 1 and pieces and (pieces[-1].begin, pieces[-1].end) == (begin, end):
+        return pieces.pop()
+    raise ValueError(
+        f"tree: no node follows over the tokens {begin} .. {end - 1}; expected the inner nodes in "
+        "preorder, all of the left child before the right one"
+    )
+
+
+def _joined(grammar: Grammar, rule: int, left: _Piece, right: _Piece) -> _Piece:
+    parent, *children = grammar.binary_rules[rule].tolist()
+    if children != [left.symbol, right.symbol]:
+        below = " ".join(grammar.symbols[piece.symbol] for piece in (left, right))
+        named = " ".join(grammar.symbols[child] for child in children)
+        raise ValueError(
+            f"tree: rule {rule} has the children {named}, but over the tokens {left.begin} .. "
+            f"{right.end - 1} stand {below}"
+        )
+    made = Tree(grammar.symbols[parent], (left.tree, right.tree))
+    return _Piece(parent, left.begin, right.end, made)

@@ -1,0 +1,111 @@
+"""Potentials of the trees of a weighted grammar in Chomsky normal form, and the score of one tree.
+
+F(y) = sum_{t<l} lexical[t, A_t] + root[A of the top node]
+       + sum over inner nodes A -> B C of rules[A -> B C] + spans[begin, end - 1, A]
+
+(thesis 4.5, JMLR 4.5). The top node of a sentence of one token is the symbol over that token.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.core.types import Array, BinaryTree
+
+PADDING = -1
+"""What a tree holds beyond its length, and everywhere where there is no parse."""
+
+
+class GrammarRules(NamedTuple):
+    """The binary rules A -> B C of a grammar of S symbols, sorted by parent, then left, then right.
+
+    The number of a rule is its place. They are arguments of a compiled program, and all sentences
+    of a batch share them.
+
+    Fields:
+      parents, lefts, rights: [R] int32 in 0..S - 1; A, B and C.
+    """
+
+    parents: Array
+    lefts: Array
+    rights: Array
+
+
+class TreePotentials(NamedTuple):
+    """Potentials of ONE sentence of at most T >= 2 tokens for S symbols and R rules.
+
+    A potential of -inf forbids; the others are finite. Entries of tokens beyond the length, and of
+    spans that hold such tokens, are never read.
+
+    Fields:
+      lexical: [T, S] of the symbol right above each token.
+      rules: [R], or [T, T, R] where they depend on the span: (first token, last token, rule).
+      root: [S] of the symbol of the top node.
+      spans: None, or [T, T, S] of a symbol over the tokens from the first to the last, of at least
+        two tokens: (first token, last token, symbol).
+    """
+
+    lexical: Array
+    rules: Array
+    root: Array
+    spans: Array | None = None
+
+
+def _over_span(table: Array, begins: Array, ends: Array, numbers: Array) -> Array:
+    """Entries of a table [X] or [T, T, X]."""
+    return table[numbers] if table.ndim == 1 else table[begins, ends - 1, numbers]
+
+
+def score_tree(
+    rules: GrammarRules, potentials: TreePotentials, tree: BinaryTree, length: Array
+) -> Array:
+    """F(y) of one tree, differentiable in the potentials: the gradients count what it uses.
+
+    Args:
+      rules: the grammar.
+      potentials: of one sentence; see the module's equation.
+      tree: one tree over its first `length` tokens; what is beyond is ignored.
+      length: int32 scalar, 1 <= length <= T.
+
+    Returns:
+      The score, a scalar; -inf for the tree of PADDING that stands for no parse.
+    """
+    rules, potentials = jax.tree.map(jnp.asarray, (rules, potentials))
+    T, S = potentials.lexical.shape
+    tokens, nodes = jnp.arange(T), jnp.arange(T - 1) < length - 1
+    symbols = jnp.clip(tree.symbols, 0, S - 1)
+    numbers = jnp.clip(tree.rules, 0, rules.parents.shape[0] - 1)
+    begins, ends = jnp.clip(tree.begins, 0, T - 1), jnp.clip(tree.ends, 1, T)
+    total = jnp.sum(jnp.where(tokens < length, potentials.lexical[tokens, symbols], 0))
+    scores = _over_span(potentials.rules, begins, ends, numbers)
+    total += jnp.sum(jnp.where(nodes, scores, 0))
+    parents = rules.parents[numbers]
+    if potentials.spans is not None:
+        scores = _over_span(potentials.spans, begins, ends, parents)
+        total += jnp.sum(jnp.where(nodes, scores, 0))
+    total += potentials.root[jnp.where(length > 1, parents[0], symbols[0])]
+    return jnp.where(tree.symbols[0] == PADDING, -jnp.inf, total)
+
+
+def labelled_spans(rules: GrammarRules, tree: BinaryTree, length: Array, symbols: int) -> Array:
+    """[T, T, S] bool: whether a tree has a symbol over the tokens from the first to the last.
+
+    Inner nodes and the symbols over single tokens, (t, t, A), alike; all False for the tree of
+    PADDING.
+
+    Args:
+      rules: the grammar. tree: one tree. length: int32 scalar. symbols: S, a Python integer.
+    """
+    T = tree.symbols.shape[0]
+    tokens = jnp.arange(T)
+    parents = jnp.asarray(rules.parents)[jnp.clip(tree.rules, 0, len(rules.parents) - 1)]
+    node = (jnp.arange(T - 1) < length - 1) & (tree.rules != PADDING)
+    token = (tokens < length) & (tree.symbols != PADDING)
+    begins = jnp.concatenate([jnp.where(node, tree.begins, T), jnp.where(token, tokens, T)])
+    lasts = jnp.concatenate([tree.ends - 1, tokens])
+    labels = jnp.concatenate([parents, tree.symbols])
+    empty = jnp.zeros((T, T, symbols), bool)
+    return empty.at[begins, lasts, labels].set(True, mode="drop")

@@ -1,0 +1,329 @@
+"""Weighted context-free grammars: the tree of a sentence (thesis 4.5, JMLR 4.5).
+
+    f(x) = argmax over trees y of F(x, y; w),     F of `tree_parts`
+
+Psi counts how often each rule is used (4.33). All rules are those of a
+`trees.phrases.grammar.Grammar` in Chomsky normal form; trees are `BinaryTree`s of its numbers. The
+loss enters through levels: the best tree at every number of matched nodes, or of matched and
+predicted constituents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from jaxstruct.core.problem import Contenders, Problem, make_problem, sum_of_squares
+from jaxstruct.core.types import Array, BinaryTree, PyTree
+from jaxstruct.trees import example_checks as tree_checks
+from jaxstruct.trees import losses as tree_losses
+from jaxstruct.trees.losses import Stratification, stratification
+from jaxstruct.trees.oracles.cky import cky
+from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels, tree_levels
+from jaxstruct.trees.parts import (
+    NOWHERE,
+    GrammarTables,
+    SentenceInput,
+    TreeTheta,
+    combined_use,
+    plane_products,
+    score_use,
+    tree_potentials,
+    tree_use,
+)
+from jaxstruct.trees.phrases.grammar import Grammar, terminals_of
+from jaxstruct.trees.potentials import GrammarRules, TreePotentials, labelled_spans
+
+
+def sentence_inputs(
+    grammar: Grammar,
+    sentences: Sequence[Sequence[str]],
+    tokens: int,
+    spans: np.ndarray | None = None,
+) -> SentenceInput:
+    """A padded batch of n sentences.
+
+    Args:
+      grammar: whose terminals they are read with.
+      sentences: the tags, or words, of each; tokens without a terminal become -1 (no parse).
+      tokens: T >= 2, at least as many as the longest sentence has.
+      spans: [n, T, T, D] features of spans, or None.
+
+    Raises:
+      ValueError: a sentence is empty or longer than T, or T is less than 2.
+    """
+    if tokens < 2:
+        raise ValueError(f"tokens must be at least 2, got {tokens}")
+    rows = np.full((len(sentences), tokens), -1, np.int32)
+    for row, sentence in enumerate(sentences):
+        if not 1 <= len(sentence) <= tokens:
+            raise ValueError(f"sentences[{row}] has {len(sentence)} tokens, expected 1..{tokens}")
+        rows[row, : len(sentence)] = terminals_of(grammar, sentence)
+    lengths = np.array([len(sentence) for sentence in sentences], np.int32)
+    return SentenceInput(rows, lengths, spans)
+
+
+def tree_outputs(trees: Sequence[BinaryTree]) -> BinaryTree:
+    """A batch of trees that are encoded to the same number of tokens."""
+    if not trees:
+        raise ValueError("trees is empty")
+    return BinaryTree(*(np.stack(leaves) for leaves in zip(*trees, strict=True)))
+
+
+def _potentials(w: PyTree, x: SentenceInput) -> TreeTheta:
+    x = jax.tree.map(jnp.asarray, x)
+    spans = None
+    if "spans" in w:
+        spans = jnp.einsum("abd,ds->abs", x.spans, w["spans"])
+    bare = x._replace(spans=None)
+    return TreeTheta(w["lexical"], w["rules"], w["root"], spans, bare)
+
+
+def _gram_action(x: SentenceInput, u: TreeTheta) -> TreeTheta:
+    if u.spans is None:
+        return u
+    weights = jnp.einsum("abd,abs->ds", x.spans, u.spans)
+    return u._replace(spans=jnp.einsum("abd,ds->abs", x.spans, weights))
+
+
+def _plane_scores(tables: GrammarTables, theta: TreeTheta, y: BinaryTree) -> Array:
+    return jax.vmap(lambda one: _score(tables, theta, one))(y)
+
+
+def _score(tables: GrammarTables, theta: TreeTheta, y: BinaryTree) -> Array:
+    return score_use(theta, tree_use(tables, theta.x, y))
+
+
+def _combine(tables: GrammarTables, theta: TreeTheta, y: BinaryTree, c: Array) -> TreeTheta:
+    use = jax.vmap(partial(tree_use, tables, theta.x))(y)
+    return combined_use(theta, use, c)
+
+
+def _uses(tables: GrammarTables, x: SentenceInput, y: BinaryTree) -> PyTree:
+    """The places of planes y [B, K] of a batch."""
+    return jax.vmap(lambda x, y: jax.vmap(partial(tree_use, tables, x))(y))(x, y)
+
+
+def _weights_theta(w: PyTree) -> TreeTheta:
+    return TreeTheta(w["lexical"], w["rules"], w["root"], None, None)
+
+
+def _plane_values(tables: GrammarTables, w: PyTree, x: SentenceInput, y: BinaryTree) -> Array:
+    """Straight from the weights, which all sentences share."""
+    use = _uses(tables, x, y)
+    return jax.vmap(jax.vmap(partial(score_use, _weights_theta(w))))(use)
+
+
+def _add_planes(
+    tables: GrammarTables, w: PyTree, x: SentenceInput, y: BinaryTree, c: Array
+) -> PyTree:
+    use = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), _uses(tables, x, y))
+    change = combined_use(_weights_theta(w), use, c.reshape(-1))
+    return {name: w[name] + getattr(change, name) for name in w}
+
+
+def _plane_gram(
+    tables: GrammarTables, x: SentenceInput, y_true: BinaryTree, y: BinaryTree, other: BinaryTree
+) -> Array:
+    use = partial(tree_use, tables, x)
+    return plane_products(use(y_true), jax.vmap(use)(y), use(other))
+
+
+def grammar_potentials(
+    problem: Problem, theta: TreeTheta
+) -> tuple[GrammarRules, TreePotentials, Array]:
+    """The potentials of a sentence's theta as `jaxstruct.oracles` takes them.
+
+    Args:
+      problem: made by `weighted_grammar`.
+      theta: problem.potentials(w, x) of one sentence.
+
+    Returns:
+      (rules, potentials, length), with -inf where the grammar has no rule or no such root.
+
+    Raises:
+      TypeError: the problem is no weighted grammar.
+    """
+    if problem.decode.func is not _decode:
+        raise TypeError(
+            "problem must be made by jaxstruct.trees.structure.weighted_grammar"
+        )
+    (tables,) = problem.decode.args
+    return tables.rules, tree_potentials(tables, theta), theta.x.length
+
+
+def _decode(tables: GrammarTables, theta: TreeTheta) -> BinaryTree:
+    return cky(tables.rules, tree_potentials(tables, theta), theta.x.length).tree
+
+
+def _or_truth(found: BinaryTree, value: Array, y_true: BinaryTree) -> BinaryTree:
+    """y_true where there is no other tree."""
+    none = value == -jnp.inf
+    return jax.tree.map(lambda a, b: jnp.where(none, b, a).astype(jnp.int32), found, y_true)
+
+
+def _best_level(
+    tables: GrammarTables, strata: Stratification, theta: TreeTheta,
+    y_true: BinaryTree, offsets: Array, slopes: Array,
+) -> BinaryTree:  # fmt: skip
+    levels = strata.levels(tables, y_true, theta.x.length, theta.rules.dtype)
+    shape = levels.losses.shape
+    found = best_of_tree_levels(
+        tables.rules, tree_potentials(tables, theta), levels.counts, theta.x.length, levels.sizes,
+        offsets.reshape(shape), slopes.reshape(shape), levels.wrong,
+    )  # fmt: skip
+    return _or_truth(found.tree, found.value, y_true)
+
+
+def _level_losses(
+    tables: GrammarTables, strata: Stratification, kind: Array, y_true: BinaryTree
+) -> Array:
+    length = jnp.sum(y_true.symbols >= 0, dtype=jnp.int32)
+    return strata.levels(tables, y_true, length, kind.dtype).losses.reshape(-1)
+
+
+def _best_wrong(tables: GrammarTables, theta: TreeTheta, y_true: BinaryTree) -> BinaryTree:
+    dtype = theta.rules.dtype
+    ones = jnp.ones(2, dtype)
+    return _best_level(tables, tree_losses.ZERO_ONE, theta, y_true, jnp.zeros(2, dtype), ones)
+
+
+def _contenders(
+    tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree
+) -> Contenders:
+    levels = strata.levels(tables, y_true, theta.x.length, theta.rules.dtype)
+    potentials = tree_potentials(tables, theta)
+    scores = tree_levels(tables.rules, potentials, levels.counts, theta.x.length, levels.sizes)
+    scores = jnp.where(levels.wrong, scores, -jnp.inf).reshape(-1)
+    return Contenders(levels.losses.reshape(-1), scores, (theta, y_true))
+
+
+def _output(
+    tables: GrammarTables, strata: Stratification,
+    trace: tuple[TreeTheta, BinaryTree], level: Array,
+) -> BinaryTree:  # fmt: skip
+    theta, y_true = trace
+    count = strata.levels(tables, y_true, theta.x.length, theta.rules.dtype).losses.size
+    offsets = jnp.where(jnp.arange(count) == level, 0.0, -jnp.inf).astype(theta.rules.dtype)
+    return _best_level(tables, strata, theta, y_true, offsets, jnp.ones_like(offsets))
+
+
+def _augmented(
+    tables: GrammarTables, theta: TreeTheta, y_true: BinaryTree, scale: Array
+) -> BinaryTree:
+    """node_f1 is additive: every node of the true tree costs scale / (2 l - 1)."""
+    potentials, S = tree_potentials(tables, theta), tables.lexical.shape[1]
+    T = theta.x.terminals.shape[0]
+    nodes = labelled_spans(tables.rules, y_true, theta.x.length, S)
+    share = scale / jnp.maximum(tree_losses.node_count(y_true), 1)
+    cost = (share * nodes).astype(theta.rules.dtype)
+    tokens = jnp.arange(T)
+    spans = -cost if potentials.spans is None else potentials.spans - cost
+    potentials = potentials._replace(lexical=potentials.lexical - cost[tokens, tokens], spans=spans)
+    return cky(tables.rules, potentials, theta.x.length).tree
+
+
+def _loss(
+    tables: GrammarTables, strata: Stratification, kind: Array,
+    y_true: BinaryTree, y: BinaryTree,
+) -> Array:  # fmt: skip
+    return strata.loss(tables, y_true, y, kind.dtype)
+
+
+def _check(
+    tables: GrammarTables, strata: Stratification, D: int, inputs: SentenceInput,
+    outputs: BinaryTree,
+) -> None:  # fmt: skip
+    """Every door check of a training set, in an order that lets each rely on those before."""
+    if not isinstance(inputs, SentenceInput) or not isinstance(outputs, BinaryTree):
+        raise ValueError(
+            "inputs and outputs must be a SentenceInput (see sentence_inputs) and a BinaryTree "
+            f"(see tree_outputs), got {type(inputs).__name__} and {type(outputs).__name__}"
+        )
+    n, T = tree_checks.check_sentences(tables.lexical.shape[0], D, inputs)
+    strata.check_tokens(T)
+    tree_checks.check_trees(tables, inputs, outputs, n, T)
+
+
+def grammar_tables(grammar: Grammar) -> GrammarTables:
+    """The rules of a grammar as arrays that oracles look up."""
+    lexical = np.full((len(grammar.terminals), len(grammar.symbols)), NOWHERE, np.int32)
+    symbols, terminals = grammar.lexical_rules.T
+    lexical[terminals, symbols] = np.arange(len(symbols))
+    rules = GrammarRules(*(jnp.asarray(column, jnp.int32) for column in grammar.binary_rules.T))
+    return GrammarTables(rules, jnp.asarray(lexical), jnp.asarray(grammar.root_counts > 0))
+
+
+def _initial_weights(grammar: Grammar, D: int, dtype: str) -> dict[str, Array]:
+    S = len(grammar.symbols)
+    shapes = {
+        "lexical": (len(grammar.lexical_rules),), "rules": (len(grammar.binary_rules),),
+        "root": (S,),
+    }  # fmt: skip
+    if D:
+        shapes["spans"] = (D, S)
+    return {name: jnp.zeros(shape, dtype) for name, shape in shapes.items()}
+
+
+def weighted_grammar(
+    grammar: Grammar,
+    *,
+    loss: str = "node_f1",
+    longest: int | None = None,
+    span_features: int = 0,
+    dtype: str = "float32",
+) -> Problem:
+    """Parsing with a weighted grammar (thesis 4.5); see `tree_parts` for F.
+
+    Weights w = {"lexical": [Q], "rules": [R], "root": [S]}, one for each lexical rule, binary rule
+    and root of the grammar, and as chosen "spans": [D, S].
+
+    Args:
+      grammar: read off the training trees; at least one binary rule.
+      loss: "zero_one", "node_f1" or "f1", see `tree_losses`; f1 takes much longer, since its levels
+        are all pairs of matched and predicted constituents.
+      longest: tokens of the longest (padded) sentence, needed by "f1" only.
+      span_features: D, how many features `SentenceInput.spans` has; 0 for none.
+      dtype: "float32" or "float64".
+
+    Returns:
+      A Problem on `SentenceInput`s; outputs are `BinaryTree`s. Ties are broken as
+      `trees.oracles.cky` does; a sentence without a parse gives a tree of -1 throughout.
+
+    Raises:
+      ValueError: an argument does not fit.
+    """
+    if not len(grammar.binary_rules):
+        raise ValueError("grammar has no binary rule: there are no trees to learn")
+    if span_features < 0:
+        raise ValueError(f"span_features must be at least 0, got {span_features}")
+    tables = grammar_tables(grammar)
+    strata = stratification(grammar, loss, longest)
+    kind = jnp.zeros((), dtype)
+    plain = span_features == 0
+    return make_problem(
+        initial_weights=_initial_weights(grammar, span_features, dtype),
+        potentials=_potentials,
+        score=Partial(_score, tables),
+        decode=Partial(_decode, tables),
+        loss=Partial(_loss, tables, strata, kind),
+        contenders=Partial(_contenders, tables, strata),
+        output=Partial(_output, tables, strata),
+        gram_action=_gram_action,
+        plane_scores=Partial(_plane_scores, tables),
+        combine=Partial(_combine, tables),
+        plane_values=Partial(_plane_values, tables) if plain else None,
+        add_planes=Partial(_add_planes, tables) if plain else None,
+        plane_gram=Partial(_plane_gram, tables) if plain else None,
+        augmented=Partial(_augmented, tables) if loss == "node_f1" else None,
+        best_wrong=Partial(_best_wrong, tables),
+        level_losses=Partial(_level_losses, tables, strata, kind),
+        best_level=Partial(_best_level, tables, strata),
+        squared_norm=sum_of_squares,
+        check=Partial(_check, tables, strata, span_features),
+    )

@@ -1,0 +1,231 @@
+"""Homologues among decoys: oracles and Psi against every alignment written down."""
+
+from __future__ import annotations
+
+import itertools
+
+import jax
+import numpy as np
+import pytest
+
+from jaxstruct import fit, joint_feature, predict
+from jaxstruct.alignments.homologues import (
+    candidate_scores,
+    homologue_inputs,
+    homologue_outputs,
+    homologue_search,
+)
+from tests.alignments.homologue_cases import (
+    A,
+    M,
+    N,
+    Q,
+    all_alignments,
+    flat,
+    psi_of,
+    random_examples,
+    sequences,
+    weights_of,
+)
+
+KINDS = [("linear", False), ("affine", False), ("linear", True), ("affine", True)]
+COUNT = 60
+
+
+def random_weights(gaps, dtype, integers, seed=0):
+    random = np.random.default_rng(seed)
+    size = A * A + (1 if gaps == "linear" else 2)
+    vector = random.integers(-2, 3, size) if integers else random.normal(0.3, 1, size)
+    return weights_of(vector, gaps, dtype)
+
+
+def best_scores(inputs, i, vector, **kind):
+    """[Q] max over alignments, -inf where there is no candidate."""
+    native, candidates = sequences(inputs, i)
+    return np.array([
+        (all_alignments(native, each, **kind)[0] @ vector).max() if len(each) else -np.inf
+        for each in candidates
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("gaps, symmetric", KINDS)
+@pytest.mark.parametrize("dtype, integers", [("float64", False), ("float32", True)])
+def test_oracles_are_the_best_of_all_alignments(x64, gaps, symmetric, dtype, integers):
+    problem = homologue_search(A, gaps=gaps, symmetric=symmetric, dtype=dtype)
+    (x, y), w = random_examples(COUNT), random_weights(gaps, dtype, integers)
+    kind = dict(gaps=gaps, symmetric=symmetric)
+
+    def oracles(x, y):
+        theta = problem.potentials(w, x)
+        found = problem.contenders(theta, y)
+        return (
+            candidate_scores(theta), problem.decode(theta), problem.best_wrong(theta, y),
+            problem.output(found.trace, 0), found.scores, problem.score(theta, y),
+        )  # fmt: skip
+
+    results = jax.jit(jax.vmap(oracles))(x, y)
+    scores, decoded, wrong, contender, contended, own = jax.tree.map(np.asarray, results)
+    assert scores.dtype == dtype and decoded.candidate.dtype == np.int32
+    jax.tree.map(np.testing.assert_array_equal, wrong, contender)
+    vector = flat(w).astype(float)
+    close = dict(rtol=0, atol=1e-12 if dtype == "float64" else 0)
+    for i in range(COUNT):
+        wanted = best_scores(x, i, vector, **kind)
+        np.testing.assert_allclose(scores[i], wanted, **close)
+        assert decoded.candidate[i] == np.argmax(scores[i])
+        decoys = np.where(np.arange(Q) == y.candidate[i], -np.inf, scores[i])
+        assert wrong.candidate[i] == np.argmax(decoys) and contended[i, 0] == decoys.max()
+        for output, score in ((decoded, wanted.max()), (wrong, decoys.max())):
+            one = jax.tree.map(lambda leaf, i=i: leaf[i], output)
+            np.testing.assert_allclose(psi_of(x, i, one, **kind) @ vector, score, **close)
+        truth = jax.tree.map(lambda leaf, i=i: leaf[i], y)
+        np.testing.assert_allclose(psi_of(x, i, truth, **kind) @ vector, own[i], **close)
+    assert (decoded.candidate == y.candidate).any() and (decoded.candidate != y.candidate).any()
+
+
+@pytest.mark.parametrize("gaps, symmetric", KINDS)
+def test_psi_inner_products_and_the_sums_of_planes(x64, gaps, symmetric):
+    """joint_feature, plane_gram, plane_norms, add_planes, plane_values, squared_norm."""
+    problem = homologue_search(A, gaps=gaps, symmetric=symmetric, dtype="float64")
+    kind = dict(gaps=gaps, symmetric=symmetric)
+    x, y = random_examples(COUNT)
+    rows = [jax.tree.map(lambda leaf, i=i: leaf[i], (x, y)) for i in range(COUNT)]
+    feature, w = jax.jit(joint_feature), random_weights(gaps, "float64", False)
+    for i, (one, truth) in enumerate(rows[:20]):
+        found = flat(feature(problem, one, truth))
+        np.testing.assert_array_equal(found, psi_of(x, i, truth, **kind))
+    wrong = jax.vmap(lambda x, y: problem.best_wrong(problem.potentials(w, x), y))(x, y)
+    again = jax.vmap(lambda x: problem.decode(problem.potentials(w, x)))(x)
+    planes = jax.tree.map(lambda a, b: np.stack([a, b], axis=1), wrong, again)
+    gram = jax.jit(jax.vmap(problem.plane_gram))(x, y, planes, wrong)
+    norms = jax.jit(jax.vmap(problem.plane_norms))(x, y, planes)
+    values = jax.jit(problem.plane_values)(w, x, planes)
+    coefficients = np.random.default_rng(1).normal(size=(COUNT, 2))
+    total = jax.jit(problem.add_planes)(w, x, planes, coefficients)
+    expected = flat(w)
+    for i in range(COUNT):
+        own = psi_of(x, i, rows[i][1], **kind)
+        two = np.array([
+            psi_of(x, i, jax.tree.map(lambda leaf, i=i: leaf[i], each), **kind)
+            for each in (wrong, again)
+        ])  # fmt: skip
+        differences = own - two
+        np.testing.assert_allclose(gram[i], differences @ differences[0], atol=1e-12)
+        np.testing.assert_allclose(norms[i], (differences**2).sum(axis=1), atol=1e-12)
+        np.testing.assert_allclose(values[i], two @ flat(w), atol=1e-12)
+        expected = expected + coefficients[i] @ two
+    np.testing.assert_allclose(flat(total), expected, atol=1e-10)
+    assert problem.squared_norm(w, None) == pytest.approx(flat(w) @ flat(w))
+
+
+def test_padding_batching_and_jit_change_nothing(x64):
+    problem = homologue_search(A, dtype="float64")
+    (x, _), w = random_examples(COUNT), random_weights("linear", "float64", True)
+
+    def decode(x):
+        return problem.decode(problem.potentials(w, x))
+
+    wanted = jax.jit(jax.vmap(decode))(x)
+    wider = x._replace(
+        native=np.pad(x.native, ((0, 0), (0, 2)), constant_values=7),
+        candidates=np.pad(x.candidates, ((0, 0), (0, 1), (0, 2)), constant_values=-1),
+        candidate_lengths=np.pad(x.candidate_lengths, ((0, 0), (0, 1))),
+    )
+    padded = jax.jit(jax.vmap(decode))(wider)
+    np.testing.assert_array_equal(padded.candidate, wanted.candidate)
+    np.testing.assert_array_equal(padded.operations[:, : M + N], wanted.operations)
+    assert (np.asarray(padded.operations[:, M + N :]) == -1).all()
+    predicted = predict(problem, w, x, batch=16)
+    jax.tree.map(np.testing.assert_array_equal, predicted, jax.tree.map(np.asarray, wanted))
+    for i in range(3):
+        one = jax.tree.map(lambda leaf, i=i: leaf[i], x)
+        for found in (decode(one), jax.jit(decode)(one)):
+            jax.tree.map(lambda a, b, i=i: np.testing.assert_array_equal(a, b[i]), found, wanted)
+
+
+def test_equal_scores_go_to_the_first_candidate(x64):
+    problem = homologue_search(A, dtype="float64")
+    x, _ = random_examples(COUNT)
+    found = predict(problem, problem.initial_weights, x)
+    np.testing.assert_array_equal(found.candidate, np.argmax(x.candidate_lengths > 0, axis=1))
+    assert (found.operations == -1).all()
+
+
+def batch():
+    natives = [np.array([0, 1, 2]), np.array([2, 1])]
+    candidates = [[np.array([0, 1]), np.array([2])], [np.array([1]), np.array([0, 0, 2])]]
+    x = homologue_inputs(natives, candidates)
+    y = homologue_outputs([0, 1], [[0, 0], [0, 1]], [[0, 0], [0, 2]], x.native.shape[1] + 3)
+    return x, y
+
+
+def test_batches_are_padded():
+    x, y = batch()
+    np.testing.assert_array_equal(x.native, [[0, 1, 2], [2, 1, -1]])
+    np.testing.assert_array_equal(x.candidate_lengths, [[2, 1], [1, 3]])
+    np.testing.assert_array_equal(x.candidates[1, 0], [1, -1, -1])
+    np.testing.assert_array_equal(y.operations[0], [0, 0, -1, -1, -1, -1])
+    assert homologue_search(A).check(x, y) is None
+
+
+def changed(where, field, index, value):
+    x, y = batch()
+    parts = {"x": x, "y": y}
+    leaf = np.array(getattr(parts[where], field))
+    leaf[index] = value
+    parts[where] = parts[where]._replace(**{field: leaf})
+    return parts["x"], parts["y"]
+
+
+@pytest.mark.parametrize("change, message", [
+    (("x", "native", (0, 1), 3), r"inputs.native row 0 has the letter 3 at 1, outside .* 0\.\.2"),
+    (("x", "native", (1, 0), -1), "inputs.native row 1 has the letter -1"),
+    (("x", "candidates", (1, 1, 2), 9), "inputs.candidates row 3 has the letter 9"),
+    (("x", "native_length", 1, 0), "the length of inputs.native row 1 is 0, expected 1..3"),
+    (("x", "candidate_lengths", (0, 1), 4), "row 1 is 4, expected 0..3"),
+    (("x", "candidate_lengths", (0, 1), 0), "row 0 has no decoys"),
+    (("x", "candidate_lengths", (1, 1), 0), r"outputs.candidate\[1\] names an empty candidate"),
+    (("y", "candidate", 0, 2), r"outputs.candidate\[0\] is 2, expected 0..1"),
+    (("y", "operations", (0, 1), 3), "outputs.operations row 0 has 3 at 1"),
+    (("y", "operations", (0, 4), 1), "row 0 goes on after padding, at 4"),
+    (("y", "operations", (0, 2), 2), r"covers letters 0\.\.2 of the second sequence, which has 2"),
+    (("y", "begin", (1, 0), 1), r"covers letters 1\.\.2 of the first sequence, which has 2"),
+    (("y", "begin", (1, 0), -1), "of the first sequence"),
+])
+def test_the_door_names_what_does_not_fit(change, message):
+    problem = homologue_search(A)
+    with pytest.raises(ValueError, match=message):
+        fit(problem, *changed(*change), "svm2")
+
+
+def test_other_doors():
+    x, y = batch()
+    problem = homologue_search(A)
+    with pytest.raises(ValueError, match="Q = 1"):
+        problem.check(x._replace(candidates=x.candidates[:, :1]), y)
+    with pytest.raises(ValueError, match="HomologueInput .* got tuple"):
+        problem.check(tuple(x), y)
+    with pytest.raises(ValueError, match=r"\[2, 6\]"):
+        problem.check(x, y._replace(operations=y.operations[:, :4]))
+    with pytest.raises(ValueError, match="must be integers"):
+        problem.check(x._replace(native=x.native.astype(float)), y)
+    with pytest.raises(ValueError, match=r"natives\[1\] is empty"):
+        homologue_inputs([np.array([0]), np.array([])], [[np.array([0])]] * 2)
+    with pytest.raises(ValueError, match=r"candidates\[0\]\[1\] is empty"):
+        homologue_inputs([np.array([0])], [[np.array([0]), np.array([])]])
+    with pytest.raises(ValueError, match="of one length"):
+        homologue_inputs([np.array([0])], [])
+    with pytest.raises(ValueError, match="more than M"):
+        homologue_outputs([0], [[0, 0, 0]], [[0, 0]], 2)
+    for options, message in (((0,), "alphabet_size"), ((3,), "gaps is 'cubic'")):
+        with pytest.raises(ValueError, match=message):
+            homologue_search(*options, gaps="cubic" if options == (3,) else "linear")
+
+
+def test_loss_is_zero_one_on_the_candidate():
+    problem, (_, y) = homologue_search(A), batch()
+    for a, b in itertools.product(range(2), repeat=2):
+        first, second = (jax.tree.map(lambda leaf, i=i: leaf[i], y) for i in (a, b))
+        assert problem.loss(first, second) == (a != b)
+    other = jax.tree.map(lambda leaf: leaf[0], y)._replace(operations=y.operations[1])
+    assert problem.loss(jax.tree.map(lambda leaf: leaf[0], y), other) == 0

@@ -1,0 +1,254 @@
+"""Supervised alignment against the enumeration of all alignments of short sequences."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct import fit, joint_feature
+from jaxstruct.alignments.alphabets import alphabet
+from jaxstruct.alignments.losses import (
+    NAMES,
+    AlignmentOutput,
+    alignment_loss,
+    delta,
+    pair_costs,
+    pair_counts,
+)
+from jaxstruct.alignments.structure import (
+    alignment_inputs,
+    alignment_outputs,
+    pairwise_alignment,
+    written_alignments,
+)
+from jaxstruct.alignments.text import write_rows
+from tests.alignments.structure_cases import aligned_pairs, flat_weights, used
+
+M, N, n = 4, 3, 60
+LOCAL = {"global": False, "local": True}
+
+
+def weights_of(problem, seed, shift=0.5):
+    random = np.random.default_rng(seed)
+    return jax.tree.map(
+        lambda leaf: jnp.asarray(random.normal(shift, 1, leaf.shape), leaf.dtype),
+        problem.initial_weights,
+    )
+
+
+def row(tree, i):
+    return jax.tree.map(lambda leaf: leaf[i], tree)
+
+
+def real(y):
+    """(operations, begin) of one padded output as the enumeration has them."""
+    operations = np.asarray(y.operations)
+    return tuple(operations[operations >= 0].tolist()), tuple(np.asarray(y.begin).tolist())
+
+
+def batch_of(data, i):
+    """All outputs of pair i, padded."""
+    outputs = data.outputs(i)
+    return alignment_outputs([np.array(o, int) for o, _ in outputs], [b for _, b in outputs], M + N)
+
+
+@pytest.mark.parametrize("mode", LOCAL)
+def test_losses_of_all_alignments(x64, mode):
+    """By definition, and as one constant and a sum over pairs."""
+    data = aligned_pairs(12, M, N, LOCAL[mode])
+    for name in NAMES:
+        kind, seen = alignment_loss(name, "float64"), set()
+        losses = jax.jit(jax.vmap(partial(delta, kind), (None, 0)))
+        for i in range(12):
+            y_true, wanted = row(data.y, i), data.losses(i, name)
+            outputs = batch_of(data, i)
+            padded = jax.tree.map(lambda leaf: np.resize(leaf, (2000, *leaf.shape[1:])), outputs)
+            np.testing.assert_allclose(losses(y_true, padded)[: len(wanted)], wanted, atol=1e-15)
+            costs = np.asarray(pair_costs(kind, y_true, M, N))
+            sums = [sum(costs[pair] for pair in used(*y)[0]) for y in data.outputs(i)]
+            nothing = wanted - np.array(sums)
+            np.testing.assert_allclose(nothing, nothing[0], atol=1e-12)
+            assert wanted[data.truths[i]] == 0
+            seen |= set(wanted)
+        assert len(seen) > (1 if "pairs" in name else 3)
+        assert max(seen) <= 1 or mode == "local" or "normalised" not in name
+
+
+@pytest.mark.parametrize("mode, gaps, symmetric, loss", [
+    ("global", "affine", True, "positions"), ("global", "linear", False, "normalised_pairs"),
+    ("local", "affine", False, "pairs"), ("local", "linear", True, "normalised_positions"),
+])
+def test_augmented_decode_and_psi(x64, mode, gaps, symmetric, loss):
+    data = aligned_pairs(n, M, N, LOCAL[mode])
+    problem = pairwise_alignment(
+        3, mode=mode, gaps=gaps, symmetric=symmetric, loss=loss, dtype="float64"
+    )
+    w = weights_of(problem, 1)
+    theta = jax.vmap(problem.potentials, (None, 0))(w, data.x)
+    augmented = jax.jit(jax.vmap(problem.augmented, (0, 0, None)))
+    score = jax.jit(jax.vmap(problem.score))
+    features = jax.jit(jax.vmap(partial(joint_feature, problem)))(data.x, data.y)
+    F_true = np.asarray(score(theta, data.y))
+    for scale in (0.0, 0.4, 3.0):
+        found = augmented(theta, data.y, jnp.asarray(scale))
+        F = np.asarray(score(theta, found))
+        for i in range(n):
+            psi = data.psi(i, gaps, symmetric)
+            total = psi @ flat_weights(w) + scale * data.losses(i, loss)
+            place = data.outputs(i).index(real(row(found, i)))
+            assert total[place] >= total.max() - 1e-12
+            assert F[i] == pytest.approx(psi[place] @ flat_weights(w), abs=1e-12)
+            if not scale:
+                truth = psi[data.truths[i]]
+                np.testing.assert_allclose(flat_weights(row(features, i)), truth, atol=1e-14)
+                assert F_true[i] == pytest.approx(truth @ flat_weights(w), abs=1e-12)
+    best = jax.jit(jax.vmap(problem.decode))(theta)
+    jax.tree.map(np.testing.assert_array_equal, best, augmented(theta, data.y, jnp.asarray(0.0)))
+    moved = augmented(theta, data.y, jnp.asarray(3.0))
+    assert (np.asarray(moved.operations) != np.asarray(best.operations)).any(axis=1).sum() > 3
+
+
+@pytest.mark.parametrize("gaps", ["linear", "affine"])
+def test_linear_maps(x64, gaps):
+    """<delta Psi, delta Psi'> and A A' u from the hooks, against Psi written down."""
+    data = aligned_pairs(n, M, N, False)
+    problem = pairwise_alignment(3, gaps=gaps, dtype="float64")
+    for i in (0, 7):
+        x, y_true, outputs = row(data.x, i), row(data.y, i), batch_of(data, i)
+        psi = data.psi(i, gaps, True)
+        dpsi = psi[data.truths[i]] - psi
+        for k in (0, len(psi) - 1):
+            found = problem.plane_gram(x, y_true, outputs, row(outputs, k))
+            np.testing.assert_allclose(found, dpsi @ dpsi[k], atol=1e-12)
+        theta = problem.potentials(weights_of(problem, 4), x)
+        coefficients = np.random.default_rng(5).normal(size=len(psi))
+        u = problem.combine(theta, outputs, coefficients)
+        one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (x, u))
+        added = problem.add(problem.initial_weights, *one)
+        np.testing.assert_allclose(flat_weights(added), coefficients @ psi, atol=1e-12)
+        through = problem.potentials(added, x)
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12),
+            through, problem.gram_action(x, u),
+        )  # fmt: skip
+
+
+def test_float32_alone_and_with_more_padding():
+    """One example, not jitted, padded further and jitted: the same alignment."""
+    data, i = aligned_pairs(n, M, N, True), 3
+    problem = pairwise_alignment(3, mode="local")
+    w = weights_of(problem, 2)
+    operations, begin = real(row(data.y, i))
+
+    def answer(size, wrap):
+        x = row(alignment_inputs([data.firsts[i]], [data.seconds[i]], size), 0)
+        y = row(alignment_outputs([np.array(operations, int)], [begin], sum(size)), 0)
+        found = wrap(problem.augmented)(problem.potentials(w, x), y, jnp.float32(0.7))
+        loss = problem.loss(y, found)
+        assert loss.dtype == "float32" and found.operations.dtype == "int32"
+        return real(found), float(loss)
+
+    tight = answer((len(data.firsts[i]), len(data.seconds[i])), lambda function: function)
+    assert tight == answer((M + 2, N + 3), jax.jit)
+    assert tight[1] > 0 and w["substitution"].dtype == "float32"
+
+
+def test_pair_counts():
+    data = aligned_pairs(n, M, N, True)
+    moved = jax.tree.map(lambda leaf: np.roll(leaf, 1, axis=0), data.y)
+    counts = jax.vmap(pair_counts)(data.y, moved)
+    for i in range(n):
+        true, made = (set(used(*real(row(y, i)))[0]) for y in (data.y, moved))
+        wanted = len(true), len(made), len(true & made)
+        assert tuple(int(leaf[i]) for leaf in counts) == wanted
+    assert np.asarray(counts.right).sum() > 0
+
+
+def test_written():
+    letters = alphabet("xyz")
+    x = alignment_inputs([np.array([0, 1, 2])], [np.array([1])], (4, 3))
+    y = alignment_outputs([np.array([1, 0, 1])], None, 7)
+    (written,) = written_alignments(letters, x, y)
+    assert (written.first, written.second) == ("xyz", "y")
+    assert write_rows(written) == ("xyz", "-y-")
+
+
+def door(change, mode="global"):
+    """What `fit` asks first, of two pairs with one leaf changed."""
+    x = alignment_inputs([np.array([0, 1]), np.array([2, 2, 0])], [np.array([1]), np.array([0, 2])])
+    y = alignment_outputs([np.array([1, 0]), np.array([0, 0, 1])], None, 5)
+    x, y = change(jax.tree.map(np.array, x), jax.tree.map(np.array, y))
+    pairwise_alignment(3, mode=mode).check(x, y)
+
+
+def with_leaf(which, name, place, value):
+    def change(x, y):
+        getattr((x, y)[which], name)[place] = value
+        return x, y
+
+    return change
+
+
+@pytest.mark.parametrize("change, message", [
+    (with_leaf(0, "first", (0, 1), 3), "inputs.first row 0 has the letter 3 at 1"),
+    (with_leaf(0, "second", (1, 0), -1), "inputs.second row 1 has the letter -1"),
+    (with_leaf(0, "lengths", (1, 0), 0), "length of inputs.first row 1 is 0"),
+    (with_leaf(0, "lengths", (0, 1), 2), "inputs.second row 0 has the letter -1 at 1"),
+    (with_leaf(1, "operations", (0, 1), 1), "row 0 covers letters 0..-1 of the second"),
+    (with_leaf(1, "operations", (1, 3), 2), "row 1 covers letters 0..2 of the second"),
+    (with_leaf(1, "operations", (0, 4), 0), "row 0 goes on after padding"),
+    (with_leaf(1, "operations", (0, 0), 7), "row 0 has 7 at 0"),
+    (lambda x, y: (x, y._replace(operations=y.operations[:, :4])), r"must be \[2, 5\]"),
+    (lambda x, y: (x._replace(second=x.second[:, 0]), y), r"\[n, M\], \[n, N\] and \[n, 2\]"),
+    (lambda x, y: (tuple(x), y), "must be an AlignmentInput"),
+    (lambda x, y: (x, (y.operations, y.begin)), "AlignmentOutput"),
+])
+def test_bad_training_sets(change, message):
+    with pytest.raises(ValueError, match=message):
+        door(change)
+
+
+def test_a_global_alignment_begins_at_the_first_letters():
+    """A local one need not; the operations then fit in both."""
+    def late(x, y):
+        y.operations[0] = [0, -1, -1, -1, -1]
+        y.begin[0] = [1, 0]
+        return x, y
+
+    with pytest.raises(ValueError, match="first sequence, .*: it must cover all of them"):
+        door(late)
+    door(late, mode="local")
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"mode": "semi"}, "mode is 'semi'"), ({"gaps": "log"}, "gaps is 'log'"),
+    ({"loss": "hamming"}, "loss is 'hamming'"), ({"alphabet_size": 0}, "alphabet_size"),
+])
+def test_options_that_do_not_fit(options, message):
+    with pytest.raises(ValueError, match=message):
+        pairwise_alignment(**({"alphabet_size": 3} | options))
+
+
+def test_builders_name_what_does_not_fit():
+    one, two = np.array([0]), np.array([0, 1])
+    with pytest.raises(ValueError, match="one length, got 2 and 1"):
+        alignment_inputs([one, two], [one])
+    with pytest.raises(ValueError, match=r"seconds\[1\] is empty"):
+        alignment_inputs([one, two], [one, one[:0]])
+    with pytest.raises(ValueError, match=r"size: got \(1, 1\)"):
+        alignment_inputs([two], [one], (1, 1))
+    with pytest.raises(ValueError, match="one has 3, more than width"):
+        alignment_outputs([np.array([0, 0, 1])], None, 2)
+    assert alignment_outputs([two], None, 3) is not None
+
+
+def test_formulations_without_an_oracle_are_refused():
+    data = aligned_pairs(n, M, N, False)
+    for name in ("svm0", "svm1", "svm2", "svm2_margin"):
+        with pytest.raises(ValueError, match=f"{name} needs the loss levels"):
+            fit(pairwise_alignment(3), data.x, data.y, name, 1.0)
+    assert isinstance(data.y, AlignmentOutput)

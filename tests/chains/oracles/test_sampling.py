@@ -1,0 +1,157 @@
+"""Samples of label sequences against their enumerated probabilities."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import chi2
+
+from jaxstruct.chains.oracles.forward_backward import marginals
+from jaxstruct.chains.oracles.sampling import _drawn, sample
+from jaxstruct.chains.potentials import PADDING, ChainPotentials
+from tests.chains.oracles import truth as chain_truth
+
+S, T, DRAWS = 3, 4, 4000
+
+
+@jax.jit
+def draws(potentials, lengths, keys):
+    """[chains, DRAWS, T] samples of many chains."""
+    many = jax.vmap(sample, (None, None, 0))
+    return jax.vmap(many)(potentials, lengths, keys)
+
+
+def drawn(chains, seed=0, dtype=np.float32):
+    potentials, lengths = chain_truth.stacked(chains)
+    potentials = jax.tree.map(lambda leaf: leaf.astype(dtype), potentials)
+    keys = jax.random.split(jax.random.key(seed), (len(chains), DRAWS))
+    return np.asarray(draws(potentials, lengths, keys))
+
+
+def pearson(labels, potentials, length):
+    """Pearson's statistic of the samples of one chain and its degrees of freedom.
+
+    Sequences expected fewer than five times are one cell; impossible ones must not occur.
+    """
+    rows = chain_truth.all_labelings(S, length)
+    scores = chain_truth.scores(potentials, rows)
+    probabilities = np.exp(scores - logsumexp(scores))
+    cell = labels[:, :length] @ S ** np.arange(length)[::-1]
+    counts = np.bincount(cell, minlength=len(rows))
+    assert counts[scores == -np.inf].sum() == 0
+    expected = probabilities * len(labels)
+    common = expected >= 5
+    counts = np.append(counts[common], counts[~common].sum())
+    expected = np.append(expected[common], expected[~common].sum())
+    if expected[-1] < 5:
+        assert counts[-1] < 40
+        counts, expected = counts[:-1], expected[:-1]
+    return np.sum((counts - expected) ** 2 / expected), len(counts) - 1
+
+
+@pytest.mark.parametrize("scale", [1.0, 60.0])
+@pytest.mark.parametrize("kind", [(False, False), (True, False), (True, True)])
+def test_distribution(kind, scale) -> None:
+    """Chi-square over all sequences of 40 chains; 60-fold scores need the logarithmic messages."""
+    random = np.random.default_rng(1)
+    names = dict(zip(("second_order", "varying"), kind, strict=True), start_stop=True)
+    chains = [
+        chain_truth.random_chain(random, T, S, forbidden=i % 2 == 0, **names) for i in range(40)
+    ]
+    if scale > 1:
+        chains = [(with_equal_paths(p, scale), length) for p, length in chains]
+    labels = drawn(chains)
+    statistic = freedom = 0
+    for of_one, (potentials, length) in zip(labels, chains, strict=True):
+        assert np.all(of_one[:, length:] == PADDING)
+        assert np.all((of_one[:, :length] >= 0) & (of_one[:, :length] < S))
+        if not length or not np.any(possible(potentials, length)):
+            continue
+        more, degrees = pearson(of_one, potentials, length)
+        statistic, freedom = statistic + more, freedom + degrees
+    assert freedom > 100
+    assert 1e-4 < chi2.sf(statistic, freedom) < 1 - 1e-4
+
+
+def possible(potentials, length):
+    return chain_truth.scores(potentials, chain_truth.all_labelings(S, length)) > -np.inf
+
+
+def with_equal_paths(potentials, scale):
+    """Emissions moved by +-scale and the transitions against it: F up to an addend stays.
+
+    Label 0 gets +scale at every position and transitions out of it -scale, stop +scale less.
+    """
+    emissions = np.array(potentials.emissions)
+    emissions[:, 0] += scale
+    transitions = np.array(potentials.transitions)
+    transitions[..., 0, :] -= scale
+    stop = np.array(potentials.stop)
+    stop[0] -= scale
+    return potentials._replace(emissions=emissions, transitions=transitions, stop=stop)
+
+
+def test_weights_of_zero_are_never_drawn_at_the_ends_of_the_unit_interval() -> None:
+    """uniform = 0 and the largest number below 1, with zeros first, last and in between."""
+    weights = np.random.default_rng(8).random((30, 4000)).astype(np.float32)
+    weights *= 10.0 ** np.random.default_rng(9).integers(-9, 1, weights.shape)
+    weights[[0, 7, 8, 29]] = 0
+    for uniform in (0, 1 - 2**-23):
+        index = np.asarray(_drawn(jnp.asarray(weights), jnp.full(4000, uniform, jnp.float32)))
+        assert np.all(weights[index, np.arange(4000)] > 0)
+
+
+def test_rare_forbidden_labels_are_never_drawn() -> None:
+    """40,000 sequences under transitions that only allow s -> s and s -> s + 1."""
+    allowed = np.eye(S) + np.eye(S, k=1) > 0
+    transitions = np.where(allowed, 0.0, -np.inf)
+    random = np.random.default_rng(2)
+    chains = [(ChainPotentials(random.normal(size=(T, S)), transitions), T) for _ in range(10)]
+    labels = drawn(chains)
+    assert np.all(allowed[labels[..., :-1], labels[..., 1:]])
+    moves = np.unique(labels[..., :-1] * S + labels[..., 1:])
+    assert len(moves) == allowed.sum()
+
+
+def test_frequencies_are_the_marginals_of_a_longer_chain() -> None:
+    random = np.random.default_rng(3)
+    length, labels = 30, 20  # more labels than are written out
+    potentials = ChainPotentials(
+        random.normal(size=(32, labels)).astype(np.float32),
+        random.normal(size=(labels, labels)).astype(np.float32),
+    )
+    keys = jax.random.split(jax.random.key(4), 20000)
+    drawn = np.asarray(jax.jit(jax.vmap(lambda key: sample(potentials, length, key)))(keys))
+    tables = marginals(potentials, length)
+    frequency = np.mean(drawn[:, :length, None] == np.arange(labels), axis=0)
+    assert np.abs(frequency - tables.labels[:length]).max() < 5 * 0.5 / np.sqrt(len(keys))
+    pair = np.zeros((labels, labels))
+    np.add.at(pair, (drawn[:, 7], drawn[:, 8]), 1 / len(keys))
+    assert np.abs(pair - tables.pairs[7]).max() < 5 * 0.5 / np.sqrt(len(keys))
+
+
+def test_keys_decide_and_batching_does_not(x64) -> None:
+    random = np.random.default_rng(5)
+    chains = [chain_truth.random_chain(random, T, S, start_stop=True) for _ in range(6)]
+    potentials, lengths = chain_truth.stacked(chains)
+    keys = jax.random.split(jax.random.key(6), 6)
+    batched = np.asarray(jax.jit(jax.vmap(sample))(potentials, lengths, keys))
+    flat = (potentials, lengths, keys)
+    deep = jax.tree.map(lambda leaf: leaf.reshape(2, 3, *leaf.shape[1:]), flat)
+    nested = np.asarray(jax.jit(jax.vmap(jax.vmap(sample)))(*deep))
+    np.testing.assert_array_equal(nested.reshape(6, T), batched)
+    np.testing.assert_array_equal(sample(*chains[1], keys[1]), batched[1])
+    assert batched.dtype == np.int32
+    other = jax.jit(jax.vmap(sample))(potentials, lengths, jax.random.split(jax.random.key(7), 6))
+    assert np.any(np.asarray(other) != batched)
+
+
+def test_everything_forbidden_gives_valid_labels() -> None:
+    potentials = ChainPotentials(jnp.zeros((T, S)), jnp.full((S, S), -jnp.inf), None, None)
+    labels = drawn([(potentials, length) for length in range(T + 1)])
+    for length in range(T + 1):
+        assert np.all((labels[length, :, :length] >= 0) & (labels[length, :, :length] < S))
+        assert np.all(labels[length, :, length:] == PADDING)

@@ -1,0 +1,185 @@
+"""Viterbi against enumeration, on chains of every kind, however it is called."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct.chains.oracles.viterbi import Decoded, viterbi
+from jaxstruct.chains.potentials import PADDING, ChainPotentials, score_labels
+from tests.chains.oracles.truth import STRUCTURES, Cases, as_dtype, cases, preferred
+
+FIRST, SECOND = STRUCTURES[0].values[0], STRUCTURES[4].values[0]
+SHARED = ChainPotentials(0, None)  # vmap over emissions, one table of transitions
+alone = jax.jit(viterbi)
+batched = jax.jit(jax.vmap(viterbi))
+
+
+def _check(given: Cases, decoded: Decoded, tolerance: float) -> None:
+    labels, score = np.asarray(decoded.labels), np.asarray(decoded.score)
+    for i, (y, F) in enumerate(zip(given.labelings, given.scores, strict=True)):
+        best = F.max()
+        if best == -np.inf:
+            real = np.arange(labels.shape[1]) < given.length[i]
+            assert score[i] == -np.inf
+            assert ((labels[i] >= 0) == real).all() and (labels[i][~real] == PADDING).all()
+            continue
+        np.testing.assert_allclose(score[i], best, rtol=tolerance, atol=tolerance)
+        if given.tied[i]:
+            np.testing.assert_array_equal(labels[i], y[preferred(y, F)[0]])
+        else:
+            (own,) = F[(y == labels[i]).all(axis=1)]
+            assert own >= best - tolerance
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_equals_enumeration(structure: dict[str, bool]) -> None:
+    given = cases(structure)
+    assert set(given.length) == set(range(6))
+    decoded = batched(as_dtype(given.potentials, "float32"), given.length)
+    assert decoded.labels.dtype == jnp.int32 and decoded.score.dtype == jnp.float32
+    _check(given, decoded, 1e-5)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("structure", STRUCTURES[::3])
+def test_equals_enumeration_in_float64(structure: dict[str, bool]) -> None:
+    given = cases(structure)
+    decoded = batched(as_dtype(given.potentials, "float64"), given.length)
+    assert decoded.labels.dtype == jnp.int32 and decoded.score.dtype == jnp.float64
+    _check(given, decoded, 1e-13)
+
+
+@pytest.mark.parametrize("structure", [FIRST, SECOND])
+def test_many_labels(structure: dict[str, bool]) -> None:
+    """More labels than are written out: loops over labels with a remainder."""
+    given = cases(structure, count=120, T=3, S=19)
+    _check(given, batched(as_dtype(given.potentials, "float32"), given.length), 1e-5)
+    with jax.enable_x64(True):
+        _check(given, batched(as_dtype(given.potentials, "float64"), given.length), 1e-13)
+
+
+@pytest.mark.parametrize("S", [2, 9, 17, 25])
+def test_every_number_of_labels(S: int) -> None:
+    given = cases(FIRST, count=300, T=2, S=S)
+    _check(given, batched(as_dtype(given.potentials, "float32"), given.length), 1e-5)
+
+
+@pytest.mark.parametrize("structure", [FIRST, SECOND])
+@pytest.mark.parametrize(("T", "S"), [(1, 3), (4, 1)])
+def test_smallest_chains(structure: dict[str, bool], T: int, S: int) -> None:
+    given = cases(structure | dict(varying=True, start_stop=True), count=40, T=T, S=S)
+    _check(given, batched(as_dtype(given.potentials, "float32"), given.length), 1e-5)
+
+
+@pytest.mark.parametrize("structure", [FIRST, SECOND])
+def test_one_chain_at_a_time(structure: dict[str, bool]) -> None:
+    given = cases(structure)
+    potentials = as_dtype(given.potentials, "float32")
+    together = batched(potentials, given.length)
+    for i in range(12):
+        own = jax.tree.map(lambda leaf, i=i: leaf[i], potentials)
+        for call in (viterbi, alone) if i < 1 else (alone,):
+            decoded = call(own, given.length[i])
+            np.testing.assert_array_equal(decoded.labels, together.labels[i])
+            np.testing.assert_array_equal(decoded.score, together.score[i])
+
+
+@pytest.mark.parametrize("structure", [FIRST, SECOND])
+def test_nested_vmap_and_shared_tables(structure: dict[str, bool]) -> None:
+    """Transitions of the outer batch, emissions of both, lengths of the inner one."""
+    given = cases(structure | dict(start_stop=True))
+    potentials = as_dtype(given.potentials, "float32")
+    emissions = jnp.nan_to_num(potentials.emissions[:12]).reshape(3, 4, 5, 3)
+    lengths = jnp.asarray([5, 0, 2, 4])
+    outer = jax.tree.map(lambda leaf: leaf[:3], potentials)._replace(emissions=emissions)
+    inner_axes = ChainPotentials(0, None, None, None, None)
+    decode = jax.vmap(jax.vmap(viterbi, (inner_axes, 0)), (0, None))
+    for call in (decode, jax.jit(decode)) if structure is SECOND else (jax.jit(decode),):
+        together = call(outer, lengths)
+        assert together.labels.shape == (3, 4, 5)
+        for i, j in np.ndindex(3, 4):
+            own = jax.tree.map(lambda leaf, i=i: leaf[i], outer)
+            decoded = alone(own._replace(emissions=emissions[i, j]), lengths[j])
+            np.testing.assert_array_equal(decoded.labels, together.labels[i, j])
+            np.testing.assert_array_equal(decoded.score, together.score[i, j])
+
+
+def test_shared_transitions_many_labels() -> None:
+    random = np.random.default_rng(0)
+    potentials = ChainPotentials(
+        jnp.asarray(random.integers(-2, 3, (6, 7, 20)), "float32"),
+        jnp.asarray(random.integers(-2, 3, (20, 20)), "float32"),
+    )
+    lengths = jnp.asarray([7, 6, 3, 1, 0, 7])
+    shared = jax.jit(jax.vmap(viterbi, (SHARED, 0)))(potentials, lengths)
+    own = jnp.broadcast_to(potentials.transitions, (6, 20, 20))
+    apart = batched(potentials._replace(transitions=own), lengths)
+    np.testing.assert_array_equal(shared.labels, apart.labels)
+    np.testing.assert_array_equal(shared.score, apart.score)
+    again = jax.jit(jax.vmap(score_labels, (SHARED, 0, 0)))(potentials, shared.labels, lengths)
+    np.testing.assert_array_equal(again, shared.score)
+
+
+def test_one_potential_of_the_batch_is_enough() -> None:
+    """Only the lengths, or only the transitions, differ between examples."""
+    given = cases(FIRST)
+    full = int(np.argmax(given.length == 5))
+    one = jax.tree.map(lambda leaf: jnp.asarray(leaf[full], "float32"), given.potentials)
+    lengths = jnp.arange(6)
+    together = jax.jit(jax.vmap(viterbi, (None, 0)))(one, lengths)
+    tables = jnp.stack([one.transitions, -one.transitions.T])
+    decode = jax.jit(jax.vmap(viterbi, (ChainPotentials(None, 0), None)))
+    moved = decode(one._replace(transitions=tables), 5)
+    for i in range(6):
+        np.testing.assert_array_equal(alone(one, i).labels, together.labels[i])
+    for i in range(2):
+        decoded = alone(one._replace(transitions=tables[i]), 5)
+        np.testing.assert_array_equal(decoded.labels, moved.labels[i])
+
+
+@pytest.mark.parametrize("structure", STRUCTURES[:6:5])
+def test_padding_changes_nothing(structure: dict[str, bool]) -> None:
+    given = cases(structure)
+    potentials = as_dtype(given.potentials, "float32")
+    pads = ((0, 0), (0, 3))
+    emissions = jnp.pad(potentials.emissions, (*pads, (0, 0)), constant_values=7)
+    padded = potentials._replace(emissions=emissions)
+    if potentials.transitions.ndim == 4:
+        table = jnp.pad(potentials.transitions, (*pads, *2 * ((0, 0),)), constant_values=7)
+        triples = jnp.pad(potentials.triples, (*pads, *3 * ((0, 0),)), constant_values=7)
+        padded = padded._replace(transitions=table, triples=triples)
+    short, long = batched(potentials, given.length), batched(padded, given.length)
+    np.testing.assert_array_equal(short.labels, long.labels[:, :5])
+    np.testing.assert_array_equal(short.score, long.score)
+    assert (np.asarray(long.labels)[:, 5:] == PADDING).all()
+
+
+WRONG = {
+    "emissions must be": ChainPotentials(jnp.zeros((2, 4, 3)), jnp.zeros((3, 3))),
+    "transitions must be": ChainPotentials(jnp.zeros((4, 3)), jnp.zeros((4, 3, 3))),
+    "start must be": ChainPotentials(jnp.zeros((4, 3)), jnp.zeros((3, 3)), start=jnp.zeros(4)),
+    "stop must be": ChainPotentials(jnp.zeros((4, 3)), jnp.zeros((3, 3)), stop=jnp.zeros((1, 3))),
+    "triples must be": ChainPotentials(
+        jnp.zeros((4, 3)), jnp.zeros((3, 3)), triples=jnp.zeros((3, 3, 3, 3))
+    ),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_shapes_are_named(message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        viterbi(WRONG[message], 4)
+
+
+def test_wrong_dtypes_and_lengths_are_named() -> None:
+    potentials = ChainPotentials(jnp.zeros((4, 3)), jnp.zeros((3, 3)))
+    with pytest.raises(ValueError, match="length must be a scalar"):
+        viterbi(potentials, jnp.ones(4, int))
+    with pytest.raises(TypeError, match="length must be an integer"):
+        viterbi(potentials, 4.0)
+    integers = jax.tree.map(lambda leaf: leaf.astype(int), potentials)
+    with pytest.raises(TypeError, match="floating-point"):
+        viterbi(integers, 4)

@@ -1,0 +1,183 @@
+"""Small random label sequences, and their joint features written down in numpy."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxstruct import Buckets, Problem, kernels
+from jaxstruct.chains.structure import ChainInput, Constraints, chain, chain_inputs
+from jaxstruct.chains.token_features import kernel_token_inputs
+from jaxstruct.core.types import SparseFeatures
+
+quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+"""For programs that run once: compiling them takes longer than running them."""
+WAYS = ("dense", "sparse", "kernel")
+POLYNOMIAL = kernels.polynomial(c=1.0, degree=2)
+
+
+class Model(NamedTuple):
+    """The options of `chain` that change Psi."""
+
+    order: int = 1
+    start_stop: bool = False
+    pair_features: bool = False
+    eta: float = 0.7
+
+    @property
+    def name(self) -> str:
+        return f"order{self.order}{'-ends' * self.start_stop}{'-pairs' * self.pair_features}"
+
+
+MODELS = tuple(
+    Model(*choice) for choice in itertools.product((1, 2), (False, True), (False, True))
+)
+PLAIN, RICH = Model(), Model(2, True, True)
+
+
+class Sequences(NamedTuple):
+    """n sequences whose tokens are drawn from a pool, so that some are equal.
+
+    Fields:
+      pool: [m, d] float64. places: [n, T] the member of the pool that each token is, -1 on padding.
+      length: [n]. y: [n, T] int32 labels, -1 on padding. S: how many labels there are.
+    """
+
+    pool: np.ndarray
+    places: np.ndarray
+    length: np.ndarray
+    y: np.ndarray
+    S: int
+
+    @property
+    def tokens(self) -> np.ndarray:
+        """[n, T, d], zeros on padding."""
+        return np.where(self.places[:, :, None] >= 0, self.pool[self.places], 0)
+
+    def features(self, way: str) -> np.ndarray:
+        """[n, T, D] Phi(x^t) written down: degree-2 monomials for the kernel."""
+        if way != "kernel":
+            return self.tokens
+        return np.where(self.places[:, :, None] >= 0, monomials(self.tokens), 0)
+
+    def inputs(self, way: str) -> ChainInput:
+        """The same as `chain` takes them."""
+        if way == "dense":
+            return chain_inputs(self.tokens, self.length)
+        if way == "sparse":
+            return chain_inputs(sparse_tokens(self.tokens), self.length)
+        kernel = functools.partial(kernels.gram_matrix, POLYNOMIAL)
+        features, gram = kernel_token_inputs(kernel, self.tokens, self.pool, self.places)
+        return chain_inputs(features, self.length, gram)
+
+    def problem(self, model: Model, way: str = "dense", **options: object) -> Problem:
+        """`chain` in float64 unless told otherwise."""
+        size = len(self.pool) if way == "kernel" else self.pool.shape[1]
+        return chain(size, self.S, **model._asdict(), **{"dtype": "float64"} | options)
+
+    def buckets(self, x: ChainInput, first: int) -> tuple[Buckets, Buckets]:
+        """Inputs and outputs in two buckets, the sequences of at most `first` tokens apart."""
+        short = self.length <= first
+        index = (np.flatnonzero(short), np.flatnonzero(~short))
+        ends = (first, self.y.shape[1])
+        return (
+            Buckets(tuple(cut(x, *pair) for pair in zip(index, ends, strict=True)), index),
+            Buckets(tuple(self.y[i, :end] for i, end in zip(index, ends, strict=True)), index),
+        )
+
+
+def cut(x: ChainInput, rows: np.ndarray, T: int) -> ChainInput:
+    """Some of the inputs, padded to T."""
+    features = jax.tree.map(lambda leaf: np.asarray(leaf)[rows, :T], x.features)
+    return ChainInput(features, np.asarray(x.length)[rows], np.asarray(x.gram)[rows, :T, :T])
+
+
+def monomials(x: np.ndarray) -> np.ndarray:
+    """Phi with <Phi(a), Phi(b)> = (1 + <a, b>)^2, along the last axis."""
+    ones = np.ones((*x.shape[:-1], 1))
+    squares = (x[..., :, None] * x[..., None, :]).reshape(*x.shape[:-1], -1)
+    return np.concatenate([ones, np.sqrt(2) * x, squares], axis=-1)
+
+
+def sparse_tokens(tokens: np.ndarray) -> SparseFeatures:
+    """The non-zero features of dense tokens [n, T, d], one column of padding at least."""
+    n, T, d = tokens.shape
+    width = int((tokens != 0).sum(axis=2).max(initial=0)) + 1
+    indices, values = np.full((n, T, width), d, np.int32), np.zeros((n, T, width))
+    for i, t in np.ndindex(n, T):
+        found = np.flatnonzero(tokens[i, t])
+        indices[i, t, : len(found)] = found
+        values[i, t, : len(found)] = tokens[i, t, found]
+    return SparseFeatures(indices, values)
+
+
+def random_sequences(
+    seed: int, n: int, T: int, d: int, S: int, *, shortest: int = 1, pool: int = 7
+) -> Sequences:
+    """Gaussian tokens with holes; lengths run through shortest..T."""
+    random = np.random.default_rng([seed, n, T, d, S])
+    members = random.normal(size=(pool, d)) * (random.random((pool, d)) < 0.7)
+    length = shortest + np.arange(n) % (T + 1 - shortest)
+    real = np.arange(T) < length[:, None]
+    places = np.where(real, random.integers(0, pool, (n, T)), -1).astype(np.int32)
+    y = np.where(real, random.integers(0, S, (n, T)), -1).astype(np.int32)
+    return Sequences(members, places, length.astype(np.int32), y, S)
+
+
+def psi(model: Model, S: int, x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+    """Psi(x, y) of (4.21) and of the extensions of 4.4.1, tensor product by tensor product.
+
+    Args:
+      x: [T, D] explicit features. y: [T] labels, -1 on padding.
+    """
+    x, unit = x[y >= 0], np.eye(S)[y[y >= 0]]
+    parts = {
+        "emissions": np.einsum("td,ts->ds", x, unit),
+        "transitions": model.eta * np.einsum("ta,tb->ab", unit[:-1], unit[1:]),
+    }
+    if model.start_stop:
+        parts["start"], parts["stop"] = unit[:1].sum(axis=0), unit[-1:].sum(axis=0)
+    if model.order == 2:
+        triples = np.einsum("ta,tb,tc->abc", unit[:-2], unit[1:-1], unit[2:])
+        parts["triples"] = model.eta * triples
+    if model.pair_features:
+        pairs = np.einsum("td,ta,tb->dab", x[:-1], unit[:-1], unit[1:])
+        parts["pairs"] = pairs.reshape(x.shape[1], S * S)
+    return parts
+
+
+def flat_psi(model: Model, S: int, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Psi as one vector, in the order in which jax flattens the weights."""
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(psi(model, S, x, y))])
+
+
+def iob_constraints(S: int) -> Constraints:
+    """As IOB2 has them: the last label only after one of the last two, and never first.
+
+    One label more is barred at the end, so that `stop` has something to do.
+    """
+    transitions = np.zeros((S, S), bool)
+    transitions[: S - 2, S - 1] = True
+    start, stop = np.zeros(S, bool), np.zeros(S, bool)
+    start[S - 1] = stop[0] = True
+    return Constraints(transitions, start, stop)
+
+
+def allowed(constraints: Constraints | None, labels: np.ndarray) -> np.ndarray:
+    """[N] bool: which label sequences [N, T] the constraints allow."""
+    good = np.ones(len(labels), bool)
+    if constraints is None:
+        return good
+    for i, y in enumerate(labels):
+        y = y[y >= 0]
+        if y.size:
+            good[i] = not (
+                constraints.start[y[0]]
+                or constraints.stop[y[-1]]
+                or any(constraints.transitions[a, b] for a, b in itertools.pairwise(y))
+            )
+    return good

@@ -1,0 +1,194 @@
+"""The oracles of the chain structure against enumeration: outputs, losses, levels, ties."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.chains.enumeration import (
+    SETTINGS,
+    N,
+    T,
+    enumerated,
+    loss_in_numpy,
+)
+from tests.chains.structure_cases import quick_jit
+
+SCALES = np.array([0.0, 0.5, 1.0, 2.0])
+EACH = pytest.mark.parametrize(
+    "setting", SETTINGS, ids=[s.name for s in SETTINGS]
+)
+
+
+def of_one(problem, theta, y, scale, offsets, slopes):
+    """All that the oracles of a problem say of one example."""
+    found = {
+        "decode": problem.decode(theta),
+        "best_wrong": problem.best_wrong(theta, y),
+    }
+    if problem.augmented is not None:
+        found["augmented"] = problem.augmented(theta, y, scale)
+    if problem.contenders is not None:
+        levels = problem.level_losses(y)
+        offsets, slopes = offsets[: len(levels)], slopes[: len(levels)]
+        contenders = problem.contenders(theta, y)
+        found |= {
+            "level_losses": levels,
+            "best_level": problem.best_level(theta, y, offsets, slopes),
+            "contenders": contenders.losses,
+            "scores": contenders.scores,
+            "outputs": jax.vmap(problem.output, (None, 0))(
+                contenders.trace, jnp.arange(len(levels))
+            ),
+        }
+    outputs = {k: v for k, v in found.items() if k in ("decode", "best_wrong", "augmented")}
+    return found | {f"loss of {k}": problem.loss(y, v) for k, v in outputs.items()}
+
+
+@quick_jit
+def answers(problem, theta, y, scale, offsets, slopes):
+    return jax.vmap(of_one, (None, 0, 0, 0, 0, 0))(problem, theta, y, scale, offsets, slopes)
+
+
+def arguments(chains, dtype="float64", positions=T):
+    """theta, y, scale, offsets, slopes of every chain; in quarters, so that ties are exact."""
+    random = np.random.default_rng(3)
+    offsets = random.integers(-8, 9, (len(chains.y), T + 1)) / 4
+    offsets[random.random(offsets.shape) < 0.1] = -np.inf
+    slopes = random.integers(0, 9, (len(chains.y), T + 1)) / 4
+    more = ((0, 0), (0, positions - T))
+    tables = (SCALES[np.arange(len(chains.y)) % 4], np.pad(offsets, more), np.pad(slopes, more))
+    tables = (jnp.asarray(table, dtype) for table in tables)
+    return jax.tree.map(jnp.asarray, (chains.cast(dtype), chains.y)) + tuple(tables)
+
+
+def assert_maximal(group, tied, values, found, tolerance):
+    """The outputs found attain the maximum of values [n, k], exactly where sums are exact."""
+    best, reached = values.max(axis=1), group.at(values, found)
+    np.testing.assert_allclose(reached, best, rtol=0, atol=tolerance)
+    np.testing.assert_array_equal(reached[tied], best[tied])
+
+
+def check_levels(group, capped, given, found, tolerance):
+    """Scores, outputs and the best of the levels of one group."""
+    offsets, slopes = (np.asarray(leaf, float)[group.rows] for leaf in given[3:])
+    levels = offsets.shape[1] if not capped else 2
+    best = np.full((len(group.rows), levels), -np.inf)
+    for level in range(1, levels):
+        inside = group.level >= 1 if capped else group.level == level
+        of_level = np.where(inside, group.F, -np.inf)
+        best[:, level] = of_level.max(axis=1)
+        exists = best[:, level] > -np.inf
+        output = np.asarray(found["outputs"])[:, level]
+        score = group.at(np.where(inside, group.F, -np.inf), output)
+        np.testing.assert_allclose(score[exists], best[exists, level], rtol=0, atol=tolerance)
+        assert (group.place(output)[~exists] == group.truth[~exists]).all()
+        if not capped:
+            np.testing.assert_array_equal(group.place(output)[exists],
+                                          group.preferred(of_level)[exists])
+    assert (group.place(np.asarray(found["outputs"])[:, 0]) == group.truth).all()
+    scores = np.asarray(found["scores"])[group.rows]
+    np.testing.assert_allclose(scores, best, rtol=0, atol=tolerance)
+    with np.errstate(invalid="ignore"):
+        values = np.where(best > -np.inf, offsets[:, :levels] + slopes[:, :levels] * best, -np.inf)
+    none = np.isneginf(values).all(axis=1)
+    place = group.place(found["best_level"])
+    assert (place[none] == group.truth[none]).all()
+    own = np.minimum(np.take_along_axis(group.level, place[:, None], 1)[:, 0], levels - 1)
+    rows = np.arange(len(place))
+    assert (own[~none] > 0).all()
+    np.testing.assert_allclose(
+        (offsets[rows, own] + slopes[rows, own] * group.F[rows, place])[~none],
+        values.max(axis=1)[~none], rtol=0, atol=tolerance,
+    )
+    np.testing.assert_array_equal(own[~none], values.argmax(axis=1)[~none])
+
+
+@EACH
+def test_against_enumeration(x64, setting):
+    check(setting, "float64", 1e-9)
+
+
+def check(setting, dtype, tolerance):
+    chains, problem = setting.chains(), setting.problem(dtype)
+    given = arguments(chains, dtype)
+    found = answers(problem, *given)
+    ties = 0
+    for group in enumerated(chains):
+        y_true, end = chains.y[group.rows], group.labels.shape[1]
+        delta = loss_in_numpy(setting.loss, y_true[:, :end], group.labels)
+        tied = chains.tied[group.rows]
+        assert (group.place(found["decode"]) == group.preferred(group.F)).all()
+        ties += (np.sum(group.F == group.F.max(axis=1, keepdims=True), axis=1) > 1).sum()
+        wrong = np.where(group.level > 0, group.F, -np.inf)
+        some = ~np.isneginf(wrong).all(axis=1)
+        place = group.place(found["best_wrong"])
+        assert (place[~some] == group.truth[~some]).all()
+        wrong[~some, group.truth[~some]] = 0
+        assert_maximal(group, tied, wrong, found["best_wrong"], tolerance)
+        for name in ("decode", "best_wrong", "augmented"):
+            if name in found:
+                loss = np.asarray(found[f"loss of {name}"])[group.rows]
+                assert loss.dtype == dtype
+                np.testing.assert_allclose(loss, group.at(delta, found[name]), rtol=1e-6)
+        if problem.augmented is not None:
+            scale = np.asarray(given[2], float)[group.rows, None]
+            exact = tied & (setting.loss != "normalised_hamming")
+            assert_maximal(group, exact, group.F + scale * delta, found["augmented"], tolerance)
+        if problem.contenders is not None:
+            capped = setting.loss == "zero_one"
+            check_levels(group, capped, given, found, tolerance)
+            for name in ("level_losses", "contenders"):
+                losses = np.asarray(found[name])[group.rows]
+                assert losses.dtype == dtype
+                cut = np.minimum(group.level, losses.shape[1] - 1)
+                wanted = np.take_along_axis(losses, cut, axis=1)
+                np.testing.assert_allclose(wanted, delta, rtol=1e-6)
+    assert ties > N / 8
+
+
+def test_float32():
+    check(SETTINGS[4], "float32", 1e-5)
+
+
+@pytest.mark.parametrize("number", [0, 4])
+def test_longer_padding_changes_nothing(x64, number):
+    setting = SETTINGS[number]
+    chains, problem = setting.chains(), setting.problem()
+    short = answers(problem, *arguments(chains))
+    long = answers(problem, *arguments(chains.padded(3), positions=T + 3))
+    for name, wanted in short.items():
+        found, wanted = np.asarray(long[name]), np.asarray(wanted)
+        if name in ("decode", "best_wrong", "augmented", "best_level", "outputs"):
+            assert (found[..., T:] == -1).all()
+            found = found[..., :T]
+        if name in ("outputs", "scores", "level_losses", "contenders"):
+            found = found[:, : T + 1]
+        if name in ("level_losses", "contenders"):  # levels beyond the length never occur
+            real = np.arange(T + 1) <= chains.theta.length[:, None]
+            found, wanted = np.where(real, found, 0), np.where(real, wanted, 0)
+        np.testing.assert_array_equal(found, wanted, err_msg=name)
+
+
+def decoded(problem, theta, y, offsets, slopes):
+    """The two programs that the others are made of."""
+    return problem.decode(theta), problem.best_level(theta, y, offsets, slopes)
+
+
+def test_one_example_compiled_or_not_and_nested_batches(x64):
+    setting = SETTINGS[1]
+    chains, problem = setting.chains(), setting.problem()
+    given = jax.tree.map(lambda leaf: leaf[:12], arguments(chains))
+    whole = answers(problem, *given)
+    whole = (whole["decode"], whole["best_level"])
+    given = (*given[:2], *given[3:])
+    twice = jax.vmap(jax.vmap(decoded, (None, 0, 0, 0, 0)), (None, 0, 0, 0, 0))
+    nested = jax.tree.map(lambda leaf: leaf.reshape(3, 4, *leaf.shape[1:]), given)
+    alone = jax.tree.map(lambda leaf: leaf[9], given)
+    compiled, eager = quick_jit(decoded)(problem, *alone), decoded(problem, *alone)
+    for number, found in enumerate(quick_jit(twice)(problem, *nested)):
+        np.testing.assert_array_equal(found.reshape(12, T), whole[number])
+        np.testing.assert_array_equal(compiled[number], whole[number][9])
+        np.testing.assert_array_equal(eager[number], whole[number][9])

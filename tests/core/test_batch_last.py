@@ -1,0 +1,160 @@
+"""One kernel on batch-last arrays serves one example, a batch, and batches of batches."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct.core.batch_last import in_column_blocks, of_one_example
+
+
+class Pair(NamedTuple):
+    """A pytree argument with a part that may be shared or absent."""
+
+    table: jax.Array
+    row: jax.Array | None = None
+
+
+seen: list[tuple] = []
+
+
+def _kernel(pair: Pair, factor: jax.Array) -> dict[str, jax.Array]:
+    """Results [3, B] and [B]; the shapes that it is given are kept in `seen`."""
+    seen.append(jax.tree.map(jnp.shape, (pair, factor)))
+    row = 0 if pair.row is None else pair.row
+    product = jnp.sum(pair.table * (factor + row)[None, None], axis=0)
+    return {"rows": product, "sum": jnp.sum(product, axis=0) + factor}
+
+
+function = of_one_example(_kernel)
+
+
+def _truth(pair: Pair, factor: np.ndarray) -> dict[str, np.ndarray]:
+    row = 0 if pair.row is None else pair.row
+    product = np.sum(np.asarray(pair.table) * (factor + row), axis=0)
+    return {"rows": product, "sum": product.sum() + factor}
+
+
+def _check(found: dict[str, jax.Array], expected: dict[str, np.ndarray]) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture
+def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Tables [4, 5, 2, 3], rows [4] and factors [5]."""
+    random = np.random.default_rng(0)
+    sizes = ((4, 5, 2, 3), (4,), (5,))
+    seen.clear()
+    return tuple(random.normal(size=size).astype(np.float32) for size in sizes)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_one_example(data: tuple, jit: bool) -> None:
+    table, row, factor = data
+    call = jax.jit(function) if jit else function
+    _check(call(Pair(table[0, 0], row[0]), factor[0]), _truth(Pair(table[0, 0], row[0]), factor[0]))
+    assert seen[-1] == (Pair((2, 3, 1), (1,)), (1,))
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_a_batch_shares_what_is_not_mapped(data: tuple, jit: bool) -> None:
+    table, row, factor = data
+    batched = jax.vmap(function, (Pair(None, 0), None))
+    found = (jax.jit(batched) if jit else batched)(Pair(table[0, 0], row), factor[0])
+    assert seen[-1] == (Pair((2, 3, 1), (4,)), (1,))
+    for i in range(4):
+        expected = _truth(Pair(table[0, 0], row[i]), factor[0])
+        _check(jax.tree.map(lambda leaf, i=i: leaf[i], found), expected)
+
+
+NESTED = {
+    "all in the inner": ((Pair(0, 0), None), (Pair(0, None), 0), (Pair((2, 3, 20), (20,)), (20,))),
+    "table shared": ((Pair(None, 0), None), (Pair(None, None), 0), (Pair((2, 3, 1), (20,)), (20,))),
+    "row absent": ((Pair(0), None), (Pair(0), 0), (Pair((2, 3, 20), None), (20,))),
+    "row shared": ((Pair(0, None), None), (Pair(0, None), 0), (Pair((2, 3, 20), (1,)), (20,))),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_nested_batches_are_one_call_of_the_kernel(data: tuple, name: str) -> None:
+    """Outer axis of 4 (tables, rows), inner axis of 5 (tables, factors)."""
+    table, row, factor = data
+    outer, inner, shapes = NESTED[name]
+    given = Pair(
+        table if outer[0].table == 0 else table[0, 0],
+        {"row absent": None, "row shared": row[0]}.get(name, row),
+    )
+    call = jax.vmap(jax.vmap(function, inner), outer)
+    for nested in (call, jax.jit(call)):
+        seen.clear()
+        found = nested(given, factor)
+        assert seen[-1] == shapes
+        for i, j in np.ndindex(4, 5):
+            own = Pair(
+                table[i, j] if outer[0].table == 0 else table[0, 0],
+                {"row absent": None, "row shared": row[0]}.get(name, row[i]),
+            )
+            expected = _truth(own, factor[j])
+            _check(jax.tree.map(lambda leaf, at=(i, j): leaf[at], found), expected)
+
+
+def test_order_of_nested_axes(data: tuple) -> None:
+    """The same batch nested the other way round, with in_axes and out_axes that are not 0."""
+    table, row, factor = data
+    straight = jax.vmap(jax.vmap(function, (Pair(0, None), 0)), (Pair(0, 0), None))
+    turned = jax.vmap(jax.vmap(function, (Pair(0, 0), None)), (Pair(1, None), 0), out_axes=1)
+    _check(turned(Pair(table, row), factor), straight(Pair(table, row), factor))
+
+
+def test_a_batch_of_one_and_an_empty_batch_axis_of_results(data: tuple) -> None:
+    """Nothing is mapped but an axis of 1: shapes stay right."""
+    table, row, factor = data
+    found = jax.vmap(function, (Pair(0, None), None))(Pair(table[0, :1], row[0]), factor[0])
+    assert found["rows"].shape == (1, 3) and found["sum"].shape == (1,)
+    expected = _truth(Pair(table[0, 0], row[0]), factor[0])
+    _check(jax.tree.map(lambda leaf: leaf[0], found), expected)
+
+
+def test_shared_argument_under_a_batch_of_one_then_many(data: tuple) -> None:
+    """A leaf of width 1 that belongs to an inner batch of one is not mistaken for a shared one."""
+    table, row, factor = data
+    inner = jax.vmap(function, (Pair(0, None), None))
+    found = jax.vmap(inner, (Pair(0, 0), None))(Pair(table[:, :1], row), factor[0])
+    for i in range(4):
+        expected = _truth(Pair(table[i, 0], row[i]), factor[0])
+        _check(jax.tree.map(lambda leaf, i=i: leaf[i, 0], found), expected)
+
+
+def test_under_a_loop(data: tuple) -> None:
+    table, row, factor = data
+
+    def body(total: jax.Array, factor: jax.Array) -> tuple[jax.Array, None]:
+        batched = jax.vmap(function, (Pair(0, 0), None))
+        return total + batched(Pair(table[:, 0], row), factor)["sum"], None
+
+    total, _ = jax.lax.scan(body, jnp.zeros(4), factor)
+    expected = [sum(_truth(Pair(table[i, 0], row[i]), f)["sum"] for f in factor) for i in range(4)]
+    np.testing.assert_allclose(total, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 4, 5, 8, 11])
+def test_blocks_of_columns_change_nothing(batch):
+    """Shared arguments stay shared, a last block that is not full is filled up and cut off."""
+
+    def kernel(table, rows):
+        assert rows["a"].shape[-1] <= 4
+        return {"sum": jnp.sum(table * rows["a"], axis=0), "rows": rows["b"] + 1}
+
+    random = np.random.default_rng(0)
+    table = random.normal(size=(3, 1))
+    rows = {"a": random.normal(size=(3, batch)), "b": random.integers(0, 9, (2, 2, batch))}
+    found = jax.jit(in_column_blocks(kernel, 4))(table, rows)
+    wanted = np.sum(table * rows["a"], axis=0, dtype=np.float32)
+    np.testing.assert_allclose(found["sum"], wanted, rtol=1e-5)
+    np.testing.assert_array_equal(found["rows"], rows["b"] + 1)

@@ -1,0 +1,109 @@
+"""Labels to indices and back."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct.core.labels import LabelCodec, decode, encode, fit_codec
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (["b", "a", "b", "c"], ("a", "b", "c")),
+        ([3, -1, 2.5, 3], (-1, 2.5, 3)),
+        ([("b", 1), ("a", 2)], (("a", 2), ("b", 1))),
+        (["x", 1, ("y",), 1], ("x", 1, ("y",))),  # not comparable: as they came
+        ([frozenset("ab"), frozenset("b"), frozenset("a")],
+         (frozenset("ab"), frozenset("b"), frozenset("a"))),  # compared, but no total order
+        ("word", ("d", "o", "r", "w")),
+        (np.array([2, 0, 2], np.uint8), (0, 2)),
+        (np.array(["no", "ja"]), ("ja", "no")),
+        (np.array(["no", 3], object), ("no", 3)),
+    ],
+)
+def test_round_trip_and_order(labels, classes):
+    codec = fit_codec(labels)
+    assert codec == LabelCodec(classes)
+    indices = encode(codec, labels)
+    assert indices.dtype == np.int32 and indices.shape == (len(labels),)
+    assert decode(codec, indices) == list(labels)
+
+
+def test_numpy_and_python_scalars_of_one_value_are_one_label():
+    codec = fit_codec([np.int64(2), 2, np.float32(2.0), np.int8(1), np.True_])
+    assert codec.classes == (1, 2)
+    assert all(type(name) in (int, bool) for name in codec.classes)
+    np.testing.assert_array_equal(encode(codec, [np.uint16(2), 1.0, np.float64(2)]), [1, 0, 1])
+    strings = fit_codec([np.str_("a"), "a", "b"])
+    assert strings.classes == ("a", "b") and type(strings.classes[0]) is str
+    np.testing.assert_array_equal(encode(strings, np.array(["b", "a"])), [1, 0])
+    np.testing.assert_array_equal(encode(codec, jnp.array([2, 1])), [1, 0])
+
+
+def test_dates_are_labels():
+    days = np.array(["2005-09-02", "2005-09-01"], "datetime64[ns]")
+    codec = fit_codec(days)
+    np.testing.assert_array_equal(encode(codec, days), [1, 0])
+    with pytest.raises(ValueError, match=r"labels\[0\]: got .*missing"):
+        encode(codec, [np.datetime64("NaT")])
+
+
+def test_given_classes_keep_their_order_and_may_be_absent():
+    codec = fit_codec(["b"], classes=["c", "b", "a"])
+    assert codec.classes == ("c", "b", "a")
+    np.testing.assert_array_equal(encode(codec, ["a", "b"]), [2, 1])
+    assert fit_codec([], classes=np.array([7, 5])).classes == (7, 5)
+
+
+def test_an_unseen_label_says_what_and_where():
+    codec = fit_codec(["sport", "politics", "weather"])
+    message = r"labels\[1\]: 'sports' is none of the 3 known classes; close names: 'sport'"
+    with pytest.raises(ValueError, match=message):
+        encode(codec, ["sport", "sports"])
+    with pytest.raises(ValueError, match=r"labels\[0\]: 7 is none of the 3"):
+        encode(codec, [7])
+    with pytest.raises(ValueError, match="the classes are int, not str"):
+        encode(fit_codec([1, 2]), ["1"])
+    with pytest.raises(ValueError, match=r"labels\[2\]: 'd' is none of the 2"):
+        fit_codec(["a", "b", "d"], classes=["a", "b"])
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.nan, np.float32("nan")])
+def test_missing_labels_are_refused(missing):
+    with pytest.raises(ValueError, match=r"labels\[1\]: got .*missing"):
+        fit_codec(["a", missing])
+    with pytest.raises(ValueError, match=r"labels\[0\]: got .*missing"):
+        encode(fit_codec(["a"]), [missing])
+    with pytest.raises(ValueError, match=r"classes\[0\]: got .*missing"):
+        fit_codec(["a"], classes=[missing, "a"])
+
+
+def test_other_errors():
+    with pytest.raises(ValueError, match="labels: got none"):
+        fit_codec([])
+    with pytest.raises(ValueError, match="classes: got none"):
+        fit_codec([], classes=[])
+    with pytest.raises(ValueError, match=r"classes\[2\]: 1 already is class 0"):
+        fit_codec([], classes=[1, 2, np.int32(1)])
+    with pytest.raises(ValueError, match=r"labels\[0\]: got the unhashable list"):
+        fit_codec([["a"]])
+    with pytest.raises(ValueError, match=r"labels: got an array of shape \(1, 2\)"):
+        fit_codec(np.zeros((1, 2)))
+
+
+def test_decode_checks_the_range():
+    codec = fit_codec(["a", "b"])
+    assert decode(codec, jnp.array([1, 0])) == ["b", "a"]
+    assert decode(codec, []) == []
+    for indices, message in [
+        ([0, 2], r"indices\[1\]: got 2, expected 0..1"),
+        ([-1], r"indices\[0\]: got -1"),
+        ([0.0], "expected integers"),
+        (1, "expected integers"),
+        ([True], "expected integers"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            decode(codec, indices)

@@ -1,0 +1,262 @@
+"""The slack search against enumeration: of random points (Delta, f) and of all label sequences."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct.chains.oracles.viterbi import viterbi
+from jaxstruct.chains.potentials import score_labels
+from jaxstruct.core.slack_search import SlackSearch, slack_search
+from tests.chains.oracles import truth as chain_truth
+
+POWERS = (1.0, 0.5)
+
+
+def oracle(points):
+    """The lambda oracle of points [M, 2] = (Delta, f); y is the index, twice, as a pytree."""
+
+    def augmented(slope):
+        index = jnp.argmax(points[:, 1] + slope * points[:, 0]).astype(jnp.int32)
+        return {"index": index, "pair": (index, -index)}, points[index, 1], points[index, 0]
+
+    return augmented
+
+
+@jax.jit
+def searched(points, delta_max, power, unit, steps) -> SlackSearch:
+    """Many sets of points [N, M, 2] at once."""
+
+    def one(points, delta_max):
+        return slack_search(oracle(points), delta_max, power, steps, unit)
+
+    return jax.vmap(one)(points, delta_max)
+
+
+def values(points, power):
+    loss, advantage = points[..., 0], points[..., 1]
+    return np.where(loss > 0, loss**power * (1 + advantage), 0)
+
+
+def is_extreme(points, index):
+    """Whether a point is a strict vertex of the upper hull: no weights of the others reach it.
+
+    In the plane it suffices to look at segments between a point to the left and one to the right.
+    """
+    loss, advantage = points[index]
+    left, right = (points[side] for side in (points[:, 0] < loss, points[:, 0] > loss))
+    if points[points[:, 0] == loss, 1].max() > advantage:
+        return False
+    if not len(left) or not len(right):
+        # An end of the hull; of the left end only lambda >= 0 matters.
+        return bool(len(left)) or advantage > points[:, 1].max() - 1e-12
+    share = (loss - left[:, None, 0]) / (right[None, :, 0] - left[:, None, 0])
+    chord = left[:, None, 1] + share * (right[None, :, 1] - left[:, None, 1])
+    level = points[points[:, 0] > loss, 1].max()  # lambda >= 0: also above what lies right of it
+    return bool(chord.max() < advantage - 1e-12 and level < advantage - 1e-12)
+
+
+def clouds(random, count, points):
+    loss = random.random((count, points))
+    spread, drift = random.choice([0.1, 1, 3], (2, count, 1))
+    advantage = spread * random.normal(size=(count, points)) - drift * loss
+    return np.stack([loss, advantage], -1), np.ones(count), 0.0
+
+
+def levels(random, count, points):
+    """Integer losses, several outputs a level, most of them better the smaller the loss is."""
+    loss = random.integers(1, 7, (count, points)).astype(float)
+    advantage = random.normal(size=(count, points)) - random.choice([0, 0.3, 1], (count, 1)) * loss
+    return np.stack([loss, advantage], -1), np.full(count, 6.0), 1.0
+
+
+def ties(random, count, points):
+    """Integers and halves: collinear points, equal points, equal values."""
+    loss = random.integers(1, 5, (count, points)).astype(float)
+    advantage = random.integers(-4, 2, (count, points)) / 2
+    return np.stack([loss, advantage], -1), np.full(count, 4.0), 1.0
+
+
+def concave(random, count, points):
+    """One output a level and a concave frontier, as additive scores without transitions give."""
+    drops = np.sort(random.exponential(size=(count, points)) - 0.3, axis=1)
+    loss = np.broadcast_to(np.arange(1.0, points + 1), (count, points))
+    scale = random.choice([0.03, 0.3, 1], (count, 1))
+    return np.stack([loss, -scale * drops.cumsum(1)], -1), np.full(count, float(points)), 1.0
+
+
+MAKERS = (clouds, levels, ties, concave)
+
+
+def with_true_output(points):
+    return np.concatenate([np.zeros((len(points), 1, 2)), points], axis=1)
+
+
+@pytest.mark.parametrize("with_true", [True, False])
+@pytest.mark.parametrize("make", MAKERS)
+def test_value_and_bound_enclose_the_maximum(x64, make, with_true) -> None:
+    points, delta_max, unit = make(np.random.default_rng(0), 1500, 11 + (not with_true))
+    points = with_true_output(points) if with_true else points
+    for power in POWERS:
+        truth = values(points, power)
+        for grid in {0.0, unit}:
+            for steps in (1, 3, 24):
+                found = searched(points, delta_max, power, grid, steps)
+                assert np.all(found.value <= truth.max(1) + 1e-12)
+                assert np.all(found.bound >= truth.max(1) - 1e-12)
+                assert np.all(found.bound >= np.maximum(found.value, 0))
+                assert np.all((found.calls >= 1) & (found.calls <= steps))
+                row = np.arange(len(points))
+                index = np.asarray(found.y["index"])
+                np.testing.assert_array_equal(found.y["pair"][1], -index)
+                np.testing.assert_array_equal(found.loss, points[row, index, 0])
+                np.testing.assert_array_equal(found.advantage, points[row, index, 1])
+                np.testing.assert_allclose(found.value, truth[row, index], atol=1e-14)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_exact_where_the_best_output_is_an_extreme_point(x64, make) -> None:
+    points, delta_max, unit = make(np.random.default_rng(1), 1500, 11)
+    points = with_true_output(points)
+    for power in POWERS:
+        truth = values(points, power)
+        best = zip(points, truth.argmax(1), strict=True)
+        extreme = np.array([is_extreme(*case) for case in best])
+        assert 200 < extreme.sum()
+        for grid in {0.0, unit}:
+            found = searched(points, delta_max, power, grid, 40)
+            ended = np.asarray(found.calls < 40)
+            assert ended.mean() > 0.5
+            exact = np.abs(np.asarray(found.value) - truth.max(1)) < 1e-12
+            assert np.all(exact[extreme & ended])
+    if make is clouds:
+        assert not np.all(exact)  # the others are out of reach of every lambda: the bound says so
+
+
+def test_concave_levels_are_certified_with_few_calls(x64) -> None:
+    points, delta_max, unit = concave(np.random.default_rng(2), 3000, 30)
+    points = with_true_output(points)
+    for power in POWERS:
+        truth = values(points, power).max(1)
+        found = searched(points, delta_max, power, unit, 16)
+        np.testing.assert_allclose(found.value, truth, atol=1e-12)
+        np.testing.assert_allclose(found.bound, truth, atol=1e-9)
+        assert np.mean(found.calls) < 7
+        without_unit = searched(points, delta_max, power, 0.0, 16)
+        assert np.all(without_unit.bound >= np.asarray(found.bound) - 1e-12)
+        assert np.mean(np.asarray(without_unit.bound) > truth + 1e-9) > 0.2
+
+
+def test_more_steps_never_loosen(x64) -> None:
+    points, delta_max, _ = clouds(np.random.default_rng(3), 1500, 15)
+    points = with_true_output(points)
+    for power in POWERS:
+        truth = values(points, power).max(1)
+        runs = [searched(points, delta_max, power, 0.0, steps) for steps in range(1, 9)]
+        for fewer, more in zip(runs, runs[1:], strict=False):
+            assert np.all(more.value >= fewer.value)
+            assert np.all(np.asarray(more.bound) <= np.asarray(fewer.bound) * (1 + 1e-12) + 1e-12)
+        gaps = [np.mean(run.bound - np.maximum(truth, 0)) for run in (runs[0], runs[-1])]
+        assert gaps[1] < gaps[0] / 3
+
+
+def test_bound_where_the_best_output_is_below_the_hull(x64) -> None:
+    # The chord from (0, 0) to (2, -1) passes above (1, -0.6): no lambda returns the best output.
+    points = jnp.asarray([[0, 0], [1, -0.6], [2, -1]], jnp.float64)
+    found = slack_search(oracle(points), 2.0)
+    assert float(found.value) == 0 and int(found.calls) <= 4
+    np.testing.assert_allclose(found.bound, 0.5)  # 1 (1 - 0.5) on the chord; the truth is 0.4
+    # With one unit of 2 there is nothing between the ends.
+    assert float(slack_search(oracle(points[::2]), 2.0, loss_unit=2.0).bound) == 0
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_equal_scores_give_the_largest_loss(power) -> None:
+    points = jnp.asarray([[0, 0], [1, 0], [2, 0], [3, 0]], jnp.float32)  # w = 0
+    found = slack_search(oracle(points), 3.0, power)
+    assert int(found.y["index"]) == 3 and int(found.calls) == 2
+    np.testing.assert_allclose([found.value, found.bound], 3**power, rtol=1e-6)
+
+
+def test_nothing_to_gain() -> None:
+    only_true = [[0, 0]] * 3
+    satisfied = [[0, 0], [1, -1.5], [2, -2.5]]
+    only_wrong = [[1, -1.5], [2, -2.5], [2, -3]]
+    impossible = [[1, -np.inf]] * 3
+    points = jnp.asarray([only_true, satisfied, only_wrong, impossible], jnp.float32)
+    found = searched(points, jnp.asarray([0, 2, 2, 1.0]), 1.0, 1.0, 10)
+    np.testing.assert_array_equal(found.value, [0, 0, -0.5, -np.inf])
+    np.testing.assert_array_equal(found.bound, 0)
+
+
+def test_float32_within_its_rounding() -> None:
+    for make in MAKERS:
+        points, delta_max, unit = make(np.random.default_rng(4), 1500, 12)
+        points = with_true_output(points).astype(np.float32)
+        truth = values(points.astype(float), 1.0).max(1)
+        found = searched(points, delta_max.astype(np.float32), 1.0, unit, 16)
+        assert found.bound.dtype == found.loss.dtype == jnp.float32
+        assert np.all(found.value <= truth + 1e-5) and np.all(found.bound >= truth - 1e-5)
+
+
+def test_nested_vmap_equals_one_by_one(x64) -> None:
+    points, delta_max, _ = clouds(np.random.default_rng(5), 6, 9)
+    points = jnp.asarray(with_true_output(points))
+
+    def one(points):
+        return slack_search(oracle(points), delta_max=1.0, power=0.5, steps=6)
+
+    nested = jax.vmap(jax.vmap(one))(points.reshape(2, 3, 10, 2))
+    singles = [jax.jit(one)(points[i]) for i in range(6)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *singles)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a.reshape(b.shape), b, rtol=1e-12), nested, stacked
+    )
+
+
+def test_steps_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="steps: got 0"):
+        slack_search(oracle(jnp.zeros((1, 2))), 1.0, steps=0)
+
+
+def chain_search(potentials, y_true, length, power):
+    """As a structure would call it: Viterbi on loss-augmented potentials."""
+    wrong = y_true[:, None] != jnp.arange(potentials.emissions.shape[1])[None]
+    true_score = score_labels(potentials, y_true, length)
+
+    def augmented(slope):
+        emissions = potentials.emissions + slope * wrong
+        labels = viterbi(potentials._replace(emissions=emissions), length).labels
+        advantage = score_labels(potentials, labels, length) - true_score
+        return labels, advantage, jnp.sum(labels != y_true).astype(advantage.dtype)
+
+    return slack_search(augmented, length.astype(true_score.dtype), power, 16, 1.0)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_chains_against_enumeration(x64, tied) -> None:
+    random = np.random.default_rng(6)
+    T, S, count = 5, 3, 400
+    chains = [chain_truth.random_chain(random, T, S, ties=tied) for _ in range(count)]
+    labelings = [chain_truth.all_labelings(S, length, T) for _, length in chains]
+    y_true = np.stack([rows[random.integers(len(rows))] for rows in labelings])
+    potentials, lengths = chain_truth.stacked(chains)
+    run = jax.jit(jax.vmap(chain_search, (0, 0, 0, None)))
+    for power in POWERS:
+        found = jax.tree.map(np.asarray, run(potentials, y_true, lengths, power))
+        certified = 0
+        for i, ((chain, _), rows) in enumerate(zip(chains, labelings, strict=True)):
+            scores = chain_truth.scores(chain, rows)
+            at = int(np.flatnonzero((rows == y_true[i]).all(1))[0])
+            points = np.stack([(rows != y_true[i]).sum(1), scores - scores[at]], 1).astype(float)
+            truth = values(points, power)
+            assert found.value[i] <= truth.max() + 1e-9
+            assert found.bound[i] >= truth.max() - 1e-9
+            row = int(np.flatnonzero((rows == found.y[i]).all(1))[0])
+            np.testing.assert_allclose(found.value[i], truth[row], atol=1e-9)
+            certified += found.bound[i] <= found.value[i] + 1e-9
+            if is_extreme(np.round(points, 9), truth.argmax()) and found.calls[i] < 16:
+                np.testing.assert_allclose(found.value[i], truth.max(), atol=1e-9)
+        assert certified > count / 2

@@ -1,0 +1,178 @@
+"""Loss matrices; heights in random trees and partial orders against enumeration."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from jaxstruct.multiclass.losses import (
+    chain_lengths,
+    common_ancestor_height,
+    matrix_loss,
+    parents_first,
+    tree_loss,
+    zero_one_loss,
+)
+
+
+def random_tree(rng, nodes):
+    """Parents of a tree with shuffled node numbers, so that no order can be relied on."""
+    number = rng.permutation(nodes)
+    parents = [()] * nodes
+    for node in range(1, nodes):
+        parents[number[node]] = (int(number[rng.integers(node)]),)
+    return tuple(parents)
+
+
+def random_order(rng, nodes):
+    number = rng.permutation(nodes)
+    parents = [()] * nodes
+    for node in range(1, nodes):
+        above = rng.choice(node, size=rng.integers(0, min(node, 3) + 1), replace=False)
+        parents[number[node]] = tuple(int(number[parent]) for parent in above)
+    return tuple(parents)
+
+
+def chains_up(parents, node):
+    """Every upward chain from a node, by plain recursion."""
+    yield [node]
+    for parent in parents[node]:
+        for chain in chains_up(parents, parent):
+            yield [node, *chain]
+
+
+def slow_length(parents, node, ancestor):
+    return max(len(chain) - 1 for chain in chains_up(parents, node) if chain[-1] == ancestor)
+
+
+def slow_above(parents, node):
+    return {chain[-1] for chain in chains_up(parents, node)}
+
+
+def slow_height(parents, y, z):
+    """Smallest height of the minimal common ancestors; of a top above all where there is none."""
+    shared = slow_above(parents, y) & slow_above(parents, z)
+    minimal = [a for a in shared if not any(b != a and a in slow_above(parents, b) for b in shared)]
+    if not minimal:
+        return 1 + max(len(chain) - 1 for node in (y, z) for chain in chains_up(parents, node))
+    return min(max(slow_length(parents, y, a), slow_length(parents, z, a)) for a in minimal)
+
+
+def test_zero_one_loss():
+    np.testing.assert_array_equal(zero_one_loss(3), [[0, 1, 1], [1, 0, 1], [1, 1, 0]])
+    assert zero_one_loss(2).dtype == np.float64
+    for k in (0, -1, 2.0, True):
+        with pytest.raises(ValueError, match="k: got"):
+            zero_one_loss(k)
+
+
+def test_matrix_loss_copies_and_need_not_be_symmetric():
+    given = np.array([[0, 2], [1, 0]])
+    delta = matrix_loss(given)
+    given[0, 1] = 9
+    np.testing.assert_array_equal(delta, [[0, 2], [1, 0]])
+    assert delta.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.zeros((2, 3)), "square"),
+        (np.zeros((0, 0)), "square"),
+        ([[0, np.nan], [1, 0]], "finite"),
+        ([[0, 1], [np.inf, 0]], "finite"),
+        ([[0, 1], [-2, 0]], r"got -2 at \[1, 0\]"),
+        ([[0, 1], [1, 3]], r"got 3 at \[1, 1\], expected a zero diagonal"),
+    ],
+)
+def test_matrix_loss_refuses(matrix, message):
+    with pytest.raises(ValueError, match=message):
+        matrix_loss(matrix)
+
+
+def test_tree_loss_counts_levels_not_edges():
+    #        0
+    #      1   2
+    #     3 4  5 6
+    taxonomy = SimpleNamespace(parents=((), (0,), (0,), (1,), (1,), (2,), (2,)),
+                               classes=(3, 4, 5, 6))
+    want = [[0, 1, 2, 2], [1, 0, 2, 2], [2, 2, 0, 1], [2, 2, 1, 0]]
+    delta = tree_loss(taxonomy)
+    np.testing.assert_array_equal(delta, want)
+    assert delta.dtype == np.float64
+    np.testing.assert_array_equal(matrix_loss(delta), delta)
+
+
+def test_heights_of_random_trees_by_enumeration():
+    rng = np.random.default_rng(0)
+    for nodes in (1, 2, 5, 9, 14):
+        for _ in range(4):
+            parents = random_tree(rng, nodes)
+            classes = tuple(int(c) for c in rng.permutation(nodes)[: max(1, nodes // 2 + 1)])
+            want = [[slow_height(parents, y, z) for z in classes] for y in classes]
+            np.testing.assert_array_equal(common_ancestor_height(parents, classes), want)
+
+
+def test_heights_of_random_orders_and_forests_by_enumeration():
+    rng = np.random.default_rng(1)
+    several = forest = 0
+    for _ in range(25):
+        parents = random_order(rng, 9)
+        classes = tuple(range(9))
+        want = [[slow_height(parents, y, z) for z in classes] for y in classes]
+        np.testing.assert_array_equal(common_ancestor_height(parents, classes), want)
+        several += any(len(above) > 1 for above in parents)
+        forest += sum(not above for above in parents) > 1
+    assert several > 5 and forest > 5
+
+
+def test_heights_are_symmetric_zero_only_on_the_diagonal_and_ultrametric_on_equal_depth():
+    # three levels of three children each
+    parents = ((), *((0,),) * 3, *(((i - 1) // 3,) for i in range(4, 13)))
+    leaves = tuple(range(4, 13))
+    height = common_ancestor_height(parents, leaves)
+    assert np.array_equal(height, height.T)
+    assert np.array_equal(height == 0, np.eye(9, dtype=bool))
+    through = np.minimum.reduce(np.maximum(height[:, :, None], height[None, :, :]), axis=1)
+    assert np.all(height <= through)
+
+
+def test_an_inner_class_is_its_own_ancestor():
+    assert common_ancestor_height(((), (0,), (1,)), (0, 1, 2)).tolist() == [
+        [0, 1, 2], [1, 0, 1], [2, 1, 0]
+    ]
+
+
+def test_a_stated_shortcut_changes_nothing():
+    # 4 < 2 < 1 < 0 and 3 < 0; the second order also states 4 < 0
+    plain, shortcut = ((), (0,), (1,), (0,), (2,)), ((), (0,), (1,), (0,), (2, 0))
+    np.testing.assert_array_equal(
+        common_ancestor_height(plain, (3, 4)), common_ancestor_height(shortcut, (3, 4))
+    )
+    assert common_ancestor_height(plain, (3, 4))[0, 1] == 3
+
+
+def test_unequal_depth_takes_the_longer_way():
+    assert common_ancestor_height(((), (0,), (0,), (1,)), (2, 3))[0, 1] == 2
+
+
+def test_classes_without_any_order_give_zero_one_loss():
+    taxonomy = SimpleNamespace(parents=((),) * 4, classes=(0, 1, 2, 3))
+    np.testing.assert_array_equal(tree_loss(taxonomy), zero_one_loss(4))
+
+
+def test_a_cycle_is_refused():
+    with pytest.raises(ValueError, match=r"nodes \[1, 2, 3\] lie on or below a cycle"):
+        chain_lengths(((), (2,), (1, 0), (2,)))
+
+
+def test_parents_come_first_and_deep_chains_need_no_recursion():
+    rng = np.random.default_rng(2)
+    parents = random_order(rng, 30)
+    place = {node: i for i, node in enumerate(parents_first(parents))}
+    assert len(place) == 30
+    assert all(place[p] < place[node] for node in range(30) for p in parents[node])
+    deep = ((), *((i,) for i in range(1500)))
+    assert common_ancestor_height(deep, (0, 1500))[0, 1] == 1500

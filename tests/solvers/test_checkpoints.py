@@ -1,0 +1,315 @@
+"""Checkpoints: exact round trips, resumed runs, and files that do not fit."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.tree_util import Partial
+
+from jaxstruct.core.problem import make_problem
+from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
+from jaxstruct.solvers import checkpoints
+from jaxstruct.solvers.checkpoints import load_solution, load_weights, save_solution, save_weights
+from jaxstruct.solvers.fit import fit
+from jaxstruct.solvers.predict import predict
+from jaxstruct.solvers.settings import Settings
+from jaxstruct.solvers.solution import Status
+
+N, K, D = 21, 4, 5
+C = 8.0
+_OUTPUTS = ".state.sets.outputs[0]"
+SWEEPS = Settings(variant="subspace", cached_sweeps=1)  # quick to compile
+
+
+def data(seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(N, D))
+    y = np.argmax(X @ random.normal(size=(D, K)) + random.normal(size=(N, K)), 1).astype(np.int32)
+    return X, y
+
+
+def assert_same(first, second):
+    assert jax.tree.structure(first) == jax.tree.structure(second)
+    for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
+        assert isinstance(b, type(a))  # np.float64 is a float
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """(path, problem, solution) of a short float32 run."""
+    problem, path = multiclass(D, K), tmp_path / "run.npz"
+    solution = fit(problem, *data(), "svm1", C, max_passes=3, tolerance=1e-5, settings=SWEEPS)
+    save_solution(path, solution)
+    return path, problem, solution
+
+
+def rewritten(path, change):
+    """The file with change(header, arrays) applied."""
+    with np.load(path, allow_pickle=False) as stored:
+        arrays = dict(stored)
+    header = json.loads(arrays.pop("header").tobytes())
+    change(header, arrays)
+    with open(path, "wb") as file:
+        np.savez(file, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+
+
+@pytest.mark.parametrize("variant", ["subspace", "full"])
+@pytest.mark.parametrize("formulation", ["svm0", "svm1_margin", "svm2_slack"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_leaf_comes_back_bit_by_bit(tmp_path, variant, formulation, dtype):
+    with jax.enable_x64(dtype == "float64"):
+        problem = multiclass(D, K, dtype=dtype)
+        solution = fit(
+            problem, *data(), formulation, C, max_passes=4, tolerance=1e-5,
+            settings=Settings(variant=variant),
+        )
+        save_solution(tmp_path / "run.npz", solution)
+        loaded = load_solution(tmp_path / "run.npz", problem)
+    assert_same(loaded, solution)
+    assert isinstance(loaded.status, Status)
+    assert loaded.statistics._fields == solution.statistics._fields
+
+
+@pytest.mark.parametrize(
+    "formulation, variant", [("svm1_margin", "subspace"), ("svm2", "subspace"), ("svm1", "full")]
+)
+def test_a_loaded_run_goes_on_to_the_same_optimum(tmp_path, formulation, variant):
+    X, y = data()
+    path, settings = tmp_path / "run.npz", Settings(variant=variant)
+    with jax.enable_x64(True):
+        problem = multiclass(D, K, dtype="float64")
+
+        def train(passes, start=None):
+            return fit(
+                problem, X, y, formulation, C, tolerance=1e-7, max_passes=passes, start=start,
+                settings=settings,
+            )
+
+        whole, part = train(3000), train(3)
+        assert whole.status is Status.CONVERGED and part.status is Status.PASS_LIMIT
+        save_solution(path, part)
+        loaded = load_solution(path, problem)
+        first, last, live = train(1, loaded), train(3000, loaded), train(3000, part)
+    assert part.dual > 0 and first.dual >= part.dual > whole.dual * 1e-3
+    assert last.status is Status.CONVERGED
+    assert last.primal == pytest.approx(whole.primal, rel=2e-7)
+    np.testing.assert_array_equal(
+        last.statistics.history[:, 1:], live.statistics.history[:, 1:]
+    )  # exactly as if it had never been on disk
+
+
+def test_kernel_problems_round_trip(tmp_path):
+    X, y = data()
+    problem = kernel_multiclass(N, K)
+    inputs = kernel_inputs(jnp.asarray(X @ X.T, jnp.float32))
+    solution = fit(problem, inputs, y, C=C, max_passes=2, settings=SWEEPS)
+    save_solution(tmp_path / "kernel.npz", solution)
+    assert_same(load_solution(tmp_path / "kernel.npz", problem), solution)
+
+
+def test_weights_alone_predict_the_same(tmp_path, saved):
+    path, problem, solution = saved
+    alone = tmp_path / "weights.npz"
+    save_weights(alone, solution.weights)
+    for file in (alone, path):  # a solution's file holds its weights
+        weights = load_weights(file, problem)
+        assert_same(weights, solution.weights)
+        np.testing.assert_array_equal(
+            predict(problem, weights, data()[0]), predict(problem, solution.weights, data()[0])
+        )
+    with pytest.raises(ValueError, match="holds weights alone: read it with load_weights"):
+        load_solution(alone, problem)
+
+
+class Marked(NamedTuple):
+    """An output of two parts."""
+
+    label: np.ndarray
+    marks: np.ndarray
+
+
+def _of_parts(problem, wrap, unwrap):
+    """`multiclass` with outputs in a container."""
+    return make_problem(
+        initial_weights=problem.initial_weights, potentials=problem.potentials,
+        score=Partial(lambda theta, y: problem.score(theta, unwrap(y))),
+        decode=lambda theta: wrap(problem.decode(theta)),
+        loss=lambda a, b: problem.loss(unwrap(a), unwrap(b)),
+        contenders=lambda theta, y: problem.contenders(theta, unwrap(y)),
+        output=lambda trace, level: wrap(problem.output(trace, level)),
+    )
+
+
+def test_outputs_in_containers_keep_their_structure(tmp_path):
+    X, y = data()
+    path = tmp_path / "run.npz"
+
+    def wrapped(kind):
+        def wrap(label):
+            marks = jnp.stack([label, label + 1], -1)
+            return kind(label, marks)
+        return wrap
+
+    cases = [
+        (lambda a, b: {"label": a, "more": (b, [b])}, lambda y: y["label"], False),
+        (Marked, lambda y: y.label, True),
+    ]
+    for kind, unwrap, named in cases:
+        problem = _of_parts(multiclass(D, K), wrapped(kind), unwrap)
+        outputs = wrapped(kind)(jnp.asarray(y))
+        solution = fit(problem, X, outputs, C=C, max_passes=2, settings=SWEEPS)
+        save_solution(path, solution)
+        if named:
+            with pytest.raises(ValueError, match="pass outputs="):
+                load_solution(path, problem)
+        loaded = load_solution(path, problem, outputs if named else None)
+        assert_same(loaded, solution)
+        again = fit(problem, X, outputs, C=C, max_passes=1, start=loaded, settings=SWEEPS)
+        assert again.dual >= solution.dual * (1 - 1e-6)
+
+
+def test_a_failed_write_leaves_the_old_file(saved, monkeypatch):
+    path, problem, solution = saved
+
+    def broken(file, **arrays):
+        file.write(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(checkpoints.np, "savez", broken)
+    with pytest.raises(OSError, match="disk full"):
+        save_weights(path, solution.weights)
+    monkeypatch.undo()
+    assert_same(load_solution(path, problem), solution)
+    assert [file.name for file in path.parent.iterdir()] == ["run.npz"]
+    save_weights(path, solution.weights)  # and a whole write replaces it
+    assert_same(load_weights(path, problem), solution.weights)
+
+
+@pytest.mark.parametrize("part", [0.0, 0.01, 0.5, 0.99])
+def test_truncated_files_are_refused(saved, part):
+    path, problem, _ = saved
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(part * len(whole))])
+    for load in (load_solution, load_weights):
+        with pytest.raises(ValueError, match=r"run\.npz is no complete \.npz file"):
+            load(path, problem)
+
+
+def test_a_flipped_byte_is_noticed(saved):
+    path, problem, solution = saved
+    content = bytearray(path.read_bytes())
+    at = content.find(np.asarray(solution.state.sets.multipliers).tobytes())
+    assert at > 0
+    content[at + 40] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is no complete .npz file"):
+        load_solution(path, problem)
+
+
+def test_files_of_another_kind_are_refused(tmp_path):
+    problem, path = multiclass(D, K), tmp_path / "other.npz"
+    with pytest.raises(FileNotFoundError):
+        load_solution(path, problem)
+    np.savez(path, weights=np.zeros((D, K)))
+    with pytest.raises(ValueError, match="has no jaxstruct-checkpoint header"):
+        load_weights(path, problem)
+    np.savez(path, header=np.frombuffer(b'{"format": "x"}', np.uint8))
+    with pytest.raises(ValueError, match="is not of format jaxstruct-checkpoint"):
+        load_weights(path, problem)
+    with open(path, "wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(ValueError, match="holds one plain array"):
+        load_weights(path, problem)
+    path.write_text("plain text")
+    with pytest.raises(ValueError, match="no complete .npz"):
+        load_weights(path, problem)
+
+
+def test_pickles_are_never_opened(tmp_path):
+    path = tmp_path / "pickled.npz"
+    np.savez(path, header=np.array([{"format": "jaxstruct-checkpoint"}], dtype=object))
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        load_weights(path, multiclass(D, K))
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda h, a: h.update(version=1), "has version 1, expected 2: use the jaxstruct that"),
+        (lambda h, a: h.pop("buckets"), "lacks a proper 'buckets'"),
+        (lambda h, a: h.update(buckets=2), "has another structure.*outputs\\[1\\]"),
+        (lambda h, a: h.pop("formulation"), "lacks a proper 'formulation'"),
+        (lambda h, a: h.update(C="eight"), "lacks a proper 'C'"),
+        (lambda h, a: h.update(status="DONE"), "has status 'DONE'"),
+        (lambda h, a: h["certificate"].pop("primal"), "has 'certificate' of"),
+        (lambda h, a: h["state"].update(momentum=None), "has 'state' of .*momentum"),
+        (lambda h, a: h["sets"].append("age"), "has working sets of .*age"),
+        (lambda h, a: a.pop(".state.sets.multipliers"), "lacks the array '.state.sets.multip"),
+        (lambda h, a: a.pop(".slack"), "lacks the array '.slack'"),
+        (lambda h, a: a.pop(".weights['weights']"), "has another structure: got \\[\\]"),
+        (lambda h, a: a.update({".weights['bias']": np.zeros(3)}), "has another structure"),
+        (lambda h, a: a.pop(".state.sets.outputs[0]"), "has another structure"),
+        (
+            lambda h, a: a.update({_OUTPUTS: a[_OUTPUTS][:-1]}),
+            "'.state.sets.outputs' of \\[\\(31, 4\\)\\], expected .* \\[N, K\\] = \\(32, 4\\)",
+        ),
+        (lambda h, a: a.pop(".rows"), "lacks the array '.rows'"),
+        (lambda h, a: a.update({".rows": a[".rows"][:-1]}), "'.rows' \\(31,\\), expected \\[32\\]"),
+        (
+            lambda h, a: a.update({".rows": np.maximum(a[".rows"], 0)}),
+            "'.rows' .*every example once and -1 on padding",
+        ),
+        (
+            lambda h, a: a.update({".state.sets.losses": a[".state.sets.losses"][:, :3]}),
+            "expected \\[N, K, ...\\]",
+        ),
+        (
+            lambda h, a: a.update({".state.sets.scales": a[".state.sets.scales"].astype("f2")}),
+            "'.state.sets.scales' of float16, expected float32",
+        ),
+        (
+            lambda h, a: a.update({".state.sets.gram": a[".state.sets.gram"].astype("f8")}),
+            "'.state.sets.gram' in float64, which JAX is not set to hold",
+        ),
+    ],
+)
+def test_files_that_lack_or_bend_something_are_refused(saved, change, message):
+    path, problem, _ = saved
+    rewritten(path, change)
+    with pytest.raises(ValueError, match=message):
+        load_solution(path, problem)
+
+
+def test_an_untouched_rewrite_is_read(saved):
+    path, problem, solution = saved
+    rewritten(path, lambda header, arrays: None)
+    assert_same(load_solution(path, problem), solution)
+
+
+def test_another_problem_is_refused(saved):
+    path, _, _ = saved
+    for load in (load_solution, load_weights):
+        with pytest.raises(ValueError, match=r"of float32 \(5, 4\), the problem has .*\(5, 6\)"):
+            load(path, multiclass(D, K + 2))
+        with pytest.raises(ValueError, match="has another structure.*coefficients"):
+            load(path, kernel_multiclass(N, K))
+        with jax.enable_x64(True), pytest.raises(ValueError, match="the problem has float64"):
+            load(path, multiclass(D, K, dtype="float64"))
+
+
+def test_saving_refuses_what_it_cannot_hold(tmp_path, saved):
+    _, _, solution = saved
+    with pytest.raises(TypeError, match="must be a Solution of fit, got dict"):
+        save_solution(tmp_path / "x.npz", solution.weights)
+    with pytest.raises(ValueError, match="bfloat16"):
+        save_weights(tmp_path / "x.npz", {"w": jnp.zeros(3, jnp.bfloat16)})
+    with pytest.raises(ValueError, match="has no arrays"):
+        save_weights(tmp_path / "x.npz", {})
+    assert not (tmp_path / "x.npz").exists()

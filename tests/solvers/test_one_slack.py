@@ -1,0 +1,277 @@
+"""The one-slack solver against the independent QP, in explicit and kernel spaces."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct.core.buckets import as_buckets
+from jaxstruct.core.problem import make_problem
+from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
+from jaxstruct.solvers import joint_planes, one_slack
+from jaxstruct.solvers.formulations import formulation_named
+from jaxstruct.solvers.most_violated import oracle_for
+from jaxstruct.solvers.one_slack import fit_one_slack, one_slack_init, one_slack_step
+from jaxstruct.solvers.predict import predict
+from jaxstruct.solvers.solution import Status
+from jaxstruct.solvers.task import make_task
+from tests.truth.quadratic_program import primal_value, solve_primal
+
+LINEAR_PENALTY = ("svm1", "svm1_slack", "svm1_margin")
+N, K, D = 21, 4, 5
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def data(seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(N, D))
+    y = np.argmax(X @ random.normal(size=(D, K)) + random.normal(size=(N, K)), 1).astype(np.int32)
+    matrix = random.integers(1, 4, size=(K, K)) * (1.0 - np.eye(K))
+    return X, y, matrix
+
+
+def joint_features(X):
+    return np.einsum("nd,yz->nydz", X, np.eye(K)).reshape(len(X), K, -1)
+
+
+@pytest.mark.parametrize("C", [0.5, 40.0])
+@pytest.mark.parametrize("formulation", LINEAR_PENALTY)
+def test_reaches_the_optimum_of_the_n_slack_problem(formulation, C):
+    X, y, matrix = data()
+    problem = multiclass(D, K, loss=matrix, dtype="float64")
+    truth = solve_primal(formulation, joint_features(X), matrix[y], y, C)
+    found = fit_one_slack(problem, X, y, formulation, C, tolerance=1e-8, batch=8)
+    assert found.status is Status.CONVERGED
+    assert found.primal == pytest.approx(truth.objective, rel=1e-7)
+    assert found.dual == pytest.approx(truth.objective, rel=1e-7)
+    w = np.asarray(found.weights["weights"])
+    exact = primal_value(formulation, w.ravel(), joint_features(X), matrix[y], y, C)
+    assert exact == pytest.approx(found.primal, rel=1e-12)
+    np.testing.assert_allclose(w.ravel(), truth.w, atol=1e-3 * np.linalg.norm(truth.w))
+    np.testing.assert_allclose(found.slack.mean(), truth.slack.mean(), rtol=1e-3)
+
+
+def test_a_kernel_problem_agrees_with_its_explicit_twin_pass_by_pass():
+    X, y, matrix = data(1)
+    features = np.random.default_rng(5).normal(size=(K, 3))  # output features that are not 1-hot
+    options = dict(output_features=features, loss=matrix, dtype="float64")
+    explicit, kernel = multiclass(D, K, **options), kernel_multiclass(N, K, **options)
+    runs = [
+        fit_one_slack(problem, inputs, y, "svm1_margin", 10.0, tolerance=1e-7)
+        for problem, inputs in ((explicit, X), (kernel, kernel_inputs(jnp.asarray(X @ X.T))))
+    ]
+    first, second = runs
+    assert first.status is Status.CONVERGED
+    np.testing.assert_allclose(
+        first.statistics.history[:12, 1:3], second.statistics.history[:12, 1:3], rtol=1e-9
+    )
+    assert second.primal == pytest.approx(first.primal, rel=3e-7)
+    twin = X.T @ np.asarray(second.weights["coefficients"]) @ features
+    np.testing.assert_allclose(twin, first.weights["weights"], atol=1e-2)
+    truth = solve_primal(
+        "svm1_margin", np.einsum("nd,yp->nydp", X, features).reshape(N, K, -1), matrix[y], y, 10.0
+    )
+    assert second.primal == pytest.approx(truth.objective, rel=3e-7)
+
+
+def test_weights_potentials_and_outputs_may_be_pytrees():
+    X, y, matrix = data(7)
+    plain = multiclass(D + 1, K, loss=matrix, dtype="float64")
+    parts = make_problem(
+        initial_weights={"input": jnp.zeros((D, K)), "bias": jnp.zeros(K)},
+        potentials=lambda w, x: {"input": x @ w["input"], "bias": w["bias"]},
+        score=lambda theta, y: theta["input"][y["label"]] + theta["bias"][y["label"]],
+        decode=lambda theta: {"label": plain.decode(theta["input"] + theta["bias"])},
+        loss=lambda a, b: plain.loss(a["label"], b["label"]),
+        contenders=lambda theta, y: plain.contenders(theta["input"] + theta["bias"], y["label"]),
+        output=lambda trace, level: {"label": plain.output(trace, level)},
+    )
+    first = fit_one_slack(plain, np.hstack([X, np.ones((N, 1))]), y, C=10.0, tolerance=1e-6)
+    second = fit_one_slack(parts, X, {"label": y}, C=10.0, tolerance=1e-6)
+    assert second.status is Status.CONVERGED
+    np.testing.assert_allclose(
+        second.statistics.history[:12, 1:3], first.statistics.history[:12, 1:3], rtol=1e-9
+    )
+    both = np.vstack([second.weights["input"], second.weights["bias"]])
+    np.testing.assert_allclose(both, first.weights["weights"], atol=1e-2)
+
+
+def test_no_loss_anywhere_is_solved_by_zero():
+    X, y, _ = data()
+    found = fit_one_slack(multiclass(D, K, loss=np.zeros((K, K)), dtype="float64"), X, y)
+    assert found.status is Status.CONVERGED and found.primal == found.dual == 0
+    assert not np.asarray(found.weights["weights"]).any()
+
+
+def test_gram_is_that_of_the_joint_planes_and_bounds_their_mean():
+    X, y, matrix = data(2)
+    problem = multiclass(D, K, loss=matrix, dtype="float64")
+    planes = fit_one_slack(problem, X, y, "svm1_slack", 5.0, tolerance=1e-6).state.planes
+    g = np.asarray(planes.weights["weights"]).reshape(planes.bounds.size, -1)
+    np.testing.assert_allclose(planes.gram, g @ g.T, atol=1e-12)
+    assert not g[0].any() and not g[~planes.occupied].any()
+    assert planes.bounds[0] == 0 and np.all(planes.bounds[1:][planes.occupied[1:]] > 0)
+    psi, rows, worst = joint_features(X), np.arange(N), np.argmax(matrix[y], axis=1)
+    first = matrix[y, worst] @ (psi[rows, y] - psi[rows, worst]) / N
+    np.testing.assert_allclose(g[1], first, atol=1e-12)  # at w = 0 the largest loss wins
+    assert planes.bounds[1] == pytest.approx(matrix[y, worst].mean())
+
+
+def test_dual_rises_primal_bounds_and_each_pass_adds_one_plane():
+    X, y, matrix = data(3)
+    problem = multiclass(D, K, loss=matrix, dtype="float64")
+    optimum = solve_primal("svm1_margin", joint_features(X), matrix[y], y, 20.0).objective
+    seen = []
+    found = fit_one_slack(
+        problem, X, y, "svm1_margin", 20.0, tolerance=1e-6, callback=lambda p: seen.append(p)
+    )
+    duals = [progress.info.dual for progress in seen]
+    assert duals[0] == 0 and np.all(np.diff(duals) >= -1e-12)
+    rounding = 1e-10 * optimum  # of the referee
+    assert all(p.info.primal + rounding >= optimum >= p.info.dual - rounding for p in seen)
+    assert seen[0].info.primal == pytest.approx(20.0 * matrix[y].max(1).mean())
+    statistics = found.statistics
+    assert statistics.planes_added == sum(p.info.planes_added for p in seen) >= len(seen) - 1
+    assert statistics.oracle_calls == N * statistics.passes == N * len(seen)
+    assert statistics.planes_evicted == sum(p.info.planes_evicted for p in seen)
+    assert statistics.planes_kept == found.state.planes.occupied.sum() - 1
+    assert np.array_equal(found.slack, seen[-1].info.example_slack[:N])
+
+
+def test_padding_batches_and_chunks_of_planes_change_nothing():
+    X, y, matrix = data(4)
+    problem = multiclass(D, K, loss=matrix, dtype="float64")
+    runs = [
+        fit_one_slack(
+            problem, X, y, "svm1", 3.0, tolerance=1e-6, batch=batch, capacity=capacity
+        )
+        for batch, capacity in ((1, 67), (64, 64))
+    ]
+    for run in runs[1:]:
+        assert run.status is Status.CONVERGED
+        np.testing.assert_allclose(
+            run.statistics.history[:15, 1:3], runs[0].statistics.history[:15, 1:3], rtol=1e-9
+        )
+
+
+def test_small_capacity_evicts_idle_planes_and_still_converges():
+    X, y, matrix = data()
+    problem = multiclass(D, K, loss=matrix, dtype="float64")
+    roomy = fit_one_slack(problem, X, y, "svm1_margin", 40.0, tolerance=1e-5)
+    assert roomy.statistics.planes_evicted == 0
+    capacity = roomy.statistics.support_planes + 8
+    assert capacity < roomy.statistics.planes_added
+    tight = fit_one_slack(problem, X, y, "svm1_margin", 40.0, tolerance=1e-5, capacity=capacity)
+    assert tight.status is Status.CONVERGED and tight.statistics.planes_evicted > 0
+    assert tight.primal == pytest.approx(roomy.primal, rel=2e-5)
+    assert np.all(np.diff(tight.statistics.history[:, 2]) >= 0)
+
+
+def test_planes_that_all_carry_weight_are_full_not_lost():
+    X, y, matrix = data()
+    problem = multiclass(D, K, loss=matrix, dtype="float64")
+    optimum = solve_primal("svm1_margin", joint_features(X), matrix[y], y, 40.0).objective
+    full = fit_one_slack(problem, X, y, "svm1_margin", 40.0, tolerance=1e-9, capacity=4)
+    assert full.status is Status.WORKING_SET_FULL and "raise capacity" in full.message
+    assert np.all(full.state.planes.multipliers[1:] > 0)
+    assert full.dual < optimum < full.primal
+
+
+def test_weights_of_examples_are_repetitions_and_zero_leaves_out():
+    X, y, matrix = data(5)
+    problem = multiclass(D, K, loss=matrix, dtype="float64")
+    weights = np.ones(N)
+    weights[2], weights[5] = 2.0, 0.0
+    found = fit_one_slack(
+        problem, X, y, "svm1_slack", 7.0, tolerance=1e-7, example_weights=weights
+    )
+    truth = solve_primal("svm1_slack", joint_features(X), matrix[y], y, 7.0, weights)
+    assert found.primal == pytest.approx(truth.objective, rel=2e-7)
+
+
+def test_epsilon_rule_bounds_the_joint_slack():
+    X, y, matrix = data(6)
+    problem = multiclass(D, K, loss=matrix, dtype="float64")
+    optimum = solve_primal("svm1_margin", joint_features(X), matrix[y], y, 10.0).objective
+    last = []
+    found = fit_one_slack(
+        problem, X, y, "svm1_margin", 10.0, tolerance=None, epsilon=0.01, callback=last.append
+    )
+    info = last[-1].info
+    assert found.status is Status.EPSILON and info.slack <= info.known + 0.01
+    assert all(p.info.slack > p.info.known + 0.01 for p in last[:-1])
+    assert info.primal <= optimum + 10.0 * 0.01 + 1e-9
+
+
+def test_step_leaves_its_state_alone_and_jit_changes_nothing(monkeypatch):
+    X, y, matrix = data()
+    problem = multiclass(D, K, loss=matrix, dtype="float64")
+    examples, form = (as_buckets(X[:6]), as_buckets(y[:6])), formulation_named("svm1_margin")
+    task = make_task(problem, *examples, form, 2.0, None, 4, 4)
+    oracle = oracle_for(problem, form)
+    start = one_slack_init(problem, 4)
+    state, _ = one_slack_step(problem, oracle, task, start, 2.0, 4)
+    again, info = one_slack_step(problem, oracle, task, state, 2.0, 4)
+    monkeypatch.setattr(joint_planes, "_REFRESHES", 1)  # slow without jit; one is enough here
+    with jax.disable_jit():
+        slow, other = one_slack_step(problem, oracle, task, state, 2.0, 4)
+    assert info.primal == pytest.approx(other.primal, rel=1e-12)
+    np.testing.assert_allclose(slow.planes.gram, again.planes.gram, atol=1e-13)
+    assert not start.planes.occupied[1:].any() and state.clock == 1
+    assert not np.asarray(start.planes.weights["weights"]).any()
+
+
+def test_another_c_and_formulation_compile_nothing_in_float32():
+    X, y, matrix = data()
+    problem = multiclass(D, K, loss=matrix, dtype="float32")
+    first = fit_one_slack(problem, X, y, "svm1_margin", 2.0, tolerance=1e-4)
+    second = fit_one_slack(problem, X, y, "svm1_slack", 30.0, tolerance=1e-4)
+    assert first.status is Status.CONVERGED and second.status is Status.CONVERGED
+    assert first.statistics.compilations == len(one_slack._PROGRAMS)
+    assert second.statistics.compilations == 0
+    assert first.weights["weights"].dtype == np.float32
+    truth = solve_primal("svm1_slack", joint_features(X), matrix[y], y, 30.0)
+    assert second.primal == pytest.approx(truth.objective, rel=1.1e-4)
+    assert second.dual == pytest.approx(truth.objective, rel=1.1e-4)
+    assert np.mean(predict(problem, second.weights, X) == y) > 0.7
+
+
+def test_callback_stops_and_limits_are_told():
+    X, y, matrix = data()
+    problem = multiclass(D, K, loss=matrix, dtype="float64")
+    stopped = fit_one_slack(problem, X, y, callback=lambda progress: progress.passes == 3)
+    assert stopped.status is Status.STOPPED and stopped.statistics.passes == 3
+    short = fit_one_slack(problem, X, y, max_passes=2, tolerance=1e-9)
+    assert short.status is Status.PASS_LIMIT and short.statistics.passes == 2
+    huge = fit_one_slack(problem, X * 1e200, y, max_passes=5)
+    assert huge.status is Status.NOT_FINITE
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"formulation": "svm2_slack"}, "squared slacks.*only a sum of slacks that is linear"),
+        ({"formulation": "svm0"}, "no slack.*or use fit"),
+        ({"formulation": "hinge"}, "formulation is 'hinge'"),
+        ({"capacity": 1}, "capacity must be an integer of at least 2"),
+        ({"capacity": 8.0}, "capacity must be an integer"),
+        ({"batch": 0}, "batch must be at least 1"),
+        ({"C": -1.0}, "C must be a positive"),
+        ({"tolerance": None}, "at least one stopping rule"),
+        ({"outputs": np.full(N, K)}, "outside 0..3"),
+        ({"inputs": np.full((N, D), np.nan)}, "NaN"),
+        ({"example_weights": np.ones(3)}, "example_weights must be"),
+    ],
+)
+def test_the_door_names_the_argument(change, message):
+    X, y, _ = data()
+    given = {"problem": multiclass(D, K, dtype="float64"), "inputs": X, "outputs": y}
+    with pytest.raises(ValueError, match=message):
+        fit_one_slack(**(given | change))

@@ -1,1 +1,0 @@
-"""Tests of the one-slack and the pooled solver."""

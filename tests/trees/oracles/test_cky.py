@@ -1,0 +1,212 @@
+"""CKY against the enumeration of all trees of small grammars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct.trees.oracles.cky import Parsed, cky, cky_score
+from jaxstruct.trees.potentials import (
+    GrammarRules,
+    TreePotentials,
+    labelled_spans,
+    score_tree,
+)
+from tests.trees.oracles.truth import (
+    OVER_SPANS,
+    OWN,
+    SHARED,
+    SKEWED,
+    SMALL,
+    Cases,
+    as_dtype,
+    cases,
+    one,
+    places,
+    tree_of,
+)
+
+KINDS = [(SHARED, SMALL), (OVER_SPANS, SMALL), (SHARED, SKEWED), (OWN, SKEWED)]
+GRAMMARS = 20
+
+
+@cache
+def _batched(oracle: Callable, axes: TreePotentials) -> Callable:
+    return jax.jit(jax.vmap(oracle, (None, axes, 0)))
+
+
+def _parsed(given: Cases, dtype: str = "float32") -> Parsed:
+    found = _batched(cky, given.axes)(given.rules, as_dtype(given.potentials, dtype), given.length)
+    return jax.tree.map(np.asarray, found)
+
+
+def _check(given: Cases, parsed: Parsed, tied: bool, tolerance: float) -> int:
+    """Every tree is the preferred one of the best; how many sentences have no parse."""
+    none = 0
+    for n, F in enumerate(given.scores):
+        tree, score = tree_of(parsed.tree, n), parsed.score[n]
+        if not (F > -np.inf).any():
+            assert score == -np.inf and all((leaf == -1).all() for leaf in tree)
+            none += 1
+            continue
+        np.testing.assert_allclose(score, F.max(), rtol=tolerance, atol=tolerance)
+        (place,) = places(given.forests[int(given.length[n])], tree)
+        np.testing.assert_allclose(F[place], F.max(), rtol=tolerance, atol=tolerance)
+        if tied:
+            assert place == F.argmax()
+    return none
+
+
+@pytest.mark.parametrize("kind, size", KINDS)
+def test_best_trees_and_ties(kind: str, size: tuple) -> None:
+    """Ties go to the lowest top symbol, then in preorder to the lowest rule, the lowest split."""
+    none = 0
+    for seed in range(GRAMMARS):
+        given = cases(kind, size, seed)
+        parsed = _parsed(given)
+        assert parsed.score.dtype == np.float32
+        assert {leaf.dtype for leaf in parsed.tree} == {np.dtype("int32")}
+        none += _check(given, parsed, seed % 2 == 1, 1e-5)
+    assert none > 5 or size is SKEWED
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("kind, size", KINDS[1:2])
+def test_float64(kind: str, size: tuple) -> None:
+    for seed in range(4):
+        given = cases(kind, size, seed)
+        parsed = _parsed(given, "float64")
+        assert parsed.score.dtype == np.float64
+        _check(given, parsed, seed % 2 == 1, 1e-13)
+
+
+@pytest.mark.parametrize("kind, size", KINDS[1:2])
+def test_score_alone_and_score_of_the_tree(kind: str, size: tuple) -> None:
+    given = cases(kind, size, 2)
+    arguments = given.rules, as_dtype(given.potentials, "float32"), given.length
+    parsed = _parsed(given)
+    alone = _batched(cky_score, given.axes)(*arguments)
+    np.testing.assert_array_equal(alone, parsed.score)
+    scored = jax.jit(jax.vmap(score_tree, (None, given.axes, 0, 0)))
+    again = scored(*arguments[:2], parsed.tree, given.length)
+    np.testing.assert_allclose(again, parsed.score, rtol=1e-5, atol=1e-5)
+
+
+def test_gradient_of_a_score_counts_what_the_tree_uses() -> None:
+    given = cases(OVER_SPANS, SMALL, 1)
+    parsed = _parsed(given)
+    n = int(np.flatnonzero((given.length == 4) & (parsed.score > -np.inf))[0])
+    potentials = one(as_dtype(given.potentials, "float32"), given.axes, n)
+    tree = jax.tree.map(lambda leaf: leaf[n], parsed.tree)
+    gradient = jax.grad(score_tree, 1)(given.rules, potentials, tree, 4)
+    lexical = np.zeros((5, 3))
+    lexical[np.arange(4), tree.symbols[:4]] = 1
+    np.testing.assert_array_equal(gradient.lexical, lexical)
+    rules, spans = np.zeros((5, 5, 6)), np.zeros((5, 5, 3))
+    for rule, begin, end in zip(tree.rules[:3], tree.begins[:3], tree.ends[:3], strict=True):
+        rules[begin, end - 1, rule] += 1
+        spans[begin, end - 1, given.rules.parents[rule]] += 1
+    np.testing.assert_array_equal(gradient.rules, rules)
+    np.testing.assert_array_equal(gradient.spans, spans)
+    np.testing.assert_array_equal(gradient.root, np.eye(3)[given.rules.parents[tree.rules[0]]])
+
+
+def test_labelled_spans_are_those_of_the_tree() -> None:
+    given = cases(SHARED, SMALL, 0)
+    parsed = _parsed(given)
+    spans = jax.vmap(lambda tree, length: labelled_spans(given.rules, tree, length, 3))
+    found = np.asarray(spans(parsed.tree, given.length))
+    for n, length in enumerate(given.length):
+        symbols, rules, begins, _, ends = tree_of(parsed.tree, n)
+        wanted = np.zeros((5, 5, 3), bool)
+        if parsed.score[n] > -np.inf:
+            wanted[np.arange(length), np.arange(length), symbols[:length]] = True
+            inner = slice(0, length - 1)
+            wanted[begins[inner], ends[inner] - 1, given.rules.parents[rules[inner]]] = True
+        np.testing.assert_array_equal(found[n], wanted)
+
+
+def test_padding_nesting_and_single_calls_change_nothing() -> None:
+    given = cases(SHARED, SMALL, 3)
+    potentials, batch = as_dtype(given.potentials, "float32"), _parsed(given)
+    nested = jax.vmap(jax.vmap(cky, (None, given.axes, 0)), (None, given.axes, 0))
+    split = TreePotentials(
+        potentials.lexical.reshape(5, 10, 5, 3), potentials.rules, potentials.root.reshape(5, 10, 3)
+    )
+    found = jax.jit(nested)(given.rules, split, given.length.reshape(5, 10))
+    for mine, other in zip(jax.tree.leaves(found), jax.tree.leaves(batch), strict=True):
+        np.testing.assert_array_equal(np.asarray(mine).reshape(other.shape), other)
+    alone = cky(given.rules, one(potentials, given.axes, 7), given.length[7])
+    for mine, other in zip(jax.tree.leaves(alone), jax.tree.leaves(batch), strict=True):
+        np.testing.assert_array_equal(mine, other[7])
+    wider = potentials._replace(lexical=np.pad(potentials.lexical, ((0, 0), (0, 2), (0, 0))))
+    padded = _batched(cky, given.axes)(given.rules, wider, given.length)
+    for mine, other in zip(jax.tree.leaves(padded), jax.tree.leaves(batch), strict=True):
+        mine = np.asarray(mine)
+        np.testing.assert_array_equal(mine[:, : other.shape[1]] if mine.ndim > 1 else mine, other)
+        assert mine.ndim == 1 or (mine[:, other.shape[1] :] == -1).all()
+
+
+def test_the_second_call_does_not_compile() -> None:
+    batched = _batched(cky, cases(SHARED, SMALL, 0).axes)
+    before = batched._cache_size()
+    _parsed(cases(SHARED, SMALL, 0))
+    first = batched._cache_size()
+    _parsed(cases(SHARED, SMALL, 1))
+    assert before <= first == batched._cache_size()
+
+
+RULES = GrammarRules(np.array([0, 0]), np.array([0, 1]), np.array([1, 0]))
+POTENTIALS = TreePotentials(np.zeros((3, 2)), np.zeros(2), np.zeros(2))
+
+
+@pytest.mark.parametrize("rules, potentials, length, message", [
+    (RULES._replace(lefts=np.array([0])), POTENTIALS, 2, "parents, lefts and rights must all be"),
+    (RULES._replace(lefts=np.array([1, 0])), POTENTIALS, 2, "sorted by parent.*rule 0.*lexsort"),
+    (RULES._replace(rights=np.array([1, 2])), POTENTIALS, 2, r"symbols in 0\.\.1.*got 0\.\.2"),
+    (RULES, POTENTIALS._replace(lexical=np.zeros((1, 2))), 1, "T >= 2"),
+    (RULES, POTENTIALS._replace(lexical=np.zeros((4, 3, 2))), 1, "jax.vmap"),
+    (RULES, POTENTIALS._replace(rules=np.zeros(3)), 2, r"potentials.rules must be \[R\] = \[2\]"),
+    (RULES, POTENTIALS._replace(root=np.zeros(3)), 2, "potentials.root"),
+    (RULES, POTENTIALS._replace(spans=np.zeros((3, 2))), 2, "potentials.spans"),
+    (RULES, POTENTIALS, 4, r"length must be in 1\.\.3"),
+    (RULES, POTENTIALS, 0, r"length must be in 1\.\.3"),
+    (RULES, POTENTIALS, np.ones(2, int), "scalar"),
+])  # fmt: skip
+def test_bad_input(rules, potentials, length, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        cky(rules, potentials, length)
+
+
+def test_bad_dtypes() -> None:
+    with pytest.raises(TypeError, match="rules.lefts must be integers"):
+        cky(RULES._replace(lefts=np.zeros(2)), POTENTIALS, 2)
+    whole = TreePotentials(*(None if leaf is None else leaf.astype(int) for leaf in POTENTIALS))
+    with pytest.raises(TypeError, match="floating-point"):
+        cky(RULES, whole, 2)
+
+
+def test_rules_of_each_sentence_are_refused() -> None:
+    own = GrammarRules(*(np.stack([leaf, leaf]) for leaf in RULES))
+    potentials = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), POTENTIALS)
+    with pytest.raises(ValueError, match="shared by all sentences"):
+        jax.vmap(cky)(own, potentials, np.array([2, 2]))
+
+
+def test_one_rule() -> None:
+    """Right-branching only: (0 (0 (0 ..))) from 0 -> 1 0; both symbols over tokens."""
+    rules = GrammarRules(*np.array([[0], [1], [0]]))
+    lexical = np.arange(8.0, dtype=np.float32).reshape(4, 2)
+    potentials = TreePotentials(lexical, np.full(1, 0.5, np.float32), np.zeros(2, np.float32))
+    parsed = cky(rules, potentials, 3)
+    assert parsed.tree.symbols.tolist() == [1, 1, 0, -1]
+    assert parsed.tree.rules.tolist() == [0, 0, -1]
+    assert parsed.tree.begins.tolist() == [0, 1, -1]
+    assert parsed.tree.splits.tolist() == [1, 2, -1]
+    assert parsed.tree.ends.tolist() == [3, 3, -1]
+    assert float(parsed.score) == 1 + 3 + 4 + 2 * 0.5

@@ -1,0 +1,106 @@
+"""The k best trees against the enumeration of all trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+
+import jax
+import numpy as np
+import pytest
+
+from jaxstruct.trees.oracles.cky import Parsed, cky
+from jaxstruct.trees.oracles.k_best_trees import k_best_trees
+from jaxstruct.trees.oracles.ranked_charts import rank_pairs
+from jaxstruct.trees.potentials import TreePotentials
+from tests.trees.oracles.truth import (
+    OVER_SPANS,
+    SHARED,
+    SKEWED,
+    SMALL,
+    Cases,
+    as_dtype,
+    cases,
+    one,
+    places,
+    same_tree,
+    tree_of,
+)
+
+
+@cache
+def _batched(k: int, axes: TreePotentials) -> Callable:
+    oracle = partial(k_best_trees, k=k) if k else cky
+    return jax.jit(jax.vmap(oracle, (None, axes, 0)))
+
+
+def _parsed(given: Cases, k: int, dtype: str = "float32") -> Parsed:
+    potentials = as_dtype(given.potentials, dtype)
+    return jax.tree.map(np.asarray, _batched(k, given.axes)(given.rules, potentials, given.length))
+
+
+def _check(given: Cases, parsed: Parsed, tolerance: float) -> None:
+    k = parsed.score.shape[1]
+    for n, F in enumerate(given.scores):
+        order = np.sort(F[F > -np.inf])[::-1][:k]
+        count, score = len(order), parsed.score[n]
+        np.testing.assert_allclose(score[:count], order, rtol=tolerance, atol=tolerance)
+        assert (score[count:] == -np.inf).all() and (np.diff(score[:count]) <= 0).all()
+        trees = [tree_of(parsed.tree, n, q) for q in range(k)]
+        assert all((leaf == -1).all() for tree in trees[count:] for leaf in tree)
+        found = [places(given.forests[int(given.length[n])], tree) for tree in trees[:count]]
+        assert [len(place) for place in found] == [1] * count
+        found = np.array(found, int).ravel()
+        assert len(set(found)) == count
+        np.testing.assert_allclose(F[found], order, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("kind, size", [(OVER_SPANS, SMALL), (SHARED, SKEWED)])
+def test_five_best(kind: str, size: tuple) -> None:
+    """All distinct and in order; the first is that of `cky`, odd seeds have many ties."""
+    for seed in range(10):
+        given = cases(kind, size, seed)
+        parsed = _parsed(given, 5)
+        assert parsed.score.dtype == np.float32 and parsed.tree.rules.dtype == np.int32
+        _check(given, parsed, 1e-5)
+        first = _parsed(given, 0)
+        np.testing.assert_array_equal(first.score, parsed.score[:, 0])
+        for mine, other in zip(parsed.tree, first.tree, strict=True):
+            np.testing.assert_array_equal(mine[:, 0], other)
+
+
+def test_two_best_are_the_first_of_five() -> None:
+    for seed in range(4):
+        given = cases(OVER_SPANS, SMALL, seed)
+        two, five = _parsed(given, 2), _parsed(given, 5)
+        np.testing.assert_array_equal(two.score, five.score[:, :2])
+        for n in range(len(given.length)):
+            for q in range(2):
+                assert same_tree(tree_of(two.tree, n, q), tree_of(five.tree, n, q))
+
+
+@pytest.mark.usefixtures("x64")
+def test_float64() -> None:
+    for seed in range(2):
+        given = cases(OVER_SPANS, SMALL, seed)
+        parsed = _parsed(given, 5, "float64")
+        assert parsed.score.dtype == np.float64
+        _check(given, parsed, 1e-13)
+
+
+def test_one_sentence_alone() -> None:
+    given = cases(OVER_SPANS, SMALL, 2)
+    potentials, batch = as_dtype(given.potentials, "float32"), _parsed(given, 2)
+    alone = k_best_trees(given.rules, one(potentials, given.axes, 3), given.length[3], 2)
+    for mine, other in zip(jax.tree.leaves(alone), jax.tree.leaves(batch), strict=True):
+        np.testing.assert_array_equal(mine, other[3])
+
+
+def test_pairs_of_ranks_that_may_be_among_the_best() -> None:
+    assert rank_pairs(3) == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)]
+
+
+def test_k_below_one_is_refused() -> None:
+    given = cases(OVER_SPANS, SMALL, 2)
+    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
+        k_best_trees(given.rules, one(given.potentials, given.axes, 0), 2, 0)

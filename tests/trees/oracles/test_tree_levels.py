@@ -1,0 +1,270 @@
+"""The best tree of every level against the enumeration of all trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+
+import jax
+import numpy as np
+import pytest
+
+from jaxstruct.core.types import BinaryTree
+from jaxstruct.trees.oracles.chart_levels import NodeCounts
+from jaxstruct.trees.oracles.cky import Parsed
+from jaxstruct.trees.oracles.tree_levels import (
+    BestTreeLevel,
+    LevelSizes,
+    best_of_tree_levels,
+    capped_sizes,
+    inner_sizes,
+    level_trees,
+    tree_levels,
+)
+from jaxstruct.trees.potentials import TreePotentials, labelled_spans
+from tests.trees.oracles.truth import (
+    OVER_SPANS,
+    SHARED,
+    SKEWED,
+    SMALL,
+    Cases,
+    as_dtype,
+    cases,
+    node_sums,
+    one,
+    places,
+    tree_of,
+)
+
+T, S = SMALL.tokens, SMALL.symbols
+PREDICTED = np.array([1, 0, 2], np.int32)
+
+
+@cache
+def _batched(oracle: Callable, sizes: LevelSizes, axes: TreePotentials, extra: int) -> Callable:
+    def one_sentence(rules, potentials, matched, predicted, length, *rest):
+        counts = NodeCounts(matched, predicted)
+        return oracle(rules, potentials, counts, length, sizes, *rest)
+
+    return jax.jit(jax.vmap(one_sentence, (None, axes, 0, None, 0) + (0,) * extra))
+
+
+def _called(oracle, sizes, given: Cases, counts: NodeCounts, *rest, dtype: str = "float32"):
+    potentials = as_dtype(given.potentials, dtype)
+    call = _batched(oracle, sizes, given.axes, len(rest))
+    found = call(given.rules, potentials, *counts, given.length, *rest)
+    return jax.tree.map(np.asarray, found)
+
+
+def _true_trees(given: Cases, seed: int) -> tuple[list[int], np.ndarray]:
+    """(its place among all trees, [N, T, T, S] its nodes) of a random tree of each sentence."""
+    random = np.random.default_rng([seed, 1])
+    symbols, tokens = given.potentials.lexical.shape[2], given.potentials.lexical.shape[1]
+    chosen, spans = [], np.zeros((len(given.length), tokens, tokens, symbols), bool)
+    for n, length in enumerate(given.length):
+        forest = given.forests[int(length)]
+        a = int(random.integers(max(1, len(forest.tops)))) if len(forest.tops) else -1
+        chosen.append(a)
+        if a >= 0:
+            tree = BinaryTree(*(leaf[a] for leaf in forest.trees))
+            spans[n] = labelled_spans(given.rules, tree, length, symbols)
+    return chosen, spans
+
+
+def _inner(spans: np.ndarray) -> np.ndarray:
+    return spans & ~np.eye(spans.shape[1], dtype=bool)[None, :, :, None]
+
+
+def _level_of(given: Cases, n: int, counts: NodeCounts, shape: tuple[int, ...]) -> np.ndarray:
+    """[A] the flat level of each tree of a sentence; -1 where it has none."""
+    length = int(given.length[n])
+    forest = given.forests[length]
+    matched = node_sums(np.asarray(counts.matched[n], int), forest, length)
+    matched = np.minimum(matched, shape[-1] - 1)
+    if counts.predicted is None:
+        return matched
+    every = np.broadcast_to(counts.predicted, counts.matched[n].shape)
+    predicted = node_sums(every, forest, length)
+    return np.where(predicted < shape[0], predicted * shape[1] + matched, -1)
+
+
+def _best_by_level(given: Cases, n: int, counts: NodeCounts, shape: tuple[int, ...]) -> np.ndarray:
+    best = np.full(int(np.prod(shape)), -np.inf)
+    level = _level_of(given, n, counts, shape)
+    np.maximum.at(best, level[level >= 0], given.scores[n][level >= 0])
+    return best
+
+
+def _check_trees(given: Cases, counts: NodeCounts, parsed: Parsed, tolerance: float) -> None:
+    """Every level's score is the best, and its tree is a tree of that level with that score."""
+    shape = parsed.score.shape[1:]
+    for n, F in enumerate(given.scores):
+        best = _best_by_level(given, n, counts, shape)
+        np.testing.assert_allclose(parsed.score[n].ravel(), best, rtol=tolerance, atol=tolerance)
+        levels = _level_of(given, n, counts, shape)
+        for flat, index in enumerate(np.ndindex(shape)):
+            tree = tree_of(parsed.tree, n, *index)
+            if best[flat] == -np.inf:
+                assert all((leaf == -1).all() for leaf in tree)
+                continue
+            (place,) = places(given.forests[int(given.length[n])], tree)
+            assert levels[place] == flat
+            np.testing.assert_allclose(F[place], best[flat], rtol=tolerance, atol=tolerance)
+
+
+def _inner_counts(given: Cases, seed: int) -> tuple[NodeCounts, LevelSizes]:
+    return NodeCounts(_inner(_true_trees(given, seed)[1])), inner_sizes(
+        given.potentials.lexical.shape[1]
+    )
+
+
+def _pair_counts(given: Cases, seed: int) -> tuple[NodeCounts, LevelSizes]:
+    """Matches of 0 to 2 at any node, tokens too, never more than what is predicted there."""
+    random = np.random.default_rng([seed, 2])
+    tokens, symbols = given.potentials.lexical.shape[1:]
+    predicted = np.arange(symbols, dtype=np.int32)[::-1] % 3
+    drawn = random.integers(0, 3, (len(given.length), tokens, tokens, symbols))
+    matched = np.minimum(drawn, predicted).astype(np.int8)
+    most = tuple(2 * (2 * w - 1) + 1 for w in range(1, tokens + 1))
+    return NodeCounts(matched, predicted), LevelSizes(most, most)
+
+
+@pytest.mark.parametrize("kind, size", [(OVER_SPANS, SMALL), (SHARED, SKEWED)])
+def test_matched_inner_nodes(kind: str, size: tuple) -> None:
+    for seed in range(8):
+        given = cases(kind, size, seed)
+        counts, sizes = _inner_counts(given, seed)
+        parsed = _called(level_trees, sizes, given, counts)
+        assert parsed.score.dtype == np.float32 and parsed.tree.rules.dtype == np.int32
+        _check_trees(given, counts, parsed, 1e-5)
+        if kind == OVER_SPANS and seed < 2:
+            alone = _called(tree_levels, sizes, given, counts)
+            np.testing.assert_array_equal(alone, parsed.score)
+
+
+def test_any_counts_up_to_a_cap() -> None:
+    """Counts of 0 to 2 at any node; the last level holds all trees with at least three."""
+    sizes = capped_sizes(T, 3)
+    for seed in range(6):
+        given = cases(OVER_SPANS, SMALL, seed)
+        matched = np.random.default_rng([seed, 3]).integers(0, 3, (50, T, T, S)).astype(np.int32)
+        counts = NodeCounts(matched)
+        _check_trees(given, counts, _called(level_trees, sizes, given, counts), 1e-5)
+
+
+@pytest.mark.parametrize("kind, size", [(OVER_SPANS, SMALL), (SHARED, SKEWED)])
+def test_every_pair_of_matched_and_predicted(kind: str, size: tuple) -> None:
+    for seed in range(5):
+        given = cases(kind, size, seed)
+        counts, sizes = _pair_counts(given, seed)
+        _check_trees(given, counts, _called(level_trees, sizes, given, counts), 1e-5)
+
+
+def test_pairs_up_to_a_cap_of_the_matched_ones() -> None:
+    given = cases(OVER_SPANS, SMALL, 4)
+    counts, sizes = _pair_counts(given, 4)
+    capped = LevelSizes((3,) * T, sizes.predicted)
+    _check_trees(given, counts, _called(level_trees, capped, given, counts), 1e-5)
+
+
+@pytest.mark.usefixtures("x64")
+def test_float64() -> None:
+    given = cases(OVER_SPANS, SMALL, 2)
+    counts, sizes = _inner_counts(given, 2)
+    parsed = _called(level_trees, sizes, given, counts, dtype="float64")
+    assert parsed.score.dtype == np.float64
+    _check_trees(given, counts, parsed, 1e-13)
+
+
+def _check_best(
+    given: Cases, counts: NodeCounts, found: BestTreeLevel, offsets, slopes, valid
+) -> None:
+    shape = offsets.shape[1:]
+    for n in range(len(given.length)):
+        best = _best_by_level(given, n, counts, shape)
+        usable = valid[n].ravel() & (best > -np.inf) & (offsets[n].ravel() > -np.inf)
+        tree = tree_of(found.tree, n)
+        if not usable.any():
+            assert found.value[n] == -np.inf and all((leaf == -1).all() for leaf in tree)
+            assert found.score[n] == -np.inf and found.matched[n] == found.predicted[n] == 0
+            continue
+        safe = np.where(usable, best, 0)
+        values = np.where(usable, offsets[n].ravel() + slopes[n].ravel() * safe, -np.inf)
+        np.testing.assert_allclose(found.value[n], values.max(), rtol=1e-5, atol=1e-5)
+        (place,) = places(given.forests[int(given.length[n])], tree)
+        level = _level_of(given, n, counts, shape)[place]
+        assert level == found.predicted[n] * shape[-1] + found.matched[n]
+        np.testing.assert_allclose(values[level], values.max(), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(found.score[n], given.scores[n][place], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [_inner_counts, _pair_counts])
+def test_best_of_levels(make: Callable) -> None:
+    random = np.random.default_rng(5)
+    for seed in range(4):
+        given = cases(OVER_SPANS, SMALL, seed)
+        counts, sizes = make(given, seed)
+        shape = (
+            (sizes.matched[-1],)
+            if sizes.predicted is None
+            else (sizes.predicted[-1], sizes.matched[-1])
+        )
+        shape = (50, *shape)
+        offsets = np.where(random.random(shape) < 0.2, -np.inf, random.normal(size=shape))
+        slopes, valid = random.random(shape), random.random(shape) < 0.8
+        found = _called(best_of_tree_levels, sizes, given, counts, offsets, slopes, valid)
+        _check_best(given, counts, found, offsets, slopes, valid)
+
+
+def test_the_best_tree_that_is_not_the_true_one() -> None:
+    """Misses capped at 1: the oracle of the zero-one loss."""
+    sizes, offsets, slopes = capped_sizes(T, 1), np.array([-np.inf, 0.0]), np.array([0.0, 1.0])
+    others = 0
+    for seed in range(6):
+        given = cases(SHARED, SMALL, seed)
+        chosen, spans = _true_trees(given, seed)
+        rest = (np.tile(part, (50, 1)) for part in (offsets, slopes))
+        found = _called(best_of_tree_levels, sizes, given, NodeCounts(~spans), *rest)
+        for n, true in enumerate(chosen):
+            if true < 0:
+                continue
+            F = np.delete(given.scores[n], true).max(initial=-np.inf)
+            np.testing.assert_allclose(found.score[n], F, rtol=1e-5, atol=1e-5)
+            if F > -np.inf:
+                (place,) = places(given.forests[int(given.length[n])], tree_of(found.tree, n))
+                assert place != true
+                others += 1
+    assert others > 100
+
+
+def test_one_sentence_alone() -> None:
+    given = cases(OVER_SPANS, SMALL, 2)
+    counts, sizes = _inner_counts(given, 2)
+    batch = _called(tree_levels, sizes, given, counts)
+    potentials = one(as_dtype(given.potentials, "float32"), given.axes, 5)
+    alone = tree_levels(
+        given.rules, potentials, NodeCounts(counts.matched[5]), given.length[5], sizes
+    )
+    np.testing.assert_array_equal(alone, batch[5])
+
+
+@pytest.mark.parametrize("counts, sizes, message", [
+    (NodeCounts(np.zeros((T, S), int)), inner_sizes(T), "counts.matched must be"),
+    (NodeCounts(np.zeros((T, T, S), int), np.zeros(S, int)), inner_sizes(T), "both be given"),
+    (NodeCounts(np.zeros((T, T, S), int)), inner_sizes(T - 1), "sizes.matched must be T = 5"),
+    (NodeCounts(np.zeros((T, T, S), int)), LevelSizes((3, 2, 3, 4, 5)), "rising"),
+])  # fmt: skip
+def test_bad_input(counts, sizes, message) -> None:
+    given = cases(OVER_SPANS, SMALL, 2)
+    potentials = one(given.potentials, given.axes, 0)
+    with pytest.raises(ValueError, match=message):
+        tree_levels(given.rules, potentials, counts, 2, sizes)
+
+
+def test_offsets_must_have_the_shape_of_the_levels() -> None:
+    given = cases(OVER_SPANS, SMALL, 2)
+    call = partial(best_of_tree_levels, given.rules, one(given.potentials, given.axes, 0))
+    with pytest.raises(ValueError, match=r"must all be \[5\]"):
+        call(NodeCounts(np.zeros((T, T, S), int)), 2, inner_sizes(T), np.zeros(4), np.zeros(4))
+    with pytest.raises(TypeError, match="integers or bool"):
+        call(NodeCounts(np.zeros((T, T, S))), 2, inner_sizes(T), np.zeros(5), np.zeros(5))

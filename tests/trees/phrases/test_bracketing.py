@@ -1,0 +1,120 @@
+"""Reading and writing Penn bracketing: the forms of three treebanks, errors, round trips."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxstruct.trees.phrases.bracketing import read_tree, read_trees, write_indented, write_line
+from jaxstruct.trees.phrases.tree import Tree, depth, tags, words
+from tests.trees.random_trees import deep_tree, random_trees
+
+LDC = """
+( (S
+    (NP-SBJ (NNP Mr.) (NNP Vinken) )
+    (VP (VBZ is)
+      (NP-PRD (-LRB- -LRB-) (NN chairman) (-RRB- -RRB-) ))
+    (. .) ))
+( (NP (NN end) ))
+"""
+
+
+def test_the_unlabelled_outer_bracket_of_ldc() -> None:
+    first, second = read_trees(LDC)
+    assert first.label == "" and len(first.children) == 1
+    assert words(first) == ("Mr.", "Vinken", "is", "-LRB-", "chairman", "-RRB-", ".")
+    assert tags(first)[3] == "-LRB-"
+    assert second == Tree("", (Tree("NP", (Tree("NN", word="end"),)),))
+
+
+def test_labelled_outer_bracket_and_tight_spacing() -> None:
+    text = "(ROOT\n  (S (NP (DT The))(VP(VBZ is))))\r\n\r\n(ROOT(UH yes))"
+    first, second = read_trees(text)
+    assert write_line(first) == "(ROOT (S (NP (DT The)) (VP (VBZ is))))"
+    assert write_line(second) == "(ROOT (UH yes))"
+
+
+def test_words_with_odd_characters_stay_whole() -> None:
+    """No-break spaces are no white space of the format."""
+    tree = read_tree("(CD 1\u00a0000)")
+    assert tree == Tree("CD", word="1\u00a0000")
+    assert read_tree(write_line(tree)) == tree
+
+
+def test_nothing_is_no_tree() -> None:
+    assert read_trees(" \n ") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(S (NN a))\n(S (NN a)", "file:2: the text ends inside of the bracket 'S', .* 1 more"),
+        ("(S (NN a)", "file:1: .*1 more '\\)'"),
+        ("\n\n)", "file:3: '\\)' closes nothing, expected '\\('"),
+        ("(S (NN a)))", "file:1: '\\)' closes nothing"),
+        ("(S\n(NP ))", "file:2: the bracket 'NP' is empty, expected a word or trees"),
+        ("()", "file:1: a bracket without label is empty"),
+        ("(S (NN a b))", "file:1: a second word 'b' in the bracket 'NN', expected '\\)'"),
+        ("(S (NN a) b)", "file:1: the word 'b' after a tree in the bracket 'S'"),
+        ("(NP a (NN b))", "file:1: '\\(' after the word 'a', expected '\\)'"),
+        ("(S ((NN a)))", "file:1: '\\(' right after an inner '\\(', expected a label"),
+        ("(S (NN a))\nword", "file:2: 'word' outside of all brackets, expected '\\('"),
+    ],
+)
+def test_errors_name_the_line_and_what_was_expected(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_trees(text, "file")
+
+
+def test_one_tree_is_one() -> None:
+    with pytest.raises(ValueError, match="holds 2 trees, expected exactly one"):
+        read_tree("(A a) (B b)")
+
+
+def test_indented_form() -> None:
+    text = "(S (NP (DT the) (NN dog)) (VP (VBD chased) (NP (DT a) (NN cat))))"
+    assert write_indented(read_tree(text), width=30) == (
+        "(S\n  (NP (DT the) (NN dog))\n  (VP\n    (VBD chased)\n    (NP (DT a) (NN cat))))"
+    )
+    assert write_indented(read_tree(text), width=len(text)) == text
+    assert len(write_indented(read_tree(text), width=len(text) - 1).splitlines()) == 3
+
+
+def test_lines_keep_to_the_width() -> None:
+    for tree in random_trees(3, 200):
+        lines = write_indented(tree, width=40).splitlines()
+        assert all(len(line) <= 40 for line in lines if "(" in line.strip()[1:])
+
+
+def test_what_was_written_is_read_again() -> None:
+    for tree in random_trees(2, 1000):
+        assert read_tree(write_line(tree)) == tree
+        assert read_tree(write_indented(tree, 25)) == tree
+    trees = random_trees(4, 50)
+    assert read_trees("\n".join(map(write_line, trees))) == tuple(trees)
+    nameless = Tree("", (trees[0],))
+    assert read_tree(write_line(nameless)) == nameless
+    assert read_tree(write_indented(nameless, 1)) == nameless
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        Tree("NN", word="New York"),
+        Tree("NN", word="("),
+        Tree("NN", word=""),
+        Tree("", word="dog"),
+        Tree("N N", word="dog"),
+        Tree("S", (Tree("", (Tree("NN", word="dog"),)),)),
+    ],
+)
+def test_what_could_not_be_read_again_is_not_written(tree: Tree) -> None:
+    for write in (write_line, write_indented, lambda tree: write_indented(tree, 1)):
+        with pytest.raises(ValueError, match="got '.*', expected one without white space"):
+            write(tree)
+
+
+def test_depth_is_no_limit() -> None:
+    tall = deep_tree(3_000)
+    again = read_tree(write_line(tall))
+    assert again == tall and depth(again) == 3_000
+    assert read_tree(write_indented(tall)) == tall

@@ -1,0 +1,160 @@
+"""Grammars read off trees, counted by hand and against a plain recount."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from jaxstruct.trees.phrases.binarisation import Binarisation, binarise
+from jaxstruct.trees.phrases.bracketing import read_trees
+from jaxstruct.trees.phrases.grammar import label_counts, read_grammar, terminals_of
+from jaxstruct.trees.phrases.tree import constituents, preorder
+from jaxstruct.trees.phrases.unknown_words import UnknownWords
+from tests.trees.random_trees import random_trees
+
+TREES = read_trees("""
+(S (NP (NN Dogs)) (VP (VB bark)))
+(S (NP (DT the) (JJ big) (NN dog)) (VP (VB barks) (RB again)))
+(S (NP (NN Dogs)) (VP (VP (VB bark) (RB again))))
+(FRAG (NP (NN Dogs)))
+""")
+
+
+def test_grammar_by_hand() -> None:
+    grammar = read_grammar(TREES)
+    # @ is the mark; proper symbols come first
+    assert grammar.symbols == (
+        "DT", "FRAG+NP+NN", "JJ", "NN", "NP", "NP+NN", "RB", "S", "VB", "VP", "VP+VB", "VP+VP",
+        "@NP@DT",
+    )  # fmt: skip
+    assert grammar.terminals == ("DT", "JJ", "NN", "RB", "VB")
+    rules = [tuple(grammar.symbols[name] for name in rule) for rule in grammar.binary_rules]
+    assert rules == [
+        ("NP", "DT", "@NP@DT"),
+        ("S", "NP", "VP"),
+        ("S", "NP+NN", "VP+VB"),
+        ("S", "NP+NN", "VP+VP"),
+        ("VP", "VB", "RB"),
+        ("VP+VP", "VB", "RB"),
+        ("@NP@DT", "JJ", "NN"),
+    ]
+    assert grammar.binary_counts.tolist() == [1] * 7
+    lexical = {
+        (grammar.symbols[name], grammar.terminals[read]): count
+        for (name, read), count in zip(
+            grammar.lexical_rules, grammar.lexical_counts.tolist(), strict=True
+        )
+    }
+    assert lexical == {
+        ("DT", "DT"): 1, ("FRAG+NP+NN", "NN"): 1, ("JJ", "JJ"): 1, ("NN", "NN"): 1,
+        ("NP+NN", "NN"): 2, ("RB", "RB"): 2, ("VB", "VB"): 2, ("VP+VB", "VB"): 1,
+    }  # fmt: skip
+    roots = dict(zip(grammar.symbols, grammar.root_counts.tolist(), strict=True))
+    assert {name: count for name, count in roots.items() if count} == {"S": 3, "FRAG+NP+NN": 1}
+    inner = dict(zip(grammar.symbols, grammar.constituents.tolist(), strict=True))
+    assert {name: count for name, count in inner.items() if count} == {
+        "NP": 1, "S": 1, "VP": 1, "VP+VP": 2,
+    }  # fmt: skip
+    token = dict(zip(grammar.symbols, grammar.token_constituents.tolist(), strict=True))
+    assert {name: count for name, count in token.items() if count} == {
+        "FRAG+NP+NN": 2, "NP+NN": 1, "VP+VB": 1,
+    }  # fmt: skip
+
+
+def test_arrays_are_sorted_and_typed() -> None:
+    grammar = read_grammar(random_trees(10, 200), Binarisation("left", 1))
+    for rules in (grammar.binary_rules, grammar.lexical_rules):
+        assert rules.dtype == np.int32
+        rows = [tuple(row) for row in rules.tolist()]
+        assert rows == sorted(set(rows))
+    assert grammar.binary_counts.dtype == grammar.lexical_counts.dtype == np.int64
+    assert list(grammar.terminals) == sorted(grammar.terminals)
+
+
+@pytest.mark.parametrize("memory", [None, 0, 1])
+def test_counts_are_those_of_the_trees(memory: int | None) -> None:
+    trees = random_trees(11, 200)
+    options = Binarisation("right", memory)
+    grammar = read_grammar(trees, options)
+    wanted = Counter(
+        (node.label, *(child.label for child in node.children))
+        for tree in trees
+        for node in preorder(binarise(tree, options))
+        if node.children
+    )
+    found = {
+        tuple(grammar.symbols[name] for name in rule): count
+        for rule, count in zip(grammar.binary_rules, grammar.binary_counts.tolist(), strict=True)
+    }
+    assert found == wanted
+    assert grammar.root_counts.sum() == len(trees)
+
+
+def test_constituents_add_up_to_those_of_each_tree() -> None:
+    """Node by node, over tokens and over longer spans, in number and by label."""
+    trees = random_trees(12, 200)
+    grammar = read_grammar(trees, uncounted=("X",))
+    table = label_counts(grammar)
+    assert "X" not in table.labels
+    np.testing.assert_array_equal(table.inner.sum(axis=1), grammar.constituents)
+    np.testing.assert_array_equal(table.token.sum(axis=1), grammar.token_constituents)
+    for tree in trees:
+        histogram = np.zeros(len(table.labels), int)
+        for node in preorder(binarise(tree)):
+            number = grammar.symbols.index(node.label)
+            histogram += (table.token if node.is_leaf else table.inner)[number]
+        wanted = Counter(part.label for part in constituents(tree) if part.label != "X")
+        assert dict(zip(table.labels, histogram.tolist(), strict=True)) == {
+            label: wanted[label] for label in table.labels
+        }
+
+
+def test_outer_brackets_are_no_constituents() -> None:
+    grammar = read_grammar(read_trees("(ROOT (S (NN a) (NN b)))"))
+    assert grammar.constituents[grammar.symbols.index("ROOT+S")] == 1
+    counted = read_grammar(read_trees("(ROOT (S (NN a) (NN b)))"), uncounted=())
+    assert counted.constituents[counted.symbols.index("ROOT+S")] == 2
+
+
+def test_tags_as_terminals() -> None:
+    grammar = read_grammar(TREES)
+    assert terminals_of(grammar, ["NN", "XX", "VB"]).tolist() == [2, -1, 4]
+    assert terminals_of(grammar, []).shape == (0,)
+    assert terminals_of(grammar, ["NN"]).dtype == np.int32
+
+
+def test_words_as_terminals() -> None:
+    grammar = read_grammar(TREES, unknown_words=UnknownWords(1))
+    # the, big, dog and barks come once; Dogs, bark and again more often
+    assert grammar.terminals == ("Dogs", "UNK", "UNK-s", "again", "bark")
+    read = terminals_of(grammar, ["bark", "cats", "the", "Rover", "UNK-s"])
+    assert [grammar.terminals[number] for number in read] == [
+        "bark", "UNK-s", "UNK", "UNK", "UNK",
+    ]  # fmt: skip
+    pairs = {
+        (grammar.symbols[name], grammar.terminals[word]) for name, word in grammar.lexical_rules
+    }
+    assert ("DT", "UNK") in pairs and ("VB", "UNK-s") in pairs and ("NP+NN", "Dogs") in pairs
+
+
+def test_no_rare_word_no_unknown_word() -> None:
+    grammar = read_grammar(TREES, unknown_words=UnknownWords(0))
+    assert terminals_of(grammar, ["bark", "cats"]).tolist()[1] == -1
+
+
+def test_only_words_of_one_token() -> None:
+    grammar = read_grammar(read_trees("(NN a) (NP (NN b))"))
+    assert grammar.binary_rules.shape == (0, 3)
+    assert grammar.symbols == ("NN", "NP+NN")
+    assert grammar.token_constituents.tolist() == [0, 1]
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="trees: got none, expected at least one"):
+        read_grammar([])
+    with pytest.raises(ValueError, match="rare: got -1"):
+        read_grammar(TREES, unknown_words=UnknownWords(-1))
+    with pytest.raises(ValueError, match="separator"):
+        read_grammar(read_trees("(A+B (NN a))"))

@@ -1,0 +1,98 @@
+"""Grammars as JSON: there and back, whole files only, and files that are none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jaxstruct.trees.phrases.binarisation import Binarisation
+from jaxstruct.trees.phrases.grammar import Grammar, read_grammar
+from jaxstruct.trees.phrases.grammar_files import (
+    grammar_text,
+    load_grammar,
+    parse_grammar,
+    save_grammar,
+)
+from jaxstruct.trees.phrases.unknown_words import UnknownWords
+from tests.trees.random_trees import random_trees
+
+GRAMMAR = read_grammar(random_trees(30, 100), Binarisation("left", 2))
+
+
+def _assert_same(first: Grammar, second: Grammar) -> None:
+    for mine, theirs in zip(first, second, strict=True):
+        if isinstance(mine, np.ndarray):
+            assert mine.dtype == theirs.dtype
+            np.testing.assert_array_equal(mine, theirs)
+        else:
+            assert mine == theirs and type(mine) is type(theirs)
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        GRAMMAR,
+        read_grammar(random_trees(31, 50), unknown_words=UnknownWords(3)),
+        read_grammar(random_trees(32, 3, most_tokens=1)),
+    ],
+    ids=["tags", "words", "no binary rule"],
+)
+def test_there_and_back(grammar: Grammar, tmp_path: Path) -> None:
+    path = save_grammar(tmp_path / "new" / "grammar.json", grammar)
+    _assert_same(load_grammar(path), grammar)
+    assert [file.name for file in path.parent.iterdir()] == ["grammar.json"]
+    save_grammar(path, GRAMMAR)
+    _assert_same(load_grammar(path), GRAMMAR)
+
+
+def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    path = save_grammar(tmp_path / "grammar.json", GRAMMAR)
+    with pytest.raises(TypeError):
+        save_grammar(path, GRAMMAR._replace(symbols=(object(),)))
+    _assert_same(load_grammar(path), GRAMMAR)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def _changed(**fields: object) -> str:
+    return json.dumps(json.loads(grammar_text(GRAMMAR)) | fields)
+
+
+RULES = GRAMMAR.binary_rules.tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "text: not JSON"),
+        ("[]", "holds no 'jaxstruct grammar'"),
+        (_changed(format="other"), "holds no 'jaxstruct grammar'"),
+        (_changed(version=2), "version is 2, expected 1"),
+        (_changed(more=1), "the fields \\['more'\\] lack or are too many"),
+        (_changed(symbols=["A", "A"]), "symbols holds a name twice"),
+        (_changed(symbols=[1]), "symbols is no list of names"),
+        (_changed(binary_rules=RULES[::-1]), "binary_rules is not in ascending order"),
+        (_changed(binary_rules=[RULES[0], *RULES[:-1]]), "in ascending order without repeats"),
+        (_changed(binary_rules=[[0, 0, 9999], *RULES[1:]]), "that does not exist"),
+        (_changed(binary_rules=RULES[1:]), "binary_counts has shape"),
+        (_changed(binary_rules=[[0.5, 1, 2]]), "something other than integers"),
+        (_changed(binary_rules=[[-1, 1, 2]]), "negative or too large"),
+        (_changed(binary_rules=[[1, 2]]), "not a sound grammar"),
+        (_changed(root_counts=[1]), "root_counts has shape \\(1,\\)"),
+        (_changed(binarisation={"branching": "up"}), "branching: got 'up'"),
+        (_changed(binarisation={"colour": 1}), "not a sound grammar"),
+        (_changed(unknown_words={"rare": -1}), "rare: got -1"),
+    ],
+)
+def test_what_is_no_grammar_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_grammar(text)
+
+
+def test_not_text(tmp_path: Path) -> None:
+    path = tmp_path / "grammar.json"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="not UTF-8"):
+        load_grammar(path)

@@ -1,0 +1,186 @@
+"""Trees in a grammar's numbers: by hand, there and back, what is lacking, and broken integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jaxstruct.core.types import BinaryTree
+from jaxstruct.trees.phrases.binarisation import Binarisation
+from jaxstruct.trees.phrases.bracketing import read_tree, read_trees
+from jaxstruct.trees.phrases.grammar import read_grammar
+from jaxstruct.trees.phrases.integer_trees import decode, encode
+from jaxstruct.trees.phrases.tree import tags, words
+from jaxstruct.trees.phrases.unknown_words import UnknownWords
+from tests.trees.random_trees import random_trees
+
+TREES = read_trees("""
+(S (NP (DT the) (JJ big) (NN dog)) (VP (VB barks) (RB again)))
+(NP (NN Dogs))
+""")
+GRAMMAR = read_grammar(TREES)
+
+
+def _number(name: str) -> int:
+    return GRAMMAR.symbols.index(name)
+
+
+def test_integers_by_hand() -> None:
+    found = encode(GRAMMAR, TREES[0], 7)
+    assert found.missing == ()
+    tree = found.tree
+    assert [GRAMMAR.symbols[name] for name in tree.symbols[:5]] == "DT JJ NN VB RB".split()
+    assert tree.symbols.tolist()[5:] == [-1, -1]
+    parents = [GRAMMAR.symbols[GRAMMAR.binary_rules[rule, 0]] for rule in tree.rules[:4]]
+    assert parents == ["S", "NP", "@NP@DT", "VP"]
+    assert tree.begins.tolist() == [0, 0, 1, 3, -1, -1]
+    assert tree.splits.tolist() == [3, 1, 2, 4, -1, -1]
+    assert tree.ends.tolist() == [5, 3, 3, 5, -1, -1]
+    assert found.terminals.tolist()[5:] == [-1, -1]
+    assert [GRAMMAR.terminals[read] for read in found.terminals[:5]] == list(tags(TREES[0]))
+    assert all(leaf.dtype == np.int32 for leaf in (*tree, found.terminals))
+
+
+def test_one_word_takes_two_places() -> None:
+    found = encode(GRAMMAR, TREES[1])
+    assert found.tree.symbols.tolist() == [_number("NP+NN"), -1]
+    assert [leaf.tolist() for leaf in found.tree[1:]] == [[-1]] * 4
+    assert decode(GRAMMAR, found.tree, ["Dogs"]) == TREES[1]
+
+
+@pytest.mark.parametrize(
+    "options", [Binarisation(), Binarisation("left"), Binarisation("right", 0)], ids=str
+)
+@pytest.mark.parametrize("unknown_words", [None, UnknownWords(40)])
+def test_there_and_back(options: Binarisation, unknown_words: UnknownWords | None) -> None:
+    trees = random_trees(20, 600)
+    grammar = read_grammar(trees, options, unknown_words)
+    for position, tree in enumerate(trees):
+        tokens = len(words(tree))
+        length = None if position % 2 else 14
+        found = encode(grammar, tree, length)
+        assert found.missing == ()
+        assert len(found.tree.symbols) == (length or max(tokens, 2))
+        assert len(found.tree.rules) == len(found.tree.symbols) - 1
+        assert decode(grammar, found.tree, words(tree)) == tree
+
+
+def test_without_words_the_tags_stand_in() -> None:
+    tree = decode(GRAMMAR, encode(GRAMMAR, TREES[0]).tree)
+    assert words(tree) == tags(tree) == tags(TREES[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("(VP (VB barks) (RB again))", ("the root VP",)),
+        ("(NP (VB barks))", ("the root NP+VB", "the lexical rule NP+VB -> VB")),
+        ("(S (NP (NN a)) (VP (VB b) (RB c)))", ("the binary rule S -> NP+NN VP",)),
+        (
+            "(S (NP (DT a) (JJ b) (NN c)) (VP (VB d) (RB e) (XX f) (XX g)))",
+            (
+                "the binary rule VP -> VB @VP@VB",
+                "the binary rule @VP@VB -> RB @VP@VB@RB",
+                "the binary rule @VP@VB@RB -> XX XX",
+                "the terminal XX",
+            ),
+        ),
+    ],
+)
+def test_what_the_grammar_lacks_is_said(text: str, missing: tuple[str, ...]) -> None:
+    found = encode(GRAMMAR, read_tree(text))
+    assert found.tree is None
+    assert found.missing == missing
+
+
+def test_a_name_that_is_lacking_is_no_number() -> None:
+    """With -1 for Q, S -> B Q would have the sort key of S -> A Z."""
+    grammar = read_grammar(read_trees("(S (A a) (Z z)) (B b)"))
+    assert grammar.symbols == ("A", "B", "S", "Z")
+    found = encode(grammar, read_tree("(S (B b) (Q q))"))
+    assert "the binary rule S -> B Q" in found.missing
+
+
+def test_a_grammar_without_binary_rules() -> None:
+    grammar = read_grammar(TREES[1:])
+    assert encode(grammar, TREES[0]).missing[:2] == (
+        "the root S",
+        "the binary rule S -> NP VP",
+    )
+
+
+def test_every_tree_outside_is_found() -> None:
+    """A tree is inside exactly if adding it to the training trees adds no rule and no root."""
+    train, test = random_trees(21, 150, 4), random_trees(22, 150, 4)
+    grammar = read_grammar(train)
+    roots = (grammar.root_counts > 0).sum()
+    inside = 0
+    for tree in test:
+        grown = read_grammar([*train, tree])
+        same = (
+            len(grown.binary_rules) == len(grammar.binary_rules)
+            and len(grown.lexical_rules) == len(grammar.lexical_rules)
+            and (grown.root_counts > 0).sum() == roots
+        )
+        assert (encode(grammar, tree).missing == ()) == same
+        inside += same
+    assert 10 < inside < 140
+
+
+def test_length_too_small() -> None:
+    with pytest.raises(ValueError, match="length: got 4 for a tree of 5 tokens, expected at least"):
+        encode(GRAMMAR, TREES[0], 4)
+
+
+def _with(field: str, position: int, value: int):
+    tree = encode(GRAMMAR, TREES[0], 6).tree
+    column = getattr(tree, field).copy()
+    column[position] = value
+    return tree._replace(**{field: column})
+
+
+@pytest.mark.parametrize(
+    ("field", "position", "value", "message"),
+    [
+        ("symbols", 0, 99, "symbols: got 99, the grammar has"),
+        ("symbols", 2, -1, "symbols: got .*, expected -1 at the end only"),
+        ("symbols", 4, -1, "got 4 tokens and \\[4\\] inner nodes"),
+        ("symbols", 0, 1, "has the children DT @NP@DT, but over the tokens 0 .. 2 stand JJ"),
+        ("rules", 3, 0, "rule 0 has the children"),
+        ("rules", 0, 50, "rules: got 50"),
+        ("splits", 0, 2, "no node follows over the tokens"),
+        ("ends", 3, 4, "no node follows over the tokens 4 .. 3"),
+        ("begins", 0, 1, "no node follows over the tokens 1 .. 2"),
+    ],
+)
+def test_broken_integers_are_refused(field: str, position: int, value: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        decode(GRAMMAR, _with(field, position, value))
+
+
+@pytest.mark.parametrize(
+    ("begins", "splits", "ends", "message"),
+    [
+        ([0, 0], [1, 1], [2, 2], "do not make one tree over all tokens"),
+        ([1, 0], [2, 1], [3, 2], "do not make one tree over all tokens"),
+        ([0, 2], [2, 3], [4, 4], "no node follows over the tokens"),
+        ([0, 2], [1, 3], [3, 4], "no node follows over the tokens 3 .. 3"),
+    ],
+)
+def test_spans_that_are_no_tree(begins, splits, ends, message: str) -> None:
+    grammar = read_grammar(read_trees("(A (A a) (A b))"))
+    tree = BinaryTree(*(np.array(row) for row in ([0, 0, 0], [0, 0], begins, splits, ends)))
+    with pytest.raises(ValueError, match=message):
+        decode(grammar, tree)
+
+
+def test_bad_words_and_batches() -> None:
+    tree = encode(GRAMMAR, TREES[0]).tree
+    with pytest.raises(ValueError, match="words: got 1, expected 5, one for each token"):
+        decode(GRAMMAR, tree, ["the"])
+    batch = type(tree)(*(leaf[None] for leaf in tree))
+    with pytest.raises(ValueError, match="symbols: got shape \\(1, 5\\), expected one axis"):
+        decode(GRAMMAR, batch)
+    nothing = type(tree)(*(np.full_like(leaf, -1) for leaf in tree))
+    with pytest.raises(ValueError, match="got 0 tokens"):
+        decode(GRAMMAR, nothing)

@@ -1,0 +1,90 @@
+"""Spans, yields and equality of trees by hand, and trees far deeper than the recursion limit."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxstruct.trees.phrases.tree import (
+    Constituent,
+    Tree,
+    constituents,
+    depth,
+    fold,
+    leaves,
+    node_spans,
+    preorder,
+    tags,
+    words,
+)
+from tests.trees.random_trees import deep_tree, random_trees
+
+DOG = Tree("NP", (Tree("DT", word="the"), Tree("NN", word="dog")))
+BARKS = Tree("VP", (Tree("VBZ", word="barks"),))
+SENTENCE = Tree("S", (Tree("S", (DOG, BARKS)),))
+
+
+def test_yield_spans_and_depth() -> None:
+    assert words(SENTENCE) == ("the", "dog", "barks")
+    assert tags(SENTENCE) == ("DT", "NN", "VBZ")
+    assert constituents(SENTENCE) == [
+        Constituent("S", 0, 3),
+        Constituent("S", 0, 3),
+        Constituent("NP", 0, 2),
+        Constituent("VP", 2, 3),
+    ]
+    assert depth(SENTENCE) == 4
+    assert [node.label for node in preorder(SENTENCE)] == "S S NP DT NN VP VBZ".split()
+
+
+def test_one_word() -> None:
+    leaf = Tree("UH", word="yes")
+    assert leaf.is_leaf and depth(leaf) == 1 and constituents(leaf) == []
+    assert node_spans(leaf) == [(leaf, 0, 1)]
+
+
+def test_equality_is_of_labels_words_and_shape() -> None:
+    assert Tree("NP", (Tree("DT", word="the"), Tree("NN", word="dog"))) == DOG
+    assert hash(Tree("NP", DOG.children)) == hash(DOG)
+    assert Tree("NX", DOG.children) != DOG
+    assert Tree("NP", (*DOG.children[:1], Tree("NN", word="cat"))) != DOG
+    assert Tree("NP", DOG.children[:1]) != DOG
+    assert DOG != Tree("NP", DOG.children[:1])
+    assert DOG != "NP"
+    flat = Tree("S", (Tree("A", (Tree("B", word="b"), Tree("C", word="c"))),))
+    steep = Tree("S", (Tree("A", (Tree("B", word="b"),)), Tree("C", word="c")))
+    assert flat != steep
+
+
+@pytest.mark.parametrize(("children", "word"), [((), None), ((Tree("NN", word="dog"),), "dog")])
+def test_a_node_is_a_constituent_or_a_leaf(children, word) -> None:
+    with pytest.raises(ValueError, match="expected children .* or a word"):
+        Tree("NP", children, word)
+
+
+def test_spans_agree_with_recursion() -> None:
+    def recursive(node: Tree, begin: int) -> tuple[list[Constituent], int]:
+        found, end = [], begin
+        for child in node.children:
+            below, end = recursive(child, end)
+            found += below
+        if node.is_leaf:
+            return [], begin + 1
+        return [Constituent(node.label, begin, end), *found], end
+
+    for tree in random_trees(0, 300):
+        assert constituents(tree) == recursive(tree, 0)[0]
+
+
+def test_fold_gives_the_results_of_children_from_left_to_right() -> None:
+    for tree in random_trees(1, 100):
+        found = fold(tree, lambda node, parts: [node.word] if node.is_leaf else sum(parts, []))
+        assert tuple(found) == words(tree) == tuple(leaf.word for leaf in leaves(tree))
+
+
+def test_depth_is_no_limit() -> None:
+    tall, twin = deep_tree(5_000), deep_tree(5_000)
+    assert depth(tall) == 5_000
+    assert tall == twin and hash(tall) == hash(twin)
+    assert tall != deep_tree(4_999)
+    assert len(constituents(tall)) == 4_999
+    assert repr(tall).endswith("leaves>)")

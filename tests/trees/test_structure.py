@@ -1,0 +1,245 @@
+"""Parsing problems against every tree of small grammars."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct import fit, joint_feature, predict
+from jaxstruct.trees.losses import NAMES, most_constituents
+from jaxstruct.trees.parts import SentenceInput
+from jaxstruct.trees.structure import (
+    sentence_inputs,
+    tree_outputs,
+    weighted_grammar,
+)
+from tests.trees.structure_cases import (
+    T,
+    all_trees,
+    examples,
+    flat,
+    grammar,
+    loss,
+    psi,
+    row_of,
+    same,
+)
+
+CLOSE = dict(rtol=0, atol=1e-9)
+
+
+def problem_of(seed, name, dtype="float64"):
+    return weighted_grammar(grammar(seed), loss=name, longest=T, dtype=dtype)
+
+
+def random_weights(problem, integers, seed=0):
+    random = np.random.default_rng(seed)
+    def draw(leaf):
+        values = random.integers(-1, 2, leaf.shape) if integers else random.normal(size=leaf.shape)
+        return jnp.asarray(values, leaf.dtype)
+    return jax.tree.map(draw, problem.initial_weights)
+
+
+def oracles(problem, w, x, y):
+    """What the solver asks of one example, under slack and margin re-scaling."""
+    theta = problem.potentials(w, x)
+    losses = problem.level_losses(y)
+    truth = problem.score(theta, y)
+    found = problem.contenders(theta, y)
+    level = jnp.argmax(found.losses + found.scores)
+    trees = {
+        "decoded": problem.decode(theta),
+        "wrong": problem.best_wrong(theta, y),
+        "slack": problem.best_level(theta, y, losses - losses * truth, losses),
+        "margin": problem.best_level(theta, y, losses - truth, jnp.ones_like(losses)),
+        "contender": problem.output(found.trace, level),
+    }
+    if problem.augmented is not None:
+        trees["augmented"] = problem.augmented(theta, y, jnp.asarray(2.0, losses.dtype))
+    scores = {name: problem.score(theta, tree) for name, tree in trees.items()}
+    losses = {name: problem.loss(y, tree) for name, tree in trees.items()}
+    return trees, scores, losses, truth, (found.losses, found.scores)
+
+
+@pytest.mark.parametrize("name, dtype, integers, seed", [
+    *((name, "float64", False, 0) for name in NAMES),
+    ("node_f1", "float32", True, 1), ("f1", "float32", True, 1),
+])
+def test_oracles_are_the_best_of_all_trees(x64, name, dtype, integers, seed):
+    problem, (x, y) = problem_of(seed, name, dtype), examples(seed)
+    w = random_weights(problem, integers, seed)
+    answers = jax.jit(jax.vmap(lambda x, y: oracles(problem, w, x, y)))(x, y)
+    vector = flat(w).astype(float)
+    close = CLOSE if dtype == "float64" else dict(rtol=0, atol=1e-5)
+    for i in range(len(x.length)):
+        trees, scores, losses, truth, contenders = row_of(answers, i)
+        every, own = all_trees(seed, i), row_of(y, i)
+        F = np.array([psi(seed, i, tree) @ vector for tree in every])
+        delta = np.array([loss(name, seed, own, tree) for tree in every])
+        wrong = np.array([not same(own, tree) for tree in every])
+        margin = truth - F
+        np.testing.assert_allclose(truth, psi(seed, i, own) @ vector, **close)
+        for which, tree in trees.items():
+            np.testing.assert_allclose(scores[which], psi(seed, i, tree) @ vector, **close)
+            np.testing.assert_allclose(losses[which], loss(name, seed, own, tree), **close)
+        np.testing.assert_allclose(scores["decoded"], F.max(), **close)
+        if not wrong.any():
+            assert same(trees["wrong"], own) and same(trees["slack"], own)
+            continue
+        np.testing.assert_allclose(scores["wrong"], F[wrong].max(), **close)
+        assert not same(trees["wrong"], own)
+        bound = delta > 0
+        if bound.any():
+            found = losses["slack"] * (1 - truth + scores["slack"])
+            np.testing.assert_allclose(found, (delta * (1 - margin))[bound].max(), **close)
+            found = losses["margin"] - truth + scores["margin"]
+            np.testing.assert_allclose(found, (delta - margin)[bound].max(), **close)
+            found = losses["contender"] + scores["contender"]
+            np.testing.assert_allclose(found, (delta + F)[bound].max(), **close)
+        if "augmented" in trees:
+            found = scores["augmented"] + 2 * losses["augmented"]
+            np.testing.assert_allclose(found, (F + 2 * delta).max(), **close)
+        for level_loss, level_score in zip(*contenders, strict=True):
+            at = bound & (np.abs(delta - level_loss) < 1e-6)
+            if level_score > -np.inf:
+                assert level_score <= F[at].max() + 1e-5
+        for value in set(delta[bound].round(9)):
+            at = np.abs(delta - value) < 1e-6
+            levels = np.abs(contenders[0] - value) < 1e-6
+            np.testing.assert_allclose(contenders[1][levels].max(), F[at].max(), **close)
+
+
+def test_psi_inner_products_and_the_sums_of_planes(x64):
+    seed = 0
+    problem, (x, y) = problem_of(seed, "zero_one"), examples(seed)
+    w, n = random_weights(problem, False), len(x.length)
+    feature = jax.jit(joint_feature)
+    decoded = predict(problem, w, x)
+    wrong = jax.jit(jax.vmap(lambda x, y: problem.best_wrong(problem.potentials(w, x), y)))(x, y)
+    planes = jax.tree.map(lambda a, b: np.stack([a, b], axis=1), wrong, decoded)
+    gram = jax.jit(jax.vmap(problem.plane_gram))(x, y, planes, wrong)
+    norms = jax.jit(jax.vmap(problem.plane_norms))(x, y, planes)
+    values = jax.jit(problem.plane_values)(w, x, planes)
+    c = np.random.default_rng(1).normal(size=(n, 2))
+    total, expected = jax.jit(problem.add_planes)(w, x, planes, c), flat(w)
+    for i in range(n):
+        own = psi(seed, i, row_of(y, i))
+        if i < 4:
+            np.testing.assert_array_equal(flat(feature(problem, row_of(x, i), row_of(y, i))), own)
+        two = np.array([psi(seed, i, row_of(each, i)) for each in (wrong, decoded)])
+        np.testing.assert_allclose(gram[i], (own - two) @ (own - two[0]), **CLOSE)
+        np.testing.assert_allclose(norms[i], ((own - two) ** 2).sum(axis=1), **CLOSE)
+        np.testing.assert_allclose(values[i], two @ flat(w), **CLOSE)
+        expected = expected + c[i] @ two
+    np.testing.assert_allclose(flat(total), expected, **CLOSE)
+
+
+def test_padding_and_single_sentences_change_nothing(x64):
+    problem, (x, _) = problem_of(0, "node_f1"), examples(0)
+    w = random_weights(problem, False)
+    wanted = predict(problem, w, x)
+    wider = x._replace(terminals=np.pad(x.terminals, ((0, 0), (0, 2)), constant_values=-1))
+    padded = predict(problem, w, wider)
+    for a, b in zip(padded, wanted, strict=True):
+        np.testing.assert_array_equal(a[:, : b.shape[1]], b)
+        assert (a[:, b.shape[1] :] == -1).all()
+    decode = jax.jit(lambda x: problem.decode(problem.potentials(w, x)))
+    for i in range(3):
+        assert same(decode(row_of(x, i)), row_of(wanted, i))
+
+
+def test_a_sentence_without_a_parse_gives_no_tree():
+    problem = problem_of(0, "zero_one", "float32")
+    x = sentence_inputs(grammar(0), [["a"], ["?", "a"]], T)
+    assert x.terminals.tolist()[1][:2] == [-1, grammar(0).terminals.index("a")]
+    found = predict(problem, problem.initial_weights, x)
+    assert all((leaf[1] == -1).all() for leaf in found)
+
+
+def test_features_of_spans(x64):
+    """Psi of the additional features is the sum over nodes; their Gram matrix goes with it."""
+    D, own = 2, grammar(0)
+    problem = weighted_grammar(own, loss="node_f1", span_features=D, dtype="float64")
+    x, y = examples(0)
+    random = np.random.default_rng(3)
+    x = x._replace(spans=random.normal(size=(len(x.length), T, T, D)))
+    w = random_weights(problem, False)
+    decoded = predict(problem, w, x)
+    for i in (1, 2, 5):
+        def full(tree, i=i):
+            spans = np.zeros((D, len(own.symbols)))
+            for rule, begin, end in zip(tree.rules, tree.begins, tree.ends, strict=True):
+                if rule >= 0:
+                    spans[:, own.binary_rules[rule, 0]] += x.spans[i, begin, end - 1]
+            lexical_root_rules, split = psi(0, i, tree), len(flat(w)) - spans.size
+            assert len(lexical_root_rules) == split
+            return np.concatenate([lexical_root_rules, spans.ravel()])
+        one, truth, best = row_of(x, i), row_of(y, i), row_of(decoded, i)
+        found = flat(jax.jit(joint_feature)(problem, one, truth))
+        np.testing.assert_allclose(found, full(truth), **CLOSE)
+        F = np.array([full(tree) @ flat(w) for tree in all_trees(0, i)])
+        assert full(best) @ flat(w) == pytest.approx(F.max())
+        gram = jax.jit(problem.plane_gram)(one, truth, jax.tree.map(lambda a: a[None], best), best)
+        difference = full(truth) - full(best)
+        assert gram[0] == pytest.approx(difference @ difference)
+
+
+def test_most_constituents_is_reached():
+    """By trees of the grammar over every number of tokens."""
+    from jaxstruct.trees.phrases.integer_trees import decode
+    from jaxstruct.trees.phrases.tree import constituents
+    own, (x, _) = grammar(0), examples(0)
+    most = most_constituents(own, T)
+    seen = np.zeros(T, int)
+    for i, length in enumerate(x.length):
+        for tree in all_trees(0, i):
+            count = len(list(constituents(decode(own, tree))))
+            assert count <= most[length - 1]
+            seen[length - 1] = max(seen[length - 1], count)
+    assert seen[T - 1] > T and list(most) == sorted(most)
+
+
+@pytest.mark.parametrize("change, message", [
+    (("terminals", (0, 0), 99), "inputs.terminals row 0 has 99 at 0"),
+    (("terminals", (0, 0), -1), "inputs.terminals row 0 has -1 at 0"),
+    (("length", 0, 0), "inputs.length must be"),
+    (("symbols", (2, 0), 0), "outputs row 2 is no tree of the grammar"),
+    (("rules", (2, 0), 99), "rule 99 of node 0"),
+    (("ends", (2, 0), 1), "outputs row 2 is no tree"),
+    (("splits", (2, 0), 0), "outputs row 2 is no tree"),
+    (("symbols", (2, 3), 0), "outputs row 2 is no tree"),
+])
+def test_the_door_names_what_does_not_fit(change, message):
+    (x, y), (field, index, value) = examples(0), change
+    assert 2 <= x.length[2] < T or field != "symbols"
+    where = x if field in x._fields else y
+    leaf = np.array(getattr(where, field))
+    leaf[index] = value
+    x, y = (
+        each._replace(**{field: leaf}) if field in each._fields else each for each in (x, y)
+    )
+    with pytest.raises(ValueError, match=message):
+        fit(problem_of(0, "node_f1", "float32"), x, y, "svm2")
+
+
+def test_other_doors():
+    x, y = examples(0)
+    with pytest.raises(ValueError, match="longest"):
+        weighted_grammar(grammar(0), loss="f1")
+    with pytest.raises(ValueError, match="loss is 'hamming'"):
+        weighted_grammar(grammar(0), loss="hamming")
+    with pytest.raises(ValueError, match="padded to 4 tokens, longer than longest = 3"):
+        weighted_grammar(grammar(0), loss="f1", longest=3).check(x, y)
+    with pytest.raises(ValueError, match="SentenceInput"):
+        problem_of(0, "node_f1", "float32").check(x.terminals, y)
+    with pytest.raises(ValueError, match="outputs must have shapes"):
+        problem_of(0, "node_f1", "float32").check(x, y._replace(rules=y.rules[:, :1]))
+    with pytest.raises(ValueError, match=r"inputs.spans must be \(10, 4, 4, 2\)"):
+        weighted_grammar(grammar(0), span_features=2).check(x, y)
+    with pytest.raises(ValueError, match=r"sentences\[0\] has 5 tokens"):
+        sentence_inputs(grammar(0), [["a"] * 5], T)
+    with pytest.raises(ValueError, match="empty"):
+        tree_outputs([])
+    assert isinstance(x, SentenceInput)

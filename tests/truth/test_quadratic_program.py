@@ -1,0 +1,281 @@
+"""The enumerated formulations against the thesis's own programs, closed forms and liblinear."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.svm import LinearSVC
+
+from tests.truth.quadratic_program import (
+    FORMULATIONS,
+    dual_value,
+    primal_value,
+    problem,
+    slacks,
+    solve_primal,
+)
+
+SOFT = FORMULATIONS[1:]
+EXACT = 1e-10
+
+
+def make(seed, n=5, k=4, D=6, separable=False):
+    """A random problem (features, losses, truths); `separable` lifts the true outputs along e_0."""
+    random = np.random.default_rng(seed)
+    features, truths = random.normal(size=(n, k, D)), random.integers(0, k, n)
+    losses = random.integers(1, 5, (n, k)) * 0.5
+    losses[np.arange(n), truths] = 0.0
+    if separable:
+        features[np.arange(n), truths, 0] += 4.0
+    return features, losses, truths
+
+
+def constraints(features, losses, truths):
+    """Every (i, y != y_i) with dPsi_i(y) and Delta, one by one."""
+    for i, true in enumerate(truths):
+        for y in range(losses.shape[1]):
+            if y != true:
+                yield i, y, features[i, true] - features[i, y], losses[i, y]
+
+
+def required_margin(formulation, xi, delta):
+    """The right-hand side of the thesis's constraint, (3.12b) to (3.40)."""
+    return {
+        "svm0": 1.0,
+        "svm1": 1 - xi,
+        "svm2": 1 - xi,
+        "svm1_slack": 1 - xi / delta,
+        "svm2_slack": 1 - xi / np.sqrt(delta),
+        "svm1_margin": delta - xi,
+        "svm2_margin": np.sqrt(delta) - xi,
+    }[formulation]
+
+
+def thesis_dual(formulation, alpha, data, C):
+    """The thesis's dual at alpha, with J written out: propositions 5 and 7 to 13.
+
+    For svm2_slack J carries n / (C sqrt(Delta) sqrt(Delta)); for svm2_margin the linear part has
+    sqrt(Delta), section 3.7.2.
+    """
+    features, losses, truths = data
+    planes, n = list(constraints(*data)), len(truths)
+    linear = quadratic = 0.0
+    for i, y, d, delta in planes:
+        gain = {"svm1_margin": delta, "svm2_margin": np.sqrt(delta)}.get(formulation, 1.0)
+        linear += gain * alpha[i, y]
+        for j, z, other, delta_other in planes:
+            kernel = d @ other
+            if formulation.startswith("svm2") and i == j:
+                scale = np.sqrt(delta * delta_other) if formulation == "svm2_slack" else 1.0
+                kernel += n / (C * scale)
+            quadratic += alpha[i, y] * alpha[j, z] * kernel
+    return linear - 0.5 * quadratic
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 1000.0])
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_primal_and_dual_of_the_thesis_meet(formulation, C):
+    data = make(1, separable=formulation == "svm0")
+    truth, n = solve_primal(formulation, *data, C), 5
+    cost = {"1": C / n * truth.slack.sum(), "2": 0.5 * C / n * (truth.slack**2).sum(), "0": 0.0}
+    objective = 0.5 * truth.w @ truth.w + cost[formulation[3]]
+    assert truth.objective == pytest.approx(objective, rel=EXACT)
+    assert objective == pytest.approx(thesis_dual(formulation, truth.alpha, data, C), rel=1e-9)
+    spent = np.zeros(n)
+    for i, y, d, delta in constraints(*data):
+        excess = truth.w @ d - required_margin(formulation, truth.slack[i], delta)
+        assert excess > -1e-9 and truth.alpha[i, y] > -1e-12 and truth.slack[i] >= 0
+        assert abs(excess * truth.alpha[i, y]) < 1e-9
+        spent[i] += truth.alpha[i, y] / (delta if formulation == "svm1_slack" else 1.0)
+    if formulation.startswith("svm1"):
+        assert np.all(spent <= C / n * (1 + EXACT))
+    expansion = sum(truth.alpha[i, y] * d for i, y, d, _ in constraints(*data))
+    np.testing.assert_allclose(truth.w, expansion, atol=1e-8)
+
+
+@pytest.mark.parametrize("D", [1, 2, 40])
+@pytest.mark.parametrize("C", [0.01, 1.0, 1000.0])
+@pytest.mark.parametrize("formulation", SOFT)
+def test_value_functions_agree_with_the_solution(formulation, C, D):
+    data, weights = make(2, D=D), [0.3, 1.0, 2.0, 0.0, 1.5]
+    truth = solve_primal(formulation, *data, C, weights)
+    primal = primal_value(formulation, truth.w, *data, C, weights)
+    dual = dual_value(formulation, truth.beta, *data, C, weights)
+    assert truth.objective == pytest.approx(primal, rel=EXACT)
+    assert dual.value == pytest.approx(primal, rel=EXACT)
+    assert dual.feasible and truth.gap <= EXACT
+    np.testing.assert_allclose(dual.w, truth.w, atol=1e-6 * np.sqrt(truth.objective))
+    best_slack = slacks(problem(formulation, *data, C, weights), truth.w)
+    np.testing.assert_allclose(truth.slack, best_slack, atol=1e-8)
+
+
+@pytest.mark.parametrize("formulation", SOFT)
+def test_every_other_point_is_worse_and_every_dual_point_is_below(formulation):
+    random, data = np.random.default_rng(4), make(3)
+    truth = solve_primal(formulation, *data, 2.0)
+    for scale in (1e-4, 1e-2, 1.0):
+        for _ in range(10):
+            w = truth.w + scale * random.normal(size=6)
+            assert primal_value(formulation, w, *data, 2.0) > truth.objective
+            beta = random.random((5, 4)) * random.random()
+            beta *= 0.4 / beta.sum(axis=1, keepdims=True)
+            dual = dual_value(formulation, beta, *data, 2.0)
+            assert dual.feasible and dual.value < truth.objective
+
+
+@pytest.mark.parametrize("delta", [0.25, 1.0, 3.0])
+@pytest.mark.parametrize("C", [0.05, 20.0])
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_one_example_with_two_outputs_has_a_closed_form(formulation, C, delta):
+    features, weight = np.array([[[0.5, -1.0], [-1.0, 1.0]]]), 1.5
+    s = {"svm1_slack": delta, "svm2_slack": np.sqrt(delta)}.get(formulation, 1.0)
+    b = {"svm1_margin": delta, "svm2_margin": np.sqrt(delta)}.get(formulation, s)
+    square = s**2 * 6.25  # |s dPsi|^2 with dPsi = (1.5, -2)
+    ridge = 1 / (C * weight) if formulation.startswith("svm2") else 0.0
+    beta = b / (square + ridge)
+    if formulation.startswith("svm1"):
+        beta = min(beta, C * weight)
+    wanted = beta * b - 0.5 * (square + ridge) * beta**2
+    truth = solve_primal(formulation, features, [[0.0, delta]], np.array([0]), C, [weight])
+    assert truth.objective == pytest.approx(wanted, rel=EXACT)
+    np.testing.assert_allclose(truth.w, s * beta * np.array([1.5, -2.0]), rtol=1e-8)
+    assert truth.beta[0, 1] == pytest.approx(beta, rel=1e-8)
+    assert truth.alpha[0, 1] == pytest.approx(s * beta, rel=1e-8)
+
+
+@pytest.mark.parametrize("C", [0.5, 50.0])
+@pytest.mark.parametrize(
+    "formulation, loss, divisor", [("svm1", "hinge", 1.0), ("svm2", "squared_hinge", 2.0)]
+)
+def test_two_classes_agree_with_liblinear(formulation, loss, divisor, C):
+    random, n = np.random.default_rng(5), 20
+    inputs, labels = random.normal(size=(n, 4)), random.choice([-1, 1], n)
+    other = LinearSVC(
+        loss=loss, C=C / (n * divisor), fit_intercept=False, tol=1e-10, max_iter=10**6,
+        dual=True, random_state=0,
+    ).fit(inputs, labels)  # fmt: skip
+    features = 0.5 * np.stack([-inputs, inputs], axis=1)
+    data = features, 1.0 - np.eye(2)[(labels + 1) // 2], (labels + 1) // 2
+    truth = solve_primal(formulation, *data, C)
+    np.testing.assert_allclose(truth.w, other.coef_[0], rtol=1e-6, atol=1e-8)
+    assert primal_value(formulation, other.coef_[0], *data, C) == pytest.approx(
+        truth.objective, rel=EXACT
+    )
+
+
+@pytest.mark.parametrize("C", [0.5, 50.0])
+def test_several_classes_agree_with_crammer_and_singer(C):
+    random, n = np.random.default_rng(6), 18
+    inputs, labels = random.normal(size=(n, 3)), np.arange(n) % 3
+    other = LinearSVC(
+        multi_class="crammer_singer", C=C / n, fit_intercept=False, tol=1e-10, max_iter=10**6,
+        random_state=0,
+    ).fit(inputs, labels)  # fmt: skip
+    features = np.einsum("cd,if->icdf", np.eye(3), inputs).reshape(n, 3, 9)
+    data = features, 1.0 - np.eye(3)[labels], labels
+    truth = solve_primal("svm1", *data, C)
+    np.testing.assert_allclose(truth.w, other.coef_.ravel(), rtol=0, atol=1e-6)
+    assert primal_value("svm1", other.coef_.ravel(), *data, C) == pytest.approx(
+        truth.objective, rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("formulation", SOFT)
+def test_a_weight_of_two_is_the_same_example_twice_and_zero_is_none(formulation):
+    features, losses, truths = make(7, n=3)
+    twice = [0, 0, 1]
+    repeated = solve_primal(formulation, features[twice], losses[twice], truths[twice], 3.0)
+    weighted = solve_primal(formulation, features, losses, truths, 3.0, [2.0, 1.0, 0.0])
+    assert weighted.objective == pytest.approx(repeated.objective, rel=EXACT)
+    np.testing.assert_allclose(weighted.w, repeated.w, atol=1e-8)
+    assert not weighted.beta[2].any()
+
+
+def test_zero_one_loss_makes_rescaling_idle():
+    features, losses, truths = make(8)
+    losses = (losses > 0) * 1.0
+    for family in ("svm1", "svm2"):
+        plain = solve_primal(family, features, 7.0 * losses, truths, 3.0).objective
+        for way in ("slack", "margin"):
+            same = solve_primal(f"{family}_{way}", features, losses, truths, 3.0).objective
+            assert same == pytest.approx(plain, rel=EXACT)
+
+
+def test_an_output_without_loss_binds_margins_but_not_slacks():
+    features, losses, truths = make(9)
+    truths[:] = 0
+    losses[:, 0], losses[:, 1] = 0.0, 0.0
+    for formulation, same in (("svm1_slack", True), ("svm2_slack", True), ("svm1_margin", False)):
+        before = solve_primal(formulation, features, losses, truths, 3.0)
+        moved = features.copy()
+        moved[:, 1] = features[:, 0] + 10.0 * before.w  # now output 1 beats the true output
+        after = solve_primal(formulation, moved, losses, truths, 3.0)
+        assert (abs(before.objective - after.objective) < EXACT) == same
+
+
+@pytest.mark.parametrize("formulation", [name for name in SOFT if "_" in name])
+def test_no_loss_anywhere_is_solved_by_zero(formulation):
+    features, losses, truths = make(10)
+    truth = solve_primal(formulation, features, 0 * losses, truths, 3.0)
+    assert truth.objective == 0.0 and not truth.w.any() and not truth.alpha.any()
+    dual = dual_value(formulation, truth.beta, features, 0 * losses, truths, 3.0)
+    assert dual.feasible and dual.value == 0.0
+
+
+def test_svm0_separable_is_the_limit_of_large_c_and_scales_with_the_features():
+    features, losses, truths = make(11, separable=True)
+    hard = solve_primal("svm0", features, losses, truths, 1.0)
+    assert hard.feasible and not hard.slack.any()
+    for formulation in ("svm1", "svm1_slack"):
+        soft = solve_primal(formulation, features, losses, truths, 1e4)
+        assert soft.objective == pytest.approx(hard.objective, rel=EXACT)
+    small = solve_primal("svm0", 1e-3 * features, losses, truths, 1.0)
+    np.testing.assert_allclose(1e-3 * small.w, hard.w, rtol=1e-8)
+    assert primal_value("svm0", 0.99 * hard.w, features, losses, truths, 1.0) == np.inf
+    double = primal_value("svm0", 2 * hard.w, features, losses, truths, 1.0)
+    assert double == pytest.approx(4 * hard.objective, rel=EXACT)
+
+
+def test_svm0_reports_data_that_no_weights_separate():
+    features, losses, truths = make(12, n=2)
+    features, truths = np.stack([features[0], features[0]]), np.array([0, 1])
+    truth = solve_primal("svm0", features, losses, truths, 1.0)
+    assert not truth.feasible and truth.objective == np.inf and np.isnan(truth.w).all()
+    alone = solve_primal("svm0", features, losses, truths, 1.0, [1.0, 0.0])
+    dpsi = features[0, 0] - features[0]
+    assert alone.feasible and (dpsi @ alone.w)[1:].min() == pytest.approx(1.0, rel=1e-9)
+
+
+def test_dual_value_sees_what_is_not_allowed():
+    data = make(13)
+    beta = np.full((5, 4), 0.1)
+    assert dual_value("svm1", beta, *data, 2.0).feasible
+    for spoiled in (beta + 0.001, beta - 0.101 * np.eye(5, 4)):
+        found = dual_value("svm1", spoiled, *data, 2.0)
+        assert not found.feasible and found.violation > 1e-3
+    assert dual_value("svm2", beta + 0.001, *data, 2.0).feasible
+    assert not dual_value("svm2", beta, *data, 2.0, [1.0, 1.0, 0.0, 1.0, 1.0]).feasible
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"formulation": "svm3"}, "formulation: got 'svm3'"),
+        ({"features": np.ones((5, 4))}, "features: got shape"),
+        ({"losses": -np.ones((5, 4))}, "losses: .*below 0"),
+        ({"truths": np.array([0, 1, 2, 3, 4])}, "truths: expected 5 integers"),
+        ({"truths": np.zeros(5)}, "truths: expected 5 integers"),
+        ({"example_weights": [1.0]}, "example_weights: expected 5"),
+        ({"C": 0.0}, "C: got 0.0"),
+    ],
+)
+def test_the_door_names_the_argument(change, message):
+    names = ("features", "losses", "truths")
+    arguments = {"formulation": "svm1", "C": 1.0} | dict(zip(names, make(0), strict=True))
+    with pytest.raises(ValueError, match=message):
+        solve_primal(**(arguments | change))
+
+
+def test_dual_value_refuses_another_shape():
+    with pytest.raises(ValueError, match="beta has shape"):
+        dual_value("svm1", np.zeros((5, 3)), *make(0), 1.0)
