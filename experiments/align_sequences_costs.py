@@ -120,7 +120,7 @@ def weights_of(costs: Costs, dtype: str) -> dict[str, Any]:
 
 @jax.jit
 def _batch_scores(problem: Problem, w: PyTree, x: PyTree, y: PyTree) -> jax.Array:
-    return jax.vmap(lambda x, y: problem.score(problem.potentials(w, x), y))(x, y)
+    return jax.vmap(lambda x, y: problem.model.score(problem.model.potentials(w, x), y))(x, y)
 
 
 def aligned(problem: Problem, weights: PyTree, inputs: Buckets) -> tuple[Buckets, np.ndarray]:
@@ -138,7 +138,7 @@ _batch_counts = jax.jit(jax.vmap(pair_counts))
 
 @jax.jit
 def _batch_losses(problem: Problem, y_true: PyTree, y: PyTree) -> jax.Array:
-    return jax.vmap(problem.loss)(y_true, y)
+    return jax.vmap(problem.model.loss)(y_true, y)
 
 
 def measured(problem: Problem, weights: PyTree, pairs: Pairs, sizes: np.ndarray) -> dict[str, Any]:

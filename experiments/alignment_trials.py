@@ -69,7 +69,7 @@ def _chosen(problem: Problem, weights: PyTree, x: HomologueInput) -> Array:
     """[K, rows] the candidate that each of K weights takes for the homologue."""
 
     def of_one(w: PyTree) -> Array:
-        theta = jax.vmap(problem.potentials, (None, 0))(w, x)
+        theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
         return jnp.argmax(jax.vmap(candidate_scores)(theta), axis=1)
 
     return jax.lax.map(of_one, weights)

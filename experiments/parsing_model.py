@@ -117,7 +117,7 @@ def _k_best(
     k: int, problem: Problem, tables: GrammarTables, weights: PyTree, inputs: SentenceInput
 ) -> PyTree:
     def of_one(x: SentenceInput) -> PyTree:
-        potentials = tree_potentials(tables, problem.potentials(weights, x))
+        potentials = tree_potentials(tables, problem.model.potentials(weights, x))
         if k > 1:
             return k_best_trees(tables.rules, potentials, x.length, k)
         return jax.tree.map(lambda leaf: leaf[None], cky(tables.rules, potentials, x.length))

@@ -29,7 +29,15 @@ from jaxstruct.alignments.costs import (
     score_counts,
 )
 from jaxstruct.alignments.oracles.pairwise import local_alignment, local_score
-from jaxstruct.core.problem import Contenders, Problem, make_problem, sum_of_squares
+from jaxstruct.core.problem import (
+    Contenders,
+    Model,
+    Oracles,
+    Problem,
+    Space,
+    make_problem,
+    sum_of_squares,
+)
 from jaxstruct.core.types import Array, PyTree
 
 
@@ -235,16 +243,11 @@ def homologue_search(
     alignment_checks.check_options(alphabet_size, gaps)
     tables = _Tables(jnp.asarray(float(symmetric), dtype), jnp.zeros(int(gaps == "linear"), dtype))
     return make_problem(
-        initial_weights=initial_weights(alphabet_size, gaps, dtype),
-        potentials=Partial(_potentials, tables),
-        score=_score,
-        decode=_decode,
-        loss=_loss,
-        contenders=_contenders,
-        output=_output,
-        gram_action=Partial(_gram_action, tables),
-        combine=_combine,
-        best_wrong=_best_wrong,
-        squared_norm=sum_of_squares,
-        check=Partial(_check, alphabet_size),
+        initial_weights(alphabet_size, gaps, dtype),
+        Model(Partial(_potentials, tables), _score, _decode, _loss),
+        Oracles(contenders=_contenders, output=_output, best_wrong=_best_wrong),
+        Space(
+            gram_action=Partial(_gram_action, tables), combine=_combine, squared_norm=sum_of_squares
+        ),
+        Partial(_check, alphabet_size),
     )

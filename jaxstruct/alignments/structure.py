@@ -45,7 +45,7 @@ from jaxstruct.alignments.losses import (
 from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
 from jaxstruct.alignments.potentials import AlignmentPotentials
 from jaxstruct.alignments.text import WrittenAlignment
-from jaxstruct.core.problem import Problem, make_problem, sum_of_squares
+from jaxstruct.core.problem import Model, Oracles, Problem, Space, make_problem, sum_of_squares
 from jaxstruct.core.types import Array, PyTree
 
 MODES = ("global", "local")
@@ -121,7 +121,7 @@ def _decode(best: Partial, theta: AlignmentTheta) -> AlignmentOutput:
     return best(_pair_potentials(theta), theta.x.lengths)
 
 
-def _augmented(
+def _loss_augmented(
     best: Partial, loss: AlignmentLoss, theta: AlignmentTheta, y_true: AlignmentOutput, scale: Array
 ) -> AlignmentOutput:
     potentials = _pair_potentials(theta)
@@ -253,16 +253,11 @@ def pairwise_alignment(
     kind, best = alignment_loss(loss, dtype), _BEST[mode]
     tables = _Tables(jnp.asarray(float(symmetric), dtype), jnp.zeros(int(gaps == "linear"), dtype))
     return make_problem(
-        initial_weights=initial_weights(alphabet_size, gaps, dtype),
-        potentials=Partial(_potentials, tables),
-        score=_score,
-        decode=Partial(_decode, best),
-        loss=Partial(delta, kind),
-        contenders=None,
-        output=None,
-        augmented=Partial(_augmented, best, kind),
-        gram_action=Partial(_gram_action, tables),
-        combine=_combine,
-        squared_norm=sum_of_squares,
-        check=Partial(_check, alphabet_size, mode == "global"),
+        initial_weights(alphabet_size, gaps, dtype),
+        Model(Partial(_potentials, tables), _score, Partial(_decode, best), Partial(delta, kind)),
+        Oracles(loss_augmented_decode=Partial(_loss_augmented, best, kind)),
+        Space(
+            gram_action=Partial(_gram_action, tables), combine=_combine, squared_norm=sum_of_squares
+        ),
+        Partial(_check, alphabet_size, mode == "global"),
     )

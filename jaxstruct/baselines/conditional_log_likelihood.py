@@ -139,10 +139,10 @@ def add_block(
 
     One program a size of block; `gradient` is updated in place.
     """
-    theta = jax.vmap(problem.potentials, (None, 0))(weights, block.inputs)
+    theta = jax.vmap(problem.model.potentials, (None, 0))(weights, block.inputs)
     value_of = jax.value_and_grad(partial(_block_sum, problem, likelihood), allow_int=True)
     value, u = value_of(theta, block.outputs, block.real)
-    return value, problem.add(gradient, block.inputs, _filled(u, theta))
+    return value, problem.space.add(gradient, block.inputs, _filled(u, theta))
 
 
 def value_and_gradient(

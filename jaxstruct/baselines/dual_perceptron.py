@@ -163,7 +163,7 @@ def _add_pairs(
 ) -> PyTree:
     """w + sum_b c_b (Psi(x_b, y_true_b) - Psi(x_b, y_b))."""
     pair = jax.tree.map(lambda a, b: jnp.stack([a, b], axis=1), y_true, y)
-    return problem.add_planes(weights, x, pair, jnp.stack([c, -c], axis=1))
+    return problem.space.add_planes(weights, x, pair, jnp.stack([c, -c], axis=1))
 
 
 def _batch_of(tree: PyTree, rows: np.ndarray) -> PyTree:

@@ -98,8 +98,8 @@ def _visit(
 ) -> tuple[Walk, tuple[Array, PyTree]]:
     """Decode one example and update; a row of -1 is skipped."""
     x, y = jax.tree.map(lambda leaf: leaf[jnp.maximum(row, 0)], (inputs, outputs))
-    theta = problem.potentials(walk.weights, x)
-    decoded = problem.decode(theta)
+    theta = problem.model.potentials(walk.weights, x)
+    decoded = problem.model.decode(theta)
     differs = jax.tree.map(lambda a, b: jnp.any(a != b), decoded, y)
     wrong = jnp.any(jnp.stack(jax.tree.leaves(differs))) & (row >= 0)
 
@@ -110,7 +110,8 @@ def _visit(
         )
         x_one = jax.tree.map(lambda leaf: leaf[None], x)
         return walk._replace(
-            weights=problem.add(walk.weights, x_one, one), late=problem.add(walk.late, x_one, late)
+            weights=problem.space.add(walk.weights, x_one, one),
+            late=problem.space.add(walk.late, x_one, late),
         )
 
     walk = jax.lax.cond(wrong, updated, lambda walk: walk, walk)

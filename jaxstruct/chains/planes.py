@@ -1,7 +1,7 @@
 """Values and sums of the planes of a batch of chains, straight between weights and labels.
 
 The tables that all sequences share (transitions, triples, start, stop) are read and written as one,
-never repeated by example. `NarrowInput`s hold only the tokens at which some of the planes differ:
+never repeated by example. `RestrictedInput`s hold only the tokens at which some planes differ:
 at all other tokens planes have equal scores, and combinations whose coefficients sum to 0 vanish.
 A sentence of 30 tokens with few doubtful ones then costs a fraction of its length.
 """
@@ -19,10 +19,10 @@ from jaxstruct.core.types import Array, PyTree
 
 SHARED = ("transitions", "triples", "start", "stop")
 SHORT = 16
-"""Sequences padded to fewer positions are not worth narrowing."""
+"""Sequences padded to fewer positions are not worth restricting."""
 
 
-class NarrowInput(NamedTuple):
+class RestrictedInput(NamedTuple):
     """The tokens of a sequence at which some planes differ.
 
     Fields:
@@ -42,7 +42,7 @@ def _shapes(w: PyTree, T: int) -> ChainTheta:
 
 def _token_labels(x: PyTree, y: Array) -> Array:
     """[B, K, M] the labels of the planes at the tokens of x, -1 where there is none."""
-    if not isinstance(x, NarrowInput):
+    if not isinstance(x, RestrictedInput):
         return y
     at = jnp.minimum(x.positions, y.shape[2] - 1)[:, None, :]
     picked = jnp.take_along_axis(y, jnp.broadcast_to(at, (*y.shape[:2], at.shape[2])), axis=2)
@@ -82,7 +82,7 @@ def _summed_at(shape: tuple[int, ...], places: Array, c: Array) -> Array:
 
 
 def plane_values(eta: Array, w: PyTree, x: PyTree, y: Array) -> Array:
-    """[B, K] F of the planes y [B, K, T], up to a constant an example for a NarrowInput."""
+    """[B, K] F of the planes y [B, K, T], up to a constant an example for a RestrictedInput."""
     scores = token_scores(w["emissions"], x.features)
     places = _emission_places(_token_labels(x, y), scores.shape[2])
     total = _read(scores, places)
@@ -94,7 +94,7 @@ def plane_values(eta: Array, w: PyTree, x: PyTree, y: Array) -> Array:
 
 
 def add_planes(eta: Array, w: PyTree, x: PyTree, y: Array, c: Array) -> PyTree:
-    """w + sum_b sum_k c_bk Psi(x_b, y_bk); for a NarrowInput the c of an example sum to 0."""
+    """w + sum_b sum_k c_bk Psi(x_b, y_bk); for a RestrictedInput the c of an example sum to 0."""
     S = w["transitions"].shape[0]
     labels = _token_labels(x, y)
     shape = (labels.shape[0], labels.shape[2], S)
@@ -108,8 +108,8 @@ def add_planes(eta: Array, w: PyTree, x: PyTree, y: Array, c: Array) -> PyTree:
     return new
 
 
-def narrowed(x: PyTree, y: Array) -> tuple[PyTree, Array]:
-    """(NarrowInput, fits) for the planes y [B, K, T]; M is a quarter of T, at least 8.
+def restricted_inputs(x: PyTree, y: Array) -> tuple[PyTree, Array]:
+    """(RestrictedInput, fits) for the planes y [B, K, T]; M is a quarter of T, at least 8.
 
     Short sequences are returned as they are.
     """
@@ -126,4 +126,4 @@ def narrowed(x: PyTree, y: Array) -> tuple[PyTree, Array]:
         return jnp.take_along_axis(leaf, index, axis=1)
 
     positions = jnp.where(used, order, T).astype(jnp.int32)
-    return NarrowInput(jax.tree.map(pick, x.features), positions), jnp.sum(differs, axis=1) <= M
+    return RestrictedInput(jax.tree.map(pick, x.features), positions), jnp.sum(differs, axis=1) <= M

@@ -25,7 +25,7 @@ from jaxstruct.chains import planes as chain_planes
 from jaxstruct.chains.label_parts import ChainTheta, combine, plane_scores
 from jaxstruct.chains.losses import ChainLoss, chain_loss, delta, position_costs
 from jaxstruct.chains.oracles.additive_loss import loss_augmented
-from jaxstruct.chains.oracles.hamming_levels import best_of_levels, hamming_levels
+from jaxstruct.chains.oracles.hamming_levels import best_of_levels
 from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.potentials import ChainPotentials
 from jaxstruct.chains.token_features import (
@@ -34,7 +34,7 @@ from jaxstruct.chains.token_features import (
     token_gram,
     token_scores,
 )
-from jaxstruct.core.problem import Contenders, Problem, make_problem, sum_of_squares
+from jaxstruct.core.problem import Model, Oracles, Problem, Space, make_problem, sum_of_squares
 from jaxstruct.core.types import Array, PyTree
 
 
@@ -140,7 +140,7 @@ def _add_planes(tables: _Chain, w: PyTree, x: ChainInput, y: Array, c: Array) ->
     return _add(tables, w, x, jax.vmap(combine)(theta, y, c))
 
 
-def _squared_norm(w: PyTree, x: ChainInput | chain_planes.NarrowInput) -> Array | None:
+def _squared_norm(w: PyTree, x: ChainInput | chain_planes.RestrictedInput) -> Array | None:
     return None if isinstance(x.features, KernelTokens) else sum_of_squares(w, x)
 
 
@@ -171,7 +171,7 @@ def chain_potentials(problem: Problem, theta: ChainTheta) -> tuple[ChainPotentia
 
     Args:
       problem: made by `chain`.
-      theta: problem.potentials(w, x) of one input.
+      theta: problem.model.potentials(w, x) of one input.
 
     Returns:
       (potentials, length), with -inf wherever the constraints of the problem forbid.
@@ -179,9 +179,9 @@ def chain_potentials(problem: Problem, theta: ChainTheta) -> tuple[ChainPotentia
     Raises:
       TypeError: the problem is no chain.
     """
-    if problem.decode.func is not _decode:
+    if problem.model.decode.func is not _decode:
         raise TypeError("problem must be made by jaxstruct.chains.structure.chain")
-    return _allowed(problem.decode.args[0], theta)
+    return _allowed(problem.model.decode.args[0], theta)
 
 
 def _decode(tables: _Chain, theta: ChainTheta) -> Array:
@@ -192,7 +192,7 @@ def _loss(tables: _Chain, y_true: Array, y: Array) -> Array:
     return delta(tables.loss, y_true, y)
 
 
-def _augmented(tables: _Chain, theta: ChainTheta, y_true: Array, scale: Array) -> Array:
+def _loss_augmented(tables: _Chain, theta: ChainTheta, y_true: Array, scale: Array) -> Array:
     potentials, length = _allowed(tables, theta)
     costs = position_costs(tables.loss, y_true, length)
     return viterbi(loss_augmented(potentials, y_true, length, costs, scale), length).labels
@@ -208,7 +208,7 @@ def _level_losses(tables: _Chain, y_true: Array) -> Array:
     return jnp.asarray(losses, tables.loss.kind.dtype)
 
 
-def _best_level(
+def _best_by_level(
     tables: _Chain, theta: ChainTheta, y_true: Array, offsets: Array, slopes: Array
 ) -> Array:
     wrong = jnp.arange(offsets.shape[0]) > 0
@@ -224,21 +224,7 @@ def _with_truth(
 
 def _best_wrong(tables: _Chain, theta: ChainTheta, y_true: Array) -> Array:
     zero, one = jnp.zeros(2, theta.emissions.dtype), jnp.ones(2, theta.emissions.dtype)
-    return _best_level(tables, theta, y_true, zero, one)
-
-
-def _contenders(tables: _Chain, theta: ChainTheta, y_true: Array) -> Contenders:
-    levels = _levels(tables, y_true)
-    scores = hamming_levels(*_with_truth(tables, theta, y_true), levels)
-    scores = jnp.where(jnp.arange(levels) > 0, scores, -jnp.inf)
-    return Contenders(_level_losses(tables, y_true), scores, (theta, y_true))
-
-
-def _output(tables: _Chain, trace: tuple[ChainTheta, Array], level: Array) -> Array:
-    theta, y_true = trace
-    levels = jnp.arange(_levels(tables, y_true))
-    offsets = jnp.where(levels == level, 0.0, -jnp.inf).astype(theta.emissions.dtype)
-    return _best_level(tables, theta, y_true, offsets, jnp.ones_like(offsets))
+    return _best_by_level(tables, theta, y_true, zero, one)
 
 
 def _initial_weights(
@@ -332,26 +318,25 @@ def chain(
     tables = _Chain(jnp.asarray(eta, dtype), kind, constraints)
     levels = kind.of_level is not None and not slack_search
     return make_problem(
-        initial_weights=_initial_weights(
-            number_of_features, S, order, start_stop, pair_features, dtype
+        _initial_weights(number_of_features, S, order, start_stop, pair_features, dtype),
+        Model(
+            Partial(_potentials, tables), _score, Partial(_decode, tables), Partial(_loss, tables)
         ),
-        potentials=Partial(_potentials, tables),
-        score=_score,
-        decode=Partial(_decode, tables),
-        loss=Partial(_loss, tables),
-        contenders=Partial(_contenders, tables) if levels else None,
-        output=Partial(_output, tables) if levels else None,
-        add=Partial(_add, tables),
-        gram_action=Partial(_gram_action, tables),
-        plane_scores=plane_scores,
-        combine=combine,
-        plane_values=Partial(_plane_values, tables),
-        add_planes=Partial(_add_planes, tables),
-        augmented=None if kind.costs is None else Partial(_augmented, tables),
-        best_wrong=Partial(_best_wrong, tables),
-        level_losses=Partial(_level_losses, tables) if levels else None,
-        best_level=Partial(_best_level, tables) if levels else None,
-        squared_norm=_squared_norm,
-        narrowed=None if pair_features else chain_planes.narrowed,
-        check=Partial(_check, tables, number_of_features, S),
+        Oracles(
+            loss_augmented_decode=None if kind.costs is None else Partial(_loss_augmented, tables),
+            best_wrong=Partial(_best_wrong, tables),
+            level_losses=Partial(_level_losses, tables) if levels else None,
+            best_by_level=Partial(_best_by_level, tables) if levels else None,
+        ),
+        Space(
+            add=Partial(_add, tables),
+            gram_action=Partial(_gram_action, tables),
+            plane_scores=plane_scores,
+            combine=combine,
+            plane_values=Partial(_plane_values, tables),
+            add_planes=Partial(_add_planes, tables),
+            squared_norm=_squared_norm,
+            restricted_inputs=None if pair_features else chain_planes.restricted_inputs,
+        ),
+        Partial(_check, tables, number_of_features, S),
     )

@@ -6,6 +6,7 @@ potentials of an example are the scores of its k classes, so the contenders are 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.core.problem import Contenders, Problem, make_problem, sum_of_squares
+from jaxstruct.core.problem import (
+    Contenders,
+    Model,
+    Oracles,
+    Problem,
+    Space,
+    make_problem,
+    sum_of_squares,
+)
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.multiclass import losses as loss_matrices
 
@@ -224,21 +233,24 @@ def _checked_tables(
     return output_features, jnp.asarray(matrix, dtype)
 
 
-def _outputs_side(loss_matrix: Array, class_kernel: Array | None) -> dict:
+def _outputs_side(
+    loss_matrix: Array, class_kernel: Array | None
+) -> tuple[Callable, Oracles, Space]:
+    """(loss, oracles, the part of the space that classes decide)."""
     classes = jnp.arange(loss_matrix.shape[0], dtype=jnp.int32)
-    return dict(
-        gram_action=Partial(_gram_action, class_kernel),
-        plane_gram=Partial(_plane_gram, class_kernel),
-        plane_norms=Partial(_plane_norms, class_kernel),
-        all_outputs=Partial(_all_outputs, classes),
-        score=_score,
-        decode=_decode,
-        loss=Partial(_loss, loss_matrix),
+    oracles = Oracles(
         contenders=Partial(_contenders, loss_matrix),
         output=_output,
+        all_outputs=Partial(_all_outputs, classes),
+    )
+    space = Space(
+        gram_action=Partial(_gram_action, class_kernel),
         plane_scores=_plane_scores,
         combine=_combine,
+        plane_gram=Partial(_plane_gram, class_kernel),
+        plane_norms=Partial(_plane_norms, class_kernel),
     )
+    return Partial(_loss, loss_matrix), oracles, space
 
 
 def multiclass(
@@ -271,15 +283,18 @@ def multiclass(
     features, matrix = _checked_tables(number_of_classes, output_features, loss, dtype)
     p = number_of_classes if features is None else features.shape[1]
     class_kernel = None if features is None else features @ features.T
+    loss_function, oracles, space = _outputs_side(matrix, class_kernel)
     return make_problem(
-        initial_weights={"weights": jnp.zeros((number_of_features, p), dtype)},
-        potentials=Partial(_linear_potentials, features),
-        add=Partial(_linear_add, features),
-        plane_values=_sparse_plane_values if features is None else None,
-        add_planes=_sparse_add_planes if features is None else None,
-        squared_norm=sum_of_squares,
-        check=Partial(_check_linear, number_of_features, number_of_classes),
-        **_outputs_side(matrix, class_kernel),
+        {"weights": jnp.zeros((number_of_features, p), dtype)},
+        Model(Partial(_linear_potentials, features), _score, _decode, loss_function),
+        oracles,
+        space._replace(
+            add=Partial(_linear_add, features),
+            plane_values=_sparse_plane_values if features is None else None,
+            add_planes=_sparse_add_planes if features is None else None,
+            squared_norm=sum_of_squares,
+        ),
+        Partial(_check_linear, number_of_features, number_of_classes),
     )
 
 
@@ -308,12 +323,13 @@ def kernel_multiclass(
     features, matrix = _checked_tables(number_of_classes, output_features, loss, dtype)
     class_kernel = None if features is None else features @ features.T
     zeros = jnp.zeros((number_of_anchors, number_of_classes), dtype)
+    loss_function, oracles, space = _outputs_side(matrix, class_kernel)
     return make_problem(
-        initial_weights={"coefficients": zeros},
-        potentials=Partial(_kernel_potentials, class_kernel),
-        add=_kernel_add,
-        check=Partial(_check_kernel, number_of_anchors, number_of_classes),
-        **_outputs_side(matrix, class_kernel),
+        {"coefficients": zeros},
+        Model(Partial(_kernel_potentials, class_kernel), _score, _decode, loss_function),
+        oracles,
+        space._replace(add=_kernel_add),
+        Partial(_check_kernel, number_of_anchors, number_of_classes),
     )
 
 

@@ -87,7 +87,7 @@ _oracle = jax.jit(passes.oracle_pass, static_argnums=1, donate_argnums=(4, 5))
 _rebuilt = jax.jit(passes.weights_of_multipliers)
 _fitting = jax.jit(passes.fitting)
 _newton = jax.jit(proximal_newton_pass, static_argnums=1)
-_narrowing = jax.jit(passes.narrowed)  # for its shapes only
+_restricting = jax.jit(passes.restricted_inputs)  # for its shapes only
 _nothing_told = jax.jit(passes.nothing_told, static_argnums=(0, 1, 2))
 _copied = jax.jit(partial(jax.tree.map, jnp.copy))
 PROGRAMS = (_enumerated, _sweeps, _oracle, _rebuilt, _fitting, _newton)
@@ -136,7 +136,7 @@ class _Round(NamedTuple):
     clock: np.int32
     random: np.random.Generator
     seconds: dict[str, float]
-    narrows: bool
+    restricts: bool
 
     def oracle_options(self, active: int) -> passes.OracleOptions:
         return passes.OracleOptions(self.oracle, active)
@@ -148,7 +148,7 @@ def _round(
     settings = fitted(problem, settings, settings.oracle_batch)
     return _Round(
         problem, task, settings, formulation, oracle_for(problem, formulation), np.int32(clock),
-        np.random.default_rng([settings.seed, clock]), {}, _narrows(problem, task),
+        np.random.default_rng([settings.seed, clock]), {}, _restricts(problem, task),
     )  # fmt: skip
 
 
@@ -189,15 +189,15 @@ def _whole_groups(now: _Round, chosen: np.ndarray) -> np.ndarray:
     return np.concatenate(kept)
 
 
-def _narrows(problem: Problem, task: Task) -> bool:
+def _restricts(problem: Problem, task: Task) -> bool:
     """Whether the structure can cut the inputs of some bucket down to the planes at hand."""
-    if problem.narrowed is None:
+    if problem.space.restricted_inputs is None:
         return False
     planes = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct((leaf.shape[0], 1, *leaf.shape[1:]), leaf.dtype),
         task.outputs,
     )
-    inputs, _ = _narrowing.eval_shape(problem, task.inputs, planes)
+    inputs, _ = _restricting.eval_shape(problem, task.inputs, planes)
     return jax.tree.structure(inputs) != jax.tree.structure(task.inputs)
 
 
@@ -208,7 +208,7 @@ def _swept(
     if count == 0 or not chosen.size:
         return w, sets
     plans = [chosen]
-    if now.narrows and count > 1:
+    if now.restricts and count > 1:
         fits = np.asarray(_fitting(now.problem, now.task, sets, slots))
         easy = _whole_groups(now, chosen[fits[chosen]])
         plans = [np.setdiff1d(chosen, easy, assume_unique=True), easy]

@@ -92,7 +92,7 @@ def joint_plane(
 
     def body(g: PyTree, index: Array) -> tuple[PyTree, tuple]:
         x, y_true = _examples(task, index)
-        theta = jax.vmap(problem.potentials, (None, 0))(w, x)
+        theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
         call = partial(most_violated, problem, oracle, task.terms)
         y, loss, _, worst = jax.vmap(call)(theta, y_true)
         share = jnp.where(worst > 0, shares[index], 0)
@@ -100,7 +100,7 @@ def joint_plane(
         bound = share * power_of_loss(loss, task.terms.bound_power)
         u = jax.vmap(partial(difference, problem))(theta, y_true, y)
         u = jax.vmap(scaled)(u, coefficient)
-        return problem.add(g, x, u), (y, coefficient, bound, jnp.maximum(worst, 0))
+        return problem.space.add(g, x, u), (y, coefficient, bound, jnp.maximum(worst, 0))
 
     return jax.lax.scan(body, problem.initial_weights, order)
 
@@ -127,8 +127,8 @@ def products_by_batch(
         x, y_true = _examples(task, index)
 
         def product(g: PyTree) -> Array:
-            theta = jax.vmap(problem.potentials, (None, 0))(g, x)
-            score = jax.vmap(problem.score)
+            theta = jax.vmap(problem.model.potentials, (None, 0))(g, x)
+            score = jax.vmap(problem.model.score)
             return jnp.sum(coefficient * (score(theta, y_true) - score(theta, y)))
 
         def chunk(number: Array, row: Array) -> Array:

@@ -3,28 +3,32 @@
 H(y) = b(Delta) - s(Delta) (F(y_i) - F(y)). Which program finds its maximum depends on the
 formulation and on what the structure offers:
 
-    best_wrong   s = b = 1 (SVM0, SVM1, SVM2): the best y != y_i
-    augmented    s = 1, b = Delta (SVM1 margin) with an additive loss: one plain decode
-    best_level   any, where the loss takes few values: the best of every level, in one program
-    contenders   any, as above from the required functions
-    searched     slack re-scaling with an additive loss of many values: a search over lambda in
-                 argmax F + lambda Delta, with an upper bound on what it may have missed
+    best_wrong             s = b = 1 (SVM0, SVM1, SVM2): the best y != y_i
+    loss_augmented_decode  s = 1, b = Delta (SVM1 margin), an additive loss: one plain decode
+    best_by_level          any, where the loss takes few values: all levels in one program
+    contenders             any, as above from two functions
+    searched               slack re-scaling with an additive loss of many values: a search over
+                           lambda in argmax F + lambda Delta, with a bound on what it may miss
+
+An oracle that returns a `Bounded` is inexact: the value is that of the output it found, the bound
+follows from its own.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.problem import Problem, scaled
+from jaxstruct.core.problem import Bounded, Problem, scaled
 from jaxstruct.core.slack_search import slack_search
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.formulations import Formulation, Penalty, power_of_loss, violation
 
 SEARCH_STEPS = 16
+MULTIPLIERS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+"""Values of lambda at which a bounded decode bounds slack re-scaling, in units of 1."""
 
 
 class Found(NamedTuple):
@@ -48,15 +52,15 @@ def oracle_for(problem: Problem, formulation: Formulation) -> str:
       ValueError: the structure has no exact oracle and no search for it.
     """
     s, b = formulation.scale_power, formulation.bound_power
-    if s == b == 0 and problem.best_wrong is not None:
+    if s == b == 0 and problem.oracles.best_wrong is not None:
         return "best_wrong"
-    if (s, b) == (0, 1) and problem.augmented is not None:
-        return "augmented"
-    if problem.best_level is not None:
-        return "best_level"
-    if problem.contenders is not None:
+    if (s, b) == (0, 1) and problem.oracles.loss_augmented_decode is not None:
+        return "loss_augmented_decode"
+    if problem.oracles.best_by_level is not None:
+        return "best_by_level"
+    if problem.oracles.contenders is not None:
         return "contenders"
-    if s > 0 and problem.augmented is not None:
+    if s > 0 and problem.oracles.loss_augmented_decode is not None:
         return "searched"
     raise ValueError(
         f"{formulation.name} needs the loss levels of the outputs, which this problem does not "
@@ -64,57 +68,119 @@ def oracle_for(problem: Problem, formulation: Formulation) -> str:
     )
 
 
-def _same(a: PyTree, b: PyTree) -> Array:
+def same_output(a: PyTree, b: PyTree) -> Array:
+    """Whether two outputs are the same, padding included."""
     equal = jax.tree.map(lambda left, right: jnp.all(left == right), a, b)
     return jnp.all(jnp.stack(jax.tree.leaves(equal)))
 
 
-def _of_output(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree, y: PyTree) -> Found:
+def _parts(answer: PyTree | Bounded) -> tuple[PyTree, Array | None]:
+    """(output, bound) of what an oracle returned; None: it is exact."""
+    return (answer.output, answer.bound) if isinstance(answer, Bounded) else (answer, None)
+
+
+def _of_output(
+    problem: Problem,
+    terms: Penalty,
+    theta: PyTree,
+    y_true: PyTree,
+    y: PyTree,
+    bound: Array | None = None,
+) -> Found:
     """H of a wrong output; -inf where the oracle gave back y_true for want of another."""
-    loss = problem.loss(y_true, y)
-    margin = problem.score(theta, y_true) - problem.score(theta, y)
-    value = jnp.where(_same(y_true, y), -jnp.inf, violation(loss, margin, terms))
-    return Found(y, loss, value, value)
+    loss = problem.model.loss(y_true, y)
+    margin = problem.model.score(theta, y_true) - problem.model.score(theta, y)
+    value = jnp.where(same_output(y_true, y), -jnp.inf, violation(loss, margin, terms))
+    return Found(y, loss, value, value if bound is None else jnp.maximum(value, bound))
 
 
-def _of_best_level(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
-    losses = problem.level_losses(y_true)
+def _of_best_wrong(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
+    """b = s = 1: H = 1 - F(y_i) + F(y)."""
+    y, best = _parts(problem.oracles.best_wrong(theta, y_true))
+    bound = None if best is None else 1 - problem.model.score(theta, y_true) + best
+    return _of_output(problem, terms, theta, y_true, y, bound)
+
+
+def _of_best_by_level(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
+    losses = problem.oracles.level_losses(y_true)
     slopes = power_of_loss(losses, terms.scale_power)
-    offsets = power_of_loss(losses, terms.bound_power) - slopes * problem.score(theta, y_true)
-    y = problem.best_level(theta, y_true, offsets, slopes)
-    return _of_output(problem, terms, theta, y_true, y)
+    offsets = power_of_loss(losses, terms.bound_power)
+    offsets = offsets - slopes * problem.model.score(theta, y_true)
+    y, bound = _parts(problem.oracles.best_by_level(theta, y_true, offsets, slopes))
+    return _of_output(problem, terms, theta, y_true, y, bound)
 
 
 def _of_contenders(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
     """A maximum over the loss levels (thesis 3.7.3: "a two stage approach"), lowest level first."""
-    found = problem.contenders(theta, y_true)
-    values = violation(found.losses, problem.score(theta, y_true) - found.scores, terms)
+    found, truth = problem.oracles.contenders(theta, y_true), problem.model.score(theta, y_true)
+    values = violation(found.losses, truth - found.scores, terms)
     level = jnp.argmax(values)
-    y = problem.output(found.trace, level)
-    return Found(y, found.losses[level], values[level], values[level])
+    y, bound = problem.oracles.output(found.trace, level), values[level]
+    if found.bounds is not None:
+        slopes = power_of_loss(found.losses, terms.scale_power)
+        known = slopes > 0  # a level of scale 0 has H = b, whatever F is
+        bounds = violation(found.losses, jnp.where(known, truth - found.bounds, 0), terms)
+        bound = jnp.maximum(bound, jnp.max(bounds))
+    return Found(y, found.losses[level], values[level], bound)
 
 
-def _of_augmented(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
+def _of_loss_augmented(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
     """y_i itself, of H = 0, where nothing is violated."""
-    y = problem.augmented(theta, y_true, jnp.ones((), terms.cap.dtype))
-    loss = problem.loss(y_true, y)
-    margin = problem.score(theta, y_true) - problem.score(theta, y)
-    value = violation(loss, margin, terms)
-    return Found(y, loss, value, value)
+    one = jnp.ones((), terms.cap.dtype)
+    y, best = _parts(problem.oracles.loss_augmented_decode(theta, y_true, one))
+    loss, truth = problem.model.loss(y_true, y), problem.model.score(theta, y_true)
+    value = violation(loss, truth - problem.model.score(theta, y), terms)
+    return Found(y, loss, value, value if best is None else jnp.maximum(value, best - truth))
+
+
+def _bound_of_lines(power: Array, bounds: Array, multipliers: Array, delta_max: Array) -> Array:
+    """At least max_y Delta^p (1 + f), given that f + lambda Delta <= B for some pairs (lambda, B).
+
+    Delta^p (1 + B - lambda Delta) has its peak over 0 .. delta_max at p (1 + B) / ((1 + p) lambda).
+    """
+    steepness = jnp.where(multipliers > 0, (1 + power) * multipliers, 1)
+    peak = jnp.where(multipliers > 0, power * (1 + bounds) / steepness, delta_max)
+    peak = jnp.clip(peak, 0, delta_max)
+    height = jnp.where(peak > 0, peak**power * (1 + bounds - multipliers * peak), 0)
+    return jnp.maximum(jnp.min(height), 0)
+
+
+def _bound_of_decodes(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Array:
+    """A bound for slack re-scaling from the bounds of plain loss-augmented decodes."""
+    decode, truth = problem.oracles.loss_augmented_decode, problem.model.score(theta, y_true)
+    dtype = terms.cap.dtype
+    delta_max = decode(scaled(theta, 0), y_true, jnp.ones((), dtype)).bound
+    multipliers = jnp.asarray(MULTIPLIERS, dtype)
+    bounds = jax.lax.map(lambda scale: decode(theta, y_true, scale).bound, multipliers) - truth
+    found = _bound_of_lines(terms.scale_power, bounds, multipliers, delta_max)
+    return jnp.where(jnp.isfinite(delta_max), found, jnp.inf)
 
 
 def _of_search(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
     """The largest loss, which bounds the search, is that of a decode without potentials."""
-    truth, one = problem.score(theta, y_true), jnp.ones((), terms.cap.dtype)
-    furthest = problem.augmented(scaled(theta, 0), y_true, one)
+    truth, one = problem.model.score(theta, y_true), jnp.ones((), terms.cap.dtype)
+    decode = problem.oracles.loss_augmented_decode
+    furthest, largest = _parts(decode(scaled(theta, 0), y_true, one))
 
     def augmented(scale: Array) -> tuple[PyTree, Array, Array]:
-        y = problem.augmented(theta, y_true, scale)
-        return y, problem.score(theta, y) - truth, problem.loss(y_true, y)
+        y, _ = _parts(decode(theta, y_true, scale))
+        return y, problem.model.score(theta, y) - truth, problem.model.loss(y_true, y)
 
-    delta_max = problem.loss(y_true, furthest)
+    delta_max = problem.model.loss(y_true, furthest)
     found = slack_search(augmented, delta_max, terms.scale_power, SEARCH_STEPS)
-    return Found(found.y, found.loss, found.value, found.bound)
+    if largest is None:
+        return Found(found.y, found.loss, found.value, found.bound)
+    bound = _bound_of_decodes(problem, terms, theta, y_true)
+    return Found(found.y, found.loss, found.value, jnp.maximum(found.value, bound))
+
+
+_PROGRAMS = {
+    "best_wrong": _of_best_wrong,
+    "loss_augmented_decode": _of_loss_augmented,
+    "best_by_level": _of_best_by_level,
+    "contenders": _of_contenders,
+    "searched": _of_search,
+}
 
 
 def most_violated(
@@ -127,12 +193,4 @@ def most_violated(
       terms: the formulation's numbers.
       theta, y_true: the potentials and the true output.
     """
-    if oracle == "best_wrong":
-        return _of_output(problem, terms, theta, y_true, problem.best_wrong(theta, y_true))
-    programs = {
-        "augmented": _of_augmented,
-        "best_level": _of_best_level,
-        "contenders": _of_contenders,
-        "searched": _of_search,
-    }
-    return partial(programs[oracle], problem)(terms, theta, y_true)
+    return _PROGRAMS[oracle](problem, terms, theta, y_true)

@@ -122,10 +122,10 @@ def _called(
 ) -> _Call:
     """One oracle call on a batch: planes to add, and the terms of the certificate at w."""
     x, y_true = _rows((task.inputs, task.outputs), index)
-    theta = jax.vmap(problem.potentials, (None, 0))(w, x)
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
     call = partial(most_violated, problem, oracle, task.terms)
     found = jax.vmap(call)(theta, y_true)
-    scores = jax.vmap(problem.plane_scores)(theta, own.outputs)
+    scores = jax.vmap(problem.space.plane_scores)(theta, own.outputs)
     margins = scores[:, :1] - scores
     inside = jnp.where(own.occupied, own.bounds - own.scales * margins, -jnp.inf)
     known = jnp.maximum(jnp.max(inside, axis=1), 0)
@@ -333,17 +333,17 @@ def oracle_pass(
     return joined(parts), _stacked(new), _summed(counts)
 
 
-def narrowed(
+def restricted_inputs(
     problem: Problem, inputs: tuple[PyTree, ...], outputs: tuple[PyTree, ...]
 ) -> tuple[tuple[PyTree, ...], Array]:
     """Inputs cut down to what these planes need, bucket by bucket, and [N] whether each fits."""
-    found = [problem.narrowed(x, y) for x, y in zip(inputs, outputs, strict=True)]
+    found = [problem.space.restricted_inputs(x, y) for x, y in zip(inputs, outputs, strict=True)]
     return tuple(x for x, _ in found), jnp.concatenate([fits for _, fits in found])
 
 
 def fitting(problem: Problem, task: Task, sets: WorkingSets, slots: Array) -> Array:
-    """[N] whether `narrowed` inputs serve the planes in these slots."""
-    return narrowed(problem, task.inputs, outputs_in(sets, slots))[1]
+    """[N] whether `restricted_inputs` serve the planes in these slots."""
+    return restricted_inputs(problem, task.inputs, outputs_in(sets, slots))[1]
 
 
 def _in_slots(task: Task, sets: WorkingSets, slots: Array) -> tuple[Task, WorkingSets, Array]:
@@ -390,7 +390,7 @@ def sweeps_pass(
       options: static.
       slots: [N, A] the slots used, the others frozen; A = 0 for all.
       plans: which examples each sweep visits; a second plan is for examples whose planes fit
-        `narrowed` inputs.
+        `restricted_inputs`.
       clock: the number of this pass.
 
     Returns:
@@ -402,7 +402,7 @@ def sweeps_pass(
         own_task, part, left = _in_slots(task, sets, slots)
     tasks = [own_task]
     if len(plans) > 1:
-        short, _ = narrowed(problem, task.inputs, outputs_in(part, left))
+        short, _ = restricted_inputs(problem, task.inputs, outputs_in(part, left))
         tasks.append(own_task._replace(inputs=short))
 
     def sweep(state: tuple) -> tuple:
@@ -442,7 +442,7 @@ def weights_of_multipliers(
         ) -> tuple[PyTree, None]:
             own = rows(sets, index)
             c = plane_coefficients(own.scales * own.multipliers)
-            return problem.add_planes(w, _rows(inputs, index), own.outputs, c), None
+            return problem.space.add_planes(w, _rows(inputs, index), own.outputs, c), None
 
         w, _ = jax.lax.scan(body, w, order)
     return w

@@ -13,7 +13,7 @@ from jaxstruct.solvers.task import padded
 
 @jax.jit
 def _decode_batch(problem: Problem, weights: PyTree, inputs: PyTree) -> PyTree:
-    return jax.vmap(lambda x: problem.decode(problem.potentials(weights, x)))(inputs)
+    return jax.vmap(lambda x: problem.model.decode(problem.model.potentials(weights, x)))(inputs)
 
 
 def predict(

@@ -80,7 +80,7 @@ def _squared(residual: _Residual) -> Array:
 def _images(problem: Problem, w: PyTree, blocks: _Blocks) -> Array:
     """[N, K] <w, phi_i(y_k)>, zero in slot 0 and in empty slots."""
     parts = zip(blocks.inputs, blocks.sets.outputs, strict=True)
-    values = jnp.concatenate([problem.plane_values(w, x, y) for x, y in parts])
+    values = jnp.concatenate([problem.space.plane_values(w, x, y) for x, y in parts])
     return blocks.sets.scales * (values[:, :1] - values)
 
 
@@ -89,7 +89,7 @@ def _add(problem: Problem, w: PyTree, blocks: _Blocks, z: Array) -> PyTree:
     c = plane_coefficients(blocks.sets.scales * z)
     places = bucket_slices(blocks.sets.outputs)
     for x, y, own in zip(blocks.inputs, blocks.sets.outputs, places, strict=True):
-        w = problem.add_planes(w, x, y, c[own])
+        w = problem.space.add_planes(w, x, y, c[own])
     return w
 
 

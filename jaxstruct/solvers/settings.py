@@ -118,9 +118,9 @@ def enumerates(problem: Problem, settings: Settings) -> bool:
       ValueError: enumerated working sets are asked of a problem that cannot list its outputs, or
         of a run without sweeps.
     """
-    if settings.working_sets == "enumerated" and problem.all_outputs is None:
+    if settings.working_sets == "enumerated" and problem.oracles.all_outputs is None:
         raise ValueError('working_sets is "enumerated", but the problem has no all_outputs')
-    chosen = settings.working_sets != "grown" and problem.all_outputs is not None
+    chosen = settings.working_sets != "grown" and problem.oracles.all_outputs is not None
     if chosen and settings.cached_sweeps == 0 and settings.variant != "full":
         raise ValueError(
             "cached_sweeps is 0, but enumerated working sets move by sweeps alone: give at least 1"

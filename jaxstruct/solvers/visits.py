@@ -39,7 +39,7 @@ class VisitOptions(NamedTuple):
 
 def plane_margins(problem: Problem, w: PyTree, x: PyTree, outputs: PyTree) -> Array:
     """[B, K] <w, delta Psi_i(y_k)> of the planes of a batch; slot 0 holds y_i."""
-    values = problem.plane_values(w, x, outputs)
+    values = problem.space.plane_values(w, x, outputs)
     return values[:, :1] - values
 
 
@@ -55,7 +55,7 @@ def _joint_directions(problem: Problem, x: PyTree, outputs: PyTree, z: Array) ->
 
     def alone(x_b: PyTree, y: PyTree, c: Array) -> PyTree:
         one = jax.tree.map(lambda leaf: leaf[None], (x_b, y, c))
-        return problem.add_planes(problem.initial_weights, *one)
+        return problem.space.add_planes(problem.initial_weights, *one)
 
     def seen(direction: PyTree) -> Array:
         return jnp.sum(z * plane_margins(problem, direction, x, outputs), axis=1)
@@ -67,7 +67,9 @@ def _squared_norm(
     problem: Problem, direction: PyTree, x: PyTree, outputs: PyTree, z: Array
 ) -> Array:
     """|d|^2 of d = sum_b sum_k z_bk delta Psi_b(y_k); by <d, delta Psi> without coordinates."""
-    squared = None if problem.squared_norm is None else problem.squared_norm(direction, x)
+    squared = (
+        None if problem.space.squared_norm is None else problem.space.squared_norm(direction, x)
+    )
     if squared is not None:
         return squared
     return jnp.sum(z * plane_margins(problem, direction, x, outputs))
@@ -80,7 +82,7 @@ def _line_searched(
     """(new w, step sizes [B]): small weights move along a dense direction, large ones in place."""
 
     def moved_by(start: PyTree, z: Array) -> PyTree:
-        return problem.add_planes(start, x, own.outputs, plane_coefficients(z))
+        return problem.space.add_planes(start, x, own.outputs, plane_coefficients(z))
 
     if has_small_weights(w):
         direction = moved_by(problem.initial_weights, z)
@@ -109,7 +111,7 @@ def _safeguarded(
         quadratic = _joint_directions(problem, x, own.outputs, z) + jnp.diag(ridge_part)
         sizes = box_sizes(linear, quadratic)
     c = plane_coefficients(sizes[:, None] * z)
-    return problem.add_planes(w, x, own.outputs, c), sizes
+    return problem.space.add_planes(w, x, own.outputs, c), sizes
 
 
 def _solve_blocks(
@@ -124,7 +126,7 @@ def _solve_blocks(
             products = own.gram[group, k]
         else:
             y = jax.tree.map(lambda leaf: leaf[group, k], own.outputs)
-            seen = jax.vmap(problem.plane_gram)(x, y_true, own.outputs, y)
+            seen = jax.vmap(problem.space.plane_gram)(x, y_true, own.outputs, y)
             products = own.scales[group, k][:, None] * own.scales * seen
         return products + jnp.where(planes & (k > 0)[:, None], ridge[:, None], 0)
 

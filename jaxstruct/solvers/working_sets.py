@@ -116,8 +116,8 @@ def enumerated_working_sets(problem: Problem, task: Task) -> WorkingSets:
 
 
 def _enumerated(problem: Problem, terms: Penalty, inputs: PyTree, outputs: PyTree) -> WorkingSets:
-    everything = jax.vmap(problem.all_outputs)(outputs)
-    losses = jax.vmap(jax.vmap(problem.loss, (None, 0)))(outputs, everything)
+    everything = jax.vmap(problem.oracles.all_outputs)(outputs)
+    losses = jax.vmap(jax.vmap(problem.model.loss, (None, 0)))(outputs, everything)
     planes = jnp.arange(losses.shape[1]) > 0
     scales = jnp.where(planes, power_of_loss(losses, terms.scale_power), 0)
     return WorkingSets(
@@ -126,7 +126,7 @@ def _enumerated(problem: Problem, terms: Penalty, inputs: PyTree, outputs: PyTre
         scales=scales,
         bounds=jnp.where(planes, power_of_loss(losses, terms.bound_power), 0),
         multipliers=jnp.zeros_like(losses),
-        norms=scales**2 * jax.vmap(problem.plane_norms)(inputs, outputs, everything),
+        norms=scales**2 * jax.vmap(problem.space.plane_norms)(inputs, outputs, everything),
         gram=jnp.zeros((losses.shape[0], 0, 0), losses.dtype),
         occupied=jnp.ones_like(losses, bool),
         last_used=jnp.zeros(losses.shape, jnp.int32),
@@ -202,7 +202,7 @@ def propose(
     outputs = jax.tree.map(
         lambda leaf, new: leaf.at[slot].set(new.astype(leaf.dtype), mode="drop"), own.outputs, y
     )
-    row = scale * scales * problem.plane_gram(x, y_true, outputs, y)
+    row = scale * scales * problem.space.plane_gram(x, y_true, outputs, y)
     return Proposal(
         output=y,
         loss=loss,

@@ -18,13 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.core.problem import Contenders, Problem, make_problem, sum_of_squares
+from jaxstruct.core.problem import Model, Oracles, Problem, Space, make_problem, sum_of_squares
 from jaxstruct.core.types import Array, BinaryTree, PyTree
 from jaxstruct.trees import example_checks as tree_checks
 from jaxstruct.trees import losses as tree_losses
 from jaxstruct.trees.losses import Stratification, stratification
 from jaxstruct.trees.oracles.cky import cky
-from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels, tree_levels
+from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels
 from jaxstruct.trees.parts import (
     NOWHERE,
     GrammarTables,
@@ -141,7 +141,7 @@ def grammar_potentials(
 
     Args:
       problem: made by `weighted_grammar`.
-      theta: problem.potentials(w, x) of one sentence.
+      theta: problem.model.potentials(w, x) of one sentence.
 
     Returns:
       (rules, potentials, length), with -inf where the grammar has no rule or no such root.
@@ -149,11 +149,11 @@ def grammar_potentials(
     Raises:
       TypeError: the problem is no weighted grammar.
     """
-    if problem.decode.func is not _decode:
+    if problem.model.decode.func is not _decode:
         raise TypeError(
             "problem must be made by jaxstruct.trees.structure.weighted_grammar"
         )
-    (tables,) = problem.decode.args
+    (tables,) = problem.model.decode.args
     return tables.rules, tree_potentials(tables, theta), theta.x.length
 
 
@@ -167,7 +167,7 @@ def _or_truth(found: BinaryTree, value: Array, y_true: BinaryTree) -> BinaryTree
     return jax.tree.map(lambda a, b: jnp.where(none, b, a).astype(jnp.int32), found, y_true)
 
 
-def _best_level(
+def _best_by_level(
     tables: GrammarTables, strata: Stratification, theta: TreeTheta,
     y_true: BinaryTree, offsets: Array, slopes: Array,
 ) -> BinaryTree:  # fmt: skip
@@ -190,30 +190,10 @@ def _level_losses(
 def _best_wrong(tables: GrammarTables, theta: TreeTheta, y_true: BinaryTree) -> BinaryTree:
     dtype = theta.rules.dtype
     ones = jnp.ones(2, dtype)
-    return _best_level(tables, tree_losses.ZERO_ONE, theta, y_true, jnp.zeros(2, dtype), ones)
+    return _best_by_level(tables, tree_losses.ZERO_ONE, theta, y_true, jnp.zeros(2, dtype), ones)
 
 
-def _contenders(
-    tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree
-) -> Contenders:
-    levels = strata.levels(tables, y_true, theta.x.length, theta.rules.dtype)
-    potentials = tree_potentials(tables, theta)
-    scores = tree_levels(tables.rules, potentials, levels.counts, theta.x.length, levels.sizes)
-    scores = jnp.where(levels.wrong, scores, -jnp.inf).reshape(-1)
-    return Contenders(levels.losses.reshape(-1), scores, (theta, y_true))
-
-
-def _output(
-    tables: GrammarTables, strata: Stratification,
-    trace: tuple[TreeTheta, BinaryTree], level: Array,
-) -> BinaryTree:  # fmt: skip
-    theta, y_true = trace
-    count = strata.levels(tables, y_true, theta.x.length, theta.rules.dtype).losses.size
-    offsets = jnp.where(jnp.arange(count) == level, 0.0, -jnp.inf).astype(theta.rules.dtype)
-    return _best_level(tables, strata, theta, y_true, offsets, jnp.ones_like(offsets))
-
-
-def _augmented(
+def _loss_augmented(
     tables: GrammarTables, theta: TreeTheta, y_true: BinaryTree, scale: Array
 ) -> BinaryTree:
     """node_f1 is additive: every node of the true tree costs scale / (2 l - 1)."""
@@ -306,24 +286,29 @@ def weighted_grammar(
     strata = stratification(grammar, loss, longest)
     kind = jnp.zeros((), dtype)
     plain = span_features == 0
+    additive = loss == "node_f1"
     return make_problem(
-        initial_weights=_initial_weights(grammar, span_features, dtype),
-        potentials=_potentials,
-        score=Partial(_score, tables),
-        decode=Partial(_decode, tables),
-        loss=Partial(_loss, tables, strata, kind),
-        contenders=Partial(_contenders, tables, strata),
-        output=Partial(_output, tables, strata),
-        gram_action=_gram_action,
-        plane_scores=Partial(_plane_scores, tables),
-        combine=Partial(_combine, tables),
-        plane_values=Partial(_plane_values, tables) if plain else None,
-        add_planes=Partial(_add_planes, tables) if plain else None,
-        plane_gram=Partial(_plane_gram, tables) if plain else None,
-        augmented=Partial(_augmented, tables) if loss == "node_f1" else None,
-        best_wrong=Partial(_best_wrong, tables),
-        level_losses=Partial(_level_losses, tables, strata, kind),
-        best_level=Partial(_best_level, tables, strata),
-        squared_norm=sum_of_squares,
-        check=Partial(_check, tables, strata, span_features),
+        _initial_weights(grammar, span_features, dtype),
+        Model(
+            _potentials,
+            Partial(_score, tables),
+            Partial(_decode, tables),
+            Partial(_loss, tables, strata, kind),
+        ),
+        Oracles(
+            loss_augmented_decode=Partial(_loss_augmented, tables) if additive else None,
+            best_wrong=Partial(_best_wrong, tables),
+            level_losses=Partial(_level_losses, tables, strata, kind),
+            best_by_level=Partial(_best_by_level, tables, strata),
+        ),
+        Space(
+            gram_action=_gram_action,
+            plane_scores=Partial(_plane_scores, tables),
+            combine=Partial(_combine, tables),
+            plane_values=Partial(_plane_values, tables) if plain else None,
+            add_planes=Partial(_add_planes, tables) if plain else None,
+            plane_gram=Partial(_plane_gram, tables) if plain else None,
+            squared_norm=sum_of_squares,
+        ),
+        Partial(_check, tables, strata, span_features),
     )

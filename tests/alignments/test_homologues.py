@@ -56,11 +56,12 @@ def test_oracles_are_the_best_of_all_alignments(x64, gaps, symmetric, dtype, int
     kind = dict(gaps=gaps, symmetric=symmetric)
 
     def oracles(x, y):
-        theta = problem.potentials(w, x)
-        found = problem.contenders(theta, y)
+        theta = problem.model.potentials(w, x)
+        found = problem.oracles.contenders(theta, y)
         return (
-            candidate_scores(theta), problem.decode(theta), problem.best_wrong(theta, y),
-            problem.output(found.trace, 0), found.scores, problem.score(theta, y),
+            candidate_scores(theta), problem.model.decode(theta),
+            problem.oracles.best_wrong(theta, y),
+            problem.oracles.output(found.trace, 0), found.scores, problem.model.score(theta, y),
         )  # fmt: skip
 
     results = jax.jit(jax.vmap(oracles))(x, y)
@@ -94,14 +95,16 @@ def test_psi_inner_products_and_the_sums_of_planes(x64, gaps, symmetric):
     for i, (one, truth) in enumerate(rows[:20]):
         found = flat(feature(problem, one, truth))
         np.testing.assert_array_equal(found, psi_of(x, i, truth, **kind))
-    wrong = jax.vmap(lambda x, y: problem.best_wrong(problem.potentials(w, x), y))(x, y)
-    again = jax.vmap(lambda x: problem.decode(problem.potentials(w, x)))(x)
+    wrong = jax.vmap(lambda x, y: problem.oracles.best_wrong(problem.model.potentials(w, x), y))(
+        x, y
+    )
+    again = jax.vmap(lambda x: problem.model.decode(problem.model.potentials(w, x)))(x)
     planes = jax.tree.map(lambda a, b: np.stack([a, b], axis=1), wrong, again)
-    gram = jax.jit(jax.vmap(problem.plane_gram))(x, y, planes, wrong)
-    norms = jax.jit(jax.vmap(problem.plane_norms))(x, y, planes)
-    values = jax.jit(problem.plane_values)(w, x, planes)
+    gram = jax.jit(jax.vmap(problem.space.plane_gram))(x, y, planes, wrong)
+    norms = jax.jit(jax.vmap(problem.space.plane_norms))(x, y, planes)
+    values = jax.jit(problem.space.plane_values)(w, x, planes)
     coefficients = np.random.default_rng(1).normal(size=(COUNT, 2))
-    total = jax.jit(problem.add_planes)(w, x, planes, coefficients)
+    total = jax.jit(problem.space.add_planes)(w, x, planes, coefficients)
     expected = flat(w)
     for i in range(COUNT):
         own = psi_of(x, i, rows[i][1], **kind)
@@ -115,7 +118,7 @@ def test_psi_inner_products_and_the_sums_of_planes(x64, gaps, symmetric):
         np.testing.assert_allclose(values[i], two @ flat(w), atol=1e-12)
         expected = expected + coefficients[i] @ two
     np.testing.assert_allclose(flat(total), expected, atol=1e-10)
-    assert problem.squared_norm(w, None) == pytest.approx(flat(w) @ flat(w))
+    assert problem.space.squared_norm(w, None) == pytest.approx(flat(w) @ flat(w))
 
 
 def test_padding_batching_and_jit_change_nothing(x64):
@@ -123,7 +126,7 @@ def test_padding_batching_and_jit_change_nothing(x64):
     (x, _), w = random_examples(COUNT), random_weights("linear", "float64", True)
 
     def decode(x):
-        return problem.decode(problem.potentials(w, x))
+        return problem.model.decode(problem.model.potentials(w, x))
 
     wanted = jax.jit(jax.vmap(decode))(x)
     wider = x._replace(
@@ -226,6 +229,6 @@ def test_loss_is_zero_one_on_the_candidate():
     problem, (_, y) = homologue_search(A), batch()
     for a, b in itertools.product(range(2), repeat=2):
         first, second = (jax.tree.map(lambda leaf, i=i: leaf[i], y) for i in (a, b))
-        assert problem.loss(first, second) == (a != b)
+        assert problem.model.loss(first, second) == (a != b)
     other = jax.tree.map(lambda leaf: leaf[0], y)._replace(operations=y.operations[1])
-    assert problem.loss(jax.tree.map(lambda leaf: leaf[0], y), other) == 0
+    assert problem.model.loss(jax.tree.map(lambda leaf: leaf[0], y), other) == 0

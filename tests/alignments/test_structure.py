@@ -88,9 +88,9 @@ def test_augmented_decode_and_psi(x64, mode, gaps, symmetric, loss):
         3, mode=mode, gaps=gaps, symmetric=symmetric, loss=loss, dtype="float64"
     )
     w = weights_of(problem, 1)
-    theta = jax.vmap(problem.potentials, (None, 0))(w, data.x)
-    augmented = jax.jit(jax.vmap(problem.augmented, (0, 0, None)))
-    score = jax.jit(jax.vmap(problem.score))
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, data.x)
+    augmented = jax.jit(jax.vmap(problem.oracles.loss_augmented_decode, (0, 0, None)))
+    score = jax.jit(jax.vmap(problem.model.score))
     features = jax.jit(jax.vmap(partial(joint_feature, problem)))(data.x, data.y)
     F_true = np.asarray(score(theta, data.y))
     for scale in (0.0, 0.4, 3.0):
@@ -106,7 +106,7 @@ def test_augmented_decode_and_psi(x64, mode, gaps, symmetric, loss):
                 truth = psi[data.truths[i]]
                 np.testing.assert_allclose(flat_weights(row(features, i)), truth, atol=1e-14)
                 assert F_true[i] == pytest.approx(truth @ flat_weights(w), abs=1e-12)
-    best = jax.jit(jax.vmap(problem.decode))(theta)
+    best = jax.jit(jax.vmap(problem.model.decode))(theta)
     jax.tree.map(np.testing.assert_array_equal, best, augmented(theta, data.y, jnp.asarray(0.0)))
     moved = augmented(theta, data.y, jnp.asarray(3.0))
     assert (np.asarray(moved.operations) != np.asarray(best.operations)).any(axis=1).sum() > 3
@@ -122,18 +122,18 @@ def test_linear_maps(x64, gaps):
         psi = data.psi(i, gaps, True)
         dpsi = psi[data.truths[i]] - psi
         for k in (0, len(psi) - 1):
-            found = problem.plane_gram(x, y_true, outputs, row(outputs, k))
+            found = problem.space.plane_gram(x, y_true, outputs, row(outputs, k))
             np.testing.assert_allclose(found, dpsi @ dpsi[k], atol=1e-12)
-        theta = problem.potentials(weights_of(problem, 4), x)
+        theta = problem.model.potentials(weights_of(problem, 4), x)
         coefficients = np.random.default_rng(5).normal(size=len(psi))
-        u = problem.combine(theta, outputs, coefficients)
+        u = problem.space.combine(theta, outputs, coefficients)
         one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (x, u))
-        added = problem.add(problem.initial_weights, *one)
+        added = problem.space.add(problem.initial_weights, *one)
         np.testing.assert_allclose(flat_weights(added), coefficients @ psi, atol=1e-12)
-        through = problem.potentials(added, x)
+        through = problem.model.potentials(added, x)
         jax.tree.map(
             lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12),
-            through, problem.gram_action(x, u),
+            through, problem.space.gram_action(x, u),
         )  # fmt: skip
 
 
@@ -147,8 +147,10 @@ def test_float32_alone_and_with_more_padding():
     def answer(size, wrap):
         x = row(alignment_inputs([data.firsts[i]], [data.seconds[i]], size), 0)
         y = row(alignment_outputs([np.array(operations, int)], [begin], sum(size)), 0)
-        found = wrap(problem.augmented)(problem.potentials(w, x), y, jnp.float32(0.7))
-        loss = problem.loss(y, found)
+        found = wrap(problem.oracles.loss_augmented_decode)(
+            problem.model.potentials(w, x), y, jnp.float32(0.7)
+        )
+        loss = problem.model.loss(y, found)
         assert loss.dtype == "float32" and found.operations.dtype == "int32"
         return real(found), float(loss)
 

@@ -51,7 +51,7 @@ def weights_of(problem, flat):
 
 
 def summed(problem, weights, x, y):
-    theta = jax.vmap(problem.potentials, (None, 0))(weights, x)
+    theta = jax.vmap(problem.model.potentials, (None, 0))(weights, x)
     return jnp.sum(jax.vmap(lambda theta, y: tree_likelihood(problem, theta, y))(theta, y))
 
 

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import joint_feature, make_problem
+from jaxstruct import Space, joint_feature, make_problem
 from jaxstruct.chains.token_features import KernelTokens, token_gram
 from tests.chains.structure_cases import (
     MODELS,
@@ -64,8 +64,8 @@ def planes_of(random, y):
 @quick_jit
 def scored(problem, w, x, planes):
     """[N, K] F, and Psi of the true outputs."""
-    theta = jax.vmap(problem.potentials, (None, 0))(w, x)
-    score = jax.vmap(jax.vmap(problem.score, (None, 0)))(theta, planes)
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
+    score = jax.vmap(jax.vmap(problem.model.score, (None, 0)))(theta, planes)
     return score, jax.vmap(lambda x, y: joint_feature(problem, x, y))(x, planes[:, 0])
 
 
@@ -73,17 +73,17 @@ def scored(problem, w, x, planes):
 def evaluated(problem, w, x, planes, c):
     """Every hook on a batch."""
     y = planes[:, 0]
-    theta = jax.vmap(problem.potentials, (None, 0))(w, x)
-    u = jax.vmap(problem.combine)(theta, planes, c)
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
+    u = jax.vmap(problem.space.combine)(theta, planes, c)
     return {
-        "plane_scores": jax.vmap(problem.plane_scores)(theta, planes),
+        "plane_scores": jax.vmap(problem.space.plane_scores)(theta, planes),
         "combine": u,
-        "add": problem.add(w, x, u),
-        "gram_action": jax.vmap(problem.gram_action)(x, u),
-        "plane_values": problem.plane_values(w, x, planes),
-        "add_planes": problem.add_planes(w, x, planes, c),
-        "plane_gram": jax.vmap(problem.plane_gram)(x, y, planes, planes[:, 1]),
-        "plane_norms": jax.vmap(problem.plane_norms)(x, y, planes),
+        "add": problem.space.add(w, x, u),
+        "gram_action": jax.vmap(problem.space.gram_action)(x, u),
+        "plane_values": problem.space.plane_values(w, x, planes),
+        "add_planes": problem.space.add_planes(w, x, planes, c),
+        "plane_gram": jax.vmap(problem.space.plane_gram)(x, y, planes, planes[:, 1]),
+        "plane_norms": jax.vmap(problem.space.plane_norms)(x, y, planes),
     }
 
 
@@ -152,11 +152,9 @@ def test_hooks_against_numpy(x64, way, model):
 def test_hooks_agree_with_their_definitions(x64, way, model):
     """What `make_problem` derives from the required functions by transposition."""
     _, problem, arguments = of_case(way, model)
-    required = ("initial_weights", "potentials", "score", "decode", "loss", "contenders", "output")
-    given = {name: getattr(problem, name) for name in required}
-    if way == "kernel":  # coefficients are no gradients: how w moves must be said
-        given["add"] = problem.add
-    derived = make_problem(**given)
+    # Coefficients are no gradients: there how w moves must be said.
+    space = Space(add=problem.space.add) if way == "kernel" else Space()
+    derived = make_problem(problem.initial_weights, problem.model, problem.oracles, space)
     wanted, found = evaluated(derived, *arguments), evaluated(problem, *arguments)
     for hooks in (wanted, found):
         hooks["plane_values"] = differences(hooks["plane_values"])
@@ -189,8 +187,8 @@ def test_float32_and_one_position():
 def products(problem, x, y):
     """[N, N] <Psi(x_i, y_i), Psi(x_j, y_j)>."""
     feature = jax.vmap(lambda x, y: joint_feature(problem, x, y))(x, y)
-    theta = jax.vmap(lambda w: jax.vmap(problem.potentials, (None, 0))(w, x))(feature)
-    return jax.vmap(jax.vmap(problem.score), (0, None))(theta, y)
+    theta = jax.vmap(lambda w: jax.vmap(problem.model.potentials, (None, 0))(w, x))(feature)
+    return jax.vmap(jax.vmap(problem.model.score), (0, None))(theta, y)
 
 
 def test_inner_products_of_two_kernel_sequences(x64):
@@ -208,7 +206,7 @@ def test_inner_products_of_two_kernel_sequences(x64):
 
 @quick_jit
 def norms_of(problem, x, planes):
-    return jax.vmap(problem.plane_norms)(x, planes[:, 0], planes)
+    return jax.vmap(problem.space.plane_norms)(x, planes[:, 0], planes)
 
 
 @pytest.mark.parametrize("eta", [0.0, 0.7, 3.0])
@@ -232,15 +230,16 @@ def test_proposition_24(x64, eta):
 def test_squared_norms(x64, way):
     """Coordinates of features are orthonormal, coefficients of anchors are not."""
     data, problem, (w, x, _, _) = of_case(way, RICH)
-    found = problem.squared_norm(w, x)
+    found = problem.space.squared_norm(w, x)
     if way == "kernel":
         assert found is None
         return
     np.testing.assert_allclose(found, flat(w) @ flat(w), rtol=1e-14)
-    given = ("initial_weights", "potentials", "score", "decode", "loss", "contenders", "output")
-    given = {name: getattr(problem, name) for name in given}
-    np.testing.assert_allclose(make_problem(**given).squared_norm(w, x), found, rtol=1e-14)
-    assert make_problem(**given, add=problem.add).squared_norm is None  # may be no coordinates
+    given = problem.initial_weights, problem.model, problem.oracles
+    derived = make_problem(*given).space
+    np.testing.assert_allclose(derived.squared_norm(w, x), found, rtol=1e-14)
+    said = Space(add=problem.space.add)
+    assert make_problem(*given, said).space.squared_norm is None  # may be no coordinates
 
 
 def test_gram_matrices_of_small_integers():
@@ -274,11 +273,11 @@ def test_gram_of_integers_serves_as_well(x64, way):
 
 @quick_jit
 def by_planes(problem, w, x, planes, c):
-    return problem.plane_values(w, x, planes), problem.add_planes(w, x, planes, c)
+    return problem.space.plane_values(w, x, planes), problem.space.add_planes(w, x, planes, c)
 
 
 @pytest.mark.parametrize("way", ["sparse", "kernel"])
-def test_narrowed_inputs(x64, way):
+def test_restricted_inputs(x64, way):
     """Only tokens at which planes differ are kept; differences and balanced sums are the same."""
     n, T, S = 8, 20, 3
     data, random = random_sequences(0, n, T, D, S, shortest=13), np.random.default_rng(2)
@@ -289,7 +288,7 @@ def test_narrowed_inputs(x64, way):
             planes[i, 1:, t] = random.integers(0, S, 3)
     differing = (planes != planes[:, :1]).any(axis=1).sum(axis=1)
     w, c = random_like(random, problem.initial_weights), random.normal(size=(n, 4))
-    narrow, fits = quick_jit(problem.narrowed)(x, planes)
+    narrow, fits = quick_jit(problem.space.restricted_inputs)(x, planes)
     np.testing.assert_array_equal(fits, differing <= 8)
     assert 0 < fits.sum() < n and jax.tree.leaves(narrow.features)[0].shape[1] == 8
     c = np.where(np.asarray(fits)[:, None], c - c.mean(axis=1, keepdims=True), 0)
@@ -301,11 +300,11 @@ def test_narrowed_inputs(x64, way):
     assert np.abs(flat(moved) - flat(w)).max() > 0.1
 
 
-def test_short_sequences_are_not_narrowed(x64):
+def test_short_sequences_are_not_restricted(x64):
     data, problem, (_, x, planes, _) = of_case("dense", PLAIN)
-    same, fits = problem.narrowed(x, planes)
+    same, fits = problem.space.restricted_inputs(x, planes)
     assert same is x and fits.all()
-    assert data.problem(RICH).narrowed is None  # label pairs want all tokens
+    assert data.problem(RICH).space.restricted_inputs is None  # label pairs want all tokens
 
 
 def test_kernel_tokens_that_are_no_anchors_only_predict(x64):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxstruct.core.levels import best_of_levels
 from tests.chains.enumeration import (
     SETTINGS,
     N,
@@ -25,26 +26,24 @@ EACH = pytest.mark.parametrize(
 def of_one(problem, theta, y, scale, offsets, slopes):
     """All that the oracles of a problem say of one example."""
     found = {
-        "decode": problem.decode(theta),
-        "best_wrong": problem.best_wrong(theta, y),
+        "decode": problem.model.decode(theta),
+        "best_wrong": problem.oracles.best_wrong(theta, y),
     }
-    if problem.augmented is not None:
-        found["augmented"] = problem.augmented(theta, y, scale)
-    if problem.contenders is not None:
-        levels = problem.level_losses(y)
+    if problem.oracles.loss_augmented_decode is not None:
+        found["augmented"] = problem.oracles.loss_augmented_decode(theta, y, scale)
+    if problem.oracles.best_by_level is not None:
+        levels, outputs = best_of_levels(problem, theta, y)
         offsets, slopes = offsets[: len(levels)], slopes[: len(levels)]
-        contenders = problem.contenders(theta, y)
+        score = jax.vmap(problem.model.score, (None, 0))
+        missing = jnp.all(outputs == y[None], axis=-1)
         found |= {
             "level_losses": levels,
-            "best_level": problem.best_level(theta, y, offsets, slopes),
-            "contenders": contenders.losses,
-            "scores": contenders.scores,
-            "outputs": jax.vmap(problem.output, (None, 0))(
-                contenders.trace, jnp.arange(len(levels))
-            ),
+            "best_level": problem.oracles.best_by_level(theta, y, offsets, slopes),
+            "scores": jnp.where(missing, -jnp.inf, score(theta, outputs)),
+            "outputs": outputs,
         }
     outputs = {k: v for k, v in found.items() if k in ("decode", "best_wrong", "augmented")}
-    return found | {f"loss of {k}": problem.loss(y, v) for k, v in outputs.items()}
+    return found | {f"loss of {k}": problem.model.loss(y, v) for k, v in outputs.items()}
 
 
 @quick_jit
@@ -133,14 +132,14 @@ def check(setting, dtype, tolerance):
                 loss = np.asarray(found[f"loss of {name}"])[group.rows]
                 assert loss.dtype == dtype
                 np.testing.assert_allclose(loss, group.at(delta, found[name]), rtol=1e-6)
-        if problem.augmented is not None:
+        if problem.oracles.loss_augmented_decode is not None:
             scale = np.asarray(given[2], float)[group.rows, None]
             exact = tied & (setting.loss != "normalised_hamming")
             assert_maximal(group, exact, group.F + scale * delta, found["augmented"], tolerance)
-        if problem.contenders is not None:
+        if problem.oracles.best_by_level is not None:
             capped = setting.loss == "zero_one"
             check_levels(group, capped, given, found, tolerance)
-            for name in ("level_losses", "contenders"):
+            for name in ("level_losses",):
                 losses = np.asarray(found[name])[group.rows]
                 assert losses.dtype == dtype
                 cut = np.minimum(group.level, losses.shape[1] - 1)
@@ -164,9 +163,9 @@ def test_longer_padding_changes_nothing(x64, number):
         if name in ("decode", "best_wrong", "augmented", "best_level", "outputs"):
             assert (found[..., T:] == -1).all()
             found = found[..., :T]
-        if name in ("outputs", "scores", "level_losses", "contenders"):
+        if name in ("outputs", "scores", "level_losses"):
             found = found[:, : T + 1]
-        if name in ("level_losses", "contenders"):  # levels beyond the length never occur
+        if name in ("level_losses",):  # levels beyond the length never occur
             real = np.arange(T + 1) <= chains.theta.length[:, None]
             found, wanted = np.where(real, found, 0), np.where(real, wanted, 0)
         np.testing.assert_array_equal(found, wanted, err_msg=name)
@@ -174,7 +173,7 @@ def test_longer_padding_changes_nothing(x64, number):
 
 def decoded(problem, theta, y, offsets, slopes):
     """The two programs that the others are made of."""
-    return problem.decode(theta), problem.best_level(theta, y, offsets, slopes)
+    return problem.model.decode(theta), problem.oracles.best_by_level(theta, y, offsets, slopes)
 
 
 def test_one_example_compiled_or_not_and_nested_batches(x64):

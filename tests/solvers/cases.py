@@ -8,7 +8,15 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxstruct import Problem, Settings, Solution, joint_feature, make_problem
+from jaxstruct import (
+    Model,
+    Oracles,
+    Problem,
+    Settings,
+    Solution,
+    joint_feature,
+    make_problem,
+)
 from jaxstruct.core.buckets import as_buckets
 from jaxstruct.core.problem import Contenders
 from jaxstruct.core.types import SparseFeatures
@@ -113,9 +121,9 @@ def enumerated_problem(case: Case, dtype: str = "float64") -> tuple[Problem, dic
     """The case with Psi written down as the input, from the seven required functions only."""
     psi, table = case.psi(), jax.numpy.asarray(case.loss, dtype)
     problem = make_problem(
-        initial_weights=jax.numpy.zeros(psi.shape[2], dtype), potentials=_potentials,
-        score=_score, decode=_decode, loss=jax.tree_util.Partial(_loss, table),
-        contenders=jax.tree_util.Partial(_contenders, table), output=_output,
+        jax.numpy.zeros(psi.shape[2], dtype),
+        Model(_potentials, _score, _decode, jax.tree_util.Partial(_loss, table)),
+        Oracles(contenders=jax.tree_util.Partial(_contenders, table), output=_output),
     )
     return problem, {"psi": psi}
 

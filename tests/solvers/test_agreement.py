@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, Status, fit, make_problem, predict, support_outputs
+from jaxstruct import Oracles, Settings, Status, fit, make_problem, predict, support_outputs
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers.formulations import FORMULATIONS
 from tests.solvers.cases import (
@@ -115,9 +115,8 @@ def test_seven_functions_suffice(x64, formulation):
     enumerated, inputs = enumerated_problem(case)
     hooked = case.problem()
     bare = make_problem(
-        initial_weights=hooked.initial_weights, potentials=hooked.potentials,
-        score=hooked.score, decode=hooked.decode, loss=hooked.loss,
-        contenders=hooked.contenders, output=hooked.output,
+        hooked.initial_weights, hooked.model,
+        Oracles(hooked.oracles.contenders, hooked.oracles.output),
     )
     for problem, x in ((hooked, case.x), (bare, case.x), (enumerated, inputs)):
         solution = fit(problem, x, case.y, formulation, 10.0, tolerance=FINE, settings=FULL)

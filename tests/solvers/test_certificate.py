@@ -122,7 +122,7 @@ def test_joint_feature_is_the_transpose_of_scoring(x64, make, output_features):
     for i in range(3):
         x = jax.tree.map(lambda leaf: leaf[i], inputs)  # noqa: B023
         for y in range(4):
-            score = problem.score(problem.potentials(w, x), np.int32(y))
+            score = problem.model.score(problem.model.potentials(w, x), np.int32(y))
             assert flat(joint_feature(problem, x, np.int32(y))) @ flat(w) == pytest.approx(
                 float(score), abs=1e-12
             )
@@ -138,5 +138,5 @@ def test_joint_features_of_a_kernel_have_the_joint_kernel_as_inner_product(x64, 
     for i, y in ((0, 0), (1, 3), (11, 2)):
         x = jax.tree.map(lambda leaf: leaf[i], inputs)  # noqa: B023
         weights = joint_feature(problem, x, np.int32(y))
-        scores = jax.vmap(problem.potentials, (None, 0))(weights, inputs)
+        scores = jax.vmap(problem.model.potentials, (None, 0))(weights, inputs)
         np.testing.assert_allclose(scores, joint[i, y], atol=1e-12)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax.tree_util import Partial
 
-from jaxstruct.core.problem import make_problem
+from jaxstruct.core.problem import Model, Oracles, make_problem
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers import checkpoints
 from jaxstruct.solvers.checkpoints import load_solution, load_weights, save_solution, save_weights
@@ -138,12 +138,17 @@ class Marked(NamedTuple):
 def _of_parts(problem, wrap, unwrap):
     """`multiclass` with outputs in a container."""
     return make_problem(
-        initial_weights=problem.initial_weights, potentials=problem.potentials,
-        score=Partial(lambda theta, y: problem.score(theta, unwrap(y))),
-        decode=lambda theta: wrap(problem.decode(theta)),
-        loss=lambda a, b: problem.loss(unwrap(a), unwrap(b)),
-        contenders=lambda theta, y: problem.contenders(theta, unwrap(y)),
-        output=lambda trace, level: wrap(problem.output(trace, level)),
+        problem.initial_weights,
+        Model(
+            potentials=problem.model.potentials,
+            score=Partial(lambda theta, y: problem.model.score(theta, unwrap(y))),
+            decode=lambda theta: wrap(problem.model.decode(theta)),
+            loss=lambda a, b: problem.model.loss(unwrap(a), unwrap(b)),
+        ),
+        Oracles(
+            contenders=lambda theta, y: problem.oracles.contenders(theta, unwrap(y)),
+            output=lambda trace, level: wrap(problem.oracles.output(trace, level)),
+        ),
     )
 
 

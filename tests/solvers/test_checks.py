@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, fit, make_problem
+from jaxstruct import Model, Oracles, Settings, fit, make_problem
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from tests.solvers.cases import FULL
@@ -154,13 +154,25 @@ def test_kernel_inputs():
 
 
 def test_make_problem():
-    names = ("potentials", "score", "decode", "loss", "contenders", "output")
-    functions = dict.fromkeys(names, len)
-    with pytest.raises(TypeError, match="score must be a function, got int"):
-        make_problem(initial_weights=jnp.zeros(2), **functions | {"score": 3})
+    model, oracles = Model(len, len, len, len), Oracles(contenders=len, output=len)
+    for given, match in (
+        ((model._replace(score=3), oracles), "score must be a function, got int"),
+        ((model._replace(loss=None), oracles), "model.loss must be a function"),
+        ((oracles, model), "model must be a jaxstruct.Model, got Oracles"),
+        ((model, oracles, len), "space must be a jaxstruct.Space, got builtin_function"),
+    ):
+        with pytest.raises(TypeError, match=match):
+            make_problem(jnp.zeros(2), *given)
+    for halves, match in (
+        (oracles._replace(output=None), "contenders and output go together"),
+        (oracles._replace(level_losses=len), "level_losses and best_by_level go together"),
+        (Oracles(best_wrong=len), "oracles must find a violated output"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            make_problem(jnp.zeros(2), model, halves)
     for weights in ({}, jnp.zeros(2, int)):
         with pytest.raises(TypeError, match="initial_weights must be a pytree of floating-point"):
-            make_problem(initial_weights=weights, **functions)
+            make_problem(weights, model, oracles)
 
 
 def test_the_smallest_problems_work():

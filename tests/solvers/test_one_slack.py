@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.core.buckets import as_buckets
-from jaxstruct.core.problem import make_problem
+from jaxstruct.core.problem import Model, Oracles, make_problem
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers import joint_planes, one_slack
 from jaxstruct.solvers.formulations import formulation_named
@@ -85,13 +85,17 @@ def test_weights_potentials_and_outputs_may_be_pytrees():
     X, y, matrix = data(7)
     plain = multiclass(D + 1, K, loss=matrix, dtype="float64")
     parts = make_problem(
-        initial_weights={"input": jnp.zeros((D, K)), "bias": jnp.zeros(K)},
-        potentials=lambda w, x: {"input": x @ w["input"], "bias": w["bias"]},
-        score=lambda theta, y: theta["input"][y["label"]] + theta["bias"][y["label"]],
-        decode=lambda theta: {"label": plain.decode(theta["input"] + theta["bias"])},
-        loss=lambda a, b: plain.loss(a["label"], b["label"]),
-        contenders=lambda theta, y: plain.contenders(theta["input"] + theta["bias"], y["label"]),
-        output=lambda trace, level: {"label": plain.output(trace, level)},
+        {"input": jnp.zeros((D, K)), "bias": jnp.zeros(K)},
+        Model(
+            potentials=lambda w, x: {"input": x @ w["input"], "bias": w["bias"]},
+            score=lambda theta, y: theta["input"][y["label"]] + theta["bias"][y["label"]],
+            decode=lambda theta: {"label": plain.model.decode(theta["input"] + theta["bias"])},
+            loss=lambda a, b: plain.model.loss(a["label"], b["label"]),
+        ),
+        Oracles(
+            lambda theta, y: plain.oracles.contenders(theta["input"] + theta["bias"], y["label"]),
+            lambda trace, level: {"label": plain.oracles.output(trace, level)},
+        ),
     )
     first = fit_one_slack(plain, np.hstack([X, np.ones((N, 1))]), y, C=10.0, tolerance=1e-6)
     second = fit_one_slack(parts, X, {"label": y}, C=10.0, tolerance=1e-6)

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from jaxstruct import fit, joint_feature, predict
+from jaxstruct.core.levels import best_of_levels
+from jaxstruct.solvers.most_violated import same_output
 from jaxstruct.trees.losses import NAMES, most_constituents
 from jaxstruct.trees.parts import SentenceInput
 from jaxstruct.trees.structure import (
@@ -44,23 +46,27 @@ def random_weights(problem, integers, seed=0):
 
 def oracles(problem, w, x, y):
     """What the solver asks of one example, under slack and margin re-scaling."""
-    theta = problem.potentials(w, x)
-    losses = problem.level_losses(y)
-    truth = problem.score(theta, y)
-    found = problem.contenders(theta, y)
-    level = jnp.argmax(found.losses + found.scores)
+    theta = problem.model.potentials(w, x)
+    losses = problem.oracles.level_losses(y)
+    truth = problem.model.score(theta, y)
+    _, by_level = best_of_levels(problem, theta, y)
+    level_scores = jax.vmap(problem.model.score, (None, 0))(theta, by_level)
+    missing = jax.vmap(same_output, (None, 0))(y, by_level)
+    level_scores = jnp.where(missing, -jnp.inf, level_scores)
+    level = jnp.argmax(losses + level_scores)
     trees = {
-        "decoded": problem.decode(theta),
-        "wrong": problem.best_wrong(theta, y),
-        "slack": problem.best_level(theta, y, losses - losses * truth, losses),
-        "margin": problem.best_level(theta, y, losses - truth, jnp.ones_like(losses)),
-        "contender": problem.output(found.trace, level),
+        "decoded": problem.model.decode(theta),
+        "wrong": problem.oracles.best_wrong(theta, y),
+        "slack": problem.oracles.best_by_level(theta, y, losses - losses * truth, losses),
+        "margin": problem.oracles.best_by_level(theta, y, losses - truth, jnp.ones_like(losses)),
+        "contender": jax.tree.map(lambda leaf: leaf[level], by_level),
     }
-    if problem.augmented is not None:
-        trees["augmented"] = problem.augmented(theta, y, jnp.asarray(2.0, losses.dtype))
-    scores = {name: problem.score(theta, tree) for name, tree in trees.items()}
-    losses = {name: problem.loss(y, tree) for name, tree in trees.items()}
-    return trees, scores, losses, truth, (found.losses, found.scores)
+    if problem.oracles.loss_augmented_decode is not None:
+        two = jnp.asarray(2.0, losses.dtype)
+        trees["augmented"] = problem.oracles.loss_augmented_decode(theta, y, two)
+    scores = {name: problem.model.score(theta, tree) for name, tree in trees.items()}
+    of_trees = {name: problem.model.loss(y, tree) for name, tree in trees.items()}
+    return trees, scores, of_trees, truth, (losses, level_scores)
 
 
 @pytest.mark.parametrize("name, dtype, integers, seed", [
@@ -117,13 +123,15 @@ def test_psi_inner_products_and_the_sums_of_planes(x64):
     w, n = random_weights(problem, False), len(x.length)
     feature = jax.jit(joint_feature)
     decoded = predict(problem, w, x)
-    wrong = jax.jit(jax.vmap(lambda x, y: problem.best_wrong(problem.potentials(w, x), y)))(x, y)
+    wrong = jax.jit(
+        jax.vmap(lambda x, y: problem.oracles.best_wrong(problem.model.potentials(w, x), y))
+    )(x, y)
     planes = jax.tree.map(lambda a, b: np.stack([a, b], axis=1), wrong, decoded)
-    gram = jax.jit(jax.vmap(problem.plane_gram))(x, y, planes, wrong)
-    norms = jax.jit(jax.vmap(problem.plane_norms))(x, y, planes)
-    values = jax.jit(problem.plane_values)(w, x, planes)
+    gram = jax.jit(jax.vmap(problem.space.plane_gram))(x, y, planes, wrong)
+    norms = jax.jit(jax.vmap(problem.space.plane_norms))(x, y, planes)
+    values = jax.jit(problem.space.plane_values)(w, x, planes)
     c = np.random.default_rng(1).normal(size=(n, 2))
-    total, expected = jax.jit(problem.add_planes)(w, x, planes, c), flat(w)
+    total, expected = jax.jit(problem.space.add_planes)(w, x, planes, c), flat(w)
     for i in range(n):
         own = psi(seed, i, row_of(y, i))
         if i < 4:
@@ -145,7 +153,7 @@ def test_padding_and_single_sentences_change_nothing(x64):
     for a, b in zip(padded, wanted, strict=True):
         np.testing.assert_array_equal(a[:, : b.shape[1]], b)
         assert (a[:, b.shape[1] :] == -1).all()
-    decode = jax.jit(lambda x: problem.decode(problem.potentials(w, x)))
+    decode = jax.jit(lambda x: problem.model.decode(problem.model.potentials(w, x)))
     for i in range(3):
         assert same(decode(row_of(x, i)), row_of(wanted, i))
 
@@ -181,7 +189,9 @@ def test_features_of_spans(x64):
         np.testing.assert_allclose(found, full(truth), **CLOSE)
         F = np.array([full(tree) @ flat(w) for tree in all_trees(0, i)])
         assert full(best) @ flat(w) == pytest.approx(F.max())
-        gram = jax.jit(problem.plane_gram)(one, truth, jax.tree.map(lambda a: a[None], best), best)
+        gram = jax.jit(problem.space.plane_gram)(
+            one, truth, jax.tree.map(lambda a: a[None], best), best
+        )
         difference = full(truth) - full(best)
         assert gram[0] == pytest.approx(difference @ difference)
 

@@ -1,0 +1,145 @@
+"""How planes are summed, derived from a model by transposition.
+
+A_x is the map potentials(., x), linear in w. What a structure does not say of its space follows
+from A_x, from its transpose A_x', and from score and its transpose. theta may carry integers beside
+its potentials, such as the length of a sequence: they pass through every linear map as they are.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import sequential_vmap
+from jax.tree_util import Partial
+
+from jaxstruct.core.types import Array, PyTree
+
+
+def is_linear(leaf: Array) -> bool:
+    """Whether a leaf of theta is a potential: a floating-point array, hence linear in w."""
+    return jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)
+
+
+def linear_leaves(tree: PyTree) -> list[Array]:
+    """The floating-point leaves of theta: the part that is linear in w."""
+    return [leaf for leaf in jax.tree.leaves(tree) if is_linear(leaf)]
+
+
+def scaled(u: PyTree, factor: Array) -> PyTree:
+    """factor u, the integers of a theta-shaped u left as they are."""
+    return jax.tree.map(lambda leaf: leaf * factor if is_linear(leaf) else leaf, u)
+
+
+def sum_of_squares(w: PyTree, x: PyTree) -> Array:
+    """|w|^2 of weights that are coordinates; x plays no part."""
+    del x
+    return sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(w))
+
+
+def add(potentials: Partial, weights: PyTree, inputs: PyTree, u: PyTree) -> PyTree:
+    """w + sum_b A_b' u_b through the transpose of the batched potentials."""
+
+    def batched(w: PyTree) -> PyTree:
+        return linear_leaves(jax.vmap(potentials, (None, 0))(w, inputs))
+
+    (change,) = jax.linear_transpose(batched, weights)(linear_leaves(u))
+    return jax.tree.map(jnp.add, weights, change)
+
+
+def gram_action(
+    add: Partial, potentials: Partial, zero_weights: PyTree, x: PyTree, u: PyTree
+) -> PyTree:
+    """A_x A_x' u by adding u to zero weights and evaluating x again, O(size of w).
+
+    Under vmap it runs one example after the other, so that memory stays that of one w.
+    """
+
+    @sequential_vmap
+    def action(functions: tuple[Partial, Partial], zero: PyTree, x: PyTree, u: PyTree) -> PyTree:
+        add, potentials = functions  # arguments: nested vmaps do not see into a closure
+        one = jax.tree.map(lambda leaf: leaf[None], (x, u))
+        return potentials(add(zero, *one), x)
+
+    return action((add, potentials), zero_weights, x, u)
+
+
+def plane_scores(score: Partial, theta: PyTree, outputs: PyTree) -> Array:
+    """F(x, y_k; w) = score(theta, y_k) of K outputs, [K]."""
+    return jax.vmap(score, (None, 0))(theta, outputs)
+
+
+def combine(plane_scores: Partial, theta: PyTree, outputs: PyTree, coefficients: Array) -> PyTree:
+    """sum_k c_k d score(., y_k) / d theta, shaped as theta, by the transpose of score."""
+    leaves, structure = jax.tree.flatten(theta)
+    linear = [is_linear(leaf) for leaf in leaves]
+
+    def filled(parts: list[Array]) -> PyTree:
+        given = iter(parts)
+        whole = [next(given) if flag else x for flag, x in zip(linear, leaves, strict=True)]
+        return jax.tree.unflatten(structure, whole)
+
+    (u,) = jax.linear_transpose(
+        lambda parts: plane_scores(filled(parts), outputs), linear_leaves(theta)
+    )(coefficients)
+    return filled(u)
+
+
+def plane_values(
+    parts: tuple[Partial, Partial], w: PyTree, x: PyTree, outputs: PyTree
+) -> Array:
+    """[B, K] F(x_b, y_bk; w) through the potentials; parts: (potentials, plane_scores)."""
+    potentials, plane_scores = parts
+    theta = jax.vmap(potentials, (None, 0))(w, x)
+    return jax.vmap(plane_scores)(theta, outputs)
+
+
+def _zero_potentials(potentials: Partial, w: PyTree, x: PyTree) -> PyTree:
+    """Zeros shaped as theta, its integers in place: where linear maps are transposed."""
+    theta = potentials(w, x)  # only the integers of it are computed
+    return jax.tree.map(lambda leaf: jnp.zeros_like(leaf) if is_linear(leaf) else leaf, theta)
+
+
+def add_planes(
+    parts: tuple[Partial, Partial, Partial],
+    w: PyTree,
+    inputs: PyTree,
+    outputs: PyTree,
+    coefficients: Array,
+) -> PyTree:
+    """w + sum_b sum_k c_bk Psi(x_b, y_bk); parts: (potentials, combine, add)."""
+    potentials, combine, add = parts
+
+    def of_one(x: PyTree, y: PyTree, c: Array) -> PyTree:
+        return combine(_zero_potentials(potentials, w, x), y, c)
+
+    return add(w, inputs, jax.vmap(of_one)(inputs, outputs, coefficients))
+
+
+def plane_gram(
+    parts: tuple[Partial, Partial, Partial, Partial],
+    zero_weights: PyTree,
+    x: PyTree,
+    y_true: PyTree,
+    outputs: PyTree,
+    y: PyTree,
+) -> Array:
+    """[K] <delta Psi(y_k), delta Psi(y)> of one example, through A_x A_x' u.
+
+    parts: (potentials, gram_action, plane_scores, combine).
+    """
+    potentials, gram_action, plane_scores, combine = parts
+    theta = _zero_potentials(potentials, zero_weights, x)
+    pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), y_true, y)
+    dtype = jnp.result_type(*linear_leaves(theta))
+    action = gram_action(x, combine(theta, pair, jnp.asarray([1, -1], dtype)))
+    one = jax.tree.map(lambda leaf: leaf[None], y_true)
+    return plane_scores(action, one)[0] - plane_scores(action, outputs)
+
+
+def plane_norms(plane_gram: Partial, x: PyTree, y_true: PyTree, outputs: PyTree) -> Array:
+    """[K] |delta Psi(y_k)|^2, one column of the Gram block after the other."""
+
+    def norm(y: PyTree) -> Array:
+        return plane_gram(x, y_true, jax.tree.map(lambda leaf: leaf[None], y), y)[0]
+
+    return jax.lax.map(norm, outputs)

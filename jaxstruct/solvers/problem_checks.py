@@ -1,0 +1,465 @@
+"""What the author of a structure can get wrong, tried out on a handful of examples.
+
+Weights are drawn at random, and every output that turns up is a candidate: the true one, the
+decodes of all draws, and every output where they can be listed. Then
+
+    potentials are linear in w and score is linear in theta,
+    Delta(y, y) = 0 and Delta >= 0,
+    no candidate scores above the decode,
+    H of an oracle's answer is what loss and score make of it,
+    no candidate has an H above what the oracle answers, or above its bound,
+
+for each formulation. `check_problem` also looks at the loss levels and at how planes are summed.
+`fit` runs the lines above for its own formulation, before it starts and at the weights it ends
+with. An oracle that fails here is wrong; one that passes may still miss outputs that no draw met.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.compiling import quick_program
+from jaxstruct.core.levels import best_of_levels
+from jaxstruct.core.problem import Problem
+from jaxstruct.core.transposition import is_linear, linear_leaves, scaled
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.solvers.formulations import (
+    FORMULATIONS,
+    Formulation,
+    Penalty,
+    penalty,
+    violation,
+)
+from jaxstruct.solvers.most_violated import most_violated, oracle_for, same_output
+
+EXAMPLES, DRAWS = 4, 6
+ADVICE = {
+    "constant": (
+        "model.potentials is not linear in w: at w = 0 a floating-point leaf of theta is not 0. "
+        "Every floating-point leaf of theta must be a potential; carry other numbers in integers, "
+        "and give a constant a weight of its own"
+    ),
+    "potentials": "model.potentials is not linear in w: A(2 u - 3 v) differs from 2 A(u) - 3 A(v)",
+    "score": "model.score is not linear in theta: F(2 s - 3 t) differs from 2 F(s) - 3 F(t)",
+    "own_loss": "model.loss(y, y) is not 0",
+    "negative_loss": "model.loss is negative",
+    "decode": "model.decode does not return an argmax of model.score: another output scores higher",
+    "claim": (
+        "the oracle's loss and score of an output differ from model.loss and model.score of it"
+    ),
+    "missed": (
+        "the oracle misses an output that violates more than its answer. Where it is meant to be "
+        "inexact it must say so: let it return a jaxstruct.Bounded"
+    ),
+    "level_losses": "the losses of the levels are not model.loss of the outputs of the levels",
+    "levels": "an output scores higher than the best of its own loss level",
+    "space": "the space sums planes to other products than potentials and score make of them",
+}
+
+
+class Excess(NamedTuple):
+    """By how much each rule is broken, relative to the numbers it compares; 0 where it holds."""
+
+    constant: Array
+    potentials: Array
+    score: Array
+    own_loss: Array
+    negative_loss: Array
+    decode: Array
+    claim: Array
+    missed: Array
+
+
+class Report(NamedTuple):
+    """What `check_problem` found.
+
+    Fields:
+      excess: rule -> by how much it is broken at most, relative to the numbers compared.
+      oracles: formulation -> the oracle that serves it, or why none does.
+    """
+
+    excess: dict[str, float]
+    oracles: dict[str, str]
+
+
+def _allowance(dtype: jnp.dtype) -> float:
+    """Rounding that is no fault: the root of the dtype's precision, 3e-4 for float32."""
+    return float(np.sqrt(np.finfo(dtype).eps))
+
+
+def _largest(tree: PyTree) -> Array:
+    return jnp.max(jnp.stack([jnp.max(jnp.abs(leaf), initial=0) for leaf in linear_leaves(tree)]))
+
+
+def _combined(first: PyTree, second: PyTree) -> PyTree:
+    """2 u - 3 v; integers of the first."""
+    return jax.tree.map(lambda a, b: 2 * a - 3 * b if is_linear(a) else a, first, second)
+
+
+def _share(difference: Array, size: Array) -> Array:
+    return difference / jnp.where(size > 0, size, 1)
+
+
+def _drawn(problem: Problem, frequency: Array) -> PyTree:
+    """Weights without a pattern, of size 1: sin(frequency j) for the j-th. A generator of random
+    numbers would take longer to compile than all the rest."""
+    leaves, structure = jax.tree.flatten(problem.initial_weights)
+    drawn, count = [], 0
+    for leaf in leaves:
+        place = jnp.arange(count + 1, count + 1 + leaf.size, dtype=jnp.float32)
+        drawn.append(jnp.sin(frequency * place).reshape(leaf.shape).astype(leaf.dtype))
+        count += leaf.size
+    return jax.tree.unflatten(structure, drawn)
+
+
+def _frequencies(draws: int) -> Array:
+    return jnp.asarray(12.9898 * np.sqrt(np.arange(1, draws + 1) + 0.37), jnp.float32)
+
+
+def _thetas(problem: Problem, x: PyTree, w: PyTree, frequencies: Array) -> PyTree:
+    """theta of every draw, of w, of 0, and of 2 u - 3 v of the first two draws, [m, R + 3]."""
+    R = frequencies.shape[0]
+    parts = np.zeros((R + 3, 3))
+    parts[:R, 0], parts[R, 2], parts[R + 2, :2] = 1, 1, (2, -3)
+    first = jnp.concatenate([frequencies, jnp.tile(frequencies[:1], 3)])
+    second = jnp.broadcast_to(frequencies[1:2], first.shape)
+
+    def of(way: tuple[Array, Array, Array]) -> PyTree:
+        part, *own = way
+        u, v = (_drawn(problem, frequency) for frequency in own)
+
+        def mix(u: Array, v: Array, w: Array) -> Array:
+            return (part[0] * u + part[1] * v + part[2] * w).astype(w.dtype)
+
+        return jax.vmap(problem.model.potentials, (None, 0))(jax.tree.map(mix, u, v, w), x)
+
+    thetas = jax.lax.map(of, (jnp.asarray(parts, jnp.float32), first, second))
+    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), thetas)
+
+
+def _at(tree: PyTree, number: int) -> PyTree:
+    return jax.tree.map(lambda leaf: leaf[number], tree)
+
+
+def _linearity(problem: Problem, thetas: PyTree, y_true: PyTree) -> tuple[Array, Array, Array]:
+    """Of one example: (theta at w = 0, potentials of a combination, score of a combination)."""
+    first, second = _at(thetas, 0), _at(thetas, 1)
+    zero, mixed, expected = _at(thetas, -2), _at(thetas, -1), _combined(first, second)
+    size = _largest(first) + _largest(second)
+    broken = jax.tree.map(lambda a, b: jnp.abs(a - b) if is_linear(a) else a, mixed, expected)
+
+    def score(theta: PyTree) -> Array:
+        return problem.model.score(theta, y_true)
+
+    parts = 2 * score(first), -3 * score(second)
+    of_score = jnp.abs(score(expected) - sum(parts))
+    reach = jnp.abs(parts[0]) + jnp.abs(parts[1]) + size
+    return (
+        _share(_largest(zero), jnp.maximum(size, _largest(zero))),
+        _share(_largest(broken), size),
+        _share(of_score, reach),
+    )
+
+
+class _Candidates(NamedTuple):
+    """The outputs of one example that turned up, [K, ...], the true one first.
+
+    losses: [K] Delta. wrong: [K] whether it is another output than y_i, and costs something.
+    """
+
+    outputs: PyTree
+    losses: Array
+    wrong: Array
+
+
+def _candidates(problem: Problem, y_true: PyTree, decoded: PyTree, listed: PyTree) -> _Candidates:
+    groups = [jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], y_true), decoded]
+    if problem.oracles.all_outputs is not None:
+        groups.append(problem.oracles.all_outputs(y_true))
+    if listed is not None:
+        groups.append(listed)
+    outputs = jax.tree.map(
+        lambda first, *rest: jnp.concatenate([first, *(r.astype(first.dtype) for r in rest)]),
+        *groups,
+    )
+    losses = jax.vmap(problem.model.loss, (None, 0))(y_true, outputs)
+    wrong = ~jax.vmap(same_output, (None, 0))(y_true, outputs) & (losses > 0)
+    return _Candidates(outputs, losses, wrong)
+
+
+def _oracle_excess(
+    problem: Problem,
+    oracle: str,
+    terms: Penalty,
+    theta: PyTree,
+    y_true: PyTree,
+    given: _Candidates,
+    scores: Array,
+) -> tuple[Array, Array]:
+    """(claim, missed) of the oracle's answer at one theta."""
+    found = most_violated(problem, oracle, terms, theta, y_true)
+    truth = problem.model.score(theta, y_true)
+    values = violation(given.losses, truth - scores, terms)
+    values = jnp.where(given.wrong, values, -jnp.inf)
+    best = jnp.maximum(jnp.max(values), 0)  # an oracle may answer y_true, of H = 0
+    loss = problem.model.loss(y_true, found.output)
+    own = violation(loss, truth - problem.model.score(theta, found.output), terms)
+    size = 1 + jnp.max(jnp.abs(jnp.where(given.wrong, values, 0))) + jnp.max(jnp.abs(scores))
+    claim = jnp.where(jnp.isfinite(found.value), jnp.abs(found.value - own), 0)
+    return _share(claim, size), _share(jnp.maximum(best - jnp.maximum(found.bound, 0), 0), size)
+
+
+def _of_example(
+    problem: Problem,
+    oracle: str,
+    terms: Penalty,
+    thetas: PyTree,
+    y_true: PyTree,
+    listed: PyTree,
+) -> Excess:
+    tried = jax.tree.map(lambda leaf: leaf[:-2], thetas)
+    decoded = jax.lax.map(problem.model.decode, tried)
+    given = _candidates(problem, y_true, decoded, listed)
+    draws = jax.tree.leaves(tried)[0].shape[0]
+
+    def of_draw(number: Array) -> tuple[Array, Array, Array]:
+        theta = jax.tree.map(lambda leaf: leaf[number], tried)
+        scores = jax.vmap(problem.model.score, (None, 0))(theta, given.outputs)
+        spread = jnp.max(jnp.abs(scores - scores[0]))
+        size = jnp.max(jnp.abs(scores)) + _largest(theta)
+        beaten = _share(jnp.max(scores) - scores[1 + number], size)
+        # Margins of the size of the losses, from well below to above: there H decides by both.
+        part = (1 + number) / draws * jnp.maximum(jnp.max(given.losses), 0.5)
+        factor = jnp.where(number == draws - 1, 1, _share(part, spread)).astype(scores.dtype)
+        claim, missed = _oracle_excess(
+            problem, oracle, terms, scaled(theta, factor), y_true, given, factor * scores
+        )
+        return beaten, claim, missed
+
+    beaten, claim, missed = jax.lax.map(of_draw, jnp.arange(draws))
+    constant, potentials, score = _linearity(problem, thetas, y_true)
+    return Excess(
+        constant, potentials, score,
+        own_loss=jnp.abs(given.losses[0]),
+        negative_loss=jnp.max(-given.losses, initial=0),
+        decode=jnp.max(beaten), claim=jnp.max(claim), missed=jnp.max(missed),
+    )  # fmt: skip
+
+
+def _checked(
+    problem: Problem,
+    oracle: str,
+    terms: Penalty,
+    x: PyTree,
+    y: PyTree,
+    w: PyTree,
+    frequencies: Array,
+    listed: PyTree,
+) -> Excess:
+    """The largest excess over a handful of examples [m], at w and at random weights."""
+    thetas = _thetas(problem, x, w, frequencies)
+    one = partial(_of_example, problem, oracle, terms)
+    found = jax.vmap(one, (0, 0, None))(thetas, y, listed)
+    return jax.tree.map(jnp.max, found)
+
+
+_of_oracle = quick_program(_checked, static_argnums=1)
+
+
+class SpaceExcess(NamedTuple):
+    """As `Excess`, of the loss levels and of how planes are summed."""
+
+    level_losses: Array
+    levels: Array
+    space: Array
+
+
+def _level_excess(
+    problem: Problem, theta: PyTree, y_true: PyTree, given: _Candidates
+) -> tuple[Array, Array]:
+    """(losses of levels that are not those of their outputs, levels that a candidate beats)."""
+    if problem.oracles.contenders is None and problem.oracles.best_by_level is None:
+        return jnp.zeros(()), jnp.zeros(())
+    losses, outputs = best_of_levels(problem, theta, y_true)
+    score = jax.vmap(problem.model.score, (None, 0))
+    exists = ~jax.vmap(same_output, (None, 0))(y_true, outputs)
+    own = jax.vmap(problem.model.loss, (None, 0))(y_true, outputs)
+    wrong = jnp.max(jnp.where(exists, jnp.abs(own - losses), 0))
+    best, scores = jnp.where(exists, score(theta, outputs), -jnp.inf), score(theta, given.outputs)
+    close = jnp.abs(given.losses[:, None] - losses[None]) <= _allowance(losses.dtype)
+    of_loss = jnp.max(jnp.where(close, best[None], -jnp.inf), axis=1)
+    ahead = jnp.where(given.wrong & jnp.any(close, axis=1), scores - of_loss, 0)
+    size = jnp.max(jnp.abs(scores)) + _largest(theta)
+    return wrong, jnp.max(jnp.where(ahead == jnp.inf, 1, _share(ahead, size)))
+
+
+def _space_excess(
+    problem: Problem, w: PyTree, x: PyTree, y_true: PyTree, given: _Candidates, frequencies: Array
+) -> Array:
+    """Differences of F and products of planes, by the space and by potentials and score alone."""
+    space, model, zero = problem.space, problem.model, problem.initial_weights
+    batch = jax.tree.map(lambda leaf: leaf[None], (x, given.outputs))
+    theta, score = model.potentials(w, x), jax.vmap(model.score, (None, 0))
+    scores = score(theta, given.outputs)
+    values = space.plane_values(w, *batch)[0]
+    c = jnp.sin(frequencies[0] * jnp.arange(1, len(scores) + 1)).astype(scores.dtype)
+    c = c - jnp.mean(c)  # restricted inputs and kernels know differences alone
+    moved = space.add_planes(zero, *batch, c[None])
+    seen = score(model.potentials(moved, x), given.outputs)
+    last = jax.tree.map(lambda leaf: leaf[-1], given.outputs)
+    gram = space.plane_gram(x, y_true, given.outputs, last)
+    pair = jax.tree.map(lambda a, b: jnp.stack([a, b])[None], y_true, last)
+    one = jnp.asarray([[1, -1]], scores.dtype)
+    along = score(model.potentials(space.add_planes(zero, batch[0], pair, one), x), given.outputs)
+    columns = jax.vmap(lambda y: space.plane_gram(x, y_true, given.outputs, y))(given.outputs)
+    differences = (
+        (values - values[0]) - (scores - scores[0]),
+        gram - (along[0] - along),
+        jnp.diagonal(columns) - space.plane_norms(x, y_true, given.outputs),
+        (seen[0] - seen) + columns @ c,
+    )
+    sizes = (scores, gram, jnp.diagonal(columns), columns)
+    return jnp.max(jnp.stack([
+        _share(jnp.max(jnp.abs(d)), jnp.max(jnp.abs(s)) + 1)
+        for d, s in zip(differences, sizes, strict=True)
+    ]))  # fmt: skip
+
+
+def _structure_checked(
+    problem: Problem, x: PyTree, y: PyTree, frequencies: Array, listed: PyTree
+) -> SpaceExcess:
+    w = _drawn(problem, frequencies[0])
+
+    def of_example(x: PyTree, y_true: PyTree) -> SpaceExcess:
+        theta = problem.model.potentials(w, x)
+        thetas = jax.lax.map(lambda f: problem.model.potentials(_drawn(problem, f), x), frequencies)
+        given = _candidates(problem, y_true, jax.lax.map(problem.model.decode, thetas), listed)
+        losses, levels = _level_excess(problem, theta, y_true, given)
+        return SpaceExcess(losses, levels, _space_excess(problem, w, x, y_true, given, frequencies))
+
+    found = jax.lax.map(lambda example: of_example(*example), (x, y))
+    return jax.tree.map(jnp.max, found)
+
+
+_of_structure = quick_program(_structure_checked)
+
+
+def handful(
+    problem: Problem, inputs: PyTree, outputs: PyTree, count: int
+) -> tuple[PyTree, PyTree]:
+    """`count` examples as `fit` sees them, evenly spread, repeated where there are fewer.
+
+    Floats take the dtype of the run, outputs are int32.
+    """
+    n = np.shape(jax.tree.leaves(outputs)[0])[0]
+    rows = np.linspace(0, n - 1, count).round().astype(int)
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+
+    def typed(leaf: np.ndarray) -> np.ndarray:
+        leaf = np.asarray(leaf)[rows]
+        return leaf.astype(dtype) if np.issubdtype(leaf.dtype, np.floating) else leaf
+
+    y = jax.tree.map(lambda leaf: np.asarray(leaf)[rows].astype(np.int32), outputs)
+    return jax.tree.map(typed, inputs), y
+
+
+def oracle_excess(
+    problem: Problem,
+    formulation: Formulation,
+    x: PyTree,
+    y: PyTree,
+    w: PyTree | None = None,
+    listed: PyTree = None,
+    draws: int = DRAWS,
+) -> Excess:
+    """By how much the rules of one formulation are broken on a few examples, as numpy numbers.
+
+    Args:
+      problem: the structure. formulation: its oracle is tried.
+      x, y: of `handful`.
+      w: weights that are tried beside the random ones; None for 0.
+      listed: outputs [K, ...] that are candidates for every example, or None.
+      draws: how many random weights, at least 2.
+    """
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+    terms = penalty(formulation, 1.0, np.ones(1), 1, str(dtype))
+    w = problem.initial_weights if w is None else w
+    frequencies = _frequencies(draws)
+    oracle = oracle_for(problem, formulation)
+    found = _of_oracle(problem, oracle, terms, x, y, w, frequencies, listed)
+    return jax.tree.map(np.asarray, jax.device_get(found))
+
+
+def broken_rules(excess: NamedTuple, dtype: jnp.dtype) -> list[str]:
+    """The names of the rules that are broken by more than rounding; NaN breaks a rule, too."""
+    limit = _allowance(dtype)
+    return [name for name, value in excess._asdict().items() if not value <= limit]
+
+
+def check_oracle(problem: Problem, formulation: Formulation, x: PyTree, y: PyTree) -> None:
+    """The door of `fit`: raise ValueError where a rule is broken on a handful of examples."""
+    excess = oracle_excess(problem, formulation, x, y)
+    broken = broken_rules(excess, jnp.result_type(*jax.tree.leaves(problem.initial_weights)))
+    if broken:
+        raise ValueError(
+            f"problem: {ADVICE[broken[0]]} (by {float(getattr(excess, broken[0])):.2g}, relative; "
+            "jaxstruct.check_problem tells more)"
+        )
+
+
+def check_problem(
+    problem: Problem,
+    inputs: PyTree,
+    outputs: PyTree,
+    *,
+    listed: PyTree = None,
+    examples: int = 8,
+    draws: int = 16,
+) -> Report:
+    """Try out what the author of a structure can get wrong; see the module.
+
+    Args:
+      problem: the structure.
+      inputs, outputs: a few examples, pytrees with a leading axis [n].
+      listed: every output, a pytree with a leading axis [K], where they can be listed and are the
+        same for all examples (`Oracles.all_outputs` says it by example).
+      examples: how many are tried. draws: how many random weights, at least 2.
+
+    Returns:
+      A Report, once nothing is broken.
+
+    Raises:
+      ValueError: a rule is broken; the message has a line for each.
+    """
+    problem.check(inputs, outputs)
+    x, y = handful(problem, inputs, outputs, examples)
+    listed = jax.tree.map(jnp.asarray, listed)
+    worst: dict[str, float] = {}
+    oracles, lines = {}, []
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+    for name, formulation in FORMULATIONS.items():
+        try:
+            oracles[name] = oracle_for(problem, formulation)
+        except ValueError as error:
+            oracles[name] = str(error)
+            continue
+        excess = oracle_excess(problem, formulation, x, y, listed=listed, draws=draws)
+        for rule in broken_rules(excess, dtype):
+            lines.append(
+                f"{name}: {ADVICE[rule]} (by {float(getattr(excess, rule)):.2g}, relative)"
+            )
+        for rule, value in excess._asdict().items():
+            worst[rule] = max(worst.get(rule, 0.0), float(value))
+    frequencies = _frequencies(draws)
+    found = jax.tree.map(
+        np.asarray, jax.device_get(_of_structure(problem, x, y, frequencies, listed))
+    )
+    lines += [ADVICE[rule] for rule in broken_rules(found, dtype)]
+    if lines:
+        raise ValueError("\n".join(["the problem breaks rules:", *dict.fromkeys(lines)]))
+    return Report(worst | {k: float(v) for k, v in found._asdict().items()}, oracles)
