@@ -16,7 +16,7 @@ from jaxstruct.alignments.alphabets import Alphabet
 from jaxstruct.alignments.costs import alignment_costs
 from jaxstruct.alignments.losses import pair_counts
 from jaxstruct.alignments.structure import pairwise_alignment
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.data.substitution_matrices import (
     read_substitution_matrix,

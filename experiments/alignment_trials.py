@@ -19,7 +19,7 @@ from jaxstruct.alignments.homologues import (
     homologue_outputs,
 )
 from jaxstruct.alignments.log_odds import alignment_weights, homologue_counts, log_odds
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.data.homologues import LETTERS, Homologues, generated_homologues
 from jaxstruct.solvers.solution import Solution

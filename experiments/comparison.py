@@ -11,7 +11,7 @@ import numpy as np
 from experiments.common import take_rows
 from experiments.documents import Documents
 from jaxstruct import Settings, Solution, fit, fit_path, predict
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.data.splits import stratified_folds
 from jaxstruct.multiclass.losses import tree_loss, zero_one_loss
 from jaxstruct.multiclass.output_features import taxonomy_features

@@ -20,7 +20,7 @@ from experiments.plots import Plot, bar_groups
 from experiments.progress import training_progress
 from experiments.report import Table
 from jaxstruct import Solution, fit, predict
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.data.digits import DigitsSplit, load_digits_split
 from jaxstruct.evaluation.metrics import accuracy
 from jaxstruct.multiclass.structure import multiclass

@@ -18,7 +18,7 @@ from experiments.handwriting_machines import (
 from jaxstruct import fit, predict
 from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.baselines.perceptron import perceptron
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.data.ocr_letters import LETTERS, PIXELS
 from jaxstruct.multiclass.structure import multiclass

@@ -27,7 +27,7 @@ from experiments.progress import training_progress
 from jaxstruct import Solution, fit, fit_path, predict
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.buckets import in_order
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.data.ocr_letters import LETTERS, PIXELS
 

@@ -26,7 +26,7 @@ from jaxstruct.baselines.perceptron import perceptron
 from jaxstruct.chains.hidden_markov import HiddenMarkov, decode, fit_hidden_markov
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.buckets import as_buckets
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.data.length_buckets import pad_labels
 

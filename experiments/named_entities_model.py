@@ -27,7 +27,7 @@ from experiments.named_entities_data import (
 from jaxstruct import Settings, Solution, fit, predict
 from jaxstruct.chains.iob2 import forbidden_starts, forbidden_transitions, is_iob2
 from jaxstruct.chains.structure import Constraints, chain
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.data import feature_index
 from jaxstruct.data.conll import Sentence

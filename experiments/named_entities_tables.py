@@ -30,7 +30,7 @@ from experiments.named_entities_methods import (
 )
 from experiments.named_entities_report import Row, error_plot, table_three, table_two
 from jaxstruct.chains.structure import chain
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.data.conll import load_conll2002
 from jaxstruct.data.splits import stratified_folds
 from jaxstruct.data.token_features import FeatureOptions, fit_token_index

@@ -13,7 +13,7 @@ from experiments.record import Elapsed, Stopwatch
 from jaxstruct import Settings, fit, predict
 from jaxstruct.baselines.conditional_log_likelihood import tree_likelihood
 from jaxstruct.baselines.conditional_random_field import FieldProgress, fit_random_field
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.fit import Progress
 from jaxstruct.solvers.solution import Solution

@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments.parsing_data import bucketed_inputs, padded_lengths
 from jaxstruct.core.buckets import Buckets, in_order
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checkpoints import load_weights, save_weights
 from jaxstruct.trees.oracles.cky import cky

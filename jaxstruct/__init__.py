@@ -1,21 +1,26 @@
-"""jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005)."""
+"""jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005).
+
+The wings (`jaxstruct.multiclass`, `chains`, `trees`, `alignments`), `kernels`, `baselines` and
+`evaluation` are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.core.problem import (
-    Bounded,
-    Contenders,
-    Model,
-    Oracles,
-    Problem,
-    Space,
-    joint_feature,
-    make_problem,
-)
+from jaxstruct.core.contract import Bounded, Contenders, Model, Oracles, Problem, Space
+from jaxstruct.core.problem import joint_feature, make_problem
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.predict import predict
 from jaxstruct.solvers.problem_checks import check_problem
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution, Status, support_outputs
+
+if TYPE_CHECKING:
+    from jaxstruct import alignments, baselines, chains, evaluation, kernels, multiclass, trees
 
 __version__ = "0.1.0"
 
@@ -30,11 +35,33 @@ __all__ = [
     "Solution",
     "Space",
     "Status",
+    "alignments",
+    "baselines",
+    "chains",
     "check_problem",
+    "evaluation",
     "fit",
     "fit_path",
     "joint_feature",
+    "kernels",
     "make_problem",
+    "multiclass",
     "predict",
     "support_outputs",
+    "trees",
 ]
+
+_LAZY = frozenset(
+    {"alignments", "baselines", "chains", "evaluation", "kernels", "multiclass", "trees"}
+)
+
+
+def __getattr__(name: str) -> ModuleType:
+    """A wing, imported at its first use."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'jaxstruct' has no attribute {name!r}")
+    return importlib.import_module(f"jaxstruct.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

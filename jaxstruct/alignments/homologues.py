@@ -29,15 +29,9 @@ from jaxstruct.alignments.costs import (
     score_counts,
 )
 from jaxstruct.alignments.oracles.pairwise import local_alignment, local_score
-from jaxstruct.core.problem import (
-    Contenders,
-    Model,
-    Oracles,
-    Problem,
-    Space,
-    make_problem,
-    sum_of_squares,
-)
+from jaxstruct.core.contract import Contenders, Model, Oracles, Problem, Space
+from jaxstruct.core.problem import make_problem
+from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree
 
 

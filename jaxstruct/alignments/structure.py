@@ -45,7 +45,9 @@ from jaxstruct.alignments.losses import (
 from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
 from jaxstruct.alignments.potentials import AlignmentPotentials
 from jaxstruct.alignments.text import WrittenAlignment
-from jaxstruct.core.problem import Model, Oracles, Problem, Space, make_problem, sum_of_squares
+from jaxstruct.core.contract import Model, Oracles, Problem, Space
+from jaxstruct.core.problem import make_problem
+from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree
 
 MODES = ("global", "local")

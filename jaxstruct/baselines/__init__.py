@@ -1,1 +1,17 @@
-"""Machines that a structural SVM is compared with: hidden Markov, random field, perceptron."""
+"""Machines that serve every wing and that a structural SVM is compared with."""
+
+from jaxstruct.baselines.conditional_log_likelihood import chain_likelihood, tree_likelihood
+from jaxstruct.baselines.conditional_random_field import RandomField, fit_random_field
+from jaxstruct.baselines.dual_perceptron import DualPerceptron, dual_perceptron
+from jaxstruct.baselines.perceptron import Perceptron, perceptron
+
+__all__ = [
+    "DualPerceptron",
+    "Perceptron",
+    "RandomField",
+    "chain_likelihood",
+    "dual_perceptron",
+    "fit_random_field",
+    "perceptron",
+    "tree_likelihood",
+]

@@ -22,7 +22,7 @@ from jaxstruct.chains.oracles import forward_backward
 from jaxstruct.chains.potentials import ChainPotentials
 from jaxstruct.chains.structure import chain_potentials
 from jaxstruct.core.buckets import Buckets, rows_of
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, BinaryTree, PyTree
 from jaxstruct.solvers.task import batches_of
 from jaxstruct.trees.oracles import inside_outside

@@ -29,7 +29,7 @@ from jaxstruct.baselines.conditional_log_likelihood import (
 from jaxstruct.baselines.line_search import wolfe_step
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.multiclass.structure import KernelInput
 from jaxstruct.solvers.fit import checked_buckets

@@ -19,7 +19,7 @@ import numpy as np
 
 from jaxstruct.baselines.perceptron import MESSAGES, EpochProgress, Visited, run_online
 from jaxstruct.core.buckets import Buckets, as_buckets, rows_of
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.fit import checked_buckets
 from jaxstruct.solvers.solution import Status

@@ -23,7 +23,9 @@ import numpy as np
 
 from jaxstruct.baselines.examples import on_device, without_gram
 from jaxstruct.core.buckets import Buckets, rows_of
-from jaxstruct.core.problem import Problem, difference, scaled
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.problem import difference
+from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.fit import checked_buckets
 from jaxstruct.solvers.solution import Status

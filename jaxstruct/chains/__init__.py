@@ -1,1 +1,55 @@
-"""Label sequences."""
+"""Label sequences (thesis 4.4): structure, oracles, losses, the hidden Markov baseline, IOB2."""
+
+from jaxstruct.chains.hidden_markov import HiddenMarkov, fit_hidden_markov
+from jaxstruct.chains.iob2 import (
+    as_iob2,
+    entity_f1,
+    forbidden_starts,
+    forbidden_transitions,
+    iob2_spans,
+    is_iob2,
+)
+from jaxstruct.chains.oracles.additive_loss import loss_augmented
+from jaxstruct.chains.oracles.forward_backward import log_partition, marginals
+from jaxstruct.chains.oracles.hamming_levels import best_of_levels, hamming_levels
+from jaxstruct.chains.oracles.k_best import k_best
+from jaxstruct.chains.oracles.sampling import sample
+from jaxstruct.chains.oracles.viterbi import viterbi
+from jaxstruct.chains.potentials import ChainPotentials, score_labels
+from jaxstruct.chains.structure import (
+    ChainInput,
+    Constraints,
+    chain,
+    chain_inputs,
+    chain_potentials,
+)
+from jaxstruct.chains.token_features import KernelTokens, kernel_token_inputs, token_gram
+
+__all__ = [
+    "ChainInput",
+    "ChainPotentials",
+    "Constraints",
+    "HiddenMarkov",
+    "KernelTokens",
+    "as_iob2",
+    "best_of_levels",
+    "chain",
+    "chain_inputs",
+    "chain_potentials",
+    "entity_f1",
+    "fit_hidden_markov",
+    "forbidden_starts",
+    "forbidden_transitions",
+    "hamming_levels",
+    "iob2_spans",
+    "is_iob2",
+    "k_best",
+    "kernel_token_inputs",
+    "log_partition",
+    "loss_augmented",
+    "marginals",
+    "sample",
+    "score_labels",
+    "token_gram",
+    "viterbi",
+]

@@ -34,7 +34,9 @@ from jaxstruct.chains.token_features import (
     token_gram,
     token_scores,
 )
-from jaxstruct.core.problem import Model, Oracles, Problem, Space, make_problem, sum_of_squares
+from jaxstruct.core.contract import Model, Oracles, Problem, Space
+from jaxstruct.core.problem import make_problem
+from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree
 
 

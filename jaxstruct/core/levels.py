@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 
 

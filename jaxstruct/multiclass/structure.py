@@ -15,15 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.core.problem import (
-    Contenders,
-    Model,
-    Oracles,
-    Problem,
-    Space,
-    make_problem,
-    sum_of_squares,
-)
+from jaxstruct.core.contract import Contenders, Model, Oracles, Problem, Space
+from jaxstruct.core.problem import make_problem
+from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.multiclass import losses as loss_matrices
 

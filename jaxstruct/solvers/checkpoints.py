@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets, rows_of
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.cutting_plane import State

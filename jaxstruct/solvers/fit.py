@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets, as_buckets, check_buckets
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.certificate import Certificate

@@ -9,7 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.problem import Problem, difference, scaled
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.problem import difference
+from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.block_dual import block_ascent
 from jaxstruct.solvers.formulations import power_of_loss

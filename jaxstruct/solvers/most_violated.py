@@ -21,8 +21,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.problem import Bounded, Problem, scaled
+from jaxstruct.core.contract import Bounded, Problem
 from jaxstruct.core.slack_search import slack_search
+from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.formulations import Formulation, Penalty, power_of_loss, violation
 

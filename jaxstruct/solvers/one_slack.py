@@ -39,7 +39,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import as_buckets
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import joint_planes
 from jaxstruct.solvers.checks import check_run, checked_examples

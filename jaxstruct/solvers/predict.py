@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.task import padded
 

@@ -24,8 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.compiling import quick_program
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.levels import best_of_levels
-from jaxstruct.core.problem import Problem
 from jaxstruct.core.transposition import is_linear, linear_leaves, scaled
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.formulations import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.solvers.block_dual import SAFEGUARDS
 from jaxstruct.solvers.proximal_newton import NewtonOptions
 from jaxstruct.solvers.visits import VisitOptions, has_small_weights

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.block_dual import box_sizes, line_search_sizes, pairwise_ascent
 from jaxstruct.solvers.formulations import Penalty

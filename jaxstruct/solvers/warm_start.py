@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.buckets import rows_of
-from jaxstruct.core.problem import Problem
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.cutting_plane import State

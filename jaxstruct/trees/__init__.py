@@ -1,1 +1,67 @@
-"""Phrase trees of weighted context-free grammars."""
+"""Phrase trees (thesis 4.5): weighted grammars, oracles, losses, treebanks, the PCFG baseline."""
+
+from jaxstruct.trees.oracles.cky import cky, cky_score
+from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals
+from jaxstruct.trees.oracles.k_best_trees import k_best_trees
+from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels, level_trees, tree_levels
+from jaxstruct.trees.parts import SentenceInput
+from jaxstruct.trees.phrases.binarisation import Binarisation, binarise, debinarise
+from jaxstruct.trees.phrases.bracketing import read_tree, read_trees, write_indented, write_line
+from jaxstruct.trees.phrases.cleaning import Cleaning, clean
+from jaxstruct.trees.phrases.evaluation import Measure, score, summarise
+from jaxstruct.trees.phrases.grammar import Grammar, read_grammar
+from jaxstruct.trees.phrases.grammar_files import load_grammar, save_grammar
+from jaxstruct.trees.phrases.integer_trees import Encoding, decode, encode
+from jaxstruct.trees.phrases.tree import Tree, constituents, leaves, tags, words
+from jaxstruct.trees.potentials import GrammarRules, TreePotentials, score_tree
+from jaxstruct.trees.probabilistic_grammar import fit_probabilistic_grammar
+from jaxstruct.trees.structure import (
+    grammar_potentials,
+    sentence_inputs,
+    tree_outputs,
+    weighted_grammar,
+)
+
+__all__ = [
+    "Binarisation",
+    "Cleaning",
+    "Encoding",
+    "Grammar",
+    "GrammarRules",
+    "Measure",
+    "SentenceInput",
+    "Tree",
+    "TreePotentials",
+    "best_of_tree_levels",
+    "binarise",
+    "cky",
+    "cky_score",
+    "clean",
+    "constituents",
+    "debinarise",
+    "decode",
+    "encode",
+    "fit_probabilistic_grammar",
+    "grammar_potentials",
+    "k_best_trees",
+    "leaves",
+    "level_trees",
+    "load_grammar",
+    "log_partition",
+    "read_grammar",
+    "read_tree",
+    "read_trees",
+    "rule_marginals",
+    "save_grammar",
+    "score",
+    "score_tree",
+    "sentence_inputs",
+    "summarise",
+    "tags",
+    "tree_levels",
+    "tree_outputs",
+    "weighted_grammar",
+    "words",
+    "write_indented",
+    "write_line",
+]

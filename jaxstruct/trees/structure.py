@@ -18,7 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.core.problem import Model, Oracles, Problem, Space, make_problem, sum_of_squares
+from jaxstruct.core.contract import Model, Oracles, Problem, Space
+from jaxstruct.core.problem import make_problem
+from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, BinaryTree, PyTree
 from jaxstruct.trees import example_checks as tree_checks
 from jaxstruct.trees import losses as tree_losses

@@ -18,7 +18,7 @@ from jaxstruct import (
     make_problem,
 )
 from jaxstruct.core.buckets import as_buckets
-from jaxstruct.core.problem import Contenders
+from jaxstruct.core.contract import Contenders
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.formulations import FORMULATIONS

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from jax.tree_util import Partial
 
-from jaxstruct.core.problem import Model, Oracles, make_problem
+from jaxstruct.core.contract import Model, Oracles
+from jaxstruct.core.problem import make_problem
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers import checkpoints
 from jaxstruct.solvers.checkpoints import load_solution, load_weights, save_solution, save_weights

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from jaxstruct.core.buckets import as_buckets
-from jaxstruct.core.problem import Model, Oracles, make_problem
+from jaxstruct.core.contract import Model, Oracles
+from jaxstruct.core.problem import make_problem
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers import joint_planes, one_slack
 from jaxstruct.solvers.formulations import formulation_named

@@ -1,0 +1,151 @@
+"""The contract between structures and solvers: a problem is a NamedTuple of pure functions.
+
+F(x, y; w) = <w, Psi(x, y)> = score(theta, y) with theta = potentials(w, x). Both maps are linear in
+their first argument. A solver sees nothing else of a structure (thesis 3.5.1: "a very general and
+well-defined interface independent of the choice of Psi"). The contract has three parts:
+
+    model     what the structure is: potentials, score, decode, loss
+    oracles   how the argmax of a constraint is found; an oracle may be inexact, see `Bounded`
+    space     how planes are summed; all of it follows from the model by transposition
+
+theta may carry integers beside its potentials, such as the length of a sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from jaxstruct.core.types import Array, PyTree
+
+
+class Contenders(NamedTuple):
+    """The best wrong output at every loss level of one example.
+
+    Fields:
+      losses: [L] Delta(y_i, .) of each level.
+      scores: [L] best F among the outputs y != y_i of that level, -inf where there is none.
+      trace: whatever `output` needs to build the output of one level.
+      bounds: [L] at least the best F of each level, +inf where no bound is known; None where the
+        scores are exact.
+    """
+
+    losses: Array
+    scores: Array
+    trace: PyTree
+    bounds: Array | None = None
+
+
+class Bounded(NamedTuple):
+    """What an inexact oracle returns in place of its output.
+
+    Fields:
+      output: the best y that it found.
+      bound: scalar, at least the maximum that it was asked for; +inf where no bound is known.
+    """
+
+    output: PyTree
+    bound: Array
+
+
+class Model(NamedTuple):
+    """What a structure is: functions of ONE example.
+
+    Fields:
+      potentials: (w, x) -> theta, linear in w; its floating-point leaves are potentials, its
+        integers pass through.
+      score: (theta, y) -> F, linear in theta; y are padded integers.
+      decode: theta -> argmax_y F, ties to the lowest index.
+      loss: (y_true, y) -> Delta >= 0, with Delta(y, y) = 0.
+    """
+
+    potentials: Callable
+    score: Callable
+    decode: Callable
+    loss: Callable
+
+
+class Oracles(NamedTuple):
+    """How the most violated output of ONE example is found; each function may be left out.
+
+    A formulation needs the maximum of H(y) = b(Delta) - s(Delta) (F(y_i) - F(y)) over y. Levels
+    serve every formulation: contenders with output, or level_losses with best_by_level. The other
+    two are shorter ways for some formulations. `loss_augmented_decode`, `best_wrong` and
+    `best_by_level` may return a `Bounded`; `Contenders` may hold bounds.
+
+    Fields:
+      contenders: (theta, y_true) -> Contenders, over all y != y_true.
+      output: (trace, level) -> y of that level.
+      loss_augmented_decode: (theta, y_true, scale) -> argmax_y F + scale Delta over all y, y_true
+        included. Where the loss is additive this is one plain decode.
+      best_wrong: (theta, y_true) -> argmax of F over y != y_true; y_true where it is the only one.
+      level_losses: y_true -> Delta[L] of the levels of `best_by_level`.
+      best_by_level: (theta, y_true, offsets[L], slopes[L]) -> the best y != y_true of the level
+        that maximises offsets + slopes F; y_true where there is none. Contenders and output in one
+        program.
+      all_outputs: y_true -> y[K], every output with the true one first, for a small output space.
+    """
+
+    contenders: Callable | None = None
+    output: Callable | None = None
+    loss_augmented_decode: Callable | None = None
+    best_wrong: Callable | None = None
+    level_losses: Callable | None = None
+    best_by_level: Callable | None = None
+    all_outputs: Callable | None = None
+
+
+class Space(NamedTuple):
+    """How planes are summed. What is left out follows from the model by transposition.
+
+    A_x is the linear map potentials(., x). B counts the examples of a batch, K their planes.
+
+    Fields:
+      add: (w, x[B], u[B]) -> w + sum_b A_b' u_b.
+      gram_action: (x, u) -> A_x A_x' u, the potentials of x after u was added at x.
+      plane_scores: (theta, y[K]) -> F[K].
+      combine: (theta, y[K], c[K]) -> sum_k c_k d score(., y_k) / d theta, shaped as theta.
+      plane_values: (w, x[B], y[B, K]) -> F[B, K] straight from the weights, up to a constant an
+        example (only differences of F within an example are used).
+      add_planes: (w, x[B], y[B, K], c[B, K]) -> w + sum_b sum_k c_bk Psi(x_b, y_bk).
+      plane_gram: (x, y_true, y[K], y) -> [K] <delta Psi(y_k), delta Psi(y)>.
+      plane_norms: (x, y_true, y[K]) -> [K] |delta Psi(y_k)|^2.
+      squared_norm: (w, x) -> |w|^2, or None under inputs x (kernel values) whose w are no
+        orthonormal coordinates. It follows where neither add nor gram_action is given.
+      restricted_inputs: (x[B], y[B, K]) -> (x'[B], fits[B]): inputs x' that plane_values and
+        add_planes take in place of x for these planes alone, at less cost, and whether an example
+        fits them (if not, x must be used). Combinations have coefficients that sum to 0.
+    """
+
+    add: Callable | None = None
+    gram_action: Callable | None = None
+    plane_scores: Callable | None = None
+    combine: Callable | None = None
+    plane_values: Callable | None = None
+    add_planes: Callable | None = None
+    plane_gram: Callable | None = None
+    plane_norms: Callable | None = None
+    squared_norm: Callable | None = None
+    restricted_inputs: Callable | None = None
+
+
+class Problem(NamedTuple):
+    """A structure as solvers see it; build it with `core.problem.make_problem`.
+
+    Every function is a `jax.tree_util.Partial`, so that a problem is itself a pytree: tables bound
+    to the functions are arguments of a compiled solver, not constants in it, and two problems of
+    equal shapes share one compiled program.
+
+    Fields:
+      initial_weights: the zero weights w, a pytree; its dtype is the dtype of the whole run.
+      model, oracles, space: see there; of the space only squared_norm and restricted_inputs may be
+        None.
+      check: (inputs, outputs) -> None, on the host before anything compiles; raises ValueError.
+        outputs is None where inputs come alone, as in `predict`.
+    """
+
+    initial_weights: PyTree
+    model: Model
+    oracles: Oracles
+    space: Space
+    check: Callable
