@@ -2,6 +2,11 @@
 
     python third_party_data/fetch.py --corpus=clinc150 --corpus=treebank
     python third_party_data/fetch.py --verify_only
+    python third_party_data/fetch.py --corpus=ocr_letters --from=letter.data.gz
+    python third_party_data/fetch.py --corpus=gum --from=gum-72ce5ac1.zip
+
+The last two build a corpus that no site distributes as we read it from a file that you have
+downloaded.
 
 Exit code 0 if every file of every corpus asked for is in place with the right sha256, else 1.
 """
@@ -14,7 +19,7 @@ from pathlib import Path
 
 from absl import app, flags
 
-from jaxstruct.data import fetching, locate, registry
+from jaxstruct.data import fetching, locate, rebuild, registry
 
 _CORPUS = flags.DEFINE_multi_string(
     "corpus", ["all"], f"A corpus, repeatable; 'all' or one of: {', '.join(registry.CORPORA)}."
@@ -25,6 +30,12 @@ _DESTINATION = flags.DEFINE_string(
     f"The folder of corpora. Default: the one {locate.DATA_VARIABLE} names, else the cache folder.",
 )
 _VERIFY_ONLY = flags.DEFINE_boolean("verify_only", False, "Check what is there; download nothing.")
+
+_FROM = flags.DEFINE_string(
+    "from",
+    None,
+    "Build the one --corpus named (ocr_letters or gum) from this file of its makers.",
+)
 
 _COLUMNS = "{:<13} {:<24} {:<8} {:>9}  {}"
 
@@ -43,6 +54,19 @@ def fetch_all(corpora: Sequence[registry.Corpus], destination: Path) -> None:
             fetching.fetch(corpus.name, destination)
         except (OSError, ValueError) as error:
             print(f"{corpus.name}: {error}", file=sys.stderr)
+
+
+def build(corpus: registry.Corpus, source: Path, destination: Path) -> None:
+    """Builds one corpus from a file of its makers, and says what was checked and what was not."""
+    try:
+        built = rebuild.rebuild(corpus.name, source, destination)
+    except (OSError, ValueError) as error:
+        print(f"{corpus.name}: {error}", file=sys.stderr)
+        return
+    print(f"{built.path}: built from {source}; {built.holds}")
+    print("checked: what it holds is the registered corpus, byte for byte")
+    if built.source_sha256:
+        print(f"not checked: the source itself (sha256 {built.source_sha256}, none is known to us)")
 
 
 def report(corpora: Sequence[registry.Corpus], destination: Path) -> bool:
@@ -68,9 +92,14 @@ def main(argv: Sequence[str]) -> int:
         corpora = chosen_corpora(_CORPUS.value)
     except ValueError as error:
         raise app.UsageError(str(error)) from error
+    if _FROM.value and (len(corpora) != 1 or corpora[0].origin is None or _VERIFY_ONLY.value):
+        built = " or ".join(name for name, corpus in registry.CORPORA.items() if corpus.origin)
+        raise app.UsageError(f"--from needs one --corpus, {built}, and no --verify_only")
     destination = Path(_DESTINATION.value or locate.search_folders()[0])
     print(f"folder: {destination}")
-    if not _VERIFY_ONLY.value:
+    if _FROM.value:
+        build(corpora[0], Path(_FROM.value), destination)
+    elif not _VERIFY_ONLY.value:
         fetch_all(corpora, destination)
     return 0 if report(corpora, destination) else 1
 

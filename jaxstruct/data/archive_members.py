@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
-from jaxstruct.data.errors import CorruptArchive, UnsafeArchive
+from jaxstruct.data.errors import CorruptArchive, MalformedFile, UnsafeArchive
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 _CHUNK = 1 << 16
+_GZIP = b"\x1f\x8b"
 _BROKEN = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -61,16 +62,44 @@ def opened(path: Path, limit: int) -> Iterator[Sequence[Member]]:
         with view or _tar_members(path, head, limit) as members:
             yield members
     except _BROKEN as error:
-        raise CorruptArchive(
-            f"{path}: damaged, truncated or not a zip or tar archive "
-            f"({type(error).__name__}: {error}); fetch it again"
-        ) from error
+        raise _corrupt(path, error) from error
+
+
+def _corrupt(path: Path, error: Exception) -> CorruptArchive:
+    return CorruptArchive(
+        f"{path}: damaged, truncated or not a zip or tar archive "
+        f"({type(error).__name__}: {error}); fetch it again"
+    )
+
+
+def read_plain_or_gzip(path: Path, limit: int) -> bytes:
+    """Returns the content of a file, unpacked where its first bytes say that it is a gzip file.
+
+    Raises:
+      FileNotFoundError: no such file.
+      UnsafeArchive: a gzip file unpacks to more than `limit` bytes.
+      MalformedFile: a gzip file is damaged or truncated.
+    """
+    path = Path(path)
+    content = path.read_bytes()
+    if not content.startswith(_GZIP):
+        return content
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+        try:
+            return read_capped(path, stream, limit)
+        except CorruptArchive as error:
+            raise MalformedFile(f"{path}: damaged gzip file ({error.__cause__})") from error
 
 
 def read_capped(path: Path, stream: IO[bytes], limit: int) -> bytes:
-    """Reads a stream to its end in chunks; UnsafeArchive as soon as it passes `limit` bytes."""
+    """Reads an unpacked stream of the archive `path` to its end, in chunks.
+
+    Raises:
+      UnsafeArchive: as soon as it passes `limit` bytes.
+      CorruptArchive: the packed bytes are damaged or truncated.
+    """
     parts, size = [], 0
-    while chunk := stream.read(_CHUNK):
+    while chunk := _chunk(path, stream):
         size += len(chunk)
         if size > limit:
             raise UnsafeArchive(
@@ -79,6 +108,14 @@ def read_capped(path: Path, stream: IO[bytes], limit: int) -> bytes:
             )
         parts.append(chunk)
     return b"".join(parts)
+
+
+def _chunk(path: Path, stream: IO[bytes]) -> bytes:
+    """The next bytes. Each packing has errors of its own, bz2's is a plain OSError."""
+    try:
+        return stream.read(_CHUNK)
+    except (*_BROKEN, OSError, RuntimeError, ValueError) as error:
+        raise _corrupt(path, error) from error
 
 
 @contextlib.contextmanager
@@ -113,7 +150,7 @@ def _tar_members(path: Path, head: bytes, limit: int) -> Iterator[Sequence[Membe
     """Inflates the whole stream first: only its end proves that nothing was cut or changed."""
     if head.startswith(b"\xfd7zXZ\x00"):
         source: IO[bytes] = lzma.open(path)
-    elif head.startswith(b"\x1f\x8b"):
+    elif head.startswith(_GZIP):
         source = gzip.open(path)
     else:
         source = open(path, "rb")

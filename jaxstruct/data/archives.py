@@ -1,18 +1,17 @@
 """Reads and unpacks zip and tar (plain, gz, xz) archives that nobody vouches for.
 
-Every member's path is checked before any content is used, links and devices are refused, and the
-unpacked size is capped, so an archive can neither write outside its folder nor fill the disk.
+Every member's path is checked before any content is used. Links and devices are refused. The
+unpacked size is capped. So an archive can neither write outside its folder nor fill the disk.
 """
 
 from __future__ import annotations
 
-import os
+import hashlib
 import re
-import secrets
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from jaxstruct.core.files import replacing
 from jaxstruct.data.archive_members import Member, opened, read_capped
 from jaxstruct.data.errors import MissingMember, UnsafeArchive
 
@@ -52,6 +51,26 @@ def read_members(
     return found if names is None else {name: found[name] for name in names}
 
 
+def content_digest(path: Path, *, limit: int = DEFAULT_LIMIT) -> str:
+    """Returns the sha256 of what an archive holds, however it is packed.
+
+    Two archives agree if they hold the same files, by name and content. The order of members,
+    times, owners, compression and empty folders do not count.
+
+    Args:
+      path: as for `read_members`.
+      limit: the most unpacked bytes to accept.
+
+    Raises:
+      UnsafeArchive, CorruptArchive: as for `read_members`.
+    """
+    digest = hashlib.sha256()
+    for name, content in sorted(read_members(path, lambda _: True, limit=limit).items()):
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
 def unpack(path: Path, destination: Path, *, limit: int = DEFAULT_LIMIT) -> Path:
     """Unpacks a whole archive into the new folder `destination`, and returns it.
 
@@ -65,16 +84,10 @@ def unpack(path: Path, destination: Path, *, limit: int = DEFAULT_LIMIT) -> Path
     destination = Path(destination)
     if destination.exists():
         raise FileExistsError(f"destination: {destination} exists; remove it or name another")
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    partial = destination.with_name(f".{destination.name}.{secrets.token_hex(4)}.part")
-    partial.mkdir()
-    try:
-        with opened(Path(path), limit) as members:
-            _check_members(path, members)
-            _write_members(path, members, partial, limit)
-        os.replace(partial, destination)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    with replacing(destination) as temporary, opened(Path(path), limit) as members:
+        temporary.mkdir()
+        _check_members(path, members)
+        _write_members(path, members, temporary, limit)
     return destination
 
 

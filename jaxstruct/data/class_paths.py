@@ -10,12 +10,13 @@ import numpy as np
 def number_paths(paths: Iterable[str]) -> dict[str, int]:
     """Numbers every path and its ancestors from 0, parents before children.
 
-    The order is that of first mention; an ancestor that is not listed comes just before the first
-    path that needs it.
+    Paths come in the order of their first mention. An ancestor that is not listed comes just before
+    the first path that needs it.
 
     Raises:
-      ValueError: a path or a part of one is empty, or the entries are the edges parent/child of a
-        graph: all are pairs, none is a/a, and they chain up (a/b, b/c).
+      ValueError: a path or a part of one is empty; or the entries are edges parent/child of a
+        graph. They are taken for edges if all are pairs, none is a/a, and the child of one is the
+        parent of another (a/b, b/c).
     """
     split_paths = [path.strip().split("/") for path in paths]
     if any("" in parts for parts in split_paths):

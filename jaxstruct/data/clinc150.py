@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.locate import find_file
+from jaxstruct.data.utf8 import parse_json, read_text
 
 _SPLITS = {"train": "train", "validation": "val", "test": "test"}
 
@@ -39,8 +39,7 @@ class Clinc150(NamedTuple):
 def load_clinc150(path: Path | None = None) -> Clinc150:
     """Reads data_full.json and domains.json.
 
-    The two files spell the intents alike, so names are taken as they are, and an intent that
-    either file lacks is an error.
+    Names of intents are taken as they are. Both files must list the same intents.
 
     Args:
       path: a folder with both files (not checked by checksum), or None for the registered corpus.
@@ -70,10 +69,7 @@ def load_clinc150(path: Path | None = None) -> Clinc150:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise MalformedFile(f"{path}: not JSON ({error})") from error
+    content = parse_json(read_text(path), str(path))
     if not isinstance(content, dict):
         raise MalformedFile(f"{path}: holds a {type(content).__name__}, expected an object")
     return content

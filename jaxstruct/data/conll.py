@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import secrets
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from jaxstruct.core.files import write_file
 from jaxstruct.data.archives import read_members
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.locate import find_file
@@ -174,15 +173,7 @@ def write_conll(
     for position, sentence in enumerate(sentences):
         added = [] if predicted is None else [predicted[position]]
         pieces.append(_block(position, sentence, added))
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        partial.write_bytes("".join(pieces).encode("utf-8"))
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
+    return write_file(path, "".join(pieces))
 
 
 def _block(position: int, sentence: Sentence, added: Iterable[Sequence[str]]) -> str:

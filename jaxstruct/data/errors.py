@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
+_BEFORE, _AFTER = 400, 200  # characters of a long message that are shown
+
+
+class _AboutContent(Exception):
+    """An error whose message may quote a file: one printable line, cut in the middle if long."""
+
+    def __init__(self, message: str) -> None:
+        line = "".join(
+            letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+            for letter in _cut(message)
+        )
+        super().__init__(_cut(line))
+
+
+def _cut(message: str) -> str:
+    left_out = len(message) - _BEFORE - _AFTER
+    if left_out <= 0:
+        return message
+    return f"{message[:_BEFORE]} ... ({left_out} characters) ... {message[-_AFTER:]}"
+
 
 class CorpusMissing(FileNotFoundError):
     """A corpus file is in none of the folders that were searched, and nothing can fetch it here."""
@@ -15,17 +35,17 @@ class FetchError(OSError):
     """A download failed: no network, no such address, too slow, or not the expected content."""
 
 
-class UnsafeArchive(ValueError):
+class UnsafeArchive(_AboutContent, ValueError):
     """An archive holds a member that must not be unpacked, or more bytes than allowed."""
 
 
-class CorruptArchive(ValueError):
+class CorruptArchive(_AboutContent, ValueError):
     """An archive is damaged, truncated, encrypted or of an unknown format."""
 
 
-class MissingMember(LookupError):
+class MissingMember(_AboutContent, LookupError):
     """An archive does not hold a member that was asked for by name."""
 
 
-class MalformedFile(ValueError):
+class MalformedFile(_AboutContent, ValueError):
     """A data file breaks its format; the message names the file and, where known, the line."""

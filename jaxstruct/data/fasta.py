@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import os
 import re
-import secrets
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jaxstruct.data.archive_members import read_capped
+from jaxstruct.core.files import write_file
+from jaxstruct.data.archive_members import read_plain_or_gzip
 from jaxstruct.data.archives import DEFAULT_LIMIT
 from jaxstruct.data.errors import MalformedFile
+from jaxstruct.data.utf8 import decoded
 
 GAP = "-"
 _NO_LETTER = re.compile(r"[^A-Za-z*?.\-]")
-_GZIP = b"\x1f\x8b"
 
 
 class FastaRecord(NamedTuple):
@@ -44,18 +40,7 @@ def read_fasta(path: Path, *, aligned: bool = False) -> tuple[FastaRecord, ...]:
       UnsafeArchive: a compressed file unpacks to more than 256 MiB.
       MalformedFile: it is damaged, or see `parse_fasta`.
     """
-    content = Path(path).read_bytes()
-    if content.startswith(_GZIP):
-        content = _unpacked(content, path)
-    return parse_fasta(content, str(path), aligned=aligned)
-
-
-def _unpacked(content: bytes, path: Path) -> bytes:
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
-            return read_capped(Path(path), stream, DEFAULT_LIMIT)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise MalformedFile(f"{path}: damaged gzip file ({error})") from error
+    return parse_fasta(read_plain_or_gzip(path, DEFAULT_LIMIT), str(path), aligned=aligned)
 
 
 def parse_fasta(content: bytes, name: str, *, aligned: bool = False) -> tuple[FastaRecord, ...]:
@@ -93,13 +78,7 @@ def parse_fasta(content: bytes, name: str, *, aligned: bool = False) -> tuple[Fa
 
 
 def _lines(content: bytes, name: str) -> list[str]:
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise MalformedFile(
-            f"{name}:{line}: byte 0x{content[error.start]:02x} is not UTF-8; convert the file first"
-        ) from error
+    text = decoded(content, name)
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
@@ -182,15 +161,7 @@ def write_fasta(path: Path, records: Sequence[FastaRecord], *, width: int = 60) 
     if not records:
         raise ValueError("records: got none, expected at least one sequence")
     text = "".join(_block(place, record, width) for place, record in enumerate(records))
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        partial.write_bytes(text.encode("utf-8"))
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
+    return write_file(path, text)
 
 
 def _block(place: int, record: FastaRecord, width: int) -> str:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxstruct.data.errors import MalformedFile
+from jaxstruct.data.utf8 import parse_json
 
 _FORMAT = "jaxstruct-feature-index"
 
@@ -56,8 +57,7 @@ class TokenRows(NamedTuple):
 def fit_index(counts: Mapping[str, int], *, min_count: int = 1) -> FeatureIndex:
     """Numbers the features that occur at least `min_count` times in the training set.
 
-    Frequent features come first, equally frequent ones in the order of their names, so the
-    columns do not depend on the order of the sentences.
+    Frequent features come first; ties go by name. The order of the sentences does not matter.
 
     Args:
       counts: feature -> how many tokens have it, of the training set alone.
@@ -131,10 +131,7 @@ def from_json(text: str) -> FeatureIndex:
     Raises:
       MalformedFile: not JSON, not of this format, or a name comes twice.
     """
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise MalformedFile(f"text: not JSON ({error})") from error
+    content = parse_json(text, "text")
     names = content.get("names") if isinstance(content, dict) else None
     if names is None or content.get("format") != _FORMAT:
         raise MalformedFile(f"text: expected an object of format {_FORMAT!r} with 'names'")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import http.client
-import os
-import secrets
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from jaxstruct.core.files import write_file
 from jaxstruct.data import locate, registry
 from jaxstruct.data.errors import ChecksumMismatch, CorpusMissing, FetchError
 
@@ -48,9 +48,8 @@ def inspect(corpus: str, folder: Path) -> tuple[FileStatus, ...]:
 def fetch(corpus: str, destination: Path, *, timeout: float = 30.0) -> tuple[Path, ...]:
     """Puts every file of a corpus under <destination>/<corpus>, and returns the paths.
 
-    A file that is there with the right sha256 is kept; a damaged one is replaced. A download
-    goes to a temporary name in the same folder and is moved into place only after its sha256
-    was checked, so a broken download never looks like a corpus.
+    A file that is there with the right sha256 is kept; a damaged one is replaced. A download takes
+    its name only after its sha256 was checked, so a broken one never looks like a corpus.
 
     Args:
       corpus: a name in registry.CORPORA.
@@ -73,25 +72,19 @@ def fetch(corpus: str, destination: Path, *, timeout: float = 30.0) -> tuple[Pat
             error = CorpusMissing if status.state == "missing" else ChecksumMismatch
             raise error(status.detail)
         target = folder / entry.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _download(entry, target, timeout)
+        write_file(target, functools.partial(_download, entry, timeout))
     return tuple(folder / entry.path for entry in found.files)
 
 
-def _download(entry: registry.CorpusFile, target: Path, timeout: float) -> None:
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        with open(partial, "xb") as stream:
-            digest, size = _copy(entry, stream, timeout)
-        if digest != entry.sha256:
-            raise ChecksumMismatch(
-                f"{entry.url}: {size} bytes with sha256 {digest} came, expected {entry.bytes} "
-                f"bytes with {entry.sha256}: the transfer was cut short, the source changed, or "
-                "something on the way answered instead of it; nothing was kept, try again"
-            )
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+def _download(entry: registry.CorpusFile, timeout: float, stream: BinaryIO) -> None:
+    """Copies the address into the stream; ChecksumMismatch where other bytes came."""
+    digest, size = _copy(entry, stream, timeout)
+    if digest != entry.sha256:
+        raise ChecksumMismatch(
+            f"{entry.url}: {size} bytes with sha256 {digest} came, expected {entry.bytes} "
+            f"bytes with {entry.sha256}: the transfer was cut short, the source changed, or "
+            "something on the way answered instead of it; nothing was kept, try again"
+        )
 
 
 def _copy(entry: registry.CorpusFile, stream: BinaryIO, timeout: float) -> tuple[str, int]:

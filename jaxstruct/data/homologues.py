@@ -1,7 +1,8 @@
 """Generated natives, homologues and decoys (JMLR 5.3): the paper's data set is a recipe.
 
-The text leaves two choices open, which are arguments here: where the random letters go that fill a
-homologue up, and whether letters of the native around the chosen stretch are carried over.
+A homologue is a changed stretch of its native, filled up with random letters. The paper leaves two
+things open: where these letters go, and whether the native's letters around the stretch are kept.
+`generated_homologues(padding=)` chooses.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ class Homologues(NamedTuple):
       natives: [n, 50] int32 letters 0..19 (the paper's 1..20 less one).
       candidates: [n, 11, 50] int32, the homologue at a random place among the decoys.
       homologue: [n] int32, that place.
-      operations: [n, 30] int32 its alignment: 0 pairs two letters (match or substitute), 1 leaves
-        out a letter of the native (delete), 2 adds one of the homologue (insert).
-      begin: [n, 2] int32, letters of native and homologue before the alignment.
+      operations: [n, 30] int32, the alignment: 0 pairs two letters (match or substitute), 1 skips
+        a letter of the native (delete), 2 skips one of the homologue (insert).
+      begin: [n, 2] int32, how many letters of the native and of the homologue come before it.
     """
 
     natives: np.ndarray
@@ -87,10 +88,11 @@ def generated_homologues(
     Args:
       generator: of random numbers.
       n: at least 1.
-      padding: where the random letters go: "end" behind the aligned part, "both" a uniformly drawn
-        share of them before it, "kept" behind it, with the letters of the native around the stretch
-        carried over (cut off at 50 where inserts make it longer; the aligned part then ends where
-        the sequence does, so such strings are drawn anew).
+      padding: where the random letters go.
+        "end": behind the aligned part.
+        "both": on both sides; how many come before it is drawn uniformly.
+        "kept": at the end, after the native's own letters on either side of the stretch. The whole
+        is cut off at 50 letters; a string whose aligned part would be cut is drawn anew.
 
     Raises:
       ValueError: n or padding is not as above.

@@ -1,7 +1,7 @@
 """Length buckets: sequences of about equal length padded together, with the least padding.
 
-A compiled program needs one shape. Padding every sequence to the longest wastes most of the work
-where one of 1,238 tokens stands among thousands of about 30; a few buckets waste little.
+A compiled program needs one shape. One sentence of 1,238 tokens among thousands of about 30 would
+pad all of them to 1,238. A few buckets, each with a shape of its own, waste little.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def bucket_lengths(lengths: Sequence[int], most: int = 6, align: int = 1) -> np.
       align: boundaries are multiples of it, at least 1.
 
     Returns:
-      [k] int64, rising; the last is the longest length, rounded up to a multiple of `align`. Among
-      equally good choices, the one whose last buckets start lowest.
+      [k] int64, rising. The last is the longest length, rounded up to a multiple of `align`. Ties
+      go to the choice whose last buckets start lowest.
 
     Raises:
       ValueError: an argument is out of range.

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import zipfile
-import zlib
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.data.archive_members import read_capped
+from jaxstruct.data.archive_members import read_plain_or_gzip
 from jaxstruct.data.archives import DEFAULT_LIMIT
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.locate import find_file
+from jaxstruct.data.npz import read_npz
 
 PIXELS = 128
 """Pixels of a letter: 16 rows of 8, row after row."""
@@ -26,7 +23,7 @@ _FIELDS = 6  # before the pixels: id, letter, next_id, word_id, position, fold
 
 
 class OcrWords(NamedTuple):
-    """n words. The first letter of each word, a capital, was taken off by the makers.
+    """n words without their first letters: these are capitals, and the makers left them out.
 
     Fields:
       pixels: [letters, 128] uint8, 0 or 1, 16 rows of 8.
@@ -55,13 +52,7 @@ def load_ocr_letters(path: Path | None = None) -> OcrWords:
       MalformedFile: damaged, an array missing or of another type, or arrays that do not fit.
     """
     path = Path(path) if path else find_file("ocr_letters", "ocr_letters.npz")
-    try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            packed, letters, offsets, folds = (archive[key] for key in _KEYS)
-    except FileNotFoundError:
-        raise
-    except (KeyError, TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise MalformedFile(f"{path}: expected an npz with {', '.join(_KEYS)} ({error})") from error
+    packed, letters, offsets, folds = read_npz(path, _KEYS)
     _check_packed(path, packed, letters, offsets, folds)
     return OcrWords(
         np.unpackbits(packed, axis=1),
@@ -97,9 +88,9 @@ def _check_packed(
 def read_letter_data(path: Path) -> OcrWords:
     """Reads letter.data as its makers distribute it, plain or .gz.
 
-    A line is a letter, fields between tabs: id, letter, next_id, word_id, position, fold, then 128
-    pixels 0 or 1. Letters of a word follow each other, linked by next_id, which is -1 at the end of
-    the word; word_id and position are not used, as their makers say.
+    A line is one letter. Its fields lie between tabs: id, letter, next_id, word_id, position, fold,
+    then 128 pixels, 0 or 1. The lines of a word follow each other; next_id is the id of the next
+    line, and -1 at the end of a word. word_id and position are not read: next_id decides.
 
     Raises:
       FileNotFoundError: no such file.
@@ -139,14 +130,10 @@ def read_letter_data(path: Path) -> OcrWords:
 
 
 def _lines(path: Path) -> list[str]:
-    content = path.read_bytes()
     try:
-        if content[:2] == b"\x1f\x8b":
-            with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
-                content = read_capped(path, stream, DEFAULT_LIMIT)
-        text = content.decode("ascii")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise MalformedFile(f"{path}: not plain or gzip-compressed ASCII ({error})") from error
+        text = read_plain_or_gzip(path, DEFAULT_LIMIT).decode("ascii")
+    except UnicodeDecodeError as error:
+        raise MalformedFile(f"{path}: not plain or gzip-compressed ASCII text ({error})") from error
     return [line for line in text.split("\n") if line.strip()]
 
 

@@ -1,4 +1,4 @@
-"""The one door to scikit-learn, which the data wing needs for two loaders only."""
+"""The one door to scikit-learn, which the data wing needs for a few loaders only."""
 
 from __future__ import annotations
 

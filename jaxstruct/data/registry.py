@@ -1,7 +1,8 @@
 """What each corpus is: files, checksums, source, licence, and how a user comes by it.
 
-No corpus is kept in git. `fetching.fetch` downloads the files that have a `url`; the others are
-re-packed excerpts, which the user places by hand (`Corpus.packing` says what they hold).
+No corpus is kept in git. `fetching.fetch` downloads the files that have a `url`. The others are
+re-packed excerpts (`Corpus.packing` says of what). Those with an `Origin` are built by
+`rebuild.rebuild` from a file that the user has downloaded; the rest the user places by hand.
 """
 
 from __future__ import annotations
@@ -19,12 +20,30 @@ class CorpusFile(NamedTuple):
       sha256: 64 lower-case hexadecimal digits.
       url: where its source distributes exactly these bytes, or None for a re-packed file.
       bytes: its size.
+      content_sha256: of a file that is built, `archives.content_digest` of it, else "".
     """
 
     path: str
     sha256: str
     url: str | None
     bytes: int
+    content_sha256: str = ""
+
+
+class Origin(NamedTuple):
+    """What a corpus is built from.
+
+    Fields:
+      path: the name of the file or archive as its makers distribute it.
+      url: where.
+      sha256: of that file, or "" where we do not know it; what is built from it is checked.
+      holds: what the result must hold, for messages.
+    """
+
+    path: str
+    url: str
+    sha256: str
+    holds: str
 
 
 class Corpus(NamedTuple):
@@ -37,6 +56,7 @@ class Corpus(NamedTuple):
       licence: under what terms its source gives it; read it before passing anything on.
       use: the table or benchmark that it serves.
       packing: for re-packed files, what was packed from what, and how to obtain it.
+      origin: what `rebuild.rebuild` makes the one file of the corpus from, or None.
     """
 
     name: str
@@ -46,6 +66,7 @@ class Corpus(NamedTuple):
     licence: str
     use: str
     packing: str
+    origin: Origin | None = None
 
 
 _NLTK = "5db857e6f7df11eabb5e5665836db9ec8df07e28"
@@ -96,6 +117,7 @@ _GUM = Corpus(
             "e7953113e5d4c4b204d91fe6a76605f2e584d834dca735cec3d1f29c2a49874c",
             None,
             718644,
+            "b9f74bd7b09e07bdc9f54dc3f6a5cf6575c8b9d1a47556b0a5f69863612115c8",
         ),
     ),
     source="amir-zeldes/gum, commit 72ce5ac1",
@@ -103,8 +125,15 @@ _GUM = Corpus(
     use="table 5, the main corpus: sentences of 2 to 10 tokens, split by document",
     packing=(
         "const/*.ptb without the reddit files, splits.md and LICENSE.txt of the source, packed "
-        "as one tar.xz. Place it as gum/gum-const.tar.xz under the folder that JAXSTRUCT_DATA "
-        "names."
+        "as one tar.xz. Build it with: python third_party_data/fetch.py --corpus=gum "
+        "--from=gum-72ce5ac1.zip (the archive of that commit, or the folder of a checkout). Or "
+        "place it as gum/gum-const.tar.xz under the folder that JAXSTRUCT_DATA names."
+    ),
+    origin=Origin(
+        "gum-72ce5ac1.zip",
+        "https://github.com/amir-zeldes/gum/archive/72ce5ac1.zip",
+        "",
+        "263 documents with trees",
     ),
 )
 
@@ -167,6 +196,7 @@ _OCR_LETTERS = Corpus(
             "efe72303e1b815f113ed1dc634f3dc141b59ea7ee6a0df4434d17631deb3df82",
             None,
             438344,
+            "43c827e592700dced3bce0bd9efd17f54c36f89f142d2487b3657f0ee01d4805",
         ),
     ),
     source="dalab/dissolve-struct, data/ocr.mat, commit 67f37377",
@@ -174,8 +204,16 @@ _OCR_LETTERS = Corpus(
     use="the standard benchmark of structural SVMs: one fold against the rest",
     packing=(
         "data/ocr.mat of the source as one npz: pixels_packed (packbits of 16x8 row-major "
-        "pixels), letters 0-25, word offsets, fold 0-9. Place it as ocr_letters/ocr_letters.npz "
-        "under the folder that JAXSTRUCT_DATA names."
+        "pixels), letters 0-25, word offsets, fold 0-9. Build it with: python "
+        "third_party_data/fetch.py --corpus=ocr_letters --from=letter.data.gz (the same words as "
+        "their makers distribute them). Or place it as ocr_letters/ocr_letters.npz under the "
+        "folder that JAXSTRUCT_DATA names."
+    ),
+    origin=Origin(
+        "letter.data.gz",
+        "http://ai.stanford.edu/~btaskar/ocr/letter.data.gz",
+        "",
+        "6877 words, 52152 letters, 10 folds",
     ),
 )
 

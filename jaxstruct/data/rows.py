@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+_MOST_FEATURES = np.iinfo(np.int32).max
+
 
 class CsrRows(NamedTuple):
     """n feature vectors by their non-zero entries, row after row.
@@ -70,7 +72,16 @@ def _check_entries(rows: CsrRows) -> None:
 
 
 def rows_from_pairs(pairs: list[list[tuple[int, float]]], number_of_features: int) -> CsrRows:
-    """Builds checked rows from (index, value) lists, one a row; sorts each, drops zero values."""
+    """Builds checked rows from (index, value) lists, one a row; sorts each, drops zero values.
+
+    Raises:
+      ValueError: a row names a feature twice, an index is not in [0, number_of_features), or a
+        value is not finite in float32.
+    """
+    for position, row in enumerate(pairs):
+        if len({index for index, _ in row}) < len(row):
+            raise ValueError(f"indices: row {position} names a feature twice")
+    _check_width(number_of_features)
     kept = [sorted(pair for pair in row if pair[1] != 0.0) for row in pairs]
     indptr = np.concatenate([[0], np.cumsum([len(row) for row in kept])]).astype(np.int64)
     indices = np.array([index for row in kept for index, _ in row], dtype=np.int32)
@@ -83,11 +94,12 @@ def from_scipy(matrix: Any) -> CsrRows:
 
     Raises:
       TypeError: `matrix` is not SciPy's.
-      ValueError: a value is not finite in float32.
+      ValueError: a value is not finite in float32, or there are more than 2^31 - 1 columns.
     """
     if not hasattr(matrix, "tocsr"):
         raise TypeError(f"matrix: got {type(matrix).__name__}, expected a scipy.sparse matrix")
     csr = matrix.tocsr(copy=True)
+    _check_width(csr.shape[1])
     csr.sum_duplicates()  # sorts each row, too
     csr.eliminate_zeros()
     rows = CsrRows(
@@ -97,6 +109,15 @@ def from_scipy(matrix: Any) -> CsrRows:
         number_of_features=int(csr.shape[1]),
     )
     return check_rows(rows)
+
+
+def _check_width(number_of_features: int) -> None:
+    """Refuses columns that int32 indices, or the index of padding, could not name."""
+    if number_of_features > _MOST_FEATURES:
+        raise ValueError(
+            f"number_of_features: got {number_of_features}, expected at most {_MOST_FEATURES}; "
+            "hash the features into fewer columns"
+        )
 
 
 def _to_float32(values: Any) -> np.ndarray:
@@ -109,7 +130,7 @@ def pad_rows(rows: CsrRows, width: int | None = None) -> tuple[np.ndarray, np.nd
     """Pads every row to one length m on the right, as `jaxstruct.core.types.SparseFeatures` has it.
 
     Args:
-      rows: n checked rows.
+      rows: n rows, which are checked.
       width: m, or None for the longest row (at least 1, so that no axis is empty).
 
     Returns:
@@ -117,8 +138,10 @@ def pad_rows(rows: CsrRows, width: int | None = None) -> tuple[np.ndarray, np.nd
       is out of range on purpose, and value 0.
 
     Raises:
-      ValueError: a row is longer than `width`; nothing is cut in silence.
+      ValueError: a row names a feature twice or is otherwise not as `CsrRows` says, or is longer
+        than `width`; nothing is cut in silence.
     """
+    check_rows(rows)
     lengths = np.diff(rows.indptr)
     longest = int(lengths.max(initial=0))
     width = max(longest, 1) if width is None else width

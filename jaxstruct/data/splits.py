@@ -17,8 +17,8 @@ class Fold(NamedTuple):
 def per_class_subsample(labels: np.ndarray, per_class: int, seed: int) -> np.ndarray:
     """Returns the sorted indices of `per_class` random examples of each class.
 
-    A class that has fewer gives all it has. The choices of one seed are nested: the examples for
-    2 a class are among those for 4 a class.
+    A smaller class gives all it has. Choices of one seed are nested: the examples for 2 a class are
+    among those for 4 a class.
 
     Args:
       labels: [n] class names or numbers.
@@ -34,10 +34,10 @@ def per_class_subsample(labels: np.ndarray, per_class: int, seed: int) -> np.nda
 def stratified_folds(labels: np.ndarray, folds: int, seed: int) -> tuple[Fold, ...]:
     """Deals the examples onto `folds` test sets; each example is in exactly one.
 
-    The examples, shuffled and then grouped by class, are dealt in turn. So of every class, and
-    of all examples, any two test sets hold numbers that differ by at most one. A class with
-    fewer examples than folds is absent from some test sets; one with a single example is absent
-    from the training set of the fold that tests it.
+    The examples are shuffled, grouped by class and dealt in turn. Any two test sets then differ by
+    at most one in their number of examples, of each class and in all. A class with fewer examples
+    than folds is absent from some test sets. A class with one example is absent from the training
+    set of the fold that tests it.
 
     Args:
       labels: [n] class names or numbers.

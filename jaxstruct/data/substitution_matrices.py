@@ -11,15 +11,15 @@ The rows are letters of the first sequence, the columns of the second.
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from jaxstruct.core.files import write_file
 from jaxstruct.data.errors import MalformedFile
+from jaxstruct.data.utf8 import read_text
 
 
 class SubstitutionMatrix(NamedTuple):
@@ -42,10 +42,7 @@ def read_substitution_matrix(path: Path) -> SubstitutionMatrix:
     Raises:
       FileNotFoundError: no such file. MalformedFile: see `parse_substitution_matrix`.
     """
-    try:
-        return parse_substitution_matrix(Path(path).read_text(encoding="utf-8-sig"), str(path))
-    except UnicodeDecodeError as error:
-        raise MalformedFile(f"{path}: is not UTF-8 text ({error})") from error
+    return parse_substitution_matrix(read_text(path), str(path))
 
 
 def parse_substitution_matrix(text: str, name: str) -> SubstitutionMatrix:
@@ -128,8 +125,8 @@ def format_substitution_matrix(
     Args:
       letters: A letters. scores: [A, A] finite numbers.
       comments: lines that come first, each after a `# `.
-      scale: None writes decimals; a positive number writes integers, round(scale * score) with
-        halves away from 0, as programs want that know integers only, and a comment says so.
+      scale: None writes decimals. A positive number writes the integers round(scale * score),
+        halves away from 0, for programs that know integers only; a comment names the scale.
       decimals: behind the point, where scale is None.
 
     Raises:
@@ -193,12 +190,4 @@ def write_substitution_matrix(
     text = format_substitution_matrix(
         letters, scores, comments=comments, scale=scale, decimals=decimals
     )
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        partial.write_bytes(text.encode("utf-8"))
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
+    return write_file(path, text)

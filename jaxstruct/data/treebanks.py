@@ -51,7 +51,8 @@ def load_gum(path: Path | None = None) -> tuple[TreebankFile, ...]:
     Raises:
       CorpusMissing, ChecksumMismatch: see `locate.find_file`.
       MissingMember, UnsafeArchive, CorruptArchive: see `archives.read_members`.
-      MalformedFile: no document, one that splits.md does not name or names twice, or not UTF-8.
+      MalformedFile: there is no document; splits.md does not name one, or names one twice; or a
+        file is not UTF-8.
     """
     path = Path(path) if path else find_file("gum", "gum-const.tar.xz")
     contents = read_members(path, ["splits.md"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +13,7 @@ import numpy as np
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.ipc import ipc_ancestors
 from jaxstruct.data.locate import find_file
+from jaxstruct.data.npz import read_npz
 
 _KEYS = ("X_train", "y_train", "X_test", "y_test")
 
@@ -59,13 +59,7 @@ def load_wipo_arrays(path: Path | None = None) -> WipoArrays:
       MalformedFile: damaged, an array missing, of another type, not finite, or no IPC symbols.
     """
     path = Path(path) if path else find_file("wipo_alpha_d", "wipo_alpha_D_lsa100.npz")
-    try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            x_train, y_train, x_test, y_test = (archive[key] for key in _KEYS)
-    except FileNotFoundError:
-        raise
-    except (KeyError, TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise MalformedFile(f"{path}: expected an npz with {', '.join(_KEYS)} ({error})") from error
+    x_train, y_train, x_test, y_test = read_npz(path, _KEYS)
     _check_part(path, "train", x_train, y_train, x_train.shape[1:])
     _check_part(path, "test", x_test, y_test, x_train.shape[1:])
     return WipoArrays(x_train, tuple(y_train.tolist()), x_test, tuple(y_test.tolist()))

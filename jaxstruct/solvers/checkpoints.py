@@ -14,7 +14,6 @@ import os
 import zipfile
 import zlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -23,6 +22,7 @@ import numpy as np
 
 from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.files import write_file
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.cutting_plane import State
@@ -88,17 +88,8 @@ def _number(value: float) -> float | str:
 
 
 def _write(path: str | os.PathLike, header: Mapping, arrays: Mapping[str, np.ndarray]) -> None:
-    path = Path(path)
-    text = json.dumps(header, allow_nan=False).encode()
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with open(temporary, "wb") as file:
-            np.savez(file, **{_HEADER: np.frombuffer(text, np.uint8)}, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
+    write_file(path, lambda file: np.savez(file, **{_HEADER: text}, **arrays))
 
 
 def _header(kind: str, weights: PyTree) -> dict[str, Any]:

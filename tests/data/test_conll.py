@@ -142,7 +142,7 @@ def test_write_is_whole_or_not_at_all(tmp_path: Path, monkeypatch) -> None:
         assert target == path and read_conll(source) == TWO
         raise OSError("no rename")
 
-    monkeypatch.setattr("jaxstruct.data.conll.os.replace", fail)
+    monkeypatch.setattr("jaxstruct.core.files.os.replace", fail)
     with pytest.raises(OSError, match="no rename"):
         write_conll(path, TWO)
     assert path.read_text() == "before" and list(tmp_path.iterdir()) == [path]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from jaxstruct.data import registry
+from jaxstruct.data import archives, registry
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,6 +65,29 @@ def test_real_corpus_verifies(require_corpus, tmp_path) -> None:
     assert done.returncode == 1
     assert done.stdout.count(" present ") == 2
     assert "LICENSE                  damaged" in done.stdout
+
+
+def test_built_from_a_release(require_corpus, tmp_path) -> None:
+    """The corpus is in place afterwards; a source that was changed is refused."""
+    folder = archives.unpack(require_corpus("gum", "gum-const.tar.xz"), tmp_path / "release")
+    flags = ("--corpus=gum", f"--from={folder}", f"--destination={tmp_path / 'data'}")
+    done = _run(*flags)
+    assert done.returncode == 0, done.stderr
+    assert "263 documents with trees\nchecked: what it holds is the registered" in done.stdout
+    assert "gum-const.tar.xz         present" in done.stdout
+    (folder / "const" / "GUM_bio_byron.ptb").write_text("(A b)")
+    shutil.rmtree(tmp_path / "data")
+    done = _run(*flags)
+    assert done.returncode == 1
+    assert "It is another version or damaged" in done.stderr
+    assert "gum-const.tar.xz         missing" in done.stdout
+
+
+def test_building_needs_one_corpus_that_is_built(tmp_path) -> None:
+    for flags in ((), ("--corpus=clinc150",), ("--corpus=gum", "--verify_only")):
+        done = _run(*flags, "--from=x", f"--destination={tmp_path}")
+        assert done.returncode != 0
+        assert "--from needs one --corpus, gum or ocr_letters" in done.stderr + done.stdout
 
 
 def test_stray_argument_is_refused(tmp_path) -> None:

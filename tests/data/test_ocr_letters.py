@@ -95,7 +95,7 @@ def test_unreadable_letter_data(tmp_path: Path, monkeypatch) -> None:
     packed = gzip.compress(_text(_lines(_words())).encode())
     for content in (packed[:-20], packed[:40] + b"xxxx" + packed[44:], b"1\t\xe9\n"):
         path.write_bytes(content)
-        with pytest.raises(MalformedFile, match="not plain or gzip-compressed ASCII"):
+        with pytest.raises(MalformedFile, match="data.gz: (damaged gzip|not plain or gzip)"):
             read_letter_data(path)
     path.write_bytes(packed)
     monkeypatch.setattr("jaxstruct.data.ocr_letters.DEFAULT_LIMIT", 100)

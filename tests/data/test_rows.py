@@ -94,8 +94,10 @@ def test_rows_from_pairs() -> None:
     rows = rows_from_pairs([[(3, -2.0), (2, 0.0), (1, 1.5)], [], [(0, 3.0)]], 4)
     _assert_same(rows, _rows())
     assert rows_from_pairs([[], []], 4).indptr.tolist() == [0, 0, 0]
-    with pytest.raises(ValueError, match="names a feature twice"):
+    with pytest.raises(ValueError, match="row 0 names a feature twice"):
         rows_from_pairs([[(1, 1.0), (1, 2.0)]], 4)
+    with pytest.raises(ValueError, match="row 1 names a feature twice"):
+        rows_from_pairs([[], [(1, 0.0), (1, 2.0)]], 4)
 
 
 def test_pad_rows() -> None:
@@ -116,6 +118,22 @@ def test_padded_rows_scatter_back(width) -> None:
     dense = np.zeros((3, 5), np.float32)
     np.put_along_axis(dense, indices.astype(np.int64), values, axis=1)
     np.testing.assert_array_equal(dense[:, :4], DENSE)
+
+
+def test_pad_rows_checks_its_rows() -> None:
+    """Indices are promised unique to all that computes on them."""
+    twice = _rows()._replace(indices=np.array([1, 1, 0], np.int32))
+    with pytest.raises(ValueError, match="row 0 is not sorted or names a feature twice"):
+        pad_rows(twice)
+
+
+def test_more_columns_than_int32_can_name() -> None:
+    """An index of 2^32 + 5 must not become 5."""
+    wide = scipy.sparse.csr_array(([1.0], [2**32 + 5], [0, 1]), shape=(1, 2**33))
+    with pytest.raises(ValueError, match="number_of_features: got 8589934592, expected at most"):
+        from_scipy(wide)
+    with pytest.raises(ValueError, match="number_of_features: got 8589934592, expected at most"):
+        rows_from_pairs([[(2**32 + 5, 1.0)]], 2**33)
 
 
 def test_pad_rows_never_cuts_and_is_never_empty() -> None:

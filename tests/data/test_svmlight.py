@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def test_number_of_features(tmp_path) -> None:
     """A test set takes the training set's; a file that goes beyond it is refused."""
     path = _write(tmp_path, TEXT)
     assert load_svmlight(path, number_of_features=9).rows.number_of_features == 9
-    with pytest.raises(MalformedFile, match="toy.dat: not a sound SVM-light file"):
+    with pytest.raises(MalformedFile, match="toy.dat:1: index 4 is more than 3 features allow"):
         load_svmlight(path, number_of_features=3)
 
 
@@ -82,3 +83,49 @@ def test_missing(tmp_path) -> None:
     """As any other file."""
     with pytest.raises(FileNotFoundError):
         load_svmlight(tmp_path / "none.dat")
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("1 2:1 2:3", "index 2 comes twice"),
+        ("1 3:1 2:3", "index 2 comes after 3"),
+        ("1 0:1", "index 0 is too low"),
+        ("1 1:1 4294967301:2", "index 4294967301 is more than 134217728 features allow"),
+        ("1 2147483647:2", "index 2147483647 is more than 134217728 features allow"),
+        (f"1 {'9' * 40}:2", "9 is more than 134217728 features allow .see number_of_features"),
+        ("1 2", "'2' has no value"),
+        ("1 2:1e39", "'2:1e39' has no value that is finite in float32"),
+        ("1 x:1", "'x:1' does not begin with an integer"),
+        ("1 qid:3 2:nan", "'2:nan' has no value"),
+        ("nan 1:1", "the label 'nan'"),
+        ("\xe4 1:1", "the label '\xe4'"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["", ".gz", ".bz2"])
+def test_the_line_at_fault_is_named(line, message, ending, tmp_path) -> None:
+    """A label beyond float32 is no fault, and comments are lines too."""
+    path = tmp_path / f"toy.dat{ending}"
+    content = f"1e300 qid:1 1:2\n# a comment\n{line}\n1 1:1\n".encode()
+    pack = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}[ending]
+    path.write_bytes(pack(content))
+    with pytest.raises(MalformedFile, match=f"toy.dat{ending}:3: .*{message}"):
+        load_svmlight(path)
+
+
+def test_very_many_features_are_asked_for(tmp_path) -> None:
+    """An index that is so high is taken where the caller says so."""
+    path = _write(tmp_path, "1 200000000:1\n")
+    with pytest.raises(MalformedFile, match="toy.dat:1: index 200000000 is more than"):
+        load_svmlight(path)
+    assert load_svmlight(path, number_of_features=1 << 28).rows.indices.tolist() == [199999999]
+
+
+def test_damaged_packing(tmp_path) -> None:
+    """zlib has an error of its own, which is no ValueError."""
+    path = tmp_path / "toy.dat.gz"
+    packed = bytearray(gzip.compress(TEXT.encode()))
+    packed[10:14] = b"\xff" * 4
+    path.write_bytes(packed)
+    with pytest.raises(MalformedFile, match="toy.dat.gz: not a sound SVM-light file .*block"):
+        load_svmlight(path)

@@ -12,6 +12,7 @@ import re
 from jaxstruct.trees.phrases.tree import Tree, fold
 
 _PIECE = re.compile(r"[()]|[^ \t\r\n\f\v()]+")
+_SHOWN = 100  # characters at either end of a long piece in a message
 _UNWRITABLE = re.compile(r"[ \t\r\n\f\v()]|^$")
 
 
@@ -112,6 +113,8 @@ def _spoken(top: _Open) -> str:
 
 def _error(text: str, name: str, at: int, found: str, expected: str) -> ValueError:
     line = text.count("\n", 0, at) + 1
+    if len(found) > 2 * _SHOWN:
+        found = f"{found[:_SHOWN]} ... {found[-_SHOWN:]}"
     return ValueError(f"{name}:{line}: {found}, expected {expected}")
 
 

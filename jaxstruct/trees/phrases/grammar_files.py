@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from jaxstruct.core.files import decode_utf8, write_file
 from jaxstruct.trees.phrases.binarisation import Binarisation, check_binarisation
 from jaxstruct.trees.phrases.grammar import Grammar
 from jaxstruct.trees.phrases.unknown_words import UnknownWords, check_unknown_words
@@ -23,24 +22,12 @@ def save_grammar(path: Path, grammar: Grammar) -> Path:
 
     It is written under a temporary name and renamed: the file is whole or as it was before.
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        partial.write_text(grammar_text(grammar), encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
+    return write_file(path, grammar_text(grammar))
 
 
 def load_grammar(path: Path) -> Grammar:
     """Reads what `save_grammar` wrote; see `parse_grammar` for errors."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8, expected a grammar as JSON") from error
-    return parse_grammar(text, str(path))
+    return parse_grammar(decode_utf8(Path(path).read_bytes(), str(path)), str(path))
 
 
 def grammar_text(grammar: Grammar) -> str:

@@ -1,0 +1,97 @@
+"""The atomic writer: whole or as before, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from jaxstruct.core import files
+from jaxstruct.core.files import decode_utf8, replacing, write_file
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    "content", ["a\r\nä\n", "a\r\nä\n".encode(), lambda stream: stream.write("a\r\nä\n".encode())]
+)
+def test_text_bytes_and_callbacks(content, tmp_path) -> None:
+    """Line ends stay as they are; the folder is made; what was there is replaced."""
+    path = tmp_path / "new" / "folder" / "out"
+    for _ in range(2):
+        assert write_file(str(path), content) == path
+        assert path.read_bytes() == b"a\r\n\xc3\xa4\n"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def _half(stream) -> None:
+    stream.write(b"half")
+    raise RuntimeError("stop")
+
+
+@pytest.mark.parametrize("content, error", [(_half, RuntimeError), ("\ud800", UnicodeEncodeError)])
+def test_an_error_leaves_what_was_there(content, error, tmp_path) -> None:
+    path = tmp_path / "out"
+    path.write_text("before")
+    with pytest.raises(error):
+        write_file(path, content)
+    assert path.read_text() == "before" and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("step", ["replace", "fsync"])
+def test_a_full_disk(step, tmp_path, monkeypatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(files.os, step, fail)
+    with pytest.raises(OSError, match="no space left"):
+        write_file(tmp_path / "out", b"content")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_content_is_on_the_disk_before_the_rename(tmp_path, monkeypatch) -> None:
+    """Otherwise a crash of the machine may leave an empty file under the final name."""
+    steps = []
+    for step in ("fsync", "replace"):
+        real = getattr(os, step)
+        monkeypatch.setattr(
+            files.os, step, lambda *a, step=step, real=real: (steps.append(step), real(*a))
+        )
+    write_file(tmp_path / "out", b"content")
+    assert steps == ["fsync", "replace"]
+
+
+def test_the_longest_name_that_a_file_system_takes(tmp_path) -> None:
+    path = tmp_path / ("ä" * 125)
+    assert write_file(path, "text").read_text() == "text"
+
+
+def test_a_folder(tmp_path) -> None:
+    with replacing(tmp_path / "made") as temporary:
+        temporary.mkdir()
+        (temporary / "file").write_text("a")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["made"]
+    with pytest.raises(RuntimeError), replacing(tmp_path / "other") as temporary:
+        temporary.mkdir()
+        (temporary / "file").write_text("a")
+        raise RuntimeError
+    assert [entry.name for entry in tmp_path.iterdir()] == ["made"]
+
+
+def test_decode() -> None:
+    assert decode_utf8("\ufeffä".encode(), "toy") == "ä"
+    with pytest.raises(ValueError, match="^toy:2: byte 0xff is not UTF-8; convert"):
+        decode_utf8(b"a\nb\xff", "toy")
+
+
+def test_there_is_no_other_writer() -> None:
+    """Nobody renames or makes temporary names on their own."""
+    sources = [*(ROOT / "jaxstruct").rglob("*.py"), *(ROOT / "third_party_data").rglob("*.py")]
+    words = ("os.replace", "NamedTemporaryFile", "mkstemp", "token_hex", "os.rename")
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in sources
+        if any(word in path.read_text(encoding="utf-8") for word in words)
+    }
+    assert found == {"jaxstruct/core/files.py"}
