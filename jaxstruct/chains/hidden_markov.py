@@ -150,7 +150,7 @@ def sentence_potentials(model: HiddenMarkov, symbols: Array) -> ChainPotentials:
       symbols: [T] int32; V or more is an unknown symbol, negative ones (padding) are never read.
 
     Returns:
-      ChainPotentials for `jaxstruct.oracles`, whose length is the number of real symbols.
+      ChainPotentials for the oracles, whose length is the number of real symbols.
     """
     emissions = jnp.asarray(model.emissions)
     columns = jnp.clip(symbols, 0, emissions.shape[1] - 1)

@@ -169,7 +169,7 @@ def _allowed(tables: _Chain, theta: ChainTheta) -> tuple[ChainPotentials, Array]
 
 
 def chain_potentials(problem: Problem, theta: ChainTheta) -> tuple[ChainPotentials, Array]:
-    """The potentials of a chain's theta as `jaxstruct.oracles` takes them.
+    """The potentials of a chain's theta as the oracles take them.
 
     Args:
       problem: made by `chain`.

@@ -2,12 +2,124 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.parts import NOWHERE, GrammarTables, SentenceInput
+from jaxstruct.trees.phrases.grammar import Grammar, check_grammar, check_tokens
+from jaxstruct.trees.phrases.integer_trees import Encoding
+from jaxstruct.trees.phrases.tree import shown
+
+
+def _check_integer(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be an integer, got {shown(value)}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def check_sentence_arguments(grammar: Grammar, sentences: object, tokens: int) -> None:
+    """Raise TypeError or ValueError unless these are a grammar, lists of str, and T >= 2."""
+    check_grammar(grammar)
+    _check_integer("tokens", tokens, 2)
+    if isinstance(sentences, str) or not isinstance(sentences, (list, tuple, np.ndarray)):
+        raise TypeError(
+            f"sentences must be a list of lists of str, one list a sentence, got {shown(sentences)}"
+        )
+    for row, sentence in enumerate(sentences):
+        check_tokens(sentence, f"sentences[{row}]")
+
+
+def check_spans(spans: Any, lengths: np.ndarray, T: int, name: str = "spans") -> None:
+    """Raise ValueError unless spans are None, or numbers [n, T, T, D], finite where they are read.
+
+    Args:
+      spans: features. lengths: [n]. T: padded tokens. name: what the message calls them.
+    """
+    if spans is None:
+        return
+    spans, n = np.asarray(spans), len(lengths)
+    if spans.ndim != 4 or spans.shape[:3] != (n, T, T) or not np.issubdtype(spans.dtype, np.number):
+        raise ValueError(
+            f"{name} must be numbers [{n}, {T}, {T}, D], got shape {spans.shape} of dtype "
+            f"{spans.dtype}"
+        )
+    first, last = np.indices((T, T))
+    read = (first < last) & (last < np.asarray(lengths)[:, None, None])
+    wrong = np.argwhere(read[..., None] & ~np.isfinite(spans))
+    if wrong.size:
+        raise ValueError(
+            f"{name} must be finite, got {spans[tuple(wrong[0])]} at {tuple(wrong[0].tolist())} "
+            f"({len(wrong)} such)"
+        )
+
+
+def checked_trees(trees: object) -> list[BinaryTree]:
+    """BinaryTrees that are padded alike.
+
+    Raises:
+      ValueError: there is none, or their shapes differ.
+      TypeError: one of them is no BinaryTree.
+    """
+    if isinstance(trees, BinaryTree) or not isinstance(trees, Iterable):
+        raise TypeError(
+            f"trees must be a list of BinaryTrees, got {type(trees).__name__}; write [tree] for one"
+        )
+    trees = list(trees)
+    if not trees:
+        raise ValueError("trees is empty")
+    for row, tree in enumerate(trees):
+        if not isinstance(tree, BinaryTree):
+            hint = "take its field .tree" if isinstance(tree, Encoding) else (
+                "the grammar lacks a part of it, see encode(..).missing" if tree is None
+                else "see trees.integer_trees.encode"
+            )  # fmt: skip
+            raise TypeError(f"trees[{row}] must be a BinaryTree, got {type(tree).__name__}; {hint}")
+        shapes, first = (list(map(np.shape, of)) for of in (tree, trees[0]))
+        if shapes != first:
+            raise ValueError(
+                f"trees[{row}] is padded to other tokens than trees[0], shapes {shapes} and "
+                f"{first}: give encode one length for all"
+            )
+    return trees
+
+
+def _dtype_name(dtype: object) -> str | None:
+    if dtype is None or isinstance(dtype, str):
+        return dtype
+    try:
+        return np.dtype(dtype).name
+    except TypeError:
+        return None
+
+
+def checked_options(
+    grammar: Grammar, longest: int | None, span_features: int, dtype: object
+) -> str:
+    """The dtype's name, all arguments of `weighted_grammar` but the loss being sound.
+
+    Raises:
+      ValueError, TypeError: as there.
+    """
+    check_grammar(grammar)
+    if not len(grammar.binary_rules):
+        raise ValueError("grammar has no binary rule: there are no trees to learn")
+    if longest is not None:
+        _check_integer("longest", longest, 2)
+    _check_integer("span_features", span_features, 0)
+    name = _dtype_name(dtype)
+    if name not in ("float32", "float64"):
+        raise ValueError(f"dtype must be 'float32' or 'float64', got {shown(dtype)}")
+    if name == "float64" and jnp.result_type(float) != np.float64:
+        raise ValueError(
+            "dtype is 'float64', but jax is in its float32 mode: call "
+            "jax.config.update('jax_enable_x64', True) first"
+        )
+    return name
 
 
 def check_sentences(V: int, D: int, inputs: SentenceInput) -> tuple[int, int]:
@@ -16,7 +128,7 @@ def check_sentences(V: int, D: int, inputs: SentenceInput) -> tuple[int, int]:
     Raises:
       ValueError: a shape, a length, a terminal or the features of spans do not fit.
     """
-    terminals, length = np.asarray(inputs.terminals), np.asarray(inputs.length)
+    terminals, length = (_array(inputs, name) for name in ("terminals", "length"))
     if terminals.ndim != 2 or terminals.shape[1] < 2:
         raise ValueError(
             f"inputs.terminals must be [n, T], T >= 2, got shape {terminals.shape}; see "
@@ -37,11 +149,26 @@ def check_sentences(V: int, D: int, inputs: SentenceInput) -> tuple[int, int]:
             f"0..{V - 1} ({len(wrong)} such): a sentence to learn from needs terminals of the "
             "grammar"
         )
-    shape = None if inputs.spans is None else np.shape(inputs.spans)
+    shape = None if inputs.spans is None else np.asarray(inputs.spans).shape
     expected = (n, T, T, D) if D else None
     if shape != expected:
         raise ValueError(f"inputs.spans must be {expected}, got {shape}")
+    check_spans(inputs.spans, length, T, "inputs.spans")
     return n, T
+
+
+def _array(inputs: SentenceInput, name: str) -> np.ndarray:
+    """A field as an array.
+
+    Raises:
+      ValueError: its rows are of different lengths.
+    """
+    try:
+        return np.asarray(getattr(inputs, name))
+    except ValueError as error:
+        raise ValueError(
+            f"inputs.{name} has rows of different lengths: pad them, see sentence_inputs"
+        ) from error
 
 
 def check_trees(
@@ -52,6 +179,10 @@ def check_trees(
     expected = dict.fromkeys(outputs._fields, (n, T - 1)) | {"symbols": (n, T)}
     if shapes != expected:
         raise ValueError(f"outputs must have shapes {expected}, got {shapes}; see tree_outputs")
+    for name, leaf in zip(outputs._fields, outputs, strict=True):
+        dtype = np.asarray(leaf).dtype
+        if not np.issubdtype(dtype, np.integer):
+            raise ValueError(f"outputs.{name} must be integers, got dtype {dtype}")
     rows = zip(*(np.asarray(leaf).tolist() for leaf in outputs), strict=True)
     grammar = _Grammar(
         np.stack([np.asarray(leaf) for leaf in tables.rules], axis=1),

@@ -1,14 +1,22 @@
-"""Losses of trees by what their nodes share with the true tree's: zero-one and two kinds of 1 - F1.
+"""Losses of trees by what their nodes share with the true tree's: zero-one and kinds of 1 - F1.
 
-    zero_one   1 where the trees differ
-    node_f1    1 - m / (2 l - 1): m of the 2 l - 1 nodes (a symbol over a span, single tokens
-               included) are nodes of the true tree. All trees in Chomsky normal form over l tokens
-               have as many, so precision, recall and F1 are one number.
-    f1         1 - 2 m / (p + g): of the constituents that the nodes stand for, p in the tree, g in
-               the true one, m in both; intermediate symbols stand for none, chains for several
+    zero_one      1 where the trees differ
+    node_f1       1 - m / (l - 1),  m = sum_{1 <= r < s <= l} delta(y_i^{rs}, y^{rs}): an inner
+                  node is a symbol y^{rs} over the tokens r to s, two or more. m of the tree's l - 1
+                  inner nodes are inner nodes of the true tree. Thesis, table 4.6; its leading
+                  "1 -" is lost in print. 0 where l = 1.
+    all_node_f1   1 - m / (2 l - 1): the same of all 2 l - 1 nodes, single tokens included
+    f1            1 - 2 m / (p + g): of the constituents that the nodes stand for, p in the tree, g
+                  in the true one, m in both; intermediate symbols stand for none, chains for
+                  several
 
-Thesis 4.5.2: "stratifying the maximization over all values of Delta". Outputs other than y_i whose
-loss is 0 (constituents in another order) count as y_i: they bind nothing.
+All trees in Chomsky normal form over l tokens have l - 1 inner nodes and 2 l - 1 nodes. So
+precision, recall and F1 of nodes are one number, and both losses are additive over the true nodes.
+
+Thesis 4.5.2: "stratifying the maximization over all values of Delta". A tree y != y_i may have the
+loss 0. With node_f1 it has y_i's inner nodes and another symbol above a token. These trees are a
+level of their own: margin re-scaling demands <w, delta Psi_i(y)> >= -xi_i of them (3.40), slack
+re-scaling nothing. With f1 it has y_i's constituents in another order and counts as y_i.
 """
 
 from __future__ import annotations
@@ -23,12 +31,12 @@ import numpy as np
 
 from jaxstruct.core.types import Array, BinaryTree
 from jaxstruct.trees.oracles.chart_levels import NodeCounts
-from jaxstruct.trees.oracles.tree_levels import LevelSizes, capped_sizes
+from jaxstruct.trees.oracles.tree_levels import LevelSizes, capped_sizes, inner_sizes
 from jaxstruct.trees.parts import GrammarTables, inner_parents
 from jaxstruct.trees.phrases.grammar import Grammar, label_counts
 from jaxstruct.trees.potentials import labelled_spans
 
-NAMES = ("zero_one", "node_f1", "f1")
+NAMES = ("zero_one", "node_f1", "all_node_f1", "f1")
 
 
 class Constituents(NamedTuple):
@@ -75,15 +83,29 @@ def _same_span(tables: GrammarTables, a: BinaryTree, b: BinaryTree) -> tuple[Arr
     return same & real, first[2], second[2]
 
 
-def matched_nodes(tables: GrammarTables, y_true: BinaryTree, y: BinaryTree) -> Array:
-    """m of node_f1: how many nodes of y are nodes of y_true."""
+def matched_nodes(
+    tables: GrammarTables, y_true: BinaryTree, y: BinaryTree, tokens: bool = True
+) -> Array:
+    """m: how many nodes of y are nodes of y_true; those over single tokens too, or not."""
     same, a, b = _same_span(tables, y_true, y)
-    return jnp.sum(same & (a[:, None] == b[None]), dtype=jnp.int32)
+    inner = jnp.arange(a.shape[0]) < y.rules.shape[0]
+    counted = same & (a[:, None] == b[None]) & (tokens | inner)[:, None]
+    return jnp.sum(counted, dtype=jnp.int32)
 
 
-def node_count(y: BinaryTree) -> Array:
-    """2 l - 1."""
-    return 2 * jnp.sum(y.symbols >= 0, dtype=jnp.int32) - 1
+def node_count(y: BinaryTree, tokens: bool = True) -> Array:
+    """2 l - 1 nodes, or l - 1 without those over single tokens."""
+    length = jnp.sum(y.symbols >= 0, dtype=jnp.int32)
+    return 2 * length - 1 if tokens else length - 1
+
+
+def true_nodes(
+    tables: GrammarTables, y_true: BinaryTree, length: Array, tokens: bool = True
+) -> Array:
+    """[T, T, S] bool, the nodes of y_true; those over single tokens too, or not."""
+    T, S = y_true.symbols.shape[0], tables.lexical.shape[1]
+    nodes = labelled_spans(tables.rules, y_true, length, S)
+    return nodes if tokens else nodes & ~jnp.eye(T, dtype=bool)[:, :, None]
 
 
 def _labels(parts: Constituents, tables: GrammarTables, y: BinaryTree) -> Array:
@@ -144,12 +166,14 @@ def _zero_one_levels(
     )
 
 
-def _node_levels(tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: str) -> Levels:
-    """m = 0 .. 2 w - 1 over w tokens."""
-    T, S = y_true.symbols.shape[0], tables.lexical.shape[1]
-    nodes, most = labelled_spans(tables.rules, y_true, length, S), 2 * length - 1
-    m = jnp.arange(2 * T)
-    sizes = LevelSizes(tuple(2 * w for w in range(1, T + 1)))
+def _node_levels(
+    tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: str, tokens: bool
+) -> Levels:
+    """m = 0 .. w - 1 over w tokens; 0 .. 2 w - 1 where single tokens count."""
+    T = y_true.symbols.shape[0]
+    nodes = true_nodes(tables, y_true, length, tokens)
+    sizes = LevelSizes(tuple(2 * w for w in range(1, T + 1))) if tokens else inner_sizes(T)
+    most, m = 2 * length - 1 if tokens else length - 1, jnp.arange(sizes.matched[-1])
     losses = jnp.where(m < most, 1 - m.astype(dtype) / jnp.maximum(most, 1), 0)
     return Levels(NodeCounts(nodes), sizes, losses, m < most)
 
@@ -187,23 +211,39 @@ class Stratification:
     name: str
     most: tuple[int, ...] = ()
 
+    @property
+    def is_additive(self) -> bool:
+        """Whether every node of the true tree adds to the loss where it is missed."""
+        return self.name in ("node_f1", "all_node_f1")
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether nodes over single tokens are among those that count."""
+        return self.name == "all_node_f1"
+
+    @property
+    def has_level_of_no_loss(self) -> bool:
+        """Whether trees y != y_true of loss 0 are one more level, the last one; see the module."""
+        return self.name == "node_f1"
+
     def levels(
         self, tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: str
     ) -> Levels:
-        """The levels of one sentence."""
+        """The levels of one sentence, but for that of the trees y != y_true of loss 0."""
         if self.name == "zero_one":
             return _zero_one_levels(tables, y_true, length, dtype)
-        if self.name == "node_f1":
-            return _node_levels(tables, y_true, length, dtype)
+        if self.is_additive:
+            return _node_levels(tables, y_true, length, dtype, self.counts_tokens)
         return _constituent_levels(self.parts, self.most, tables, y_true, dtype)
 
     def loss(self, tables: GrammarTables, y_true: BinaryTree, y: BinaryTree, dtype: str) -> Array:
         """Delta(y_true, y) of one pair of trees over the same tokens."""
         if self.name == "zero_one":
             return (~same_tree(y_true, y)).astype(dtype)
-        if self.name == "node_f1":
-            nodes = jnp.maximum(node_count(y_true), 1)
-            return 1 - matched_nodes(tables, y_true, y).astype(dtype) / nodes
+        if self.is_additive:
+            nodes = node_count(y_true, self.counts_tokens)
+            matched = matched_nodes(tables, y_true, y, self.counts_tokens)
+            return (nodes - matched).astype(dtype) / jnp.maximum(nodes, 1)
         matched = matched_constituents(self.parts, tables, y_true, y)
         predicted, gold = (constituent_count(self.parts, tables, each) for each in (y, y_true))
         return f1_loss(matched, predicted, gold, dtype)

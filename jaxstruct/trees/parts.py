@@ -3,8 +3,8 @@
     F(x, y; w) = sum_t w_{A_t -> x^t} + sum over inner nodes of w_{A -> B C} + w_root
                  [+ sum over inner nodes of <u_A, Phi(x, span)>]
 
-(thesis 4.32; the last sum is its "linear function of x and the span"). Rules have the numbers of
-the grammar. theta holds the weights themselves, and the terminals that say which of them count.
+(thesis 4.32; the last sum is its "linear function of x and the span"). Rules are numbered as in the
+grammar. theta holds the weights themselves, and the sentence, whose terminals select among them.
 """
 
 from __future__ import annotations

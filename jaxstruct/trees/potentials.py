@@ -22,8 +22,8 @@ PADDING = -1
 class GrammarRules(NamedTuple):
     """The binary rules A -> B C of a grammar of S symbols, sorted by parent, then left, then right.
 
-    The number of a rule is its place. They are arguments of a compiled program, and all sentences
-    of a batch share them.
+    The number of a rule is its place. Rules are arguments of a compiled program. All sentences of a
+    batch share them.
 
     Fields:
       parents, lefts, rights: [R] int32 in 0..S - 1; A, B and C.
@@ -37,8 +37,8 @@ class GrammarRules(NamedTuple):
 class TreePotentials(NamedTuple):
     """Potentials of ONE sentence of at most T >= 2 tokens for S symbols and R rules.
 
-    A potential of -inf forbids; the others are finite. Entries of tokens beyond the length, and of
-    spans that hold such tokens, are never read.
+    A potential is finite, or -inf, which forbids. What belongs to tokens beyond the length is never
+    read, nor what belongs to spans that hold such tokens.
 
     Fields:
       lexical: [T, S] of the symbol right above each token.

@@ -26,6 +26,7 @@ from jaxstruct.trees import example_checks as tree_checks
 from jaxstruct.trees import losses as tree_losses
 from jaxstruct.trees.losses import Stratification, stratification
 from jaxstruct.trees.oracles.cky import cky
+from jaxstruct.trees.oracles.same_inner_nodes import same_inner_nodes
 from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels
 from jaxstruct.trees.parts import (
     NOWHERE,
@@ -39,7 +40,7 @@ from jaxstruct.trees.parts import (
     tree_use,
 )
 from jaxstruct.trees.phrases.grammar import Grammar, terminals_of
-from jaxstruct.trees.potentials import GrammarRules, TreePotentials, labelled_spans
+from jaxstruct.trees.potentials import GrammarRules, TreePotentials
 
 
 def sentence_inputs(
@@ -54,26 +55,31 @@ def sentence_inputs(
       grammar: whose terminals they are read with.
       sentences: the tags, or words, of each; tokens without a terminal become -1 (no parse).
       tokens: T >= 2, at least as many as the longest sentence has.
-      spans: [n, T, T, D] features of spans, or None.
+      spans: [n, T, T, D] finite features of spans, or None.
 
     Raises:
-      ValueError: a sentence is empty or longer than T, or T is less than 2.
+      ValueError: a sentence is empty or longer than T, T is less than 2, or spans do not fit.
+      TypeError: an argument is of another type.
     """
-    if tokens < 2:
-        raise ValueError(f"tokens must be at least 2, got {tokens}")
+    tree_checks.check_sentence_arguments(grammar, sentences, tokens)
     rows = np.full((len(sentences), tokens), -1, np.int32)
     for row, sentence in enumerate(sentences):
         if not 1 <= len(sentence) <= tokens:
             raise ValueError(f"sentences[{row}] has {len(sentence)} tokens, expected 1..{tokens}")
         rows[row, : len(sentence)] = terminals_of(grammar, sentence)
     lengths = np.array([len(sentence) for sentence in sentences], np.int32)
+    tree_checks.check_spans(spans, lengths, tokens)
     return SentenceInput(rows, lengths, spans)
 
 
 def tree_outputs(trees: Sequence[BinaryTree]) -> BinaryTree:
-    """A batch of trees that are encoded to the same number of tokens."""
-    if not trees:
-        raise ValueError("trees is empty")
+    """A batch of trees that are encoded to the same number of tokens.
+
+    Raises:
+      ValueError: there is none, or they are padded to different numbers of tokens.
+      TypeError: they are no BinaryTrees.
+    """
+    trees = tree_checks.checked_trees(trees)
     return BinaryTree(*(np.stack(leaves) for leaves in zip(*trees, strict=True)))
 
 
@@ -139,7 +145,7 @@ def _plane_gram(
 def grammar_potentials(
     problem: Problem, theta: TreeTheta
 ) -> tuple[GrammarRules, TreePotentials, Array]:
-    """The potentials of a sentence's theta as `jaxstruct.oracles` takes them.
+    """The potentials of a sentence's theta as the oracles take them.
 
     Args:
       problem: made by `weighted_grammar`.
@@ -151,7 +157,7 @@ def grammar_potentials(
     Raises:
       TypeError: the problem is no weighted grammar.
     """
-    if problem.model.decode.func is not _decode:
+    if not isinstance(problem, Problem) or problem.model.decode.func is not _decode:
         raise TypeError(
             "problem must be made by jaxstruct.trees.structure.weighted_grammar"
         )
@@ -173,20 +179,36 @@ def _best_by_level(
     tables: GrammarTables, strata: Stratification, theta: TreeTheta,
     y_true: BinaryTree, offsets: Array, slopes: Array,
 ) -> BinaryTree:  # fmt: skip
-    levels = strata.levels(tables, y_true, theta.x.length, theta.rules.dtype)
-    shape = levels.losses.shape
+    length = theta.x.length
+    levels = strata.levels(tables, y_true, length, theta.rules.dtype)
+    potentials = tree_potentials(tables, theta)
+    shape, count = levels.losses.shape, levels.losses.size
     found = best_of_tree_levels(
-        tables.rules, tree_potentials(tables, theta), levels.counts, theta.x.length, levels.sizes,
-        offsets.reshape(shape), slopes.reshape(shape), levels.wrong,
+        tables.rules, potentials, levels.counts, length, levels.sizes,
+        offsets[:count].reshape(shape), slopes[:count].reshape(shape), levels.wrong,
     )  # fmt: skip
-    return _or_truth(found.tree, found.value, y_true)
+    tree, value = found.tree, found.value
+    if strata.has_level_of_no_loss:
+        last = same_inner_nodes(tables.rules, potentials, y_true, length)
+        there = last.score > -jnp.inf
+        last_value = offsets[-1] + slopes[-1] * jnp.where(there, last.score, 0)
+        last_value = jnp.where(there, last_value, -jnp.inf)
+        tree = jax.tree.map(partial(jnp.where, last_value > value), last.tree, tree)
+        value = jnp.maximum(last_value, value)
+    return _or_truth(tree, value, y_true)
+
+
+def _with_last(strata: Stratification, values: Array, last: Array) -> Array:
+    """[L] values of all levels; the last one is that of the trees y != y_true of loss 0."""
+    values = values.reshape(-1)
+    return jnp.append(values, last) if strata.has_level_of_no_loss else values
 
 
 def _level_losses(
     tables: GrammarTables, strata: Stratification, kind: Array, y_true: BinaryTree
 ) -> Array:
     length = jnp.sum(y_true.symbols >= 0, dtype=jnp.int32)
-    return strata.levels(tables, y_true, length, kind.dtype).losses.reshape(-1)
+    return _with_last(strata, strata.levels(tables, y_true, length, kind.dtype).losses, 0)
 
 
 def _best_wrong(tables: GrammarTables, theta: TreeTheta, y_true: BinaryTree) -> BinaryTree:
@@ -196,13 +218,13 @@ def _best_wrong(tables: GrammarTables, theta: TreeTheta, y_true: BinaryTree) -> 
 
 
 def _loss_augmented(
-    tables: GrammarTables, theta: TreeTheta, y_true: BinaryTree, scale: Array
-) -> BinaryTree:
-    """node_f1 is additive: every node of the true tree costs scale / (2 l - 1)."""
-    potentials, S = tree_potentials(tables, theta), tables.lexical.shape[1]
-    T = theta.x.terminals.shape[0]
-    nodes = labelled_spans(tables.rules, y_true, theta.x.length, S)
-    share = scale / jnp.maximum(tree_losses.node_count(y_true), 1)
+    tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree,
+    scale: Array,
+) -> BinaryTree:  # fmt: skip
+    """Every node of the true tree costs scale over their number: 2 l - 1 or l - 1."""
+    potentials, T = tree_potentials(tables, theta), theta.x.terminals.shape[0]
+    nodes = tree_losses.true_nodes(tables, y_true, theta.x.length, strata.counts_tokens)
+    share = scale / jnp.maximum(tree_losses.node_count(y_true, strata.counts_tokens), 1)
     cost = (share * nodes).astype(theta.rules.dtype)
     tokens = jnp.arange(T)
     spans = -cost if potentials.spans is None else potentials.spans - cost
@@ -267,8 +289,8 @@ def weighted_grammar(
 
     Args:
       grammar: read off the training trees; at least one binary rule.
-      loss: "zero_one", "node_f1" or "f1", see `tree_losses`; f1 takes much longer, since its levels
-        are all pairs of matched and predicted constituents.
+      loss: "zero_one", "node_f1" (as the thesis has it), "all_node_f1" or "f1", see `tree_losses`;
+        f1 takes much longer, since its levels are all pairs of matched and predicted constituents.
       longest: tokens of the longest (padded) sentence, needed by "f1" only.
       span_features: D, how many features `SentenceInput.spans` has; 0 for none.
       dtype: "float32" or "float64".
@@ -278,17 +300,15 @@ def weighted_grammar(
       `trees.oracles.cky` does; a sentence without a parse gives a tree of -1 throughout.
 
     Raises:
-      ValueError: an argument does not fit.
+      ValueError: an argument does not fit, or dtype is float64 and jax's x64 mode is off.
+      TypeError: an argument is of another type.
     """
-    if not len(grammar.binary_rules):
-        raise ValueError("grammar has no binary rule: there are no trees to learn")
-    if span_features < 0:
-        raise ValueError(f"span_features must be at least 0, got {span_features}")
+    dtype = tree_checks.checked_options(grammar, longest, span_features, dtype)
     tables = grammar_tables(grammar)
     strata = stratification(grammar, loss, longest)
     kind = jnp.zeros((), dtype)
     plain = span_features == 0
-    additive = loss == "node_f1"
+    additive = Partial(_loss_augmented, tables, strata) if strata.is_additive else None
     return make_problem(
         _initial_weights(grammar, span_features, dtype),
         Model(
@@ -298,7 +318,7 @@ def weighted_grammar(
             Partial(_loss, tables, strata, kind),
         ),
         Oracles(
-            loss_augmented_decode=Partial(_loss_augmented, tables) if additive else None,
+            loss_augmented_decode=additive,
             best_wrong=Partial(_best_wrong, tables),
             level_losses=Partial(_level_losses, tables, strata, kind),
             best_by_level=Partial(_best_by_level, tables, strata),

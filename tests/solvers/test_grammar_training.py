@@ -12,12 +12,14 @@ from jaxstruct.trees.structure import weighted_grammar
 from tests.trees.structure_cases import (
     T,
     all_trees,
+    bound_by,
     examples,
     flat,
     grammar,
     loss,
     psi,
     row_of,
+    same,
 )
 from tests.truth.quadratic_program import solve_primal
 
@@ -26,16 +28,17 @@ C = 5.0
 
 
 @lru_cache
-def planes(name):
-    """([n, k, D] Psi, [n, k] Delta): y_i first, then all trees of positive loss, the last again."""
+def planes(name, formulation):
+    """([n, k, D] Psi, [n, k] Delta): y_i first, then all trees that bind, the last again."""
     x, y = examples(0)
     rows, deltas = [], []
     for i in range(len(x.length)):
         own, every = row_of(y, i), all_trees(0, i)
-        delta = [loss(name, 0, own, tree) for tree in every]
-        kept = [tree for tree, value in zip(every, delta, strict=True) if value > 0]
-        rows.append(np.array([psi(0, i, tree) for tree in (own, *kept)]))
-        deltas.append(np.array([0, *(value for value in delta if value > 0)]))
+        delta = np.array([loss(name, 0, own, tree) for tree in every])
+        wrong = np.array([not same(own, tree) for tree in every])
+        kept = np.flatnonzero(bound_by(name, formulation, delta, wrong))
+        rows.append(np.array([psi(0, i, tree) for tree in (own, *(every[at] for at in kept))]))
+        deltas.append(np.array([0, *delta[kept]]))
     most = max(map(len, rows))
     fill = [np.minimum(np.arange(most), len(row) - 1) for row in rows]
     return tuple(
@@ -47,9 +50,11 @@ def planes(name):
 @pytest.mark.parametrize("formulation, name, bucketed", [
     ("svm2", "zero_one", False), ("svm2_slack", "node_f1", True), ("svm2_margin", "node_f1", True),
     ("svm1_margin", "node_f1", False), ("svm1_slack", "f1", False),
+    ("svm2_slack", "all_node_f1", True), ("svm2_margin", "all_node_f1", True),
+    ("svm1_margin", "all_node_f1", False),
 ])
 def test_optimum(x64, formulation, name, bucketed):
-    features, losses = planes(name)
+    features, losses = planes(name, formulation)
     n = len(features)
     several = (losses.max(axis=1) > 0).astype(float)
     truth = solve_primal(formulation, features, losses, np.zeros(n, int), C, several)

@@ -110,6 +110,11 @@ def nodes(seed: int, tree: BinaryTree) -> set[tuple[int, int, int]]:
     return found
 
 
+def inner_nodes(seed: int, tree: BinaryTree) -> set[tuple[int, int, int]]:
+    """Those over two tokens or more."""
+    return {node for node in nodes(seed, tree) if node[1] > node[0]}
+
+
 def same(a: BinaryTree, b: BinaryTree) -> bool:
     return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
@@ -118,14 +123,20 @@ def loss(name: str, seed: int, true: BinaryTree, tree: BinaryTree) -> float:
     """Delta by sets of nodes, or by the evaluation measures of debinarised trees."""
     if name == "zero_one":
         return float(not same(true, tree))
-    if name == "node_f1":
-        own = nodes(seed, true)
-        return 1 - len(own & nodes(seed, tree)) / len(own)
+    if name in ("node_f1", "all_node_f1"):
+        of = nodes if name == "all_node_f1" else inner_nodes
+        own = of(seed, true)
+        return 1 - len(own & of(seed, tree)) / len(own) if own else 0.0
     own = grammar(seed)
     words = [str(t) for t in range(int((np.asarray(true.symbols) >= 0).sum()))]
     counted = score([decode(own, true, words)], [decode(own, tree, words)], ALL_TOKENS)
     total = int(counted.predicted[0] + counted.gold[0])
     return 1 - 2 * int(counted.matched[0]) / total if total else 0.0
+
+
+def bound_by(name: str, formulation: str, delta: np.ndarray, wrong: np.ndarray) -> np.ndarray:
+    """Which of the trees y != y_i have a constraint: with f1 those of a positive loss only."""
+    return wrong & (delta > 0) if name == "f1" or formulation.endswith("_slack") else wrong
 
 
 def row_of(tree, i):

@@ -12,7 +12,13 @@ from jaxstruct.core.levels import best_of_levels
 from jaxstruct.solvers.most_violated import same_output
 from jaxstruct.trees.losses import NAMES, most_constituents
 from jaxstruct.trees.parts import SentenceInput
+from jaxstruct.trees.phrases.binarisation import Binarisation
+from jaxstruct.trees.phrases.bracketing import read_trees
+from jaxstruct.trees.phrases.grammar import read_grammar
+from jaxstruct.trees.phrases.integer_trees import encode
+from jaxstruct.trees.phrases.tree import tags
 from jaxstruct.trees.structure import (
+    grammar_potentials,
     sentence_inputs,
     tree_outputs,
     weighted_grammar,
@@ -20,6 +26,7 @@ from jaxstruct.trees.structure import (
 from tests.trees.structure_cases import (
     T,
     all_trees,
+    bound_by,
     examples,
     flat,
     grammar,
@@ -27,6 +34,7 @@ from tests.trees.structure_cases import (
     psi,
     row_of,
     same,
+    trees,
 )
 
 CLOSE = dict(rtol=0, atol=1e-9)
@@ -71,7 +79,7 @@ def oracles(problem, w, x, y):
 
 @pytest.mark.parametrize("name, dtype, integers, seed", [
     *((name, "float64", False, 0) for name in NAMES),
-    ("node_f1", "float32", True, 1), ("f1", "float32", True, 1),
+    *((name, "float32", True, 1) for name in ("node_f1", "all_node_f1", "f1")),
 ])
 def test_oracles_are_the_best_of_all_trees(x64, name, dtype, integers, seed):
     problem, (x, y) = problem_of(seed, name, dtype), examples(seed)
@@ -96,7 +104,7 @@ def test_oracles_are_the_best_of_all_trees(x64, name, dtype, integers, seed):
             continue
         np.testing.assert_allclose(scores["wrong"], F[wrong].max(), **close)
         assert not same(trees["wrong"], own)
-        bound = delta > 0
+        bound = bound_by(name, "svm1_margin", delta, wrong)
         if bound.any():
             found = losses["slack"] * (1 - truth + scores["slack"])
             np.testing.assert_allclose(found, (delta * (1 - margin))[bound].max(), **close)
@@ -112,9 +120,41 @@ def test_oracles_are_the_best_of_all_trees(x64, name, dtype, integers, seed):
             if level_score > -np.inf:
                 assert level_score <= F[at].max() + 1e-5
         for value in set(delta[bound].round(9)):
-            at = np.abs(delta - value) < 1e-6
+            at = bound & (np.abs(delta - value) < 1e-6)
             levels = np.abs(contenders[0] - value) < 1e-6
             np.testing.assert_allclose(contenders[1][levels].max(), F[at].max(), **close)
+
+
+def test_the_loss_of_table_4_6_by_hand(x64):
+    """Spans of two tokens and more, over l - 1; two tokens have one such span, one token none."""
+    read = read_trees("""
+        (S (N a) (N (a a) (b b) (a a)))  (S (N (a a) (a a)) (N (b b) (a a)))
+        (S (a a) (b b))  (S (N a) (b b))  (V (a a) (b b))  (S a)  (N a)""")
+    own = read_grammar(read, Binarisation(memory=0))
+    problem = {name: weighted_grammar(own, loss=name, dtype="float64")
+               for name in ("node_f1", "all_node_f1")}  # fmt: skip
+    coded = [encode(own, tree, 4).tree for tree in read]
+    for a, b, inner, all_nodes in [
+        (0, 1, 2 / 3, 3 / 7),  # S over all, three of the tags
+        (2, 2, 0, 0), (2, 3, 0, 1 / 3), (2, 4, 1, 1 / 3), (3, 4, 1, 2 / 3),
+        (5, 6, 0, 1), (5, 5, 0, 0),
+    ]:  # fmt: skip
+        for pair in ((a, b), (b, a)):
+            true, tree = (coded[place] for place in pair)
+            assert problem["node_f1"].loss(true, tree) == pytest.approx(inner)
+            assert problem["all_node_f1"].loss(true, tree) == pytest.approx(all_nodes)
+
+
+def test_the_levels_of_inner_nodes_are_as_many_as_tokens():
+    """And one more, of the trees that have the inner nodes of the true one; m falls from T - 1."""
+    (_, y), many = examples(0), {}
+    for name in ("node_f1", "all_node_f1"):
+        many[name] = jax.vmap(problem_of(0, name, "float32").level_losses)(y)
+    assert many["node_f1"].shape[1] == T + 1 and many["all_node_f1"].shape[1] == 2 * T
+    for losses, symbols in zip(many["node_f1"], y.symbols, strict=True):
+        most = int((symbols >= 0).sum()) - 1
+        wanted = [1 - m / most for m in range(most)] + [0] * (T + 1 - most)
+        np.testing.assert_allclose(losses, wanted, rtol=0, atol=1e-6)
 
 
 def test_psi_inner_products_and_the_sums_of_planes(x64):
@@ -253,3 +293,79 @@ def test_other_doors():
     with pytest.raises(ValueError, match="empty"):
         tree_outputs([])
     assert isinstance(x, SentenceInput)
+
+
+def test_sentences_of_other_types():
+    own, words = grammar(0), [["a"], ["b", "a"]]
+    for arguments, message in [
+        ((words, own, T), "grammar: got list, expected a Grammar"),
+        ((own, "a b", T), "sentences must be a list of lists of str, .* got 'a b'"),
+        ((own, None, T), "sentences must be a list of lists"),
+        ((own, ["a", "b"], T), r"sentences\[0\]: got 'a', expected a list of str, one a token"),
+        ((own, [["a"], None], T), r"sentences\[1\]: got None, expected a list of str"),
+        ((own, [["a", 3]], T), r"sentences\[0\]: got 3 among them, expected str"),
+        ((own, words, 4.0), "tokens must be an integer, got 4.0"),
+        ((own, words, None), "tokens must be an integer, got None"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            sentence_inputs(*arguments)
+    with pytest.raises(ValueError, match=r"spans must be numbers \[2, 4, 4, D\], got shape \(3,\)"):
+        sentence_inputs(own, words, T, np.zeros(3))
+
+
+def test_only_features_of_spans_that_are_read_must_be_finite():
+    spans = np.full((2, T, T, 1), np.nan)
+    spans[1, 0, 1] = 0.5
+    found = sentence_inputs(grammar(0), [["a"], ["b", "a"]], T, spans)
+    assert found.spans is spans
+    spans[1, 0, 1] = np.inf
+    with pytest.raises(ValueError, match=r"must be finite, got inf at \(1, 0, 1, 0\) \(1 such"):
+        sentence_inputs(grammar(0), [["a"], ["b", "a"]], T, spans)
+    x, y = examples(0)
+    x = x._replace(spans=np.full((len(x.length), T, T, 1), np.nan))
+    with pytest.raises(ValueError, match="inputs.spans must be finite, got nan"):
+        weighted_grammar(grammar(0), span_features=1).check(x, y)
+
+
+def test_outputs_of_other_types():
+    own, (first, second) = grammar(0), [tree for tree in trees(seed=0) if len(tags(tree)) > 2][:2]
+    wide, narrow = encode(own, first, 8), encode(own, second, 7)
+    for given, error, message in [
+        (None, TypeError, "trees must be a list of BinaryTrees, got NoneType"),
+        (wide.tree, TypeError, r"got BinaryTree; write \[tree\]"),
+        ([wide], TypeError, r"trees\[0\] must be a BinaryTree, got Encoding; take its field"),
+        ([wide.tree, None], TypeError, r"trees\[1\] must be .* the grammar lacks a part of it"),
+        ([first], TypeError, r"trees\[0\] must be a BinaryTree, got Tree; see"),
+        ([wide.tree, narrow.tree], ValueError, r"trees\[1\] is padded to other tokens than"),
+    ]:
+        with pytest.raises(error, match=message):
+            tree_outputs(given)
+    x, y = examples(0)
+    floats = y._replace(rules=y.rules.astype(float))
+    with pytest.raises(ValueError, match="outputs.rules must be integers, got dtype float64"):
+        problem_of(0, "node_f1", "float32").check(x, floats)
+    with pytest.raises(ValueError, match="inputs.terminals has rows of different lengths"):
+        problem_of(0, "node_f1", "float32").check(x._replace(terminals=[[1], [1, 2]]), y)
+
+
+@pytest.mark.parametrize("options, error, message", [
+    (dict(longest="8", loss="f1"), TypeError, "longest must be an integer, got '8'"),
+    (dict(longest=1, loss="f1"), ValueError, "longest must be at least 2, got 1"),
+    (dict(span_features=2.0), TypeError, "span_features must be an integer, got 2.0"),
+    (dict(span_features=-1), ValueError, "span_features must be at least 0, got -1"),
+    (dict(dtype=None), ValueError, "dtype must be 'float32' or 'float64', got None"),
+    (dict(dtype="int32"), ValueError, "dtype must be 'float32' or 'float64', got 'int32'"),
+    (dict(dtype="float64"), ValueError, "jax is in its float32 mode"),
+    (dict(loss=["f1"]), ValueError, r"loss is \['f1'\]; choose one of"),
+])  # fmt: skip
+def test_options_of_other_types(options, error, message):
+    with pytest.raises(error, match=message):
+        weighted_grammar(grammar(0), **options)
+
+
+def test_no_grammar_and_no_problem_of_one():
+    with pytest.raises(TypeError, match="grammar: got tuple, expected a Grammar"):
+        weighted_grammar(trees(seed=0))
+    with pytest.raises(TypeError, match="problem must be made by"):
+        grammar_potentials(None, None)
+    assert weighted_grammar(grammar(0), dtype=np.float32).initial_weights["root"].dtype == "float32"

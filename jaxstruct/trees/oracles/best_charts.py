@@ -1,12 +1,13 @@
-"""Charts of the best scores over every span and level, and the search for what made one.
+"""Charts of the best scores over every span and level.
 
     best(begin, end, A) = max over rules A -> B C and splits of
                           best(begin, split, B) + best(split, end, C) + rules[A -> B C]
                           + spans[begin, end - 1, A]
 
-The maximum is taken over terms within each block of rules, then over blocks and groups. The best
-of each group is kept: on the way back the group is found first, then its few rules are tried.
-Where a chart has levels, terms of which a part has no tree in the whole batch are left out.
+The maximum is taken over the terms of each block of rules, then over blocks, then over groups. The
+best of each group is kept. On the way back (`best_search`) the group is found first, then its few
+rules are tried. Where a chart has levels, a term is left out if one of its parts has no tree in the
+whole batch.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class BestCharts(NamedTuple):
 def sentences(
     rules: GrammarRules, potentials: TreePotentials, length: Array, others: PyTree = None
 ) -> Sentences:
-    """The batch of what a kernel got; `others` may have more columns than its sentences."""
+    """The batch that a kernel got. `others` are arguments that may hold its batch axis, too."""
     S = potentials.lexical.shape[1]
     batch = max(leaf.shape[-1] for leaf in jax.tree.leaves((potentials, length, others)))
     table = rule_table(shared_rules(rules), S)

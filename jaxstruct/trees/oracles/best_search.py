@@ -1,4 +1,4 @@
-"""What made a node: the group of its best rule, then the rule, then the term, from the charts."""
+"""From the charts back to what made a node: the group of its best rule, the rule, the term."""
 
 from __future__ import annotations
 

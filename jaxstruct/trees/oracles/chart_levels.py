@@ -1,4 +1,4 @@
-"""The counts that a node adds to the level of the tree below it, in a chart and on the way back."""
+"""Counting nodes: what a node adds to the level of its tree, upwards in a chart and downwards."""
 
 from __future__ import annotations
 

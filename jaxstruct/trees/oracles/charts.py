@@ -1,16 +1,18 @@
 """Where the cells of a chart stand, and which pairs of cells make which.
 
-A chart has a cell for every span and level: the rows [S, B] of one array. The level of a tree over
-a span counts its nodes, m those that are matched and p all that are predicted; a plain chart has
-one level. A span of w tokens holds few nodes, so that every width has its own, short list of
-levels: pairs (p, m) in lexicographic order, p = 0 alone where it is not counted. Joined levels add
-up, but m stops at the last one of the width, which then holds all larger ones.
+A chart is one array [rows, S, B]. A cell is a span at a level, and has one row. The level of a tree
+over a span is a pair (p, m): p counts its predicted nodes, m its matched ones. Where p is not
+counted it is 0. A plain chart has one level.
 
-The rows of single tokens come first, then those of the spans in the order in which they are filled:
-by their ends, the shorter first. What a batch of shorter sentences needs is then at the front.
+A span of w tokens holds few nodes, so every width w has a short list of levels of its own, in
+lexicographic order. The level of two joined parts is the sum of their levels. Only m is cut at the
+last value of the width, which stands for all larger ones.
 
-The terms of a cell of w tokens are all (split, level of the left, level of the right part) whose
-joined level is its own; they are the same for every begin.
+The rows of single tokens come first. The rows of longer spans follow in the order in which they are
+filled: by their ends, the shorter first. So a batch of short sentences needs the front rows only.
+
+A term of a cell is a triple (split, level of the left part, level of the right part) whose joined
+level is the cell's. The terms of a width are the same for every begin.
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ _score_of_one = of_one_example(_score_kernel)
 def cky(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parsed:
     """The tree of the largest score: argmax_y F(y) of one sentence, F of `tree_potentials`.
 
-    Bottom up, the best score of every symbol over every span; then down again from the best top
-    node, where the best rule and split of each node are found once more (thesis 4.5, algorithm 5).
+    Bottom up it finds the best score of every symbol over every span. Top down, from the best top
+    node, it finds the best rule and split of each node again (thesis 4.5, algorithm 5).
 
     Args:
       rules: the grammar; all sentences of a batch share it, so that its axis under `vmap` is None.

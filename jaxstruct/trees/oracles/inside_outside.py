@@ -2,13 +2,14 @@
 
     p(y) = exp(F(y) - log Z),    log Z = log sum_y exp F(y),
 
-with F of `tree_potentials`; d log Z / d potential is the expected count of the potential under p.
-Inside runs as CKY does with a sum for the maximum, in logarithms. Going down, the probabilities of
-the nodes over a span share themselves out among rules and splits,
+with F of `tree_potentials`. d log Z / d potential is the expected count of the potential under p.
+
+Upwards (inside) it is CKY in logarithms, with log-sum-exp in place of the maximum. Downwards
+(outside) the probability of each node is divided among its rules and splits,
 
     p(rule, split | node) = exp(inside(left) + inside(right) + rule + span - inside(node)),
 
-so that all numbers stay between 0 and 1.
+so all numbers stay between 0 and 1.
 """
 
 from __future__ import annotations
@@ -272,9 +273,9 @@ _differentiable.defvjp(_forward, _backward)
 def log_partition(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:
     """log Z = log sum_y exp F(y) over all trees of one sentence.
 
-    The gradient in every potential is its expected count under p(y) = exp(F(y) - log Z), see
-    `rule_marginals`; that of a forbidden potential (-inf) is 0. First derivatives in reverse mode
-    only; JAX raises an error for any other.
+    The gradient in a potential is its expected count under p(y) = exp(F(y) - log Z), as
+    `rule_marginals` gives it. It is 0 in a forbidden potential (-inf). Only first derivatives in
+    reverse mode exist. JAX raises an error for any other.
 
     Args:
       rules, potentials, length: as in `cky`.

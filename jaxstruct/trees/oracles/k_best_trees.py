@@ -161,10 +161,10 @@ def k_best_trees(rules: GrammarRules, potentials: TreePotentials, length: Array,
 
     Returns:
       Parsed: trees with a leading axis [k], all distinct, and their F [k] in falling order. The
-      first is what `cky` returns, and the best k - 1 are the first of the best k. Equal scores are
-      ordered by the top symbol, then by the group of its rules, the rule and the split of the top
-      node, then by the ranks of its left and right part. Where there are fewer than k trees the
-      score is -inf and the tree PADDING.
+      first tree is that of `cky`. The first k - 1 trees are those of a call with k - 1. Equal
+      scores are ordered by the top node: by its symbol, the group of its rule, its rule, its
+      split, the rank of its left part, the rank of its right part. Beyond the last tree the score
+      is -inf and the tree PADDING.
 
     Raises:
       ValueError: k < 1. ValueError, TypeError: as `cky`.

@@ -28,7 +28,7 @@ def _check_values(rules: GrammarRules, symbols: int) -> None:
 
 
 def checked_rules(rules: GrammarRules, symbols: int) -> GrammarRules:
-    """Rules as int32 arrays. While tracing their values are not known and not looked at.
+    """Rules as int32 arrays. Their values are checked where they are known: not while tracing.
 
     Raises:
       ValueError: they are not three arrays [R], R >= 1, hold other symbols than 0..S - 1, or are
@@ -83,7 +83,7 @@ def checked_tree_potentials(potentials: TreePotentials, rules: int) -> TreePoten
 def checked_sentence(
     rules: GrammarRules, potentials: TreePotentials, length: Array
 ) -> tuple[GrammarRules, TreePotentials, Array]:
-    """The arguments that all oracles of trees have; a length that is not known is kept in bounds.
+    """The arguments that all oracles of trees share. A traced length is clipped to 1..T.
 
     Raises:
       ValueError, TypeError: as `checked_rules` and `checked_tree_potentials`; length is no integer

@@ -43,8 +43,8 @@ def rank_pairs(k: int) -> list[tuple[int, int]]:
 def _merged(a: Ranked, b: Ranked) -> Ranked:
     """The len(a) largest of two falling lists, len(b) <= len(a).
 
-    The j-th (from 0) is the largest of min(a[j - i], b[i - 1]): i from one, j + 1 - i from the
-    other. No step waits for another, so that XLA computes nothing twice.
+    The j-th, from 0, is max_i min(a[j - i], b[i - 1]): of the first j + 1, i are from b and
+    j + 1 - i from a. No step waits for another, so XLA computes nothing twice.
     """
 
     def ranked(j: int) -> Array:
@@ -74,7 +74,7 @@ def _ranked_blocks(
 ) -> Ranked:
     """k arrays [N, B], the best of each block over the terms of a span, a rule of it at a time.
 
-    The list of rank a in the left part holds sums that are no larger than a others at hand.
+    A sum with rank a in the left part is no larger than a other sums of the same term.
     """
     width, begin = span
     table = given.table

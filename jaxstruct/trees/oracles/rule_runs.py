@@ -1,9 +1,9 @@
 """Sums and maxima by parent of rules that are sorted by parent, batch last.
 
-Grammars are skewed: a few parents have hundreds of rules, most have a few. So every parent's run
-of rules is cut into blocks of four, every parent's run of blocks into groups of eight; what is left
-to combine is a few groups a parent. A row of a table is one contiguous stretch of the batch, and
-XLA reduces a block without writing its rules down.
+Grammars are skewed: a few parents have hundreds of rules, most have a few. So the rules of a parent
+are cut into blocks of four, and its blocks into groups of eight. A few groups a parent are left to
+combine. A row of a table is one contiguous stretch of the batch. XLA reduces a block without
+writing its rules down.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def runs(keys: Array, symbols: int, width: int) -> Runs:
 
 
 def rule_table(rules: GrammarRules, symbols: int) -> RuleTable:
-    """The table of rules sorted by parent; symbols out of bounds are kept in, for memory's sake."""
+    """The table of rules sorted by parent; symbols out of bounds are clipped: memory stays safe."""
     rules = GrammarRules(*(jnp.clip(leaf, 0, symbols - 1) for leaf in rules))
     blocks = runs(rules.parents, symbols, BLOCK)
     groups = runs(blocks.keys, symbols, GROUP)

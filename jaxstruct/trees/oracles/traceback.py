@@ -1,8 +1,7 @@
 """From the top node of a tree down to its tokens, in preorder, one node of all trees at a time.
 
-The number of a node in preorder is known when its parent is: the left child comes right after its
-parent, the right child after the w - 1 inner nodes of a left child of w tokens. So every node finds
-its place in the tree by itself, and no stack is needed.
+A parent knows the preorder numbers of its children. The left child has the next number. The right
+child comes after the w - 1 inner nodes of a left child of w tokens. So no stack is needed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,13 @@
 """The best tree at every number of matched nodes, and at every pair of matched and predicted ones.
 
-A node is a symbol over a span; what it adds to the counts is the caller's choice (`NodeCounts`):
-1 if it is a node of the true tree gives the matched nodes of 1 - F1, 1 if it is not gives misses,
-which capped at 1 part the true tree from all others, as the zero-one loss does. Any loss of the
-counts, slack re-scaled or margin re-scaled, is then an exact maximum over levels (thesis 4.5).
+A node is a symbol over a span. The caller chooses what it adds to the counts (`NodeCounts`):
+
+- 1 for each node of the true tree: m is the number of matched nodes, as 1 - F1 needs it.
+- 1 for each node that the true tree lacks: m is the number of misses. Capped at 1 it tells the true
+  tree from all others, as the zero-one loss does.
+
+For a loss that is a function of the counts, slack and margin re-scaling are exact maxima over the
+levels (thesis 4.5).
 """
 
 from __future__ import annotations
@@ -30,14 +34,14 @@ from jaxstruct.trees.potentials import GrammarRules, TreePotentials
 class LevelSizes(NamedTuple):
     """How many values the counts take over spans of w = 1..T tokens: static, Python integers.
 
-    The charts hold no more, so that tight numbers make them fast: a tree over w tokens has w - 1
-    inner nodes only.
+    The charts hold no more than these, so small numbers make them fast. (A tree over w tokens has
+    only w - 1 inner nodes.)
 
     Fields:
-      matched: [T] values 0..n - 1 of m; the last one stands for all larger ones. A number below the
-        last width's must hold every count that a tree over so many tokens can have.
-      predicted: [T] values of p, trees that have more are left out; None where p is not counted.
-        Where it is, no node may match more than it predicts.
+      matched: [T] n_w: over w tokens m is one of 0..n_w - 1. The last value stands for all larger
+        ones. Where n_w < n_T, no tree over w tokens may have m >= n_w.
+      predicted: [T] the same of p, or None where p is not counted. Trees with a larger p are left
+        out. No node may match more than it predicts.
     """
 
     matched: tuple[int, ...]
@@ -49,7 +53,8 @@ class BestTreeLevel(NamedTuple):
 
     Fields:
       tree: BinaryTree, PADDING throughout if no level qualifies.
-      matched, predicted: int32, its m (the last one for all larger) and p (0 if not counted).
+      matched: int32, its m; the last value stands for all larger ones.
+      predicted: int32, its p; 0 where p is not counted.
       score: F of the tree.
       value: offsets + slopes F at its level.
     """
@@ -65,14 +70,15 @@ def inner_sizes(tokens: int, cap: int | None = None) -> LevelSizes:
     """Sizes for m alone, where inner nodes count 1 at most and single tokens nothing.
 
     Args:
-      tokens: T. cap: m of the last level, which holds all larger ones; None for T - 1, all exact.
+      tokens: T.
+      cap: the last m, which stands for all larger ones; None for T - 1, so that all m are exact.
     """
     most = tokens - 1 if cap is None else cap
     return LevelSizes(tuple(min(w, most + 1) for w in range(1, tokens + 1)))
 
 
 def capped_sizes(tokens: int, cap: int) -> LevelSizes:
-    """Sizes for m alone, up to a cap from which on all are one level, whatever nodes count."""
+    """Sizes for m alone, whatever nodes count: 0 .. cap, the last for all larger ones."""
     return LevelSizes((cap + 1,) * tokens)
 
 
@@ -273,9 +279,9 @@ def level_trees(
 
     Returns:
       Parsed whose leaves have a leading axis [M], or [P, M]; PADDING where no tree has the level.
-      Ties within a level go to the lowest top symbol, then, node by node in preorder, to the lowest
-      rule, the lowest split, the lowest level of the left part; within a capped last level it is
-      one of the best.
+      Ties within a level go to the lowest top symbol. Below that they go, node by node in
+      preorder, to the lowest rule, then split, then level of the left part. Within a capped last
+      level any of the best may be returned.
     """
     sizes, arguments = _checked(rules, potentials, counts, length, sizes)
     return _oracle(_trees_kernel, sizes)(*arguments)
@@ -293,10 +299,14 @@ def best_of_tree_levels(
 ) -> BestTreeLevel:
     """The tree of the level that maximises offsets[m] + slopes[m] F_m, F_m as in `tree_levels`.
 
-    With Delta_m the loss of a level and constants of F(y_true) this is the most violated constraint
-    of slack re-scaling (slopes Delta_m) and of margin re-scaling (slopes 1), in one program; only
-    the best level is traced back. Misses capped at 1, offsets (-inf, 0) and slopes (0, 1) give the
-    best y != y_true, the oracle of the zero-one loss.
+    It finds the most violated constraint of slack and of margin re-scaling. With Delta_m the loss
+    of level m:
+
+      slack re-scaling    slopes Delta_m, offsets Delta_m - Delta_m F(y_true)
+      margin re-scaling   slopes 1,       offsets Delta_m - F(y_true)
+      zero-one loss       misses capped at 1, slopes (0, 1), offsets (-inf, 0): the best y != y_true
+
+    One program does it all. Only the best level is traced back.
 
     Args:
       rules, potentials, counts, length, sizes: as in `tree_levels`.

@@ -4,15 +4,16 @@ A binarised tree has two children at every constituent, and leaves. Two rewritin
 
 - Chains: NP over NN becomes the one symbol NP+NN, over the word; S over VP over more than one child
   becomes S+VP. The separator joins the labels from the top down.
-- Wide constituents: X over A B C D becomes X over A and @X@A, @X@A over B and @X@A@B, @X@A@B over
-  C and D (branching to the right). The mark starts every such intermediate symbol. It remembers X
-  and the last h children that were split off, the nearest last (horizontal Markov order h; all of
-  them if h is None). To the left it is the mirror image: X over @X@D and D.
+- Wide constituents, branching to the right: X over A B C D becomes three nodes. X stands over A and
+  @X@A, @X@A over B and @X@A@B, @X@A@B over C and D. The mark starts each intermediate symbol.
+  The symbol remembers X and the last h children that were split off, the nearest last (horizontal
+  Markov order h; all of them if h is None). Branching to the left is the mirror image: X stands
+  over @X@D and D.
 
-Labels may hold neither separator nor mark, so the way back is certain: symbols that start with the
-mark are dissolved into their parent, the others are split at the separator. This holds for every h,
-0 included. A short h loses nothing of a tree; it makes different constituents share intermediate
-symbols, and so a grammar read off such trees has fewer rules and accepts more trees.
+Labels may hold neither separator nor mark, so the way back is certain for every h, 0 included.
+Symbols that start with the mark are dissolved into their parent. The others are split at the
+separator. A short h loses nothing of a tree. It makes different constituents share intermediate
+symbols, so that a grammar read off such trees has fewer rules and accepts more trees.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jaxstruct.trees.phrases.tree import Tree, fold
+from jaxstruct.trees.phrases.tree import Tree, fold, shown
 
 
 class Binarisation(NamedTuple):
@@ -44,7 +45,12 @@ FULL = Binarisation()
 
 
 def check_binarisation(options: Binarisation) -> None:
-    """Raises a ValueError if an option is not of the form that `Binarisation` states."""
+    """Raises a ValueError or TypeError if an option is not as `Binarisation` states."""
+    if not isinstance(options, Binarisation):
+        raise TypeError(
+            f"binarisation: got {shown(options)}, expected a Binarisation, such as "
+            "Binarisation('right', memory=1)"
+        )
     if options.branching not in ("right", "left"):
         raise ValueError(f"branching: got {options.branching!r}, expected 'right' or 'left'")
     memory = options.memory

@@ -1,15 +1,15 @@
 """Penn bracketing: (S (NP (DT the) (NN dog)) (VP (VBZ barks))), read and written.
 
-One reader serves the files of the Penn Treebank, whose sentences stand in an outer bracket without
-label, and those that call it ROOT or TOP. Brackets inside words are escaped by the treebanks
-themselves (-LRB-, -RRB-); escapes stay as they are.
+The Penn Treebank puts an outer bracket without label around a sentence. Other treebanks call it
+ROOT or TOP. One reader serves both. Treebanks escape brackets inside words (-LRB-, -RRB-), and the
+escapes stay as they are.
 """
 
 from __future__ import annotations
 
 import re
 
-from jaxstruct.trees.phrases.tree import Tree, fold
+from jaxstruct.trees.phrases.tree import Tree, check_tree, fold, kind_of, shown
 
 _PIECE = re.compile(r"[()]|[^ \t\r\n\f\v()]+")
 _SHOWN = 100  # characters at either end of a long piece in a message
@@ -40,7 +40,13 @@ def read_trees(text: str, name: str = "text") -> tuple[Tree, ...]:
 
     Raises:
       ValueError: the text is not of this form; the message has the line and what was expected.
+      TypeError: it is no str.
     """
+    if not isinstance(text, str):
+        raise TypeError(
+            f"text: got {kind_of(text)}, expected a str of bracketed trees; decode bytes, and read "
+            "files, first"
+        )
     trees: list[Tree] = []
     stack: list[_Open] = []
     for match in _PIECE.finditer(text):
@@ -62,7 +68,11 @@ def read_trees(text: str, name: str = "text") -> tuple[Tree, ...]:
 
 
 def read_tree(text: str, name: str = "text") -> Tree:
-    """Returns the one tree of a text; a ValueError if it is malformed or holds another number."""
+    """Returns the one tree of a text.
+
+    Raises:
+      ValueError, TypeError: as `read_trees`; the text holds another number of trees.
+    """
     trees = read_trees(text, name)
     if len(trees) != 1:
         raise ValueError(f"{name}: holds {len(trees)} trees, expected exactly one")
@@ -75,7 +85,7 @@ def _check_child(stack: list[_Open], text: str, name: str, at: int) -> None:
         return
     parent = stack[-1]
     if parent.word is not None:
-        found = f"'(' after the word {parent.word!r}"
+        found = f"'(' after the word {shown(parent.word)}"
         raise _error(text, name, at, found, "')': a bracket holds one word or trees")
     if parent.label is None:
         if len(stack) > 1:
@@ -86,15 +96,15 @@ def _check_child(stack: list[_Open], text: str, name: str, at: int) -> None:
 def _add_word(stack: list[_Open], piece: str, text: str, name: str, at: int) -> None:
     """A piece of text is the label if the bracket has none yet, else its word."""
     if not stack:
-        raise _error(text, name, at, f"{piece!r} outside of all brackets", "'('")
+        raise _error(text, name, at, f"{shown(piece)} outside of all brackets", "'('")
     top = stack[-1]
     if top.label is None:
         top.label = piece
     elif top.children:
-        found = f"the word {piece!r} after a tree in {_spoken(top)}"
+        found = f"the word {shown(piece)} after a tree in {_spoken(top)}"
         raise _error(text, name, at, found, "'(' or ')'")
     elif top.word is not None:
-        found = f"a second word {piece!r} in {_spoken(top)}"
+        found = f"a second word {shown(piece)} in {_spoken(top)}"
         raise _error(text, name, at, found, "')'")
     else:
         top.word = piece
@@ -108,7 +118,7 @@ def _closed(top: _Open, outermost: bool, text: str, name: str, at: int) -> Tree:
 
 
 def _spoken(top: _Open) -> str:
-    return f"the bracket {top.label!r}" if top.label else "a bracket without label"
+    return f"the bracket {shown(top.label)}" if top.label else "a bracket without label"
 
 
 def _error(text: str, name: str, at: int, found: str, expected: str) -> ValueError:
@@ -124,7 +134,9 @@ def write_line(tree: Tree) -> str:
     Raises:
       ValueError: a label or word is empty (other than the label of the root), or holds white
         space or a bracket, so that it could not be read again.
+      TypeError: this is no Tree.
     """
+    check_tree(tree)
     return _line(tree, True)
 
 
@@ -135,8 +147,10 @@ def write_indented(tree: Tree, width: int = 80) -> str:
     alone, and each child starts a line two columns further in.
 
     Raises:
-      ValueError: as for `write_line`.
+      ValueError, TypeError: as `write_line`; the width is no integer.
     """
+    if isinstance(width, bool) or not isinstance(width, int):
+        raise TypeError(f"width: got {shown(width)}, expected an integer number of columns")
     lengths = _lengths(tree)
     lines: list[str] = []
     waiting = [(tree, 0, 0)]  # node, column, brackets to close after it
@@ -187,7 +201,7 @@ def _lengths(tree: Tree) -> dict[int, int]:
 def _leaf_text(leaf: Tree) -> str:
     if _UNWRITABLE.search(leaf.word):
         raise ValueError(
-            f"word: got {leaf.word!r}, expected one without white space and brackets; escape "
+            f"word: got {shown(leaf.word)}, expected one without white space and brackets; escape "
             "brackets as -LRB- and -RRB-"
         )
     return f"({_label_text(leaf, False)} {leaf.word})"
@@ -198,7 +212,7 @@ def _label_text(node: Tree, may_lack: bool) -> str:
         return ""
     if _UNWRITABLE.search(node.label):
         raise ValueError(
-            f"label: got {node.label!r}, expected one without white space and brackets, and not "
-            "empty below the root"
+            f"label: got {shown(node.label)}, expected one without white space and brackets, and "
+            "not empty below the root"
         )
     return node.label

@@ -1,13 +1,13 @@
 """Labelled precision, recall and F1 of trees as the program EVALB defines them (Sekine, Collins).
 
-A constituent is (label, begin, end). With m_i, g_i and p_i the constituents that the predicted and
-the right tree of sentence i share as multisets, those of the right one and of the predicted one,
+A constituent is (label, begin, end). Of sentence i, g_i is the number of constituents of the right
+tree, p_i that of the predicted tree, and m_i that of both (as multisets). Then
 
     recall = sum_i m_i / sum_i g_i,    precision = sum_i m_i / sum_i p_i,
     F1 = 2 precision recall / (precision + recall).
 
-Tags are no constituents. Labels to be deleted take away the token if they are tags (begins and ends
-are those of the tokens that stay), else only the bracket; a constituent without tokens is gone.
+Tags are no constituents. A deleted tag takes its token away; begins and ends count the tokens that
+stay. Any other deleted label takes only its bracket away. A constituent without tokens is dropped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxstruct.trees.phrases.cleaning import TRACE, plain_label
-from jaxstruct.trees.phrases.tree import OUTER_LABELS, Tree, leaves, node_spans
+from jaxstruct.trees.phrases.tree import (
+    OUTER_LABELS,
+    Tree,
+    check_tree,
+    kind_of,
+    leaves,
+    node_spans,
+    shown,
+)
 
 VALID, ERROR, SKIPPED = 0, 1, 2
 """The status of a sentence, numbered as in EVALB."""
@@ -106,11 +114,27 @@ def score(
 
     Raises:
       ValueError: the numbers of trees differ.
+      TypeError: an argument is of another type.
     """
+    gold, predicted = _checked("gold", gold), _checked("predicted", predicted)
+    if not isinstance(measure, Measure):
+        raise TypeError(
+            f"measure: got {shown(measure)}, expected a Measure, such as ALL_TOKENS or COLLINS"
+        )
     if len(gold) != len(predicted):
         raise ValueError(f"predicted: got {len(predicted)} trees, expected {len(gold)}")
     rows = [_counts(right, made, measure) for right, made in zip(gold, predicted, strict=True)]
     return Scores(*np.array(rows, np.int64).reshape(len(rows), 4).T)
+
+
+def _checked(name: str, trees: Sequence[Tree | None]) -> Sequence[Tree | None]:
+    """Trees; those that are predicted may be None."""
+    if not isinstance(trees, Sequence) or isinstance(trees, str):
+        raise TypeError(f"{name}: got {kind_of(trees)}, expected a list of Trees")
+    for row, tree in enumerate(trees):
+        if tree is not None or name == "gold":
+            check_tree(tree, f"{name}[{row}]")
+    return trees
 
 
 def summarise(scores: Scores, *, failed_are_wrong: bool = False) -> Summary:
@@ -118,9 +142,9 @@ def summarise(scores: Scores, *, failed_are_wrong: bool = False) -> Summary:
 
     Args:
       scores: of n sentences.
-      failed_are_wrong: False as in EVALB: sentences that are not valid count nowhere, so a parser
-        gains by failing on what is hard. True: what they should have had counts as missed, and
-        they are not exact.
+      failed_are_wrong: what happens to sentences that are not valid. False, as in EVALB: they count
+        nowhere, so a parser gains by failing on hard ones. True: their right constituents count
+        as missed, and they are not exact.
     """
     valid = scores.status == VALID
     counted = np.ones_like(valid) if failed_are_wrong else valid

@@ -9,8 +9,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.trees.phrases.binarisation import FULL, Binarisation, binarise, chain_labels
-from jaxstruct.trees.phrases.tree import OUTER_LABELS, Tree, leaves, preorder, tags, words
+from jaxstruct.trees.phrases.binarisation import (
+    FULL,
+    Binarisation,
+    binarise,
+    chain_labels,
+    check_binarisation,
+)
+from jaxstruct.trees.phrases.tree import (
+    OUTER_LABELS,
+    Tree,
+    check_tree,
+    kind_of,
+    leaves,
+    preorder,
+    shown,
+    tags,
+    words,
+)
 from jaxstruct.trees.phrases.unknown_words import (
     CLASSES,
     OTHER,
@@ -36,11 +52,11 @@ class Grammar(NamedTuple):
       lexical_rules: [Q, 2] int32, (symbol, terminal), sorted by symbol, then terminal.
       lexical_counts: [Q] int64.
       root_counts: [S] int64, how often each symbol is a root.
-      constituents: [S] int32, how many constituents a node of this symbol stands for over two
-        tokens or more: the labels of its chain; 0 for intermediate symbols and for those that are
-        no parent in a binary rule.
-      token_constituents: [S] int32, the same over one token: the labels of its chain but the tag;
-        0 for symbols without lexical rule.
+      constituents: [S] int32, for how many constituents a node of this symbol stands over two
+        tokens or more: one for each label of its chain. 0 for intermediate symbols, and for
+        symbols that are no parent in a binary rule.
+      token_constituents: [S] int32, the same over one token: one for each label of its chain but
+        the tag. 0 for symbols without lexical rule.
       binarisation: how the trees were brought into this form.
       unknown_words: how words become terminals, or None if the terminals are tags.
       uncounted: labels that count as no constituent (the outer bracket).
@@ -63,8 +79,8 @@ class Grammar(NamedTuple):
 class LabelCounts(NamedTuple):
     """Which constituents a node of each symbol stands for; L labels.
 
-    The constituents that a node of symbol s shares with a gold node of symbol g over the same
-    tokens are sum_l min(inner[s, l], inner[g, l]), over one token the same of `token`.
+    A node of symbol s and a gold node of symbol g over the same tokens share
+    sum_l min(inner[s, l], inner[g, l]) constituents. Over one token it is the same with `token`.
 
     Fields:
       labels: L names, sorted.
@@ -94,8 +110,11 @@ def read_grammar(
 
     Raises:
       ValueError: no tree; a label that the binarisation cannot take; a wrong option.
+      TypeError: what should be a tree, or an option, is of another type.
     """
-    trees = list(trees)
+    trees = _checked_trees(trees)
+    check_binarisation(binarisation)
+    uncounted = _checked_names(uncounted)
     if not trees:
         raise ValueError("trees: got none, expected at least one to read a grammar off")
     if unknown_words is not None:
@@ -110,7 +129,34 @@ def read_grammar(
         read = tags(tree) if unknown_words is None else words_read(words(tree), frequent)
         above = [leaf.label for leaf in leaves(normal)]
         lexical.update(zip(above, read, strict=True))
-    return _numbered(binary, lexical, roots, binarisation, unknown_words, tuple(uncounted))
+    return _numbered(binary, lexical, roots, binarisation, unknown_words, uncounted)
+
+
+def check_grammar(grammar: object) -> None:
+    """Raises a TypeError unless this is a Grammar."""
+    if not isinstance(grammar, Grammar):
+        raise TypeError(
+            f"grammar: got {kind_of(grammar)}, expected a Grammar; see trees.grammar.read_grammar"
+        )
+
+
+def _checked_trees(trees: Iterable[Tree]) -> list[Tree]:
+    if isinstance(trees, (str, Tree)) or not isinstance(trees, Iterable):
+        raise TypeError(
+            f"trees: got {kind_of(trees)}, expected several Trees: read_trees(text), or [tree]"
+        )
+    trees = list(trees)
+    for row, tree in enumerate(trees):
+        check_tree(tree, f"trees[{row}]")
+    return trees
+
+
+def _checked_names(uncounted: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(uncounted, str) or not isinstance(uncounted, Iterable):
+        raise TypeError(
+            f"uncounted: got {shown(uncounted)}, expected several labels, such as ('ROOT',)"
+        )
+    return tuple(uncounted)
 
 
 def _numbered(
@@ -194,10 +240,15 @@ def _histograms(chains: list[list[str]], columns: dict[str, int]) -> np.ndarray:
 def terminals_of(grammar: Grammar, tokens: Sequence[str]) -> np.ndarray:
     """Returns the terminal of each token: [T] int32, -1 where the grammar has none.
 
-    Where terminals are tags, tokens are tags, and a tag that the training trees lack is -1. Where
-    terminals are words, a word that is none of them is read as its class, or as UNK if training
-    saw no rare word of that class; -1 if it saw no rare word of the class UNK either.
+    Tags: a tag that the training trees lack is -1. Words: a word that is no terminal is read as its
+    class. If training saw no rare word of that class, it is read as UNK. If it saw no rare word of
+    the class UNK either, the word is -1.
+
+    Raises:
+      TypeError: the grammar is none, or the tokens are no sequence of str.
     """
+    check_grammar(grammar)
+    check_tokens(tokens, "tokens")
     number = numbers_of(grammar.terminals)
     if grammar.unknown_words is None:
         found = [number.get(token, -1) for token in tokens]
@@ -206,6 +257,18 @@ def terminals_of(grammar: Grammar, tokens: Sequence[str]) -> np.ndarray:
         read = words_read(tokens, number.keys() - set(CLASSES))
         found = [number.get(name, other) for name in read]
     return np.array(found, np.int32)
+
+
+def check_tokens(tokens: object, name: str) -> None:
+    """Raises a TypeError unless these are several str, one a token."""
+    if isinstance(tokens, (str, bytes, Tree)) or not isinstance(tokens, Iterable):
+        raise TypeError(
+            f"{name}: got {shown(tokens)}, expected a list of str, one a token, such as "
+            "['DT', 'NN']"
+        )
+    for token in tokens:
+        if not isinstance(token, str):
+            raise TypeError(f"{name}: got {shown(token)} among them, expected str, one a token")
 
 
 @lru_cache(maxsize=16)

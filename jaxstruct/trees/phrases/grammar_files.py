@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxstruct.core.files import decode_utf8, write_file
 from jaxstruct.trees.phrases.binarisation import Binarisation, check_binarisation
-from jaxstruct.trees.phrases.grammar import Grammar
+from jaxstruct.trees.phrases.grammar import Grammar, check_grammar
 from jaxstruct.trees.phrases.unknown_words import UnknownWords, check_unknown_words
 
 _FORMAT = "jaxstruct grammar"
@@ -22,6 +22,7 @@ def save_grammar(path: Path, grammar: Grammar) -> Path:
 
     It is written under a temporary name and renamed: the file is whole or as it was before.
     """
+    check_grammar(grammar)
     return write_file(path, grammar_text(grammar))
 
 
@@ -46,12 +47,12 @@ def parse_grammar(text: str, name: str = "text") -> Grammar:
     """Returns the grammar of a JSON text.
 
     Raises:
-      ValueError: not JSON, not such a grammar, another version, or rules that are out of order,
-        repeated or of numbers that do not exist.
+      ValueError: no text, not JSON, not such a grammar, another version, or rules that are out of
+        order, repeated or of numbers that do not exist.
     """
     try:
         content = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, TypeError, RecursionError) as error:  # too long a number, too deep
         raise ValueError(f"{name}: not JSON ({error}), expected a saved grammar") from error
     wanted = {"format", "version", *Grammar._fields}
     if not isinstance(content, dict) or content.get("format") != _FORMAT:

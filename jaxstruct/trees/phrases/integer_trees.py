@@ -9,8 +9,23 @@ import numpy as np
 
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.phrases.binarisation import binarise, chain_labels, debinarise
-from jaxstruct.trees.phrases.grammar import Grammar, numbers_of, terminals_of
-from jaxstruct.trees.phrases.tree import Tree, leaves, node_spans, tags, words
+from jaxstruct.trees.phrases.grammar import (
+    Grammar,
+    check_grammar,
+    check_tokens,
+    numbers_of,
+    terminals_of,
+)
+from jaxstruct.trees.phrases.tree import (
+    Tree,
+    check_tree,
+    kind_of,
+    leaves,
+    node_spans,
+    shown,
+    tags,
+    words,
+)
 
 
 class Encoding(NamedTuple):
@@ -41,7 +56,10 @@ def encode(grammar: Grammar, tree: Tree, length: int | None = None) -> Encoding:
 
     Raises:
       ValueError: T is too small; a label that the binarisation of the grammar cannot take.
+      TypeError: an argument is of another type.
     """
+    check_grammar(grammar)
+    check_tree(tree)
     read = tags(tree) if grammar.unknown_words is None else words(tree)
     length = _checked_length(length, len(read))
     normal = binarise(tree, grammar.binarisation)
@@ -71,6 +89,8 @@ def _checked_length(length: int | None, tokens: int) -> int:
     least = max(tokens, 2)
     if length is None:
         return least
+    if isinstance(length, bool) or not isinstance(length, (int, np.integer)):
+        raise TypeError(f"length: got {shown(length)}, expected an integer, or None")
     if length < least:
         raise ValueError(
             f"length: got {length} for a tree of {tokens} tokens, expected at least {least}"
@@ -165,7 +185,14 @@ def decode(grammar: Grammar, tree: BinaryTree, words: Sequence[str] | None = Non
 
     Raises:
       ValueError: the integers are no tree of the grammar, or the number of words is not l.
+      TypeError: an argument is of another type.
     """
+    check_grammar(grammar)
+    if not isinstance(tree, BinaryTree):
+        hint = "; take its field .tree" if isinstance(tree, Encoding) else "; see encode"
+        raise TypeError(f"tree: got {kind_of(tree)}, expected a BinaryTree of integers{hint}")
+    if words is not None:
+        check_tokens(words, "words")
     symbols = _unpadded(tree.symbols, "symbols", len(grammar.symbols))
     rules = _unpadded(tree.rules, "rules", len(grammar.binary_rules))
     spans = [_unpadded(getattr(tree, name), name) for name in ("begins", "splits", "ends")]
@@ -197,9 +224,11 @@ def _unpadded(row: Any, name: str, size: int | None = None) -> list[int]:
     row = np.asarray(row)
     if row.ndim != 1:
         raise ValueError(f"{name}: got shape {row.shape}, expected one axis; decode tree by tree")
+    if not np.issubdtype(row.dtype, np.integer):
+        raise TypeError(f"{name}: got dtype {row.dtype}, expected integers")
     used = row[: int((row >= 0).sum())].tolist()
     if min(used, default=0) < 0:
-        raise ValueError(f"{name}: got {row.tolist()}, expected -1 at the end only")
+        raise ValueError(f"{name}: got {shown(row.tolist())}, expected -1 at the end only")
     if size is not None and max(used, default=-1) >= size:
         raise ValueError(f"{name}: got {max(used)}, the grammar has {size} of them")
     return used

@@ -27,6 +27,7 @@ class Tree:
 
     Raises:
       ValueError: both children and a word, or neither.
+      TypeError: a label or a word that is no str, a child that is no Tree.
     """
 
     label: str
@@ -35,6 +36,13 @@ class Tree:
 
     def __post_init__(self) -> None:
         """Refuses what is neither a constituent nor a leaf."""
+        if not isinstance(self.label, str):
+            raise TypeError(f"label: got {kind_of(self.label)}, expected a str")
+        if self.word is not None and not isinstance(self.word, str):
+            raise TypeError(f"word: got {kind_of(self.word)}, expected a str, or None")
+        wrong = [child for child in self.children if not isinstance(child, Tree)]
+        if wrong:
+            raise TypeError(f"children: got {kind_of(wrong[0])} among them, expected Trees")
         if bool(self.children) == (self.word is not None):
             both = "children and the word " + repr(self.word) if self.children else "neither"
             raise ValueError(
@@ -74,13 +82,39 @@ class Constituent(NamedTuple):
     end: int
 
 
+def kind_of(value: object) -> str:
+    """Returns the name of the type of a value, as error messages have it."""
+    return type(value).__name__
+
+
+def shown(value: object, most: int = 60) -> str:
+    """Returns the repr of a value for an error message, cut to so many characters."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}.. ({len(text)} characters)"
+
+
+def check_tree(tree: object, name: str = "tree") -> None:
+    """Raises a TypeError unless this is a Tree."""
+    if not isinstance(tree, Tree):
+        raise TypeError(f"{name}: got {kind_of(tree)}, expected one Tree; see bracketing.read_tree")
+
+
 def _outline(tree: Tree) -> Iterator[tuple[str, str | None, int]]:
     """Preorder with the numbers of children, which determines a tree."""
     return ((node.label, node.word, len(node.children)) for node in preorder(tree))
 
 
 def preorder(tree: Tree) -> Iterator[Tree]:
-    """Yields every node: a parent before its children, these from left to right."""
+    """Returns every node, one after the other: a parent first, then its children from the left.
+
+    Raises:
+      TypeError: this is no Tree.
+    """
+    check_tree(tree)
+    return _preorder(tree)
+
+
+def _preorder(tree: Tree) -> Iterator[Tree]:
     waiting = [tree]
     while waiting:
         node = waiting.pop()

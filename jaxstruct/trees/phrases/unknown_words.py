@@ -40,7 +40,12 @@ class UnknownWords(NamedTuple):
 
 
 def check_unknown_words(options: UnknownWords) -> None:
-    """Raises a ValueError unless `rare` is an integer >= 0."""
+    """Raises a TypeError unless these are UnknownWords, a ValueError unless `rare` >= 0."""
+    if not isinstance(options, UnknownWords):
+        raise TypeError(
+            f"unknown_words: got {options!r}, expected None (the terminals are tags) or "
+            "UnknownWords, such as UnknownWords(1)"
+        )
     rare = options.rare
     if isinstance(rare, bool) or not isinstance(rare, int) or rare < 0:
         raise ValueError(f"rare: got {rare!r}, expected an integer >= 0")

@@ -65,6 +65,31 @@ def test_errors_name_the_line_and_what_was_expected(text: str, message: str) -> 
         read_trees(text, "file")
 
 
+@pytest.mark.parametrize("text", [None, b"(A a)", ["(A a)"], Tree("A", word="a")])
+def test_what_is_no_text(text: object) -> None:
+    for read in (read_trees, read_tree):
+        with pytest.raises(TypeError, match=f"text: got {type(text).__name__}, expected a str"):
+            read(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["(S (NN a) {})", "({})", "{}", "(S a {})", "(S (NN {}", "(S {} ("]
+)
+def test_errors_are_one_short_line(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\.\. \(500002 characters\)|1 more|2 more") as error:
+        read_trees(text.format("x" * 500_000))
+    assert len(str(error.value)) < 200 and "\n" not in str(error.value)
+
+
+def test_only_trees_are_written() -> None:
+    for tree in ("(S a)", None):
+        for write in (write_line, write_indented):
+            with pytest.raises(TypeError, match="tree: got .*, expected one Tree"):
+                write(tree)
+    with pytest.raises(TypeError, match="width: got '80', expected an integer"):
+        write_indented(Tree("A", word="a"), "80")
+
+
 def test_one_tree_is_one() -> None:
     with pytest.raises(ValueError, match="holds 2 trees, expected exactly one"):
         read_tree("(A a) (B b)")

@@ -174,3 +174,15 @@ def test_the_grammar_counts_the_same_constituents() -> None:
         above = coded.symbols[coded.symbols >= 0]
         found = grammar.constituents[parents].sum() + grammar.token_constituents[above].sum()
         assert found == counted_constituents(tree, ALL_TOKENS).total()
+
+
+def test_other_types() -> None:
+    tree = Tree("S", (Tree("NN", word="dog"),))
+    for arguments, message in [
+        ((None, [tree]), "gold: got NoneType, expected a list of Trees"),
+        (([None], [tree]), r"gold\[0\]: got NoneType, expected one Tree"),
+        (([tree], ["(S a)"]), r"predicted\[0\]: got str, expected one Tree"),
+        (([tree], [tree], "f1"), "measure: got 'f1', expected a Measure"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            score(*arguments)

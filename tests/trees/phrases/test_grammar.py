@@ -158,3 +158,33 @@ def test_bad_input() -> None:
         read_grammar(TREES, unknown_words=UnknownWords(-1))
     with pytest.raises(ValueError, match="separator"):
         read_grammar(read_trees("(A+B (NN a))"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((None,), "trees: got NoneType, expected several Trees"),
+        (("(S (NN a))",), "trees: got str, expected several Trees: read_trees"),
+        ((TREES[0],), r"trees: got Tree, expected several Trees: .*\[tree\]"),
+        (([TREES[0], "(S (NN a))"],), r"trees\[1\]: got str, expected one Tree"),
+        ((TREES, "right"), "binarisation: got 'right', expected a Binarisation"),
+        ((TREES, None), "binarisation: got None, expected a Binarisation"),
+        ((TREES, Binarisation(), 1), "unknown_words: got 1, expected None .* or UnknownWords"),
+        ((TREES, Binarisation(), None, "ROOT"), "uncounted: got 'ROOT', expected several labels"),
+        ((TREES, Binarisation(), None, None), "uncounted: got None, expected several labels"),
+    ],
+)
+def test_other_types(arguments: tuple, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        read_grammar(*arguments)
+
+
+def test_terminals_of_other_types() -> None:
+    grammar = read_grammar(TREES)
+    for tokens in ("NN", None, TREES[0]):
+        with pytest.raises(TypeError, match="tokens: got .*, expected a list of str, one a token"):
+            terminals_of(grammar, tokens)
+    with pytest.raises(TypeError, match="tokens: got 3 among them"):
+        terminals_of(grammar, ["NN", 3])
+    with pytest.raises(TypeError, match="grammar: got list, expected a Grammar"):
+        terminals_of(["NN"], grammar)

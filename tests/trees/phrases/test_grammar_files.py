@@ -67,6 +67,9 @@ RULES = GRAMMAR.binary_rules.tolist()
     ("text", "message"),
     [
         ("{", "text: not JSON"),
+        (None, "text: not JSON"),
+        ("[" * 100_000, "text: not JSON"),
+        ("1" * 5_000, "text: not JSON"),
         ("[]", "holds no 'jaxstruct grammar'"),
         (_changed(format="other"), "holds no 'jaxstruct grammar'"),
         (_changed(version=2), "version is 2, expected 1"),
@@ -89,6 +92,11 @@ RULES = GRAMMAR.binary_rules.tolist()
 def test_what_is_no_grammar_is_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_grammar(text)
+
+
+def test_only_grammars_are_saved(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="grammar: got NoneType, expected a Grammar"):
+        save_grammar(tmp_path / "grammar.json", None)
 
 
 def test_not_text(tmp_path: Path) -> None:

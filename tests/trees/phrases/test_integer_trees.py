@@ -132,6 +132,38 @@ def test_length_too_small() -> None:
         encode(GRAMMAR, TREES[0], 4)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((TREES[0], GRAMMAR), "grammar: got Tree, expected a Grammar"),
+        ((GRAMMAR, "(S (NN a))"), "tree: got str, expected one Tree"),
+        ((GRAMMAR, TREES), "tree: got tuple, expected one Tree"),
+        ((GRAMMAR, TREES[0], 8.5), "length: got 8.5, expected an integer, or None"),
+        ((GRAMMAR, TREES[0], "8"), "length: got '8', expected an integer"),
+    ],
+)
+def test_what_cannot_be_encoded(arguments: tuple, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        encode(*arguments)
+
+
+def test_what_cannot_be_decoded() -> None:
+    found = encode(GRAMMAR, TREES[0])
+    for arguments, message in [
+        ((found.tree, GRAMMAR), "grammar: got BinaryTree, expected a Grammar"),
+        ((GRAMMAR, found), "tree: got Encoding, expected a BinaryTree of integers; take its field"),
+        ((GRAMMAR, TREES[0]), "tree: got Tree, expected a BinaryTree of integers; see encode"),
+        ((GRAMMAR, None), "tree: got NoneType, expected a BinaryTree"),
+        ((GRAMMAR, found.tree, "abcde"), "words: got 'abcde', expected a list of str"),
+        ((GRAMMAR, found.tree, ["a", "b", None, "d", "e"]), "words: got None among them"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            decode(*arguments)
+    floats = type(found.tree)(*(leaf.astype(float) for leaf in found.tree))
+    with pytest.raises(TypeError, match="symbols: got dtype float64, expected integers"):
+        decode(GRAMMAR, floats)
+
+
 def _with(field: str, position: int, value: int):
     tree = encode(GRAMMAR, TREES[0], 6).tree
     column = getattr(tree, field).copy()

@@ -88,3 +88,21 @@ def test_depth_is_no_limit() -> None:
     assert tall != deep_tree(4_999)
     assert len(constituents(tall)) == 4_999
     assert repr(tall).endswith("leaves>)")
+
+
+def test_parts_of_other_types() -> None:
+    leaf = Tree("NN", word="dog")
+    for fields, message in [
+        ((3, (), "dog"), "label: got int, expected a str"),
+        (("NN", (), 3), "word: got int, expected a str, or None"),
+        (("NP", "dog"), "children: got str among them, expected Trees"),
+        (("NP", (leaf, None)), "children: got NoneType among them"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            Tree(*fields)
+
+
+def test_walks_over_what_is_no_tree() -> None:
+    for walk in (leaves, words, tags, depth, constituents, preorder):
+        with pytest.raises(TypeError, match="tree: got list, expected one Tree; see"):
+            walk([Tree("NN", word="dog")])
