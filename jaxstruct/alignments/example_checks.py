@@ -8,74 +8,86 @@ import numpy as np
 
 from jaxstruct.alignments.costs import GAPS
 from jaxstruct.alignments.potentials import DELETE, INSERT, PADDING, PAIR
+from jaxstruct.core.checks import (
+    as_array,
+    as_list,
+    check_choice,
+    check_flag,
+    check_integers,
+    checked_int32,
+    checked_lengths,
+    checked_size,
+)
 
 
-def check_options(alphabet_size: int, gaps: str) -> None:
+def check_options(alphabet_size: int, gaps: str, symmetric: bool) -> None:
     """Raise ValueError where an option does not fit."""
-    if alphabet_size < 1:
-        raise ValueError(f"alphabet_size must be at least 1, got {alphabet_size}")
-    if gaps not in GAPS:
-        raise ValueError(f"gaps is {gaps!r}; choose one of {GAPS}")
+    checked_size("alphabet_size", alphabet_size)
+    check_choice("gaps", gaps, GAPS)
+    check_flag("symmetric", symmetric)
 
 
-def longest(name: str, sequences: Sequence[Sequence]) -> int:
-    """The length of the longest sequence.
+def sequences_of(name: str, sequences: Sequence[Sequence]) -> list[np.ndarray]:
+    """Sequences of letters, each [m] int32, m >= 1.
 
     Raises:
-      ValueError: there is none, or one of them is empty.
+      ValueError: there is none, one of them is empty, or they are no integers.
     """
-    if not len(sequences):
+    rows = as_list(name, sequences, "a list of sequences of letters (see alphabets.encode)")
+    if not rows:
         raise ValueError(f"{name} holds no sequence, expected at least one")
-    empty = [i for i, each in enumerate(sequences) if len(each) == 0]
+    rows = [as_array(f"{name}[{i}]", row, "[m] integer letters") for i, row in enumerate(rows)]
+    empty = [i for i, row in enumerate(rows) if row.shape == (0,)]
     if empty:
         raise ValueError(f"{name}[{empty[0]}] is empty ({len(empty)} such): leave it out")
-    return max(map(len, sequences))
+    text = [i for i, row in enumerate(rows) if row.dtype.kind in "US"]
+    if text:
+        raise ValueError(
+            f"{name}[{text[0]}] is text, expected integer letters: jaxstruct.alignments.alphabets.encode "
+            "makes them"
+        )
+    return [checked_int32(f"{name}[{i}]", row, (None,)) for i, row in enumerate(rows)]
 
 
-def padded(sequences: Sequence[np.ndarray], width: int) -> np.ndarray:
+def padded(rows: Sequence[np.ndarray], width: int) -> np.ndarray:
     """[n, width] int32 letters, -1 on padding."""
-    rows = np.full((len(sequences), width), -1, np.int32)
-    for row, sequence in zip(rows, sequences, strict=True):
-        row[: len(sequence)] = sequence
-    return rows
+    table = np.full((len(rows), width), -1, np.int32)
+    for line, row in zip(table, rows, strict=True):
+        line[: len(row)] = row
+    return table
 
 
 def check_candidates(native: np.ndarray, candidates: np.ndarray) -> tuple[int, int, int, int]:
     """(n, M, Q, N) of native [n, M] and candidates [n, Q, N].
 
     Raises:
-      ValueError: shapes do not fit, or there is no room for a decoy.
+      ValueError: shapes do not fit.
     """
     if native.ndim != 2 or candidates.ndim != 3 or native.shape[0] != candidates.shape[0]:
         raise ValueError(
             "inputs.native must be [n, M] and inputs.candidates [n, Q, N], got shapes "
             f"{native.shape} and {candidates.shape}"
         )
-    if candidates.shape[1] < 2:
+    return *native.shape, *candidates.shape[1:]
+
+
+def check_decoys(Q: int) -> None:
+    """Raise ValueError unless there is room for a decoy."""
+    if Q < 2:
         raise ValueError(
             "inputs.candidates hold no decoys (Q = 1): learning needs the homologue and at least "
             "one other sequence"
         )
-    return *native.shape, *candidates.shape[1:]
 
 
 def check_letters(
     name: str, letters: np.ndarray, lengths: np.ndarray, A: int, may_be_empty: bool = False
 ) -> None:
     """Raise ValueError unless rows hold `lengths` letters 0..A-1 each."""
-    for what, array in ((name, letters), (f"the lengths of {name}", lengths)):
-        if not np.issubdtype(array.dtype, np.integer):
-            raise ValueError(f"{what} must be integers, got dtype {array.dtype}")
+    check_integers(name, letters)
     n, width = letters.shape
-    if lengths.shape != (n,):
-        raise ValueError(f"the lengths of {name} must be [{n}], got shape {lengths.shape}")
-    least = 0 if may_be_empty else 1
-    wrong = np.flatnonzero((lengths < least) | (lengths > width))
-    if wrong.size:
-        raise ValueError(
-            f"the length of {name} row {wrong[0]} is {lengths[wrong[0]]}, expected "
-            f"{least}..{width}: leave empty sequences out"
-        )
+    least, advice = 0 if may_be_empty else 1, "; leave empty sequences out"
+    lengths = checked_lengths(f"the lengths of {name}", lengths, n, least, width, advice)
     inside = np.arange(width) < lengths[:, None]
     outside = np.argwhere(inside & ((letters < 0) | (letters >= A)))
     if outside.size:
@@ -89,11 +101,7 @@ def check_letters(
 def check_homologues(candidate: np.ndarray, lengths: np.ndarray) -> None:
     """Raise ValueError unless each homologue is a candidate, and not the only one."""
     n, Q = lengths.shape
-    if candidate.shape != (n,) or not np.issubdtype(candidate.dtype, np.integer):
-        raise ValueError(
-            f"outputs.candidate must be [{n}] integers, got {candidate.dtype} of shape "
-            f"{candidate.shape}"
-        )
+    check_integers("outputs.candidate", candidate, (n,))
     wrong = np.flatnonzero((candidate < 0) | (candidate >= Q))
     if wrong.size:
         raise ValueError(
@@ -122,8 +130,7 @@ def check_operations(
             f"got shapes {operations.shape} and {begin.shape}"
         )
     for name, array in (("operations", operations), ("begin", begin)):
-        if not np.issubdtype(array.dtype, np.integer):
-            raise ValueError(f"outputs.{name} must be integers, got dtype {array.dtype}")
+        check_integers(f"outputs.{name}", array)
     known = np.isin(operations, (PAIR, DELETE, INSERT, PADDING))
     if not known.all():
         row, place = np.argwhere(~known)[0]

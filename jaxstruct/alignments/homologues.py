@@ -29,6 +29,13 @@ from jaxstruct.alignments.costs import (
     score_counts,
 )
 from jaxstruct.alignments.oracles.pairwise import local_alignment, local_score
+from jaxstruct.core.checks import (
+    as_list,
+    check_record,
+    checked_dtype,
+    checked_int32,
+    checked_size,
+)
 from jaxstruct.core.contract import Contenders, Model, Oracles, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares
@@ -140,8 +147,9 @@ def _best_wrong(theta: HomologueTheta, y_true: HomologueOutput) -> HomologueOutp
     return _aligned(theta, jnp.argmax(_decoy_scores(theta, y_true)))
 
 
-def _loss(y_true: HomologueOutput, y: HomologueOutput) -> Array:
-    return (y.candidate != y_true.candidate).astype(jnp.float32)
+def _loss(kind: Array, y_true: HomologueOutput, y: HomologueOutput) -> Array:
+    """In the dtype of `kind`, that of the weights."""
+    return (y.candidate != y_true.candidate).astype(kind.dtype)
 
 
 def _contenders(theta: HomologueTheta, y_true: HomologueOutput) -> Contenders:
@@ -165,21 +173,23 @@ def homologue_inputs(
       candidates: for each of them the candidates, the homologue at any place among the decoys.
 
     Raises:
-      ValueError: the two lists differ in length, or a sequence is empty.
+      ValueError: the two lists differ in length, or a sequence is empty or holds something else
+        than integers.
     """
-    if len(natives) != len(candidates) or not natives:
+    natives = alignment_checks.sequences_of("natives", natives)
+    rows = as_list("candidates", candidates, "a list of lists of sequences")
+    if len(natives) != len(rows):
         raise ValueError(
-            f"natives and candidates must be lists of one length, at least 1, got {len(natives)} "
-            f"and {len(candidates)}"
+            f"natives and candidates must be lists of one length, got {len(natives)} and "
+            f"{len(rows)}"
         )
-    M = alignment_checks.longest("natives", natives)
-    N = max(alignment_checks.longest(f"candidates[{i}]", each) for i, each in enumerate(candidates))
-    Q = max(map(len, candidates))
-    letters = np.full((len(natives), Q, N), -1, np.int32)
-    lengths = np.zeros((len(natives), Q), np.int32)
-    for i, each in enumerate(candidates):
-        for q, sequence in enumerate(each):
-            letters[i, q, : len(sequence)], lengths[i, q] = sequence, len(sequence)
+    rows = [alignment_checks.sequences_of(f"candidates[{i}]", each) for i, each in enumerate(rows)]
+    M, N = max(map(len, natives)), max(len(sequence) for each in rows for sequence in each)
+    letters = np.full((len(rows), max(map(len, rows)), N), -1, np.int32)
+    lengths = np.zeros(letters.shape[:2], np.int32)
+    for i, each in enumerate(rows):
+        letters[i, : len(each)] = alignment_checks.padded(each, N)
+        lengths[i, : len(each)] = [len(sequence) for sequence in each]
     native = alignment_checks.padded(natives, M)
     return HomologueInput(native, letters, np.array([len(x) for x in natives], np.int32), lengths)
 
@@ -187,28 +197,47 @@ def homologue_inputs(
 def homologue_outputs(
     candidate: np.ndarray, operations: np.ndarray, begin: np.ndarray, width: int
 ) -> HomologueOutput:
-    """A batch of outputs: operations [n, L] padded with -1 to width = M + N."""
-    operations = np.asarray(operations, np.int32)
-    missing = width - operations.shape[1]
+    """A batch of outputs.
+
+    Args:
+      candidate: [n] integers. operations: [n, L] integers, padded here with -1 to `width`.
+      begin: [n, 2] integers. width: M + N >= L.
+
+    Raises:
+      ValueError: something is no integer, has another shape, or has more columns than width.
+    """
+    width, operations = (
+        checked_size("width", width),
+        checked_int32("operations", operations, (None,) * 2),
+    )
+    n, missing = len(operations), width - operations.shape[1]
     if missing < 0:
         raise ValueError(f"operations have {operations.shape[1]} columns, more than M + N {width}")
     operations = np.pad(operations, ((0, 0), (0, missing)), constant_values=-1)
-    return HomologueOutput(np.asarray(candidate, np.int32), operations, np.asarray(begin, np.int32))
+    candidate, begin = (
+        checked_int32("candidate", candidate, (n,)),
+        checked_int32("begin", begin, (n, 2)),
+    )
+    return HomologueOutput(candidate, operations, begin)
 
 
-def _check(A: int, inputs: HomologueInput, outputs: HomologueOutput) -> None:
-    """Every door check of a training set, in an order that lets each rely on those before."""
-    if not isinstance(inputs, HomologueInput) or not isinstance(outputs, HomologueOutput):
-        raise ValueError(
-            "inputs and outputs must be a HomologueInput (see homologue_inputs) and a "
-            f"HomologueOutput, got {type(inputs).__name__} and {type(outputs).__name__}"
-        )
+def _check(A: int, inputs: HomologueInput, outputs: HomologueOutput | None = None) -> None:
+    """Every door check, in an order that lets each rely on those before; outputs for training."""
+    check_record("inputs", inputs, HomologueInput, "homologue_inputs")
     native, candidates, native_length, lengths = map(np.asarray, inputs)
-    candidate, operations, begin = map(np.asarray, outputs)
     n, M, Q, N = alignment_checks.check_candidates(native, candidates)
     alignment_checks.check_letters("inputs.native", native, native_length, A)
+    if lengths.shape != (n, Q):
+        raise ValueError(
+            f"inputs.candidate_lengths must be [n, Q] = [{n}, {Q}], got shape {lengths.shape}"
+        )
     flat, count = candidates.reshape(n * Q, N), lengths.reshape(-1)
     alignment_checks.check_letters("inputs.candidates", flat, count, A, may_be_empty=True)
+    if outputs is None:
+        return
+    alignment_checks.check_decoys(Q)
+    check_record("outputs", outputs, HomologueOutput, "homologue_outputs")
+    candidate, operations, begin = map(np.asarray, outputs)
     alignment_checks.check_homologues(candidate, lengths)
     second = lengths[np.arange(n), candidate]
     both = np.stack([native_length, second], axis=1)
@@ -234,11 +263,13 @@ def homologue_search(
     Raises:
       ValueError: an argument does not fit.
     """
-    alignment_checks.check_options(alphabet_size, gaps)
+    alignment_checks.check_options(alphabet_size, gaps, symmetric)
+    dtype = checked_dtype(dtype)
     tables = _Tables(jnp.asarray(float(symmetric), dtype), jnp.zeros(int(gaps == "linear"), dtype))
+    zero = jnp.zeros((), dtype)
     return make_problem(
         initial_weights(alphabet_size, gaps, dtype),
-        Model(Partial(_potentials, tables), _score, _decode, _loss),
+        Model(Partial(_potentials, tables), _score, _decode, Partial(_loss, zero)),
         Oracles(contenders=_contenders, output=_output, best_wrong=_best_wrong),
         Space(
             gram_action=Partial(_gram_action, tables), combine=_combine, squared_norm=sum_of_squares

@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.alignments.potentials import DELETE, INSERT, PADDING, PAIR
+from jaxstruct.core.checks import check_choice
 from jaxstruct.core.types import Array
 
 NAMES = ("positions", "pairs", "normalised_positions", "normalised_pairs")
@@ -70,8 +71,7 @@ def alignment_loss(name: str, dtype: str) -> AlignmentLoss:
     Raises:
       ValueError: an unknown name.
     """
-    if name not in NAMES:
-        raise ValueError(f"loss is {name!r}; choose one of {NAMES}")
+    check_choice("loss", name, NAMES)
     return AlignmentLoss(name, dtype)
 
 

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from jaxstruct.chains.oracles.potential_checks import known
 from jaxstruct.core.types import Array
 
 PAIR, DELETE, INSERT, PADDING = 0, 1, 2, -1
@@ -93,15 +95,34 @@ def checked_alignment_potentials(potentials: AlignmentPotentials) -> AlignmentPo
     return jax.tree.map(lambda leaf: leaf.astype(dtype), potentials)
 
 
-def checked_lengths(lengths: Array) -> Array:
+def checked_lengths(lengths: Array, most: tuple[int, int]) -> Array:
     """[2] int32 lengths of the two sequences.
 
+    Args:
+      lengths: their values are looked at where they are known, while tracing they are not.
+      most: (M, N).
+
     Raises:
-      ValueError: the shape is not [2]. TypeError: they are no integers.
+      ValueError: the shape is not [2], or known lengths do not fit.
+      TypeError: they are no integers.
     """
-    lengths = jnp.asarray(lengths)
+    lengths = np.asarray(lengths) if known(lengths) else lengths
     if lengths.shape != (2,):
         raise ValueError(f"lengths must be [2], one of each sequence, got shape {lengths.shape}")
     if not jnp.issubdtype(lengths.dtype, jnp.integer):
         raise TypeError(f"lengths must be integers, got {lengths.dtype}")
-    return lengths.astype(jnp.int32)
+    if known(lengths) and not all(0 <= own <= top for own, top in zip(lengths, most, strict=True)):
+        raise ValueError(f"lengths must be in 0..(M, N) = {most}, got {lengths.tolist()}")
+    return jnp.asarray(lengths, jnp.int32)
+
+
+def checked_pair(
+    potentials: AlignmentPotentials, lengths: Array
+) -> tuple[AlignmentPotentials, Array]:
+    """Potentials and lengths of one pair of sequences.
+
+    Raises:
+      ValueError, TypeError: as `checked_alignment_potentials` and `checked_lengths`.
+    """
+    potentials = checked_alignment_potentials(potentials)
+    return potentials, checked_lengths(lengths, potentials.pairs.shape)

@@ -45,6 +45,15 @@ from jaxstruct.alignments.losses import (
 from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
 from jaxstruct.alignments.potentials import AlignmentPotentials
 from jaxstruct.alignments.text import WrittenAlignment
+from jaxstruct.core.checks import (
+    as_list,
+    check_choice,
+    check_record,
+    checked_dtype,
+    checked_int32,
+    checked_size,
+    shown,
+)
 from jaxstruct.core.contract import Model, Oracles, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares
@@ -142,24 +151,36 @@ def alignment_inputs(
       size: (M, N) to pad to; None for the longest of each.
 
     Raises:
-      ValueError: the two lists differ in length, a sequence is empty or longer than its size.
+      ValueError: the two lists differ in length, a sequence is empty, longer than its size, or
+        holds something else than integers.
     """
-    if len(firsts) != len(seconds):
-        raise ValueError(
-            f"firsts and seconds must be of one length, got {len(firsts)} and {len(seconds)}"
-        )
-    longest = [
-        alignment_checks.longest(*named) for named in (("firsts", firsts), ("seconds", seconds))
+    both = [
+        alignment_checks.sequences_of(*named)
+        for named in (("firsts", firsts), ("seconds", seconds))
     ]
-    size = tuple(longest) if size is None else size
+    if len(both[0]) != len(both[1]):
+        raise ValueError(
+            f"firsts and seconds must be of one length, got {len(both[0])} and {len(both[1])}"
+        )
+    longest = [max(map(len, rows)) for rows in both]
+    size = _checked_sizes(longest if size is None else size, longest)
+    lengths = np.array([[len(row) for row in rows] for rows in both], np.int32).T
+    return AlignmentInput(*map(alignment_checks.padded, both, size), lengths)
+
+
+def _checked_sizes(size: tuple[int, int], longest: list[int]) -> list[int]:
+    """(M, N).
+
+    Raises:
+      ValueError: it is no pair of integers, or less than the longest sequences have.
+    """
+    size = as_list("size", size, "(M, N), two integers")
+    if len(size) != 2:
+        raise ValueError(f"size must be (M, N), two integers, got {shown(size)}")
+    size = [checked_size(f"size[{side}]", each, 0) for side, each in enumerate(size)]
     if size[0] < longest[0] or size[1] < longest[1]:
         raise ValueError(f"size: got {size}, but the longest sequences have {longest} letters")
-    lengths = [[len(a), len(b)] for a, b in zip(firsts, seconds, strict=True)]
-    padded = (
-        alignment_checks.padded(each, width)
-        for each, width in zip((firsts, seconds), size, strict=True)
-    )
-    return AlignmentInput(*padded, np.array(lengths, np.int32))
+    return size
 
 
 def alignment_outputs(
@@ -173,21 +194,35 @@ def alignment_outputs(
       width: M + N of the inputs.
 
     Raises:
-      ValueError: an alignment has more than `width` operations.
+      ValueError: an alignment has more than `width` operations, or something is no integer.
     """
-    longest = max(map(len, operations), default=0)
+    width = checked_size("width", width)
+    rows = as_list("operations", operations, "a list of strings of PAIR, DELETE, INSERT")
+    rows = [
+        checked_int32(f"operations[{i}]", row, (None,))
+        if len(np.shape(row)) != 1 or len(row)
+        else np.zeros(0, np.int32)
+        for i, row in enumerate(rows)
+    ]
+    longest = max(map(len, rows), default=0)
     if longest > width:
         raise ValueError(f"operations: one has {longest}, more than width = M + N = {width}")
-    begin = np.zeros((len(operations), 2)) if begin is None else begin
-    return AlignmentOutput(
-        alignment_checks.padded(operations, width), np.asarray(begin).astype(np.int32)
-    )
+    begin = np.zeros((len(rows), 2), np.int32) if begin is None else begin
+    begin = checked_int32("begin", begin, (len(rows), 2))
+    return AlignmentOutput(alignment_checks.padded(rows, width), begin)
 
 
 def written_alignments(
     alphabet: Alphabet, x: AlignmentInput, y: AlignmentOutput
 ) -> list[WrittenAlignment]:
-    """A batch of alignments as texts, for `alignment_text`."""
+    """A batch of alignments as texts, for `alignment_text`.
+
+    Raises:
+      ValueError: an argument is not of its kind.
+    """
+    check_record("alphabet", alphabet, Alphabet, "jaxstruct.alignments.alphabets")
+    check_record("x", x, AlignmentInput, "alignment_inputs")
+    check_record("y", y, AlignmentOutput, "alignment_outputs")
     written = []
     for first, second, lengths, operations, begin in zip(*x, *y, strict=True):
         texts = (
@@ -198,17 +233,13 @@ def written_alignments(
     return written
 
 
-def _check(A: int, whole: bool, inputs: AlignmentInput, outputs: AlignmentOutput) -> None:
-    """Every door check of a training set, in an order that lets each rely on those before."""
-    if not isinstance(inputs, AlignmentInput) or not isinstance(outputs, AlignmentOutput):
-        raise ValueError(
-            "inputs and outputs must be an AlignmentInput (see alignment_inputs) and an "
-            f"AlignmentOutput (see alignment_outputs), got {type(inputs).__name__} and "
-            f"{type(outputs).__name__}"
-        )
+def _check(
+    A: int, whole: bool, inputs: AlignmentInput, outputs: AlignmentOutput | None = None
+) -> None:
+    """Every door check, in an order that lets each rely on those before; outputs for training."""
+    check_record("inputs", inputs, AlignmentInput, "alignment_inputs")
     first, second, lengths = map(np.asarray, inputs)
-    operations, begin = map(np.asarray, outputs)
-    n = first.shape[0]
+    n = len(first) if first.ndim else 0
     if first.ndim != 2 or second.ndim != 2 or second.shape[0] != n or lengths.shape != (n, 2):
         raise ValueError(
             "inputs.first, inputs.second and inputs.lengths must be [n, M], [n, N] and [n, 2], got "
@@ -216,6 +247,10 @@ def _check(A: int, whole: bool, inputs: AlignmentInput, outputs: AlignmentOutput
         )
     alignment_checks.check_letters("inputs.first", first, lengths[:, 0], A)
     alignment_checks.check_letters("inputs.second", second, lengths[:, 1], A)
+    if outputs is None:
+        return
+    check_record("outputs", outputs, AlignmentOutput, "alignment_outputs")
+    operations, begin = map(np.asarray, outputs)
     width = first.shape[1] + second.shape[1]
     alignment_checks.check_operations(operations, begin, lengths, width, whole=whole)
 
@@ -249,9 +284,9 @@ def pairwise_alignment(
     Raises:
       ValueError: an argument does not fit.
     """
-    alignment_checks.check_options(alphabet_size, gaps)
-    if mode not in MODES:
-        raise ValueError(f"mode is {mode!r}; choose one of {MODES}")
+    alignment_checks.check_options(alphabet_size, gaps, symmetric)
+    check_choice("mode", mode, MODES)
+    dtype = checked_dtype(dtype)
     kind, best = alignment_loss(loss, dtype), _BEST[mode]
     tables = _Tables(jnp.asarray(float(symmetric), dtype), jnp.zeros(int(gaps == "linear"), dtype))
     return make_problem(

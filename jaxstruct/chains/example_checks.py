@@ -11,53 +11,72 @@ import numpy as np
 
 from jaxstruct.chains.losses import ChainLoss
 from jaxstruct.chains.token_features import KernelTokens
+from jaxstruct.core.checks import (
+    as_array,
+    check_integers,
+    check_no_feature_twice,
+    checked_number,
+    checked_size,
+    shown,
+)
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
+
+GRAM_ROWS = 256
+"""Rows of token Gram matrices that are computed again at the door, at most."""
+_TOLERANCE = 1e-3
+"""How far a given inner product may be off, in units of the norms: room for float32 sums."""
 
 
 def check_options(number_of_features: int, number_of_labels: int, order: int, eta: float) -> None:
     """Raise ValueError where a number that describes a chain is out of its range."""
-    if number_of_features < 1 or number_of_labels < 2:
-        raise ValueError(
-            f"number_of_features must be at least 1 and number_of_labels at least 2, got "
-            f"{number_of_features} and {number_of_labels}"
-        )
-    if order not in (1, 2):
-        raise ValueError(f"order must be 1 or 2 (label triples), got {order!r}")
-    if not (np.isfinite(eta) and eta >= 0):
-        raise ValueError(f"eta must be finite and >= 0, got {eta!r}")
+    checked_size("number_of_features", number_of_features)
+    checked_size("number_of_labels", number_of_labels, 2)
+    if not isinstance(order, int) or order not in (1, 2):
+        raise ValueError(f"order must be 1 or 2 (label triples), got {shown(order)}")
+    checked_number("eta", eta)
 
 
 def check_tables(names: tuple[str, ...], tables: tuple[Array, ...], S: int) -> None:
     """Raise ValueError unless constraints are bool tables [S, S], [S], [S]."""
     shapes = ((S, S), (S,), (S,))
+    if not isinstance(tables, tuple) or len(tables) != len(names):
+        raise ValueError(
+            f"constraints must be Constraints(transitions, start, stop), got {shown(tables)}"
+        )
     for name, table, shape in zip(names, tables, shapes, strict=True):
-        if np.shape(table) != shape or np.asarray(table).dtype != bool:
+        table = as_array(f"constraints.{name}", table, f"bool of shape {shape}")
+        if table.shape != shape or table.dtype != bool:
             raise ValueError(
-                f"constraints.{name} must be bool of shape {shape}, got "
-                f"{np.asarray(table).dtype} of {np.shape(table)}"
+                f"constraints.{name} must be bool of shape {shape}, got {table.dtype} of "
+                f"{table.shape}"
             )
 
 
-def check_lengths(length: np.ndarray, n: int, T: int) -> None:
-    """Raise ValueError unless there are n integer lengths in 0..T."""
-    if length.shape != (n,) or not np.issubdtype(length.dtype, np.integer):
+def check_kind(features: PyTree) -> tuple[int, int]:
+    """(n, T) of features of n sequences, by their shapes alone.
+
+    Raises:
+      ValueError: they are not [n, T, d], sparse of [n, T, m] leaves, or kernel rows [n, T, m].
+    """
+    leaf = features
+    if isinstance(features, (SparseFeatures, KernelTokens)):
+        leaf = features[0]
+    elif not hasattr(features, "shape"):
+        leaf = as_array("features", features, "[n, T, d] numbers, SparseFeatures or KernelTokens")
+    if len(np.shape(leaf)) != 3:
         raise ValueError(
-            f"inputs.length must be [n = {n}] integers, got {length.dtype} of shape {length.shape}"
+            "features must be [n, T, d], SparseFeatures of [n, T, m] leaves or KernelTokens, got "
+            f"{shown(features)} of {np.ndim(leaf)} axes: chain_inputs(features, length, gram)"
         )
-    wrong = np.flatnonzero((length < 0) | (length > T))
-    if wrong.size:
-        raise ValueError(
-            f"inputs.length[{wrong[0]}] is {length[wrong[0]]}: expected 0..{T}, the padded length "
-            f"({wrong.size} such)"
-        )
+    return np.shape(leaf)[:2]
 
 
 def _check_sparse(d: int, features: SparseFeatures) -> tuple[int, int]:
     indices, values = np.asarray(features.indices), np.asarray(features.values)
-    if not np.issubdtype(indices.dtype, np.integer) or indices.ndim != 3:
+    check_integers("inputs.features.indices", indices)
+    if indices.ndim != 3:
         raise ValueError(
-            f"inputs.features.indices must be [n, T, m] integers, got {indices.dtype} of shape "
-            f"{indices.shape}"
+            f"inputs.features.indices must be [n, T, m] integers, got shape {indices.shape}"
         )
     if indices.shape != values.shape:
         raise ValueError(
@@ -70,6 +89,7 @@ def _check_sparse(d: int, features: SparseFeatures) -> tuple[int, int]:
         )
     if values[indices == d].any():
         raise ValueError(f"inputs.features.values must be 0 where the index is {d} (padding)")
+    check_no_feature_twice("inputs.features.indices", indices, values)
     return indices.shape[:2]
 
 
@@ -89,6 +109,61 @@ def check_features(d: int, features: PyTree) -> tuple[int, int]:
     return shape[:2]
 
 
+def _row_of_gram(features: PyTree, i: int, t: int) -> np.ndarray:
+    """[T] inner products of token t of sequence i with all of its tokens, in float64."""
+    if not isinstance(features, SparseFeatures):
+        tokens = np.asarray(features[i], np.float64)
+        return tokens @ tokens[t]
+    indices, values = np.asarray(features.indices[i]), np.asarray(features.values[i], np.float64)
+    if not indices.shape[1]:
+        return np.zeros(len(indices))
+    order = np.argsort(indices[t])
+    own, weights = indices[t][order], values[t][order]
+    place = np.minimum(np.searchsorted(own, indices), len(own) - 1)
+    return np.sum(np.where(own[place] == indices, values * weights[place], 0), axis=1)
+
+
+def _squared_norms(features: PyTree) -> np.ndarray:
+    """[n, T] in float64, in blocks of sequences, so that memory stays small."""
+    leaf = features.values if isinstance(features, SparseFeatures) else features
+    norms = np.empty(leaf.shape[:2])
+    for at in range(0, len(leaf), 256):
+        part = np.asarray(leaf[at : at + 256], np.float64)
+        norms[at : at + 256] = np.einsum("ntd,ntd->nt", part, part)
+    return norms
+
+
+def check_gram(features: PyTree, gram: np.ndarray, length: np.ndarray) -> None:
+    """Raise ValueError where gram [n, T, T] is not that of the tokens.
+
+    All of its diagonal is compared, and one row each of at most `GRAM_ROWS` sequences.
+    """
+    n, T = gram.shape[:2]
+    norms = _squared_norms(features)
+    diagonal = np.einsum("ntt->nt", gram).astype(np.float64)
+    off = np.abs(diagonal - norms) > _TOLERANCE * norms
+    wrong = np.argwhere(off & (np.arange(T) < length[:, None]))
+    if wrong.size:
+        i, t = wrong[0]
+        _refuse_gram((i, t, t), diagonal[i, t], norms[i, t])
+    some = np.unique(np.linspace(0, n - 1, min(n, GRAM_ROWS)).astype(int))
+    for i in some[length[some] > 1]:
+        end, t = length[i], i % length[i]
+        row = _row_of_gram(features, i, t)[:end]
+        scale = np.sqrt(norms[i, t] * norms[i, :end])
+        wrong = np.flatnonzero(np.abs(gram[i, t, :end] - row) > _TOLERANCE * scale)
+        if wrong.size:
+            _refuse_gram((i, t, wrong[0]), gram[i, t, wrong[0]], row[wrong[0]])
+
+
+def _refuse_gram(place: tuple[int, int, int], found: float, wanted: float) -> None:
+    i, t, s = place
+    raise ValueError(
+        f"inputs.gram[{i}, {t}, {s}] is {found:g}, but the inner product of these tokens is "
+        f"{wanted:g}: the matrix is of other features; leave gram out, and chain_inputs makes it"
+    )
+
+
 def check_anchors(features: KernelTokens, gram: np.ndarray, length: np.ndarray) -> None:
     """Raise ValueError unless every token is an anchor whose kernel values are those of gram.
 
@@ -96,7 +171,7 @@ def check_anchors(features: KernelTokens, gram: np.ndarray, length: np.ndarray) 
     """
     rows, anchors = np.asarray(features.rows), np.asarray(features.anchors)
     (n, T, m), steps = rows.shape, np.arange(rows.shape[1])
-    if anchors.shape != (n, T) or not np.issubdtype(anchors.dtype, np.integer):
+    if anchors.shape != (n, T) or anchors.dtype.kind not in "iu":
         raise ValueError(
             f"inputs.features.anchors must be [n, T] = [{n}, {T}] integers, got {anchors.dtype} "
             f"of shape {anchors.shape}"
@@ -112,7 +187,7 @@ def check_anchors(features: KernelTokens, gram: np.ndarray, length: np.ndarray) 
     places = np.broadcast_to(np.where(real, anchors, 0)[:, None], (n, T, T))
     pairs = real[:, :, None] & real[:, None]
     off = np.where(pairs, np.abs(np.take_along_axis(rows, places, axis=2) - gram), 0)
-    if off.max(initial=0) > 1e-3 * np.abs(np.where(pairs, gram, 0)).max(initial=0):
+    if off.max(initial=0) > _TOLERANCE * np.abs(np.where(pairs, gram, 0)).max(initial=0):
         i, t, s = np.unravel_index(np.argmax(off), off.shape)
         raise ValueError(
             f"inputs.gram[{i}, {t}, {s}] is {gram[i, t, s]}, but inputs.features.rows at the "
@@ -122,7 +197,7 @@ def check_anchors(features: KernelTokens, gram: np.ndarray, length: np.ndarray) 
 
 def check_labels(S: int, length: np.ndarray, y: np.ndarray) -> None:
     """Raise ValueError unless y holds labels 0..S-1 up to the length, and -1 after it."""
-    if not np.issubdtype(y.dtype, np.integer):
+    if y.dtype.kind not in "iu":
         raise ValueError(f"outputs must be integer labels, got {y.dtype}: see core.labels")
     real = np.arange(y.shape[1]) < length[:, None]
     wrong = np.argwhere(np.where(real, (y < 0) | (y >= S), y != -1))
@@ -154,10 +229,6 @@ def check_level_loss(loss: ChainLoss, length: np.ndarray) -> None:
     levels = np.arange(lengths[-1] + 1)
     of_all = jax.vmap(jax.vmap(loss.of_level, (0, None)), (None, 0))
     losses = np.asarray(of_all(jnp.asarray(levels), jnp.asarray(lengths)))
-    if losses.shape != (lengths.size, levels.size):
-        raise ValueError(
-            f"loss(level, length) must be a scalar, got shape {losses.shape[2:]} of scalars"
-        )
     good = np.isfinite(losses) & np.where(levels == 0, losses == 0, losses >= 0)
     wrong = np.argwhere(~good & (levels <= lengths[:, None]))
     if wrong.size:

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
+from jaxstruct.core.checks import as_numbers, shown
 from jaxstruct.core.types import Array
 
 NAMES = ("hamming", "normalised_hamming", "zero_one")
@@ -70,13 +71,36 @@ def _any(level: Array, length: Array) -> Array:
     return jnp.minimum(level, 1)
 
 
+def _check_function(function: Callable) -> None:
+    """Raise ValueError unless a loss function makes a scalar of a level and a length."""
+    number = jax.ShapeDtypeStruct((), jnp.int32)
+    expected = (
+        "loss must be a function (level, length) -> a scalar Delta, of JAX numbers (jnp.where, not "
+        "if)"
+    )
+    try:
+        found = jax.eval_shape(function, number, number)
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise ValueError(f"{expected}; it raised {type(error).__name__}: {first[:200]}") from error
+    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(found)]
+    if shapes != [()] or not hasattr(found, "dtype"):
+        raise ValueError(
+            f"{expected}, got {type(found).__name__} of shapes {shapes[:3]}: costs of pairs of "
+            "labels go in as an [S, S] matrix"
+        )
+    if not jnp.issubdtype(found.dtype, jnp.number):
+        raise ValueError(f"{expected}, got dtype {found.dtype}")
+
+
 def chain_loss(
     loss: str | Callable[[Array, Array], Array] | np.ndarray, labels: int, dtype: str
 ) -> ChainLoss:
     """The loss that a name, a function of the Hamming level or a cost matrix stands for.
 
     Raises:
-      ValueError: an unknown name, or costs that are not [S, S], finite, >= 0, 0 on the diagonal.
+      ValueError: an unknown name, a function that makes no scalar, or costs that are not [S, S],
+        finite, >= 0, 0 on the diagonal.
     """
     ones = jnp.asarray(1 - np.eye(labels), dtype)
     if isinstance(loss, str):
@@ -87,14 +111,16 @@ def chain_loss(
         }
         if loss not in table:
             raise ValueError(
-                f"loss is {loss!r}; choose one of {NAMES}, a function of (level, length), or an "
-                "[S, S] matrix of costs"
+                f"loss is {shown(loss)}; choose one of {NAMES}, a function of (level, length), or "
+                "an [S, S] matrix of costs"
             )
         return table[loss]
     if callable(loss):
+        _check_function(loss)
         function = loss if isinstance(loss, Partial) else Partial(loss)
         return ChainLoss(function, None, LossKind(False, False, dtype))
-    costs = np.asarray(loss, np.float64)
+    expected = f"a name of {NAMES}, a function, or [{labels}, {labels}] costs"
+    costs = as_numbers("loss", loss, expected)
     if costs.shape != (labels, labels) or not np.isfinite(costs).all() or (costs < 0).any():
         raise ValueError(
             f"loss must be [S, S] = [{labels}, {labels}] finite costs >= 0, got shape {costs.shape}"
@@ -110,7 +136,7 @@ def label_weights(weights: np.ndarray) -> np.ndarray:
     Raises:
       ValueError: weights are not one axis of finite numbers >= 0.
     """
-    weights = np.asarray(weights, np.float64)
+    weights = as_numbers("weights", weights, "[S] finite numbers >= 0")
     if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError(f"weights must be [S] finite numbers >= 0, got shape {weights.shape}")
     return weights[:, None] * (1 - np.eye(len(weights)))

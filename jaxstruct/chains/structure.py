@@ -5,8 +5,9 @@ F(x, y; w) = sum_t <u_{y^t}, Phi(x^t)> + eta sum_t v_{y^t y^{t+1}}              
              [+ eta sum_t z_{y^t y^{t+1} y^{t+2}}]                       label triples    (4.4.1)
              [+ sum_t <p_{y^t y^{t+1}}, Phi(x^t)>]     features of label pairs with inputs (4.4.1)
 
-With kernel tokens u_s lives as coefficients on anchors and <Psi, Psi'> is (4.22); nothing else
-changes, and features of the kernel are never formed.
+With a window r, Phi(x^t) holds those of the tokens t - r .. t + r side by side (4.4.1, "overlapping
+features"). With kernel tokens u_s lives as coefficients on anchors and <Psi, Psi'> is (4.22);
+nothing else changes, and features of the kernel are never formed.
 """
 
 from __future__ import annotations
@@ -30,9 +31,19 @@ from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.potentials import ChainPotentials
 from jaxstruct.chains.token_features import (
     KernelTokens,
+    Window,
     add_tokens,
     token_gram,
     token_scores,
+    windowed,
+    windowed_gram,
+)
+from jaxstruct.core.checks import (
+    as_array,
+    check_flag,
+    checked_dtype,
+    checked_lengths,
+    checked_size,
 )
 from jaxstruct.core.contract import Model, Oracles, Problem, Space
 from jaxstruct.core.problem import make_problem
@@ -73,17 +84,42 @@ class _Chain(NamedTuple):
     eta: Array
     loss: ChainLoss
     constraints: Constraints | None
+    window: Window
 
 
 def chain_inputs(
     features: PyTree, length: np.ndarray, gram: np.ndarray | None = None
 ) -> ChainInput:
-    """A batch of inputs; token Gram matrices are computed from the features unless given."""
+    """A batch of n sequences, padded to T positions.
+
+    Args:
+      features: [n, T, d], `SparseFeatures` of [n, T, m] leaves, or `KernelTokens`.
+      length: [n] integers in 0..T.
+      gram: [n, T, T] <Phi(x^t), Phi(x^s)>; None: computed from dense or sparse features.
+
+    Raises:
+      ValueError: features are none of these, lengths are no integers (floats are none) or do not
+        fit, or gram is not [n, T, T].
+      TypeError: gram is None and features are kernel rows.
+    """
+    n, T = chain_checks.check_kind(features)
+    length = checked_lengths("length", length, n, 0, T)
     gram = token_gram(features) if gram is None else gram
-    return ChainInput(features, np.asarray(length, np.int32), gram)
+    if np.shape(gram) != (n, T, T):
+        raise ValueError(f"gram must be [n, T, T] = [{n}, {T}, {T}], got shape {np.shape(gram)}")
+    return ChainInput(features, length, gram)
+
+
+def _seen(tables: _Chain, x: PyTree) -> PyTree:
+    """One input, or a batch of them, with windows in place of tokens."""
+    if tables.window.radius == 0 or isinstance(x, chain_planes.RestrictedInput):
+        return x
+    features = windowed(x.features, x.length, tables.window)
+    return ChainInput(features, x.length, windowed_gram(x.gram, x.length, tables.window))
 
 
 def _potentials(tables: _Chain, w: PyTree, x: ChainInput) -> ChainTheta:
+    x = _seen(tables, x)
     emissions = token_scores(w["emissions"], x.features)
     transitions = tables.eta * w["transitions"]
     if "pairs" in w:
@@ -103,6 +139,7 @@ def _pair_changes(u: ChainTheta) -> Array:
 
 def _add(tables: _Chain, w: PyTree, x: ChainInput, u: ChainTheta) -> PyTree:
     """w + A' u of a batch."""
+    x = _seen(tables, x)
     new = {"emissions": add_tokens(w["emissions"], x.features, u.emissions)}
     axes = tuple(range(u.transitions.ndim - 2))
     new["transitions"] = w["transitions"] + tables.eta * jnp.sum(u.transitions, axis=axes)
@@ -118,6 +155,7 @@ def _add(tables: _Chain, w: PyTree, x: ChainInput, u: ChainTheta) -> PyTree:
 
 def _gram_action(tables: _Chain, x: ChainInput, u: ChainTheta) -> ChainTheta:
     """A_x A_x' u through the token Gram matrix (4.22)."""
+    x = _seen(tables, x)
     squared = tables.eta**2
     transitions = squared * u.transitions
     if u.transitions.ndim == 3:
@@ -129,7 +167,7 @@ def _gram_action(tables: _Chain, x: ChainInput, u: ChainTheta) -> ChainTheta:
 
 def _plane_values(tables: _Chain, w: PyTree, x: ChainInput, y: Array) -> Array:
     if "pairs" not in w:
-        return chain_planes.plane_values(tables.eta, w, x, y)
+        return chain_planes.plane_values(tables.eta, w, _seen(tables, x), y)
     theta = jax.vmap(partial(_potentials, tables), (None, 0))(w, x)
     return jax.vmap(plane_scores)(theta, y)
 
@@ -137,9 +175,14 @@ def _plane_values(tables: _Chain, w: PyTree, x: ChainInput, y: Array) -> Array:
 def _add_planes(tables: _Chain, w: PyTree, x: ChainInput, y: Array, c: Array) -> PyTree:
     """w + sum c Psi of a batch of planes."""
     if "pairs" not in w:
-        return chain_planes.add_planes(tables.eta, w, x, y, c)
+        return chain_planes.add_planes(tables.eta, w, _seen(tables, x), y, c)
     theta = jax.vmap(partial(_potentials, tables), (None, 0))(w, x)
     return _add(tables, w, x, jax.vmap(combine)(theta, y, c))
+
+
+def _restricted_inputs(tables: _Chain, x: ChainInput, y: Array) -> tuple[PyTree, Array]:
+    some, fits = chain_planes.restricted_inputs(_seen(tables, x), y)
+    return some if isinstance(some, chain_planes.RestrictedInput) else x, fits
 
 
 def _squared_norm(w: PyTree, x: ChainInput | chain_planes.RestrictedInput) -> Array | None:
@@ -242,23 +285,36 @@ def _initial_weights(
     return {name: jnp.zeros(shape, dtype) for name, shape in shapes.items()}
 
 
-def _check(tables: _Chain, d: int, S: int, inputs: ChainInput, outputs: np.ndarray) -> None:
-    """Every door check of a training set, in an order that lets each rely on those before."""
+def _check(
+    tables: _Chain, d: int, S: int, inputs: ChainInput, outputs: np.ndarray | None = None
+) -> None:
+    """Every door check, in an order that lets each rely on those before; outputs for training."""
     if not isinstance(inputs, ChainInput):
         raise ValueError(
             f"inputs must be a ChainInput (see chain_inputs), got {type(inputs).__name__}"
         )
     n, T = chain_checks.check_features(d, inputs.features)
-    length, gram, y = map(np.asarray, (inputs.length, inputs.gram, outputs))
+    kernel = isinstance(inputs.features, KernelTokens)
+    if kernel and tables.window.radius:
+        raise ValueError(
+            "inputs.features are KernelTokens, which window cannot look into: window the tokens "
+            "before taking the kernel (token_features.windowed), and leave window out of chain"
+        )
+    gram = np.asarray(inputs.gram)
     if T < 1:
         raise ValueError("inputs need at least one (padded) position, got T = 0")
-    if y.shape != (n, T):
-        raise ValueError(f"outputs must be [n, T] = [{n}, {T}] as the inputs, got shape {y.shape}")
     if gram.shape != (n, T, T):
         raise ValueError(f"inputs.gram must be [{n}, {T}, {T}], got {gram.shape}")
-    chain_checks.check_lengths(length, n, T)
-    if isinstance(inputs.features, KernelTokens):
+    length = checked_lengths("inputs.length", inputs.length, n, 0, T)
+    if outputs is None:
+        return
+    if kernel:
         chain_checks.check_anchors(inputs.features, gram, length)
+    else:
+        chain_checks.check_gram(inputs.features, gram, length)
+    y = as_array("outputs", outputs, f"[n, T] = [{n}, {T}] integer labels")
+    if y.shape != (n, T):
+        raise ValueError(f"outputs must be [n, T] = [{n}, {T}] as the inputs, got shape {y.shape}")
     chain_checks.check_labels(S, length, y)
     if tables.constraints is not None:
         chain_checks.check_allowed(tables.constraints, length, y)
@@ -274,6 +330,7 @@ def chain(
     order: int = 1,
     start_stop: bool = False,
     pair_features: bool = False,
+    window: int = 0,
     loss: str | Callable[[Array, Array], Array] | np.ndarray = "hamming",
     slack_search: bool = False,
     constraints: Constraints | None = None,
@@ -282,7 +339,9 @@ def chain(
     """Label sequence learning; see the module for F.
 
     Weights w = {"emissions": u [d, S], "transitions": v [S, S], and as chosen "start" [S], "stop"
-    [S], "triples": z [S, S, S], "pairs": p [d, S S]}; rows of v are the earlier label.
+    [S], "triples": z [S, S, S], "pairs": p [d, S S]}; rows of v are the earlier label. With a
+    window r there are (2 r + 1) d in place of d rows of u and p, block o = 0..2 r for the features
+    of token t - r + o.
 
     Args:
       number_of_features: d, of dense or sparse tokens (sparse padding has index d), or the number m
@@ -292,6 +351,9 @@ def chain(
       order: 1, or 2 to add label triples.
       start_stop: whether the first and the last label have weights of their own.
       pair_features: whether tokens also have features with label pairs.
+      window: r >= 0, how many neighbours on either side count with each token; a neighbour beyond
+        the ends of the sequence has no features. Inputs stay those of single tokens, dense or
+        sparse; kernel tokens are windowed before the kernel is taken.
       loss: "hamming", "normalised_hamming", "zero_one", a function (level, length) -> Delta of the
         number of wrong labels, or an [S, S] matrix of costs (see `chain_losses`).
       slack_search: search the most violated output of slack re-scaling with plain decodes (an
@@ -307,20 +369,26 @@ def chain(
     Raises:
       ValueError: an argument does not fit.
     """
-    S = number_of_labels
+    S, dtype = number_of_labels, checked_dtype(dtype)
     chain_checks.check_options(number_of_features, S, order, eta)
+    span = Window(checked_size("window", window, 0), number_of_features)
+    flags = dict(start_stop=start_stop, pair_features=pair_features, slack_search=slack_search)
+    for name, flag in flags.items():
+        check_flag(name, flag)
     kind = chain_loss(loss, S, dtype)
     if slack_search and kind.costs is None:
         raise ValueError(
             "slack_search needs an additive loss: hamming, normalised_hamming or [S, S] costs"
         )
     if constraints is not None:
-        chain_checks.check_tables(Constraints._fields, tuple(constraints), S)
+        chain_checks.check_tables(Constraints._fields, constraints, S)
         constraints = Constraints(*map(jnp.asarray, constraints))
-    tables = _Chain(jnp.asarray(eta, dtype), kind, constraints)
+    tables = _Chain(jnp.asarray(eta, dtype), kind, constraints, span)
     levels = kind.of_level is not None and not slack_search
     return make_problem(
-        _initial_weights(number_of_features, S, order, start_stop, pair_features, dtype),
+        _initial_weights(
+            span.blocks * number_of_features, S, order, start_stop, pair_features, dtype
+        ),
         Model(
             Partial(_potentials, tables), _score, Partial(_decode, tables), Partial(_loss, tables)
         ),
@@ -338,7 +406,7 @@ def chain(
             plane_values=Partial(_plane_values, tables),
             add_planes=Partial(_add_planes, tables),
             squared_norm=_squared_norm,
-            restricted_inputs=None if pair_features else chain_planes.restricted_inputs,
+            restricted_inputs=None if pair_features else Partial(_restricted_inputs, tables),
         ),
         Partial(_check, tables, number_of_features, S),
     )

@@ -9,6 +9,7 @@ Three linear maps and one inner product are all that a chain needs of them:
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -116,49 +117,86 @@ def small_integers(gram: np.ndarray) -> np.ndarray:
     return small if np.array_equal(small, gram) else gram
 
 
-def windowed(features: PyTree, length: np.ndarray, radius: int, number_of_features: int) -> PyTree:
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """How many neighbours on either side of a token count with it, of how many features each.
+
+    Fields:
+      radius: r >= 0; 0 leaves the features as they are.
+      number_of_features: d of a token by itself.
+    """
+
+    radius: int
+    number_of_features: int
+
+    @property
+    def blocks(self) -> int:
+        """2 r + 1."""
+        return 2 * self.radius + 1
+
+
+def windowed(features: PyTree, length: Array, window: Window) -> PyTree:
     """Phi(x^{t-r}, .., x^{t+r}): the features of the neighbours side by side.
 
     The first of the three extensions of thesis 4.4.1 ("overlapping features"). Block o of the
     result, o = 0..2r, holds the features of token t - r + o, so that d becomes (2 r + 1) d; a
-    neighbour beyond the ends of the sequence has none.
+    neighbour beyond the ends of the sequence has none, and a token beyond the length neither.
 
     Args:
-      features: [n, T, d], or SparseFeatures of [n, T, m] leaves.
-      length: [n] lengths. radius: r >= 0. number_of_features: d.
+      features: [.., T, d], or SparseFeatures of [.., T, m] leaves (padding has index d).
+      length: [..] int32.
+      window: r and d.
 
     Returns:
-      Features of the same kind (numpy); pass (2 r + 1) d to `chain`.
+      Features of the same kind, of (2 r + 1) d; sparse padding has the index (2 r + 1) d.
 
     Raises:
-      ValueError: radius is negative.
       TypeError: features are kernel rows: window the tokens before the kernel is taken.
     """
-    if radius < 0:
-        raise ValueError(f"radius must be at least 0, got {radius}")
     if isinstance(features, KernelTokens):
         raise TypeError("features are KernelTokens: window the tokens before taking the kernel")
     sparse = isinstance(features, SparseFeatures)
-    first = np.asarray(features.indices if sparse else features)
-    positions = np.arange(first.shape[1])
+    leaf = jnp.asarray(features.indices if sparse else features)
+    d, positions = window.number_of_features, jnp.arange(leaf.shape[-2])
+    ends = jnp.asarray(length)[..., None]
+    inside = jnp.broadcast_to(positions, (*ends.shape[:-1], len(positions))) < ends
     blocks = []
-    for block, offset in enumerate(range(-radius, radius + 1)):
-        source = positions + offset
-        inside = (source >= 0) & (source < np.asarray(length)[:, None])
-        inside &= positions < np.asarray(length)[:, None]
-        source = np.clip(source, 0, first.shape[1] - 1)
+    for block, offset in enumerate(range(-window.radius, window.radius + 1)):
+        source = jnp.clip(positions + offset, 0, len(positions) - 1)
+        within = jnp.broadcast_to(positions + offset == source, inside.shape)
+        real = inside & inside[..., source] & within
+        moved = jax.tree.map(lambda part, at=source: jnp.asarray(part)[..., at, :], features)
         if not sparse:
-            blocks.append(np.where(inside[:, :, None], first[:, source], 0))
+            blocks.append(jnp.where(real[..., None], moved, 0))
             continue
-        indices, values = first[:, source], np.asarray(features.values)[:, source]
-        real = inside[:, :, None] & (indices < number_of_features)
-        padding = (2 * radius + 1) * number_of_features
-        moved = np.where(real, indices + block * number_of_features, padding)
-        blocks.append((moved, np.where(real, values, 0)))
-    if not sparse:
-        return np.concatenate(blocks, axis=2)
-    indices, values = (np.concatenate(parts, axis=2) for parts in zip(*blocks, strict=True))
-    return SparseFeatures(indices.astype(np.int32), values)
+        real = real[..., None] & (moved.indices < d)
+        indices = jnp.where(real, moved.indices + block * d, window.blocks * d)
+        blocks.append(SparseFeatures(indices, jnp.where(real, moved.values, 0)))
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=-1), *blocks)
+
+
+def windowed_gram(gram: Array, length: Array, window: Window) -> Array:
+    """Inner products [.., T, T] of windowed tokens from those of tokens: sums along diagonals.
+
+    Args:
+      gram: [.., T, T] inner products of the tokens by themselves.
+      length: [..] int32. window: r, of which d is not read.
+
+    Returns:
+      [.., T, T], 0 beyond the length, in the dtype of gram, or int32 of integers.
+    """
+    gram = jnp.asarray(gram)
+    if jnp.issubdtype(gram.dtype, jnp.integer):
+        gram = gram.astype(jnp.int32)
+    T, r = gram.shape[-1], window.radius
+    length = jnp.asarray(length)
+    real = jnp.broadcast_to(jnp.arange(T), (*length.shape, T)) < length[..., None]
+    pairs = real[..., :, None] & real[..., None, :]
+    gram = jnp.where(pairs, gram, 0)
+    wide = jnp.pad(gram, [(0, 0)] * (gram.ndim - 2) + [(r, r)] * 2)
+    total = sum(wide[..., o : o + T, o : o + T] for o in range(window.blocks))
+    return jnp.where(pairs, total, 0)
 
 
 def kernel_token_inputs(

@@ -1,1 +1,1 @@
-"""Floor 0: what every wing shares."""
+"""What every room shares: door checks of sizes, lengths, numbers and choices. Numpy only."""

@@ -3,6 +3,10 @@
 XLA on a CPU vectorises over the trailing axis, so every oracle is written once as a kernel whose
 arrays carry the batch on their last axis. `of_one_example` makes of it a function of one example
 whose `vmap` rule hands the whole batch to the kernel; nested `vmap`s are merged into one axis.
+
+The derivative of a best score is that of the score of the best output, held fixed: its counts, a
+subgradient of the maximum. An oracle says how its outputs are scored, and nothing of the kernel is
+ever differentiated.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_batching import custom_vmap
 
 from jaxstruct.core.types import Array
@@ -31,13 +36,68 @@ def _split(leaf: Array, size: int, inner: int) -> Array:
     return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], size, inner), -2, 0)
 
 
-def of_one_example(kernel: Callable) -> Callable:
+def _floating(tree: Any) -> list[Array]:
+    return [leaf for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+
+
+def _tangents(results: Any, dots: list[Array]) -> Any:
+    """`dots` in the places of the floating results, 0 where these are -inf; integers have none."""
+    given = iter(dots)
+
+    def of_leaf(leaf: Array) -> Any:
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            return np.zeros(leaf.shape, jax.dtypes.float0)
+        return jnp.where(leaf > -jnp.inf, next(given), 0)
+
+    return jax.tree.map(of_leaf, results)
+
+
+def _without_columns(leaf: Any) -> Any:
+    """A leaf [.., 1] as [..]; tangents of integers, which hold no numbers, too."""
+    if leaf.dtype == jax.dtypes.float0:
+        return np.zeros(leaf.shape[:-1], leaf.dtype)
+    return leaf[..., 0]
+
+
+def _differentiable(function: Callable, name: str, scores: Callable | None) -> Callable:
+    """The function with the derivative of `scores`; the same program where none is taken.
+
+    Args:
+      function: of a tuple of arguments with trailing axes of 1.
+      name: for the message. scores: as in `of_one_example`.
+    """
+    differentiable = jax.custom_jvp(function)
+
+    @differentiable.defjvp
+    def rule(primals: tuple, tangents: tuple) -> tuple[Any, Any]:
+        results = differentiable(*primals)
+        if scores is None and _floating(results):
+            raise TypeError(
+                f"what {name} computes has no derivative in JAX: differentiate log_partition, or "
+                "the score of an output (score_labels, score_tree, score_operations), or pass "
+                "jax.lax.stop_gradient of the arguments"
+            )
+        if scores is None:
+            return results, _tangents(results, [])
+        held = jax.lax.stop_gradient(results)
+        (arguments,), (moves,) = jax.tree.map(_without_columns, (primals, tangents))
+        _, dots = jax.jvp(lambda *given: scores(held, *given), arguments, moves)
+        return results, _tangents(results, jax.tree.leaves(dots))
+
+    return differentiable
+
+
+def of_one_example(kernel: Callable, scores: Callable | None = None) -> Callable:
     """The function of one example that a batch-last kernel computes.
 
     Args:
       kernel: (arguments) -> results, pytrees of arrays with a trailing batch axis. An argument that
         all examples share comes with a trailing axis of 1, the others with B (for one example, B is
         1); results must have B. It must work column by column.
+      scores: (results, *arguments) -> the floating-point results once more, of one example and in
+        their order, from its integer results; linear in what is differentiated, as the score of a
+        given output is. Its derivative is that of the oracle. None: a derivative of floating-point
+        results raises TypeError.
 
     Returns:
       The same function without the trailing axis. Under `vmap`, however nested, it calls the kernel
@@ -63,10 +123,15 @@ def of_one_example(kernel: Callable) -> Callable:
         split = jax.tree.map(lambda leaf: _split(leaf, size, inner), results)
         return split, jax.tree.map(lambda _: True, results)
 
+    def of_columns(arguments: Any) -> Any:
+        return jax.tree.map(lambda leaf: leaf[..., 0], columns(arguments))
+
+    name = getattr(kernel, "func", kernel).__module__
+    differentiable = _differentiable(of_columns, name, scores)
+
     @functools.wraps(kernel)
     def one(*arguments: Any) -> Any:
-        results = columns(jax.tree.map(lambda leaf: jnp.asarray(leaf)[..., None], arguments))
-        return jax.tree.map(lambda leaf: leaf[..., 0], results)
+        return differentiable(jax.tree.map(lambda leaf: jnp.asarray(leaf)[..., None], arguments))
 
     return one
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxstruct.core.checks import as_array, as_list, check_record, shown
+
 
 class LabelCodec(NamedTuple):
     """The classes of a problem in their order: class i is `classes[i]`. Made by `fit_codec`."""
@@ -23,8 +25,8 @@ def _clean(label, position: int, what: str) -> Hashable:
         hash(label)
     except TypeError:
         raise ValueError(
-            f"{what}[{position}]: got the unhashable {type(label).__name__} {label!r}, expected a "
-            "str, number, tuple or the like, one for each example"
+            f"{what}[{position}]: got the unhashable {type(label).__name__} {shown(label)}, "
+            "expected a str, number, tuple or the like, one for each example"
         ) from None
     if label is None or label != label:
         raise ValueError(
@@ -39,6 +41,7 @@ def _as_labels(labels: Iterable, what: str) -> list[Hashable]:
         labels = np.asarray(labels)
         if labels.ndim != 1:
             raise ValueError(f"{what}: got an array of shape {labels.shape}, expected [n]")
+    labels = as_list(what, labels, "a sequence of labels, one for each example", letters=True)
     return [_clean(label, position, what) for position, label in enumerate(labels)]
 
 
@@ -88,7 +91,7 @@ def fit_codec(labels: Iterable[Hashable], classes: Iterable[Hashable] | None = N
 
 
 def _unseen(label: Hashable, position: int, classes: Sequence[Hashable]) -> ValueError:
-    message = f"labels[{position}]: {label!r} is none of the {len(classes)} known classes"
+    message = f"labels[{position}]: {shown(label)} is none of the {len(classes)} known classes"
     if isinstance(label, str):
         names = [name for name in classes if isinstance(name, str)]
         close = difflib.get_close_matches(label, names, n=3)
@@ -106,6 +109,7 @@ def encode(codec: LabelCodec, labels: Iterable[Hashable]) -> np.ndarray:
       ValueError: a label is missing, or is not a class of the codec: the message has the label, its
         position, the number of classes, and close names for a str.
     """
+    check_record("codec", codec, LabelCodec, "fit_codec")
     index = {name: i for i, name in enumerate(codec.classes)}
     labels = _as_labels(labels, "labels")
     for position, label in enumerate(labels):
@@ -121,7 +125,8 @@ def decode(codec: LabelCodec, indices) -> list[Hashable]:
       ValueError: indices are not an integer array [n], or one is outside 0..k-1 (negative indices
         do not count from the end).
     """
-    indices = np.asarray(indices)
+    check_record("codec", codec, LabelCodec, "fit_codec")
+    indices = as_array("indices", indices, "integers [n]")
     if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
         raise ValueError(
             f"indices: got {indices.dtype} of shape {indices.shape}, expected integers [n]"

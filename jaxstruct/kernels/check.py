@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from jaxstruct.core.checks import as_array, checked_number
+
 
 def check_positive_semidefinite(matrix, name: str = "matrix", tolerance: float = 1e-6) -> None:
     """Checks that a matrix [n, n] is finite, symmetric and positive semi-definite.
@@ -16,7 +18,8 @@ def check_positive_semidefinite(matrix, name: str = "matrix", tolerance: float =
       ValueError: one of these does not hold; the message names the matrix, the smallest
         eigenvalue and the ways out.
     """
-    matrix = np.asarray(matrix)
+    tolerance = checked_number("tolerance", tolerance)
+    matrix = as_array(name, matrix, "a square matrix [n, n] of numbers")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise ValueError(f"{name}: got shape {matrix.shape}, expected a square matrix [n, n]")
     if matrix.dtype.kind not in "fiub":

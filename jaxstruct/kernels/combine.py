@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
+from jaxstruct.core.checks import as_list
 from jaxstruct.core.types import Array, SparseFeatures
 from jaxstruct.kernels.input import real_parameter
 
@@ -23,8 +24,10 @@ def as_kernel(kernel: Callable) -> Partial:
 
 
 def _as_kernels(kernels: Sequence[Callable]) -> tuple[Partial, ...]:
-    if callable(kernels) or len(kernels) == 0:
-        raise ValueError("kernels: expected a non-empty sequence of kernels")
+    expected = "a non-empty sequence of kernels"
+    kernels = as_list("kernels", kernels, expected)
+    if not kernels:
+        raise ValueError(f"kernels must be {expected}, got none")
     return tuple(as_kernel(kernel) for kernel in kernels)
 
 
@@ -75,6 +78,7 @@ def weighted_sum(kernels: Sequence[Callable], coefficients: Sequence) -> Partial
       ValueError: no kernels, another number of coefficients, or one negative or not finite.
     """
     kernels = _as_kernels(kernels)
+    coefficients = as_list("coefficients", coefficients, "one number for each kernel")
     if len(coefficients) != len(kernels):
         raise ValueError(
             f"coefficients: got {len(coefficients)}, expected one for each of {len(kernels)} "

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
+from jaxstruct.core.checks import checked_size, shown
 from jaxstruct.core.types import Array, SparseFeatures
 from jaxstruct.kernels import combine
 from jaxstruct.kernels import input as single
@@ -31,6 +32,7 @@ def pairwise_gram(kernel: Callable, X, Z=None, block: int = 256) -> Array:
     Z is X where it is None. Memory beyond the result grows with block * m pairs.
     """
     _check_block(block)
+    _check_callable(kernel)
     Z = X if Z is None else Z
 
     def row(x):
@@ -66,6 +68,9 @@ def gram_matrix(
       ValueError: shapes that do not fit, or a sparse index that num_features does not hold.
     """
     _check_block(block)
+    _check_callable(kernel)
+    if num_features is not None:
+        checked_size("num_features", num_features)
     Z = X if Z is None else Z
     options = _Options(block, num_features)
     rule = _RULES.get(kernel.func) if isinstance(kernel, Partial) else None
@@ -74,9 +79,15 @@ def gram_matrix(
     return rule(kernel, X, Z, options)
 
 
+def _check_callable(kernel) -> None:
+    if not callable(kernel):
+        raise ValueError(
+            f"kernel must be a function of two points, got {shown(kernel)}: gram_matrix(kernel, X)"
+        )
+
+
 def _check_block(block) -> None:
-    if isinstance(block, bool) or not isinstance(block, (int, np.integer)) or block < 1:
-        raise ValueError(f"block: got {block!r}, expected an integer >= 1")
+    checked_size("block", block)
 
 
 def _from_products(finish: Callable) -> Callable:

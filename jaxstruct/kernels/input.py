@@ -9,7 +9,6 @@ may be mixed. For all pairs of two sets of points use `gram_matrix`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import jax
@@ -17,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
+from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.types import Array
 from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.kernels.points import as_float, inner_product, squared_distance
@@ -37,11 +37,7 @@ def real_parameter(value, name: str, *, low: float, strict: bool):
     """
     if isinstance(value, jax.core.Tracer):
         return value
-    number = float(value)
-    if not math.isfinite(number) or number < low or (strict and number == low):
-        relation = ">" if strict else ">="
-        raise ValueError(f"{name}: got {number}, expected a finite number {relation} {low:g}")
-    return number
+    return checked_number(name, value, low, strict=strict)
 
 
 def linear_kernel(x, z) -> Array:
@@ -91,10 +87,9 @@ def polynomial(degree: int, c=1.0) -> Partial:
     Raises:
       ValueError: degree is not a positive integer, or c is negative or not finite.
     """
-    if isinstance(degree, bool) or not isinstance(degree, (int, np.integer)) or degree < 1:
-        raise ValueError(f"degree: got {degree!r}, expected an integer >= 1")
+    degree = checked_size("degree", degree)
     c = real_parameter(c, "c", low=0.0, strict=False)
-    return Partial(polynomial_kernel, c, StaticInt(int(degree)))
+    return Partial(polynomial_kernel, c, StaticInt(degree))
 
 
 def gaussian(sigma) -> Partial:
@@ -120,6 +115,6 @@ def precomputed(matrix, tolerance: float = 1e-6) -> Partial:
     Raises:
       ValueError: the matrix is not square, finite, symmetric and positive semi-definite.
     """
-    matrix = np.asarray(matrix)
     check_positive_semidefinite(matrix, "matrix", tolerance)
+    matrix = np.asarray(matrix)
     return Partial(precomputed_kernel, as_float(matrix))

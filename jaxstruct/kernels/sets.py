@@ -9,12 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.checks import as_numbers
 from jaxstruct.core.types import Array, SparseFeatures
 from jaxstruct.kernels.points import as_float, densify
 
 
 def _as_set(X, name: str):
-    values = as_float(X.values if isinstance(X, SparseFeatures) else X)
+    values = X.values if isinstance(X, SparseFeatures) else X
+    if not hasattr(values, "shape"):
+        values = as_numbers(name, values, "a set of points, two axes")
+    values = as_float(values)
     if values.ndim != 2:
         raise ValueError(f"{name}: got shape {values.shape}, expected a set of points, two axes")
     return X._replace(values=values) if isinstance(X, SparseFeatures) else values

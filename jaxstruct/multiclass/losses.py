@@ -11,6 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
+from jaxstruct.core.checks import as_numbers, checked_size, shown
+
 
 class Taxonomic(Protocol):
     """What the tree loss reads of a taxonomy (`taxonomy.Taxonomy` has it)."""
@@ -21,9 +23,7 @@ class Taxonomic(Protocol):
 
 def zero_one_loss(k: int) -> np.ndarray:
     """Returns Delta(y, y') = 1 - [y = y'], [k, k] float64."""
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ValueError(f"k: got {k!r}, expected the number of classes, an integer >= 1")
-    return 1.0 - np.eye(k)
+    return 1.0 - np.eye(checked_size("k", k))
 
 
 def matrix_loss(matrix) -> np.ndarray:
@@ -32,7 +32,7 @@ def matrix_loss(matrix) -> np.ndarray:
     Raises:
       ValueError: it is not square, not finite, has a negative entry, or Delta(y, y) != 0.
     """
-    delta = np.array(matrix, dtype=np.float64)
+    delta = as_numbers("matrix", matrix, "a square matrix [k, k] of losses")
     if delta.ndim != 2 or delta.shape[0] != delta.shape[1] or delta.shape[0] == 0:
         raise ValueError(f"matrix: got shape {delta.shape}, expected a square matrix [k, k]")
     if not np.all(np.isfinite(delta)):
@@ -61,6 +61,7 @@ def parents_first(parents: Sequence[Sequence[int]]) -> list[int]:
     children: list[list[int]] = [[] for _ in parents]
     for node, above in enumerate(parents):
         for parent in above:
+            checked_size(f"parents[{node}]", parent, 0, len(parents) - 1)
             children[parent].append(node)
     waiting = [len(above) for above in parents]
     order = [node for node, count in enumerate(waiting) if count == 0]
@@ -113,12 +114,13 @@ def common_ancestor_height(
     longest chain from either class. 0 for y = y', symmetric.
 
     Raises:
-      ValueError: the nodes lie on a cycle.
+      ValueError: the nodes lie on a cycle, or parents or classes are no indices of nodes.
     """
     lengths = chain_lengths(parents)
     top = len(parents)
     table = np.full((len(classes), top + 1), np.inf)
     for row, node in enumerate(classes):
+        checked_size(f"classes[{row}]", node, 0, top - 1)
         table[row, list(lengths[node])] = list(lengths[node].values())
         table[row, top] = 1 + max(lengths[node].values())
     heights = np.empty((len(classes), len(classes)), np.int64)
@@ -142,4 +144,6 @@ def tree_loss(taxonomy: Taxonomic) -> np.ndarray:
     Returns:
       [k, k] float64.
     """
+    if not hasattr(taxonomy, "parents") or not hasattr(taxonomy, "classes"):
+        raise ValueError(f"taxonomy must be a Taxonomy, got {shown(taxonomy)}")
     return common_ancestor_height(taxonomy.parents, taxonomy.classes).astype(np.float64)

@@ -13,15 +13,22 @@ from typing import Any
 
 import numpy as np
 
+from jaxstruct.core.checks import (
+    as_list,
+    as_numbers,
+    check_flag,
+    check_record,
+    checked_number,
+    checked_size,
+    shown,
+)
 from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.multiclass.taxonomy import Taxonomy, ancestors_or_self, node_depths
 
 
 def canonical_features(k: int) -> np.ndarray:
     """Returns Lambda^c(y) = (delta(1, y), ..., delta(k, y))' (4.1): the identity [k, k]."""
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ValueError(f"k: got {k!r}, expected the number of classes, an integer >= 1")
-    return np.eye(k)
+    return np.eye(checked_size("k", k))
 
 
 def _named_weights(node_weights: Mapping[str, float], names: Sequence[str]) -> list[float]:
@@ -36,13 +43,14 @@ def _named_weights(node_weights: Mapping[str, float], names: Sequence[str]) -> l
 
 
 def _node_weights(taxonomy: Taxonomy, node_weights) -> np.ndarray:
+    check_record("taxonomy", taxonomy, Taxonomy, "taxonomy_from_parents")
     if node_weights is None:
         return np.ones(len(taxonomy.names))
     if callable(node_weights):
         node_weights = [node_weights(int(depth)) for depth in node_depths(taxonomy)]
     elif isinstance(node_weights, Mapping):
         node_weights = _named_weights(node_weights, taxonomy.names)
-    beta = np.asarray(node_weights, np.float64)
+    beta = as_numbers("node_weights", node_weights, "one weight for each node")
     if beta.shape != (len(taxonomy.names),):
         raise ValueError(
             f"node_weights: got shape {beta.shape}, expected one weight for each node, "
@@ -74,6 +82,7 @@ def taxonomy_features(
       [k, nodes] float64, columns in the order of `taxonomy.names`; for a flat taxonomy
       (Z = Y) the canonical features.
     """
+    check_flag("normalise", normalise)
     features = ancestors_or_self(taxonomy) * _node_weights(taxonomy, node_weights)[None, :]
     if normalise:
         features = features / np.linalg.norm(features, axis=1, keepdims=True)
@@ -89,6 +98,8 @@ def _tf_idf(texts: Sequence[str], options: Mapping[str, Any]) -> np.ndarray:
         ) from error
     try:
         return TfidfVectorizer(**{"dtype": np.float64, **options}).fit_transform(texts).toarray()
+    except TypeError as error:
+        raise ValueError(f"vectoriser_options: scikit-learn refuses them: {error}") from error
     except ValueError as error:
         raise ValueError(f"texts: no terms could be made of them: {error}") from error
 
@@ -118,10 +129,15 @@ def description_features(
       ValueError: texts hold something else than str or no terms, identity_weight is negative, or
         it is 0 and a description is empty.
     """
-    if isinstance(texts, str) or not texts or not all(isinstance(text, str) for text in texts):
-        raise ValueError("texts: expected a non-empty sequence of str, one for each class")
-    if not np.isfinite(identity_weight) or identity_weight < 0:
-        raise ValueError(f"identity_weight: got {identity_weight}, expected a finite number >= 0")
+    expected = "a non-empty sequence of str, one for each class"
+    texts = as_list("texts", texts, expected)
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"texts must be {expected}, got {shown(texts)}")
+    identity_weight = checked_number("identity_weight", identity_weight)
+    if not isinstance(vectoriser_options, (Mapping, type(None))):
+        raise ValueError(
+            f"vectoriser_options must be a mapping of option names, got {shown(vectoriser_options)}"
+        )
     features = _tf_idf(texts, vectoriser_options or {})
     if identity_weight > 0:
         return np.hstack([features, identity_weight * np.eye(len(texts))])
@@ -163,7 +179,7 @@ def similarity_features(similarity, tolerance: float = 1e-8) -> np.ndarray:
 
 def class_kernel(features) -> np.ndarray:
     """Returns L(y, y') = <Lambda(y), Lambda(y')> for all classes, [k, k] of Lambda [k, p]."""
-    features = np.asarray(features, np.float64)
+    features = as_numbers("features", features, "Lambda, [k, p]")
     if features.ndim != 2:
         raise ValueError(f"features: got shape {features.shape}, expected Lambda, [k, p]")
     return features @ features.T

@@ -15,6 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
+from jaxstruct.core.checks import (
+    as_array,
+    as_numbers,
+    check_integers,
+    check_no_feature_twice,
+    checked_dtype,
+    checked_size,
+    shown,
+)
 from jaxstruct.core.contract import Contenders, Model, Oracles, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares
@@ -163,8 +172,8 @@ def _output(trace: PyTree, level: Array) -> Array:
 
 def check_classes(k: int, outputs: np.ndarray) -> None:
     """Raise ValueError unless outputs are [n] integers in 0..k-1."""
-    outputs = np.asarray(outputs)
-    if outputs.ndim != 1 or not np.issubdtype(outputs.dtype, np.integer):
+    outputs = as_array("outputs", outputs, "[n] integer classes")
+    if outputs.ndim != 1 or outputs.dtype.kind not in "iu":
         raise ValueError(
             f"outputs must be [n] integer classes, got {outputs.dtype} of shape {outputs.shape}; "
             "jaxstruct.core.labels encodes other labels"
@@ -177,42 +186,85 @@ def check_classes(k: int, outputs: np.ndarray) -> None:
         )
 
 
-def _check_linear(d: int, k: int, inputs: PyTree, outputs: np.ndarray) -> None:
-    if isinstance(inputs, SparseFeatures):
-        indices = np.asarray(inputs.indices)
-        if not np.issubdtype(indices.dtype, np.integer):
-            raise ValueError(f"inputs.indices must be integers, got dtype {indices.dtype}")
-        if indices.ndim != 2 or indices.shape != np.shape(inputs.values):
-            raise ValueError(
-                "inputs.indices and inputs.values must both be [n, m], got shapes "
-                f"{indices.shape} and {np.shape(inputs.values)}"
-            )
-        if indices.size and (indices.min() < 0 or indices.max() > d):
-            raise ValueError(
-                f"inputs.indices must lie in 0..{d - 1} (padding: {d}), got "
-                f"{indices.min()}..{indices.max()}"
-            )
-    elif np.ndim(inputs) != 2 or np.shape(inputs)[1] != d:
+def _check_sparse(d: int, inputs: SparseFeatures) -> None:
+    indices = np.asarray(inputs.indices)
+    check_integers("inputs.indices", indices)
+    if indices.ndim != 2 or indices.shape != np.shape(inputs.values):
         raise ValueError(
-            f"inputs must be [n, number_of_features = {d}], got shape {np.shape(inputs)}"
+            "inputs.indices and inputs.values must both be [n, m], got shapes "
+            f"{indices.shape} and {np.shape(inputs.values)}"
         )
-    check_classes(k, outputs)
+    if indices.size and (indices.min() < 0 or indices.max() > d):
+        raise ValueError(
+            f"inputs.indices must lie in 0..{d - 1} (padding: {d}), got "
+            f"{indices.min()}..{indices.max()}"
+        )
+    check_no_feature_twice("inputs.indices", indices, inputs.values)
 
 
-def _check_kernel(m: int, k: int, inputs: KernelInput, outputs: np.ndarray) -> None:
-    if not isinstance(inputs, KernelInput) or np.shape(inputs.row)[1:] != (m,):
-        raise ValueError(f"inputs must be a KernelInput with rows [n, {m}]; see kernel_inputs")
-    check_classes(k, outputs)
+def _check_linear(d: int, k: int, inputs: PyTree, outputs: np.ndarray | None = None) -> None:
+    if isinstance(inputs, SparseFeatures):
+        _check_sparse(d, inputs)
+    else:
+        inputs = as_array("inputs", inputs, f"[n, number_of_features = {d}]")
+        if inputs.ndim != 2 or inputs.shape[1] != d:
+            raise ValueError(
+                f"inputs must be [n, number_of_features = {d}], got shape {inputs.shape}"
+            )
+    if outputs is not None:
+        check_classes(k, outputs)
+
+
+def _check_anchors(m: int, inputs: KernelInput) -> None:
+    """Raise ValueError unless every input is an anchor whose kernel value is its own.
+
+    An input that is no anchor has no coefficient that training could change.
+    """
+    row, anchor, self_kernel = map(np.asarray, inputs)
+    wrong = np.flatnonzero((anchor < 0) | (anchor >= m))
+    if wrong.size:
+        raise ValueError(
+            f"inputs.anchor[{wrong[0]}] is {anchor[wrong[0]]}, none of the {m} anchors "
+            f"({wrong.size} such), so that training could not change its scores: make training "
+            "inputs of the square Gram matrix, kernel_inputs(gram), or take rows of those; "
+            "self_kernel is for prediction"
+        )
+    own = row[np.arange(len(row)), anchor]
+    off = np.abs(own - self_kernel) > 1e-3 * np.abs(self_kernel)
+    if off.any():
+        i = int(np.argmax(off))
+        raise ValueError(
+            f"inputs.self_kernel[{i}] is {self_kernel[i]:g}, but inputs.row[{i}] at its anchor "
+            f"{anchor[i]} is {own[i]:g}: give values of one kernel, with the anchors in one order"
+        )
+
+
+def _check_kernel(m: int, k: int, inputs: KernelInput, outputs: np.ndarray | None = None) -> None:
+    if not isinstance(inputs, KernelInput) or np.ndim(inputs.row) != 2:
+        raise ValueError(
+            f"inputs must be a KernelInput with rows [n, {m}], got {shown(inputs)}; see "
+            "kernel_inputs"
+        )
+    n = len(inputs.row)
+    shapes = tuple(map(np.shape, inputs))
+    if shapes != ((n, m), (n,), (n,)):
+        raise ValueError(
+            f"inputs must be a KernelInput with rows [n, {m}], anchor and self_kernel [n], got "
+            f"shapes {shapes}; see kernel_inputs"
+        )
+    check_integers("inputs.anchor", np.asarray(inputs.anchor))
+    if outputs is not None:
+        _check_anchors(m, inputs)
+        check_classes(k, outputs)
 
 
 def _checked_tables(
     number_of_classes: int, output_features: np.ndarray | None, loss: np.ndarray | None, dtype: str
 ) -> tuple[Array | None, Array]:
-    k = number_of_classes
-    if k < 2:
-        raise ValueError(f"number_of_classes must be at least 2, got {k}: one class needs no model")
+    k, dtype = checked_size("number_of_classes", number_of_classes, 2), checked_dtype(dtype)
     if output_features is not None:
-        output_features = np.asarray(output_features)
+        expected = f"[number_of_classes = {k}, p] numbers"
+        output_features = as_numbers("output_features", output_features, expected)
         if output_features.ndim != 2 or output_features.shape[0] != k:
             raise ValueError(
                 f"output_features must be [number_of_classes = {k}, p], got shape "
@@ -272,8 +324,7 @@ def multiclass(
     Raises:
       ValueError: a shape, a size or a value does not fit.
     """
-    if number_of_features < 1:
-        raise ValueError(f"number_of_features must be at least 1, got {number_of_features}")
+    checked_size("number_of_features", number_of_features)
     features, matrix = _checked_tables(number_of_classes, output_features, loss, dtype)
     p = number_of_classes if features is None else features.shape[1]
     class_kernel = None if features is None else features @ features.T
@@ -312,8 +363,7 @@ def kernel_multiclass(
     Returns:
       A Problem on `KernelInput`s (see `kernel_inputs`), w = {"coefficients": B}.
     """
-    if number_of_anchors < 1:
-        raise ValueError(f"number_of_anchors must be at least 1, got {number_of_anchors}")
+    checked_size("number_of_anchors", number_of_anchors)
     features, matrix = _checked_tables(number_of_classes, output_features, loss, dtype)
     class_kernel = None if features is None else features @ features.T
     zeros = jnp.zeros((number_of_anchors, number_of_classes), dtype)
@@ -338,10 +388,11 @@ def kernel_inputs(gram: Array, *, self_kernel: Array | None = None) -> KernelInp
       KernelInput with a leading axis of n.
 
     Raises:
-      ValueError: gram is no matrix, or self_kernel is missing for a non-square one.
+      ValueError: gram is no matrix, self_kernel is missing for a non-square one, or is not [n].
     """
-    if gram.ndim != 2:
-        raise ValueError(f"gram must be a matrix [inputs, anchors], got shape {gram.shape}")
+    if np.ndim(gram) != 2:
+        raise ValueError(f"gram must be a matrix [inputs, anchors], got shape {np.shape(gram)}")
+    gram = jnp.asarray(gram)
     n, m = gram.shape
     if self_kernel is None:
         if n != m:
@@ -349,4 +400,9 @@ def kernel_inputs(gram: Array, *, self_kernel: Array | None = None) -> KernelInp
                 f"gram is {n} x {m}: without self_kernel the inputs must be the anchors themselves"
             )
         return KernelInput(gram, jnp.arange(n, dtype=jnp.int32), jnp.diagonal(gram))
+    if np.shape(self_kernel) != (n,):
+        raise ValueError(
+            f"self_kernel must be [n = {n}], K(x, x) of each row of gram, got shape "
+            f"{np.shape(self_kernel)}"
+        )
     return KernelInput(gram, jnp.full(n, m, jnp.int32), jnp.asarray(self_kernel))

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.multiclass.losses import chain_lengths, common_ancestor_height, parents_first
+from jaxstruct.core.checks import as_list, check_record, shown
+from jaxstruct.multiclass.losses import chain_lengths, parents_first
 
 
 class Taxonomy(NamedTuple):
@@ -51,7 +52,9 @@ def _check_no_cycle(names: Sequence[str], parents: Sequence[Sequence[int]]) -> N
 
 
 def _parent_names(node: str, above) -> tuple[str, ...]:
-    above = () if above is None else (above,) if isinstance(above, str) else tuple(above)
+    if above is None or isinstance(above, str):
+        above = () if above is None else (above,)
+    above = tuple(as_list(f"parents[{node!r}]", above, "a name, a sequence of names or None"))
     for parent in above:
         _check_name(parent, f"parents[{node!r}]")
     if len(set(above)) < len(above):
@@ -76,14 +79,21 @@ def taxonomy_from_parents(
       ValueError: a cycle (named), a class that is no node (with close names) or comes twice, no
         classes, or a name that is not a str.
     """
+    if not isinstance(parents, Mapping):
+        raise ValueError(
+            f"parents must be a mapping, node -> parent or parents, got {shown(parents)}"
+        )
     above = {_check_name(node, "parents"): _parent_names(node, up) for node, up in parents.items()}
     names = tuple(dict.fromkeys(name for node, up in above.items() for name in (node, *up)))
     index = {name: i for i, name in enumerate(names)}
     edges = tuple(tuple(index[parent] for parent in above.get(name, ())) for name in names)
     _check_no_cycle(names, edges)
-    classes = tuple(classes)
+    classes = tuple(as_list("classes", classes, "a sequence of names", letters=True))
+    for name in classes:
+        _check_name(name, "classes")
     if not classes or len(set(classes)) < len(classes):
-        raise ValueError(f"classes: got {classes}, expected at least one name, every name once")
+        got = shown(classes)
+        raise ValueError(f"classes: got {got}, expected at least one name, every name once")
     for name in classes:
         if name not in index:
             raise ValueError(
@@ -104,11 +114,15 @@ def taxonomy_from_paths(paths: Mapping[str, Sequence[str]]) -> Taxonomy:
       ValueError: a name has another parent in another path (in a tree it has one: lengthen the
         names, or state a partial order with `taxonomy_from_parents`), or occurs twice in one path.
     """
+    if not isinstance(paths, Mapping):
+        raise ValueError(f"paths must be a mapping, class -> its ancestors, got {shown(paths)}")
     parents: dict[str, str | None] = {}
     for name, path in paths.items():
-        if isinstance(path, str):
-            raise ValueError(f"paths[{name!r}]: got the str {path!r}, expected a sequence of names")
-        path = tuple(path) if path and path[-1] == name else (*path, name)
+        what = f"paths[{name!r}]"
+        path = tuple(as_list(what, path, "a sequence of names"))
+        for node in path:
+            _check_name(node, what)
+        path = path if path and path[-1] == name else (*path, name)
         if len(set(path)) < len(path):
             raise ValueError(f"paths[{name!r}]: got {path}, expected every name once")
         for parent, node in zip((None, *path), path, strict=False):
@@ -123,6 +137,7 @@ def taxonomy_from_paths(paths: Mapping[str, Sequence[str]]) -> Taxonomy:
 
 def ancestors_or_self(taxonomy: Taxonomy) -> np.ndarray:
     """Returns lambda_z(y) = [y < z or y = z] of every class and node (4.19), [k, nodes] bool."""
+    check_record("taxonomy", taxonomy, Taxonomy, "taxonomy_from_parents")
     lengths = chain_lengths(taxonomy.parents)
     table = np.zeros((len(taxonomy.classes), len(taxonomy.names)), bool)
     for row, node in enumerate(taxonomy.classes):
@@ -132,13 +147,5 @@ def ancestors_or_self(taxonomy: Taxonomy) -> np.ndarray:
 
 def node_depths(taxonomy: Taxonomy) -> np.ndarray:
     """Returns the edges of the longest chain from every node to the top, [nodes] int64; top = 0."""
+    check_record("taxonomy", taxonomy, Taxonomy, "taxonomy_from_parents")
     return np.array([max(up.values()) for up in chain_lengths(taxonomy.parents)], np.int64)
-
-
-def first_common_ancestor_height(taxonomy: Taxonomy) -> np.ndarray:
-    """Returns the height of the first common ancestor of every two classes, [k, k] int64.
-
-    `losses.common_ancestor_height` defines it, also for unequal depths, several lowest common
-    ancestors and forests; as a loss it is `losses.tree_loss`.
-    """
-    return common_ancestor_height(taxonomy.parents, taxonomy.classes)

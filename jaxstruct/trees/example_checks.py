@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.checks import check_integers, checked_lengths
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.parts import NOWHERE, GrammarTables, SentenceInput
 from jaxstruct.trees.phrases.grammar import Grammar, check_grammar, check_tokens
@@ -122,8 +123,10 @@ def checked_options(
     return name
 
 
-def check_sentences(V: int, D: int, inputs: SentenceInput) -> tuple[int, int]:
-    """(n, T) of a batch of sentences.
+def check_sentences(
+    V: int, D: int, inputs: SentenceInput, training: bool = True
+) -> tuple[int, int]:
+    """(n, T) of a batch of sentences; those to predict may have terminals that are none.
 
     Raises:
       ValueError: a shape, a length, a terminal or the features of spans do not fit.
@@ -135,14 +138,11 @@ def check_sentences(V: int, D: int, inputs: SentenceInput) -> tuple[int, int]:
             "sentence_inputs"
         )
     n, T = terminals.shape
-    for name, array in (("terminals", terminals), ("length", length)):
-        if not np.issubdtype(array.dtype, np.integer):
-            raise ValueError(f"inputs.{name} must be integers, got dtype {array.dtype}")
-    if length.shape != (n,) or (length < 1).any() or (length > T).any():
-        raise ValueError(f"inputs.length must be [{n}] in 1..{T}, got {length}")
+    check_integers("inputs.terminals", terminals)
+    length = checked_lengths("inputs.length", length, n, 1, T)
     known = np.arange(T) < length[:, None]
     wrong = np.argwhere(known & ((terminals < 0) | (terminals >= V)))
-    if wrong.size:
+    if training and wrong.size:
         row, place = wrong[0]
         raise ValueError(
             f"inputs.terminals row {row} has {terminals[row, place]} at {place}, expected "

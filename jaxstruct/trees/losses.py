@@ -29,6 +29,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.checks import check_choice, checked_size
 from jaxstruct.core.types import Array, BinaryTree
 from jaxstruct.trees.oracles.chart_levels import NodeCounts
 from jaxstruct.trees.oracles.tree_levels import LevelSizes, capped_sizes, inner_sizes
@@ -283,12 +284,12 @@ def stratification(grammar: Grammar, loss: str, longest: int | None) -> Stratifi
       ValueError: the loss is none of `NAMES`; "f1" lacks `longest`, or the grammar has a symbol
         that stands for other numbers of constituents over one token than over several.
     """
-    if loss not in NAMES:
-        raise ValueError(f"loss is {loss!r}; choose one of {NAMES}")
+    check_choice("loss", loss, NAMES)
     if loss != "f1":
         return Stratification(None, loss)
-    if longest is None or longest < 2:
-        raise ValueError(f'loss "f1" needs longest, the tokens of a sentence, >= 2; got {longest}')
+    if longest is None:
+        raise ValueError('loss "f1" needs longest, the tokens of a sentence, >= 2; got None')
+    checked_size('longest, which loss "f1" needs,', longest, 2)
     inner, token = np.zeros((2, len(grammar.symbols)), bool)
     inner[grammar.binary_rules[:, 0]], token[grammar.lexical_rules[:, 0]] = True, True
     unlike = inner & token & (grammar.constituents != grammar.token_constituents)

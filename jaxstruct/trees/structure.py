@@ -18,6 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
+from jaxstruct.core.checks import (
+    check_record,
+)
 from jaxstruct.core.contract import Model, Oracles, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares
@@ -241,16 +244,16 @@ def _loss(
 
 def _check(
     tables: GrammarTables, strata: Stratification, D: int, inputs: SentenceInput,
-    outputs: BinaryTree,
+    outputs: BinaryTree | None = None,
 ) -> None:  # fmt: skip
-    """Every door check of a training set, in an order that lets each rely on those before."""
-    if not isinstance(inputs, SentenceInput) or not isinstance(outputs, BinaryTree):
-        raise ValueError(
-            "inputs and outputs must be a SentenceInput (see sentence_inputs) and a BinaryTree "
-            f"(see tree_outputs), got {type(inputs).__name__} and {type(outputs).__name__}"
-        )
-    n, T = tree_checks.check_sentences(tables.lexical.shape[0], D, inputs)
+    """Every door check, in an order that lets each rely on those before; outputs for training."""
+    check_record("inputs", inputs, SentenceInput, "sentence_inputs")
+    training = outputs is not None
+    n, T = tree_checks.check_sentences(tables.lexical.shape[0], D, inputs, training)
+    if not training:
+        return
     strata.check_tokens(T)
+    check_record("outputs", outputs, BinaryTree, "tree_outputs")
     tree_checks.check_trees(tables, inputs, outputs, n, T)
 
 

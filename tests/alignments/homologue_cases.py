@@ -51,7 +51,8 @@ def random_examples(n, seed=0, shortest=1):
         counts[i, random.integers(Q)] = 0
     native[np.arange(M) >= lengths[:, None]] = -1
     candidates[np.arange(N) >= counts[..., None]] = -1
-    place, operations, begins = np.zeros(n, np.int32), np.full((n, M + N), -1), np.zeros((n, 2))
+    place, begins = np.zeros(n, np.int32), np.zeros((n, 2), int)
+    operations = np.full((n, M + N), -1)
     for i in range(n):
         place[i] = random.choice(np.flatnonzero(counts[i]))
         options = every(int(lengths[i]), int(counts[i, place[i]]), True)

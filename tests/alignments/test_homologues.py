@@ -184,8 +184,8 @@ def changed(where, field, index, value):
     (("x", "native", (0, 1), 3), r"inputs.native row 0 has the letter 3 at 1, outside .* 0\.\.2"),
     (("x", "native", (1, 0), -1), "inputs.native row 1 has the letter -1"),
     (("x", "candidates", (1, 1, 2), 9), "inputs.candidates row 3 has the letter 9"),
-    (("x", "native_length", 1, 0), "the length of inputs.native row 1 is 0, expected 1..3"),
-    (("x", "candidate_lengths", (0, 1), 4), "row 1 is 4, expected 0..3"),
+    (("x", "native_length", 1, 0), r"the lengths of inputs.native\[1\] is 0: expected 1..3"),
+    (("x", "candidate_lengths", (0, 1), 4), r"inputs.candidates\[1\] is 4: expected 0..3"),
     (("x", "candidate_lengths", (0, 1), 0), "row 0 has no decoys"),
     (("x", "candidate_lengths", (1, 1), 0), r"outputs.candidate\[1\] names an empty candidate"),
     (("y", "candidate", 0, 2), r"outputs.candidate\[0\] is 2, expected 0..1"),
@@ -205,7 +205,8 @@ def test_other_doors():
     x, y = batch()
     problem = homologue_search(A)
     with pytest.raises(ValueError, match="Q = 1"):
-        problem.check(x._replace(candidates=x.candidates[:, :1]), y)
+        short = dict(candidates=x.candidates[:, :1], candidate_lengths=x.candidate_lengths[:, :1])
+        problem.check(x._replace(**short), y)
     with pytest.raises(ValueError, match="HomologueInput .* got tuple"):
         problem.check(tuple(x), y)
     with pytest.raises(ValueError, match=r"\[2, 6\]"):
@@ -232,3 +233,49 @@ def test_loss_is_zero_one_on_the_candidate():
         assert problem.model.loss(first, second) == (a != b)
     other = jax.tree.map(lambda leaf: leaf[0], y)._replace(operations=y.operations[1])
     assert problem.model.loss(jax.tree.map(lambda leaf: leaf[0], y), other) == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_loss_has_the_dtype_of_the_weights(x64, dtype):
+    problem, (_, y) = homologue_search(A, dtype=dtype), random_examples(2)
+    first, second = (jax.tree.map(lambda leaf, i=i: np.asarray(leaf)[i], y) for i in (0, 1))
+    second = second._replace(candidate=first.candidate + 1)
+    assert (
+        problem.model.loss(first, first).dtype == problem.model.loss(first, second).dtype == dtype
+    )
+    assert (problem.model.loss(first, first), problem.model.loss(first, second)) == (0, 1)
+
+
+ONE = np.array([0, 1])
+
+
+@pytest.mark.parametrize("make, match", [
+    (lambda: homologue_search(4.0), "alphabet_size must be .* got 4.0"),
+    (lambda: homologue_search(4, gaps=None), "gaps is None; choose one of"),
+    (lambda: homologue_search(4, symmetric="no"), "symmetric must be True or False"),
+    (lambda: homologue_search(4, dtype="int32"), 'dtype must be "float32"'),
+    (lambda: homologue_inputs(None, None), "natives must be a list of sequences"),
+    (lambda: homologue_inputs([[ONE]], [ONE]), r"natives\[0\] must be"),
+    (lambda: homologue_inputs([ONE], [ONE]), r"candidates\[0\]\[0\] must be"),
+    (lambda: homologue_inputs(["ACGT"], [["AC"]]), r"natives\[0\] is text, .*alphabets.encode"),
+    (lambda: homologue_inputs([ONE / 2], [[ONE]]), r"natives\[0\] must be .* got float64"),
+    (lambda: homologue_inputs([ONE + 2**40], [[ONE]]), r"natives\[0\]\[0\] is 1099511627776"),
+    (lambda: homologue_outputs([0.5], [[0]], [[0, 0]], 4), "candidate must be .* got float64"),
+    (lambda: homologue_outputs([0], [0], [[0, 0]], 4), r"operations must be \[n, m\] integers"),
+    (lambda: homologue_outputs([0], [[0]], [[0.5, 0]], 4), "begin must be .* got float64"),
+    (lambda: homologue_outputs([0], [[0]], [[0, 0]], 4.0), "width must be .* got 4.0"),
+])
+def test_wrong_types_at_the_door(make, match):
+    with pytest.raises(ValueError, match=match) as error:
+        make()
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_inputs_alone_are_checked_for_prediction():
+    """One candidate is enough there."""
+    problem = homologue_search(4)
+    problem.check(homologue_inputs([ONE], [[ONE]]))
+    with pytest.raises(ValueError, match="inputs must be a HomologueInput .see homologue_inputs"):
+        problem.check(np.zeros((1, 2)))
+    with pytest.raises(ValueError, match="inputs.native row 0 has the letter 1"):
+        homologue_search(1).check(homologue_inputs([ONE], [[ONE]]))

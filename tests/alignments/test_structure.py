@@ -198,7 +198,7 @@ def with_leaf(which, name, place, value):
 @pytest.mark.parametrize("change, message", [
     (with_leaf(0, "first", (0, 1), 3), "inputs.first row 0 has the letter 3 at 1"),
     (with_leaf(0, "second", (1, 0), -1), "inputs.second row 1 has the letter -1"),
-    (with_leaf(0, "lengths", (1, 0), 0), "length of inputs.first row 1 is 0"),
+    (with_leaf(0, "lengths", (1, 0), 0), r"lengths of inputs.first\[1\] is 0"),
     (with_leaf(0, "lengths", (0, 1), 2), "inputs.second row 0 has the letter -1 at 1"),
     (with_leaf(1, "operations", (0, 1), 1), "row 0 covers letters 0..-1 of the second"),
     (with_leaf(1, "operations", (1, 3), 2), "row 1 covers letters 0..2 of the second"),
@@ -254,3 +254,32 @@ def test_formulations_without_an_oracle_are_refused():
         with pytest.raises(ValueError, match=f"{name} needs the loss levels"):
             fit(pairwise_alignment(3), data.x, data.y, name, 1.0)
     assert isinstance(data.y, AlignmentOutput)
+
+
+PAIR_OF = [np.array([0, 1])]
+
+
+@pytest.mark.parametrize("make, match", [
+    (lambda: pairwise_alignment("ACGT"), "alphabet_size must be .* got 'ACGT'"),
+    (lambda: pairwise_alignment(True), "alphabet_size must be .* got True"),
+    (lambda: pairwise_alignment(4, mode=["global"]), "mode is .'global'.; choose one of"),
+    (lambda: pairwise_alignment(4, loss=3), "loss is 3; choose one of"),
+    (lambda: pairwise_alignment(4, symmetric=None), "symmetric must be True or False, got None"),
+    (lambda: pairwise_alignment(4, dtype=int), 'dtype must be "float32" or "float64"'),
+    (lambda: alignment_inputs(3, PAIR_OF), "firsts must be a list of sequences"),
+    (lambda: alignment_inputs(["AC"], PAIR_OF), r"firsts\[0\] is text"),
+    (lambda: alignment_inputs([[0.5]], PAIR_OF), r"firsts\[0\] must be .* got float64"),
+    (lambda: alignment_inputs(PAIR_OF, PAIR_OF, 5), r"size must be \(M, N\), two integers, got 5"),
+    (lambda: alignment_inputs(PAIR_OF, PAIR_OF, (5.0, 6)), r"size\[0\] must be .* got 5.0"),
+    (lambda: alignment_inputs(PAIR_OF, PAIR_OF, (5, 6, 7)), r"size must be \(M, N\)"),
+    (lambda: alignment_outputs([[0.5]], None, 4), r"operations\[0\] must be .* got float64"),
+    (lambda: alignment_outputs([[0]], [0, 1], 4), r"begin must be \[1, 2\] integers"),
+    (lambda: alignment_outputs([[0]], [[0.5, 1]], 4), "begin must be .* got float64"),
+    (lambda: alignment_outputs([[0]], 4, None), "width must be .* got None"),
+    (lambda: alignment_outputs("PDI", None, 4), "operations must be a list"),
+    (lambda: pairwise_alignment(2).check(PAIR_OF), "inputs must be an AlignmentInput"),
+])
+def test_wrong_types_at_the_door(make, match):
+    with pytest.raises(ValueError, match=match) as error:
+        make()
+    assert len(str(error.value).splitlines()) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxstruct.core import batch_last
 from jaxstruct.core.batch_last import in_column_blocks, of_one_example
 
 
@@ -158,3 +160,51 @@ def test_blocks_of_columns_change_nothing(batch):
     wanted = np.sum(table * rows["a"], axis=0, dtype=np.float32)
     np.testing.assert_allclose(found["sum"], wanted, rtol=1e-5)
     np.testing.assert_array_equal(found["rows"], rows["b"] + 1)
+
+
+def _best_kernel(rows: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The largest entry of each column, and where it is."""
+    return jnp.max(rows, axis=0), jnp.argmax(rows, axis=0)
+
+
+def _entry(found: tuple[jax.Array, jax.Array], rows: jax.Array) -> jax.Array:
+    return rows[found[1]]
+
+
+best = of_one_example(_best_kernel, _entry)
+ROWS = np.array([[3.0, 1.0, 3.0], [0.0, -np.inf, 5.0], [-np.inf] * 3], np.float32)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_the_derivative_is_that_of_the_output_held_fixed(jit: bool) -> None:
+    """Of equal entries the first has it, alone; nothing moves -inf; integers have none."""
+    wanted = np.array([[1, 0, 0], [0, 0, 1], [0, 0, 0]], np.float32)
+
+    def total(rows: jax.Array) -> jax.Array:
+        return jnp.sum(jax.vmap(best)(rows)[0])
+
+    gradients = (jax.vmap(jax.grad(lambda row: best(row)[0])), jax.grad(total))
+    for gradient in gradients:
+        found = (jax.jit(gradient) if jit else gradient)(ROWS)
+        np.testing.assert_array_equal(found, wanted)
+    (value, place), (slope, none) = jax.jvp(best, (ROWS[1],), (jnp.arange(3.0),))
+    assert (value, place, slope) == (5, 2, 2) and none.dtype == jax.dtypes.float0
+    assert not jax.hessian(lambda row: best(row)[0])(ROWS[0]).any()
+
+
+def test_without_a_derivative_nothing_else_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program is that of the kernel alone, under vmap and not."""
+    monkeypatch.setattr(batch_last, "_differentiable", lambda function, *_: function)
+    bare = of_one_example(_best_kernel)
+    for call, plain in ((best, bare), (jax.vmap(best), jax.vmap(bare))):
+        rows = ROWS if call is not best else ROWS[0]
+        texts = [jax.jit(f).lower(rows).compile().as_text() for f in (call, plain)]
+        operations = [re.findall(r" = (\S+ [a-z-]+)\(", text) for text in texts]
+        assert operations[0] == operations[1] and len(operations[0]) > 3
+
+
+def test_an_oracle_without_scores_says_what_to_do() -> None:
+    with pytest.raises(TypeError, match="test_batch_last .* no derivative .*score_labels"):
+        jax.grad(lambda factor: function(Pair(np.ones((2, 3), np.float32)), factor)["sum"])(2.0)
+    place = of_one_example(lambda rows: jnp.argmax(rows, axis=0))
+    assert not jax.grad(lambda row: row[place(row)] * 0)(ROWS[0]).any()  # integers have none

@@ -157,7 +157,7 @@ def test_errors():
         gram_matrix(linear(), X, X[:, :2])
     with pytest.raises(ValueError, match="X: got shape"):
         gram_matrix(linear(), X[0], X)
-    with pytest.raises(ValueError, match="block: got 0"):
+    with pytest.raises(ValueError, match="block must be at least 1, got 0"):
         gram_matrix(linear(), X, block=0)
     with pytest.raises(ValueError, match="num_features must be at least"):
         gram_matrix(linear(), sparse_set(X), num_features=3)

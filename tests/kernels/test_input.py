@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxstruct import kernels
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.kernels import gaussian, linear, polynomial, precomputed
 
@@ -106,12 +107,12 @@ def test_precomputed_looks_up_and_marks_out_of_range(jit):
 
 def test_bad_parameters_are_refused():
     for sigma in (0, -1.0, np.nan, np.inf):
-        with pytest.raises(ValueError, match="sigma: got"):
+        with pytest.raises(ValueError, match="sigma must be finite and > 0"):
             gaussian(sigma)
     for degree in (0, -1, 1.5, True, "2"):
-        with pytest.raises(ValueError, match="degree: got"):
+        with pytest.raises(ValueError, match="degree must be at least 1"):
             polynomial(degree)
-    with pytest.raises(ValueError, match="c: got -0.5"):
+    with pytest.raises(ValueError, match="c must be .* got -0.5"):
         polynomial(2, -0.5)
     with pytest.raises(ValueError, match="matrix: not positive semi-definite"):
         precomputed(np.array([[0.0, 1.0], [1.0, 0.0]]))
@@ -119,3 +120,22 @@ def test_bad_parameters_are_refused():
         precomputed(np.eye(2))(0.0, 1)
     with pytest.raises(ValueError, match="integer index"):
         precomputed(np.eye(2))(np.array([0, 1]), 1)
+
+
+@pytest.mark.parametrize("make, match", [
+    (lambda: kernels.gaussian("x"), "sigma must be finite and > 0, one number, got 'x'"),
+    (lambda: kernels.gaussian(np.ones(3)), "sigma must be finite"),
+    (lambda: kernels.polynomial(2.0), "degree must be at least 1, a Python integer, got 2.0"),
+    (lambda: kernels.precomputed([[1], [1, 2]]), "matrix must be a square matrix"),
+    (lambda: kernels.precomputed(np.eye(2), "x"), "tolerance must be finite"),
+    (lambda: kernels.weighted_sum([kernels.linear()], 3), "coefficients must be one number for"),
+    (lambda: kernels.product(None), "kernels must be a non-empty sequence of kernels, got None"),
+    (lambda: kernels.gram_matrix(np.ones((2, 2)), kernels.linear()), "kernel must be a function"),
+    (lambda: kernels.gram_matrix(kernels.linear(), [[1.0], [1.0, 2.0]]), "X must be a set of poin"),
+    (lambda: kernels.gram_matrix(kernels.linear(), np.ones((2, 2)), num_features=2.5),
+     "num_features must be .* got 2.5"),
+])
+def test_wrong_types_at_the_door(make, match):
+    with pytest.raises(ValueError, match=match) as error:
+        make()
+    assert len(str(error.value).splitlines()) == 1

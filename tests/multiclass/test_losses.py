@@ -64,7 +64,7 @@ def test_zero_one_loss():
     np.testing.assert_array_equal(zero_one_loss(3), [[0, 1, 1], [1, 0, 1], [1, 1, 0]])
     assert zero_one_loss(2).dtype == np.float64
     for k in (0, -1, 2.0, True):
-        with pytest.raises(ValueError, match="k: got"):
+        with pytest.raises(ValueError, match="k must be at least 1"):
             zero_one_loss(k)
 
 

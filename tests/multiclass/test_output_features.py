@@ -57,7 +57,7 @@ def joint_feature(x, row):
 def test_canonical():
     np.testing.assert_array_equal(canonical_features(3), np.eye(3))
     np.testing.assert_array_equal(class_kernel(canonical_features(3)), np.eye(3))
-    with pytest.raises(ValueError, match="k: got 0"):
+    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
         canonical_features(0)
 
 
@@ -125,13 +125,13 @@ def test_descriptions_pass_options_and_allow_an_empty_text_beside_the_identity()
 
 
 def test_bad_descriptions():
-    with pytest.raises(ValueError, match="texts: expected a non-empty sequence of str"):
+    with pytest.raises(ValueError, match="texts must be a non-empty sequence of str"):
         description_features(["a b", None])
-    with pytest.raises(ValueError, match="texts: expected"):
+    with pytest.raises(ValueError, match="texts must be"):
         description_features("one text")
     with pytest.raises(ValueError, match="texts: no terms"):
         description_features(["", ""])
-    with pytest.raises(ValueError, match="identity_weight: got -1"):
+    with pytest.raises(ValueError, match="identity_weight must be finite and >= 0, got -1"):
         description_features(TEXTS, -1)
 
 
@@ -214,3 +214,27 @@ def test_proposition_23_needs_similarities_above_zero():
     x = np.array([3.0, 4.0])
     a, b = (joint_feature(x, row) for row in features)
     np.testing.assert_allclose(np.sum((a - b) ** 2), 4 * 25, rtol=1e-14)
+
+
+FLAT = taxonomy_from_parents({"a": None, "b": None}, ["a", "b"])
+
+
+@pytest.mark.parametrize("make, match", [
+    (lambda: canonical_features(3.0), "k must be .* got 3.0"),
+    (lambda: taxonomy_features({"a": None}), "taxonomy must be a Taxonomy"),
+    (lambda: taxonomy_features(FLAT, "abc"), "node_weights must be one weight for each node"),
+    (lambda: taxonomy_features(FLAT, lambda depth: "x"), "node_weights must be one weight"),
+    (lambda: taxonomy_features(FLAT, [[1], [1, 2]]), "node_weights must be one weight"),
+    (lambda: taxonomy_features(FLAT, normalise="no"), "normalise must be True or False"),
+    (lambda: description_features(3), "texts must be a non-empty sequence of str"),
+    (lambda: description_features(["a b"], "1"), "identity_weight must be finite"),
+    (lambda: description_features(["a b"], 1.0, 3), "vectoriser_options must be a mapping"),
+    (lambda: description_features(["aa bb"], 1.0, {"nope": 1}), "vectoriser_options: scikit-learn"),
+    (lambda: similarity_features([[1], [1, 2]]), "similarity must be a square matrix"),
+    (lambda: similarity_features(np.eye(2), "x"), "tolerance must be finite"),
+    (lambda: class_kernel("x"), "features must be Lambda"),
+])
+def test_wrong_types_at_the_door(make, match):
+    with pytest.raises(ValueError, match=match) as error:
+        make()
+    assert len(str(error.value).splitlines()) == 1

@@ -9,7 +9,6 @@ from jaxstruct.multiclass.losses import tree_loss
 from jaxstruct.multiclass.taxonomy import (
     Taxonomy,
     ancestors_or_self,
-    first_common_ancestor_height,
     node_depths,
     taxonomy_from_parents,
     taxonomy_from_paths,
@@ -63,9 +62,7 @@ def test_a_partial_order_and_a_forest():
     assert table_by_name(diamond)["alone"] == {"alone"}
     # b and c meet at the top; "alone" meets the others only at the common top above "top"
     want = [[0, 1, 1, 3], [1, 0, 2, 3], [1, 2, 0, 3], [3, 3, 3, 0]]
-    heights = first_common_ancestor_height(diamond)
-    np.testing.assert_array_equal(heights, want)
-    assert np.issubdtype(heights.dtype, np.integer)
+    np.testing.assert_array_equal(tree_loss(diamond), want)
     depths = dict(zip(diamond.names, node_depths(diamond), strict=True))
     assert depths == {"top": 0, "alone": 0, "left": 1, "right": 1, "a": 2, "b": 2, "c": 2}
 
@@ -83,7 +80,7 @@ def test_ancestors_of_random_orders_by_enumeration():
             step[node, list(above)] = 1
         reach = np.linalg.matrix_power(step, nodes) > 0
         np.testing.assert_array_equal(ancestors_or_self(taxonomy), reach)
-        height = first_common_ancestor_height(taxonomy)
+        height = tree_loss(taxonomy)
         np.testing.assert_array_equal(height, height.T)
         np.testing.assert_array_equal(height == 0, np.eye(nodes, dtype=bool))
 
@@ -121,9 +118,33 @@ def test_errors_of_from_paths():
         taxonomy_from_paths({"a": ("sport", "other"), "b": ("news", "other")})
     with pytest.raises(ValueError, match="'mid' stands below None"):
         taxonomy_from_paths({"a": ("top", "mid"), "b": ("mid",)})
-    with pytest.raises(ValueError, match="got the str 'top'"):
+    with pytest.raises(ValueError, match="must be a sequence of names, got 'top'"):
         taxonomy_from_paths({"a": "top"})
     with pytest.raises(ValueError, match="expected every name once"):
         taxonomy_from_paths({"a": ("top", "top")})
     with pytest.raises(ValueError, match="at least one name"):
         taxonomy_from_paths({})
+
+
+@pytest.mark.parametrize("make, match", [
+    (lambda: taxonomy_from_parents(["a"], ["a"]), r"parents must be a mapping, .* got \['a'\]"),
+    (lambda: taxonomy_from_parents(None, ["a"]), "parents must be a mapping"),
+    (lambda: taxonomy_from_parents({"a": 3}, ["a"]), r"parents\['a'\] must be a name, .* got 3"),
+    (lambda: taxonomy_from_parents({"a": None}, 3), "classes must be a sequence of names, got 3"),
+    (lambda: taxonomy_from_parents({"a": None}, [["a"]]), r"classes: got \['a'\], expected a non-"),
+    (lambda: taxonomy_from_paths([("a", "b")]), "paths must be a mapping"),
+    (lambda: taxonomy_from_paths({"a": None}), r"paths\['a'\] must be a sequence of names"),
+    (lambda: taxonomy_from_paths({"a": (["x"],)}), r"paths\['a'\]: got \['x'\]"),
+    (lambda: ancestors_or_self(None), r"taxonomy must be a Taxonomy \(see taxonomy_from_parents\)"),
+    (lambda: node_depths({"a": None}), "taxonomy must be a Taxonomy"),
+])
+def test_wrong_types_at_the_door(make, match):
+    with pytest.raises(ValueError, match=match) as error:
+        make()
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_messages_are_short():
+    with pytest.raises(ValueError, match="every name once") as error:
+        taxonomy_from_parents({"a": None}, ["a"] * 10_000)
+    assert len(str(error.value)) < 200

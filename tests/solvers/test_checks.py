@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct import Model, Oracles, Settings, fit, make_problem
+from jaxstruct import Model, Oracles, Settings, fit, make_problem, predict
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from tests.solvers.cases import FULL
@@ -214,3 +214,58 @@ def test_without_sweeps_every_round_is_an_exact_pass():
     solution = fit(multiclass(4, 3), x, y, "svm1", C=6.0, settings=settings)
     assert solution.status.solved
     assert solution.statistics.oracle_calls == 2 * 60 * solution.statistics.passes
+
+
+def test_training_inputs_that_are_no_anchors():
+    """Such inputs dropped every update, and ended CONVERGED with P = D = 10 at w = 0."""
+    problem, gram = kernel_multiclass(6, 3), jnp.asarray(X @ X.T)
+    strangers = kernel_inputs(gram, self_kernel=jnp.diagonal(gram))
+    with pytest.raises(ValueError, match=r"inputs.anchor\[0\] is 6, none of the 6 anchors"):
+        fit(problem, strangers, Y, "svm1", 10.0)
+    good = kernel_inputs(gram)
+    with pytest.raises(ValueError, match=r"inputs.anchor\[1\] is -1, none of the 6 anchors"):
+        fit(problem, good._replace(anchor=good.anchor.at[1].set(-1)), Y, "svm1", 10.0)
+    with pytest.raises(ValueError, match=r"inputs.self_kernel\[0\] is .* its anchor 5"):
+        fit(problem, good._replace(anchor=good.anchor[::-1]), Y, "svm1", 10.0)
+    solution = fit(problem, good, Y, "svm1", 10.0)
+    wanted = fit(multiclass(3, 3), X, Y, "svm1", 10.0)
+    assert solution.status.solved and solution.primal == pytest.approx(wanted.primal, rel=2e-3)
+    predicted = predict(problem, solution.weights, strangers)  # prediction takes them
+    np.testing.assert_array_equal(predicted, predict(problem, solution.weights, good))
+
+
+@pytest.mark.parametrize("change, match", [
+    (dict(anchor=np.zeros(6)), "inputs.anchor must be integers, got dtype float64"),
+    (dict(anchor=np.zeros((6, 1), int)), r"anchor and self_kernel \[n\], got shapes"),
+    (dict(self_kernel=np.ones(5)), r"inputs|self_kernel"),
+])
+def test_kernel_inputs_made_by_hand(change, match):
+    with pytest.raises(ValueError, match=match):
+        fit(kernel_multiclass(6, 3), kernel_inputs(jnp.asarray(X @ X.T))._replace(**change), Y)
+    with pytest.raises(ValueError, match=r"self_kernel must be \[n = 6\]"):
+        kernel_inputs(jnp.asarray(X @ X.T), self_kernel=np.ones(5))
+
+
+def test_features_named_twice():
+    """Their squared norm would be another than that of their sum."""
+    indices, values = np.array([[0, 1]] * 6, np.int32), np.ones((6, 2), np.float32)
+    indices[3] = 1
+    refuse(r"inputs.indices\[3\] names feature 1 twice", inputs=SparseFeatures(indices, values))
+
+
+@pytest.mark.parametrize("arguments, options, match", [
+    ((3.0, 3), {}, "number_of_features must be at least 1, a Python integer, got 3.0"),
+    ((3, 3.0), {}, "number_of_classes must be at least 2, a Python integer, got 3.0"),
+    ((X, Y), {}, "number_of_features must be .*got ndarray float32 of shape"),
+    ((3, True), {}, "number_of_classes .* got True"),
+    ((3, 3), {"dtype": "float16"}, 'dtype must be "float32" or "float64", got .float16.'),
+    ((3, 3), {"loss": "zero_one"}, "matrix must be a square matrix .* got .zero_one."),
+    ((3, 3), {"loss": [[0, 1], [1]]}, "matrix must be a square matrix"),
+    ((3, 3), {"output_features": "tfidf"}, "output_features must be .* numbers, got .tfidf."),
+    ((3, 3), {"output_features": [[1], [1, 2], [3]]}, "output_features must be"),
+])
+def test_options_of_multiclass(arguments, options, match):
+    with pytest.raises(ValueError, match=match):
+        multiclass(*arguments, **options)
+    with pytest.raises(ValueError, match=match.replace("number_of_features", "number_of_anchors")):
+        kernel_multiclass(*arguments, **options)

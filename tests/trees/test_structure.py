@@ -254,7 +254,7 @@ def test_most_constituents_is_reached():
 @pytest.mark.parametrize("change, message", [
     (("terminals", (0, 0), 99), "inputs.terminals row 0 has 99 at 0"),
     (("terminals", (0, 0), -1), "inputs.terminals row 0 has -1 at 0"),
-    (("length", 0, 0), "inputs.length must be"),
+    (("length", 0, 0), r"inputs.length\[0\] is 0: expected 1..4"),
     (("symbols", (2, 0), 0), "outputs row 2 is no tree of the grammar"),
     (("rules", (2, 0), 99), "rule 99 of node 0"),
     (("ends", (2, 0), 1), "outputs row 2 is no tree"),

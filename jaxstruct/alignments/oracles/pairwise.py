@@ -28,8 +28,8 @@ from jaxstruct.alignments.potentials import (
     PAIR,
     Alignment,
     AlignmentPotentials,
-    checked_alignment_potentials,
-    checked_lengths,
+    checked_pair,
+    score_operations,
 )
 from jaxstruct.core.batch_last import in_column_blocks, of_one_example
 from jaxstruct.core.types import Array
@@ -197,7 +197,20 @@ def _score_kernel(local: bool, potentials: AlignmentPotentials, lengths: Array) 
     return _best_end(_filled(local, potentials, lengths, batch)[0])[0]
 
 
-def _blocked(kernel: Callable, local: bool) -> Callable:
+def _score(found: Alignment, potentials: AlignmentPotentials, lengths: Array) -> Array:
+    del lengths
+    return score_operations(potentials, found.operations, found.begin)
+
+
+def _score_alone(
+    local: bool, found: Array, potentials: AlignmentPotentials, lengths: Array
+) -> Array:
+    del found
+    best = (_LOCAL if local else _GLOBAL)(jax.lax.stop_gradient(potentials), lengths)
+    return _score(best, potentials, lengths)
+
+
+def _blocked(kernel: Callable, local: bool, scores: Callable) -> Callable:
     """Of one example; a wide batch goes in blocks whose skewed scores stay in the caches."""
 
     def whole(potentials: AlignmentPotentials, lengths: Array) -> Alignment | Array:
@@ -205,11 +218,13 @@ def _blocked(kernel: Callable, local: bool) -> Callable:
         width = max(NARROWEST, BLOCK_CELLS // ((M + 1) * (M + N + 1)))
         return in_column_blocks(partial(kernel, local), width)(potentials, lengths)
 
-    return of_one_example(whole)
+    return of_one_example(whole, scores)
 
 
-_LOCAL, _GLOBAL = (_blocked(_kernel, local) for local in (True, False))
-_LOCAL_SCORE, _GLOBAL_SCORE = (_blocked(_score_kernel, local) for local in (True, False))
+_LOCAL, _GLOBAL = (_blocked(_kernel, local, _score) for local in (True, False))
+_LOCAL_SCORE, _GLOBAL_SCORE = (
+    _blocked(_score_kernel, local, partial(_score_alone, local)) for local in (True, False)
+)
 
 
 def local_alignment(potentials: AlignmentPotentials, lengths: Array) -> Alignment:
@@ -224,14 +239,15 @@ def local_alignment(potentials: AlignmentPotentials, lengths: Array) -> Alignmen
       the one that ends on the earliest anti-diagonal i + j, there at the smallest i; going back, it
       stops where nothing is gained before, else a pair comes before a letter of the first against
       a gap, that before one of the second, and a run that opens before one that goes on. Under
-      `vmap`, nested or not, one batched program runs for all pairs.
+      `vmap`, nested or not, one batched program runs for all pairs. The derivative of the score
+      counts what the returned alignment uses; its operations have none.
 
     Raises:
       ValueError, TypeError: shapes do not fit together, or a dtype is not what it should be.
 
     Source: JMLR 4.4; Smith and Waterman 1981, Gotoh 1982.
     """
-    return _LOCAL(checked_alignment_potentials(potentials), checked_lengths(lengths))
+    return _LOCAL(*checked_pair(potentials, lengths))
 
 
 def global_alignment(potentials: AlignmentPotentials, lengths: Array) -> Alignment:
@@ -239,14 +255,14 @@ def global_alignment(potentials: AlignmentPotentials, lengths: Array) -> Alignme
 
     As `local_alignment`; begin is 0. Where pairs of -inf leave nothing but gaps these are taken.
     """
-    return _GLOBAL(checked_alignment_potentials(potentials), checked_lengths(lengths))
+    return _GLOBAL(*checked_pair(potentials, lengths))
 
 
 def local_score(potentials: AlignmentPotentials, lengths: Array) -> Array:
     """The score of `local_alignment` without its way back."""
-    return _LOCAL_SCORE(checked_alignment_potentials(potentials), checked_lengths(lengths))
+    return _LOCAL_SCORE(*checked_pair(potentials, lengths))
 
 
 def global_score(potentials: AlignmentPotentials, lengths: Array) -> Array:
     """The score of `global_alignment` without its way back."""
-    return _GLOBAL_SCORE(checked_alignment_potentials(potentials), checked_lengths(lengths))
+    return _GLOBAL_SCORE(*checked_pair(potentials, lengths))

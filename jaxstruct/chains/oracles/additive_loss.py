@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from jaxstruct.chains.oracles.potential_checks import (
-    checked_labels,
-    checked_length,
-    checked_potentials,
-)
+from jaxstruct.chains.oracles.potential_checks import checked_chain, checked_labels
 from jaxstruct.chains.potentials import ChainPotentials, sequence_mask
 from jaxstruct.core.types import Array
 
@@ -39,8 +35,8 @@ def loss_augmented(
     Raises:
       ValueError: shapes do not fit together. TypeError: a dtype is not what it should be.
     """
-    potentials = checked_potentials(potentials)
-    y_true, length = checked_labels(y_true, potentials), checked_length(length)
+    potentials, length = checked_chain(potentials, length)
+    y_true = checked_labels(y_true, potentials)
     emissions = potentials.emissions
     T, S = emissions.shape
     weights = jnp.asarray(weights, emissions.dtype)

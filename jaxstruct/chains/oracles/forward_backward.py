@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jaxstruct.chains.oracles import steps as chain_steps
 from jaxstruct.chains.oracles.linear_sums import linear_messages
 from jaxstruct.chains.oracles.log_sums import log_messages
+from jaxstruct.chains.oracles.potential_checks import checked_chain
 from jaxstruct.chains.oracles.sums import Chain, Messages, lifted, prepared
 from jaxstruct.chains.potentials import ChainPotentials
 from jaxstruct.core.batch_last import of_one_example
@@ -159,6 +160,21 @@ _marginals = of_one_example(_marginals_kernel)
 
 
 @jax.custom_vjp
+def _differentiable(potentials: ChainPotentials, length: Array) -> Array:
+    return _value(potentials, length)
+
+
+def _forward(potentials: ChainPotentials, length: Array) -> tuple[Array, ChainPotentials]:
+    return _value_and_gradient(potentials, length)
+
+
+def _backward(gradient: ChainPotentials, cotangent: Array) -> tuple[ChainPotentials, None]:
+    return jax.tree.map(lambda count: (cotangent * count).astype(count.dtype), gradient), None
+
+
+_differentiable.defvjp(_forward, _backward)
+
+
 def log_partition(potentials: ChainPotentials, length: Array) -> Array:
     """log Z = log sum_y exp F(y) over all label sequences of one chain.
 
@@ -175,21 +191,13 @@ def log_partition(potentials: ChainPotentials, length: Array) -> Array:
       A scalar; 0 for length 0 (one empty sequence of score 0). Where every label sequence is
       forbidden it is -inf, and the gradient is 0.
 
+    Raises:
+      ValueError, TypeError: shapes do not fit together, or a dtype is not what it should be.
+
     Source: the forward-backward algorithm; Lafferty, McCallum and Pereira, "Conditional random
     fields", ICML 2001.
     """
-    return _value(potentials, jnp.asarray(length, jnp.int32))
-
-
-def _forward(potentials: ChainPotentials, length: Array) -> tuple[Array, ChainPotentials]:
-    return _value_and_gradient(potentials, jnp.asarray(length, jnp.int32))
-
-
-def _backward(gradient: ChainPotentials, cotangent: Array) -> tuple[ChainPotentials, None]:
-    return jax.tree.map(lambda count: (cotangent * count).astype(count.dtype), gradient), None
-
-
-log_partition.defvjp(_forward, _backward)
+    return _differentiable(*checked_chain(potentials, length))
 
 
 def marginals(potentials: ChainPotentials, length: Array) -> Marginals:
@@ -202,6 +210,9 @@ def marginals(potentials: ChainPotentials, length: Array) -> Marginals:
     Returns:
       `Marginals`. At real positions labels sum to 1, and the pairs at t sum over s' to the labels
       at t and over s to those at t + 1; elsewhere all are 0. Where every label sequence is
-      forbidden, log_partition is -inf and all probabilities are 0.
+      forbidden, log_partition is -inf and all probabilities are 0. They have no derivative in JAX.
+
+    Raises:
+      ValueError, TypeError: shapes do not fit together, or a dtype is not what it should be.
     """
-    return _marginals(potentials, jnp.asarray(length, jnp.int32))
+    return _marginals(*checked_chain(potentials, length))

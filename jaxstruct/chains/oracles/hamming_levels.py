@@ -16,13 +16,10 @@ import jax.numpy as jnp
 
 from jaxstruct.chains.oracles import paths as chain_paths
 from jaxstruct.chains.oracles import steps as chain_steps
-from jaxstruct.chains.oracles.potential_checks import (
-    checked_labels,
-    checked_length,
-    checked_potentials,
-)
-from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.chains.oracles.potential_checks import checked_chain, checked_labels
+from jaxstruct.chains.potentials import ChainPotentials, score_labels
 from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.checks import checked_size
 from jaxstruct.core.types import Array
 
 
@@ -136,16 +133,46 @@ def _best_kernel(
     return BestLevel(labels, level, score, value)
 
 
+def _scores_of_levels(
+    levels: int, found: Array, potentials: ChainPotentials, y_true: Array, length: Array
+) -> Array:
+    """[L] scores of the best output of every level, each found by itself."""
+    held, dtype = jax.lax.stop_gradient(potentials), found.dtype
+
+    def of_level(level: Array) -> Array:
+        offsets = jnp.where(jnp.arange(levels) == level, 0, -jnp.inf).astype(dtype)
+        ones = jnp.ones(levels, dtype)
+        best = _best(held, y_true, length, offsets, ones, offsets > -jnp.inf)
+        return score_labels(potentials, best.labels, length)
+
+    return jax.vmap(of_level)(jnp.arange(levels))
+
+
+def _score_and_value(
+    found: BestLevel,
+    potentials: ChainPotentials,
+    y_true: Array,
+    length: Array,
+    offsets: Array,
+    slopes: Array,
+    valid: Array,
+) -> tuple[Array, Array]:
+    del y_true, valid
+    score = score_labels(potentials, found.labels, length)
+    score = jnp.where(found.score > -jnp.inf, score, 0)
+    return score, offsets[found.level] + slopes[found.level] * score
+
+
 @cache
 def _of_levels(levels: int) -> Callable:
-    return of_one_example(partial(_scores_kernel, levels))
+    return of_one_example(partial(_scores_kernel, levels), partial(_scores_of_levels, levels))
 
 
-_best = of_one_example(_best_kernel)
+_best = of_one_example(_best_kernel, _score_and_value)
 
 
 def _check_levels(levels: int, least: int) -> None:
-    if levels < least:
+    if checked_size("levels", levels, 0) < least:
         raise ValueError(
             f"there must be at least {least} levels (a cap plus one; T + 1 for all), got {levels}"
         )
@@ -168,16 +195,16 @@ def hamming_levels(potentials: ChainPotentials, y_true: Array, length: Array, le
 
     Returns:
       [levels] scores, -inf where no label sequence that is not forbidden has that distance. A
-      sequence of length 0 has F_0 = 0 and no other level.
+      sequence of length 0 has F_0 = 0 and no other level. The derivative of a score counts what the
+      best label sequence of its level uses; it takes a trace back for every level.
 
     Raises:
       ValueError: levels < 1, or shapes do not fit together. TypeError: a dtype is not what it
         should be.
     """
     _check_levels(levels, 1)
-    potentials = checked_potentials(potentials)
-    y_true = checked_labels(y_true, potentials)
-    return _of_levels(levels)(potentials, y_true, checked_length(length))
+    potentials, length = checked_chain(potentials, length)
+    return _of_levels(int(levels))(potentials, checked_labels(y_true, potentials), length)
 
 
 def best_of_levels(
@@ -205,13 +232,14 @@ def best_of_levels(
     Returns:
       BestLevel. Ties go to the lowest level and, within an exact level, to the label sequence that
       `viterbi` would take; within a capped last level the result is one of the best. If no level
-      qualifies (excluded, or F_l = -inf) it is y_true at level 0 with the value -inf.
+      qualifies (excluded, or F_l = -inf) it is y_true at level 0 with the value -inf. The
+      derivatives of score and value hold labels and level fixed.
 
     Raises:
       ValueError: offsets, slopes and valid are not all [levels], there are fewer than 2 levels, or
         other shapes do not fit together. TypeError: a dtype is not what it should be.
     """
-    potentials = checked_potentials(potentials)
+    potentials, length = checked_chain(potentials, length)
     dtype = potentials.emissions.dtype
     offsets, slopes = jnp.asarray(offsets, dtype), jnp.asarray(slopes, dtype)
     valid = jnp.ones(offsets.shape, bool) if valid is None else jnp.asarray(valid, bool)
@@ -222,4 +250,4 @@ def best_of_levels(
         )
     _check_levels(offsets.shape[0], 2)
     y_true = checked_labels(y_true, potentials)
-    return _best(potentials, y_true, checked_length(length), offsets, slopes, valid)
+    return _best(potentials, y_true, length, offsets, slopes, valid)

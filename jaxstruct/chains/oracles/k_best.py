@@ -11,10 +11,11 @@ import jax.numpy as jnp
 
 from jaxstruct.chains.oracles import paths as chain_paths
 from jaxstruct.chains.oracles import steps as chain_steps
-from jaxstruct.chains.oracles.potential_checks import checked_length, checked_potentials
+from jaxstruct.chains.oracles.potential_checks import checked_chain
 from jaxstruct.chains.oracles.viterbi import Decoded
-from jaxstruct.chains.potentials import PADDING, ChainPotentials
+from jaxstruct.chains.potentials import PADDING, ChainPotentials, score_labels
 from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.checks import checked_size
 from jaxstruct.core.types import Array
 
 Ranked = tuple[Array, ...]
@@ -105,9 +106,13 @@ def _kernel(k: int, potentials: ChainPotentials, length: Array) -> Decoded:
     return Decoded(jnp.swapaxes(labels, 0, 1), score)
 
 
+def _scores(found: Decoded, potentials: ChainPotentials, length: Array) -> Array:
+    return jax.vmap(score_labels, (None, 0, None))(potentials, found.labels, length)
+
+
 @functools.cache
 def _of_one(k: int) -> Callable:
-    return of_one_example(partial(_kernel, k))
+    return of_one_example(partial(_kernel, k), _scores)
 
 
 def k_best(potentials: ChainPotentials, length: Array, k: int) -> Decoded:
@@ -127,11 +132,10 @@ def k_best(potentials: ChainPotentials, length: Array, k: int) -> Decoded:
       with the lowest predecessor; the first is what `viterbi` returns, and the best k - 1 are the
       first of the best k. Where there are fewer than k label sequences that are not forbidden the
       score is -inf and the labels are PADDING. A sequence of length 0 is the only one of its
-      length, with the score 0.
+      length, with the score 0. The derivative of each score counts what its labels use.
 
     Raises:
       ValueError: k < 1, or shapes do not fit together. TypeError: a dtype is not what it should be.
     """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
-    return _of_one(k)(checked_potentials(potentials), checked_length(length))
+    k = checked_size("k", k)
+    return _of_one(k)(*checked_chain(potentials, length))

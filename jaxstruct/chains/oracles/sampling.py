@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from jaxstruct.chains.oracles import steps as chain_steps
 from jaxstruct.chains.oracles.forward_backward import summed
+from jaxstruct.chains.oracles.potential_checks import checked_chain
 from jaxstruct.chains.oracles.sums import Chain, Messages, prepared
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
 from jaxstruct.core.batch_last import of_one_example
@@ -81,7 +82,10 @@ def sample(potentials: ChainPotentials, length: Array, key: Array) -> Array:
       [T] int32 labels with PADDING beyond the length. Forbidden sequences are never drawn; where
       all are forbidden, the labels are some labels. Probabilities are exact up to the resolution of
       uniform numbers in the dtype of the potentials (2^-23 in float32).
+
+    Raises:
+      ValueError, TypeError: shapes do not fit together, or a dtype is not what it should be.
     """
-    dtype = jnp.result_type(*jax.tree.leaves(potentials))
-    uniforms = jax.random.uniform(key, (potentials.emissions.shape[0],), dtype)
-    return _of_one(potentials, jnp.asarray(length, jnp.int32), uniforms)
+    potentials, length = checked_chain(potentials, length)
+    T, dtype = potentials.emissions.shape[0], potentials.emissions.dtype
+    return _of_one(potentials, length, jax.random.uniform(key, (T,), dtype))

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 from jaxstruct.chains.oracles import paths as chain_paths
 from jaxstruct.chains.oracles import steps as chain_steps
-from jaxstruct.chains.oracles.potential_checks import checked_length, checked_potentials
-from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.chains.oracles.potential_checks import checked_chain
+from jaxstruct.chains.potentials import ChainPotentials, score_labels
 from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.types import Array
 
@@ -52,7 +52,11 @@ def _kernel(potentials: ChainPotentials, length: Array) -> Decoded:
     return Decoded(labels, jnp.where(length > 0, score, 0))
 
 
-_of_one = of_one_example(_kernel)
+def _score(found: Decoded, potentials: ChainPotentials, length: Array) -> Array:
+    return score_labels(potentials, found.labels, length)
+
+
+_of_one = of_one_example(_kernel, _score)
 
 
 def viterbi(potentials: ChainPotentials, length: Array) -> Decoded:
@@ -69,9 +73,11 @@ def viterbi(potentials: ChainPotentials, length: Array) -> Decoded:
       Decoded: labels [T] int32 with PADDING beyond the length, and their F. Ties go to the lowest
       label at the last position, then, going backward, to the lowest predecessor. If every
       sequence is forbidden the score is -inf and the labels are some labels; a sequence of length
-      0 has the score 0. Under `vmap`, nested or not, one batched program runs for all chains.
+      0 has the score 0. Under `vmap`, nested or not, one batched program runs for all chains. The
+      derivative of the score counts what the returned labels use (of ties too; 0 where all are
+      forbidden); labels have none.
 
     Raises:
       ValueError, TypeError: shapes do not fit together, or a dtype is not what it should be.
     """
-    return _of_one(checked_potentials(potentials), checked_length(length))
+    return _of_one(*checked_chain(potentials, length))

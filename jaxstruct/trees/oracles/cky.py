@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import of_one_example
@@ -13,7 +14,7 @@ from jaxstruct.trees.oracles.best_search import best_search
 from jaxstruct.trees.oracles.charts import Layout, plain
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
 from jaxstruct.trees.oracles.traceback import Node, first_best, traced
-from jaxstruct.trees.potentials import GrammarRules, TreePotentials
+from jaxstruct.trees.potentials import GrammarRules, TreePotentials, score_tree
 
 
 class Parsed(NamedTuple):
@@ -57,8 +58,20 @@ def _kernel(rules: GrammarRules, potentials: TreePotentials, length: Array) -> P
     return Parsed(_tree(layout, given, charts, symbol, score > -jnp.inf), score)
 
 
-_of_one = of_one_example(_kernel)
-_score_of_one = of_one_example(_score_kernel)
+def _score(found: Parsed, rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:
+    return score_tree(rules, potentials, found.tree, length)
+
+
+def _score_alone(
+    found: Array, rules: GrammarRules, potentials: TreePotentials, length: Array
+) -> Array:
+    del found
+    best = _of_one(rules, jax.lax.stop_gradient(potentials), length)
+    return score_tree(rules, potentials, best.tree, length)
+
+
+_of_one = of_one_example(_kernel, _score)
+_score_of_one = of_one_example(_score_kernel, _score_alone)
 
 
 def cky(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parsed:
@@ -76,7 +89,8 @@ def cky(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parse
       Parsed: a BinaryTree, and its F. Ties go to the lowest symbol of the top node, then, node by
       node in preorder, to the lowest number of a rule, then to the lowest split. A sentence
       without a parse has the score -inf and a tree of PADDING throughout. Under `vmap`, nested or
-      not, one batched program runs for all sentences.
+      not, one batched program runs for all sentences. The derivative of the score counts what the
+      returned tree uses, 0 without a parse; the tree has none.
 
     Raises:
       ValueError, TypeError: shapes do not fit together, a dtype is not what it should be, or rules

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.checks import checked_size
 from jaxstruct.core.types import Array
 from jaxstruct.trees.oracles.best_charts import Sentences, sentences, term_rows
 from jaxstruct.trees.oracles.best_search import group_rules, rule_scores
@@ -19,7 +20,7 @@ from jaxstruct.trees.oracles.potential_checks import checked_sentence
 from jaxstruct.trees.oracles.ranked_charts import RankedCharts, rank_pairs, ranked_charts
 from jaxstruct.trees.oracles.rule_runs import BLOCK, GROUP
 from jaxstruct.trees.oracles.traceback import Choice, Node, picked, traced
-from jaxstruct.trees.potentials import GrammarRules, TreePotentials
+from jaxstruct.trees.potentials import GrammarRules, TreePotentials, score_tree
 
 _NO_INDEX = np.iinfo(np.int32).max
 
@@ -145,9 +146,13 @@ def _kernel(k: int, rules: GrammarRules, potentials: TreePotentials, length: Arr
     return Parsed(jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), tree), score)
 
 
+def _scores(found: Parsed, rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:
+    return jax.vmap(score_tree, (None, None, 0, None))(rules, potentials, found.tree, length)
+
+
 @cache
 def _of_one(k: int) -> Callable:
-    return of_one_example(partial(_kernel, k))
+    return of_one_example(partial(_kernel, k), _scores)
 
 
 def k_best_trees(rules: GrammarRules, potentials: TreePotentials, length: Array, k: int) -> Parsed:
@@ -164,11 +169,11 @@ def k_best_trees(rules: GrammarRules, potentials: TreePotentials, length: Array,
       first tree is that of `cky`. The first k - 1 trees are those of a call with k - 1. Equal
       scores are ordered by the top node: by its symbol, the group of its rule, its rule, its
       split, the rank of its left part, the rank of its right part. Beyond the last tree the score
-      is -inf and the tree PADDING.
+      is -inf and the tree PADDING. The derivative of a score counts
+      the uses of its tree.
 
     Raises:
       ValueError: k < 1. ValueError, TypeError: as `cky`.
     """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
+    k = checked_size("k", k)
     return _of_one(k)(*checked_sentence(rules, potentials, length))

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.chains.oracles.potential_checks import checked_length
+from jaxstruct.chains.oracles.potential_checks import checked_length, known
 from jaxstruct.core.types import Array
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
 
@@ -44,7 +44,7 @@ def checked_rules(rules: GrammarRules, symbols: int) -> GrammarRules:
     for name, leaf in zip(GrammarRules._fields, rules, strict=True):
         if not jnp.issubdtype(leaf.dtype, jnp.integer):
             raise TypeError(f"rules.{name} must be integers, got {leaf.dtype}")
-    if not any(isinstance(leaf, jax.core.Tracer) for leaf in rules):
+    if all(map(known, rules)):
         _check_values(rules, symbols)
     return GrammarRules(*(leaf.astype(jnp.int32) for leaf in rules))
 
@@ -91,9 +91,7 @@ def checked_sentence(
     """
     potentials = checked_tree_potentials(potentials, jnp.shape(rules[0])[-1])
     T, S = potentials.lexical.shape
-    rules, length = checked_rules(rules, S), checked_length(length)
-    if not isinstance(length, jax.core.Tracer) and not 1 <= int(length) <= T:
-        raise ValueError(f"length must be in 1..{T}, the tokens of lexical, got {int(length)}")
+    rules, length = checked_rules(rules, S), checked_length(length, T, least=1)
     return rules, potentials, jnp.clip(length, 1, T)
 
 

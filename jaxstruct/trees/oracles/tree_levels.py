@@ -28,7 +28,7 @@ from jaxstruct.trees.oracles.charts import Layout, layout
 from jaxstruct.trees.oracles.cky import Parsed
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
 from jaxstruct.trees.oracles.traceback import Node, first_best, picked, traced
-from jaxstruct.trees.potentials import GrammarRules, TreePotentials
+from jaxstruct.trees.potentials import GrammarRules, TreePotentials, score_tree
 
 
 class LevelSizes(NamedTuple):
@@ -184,9 +184,43 @@ def _best_kernel(
     return BestTreeLevel(tree, matched, predicted, score, value)
 
 
+def _scores_of_trees(
+    sizes: LevelSizes, found: Parsed, rules: GrammarRules, potentials: TreePotentials,
+    counts: NodeCounts, length: Array,
+) -> Array:  # fmt: skip
+    del counts
+    score = partial(score_tree, rules, potentials, length=length)
+    for _ in _shape(sizes):
+        score = jax.vmap(score)
+    return score(found.tree)
+
+
+def _scores_alone(sizes: LevelSizes, found: Array, *arguments: Array) -> Array:
+    """The scores of `tree_levels` from the trees of `level_trees`."""
+    del found
+    held = jax.lax.stop_gradient(arguments)
+    return _scores_of_trees(sizes, _oracle(_trees_kernel, sizes)(*held), *arguments)
+
+
+def _score_and_value(
+    sizes: LevelSizes, found: BestTreeLevel, rules: GrammarRules, potentials: TreePotentials,
+    counts: NodeCounts, length: Array, offsets: Array, slopes: Array, valid: Array,
+) -> tuple[Array, Array]:  # fmt: skip
+    del counts, valid
+    score = score_tree(rules, potentials, found.tree, length)
+    score = jnp.where(found.score > -jnp.inf, score, 0)
+    level = (found.predicted, found.matched)[-len(_shape(sizes)) :]
+    return score, offsets[level] + slopes[level] * score
+
+
 @cache
 def _oracle(kernel: Callable, sizes: LevelSizes) -> Callable:
-    return of_one_example(partial(kernel, sizes))
+    scores = {
+        _scores_kernel: _scores_alone,
+        _trees_kernel: _scores_of_trees,
+        _best_kernel: _score_and_value,
+    }
+    return of_one_example(partial(kernel, sizes), partial(scores[kernel], sizes))
 
 
 def _checked_sizes(sizes: LevelSizes, tokens: int) -> LevelSizes:
@@ -256,7 +290,8 @@ def tree_levels(
 
     Returns:
       [M] scores, or [P, M] by (p, m) where p is counted, M and P being the sizes of T tokens; -inf
-      where no tree has the level.
+      where no tree has the level. The derivative of a score counts what the best tree of its level
+      uses; it takes `level_trees`.
 
     Raises:
       ValueError, TypeError: as `cky`; sizes or counts do not fit.

@@ -24,6 +24,7 @@ from jaxstruct.alignments.potentials import (
     score_operations,
 )
 from tests.alignments.oracles.truth import STEP, every, score
+from tests.oracles.derivatives import assert_derivatives
 
 M, N = 4, 3
 CASES = 3000
@@ -156,6 +157,19 @@ def test_gradients_count_what_is_used(x64):
     assert -(counts.gap_open + counts.gap_extend) == gaps
     total = sum(jnp.vdot(a, b) for a, b in zip(counts, one, strict=True))
     assert total == pytest.approx(float(found.score), abs=1e-12)
+    for best in (lambda *pair: local_alignment(*pair).score, local_score):
+        gradient = jax.grad(best)(one, np.array([M, N]))
+        jax.tree.map(np.testing.assert_array_equal, gradient, counts)
+
+
+@pytest.mark.parametrize("oracle", [
+    local_score, global_score, lambda *pair: local_alignment(*pair).score,
+    lambda *pair: global_alignment(*pair).score,
+])
+def test_derivatives_against_differences(x64, oracle):
+    potentials, lengths = jax.tree.map(lambda leaf: leaf[:300], cases("float64", False))
+    call = jax.jit(jax.vmap(oracle))
+    assert_derivatives(lambda p: call(p, lengths), potentials)
 
 
 def test_forbidden_pairs(x64):

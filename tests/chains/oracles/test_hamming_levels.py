@@ -14,6 +14,7 @@ from jaxstruct.chains.oracles.k_best import k_best
 from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.potentials import ChainPotentials
 from tests.chains.oracles.truth import STRUCTURES, Cases, as_dtype, cases, preferred
+from tests.oracles.derivatives import assert_derivatives
 
 FIRST, SECOND = STRUCTURES[0].values[0], STRUCTURES[4].values[0]
 best = jax.jit(jax.vmap(best_of_levels))
@@ -180,3 +181,27 @@ def test_errors_say_what_was_expected() -> None:
         hamming_levels(potentials, y[:3], 4, 2)
     with pytest.raises(TypeError, match="integer labels"):
         hamming_levels(potentials, jnp.zeros(4), 4, 2)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("levels", [1, 2, 6])
+def test_derivatives_against_differences(levels: int) -> None:
+    """Of all levels, exact and capped, and of the best one with its offset and slope."""
+    given = cases(STRUCTURES[2].values[0], count=80)
+    rows = np.flatnonzero(~given.tied)
+    potentials = jax.tree.map(lambda leaf: np.nan_to_num(leaf[rows], neginf=-np.inf),
+                              given.potentials)
+    y_true, length = given.y_true[rows], given.length[rows]
+    of_levels = jax.vmap(partial(hamming_levels, levels=levels))
+    assert_derivatives(lambda p: of_levels(p, y_true, length), potentials)
+    if levels == 1:
+        return
+    random = np.random.default_rng(0)
+    offsets, slopes = random.normal(size=(len(rows), levels)), random.random((len(rows), levels))
+    offsets[random.random(offsets.shape) < 0.2] = -np.inf
+
+    def best_levels(given: tuple) -> tuple:
+        found = best(given[0], y_true, length, *given[1:])
+        return found.score, found.value
+
+    assert_derivatives(best_levels, (potentials, offsets, slopes))

@@ -14,6 +14,7 @@ from jaxstruct.chains.oracles.k_best import k_best
 from jaxstruct.chains.oracles.viterbi import Decoded, viterbi
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
 from tests.chains.oracles.truth import STRUCTURES, Cases, as_dtype, cases, preferred
+from tests.oracles.derivatives import assert_derivatives
 
 FIRST, SECOND = STRUCTURES[0].values[0], STRUCTURES[4].values[0]
 
@@ -116,3 +117,14 @@ def test_one_at_a_time_and_nested() -> None:
 def test_k_must_be_positive() -> None:
     with pytest.raises(ValueError, match="k must be at least 1, got 0"):
         k_best(ChainPotentials(jnp.zeros((4, 3)), jnp.zeros((3, 3))), 4, 0)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("structure", STRUCTURES[:5:4])
+def test_derivatives_against_differences(structure: dict[str, bool]) -> None:
+    given = cases(structure, count=80)
+    rows = np.flatnonzero(~given.tied)
+    potentials = jax.tree.map(lambda leaf: np.nan_to_num(leaf[rows], neginf=-np.inf),
+                              given.potentials)
+    length = given.length[rows]
+    assert_derivatives(lambda p: _batched(3)(p, length).score, potentials)

@@ -10,6 +10,7 @@ import pytest
 from jaxstruct.chains.oracles.viterbi import Decoded, viterbi
 from jaxstruct.chains.potentials import PADDING, ChainPotentials, score_labels
 from tests.chains.oracles.truth import STRUCTURES, Cases, as_dtype, cases, preferred
+from tests.oracles.derivatives import assert_derivatives
 
 FIRST, SECOND = STRUCTURES[0].values[0], STRUCTURES[4].values[0]
 SHARED = ChainPotentials(0, None)  # vmap over emissions, one table of transitions
@@ -183,3 +184,62 @@ def test_wrong_dtypes_and_lengths_are_named() -> None:
     integers = jax.tree.map(lambda leaf: leaf.astype(int), potentials)
     with pytest.raises(TypeError, match="floating-point"):
         viterbi(integers, 4)
+
+
+def _counts(potentials: ChainPotentials, labels: np.ndarray, length: int) -> ChainPotentials:
+    """What one label sequence uses of every potential, counted one by one."""
+    parts = ChainPotentials(*(None if p is None else np.zeros(np.shape(p)) for p in potentials))
+    emissions, transitions, start, stop, triples = parts
+    for t, s in enumerate(labels[:length]):
+        emissions[t, s] += 1
+        for table, order in ((transitions, 1), (triples, 2)):
+            if table is not None and t >= order:
+                window = tuple(labels[t - order : t + 1])
+                table[window if table.ndim == order + 1 else (t - order, *window)] += 1
+    if start is not None and length:
+        start[labels[0]] += 1
+        stop[labels[length - 1]] += 1
+    return parts
+
+
+@pytest.mark.parametrize("structure", STRUCTURES[::7])
+def test_the_gradient_of_the_score_counts_the_labels(structure: dict[str, bool]) -> None:
+    """Ties, forbidden labels, lengths 0 to T and nan beyond them; one by one and under vmap."""
+    given = cases(structure, count=40)
+    potentials = as_dtype(given.potentials, "float32")
+
+    def score(potentials: ChainPotentials, length: jax.Array) -> jax.Array:
+        return viterbi(potentials, length).score
+
+    def total(potentials: ChainPotentials) -> jax.Array:
+        scores = jax.vmap(score)(potentials, given.length)
+        return jnp.sum(jnp.where(scores > -jnp.inf, scores, 0))
+
+    found = jax.jit(jax.vmap(jax.grad(score)))(potentials, given.length)
+    together = jax.jit(jax.grad(total))(potentials)
+    decoded = batched(potentials, given.length)
+    for i, length in enumerate(given.length):
+        labels, own = np.asarray(decoded.labels[i]), jax.tree.map(lambda x, i=i: x[i], potentials)
+        wanted = _counts(own, labels, int(length))
+        if not decoded.score[i] > -np.inf:
+            wanted = jax.tree.map(np.zeros_like, wanted)
+        for gradient in (found, together):
+            of_one = jax.tree.map(lambda leaf, i=i: leaf[i], gradient)
+            jax.tree.map(np.testing.assert_array_equal, of_one, wanted)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("structure", STRUCTURES[3:5])
+def test_derivatives_against_differences(structure: dict[str, bool]) -> None:
+    given = cases(structure, count=200)
+    rows = np.flatnonzero(~given.tied)
+    potentials = jax.tree.map(lambda leaf: np.nan_to_num(leaf[rows], neginf=-np.inf),
+                              given.potentials)
+    length = given.length[rows]
+    assert_derivatives(lambda p: batched(p, length).score, potentials)
+
+
+def test_labels_have_no_derivative() -> None:
+    potentials = ChainPotentials(jnp.ones((4, 3)), jnp.ones((3, 3)))
+    _, moved = jax.jvp(lambda p: viterbi(p, 4), (potentials,), (potentials,))
+    assert moved.labels.dtype == jax.dtypes.float0 and moved.score == 7

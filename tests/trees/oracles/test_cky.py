@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.oracles.cky import Parsed, cky, cky_score
 from jaxstruct.trees.potentials import (
     GrammarRules,
@@ -17,6 +18,7 @@ from jaxstruct.trees.potentials import (
     labelled_spans,
     score_tree,
 )
+from tests.oracles.derivatives import assert_derivatives
 from tests.trees.oracles.truth import (
     OVER_SPANS,
     OWN,
@@ -210,3 +212,21 @@ def test_one_rule() -> None:
     assert parsed.tree.splits.tolist() == [1, 2, -1]
     assert parsed.tree.ends.tolist() == [3, 3, -1]
     assert float(parsed.score) == 1 + 3 + 4 + 2 * 0.5
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("kind, size", KINDS[:2])
+def test_derivatives_against_differences(kind: str, size: tuple) -> None:
+    """Of the score, with its tree or without; its gradient counts what the tree uses."""
+    given = cases(kind, size, 0)
+    potentials, axes = as_dtype(given.potentials, "float64"), given.axes
+    for oracle in (lambda *sentence: cky(*sentence).score, cky_score):
+        of_all = jax.jit(jax.vmap(oracle, (None, axes, 0)))
+        assert_derivatives(lambda p, f=of_all: f(given.rules, p, given.length), potentials)
+    n = int(np.argmax(_parsed(given, "float64").score))
+    own, length = one(potentials, axes, n), given.length[n]
+    tree = BinaryTree(*tree_of(_parsed(given, "float64").tree, n))
+    counts = jax.grad(score_tree, 1)(given.rules, own, tree, length)
+    found = jax.grad(lambda p: cky(given.rules, p, length).score)(own)
+    jax.tree.map(np.testing.assert_array_equal, found, counts)
+    assert counts.lexical.sum() == length

@@ -13,6 +13,7 @@ from jaxstruct.trees.oracles.cky import Parsed, cky
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
 from jaxstruct.trees.oracles.ranked_charts import rank_pairs
 from jaxstruct.trees.potentials import TreePotentials
+from tests.oracles.derivatives import assert_derivatives
 from tests.trees.oracles.truth import (
     OVER_SPANS,
     SHARED,
@@ -104,3 +105,11 @@ def test_k_below_one_is_refused() -> None:
     given = cases(OVER_SPANS, SMALL, 2)
     with pytest.raises(ValueError, match="k must be at least 1, got 0"):
         k_best_trees(given.rules, one(given.potentials, given.axes, 0), 2, 0)
+
+
+@pytest.mark.usefixtures("x64")
+def test_derivatives_against_differences() -> None:
+    given = cases(SHARED, SMALL, 0)
+    potentials = as_dtype(given.potentials, "float64")
+    call = _batched(3, given.axes)
+    assert_derivatives(lambda p: call(given.rules, p, given.length).score, potentials)

@@ -22,6 +22,7 @@ from jaxstruct.trees.oracles.tree_levels import (
     tree_levels,
 )
 from jaxstruct.trees.potentials import TreePotentials, labelled_spans
+from tests.oracles.derivatives import assert_derivatives
 from tests.trees.oracles.truth import (
     OVER_SPANS,
     SHARED,
@@ -268,3 +269,29 @@ def test_offsets_must_have_the_shape_of_the_levels() -> None:
         call(NodeCounts(np.zeros((T, T, S), int)), 2, inner_sizes(T), np.zeros(4), np.zeros(4))
     with pytest.raises(TypeError, match="integers or bool"):
         call(NodeCounts(np.zeros((T, T, S))), 2, inner_sizes(T), np.zeros(5), np.zeros(5))
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("counted", [_inner_counts, _pair_counts])
+def test_derivatives_against_differences(counted: Callable) -> None:
+    """Of the scores of all levels, with trees or without, and of the best with its numbers."""
+    given = cases(SHARED, SMALL, 0)
+    counts, sizes = counted(given, 0)
+    potentials = as_dtype(given.potentials, "float64")
+
+    def called(oracle: Callable, potentials: TreePotentials, *rest: np.ndarray):
+        call = _batched(oracle, sizes, given.axes, len(rest))
+        return call(given.rules, potentials, *counts, given.length, *rest)
+
+    assert_derivatives(partial(called, tree_levels), potentials)
+    assert_derivatives(lambda p: called(level_trees, p).score, potentials)
+    scores = called(tree_levels, potentials)
+    random = np.random.default_rng(0)
+    offsets, slopes = random.normal(size=scores.shape), random.random(scores.shape)
+    offsets[random.random(offsets.shape) < 0.2] = -np.inf
+
+    def best(given: tuple) -> tuple:
+        found = called(best_of_tree_levels, *given)
+        return found.score, found.value
+
+    assert_derivatives(best, (potentials, offsets, slopes))

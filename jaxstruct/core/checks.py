@@ -1,0 +1,250 @@
+"""Door checks that every room shares: one line, which names the argument, what came and what fits.
+
+All of them look at known values on the host, before anything compiles.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+MOST_SHOWN = 80
+"""Characters of a value that a message shows at most."""
+DTYPES = ("float32", "float64")
+_INT32 = np.iinfo(np.int32)
+
+
+def shown(value: object, most: int = MOST_SHOWN) -> str:
+    """What a message shows of a value: its repr, or its kind and size where that is long.
+
+    Args:
+      value: anything.
+      most: characters at most, at least 3.
+    """
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        text = f"{type(value).__name__} {getattr(value, 'dtype', '')} of shape {shape}"
+    elif isinstance(value, (list, tuple, dict, set, frozenset)) and len(value) > most:
+        text = f"a {type(value).__name__} of {len(value)}"  # its repr may take seconds
+    elif isinstance(value, (str, bytes)):
+        text = repr(value[: most + 1])
+    else:
+        text = repr(value)
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def checked_size(name: str, value: object, least: int = 1, most: int | None = None) -> int:
+    """A size, such as a number of labels, as a Python integer.
+
+    Raises:
+      ValueError: it is no integer (a float or a bool is none), or not in least..most.
+    """
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+    if not whole:
+        raise ValueError(
+            f"{name} must be at least {least}, a Python integer, got {shown(value)} "
+            f"({type(value).__name__})"
+        )
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+    if most is not None and value > most:
+        raise ValueError(f"{name} must be at most {most}, got {value}")
+    return int(value)
+
+
+def checked_number(name: str, value: object, low: float = 0.0, *, strict: bool = False) -> float:
+    """A finite real number, > low (strict) or >= low, as a Python float.
+
+    Raises:
+      ValueError: it is no number (text, a bool and arrays with axes are none) or out of range.
+    """
+    relation = f"{'>' if strict else '>='} {low:g}"
+    scalar = np.asarray(value) if np.ndim(value) == 0 else None
+    if scalar is None or scalar.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must be finite and {relation}, one number, got {shown(value)}")
+    number = float(scalar)
+    if not np.isfinite(number) or number < low or (strict and number == low):
+        raise ValueError(f"{name} must be finite and {relation}, got {number!r}")
+    return number
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise ValueError unless the value is True or False ("no" would count as True)."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {shown(value)}")
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Raise ValueError unless the value is one of some names."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} is {shown(value)}; choose one of {tuple(choices)}")
+
+
+def checked_dtype(value: object) -> str:
+    """The name of a dtype of weights.
+
+    Raises:
+      ValueError: it is neither float32 nor float64.
+    """
+    try:
+        name = np.dtype(value).name if value is not None else "None"
+    except TypeError:
+        name = ""
+    if name not in DTYPES:
+        raise ValueError(f'dtype must be "float32" or "float64", got {shown(value)}')
+    return name
+
+
+def as_array(name: str, value: object, expected: str) -> np.ndarray:
+    """The value as a numpy array.
+
+    Args:
+      name: of the argument. value: array-like.
+      expected: what it should be, for the message.
+
+    Raises:
+      ValueError: rows differ in length, so that there is no array of numbers.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.empty(0, object)
+    if array.dtype == object:
+        raise ValueError(f"{name} must be {expected}, got {shown(value)}")
+    return array
+
+
+def check_integers(name: str, array: np.ndarray, shape: tuple[int, ...] | None = None) -> None:
+    """Raise ValueError unless an array holds integers (and has the shape, where one is given)."""
+    if shape is not None and np.shape(array) != shape:
+        raise ValueError(f"{name} must be {list(shape)} integers, got shape {np.shape(array)}")
+    if np.asarray(array).dtype.kind not in "iu":
+        raise ValueError(f"{name} must be integers, got dtype {np.asarray(array).dtype}")
+
+
+def checked_int32(name: str, value: object, shape: tuple[int | None, ...]) -> np.ndarray:
+    """Integers that fit into 32 bits, as an int32 array.
+
+    Args:
+      name: of the argument. value: array-like. shape: of the axes, None where any size will do.
+
+    Raises:
+      ValueError: another shape, no integers, or numbers that would wrap around in 32 bits.
+    """
+    letters = iter("nmk")
+    sizes = (next(letters) if size is None else str(size) for size in shape)
+    wanted = f"[{', '.join(sizes)}] integers"
+    array = as_array(name, value, wanted)
+    fits = array.ndim == len(shape) and all(
+        size in (None, own) for size, own in zip(shape, array.shape, strict=True)
+    )
+    if not fits or array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be {wanted}, got {array.dtype} of shape {array.shape}")
+    wide = np.argwhere((array < _INT32.min) | (array > _INT32.max))
+    if wide.size:
+        place = "".join(f"[{i}]" for i in wide[0])
+        raise ValueError(
+            f"{name}{place} is {array[tuple(wide[0])]}, which 32 bits do not hold: expected "
+            f"{wanted} below 2**31"
+        )
+    return array.astype(np.int32)
+
+
+def checked_lengths(
+    name: str, value: object, n: int | None, low: int, high: int, advice: str = ""
+) -> np.ndarray:
+    """[n] lengths as int32.
+
+    Args:
+      name: of the argument. value: array-like. n: how many, None for any number.
+      low, high: the least and the largest that fit.
+      advice: what to do where one does not fit, put behind the message.
+
+    Raises:
+      ValueError: another shape, no integers (floats are none), or one that is not in low..high.
+    """
+    lengths = as_array(name, value, "[n] integers")
+    if lengths.ndim != 1 or (n is not None and len(lengths) != n) or lengths.dtype.kind not in "iu":
+        count = "n" if n is None else f"n = {n}"
+        raise ValueError(
+            f"{name} must be [{count}] integers, got {lengths.dtype} of shape {lengths.shape}"
+        )
+    wrong = np.flatnonzero((lengths < low) | (lengths > high))
+    if wrong.size:
+        raise ValueError(
+            f"{name}[{wrong[0]}] is {lengths[wrong[0]]}: expected {low}..{high}, the padded length "
+            f"({wrong.size} such){advice}"
+        )
+    return lengths.astype(np.int32)
+
+
+def check_no_feature_twice(name: str, indices: np.ndarray, values: np.ndarray) -> None:
+    """Raise ValueError where a row of sparse features names a feature twice.
+
+    Entries of value 0 name nothing, as padding does not.
+
+    Args:
+      name: of the argument. indices: [.., m] integers. values: [.., m].
+    """
+    indices, values = np.asarray(indices), np.asarray(values)
+    if indices.shape[-1] < 2:
+        return
+    shape, step = indices.shape[:-1], max(1, (1 << 22) // indices.shape[-1])
+    rows, of_rows = (each.reshape(-1, indices.shape[-1]) for each in (indices, values))
+    for at in range(0, len(rows), step):  # in blocks, so that memory stays small
+        some, real = rows[at : at + step], of_rows[at : at + step] != 0
+        unsure = np.flatnonzero(~((some[:, 1:] > some[:, :-1]) | ~real[:, 1:]).all(axis=1))
+        used = np.sort(np.where(real[unsure], some[unsure], -1), axis=1)
+        twice = np.argwhere((used[:, 1:] == used[:, :-1]) & (used[:, 1:] >= 0))
+        if twice.size:
+            row, place = twice[0]
+            row_index = np.unravel_index(at + unsure[row], shape)
+            raise ValueError(
+                f"{name}{''.join(f'[{i}]' for i in row_index)} names feature {used[row, place]} "
+                "twice: add the values of a feature up, so that every index stands in a row once"
+            )
+
+
+def as_numbers(name: str, value: object, expected: str) -> np.ndarray:
+    """The value as a float64 array.
+
+    Args:
+      name: of the argument. value: array-like. expected: what it should be, for the message.
+
+    Raises:
+      ValueError: rows differ in length, or what they hold are no real numbers.
+    """
+    array = as_array(name, value, expected)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be {expected}, got {shown(value)} of dtype {array.dtype}")
+    return array.astype(np.float64)
+
+
+def as_list(name: str, value: object, expected: str, *, letters: bool = False) -> list:
+    """The elements of a sequence, array or other iterable.
+
+    Args:
+      name: of the argument. value: iterable. expected: what it should be, for the message.
+      letters: whether a text may stand for the list of its letters.
+
+    Raises:
+      ValueError: it is none, or a text or a mapping, whose elements are hardly meant.
+    """
+    refused = (bytes, Mapping) if letters else (str, bytes, Mapping)
+    try:
+        return list(None if isinstance(value, refused) else value)
+    except TypeError:
+        raise ValueError(f"{name} must be {expected}, got {shown(value)}") from None
+
+
+def check_record(name: str, value: object, kind: type, maker: str) -> None:
+    """Raise ValueError unless the value is of a kind, which `maker` makes."""
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIO" else "a"
+        raise ValueError(
+            f"{name} must be {article} {kind.__name__} (see {maker}), got {type(value).__name__} "
+            f"{shown(value)}"
+        )

@@ -1,0 +1,109 @@
+"""What the shared door checks refuse, and what they show of it."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from jaxstruct.core import checks
+
+
+@pytest.mark.parametrize("value, text", [
+    (3, "3"), ("abc", "'abc'"), (None, "None"),
+    (np.ones((2, 3)), "ndarray float64 of shape (2, 3)"),
+    (["a", "b"], "['a', 'b']"), (list(range(1000)), "a list of 1000"),
+    ({i: i for i in range(100)}, "a dict of 100"), (np.float32(2.5), repr(np.float32(2.5))),
+])
+def test_shown(value, text):
+    assert checks.shown(value) == text
+
+
+def test_what_is_shown_is_capped_and_in_one_line():
+    assert len(checks.shown("x" * 10**6)) == 80 and checks.shown("x" * 10**6).endswith("...")
+    assert checks.shown("a\nb" * 100).count("\n") == 0
+    nested = [["word"] * 10000] * 3
+    start = time.perf_counter()
+    assert len(checks.shown(nested)) == 80
+    assert time.perf_counter() - start < 1
+
+
+def test_sizes_numbers_flags_choices():
+    assert checks.checked_size("k", np.int64(3)) == 3
+    for value in (3.0, "3", None, True, np.array([3]), 0, -1):
+        with pytest.raises(ValueError, match="k must be at least 1"):
+            checks.checked_size("k", value)
+    with pytest.raises(ValueError, match="k must be at most 4, got 5"):
+        checks.checked_size("k", 5, most=4)
+    assert checks.checked_number("c", np.float32(0.5)) == 0.5 and checks.checked_number("c", 0) == 0
+    for value in (-1, np.nan, np.inf, "1", None, True, [1.0], 1j):
+        with pytest.raises(ValueError, match="c must be finite and >= 0"):
+            checks.checked_number("c", value)
+    with pytest.raises(ValueError, match="c must be finite and > 0, got 0.0"):
+        checks.checked_number("c", 0.0, strict=True)
+    for value in (0, "no", None, np.array([True])):
+        with pytest.raises(ValueError, match="f must be True or False"):
+            checks.check_flag("f", value)
+    checks.check_flag("f", np.True_)
+    for value in (None, "d", ["a"]):
+        with pytest.raises(ValueError, match="m is .*; choose one of .'a', 'b'."):
+            checks.check_choice("m", value, ("a", "b"))
+    assert checks.checked_dtype(np.float32) == checks.checked_dtype("float32") == "float32"
+    for value in ("float16", int, None, "number", 3):
+        with pytest.raises(ValueError, match="dtype must be"):
+            checks.checked_dtype(value)
+
+
+@pytest.mark.parametrize("lengths, match", [
+    ([1.0, 2.0], r"l must be \[n = 2\] integers, got float64"),
+    ([True, False], "l must be .* got bool"),
+    ([1, 2, 3], "l must be .* got int64 of shape"),
+    ([[1], [1, 2]], "l must be .n. integers, got"),
+    ([1, 2**32 + 3], r"l\[1\] is 4294967299: expected 0..5"),
+    ([-1, 9], r"l\[0\] is -1: expected 0..5, the padded length \(2 such\); mend them"),
+    (None, "l must be"),
+])
+def test_lengths(lengths, match):
+    with pytest.raises(ValueError, match=match):
+        checks.checked_lengths("l", lengths, 2, 0, 5, "; mend them")
+    for dtype in (np.int64, np.uint8, np.int32):
+        good = checks.checked_lengths("l", np.array([0, 5], dtype), 2, 0, 5)
+        assert good.dtype == np.int32 and good.tolist() == [0, 5]
+
+
+def test_integers_of_32_bits():
+    assert checks.checked_int32("a", [[1, 2]], (None, 2)).dtype == np.int32
+    for value, match in (([[1, 2**31]], r"a\[0\]\[1\] is 2147483648, which 32 bits"),
+                         ([1, 2], "a must be .n, 2. integers, got int64 of shape"),
+                         ([[0.5, 1]], "got float64"), ("text", "got <U4")):
+        with pytest.raises(ValueError, match=match):
+            checks.checked_int32("a", value, (None, 2))
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (2, 2, 3)])
+def test_features_named_twice(shape):
+    """Sorted or not; entries of value 0 name nothing."""
+    indices = np.tile(np.array([5, 0, 7]), (*shape[:-1], 1))
+    values = np.ones(shape)
+    checks.check_no_feature_twice("x", indices, values)
+    indices[..., 1] = 7
+    with pytest.raises(ValueError, match=r"x(\[0\])+ names feature 7 twice"):
+        checks.check_no_feature_twice("x", indices, values)
+    values[..., 2] = 0
+    checks.check_no_feature_twice("x", indices, values)
+    values[-1], indices[-1] = 1, 3
+    with pytest.raises(ValueError, match="names feature 3 twice"):
+        checks.check_no_feature_twice("x", indices, values)
+
+
+def test_records_lists_and_numbers():
+    with pytest.raises(ValueError, match=r"p must be a dict \(see make\), got int 3"):
+        checks.check_record("p", 3, dict, "make")
+    for value in ("text", {"a": 1}, 3, None, np.float32(1)):
+        with pytest.raises(ValueError, match="p must be a list of names, got"):
+            checks.as_list("p", value, "a list of names")
+    assert checks.as_list("p", (c for c in "ab"), "names") == ["a", "b"]
+    for value in ("text", [[1], [1, 2]], [["a"]], 1j, len):
+        with pytest.raises(ValueError, match="p must be numbers, got"):
+            checks.as_numbers("p", value, "numbers")

@@ -1,0 +1,149 @@
+"""Windows of tokens against neighbours written down, and chains with windows against plain ones."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from jaxstruct import fit, predict
+from jaxstruct.chains.structure import chain, chain_inputs
+from jaxstruct.chains.token_features import (
+    KernelTokens,
+    Window,
+    token_gram,
+    windowed,
+    windowed_gram,
+)
+from tests.chains.structure_cases import (
+    Model,
+    flat_psi,
+    quick_jit,
+    random_sequences,
+    sparse_tokens,
+)
+
+N, T, D, S = 8, 5, 3, 3
+RICH = Model(order=2, start_stop=True, pair_features=True)
+
+
+def written(tokens: np.ndarray, length: np.ndarray, radius: int) -> np.ndarray:
+    """[n, T, (2 r + 1) d] neighbour by neighbour."""
+    n, T, d = tokens.shape
+    wide = np.zeros((n, T, 2 * radius + 1, d))
+    for i in range(n):
+        for t in range(length[i]):
+            for s in range(max(0, t - radius), min(length[i], t + radius + 1)):
+                wide[i, t, s - t + radius] = tokens[i, s]
+    return wide.reshape(n, T, -1)
+
+
+def padded_with_junk(data):
+    """Tokens whose padding holds numbers: none of them may be read."""
+    return np.where(data.places[:, :, None] >= 0, data.tokens, 7.0)
+
+
+def inputs_of(way, data):
+    tokens = padded_with_junk(data)
+    features = tokens if way == "dense" else sparse_tokens(tokens)
+    return chain_inputs(features, data.length, token_gram(features))
+
+
+@pytest.mark.parametrize("radius", [0, 1, 2, 7])
+def test_windows_and_their_inner_products(x64, radius):
+    data = random_sequences(0, N, T, D, S, shortest=0)
+    window, wide = Window(radius, D), written(data.tokens, data.length, radius)
+    for way in ("dense", "sparse"):
+        x = inputs_of(way, data)
+        found = windowed(x.features, data.length, window)
+        if way == "sparse":
+            assert (np.asarray(found.indices)[np.asarray(found.values) == 0] == wide.shape[2]).all()
+            dense = np.zeros((N, T, wide.shape[2] + 1))
+            places = np.arange(N)[:, None, None], np.arange(T)[:, None], np.asarray(found.indices)
+            np.add.at(dense, places, np.asarray(found.values))
+            found = dense[:, :, :-1]
+        np.testing.assert_array_equal(found, wide)
+        gram = windowed_gram(np.asarray(x.gram), data.length, window)
+        np.testing.assert_allclose(gram, token_gram(wide), rtol=0, atol=1e-12)
+    whole = windowed_gram(np.full((1, 2, 2), 100, np.int8), np.array([2]), Window(1, 1))
+    np.testing.assert_array_equal(whole, [[[200, 100], [100, 200]]])  # int8 does not wrap
+
+
+@quick_jit
+def hooks(problem, w, x, planes, c):
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
+    y = planes[:, 0]
+    return {
+        "scores": jax.vmap(jax.vmap(problem.model.score, (None, 0)))(theta, planes),
+        "decode": jax.vmap(problem.model.decode)(theta),
+        "add_planes": problem.space.add_planes(w, x, planes, c),
+        "plane_values": problem.space.plane_values(w, x, planes),
+        "add": problem.space.add(w, x, jax.vmap(problem.space.combine)(theta, planes, c)),
+        "plane_gram": jax.vmap(problem.space.plane_gram)(x, y, planes, planes[:, 1]),
+        "plane_norms": jax.vmap(problem.space.plane_norms)(x, y, planes),
+    }
+
+
+@pytest.mark.parametrize("way, model", [("dense", RICH), ("sparse", RICH), ("sparse", Model())])
+def test_a_window_is_the_chain_of_wide_tokens(x64, way, model):
+    """Every hook, on lengths 0 to T; and F is <w, Psi> of the wide tokens written down."""
+    data, random, radius = random_sequences(1, N, T, D, S, shortest=0), np.random.default_rng(0), 1
+    wide = written(data.tokens, data.length, radius)
+    options = dict(model._asdict(), dtype="float64")
+    plain, problem = chain(3 * D, S, **options), chain(D, S, window=radius, **options)
+    w = jax.tree.map(lambda leaf: random.normal(size=leaf.shape), plain.initial_weights)
+    assert jax.tree.map(np.shape, problem.initial_weights) == jax.tree.map(np.shape, w)
+    planes = np.where(data.y[:, None] >= 0, random.integers(0, S, (N, 4, T)), -1).astype(np.int32)
+    planes[:, 0], c = data.y, random.normal(size=(N, 4))
+    found = hooks(problem, w, inputs_of(way, data), planes, c)
+    wanted = hooks(plain, w, chain_inputs(wide, data.length), planes, c)
+    for name, leaf in found.items():
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-11), leaf, wanted[name]
+        )
+    psi = np.array([[flat_psi(model, S, x, y) for y in rows]
+                    for x, rows in zip(wide, planes, strict=True)])
+    flat = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(w)])
+    np.testing.assert_allclose(found["scores"], psi @ flat, rtol=0, atol=1e-11)
+
+
+def test_windows_of_long_sequences_are_narrowed(x64):
+    """Only the tokens at which planes differ are kept, with their neighbours."""
+    data, random = random_sequences(0, 6, 20, D, S, shortest=17), np.random.default_rng(2)
+    problem, x = chain(D, S, window=1, dtype="float64"), inputs_of("sparse", data)
+    planes = np.repeat(data.y[:, None], 3, axis=1)
+    planes[:, 1, 4], planes[:, 2, 9] = (planes[:, 1, 4] + 1) % S, (planes[:, 2, 9] + 1) % S
+    w = jax.tree.map(lambda leaf: random.normal(size=leaf.shape), problem.initial_weights)
+    narrow, fits = quick_jit(problem.space.restricted_inputs)(x, planes)
+    assert fits.all() and narrow.features.values.shape[1] == 8
+    values, cut = (quick_jit(problem.space.plane_values)(w, each, planes) for each in (x, narrow))
+    np.testing.assert_allclose(cut - cut[:, :1], values - values[:, :1], rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("way", ["dense", "sparse"])
+def test_training_with_a_window(x64, way):
+    """The certified optimum is that of the wide tokens; predictions too."""
+    data = random_sequences(3, 24, T, D, S)
+    wide = chain_inputs(written(data.tokens, data.length, 1), data.length)
+    pairs = ((chain(D, S, window=1, dtype="float64"), inputs_of(way, data)),
+             (chain(3 * D, S, dtype="float64"), wide))
+    found, wanted = (fit(problem, x, data.y, "svm1_margin", C=24.0, tolerance=1e-6)
+                     for problem, x in pairs)
+    assert found.status.solved and wanted.status.solved
+    assert found.primal == pytest.approx(wanted.primal, rel=2e-6)
+    assert abs(found.primal - found.dual) <= 1e-6 * found.primal
+    answers = [predict(problem, found.weights, x) for problem, x in pairs]
+    np.testing.assert_array_equal(*answers)
+
+
+def test_windows_at_the_door():
+    with pytest.raises(ValueError, match="window must be at least 0, got -1"):
+        chain(D, S, window=-1)
+    with pytest.raises(ValueError, match="window must be at least 0, a Python integer, got 1.5"):
+        chain(D, S, window=1.5)
+    tokens = KernelTokens(np.ones((2, 3, 4), np.float32), np.zeros((2, 3), np.int32))
+    with pytest.raises(TypeError, match="window the tokens before"):
+        windowed(tokens, np.array([3, 3]), Window(1, 4))
+    x = chain_inputs(tokens, np.array([3, 3]), np.ones((2, 3, 3), np.float32))
+    with pytest.raises(ValueError, match="KernelTokens, which window cannot look into"):
+        fit(chain(4, 2, window=1), x, np.zeros((2, 3), np.int32))
