@@ -43,7 +43,7 @@ def sequences_of(name: str, sequences: Sequence[Sequence]) -> list[np.ndarray]:
     text = [i for i, row in enumerate(rows) if row.dtype.kind in "US"]
     if text:
         raise ValueError(
-            f"{name}[{text[0]}] is text, expected integer letters: jaxstruct.alignments.alphabets.encode "
+            f"{name}[{text[0]}] is text, expected integer letters: jaxstruct.alignments.encode "
             "makes them"
         )
     return [checked_int32(f"{name}[{i}]", row, (None,)) for i, row in enumerate(rows)]

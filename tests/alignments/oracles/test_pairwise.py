@@ -24,7 +24,7 @@ from jaxstruct.alignments.potentials import (
     score_operations,
 )
 from tests.alignments.oracles.truth import STEP, every, score
-from tests.oracles.derivatives import assert_derivatives
+from tests.core.derivatives import assert_derivatives
 
 M, N = 4, 3
 CASES = 3000

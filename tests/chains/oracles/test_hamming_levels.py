@@ -14,7 +14,7 @@ from jaxstruct.chains.oracles.k_best import k_best
 from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.potentials import ChainPotentials
 from tests.chains.oracles.truth import STRUCTURES, Cases, as_dtype, cases, preferred
-from tests.oracles.derivatives import assert_derivatives
+from tests.core.derivatives import assert_derivatives
 
 FIRST, SECOND = STRUCTURES[0].values[0], STRUCTURES[4].values[0]
 best = jax.jit(jax.vmap(best_of_levels))

@@ -10,7 +10,7 @@ import pytest
 from jaxstruct.chains.oracles.viterbi import Decoded, viterbi
 from jaxstruct.chains.potentials import PADDING, ChainPotentials, score_labels
 from tests.chains.oracles.truth import STRUCTURES, Cases, as_dtype, cases, preferred
-from tests.oracles.derivatives import assert_derivatives
+from tests.core.derivatives import assert_derivatives
 
 FIRST, SECOND = STRUCTURES[0].values[0], STRUCTURES[4].values[0]
 SHARED = ChainPotentials(0, None)  # vmap over emissions, one table of transitions

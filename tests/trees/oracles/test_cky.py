@@ -18,7 +18,7 @@ from jaxstruct.trees.potentials import (
     labelled_spans,
     score_tree,
 )
-from tests.oracles.derivatives import assert_derivatives
+from tests.core.derivatives import assert_derivatives
 from tests.trees.oracles.truth import (
     OVER_SPANS,
     OWN,

@@ -22,7 +22,7 @@ from jaxstruct.trees.oracles.tree_levels import (
     tree_levels,
 )
 from jaxstruct.trees.potentials import TreePotentials, labelled_spans
-from tests.oracles.derivatives import assert_derivatives
+from tests.core.derivatives import assert_derivatives
 from tests.trees.oracles.truth import (
     OVER_SPANS,
     SHARED,
