@@ -13,6 +13,7 @@ import numpy as np
 from experiments.handwriting_data import Data
 from experiments.plots import COLOURS, STYLE, Plot
 from experiments.report import Table
+from jaxstruct.solvers.solution import Trace
 
 HEIGHT, WIDTH = 16, 8
 MARGIN = 1
@@ -172,8 +173,8 @@ def course_picture(
     """The course of trainings: primal and dual of each round, and their relative gap, by seconds.
 
     Args:
-      rows: machines with "machine" and "history" [passes, 6] (`solution.Statistics`); rounds that
-        were not certified show what their oracle calls estimate.
+      rows: machines with "machine" and "history" (a `solution.Trace`); rounds that were not
+        certified show what their oracle calls estimate.
       title: over the axes. tolerance: the gap asked for, a line across.
     """
     from matplotlib import rc_context
@@ -203,9 +204,9 @@ def course_picture(
     return Plot(figure, Table(title, ["machine", "seconds", "primal", "dual"], points))
 
 
-def _course(history: Any) -> np.ndarray:
+def _course(history: Trace) -> np.ndarray:
     """[rounds, 3] seconds, primal and dual of the rounds that have both."""
-    course = np.asarray(history, np.float64)[:, [0, 4, 5]]
+    course = np.stack([history.seconds, history.round_primal, history.round_dual], axis=1)
     return course[np.isfinite(course).all(axis=1)]
 
 

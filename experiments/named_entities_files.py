@@ -146,6 +146,7 @@ def convergence(solutions: dict[str, Solution], tolerance: float) -> Any:
     """The relative duality gap of each run against seconds, estimated between certificates."""
     curves = {}
     for name, solution in solutions.items():
-        seconds, primal, dual = solution.statistics.history[:, [0, 4, 5]].T
-        curves[name] = (seconds, (primal - dual) / abs(primal))
+        course = solution.statistics.history
+        gap = course.round_primal - course.round_dual
+        curves[name] = (course.seconds, gap / abs(course.round_primal))
     return curve_lines(curves, "Training", "seconds", tolerance=tolerance)

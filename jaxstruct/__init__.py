@@ -10,14 +10,15 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from jaxstruct.core.buckets import Buckets
+from jaxstruct.core.buckets import Buckets, in_order, take
 from jaxstruct.core.contract import Bounded, Contenders, Model, Oracles, Problem, Space
 from jaxstruct.core.problem import joint_feature, make_problem
-from jaxstruct.solvers.fit import fit, fit_path
+from jaxstruct.core.types import SparseFeatures, from_scipy
+from jaxstruct.solvers.fit import Progress, fit, fit_path
 from jaxstruct.solvers.predict import predict
 from jaxstruct.solvers.problem_checks import check_problem
 from jaxstruct.solvers.settings import Settings
-from jaxstruct.solvers.solution import Solution, Status, support_outputs
+from jaxstruct.solvers.solution import Solution, Status, Trace, support_outputs
 
 if TYPE_CHECKING:
     from jaxstruct import alignments, baselines, chains, evaluation, kernels, multiclass, trees
@@ -31,10 +32,13 @@ __all__ = [
     "Model",
     "Oracles",
     "Problem",
+    "Progress",
     "Settings",
     "Solution",
     "Space",
+    "SparseFeatures",
     "Status",
+    "Trace",
     "alignments",
     "baselines",
     "chains",
@@ -42,12 +46,15 @@ __all__ = [
     "evaluation",
     "fit",
     "fit_path",
+    "from_scipy",
+    "in_order",
     "joint_feature",
     "kernels",
     "make_problem",
     "multiclass",
     "predict",
     "support_outputs",
+    "take",
     "trees",
 ]
 

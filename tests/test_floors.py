@@ -15,10 +15,10 @@ FLOORS = {
     "kernels": 1,
     "multiclass": 2,
     "chains": 2,
-    "trees": 3,
+    "trees": 2,
     "alignments": 2,
-    "solvers": 4,
-    "baselines": 5,
+    "solvers": 2,
+    "baselines": 3,
 }
 FILES = sorted(PACKAGE.rglob("*.py"))
 

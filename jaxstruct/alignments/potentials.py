@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.chains.oracles.potential_checks import known
+from jaxstruct.core.lengths import known
 from jaxstruct.core.types import Array
 
 PAIR, DELETE, INSERT, PADDING = 0, 1, 2, -1

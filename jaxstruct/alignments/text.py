@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxstruct.alignments.alphabets import Alphabet
 from jaxstruct.alignments.potentials import DELETE, INSERT, PADDING, PAIR
+from jaxstruct.core.checks import shown
 
 GAP = "-"
 IDENTICAL, POSITIVE, OTHER, NONE = "|", ":", ".", " "
@@ -132,8 +133,8 @@ def _checked(alignment: WrittenAlignment) -> np.ndarray:
         real, (PAIR, DELETE, INSERT)
     ).all():
         raise ValueError(
-            f"operations: got {operations.tolist()}, expected PAIR {PAIR}, DELETE {DELETE} and "
-            f"INSERT {INSERT}, padding ({PADDING}) at the end only"
+            f"operations: got {shown(operations.tolist())}, expected PAIR {PAIR}, DELETE {DELETE} "
+            f"and INSERT {INSERT}, padding ({PADDING}) at the end only"
         )
     end = begin + [np.sum(real != INSERT), np.sum(real != DELETE)]
     lengths = len(alignment.first), len(alignment.second)

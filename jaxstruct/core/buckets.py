@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from jaxstruct.core.checks import shown
 from jaxstruct.core.types import PyTree
 
 
@@ -39,11 +40,15 @@ def as_buckets(tree: PyTree) -> Buckets:
 
 
 def take(tree: PyTree | Buckets, which: np.ndarray) -> PyTree | Buckets:
-    """The examples `which`, renumbered 0..len(which)-1; buckets left empty are dropped.
+    """The examples `which`, in that order: example which[j] becomes example j.
 
     Args:
       tree: a pytree with a leading axis [n], or Buckets.
       which: [m] distinct integers in 0..n-1, a cross-validation fold for instance.
+
+    Returns:
+      As the tree: a pytree [m, ...], or Buckets whose index numbers the m examples (each stays in
+      its bucket, buckets left empty are dropped).
 
     Raises:
       ValueError: which is no such array.
@@ -51,9 +56,9 @@ def take(tree: PyTree | Buckets, which: np.ndarray) -> PyTree | Buckets:
     which = np.asarray(which)
     n = sum(map(len, tree.index)) if isinstance(tree, Buckets) else rows_of(tree)
     if which.ndim != 1 or np.setdiff1d(which, np.arange(n)).size or which.dtype.kind not in "iu":
-        raise ValueError(f"which must be [m] integers in 0..{n - 1}, got {which!r}")
+        raise ValueError(f"which must be [m] integers in 0..{n - 1}, got {shown(which)}")
     if np.unique(which).size < which.size:
-        raise ValueError(f"which must be distinct integers, got {which!r}")
+        raise ValueError(f"which must be distinct integers, got {shown(which)}")
     if not isinstance(tree, Buckets):
         return jax.tree.map(lambda leaf: np.asarray(leaf)[which], tree)
     place = np.full(n, -1)
@@ -68,7 +73,20 @@ def take(tree: PyTree | Buckets, which: np.ndarray) -> PyTree | Buckets:
 
 
 def in_order(buckets: Buckets) -> list[PyTree]:
-    """One pytree an example, in the order 0..n-1, each padded as its bucket is."""
+    """Buckets in the caller's order: a list of n pytrees, example i at position i.
+
+    Args:
+      buckets: of `predict`, for instance, whose leaves are [n_b, ...].
+
+    Returns:
+      n pytrees of arrays without the leading axis, each padded as its bucket is. (They are no one
+      array, since buckets are padded to different sizes; where all have one shape, numpy.stack
+      makes it.)
+
+    Raises:
+      ValueError: it is no Buckets, or its index does not number every example once.
+    """
+    _check_index("buckets", buckets)
     rows: list[PyTree] = [None] * sum(map(len, buckets.index))
     for part, index in zip(buckets.parts, buckets.index, strict=True):
         leaves, structure = jax.tree.flatten(part)
@@ -78,23 +96,35 @@ def in_order(buckets: Buckets) -> list[PyTree]:
     return rows
 
 
-def check_buckets(inputs: Buckets, outputs: Buckets) -> None:
-    """Raise ValueError unless both hold the same examples in the same buckets."""
+def _check_index(name: str, buckets: Buckets) -> None:
+    """Raise ValueError unless it is Buckets with one index entry a row, 0..n-1 each once."""
+    if not isinstance(buckets, Buckets) or not all(isinstance(f, (tuple, list)) for f in buckets):
+        raise ValueError(
+            f"{name} must be Buckets of a tuple of parts and a tuple of index arrays, got "
+            f"{shown(buckets)}"
+        )
+    if len(buckets.parts) != len(buckets.index) or not buckets.parts:
+        raise ValueError(
+            f"{name} has {len(buckets.parts)} parts and {len(buckets.index)} index arrays: "
+            "Buckets need one index array a part, and at least one part"
+        )
+    for number, (part, index) in enumerate(zip(buckets.parts, buckets.index, strict=True)):
+        rows = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(part)}
+        if rows != {(len(index),)}:
+            found = ", ".join(sorted(str(*shape) for shape in rows)) or "no"
+            raise ValueError(f"{name}.parts[{number}] has {found} rows, its index {len(index)}")
+    every = np.sort(np.concatenate(buckets.index))
+    if not np.array_equal(every, np.arange(every.size)):
+        raise ValueError(f"{name}.index must number every example 0..n-1 exactly once")
+
+
+def check_buckets(inputs: Buckets, outputs: Buckets | None) -> None:
+    """Raise ValueError unless both hold the same examples in the same buckets (None: inputs)."""
+    _check_index("inputs", inputs)
+    if outputs is None:
+        return
+    _check_index("outputs", outputs)
     counts = [len(index) for index in inputs.index]
-    for name, buckets in (("inputs", inputs), ("outputs", outputs)):
-        if len(buckets.parts) != len(buckets.index) or not buckets.parts:
-            raise ValueError(
-                f"{name} has {len(buckets.parts)} parts and {len(buckets.index)} index arrays: "
-                "Buckets need one index array a part, and at least one part"
-            )
-        for number, (part, index) in enumerate(zip(buckets.parts, buckets.index, strict=True)):
-            if rows_of(part) != len(index):
-                raise ValueError(
-                    f"{name}.parts[{number}] has {rows_of(part)} rows, its index {len(index)}"
-                )
-        every = np.sort(np.concatenate(buckets.index))
-        if not np.array_equal(every, np.arange(every.size)):
-            raise ValueError(f"{name}.index must number every example 0..n-1 exactly once")
     if counts != [len(index) for index in outputs.index] or not all(
         np.array_equal(a, b) for a, b in zip(inputs.index, outputs.index, strict=True)
     ):

@@ -6,34 +6,46 @@ All of them look at known values on the host, before anything compiles.
 from __future__ import annotations
 
 import numbers
+import reprlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-MOST_SHOWN = 80
+MOST_SHOWN = 120
 """Characters of a value that a message shows at most."""
 DTYPES = ("float32", "float64")
 _INT32 = np.iinfo(np.int32)
+_FEW = 6
 
 
-def shown(value: object, most: int = MOST_SHOWN) -> str:
-    """What a message shows of a value: its repr, or its kind and size where that is long.
+def _abbreviated(limit: int) -> reprlib.Repr:
+    """A `repr` that looks at the first items of containers only."""
+    short = reprlib.Repr()
+    for name in ("list", "tuple", "dict", "set", "frozenset", "deque", "array"):
+        setattr(short, f"max{name}", _FEW)
+    short.maxstring = short.maxother = short.maxlong = limit
+    return short
+
+
+def shown(value: object, limit: int = MOST_SHOWN) -> str:
+    """A value for an error message: its `repr` on one line of at most `limit` characters.
+
+    An array of more than a few numbers shows as its type, dtype and shape, a long container as its
+    first items, other long text as its two ends with "..." between them.
 
     Args:
-      value: anything.
-      most: characters at most, at least 3.
+      value: what a user gave. limit: characters at most, at least 16.
     """
     shape = getattr(value, "shape", None)
-    if isinstance(shape, tuple) and shape:
-        text = f"{type(value).__name__} {getattr(value, 'dtype', '')} of shape {shape}"
-    elif isinstance(value, (list, tuple, dict, set, frozenset)) and len(value) > most:
-        text = f"a {type(value).__name__} of {len(value)}"  # its repr may take seconds
-    elif isinstance(value, (str, bytes)):
-        text = repr(value[: most + 1])
+    if isinstance(shape, tuple) and sum(shape) > _FEW and hasattr(value, "dtype"):
+        text = f"{type(value).__name__} {value.dtype} of shape {shape}"
     else:
-        text = repr(value)
-    text = " ".join(text.split())
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+        text = _abbreviated(limit).repr(value)
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    tail = limit // 4
+    return f"{line[: limit - tail - 3]}...{line[len(line) - tail :]}"
 
 
 def checked_size(name: str, value: object, least: int = 1, most: int | None = None) -> int:

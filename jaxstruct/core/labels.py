@@ -30,8 +30,8 @@ def _clean(label, position: int, what: str) -> Hashable:
         ) from None
     if label is None or label != label:
         raise ValueError(
-            f"{what}[{position}]: got {label!r}, a missing label; leave the example out or give "
-            "the class a name"
+            f"{what}[{position}]: got {shown(label)}, a missing label; leave the example out or "
+            "give the class a name"
         )
     return label
 
@@ -82,8 +82,8 @@ def fit_codec(labels: Iterable[Hashable], classes: Iterable[Hashable] | None = N
     for position, name in enumerate(classes):
         if first.setdefault(name, position) != position:
             raise ValueError(
-                f"classes[{position}]: {name!r} already is class {first[name]}; expected every "
-                "class once"
+                f"classes[{position}]: {shown(name)} already is class {first[name]}; expected "
+                "every class once"
             )
     codec = LabelCodec(tuple(classes))
     encode(codec, labels)
@@ -96,7 +96,7 @@ def _unseen(label: Hashable, position: int, classes: Sequence[Hashable]) -> Valu
         names = [name for name in classes if isinstance(name, str)]
         close = difflib.get_close_matches(label, names, n=3)
         if close:
-            message += f"; close names: {', '.join(map(repr, close))}"
+            message += f"; close names: {', '.join(map(shown, close))}"
         elif not names:
             message += f"; the classes are {type(classes[0]).__name__}, not str"
     return ValueError(f"{message}; correct it, or give fit_codec all classes")

@@ -33,7 +33,9 @@ def _near(name: str, names: Sequence[str]) -> str:
 
 def _check_name(name, what: str) -> str:
     if not isinstance(name, str) or not name:
-        raise ValueError(f"{what}: got {name!r}, expected a non-empty str; use str(...) for others")
+        raise ValueError(
+            f"{what}: got {shown(name)}, expected a non-empty str; use str(...) for others"
+        )
     return name
 
 

@@ -22,7 +22,12 @@ class Certificate(NamedTuple):
       dual: D(beta) of this beta.
       violation: max_i H(y_hat) - xi_i, the paper's stopping rule (algorithm 3, line 9).
       relaxed_gap: the gap over the working sets only, P with slacks from S_i less D.
-      mean_slack: 1/n sum_i xi_i, an upper bound on the empirical risk (propositions 9, 12).
+      mean_slack: 1/n sum_i xi_i over the n examples of positive weight.
+      risk_bound: an upper bound on the empirical risk of this w over them, 1/n sum_i xi_i^p with
+        p = 2 for the squared slack (SVM2) and 1 for the others. An example that w gets wrong has
+        xi_i >= b(Delta) of the output that w gives it, so this bounds the mean Delta of svm1_slack,
+        svm1_margin (propositions 9, 12: b = Delta), svm2_slack and svm2_margin (b = sqrt Delta),
+        and the mean zero-one loss of svm0, svm1 and svm2 (b = 1; thesis 3.4), which know no Delta.
       scale: by how much w must be multiplied to be the primal solution (1 unless SVM0).
       margin_bound: |w| / sum beta, an upper bound on the geometric margin that any weights can
         reach on these planes (they contain a convex combination of that norm).
@@ -33,6 +38,7 @@ class Certificate(NamedTuple):
     violation: float
     relaxed_gap: float
     mean_slack: float
+    risk_bound: float
     scale: float
     margin_bound: float
 
@@ -90,6 +96,7 @@ def certify(
         violation=float(np.max((worst - known)[used])),
         relaxed_gap=float(relaxed) - dual,
         mean_slack=float(np.mean(slack[used])),
+        risk_bound=float(np.mean(slack[used] ** max(formulation.penalty, 1))),
         scale=float(scale),
         margin_bound=float(np.sqrt(dual_norm) / total) if total > 0 else math.inf,
     )

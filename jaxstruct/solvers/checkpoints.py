@@ -21,16 +21,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets, rows_of
+from jaxstruct.core.checks import shown
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.files import write_file
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.cutting_plane import State
-from jaxstruct.solvers.solution import Solution, Statistics, Status
+from jaxstruct.solvers.solution import TRACE_DTYPES, Solution, Statistics, Status, Trace
 from jaxstruct.solvers.task import bucket_slices
 from jaxstruct.solvers.working_sets import WorkingSets
 
-FORMAT, VERSION = "jaxstruct-checkpoint", 2
+FORMAT, VERSION = "jaxstruct-checkpoint", 3
 _HEADER = "header"
 _NUMBERS = ("primal", "dual", "gap")
 _PLAIN_STATE = tuple(name for name in State._fields if name not in ("weights", "sets"))
@@ -198,7 +199,7 @@ class _Checkpoint:
         """One entry of the header."""
         value = self.header.get(name)
         if name not in self.header or not isinstance(value, kind):
-            raise self.error(f"lacks a proper {name!r} in its header: got {value!r}")
+            raise self.error(f"lacks a proper {name!r} in its header: got {shown(value)}")
         return value
 
     def record(self, name: str, fields: tuple[str, ...]) -> dict[str, Any]:
@@ -237,7 +238,8 @@ class _Checkpoint:
         found = [n for n in self.arrays if n.startswith(prefix) and n[len(prefix) :][:1] in ends]
         if set(found) != set(wanted):
             raise self.error(
-                f"has another structure: got {sorted(found)}, expected {sorted(wanted)}; load it "
+                f"has another structure: got {shown(sorted(found), 400)}, expected "
+                f"{shown(sorted(wanted), 400)}; load it "
                 "with the problem (and outputs) that it was made with"
             )
         return jax.tree.unflatten(jax.tree.structure(template), map(self.on_device, wanted))
@@ -339,6 +341,18 @@ def _rows(checkpoint: _Checkpoint, size: int) -> np.ndarray:
     return rows
 
 
+def _trace(checkpoint: _Checkpoint) -> Trace:
+    """The columns of the history, [R] each."""
+    columns = [checkpoint.array(f".statistics.history.{name}") for name in Trace._fields]
+    kinds = [column.dtype == kind for column, kind in zip(columns, TRACE_DTYPES, strict=True)]
+    shapes = [column.shape for column in columns]
+    if not all(kinds) or len(set(shapes)) > 1 or len(shapes[0]) != 1:
+        raise checkpoint.error(
+            f"has a history of shapes {shapes}, expected columns {Trace._fields} of one length"
+        )
+    return Trace(*columns)
+
+
 def _state_value(checkpoint: _Checkpoint, name: str, entry: Any) -> Any:
     if entry is None:
         return None
@@ -389,7 +403,7 @@ def load_solution(
         certificate=Certificate(**certificate),
         slack=checkpoint.array(".slack"),
         rows=_rows(checkpoint, state.sets.losses.shape[0]),
-        statistics=Statistics(**statistics, history=checkpoint.array(".statistics.history")),
+        statistics=Statistics(**statistics, history=_trace(checkpoint)),
         state=state,
         **{name: checkpoint.entry(name, str) for name in ("formulation", "message")},
         C=float(checkpoint.entry("C", (int, float))),

@@ -1,13 +1,17 @@
-"""Errors at the door: what `fit` refuses, and why."""
+"""Errors at the door: what `fit` and `predict` refuse, and why."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.buckets import Buckets, as_buckets, check_buckets
+from jaxstruct.core.checks import shown
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 
 FINEST = {"float32": 1e-5, "float64": 1e-12}
@@ -20,7 +24,29 @@ def rounding(dtype: jnp.dtype) -> float:
 
 def _positive(name: str, value: float) -> None:
     if not (isinstance(value, (int, float, np.number)) and math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+        raise ValueError(f"{name} must be a positive finite number, got {shown(value)}")
+
+
+def check_callback(callback: Any) -> None:
+    """Raise ValueError unless it is None or a function."""
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function of a Progress, got {shown(callback)}")
+
+
+def check_batch(batch: Any) -> None:
+    """Raise ValueError unless it is an integer of at least 1."""
+    if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)) or batch < 1:
+        raise ValueError(f"batch must be at least 1, an integer, got {shown(batch)}")
+
+
+def check_is_problem(problem: Any) -> None:
+    """Raise ValueError unless it is a Problem."""
+    if not isinstance(problem, Problem):
+        raise ValueError(
+            f"problem must be a Problem (of multiclass, chain, make_problem, ...), got "
+            f"{type(problem).__name__} {shown(problem)}: it is the first argument, before the "
+            "examples"
+        )
 
 
 def check_run(
@@ -50,27 +76,69 @@ def check_run(
             f"tolerance {tolerance:g} is below what {dtype} certifies ({finest:g}): raise it"
             + (", or use float64 weights" if str(dtype) == "float32" else "")
         )
+    if isinstance(max_passes, bool) or not isinstance(max_passes, (int, np.integer)):
+        raise ValueError(f"max_passes must be an integer, got {shown(max_passes)}")
     if max_passes < 1:
         raise ValueError(f"max_passes must be at least 1, got {max_passes}")
 
 
-def _rows(name: str, tree: PyTree) -> int:
-    leaves = [np.shape(leaf) for leaf in jax.tree.leaves(tree)]
-    if not leaves or any(not shape for shape in leaves):
-        raise ValueError(f"{name} must be arrays with a leading axis of examples, got {leaves}")
-    if len({shape[0] for shape in leaves}) > 1:
-        raise ValueError(f"{name} must agree in their leading axis, got shapes {leaves}")
-    return leaves[0][0]
+def _scalar_advice(tree: PyTree, leaf: Any) -> str:
+    """What to do about a leaf without an axis."""
+    if isinstance(leaf, (str, bytes)):
+        return "encode text and labels as numbers first (jaxstruct.core.labels, a vectoriser)"
+    if isinstance(tree, (list, tuple)):
+        return "make one array of it with numpy.asarray (pad rows of unequal lengths first)"
+    return "give every example its own row"
+
+
+def rows_in(name: str, tree: PyTree) -> int:
+    """The number n of examples in a pytree of arrays [n, ...].
+
+    Raises:
+      ValueError: it holds no arrays, or a leaf that is none, or leading axes that differ.
+    """
+    expected = f"{name} must be arrays with a leading axis of examples"
+    leaves = jax.tree.leaves(tree)
+    if isinstance(tree, Problem) or not leaves:
+        raise ValueError(f"{expected}, got {shown(None if tree is None else type(tree).__name__)}")
+    shapes = [np.shape(leaf) for leaf in leaves]
+    if () in shapes:
+        wrong = leaves[shapes.index(())]
+        raise ValueError(
+            f"{expected}, got {type(tree).__name__} {shown(tree)}: {_scalar_advice(tree, wrong)}"
+        )
+    if len({shape[0] for shape in shapes}) > 1:
+        raise ValueError(
+            f"{name} must agree in their leading axis, got shapes {shown(shapes)} (rows of "
+            "unequal lengths are padded to one array, or go into Buckets)"
+        )
+    return shapes[0][0]
+
+
+def _real(name: str, leaf: Any) -> np.ndarray:
+    """A leaf in NumPy.
+
+    Raises:
+      ValueError: it is a sparse matrix, or holds other things than real numbers.
+    """
+    if hasattr(leaf, "tocsr"):
+        raise ValueError(
+            f"{name} is a SciPy sparse matrix of shape {leaf.shape}: convert it with "
+            f"jaxstruct.from_scipy({name})"
+        )
+    array = np.asarray(leaf)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name} must hold real numbers, got dtype {array.dtype}: encode text and labels first "
+            "(jaxstruct.core.labels, a vectoriser), and give tables one number type "
+            "(numpy.asarray(table, float))"
+        )
+    return array
 
 
 def _check_finite(name: str, tree: PyTree) -> None:
     for leaf in jax.tree.leaves(tree):
-        leaf = np.asarray(leaf)
-        if leaf.dtype.kind not in "biuf":
-            raise ValueError(
-                f"{name} must hold real numbers, got dtype {leaf.dtype}: encode text and labels "
-                "first (jaxstruct.core.labels, scikit-learn's vectorisers)"
-            )
+        leaf = _real(name, leaf)
         if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all():
             row = int(np.argwhere(~np.isfinite(leaf))[0][0])
             raise ValueError(f"{name} has a NaN or an infinity, first in example {row}")
@@ -83,20 +151,105 @@ def checked_examples(inputs: PyTree, outputs: PyTree, weights: np.ndarray | None
       ValueError: no examples, leading axes that differ, values that are not finite, or weights
         that are negative, not [n], or all zero.
     """
-    n, of_outputs = _rows("inputs", inputs), _rows("outputs", outputs)
+    n, of_outputs = rows_in("inputs", inputs), rows_in("outputs", outputs)
     if n != of_outputs:
         raise ValueError(f"inputs has {n} examples, outputs has {of_outputs}: they must agree")
     if n == 0:
         raise ValueError("the training set is empty: inputs and outputs need at least one example")
-    _check_finite("inputs", inputs)
-    check_weights(weights, n)
+    check_inputs(inputs)
+    check_example_weights(weights, n)
     return n
 
 
-def check_weights(weights: np.ndarray | None, n: int) -> None:
+def check_inputs(inputs: PyTree) -> None:
+    """Raise ValueError unless the inputs are finite real numbers in arrays with a leading axis."""
+    rows_in("inputs", inputs)
+    _check_finite("inputs", inputs)
+
+
+def check_integer_outputs(outputs: PyTree) -> None:
+    """Raise ValueError unless outputs are integers (or bool) that int32 holds."""
+    for leaf in jax.tree.leaves(outputs):
+        array = _real("outputs", leaf)
+        if array.dtype.kind == "f":
+            raise ValueError(
+                f"outputs must be integers, got {array.dtype} of shape {array.shape}: encode them "
+                "(jaxstruct.core.labels); the examples come as inputs, then outputs"
+            )
+        if array.dtype.itemsize >= 4 and np.any(array != array.astype(np.int32)):
+            raise ValueError(
+                f"outputs must fit int32, got {array.dtype} in {array.min()}..{array.max()}"
+            )
+
+
+def check_weights(problem: Problem, weights: PyTree, name: str = "weights") -> None:
+    """Raise ValueError unless weights have the structure, shapes and dtypes of the problem's."""
+    wanted = problem.initial_weights
+    if jax.tree.structure(weights) != jax.tree.structure(wanted):
+        raise ValueError(
+            f"{name} must be a pytree as problem.initial_weights, {_outline(wanted)}, got "
+            f"{_outline(weights)}: they are of another problem"
+        )
+    for mine, leaf in zip(jax.tree.leaves(wanted), jax.tree.leaves(weights), strict=True):
+        if np.shape(leaf) != mine.shape or jnp.result_type(leaf) != mine.dtype:
+            raise ValueError(
+                f"{name} must be {_outline(wanted)} as problem.initial_weights, got "
+                f"{_outline(weights)}: they are of another problem"
+            )
+
+
+def _outline(tree: PyTree) -> str:
+    """Dtypes and shapes of a pytree in one line."""
+
+    def of_leaf(path: tuple, leaf: Any) -> str:
+        kind = getattr(leaf, "dtype", type(leaf).__name__)
+        return f"{jax.tree_util.keystr(path)} {kind}{list(np.shape(leaf))}".strip()
+
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    named = [of_leaf(*each) for each in leaves[:6]] + ["..."] * (len(leaves) > 6)
+    return f"{type(tree).__name__} ({', '.join(named)})"
+
+
+def checked_buckets(
+    problem: Problem,
+    inputs: PyTree | Buckets,
+    outputs: PyTree | Buckets,
+    example_weights: np.ndarray | None,
+) -> tuple[Buckets, Buckets]:
+    """The examples in buckets, or a ValueError that names what does not fit."""
+    check_is_problem(problem)
+    if isinstance(inputs, Buckets) != isinstance(outputs, Buckets):
+        raise ValueError("inputs and outputs must both be Buckets, or neither")
+    if not isinstance(inputs, Buckets):
+        checked_examples(inputs, outputs, example_weights)
+        inputs, outputs = as_buckets(inputs), as_buckets(outputs)
+    check_buckets(inputs, outputs)
+    check_example_weights(example_weights, sum(map(len, outputs.index)))
+    for x, y in zip(inputs.parts, outputs.parts, strict=True):
+        checked_examples(x, y, None)
+        problem.check(x, y)
+        check_integer_outputs(y)
+    return inputs, outputs
+
+
+def checked_inputs(problem: Problem, inputs: PyTree | Buckets) -> Buckets:
+    """The inputs to predict of, in buckets, or a ValueError that names what does not fit."""
+    check_is_problem(problem)
+    if not isinstance(inputs, Buckets):
+        if rows_in("inputs", inputs) == 0:
+            raise ValueError("inputs is empty: there is nothing to predict")
+        inputs = as_buckets(inputs)
+    check_buckets(inputs, None)
+    for x in inputs.parts:
+        check_inputs(x)
+        problem.check(x, None)
+    return inputs
+
+
+def check_example_weights(weights: np.ndarray | None, n: int) -> None:
     """Raise ValueError unless the example weights are None or [n], finite, >= 0, not all 0."""
     if weights is not None:
-        weights = np.asarray(weights)
+        weights = _real("example_weights", weights)
         if weights.shape != (n,):
             raise ValueError(f"example_weights must be [n = {n}], got shape {weights.shape}")
         if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():

@@ -23,6 +23,7 @@ from jaxstruct.solvers import passes
 from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
+from jaxstruct.solvers.programs import counted_jit
 from jaxstruct.solvers.proximal_newton import proximal_newton_pass
 from jaxstruct.solvers.settings import Settings, check_settings, enumerates, fitted
 from jaxstruct.solvers.task import Task, batches_of, bucket_slices
@@ -81,16 +82,15 @@ class Info(NamedTuple):
     slack: np.ndarray | None
 
 
-_enumerated = jax.jit(enumerated_working_sets)
-_sweeps = jax.jit(passes.sweeps_pass, static_argnums=1)
-_oracle = jax.jit(passes.oracle_pass, static_argnums=1, donate_argnums=(4, 5))
-_rebuilt = jax.jit(passes.weights_of_multipliers)
-_fitting = jax.jit(passes.fitting)
-_newton = jax.jit(proximal_newton_pass, static_argnums=1)
+_enumerated = counted_jit(enumerated_working_sets)
+_sweeps = counted_jit(passes.sweeps_pass, static_argnums=1)
+_oracle = counted_jit(passes.oracle_pass, static_argnums=1, donate_argnums=(4, 5))
+_rebuilt = counted_jit(passes.weights_of_multipliers)
+_fitting = counted_jit(passes.fitting)
+_newton = counted_jit(proximal_newton_pass, static_argnums=1)
 _restricting = jax.jit(passes.restricted_inputs)  # for its shapes only
 _nothing_told = jax.jit(passes.nothing_told, static_argnums=(0, 1, 2))
 _copied = jax.jit(partial(jax.tree.map, jnp.copy))
-PROGRAMS = (_enumerated, _sweeps, _oracle, _rebuilt, _fitting, _newton)
 
 
 def init(problem: Problem, task: Task, settings: Settings) -> State:

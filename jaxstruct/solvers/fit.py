@@ -11,19 +11,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.buckets import Buckets, as_buckets, check_buckets
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.certificate import Certificate
-from jaxstruct.solvers.checks import check_run, check_weights, checked_examples, rounding
+from jaxstruct.solvers.checks import (
+    check_callback,
+    check_is_problem,
+    check_run,
+    checked_buckets,
+    rounding,
+)
 from jaxstruct.solvers.cutting_plane import Info, State
 from jaxstruct.solvers.formulations import Formulation, formulation_named
+from jaxstruct.solvers.programs import programs_traced
 from jaxstruct.solvers.settings import Settings, check_settings, fitted
-from jaxstruct.solvers.solution import MESSAGES, Solution, Statistics, Status
+from jaxstruct.solvers.solution import MESSAGES, Solution, Statistics, Status, Trace, trace_of
 from jaxstruct.solvers.task import Task, make_task, row_index
-from jaxstruct.solvers.warm_start import restarted
-from jaxstruct.solvers.working_sets import is_enumerated
+from jaxstruct.solvers.warm_start import check_start, restarted
+from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
 DEFAULTS = Settings()
 
@@ -134,74 +141,116 @@ def _add_seconds(seconds: dict[str, float], info: Info) -> None:
         seconds[name] = seconds.get(name, 0.0) + value
 
 
-def _compiled_programs() -> int:
-    return sum(program._cache_size() for program in cutting_plane.PROGRAMS)
+def _planes(sets: WorkingSets, rows: np.ndarray) -> int:
+    """Planes at hand of real examples; of enumerated working sets those that ever moved."""
+    carried = sets.last_used > 0 if is_enumerated(sets) else sets.occupied
+    return int(np.sum(np.asarray(carried)[rows >= 0, 1:]))
+
+
+class _Beginning(NamedTuple):
+    """What the counts of a run are taken from: clock, programs, planes, and the trace before."""
+
+    time: float
+    programs: int
+    planes: int
+    trace: Trace | None
 
 
 def _statistics(
-    state: State, rows: np.ndarray, log: list, seconds: dict, calls: int, compiled: int
+    state: State, rows: np.ndarray, log: list[Trace], seconds: dict, begin: _Beginning
 ) -> Statistics:
-    real = rows >= 0
-    sets = state.sets
-    added = int(sum(row[3] for row in log))
-    carried = sets.last_used > 0 if is_enumerated(sets) else sets.occupied
-    kept = int(np.sum(np.asarray(carried)[real, 1:]))
+    sets, own = state.sets, trace_of(log)
+    added, kept = int(np.sum(own.planes_added)), _planes(state.sets, rows)
     return Statistics(
         passes=len(log),
-        oracle_calls=calls,
+        oracle_calls=int(np.sum(own.oracle_calls)),
         planes_added=added,
         planes_kept=kept,
-        planes_evicted=max(added - kept, 0),
-        support_planes=int(np.sum(np.asarray(sets.multipliers)[real] > 0)),
+        planes_evicted=begin.planes + added - kept,
+        support_planes=int(np.sum(np.asarray(sets.multipliers)[rows >= 0] > 0)),
         capacity=sets.losses.shape[1],
-        compilations=_compiled_programs() - compiled,
+        compilations=programs_traced() - begin.programs,
         seconds=seconds,
-        history=np.asarray(log, np.float64).reshape(-1, 6),
+        history=trace_of(log, begin.trace),
     )
 
 
-def _run(
-    problem: Problem,
-    task: Task,
-    settings: Settings,
-    formulation: Formulation,
-    rules: _Rules,
-    state: State,
-    rows: np.ndarray,
-    callback: Callable[[Progress], bool | None] | None,
-) -> Solution:
-    n = int(np.sum(rows >= 0))
-    start, compiled = time.perf_counter(), _compiled_programs()
-    best = _Best(math.inf, -math.inf, state.weights)
-    state = state._replace(clock=0)
-    seconds, log, calls, status, estimated = {}, [], 0, None, math.inf
-    fixed = problem, task, settings, formulation
-    while status is None:
-        primal = best.primal if math.isfinite(best.primal) else estimated
-        threshold = _threshold(rules, primal, formulation)
-        worth = _worth_certifying(rules, primal, formulation, threshold, state.clock)
-        state, info = cutting_plane.step(*fixed, state, threshold, *worth)
-        best, estimated = _improved(best, state, info), info.estimate.primal
-        calls += info.oracle_calls
-        _add_seconds(seconds, info)
-        log.append((
-            time.perf_counter() - start, best.primal, best.dual, info.planes_added,
-            info.estimate.primal, info.estimate.dual,
-        ))  # fmt: skip
-        capacity = state.sets.losses.shape[1]
-        full = capacity >= settings.max_capacity
-        status = _status(rules, best, info, state, formulation, full)
-        progress = Progress(len(log), best.primal, best.dual, best.primal - best.dual, info, state)
-        if callback is not None and callback(progress) and status is None:
-            status = Status.STOPPED
-            if info.certificate is None:
-                state, info = cutting_plane.certified(*fixed, state, threshold)
-                best, calls = _improved(best, state, info), calls + info.oracle_calls
-                _add_seconds(seconds, info)
-                log[-1] = (*log[-1][:3], log[-1][3] + info.planes_added, *log[-1][4:])
-        if status is None and not full and _wants_growth(info, n):
-            state = cutting_plane.with_capacity(state, min(2 * capacity, settings.max_capacity))
-    seconds["total"] = time.perf_counter() - start
+def _entry(best: _Best, info: Info, begin: _Beginning) -> Trace:
+    """One round of the trace."""
+    return Trace(
+        seconds=time.perf_counter() - begin.time,
+        primal=best.primal,
+        dual=best.dual,
+        planes_added=info.planes_added,
+        oracle_calls=info.oracle_calls,
+        round_primal=info.estimate.primal,
+        round_dual=info.estimate.dual,
+    )
+
+
+def _with_certificate(entry: Trace, best: _Best, info: Info, begin: _Beginning) -> Trace:
+    """The round once more, after the certificate that ends a stopped run."""
+    later = _entry(best, info, begin)
+    return later._replace(
+        planes_added=entry.planes_added + later.planes_added,
+        oracle_calls=entry.oracle_calls + later.oracle_calls,
+    )
+
+
+class _Fixed(NamedTuple):
+    """What stays as it is during a run."""
+
+    problem: Problem
+    task: Task
+    settings: Settings
+    formulation: Formulation
+    rules: _Rules
+    rows: np.ndarray
+    begin: _Beginning
+
+    @property
+    def of_step(self) -> tuple[Problem, Task, Settings, Formulation]:
+        """The fixed side of `cutting_plane.step`."""
+        return self.problem, self.task, self.settings, self.formulation
+
+
+class _Standing(NamedTuple):
+    """Where a run stands; seconds and log are filled in place."""
+
+    state: State
+    best: _Best
+    estimated: float
+    threshold: float
+    seconds: dict[str, float]
+    log: list[Trace]
+
+
+def _next_round(fixed: _Fixed, now: _Standing) -> tuple[_Standing, Info]:
+    """One step, and what it improves."""
+    rules, formulation, state = fixed.rules, fixed.formulation, now.state
+    primal = now.best.primal if math.isfinite(now.best.primal) else now.estimated
+    threshold = _threshold(rules, primal, formulation)
+    worth = _worth_certifying(rules, primal, formulation, threshold, state.clock)
+    state, info = cutting_plane.step(*fixed.of_step, state, threshold, *worth)
+    best = _improved(now.best, state, info)
+    _add_seconds(now.seconds, info)
+    now.log.append(_entry(best, info, fixed.begin))
+    now = now._replace(state=state, best=best, estimated=info.estimate.primal, threshold=threshold)
+    return now, info
+
+
+def _certified_stop(fixed: _Fixed, now: _Standing) -> _Standing:
+    """A run stopped after a round without a certificate, with one for its last state."""
+    state, info = cutting_plane.certified(*fixed.of_step, now.state, now.threshold)
+    best = _improved(now.best, state, info)
+    _add_seconds(now.seconds, info)
+    now.log[-1] = _with_certificate(now.log[-1], best, info, fixed.begin)
+    return now._replace(state=state, best=best)
+
+
+def _solution(fixed: _Fixed, now: _Standing, status: Status) -> Solution:
+    now.seconds["total"] = time.perf_counter() - fixed.begin.time
+    best, rows = now.best, fixed.rows
     return Solution(
         weights=best.weights,
         status=status,
@@ -212,37 +261,40 @@ def _run(
         certificate=best.certificate,
         slack=best.slack[rows >= 0][np.argsort(rows[rows >= 0])],
         rows=rows,
-        formulation=formulation.name,
-        C=rules.C,
-        state=state,
-        statistics=_statistics(state, rows, log, seconds, calls, compiled),
+        formulation=fixed.formulation.name,
+        C=fixed.rules.C,
+        state=now.state,
+        statistics=_statistics(now.state, rows, now.log, now.seconds, fixed.begin),
     )
 
 
-def checked_buckets(
-    problem: Problem,
-    inputs: PyTree | Buckets,
-    outputs: PyTree | Buckets,
-    example_weights: np.ndarray | None,
-) -> tuple[Buckets, Buckets]:
-    """The examples in buckets, or a ValueError that names what does not fit."""
-    if isinstance(inputs, Buckets) != isinstance(outputs, Buckets):
-        raise ValueError("inputs and outputs must both be Buckets, or neither")
-    if not isinstance(inputs, Buckets):
-        checked_examples(inputs, outputs, example_weights)
-        inputs, outputs = as_buckets(inputs), as_buckets(outputs)
-    check_buckets(inputs, outputs)
-    check_weights(example_weights, sum(map(len, outputs.index)))
-    for x, y in zip(inputs.parts, outputs.parts, strict=True):
-        checked_examples(x, y, None)
-        problem.check(x, y)
-    return inputs, outputs
+def _run(
+    fixed: _Fixed, state: State, callback: Callable[[Progress], bool | None] | None
+) -> Solution:
+    n, most = int(np.sum(fixed.rows >= 0)), fixed.settings.max_capacity
+    best = _Best(math.inf, -math.inf, state.weights)
+    now, status = _Standing(state._replace(clock=0), best, math.inf, math.inf, {}, []), None
+    while status is None:
+        now, info = _next_round(fixed, now)
+        best, capacity = now.best, now.state.sets.losses.shape[1]
+        full = capacity >= most
+        status = _status(fixed.rules, best, info, now.state, fixed.formulation, full)
+        gap = best.primal - best.dual
+        progress = Progress(len(now.log), best.primal, best.dual, gap, info, now.state)
+        if callback is not None and callback(progress) and status is None:
+            status = Status.STOPPED
+            if info.certificate is None:
+                now = _certified_stop(fixed, now)
+        if status is None and not full and _wants_growth(info, n):
+            wider = cutting_plane.with_capacity(now.state, min(2 * capacity, most))
+            now = now._replace(state=wider)
+    return _solution(fixed, now, status)
 
 
 def fit(
     problem: Problem,
-    inputs: PyTree,
-    outputs: PyTree,
+    inputs: PyTree | Buckets,
+    outputs: PyTree | Buckets,
     formulation: str | Formulation = "svm1_margin",
     C: float = 1.0,
     *,
@@ -274,7 +326,8 @@ def fit(
       max_passes: bound on the rounds.
       min_margin: svm0 gives up once the margin is proven to be below this fraction of the largest
         |delta Psi|.
-      start: a Solution of the same examples and formulation (any C) to start from.
+      start: a Solution of the same examples and formulation (any C) to start from; with the same C
+        its history goes on.
       callback: called after each pass with a `Progress`; a true answer stops the run.
 
     Returns:
@@ -283,24 +336,28 @@ def fit(
     Raises:
       ValueError: an argument does not fit; the message names it.
     """
+    check_is_problem(problem)
     formulation = formulation_named(formulation)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
     check_settings(settings)
+    check_callback(callback)
     inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
     settings = fitted(problem, settings, max(map(len, outputs.index)))
     shape = settings.oracle_batch, settings.group
     task = make_task(problem, inputs, outputs, formulation, C, example_weights, *shape)
     rows = row_index(outputs.index, *shape)
-    state = (
-        cutting_plane.init(problem, task, settings)
-        if start is None
-        else restarted(problem, task, settings, formulation, start, C)
-    )
-    if start is not None and not np.array_equal(start.rows, rows):
-        raise ValueError("start holds its examples in other buckets: index must be what it was")
+    before = None
+    if start is None:
+        state = cutting_plane.init(problem, task, settings)
+    else:
+        check_start(problem, task, rows, formulation, start)
+        state = restarted(problem, task, settings, formulation, start, C)
+        before = start.statistics.history if start.C == C else None
     rules = _Rules(tolerance, epsilon, max_passes, min_margin, float(C))
-    return _run(problem, task, settings, formulation, rules, state, rows, callback)
+    begin = _Beginning(time.perf_counter(), programs_traced(), _planes(state.sets, rows), before)
+    fixed = _Fixed(problem, task, settings, formulation, rules, rows, begin)
+    return _run(fixed, state, callback)
 
 
 def fit_path(

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.checks import shown
 from jaxstruct.core.types import Array
 
 
@@ -64,8 +65,8 @@ def formulation_named(name: str | Formulation) -> Formulation:
     """
     if isinstance(name, Formulation):
         return name
-    if name not in FORMULATIONS:
-        raise ValueError(f"formulation is {name!r}; choose one of {', '.join(FORMULATIONS)}")
+    if not isinstance(name, str) or name not in FORMULATIONS:
+        raise ValueError(f"formulation is {shown(name)}; choose one of {', '.join(FORMULATIONS)}")
     return FORMULATIONS[name]
 
 

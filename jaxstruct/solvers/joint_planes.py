@@ -16,7 +16,8 @@ from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.block_dual import block_ascent
 from jaxstruct.solvers.formulations import power_of_loss
 from jaxstruct.solvers.most_violated import most_violated
-from jaxstruct.solvers.task import Task
+from jaxstruct.solvers.programs import counted_jit
+from jaxstruct.solvers.task import Task, bucket_slices
 
 _CHUNK = 8  # planes whose potentials are evaluated together
 _REFRESHES, _STEPS = 20, 1000  # pairwise steps, and how often their gradient is computed anew
@@ -52,7 +53,7 @@ def empty_joint_planes(problem: Problem, capacity: int) -> JointPlanes:
     )
 
 
-@jax.jit
+@counted_jit
 def solve_planes(
     gram: Array, bounds: Array, multipliers: Array, occupied: Array, C: Array
 ) -> Array:
@@ -67,66 +68,76 @@ def solve_planes(
     return jax.lax.fori_loop(0, _REFRESHES, refreshed, multipliers)
 
 
-@jax.jit
+@counted_jit
 def combination(planes: PyTree, multipliers: Array) -> PyTree:
     """w = sum_t beta_t g_t."""
     return jax.tree.map(lambda leaf: jnp.tensordot(multipliers, leaf, 1), planes)
 
 
-def _examples(task: Task, index: Array) -> tuple[PyTree, PyTree]:
-    return jax.tree.map(lambda leaf: leaf[index], (task.inputs[0], task.outputs[0]))
+def _examples(task: Task, bucket: int, index: Array) -> tuple[PyTree, PyTree]:
+    whole = task.inputs[bucket], task.outputs[bucket]
+    return jax.tree.map(lambda leaf: leaf[index], whole)
 
 
-@partial(jax.jit, static_argnums=1)
+@partial(counted_jit, static_argnums=1)
 def joint_plane(
-    problem: Problem, oracle: str, task: Task, shares: Array, w: PyTree, order: Array
-) -> tuple[PyTree, tuple]:
+    problem: Problem,
+    oracle: str,
+    task: Task,
+    shares: Array,
+    w: PyTree,
+    orders: tuple[Array, ...],
+) -> tuple[PyTree, tuple[tuple, ...]]:
     """One oracle call an example at one fixed w.
 
     Args:
-      oracle: static, see `most_violated.oracle_for`. task: of one bucket.
-      shares: [N] v_i / n. order: [batches, B], every example once.
+      oracle: static, see `most_violated.oracle_for`.
+      shares: [N] v_i / n. orders: one [batches, B] a bucket, every row of it once.
 
     Returns:
-      (g, (outputs [batches, B, ...], v_i/n s, v_i/n b, max(0, max_y H_i), each [batches, B])), the
-      middle two 0 where no output is violated.
+      (g, one tuple a bucket: outputs [batches, B, ...], v_i/n s, v_i/n b, max(0, max_y H_i), each
+      [batches, B]), the middle two 0 where no output is violated.
     """
 
-    def body(g: PyTree, index: Array) -> tuple[PyTree, tuple]:
-        x, y_true = _examples(task, index)
+    def body(bucket: int, own: Array, g: PyTree, index: Array) -> tuple[PyTree, tuple]:
+        x, y_true = _examples(task, bucket, index)
         theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
         call = partial(most_violated, problem, oracle, task.terms)
         y, loss, _, worst = jax.vmap(call)(theta, y_true)
-        share = jnp.where(worst > 0, shares[index], 0)
+        share = jnp.where(worst > 0, own[index], 0)
         coefficient = share * power_of_loss(loss, task.terms.scale_power)
         bound = share * power_of_loss(loss, task.terms.bound_power)
         u = jax.vmap(partial(difference, problem))(theta, y_true, y)
         u = jax.vmap(scaled)(u, coefficient)
         return problem.space.add(g, x, u), (y, coefficient, bound, jnp.maximum(worst, 0))
 
-    return jax.lax.scan(body, problem.initial_weights, order)
+    g, found = problem.initial_weights, []
+    for bucket, (order, rows) in enumerate(zip(orders, bucket_slices(task.outputs), strict=True)):
+        g, of_bucket = jax.lax.scan(partial(body, bucket, shares[rows]), g, order)
+        found.append(of_bucket)
+    return g, tuple(found)
 
 
-@jax.jit
+@counted_jit
 def products_by_batch(
     problem: Problem,
     task: Task,
     planes: PyTree,
     count: Array,
-    order: Array,
-    outputs: PyTree,
-    coefficients: Array,
+    orders: tuple[Array, ...],
+    chosen: tuple[tuple[PyTree, Array], ...],
 ) -> Array:
     """[batches, K] terms of <g_s, g_t> by batch for the first `count` planes s.
 
-    outputs and coefficients are those of g_t, as `joint_plane` returns them; other planes get 0.
+    chosen: outputs and coefficients of g_t by bucket, as `joint_plane` returns them; other planes
+    get 0. The batches are those of all buckets, one bucket after the other.
     """
     capacity = jax.tree.leaves(planes)[0].shape[0]
     size = min(_CHUNK, capacity)
 
-    def body(_: None, batch: tuple) -> tuple[None, Array]:
-        index, y, coefficient = batch
-        x, y_true = _examples(task, index)
+    def body(bucket: int, _: None, batch: tuple) -> tuple[None, Array]:
+        index, (y, coefficient) = batch
+        x, y_true = _examples(task, bucket, index)
 
         def product(g: PyTree) -> Array:
             theta = jax.vmap(problem.model.potentials, (None, 0))(g, x)
@@ -141,10 +152,11 @@ def products_by_batch(
         zero = jnp.zeros(capacity, coefficient.dtype)
         return None, jax.lax.fori_loop(0, (count + size - 1) // size, chunk, zero)
 
-    return jax.lax.scan(body, None, (order, outputs, coefficients))[1]
+    parts = enumerate(zip(orders, chosen, strict=True))
+    return jnp.concatenate([jax.lax.scan(partial(body, b), None, part)[1] for b, part in parts])
 
 
-@jax.jit
+@counted_jit
 def written(planes: PyTree, g: PyTree, slot: Array) -> PyTree:
     """The stacked weights of the planes with g in `slot`."""
     return jax.tree.map(lambda leaf, new: leaf.at[slot].set(new), planes, g)
@@ -164,22 +176,23 @@ def inserted(
     planes: JointPlanes,
     slot: int,
     g: PyTree,
-    found: tuple,
-    order: Array,
+    found: tuple[tuple, ...],
+    orders: tuple[Array, ...],
     clock: int,
 ) -> JointPlanes:
     """The planes with g in `slot`, its row of inner products summed in float64."""
-    outputs, coefficients, bounds, _ = found
+    chosen = tuple(of_bucket[:2] for of_bucket in found)
+    bounds = np.concatenate([np.asarray(of_bucket[2], np.float64) for of_bucket in found])
     weights = written(planes.weights, g, jnp.int32(slot))
     occupied = planes.occupied | (np.arange(planes.bounds.size) == slot)
     count = jnp.int32(np.flatnonzero(occupied)[-1] + 1)
-    terms = products_by_batch(problem, task, weights, count, order, outputs, coefficients)
+    terms = products_by_batch(problem, task, weights, count, orders, chosen)
     row = np.where(occupied, np.sum(np.asarray(terms, np.float64), axis=0), 0.0)
     gram, plane_bounds, last_used = (
         array.copy() for array in (planes.gram, planes.bounds, planes.last_used)
     )
     gram[slot], gram[:, slot] = row, row
-    plane_bounds[slot] = np.sum(np.asarray(bounds, np.float64))
+    plane_bounds[slot] = np.sum(bounds)
     last_used[slot] = clock
     return planes._replace(
         weights=weights, gram=gram, bounds=plane_bounds, occupied=occupied, last_used=last_used

@@ -38,11 +38,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.buckets import as_buckets
+from jaxstruct.core.buckets import Buckets
+from jaxstruct.core.checks import shown
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers import joint_planes
-from jaxstruct.solvers.checks import check_run, checked_examples
+from jaxstruct.solvers.checks import (
+    check_batch,
+    check_callback,
+    check_is_problem,
+    check_run,
+    checked_buckets,
+)
 from jaxstruct.solvers.fit import Progress
 from jaxstruct.solvers.formulations import Formulation, formulation_named
 from jaxstruct.solvers.joint_planes import (
@@ -54,8 +60,9 @@ from jaxstruct.solvers.joint_planes import (
     solved,
 )
 from jaxstruct.solvers.most_violated import oracle_for
-from jaxstruct.solvers.solution import MESSAGES, Statistics, Status
-from jaxstruct.solvers.task import Task, make_task
+from jaxstruct.solvers.programs import programs_traced
+from jaxstruct.solvers.solution import MESSAGES, Statistics, Status, Trace, summary, trace_of
+from jaxstruct.solvers.task import Task, bucket_slices, make_task, row_index
 
 _FULL = "all planes at hand carry a positive multiplier: raise capacity, or tolerance or epsilon"
 
@@ -97,7 +104,8 @@ class OneSlackSolution(NamedTuple):
     Fields:
       weights: w of the best primal found. status, message: how it ended.
       primal, dual, gap: best P, best D and P - D.
-      slack: [n] xi_i = max(0, max_y H_i(y)) of the last pass; their weighted mean is the one slack.
+      slack: [n] xi_i = max(0, max_y H_i(y)) of the last pass, in the order of the examples; their
+        weighted mean is the one slack.
       statistics: counts and times; planes are joint planes.
       formulation, C: what was solved. state: the last state, with the planes and multipliers.
     """
@@ -114,6 +122,10 @@ class OneSlackSolution(NamedTuple):
     C: float
     state: OneSlackState
 
+    def __repr__(self) -> str:
+        """One line without the arrays."""
+        return summary(self, self.statistics.passes, self.statistics.planes_kept)
+
 
 def one_slack_init(problem: Problem, capacity: int = 64) -> OneSlackState:
     """The state before the first step: w = 0 and the zero plane alone.
@@ -123,7 +135,7 @@ def one_slack_init(problem: Problem, capacity: int = 64) -> OneSlackState:
     """
     if isinstance(capacity, bool) or not isinstance(capacity, (int, np.integer)) or capacity < 2:
         raise ValueError(
-            f"capacity must be an integer of at least 2 (zero plane and one), got {capacity!r}"
+            f"capacity must be an integer of at least 2 (zero plane and one), got {shown(capacity)}"
         )
     planes = empty_joint_planes(problem, capacity)
     return OneSlackState(jax.tree.map(jnp.copy, problem.initial_weights), planes, 0)
@@ -148,18 +160,19 @@ def one_slack_step(
 
     Args:
       oracle: of `most_violated.oracle_for` for the formulation.
-      task: of `make_task`, of one bucket, for a linear-penalty formulation and this C and batch.
+      task: of `make_task` for a linear-penalty formulation and this C and batch.
       state: the last state (not changed).
-      batch: examples an oracle call; it divides the padded number of examples.
+      batch: examples an oracle call; it divides the padded number of examples of every bucket.
     """
     seconds, clock, shares = {}, state.clock + 1, _shares(task, C)
-    order = jnp.arange(shares.size, dtype=jnp.int32).reshape(-1, batch)
+    sizes = [own.stop - own.start for own in bucket_slices(task.outputs)]
+    orders = tuple(jnp.arange(size, dtype=jnp.int32).reshape(-1, batch) for size in sizes)
     planes, w = _timed(seconds, "dual", lambda: solved(state.planes, C, clock))
     typed = jnp.asarray(shares, task.terms.cap.dtype)
     g, found = _timed(
-        seconds, "oracle", lambda: joint_plane(problem, oracle, task, typed, w, order)
+        seconds, "oracle", lambda: joint_plane(problem, oracle, task, typed, w, orders)
     )
-    example_slack = np.asarray(found[3], np.float64).reshape(-1)
+    example_slack = np.concatenate([np.asarray(own[3], np.float64).reshape(-1) for own in found])
     beta, slack = planes.multipliers, float(shares @ example_slack)
     products = planes.gram @ beta
     norm = max(float(beta @ products), 0.0)
@@ -181,7 +194,7 @@ def one_slack_step(
     if slot is None:
         return OneSlackState(w, planes, clock), info._replace(full=True)
     added = _timed(
-        seconds, "products", lambda: inserted(problem, task, planes, slot, g, found, order, clock)
+        seconds, "products", lambda: inserted(problem, task, planes, slot, g, found, orders, clock)
     )
     info = info._replace(planes_added=1, planes_evicted=int(planes.occupied[slot]))
     return OneSlackState(w, added, clock), info
@@ -227,34 +240,22 @@ def _status(rules: _Rules, best: _Best, info: OneSlackInfo, clock: int) -> Statu
     return Status.PASS_LIMIT if clock >= rules.max_passes else None
 
 
-_PROGRAMS = (
-    joint_planes.solve_planes,
-    joint_planes.combination,
-    joint_plane,
-    joint_planes.products_by_batch,
-    joint_planes.written,
-)
-
-
-def _compiled_programs() -> int:
-    return sum(program._cache_size() for program in _PROGRAMS)
-
-
 def _statistics(
-    planes: JointPlanes, log: list, seconds: dict[str, float], n: int, compiled: int
+    planes: JointPlanes, log: list[Trace], seconds: dict[str, float], compiled: int
 ) -> Statistics:
-    added, kept = int(sum(row[3] for row in log)), int(np.sum(planes.occupied[1:]))
+    history = trace_of(log)
+    added, kept = int(np.sum(history.planes_added)), int(np.sum(planes.occupied[1:]))
     return Statistics(
         passes=len(log),
-        oracle_calls=n * len(log),
+        oracle_calls=int(np.sum(history.oracle_calls)),
         planes_added=added,
         planes_kept=kept,
         planes_evicted=added - kept,
         support_planes=int(np.sum(planes.multipliers > 0)),
         capacity=planes.bounds.size,
-        compilations=_compiled_programs() - compiled,
+        compilations=programs_traced() - compiled,
         seconds=seconds,
-        history=np.asarray(log, np.float64).reshape(-1, 6),
+        history=history,
     )
 
 
@@ -264,11 +265,11 @@ def _run(
     formulation: Formulation,
     rules: _Rules,
     state: OneSlackState,
-    n: int,
+    rows: np.ndarray,
     callback: Callable[[Progress], bool | None] | None,
 ) -> OneSlackSolution:
-    begin, compiled, log, status = time.perf_counter(), _compiled_programs(), [], None
-    oracle = oracle_for(problem, formulation)
+    begin, compiled, log, status = time.perf_counter(), programs_traced(), [], None
+    oracle, calls = oracle_for(problem, formulation), int(np.sum(np.asarray(task.terms.cap) > 0))
     seconds: dict[str, float] = {}
     best = _Best(math.inf, -math.inf, state.weights)
     while status is None:
@@ -277,10 +278,17 @@ def _run(
             best = best._replace(primal=info.primal, weights=state.weights)
         best = best._replace(dual=max(best.dual, info.dual))
         gap = best.primal - best.dual
-        log.append((
-            time.perf_counter() - begin, best.primal, best.dual, info.planes_added,
-            info.primal, info.dual,
-        ))  # fmt: skip
+        log.append(
+            Trace(
+                seconds=time.perf_counter() - begin,
+                primal=best.primal,
+                dual=best.dual,
+                planes_added=info.planes_added,
+                oracle_calls=calls,
+                round_primal=info.primal,
+                round_dual=info.dual,
+            )
+        )
         for name, value in info.seconds.items():
             seconds[name] = seconds.get(name, 0.0) + value
         status = _status(rules, best, info, state.clock)
@@ -295,8 +303,8 @@ def _run(
         primal=best.primal,
         dual=best.dual,
         gap=gap,
-        slack=info.example_slack[:n],
-        statistics=_statistics(state.planes, log, seconds, n, compiled),
+        slack=info.example_slack[rows >= 0][np.argsort(rows[rows >= 0])],
+        statistics=_statistics(state.planes, log, seconds, compiled),
         formulation=formulation.name,
         C=rules.C,
         state=state,
@@ -305,8 +313,8 @@ def _run(
 
 def fit_one_slack(
     problem: Problem,
-    inputs: PyTree,
-    outputs: PyTree,
+    inputs: PyTree | Buckets,
+    outputs: PyTree | Buckets,
     formulation: str | Formulation = "svm1_margin",
     C: float = 1.0,
     *,
@@ -323,7 +331,7 @@ def fit_one_slack(
     min_w 1/2 |w|^2 + C/n sum_i v_i max(0, max_y H_i(y)), as `fit` solves it.
 
     Args:
-      problem, inputs, outputs, C, example_weights: as in `fit`, but for `Buckets`.
+      problem, inputs, outputs, C, example_weights: as in `fit`.
       formulation: svm1, svm1_slack or svm1_margin.
       tolerance: stop when P - D <= tolerance |P|; None to rely on epsilon alone.
       epsilon: the paper's rule: stop when the joint plane of a pass is violated by no more than
@@ -342,15 +350,16 @@ def fit_one_slack(
     Raises:
       ValueError: an argument does not fit, or the formulation's penalty is not linear.
     """
+    check_is_problem(problem)
     formulation = _linear_penalty(formulation)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     check_run(C, tolerance, epsilon, max_passes, 1.0, dtype)
-    n = checked_examples(inputs, outputs, example_weights)
-    problem.check(inputs, outputs)
-    if batch < 1:
-        raise ValueError(f"batch must be at least 1, got {batch}")
-    batch = min(batch, 1 << max(n - 1, 0).bit_length())
-    buckets = as_buckets(inputs), as_buckets(outputs)
-    task = make_task(problem, *buckets, formulation, C, example_weights, batch, batch)
+    check_batch(batch)
+    check_callback(callback)
+    inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
+    batch = min(batch, 1 << max(max(map(len, outputs.index)) - 1, 0).bit_length())
+    task = make_task(problem, inputs, outputs, formulation, C, example_weights, batch, batch)
+    rows = row_index(outputs.index, batch, batch)
+    state = one_slack_init(problem, capacity)
     rules = _Rules(tolerance, epsilon, max_passes, float(C), batch)
-    return _run(problem, task, formulation, rules, one_slack_init(problem, capacity), n, callback)
+    return _run(problem, task, formulation, rules, state, rows, callback)

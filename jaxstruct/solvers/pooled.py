@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.checks import shown
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.kernels import check_positive_semidefinite, gram_matrix
 from jaxstruct.solvers.block_dual import block_ascent
@@ -38,7 +39,7 @@ from jaxstruct.solvers.formulations import (
     power_of_loss,
 )
 from jaxstruct.solvers.passes import ExampleTerms
-from jaxstruct.solvers.solution import MESSAGES, Status
+from jaxstruct.solvers.solution import MESSAGES, Status, summary
 
 _BLOCK_STEPS = 50
 
@@ -84,6 +85,10 @@ class PooledSolution(NamedTuple):
     sweeps: int
     formulation: str
     C: float
+
+    def __repr__(self) -> str:
+        """One line without the arrays."""
+        return summary(self, self.sweeps, int(np.sum(self.working_set)))
 
 
 class _Pool(NamedTuple):
@@ -245,7 +250,9 @@ def _checked_tables(
     check_positive_semidefinite(np.reshape(gram, (n * k, n * k)), "gram")
     weights = np.ones(n) if weights is None else np.asarray(weights, np.float64)
     if weights.shape != (n,) or not np.isfinite(weights).all() or weights.min() < 0:
-        raise ValueError(f"example_weights must be [n = {n}], finite and >= 0, got {weights}")
+        raise ValueError(
+            f"example_weights must be [n = {n}], finite and >= 0, got {shown(weights)}"
+        )
     if not weights.any():
         raise ValueError("example_weights must not be all zero")
     return losses, truths.astype(np.int32), weights

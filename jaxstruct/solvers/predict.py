@@ -5,9 +5,11 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from jaxstruct.core.buckets import Buckets
+from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.checks import check_batch, check_weights, checked_inputs
+from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.task import padded
 
 
@@ -16,23 +18,49 @@ def _decode_batch(problem: Problem, weights: PyTree, inputs: PyTree) -> PyTree:
     return jax.vmap(lambda x: problem.model.decode(problem.model.potentials(weights, x)))(inputs)
 
 
+def _weights_of(problem: Problem, given: PyTree | Solution) -> PyTree:
+    """The weights of a solution of any solver; weights pass through."""
+    if jax.tree.structure(given) == jax.tree.structure(problem.initial_weights):
+        return given
+    return getattr(given, "weights", given) if isinstance(given, tuple) else given
+
+
 def predict(
-    problem: Problem, weights: PyTree, inputs: PyTree | Buckets, *, batch: int = 1024
+    problem: Problem,
+    weights: PyTree | Solution,
+    inputs: PyTree | Buckets,
+    *,
+    batch: int = 1024,
 ) -> PyTree | Buckets:
     """argmax_y F(x, y; w) of each input (thesis 3.1), as numpy arrays with a leading axis [n].
 
-    Inputs are padded to whole batches, so that any n runs in one compiled program. Buckets of
-    inputs give Buckets of outputs, one compiled program a padded size.
+    Inputs are padded to whole batches, so that any n runs in one compiled program.
+
+    Args:
+      problem: the structure.
+      weights: w as problem.initial_weights, or the solution that holds it (of `fit`,
+        `fit_one_slack` or a baseline).
+      inputs: a pytree with a leading axis [n], or `Buckets` of them.
+      batch: inputs decoded together, at most.
+
+    Returns:
+      Outputs [n, ...] in the order of the inputs. Buckets give Buckets of the same index, one
+      compiled program a padded size; `in_order` makes a list in the caller's order of them.
 
     Raises:
-      ValueError: there are no inputs.
+      ValueError: an argument does not fit; the message names it.
     """
-    if isinstance(inputs, Buckets):
-        parts = tuple(predict(problem, weights, part, batch=batch) for part in inputs.parts)
-        return Buckets(parts, inputs.index)
-    n = np.shape(jax.tree.leaves(inputs)[0])[0]
-    if n == 0:
-        raise ValueError("inputs is empty: there is nothing to predict")
+    buckets = checked_inputs(problem, inputs)
+    check_batch(batch)
+    weights = _weights_of(problem, weights)
+    check_weights(problem, weights)
+    parts = tuple(_predicted(problem, weights, part, batch) for part in buckets.parts)
+    return Buckets(parts, buckets.index) if isinstance(inputs, Buckets) else parts[0]
+
+
+def _predicted(problem: Problem, weights: PyTree, inputs: PyTree, batch: int) -> PyTree:
+    """The outputs of one bucket."""
+    n = rows_of(inputs)
     batch = min(batch, 1 << max(n - 1, 0).bit_length())
     inputs = padded(inputs, -(-n // batch) * batch)
     parts = [

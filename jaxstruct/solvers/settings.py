@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import NamedTuple
 
+from jaxstruct.core.checks import shown
 from jaxstruct.core.contract import Problem
 from jaxstruct.solvers.block_dual import SAFEGUARDS
 from jaxstruct.solvers.proximal_newton import NewtonOptions
@@ -68,8 +70,16 @@ class Settings(NamedTuple):
         return VisitOptions(self.group, self.safeguard, self.block_steps, self.fading)
 
 
+_INTEGERS = (
+    "capacity", "max_capacity", "oracle_batch", "chunks", "group", "cached_sweeps", "active",
+    "certify_every", "block_steps", "warm_passes", "seed",
+)  # fmt: skip
+
+
 def check_settings(settings: Settings) -> None:
-    """Raise ValueError where a setting does not fit."""
+    """Raise ValueError where a setting does not fit, or it is no Settings."""
+    if not isinstance(settings, Settings):
+        raise ValueError(f"settings must be Settings(...), got {shown(settings)}")
     choices = {
         "variant": ("auto", "subspace", "full"),
         "safeguard": SAFEGUARDS,
@@ -77,7 +87,16 @@ def check_settings(settings: Settings) -> None:
     }
     for name, allowed in choices.items():
         if getattr(settings, name) not in allowed:
-            raise ValueError(f"{name} is {getattr(settings, name)!r}; choose one of {allowed}")
+            raise ValueError(f"{name} is {shown(getattr(settings, name))}; choose one of {allowed}")
+    for name in _INTEGERS:
+        value = getattr(settings, name)
+        may_be_none = Settings._field_defaults[name] is None
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            if value is not None or not may_be_none:
+                raise ValueError(f"{name} must be an integer, got {shown(value)}")
+    for name in ("fading", "coverage"):
+        if not isinstance(getattr(settings, name), numbers.Real):
+            raise ValueError(f"{name} must be a number, got {shown(getattr(settings, name))}")
     least = {
         "oracle_batch": 1,
         "group": 1,

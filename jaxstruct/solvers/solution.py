@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from jaxstruct.core.checks import shown
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.cutting_plane import State
@@ -15,7 +17,7 @@ from jaxstruct.solvers.task import bucket_slices
 
 
 class Status(enum.IntEnum):
-    """How a run ended."""
+    """How a run ended; it prints as its name."""
 
     CONVERGED = 0
     EPSILON = 1
@@ -30,6 +32,14 @@ class Status(enum.IntEnum):
     def solved(self) -> bool:
         """Whether one of the two stopping rules was met."""
         return self in (Status.CONVERGED, Status.EPSILON)
+
+    def __str__(self) -> str:
+        """The name."""
+        return self.name
+
+    def __format__(self, spec: str) -> str:
+        """The name, formatted as a string."""
+        return format(self.name, spec)
 
 
 MESSAGES = {
@@ -53,20 +63,63 @@ MESSAGES = {
 }
 
 
+class Trace(NamedTuple):
+    """The course of a training, one entry a round: seven columns of one length R.
+
+    Fields:
+      seconds: [R] float64, since the start. primal, dual: [R] float64, the best certified so far.
+      planes_added, oracle_calls: [R] int64, in this round.
+      round_primal, round_dual: [R] float64, of the round itself: certified ones, or what the calls
+        of its exact pass, each at the w that it met, add up to, which proves nothing.
+    """
+
+    seconds: np.ndarray
+    primal: np.ndarray
+    dual: np.ndarray
+    planes_added: np.ndarray
+    oracle_calls: np.ndarray
+    round_primal: np.ndarray
+    round_dual: np.ndarray
+
+
+TRACE_DTYPES = Trace("f8", "f8", "f8", "i8", "i8", "f8", "f8")
+
+
+def trace_of(rounds: Sequence[Trace], before: Trace | None = None) -> Trace:
+    """The columns of a run from its rounds.
+
+    Args:
+      rounds: one Trace of numbers a round.
+      before: the trace of the run that this one goes on from; its rounds come first, and seconds
+        count on from its last.
+    """
+    columns = zip(*rounds, strict=True) if rounds else ((),) * len(Trace._fields)
+    own = Trace(*map(np.asarray, columns, TRACE_DTYPES))
+    if before is None:
+        return own
+    own = own._replace(seconds=own.seconds + np.max(before.seconds, initial=0.0))
+    return Trace(*(np.concatenate(pair) for pair in zip(before, own, strict=True)))
+
+
 class Statistics(NamedTuple):
     """Counts and times of a run.
 
+    Counts are of this run alone, but for what its end holds: planes_kept, support_planes, capacity.
+
     Fields:
       passes: rounds. oracle_calls: of single examples, certifying ones included; examples of weight
-        0 and rows of padding are not counted.
-      planes_added, planes_kept, planes_evicted, support_planes: cutting planes (those of
-        multiplier > 0 last). capacity: slots an example at the end.
-      compilations: programs compiled during the run.
-      seconds: wall seconds by part (oracle, sweeps, newton, certify, total); a part's first call
-        holds its compilation.
-      history: [passes, 6] seconds since the start, best certified primal and dual, planes added,
-        and the primal and dual of the round itself: certified ones, or what the calls of its exact
-        pass, each at the w that it met, add up to, which proves nothing.
+        0, rows of padding and the pass that takes up a `start` are not counted.
+      planes_added, planes_evicted: cutting planes that this run put into the working sets, and that
+        it took out of them to make room. (Of enumerated working sets, which hold every output from
+        the start, a plane is added when its multiplier is positive for the first time.)
+      planes_kept: planes at the end: those of a `start`, if there was one, + planes_added -
+        planes_evicted. support_planes: those of them of multiplier > 0.
+      capacity: slots an example at the end.
+      compilations: programs of the solver traced and compiled during the run.
+      seconds: wall seconds of the run by part (oracle, sweeps, newton, certify, total); a part's
+        first call holds its compilation.
+      history: the course, round by round; after a `start` of the same C with the rounds of the
+        run before in front, so that the last `passes` entries are this run's.
     """
 
     passes: int
@@ -78,7 +131,21 @@ class Statistics(NamedTuple):
     capacity: int
     compilations: int
     seconds: dict[str, float]
-    history: np.ndarray
+    history: Trace
+
+
+def summary(solution: Any, passes: int, planes: int) -> str:
+    """A solution of any of the solvers in one line, without its arrays."""
+
+    def number(value: Any) -> str:
+        return f"{value:.6g}" if isinstance(value, (int, float)) else shown(value)
+
+    numbers = (f"{name}={number(getattr(solution, name))}" for name in ("primal", "dual", "gap"))
+    return (
+        f"{type(solution).__name__}(status={solution.status}, "
+        f"formulation={solution.formulation!r}, C={number(solution.C)}, {', '.join(numbers)}, "
+        f"passes={number(passes)}, planes={number(planes)})"
+    )
 
 
 class Solution(NamedTuple):
@@ -106,6 +173,10 @@ class Solution(NamedTuple):
     formulation: str
     C: float
     state: State
+
+    def __repr__(self) -> str:
+        """One line without the arrays."""
+        return summary(self, self.statistics.passes, self.statistics.planes_kept)
 
 
 class SupportOutputs(NamedTuple):

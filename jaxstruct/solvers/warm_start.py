@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxstruct.core.buckets import rows_of
+from jaxstruct.core.checks import shown
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import cutting_plane
+from jaxstruct.solvers.checks import check_weights
 from jaxstruct.solvers.cutting_plane import State
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
@@ -16,6 +19,44 @@ from jaxstruct.solvers.passes import OracleOptions, nothing_told
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.task import Task
+
+
+def _shapes(outputs: PyTree, axes: int) -> list[tuple]:
+    """Structure and shapes of the outputs of one example of each bucket."""
+    return [
+        (jax.tree.structure(part), [leaf.shape[axes:] for leaf in jax.tree.leaves(part)])
+        for part in outputs
+    ]
+
+
+def check_start(
+    problem: Problem, task: Task, rows: np.ndarray, formulation: Formulation, start: Solution
+) -> None:
+    """Whether a run can go on from a solution; nothing runs here.
+
+    Raises:
+      ValueError: start is no Solution, or one of another problem, formulation, number of examples
+        or assignment of them to rows.
+    """
+    if not isinstance(start, Solution):
+        raise ValueError(
+            f"start must be a Solution of fit, got {type(start).__name__} {shown(start)}: weights "
+            "alone hold no dual variables to go on from (checkpoints.save_solution keeps them)"
+        )
+    if start.formulation != formulation.name:
+        raise ValueError(f"start solved {start.formulation}, not {formulation.name}")
+    check_weights(problem, start.state.weights, "the weights of start")
+    sets = start.state.sets
+    sizes = [[rows_of(part) for part in parts] for parts in (sets.outputs, task.outputs)]
+    if sizes[0] != sizes[1]:
+        raise ValueError(
+            f"start has buckets of {sizes[0]} (padded) examples, the task of {sizes[1]}: it must "
+            "be of the same examples, buckets and oracle_batch"
+        )
+    if not np.array_equal(start.rows, rows):
+        raise ValueError("start holds its examples in other buckets: index must be what it was")
+    if _shapes(sets.outputs, 2) != _shapes(task.outputs, 1):
+        raise ValueError("start has outputs of other shapes than outputs: pad them alike")
 
 
 def restarted(
@@ -32,18 +73,10 @@ def restarted(
     whole multiplied by the feasible gamma that maximises the dual; w is rebuilt from the result,
     so that the run starts from a feasible dual point.
 
-    Raises:
-      ValueError: the solution is of another formulation or of another number of examples.
+    Args:
+      start: a solution that `check_start` has let pass.
     """
     sets = start.state.sets
-    if start.formulation != formulation.name:
-        raise ValueError(f"start solved {start.formulation}, not {formulation.name}")
-    sizes = [[rows_of(part) for part in parts] for parts in (sets.outputs, task.outputs)]
-    if sizes[0] != sizes[1]:
-        raise ValueError(
-            f"start has buckets of {sizes[0]} (padded) examples, the task of {sizes[1]}: it must "
-            "be of the same examples, buckets and oracle_batch"
-        )
     orders = cutting_plane.in_order(task, settings)
     terms = task.terms
     beta = sets.multipliers * (C / start.C if formulation.penalty == 1 else 1.0)

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import check_integers, checked_lengths
+from jaxstruct.core.checks import check_integers, checked_lengths, shown
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.parts import NOWHERE, GrammarTables, SentenceInput
 from jaxstruct.trees.phrases.grammar import Grammar, check_grammar, check_tokens
 from jaxstruct.trees.phrases.integer_trees import Encoding
-from jaxstruct.trees.phrases.tree import shown
 
 
 def _check_integer(name: str, value: object, least: int) -> None:

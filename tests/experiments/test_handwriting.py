@@ -31,6 +31,7 @@ from experiments.handwriting_data import (
 from experiments.handwriting_pictures import COLUMNS, PITCH, _course, _places, course_picture
 from experiments.handwriting_report import knows_optimum
 from jaxstruct.data.ocr_letters import LETTERS, OcrWords
+from jaxstruct.solvers.solution import Trace, trace_of
 from tests.experiments.scripts import kept_settings, parsed_flags, strict_json
 
 LENGTHS = np.array([3, 1, 2, 2, 3, 1, 3, 2, 1, 3, 2, 3, 1, 2, 3, 3, 2, 1, 3, 2, 2, 3, 1, 2])
@@ -281,9 +282,10 @@ def test_words_stand_apart_in_the_picture():
 
 
 def test_the_course_shows_every_round_that_has_both():
-    history = [
-        (0.1, np.inf, -np.inf, 5, np.inf, 0), (0.2, np.inf, -np.inf, 5, 9, 1), (0.4, 4, 3, 0, 4, 3)
-    ]  # fmt: skip
+    history = trace_of([
+        Trace(0.1, np.inf, -np.inf, 5, 9, np.inf, 0), Trace(0.2, np.inf, -np.inf, 5, 9, 9, 1),
+        Trace(0.4, 4, 3, 0, 9, 4, 3),
+    ])  # fmt: skip
     np.testing.assert_array_equal(_course(history), [(0.2, 9, 1), (0.4, 4, 3)])
     plot = course_picture([{"machine": "m", "history": history}], "t", 0.01)
     assert plot.data.rows == [("m", 0.2, 9.0, 1.0), ("m", 0.4, 4.0, 3.0)]

@@ -200,10 +200,32 @@ def test_slacks_bound_the_empirical_risk(x64, formulation, C):
     H = required(formulation, losses(case, formulation), margins @ flat(weights))
     H[np.arange(12), case.y] = 0.0
     np.testing.assert_allclose(solution.slack, H.max(axis=1), atol=1e-10)
-    assert (solution.slack**power).mean() >= risk
+    assert solution.certificate.risk_bound == pytest.approx((solution.slack**power).mean())
+    assert solution.certificate.risk_bound >= risk
     assert solution.certificate.mean_slack == pytest.approx(solution.slack.mean())
     if C == 0.1:
         assert risk > 0
+
+
+@pytest.mark.parametrize("size", [0.04, 1.0, 25.0])
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_the_risk_bound_holds_for_losses_of_any_size(x64, formulation, size):
+    """Bad weights, so that much is wrong; mean_slack is no bound for SVM2 and losses above 1."""
+    case = random_case(1)
+    case = case._replace(x=case.x * 1e-3, loss=size * (1 - np.eye(4)))
+    below = []
+    for C in (1e-3, 0.1, 10.0):
+        solution = fit(
+            case.problem(), case.x, case.y, formulation, C, tolerance=1e-3, max_passes=3,
+            settings=FULL,
+        )
+        wrong = predict(case.problem(), solution.state.weights, case.x) != case.y
+        risk = np.mean((size if formulation in RESCALED else 1.0) * wrong)
+        certificate = solution.certificate
+        assert wrong.any() and certificate.risk_bound >= risk * (1 - 1e-9)
+        below.append(certificate.mean_slack < risk)
+    if formulation in ("svm2_slack", "svm2_margin") and size > 1:
+        assert any(below)
 
 
 def test_slack_rescaling_does_not_see_the_scale_of_the_loss(x64):

@@ -69,7 +69,7 @@ def test_every_round_tells_the_truth(x64, formulation, variant):
         case.problem(), case.x, case.y, formulation, C, tolerance=1e-6,
         settings=VARIANTS[variant], example_weights=weights, callback=check, max_passes=60,
     )
-    assert len(seen) == solution.statistics.passes == len(solution.statistics.history)
+    assert len(seen) == solution.statistics.passes == len(solution.statistics.history.primal)
     assert solution.primal == min(one.primal for one in seen)
     assert solution.dual == max(one.dual for one in seen)
     assert solution.gap == solution.primal - solution.dual

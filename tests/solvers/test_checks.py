@@ -5,10 +5,14 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse
+from jax.tree_util import Partial
 
-from jaxstruct import Model, Oracles, Settings, fit, make_problem, predict
+from jaxstruct import Buckets, Model, Oracles, Settings, fit, make_problem, predict
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
+from jaxstruct.solvers import cutting_plane
+from jaxstruct.solvers.one_slack import fit_one_slack
 from tests.solvers.cases import FULL
 
 X = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
@@ -121,6 +125,11 @@ def test_numbers(options, match):
     ({"chunks": 0}, "chunks must be at least 1, got 0"),
     ({"active": -1}, "active must be 0 .all slots. or at least 3, got -1"),
     ({"active": 2}, "active must be 0 .all slots. or at least 3, got 2"),
+    ({"capacity": "8"}, "capacity must be an integer, got '8'"),
+    ({"capacity": None}, "capacity must be"),
+    ({"oracle_batch": 16.0}, "oracle_batch must be an integer, got 16.0"),
+    ({"seed": "a"}, "seed must be an integer, got 'a'"),
+    ({"fading": None}, "fading must be a number, got None"),
     ({"coverage": 0.0}, r"coverage must lie in \(0, 1\], got 0.0"),
 ])
 def test_settings(options, match):
@@ -269,3 +278,102 @@ def test_options_of_multiclass(arguments, options, match):
         multiclass(*arguments, **options)
     with pytest.raises(ValueError, match=match.replace("number_of_features", "number_of_anchors")):
         kernel_multiclass(*arguments, **options)
+
+
+class Frame:
+    """A table as pandas has them: a shape and `__array__`, mixed columns as objects."""
+
+    def __init__(self, table):
+        self.table = table
+        self.shape = table.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return self.table if dtype is None else self.table.astype(dtype)
+
+
+@pytest.mark.parametrize("inputs, outputs, match", [
+    (None, Y, "inputs must be arrays with a leading axis of examples, got None"),
+    (X, None, "outputs must be arrays with a leading axis of examples, got None"),
+    (multiclass(3, 3), Y, "inputs must be arrays .* got 'Problem'"),
+    (X.tolist(), Y, "inputs must be arrays .* got list .* numpy.asarray"),
+    (X, Y.tolist(), "outputs must be arrays .* got list .0, 1, 2, 0, 1, 2.*numpy.asarray"),
+    ([[1.0, 2.0], [3.0]], Y[:2], "inputs must be arrays .*pad rows of unequal lengths"),
+    ([X[0], X[1, :2]], Y[:2], r"inputs must agree in their leading axis, .*\(3,\), \(2,\)"),
+    ([X[0], X[1], X[2]], Y[:3], "inputs must be one array .* got list: numpy.stack"),
+    (["a tale of two cities"] * 100_000, Y, "inputs must be arrays .* encode text"),
+    ({"text": ["a", "b"]}, Y[:2], "inputs must be arrays .* encode text"),
+    (X, ["red", "green"] * 3, "outputs must be arrays .* encode text and labels"),
+    (Frame(X.astype(object)), Y, "inputs must hold real numbers, got dtype object.*numpy.asarray"),
+    (scipy.sparse.csr_matrix(X), Y, r"inputs is a SciPy .* jaxstruct.from_scipy\(inputs\)"),
+    (Y, X, r"inputs must be \[n, number_of_features = 3\], got shape \(6,\)"),
+])
+def test_containers(inputs, outputs, match):
+    for trained in (fit, fit_one_slack):
+        with pytest.raises(ValueError, match=match) as caught:
+            trained(multiclass(3, 3), inputs, outputs)
+        assert len(str(caught.value)) < 500 and "\n" not in str(caught.value)
+
+
+def test_tables_of_one_number_type_are_arrays():
+    wanted = fit(multiclass(3, 3), X, Y, "svm1", 10.0, settings=FULL)
+    solution = fit(multiclass(3, 3), Frame(X), Frame(Y), "svm1", 10.0, settings=FULL)
+    assert solution.primal == wanted.primal
+
+
+@pytest.mark.parametrize("arguments", [(None, X, Y), (X, Y, multiclass(3, 3)), (X, Y), (fit, X, Y)])
+def test_the_problem_comes_first(arguments):
+    for trained in (fit, fit_one_slack):
+        with pytest.raises((ValueError, TypeError), match="problem must be a Prob|missing 1 req"):
+            trained(*arguments)
+
+
+def test_problems_without_checks_of_their_own():
+    """Outputs are integers: a float would be cut off in silence."""
+    plain = multiclass(3, 3)._replace(check=Partial(lambda inputs, outputs: None))
+    for outputs, match in (
+        (Y + 0.5, "outputs must be integers, got float64 of shape .6,."),
+        (Y.astype(np.int64) + 2**33, "outputs must fit int32, got int64 in 8589934592.."),
+        (np.array([2**32 - 1] * 6, np.uint32), "outputs must fit int32, got uint32"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            fit(plain, X, outputs)
+    assert fit(plain, X, Y.astype(np.uint64), "svm1", 10.0, settings=FULL).status.solved
+
+
+@pytest.mark.parametrize("options, match", [
+    ({"settings": {"variant": "full"}}, "settings must be Settings.*got {'variant': 'full'}"),
+    ({"callback": 3}, "callback must be a function of a Progress, got 3"),
+    ({"formulation": None}, "formulation is None; choose one of svm0"),
+    ({"formulation": ["svm1"]}, "formulation is .'svm1'.; choose one of svm0"),
+    ({"max_passes": "5"}, "max_passes must be an integer, got '5'"),
+    ({"C": np.ones(10_000)}, "C must be a positive finite number, got ndarray of float64"),
+    ({"example_weights": ["a"] * 6}, "example_weights must hold real numbers"),
+    ({"start": {"weights": np.zeros((3, 3))}}, "start must be a Solution of fit, got dict"),
+    ({"start": np.zeros((3, 3))}, "start must be a Solution of fit, got ndarray"),
+])
+def test_options_of_another_type(options, match):
+    refuse(match, **options)
+
+
+def test_a_start_is_looked_at_before_anything_runs(monkeypatch):
+    """No program of the solver is called for a start that does not fit."""
+    problem = multiclass(3, 3)
+    start = fit(problem, X, Y, "svm1", 10.0, settings=FULL)
+    joint = fit_one_slack(problem, X, Y, "svm1", 10.0)
+
+    def never(*_):
+        raise AssertionError("a pass ran before the door")
+
+    for name in ("_oracle", "_rebuilt", "_newton", "_sweeps"):
+        monkeypatch.setattr(cutting_plane, name, never)
+    other, more = (np.array([5, 4, 3, 2, 1, 0]),), (np.tile(X, (9, 1)), np.tile(Y, 9))
+    moved = Buckets((X,), other), Buckets((Y,), other)
+    for given, examples, of, form, match in (
+        (start, moved, problem, "svm1", "start holds its examples in other buckets"),
+        (start, more, problem, "svm1", r"start has buckets of \[8\]"),
+        (start, (X, Y), problem, "svm2", "start solved svm1, not svm2"),
+        (start, (X, Y), multiclass(3, 5), "svm1", r"weights of start must be .*\[3, 5\]"),
+        (joint, (X, Y), problem, "svm1", "start must be a Solution of fit, got OneSlackSolution"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            fit(of, *examples, form, 10.0, start=given, settings=FULL)

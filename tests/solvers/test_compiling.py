@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from jaxstruct import Settings, fit, predict
 from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.programs import counted_jit, programs_traced
 from tests.solvers.cases import FULL, case_for, random_case
 
 ALL = {
@@ -40,6 +43,22 @@ def test_the_second_run_compiles_nothing(name):
     assert compilations(random_case(7, d=d, k=3, n=10)) == 0
     assert compilations(case, example_weights=np.linspace(0, 2, 12)) == 0
     assert compilations(case, min_margin=0.1) == 0
+
+
+def test_a_program_is_counted_once_a_shape_and_static_argument():
+    def scaled(x, power):
+        """Of x."""
+        return x**power
+
+    program = counted_jit(scaled, static_argnums=1)
+    assert program.__name__ == "scaled" and program.__doc__ == "Of x."
+    before = programs_traced()
+    for size, power, wanted in ((2, 2, 1), (2, 2, 1), (3, 2, 2), (2, 3, 3), (3, 2, 3)):
+        np.testing.assert_array_equal(program(jnp.full(size, 2.0), power), [2.0**power] * size)
+        assert programs_traced() - before == wanted
+    jax.clear_caches()
+    program(jnp.zeros(2), 2)
+    assert programs_traced() - before == 4  # made anew, so counted anew
 
 
 def test_prediction_is_the_same_in_any_batch():

@@ -72,6 +72,9 @@ def test_a_joint_kernel_that_is_no_product_agrees_with_the_quadratic_program(for
         decision(found, rows), features @ truth.w, atol=1e-4 * np.abs(features @ truth.w).max()
     )
     assert found.working_set.sum() < N * (K - 1) or formulation == "svm0"
+    assert len(repr(found)) < 250 and repr(found).startswith(
+        f"PooledSolution(status=CONVERGED, formulation='{formulation}', C={C:g}, primal="
+    )
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)

@@ -138,11 +138,61 @@ def test_statistics_add_up(x64):
     assert numbers.planes_added == numbers.planes_kept + numbers.planes_evicted
     assert numbers.planes_kept == np.asarray(sets.occupied)[:12, 1:].sum()
     assert numbers.support_planes == (np.asarray(sets.multipliers)[:12] > 0).sum()
-    assert numbers.history.shape == (numbers.passes, 6)
-    primal, dual, estimated, below = numbers.history[:, [1, 2, 4, 5]].T
+    course = numbers.history
+    assert {len(column) for column in course} == {numbers.passes}
+    primal, dual = course.primal, course.dual
+    estimated, below = course.round_primal, course.round_dual
     assert (primal[1:] <= primal[:-1]).all() and (dual[1:] >= dual[:-1]).all()
     assert np.isfinite([estimated, below]).all()
     assert (estimated[-1], below[-1]) == (solution.certificate.primal, solution.certificate.dual)
-    assert numbers.history[:, 3].sum() == numbers.planes_added
+    assert course.planes_added.sum() == numbers.planes_added
+    assert course.oracle_calls.sum() == numbers.oracle_calls
+    assert (np.diff(course.seconds) > 0).all() and course.seconds[-1] <= numbers.seconds["total"]
     assert numbers.seconds["total"] >= max(v for k, v in numbers.seconds.items() if k != "total")
     assert numbers.oracle_calls >= 12 * numbers.passes
+
+
+def test_a_status_prints_its_name_and_a_solution_a_line():
+    case = random_case(0)
+    solution = fit(case.problem("float32"), case.x, case.y, "svm1", 10.0, settings=FULL)
+    assert str(solution.status) == f"{solution.status}" == "CONVERGED"
+    assert f"{Status.EPSILON:>9}" == "  EPSILON" and Status.CONVERGED == 0
+    line = repr(solution)
+    assert line == str(solution) and len(line) < 250 and "\n" not in line
+    for part in ("Solution(", "status=CONVERGED", "formulation='svm1'", "C=10,",
+                 f"primal={solution.primal:.6g}", f"dual={solution.dual:.6g}",
+                 f"gap={solution.gap:.6g}", f"passes={solution.statistics.passes}",
+                 f"planes={solution.statistics.planes_kept}"):
+        assert part in line
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_counts_after_a_start_are_of_the_run(x64, way):
+    """kept at the end = kept at the start + added - evicted, through evictions too."""
+    case = random_case(1, k=8)
+    settings = WAYS[way]._replace(capacity=4, max_capacity=4)
+    first = run(case, C=1.0, settings=settings, max_passes=6)
+    again = run(case, C=50.0, settings=settings, start=first, max_passes=20)
+    before, after = first.statistics, again.statistics
+    assert before.planes_kept == before.planes_added - before.planes_evicted > 0
+    assert after.planes_kept == before.planes_kept + after.planes_added - after.planes_evicted
+    assert (after.planes_evicted > 0) == (way == "grown") and after.planes_added > 0
+    sets = again.state.sets
+    held = sets.last_used > 0 if way == "enumerated" else sets.occupied
+    assert after.planes_kept == np.asarray(held)[:12, 1:].sum()
+    assert after.planes_added < after.planes_kept + after.planes_evicted  # some were there before
+
+
+def test_the_history_goes_on_where_the_problem_is_the_same(x64):
+    case = random_case(1)
+    first = run(case, C=100.0, settings=GROWN, max_passes=2)
+    more = run(case, C=100.0, settings=GROWN, max_passes=3, start=first, tolerance=1e-9)
+    other = run(case, C=50.0, settings=GROWN, max_passes=3, start=first, tolerance=1e-9)
+    before, course = first.statistics.history, more.statistics.history
+    assert more.statistics.passes == 3 and len(course.seconds) == 5
+    for old, new in zip(before, course, strict=True):
+        np.testing.assert_array_equal(new[:2], old)
+    assert (np.diff(course.seconds) > 0).all()
+    assert course.oracle_calls[2:].sum() == more.statistics.oracle_calls
+    assert course.planes_added[2:].sum() == more.statistics.planes_added
+    assert len(other.statistics.history.seconds) == 3  # of another C: nothing to go on with

@@ -12,15 +12,14 @@ from jaxstruct.chains.oracles.sums import (
     Chain,
     Format,
     Messages,
-    finite_or_zero,
     first_message,
     folded,
     lifted,
     normalised,
     over_states,
-    positive_or_one,
 )
 from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.core.finite import finite_or_zero, positive_or_one
 from jaxstruct.core.types import Array, PyTree
 
 _MATRIX_PRODUCT = 16

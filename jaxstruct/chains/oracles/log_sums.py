@@ -10,7 +10,6 @@ from jaxstruct.chains.oracles.sums import (
     Chain,
     Format,
     Messages,
-    finite_or_zero,
     first_message,
     folded,
     lifted,
@@ -18,6 +17,7 @@ from jaxstruct.chains.oracles.sums import (
     over_states,
 )
 from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.core.finite import finite_or_zero
 from jaxstruct.core.types import Array, PyTree
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.core.lengths import checked_length
 from jaxstruct.core.types import Array
 
 
@@ -41,32 +41,6 @@ def checked_potentials(potentials: ChainPotentials) -> ChainPotentials:
     if not jnp.issubdtype(dtype, jnp.floating):
         raise TypeError(f"potentials must be floating-point numbers, got {dtype}")
     return jax.tree.map(lambda leaf: leaf.astype(dtype), potentials)
-
-
-def known(value: Array) -> bool:
-    """Whether a value can be looked at: while tracing it cannot."""
-    return not isinstance(value, jax.core.Tracer)
-
-
-def checked_length(length: Array, most: int | None = None, least: int = 0) -> Array:
-    """The length of one chain (or sentence) as an int32 scalar.
-
-    Args:
-      length: a scalar; its value is looked at where it is known, while tracing it is not.
-      most, least: of a length that is known; None for any.
-
-    Raises:
-      ValueError: it is no scalar, or known and not in least..most.
-      TypeError: it is no integer.
-    """
-    length = np.asarray(length) if known(length) else length
-    if length.ndim:
-        raise ValueError(f"length must be a scalar, got shape {length.shape}; use jax.vmap")
-    if not jnp.issubdtype(length.dtype, jnp.integer):
-        raise TypeError(f"length must be an integer, got {length.dtype}")
-    if known(length) and most is not None and not least <= int(length) <= most:
-        raise ValueError(f"length must be in {least}..{most}, the positions, got {int(length)}")
-    return jnp.asarray(length, jnp.int32)
 
 
 def checked_chain(potentials: ChainPotentials, length: Array) -> tuple[ChainPotentials, Array]:

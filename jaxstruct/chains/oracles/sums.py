@@ -24,6 +24,7 @@ import jax.numpy as jnp
 
 from jaxstruct.chains.oracles import steps as chain_steps
 from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.core.finite import positive_or_one
 from jaxstruct.core.types import Array
 
 _UNROLLED = 12
@@ -86,16 +87,6 @@ def over_states(reduction: Callable, values: Array) -> Array:
 def lifted(column: Array, like: Array) -> Array:
     """The array with axes of length 1 put in front, as many as another has more."""
     return column.reshape((1,) * (like.ndim - column.ndim) + column.shape)
-
-
-def positive_or_one(divisor: Array) -> Array:
-    """A divisor that is 1 where it would be 0."""
-    return jnp.where(divisor > 0, divisor, 1)
-
-
-def finite_or_zero(logs: Array) -> Array:
-    """Logarithms with 0 for -inf."""
-    return jnp.where(logs > -jnp.inf, logs, 0)
 
 
 def normalised(state: Array) -> Array:

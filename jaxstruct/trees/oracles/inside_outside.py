@@ -19,8 +19,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.chains.oracles.sums import finite_or_zero, positive_or_one
 from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.finite import finite_or_zero, positive_or_one
 from jaxstruct.core.types import Array
 from jaxstruct.trees.oracles.best_charts import (
     Sentences,

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.chains.oracles.potential_checks import checked_length, known
+from jaxstruct.core.lengths import checked_length, known
 from jaxstruct.core.types import Array
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
 

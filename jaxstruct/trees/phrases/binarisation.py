@@ -21,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jaxstruct.trees.phrases.tree import Tree, fold, shown
+from jaxstruct.core.checks import shown
+from jaxstruct.trees.phrases.tree import Tree, fold
 
 
 class Binarisation(NamedTuple):

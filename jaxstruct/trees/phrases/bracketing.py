@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 
-from jaxstruct.trees.phrases.tree import Tree, check_tree, fold, kind_of, shown
+from jaxstruct.core.checks import shown
+from jaxstruct.trees.phrases.tree import Tree, check_tree, fold, kind_of
 
 _PIECE = re.compile(r"[()]|[^ \t\r\n\f\v()]+")
 _SHOWN = 100  # characters at either end of a long piece in a message

@@ -20,16 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxstruct.core.checks import shown
 from jaxstruct.trees.phrases.cleaning import TRACE, plain_label
-from jaxstruct.trees.phrases.tree import (
-    OUTER_LABELS,
-    Tree,
-    check_tree,
-    kind_of,
-    leaves,
-    node_spans,
-    shown,
-)
+from jaxstruct.trees.phrases.tree import OUTER_LABELS, Tree, check_tree, kind_of, leaves, node_spans
 
 VALID, ERROR, SKIPPED = 0, 1, 2
 """The status of a sentence, numbered as in EVALB."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxstruct.core.checks import shown
 from jaxstruct.trees.phrases.binarisation import (
     FULL,
     Binarisation,
@@ -23,7 +24,6 @@ from jaxstruct.trees.phrases.tree import (
     kind_of,
     leaves,
     preorder,
-    shown,
     tags,
     words,
 )

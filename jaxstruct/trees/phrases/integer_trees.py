@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxstruct.core.checks import shown
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.phrases.binarisation import binarise, chain_labels, debinarise
 from jaxstruct.trees.phrases.grammar import (
@@ -16,16 +17,7 @@ from jaxstruct.trees.phrases.grammar import (
     numbers_of,
     terminals_of,
 )
-from jaxstruct.trees.phrases.tree import (
-    Tree,
-    check_tree,
-    kind_of,
-    leaves,
-    node_spans,
-    shown,
-    tags,
-    words,
-)
+from jaxstruct.trees.phrases.tree import Tree, check_tree, kind_of, leaves, node_spans, tags, words
 
 
 class Encoding(NamedTuple):

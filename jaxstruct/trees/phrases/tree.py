@@ -87,12 +87,6 @@ def kind_of(value: object) -> str:
     return type(value).__name__
 
 
-def shown(value: object, most: int = 60) -> str:
-    """Returns the repr of a value for an error message, cut to so many characters."""
-    text = repr(value)
-    return text if len(text) <= most else f"{text[:most]}.. ({len(text)} characters)"
-
-
 def check_tree(tree: object, name: str = "tree") -> None:
     """Raises a TypeError unless this is a Tree."""
     if not isinstance(tree, Tree):
