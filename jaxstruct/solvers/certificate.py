@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.formulations import Formulation, Penalty
 from jaxstruct.solvers.passes import ExampleTerms
+
+ROUNDINGS = 1.0
+"""By how many eps an inner product of the run's dtype may be off, see `certify`."""
 
 
 class Certificate(NamedTuple):
     """What is proven of an iterate.
 
-    primal >= optimum >= dual, up to the rounding of the run's dtype and given an exact oracle.
+    primal >= optimum >= dual, up to `rounding` and given an exact oracle.
 
     Fields:
       primal: P(w) of this w, every slack recomputed by the oracle; infinite for a hard margin that
@@ -31,6 +38,8 @@ class Certificate(NamedTuple):
       scale: by how much w must be multiplied to be the primal solution (1 unless SVM0).
       margin_bound: |w| / sum beta, an upper bound on the geometric margin that any weights can
         reach on these planes (they contain a convex combination of that norm).
+      rounding: by how much P - D may be off because the run's dtype rounds; see `certify`. A gap
+        below it is not known to be one.
     """
 
     primal: float
@@ -41,11 +50,41 @@ class Certificate(NamedTuple):
     risk_bound: float
     scale: float
     margin_bound: float
+    rounding: float
 
     @property
     def gap(self) -> float:
         """P - D."""
         return self.primal - self.dual
+
+
+def proven(gap: float, rounding: float, allowance: float) -> bool | None:
+    """Whether a gap is within what is allowed: True, False, or None where rounding hides it.
+
+    True if |gap| + rounding <= allowance. None if the gap itself is within, but is negative or the
+    rounding takes more than half of what is allowed, so that more rounds are unlikely to prove it.
+    """
+    if not gap <= allowance < math.inf:
+        return False
+    if abs(gap) + rounding <= allowance:
+        return True
+    return None if gap < 0 or not rounding <= allowance / 2 else False
+
+
+def coordinate_norm(problem: Problem, w: PyTree, x: PyTree) -> float | None:
+    """|w|^2 in float64 on the host; None where w are no orthonormal coordinates.
+
+    Args:
+      problem: the structure. w: the weights. x: a batch of inputs, of which only shapes are seen.
+    """
+    if (
+        problem.space.squared_norm is None
+        or jax.eval_shape(problem.space.squared_norm, w, x) is None
+    ):
+        return None
+    leaves = [np.asarray(leaf, np.float64).ravel() for leaf in jax.tree.leaves(w)]
+    with np.errstate(over="ignore", invalid="ignore"):  # a run that is not finite says so itself
+        return float(sum(leaf @ leaf for leaf in leaves))
 
 
 def _penalty_term(formulation: Formulation, cap: np.ndarray, ridge: np.ndarray, slack: np.ndarray):
@@ -55,12 +94,28 @@ def _penalty_term(formulation: Formulation, cap: np.ndarray, ridge: np.ndarray, 
     return float(np.sum(slack[used] ** 2 / (2 * ridge[used])))
 
 
+def _primal(
+    formulation: Formulation,
+    cap: np.ndarray,
+    ridge: np.ndarray,
+    squared_norm: float,
+    violations: np.ndarray,
+) -> tuple[float, float]:
+    """(P, scale of w) with these values of max H."""
+    if formulation.penalty == 0:
+        margin = 1 - float(np.max(violations))
+        return (squared_norm / 2 / margin**2, 1 / margin) if margin > 0 else (np.inf, 1.0)
+    slacks = np.maximum(violations, 0)
+    return squared_norm / 2 + _penalty_term(formulation, cap, ridge, slacks), 1.0
+
+
 def certify(
     formulation: Formulation,
     terms: Penalty,
     examples: ExampleTerms,
     primal_products: np.ndarray | None = None,
     dual_products: np.ndarray | None = None,
+    coordinates: float | None = None,
 ) -> Certificate:
     """Sum the terms of the examples.
 
@@ -69,9 +124,24 @@ def certify(
 
     P = 1/2 |w|^2 + sum_i (C v_i/n) xi_i, or + sum_i (C v_i/2n) xi_i^2; for SVM0, with m = min_i,y
     <w, delta Psi_i(y)> > 0, P(w / m) = |w|^2 / 2 m^2. D as in `formulations`.
+
+    Rounding. An H of example i is off by at most e_i = eps (|w| max_y |phi_i(y)| + |terms of H|),
+    so P by P(worst + e) - P(worst), and <w, sum beta phi> by sum_i e_i sum_y beta_iy. The sum of
+    planes itself is off by d = eps sum beta |phi|, which adds d^2 / 2 (to first order P and D
+    move together). To these come eps sum beta b, what the caps are exceeded by, and half of what
+    |w|^2 differs from its inner product where w are coordinates. Where they are not (coefficients
+    on kernel anchors), F is a sum over planes, and sum beta |phi| stands for |w|.
+
+    Args:
+      formulation, terms, examples: what is certified.
+      primal_products, dual_products: [N] terms of the two squared norms, where they differ.
+      coordinates: |w|^2 of `coordinate_norm`, or None.
     """
+    eps = ROUNDINGS * float(np.finfo(np.asarray(examples.worst).dtype).eps)
     cap, ridge = (np.asarray(leaf, np.float64) for leaf in (terms.cap, terms.ridge))
-    worst, slack, known, bound, product, mass = (np.asarray(e, np.float64) for e in examples)
+    worst, slack, known, bound, product, mass, size, reach = (
+        np.asarray(e, np.float64) for e in examples
+    )
     used = cap > 0
     primal_products = product if primal_products is None else primal_products
     dual_products = product if dual_products is None else dual_products
@@ -79,17 +149,22 @@ def certify(
     dual_norm = max(float(np.sum(dual_products, dtype=np.float64)), 0.0)
     dual = float(np.sum(bound)) - dual_norm / 2 - float(np.sum(ridge * mass**2)) / 2
 
-    def value(violations: np.ndarray) -> tuple[float, float]:
-        """(P, scale of w) with these values of max H."""
-        if formulation.penalty == 0:
-            margin = 1 - float(np.max(violations[used]))
-            return (squared_norm / 2 / margin**2, 1 / margin) if margin > 0 else (np.inf, 1.0)
-        slacks = np.maximum(violations, 0)[used]
-        return squared_norm / 2 + _penalty_term(formulation, cap[used], ridge[used], slacks), 1.0
-
-    primal, scale = value(worst)
-    relaxed, _ = value(known)
+    value = partial(_primal, formulation, cap[used], ridge[used], squared_norm)
+    primal, scale = value(worst[used])
+    relaxed, _ = value(known[used])
     total = float(np.sum(mass))
+    with np.errstate(over="ignore", invalid="ignore"):
+        length = np.sqrt(squared_norm) if coordinates is not None else np.sum(mass * reach)
+        error = eps * (length * reach + size)
+        drift = 0.0 if coordinates is None else abs(np.float64(coordinates) - squared_norm) / 2
+        excess = np.maximum(mass - cap, 0)[used]
+        rounding = drift + float(
+            (value((worst + error)[used])[0] - np.float64(primal))
+            + np.sum(mass * error)
+            + np.sum(eps * mass * reach) ** 2 / 2
+            + np.sum(eps * bound)
+            + np.sum(excess * slack[used])
+        )
     return Certificate(
         primal=float(primal),
         dual=dual,
@@ -99,6 +174,7 @@ def certify(
         risk_bound=float(np.mean(slack[used] ** max(formulation.penalty, 1))),
         scale=float(scale),
         margin_bound=float(np.sqrt(dual_norm) / total) if total > 0 else math.inf,
+        rounding=float(rounding) if math.isfinite(rounding) else math.inf,
     )
 
 
@@ -109,7 +185,7 @@ def block_gaps(formulation: Formulation, terms: Penalty, examples: ExampleTerms)
     (m = sum beta); for a hard margin, which has no gap before it is met, xi + |sum beta H|.
     """
     cap, ridge = (np.asarray(leaf, np.float64) for leaf in (terms.cap, terms.ridge))
-    _, slack, _, bound, product, mass = (np.asarray(e, np.float64) for e in examples)
+    _, slack, _, bound, product, mass, _, _ = (np.asarray(e, np.float64) for e in examples)
     gained = bound - product
     used = cap > 0
     if formulation.penalty == 1:

@@ -20,7 +20,7 @@ import numpy as np
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers import passes
-from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
+from jaxstruct.solvers.certificate import Certificate, block_gaps, certify, coordinate_norm
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.programs import counted_jit
@@ -369,7 +369,8 @@ def _certified(
             orders, whole(orders), epsilon, now.clock,
         ),
     )  # fmt: skip
-    certificate = certify(now.formulation, now.task.terms, told.terms, *products)
+    norm = coordinate_norm(now.problem, state.weights, now.task.inputs[0])
+    certificate = certify(now.formulation, now.task.terms, told.terms, *products, norm)
     gaps = block_gaps(now.formulation, now.task.terms, told.terms) if state.span is None else None
     if state.span is not None and _evicted(state.sets, sets, counts):
         state = state._replace(span=None)

@@ -15,7 +15,7 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import cutting_plane
-from jaxstruct.solvers.certificate import Certificate
+from jaxstruct.solvers.certificate import Certificate, proven
 from jaxstruct.solvers.checks import (
     check_callback,
     check_is_problem,
@@ -58,11 +58,15 @@ class _Rules(NamedTuple):
 
 
 class _Best(NamedTuple):
-    """The best certified so far; certificate and slack are the last ones."""
+    """The best certified so far; certificate and slack are the last ones.
+
+    roundings: of the certificates that primal and dual are from.
+    """
 
     primal: float
     dual: float
     weights: PyTree
+    roundings: tuple[float, float] = (math.inf, math.inf)
     certificate: Certificate | None = None
     slack: np.ndarray | None = None
 
@@ -93,12 +97,16 @@ def _status(
         return Status.NOT_FINITE
     if gap < -rounding(state.sets.losses.dtype) * abs(best.primal):
         return Status.ROUNDING
-    if rules.tolerance is not None and gap <= rules.tolerance * abs(best.primal) < math.inf:
-        return Status.CONVERGED
+    if rules.tolerance is not None:
+        within = proven(gap, max(best.roundings), rules.tolerance * abs(best.primal))
+        if within is not False:
+            return Status.CONVERGED if within else Status.ROUNDING
     if rules.epsilon is not None and certificate.violation <= rules.epsilon:
         allowance = rules.C * rules.epsilon if formulation.penalty else 0.0
-        if certificate.relaxed_gap <= max(allowance, 1e-3 * abs(certificate.dual)):
-            return Status.EPSILON
+        allowance = max(allowance, 1e-3 * abs(certificate.dual))
+        within = proven(certificate.relaxed_gap, certificate.rounding, allowance)
+        if within is not False:
+            return Status.EPSILON if within else Status.ROUNDING
     if formulation.penalty == 0 and certificate.margin_bound <= rules.min_margin * radius:
         return Status.NOT_SEPARABLE
     if full and info.overflow and not info.planes_added:
@@ -110,11 +118,17 @@ def _improved(best: _Best, state: State, info: Info) -> _Best:
     certificate = info.certificate
     if certificate is None:
         return best
+    of_primal, of_dual = best.roundings
     best = best._replace(certificate=certificate, slack=info.slack)
     if certificate.primal < best.primal:
         scaled = jax.tree.map(lambda leaf: leaf * certificate.scale, state.weights)
-        best = best._replace(primal=certificate.primal, weights=scaled)
-    return best._replace(dual=max(best.dual, certificate.dual))
+        best, of_primal = (
+            best._replace(primal=certificate.primal, weights=scaled),
+            certificate.rounding,
+        )
+    if certificate.dual > best.dual:
+        best, of_dual = best._replace(dual=certificate.dual), certificate.rounding
+    return best._replace(roundings=(of_primal, of_dual))
 
 
 def _wants_growth(info: Info, n: int) -> bool:

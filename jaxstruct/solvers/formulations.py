@@ -86,14 +86,19 @@ class Penalty(NamedTuple):
 
 
 def penalty(formulation: Formulation, C: float, weights: np.ndarray, n: int, dtype: str) -> Penalty:
-    """The dual's cap and ridge for C and example weights.
+    """The dual's cap and ridge for C and example weights, as `penalty_numbers` in a run's dtype."""
+    numbers = penalty_numbers(formulation, C, weights, n)
+    return Penalty(*(jnp.asarray(value, dtype) for value in numbers))
+
+
+def penalty_numbers(formulation: Formulation, C: float, weights: np.ndarray, n: int) -> Penalty:
+    """The dual's cap and ridge for C and example weights in float64.
 
     Args:
       formulation: one of the seven.
       C: the trade-off of the thesis; it is divided by n here, as there.
       weights: [N] example weights v_i >= 0; an example of weight 0 has no part in the training.
       n: the number of examples that C is divided by (rows of padding not counted).
-      dtype: of the result.
     """
     used = weights > 0
     safe = np.where(used, weights, 1.0)
@@ -104,8 +109,7 @@ def penalty(formulation: Formulation, C: float, weights: np.ndarray, n: int, dty
         1: (C * weights / n, zeros),
         2: (unbounded, np.where(used, n / (C * safe), 0.0)),
     }[formulation.penalty]
-    numbers = (formulation.scale_power, formulation.bound_power, cap, ridge)
-    return Penalty(*(jnp.asarray(value, dtype) for value in numbers))
+    return Penalty(formulation.scale_power, formulation.bound_power, cap, ridge)
 
 
 def power_of_loss(losses: Array, power: Array) -> Array:

@@ -15,7 +15,7 @@ from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.block_dual import block_ascent
 from jaxstruct.solvers.formulations import power_of_loss
-from jaxstruct.solvers.most_violated import most_violated
+from jaxstruct.solvers.most_violated import most_violated, terms_size
 from jaxstruct.solvers.programs import counted_jit
 from jaxstruct.solvers.task import Task, bucket_slices
 
@@ -95,27 +95,45 @@ def joint_plane(
       shares: [N] v_i / n. orders: one [batches, B] a bucket, every row of it once.
 
     Returns:
-      (g, one tuple a bucket: outputs [batches, B, ...], v_i/n s, v_i/n b, max(0, max_y H_i), each
-      [batches, B]), the middle two 0 where no output is violated.
+      (g, one tuple a bucket: outputs [batches, B, ...], v_i/n s, v_i/n b, max_y H_i, size of its
+      terms, each [batches, B]), the second and the third 0 where no output is violated.
     """
 
     def body(bucket: int, own: Array, g: PyTree, index: Array) -> tuple[PyTree, tuple]:
         x, y_true = _examples(task, bucket, index)
         theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
         call = partial(most_violated, problem, oracle, task.terms)
-        y, loss, _, worst = jax.vmap(call)(theta, y_true)
-        share = jnp.where(worst > 0, own[index], 0)
-        coefficient = share * power_of_loss(loss, task.terms.scale_power)
-        bound = share * power_of_loss(loss, task.terms.bound_power)
+        y, loss, value, worst = jax.vmap(call)(theta, y_true)
+        share = jnp.where(value > 0, own[index], 0)
+        scale = power_of_loss(loss, task.terms.scale_power)
+        bound = power_of_loss(loss, task.terms.bound_power)
+        size = terms_size(scale, bound, jax.vmap(problem.model.score)(theta, y_true), worst)
+        coefficient, bound = share * scale, share * bound
         u = jax.vmap(partial(difference, problem))(theta, y_true, y)
         u = jax.vmap(scaled)(u, coefficient)
-        return problem.space.add(g, x, u), (y, coefficient, bound, jnp.maximum(worst, 0))
+        return problem.space.add(g, x, u), (y, coefficient, bound, worst, size)
 
     g, found = problem.initial_weights, []
     for bucket, (order, rows) in enumerate(zip(orders, bucket_slices(task.outputs), strict=True)):
         g, of_bucket = jax.lax.scan(partial(body, bucket, shares[rows]), g, order)
         found.append(of_bucket)
     return g, tuple(found)
+
+
+@counted_jit
+def largest_plane(
+    problem: Problem, task: Task, orders: tuple[Array, ...], outputs: tuple[PyTree, ...]
+) -> Array:
+    """max |delta Psi_i(y_i)| over the first batch of each bucket: the scale of planes.
+
+    outputs: [batches, B, ...] a bucket, as `joint_plane` returns them.
+    """
+    norms = []
+    for bucket, (order, found) in enumerate(zip(orders, outputs, strict=True)):
+        x, y_true = _examples(task, bucket, order[0])
+        one = jax.tree.map(lambda leaf: leaf[0][:, None], found)
+        norms.append(jnp.max(jax.vmap(problem.space.plane_norms)(x, y_true, one)))
+    return jnp.sqrt(jnp.max(jnp.stack(norms)))
 
 
 @counted_jit
@@ -170,29 +188,59 @@ def free_slot(planes: JointPlanes) -> int | None:
     return int(idle[np.argmin(planes.last_used[idle])]) if idle.size else None
 
 
+def _coordinate_products(planes: PyTree, g: PyTree, occupied: np.ndarray) -> np.ndarray:
+    """[K] <g_s, g> in float64 of planes in orthonormal coordinates, 0 in empty slots."""
+    row = np.zeros(occupied.size)
+    for stack, leaf in zip(jax.tree.leaves(planes), jax.tree.leaves(g), strict=True):
+        stack, one = np.asarray(stack), np.asarray(leaf, np.float64).ravel()
+        for s in np.flatnonzero(occupied):
+            row[s] += stack[s].astype(np.float64).ravel() @ one
+    return row
+
+
+def _potential_products(
+    problem: Problem,
+    task: Task,
+    weights: PyTree,
+    occupied: np.ndarray,
+    found: tuple[tuple, ...],
+    orders: tuple[Array, ...],
+) -> np.ndarray:
+    """[K] <g_s, g> in any space, its terms by batch summed in float64, 0 in empty slots."""
+    count = jnp.int32(np.flatnonzero(occupied)[-1] + 1)
+    chosen = tuple(of_bucket[:2] for of_bucket in found)
+    terms = products_by_batch(problem, task, weights, count, orders, chosen)
+    return np.where(occupied, np.sum(np.asarray(terms, np.float64), axis=0), 0.0)
+
+
 def inserted(
     problem: Problem,
     task: Task,
     planes: JointPlanes,
     slot: int,
-    g: PyTree,
-    found: tuple[tuple, ...],
+    plane: tuple[PyTree, tuple[tuple, ...]],
     orders: tuple[Array, ...],
     clock: int,
+    coordinates: bool,
 ) -> JointPlanes:
-    """The planes with g in `slot`, its row of inner products summed in float64."""
-    chosen = tuple(of_bucket[:2] for of_bucket in found)
-    bounds = np.concatenate([np.asarray(of_bucket[2], np.float64) for of_bucket in found])
+    """The planes with a new one in `slot`, its row of inner products summed in float64.
+
+    Args:
+      plane: of `joint_plane`. coordinates: whether weights are orthonormal coordinates.
+    """
+    g, found = plane
     weights = written(planes.weights, g, jnp.int32(slot))
     occupied = planes.occupied | (np.arange(planes.bounds.size) == slot)
-    count = jnp.int32(np.flatnonzero(occupied)[-1] + 1)
-    terms = products_by_batch(problem, task, weights, count, orders, chosen)
-    row = np.where(occupied, np.sum(np.asarray(terms, np.float64), axis=0), 0.0)
+    row = (
+        _coordinate_products(weights, g, occupied)
+        if coordinates
+        else _potential_products(problem, task, weights, occupied, found, orders)
+    )
     gram, plane_bounds, last_used = (
         array.copy() for array in (planes.gram, planes.bounds, planes.last_used)
     )
     gram[slot], gram[:, slot] = row, row
-    plane_bounds[slot] = np.sum(bounds)
+    plane_bounds[slot] = sum(np.sum(np.asarray(own[2], np.float64)) for own in found)
     last_used[slot] = clock
     return planes._replace(
         weights=weights, gram=gram, bounds=plane_bounds, occupied=occupied, last_used=last_used

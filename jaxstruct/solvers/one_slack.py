@@ -15,10 +15,10 @@ and the dual over the planes at hand has one block with cap C,
 
     max  sum_t beta_t b_t - 1/2 |sum_t beta_t g_t|^2,   beta >= 0, sum_t beta_t <= C,
 
-with w = sum_t beta_t g_t. Planes are weights-shaped and dense; their inner products are taken
-through the potentials, <g_s, g_t> = 1/n sum_i v_i s_it (F(x_i, y_i; g_s) - F(x_i, y_it; g_s)),
-which is right in any space, coefficients on kernel anchors included. That evaluates the potentials
-of every plane at hand in every pass, and memory is capacity times the weights.
+with w = sum_t beta_t g_t. Planes are weights-shaped and dense: memory is capacity times weights.
+Where weights are orthonormal coordinates their inner products are summed on the host in float64.
+In other spaces, such as coefficients on kernel anchors, they are taken through the potentials of
+every plane at hand, <g_s, g_t> = 1/n sum_i v_i s_it (F(x_i, y_i; g_s) - F(x_i, y_it; g_s)).
 
 When it is good: small C (few passes), cheap oracles, weights that are small beside the working
 sets of the n-slack solver, or a wish for very few support planes. On scikit-learn's digits (1797
@@ -42,6 +42,7 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import shown
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.certificate import ROUNDINGS, coordinate_norm, proven
 from jaxstruct.solvers.checks import (
     check_batch,
     check_callback,
@@ -57,6 +58,7 @@ from jaxstruct.solvers.joint_planes import (
     free_slot,
     inserted,
     joint_plane,
+    largest_plane,
     solved,
 )
 from jaxstruct.solvers.most_violated import oracle_for
@@ -68,11 +70,17 @@ _FULL = "all planes at hand carry a positive multiplier: raise capacity, or tole
 
 
 class OneSlackState(NamedTuple):
-    """What the next step needs: w, at which the oracle was last called, planes, passes so far."""
+    """What the next step needs.
+
+    Fields:
+      weights: w, at which the oracle was last called. planes: at hand. clock: passes so far.
+      reach: the largest |phi_i(y)| of some examples, 0 before the first pass.
+    """
 
     weights: PyTree
     planes: JointPlanes
     clock: int
+    reach: float = 0.0
 
 
 class OneSlackInfo(NamedTuple):
@@ -82,6 +90,7 @@ class OneSlackInfo(NamedTuple):
       primal: P(w), every slack recomputed by the oracle. dual: D(beta).
       slack: xi = 1/n sum_i v_i max(0, max_y H_i). known: max(0, max_t b_t - <w, g_t>), the slack
         over the planes at hand before this pass's own.
+      rounding: by how much primal - dual may be off because the run's dtype rounds.
       example_slack: [N] max(0, max_y H_i) of every (padded) example.
       planes_added, planes_evicted: 0 or 1. full: there was no slot for a violated plane.
       seconds: of each part, by name.
@@ -91,6 +100,7 @@ class OneSlackInfo(NamedTuple):
     dual: float
     slack: float
     known: float
+    rounding: float
     example_slack: np.ndarray
     planes_added: int
     planes_evicted: int
@@ -103,7 +113,7 @@ class OneSlackSolution(NamedTuple):
 
     Fields:
       weights: w of the best primal found. status, message: how it ended.
-      primal, dual, gap: best P, best D and P - D.
+      primal, dual, gap: best P, best D and P - D. rounding: by how much the gap may be off.
       slack: [n] xi_i = max(0, max_y H_i(y)) of the last pass, in the order of the examples; their
         weighted mean is the one slack.
       statistics: counts and times; planes are joint planes.
@@ -116,6 +126,7 @@ class OneSlackSolution(NamedTuple):
     primal: float
     dual: float
     gap: float
+    rounding: float
     slack: np.ndarray
     statistics: Statistics
     formulation: str
@@ -153,6 +164,33 @@ def _timed(seconds: dict[str, float], name: str, run: Callable) -> tuple:
     return result
 
 
+def _concatenated(found: tuple[tuple, ...], field: int) -> np.ndarray:
+    """[N] one field of what `joint_plane` found, of all buckets."""
+    return np.concatenate([np.asarray(own[field], np.float64).reshape(-1) for own in found])
+
+
+def _largest_scale(found: tuple[tuple, ...], shares: np.ndarray) -> float:
+    """The largest s of the outputs found, 1 where there is none."""
+    coefficient = _concatenated(found, 1)
+    used = (shares > 0) & (coefficient > 0)
+    return float(np.max(coefficient[used] / shares[used], initial=1.0))
+
+
+def _rounding(
+    beta: np.ndarray, C: float, shares: np.ndarray, worst: np.ndarray, error: np.ndarray
+) -> float:
+    """By how much P - D may be off where an H_i is off by error [N], see `certify`.
+
+    P moves by the slacks. A plane is a mean of those of its examples, so that D moves by as much
+    for each unit of sum beta, and by the slack for each unit of it beyond C.
+    """
+    mean = float(shares @ error)
+    total, slacks = float(np.sum(beta)), np.maximum(worst, 0)
+    moved = C * float(shares @ (np.maximum(worst + error, 0) - slacks))
+    return moved + total * mean + max(total - C, 0.0) * float(shares @ slacks)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # its numbers say that they are not finite
 def one_slack_step(
     problem: Problem, oracle: str, task: Task, state: OneSlackState, C: float, batch: int
 ) -> tuple[OneSlackState, OneSlackInfo]:
@@ -165,23 +203,33 @@ def one_slack_step(
       batch: examples an oracle call; it divides the padded number of examples of every bucket.
     """
     seconds, clock, shares = {}, state.clock + 1, _shares(task, C)
+    dtype = task.terms.cap.dtype
     sizes = [own.stop - own.start for own in bucket_slices(task.outputs)]
     orders = tuple(jnp.arange(size, dtype=jnp.int32).reshape(-1, batch) for size in sizes)
     planes, w = _timed(seconds, "dual", lambda: solved(state.planes, C, clock))
-    typed = jnp.asarray(shares, task.terms.cap.dtype)
+    typed = jnp.asarray(shares, dtype)
     g, found = _timed(
         seconds, "oracle", lambda: joint_plane(problem, oracle, task, typed, w, orders)
     )
-    example_slack = np.concatenate([np.asarray(own[3], np.float64).reshape(-1) for own in found])
+    worst, size = (_concatenated(found, field) for field in (3, 4))
+    example_slack, reach = np.maximum(worst, 0), state.reach
+    if reach == 0:
+        outputs = tuple(own[0] for own in found)
+        reach = float(largest_plane(problem, task, orders, outputs)) * _largest_scale(found, shares)
     beta, slack = planes.multipliers, float(shares @ example_slack)
     products = planes.gram @ beta
     norm = max(float(beta @ products), 0.0)
+    coordinates = coordinate_norm(problem, w, task.inputs[0])
+    length = norm if coordinates is None else coordinates
+    radius = float(np.sum(beta)) * reach if coordinates is None else math.sqrt(length)
+    error = ROUNDINGS * float(jnp.finfo(dtype).eps) * (radius * reach + size)
     known = float(np.max((planes.bounds - products)[planes.occupied]))  # 0 in the zero plane
     info = OneSlackInfo(
-        primal=norm / 2 + C * slack,
+        primal=length / 2 + C * slack,
         dual=float(beta @ planes.bounds) - norm / 2,
         slack=slack,
         known=known,
+        rounding=_rounding(beta, C, shares, worst, error),
         example_slack=example_slack,
         planes_added=0,
         planes_evicted=0,
@@ -189,15 +237,14 @@ def one_slack_step(
         seconds=seconds,
     )
     if not slack > known:
-        return OneSlackState(w, planes, clock), info
+        return OneSlackState(w, planes, clock, reach), info
     slot = free_slot(planes)
     if slot is None:
-        return OneSlackState(w, planes, clock), info._replace(full=True)
-    added = _timed(
-        seconds, "products", lambda: inserted(problem, task, planes, slot, g, found, orders, clock)
-    )
+        return OneSlackState(w, planes, clock, reach), info._replace(full=True)
+    new = slot, (g, found), orders, clock, coordinates is not None
+    added = _timed(seconds, "products", lambda: inserted(problem, task, planes, *new))
     info = info._replace(planes_added=1, planes_evicted=int(planes.occupied[slot]))
-    return OneSlackState(w, added, clock), info
+    return OneSlackState(w, added, clock, reach), info
 
 
 def _linear_penalty(name: str | Formulation) -> Formulation:
@@ -220,21 +267,28 @@ class _Rules(NamedTuple):
 
 
 class _Best(NamedTuple):
+    """The best so far; roundings: of the passes that primal and dual are from."""
+
     primal: float
     dual: float
     weights: PyTree
+    roundings: tuple[float, float] = (math.inf, math.inf)
 
 
 def _status(rules: _Rules, best: _Best, info: OneSlackInfo, clock: int) -> Status | None:
     if not (math.isfinite(info.primal) and math.isfinite(info.dual)):
         return Status.NOT_FINITE
     tolerance, epsilon = rules.tolerance, rules.epsilon
-    if tolerance is not None and best.primal - best.dual <= tolerance * abs(best.primal):
-        return Status.CONVERGED
+    if tolerance is not None:
+        gap, allowance = best.primal - best.dual, tolerance * abs(best.primal)
+        within = proven(gap, max(best.roundings), allowance)
+        if within is not False:
+            return Status.CONVERGED if within else Status.ROUNDING
     if epsilon is not None and info.slack <= info.known + epsilon:
         relaxed_gap = info.primal - rules.C * (info.slack - info.known) - info.dual
-        if relaxed_gap <= max(rules.C * epsilon, 1e-3 * abs(info.dual)):
-            return Status.EPSILON
+        within = proven(relaxed_gap, info.rounding, max(rules.C * epsilon, 1e-3 * abs(info.dual)))
+        if within is not False:
+            return Status.EPSILON if within else Status.ROUNDING
     if info.full:
         return Status.WORKING_SET_FULL
     return Status.PASS_LIMIT if clock >= rules.max_passes else None
@@ -274,9 +328,15 @@ def _run(
     best = _Best(math.inf, -math.inf, state.weights)
     while status is None:
         state, info = one_slack_step(problem, oracle, task, state, rules.C, rules.batch)
+        of_primal, of_dual = best.roundings
         if info.primal < best.primal:
-            best = best._replace(primal=info.primal, weights=state.weights)
-        best = best._replace(dual=max(best.dual, info.dual))
+            best, of_primal = (
+                best._replace(primal=info.primal, weights=state.weights),
+                info.rounding,
+            )
+        if info.dual > best.dual:
+            best, of_dual = best._replace(dual=info.dual), info.rounding
+        best = best._replace(roundings=(of_primal, of_dual))
         gap = best.primal - best.dual
         log.append(
             Trace(
@@ -303,6 +363,7 @@ def _run(
         primal=best.primal,
         dual=best.dual,
         gap=gap,
+        rounding=max(best.roundings),
         slack=info.example_slack[rows >= 0][np.argsort(rows[rows >= 0])],
         statistics=_statistics(state.planes, log, seconds, compiled),
         formulation=formulation.name,

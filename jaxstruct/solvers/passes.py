@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.active_slots import active_slots, merged, outputs_in, restricted
-from jaxstruct.solvers.most_violated import most_violated
+from jaxstruct.solvers.most_violated import most_violated, terms_size
 from jaxstruct.solvers.task import Task, bucket_slices
 from jaxstruct.solvers.visits import VisitOptions, plane_coefficients, visit
 from jaxstruct.solvers.working_sets import (
@@ -53,6 +53,8 @@ class ExampleTerms(NamedTuple):
       worst: max_y H(y), or its bound. slack: max(0, worst).
       known: max(0, max over S_i of H).
       bound: sum_y beta b. product: <w, sum_y beta phi>. mass: sum_y beta.
+      size: of the terms that worst is the sum of. reach: max over S_i of |phi|. Both tell how much
+        rounding there is.
     """
 
     worst: Array
@@ -61,6 +63,8 @@ class ExampleTerms(NamedTuple):
     bound: Array
     product: Array
     mass: Array
+    size: Array
+    reach: Array
 
 
 class Told(NamedTuple):
@@ -139,6 +143,8 @@ def _called(
         bound=jnp.sum(own.multipliers * own.bounds, axis=1),
         product=jnp.sum(own.multipliers * own.scales * margins, axis=1),
         mass=jnp.sum(own.multipliers, axis=1),
+        size=terms_size(proposals.scale, proposals.bound, scores[:, 0], found.value),
+        reach=jnp.sqrt(jnp.max(own.norms, axis=1)),
     )
     local = jnp.arange(index.shape[0])
     slopes = own.bounds - own.scales * margins
@@ -306,7 +312,8 @@ def oracle_pass(
             if not enumerated:
                 own = insert(own, jnp.arange(index.shape[0]), call.proposals, clock)
             slots = active_slots(own, call.gradient, options.active)
-            return w, (call.proposals, Told(call.terms, slots))
+            terms = call.terms._replace(reach=jnp.sqrt(jnp.max(own.norms, axis=1)))
+            return w, (call.proposals, Told(terms, slots))
 
         return body
 

@@ -29,13 +29,14 @@ from jaxstruct.core.checks import shown
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.kernels import check_positive_semidefinite, gram_matrix
 from jaxstruct.solvers.block_dual import block_ascent
-from jaxstruct.solvers.certificate import Certificate, certify
+from jaxstruct.solvers.certificate import Certificate, certify, proven
 from jaxstruct.solvers.checks import check_run
 from jaxstruct.solvers.formulations import (
     Formulation,
     Penalty,
     formulation_named,
     penalty,
+    penalty_numbers,
     power_of_loss,
 )
 from jaxstruct.solvers.passes import ExampleTerms
@@ -120,10 +121,8 @@ def _planes_gradient(pool: _Pool, products: Array, beta: Array) -> Array:
 
 
 @partial(jax.jit, static_argnames="rounds")
-def _sweeps(
-    pool: _Pool, members: Array, beta: Array, order: Array, rounds: int
-) -> tuple[Array, Array]:
-    """(beta, G beta) after `rounds` sweeps in the given order; the dual never falls.
+def _sweeps(pool: _Pool, members: Array, beta: Array, order: Array, rounds: int) -> Array:
+    """beta after `rounds` sweeps in the given order; the dual never falls.
 
     Args:
       members: [n, k] bool, S with the reservoirs. order: [n] permutation of the examples.
@@ -146,15 +145,38 @@ def _sweeps(
     def sweep(beta: Array, _: None) -> tuple[Array, None]:
         return jax.lax.scan(visit, (beta, products_of(beta)), order)[0][0], None
 
-    beta, _ = jax.lax.scan(sweep, beta, None, length=rounds)
-    return beta, products_of(beta)
+    return jax.lax.scan(sweep, beta, None, length=rounds)[0]
+
+
+class _Tables(NamedTuple):
+    """What the certificate is made of, on the host: joint [n, k, n, k] as it was given.
+
+    scales, bounds: [n, k] s and b, 0 at y_i. truths: [n]. terms: cap and ridge. All in float64.
+    """
+
+    joint: np.ndarray
+    scales: np.ndarray
+    bounds: np.ndarray
+    truths: np.ndarray
+    terms: Penalty
+
+
+def _products(tables: _Tables, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """([n, k] G beta, [n] size of its terms) in float64, from the joint Gram matrix as given."""
+    rows = np.arange(tables.truths.size)
+    coefficients = _coefficients(tables.scales * beta, tables.truths)
+    scores = np.stack([
+        np.tensordot(block.astype(np.float64), coefficients, 2) for block in tables.joint
+    ])  # fmt: skip
+    products = tables.scales * (scores[rows, tables.truths][:, None] - scores)
+    return products, 2 * np.max(tables.scales, axis=1) * np.max(np.abs(scores), axis=1)
 
 
 def _example_terms(
-    pool: _Pool, members: np.ndarray, beta: np.ndarray, products: np.ndarray
+    tables: _Tables, wrong: np.ndarray, members: np.ndarray, beta: np.ndarray
 ) -> tuple[ExampleTerms, np.ndarray]:
-    """The certificate's terms, and H [n, k] (-inf at y_i)."""
-    bounds, wrong = np.asarray(pool.bounds, np.float64), np.asarray(pool.wrong)
+    """The certificate's terms in float64, and H [n, k] (-inf at y_i)."""
+    bounds, (products, size) = tables.bounds, _products(tables, beta)
     violations = np.where(wrong, bounds - products, -np.inf)
     worst = np.max(violations, axis=1)
     known = np.maximum(np.max(np.where(members, violations, -np.inf), axis=1), 0)
@@ -165,6 +187,8 @@ def _example_terms(
         bound=np.sum(beta * bounds, axis=1),
         product=np.sum(beta * products, axis=1),
         mass=np.sum(beta, axis=1),
+        size=size + np.max(bounds, axis=1),
+        reach=np.zeros(len(beta)),
     )
     return terms, violations
 
@@ -258,11 +282,31 @@ def _checked_tables(
     return losses, truths.astype(np.int32), weights
 
 
-def _support(alpha: np.ndarray, truths: np.ndarray, scale: float) -> SupportPairs:
+def _coefficients(alpha: np.ndarray, truths: np.ndarray) -> np.ndarray:
+    """[n, k] [y = y_i] sum_y' alpha_iy' - alpha_iy."""
     coefficients = -alpha
     coefficients[np.arange(truths.size), truths] += np.sum(alpha, axis=1)
+    return coefficients
+
+
+def _support(alpha: np.ndarray, truths: np.ndarray, scale: float) -> SupportPairs:
+    coefficients = _coefficients(alpha, truths)
     example, output = np.nonzero(coefficients)
     return SupportPairs(example, output, scale * coefficients[example, output])
+
+
+def _tables(
+    joint: np.ndarray, losses: np.ndarray, truths: np.ndarray, weights: np.ndarray,
+    formulation: Formulation, C: float,
+) -> _Tables:  # fmt: skip
+    """The numbers of the certificate, none of them rounded to the dtype of the run."""
+    n, k = losses.shape
+    wrong = np.arange(k)[None] != truths[:, None]
+    scales, bounds = (
+        np.where(wrong, losses**power, 0)
+        for power in (formulation.scale_power, formulation.bound_power)
+    )
+    return _Tables(joint, scales, bounds, truths, penalty_numbers(formulation, C, weights, n))
 
 
 class _Rules(NamedTuple):
@@ -285,12 +329,16 @@ def _status(
 ) -> Status | None:
     if math.isnan(certificate.primal) or not math.isfinite(certificate.dual):
         return Status.NOT_FINITE
-    if rules.tolerance is not None and gap <= rules.tolerance * abs(primal) < math.inf:
-        return Status.CONVERGED
+    if rules.tolerance is not None:
+        within = proven(gap, certificate.rounding, rules.tolerance * abs(primal))
+        if within is not False:
+            return Status.CONVERGED if within else Status.ROUNDING
     if rules.epsilon is not None and certificate.violation <= rules.epsilon:
         allowance = rules.C * rules.epsilon if formulation.penalty else 0.0
-        if certificate.relaxed_gap <= max(allowance, 1e-3 * abs(certificate.dual)):
-            return Status.EPSILON
+        allowance = max(allowance, 1e-3 * abs(certificate.dual))
+        within = proven(certificate.relaxed_gap, certificate.rounding, allowance)
+        if within is not False:
+            return Status.EPSILON if within else Status.ROUNDING
     if formulation.penalty == 0 and certificate.margin_bound <= rules.smallest_margin:
         return Status.NOT_SEPARABLE
     return Status.PASS_LIMIT if sweeps >= rules.max_passes else None
@@ -332,31 +380,27 @@ def _added(
     return run._replace(members=members, rounds=run.rounds + 1)
 
 
-def _run(
-    pool: _Pool, formulation: Formulation, rules: _Rules, truths: np.ndarray
-) -> PooledSolution:
+def _run(pool: _Pool, tables: _Tables, formulation: Formulation, rules: _Rules) -> PooledSolution:
+    truths, wrong = tables.truths, np.asarray(pool.wrong)
     start = jnp.zeros_like(pool.bounds)
     run = _Run(~np.asarray(pool.wrong), start, math.inf, np.asarray(start), 1.0, 0, 0)
     random, status = np.random.default_rng(rules.seed), None
     while status is None:
         order = jnp.asarray(random.permutation(truths.size))
-        beta, products = _sweeps(pool, jnp.asarray(run.members), run.beta, order, rules.sweeps)
+        beta = _sweeps(pool, jnp.asarray(run.members), run.beta, order, rules.sweeps)
         host = np.asarray(beta, np.float64)
-        example_terms, violations = _example_terms(
-            pool, run.members, host, np.asarray(products, np.float64)
-        )
-        certificate = certify(formulation, pool.terms, example_terms)
+        example_terms, violations = _example_terms(tables, wrong, run.members, host)
+        certificate = certify(formulation, tables.terms, example_terms)
         run = run._replace(beta=beta, sweeps=run.sweeps + rules.sweeps)
         if certificate.primal < run.primal:
             run = run._replace(primal=certificate.primal, best_beta=host, scale=certificate.scale)
         gap = run.primal - certificate.dual
         status = _status(rules, formulation, certificate, gap, run.primal, run.sweeps)
         run = _added(rules, pool, run, example_terms, violations, certificate)
-    scales = np.asarray(pool.scales, np.float64)
     return PooledSolution(
-        alpha=scales * host,
+        alpha=tables.scales * host,
         multipliers=host,
-        support=_support(scales * run.best_beta, truths, run.scale),
+        support=_support(tables.scales * run.best_beta, truths, run.scale),
         status=status,
         message=MESSAGES[status],
         primal=run.primal,
@@ -364,7 +408,7 @@ def _run(
         gap=gap,
         certificate=certificate,
         slack=np.asarray(example_terms.slack),
-        working_set=run.members & np.asarray(pool.wrong),
+        working_set=run.members & wrong,
         rounds=run.rounds,
         sweeps=run.sweeps,
         formulation=formulation.name,
@@ -420,4 +464,5 @@ def fit_pooled(
     pool = _pool(gram, jnp.asarray(losses, gram.dtype), jnp.asarray(truths), terms)
     radius = math.sqrt(max(float(jnp.max(jnp.einsum("iyiy->iy", pool.gram))), 0.0))
     rules = _Rules(tolerance, epsilon, max_passes, min_margin * radius, float(C), sweeps, seed)
-    return _run(pool, formulation, rules, truths)
+    tables = _tables(np.asarray(gram), losses, truths, weights, formulation, C)
+    return _run(pool, tables, formulation, rules)

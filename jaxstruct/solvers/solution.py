@@ -56,8 +56,9 @@ MESSAGES = {
     ),
     Status.NOT_FINITE: "the iterate is not finite: check the scale of the inputs, or use float64",
     Status.ROUNDING: (
-        "the dual exceeds the primal by more than rounding allows, so nothing is certified: use "
-        "float64, or a C and inputs of a common scale"
+        "rounding hides whether the gap is within the tolerance (see certificate.rounding), or the "
+        "dual exceeds the primal by more than it allows, so nothing is certified: use float64, a "
+        "C and inputs of a common scale, or a looser tolerance"
     ),
     Status.STOPPED: "the callback asked to stop",
 }
@@ -153,7 +154,8 @@ class Solution(NamedTuple):
 
     Fields:
       weights: w of the best primal found. status, message: how it ended.
-      primal, dual, gap: best P, best D and P - D; P >= optimum >= D given an exact oracle.
+      primal, dual, gap: best P, best D and P - D; P >= optimum >= D given an exact oracle, up to
+        certificate.rounding.
       certificate: of the last certified round. slack: [n] its xi_i.
       rows: [N] the example of every row of the state, -1 where it is padding.
       statistics: counts and times.

@@ -283,7 +283,7 @@ def test_another_c_and_formulation_compile_nothing_in_float32():
     first = fit_one_slack(problem, X, y, "svm1_margin", 2.0, tolerance=1e-4)
     second = fit_one_slack(problem, X, y, "svm1_slack", 30.0, tolerance=1e-4)
     assert first.status is Status.CONVERGED and second.status is Status.CONVERGED
-    assert first.statistics.compilations == 5  # dual, w, plane, its products, its place
+    assert first.statistics.compilations == 5  # dual, w, plane, its size, its place
     assert second.statistics.compilations == 0
     assert first.weights["weights"].dtype == np.float32
     truth = solve_primal("svm1_slack", joint_features(X), matrix[y], y, 30.0)

@@ -1,0 +1,148 @@
+"""What float32 may claim where rounding is the size of the gap, against float64 by enumeration."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from jaxstruct import Settings, Status, fit
+from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
+from jaxstruct.solvers.certificate import coordinate_norm, proven
+from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.one_slack import fit_one_slack
+from jaxstruct.solvers.pooled import fit_pooled
+from tests.solvers.cases import SOFT, case_for, dense_beta, flat
+from tests.truth.quadratic_program import dual_value, primal_value
+
+SHAPES = [(6, 2, 2), (12, 3, 3), (24, 5, 4), (40, 8, 5)]
+
+
+class Edge(NamedTuple):
+    """A random problem at the edges of float32: features from 1e-6 to 1e6, C from 1e-8 to 1e8."""
+
+    x: np.ndarray
+    y: np.ndarray
+    loss: np.ndarray
+    C: float
+
+    def psi(self) -> np.ndarray:
+        """[n, k, D] in float64 of the features as float32 holds them."""
+        rows = np.eye(len(self.loss))
+        joint = np.einsum("id,kp->ikdp", self.x.astype(np.float64), rows)
+        return joint.reshape(*joint.shape[:2], -1)
+
+
+def edge_case(seed: int) -> Edge:
+    """Teachers with noise, offsets, columns of mixed sizes, several losses."""
+    random = np.random.default_rng(seed)
+    n, d, k = SHAPES[random.integers(len(SHAPES))]
+    x = random.normal(size=(n, d))
+    if random.random() < 0.3:
+        x += 10 ** random.uniform(-1, 2.5) * random.normal(size=d)
+    if random.random() < 0.2:
+        x *= 10 ** random.uniform(-2, 2, size=d)
+    scores = x @ random.normal(size=(d, k))
+    noise = random.choice([0.0, 0.3, 3.0]) * np.abs(scores).mean()
+    y = np.argmax(scores + noise * random.normal(size=(n, k)), axis=1)
+    if random.random() < 0.2:
+        y = random.integers(0, k, n)
+    uniform = random.random() < 0.5
+    loss = np.ones((k, k)) if uniform else random.choice([0.25, 1.0, 2.0, 4.0], size=(k, k))
+    np.fill_diagonal(loss, 0)
+    scale = 10 ** random.uniform(-6, 6)
+    C = float(np.float32(10 ** random.uniform(-8, 8)))
+    return Edge((x * scale).astype(np.float32), y.astype(np.int32), loss, C)
+
+
+def values(edge: Edge, formulation: str, w: np.ndarray, beta: np.ndarray) -> tuple[float, float]:
+    """(P(w), D(beta)) in float64; a row of beta above its cap by a rounding is scaled to it."""
+    of_edge = edge.psi(), edge.loss[edge.y], edge.y, edge.C
+    if FORMULATIONS[formulation].penalty == 1:
+        cap, mass = edge.C / len(edge.y), beta.sum(axis=1)
+        beta = beta * np.where(mass > cap, cap / np.where(mass > 0, mass, 1), 1)[:, None]
+    primal = primal_value(formulation, w, *of_edge)
+    return primal, dual_value(formulation, beta, *of_edge).value
+
+
+def test_block_ascent_and_newton_do_not_call_a_gap_closed_that_rounding_hides():
+    """P is a thousandth of C times the rounding of a slack, and a true gap of 35 tolerances."""
+    edge, tolerance = edge_case(352), 1e-4
+    problem = multiclass(edge.x.shape[1], len(edge.loss), loss=edge.loss)
+    solution = fit(problem, edge.x, edge.y, "svm2_slack", edge.C, tolerance=tolerance)
+    beta = dense_beta(solution.state.sets, len(edge.y), len(edge.loss))
+    primal, dual = values(edge, "svm2_slack", flat(solution.weights), beta)
+    assert primal - dual > 2 * tolerance * primal  # nothing was proven
+    assert solution.status is Status.ROUNDING and not solution.status.solved
+    assert abs((primal - dual) - solution.gap) <= solution.certificate.rounding
+    assert "certificate.rounding" in solution.message
+
+
+def test_one_slack_does_not_claim_a_primal_below_the_rounding_of_its_slacks():
+    edge = edge_case(211)
+    problem = multiclass(edge.x.shape[1], len(edge.loss), loss=edge.loss)
+    found = fit_one_slack(problem, edge.x, edge.y, "svm1_margin", edge.C, tolerance=1e-5)
+    w = flat(found.weights)
+    primal = primal_value("svm1_margin", w, edge.psi(), edge.loss[edge.y], edge.y, edge.C)
+    assert found.status is Status.ROUNDING
+    assert abs(primal - found.primal) <= found.rounding
+    assert found.rounding > 1e-5 * found.primal
+
+
+@pytest.mark.parametrize(("seed", "formulation"), [(307, "svm1_slack")])
+def test_pooled_primal_and_dual_are_those_of_its_multipliers(seed, formulation):
+    """Sums in float64 from the Gram matrix as given: what float32 sums claimed was not so."""
+    edge, tolerance = edge_case(seed), 1e-4
+    joint = np.einsum("ij,yz->iyjz", *(a @ a.T for a in (edge.x.astype(float), np.eye(5))))
+    gram = joint.astype(np.float32)
+    found = fit_pooled(
+        gram, edge.loss[edge.y], edge.y, formulation, edge.C, tolerance=tolerance, max_passes=360
+    )
+    n, k = edge.loss[edge.y].shape
+    weights, kernel = np.zeros((n, k)), gram[:, 0, :, 0].astype(np.float64)
+    weights[found.support.example, found.support.output] = found.support.coefficient
+    scores = kernel @ weights
+    margins = scores[np.arange(n), edge.y][:, None] - scores
+    losses = edge.loss[edge.y]
+    slack = np.maximum(np.max(losses - losses * margins, axis=1), 0)
+    primal = np.sum(weights * scores) / 2 + edge.C / n * np.sum(slack)
+    assert found.primal == pytest.approx(primal, rel=1e-9)
+    assert found.gap == found.primal - found.dual
+    assert found.status is not Status.CONVERGED or found.gap <= tolerance * primal
+
+
+@pytest.mark.parametrize("formulation", SOFT)
+@pytest.mark.parametrize("C", [0.1, 100.0])
+def test_rounding_bounds_what_float32_is_off_and_is_small(formulation, C):
+    case = case_for(formulation, seed=5)
+    for settings in (Settings(), Settings(variant="subspace", working_sets="grown")):
+        solution = fit(
+            case.problem("float32"), case.x, case.y, formulation, C, settings=settings,
+            max_passes=30,
+        )  # fmt: skip
+        edge = Edge(case.x.astype(np.float32), case.y, case.loss, C)
+        certificate, w = solution.certificate, flat(solution.state.weights)
+        beta = dense_beta(solution.state.sets, len(case.y), 4)
+        primal, dual = values(edge, formulation, w, beta)
+        assert abs((primal - dual) - certificate.gap) <= certificate.rounding
+        assert 0 < certificate.rounding <= 1e-4 * certificate.primal
+
+
+def test_a_gap_is_proven_with_its_rounding():
+    assert proven(0.5, 0.4, 1.0) is True
+    assert proven(1.1, 0.0, 1.0) is False
+    assert proven(0.8, 0.4, 1.0) is False  # more rounds may close it
+    assert proven(0.5, 0.6, 1.0) is None and proven(0.5, math.nan, 1.0) is None
+    assert proven(-0.2, 0.1, 1.0) is True and proven(-3.0, 0.1, 1.0) is None
+    assert proven(math.inf, math.inf, math.inf) is False
+    assert proven(math.nan, 0.0, 1.0) is False
+
+
+def test_only_coordinates_have_a_norm_of_their_own():
+    x = np.ones((4, 3), np.float32)
+    linear, kernel = multiclass(3, 2), kernel_multiclass(4, 2)
+    w = {"weights": np.full((3, 2), 3e19, np.float32)}  # its square is no float32
+    assert coordinate_norm(linear, w, x) == pytest.approx(6 * 9e38)
+    assert coordinate_norm(kernel, kernel.initial_weights, kernel_inputs(x @ x.T)) is None
