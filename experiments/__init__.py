@@ -1,1 +1,1 @@
-"""Scripts that reproduce tables and figures, one a script, and what they share."""
+"""Commands that reproduce tables and figures, a folder each, and what they share in `lib`."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 from absl import flags
+
+from experiments.lib.options import define_flags, read_flags
 
 SETTINGS = (
     "jax_enable_x64", "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs",
@@ -28,18 +30,25 @@ def kept_settings() -> Iterator[None]:
             jax.config.update(name, value)
 
 
-@contextlib.contextmanager
-def parsed_flags(define: Callable[[], None], *arguments: str) -> Iterator[flags.FlagValues]:
-    """A script's flags, parsed from `arguments` and taken away afterwards."""
-    before = set(flags.FLAGS)
-    define()
-    try:
-        flags.FLAGS(["script", *arguments])
-        yield flags.FLAGS
-    finally:
-        for name in set(flags.FLAGS) - before:
-            delattr(flags.FLAGS, name)
-        flags.FLAGS.unparse_flags()
+def parsed_options(options: type, *arguments: str) -> Any:
+    """The options that a command would get from these arguments."""
+    holder = flags.FlagValues()
+    define_flags(options, holder)
+    holder(["command", *arguments])
+    return read_flags(options, holder)
+
+
+def stop_after(count, row):
+    """A function that gives `row` so many times, then is stopped by Ctrl-C."""
+    calls = []
+
+    def measured(*_, **__):
+        calls.append(1)
+        if len(calls) > count:
+            raise KeyboardInterrupt
+        return row
+
+    return measured
 
 
 def strict_json(path: Path) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Sequences of your own, aligned with learned costs."""

@@ -1,0 +1,154 @@
+"""Tables, texts and files of `experiments.align_sequences`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from experiments.align_sequences.costs import (
+    Costs,
+    aligned,
+    measured,
+    problem_of,
+    uniform_costs,
+    weights_of,
+    write_costs,
+)
+from experiments.align_sequences.data import Pairs, bucketed, sizes_of
+from experiments.align_sequences.training import Trained
+from experiments.lib import common
+from experiments.lib.files import replace_file
+from experiments.lib.report import Table
+from jaxstruct.alignments.alphabets import Alphabet
+from jaxstruct.alignments.structure import written_alignments
+from jaxstruct.alignments.text import (
+    PairScores,
+    WrittenAlignment,
+    alignment_numbers,
+    alignment_text,
+)
+from jaxstruct.solvers.checkpoints import save_weights
+
+TRAINING_COLUMNS = [
+    "costs", "gap open", "gap extend", "part", "pairs", "true pairs found %", "made pairs right %",
+    "mean loss",
+]  # fmt: skip
+ALIGNED_COLUMNS = [
+    "pair", "first", "second", "score", "columns", "identical %", "positive %", "gaps %"
+]  # fmt: skip
+
+
+def training_outcome(
+    options: NamedTuple, alphabet: Alphabet, trained: Trained, given: Costs | None, dtype: str
+) -> common.Outcome:
+    """Print the table of a training, and write it, the matrix and the weights."""
+    problem = problem_of(alphabet, options.mode, options.loss, dtype)
+    compared = {"trained": trained.costs, "uniform": uniform_costs(alphabet)}
+    if given:
+        compared[Path(options.matrix).name] = given
+    rows, numbers = [], []
+    for name, costs in compared.items():
+        for part in ("train", "held_out"):
+            pairs = getattr(trained, part)
+            if pairs.names:
+                found = measured(problem, weights_of(costs, dtype), pairs, trained.sizes)
+                rows.append(_training_row(name, costs, part, found))
+                numbers.append({"costs": name, "part": part} | found)
+    folder = Path(options.output)
+    matrix = write_costs(
+        folder / "matrix.txt", alphabet, trained.costs, options.mode, options.matrix_scale
+    )
+    save_weights(folder / "weights.npz", trained.solution.weights)
+    notes = [_solution_note(options, trained), _uniform_note(),
+             f"Matrix written to {matrix}, weights to {folder / 'weights.npz'}."]  # fmt: skip
+    table = Table("Costs learned from aligned sequences", TRAINING_COLUMNS, rows, notes)
+    content = {"rows": numbers, "learned": trained.costs} | _training_numbers(trained)
+    outcome = common.save("align_sequences", options, "align_sequences", table, content, {})
+    return outcome._replace(files=(*outcome.files, matrix, folder / "weights.npz"))
+
+
+def _training_row(name: str, costs: Costs, part: str, found: dict[str, Any]) -> list[Any]:
+    shares = [f"{found[key]:.2f}" for key in ("true_pairs_found", "made_pairs_right")]
+    gaps = [f"{gap:.3f}" for gap in costs[1:]]
+    return [name, *gaps, part.replace("_", " "), found["pairs"], *shares, f"{found['loss']:.3f}"]
+
+
+def _solution_note(options: NamedTuple, trained: Trained) -> str:
+    solution, left_out = trained.solution, ""
+    if trained.left_out:
+        left_out = f" {trained.left_out} pairs with letters outside the alphabet were left out."
+    return (
+        f"{options.formulation}, {options.mode}, loss {options.loss}, C' = C / n = "
+        f"{options.c_over_n:g}; {solution.status.name} after {trained.seconds:.1f} s, relative gap "
+        f"{solution.gap / abs(solution.primal):.1e} (asked for {options.tolerance:g}): "
+        f"{solution.message}.{left_out}"
+    )
+
+
+def _uniform_note() -> str:
+    return "uniform: equal letters score 1, others -1, each letter against a gap costs 1."
+
+
+def _training_numbers(trained: Trained) -> dict[str, Any]:
+    solution = trained.solution
+    return {
+        "status": solution.status, "primal": solution.primal, "dual": solution.dual,
+        "relative_gap": solution.gap / abs(solution.primal), "seconds": trained.seconds,
+        "left_out": trained.left_out, "passes": solution.statistics.passes,
+        "oracle_calls": solution.statistics.oracle_calls,
+        "planes_added": solution.statistics.planes_added,
+    }  # fmt: skip
+
+
+def aligned_outcome(
+    options: NamedTuple, alphabet: Alphabet, pairs: Pairs, costs: Costs, dtype: str
+) -> common.Outcome:
+    """Align, print and write the alignments of pairs of sequences, and their numbers."""
+    problem = problem_of(alphabet, options.mode, options.loss, dtype)
+    inputs, _ = bucketed(pairs, sizes_of(pairs, options.buckets))
+    found, scores = aligned(problem, weights_of(costs, dtype), inputs)
+    written: list[WrittenAlignment | None] = [None] * len(pairs.names)
+    for x, y, index in zip(inputs.parts, found.parts, found.index, strict=True):
+        for place, each in zip(index, written_alignments(alphabet, x, y), strict=True):
+            written[place] = each
+    similar = PairScores(alphabet, costs.substitution)
+    texts, rows = [], []
+    for number, (names, each, score) in enumerate(
+        zip(pairs.names, written, scores, strict=True), 1
+    ):
+        row = [number, *names, *_shown(each, float(score), similar)]
+        rows.append(row)
+        texts.append(_block(options, row, each, similar))
+    text = "\n".join(texts)
+    print(text)
+    path = replace_file(options.output, "alignments.txt", lambda file: file.write(text))
+    notes = [f"{options.mode} alignments, written to {path}."]
+    if pairs.left_out:
+        notes.append(f"{pairs.left_out} pairs with letters outside the alphabet were left out.")
+    table = Table("Aligned sequences", ALIGNED_COLUMNS, rows, notes)
+    numbers = {"scores": scores, "left_out": pairs.left_out, "costs": costs}
+    name = "align_sequences_aligned"
+    outcome = common.save("align_sequences", options, name, table, numbers, {})
+    return outcome._replace(files=(*outcome.files, path))
+
+
+def _shown(written: WrittenAlignment, score: float, similar: PairScores) -> list[Any]:
+    """score, columns, and shares of them in percent."""
+    told = alignment_numbers(written, similar)
+    shares = np.array([told.identical, told.positive, told.gaps]) / max(told.columns, 1)
+    return [f"{score:.2f}", told.columns, *(f"{100 * share:.1f}" for share in shares)]
+
+
+def _block(
+    options: NamedTuple, row: list[Any], written: WrittenAlignment, similar: PairScores
+) -> str:
+    number, first, second, score, columns, identical, positive, gaps = row
+    names = first or "first", second or "second"
+    head = (
+        f"# {number}: {names[0]} with {names[1]}, score {score}, {columns} columns, identical "
+        f"{identical} %, positive {positive} %, gaps {gaps} %\n\n"
+    )
+    text = alignment_text(written, names=names, scores=similar, width=options.columns)
+    return head + text

@@ -1,0 +1,61 @@
+"""Learn substitution scores and gap costs from aligned pairs of sequences."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from experiments.align_sequences.costs import Costs, batch_size, trained_costs
+from experiments.align_sequences.data import Pairs, bucketed, sizes_of, split
+from experiments.lib import common
+from experiments.lib.progress import training_progress
+from experiments.lib.record import Stopwatch
+from jaxstruct import Solution, fit
+from jaxstruct.alignments.alphabets import Alphabet
+from jaxstruct.alignments.structure import pairwise_alignment
+
+
+class Trained(NamedTuple):
+    """A training and what it was made of.
+
+    Fields:
+      costs: learned. solution: of `fit`. train, held_out: pairs. sizes: padded lengths of both.
+      left_out: pairs of the file with letters outside the alphabet. seconds: with compiling.
+    """
+
+    costs: Costs
+    solution: Solution
+    train: Pairs
+    held_out: Pairs
+    sizes: np.ndarray
+    left_out: int
+    seconds: float
+
+
+def train_costs(options: NamedTuple, alphabet: Alphabet, pairs: Pairs, dtype: str) -> Trained:
+    """Split the pairs, and train on one part.
+
+    Raises:
+      ValueError: an option does not fit.
+    """
+    train, held_out = split(pairs, options.held_out, options.seed)
+    sizes = sizes_of(pairs, options.buckets)
+    inputs, outputs = bucketed(train, sizes)
+    problem = pairwise_alignment(
+        len(alphabet.letters), mode=options.mode, gaps=options.gaps, symmetric=options.symmetric,
+        loss=options.loss, dtype=dtype,
+    )  # fmt: skip
+    settings = common.solver_settings(options)._replace(oracle_batch=batch_size(int(sizes[-1])))
+    watch = Stopwatch()
+    with training_progress(
+        options.max_passes, "training", options.progress, options.tolerance
+    ) as update:
+        solution = fit(
+            problem, inputs, outputs, options.formulation, options.c_over_n * len(train.names),
+            tolerance=options.tolerance, max_passes=options.max_passes, settings=settings,
+            callback=update,
+        )  # fmt: skip
+    seconds = watch.elapsed(solution.weights).wall
+    costs = trained_costs(solution.weights, options.symmetric)
+    return Trained(costs, solution, train, held_out, sizes, pairs.left_out, seconds)

@@ -1,0 +1,1 @@
+"""Pairs a second of the alignment oracles."""

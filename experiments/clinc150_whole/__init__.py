@@ -1,0 +1,1 @@
+"""All of CLINC150 beside liblinear."""

@@ -1,0 +1,247 @@
+"""All of CLINC150: time, memory and accuracy beside scikit-learn's LinearSVC (liblinear).
+
+    python -m experiments.clinc150_whole
+
+Both minimise 1/2 |w|^2 + C' sum_i xi_i with one margin constraint a class (Crammer and Singer 2001,
+which is svm1 with the zero-one loss) on the same tf-idf vectors of 15,000 queries, 150 classes.
+Each contender runs in a process of its own, so that its peak memory is its own. The weights of all
+are put into the same objective in float64; how far from the optimum they are is bounded by the dual
+that this package certifies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from experiments.lib import common
+from experiments.lib.apart import run_apart
+from experiments.lib.options import (
+    X64,
+    Capacity,
+    CompilationCache,
+    Output,
+    Seed,
+    ShowProgress,
+    Tolerance,
+    Variant,
+    WorkingSets,
+    flag,
+)
+from experiments.lib.plots import Plot, bar_groups
+from experiments.lib.progress import training_progress
+from experiments.lib.record import Stopwatch, peak_memory_bytes
+from experiments.lib.report import Table, write_results
+from experiments.taxonomy.documents import Documents, clinc150
+from jaxstruct import fit, predict
+from jaxstruct.data.splits import per_class_subsample
+from jaxstruct.multiclass.structure import multiclass
+
+CONTENDERS = ("jaxstruct", "linear_svc")
+
+
+class Options(NamedTuple):
+    """The flags of this command."""
+
+    path: Annotated[str | None, flag("Folder of the corpus; default: see third_party_data.")] = None
+    c_over_n: Annotated[float, flag("C' = C / n; LinearSVC's C.")] = 1.0
+    tolerance: Tolerance = 1e-3
+    svc_tolerances: Annotated[Sequence[str], flag("Values of LinearSVC's tol.")] = (
+        "0.1",
+        "0.03",
+        "0.01",
+        "0.001",
+    )
+    variant: Variant = "auto"
+    working_sets: WorkingSets = "auto"
+    capacity: Capacity = 32
+    per_class: Annotated[int, flag("Use so many queries a class; 0 for all.")] = 0
+    contender: Annotated[
+        str,
+        flag(
+            "Run one contender only, in this process, and write its numbers, as 'both' does.",
+            ["both", *CONTENDERS],
+        ),
+    ] = "both"
+    output: Output = "results"
+    seed: Seed = 0
+    x64: X64 = False
+    compilation_cache: CompilationCache = False
+    progress: ShowProgress = None
+
+
+def run(options: Options) -> common.Outcome:
+    """Run both contenders in processes of their own, print the table and write it.
+
+    Raises:
+      CorpusMissing: the corpus is not on this machine; the message says how to get it.
+      subprocess.CalledProcessError: a contender failed; its messages are on standard error.
+    """
+    rows: list[dict[str, Any]] = []
+    with common.kept_if_stopped("clinc150_whole", options, "clinc150_whole", {"rows": rows}):
+        for contender in CONTENDERS:
+            part = _part_name(contender)
+            rows += run_apart("clinc150_whole", options._replace(contender=contender), part)
+    bound = max(row["dual"] for row in rows if row["dual"] is not None)
+    best = min(row["objective"] for row in rows)
+    rows = [
+        row
+        | {"above_dual": row["objective"] / bound - 1, "above_best": row["objective"] / best - 1}
+        for row in rows
+    ]
+    table = _table(options, rows, bound)
+    plots = {"clinc150_whole": _plot(rows)}
+    numbers = {"rows": rows, "dual_bound": bound}
+    return common.save("clinc150_whole", options, "clinc150_whole", table, numbers, plots)
+
+
+def run_contender(options: Options) -> list[dict[str, Any]]:
+    """Train one contender here; its numbers go to clinc150_whole_<contender>.json."""
+    common.prepare(options)
+    data = clinc150(Path(options.path) if options.path else None)
+    if options.per_class:
+        train = per_class_subsample(data.labels[data.train], options.per_class, options.seed)
+        data = data._replace(train=data.train[train])
+    before = peak_memory_bytes()
+    measure = {"jaxstruct": _jaxstruct, "linear_svc": _linear_svc}[options.contender]
+    rows: list[dict[str, Any]] = []
+    name = _part_name(options.contender)
+    with common.kept_if_stopped("clinc150_whole", options, name, {"rows": rows}):
+        for row in measure(options, data):
+            rows.append(row | {"memory_before": before, "queries": len(data.train)})
+    write_results(options.output, name, {"rows": rows})
+    return rows
+
+
+def _part_name(contender: str) -> str:
+    return f"clinc150_whole_{contender}"
+
+
+def _jaxstruct(options: Options, data: Documents) -> Iterator[dict[str, Any]]:
+    dtype = "float64" if options.x64 else "float32"
+    problem = multiclass(data.number_of_features, len(data.taxonomy.classes), dtype=dtype)
+    inputs, labels = common.take_rows(data.inputs, data.train), data.labels[data.train]
+    settings = common.solver_settings(options)._replace(
+        oracle_batch=128, group=64, cached_sweeps=4
+    )
+    for name in ("first run, with compiling", "second run"):
+        with training_progress(500, name, options.progress, options.tolerance) as update:
+            watch = Stopwatch()
+            solution = fit(
+                problem, inputs, labels, "svm1", options.c_over_n * len(labels),
+                tolerance=options.tolerance, settings=settings, callback=update,
+            )  # fmt: skip
+            seconds = watch.elapsed(solution.weights)
+        weights = np.asarray(solution.weights["weights"], np.float64)
+        guess = predict(problem, solution.weights, common.take_rows(data.inputs, data.test))
+        yield _row(options, data, f"jaxstruct, {name}", weights, guess, seconds) | {
+            "status": solution.status, "dual": solution.dual, "passes": solution.statistics.passes,
+            "compilations": solution.statistics.compilations,
+            "parts": solution.statistics.seconds,
+        }  # fmt: skip
+
+
+def _linear_svc(options: Options, data: Documents) -> Iterator[dict[str, Any]]:
+    from sklearn.svm import LinearSVC
+
+    train, test = (_matrix(data, index) for index in (data.train, data.test))
+    for tolerance in map(float, options.svc_tolerances):
+        machine = LinearSVC(
+            multi_class="crammer_singer", fit_intercept=False, C=options.c_over_n, tol=tolerance,
+            max_iter=100_000, random_state=options.seed,
+        )  # fmt: skip
+        watch = Stopwatch()
+        machine.fit(train, data.labels[data.train])
+        seconds = watch.elapsed()
+        weights = machine.coef_.T.astype(np.float64)
+        name = f"LinearSVC, tol {tolerance:g}"
+        yield _row(options, data, name, weights, machine.predict(test), seconds) | {
+            "status": None, "dual": None, "passes": int(machine.n_iter_), "compilations": None,
+            "parts": None,
+        }  # fmt: skip
+
+
+def _matrix(data: Documents, index: np.ndarray) -> scipy.sparse.csr_matrix:
+    """The padded rows as a SciPy matrix of float64; what was padding is left out."""
+    indices, values = (leaf[index] for leaf in data.inputs)
+    real = indices < data.number_of_features
+    indptr = np.concatenate([[0], np.cumsum(real.sum(axis=1))])
+    shape = (len(index), data.number_of_features)
+    return scipy.sparse.csr_matrix((values[real].astype(np.float64), indices[real], indptr), shape)
+
+
+def objective(weights: np.ndarray, x: Any, labels: np.ndarray, c_over_n: float) -> float:
+    """1/2 |w|^2 + C' sum_i max(0, 1 + max_{y != y_i} <w_y, x_i> - <w_{y_i}, x_i>), float64.
+
+    Args:
+      weights: [d, k]. x: [n, d], dense or SciPy. labels: [n] classes.
+    """
+    scores = np.asarray(x @ weights)
+    rows = np.arange(len(labels))
+    true = scores[rows, labels].copy()
+    scores[rows, labels] = -np.inf
+    slack = np.maximum(0, 1 + scores.max(axis=1) - true)
+    return float(np.sum(weights**2) / 2 + c_over_n * np.sum(slack))
+
+
+def _row(
+    options: Options, data: Documents, name: str, weights: np.ndarray, guess: np.ndarray,
+    seconds: Any,
+) -> dict[str, Any]:
+    memory = peak_memory_bytes()  # before the objective, whose scores take memory of their own
+    labels = data.labels[data.train]
+    value = objective(weights, _matrix(data, data.train), labels, options.c_over_n)
+    return {
+        "name": name, "wall_seconds": seconds.wall, "cpu_seconds": seconds.process,
+        "peak_memory": memory, "objective": value,
+        "accuracy": 100 * float(np.mean(guess == data.labels[data.test])),
+    }  # fmt: skip
+
+
+def _table(options: Options, rows: Sequence[dict[str, Any]], bound: float) -> Table:
+    columns = [
+        "machine", "passes", ("seconds", "wall"), ("seconds", "processor"),
+        ("memory, MB", "before training"), ("memory, MB", "peak"), ("objective", "J"),
+        ("objective", "J / D - 1"), ("objective", "J / best - 1"), "test accuracy %",
+    ]  # fmt: skip
+    body = [
+        [row["name"], row["passes"], row["wall_seconds"], row["cpu_seconds"],
+         row["memory_before"] / 1e6, row["peak_memory"] / 1e6, f"{row['objective']:.3f}",
+         f"{row['above_dual']:.1e}", f"{row['above_best']:.1e}", f"{row['accuracy']:.2f}"]
+        for row in rows
+    ]  # fmt: skip
+    notes = [
+        f"{rows[0]['queries']} queries, C' = C / n = {options.c_over_n:g}; jaxstruct: relative gap "
+        f"{options.tolerance:g}, {'float64' if options.x64 else 'float32'}, variant "
+        f"{options.variant}, working sets {options.working_sets}.",
+        f"D = {bound:.3f} is the dual that jaxstruct certifies: no weights have a smaller J, so "
+        "J / D - 1 bounds the distance from the optimum from above; J / best - 1, with the "
+        "smallest J of this table, from below. J in float64 from the weights, for all alike.",
+        "Peak memory of the process so far: a later run of the same process shows at least the "
+        "peak of an earlier one. LinearSVC uses one thread, jax as many as the machine has.",
+    ]
+    return Table("CLINC150, all classes, Crammer and Singer's machine", columns, body, notes)
+
+
+def _plot(rows: Sequence[dict[str, Any]]) -> Plot:
+    series = {
+        "wall": [round(row["wall_seconds"], 2) for row in rows],
+        "processor": [round(row["cpu_seconds"], 2) for row in rows],
+    }
+    short = {", with compiling": "", "LinearSVC": "linear SVC"}
+    names = [row["name"] for row in rows]
+    for words, instead in short.items():
+        names = [name.replace(words, instead) for name in names]
+    return bar_groups(names, series, title="CLINC150, seconds of training", ylabel="seconds")
+
+
+def main(options: Options) -> None:
+    """Run all, or the one contender that the options name."""
+    if options.contender == "both":
+        run(options)
+    else:
+        run_contender(options)

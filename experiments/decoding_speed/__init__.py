@@ -1,0 +1,1 @@
+"""Sequences a second of the chain oracles."""

@@ -1,0 +1,174 @@
+"""Chain oracles: sequences a second of Viterbi, and what levels and k-best cost beside it.
+
+    python -m experiments.decoding_speed
+
+One batch of random chains that share their transitions. Programs of one size take turns, so that
+their ratios hold on a machine with other work; compiling is timed apart. For one core, pin the
+process (on Linux: taskset -c 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Annotated, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments.lib import common
+from experiments.lib.options import (
+    X64,
+    CompilationCache,
+    Output,
+    Seed,
+    ShowProgress,
+    flag,
+)
+from experiments.lib.report import Table
+from experiments.lib.timing import Compiled, compile_ahead, in_turns
+from jaxstruct.chains.oracles.hamming_levels import best_of_levels
+from jaxstruct.chains.oracles.k_best import k_best
+from jaxstruct.chains.oracles.viterbi import viterbi
+from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.core.types import Array, PyTree
+
+SHARED = ChainPotentials(0, None)  # vmap over emissions alone
+
+
+class Options(NamedTuple):
+    """The flags of this command."""
+
+    sizes: Annotated[
+        Sequence[str],
+        flag(
+            "labels x length of chains for Viterbi, two levels (the zero-one oracle) and two best."
+        ),
+    ] = ("9x50", "26x50", "50x100")
+    exact: Annotated[
+        Sequence[str], flag("labels x length of chains for all length + 1 levels.")
+    ] = ("9x20", "26x14")
+    batch: Annotated[int, flag("Chains in one call.")] = 1024
+    repeats: Annotated[int, flag("Timed calls of each program.")] = 30
+    output: Output = "results"
+    seed: Seed = 0
+    x64: X64 = False
+    compilation_cache: CompilationCache = False
+    progress: ShowProgress = None
+
+
+class Program(NamedTuple):
+    """One compiled oracle for a batch.
+
+    Fields:
+      oracle: its name.
+      labels, length: S and T.
+      units: how many levels, or k.
+      compiled: the program.
+    """
+
+    oracle: str
+    labels: int
+    length: int
+    units: int
+    compiled: Compiled
+
+
+def run(options: Options) -> common.Outcome:
+    """Time all programs, print the table and write it."""
+    dtype = common.prepare(options)
+    rows: list[dict[str, Any]] = []
+    with common.kept_if_stopped("decoding_speed", options, "decoding_speed", {"rows": rows}):
+        for group in _groups(options):
+            rows += _measured(options, dtype, *group)
+    columns = ["oracle", "labels", "length", "levels or k", ("ms a batch", "least"),
+               ("ms a batch", "median"), ("ms a batch", "processor"), "sequences a second",
+               ("times Viterbi", "all"), ("times Viterbi", "a level"), "compile s",
+               "MiB"]  # fmt: skip
+    cells = [
+        [row["oracle"], row["labels"], row["length"], row["units"], row["least"], row["median"],
+         row["processor"], round(row["sequences_per_second"]), row["ratio"],
+         row["ratio"] / row["units"], row["compile_seconds"], row["mebibytes"]]
+        for row in rows
+    ]  # fmt: skip
+    notes = [
+        f"Batch of {options.batch}, {dtype}, {options.repeats} calls; sequences a second from the "
+        "least wall time, ratios from the least processor times. MiB: temporary memory of the "
+        "compiled program. The levels oracle traces the best level back."
+    ]
+    table = Table("Chain oracles: speed", columns, cells, notes)
+    return common.save("decoding_speed", options, "decoding_speed", table, {"rows": rows}, {})
+
+
+def _size(text: str) -> tuple[int, int]:
+    labels, _, length = text.partition("x")
+    if not (labels.isdigit() and length.isdigit() and int(labels) > 0 and int(length) > 0):
+        raise ValueError(f"a size is labels x length, as 9x50; got {text!r}")
+    return int(labels), int(length)
+
+
+def _groups(options: Options) -> Iterator[tuple[int, int, tuple[int, ...], tuple[int, ...]]]:
+    """(labels, length, numbers of levels, numbers of best) of the programs that take turns."""
+    for text in options.sizes:
+        yield *_size(text), (2,), (2,)
+    for text in options.exact:
+        labels, length = _size(text)
+        yield labels, length, (length + 1,), ()
+
+
+def _data(options: Options, labels: int, length: int, dtype: str) -> tuple[PyTree, Array, Array]:
+    """Potentials, lengths and true labels of a batch."""
+    random = np.random.default_rng([options.seed, labels, length])
+    emissions = jnp.asarray(random.normal(size=(options.batch, length, labels)), dtype)
+    transitions = jnp.asarray(random.normal(size=(labels, labels)), dtype)
+    y_true = jnp.asarray(random.integers(0, labels, (options.batch, length)), jnp.int32)
+    lengths = jnp.full(options.batch, length, jnp.int32)
+    return ChainPotentials(emissions, transitions), lengths, y_true
+
+
+def _best_wrong(levels: int, potentials: ChainPotentials, length: Array, y_true: Array) -> PyTree:
+    """The most violated output of slack re-scaling at w = 0: slopes are the levels."""
+    dtype = potentials.emissions.dtype
+    offsets = jnp.where(jnp.arange(levels) > 0, 0.0, -jnp.inf).astype(dtype)
+    slopes = jnp.arange(levels).astype(dtype)
+    oracle = jax.vmap(best_of_levels, (SHARED, 0, 0, None, None))
+    return oracle(potentials, y_true, length, offsets, slopes)
+
+
+def _viterbi(potentials: ChainPotentials, length: Array, y_true: Array) -> PyTree:
+    del y_true
+    return jax.vmap(viterbi, (SHARED, 0))(potentials, length)
+
+
+def _k_best(k: int, potentials: ChainPotentials, length: Array, y_true: Array) -> PyTree:
+    del y_true
+    return jax.vmap(partial(k_best, k=k), (SHARED, 0))(potentials, length)
+
+
+def _compiled(name: str, units: int, oracle: Callable, data: tuple) -> Program:
+    _, length, labels = data[0].emissions.shape
+    return Program(name, labels, length, units, compile_ahead(oracle, *data))
+
+
+def _measured(
+    options: Options, dtype: str, labels: int, length: int, levels: tuple[int, ...],
+    best: tuple[int, ...],
+) -> list[dict[str, Any]]:
+    data = _data(options, labels, length, dtype)
+    programs = [_compiled("Viterbi", 1, _viterbi, data)]
+    programs += [_compiled("Hamming levels", x, partial(_best_wrong, x), data) for x in levels]
+    programs += [_compiled("k best", k, partial(_k_best, k), data) for k in best]
+    times = in_turns([partial(each.compiled.call, *data) for each in programs], options.repeats)
+    wall, processor = times[..., 0], times[..., 1]
+    fastest = processor.min(axis=0)
+    return [
+        {
+            "oracle": program.oracle, "labels": labels, "length": length, "units": program.units,
+            "least": 1e3 * wall[:, i].min(), "median": 1e3 * float(np.median(wall[:, i])),
+            "processor": 1e3 * fastest[i], "ratio": fastest[i] / fastest[0],
+            "sequences_per_second": options.batch / wall[:, i].min(),
+            "compile_seconds": program.compiled.seconds, "mebibytes": program.compiled.mebibytes,
+        }
+        for i, program in enumerate(programs)
+    ]  # fmt: skip

@@ -1,0 +1,1 @@
+"""All seven formulations on scikit-learn's digits."""

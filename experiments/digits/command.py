@@ -1,0 +1,177 @@
+"""All seven formulations on scikit-learn's digits: 1347 images to learn from, 450 to test.
+
+    python -m experiments.digits
+    python -m experiments.digits --x64 --tolerance=1e-9 --formulations=svm1_margin
+
+The loss is zero-one, for which the three SVM1 are one problem and so are the three SVM2: equal
+rows check the solver. SVM0 has no C, so its rows are equal, too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, NamedTuple
+
+from experiments.lib import common
+from experiments.lib.options import (
+    X64,
+    Capacity,
+    CompilationCache,
+    Output,
+    Seed,
+    ShowProgress,
+    Tolerance,
+    Variant,
+    WorkingSets,
+    flag,
+)
+from experiments.lib.plots import Plot, bar_groups
+from experiments.lib.progress import training_progress
+from experiments.lib.report import Table
+from jaxstruct import Solution, fit, predict
+from jaxstruct.core.contract import Problem
+from jaxstruct.data.digits import DigitsSplit, load_digits_split
+from jaxstruct.evaluation.metrics import accuracy
+from jaxstruct.multiclass.structure import multiclass
+from jaxstruct.solvers.formulations import FORMULATIONS
+
+KNOWN_OPTIMA = {0.1: 29.9341439, 1.0: 100.6926605}
+"""C' -> the optimum of SVM1 on the whole split of seed 0, to 1e-7.
+
+From scikit-learn's LinearSVC(multi_class="crammer_singer", fit_intercept=False, tol=1e-9), its
+weights put into the objective in float64.
+"""
+
+
+class Options(NamedTuple):
+    """The flags of this command."""
+
+    formulations: Annotated[Sequence[str], flag("Which of the seven.")] = tuple(FORMULATIONS)
+    c_over_n: Annotated[Sequence[str], flag("Values of C' = C / n.")] = ("0.1", "1")
+    tolerance: Tolerance = 1e-3
+    examples: Annotated[int, flag("Learn from the first so many only; 0 for all 1347.")] = 0
+    variant: Variant = "auto"
+    working_sets: WorkingSets = "grown"
+    capacity: Capacity = 16
+    output: Output = "results"
+    seed: Seed = 0
+    x64: X64 = False
+    compilation_cache: CompilationCache = True
+    progress: ShowProgress = None
+
+
+def run(options: Options) -> common.Outcome:
+    """Train, test, print the table and write it.
+
+    Raises:
+      ValueError: an unknown formulation, or another option that does not fit.
+    """
+    dtype = common.prepare(options)
+    data = load_digits_split(options.seed)
+    if options.examples:
+        part = slice(options.examples)
+        data = data._replace(train_x=data.train_x[part], train_y=data.train_y[part])
+    problem = multiclass(data.train_x.shape[1], 10, dtype=dtype)
+    rows: list[dict[str, Any]] = []
+    with common.kept_if_stopped("digits", options, "digits", {"rows": rows}):
+        for row in _measurements(options, problem, data):
+            rows.append(row)
+    table = _table(options, data, rows)
+    plots = {"digits": _plot(options, rows)}
+    return common.save("digits", options, "digits", table, {"rows": rows}, plots)
+
+
+def _measurements(
+    options: Options, problem: Problem, data: DigitsSplit
+) -> Iterator[dict[str, Any]]:
+    for name in options.formulations:
+        for ratio in map(float, options.c_over_n):
+            (first, _), (second, solution) = (
+                _timed_fit(options, problem, data, name, ratio) for _ in range(2)
+            )
+            yield _measured(problem, data, name, ratio, solution) | {
+                "first_seconds": first, "second_seconds": second,
+            }  # fmt: skip
+
+
+def _timed_fit(
+    options: Options, problem: Problem, data: DigitsSplit, name: str, ratio: float
+) -> tuple[float, Solution]:
+    with training_progress(
+        500, f"{name}, C' = {ratio:g}", options.progress, options.tolerance
+    ) as update:
+        start = time.perf_counter()
+        solution = fit(
+            problem, data.train_x, data.train_y, name, ratio * len(data.train_y),
+            tolerance=options.tolerance, settings=common.solver_settings(options), callback=update,
+        )  # fmt: skip
+        return time.perf_counter() - start, solution
+
+
+def _measured(
+    problem: Problem, data: DigitsSplit, name: str, ratio: float, solution: Solution
+) -> dict[str, Any]:
+    statistics = solution.statistics
+    errors = {
+        part: 100 * (1 - accuracy(y, predict(problem, solution.weights, x)))
+        for part, x, y in (
+            ("train", data.train_x, data.train_y), ("test", data.test_x, data.test_y),
+        )
+    }  # fmt: skip
+    return {
+        "formulation": name, "c_over_n": ratio, "status": solution.status,
+        "passes": statistics.passes, "planes_added": statistics.planes_added,
+        "support_planes": statistics.support_planes, "oracle_calls": statistics.oracle_calls,
+        "compilations": statistics.compilations, "history": statistics.history,
+        "primal": solution.primal, "dual": solution.dual,
+        "relative_gap": solution.gap / abs(solution.primal),
+        "train_error": errors["train"], "test_error": errors["test"],
+    }  # fmt: skip
+
+
+def _known(options: Options, data: DigitsSplit, row: dict[str, Any]) -> float | None:
+    whole = options.seed == 0 and len(data.train_y) == len(load_digits_split().train_y)
+    return KNOWN_OPTIMA.get(row["c_over_n"]) if whole and "svm1" in row["formulation"] else None
+
+
+def _table(options: Options, data: DigitsSplit, rows: list[dict[str, Any]]) -> Table:
+    columns = [
+        "formulation", "C'", "status", "passes", "planes added", "support planes", "oracle calls",
+        ("objective", "primal P"), ("objective", "dual D"), ("objective", "(P - D) / P"),
+        ("error %", "train"), ("error %", "test"), ("seconds", "first"), ("seconds", "second"),
+    ]  # fmt: skip
+    body = [
+        [row["formulation"], row["c_over_n"], row["status"].name, row["passes"],
+         row["planes_added"], row["support_planes"], row["oracle_calls"], f"{row['primal']:.6f}",
+         f"{row['dual']:.6f}", f"{row['relative_gap']:.1e}", row["train_error"], row["test_error"],
+         row["first_seconds"], row["second_seconds"]]
+        for row in rows
+    ]  # fmt: skip
+    notes = [
+        f"C' = C / n, n = {len(data.train_y)}, {len(data.test_y)} test images, zero-one loss; "
+        f"tolerance {options.tolerance:g}, {'float64' if options.x64 else 'float32'}, variant "
+        f"{options.variant}, working sets {options.working_sets}.",
+        "With the zero-one loss svm1, svm1_slack and svm1_margin are one problem, so are the three "
+        "svm2; svm0 has no C. 'first' holds the compilation, which all rows share.",
+    ]
+    distances = [
+        f"{row['formulation']}, C' = {row['c_over_n']:g}: {row['primal'] - optimum:+.6f}"
+        for row in rows
+        if (optimum := _known(options, data, row)) is not None
+    ]
+    if distances:
+        known = ", ".join(f"{value:.7f} for C' = {c:g}" for c, value in KNOWN_OPTIMA.items())
+        notes.append(f"Known optima of svm1: {known}. P less these: {'; '.join(distances)}.")
+    return Table("Seven formulations on scikit-learn's digits", columns, body, notes)
+
+
+def _plot(options: Options, rows: list[dict[str, Any]]) -> Plot:
+    series = {
+        f"C' = {ratio}": [round(r["test_error"], 2) for r in rows if r["c_over_n"] == float(ratio)]
+        for ratio in options.c_over_n
+    }
+    names = options.formulations
+    short = [name.replace("_slack", " Δs").replace("_margin", " Δm") for name in names]
+    title = "Digits: test error by formulation (Δs slack, Δm margin re-scaling)"
+    return bar_groups(short, series, title=title, ylabel="test error, %")

@@ -1,0 +1,1 @@
+"""Time to a suboptimality on the digits, beside liblinear."""

@@ -1,0 +1,1 @@
+"""Handwritten words, read letter by letter by a chain."""

@@ -1,0 +1,192 @@
+"""The structural SVMs of `experiments.handwriting`: trained on one split and measured.
+
+    1/2 |w|^2 + C' sum_i xi_i,   F(x, y; w) = sum_t <u_{y^t}, x^t> + sum_t v_{y^t y^{t+1}}
+
+over words i, x^t the raw pixels of letter t.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from experiments.handwriting.data import (
+    Data,
+    Examples,
+    Split,
+    errors,
+    examples_of,
+    inputs_of,
+    spelled,
+)
+from experiments.lib import common
+from experiments.lib.progress import training_progress
+from jaxstruct import Solution, fit, fit_path, predict
+from jaxstruct.chains.structure import chain
+from jaxstruct.core.buckets import in_order
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.types import PyTree
+from jaxstruct.data.ocr_letters import LETTERS, PIXELS
+
+TOLD = (
+    "status", "primal", "dual", "relative_gap", "passes", "planes_added", "support_planes",
+    "oracle_calls", "history", "compilations", "later_compilations", "first_seconds",
+    "second_seconds",
+)  # fmt: skip
+"""What a row tells of a training; None where a machine has no such number."""
+
+Trained = TypeVar("Trained")
+
+
+class Machine(NamedTuple):
+    """A trained machine.
+
+    Fields:
+      row: what was measured of its training.
+      read: words (their numbers) -> the letters of each.
+      weights: of the chain, for a model file; None where it is no chain.
+    """
+
+    row: dict[str, Any]
+    read: Callable[[np.ndarray], list[np.ndarray]]
+    weights: PyTree | None
+
+
+def chain_problem(loss: str, dtype: str) -> Problem:
+    """The chain of letters: no start or stop weights, S x S transitions."""
+    return chain(PIXELS, len(LETTERS), loss=loss, dtype=dtype)
+
+
+def read_words(
+    problem: Problem, weights: PyTree, data: Data, chosen: np.ndarray
+) -> list[np.ndarray]:
+    """The letters that a chain reads in some words."""
+    rows = in_order(predict(problem, weights, inputs_of(data, chosen)))
+    return [row[:size] for row, size in zip(rows, data.lengths[chosen], strict=True)]
+
+
+def measured(machine: Machine, data: Data, split: Split) -> dict[str, Any]:
+    """The machine's row with its errors on the words of a split."""
+    row = dict(machine.row)
+    for name, chosen in (("train", split.train), ("test", split.test)):
+        found = errors(data, chosen, machine.read(chosen) if len(chosen) else [])
+        row |= {f"{name}_letter_error": found.letters, f"{name}_word_error": found.words}
+    return row
+
+
+def train_chain(
+    options: Any, data: Data, split: Split, sizes: np.ndarray, formulation: str, runs: int
+) -> Machine:
+    """A structural SVM, trained `runs` times from the start; the last run is measured.
+
+    With `options.c_path` C' is the one with the fewest wrong letters on a held-out part of the
+    training words, and the machine is trained anew on all of them.
+    """
+    problem = chain_problem(options.loss, data.dtype)
+    examples = examples_of(data, split.train, sizes)
+    ratio, path = options.c_over_n, []
+    if options.c_path:
+        ratio, path = choose_c(options, problem, data, split, examples, formulation)
+    results = [
+        timed(
+            options, f"{formulation}, {split.name}",
+            lambda update: fit(
+                problem, examples.inputs, examples.outputs, formulation,
+                ratio * len(examples.weights), tolerance=options.tolerance,
+                example_weights=examples.weights, settings=common.solver_settings(options),
+                callback=update,
+            ),
+        )
+        for _ in range(runs)
+    ]  # fmt: skip
+    solution = results[-1][1]
+    row = {"machine": formulation, "c_over_n": ratio, "c_path": path} | told(results)
+    return Machine(
+        row, lambda chosen: read_words(problem, solution.weights, data, chosen), solution.weights
+    )
+
+
+def choose_c(
+    options: Any, problem: Problem, data: Data, split: Split, examples: Examples, formulation: str
+) -> tuple[float, list[dict[str, Any]]]:
+    """(C', the path): `options.c_path` in rising order, each solution started from the one before.
+
+    Held-out words have weight 0, so that the path runs in the program of the training itself. Equal
+    errors: the smallest C'.
+
+    Raises:
+      ValueError: the held-out part leaves nothing to train or to compare.
+    """
+    total = len(split.train)
+    count = round(options.held_out * total)
+    if not 0 < count < total:
+        raise ValueError(
+            f"held_out: got {options.held_out}, which holds out {count} of {total} words; expected "
+            "a part between 0 and 1"
+        )
+    held = np.sort(np.random.default_rng(options.seed).permutation(total)[:count])
+    weights = examples.weights.copy()
+    weights[held] = 0
+    ratios = sorted(map(float, options.c_path))
+    solutions = fit_path(
+        problem, examples.inputs, examples.outputs, formulation,
+        [ratio * len(weights) for ratio in ratios], tolerance=options.tolerance,
+        example_weights=weights, settings=common.solver_settings(options),
+    )  # fmt: skip
+    path = []
+    for ratio, solution in zip(ratios, solutions, strict=True):
+        found = errors(
+            data, split.train[held],
+            read_words(problem, solution.weights, data, split.train[held]),
+        )  # fmt: skip
+        path.append({
+            "c_over_n": ratio, "status": solution.status, "held_out_letter_error": found.letters,
+            "held_out_word_error": found.words, "oracle_calls": solution.statistics.oracle_calls,
+        })  # fmt: skip
+    best = min(path, key=lambda point: point["held_out_letter_error"])
+    return best["c_over_n"], path
+
+
+def timed(
+    options: Any, what: str, train: Callable[[Callable], Trained]
+) -> tuple[float, Trained]:
+    """(seconds, what `train` returns), with a progress bar around it."""
+    with training_progress(500, what, options.progress, options.tolerance) as update:
+        start = time.perf_counter()
+        result = train(update)
+        return time.perf_counter() - start, result
+
+
+def told(results: Sequence[tuple[float, Solution]]) -> dict[str, Any]:
+    """What runs of one training tell: all of the last, and what the first compiled.
+
+    Without results the same fields with nothing in them.
+    """
+    if not results:
+        return dict.fromkeys(TOLD)
+    solution = results[-1][1]
+    statistics, later = solution.statistics, len(results) > 1
+    values = (
+        solution.status.name, solution.primal, solution.dual,
+        solution.gap / abs(solution.primal), statistics.passes, statistics.planes_added,
+        statistics.support_planes, statistics.oracle_calls, statistics.history,
+        results[0][1].statistics.compilations, statistics.compilations if later else None,
+        results[0][0], results[1][0] if later else None,
+    )  # fmt: skip
+    return dict(zip(TOLD, values, strict=True))
+
+
+def described(data: Data, chosen: Sequence[int], read: Sequence[np.ndarray]) -> list[dict]:
+    """Words as texts: what is written, what was read, and which letters are wrong."""
+
+    def text(letters: np.ndarray) -> str:
+        return "".join(LETTERS[letter] for letter in letters)
+
+    return [
+        {"word": int(i), "fold": int(data.words.folds[i]), "written": text(true),
+         "read": text(found), "wrong": np.flatnonzero(true != found)}
+        for i, true, found in zip(chosen, spelled(data, np.asarray(chosen)), read, strict=True)
+    ]  # fmt: skip

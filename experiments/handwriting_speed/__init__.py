@@ -1,0 +1,1 @@
+"""Time and oracle calls of training on handwritten words."""

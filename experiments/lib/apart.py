@@ -1,0 +1,51 @@
+"""A part of a command in a process of its own, so that its peak memory is its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from experiments.lib.common import Stopped, stopped_path
+from experiments.lib.record import flag_arguments
+from experiments.lib.start import PART
+
+GRACE = 10.0
+"""Seconds that a process which Ctrl-C has stopped may take to write what it has finished."""
+
+
+def run_apart(command: str, options: NamedTuple, name: str) -> list[dict[str, Any]]:
+    """The rows that `python -m experiments.COMMAND` with these options writes to OUTPUT/NAME.json.
+
+    Raises:
+      Stopped: Ctrl-C, after the process had written what it had finished.
+      subprocess.CalledProcessError: it failed; its messages are on standard error.
+    """
+    arguments = flag_arguments(options._asdict())
+    line = [sys.executable, "-m", f"experiments.{command}", *arguments]
+    environment = os.environ | {PART: "1"}
+    part = stopped_path(options.output, name)
+    part.unlink(missing_ok=True)
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, env=environment) as process:
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            _wait_or_kill(process)
+            if part.exists():
+                raise Stopped([part]) from None
+            raise
+    if code:
+        raise subprocess.CalledProcessError(code, line)
+    path = Path(options.output) / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))["rows"]
+
+
+def _wait_or_kill(process: subprocess.Popen) -> None:
+    """Ctrl-C on a terminal reaches both processes; the other one ends by itself, or is ended."""
+    try:
+        process.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()

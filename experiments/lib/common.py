@@ -1,0 +1,139 @@
+"""What the commands share: set-up of jax, and where their results go.
+
+A command keeps its choices in a NamedTuple (see `experiments.lib.options`), so that a test or
+`experiments.reproduce` can call its `run` without any flag.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from experiments.lib.plots import Plot, save_figure
+from experiments.lib.record import enable_persistent_compilation_cache, run_record
+from experiments.lib.report import Table, render, write_csv, write_results
+from jaxstruct import Settings
+from jaxstruct.core.types import PyTree
+
+
+class Outcome(NamedTuple):
+    """What a script hands back: its table, all its numbers, and the files that hold them."""
+
+    table: Table
+    numbers: Mapping[str, Any]
+    files: tuple[Path, ...]
+
+
+def solver_settings(options: NamedTuple) -> Settings:
+    """The settings of `fit` that variant, working sets, capacity and seed stand for."""
+    return Settings(
+        variant=options.variant, working_sets=options.working_sets, capacity=options.capacity,
+        seed=options.seed,
+    )
+
+
+def prepare(options: NamedTuple) -> str:
+    """Set jax up as `options.x64` and `options.compilation_cache` say; returns the dtype to use.
+
+    jax's notes about caches and backends are silenced; its warnings are not.
+    """
+    logging.getLogger("jax").setLevel(logging.WARNING)
+    jax.config.update("jax_enable_x64", bool(options.x64))
+    if options.compilation_cache:
+        enable_persistent_compilation_cache()
+    return "float64" if options.x64 else "float32"
+
+
+def record(script: str, options: NamedTuple) -> dict[str, Any]:
+    """The run record; its command starts the script named, from wherever it was called."""
+    kept = run_record(options._asdict(), options.seed)
+    program = f"python -m experiments.{script}"
+    kept["command"] = re.sub(r"\bpython (-m )?\S+", lambda _: program, kept["command"], count=1)
+    return kept
+
+
+def save(
+    script: str, options: NamedTuple, name: str, table: Table, numbers: Mapping[str, Any],
+    plots: Mapping[str, Plot],
+) -> Outcome:
+    """Print the table and write name.json, name.csv and a picture for each plot.
+
+    Args:
+      script: the module that ran, for the command in the record.
+      options: its options; `output` is the folder.
+      name: of the files. numbers: all that was measured, unrounded.
+      plots: file name -> Plot.
+    """
+    print(render(table))
+    content = {"record": record(script, options), "title": table.title, "notes": table.notes}
+    files = [write_results(options.output, name, content | dict(numbers))]
+    stopped_path(options.output, name).unlink(missing_ok=True)
+    files.append(write_csv(options.output, name, table))
+    for picture, plot in plots.items():
+        files.extend(save_figure(plot.figure, options.output, picture, plot.data))
+    print("\n".join(f"wrote {path}" for path in files), flush=True)
+    return Outcome(table, numbers, tuple(files))
+
+
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C, after what was finished had been written; its text is the line to show.
+
+    Attributes:
+      paths: of the files written.
+    """
+
+    def __init__(self, paths: Sequence[Path], advice: str = "") -> None:
+        """`advice`: how to go on."""
+        self.paths = tuple(paths)
+        line = f"stopped: what was finished is in {', '.join(map(str, self.paths))}"
+        super().__init__(f"{line}; {advice}" if advice else line)
+
+
+@contextlib.contextmanager
+def kept_if_stopped(
+    script: str, options: NamedTuple, name: str, numbers: Mapping[str, Any], advice: str = ""
+) -> Iterator[None]:
+    """Where Ctrl-C stops what is done within, write OUTPUT/name.stopped.json.
+
+        rows = []
+        with kept_if_stopped("digits", options, "digits", {"rows": rows}):
+            for name in names:
+                rows.append(measure(name))
+
+    The file holds "stopped": true, the record of the run and the numbers; `save` of the same name,
+    in a later run that comes to its end, takes it away.
+
+    Args:
+      script, options, name: as for `save`.
+      numbers: name -> list or mapping that is filled within. Where all are empty, no file.
+      advice: a sentence on how to go on.
+
+    Raises:
+      Stopped: instead of the KeyboardInterrupt, where a file was written.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        if not any(numbers.values()):
+            raise
+        content = {"stopped": True, "record": record(script, options)} | dict(numbers)
+        path = stopped_path(options.output, name)
+        write_results(path.parent, path.stem, content)
+        inner = stopped.paths if isinstance(stopped, Stopped) else ()
+        raise Stopped([path, *inner], advice) from None
+
+
+def stopped_path(output: str | Path, name: str) -> Path:
+    """The file of what a run had finished that would have written OUTPUT/NAME.json."""
+    return Path(output) / f"{name}.stopped.json"
+
+
+def take_rows(tree: PyTree, index: Sequence[int]) -> PyTree:
+    """The rows `index` of every array of a pytree."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)

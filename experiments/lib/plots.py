@@ -1,0 +1,239 @@
+"""Figures of results, each saved with its numbers beside it.
+
+A plot function returns a `Plot`: the figure, and a `Table` of the very numbers that it shows.
+
+    plot = bar_groups(["HMM", "CRF"], {"paper": [9.36, 5.17], "measured": [9.41, 5.23]})
+    save_figure(plot.figure, "results", "label_sequences", plot.data)
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from experiments.lib.files import replace_file, write_results
+from experiments.lib.report import Table, write_csv
+
+COLOURS = ("#9a9a9a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Grey, then the colours of Okabe and Ito (2008), which colour-blind readers can tell apart."""
+DASHES = ("-", "--", "-.", ":")
+SIZE = (8.0, 4.5)
+DOTS_PER_INCH = 150
+MAX_LABELLED_BARS = 16
+MAX_MARKERS = 12
+LINE = 80
+STYLE = {
+    "font.size": 12, "axes.titlesize": 14, "axes.titlelocation": "left", "axes.titlepad": 14,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True,
+    "axes.grid": True, "grid.color": "#e2e2e2", "grid.linewidth": 0.8, "axes.edgecolor": "#555555",
+    "xtick.color": "#333333", "ytick.color": "#333333", "legend.frameon": False,
+    "lines.linewidth": 2.0, "figure.constrained_layout.use": True,
+    "figure.constrained_layout.w_pad": 0.12, "figure.constrained_layout.h_pad": 0.1,
+    "axes.ymargin": 0.1, "legend.borderaxespad": 0.2, "legend.borderpad": 0.2,
+}  # fmt: skip
+
+
+class Plot(NamedTuple):
+    """A figure and its numbers.
+
+    Fields:
+      figure: a matplotlib Figure (Agg canvas; no global state is touched).
+      data: the numbers shown, for `save_figure`.
+    """
+
+    figure: Any
+    data: Table
+
+
+def save_figure(
+    figure: Any, folder: str | os.PathLike, name: str, data: Table | Mapping[str, Any]
+) -> tuple[Path, Path]:
+    """Save folder/name.png and its numbers: name.plot.csv of a Table, otherwise name.plot.json.
+
+    Both are written under temporary names and then renamed.
+
+    Returns:
+      The paths of the picture and of the numbers.
+
+    Raises:
+      ValueError: a path separator in `name`.
+    """
+
+    def write(file: Any) -> None:
+        figure.savefig(file, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+
+    picture = replace_file(folder, f"{name}.png", write, mode="wb")
+    save = write_csv if isinstance(data, Table) else write_results
+    numbers = (folder, f"{name}.plot", data)
+    return picture, save(*numbers)
+
+
+def bar_groups(
+    groups: Sequence[str],
+    series: Mapping[str, Sequence[float]],
+    errors: Mapping[str, Sequence[float]] | None = None,
+    title: str = "",
+    ylabel: str = "",
+    baseline: float = 0.0,
+) -> Plot:
+    """Groups of bars, such as the paper's numbers beside the measured ones.
+
+    Args:
+      groups: [G] names along the axis.
+      series: name -> [G] heights; nan where there is none, shown as "n/a". The first is grey.
+      errors: name -> [G] half lengths of error bars, for some or all of the series.
+      title, ylabel: words; the title also names the data.
+      baseline: where the bars and the axis start; other than 0 cuts the bars, so say so.
+
+    Raises:
+      ValueError: lengths that differ from the number of groups, errors of an unknown series.
+      ImportError: matplotlib is missing.
+    """
+    errors = errors or {}
+    _check_bars(groups, series, errors)
+    with _matplotlib().rc_context(STYLE):
+        figure, axes = _axes(title)
+        width, labelled = 0.8 / len(series), len(series) * len(groups) <= MAX_LABELLED_BARS
+        for j, (name, heights) in enumerate(series.items()):
+            places = [i + (j - (len(series) - 1) / 2) * width for i in range(len(groups))]
+            bars = axes.bar(
+                places, [height - baseline for height in heights], 0.92 * width, baseline,
+                label=name, color=COLOURS[j % len(COLOURS)], yerr=errors.get(name), capsize=3,
+                error_kw={"elinewidth": 1.2, "ecolor": "#222222"},
+            )  # fmt: skip
+            if labelled:
+                axes.bar_label(bars, _labels(heights), padding=2, fontsize=10)
+            _mark_missing(axes, places, heights, baseline)
+        axes.set_xticks(range(len(groups)), [textwrap.fill(str(g), 14) for g in groups])
+        axes.tick_params(axis="x", length=0)
+        axes.grid(visible=False, axis="x")
+        axes.set_ylabel(ylabel)
+        _legend(figure, axes)
+    return Plot(figure, _bar_table(title, groups, series, errors))
+
+
+def curve_lines(
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    title: str = "",
+    xlabel: str = "passes",
+    ylabel: str = "relative duality gap",
+    tolerance: float | None = None,
+    log_x: bool = False,
+    log_y: bool = True,
+) -> Plot:
+    """Curves, such as the duality gap against passes or seconds.
+
+    Args:
+      curves: name -> (places [T], heights [T]); lengths may differ between curves. Heights that
+        are not finite leave a hole in the line, on a logarithmic axis those that are not positive.
+      title, xlabel, ylabel: words; `xlabel` says what the places are.
+      tolerance: where to draw a line across, the gap that was asked for.
+      log_x, log_y: which axes are logarithmic.
+
+    Raises:
+      ValueError: a curve whose two sequences differ in length.
+      ImportError: matplotlib is missing.
+    """
+    for name, (x, gaps) in curves.items():
+        if len(x) != len(gaps):
+            raise ValueError(f"curves[{name!r}]: got {len(x)} places for {len(gaps)} gaps.")
+    with _matplotlib().rc_context(STYLE):
+        figure, axes = _axes(title)
+        for j, (name, (x, gaps)) in enumerate(curves.items()):
+            drawn = [_drawn(gap, log_y) for gap in gaps]
+            axes.plot(
+                x, drawn, label=name, color=COLOURS[1:][j % (len(COLOURS) - 1)],
+                linestyle=DASHES[j % len(DASHES)], marker="o" if len(x) <= MAX_MARKERS else None,
+                markersize=4,
+            )  # fmt: skip
+        if tolerance is not None:
+            axes.axhline(tolerance, color="#555555", linewidth=1.2, linestyle=(0, (2, 2)))
+            axes.annotate(
+                f"tolerance {tolerance:g}", (0.0, tolerance), xycoords=("axes fraction", "data"),
+                xytext=(4, 4), textcoords="offset points", color="#444444", fontsize=10,
+            )  # fmt: skip
+        axes.set_yscale("log" if log_y else "linear")
+        axes.set_xscale("log" if log_x else "linear")
+        axes.set_xlabel(xlabel)
+        axes.set_ylabel(ylabel)
+        _legend(figure, axes)
+    rows = [(name, *point) for name, (x, g) in curves.items() for point in zip(x, g, strict=True)]
+    return Plot(figure, Table(title, ["curve", xlabel, ylabel], rows))
+
+
+def _drawn(height: float, log: bool) -> float:
+    return height if math.isfinite(height) and (height > 0 or not log) else math.nan
+
+
+def _matplotlib() -> Any:
+    try:
+        return importlib.import_module("matplotlib")
+    except ImportError as error:
+        raise ImportError(
+            "Plots need matplotlib, which is not installed: pip install 'jaxstruct[experiments]'."
+        ) from error
+
+
+def _axes(title: str) -> tuple[Any, Any]:
+    """A figure on its own Agg canvas, so that neither a display nor pyplot's state is needed."""
+    figure = importlib.import_module("matplotlib.figure").Figure(SIZE)
+    importlib.import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    axes.set_title(textwrap.fill(title, 64))
+    return figure, axes
+
+
+def _legend(figure: Any, axes: Any) -> None:
+    """Below the axes, on one line where the names fit, else in columns."""
+    handles, names = axes.get_legend_handles_labels()
+    if len(names) > 1:
+        one_line = sum(len(name) + 6 for name in names) <= LINE
+        fitting = max(1, LINE // (max(map(len, names)) + 6))
+        columns = len(names) if one_line else min(len(names), fitting)
+        figure.legend(handles, names, loc="outside lower center", ncols=columns)
+
+
+def _labels(heights: Sequence[float]) -> list[str]:
+    """Four significant digits at most, with as many decimals for all as one of them needs."""
+    shown = [f"{height:.4g}" for height in heights if math.isfinite(height)]
+    decimals = max((len(text.partition(".")[2]) for text in shown if "e" not in text), default=0)
+    return [f"{height:.{decimals}f}" if math.isfinite(height) else "" for height in heights]
+
+
+def _mark_missing(
+    axes: Any, places: Sequence[float], heights: Sequence[float], floor: float
+) -> None:
+    for place, height in zip(places, heights, strict=True):
+        if not math.isfinite(height):
+            axes.annotate(
+                "n/a", (place, floor), xytext=(0, 3), textcoords="offset points", ha="center",
+                color="#777777", fontsize=10,
+            )  # fmt: skip
+
+
+def _bar_table(title: str, groups, series, errors) -> Table:
+    columns: list[str] = ["group"]
+    for name in series:
+        columns += [name, f"{name} (error)"] if name in errors else [name]
+    values = {name: series[name] for name in series} | {f"{n} (error)": errors[n] for n in errors}
+    rows = [(group, *(values[c][i] for c in columns[1:])) for i, group in enumerate(groups)]
+    return Table(title, columns, rows)
+
+
+def _check_bars(groups, series, errors) -> None:
+    if not series or not len(groups):
+        raise ValueError("series and groups: got none; expected at least one of each.")
+    for argument, values in (("series", series), ("errors", errors)):
+        for name, numbers in values.items():
+            if name not in series:
+                raise ValueError(f"errors: got {name!r}, expected one of {list(series)}.")
+            if len(numbers) != len(groups):
+                raise ValueError(
+                    f"{argument}[{name!r}]: got {len(numbers)} values for {len(groups)} groups; "
+                    "use nan for a missing value."
+                )

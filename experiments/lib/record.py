@@ -1,0 +1,222 @@
+"""What a result needs to be repeated: flags, seed, versions, machine, commit, command, cost."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import enum
+import importlib.metadata
+import io
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from absl import flags as absl_flags
+from jax.experimental.compilation_cache import compilation_cache
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("jaxstruct", "jax", "jaxlib", "numpy", "scikit-learn")
+ENVIRONMENT = (
+    "JAX_DEFAULT_MATMUL_PRECISION", "JAX_ENABLE_X64", "JAX_PLATFORMS", "OMP_NUM_THREADS",
+    "XLA_FLAGS",
+)  # fmt: skip
+
+
+def run_record(flag_values: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
+    """Everything that a reader needs to repeat a run, ready for `report.write_results`.
+
+    Args:
+      flag_values: the script's flags, such as `script_flags(flags.FLAGS)`.
+      seed: the seed of the run, None where nothing is random.
+
+    Returns:
+      flags, seed, command, versions (None for a package that is not installed), platform, python,
+      cpus, backend, device, dtype (of a Python float in jax), environment (settings of jax and its
+      threads), time (UTC, ISO 8601) and commit (None outside a git checkout; ends in "-dirty"
+      where files differ from the commit).
+
+    Raises:
+      ValueError: `flag_values` holds another seed than `seed`.
+    """
+    if "seed" in flag_values and flag_values["seed"] != seed:
+        raise ValueError(
+            f"seed: got {seed}, but flag_values['seed'] is {flag_values['seed']}; pass the seed "
+            "that the run used."
+        )
+    device = jax.devices()[0]
+    return {
+        "flags": dict(flag_values),
+        "seed": seed,
+        "command": command_line(flag_values, seed),
+        "versions": {name: _version(name) for name in PACKAGES},
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "backend": device.platform,
+        "device": device.device_kind,
+        "dtype": str(jnp.result_type(float)),
+        "environment": _environment(),
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "commit": _commit(),
+    }
+
+
+def script_flags(holder: absl_flags.FlagValues) -> dict[str, Any]:
+    """The values of the flags that the script and its modules define, without absl's own."""
+    modules = holder.flags_by_module_dict()
+    own = [
+        flag for name, flags in modules.items() if name.split(".")[0] != "absl" for flag in flags
+    ]
+    return {flag.name: flag.value for flag in sorted(own, key=lambda flag: flag.name)}
+
+
+def command_line(flag_values: Mapping[str, Any], seed: int | None) -> str:
+    """The shell command, from the root of the checkout, that repeats this run.
+
+    Every flag is spelt out, so that a later change of a default does not change the run. None is
+    left out, lists become comma-separated, enumeration members their names.
+    """
+    values = dict(flag_values) | ({} if seed is None else {"seed": seed})
+    settings = [f"{name}={shlex.quote(value)}" for name, value in _environment().items()]
+    arguments = map(_quoted, flag_arguments(values))
+    return " ".join([*settings, "python", *_program(), *arguments])
+
+
+def flag_arguments(values: Mapping[str, Any]) -> list[str]:
+    """The arguments that give flags these values, not quoted for a shell; None is left out."""
+    return [_argument(name, value) for name, value in values.items() if value is not None]
+
+
+def _quoted(argument: str) -> str:
+    name, equals, value = argument.partition("=")
+    return name + equals + shlex.quote(value) if equals else name
+
+
+def enable_persistent_compilation_cache(folder: str | os.PathLike | None = None) -> Path:
+    """Let jax keep compiled programs on disk, so that a repeated run does not compile again.
+
+    Every program is kept, however small or quick to compile. Call it before the first compilation.
+
+    Args:
+      folder: where to; None: jaxstruct under $XDG_CACHE_HOME, or under ~/.cache.
+
+    Returns:
+      The folder, made where it did not exist.
+    """
+    if folder is None:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jaxstruct"
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "jax_compilation_cache_dir": str(folder),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    for name, value in settings.items():
+        if hasattr(jax.config, name):
+            jax.config.update(name, value)
+    compilation_cache.reset_cache()  # else jax stays with the folder that it opened first
+    return folder
+
+
+def peak_memory_bytes() -> int:
+    """The largest resident memory that this process has held, in bytes.
+
+    Host memory only. Linux says it of this program; elsewhere the `resource` module (macOS) may
+    count what the process held before it started this program.
+    """
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+        return 1024 * int(peak)
+    except (OSError, ValueError):
+        import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+class Elapsed(NamedTuple):
+    """Seconds: `wall` by the clock, `process` of all threads' processor time together."""
+
+    wall: float
+    process: float
+
+
+class Stopwatch:
+    """Wall and processor seconds since it was made, or since the last lap.
+
+    jax returns before its results are ready: hand them in, and the watch waits for them.
+    """
+
+    def __init__(self) -> None:
+        """Start."""
+        self._start = _now()
+
+    def elapsed(self, result: Any = None) -> Elapsed:
+        """Wait for the arrays in the pytree `result`, then read the watch, which runs on."""
+        jax.block_until_ready(result)
+        now = _now()
+        return Elapsed(now.wall - self._start.wall, now.process - self._start.process)
+
+    def lap(self, result: Any = None) -> Elapsed:
+        """`elapsed`, then start again from zero."""
+        seconds = self.elapsed(result)
+        self._start = _now()
+        return seconds
+
+
+def _now() -> Elapsed:
+    return Elapsed(time.perf_counter(), time.process_time())
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+
+
+def _program() -> list[str]:
+    """["-m", module] for a script of this checkout, else its file name."""
+    script = Path(sys.argv[0]).resolve()
+    if script.is_relative_to(ROOT):
+        parts = script.relative_to(ROOT).with_suffix("").parts
+        return ["-m", ".".join(parts[:-1] if parts[-1] == "__main__" else parts)]
+    return [shlex.quote(script.name)]
+
+
+def _argument(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no{name}"
+    if isinstance(value, list | tuple):
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow([_text(item) for item in value])
+        value = line.getvalue()
+    return f"--{name}={_text(value)}"
+
+
+def _text(value: Any) -> str:
+    return value.name if isinstance(value, enum.Enum) else str(value)
+
+
+def _commit() -> str | None:
+    command = ["git", "--no-optional-locks", "-C", str(ROOT), "describe", "--always", "--dirty",
+               "--abbrev=40", "--exclude=*"]  # fmt: skip
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None

@@ -1,0 +1,181 @@
+"""Tables of results for terminals and documents."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import re
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import numpy as np
+
+from experiments.lib.files import replace_file, write_results
+from experiments.lib.layout import GAP, column_widths, group_lines, row_lines
+
+__all__ = ["Table", "render", "to_markdown", "write_csv", "write_results"]
+
+MISSING = "-"
+MAX_DECIMALS = 6
+POWERS = ".2e"
+_NUMBER_LIKE = re.compile(
+    r"[<>~≈≤≥]?\s*[+\-−]?(\d[\d.,]*|\.\d+)(e[+\-]?\d+)?\s*(%|[±(].*)?", re.IGNORECASE
+)
+
+
+class Table(NamedTuple):
+    """A table of results; numbers stay numbers until they are shown.
+
+    Fields:
+      title: one line.
+      columns: names; a pair (group, name) puts `name` under a heading that neighbours of the same
+        group share, such as ("C = 1", "paper") and ("C = 1", "measured").
+      rows: one sequence of cells a row: strings, numbers, None or nan for a missing value.
+      notes: lines under the table: settings, sources, what a mark means.
+    """
+
+    title: str
+    columns: Sequence[str | tuple[str, str]]
+    rows: Sequence[Sequence[Any]]
+    notes: Sequence[str] = ()
+
+
+def render(table: Table, width: int | None = None) -> str:
+    """The table as aligned plain text, numbers to the right.
+
+    Floats of a column share their number of decimals: about four significant digits of the
+    largest, less what would be zeros everywhere. A missing value is shown as "-".
+
+    Args:
+      table: what to show.
+      width: characters a line; a wider table wraps its headings, text columns and notes. Numbers
+        and words are never cut, so a table of many numbers may stay wider. None: no limit.
+
+    Raises:
+      ValueError: a row with another number of cells than there are columns.
+    """
+    cells, right = _shown(table)
+    heads = [("", head) if isinstance(head, str) else tuple(head) for head in table.columns]
+    widths = column_widths(cells, heads, right, width)
+    total = sum(widths) + GAP * (len(widths) - 1)
+    rule, text_width = "─" * total, width or max(total, 60)
+    lines = [*textwrap.wrap(table.title, text_width), rule]
+    if any(group for group, _ in heads):
+        lines += group_lines(heads, widths)
+    lines += [*row_lines([name for _, name in heads], widths, right, low=True), rule]
+    for row in cells:
+        lines += row_lines(row, widths, right)
+    lines.append(rule)
+    for note in table.notes:
+        lines += textwrap.wrap(note, text_width, subsequent_indent="  ")
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def to_markdown(table: Table) -> str:
+    """The table in Markdown (pipes), numbers to the right, notes as a list below.
+
+    A pair (group, name) becomes one heading "group: name".
+
+    Raises:
+      ValueError: a row with another number of cells than there are columns.
+    """
+    cells, right = _shown(table)
+
+    def line(row: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |"
+
+    marks = "| " + " | ".join("---:" if numeric else ":---" for numeric in right) + " |"
+    lines = [f"**{table.title}**", "", line(_flat_names(table)), marks, *map(line, cells)]
+    if table.notes:
+        lines += ["", *(f"- {note}" for note in table.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def write_csv(folder: str | os.PathLike, name: str, table: Table) -> Path:
+    """Write the cells of `table`, unrounded, as folder/name.csv and return the path.
+
+    Missing values are empty cells; title and notes are left out; (group, name) becomes
+    "group: name". Written under a temporary name, then renamed.
+
+    Raises:
+      ValueError: a row of another length than the columns, or a path separator in `name`.
+    """
+    rows = [[_python(cell) for cell in row] for row in _checked_rows(table)]
+
+    def write(file: TextIO) -> None:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(_flat_names(table))
+        out.writerows(["" if _missing(cell) else cell for cell in row] for row in rows)
+
+    return replace_file(folder, f"{name}.csv", write)
+
+
+def _flat_names(table: Table) -> list[str]:
+    return [name if isinstance(name, str) else ": ".join(filter(None, name)) for name in table[1]]
+
+
+def _checked_rows(table: Table) -> Sequence[Sequence[Any]]:
+    for i, row in enumerate(table.rows):
+        if isinstance(row, str) or len(row) != len(table.columns):
+            raise ValueError(
+                f"rows[{i}] of table {table.title!r}: got {row!r}, expected a cell for each of the "
+                f"{len(table.columns)} columns; use None for a missing value."
+            )
+    return table.rows
+
+
+def _python(cell: Any) -> Any:
+    """numpy and jax scalars as Python's; a float32 keeps its own short decimals."""
+    if not (hasattr(cell, "item") and np.ndim(cell) == 0):
+        return cell
+    value = np.asarray(cell)[()]
+    return float(str(value)) if isinstance(value, np.floating) else value.item()
+
+
+def _missing(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, float) and math.isnan(cell))
+
+
+def _shown(table: Table) -> tuple[list[list[str]], list[bool]]:
+    """Cells as strings, row by row, and for each column whether it goes to the right."""
+    rows = [[_python(cell) for cell in row] for row in _checked_rows(table)]
+    columns = [[row[j] for row in rows] for j in range(len(table.columns))]
+    shown = [_show_column(column) for column in columns]
+    right = [
+        any(cell != MISSING for cell in column)
+        and all(cell == MISSING or bool(_NUMBER_LIKE.fullmatch(cell)) for cell in column)
+        for column in shown
+    ]
+    return [list(row) for row in zip(*shown, strict=True)], right
+
+
+def _show_column(column: Sequence[Any]) -> list[str]:
+    numbers = [c for c in column if isinstance(c, int | float) and not isinstance(c, bool)]
+    style = _number_style([n for n in numbers if math.isfinite(n)])
+
+    def show(cell: Any) -> str:
+        if _missing(cell):
+            return MISSING
+        if isinstance(cell, bool):
+            return "yes" if cell else "no"
+        if not isinstance(cell, int | float):
+            return str(cell)
+        return format(cell, style) if cell or style != POWERS else "0"
+
+    return [show(cell) for cell in column]
+
+
+def _number_style(numbers: Sequence[float]) -> str:
+    """One format for a column: integers as they are, few decimals, or powers of ten."""
+    sizes = [abs(number) for number in numbers if number]
+    if not sizes or all(isinstance(number, int) for number in numbers):
+        return "d" if numbers and all(isinstance(n, int) for n in numbers) else ".0f"
+    decimals = max(0, 3 - math.floor(math.log10(max(sizes))))
+    if decimals > MAX_DECIMALS or max(sizes) >= 1e7 or min(sizes) < 0.5 * 10.0**-decimals:
+        return POWERS
+    while decimals and all(round(n, decimals) == round(n, decimals - 1) for n in numbers):
+        decimals -= 1
+    return f".{decimals}f"

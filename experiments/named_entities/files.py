@@ -1,0 +1,161 @@
+"""Files of your own: train on one, test on one, label one; the model stays in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from experiments.lib import common
+from experiments.lib.plots import Plot, curve_lines
+from experiments.lib.progress import training_progress
+from experiments.lib.record import Stopwatch
+from experiments.lib.report import Table
+from experiments.named_entities.data import as_numbers, encode_labels, label_names, score
+from experiments.named_entities.model import (
+    Model,
+    Training,
+    label,
+    load_model,
+    model_of,
+    prepared,
+    save_model,
+    train,
+)
+from jaxstruct import Solution
+from jaxstruct.data.conll import Sentence, read_conll, write_conll
+from jaxstruct.data.token_features import FeatureOptions
+
+COLUMNS = [
+    "part", "sentences", "tokens", "token error %", ("entities %", "precision"),
+    ("entities %", "recall"), ("entities %", "F1"), "seconds", "labels written to",
+]  # fmt: skip
+
+
+def run_files(options: NamedTuple) -> common.Outcome:
+    """Train or load a model, then test and predict with it as the options ask.
+
+    Raises:
+      ValueError: options or files that do not fit together, an unknown label in the test file.
+      FileNotFoundError: a file is missing. MalformedFile: one is empty or lacks columns.
+    """
+    check(options)
+    dtype = common.prepare(options)
+    numbers: dict[str, Any] = {}
+    with common.kept_if_stopped("named_entities", options, "named_entities_files", numbers):
+        table, plots = _run_files(options, dtype, numbers)
+    return common.save("named_entities", options, "named_entities_files", table, numbers, plots)
+
+
+def _run_files(
+    options: NamedTuple, dtype: str, numbers: dict[str, Any]
+) -> tuple[Table, dict[str, Plot]]:
+    """What `run_files` saves; its numbers go into `numbers` as soon as they are there."""
+    rows, plots, notes = [], {}, []
+    if options.train:
+        sentences = read_conll(options.train)
+        label_names(sentences, options.train)
+        model, solution, seconds = _train(options, sentences, dtype)
+        rows.append(["train", *_sizes(sentences), *[None] * 4, seconds, None])
+        numbers["training"] = training_numbers(solution) | {"seconds": seconds}
+        notes.append(_training_note(options, solution, model))
+        plots["named_entities_files"] = convergence({"training": solution}, options.tolerance)
+        if options.model:
+            numbers["model"] = save_model(options.model, model)
+            notes.append(f"Model written to {numbers['model']}.")
+    else:
+        model = load_model(options.model)
+        notes.append(f"Model read from {options.model}: {len(model.names)} labels, "
+                     f"{model.index.number_of_features} features.")  # fmt: skip
+    for part in ("test", "predict"):
+        if getattr(options, part):
+            row, numbers[part] = _apply(options, model, part, Path(getattr(options, part)))
+            rows.append(row)
+    return Table("Labels of your own files", COLUMNS, rows, notes), plots
+
+
+def check(options: NamedTuple) -> None:
+    """Raise ValueError where the files named do not make a job."""
+    if not options.train and not options.model:
+        raise ValueError("train: --test and --predict need --train, or a saved --model")
+    if not (options.train or options.test or options.predict):
+        raise ValueError("model: name a file to --test or to --predict, or to --train on")
+    if options.whole or options.speed:
+        raise ValueError("whole, speed: these use the news corpus; leave out --train, --model, ..")
+
+
+def _train(
+    options: NamedTuple, sentences: Sequence[Sentence], dtype: str
+) -> tuple[Model, Solution, float]:
+    features = FeatureOptions(options.affixes, options.window, options.tags)
+    watch = Stopwatch()
+    data = prepared(sentences, features, options.constraints, dtype, options.buckets)
+    with training_progress(
+        options.max_passes, "training", options.progress, options.tolerance
+    ) as update:
+        solution = train(data, training_of(options), update)
+    return model_of(data, solution), solution, watch.elapsed(solution.weights).wall
+
+
+def training_of(options: NamedTuple) -> Training:
+    """How the options say to train."""
+    return Training(
+        options.formulation, options.c_over_n, options.tolerance, options.max_passes,
+        common.solver_settings(options),
+    )  # fmt: skip
+
+
+def _apply(
+    options: NamedTuple, model: Model, part: str, path: Path
+) -> tuple[list[Any], dict[str, Any]]:
+    """Label one file, write it with the predictions as the last column, score it if labelled."""
+    sentences = read_conll(path, labelled=part == "test")
+    if part == "test":
+        encode_labels(sentences, model.names, str(path))
+    watch = Stopwatch()
+    predicted = label(model, sentences, options.buckets)
+    seconds = watch.elapsed().wall
+    written = write_conll(Path(options.output) / f"{path.name}.predicted", sentences, predicted)
+    scores = dict.fromkeys(("token_error", "precision", "recall", "f1"))
+    if part == "test":
+        scores = as_numbers(score([sentence.labels for sentence in sentences], predicted))
+    shown = [None if value is None else f"{value:.2f}" for value in scores.values()]
+    row = [part, *_sizes(sentences), *shown, seconds, str(written)]
+    return row, scores | {"seconds": seconds, "file": path, "written": written}
+
+
+def _sizes(sentences: Sequence[Sentence]) -> tuple[int, int]:
+    return len(sentences), sum(len(sentence.words) for sentence in sentences)
+
+
+def _training_note(options: NamedTuple, solution: Solution, model: Model) -> str:
+    gap = solution.gap / abs(solution.primal)
+    return (
+        f"{options.formulation}, C' = C / n = {options.c_over_n:g}, "
+        f"{model.index.number_of_features} features, {len(model.names)} labels"
+        f"{', only IOB2 sequences' if model.constrained else ''}; {solution.status.name}, relative "
+        f"gap {gap:.1e} (asked for {options.tolerance:g}): {solution.message}."
+    )
+
+
+def training_numbers(solution: Solution) -> dict[str, Any]:
+    """Status, objective and counts of a training run."""
+    statistics = solution.statistics
+    return {
+        "status": solution.status, "primal": solution.primal, "dual": solution.dual,
+        "relative_gap": solution.gap / abs(solution.primal), "passes": statistics.passes,
+        "planes_added": statistics.planes_added, "support_planes": statistics.support_planes,
+        "oracle_calls": statistics.oracle_calls, "compilations": statistics.compilations,
+        "capacity": statistics.capacity, "parts": statistics.seconds,
+        "history": statistics.history,
+    }  # fmt: skip
+
+
+def convergence(solutions: dict[str, Solution], tolerance: float) -> Any:
+    """The relative duality gap of each run against seconds, estimated between certificates."""
+    curves = {}
+    for name, solution in solutions.items():
+        course = solution.statistics.history
+        gap = course.round_primal - course.round_dual
+        curves[name] = (course.seconds, gap / abs(course.round_primal))
+    return curve_lines(curves, "Training", "seconds", tolerance=tolerance)

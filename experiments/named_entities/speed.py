@@ -1,0 +1,215 @@
+"""SVM1 with margin re-scaling beside CRFsuite, on the same features of the same sentences.
+
+Each contender runs in a process of its own, so that its peak memory is its own. They minimise
+different objectives: what they share are the features, so compare time, memory and F1.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from experiments.lib import common
+from experiments.lib.progress import training_progress
+from experiments.lib.record import Stopwatch, peak_memory_bytes
+from experiments.lib.report import write_results
+from experiments.named_entities.data import Labels, as_numbers, score
+from experiments.named_entities.files import training_numbers, training_of
+from experiments.named_entities.model import Prepared, label, model_of, prepared, train
+from jaxstruct.data.conll import Conll2002, Sentence, load_conll2002
+from jaxstruct.data.token_features import FeatureOptions, token_features
+
+CONTENDERS = ("jaxstruct", "crfsuite")
+LEVELS = (1e-2, 1e-3)
+TESTS = ("testa", "testb")
+COMPILING = "/jax/core/compile/"
+
+
+class Point(NamedTuple):
+    """The state of a training run after one round.
+
+    Fields:
+      wall, process: seconds. primal, dual: the best certified. oracle_calls: so far.
+      estimated: (P - D) / P of the round, certified or estimated from its oracle calls.
+    """
+
+    wall: float
+    process: float
+    primal: float
+    dual: float
+    oracle_calls: int
+    estimated: float = math.nan
+
+
+def contenders() -> list[str]:
+    """Those that are installed; python-crfsuite is optional."""
+    found = importlib.util.find_spec("pycrfsuite") is not None
+    return [name for name in CONTENDERS if name != "crfsuite" or found]
+
+
+def run_contender(options: NamedTuple) -> list[dict[str, Any]]:
+    """Train and test one contender here; its numbers go to a JSON file of its own."""
+    dtype = common.prepare(options)
+    corpus = load_conll2002(options.language, Path(options.path) if options.path else None)
+    sentences = corpus.train if options.whole else corpus.train[: options.sentences]
+    run = {"jaxstruct": _jaxstruct, "crfsuite": _crfsuite}[options.contender]
+    shared = {"sentences": len(sentences), "tokens": sum(len(s.words) for s in sentences)}
+    rows: list[dict[str, Any]] = []
+    with common.kept_if_stopped("named_entities", options, part_name(options), {"rows": rows}):
+        for row in run(options, corpus, sentences, dtype):
+            rows.append(row | shared)
+    write_results(options.output, part_name(options), {"rows": rows})
+    return rows
+
+
+def part_name(options: NamedTuple) -> str:
+    """The file of one contender's numbers, without its suffix."""
+    return f"{result_name(options)}_{options.contender}"
+
+
+def result_name(options: NamedTuple) -> str:
+    """The files of the results, without suffix."""
+    return f"named_entities_{'whole' if options.whole else 'speed'}"
+
+
+def _features(options: NamedTuple) -> FeatureOptions:
+    return FeatureOptions(options.affixes, options.window, options.tags)
+
+
+def _jaxstruct(
+    options: NamedTuple, corpus: Conll2002, sentences: Sequence[Sentence], dtype: str
+) -> Iterator[dict[str, Any]]:
+    """One row a run, of which the first compiles; the tests are in the last one.
+
+    A run certifies where it believes to be done, so the first level has a run of its own.
+    """
+    watch, compiling, row = Stopwatch(), _Compiling(), {}
+    data = prepared(sentences, _features(options), options.constraints, dtype, options.buckets)
+    preparing = watch.elapsed().wall
+    for run in range(options.runs):
+        if row:
+            yield row
+        before, already, points = peak_memory_bytes(), compiling.seconds, []
+        name = "first run, with compiling" if run == 0 else f"run {run + 1}"
+        with training_progress(
+            options.max_passes, name, options.progress, options.tolerance
+        ) as update:
+            watch = Stopwatch()
+            solution = train(data, training_of(options), _recorder(points, watch, update))
+            seconds = watch.elapsed(solution.weights)
+        row = {
+            "name": f"{options.formulation}, {name}", "wall_seconds": seconds.wall,
+            "process_seconds": seconds.process, "compile_seconds": compiling.seconds - already,
+            "preparing_seconds": preparing, "features": data.index.number_of_features,
+            "memory_before": before, "peak_memory": peak_memory_bytes(), "points": points,
+            "reached": {f"{level:g}": reached(points, level) for level in LEVELS},
+            **training_numbers(solution),
+        }  # fmt: skip
+    model = model_of(data, solution)
+    if options.tolerance < LEVELS[0]:
+        row["reached"][f"{LEVELS[0]:g}"] = _reached_apart(data, options, LEVELS[0])
+    yield row | _tested(corpus, lambda sentences: label(model, sentences, options.buckets))
+
+
+def _reached_apart(data: Prepared, options: NamedTuple, level: float) -> dict[str, Any]:
+    """When a training that wants no more than this level reaches it."""
+    points: list[Point] = []
+    update = _recorder(points, Stopwatch(), lambda progress: None)
+    train(data, training_of(options)._replace(tolerance=level), update)
+    return reached(points, level)
+
+
+def _recorder(points: list[Point], watch: Stopwatch, update: Callable) -> Callable:
+    """A callback of `fit` that keeps a Point a round and passes the progress on."""
+
+    def seen(progress: Any) -> None:
+        calls = progress.info.oracle_calls + (points[-1].oracle_calls if points else 0)
+        estimate = progress.info.estimate
+        gap = (estimate.primal - estimate.dual) / abs(estimate.primal)
+        points.append(Point(*watch.elapsed(), progress.primal, progress.dual, calls, gap))
+        update(progress)
+
+    return seen
+
+
+def _tested(corpus: Conll2002, labels: Callable[[Sequence[Sentence]], Labels]) -> dict[str, Any]:
+    """The scores on testa and testb of a function that labels sentences."""
+    scores = {}
+    for part in TESTS:
+        sentences = getattr(corpus, part)
+        scores[part] = as_numbers(score([s.labels for s in sentences], labels(sentences)))
+    return scores
+
+
+def reached(points: Sequence[Point], level: float) -> dict[str, dict[str, float] | None]:
+    """When a level was reached, and the oracle calls until then; None where it was not.
+
+    "gap": the certified relative gap (P - D) / P is at most `level`. "primal": P is within `level`
+    of the last dual bound, which only shows in hindsight.
+    """
+    bound = points[-1].dual if points else math.nan
+
+    def first(found: Sequence[bool]) -> dict[str, float] | None:
+        place = int(np.argmax(found)) if any(found) else None
+        if place is None:
+            return None
+        point = points[place]
+        return {
+            "wall": point.wall, "process": point.process, "oracle_calls": point.oracle_calls,
+            "rounds": place + 1,
+        }  # fmt: skip
+
+    return {
+        "gap": first([p.primal - p.dual <= level * abs(p.primal) < math.inf for p in points]),
+        "primal": first([p.primal - bound <= level * abs(p.primal) < math.inf for p in points]),
+    }
+
+
+class _Compiling:
+    """Seconds that jax has spent on tracing, lowering and compiling since this was made."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        jax.monitoring.register_event_duration_secs_listener(self._heard)
+
+    def _heard(self, event: str, seconds: float, **_: Any) -> None:
+        if event.startswith(COMPILING):
+            self.seconds += seconds
+
+
+def _crfsuite(
+    options: NamedTuple, corpus: Conll2002, sentences: Sequence[Sentence], dtype: str
+) -> Iterator[dict[str, Any]]:
+    """One row; CRFsuite computes in float64 whatever `dtype` says."""
+    import pycrfsuite
+
+    before, watch = peak_memory_bytes(), Stopwatch()
+    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
+    trainer.set_params({"c1": 0.0, "c2": options.crf_c2})
+    inputs = token_features(sentences, _features(options))
+    for sentence, features in zip(sentences, inputs, strict=True):
+        trainer.append(features, sentence.labels)
+    preparing = watch.lap().wall
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "model")
+        trainer.train(path)
+        seconds, memory = watch.elapsed(), peak_memory_bytes()
+        tagger = pycrfsuite.Tagger()
+        tagger.open(path)
+        scores = _tested(
+            corpus,
+            lambda part: [tagger.tag(x) for x in token_features(part, _features(options))],
+        )
+        tagger.close()
+    yield {
+        "name": f"CRFsuite, c2 = {options.crf_c2:g}", "wall_seconds": seconds.wall,
+        "process_seconds": seconds.process, "preparing_seconds": preparing,
+        "memory_before": before, "peak_memory": memory, **scores,
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""Sentences of your own, parsed by a trained grammar."""

@@ -1,0 +1,1 @@
+"""Table 5: parsing with a learned weighted context-free grammar."""

@@ -1,0 +1,1 @@
+"""Time a sentence of the oracles of trees."""

@@ -1,0 +1,1 @@
+"""Every table that this machine has the corpora for."""

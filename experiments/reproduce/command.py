@@ -1,0 +1,210 @@
+"""Every table of the project that this machine has the corpora for, one after the other.
+
+    python -m experiments.reproduce
+    python -m experiments.reproduce --quick
+    python -m experiments.reproduce --only=digits,taxonomy_clinc150
+
+What needs a corpus that is not here is left out; the summary says which, and how to get it.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from experiments.alignment import command as alignment
+from experiments.clinc150_whole import command as clinc150_whole
+from experiments.digits import command as digits
+from experiments.handwriting import command as handwriting
+from experiments.lib import common
+from experiments.lib.options import (
+    X64,
+    CompilationCache,
+    Output,
+    Seed,
+    ShowProgress,
+    flag,
+)
+from experiments.lib.report import Table
+from experiments.lib.start import NOTHING, STOPPED
+from experiments.named_entities import command as named_entities
+from experiments.parsing import command as parsing
+from experiments.taxonomy import command as taxonomy
+from jaxstruct.data.locate import DATA_VARIABLE, available
+from jaxstruct.data.registry import corpus_named
+
+
+class Options(NamedTuple):
+    """The flags of this command."""
+
+    quick: Annotated[
+        bool, flag("A short version: less data, fewer repeats; no numbers to quote.")
+    ] = False
+    only: Annotated[
+        Sequence[str],
+        flag(f"Some of: {', '.join(each.name for each in EXPERIMENTS)}. Default: all."),
+    ] = ()
+    output: Output = "results"
+    seed: Seed = 0
+    x64: X64 = False
+    compilation_cache: CompilationCache = True
+    progress: ShowProgress = None
+
+
+class Experiment(NamedTuple):
+    """One table.
+
+    Fields:
+      name: as `--only` has it.
+      corpora: names in `jaxstruct.data.registry` that must be on this machine.
+      run: from a script's options to its Outcome.
+      options: of the whole run.
+      quick: fields of the options that --quick changes; None: left out of quick runs.
+    """
+
+    name: str
+    corpora: tuple[str, ...]
+    run: Callable[[Any], common.Outcome]
+    options: NamedTuple
+    quick: dict[str, Any] | None
+
+
+SMALL = {
+    "repeats": 2, "grid": ("1", "10"), "per_class": ("2",), "tolerance": 1e-2,
+    "variant": "subspace", "working_sets": "grown", "capacity": 32,
+}  # fmt: skip
+"""What --quick changes in a run of `experiments.taxonomy`."""
+
+EXPERIMENTS = (
+    Experiment("digits", (), digits.run, digits.Options(), {
+        "formulations": ("svm1_margin", "svm2_slack"), "c_over_n": ("0.1",), "examples": 200,
+        "variant": "subspace",
+    }),
+    Experiment("alignment", (), alignment.run, alignment.Options(), {
+        "sizes": ("4", "20"), "samples": 2, "epsilons": ("0.3", "0.1"), "oracle_batch": 4,
+    }),
+    Experiment(
+        "taxonomy_synthetic", (), taxonomy.run, taxonomy.Options(data="synthetic"), SMALL
+    ),
+    Experiment("taxonomy_clinc150", ("clinc150",), taxonomy.run, taxonomy.Options(), SMALL),
+    Experiment(
+        "taxonomy_wipo_alpha_d", ("wipo_alpha_d",), taxonomy.run,
+        taxonomy.Options(data="wipo_alpha_d"), SMALL,
+    ),
+    Experiment("handwriting", ("ocr_letters",), handwriting.run, handwriting.Options(), {
+        "examples": 100, "tolerance": 1e-2, "baselines": (), "picture_words": 6, "buckets": 1,
+    }),
+    Experiment(
+        "named_entities", ("conll2002",), named_entities.run, named_entities.Options(), {
+            "sentences": 60, "folds": 2, "C": ("n",), "epochs": 5,
+            "methods": ("commonest", "hmm", "crf", "perceptron_linear"),
+        },
+    ),
+    Experiment("parsing", ("gum",), parsing.run, parsing.Options(), {
+        "sentences": 300, "longest": 7, "buckets": 1, "methods": ("pcfg", "svm2_margin"),
+    }),
+    Experiment(
+        "clinc150_whole", ("clinc150",), clinc150_whole.run, clinc150_whole.Options(), None
+    ),
+)  # fmt: skip
+
+
+def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> common.Outcome:
+    """Run what can be run, print each table, then the summary, and write all.
+
+    An experiment that fails is reported in the summary and does not stop the others. Ctrl-C ends
+    the run; the summary has what was finished until then.
+
+    Raises:
+      ValueError: `options.only` names an experiment that there is not.
+    """
+    names = [experiment.name for experiment in experiments]
+    unknown = [name for name in options.only if name not in names]
+    if unknown:
+        raise ValueError(f"only: {unknown} is none of {names}")
+    common.prepare(options)
+    chosen = [each for each in experiments if not options.only or each.name in options.only]
+    rows = _run_all(chosen, options)
+    table = Table(
+        f"Summary{' of the quick version' if options.quick else ''}",
+        ["experiment", "status", "seconds", "file"],
+        [[row["name"], row["status"], row["seconds"], row["file"]] for row in rows],
+        [f"{row['name']}: {row['detail']}" for row in rows if row["detail"]],
+    )
+    numbers = {"stopped": any(row["status"] == "stopped" for row in rows), "experiments": rows}
+    return common.save("reproduce", options, "reproduce", table, numbers, {})
+
+
+def _run_all(chosen: Sequence[Experiment], options: Options) -> list[dict[str, Any]]:
+    """A row each; what is left when Ctrl-C stops one is not begun."""
+    rows: list[dict[str, Any]] = []
+    for experiment in chosen:
+        start = time.perf_counter()
+        try:
+            row = _run_one(experiment, options)
+        except KeyboardInterrupt as stopped:
+            row = _row(experiment, "stopped", start, detail=str(stopped) or NOTHING)
+        rows.append(row)
+        if row["status"] == "stopped":
+            break
+    return rows + [_row(experiment, "not begun") for experiment in chosen[len(rows) :]]
+
+
+def _row(
+    experiment: Experiment, status: str, start: float | None = None, file: Path | None = None,
+    detail: str = "",
+) -> dict[str, Any]:  # fmt: skip
+    """A line of the summary; `start` is when the experiment began."""
+    seconds = None if start is None else time.perf_counter() - start
+    name = experiment.name
+    return {"name": name, "status": status, "seconds": seconds, "file": file, "detail": detail}
+
+
+def _run_one(experiment: Experiment, options: Options) -> dict[str, Any]:
+    """Its row: done, left out or failed."""
+    reason = _why_not(experiment, options)
+    if reason:
+        print(f"{experiment.name}: left out: {reason}\n", flush=True)
+        return _row(experiment, "left out", detail=reason)
+    print(f"=== {experiment.name}", flush=True)
+    start = time.perf_counter()
+    try:
+        outcome = experiment.run(_options_of(experiment, options))
+    except Exception as error:  # the summary reports it; the other tables are still wanted
+        traceback.print_exc()
+        return _row(experiment, "failed", start, detail=f"{type(error).__name__}: {error}")
+    return _row(experiment, "done", start, outcome.files[0])
+
+
+def _why_not(experiment: Experiment, options: Options) -> str:
+    if options.quick and experiment.quick is None:
+        return "too long for --quick"
+    missing = [name for name in experiment.corpora if not available(name)]
+    return " ".join(_how_to_get(name) for name in missing)
+
+
+def _how_to_get(name: str) -> str:
+    corpus = corpus_named(name)
+    if all(file.url for file in corpus.files):
+        way = f"run: python third_party_data/fetch.py --corpus={name}"
+    else:
+        way = f"by hand: {corpus.packing}"
+    absent = f"corpus {name} ({corpus.title}) is not here"
+    return f"{absent}; set {DATA_VARIABLE} to the folder of corpora, or {way}"
+
+
+def _options_of(experiment: Experiment, options: Options) -> NamedTuple:
+    shared = {name: getattr(options, name) for name in ("output", "seed", "x64", "progress")}
+    shared["compilation_cache"] = options.compilation_cache
+    if experiment.name == "clinc150_whole":
+        shared["compilation_cache"] = experiment.options.compilation_cache  # it times compiling
+    return experiment.options._replace(**shared, **(experiment.quick if options.quick else {}))
+
+
+def main(options: Options) -> int:
+    """Run; the exit code is 1 where an experiment failed, 130 where Ctrl-C stopped the run."""
+    states = {row["status"] for row in run(options).numbers["experiments"]}
+    return STOPPED if "stopped" in states else int("failed" in states)

@@ -1,0 +1,1 @@
+"""Table 1: classification with a taxonomy."""

@@ -1,0 +1,168 @@
+"""Table 1: classification with a taxonomy, flat or hierarchical, zero-one or tree loss.
+
+    python -m experiments.taxonomy                                      # CLINC150
+    python -m experiments.taxonomy --data=wipo_alpha_d
+    python -m experiments.taxonomy --data=wipo_xml --path=FOLDER        # WIPO-alpha as shipped
+    python -m experiments.taxonomy --data=clus --path=train.arff --test_path=test.arff
+
+Source: thesis, table 4.1 (section 4.3.4), the same as JMLR 6:1453-1484, table 1 (section 5.1). The
+papers name neither the slack formulation of their Δ columns nor C: --formulation and --grid do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from experiments.lib import common
+from experiments.lib.options import (
+    X64,
+    Capacity,
+    CompilationCache,
+    Output,
+    Seed,
+    ShowProgress,
+    Variant,
+    WorkingSets,
+    flag,
+)
+from experiments.taxonomy import documents
+from experiments.taxonomy.comparison import (
+    COLUMNS,
+    NODE_WEIGHTS,
+    Cell,
+    Search,
+    make_columns,
+    train_and_test,
+)
+from experiments.taxonomy.report import make_plots, make_table, run_numbers, summarise
+from jaxstruct.data.splits import per_class_subsample
+
+DATA = ("clinc150", "wipo_alpha_d", "wipo_xml", "clus", "synthetic")
+DELTA_FORMULATIONS = ("svm1_slack", "svm1_margin", "svm2_slack", "svm2_margin")
+
+
+class Options(NamedTuple):
+    """The flags of this command."""
+
+    data: Annotated[str, flag("Which documents; see taxonomy.documents.", DATA)] = "clinc150"
+    path: Annotated[str | None, flag("Folder of XML files (wipo_xml) or training file (clus).")] = (
+        None
+    )
+    test_path: Annotated[
+        str | None, flag("Test file (clus); without it, tested on what was not drawn.")
+    ] = None
+    section: Annotated[str, flag("Section of the classification (wipo_xml).")] = "D"
+    per_class: Annotated[
+        Sequence[str],
+        flag("Training examples drawn of each class, a list; 0 takes the whole training part."),
+    ] = ("4", "2")
+    repeats: Annotated[int, flag("Training sets drawn for each size.")] = 5
+    formulation: Annotated[
+        str,
+        flag(
+            "Of the Δ columns; the 0/1 columns use svm1 or svm2 without re-scaling.",
+            DELTA_FORMULATIONS,
+        ),
+    ] = "svm2_margin"
+    node_weights: Annotated[
+        str,
+        flag(
+            "Weights beta_z of the taxonomy's nodes (4.19): equal, doubled at each level down "
+            "(deeper) or halved (higher). Each Lambda(y) is then scaled to length 1.",
+            NODE_WEIGHTS,
+        ),
+    ] = "equal"
+    grid: Annotated[Sequence[str], flag("Values of C' = C / n to choose from, rising.")] = (
+        "0.1",
+        "1",
+        "10",
+        "100",
+    )
+    inner_folds: Annotated[
+        int,
+        flag(
+            "Halves of the training set that are held out in turn to choose C': 1 or 2.",
+            least=1,
+            most=2,
+        ),
+    ] = 2
+    selection_tolerance: Annotated[float, flag("Relative gap while choosing C'.")] = 1e-2
+    tolerance: Annotated[float, flag("Relative gap of the machines reported.")] = 1e-3
+    variant: Variant = "auto"
+    working_sets: WorkingSets = "auto"
+    capacity: Capacity = 64
+    output: Output = "results"
+    seed: Seed = 0
+    x64: X64 = False
+    compilation_cache: CompilationCache = True
+    progress: ShowProgress = None
+
+
+def run(options: Options) -> common.Outcome:
+    """Train all columns on all training sets, print the table and write it.
+
+    Raises:
+      ValueError: an option that does not fit, such as a `path` that is missing.
+      CorpusMissing: the corpus is not on this machine; the message says how to get it.
+    """
+    dtype = common.prepare(options)
+    data = load(options)
+    columns = make_columns(data, options.formulation, options.node_weights, dtype)
+    grid = tuple(map(float, options.grid))
+    search = Search(
+        grid, options.inner_folds, options.selection_tolerance, options.tolerance,
+        common.solver_settings(options),
+    )  # fmt: skip
+    name, results, runs = f"taxonomy_{options.data}", [], []
+    hidden = None if options.progress is None else not options.progress
+    jobs = [(int(size), repeat) for size in options.per_class for repeat in range(options.repeats)]
+    with (
+        common.kept_if_stopped("taxonomy", options, name, {"runs": runs}),
+        tqdm(jobs, desc=f"taxonomy, {options.data}", disable=hidden) as bar,
+    ):
+        for size, repeat in bar:
+            seed = options.seed + repeat
+            chosen, test = draw(data, size, seed)
+            cells: dict[str, Cell] = {
+                column: train_and_test(data, columns[column], chosen, test, search, seed)
+                for column in COLUMNS
+            }
+            results.append(summarise(data, size, repeat, chosen, test, cells))
+            runs.append(run_numbers(results[-1]))
+    table, numbers = make_table(options, data, results)
+    return common.save("taxonomy", options, name, table, numbers, make_plots(name, data, numbers))
+
+
+def load(options: Options) -> documents.Documents:
+    """The documents that `options.data` names."""
+    if options.data in ("wipo_xml", "clus"):
+        if not options.path:
+            raise ValueError(f"path: --data={options.data} needs --path")
+        path = Path(options.path)
+        if options.data == "wipo_xml":
+            return documents.wipo_xml(path, options.section)
+        return documents.clus(path, Path(options.test_path) if options.test_path else None)
+    if options.data == "synthetic":
+        return documents.synthetic(options.seed)
+    path = Path(options.path) if options.path else None
+    reader = documents.clinc150 if options.data == "clinc150" else documents.wipo_alpha_d
+    return reader(path)
+
+
+def draw(data: documents.Documents, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions to train on, `size` of each class (0: all of data.train), and to test on.
+
+    Raises:
+      ValueError: nothing is left to test on.
+    """
+    picked = per_class_subsample(data.labels[data.train], size, seed) if size else slice(None)
+    chosen = data.train[picked]
+    test = np.setdiff1d(data.train, chosen) if data.test is None else data.test
+    if not len(test):
+        raise ValueError("per_class: 0 leaves nothing to test on, this corpus has no test part")
+    return chosen, test

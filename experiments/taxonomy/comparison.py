@@ -1,0 +1,156 @@
+"""One cell of the taxonomy table: choose C inside the training part, train, test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from experiments.lib.common import take_rows
+from experiments.taxonomy.documents import Documents
+from jaxstruct import Settings, Solution, fit, fit_path, predict
+from jaxstruct.core.contract import Problem
+from jaxstruct.data.splits import stratified_folds
+from jaxstruct.multiclass.losses import tree_loss, zero_one_loss
+from jaxstruct.multiclass.output_features import taxonomy_features
+from jaxstruct.multiclass.structure import multiclass
+
+COLUMNS = ("flt 0/1", "tax 0/1", "flt Δ", "tax Δ")
+NODE_WEIGHTS: dict[str, Callable[[int], float]] = {
+    "equal": lambda depth: 1.0,
+    "deeper": lambda depth: 2.0**depth,
+    "higher": lambda depth: 0.5**depth,
+}
+"""Name -> beta_z of a node by its depth (4.19): all alike, or by powers of two."""
+
+
+class Column(NamedTuple):
+    """One way of training.
+
+    Fields:
+      problem: all four columns' have arrays of the same shapes, so they share compiled programs.
+      formulation: of the solver.
+      loss: [k, k] what it is trained for, and what chooses its C.
+    """
+
+    problem: Problem
+    formulation: str
+    loss: np.ndarray
+
+
+class Search(NamedTuple):
+    """How C is chosen and how exactly is trained; see the flags of `experiments.taxonomy`."""
+
+    grid: tuple[float, ...]
+    folds: int
+    selection_tolerance: float
+    tolerance: float
+    settings: Settings
+
+
+class Cell(NamedTuple):
+    """What one training run gave.
+
+    Fields:
+      predicted: [test] classes.
+      c_over_n: the chosen C' = C / n; `scores`: C' -> mean loss in the inner folds.
+      status, passes, relative_gap, compilations, seconds: of the last fit; `seconds` with the
+        search in it; `unsolved`: fits, inner ones too, that met no stopping rule.
+    """
+
+    predicted: np.ndarray
+    c_over_n: float
+    scores: dict[float, float]
+    status: Any
+    passes: int
+    relative_gap: float
+    compilations: int
+    seconds: float
+    unsolved: int
+
+
+def make_columns(
+    documents: Documents, formulation: str, node_weights: str, dtype: str
+) -> dict[str, Column]:
+    """The four columns: flat or taxonomic Lambda(y), trained for the zero-one or the tree loss.
+
+    ||Lambda(y)|| = 1 in all of them. The flat one is the identity with columns of zeros, as wide as
+    the taxonomic one. The zero-one columns use the formulation without re-scaling, which is the
+    same program with Delta = 0/1.
+    """
+    taxonomy = documents.taxonomy
+    k, tree = len(taxonomy.classes), tree_loss(taxonomy)
+    taxonomic = taxonomy_features(taxonomy, NODE_WEIGHTS[node_weights], normalise=True)
+    flat = np.eye(k, taxonomic.shape[1])
+    plain = formulation.split("_")[0]
+
+    def column(features: np.ndarray, name: str, loss: np.ndarray) -> Column:
+        problem = multiclass(
+            documents.number_of_features, k, output_features=features, loss=loss, dtype=dtype
+        )
+        return Column(problem, name, loss)
+
+    columns = (
+        column(flat, plain, zero_one_loss(k)), column(taxonomic, plain, zero_one_loss(k)),
+        column(flat, formulation, tree), column(taxonomic, formulation, tree),
+    )  # fmt: skip
+    return dict(zip(COLUMNS, columns, strict=True))
+
+
+def train_and_test(
+    documents: Documents, column: Column, chosen: np.ndarray, test: np.ndarray, search: Search,
+    seed: int,
+) -> Cell:
+    """Choose C' on the rows `chosen` alone, train on them, predict the rows `test`.
+
+    C' is kept, not C, when the number of examples changes: the weight of one example's loss
+    against the norm of w is then the same in an inner fold as in the whole training set.
+    """
+    start = time.perf_counter()
+    inputs, labels = take_rows(documents.inputs, chosen), documents.labels[chosen]
+    scores, unsolved, compiled = _scores(column, inputs, labels, search, seed)
+    best = min(search.grid, key=lambda ratio: scores.get(ratio, 0.0))
+    solution = fit(
+        column.problem, inputs, labels, column.formulation, best * len(labels),
+        tolerance=search.tolerance, settings=search.settings,
+    )  # fmt: skip
+    predicted = predict(column.problem, solution.weights, take_rows(documents.inputs, test))
+    return Cell(
+        predicted, best, scores, solution.status, solution.statistics.passes,
+        solution.gap / abs(solution.primal), compiled + solution.statistics.compilations,
+        time.perf_counter() - start, unsolved + (not solution.status.solved),
+    )  # fmt: skip
+
+
+def _scores(
+    column: Column, inputs: Any, labels: np.ndarray, search: Search, seed: int
+) -> tuple[dict[float, float], int, int]:
+    """C' -> mean held-out loss, trainings that met no stopping rule, and compilations.
+
+    An inner training set is the whole one with example weights of 0 for what is held out: the
+    shapes, and so the compiled programs, are those of the last fit.
+    """
+    if len(search.grid) == 1:
+        return {}, 0, 0
+    losses: dict[float, list[np.ndarray]] = {ratio: [] for ratio in search.grid}
+    solutions: list[Solution] = []
+    for fold in stratified_folds(labels, 2, seed)[: search.folds]:
+        used = np.isin(np.arange(len(labels)), fold.train).astype(np.float64)
+        path = fit_path(
+            column.problem, inputs, labels, column.formulation, _costs(search.grid, len(labels)),
+            example_weights=used, tolerance=search.selection_tolerance, settings=search.settings,
+        )  # fmt: skip
+        for ratio, solution in zip(search.grid, path, strict=True):
+            guess = predict(column.problem, solution.weights, inputs)
+            losses[ratio].append(column.loss[labels[fold.test], guess[fold.test]])
+            solutions.append(solution)
+    unsolved = sum(not solution.status.solved for solution in solutions)
+    compiled = sum(solution.statistics.compilations for solution in solutions)
+    means = {ratio: float(np.mean(np.concatenate(parts))) for ratio, parts in losses.items()}
+    return means, unsolved, compiled
+
+
+def _costs(grid: Sequence[float], n: int) -> list[float]:
+    return [ratio * n for ratio in grid]

@@ -1,0 +1,202 @@
+"""Documents with classes in a taxonomy, from several sources, in one form for `taxonomy`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxstruct.core.labels import encode, fit_codec
+from jaxstruct.core.types import PyTree, SparseFeatures
+from jaxstruct.data.clinc150 import load_clinc150
+from jaxstruct.data.clus_arff import ClusData, load_clus_arff
+from jaxstruct.data.ipc import ipc_ancestors
+from jaxstruct.data.rows import CsrRows, from_scipy, pad_rows
+from jaxstruct.data.wipo import load_wipo_arrays, load_wipo_xml
+from jaxstruct.multiclass.taxonomy import Taxonomy, taxonomy_from_parents, taxonomy_from_paths
+
+
+class Documents(NamedTuple):
+    """Feature vectors of unit length, and their classes.
+
+    Fields:
+      title: what they are.
+      inputs: numpy rows [N, d], or SparseFeatures with leaves [N, m], of one width for all.
+      labels: [N] int32, classes of the taxonomy.
+      number_of_features: d.
+      taxonomy: its class i is label i.
+      train: positions that training sets are drawn from.
+      test: positions to test on; None: whatever of `train` was not drawn.
+      notes: how they were made, line by line.
+      of_paper: whether the paper's table is of the same patents: section D of WIPO-alpha.
+    """
+
+    title: str
+    inputs: PyTree
+    labels: np.ndarray
+    number_of_features: int
+    taxonomy: Taxonomy
+    train: np.ndarray
+    test: np.ndarray | None
+    notes: tuple[str, ...]
+    of_paper: bool = False
+
+
+def clinc150(folder: Path | None = None) -> Documents:
+    """The 15,000 training and 4,500 test queries of CLINC150, 150 intents under 10 domains.
+
+    Args:
+      folder: with the corpus's files; None: where `jaxstruct.data.locate` finds it.
+    """
+    corpus = load_clinc150(folder)
+    codec = fit_codec(corpus.domains)
+    taxonomy = taxonomy_from_paths(
+        {intent: (f"domain {corpus.domains[intent]}",) for intent in codec.classes}
+    )
+    train = np.arange(len(corpus.train.texts))
+    rows = tf_idf([*corpus.train.texts, *corpus.test.texts], len(train))
+    labels = encode(codec, [*corpus.train.labels, *corpus.test.labels])
+    return Documents(
+        "CLINC150 queries, 150 intents under 10 domains", _padded(rows), labels,
+        rows.number_of_features, taxonomy, train, np.arange(len(train), len(labels)),
+        ("tf-idf with logarithmic counts; words and weights from the texts (not the labels) of the "
+         "whole training split; tested on the whole test split.",),
+    )  # fmt: skip
+
+
+def wipo_alpha_d(path: Path | None = None) -> Documents:
+    """The 1710 patents of WIPO-alpha, section D, as 100 latent semantic dimensions.
+
+    Args:
+      path: the npz file; None: where `jaxstruct.data.locate` finds it.
+    """
+    arrays = load_wipo_arrays(path)
+    symbols = (*arrays.y_train, *arrays.y_test)
+    taxonomy, labels = _ipc_classes(symbols)
+    inputs = _unit_length(np.concatenate([arrays.x_train, arrays.x_test]))
+    return Documents(
+        f"WIPO-alpha, section D, {len(symbols)} patents, {len(taxonomy.classes)} main groups",
+        inputs, labels, inputs.shape[1], taxonomy, np.arange(len(labels)), None,
+        ("100 latent semantic dimensions scaled to unit length; main groups cut to two digits by "
+         "the source, so fewer classes than the paper's 160; both parts pooled, tested on what "
+         "was not drawn.",),
+        of_paper=True,
+    )  # fmt: skip
+
+
+def wipo_xml(folder: Path, section: str = "D") -> Documents:
+    """WIPO-alpha XML files of your own: title and claims of the patents of one section.
+
+    Raises:
+      ValueError: no patent of the section.
+    """
+    records = [r for r in load_wipo_xml(Path(folder)) if ipc_ancestors(r.main_symbol)[0] == section]
+    if not records:
+        raise ValueError(f"path: {folder} has no patent of section {section!r}; see --section")
+    taxonomy, labels = _ipc_classes([record.main_symbol for record in records])
+    rows = tf_idf([record.text for record in records], len(records))
+    return Documents(
+        f"WIPO-alpha, section {section}, {len(records)} patents, {len(taxonomy.classes)} groups",
+        _padded(rows), labels, rows.number_of_features, taxonomy, np.arange(len(labels)), None,
+        ("tf-idf with logarithmic counts of title and claims, its weights from all the texts; "
+         "tested on what was not drawn.",),
+        of_paper=section == "D",
+    )  # fmt: skip
+
+
+def clus(path: Path, test_path: Path | None = None) -> Documents:
+    """Hierarchical ARFF files of CLUS; of several classes of a document the first counts.
+
+    Raises:
+      ValueError: the two files differ in their attributes.
+    """
+    parts = [load_clus_arff(Path(each)) for each in (path, test_path) if each is not None]
+    if any(part.feature_names != parts[0].feature_names for part in parts):
+        raise ValueError(f"test_path: {test_path} has other attributes than {path}")
+    names = [part.nodes[label[0]] for part in parts for label in part.labels]
+    codec = fit_codec(names)
+    parents = {name: up for part in parts for name, up in _clus_parents(part).items()}
+    rows = _unit_rows(_stacked([part.rows for part in parts]))
+    n = len(parts[0].labels)
+    return Documents(
+        f"{Path(path).name}, {len(codec.classes)} classes", _padded(rows), encode(codec, names),
+        rows.number_of_features, taxonomy_from_parents(parents, codec.classes), np.arange(n),
+        np.arange(n, len(names)) if test_path else None,
+        ("vectors scaled to unit length; of several classes of a document only the first counts.",),
+    )  # fmt: skip
+
+
+def synthetic(seed: int = 0, per_leaf: int = 30, words: int = 40) -> Documents:
+    """Made-up documents: 27 classes, three under each of nine nodes, three of which share a top.
+
+    Each node has its own distribution over 400 words; of a document's `words` words 2 in 10 come
+    from its class, 3 in 10 from each of the two nodes above, the others from all words alike.
+    """
+    random = np.random.default_rng(seed)
+    paths = {f"{a}{b}{c}": (f"{a}", f"{a}{b}") for a in "abc" for b in "abc" for c in "abc"}
+    taxonomy = taxonomy_from_paths(paths)
+    topics = dict(zip(taxonomy.names, random.dirichlet(np.full(400, 0.05), 39), strict=True))
+    counts = np.concatenate([
+        random.multinomial(words, _mixture(topics, name), per_leaf) for name in paths
+    ])  # fmt: skip
+    labels = np.repeat(np.arange(27, dtype=np.int32), per_leaf)
+    inputs = _unit_length(np.log1p(counts).astype(np.float32))
+    return Documents(
+        "made-up documents, 27 classes in a tree of three levels", inputs, labels, 400, taxonomy,
+        np.arange(len(labels)), None, ("words drawn at random; tested on what was not drawn.",),
+    )  # fmt: skip
+
+
+def tf_idf(texts: Sequence[str], fitted: int) -> CsrRows:
+    """Rows (1 + log tf) idf of unit length (scikit-learn), from the first `fitted` texts' words."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(sublinear_tf=True, norm="l2").fit(texts[:fitted])
+    return from_scipy(vectorizer.transform(texts))
+
+
+def _mixture(topics: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    own = 0.2 * topics[name] + 0.3 * topics[name[:1]] + 0.3 * topics[name[:2]]
+    mixed = own + 0.2 / len(own)
+    return mixed / mixed.sum()
+
+
+def _padded(rows: CsrRows) -> SparseFeatures:
+    return SparseFeatures(*pad_rows(rows))
+
+
+def _unit_length(matrix: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    return (matrix / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+
+def _ipc_classes(symbols: Sequence[str]) -> tuple[Taxonomy, np.ndarray]:
+    """The taxonomy of the main groups that occur, and the class of each symbol."""
+    paths = {path[-1]: path for path in map(ipc_ancestors, symbols)}
+    codec = fit_codec(paths)
+    labels = encode(codec, [ipc_ancestors(symbol)[-1] for symbol in symbols])
+    return taxonomy_from_paths({name: paths[name] for name in codec.classes}), labels
+
+
+def _clus_parents(part: ClusData) -> dict[str, str | None]:
+    return {
+        name: None if parent < 0 else part.nodes[parent]
+        for name, parent in zip(part.nodes, part.parents, strict=True)
+    }
+
+
+def _stacked(parts: Sequence[CsrRows]) -> CsrRows:
+    ends = np.concatenate([np.diff(part.indptr) for part in parts])
+    indptr = np.concatenate([[0], np.cumsum(ends)]).astype(np.int64)
+    indices = np.concatenate([part.indices for part in parts])
+    values = np.concatenate([part.values for part in parts])
+    return CsrRows(indptr, indices, values, parts[0].number_of_features)
+
+
+def _unit_rows(rows: CsrRows) -> CsrRows:
+    owner = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
+    squares = np.bincount(owner, rows.values.astype(np.float64) ** 2, len(rows.indptr) - 1)
+    lengths = np.sqrt(squares)[owner]
+    return rows._replace(values=(rows.values / lengths).astype(np.float32))

@@ -1,0 +1,130 @@
+"""experiments.digits: the known optima to 1e-6, files, and flags that match the options."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.digits import command as digits
+from experiments.digits.command import KNOWN_OPTIMA, Options
+from experiments.lib import common
+from tests.experiments.scripts import kept_settings, parsed_options, strict_json
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    options = Options(
+        formulations=("svm1", "svm1_margin", "svm2_slack"), tolerance=1e-9, x64=True,
+        compilation_cache=False, progress=False,
+        output=str(tmp_path_factory.mktemp("digits")),
+    )  # fmt: skip
+    with kept_settings():
+        return digits.run(options)
+
+
+def rows_of(outcome, name):
+    return [row for row in outcome.numbers["rows"] if row["formulation"] == name]
+
+
+def test_the_known_optima_are_met(outcome):
+    for row in rows_of(outcome, "svm1_margin"):
+        optimum = KNOWN_OPTIMA[row["c_over_n"]]
+        assert row["status"].name == "CONVERGED"
+        assert row["primal"] == pytest.approx(optimum, abs=1e-6)
+        assert row["dual"] == pytest.approx(optimum, abs=1e-6)
+
+
+def test_the_errors_are_those_of_the_optimum(outcome):
+    errors = [row["test_error"] for row in rows_of(outcome, "svm1_margin")]
+    assert errors == pytest.approx([100 * 12 / 450, 100 * 9 / 450])
+
+
+def test_without_a_loss_the_formulations_of_one_penalty_agree(outcome):
+    for plain, scaled in zip(
+        rows_of(outcome, "svm1"), rows_of(outcome, "svm1_margin"), strict=True
+    ):
+        assert plain["primal"] == pytest.approx(scaled["primal"], rel=1e-9)
+    assert rows_of(outcome, "svm2_slack")[0]["primal"] < rows_of(outcome, "svm1")[0]["primal"]
+
+
+def test_primal_dual_and_gap_belong_together(outcome):
+    for row in outcome.numbers["rows"]:
+        assert row["primal"] >= row["dual"]
+        assert row["relative_gap"] == pytest.approx(1 - row["dual"] / row["primal"], abs=1e-15)
+        assert row["relative_gap"] <= 1e-9
+        assert 0 < row["support_planes"] and row["oracle_calls"] >= 1347 * row["passes"]
+        assert row["first_seconds"] > 0 and row["second_seconds"] > 0
+
+
+def test_only_the_first_row_compiles(outcome):
+    assert [row["compilations"] for row in outcome.numbers["rows"]] == [0] * 6
+
+
+def test_files_hold_the_numbers(outcome):
+    assert [path.name for path in outcome.files] == [
+        "digits.json", "digits.csv", "digits.png", "digits.plot.csv",
+    ]  # fmt: skip
+    content = strict_json(outcome.files[0])
+    assert [row["primal"] for row in content["rows"]] == [
+        row["primal"] for row in outcome.numbers["rows"]
+    ]
+    assert content["record"]["flags"]["tolerance"] == 1e-9
+    assert content["record"]["dtype"] == "float64"
+    assert "python -m experiments.digits " in content["record"]["command"]
+    assert outcome.files[2].read_bytes().startswith(b"\x89PNG")
+    assert len(outcome.files[1].read_text(encoding="utf-8").splitlines()) == 1 + 6
+
+
+def test_the_table_compares_with_the_known_optima(outcome):
+    assert any("29.9341439 for C' = 0.1" in note for note in outcome.table.notes)
+
+
+def test_a_part_of_the_examples_is_not_compared_with_the_optimum_of_all():
+    row = {"formulation": "svm1", "c_over_n": 0.1}
+    data = digits.load_digits_split()
+    assert digits._known(Options(), data, row) == KNOWN_OPTIMA[0.1]
+    part = data._replace(train_x=data.train_x[:9], train_y=data.train_y[:9])
+    assert digits._known(Options(), part, row) is None
+    assert digits._known(Options(seed=1), data, row) is None
+
+
+
+def test_flags_reach_the_options():
+    arguments = ("--formulations=svm0", "--tolerance=0.5", "--x64", "--seed=3")
+    options = parsed_options(Options, *arguments)
+    assert (options.formulations, options.tolerance, options.x64, options.seed) == (
+        ("svm0",), 0.5, True, 3,
+    )  # fmt: skip
+
+
+def test_an_unknown_formulation_is_refused(tmp_path):
+    with kept_settings(), pytest.raises(ValueError, match="svm3"):
+        digits.run(
+            Options(formulations=("svm3",), compilation_cache=False, output=str(tmp_path))
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_keeps_the_trainings_that_are_done(tmp_path, monkeypatch):
+    calls, fit = [], digits.fit
+
+    def two_and_no_more(*arguments, **named):
+        calls.append(1)
+        if len(calls) > 2:
+            raise KeyboardInterrupt
+        return fit(*arguments, **named)
+
+    monkeypatch.setattr(digits, "fit", two_and_no_more)
+    options = Options(
+        formulations=("svm1",), examples=40, tolerance=0.1, compilation_cache=False,
+        progress=False, output=str(tmp_path),
+    )  # fmt: skip
+    with kept_settings(), pytest.raises(common.Stopped, match="digits.stopped.json"):
+        digits.run(options)
+    (path,) = tmp_path.iterdir()
+    content = strict_json(path)
+    assert content["stopped"] is True and [row["c_over_n"] for row in content["rows"]] == [0.1]
+    assert content["record"]["command"].count("python -m experiments.digits ") == 1
+    monkeypatch.setattr(digits, "fit", fit)
+    with kept_settings():
+        digits.run(options)
+    assert path.name not in {each.name for each in tmp_path.iterdir()}

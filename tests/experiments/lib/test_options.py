@@ -1,0 +1,100 @@
+"""Flags follow from the options: of every command, and of records made for the tests."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import pytest
+from absl import flags
+
+import experiments
+from experiments.lib.options import Output, define_flags, flag, flag_fields
+from tests.experiments.scripts import parsed_options
+
+COMMANDS = sorted(path.parent.name for path in Path(experiments.__path__[0]).glob("*/__main__.py"))
+TODAY = {
+    "align_sequences", "alignment", "alignment_speed", "clinc150_whole", "decoding_speed",
+    "digits", "digits_speed", "handwriting", "handwriting_speed", "named_entities",
+    "parse_sentences", "parsing", "parsing_speed", "reproduce", "taxonomy",
+}  # fmt: skip
+SHARED = ("output", "seed", "x64", "progress", "compilation_cache")
+
+
+class Options(NamedTuple):
+    count: Annotated[int, flag("How many.", least=1, most=9)] = 3
+    share: Annotated[float, flag("Of all.")] = 0.5
+    whole: Annotated[bool, flag("Everything.")] = False
+    way: Annotated[str, flag("Which.", ["there", "back"])] = "back"
+    path: Annotated[str | None, flag("A file.")] = None
+    cost: Annotated[float | None, flag("In all.")] = None
+    shown: Annotated[bool | None, flag("Whether to show it.")] = None
+    sizes: Annotated[Sequence[str], flag("Sizes.")] = ("1", "2")
+    output: Output = "results"
+
+
+def options_of(command: str) -> type:
+    return importlib.import_module(f"experiments.{command}.command").Options
+
+
+def test_no_command_is_lost():
+    assert set(COMMANDS) >= TODAY
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_flags_default_to_the_options(command):
+    options = options_of(command)
+    assert parsed_options(options) == options()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_lists_every_field(command, monkeypatch):
+    """absl's --help prints `main_module_help`, the key flags of the program that runs."""
+    monkeypatch.setattr(sys, "argv", [f"experiments/{command}/__main__.py"])
+    options, holder = options_of(command), flags.FlagValues()
+    define_flags(options, holder)
+    lines = holder.main_module_help().splitlines()
+    listed = {line.split(":")[0].strip().removeprefix("--").removeprefix("[no]") for line in lines}
+    assert set(options._fields) <= listed
+    told = "".join(holder.main_module_help().split())
+    for name, (_, about) in flag_fields(options).items():
+        assert "".join(about.help.split()) in told, name
+
+
+@pytest.mark.parametrize("command", sorted(TODAY - {"parse_sentences"}))
+def test_shared_fields_are_flags_of_every_command(command):
+    assert set(SHARED) <= set(options_of(command)._fields)
+
+
+def test_every_type_is_read():
+    arguments = (
+        "--count=4", "--share=0.25", "--whole", "--way=there", "--path=a b", "--cost=2",
+        "--noshown", "--sizes=3,x", "--output=here",
+    )  # fmt: skip
+    expected = Options(4, 0.25, True, "there", "a b", 2.0, False, ("3", "x"), "here")
+    assert parsed_options(Options, *arguments) == expected
+    assert parsed_options(Options) == Options()
+
+
+@pytest.mark.parametrize("argument", ["--count=0", "--count=10", "--way=up", "--share=x", "--no=1"])
+def test_what_a_flag_does_not_allow_is_refused(argument):
+    with pytest.raises(flags.Error):
+        parsed_options(Options, argument)
+
+
+def test_a_field_without_help_is_an_error():
+    class Bare(NamedTuple):
+        count: int = 1
+
+    class Odd(NamedTuple):
+        table: Annotated[dict, flag("No flag is one.")] = {}  # noqa: RUF012
+
+    class Choice(NamedTuple):
+        number: Annotated[int, flag("One of them.", ["1"])] = 1
+
+    for wrong, message in ((Bare, "Bare.count"), (Odd, "Odd.table"), (Choice, "are of str")):
+        with pytest.raises(TypeError, match=message):
+            flag_fields(wrong)

@@ -1,0 +1,156 @@
+"""Figures: what is drawn is what is saved, and nothing global is touched."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from experiments.lib import plots
+from experiments.lib.plots import bar_groups, curve_lines, save_figure
+
+NAN = math.nan
+
+
+def bars():
+    return bar_groups(
+        ["HMM", "CRF"],
+        {"paper": [9.36, 5.17], "measured": [9.41, NAN]},
+        {"measured": [0.3, NAN]},
+        title="Test error",
+        ylabel="error (%)",
+    )
+
+
+def curves():
+    return curve_lines(
+        {"R = 0": ([1, 2, 3], [1.0, 0.1, 0.0]), "R = 3": ([1, 2], [math.inf, 0.01])},
+        title="Gap",
+        xlabel="seconds",
+        tolerance=1e-3,
+    )
+
+
+def test_curves_on_a_linear_axis_keep_what_is_not_positive():
+    (axes,) = curve_lines({"a": ([1, 2, 3], [-1.0, 0.0, math.inf])}, log_y=False).figure.axes
+    heights = axes.lines[0].get_ydata()
+    assert axes.get_yscale() == "linear" and list(heights[:2]) == [-1, 0] and math.isnan(heights[2])
+
+
+def test_bars_have_the_heights_and_colours_of_the_series():
+    (axes,) = bars().figure.axes
+    paper, measured = (group for group in axes.containers if hasattr(group, "patches"))
+    assert [bar.get_height() for bar in paper] == [9.36, 5.17]
+    assert measured[0].get_height() == 9.41
+    assert paper[0].get_facecolor() != measured[0].get_facecolor()
+    centres = [bar.get_x() + bar.get_width() / 2 for bar in (paper[0], measured[0])]
+    assert centres[0] < 0 < centres[1] and sum(centres) == pytest.approx(0)
+    segments = measured.errorbar.lines[2][0].get_segments()
+    np.testing.assert_allclose(segments[0][:, 1], [9.11, 9.71])
+    words = [text.get_text() for text in axes.texts]
+    assert words.count("n/a") == 1 and {"9.36", "5.17", "9.41"} <= set(words)
+    assert axes.get_ylabel() == "error (%)" and axes.get_title(loc="left") == "Test error"
+
+
+def test_a_baseline_cuts_the_bars_and_keeps_their_tops():
+    (axes,) = bar_groups(["a"], {"x": [93.0]}, baseline=90.0).figure.axes
+    (bar,) = axes.containers[0]
+    assert (bar.get_y(), bar.get_height()) == (90.0, 3.0)
+    assert axes.texts[0].get_text() == "93" and not axes.figure.legends
+
+
+def test_many_bars_carry_no_labels():
+    (axes,) = bar_groups(range(20), {"x": np.arange(20.0) + 1}).figure.axes
+    assert not axes.texts
+
+
+def test_curves_leave_holes_where_the_gap_has_no_logarithm():
+    (axes,) = curves().figure.axes
+    first, second, line = axes.lines
+    np.testing.assert_array_equal(first.get_ydata(), [1.0, 0.1, NAN])
+    np.testing.assert_array_equal(second.get_ydata(), [NAN, 0.01])
+    assert set(line.get_ydata()) == {1e-3} and axes.get_yscale() == "log"
+    assert first.get_color() != second.get_color()
+    assert first.get_linestyle() != second.get_linestyle()
+    assert axes.get_xlabel() == "seconds" and axes.get_xscale() == "linear"
+
+
+@pytest.mark.parametrize("plot", [bars, curves])
+def test_the_legend_lies_outside_the_axes_and_inside_the_picture(plot):
+    figure = plot().figure
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box, (axes,) = legend.get_window_extent(), figure.axes
+    assert box.y1 <= axes.get_tightbbox().y0
+    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1
+    names = {text.get_text() for text in legend.get_texts()}
+    assert names in ({"paper", "measured"}, {"R = 0", "R = 3"})
+
+
+def test_saved_bars_come_with_their_numbers(tmp_path):
+    plot = bars()
+    picture, numbers = save_figure(plot.figure, tmp_path / "new", "table3", plot.data)
+    assert picture == tmp_path / "new" / "table3.png"
+    pixels = imread(picture)
+    assert pixels.shape[1] >= 800 and pixels[..., :3].std() > 0.05
+    assert list(csv.reader(numbers.read_text().splitlines())) == [
+        ["group", "paper", "measured", "measured (error)"],
+        ["HMM", "9.36", "9.41", "0.3"],
+        ["CRF", "5.17", "", ""],
+    ]
+    assert sorted(p.name for p in picture.parent.iterdir()) == ["table3.plot.csv", "table3.png"]
+
+
+def test_saved_curves_come_with_their_numbers(tmp_path):
+    plot = curves()
+    _, numbers = save_figure(plot.figure, tmp_path, "gap", plot.data)
+    rows = list(csv.reader(numbers.read_text().splitlines()))
+    assert rows[0] == ["curve", "seconds", "relative duality gap"]
+    assert rows[2] == ["R = 0", "2", "0.1"] and len(rows) == 6
+
+
+def test_other_numbers_are_saved_as_json(tmp_path):
+    _, numbers = save_figure(bars().figure, tmp_path, "x", {"y": np.array([1.0, NAN])})
+    assert numbers.name == "x.plot.json" and json.loads(numbers.read_text()) == {"y": [1.0, None]}
+
+
+def test_matplotlib_keeps_its_settings():
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    bars(), curves()
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_matplotlib_is_imported_late_and_its_absence_is_explained(monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    importlib.reload(plots)
+    with pytest.raises(ImportError, match=r"jaxstruct\[experiments\]"):
+        plots.bar_groups(["a"], {"x": [1.0]})
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((["a", "b"], {"x": [1.0]}), r"series\['x'\]: got 1 values for 2 groups"),
+        ((["a"], {"x": [1.0]}, {"y": [1.0]}), "errors: got 'y'"),
+        ((["a"], {"x": [1.0]}, {"x": []}), r"errors\['x'\]: got 0 values"),
+        (([], {"x": []}), "got none"),
+    ],
+)
+def test_bars_name_the_argument_that_does_not_fit(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        bar_groups(*arguments)
+
+
+def test_curves_name_the_argument_that_does_not_fit():
+    with pytest.raises(ValueError, match=r"curves\['a'\]: got 2 places for 1 gaps"):
+        curve_lines({"a": ([1, 2], [0.1])})

@@ -1,0 +1,121 @@
+"""Tables: alignment, missing values, wrapping, and what the files hold."""
+
+from __future__ import annotations
+
+import csv
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments.lib.report import Table, render, to_markdown, write_csv, write_results
+
+TABLE = Table(
+    "Table 3: label sequences",
+    ["method", ("C = 1", "paper"), ("C = 1", "measured"), "passes", "gap"],
+    [
+        ["HMM", 9.36, np.float32(9.4), np.int64(3), 1e-3],
+        ["CRF", None, "5.2 ± 0.1", 100000, 3.2e-7],
+        ["a|b", 5.9, float("nan"), 33, 0.0],
+    ],
+    ["paper: page 1474.", "measured: mean over 3 seeds."],
+)
+
+
+def test_numbers_stand_to_the_right_under_their_group():
+    lines = render(TABLE).splitlines()
+    rule = "─" * 42
+    assert lines == [
+        "Table 3: label sequences",
+        rule,
+        "             C = 1",
+        "        ────────────────",
+        "method  paper   measured  passes       gap",
+        rule,
+        "HMM      9.36        9.4       3  1.00e-03",
+        "CRF         -  5.2 ± 0.1  100000  3.20e-07",
+        "a|b      5.90          -      33         0",
+        rule,
+        "paper: page 1474.",
+        "measured: mean over 3 seeds.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "column, shown",
+    [
+        ([1, 20], ["1", "20"]),
+        ([0.1, 1.0, 100.0], ["0.1", "1.0", "100.0"]),
+        ([93.125, 5.5, 0], ["93.12", "5.50", "0.00"]),
+        ([2.0, 3.0], ["2", "3"]),
+        ([1234567.8, 1.0], ["1234568", "1"]),
+        ([3e8, 1.0], ["3.00e+08", "1.00e+00"]),
+        ([float("inf"), 1.5], ["inf", "1.5"]),
+        ([True, False], ["yes", "no"]),
+        ([jnp.float32(0.3), np.array(0.25)], ["0.30", "0.25"]),
+        ([float("nan"), None], ["-", "-"]),
+    ],
+)
+def test_a_column_shares_one_number_format(column, shown):
+    lines = render(Table("", ["x"], [[cell] for cell in column])).splitlines()
+    assert [line.strip() for line in lines[3:-1]] == shown
+
+
+def test_words_stand_to_the_left_and_decorated_numbers_to_the_right():
+    rows = [["long name", "< 0.1", "3-fold"], ["b", "12.5 %", "12"]]
+    lines = render(Table("t", ["a", "bbbbbbbb", "ccccccccc"], rows)).splitlines()
+    assert lines[2] == "a          bbbbbbbb  ccccccccc"
+    assert lines[4:6] == ["long name     < 0.1  3-fold", "b            12.5 %  12"]
+
+
+def test_a_narrow_width_wraps_words_and_never_numbers():
+    rows = [["an explanation of many words that cannot stand on one line", 123456789]]
+    table = Table("A title of a good many words", ["text", "a long heading"], rows, ["note " * 12])
+    lines = render(table, 30).splitlines()
+    assert all(len(line) <= 30 for line in lines)
+    assert " ".join(render(table, 30).split()).count("note") == 12
+    assert any(line.endswith("123456789") for line in lines)
+    wide = render(Table("t", ["a", "b"], [[10**30, 10**30]]), 20)
+    assert wide.count(str(10**30)) == 2
+
+
+@pytest.mark.parametrize("width", [None, 24])
+def test_a_wide_group_heading_keeps_its_words(width):
+    table = Table("t", ["x", ("a very long group heading", "y"), ("z", "w")], [[1, 2, 3]])
+    text = render(table, width)
+    heading = text.splitlines()[2] if width is None else text
+    for word in "a very long group heading".split():
+        assert word in heading
+    if width:
+        assert max(map(len, text.splitlines())) <= width
+
+
+def test_an_empty_table_and_a_ragged_one():
+    assert render(Table("none", ["a", "b"], [])).splitlines()[2] == "a  b"
+    for function in (render, to_markdown, lambda table: write_csv(".", "x", table)):
+        with pytest.raises(ValueError, match=r"rows\[1\] of table 't'.*2 columns"):
+            function(Table("t", ["a", "b"], [[1, 2], [1]]))
+
+
+def test_markdown_escapes_pipes_and_marks_columns_of_numbers():
+    lines = to_markdown(TABLE).splitlines()
+    assert lines[0] == "**Table 3: label sequences**"
+    assert lines[2] == "| method | C = 1: paper | C = 1: measured | passes | gap |"
+    assert lines[3] == "| :--- | ---: | ---: | ---: | ---: |"
+    assert lines[6] == "| a\\|b | 5.90 | - | 33 | 0 |"
+    assert lines[-1] == "- measured: mean over 3 seeds."
+
+
+def test_csv_holds_the_unrounded_numbers(tmp_path):
+    path = write_csv(tmp_path / "new", "table3", TABLE)
+    assert path == tmp_path / "new" / "table3.csv"
+    rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+    assert rows[0] == ["method", "C = 1: paper", "C = 1: measured", "passes", "gap"]
+    assert rows[1] == ["HMM", "9.36", "9.4", "3", "0.001"]
+    assert rows[2] == ["CRF", "", "5.2 ± 0.1", "100000", "3.2e-07"]
+    assert rows[3][2] == ""
+    assert [file.name for file in path.parent.iterdir()] == ["table3.csv"]
+
+
+def test_write_results_is_offered_here(tmp_path):
+    assert write_results(tmp_path, "r", TABLE).name == "r.json"

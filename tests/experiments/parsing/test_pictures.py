@@ -1,0 +1,57 @@
+"""experiments.parsing.pictures: which nodes are marked, which sentences are drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.parsing.pictures import Case, _gold_nodes, _own_nodes, chosen_cases, tree_pictures
+from jaxstruct.trees.phrases.bracketing import read_tree
+
+GOLD = read_tree("(S (NP (A a)) (VP (B b) (NP (C c) (D d))))")
+WRONG = read_tree("(S (NP (A a)) (VP (VP (B b) (C c)) (D d)))")
+CASE = Case(GOLD, (GOLD, WRONG, None))
+
+
+def marked(nodes):
+    return [(node.text, node.x) for node in nodes if node.kind in ("wrong", "missed")]
+
+
+def test_what_differs_is_marked():
+    assert marked(_gold_nodes(Case(GOLD, (GOLD, WRONG)))) == [("NP", 2.5)]
+    assert marked(_gold_nodes(CASE)) == [("S", 1.5), ("NP", 0), ("VP", 2), ("NP", 2.5)]
+    assert marked(_own_nodes(CASE, 0)) == [] == _own_nodes(CASE, 2)
+    assert marked(_own_nodes(CASE, 1)) == [("VP", 1.5)]
+
+
+def test_places_of_nodes():
+    found = {(node.text, node.x): node.y for node in _own_nodes(CASE, 0)}
+    assert found == {
+        ("S", 1.5): 4, ("NP", 0): 2, ("VP", 2): 3, ("NP", 2.5): 2, ("A", 0): 1, ("B", 1): 1,
+        ("C", 2): 1, ("D", 3): 1, ("a", 0): 0, ("b", 1): 0, ("c", 2): 0, ("d", 3): 0,
+    }  # fmt: skip
+
+
+def test_sentences_that_differ_come_first():
+    short, long = read_tree("(S (A a) (B b))"), GOLD
+    gold = [short, long, short, short, long]
+    first, last = np.array([0, 0, 7, 5, 1]), np.array([0, 0, 1, 0, 9])
+    answers = [[f"a{i}" for i in range(5)], [f"b{i}" for i in range(5)]]
+    cases = chosen_cases(gold, answers, [first, last], 4)
+    assert [case.predicted[0] for case in cases] == ["a2", "a4", "a3", "a1"]
+
+
+def test_the_sheet_has_its_numbers():
+    plot = tree_pictures([CASE], ("one", "two", "three"), "trees")
+    assert len(plot.figure.axes) == 4
+    texts = [{text.get_text() for text in axes.texts} for axes in plot.figure.axes]
+    assert "NP*" in texts[0] and "VP?" in texts[2] and texts[3] == {"no parse"}
+    (sentence,) = plot.data["sentences"]
+    assert list(sentence) == ["right", "one", "two", "three"] and sentence["three"] is None
+
+
+def test_pictures_that_cannot_be():
+    with pytest.raises(ValueError, match="cases: got none"):
+        tree_pictures([], (), "")
+    with pytest.raises(ValueError, match="3 trees for 1 names"):
+        tree_pictures([CASE], ("one",), "")
