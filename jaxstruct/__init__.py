@@ -14,11 +14,14 @@ from jaxstruct.core.buckets import Buckets, in_order, take
 from jaxstruct.core.contract import Bounded, Contenders, Model, Oracles, Problem, Space
 from jaxstruct.core.problem import joint_feature, make_problem
 from jaxstruct.core.types import SparseFeatures, from_scipy
-from jaxstruct.solvers.fit import Progress, fit, fit_path
+from jaxstruct.solvers.fit import fit, fit_path
+from jaxstruct.solvers.host_loop import Progress
 from jaxstruct.solvers.predict import predict
 from jaxstruct.solvers.problem_checks import check_problem
 from jaxstruct.solvers.settings import Settings
-from jaxstruct.solvers.solution import Solution, Status, Trace, support_outputs
+from jaxstruct.solvers.solution import Solution, support_outputs
+from jaxstruct.solvers.status import Status
+from jaxstruct.solvers.trace import Trace
 
 if TYPE_CHECKING:
     from jaxstruct import alignments, baselines, chains, evaluation, kernels, multiclass, trees

@@ -33,7 +33,7 @@ from experiments.lib.report import Table
 from jaxstruct import fit
 from jaxstruct.data.digits import DigitsSplit, load_digits_split
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.fit import Progress
+from jaxstruct.solvers.host_loop import Progress
 
 LEVELS = (1e-2, 1e-3)
 SVC_TOLERANCES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)

@@ -13,7 +13,7 @@ import numpy as np
 from experiments.handwriting.data import Data
 from experiments.lib.plots import COLOURS, STYLE, Plot
 from experiments.lib.report import Table
-from jaxstruct.solvers.solution import Trace
+from jaxstruct.solvers.trace import Trace
 
 HEIGHT, WIDTH = 16, 8
 MARGIN = 1

@@ -33,7 +33,7 @@ from experiments.lib.options import (
 from experiments.lib.record import peak_memory_bytes
 from experiments.lib.report import Table
 from jaxstruct import fit
-from jaxstruct.solvers.fit import Progress
+from jaxstruct.solvers.host_loop import Progress
 
 LEVELS = (1e-2, 1e-3)
 MEASURES = ("seconds", "oracle_calls", "passes")

@@ -32,8 +32,8 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.multiclass.structure import KernelInput
-from jaxstruct.solvers.fit import checked_buckets
-from jaxstruct.solvers.solution import Status
+from jaxstruct.solvers.checks import checked_buckets
+from jaxstruct.solvers.status import Status
 
 MESSAGES = {
     Status.CONVERGED: "the gradient is within the tolerance",

@@ -21,8 +21,8 @@ from jaxstruct.baselines.perceptron import MESSAGES, EpochProgress, Visited, run
 from jaxstruct.core.buckets import Buckets, as_buckets, rows_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.fit import checked_buckets
-from jaxstruct.solvers.solution import Status
+from jaxstruct.solvers.checks import checked_buckets
+from jaxstruct.solvers.status import Status
 
 _BATCH = 256
 

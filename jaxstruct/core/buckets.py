@@ -129,3 +129,9 @@ def check_buckets(inputs: Buckets, outputs: Buckets | None) -> None:
         np.array_equal(a, b) for a, b in zip(inputs.index, outputs.index, strict=True)
     ):
         raise ValueError("inputs and outputs must be bucketed alike: their index arrays differ")
+
+
+def bucket_slices(outputs: tuple[PyTree, ...]) -> list[slice]:
+    """Which of the N rows each bucket holds."""
+    ends = np.cumsum([0, *map(rows_of, outputs)])
+    return [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]

@@ -206,6 +206,11 @@ def _check_linear(d: int, k: int, inputs: PyTree, outputs: np.ndarray | None = N
     if isinstance(inputs, SparseFeatures):
         _check_sparse(d, inputs)
     else:
+        if not hasattr(inputs, "shape"):
+            raise ValueError(
+                f"inputs must be one array [n, number_of_features = {d}] or SparseFeatures, got "
+                f"{type(inputs).__name__}: numpy.stack makes an array of rows"
+            )
         inputs = as_array("inputs", inputs, f"[n, number_of_features = {d}]")
         if inputs.ndim != 2 or inputs.shape[1] != d:
             raise ValueError(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.formulations import Penalty
-from jaxstruct.solvers.task import bucket_slices
 from jaxstruct.solvers.working_sets import WorkingSets
 
 
@@ -53,9 +53,9 @@ def outputs_in(sets: WorkingSets, slots: Array) -> tuple[PyTree, ...]:
 
 
 def restricted(terms: Penalty, own: WorkingSets, slots: Array) -> tuple[Penalty, WorkingSets]:
-    """Working sets cut down to some slots, the mass of the others frozen.
+    """Working sets cut down to some slots, the multipliers of the others frozen.
 
-    A frozen mass m_f takes its share of the cap, and under a ridge r lowers every b by r m_f, so
+    A frozen sum m_f takes its share of the cap, and under a ridge r lowers every b by r m_f, so
     that an ascent of the part is one of the whole.
 
     Args:

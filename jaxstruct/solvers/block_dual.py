@@ -29,7 +29,7 @@ def pairwise_ascent(
     """Maximise the dual over each of B blocks by pairwise steps with second-order selection.
 
     max_beta <g, beta - beta_0> - 1/2 (beta - beta_0)' G (beta - beta_0), beta >= 0, sum beta
-    constant. Slot 0 is the reservoir: zero plane, multiplier cap - sum (possibly infinite). A step
+    constant. Slot 0 is the slack slot: plane 0, multiplier cap - sum (possibly infinite). A step
     moves mass from a donor d (beta_d > 0) to the slot u of the largest gradient, d chosen by the
     gain (g_u - g_d)^2 / (G_uu + G_dd - 2 G_ud) it promises; ties to the lowest slot.
 

@@ -10,24 +10,53 @@ import jax
 import numpy as np
 
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.types import PyTree
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.formulations import Formulation, Penalty
-from jaxstruct.solvers.passes import ExampleTerms
 
 ROUNDINGS = 1.0
 """By how many eps an inner product of the run's dtype may be off, see `certify`."""
+SURE = 1000
+"""A plane beats the oracle for sure where it does by so many times the rounding."""
+
+
+class ExampleTerms(NamedTuple):
+    """What an oracle call says of each example, all [N], at the w it was made at.
+
+    Fields:
+      worst: max_y H(y), or its bound. value: H of the output found, equal to worst where the oracle
+        is exact. slack: max(0, worst).
+      known: max(0, max over S_i of H).
+      bound: sum_y beta b. product: <w, sum_y beta phi>. multiplier_sum: sum_y beta.
+      size: of the terms that worst is the sum of. reach: max over S_i of |phi|. Both tell how much
+        rounding there is.
+    """
+
+    worst: Array
+    value: Array
+    slack: Array
+    known: Array
+    bound: Array
+    product: Array
+    multiplier_sum: Array
+    size: Array
+    reach: Array
 
 
 class Certificate(NamedTuple):
     """What is proven of an iterate.
 
-    primal >= optimum >= dual, up to `rounding` and given an exact oracle.
+    primal >= optimum >= dual, up to `rounding`, if the oracle is exact or its bounds hold.
 
     Fields:
-      primal: P(w) of this w, every slack recomputed by the oracle; infinite for a hard margin that
-        is not met (see `scale`).
-      dual: D(beta) of this beta.
+      primal: P(w) of this w, every slack recomputed by the oracle, or the bound that it gives;
+        infinite for a hard margin that is not met (see `scale`) and where no bound is known.
+      primal_found: P(w) with the slacks of the outputs that the oracle found, at most the true
+        P(w); below `primal` only where the oracle is inexact.
+      dual: D(beta) of this beta, a lower bound of the optimum with any oracle.
       violation: max_i H(y_hat) - xi_i, the paper's stopping rule (algorithm 3, line 9).
+      violation_found: the same of the outputs found.
+      missed: by how much, beyond rounding, a plane at hand violates more than the oracle said to be
+        possible; above 0 the oracle is wrong and primal is no bound.
       relaxed_gap: the gap over the working sets only, P with slacks from S_i less D.
       mean_slack: 1/n sum_i xi_i over the n examples of positive weight.
       risk_bound: an upper bound on the empirical risk of this w over them, 1/n sum_i xi_i^p with
@@ -43,8 +72,11 @@ class Certificate(NamedTuple):
     """
 
     primal: float
+    primal_found: float
     dual: float
     violation: float
+    violation_found: float
+    missed: float
     relaxed_gap: float
     mean_slack: float
     risk_bound: float
@@ -139,7 +171,7 @@ def certify(
     """
     eps = ROUNDINGS * float(np.finfo(np.asarray(examples.worst).dtype).eps)
     cap, ridge = (np.asarray(leaf, np.float64) for leaf in (terms.cap, terms.ridge))
-    worst, slack, known, bound, product, mass, size, reach = (
+    worst, value, slack, known, bound, product, multiplier_sum, size, reach = (
         np.asarray(e, np.float64) for e in examples
     )
     used = cap > 0
@@ -147,52 +179,62 @@ def certify(
     dual_products = product if dual_products is None else dual_products
     squared_norm = max(float(np.sum(primal_products, dtype=np.float64)), 0.0)
     dual_norm = max(float(np.sum(dual_products, dtype=np.float64)), 0.0)
-    dual = float(np.sum(bound)) - dual_norm / 2 - float(np.sum(ridge * mass**2)) / 2
+    dual = float(np.sum(bound)) - dual_norm / 2 - float(np.sum(ridge * multiplier_sum**2)) / 2
 
-    value = partial(_primal, formulation, cap[used], ridge[used], squared_norm)
-    primal, scale = value(worst[used])
-    relaxed, _ = value(known[used])
-    total = float(np.sum(mass))
+    primal_of = partial(_primal, formulation, cap[used], ridge[used], squared_norm)
+    primal, scale = primal_of(worst[used])
+    found, scale_found = primal_of(value[used])
+    relaxed, _ = primal_of(known[used])
+    total = float(np.sum(multiplier_sum))
     with np.errstate(over="ignore", invalid="ignore"):
-        length = np.sqrt(squared_norm) if coordinates is not None else np.sum(mass * reach)
+        length = (
+            np.sqrt(squared_norm) if coordinates is not None else np.sum(multiplier_sum * reach)
+        )
         error = eps * (length * reach + size)
         drift = 0.0 if coordinates is None else abs(np.float64(coordinates) - squared_norm) / 2
-        excess = np.maximum(mass - cap, 0)[used]
+        excess = np.maximum(multiplier_sum - cap, 0)[used]
         rounding = drift + float(
-            (value((worst + error)[used])[0] - np.float64(primal))
-            + np.sum(mass * error)
-            + np.sum(eps * mass * reach) ** 2 / 2
+            (primal_of((worst + error)[used])[0] - np.float64(primal))
+            + np.sum(multiplier_sum * error)
+            + np.sum(eps * multiplier_sum * reach) ** 2 / 2
             + np.sum(eps * bound)
             + np.sum(excess * slack[used])
         )
+        missed = np.max((known - np.maximum(worst, 0) - SURE * error)[used])
     return Certificate(
         primal=float(primal),
+        primal_found=float(found),
         dual=dual,
         violation=float(np.max((worst - known)[used])),
+        violation_found=float(np.max((value - known)[used])),
+        missed=max(float(missed), 0.0),
         relaxed_gap=float(relaxed) - dual,
         mean_slack=float(np.mean(slack[used])),
         risk_bound=float(np.mean(slack[used] ** max(formulation.penalty, 1))),
-        scale=float(scale),
+        scale=float(scale if np.isfinite(primal) else scale_found),
         margin_bound=float(np.sqrt(dual_norm) / total) if total > 0 else math.inf,
         rounding=float(rounding) if math.isfinite(rounding) else math.inf,
     )
 
 
 def block_gaps(formulation: Formulation, terms: Penalty, examples: ExampleTerms) -> np.ndarray:
-    """[N] each example's part of P - D, at a w that is sum beta phi; they sum to the gap.
+    """[N] each example's part of P - D (of the outputs found), at a w that is sum beta phi.
 
     cap xi - sum beta H for a linear slack, xi^2 / 2r + r m^2 / 2 - sum beta H for a squared one
     (m = sum beta); for a hard margin, which has no gap before it is met, xi + |sum beta H|.
     """
     cap, ridge = (np.asarray(leaf, np.float64) for leaf in (terms.cap, terms.ridge))
-    _, slack, _, bound, product, mass, _, _ = (np.asarray(e, np.float64) for e in examples)
+    _, value, _, _, bound, product, multiplier_sum, _, _ = (
+        np.asarray(e, np.float64) for e in examples
+    )
+    slack = np.maximum(value, 0)
     gained = bound - product
     used = cap > 0
     if formulation.penalty == 1:
         gaps = cap * slack - gained
     elif formulation.penalty == 2:
         squares = slack**2 / (2 * np.where(ridge > 0, ridge, 1))
-        gaps = squares + ridge * mass**2 / 2 - gained
+        gaps = squares + ridge * multiplier_sum**2 / 2 - gained
     else:
         gaps = slack + np.abs(gained)
     return np.where(used, np.maximum(gaps, 0), 0)

@@ -20,15 +20,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.buckets import Buckets, rows_of
+from jaxstruct.core.buckets import Buckets, bucket_slices, rows_of
 from jaxstruct.core.checks import shown
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.files import write_file
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.certificate import Certificate
-from jaxstruct.solvers.cutting_plane import State
-from jaxstruct.solvers.solution import TRACE_DTYPES, Solution, Statistics, Status, Trace
-from jaxstruct.solvers.task import bucket_slices
+from jaxstruct.solvers.solution import Solution
+from jaxstruct.solvers.state import State
+from jaxstruct.solvers.status import Status
+from jaxstruct.solvers.trace import TRACE_DTYPES, Statistics, Trace
 from jaxstruct.solvers.working_sets import WorkingSets
 
 FORMAT, VERSION = "jaxstruct-checkpoint", 3

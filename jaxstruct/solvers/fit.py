@@ -1,11 +1,10 @@
-"""`fit`: the short way in, and the host loop around `cutting_plane.step`."""
+"""`fit`: the short way in, the host loop around `cutting_plane.step`."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +14,6 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import cutting_plane
-from jaxstruct.solvers.certificate import Certificate, proven
 from jaxstruct.solvers.checks import (
     check_callback,
     check_is_problem,
@@ -23,192 +21,28 @@ from jaxstruct.solvers.checks import (
     checked_buckets,
     rounding,
 )
-from jaxstruct.solvers.cutting_plane import Info, State
 from jaxstruct.solvers.formulations import Formulation, formulation_named
-from jaxstruct.solvers.programs import programs_traced
-from jaxstruct.solvers.settings import Settings, check_settings, fitted
-from jaxstruct.solvers.solution import MESSAGES, Solution, Statistics, Status, Trace, trace_of
+from jaxstruct.solvers.host_loop import (
+    Method,
+    Progress,
+    Round,
+    Rules,
+    Standing,
+    begin,
+    in_callers_order,
+    solve,
+    statistics,
+)
+from jaxstruct.solvers.problem_checks import Sample, check_oracle, confirmed, sample_of
+from jaxstruct.solvers.settings import Settings, check_settings, resolved_settings
+from jaxstruct.solvers.solution import Solution
+from jaxstruct.solvers.state import Info, State
+from jaxstruct.solvers.status import MESSAGES
 from jaxstruct.solvers.task import Task, make_task, row_index
 from jaxstruct.solvers.warm_start import check_start, restarted
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
 DEFAULTS = Settings()
-
-
-class Progress(NamedTuple):
-    """What a callback of `fit` sees after each pass: best primal and dual so far, and the rest.
-
-    They are certified; `info.estimate` says where a round that was not is likely to be.
-    """
-
-    passes: int
-    primal: float
-    dual: float
-    gap: float
-    info: Info
-    state: State
-
-
-class _Rules(NamedTuple):
-    tolerance: float | None
-    epsilon: float | None
-    max_passes: int
-    min_margin: float
-    C: float
-
-
-class _Best(NamedTuple):
-    """The best certified so far; certificate and slack are the last ones.
-
-    roundings: of the certificates that primal and dual are from.
-    """
-
-    primal: float
-    dual: float
-    weights: PyTree
-    roundings: tuple[float, float] = (math.inf, math.inf)
-    certificate: Certificate | None = None
-    slack: np.ndarray | None = None
-
-
-def _threshold(rules: _Rules, primal: float, formulation: Formulation) -> float:
-    """Planes are added above this violation: small enough for the gap that is wanted.
-
-    primal: the best certified, or before there is one the last estimate.
-    """
-    wanted = math.inf if rules.epsilon is None else rules.epsilon
-    if rules.tolerance is None:
-        return wanted
-    scale = 1.0
-    if formulation.penalty and math.isfinite(primal):
-        scale = min(1.0, primal / rules.C)
-    return min(wanted, rules.tolerance * scale / 4)
-
-
-def _status(
-    rules: _Rules, best: _Best, info: Info, state: State, formulation: Formulation, full: bool
-) -> Status | None:
-    certificate = info.certificate
-    if certificate is None:
-        return None
-    gap = best.primal - best.dual
-    radius = float(jnp.sqrt(jnp.max(state.sets.norms))) if formulation.penalty == 0 else 0.0
-    if math.isnan(certificate.primal) or not math.isfinite(certificate.dual):
-        return Status.NOT_FINITE
-    if gap < -rounding(state.sets.losses.dtype) * abs(best.primal):
-        return Status.ROUNDING
-    if rules.tolerance is not None:
-        within = proven(gap, max(best.roundings), rules.tolerance * abs(best.primal))
-        if within is not False:
-            return Status.CONVERGED if within else Status.ROUNDING
-    if rules.epsilon is not None and certificate.violation <= rules.epsilon:
-        allowance = rules.C * rules.epsilon if formulation.penalty else 0.0
-        allowance = max(allowance, 1e-3 * abs(certificate.dual))
-        within = proven(certificate.relaxed_gap, certificate.rounding, allowance)
-        if within is not False:
-            return Status.EPSILON if within else Status.ROUNDING
-    if formulation.penalty == 0 and certificate.margin_bound <= rules.min_margin * radius:
-        return Status.NOT_SEPARABLE
-    if full and info.overflow and not info.planes_added:
-        return Status.WORKING_SET_FULL
-    return Status.PASS_LIMIT if state.clock >= rules.max_passes else None
-
-
-def _improved(best: _Best, state: State, info: Info) -> _Best:
-    certificate = info.certificate
-    if certificate is None:
-        return best
-    of_primal, of_dual = best.roundings
-    best = best._replace(certificate=certificate, slack=info.slack)
-    if certificate.primal < best.primal:
-        scaled = jax.tree.map(lambda leaf: leaf * certificate.scale, state.weights)
-        best, of_primal = (
-            best._replace(primal=certificate.primal, weights=scaled),
-            certificate.rounding,
-        )
-    if certificate.dual > best.dual:
-        best, of_dual = best._replace(dual=certificate.dual), certificate.rounding
-    return best._replace(roundings=(of_primal, of_dual))
-
-
-def _wants_growth(info: Info, n: int) -> bool:
-    return info.overflow > 0.02 * n or (info.overflow > 0 and info.planes_added < info.overflow)
-
-
-def _worth_certifying(
-    rules: _Rules, primal: float, formulation: Formulation, threshold: float, clock: int
-) -> tuple[float, float]:
-    """The estimated relative gap and the violation at which a round is; any in the last round.
-
-    The violation counts for the rule of epsilon, and while a hard margin is not met.
-    """
-    if clock + 1 >= rules.max_passes:
-        return math.inf, math.inf
-    if formulation.penalty == 0 and not math.isfinite(primal):
-        return -math.inf, threshold
-    goal = -math.inf if rules.tolerance is None else 1.5 * rules.tolerance
-    return goal, -math.inf if rules.epsilon is None else rules.epsilon
-
-
-def _add_seconds(seconds: dict[str, float], info: Info) -> None:
-    for name, value in info.seconds.items():
-        seconds[name] = seconds.get(name, 0.0) + value
-
-
-def _planes(sets: WorkingSets, rows: np.ndarray) -> int:
-    """Planes at hand of real examples; of enumerated working sets those that ever moved."""
-    carried = sets.last_used > 0 if is_enumerated(sets) else sets.occupied
-    return int(np.sum(np.asarray(carried)[rows >= 0, 1:]))
-
-
-class _Beginning(NamedTuple):
-    """What the counts of a run are taken from: clock, programs, planes, and the trace before."""
-
-    time: float
-    programs: int
-    planes: int
-    trace: Trace | None
-
-
-def _statistics(
-    state: State, rows: np.ndarray, log: list[Trace], seconds: dict, begin: _Beginning
-) -> Statistics:
-    sets, own = state.sets, trace_of(log)
-    added, kept = int(np.sum(own.planes_added)), _planes(state.sets, rows)
-    return Statistics(
-        passes=len(log),
-        oracle_calls=int(np.sum(own.oracle_calls)),
-        planes_added=added,
-        planes_kept=kept,
-        planes_evicted=begin.planes + added - kept,
-        support_planes=int(np.sum(np.asarray(sets.multipliers)[rows >= 0] > 0)),
-        capacity=sets.losses.shape[1],
-        compilations=programs_traced() - begin.programs,
-        seconds=seconds,
-        history=trace_of(log, begin.trace),
-    )
-
-
-def _entry(best: _Best, info: Info, begin: _Beginning) -> Trace:
-    """One round of the trace."""
-    return Trace(
-        seconds=time.perf_counter() - begin.time,
-        primal=best.primal,
-        dual=best.dual,
-        planes_added=info.planes_added,
-        oracle_calls=info.oracle_calls,
-        round_primal=info.estimate.primal,
-        round_dual=info.estimate.dual,
-    )
-
-
-def _with_certificate(entry: Trace, best: _Best, info: Info, begin: _Beginning) -> Trace:
-    """The round once more, after the certificate that ends a stopped run."""
-    later = _entry(best, info, begin)
-    return later._replace(
-        planes_added=entry.planes_added + later.planes_added,
-        oracle_calls=entry.oracle_calls + later.oracle_calls,
-    )
 
 
 class _Fixed(NamedTuple):
@@ -218,9 +52,10 @@ class _Fixed(NamedTuple):
     task: Task
     settings: Settings
     formulation: Formulation
-    rules: _Rules
+    rules: Rules
+    min_margin: float
     rows: np.ndarray
-    begin: _Beginning
+    sample: Sample
 
     @property
     def of_step(self) -> tuple[Problem, Task, Settings, Formulation]:
@@ -228,43 +63,111 @@ class _Fixed(NamedTuple):
         return self.problem, self.task, self.settings, self.formulation
 
 
-class _Standing(NamedTuple):
-    """Where a run stands; seconds and log are filled in place."""
+def _threshold(rules: Rules, primal: float) -> float:
+    """Planes are added above this violation: small enough for the gap that is wanted.
 
-    state: State
-    best: _Best
-    estimated: float
-    threshold: float
-    seconds: dict[str, float]
-    log: list[Trace]
-
-
-def _next_round(fixed: _Fixed, now: _Standing) -> tuple[_Standing, Info]:
-    """One step, and what it improves."""
-    rules, formulation, state = fixed.rules, fixed.formulation, now.state
-    primal = now.best.primal if math.isfinite(now.best.primal) else now.estimated
-    threshold = _threshold(rules, primal, formulation)
-    worth = _worth_certifying(rules, primal, formulation, threshold, state.clock)
-    state, info = cutting_plane.step(*fixed.of_step, state, threshold, *worth)
-    best = _improved(now.best, state, info)
-    _add_seconds(now.seconds, info)
-    now.log.append(_entry(best, info, fixed.begin))
-    now = now._replace(state=state, best=best, estimated=info.estimate.primal, threshold=threshold)
-    return now, info
+    primal: the best certified, or before there is one the last estimate.
+    """
+    wanted = math.inf if rules.epsilon is None else rules.epsilon
+    if rules.tolerance is None:
+        return wanted
+    scale = 1.0 if rules.hard or not math.isfinite(primal) else min(1.0, primal / rules.C)
+    return min(wanted, rules.tolerance * scale / 4)
 
 
-def _certified_stop(fixed: _Fixed, now: _Standing) -> _Standing:
-    """A run stopped after a round without a certificate, with one for its last state."""
-    state, info = cutting_plane.certified(*fixed.of_step, now.state, now.threshold)
-    best = _improved(now.best, state, info)
-    _add_seconds(now.seconds, info)
-    now.log[-1] = _with_certificate(now.log[-1], best, info, fixed.begin)
-    return now._replace(state=state, best=best)
+def _worth_certifying(
+    rules: Rules, primal: float, threshold: float, clock: int
+) -> tuple[float, float]:
+    """The estimated relative gap and the violation at which a round is; any in the last round.
+
+    The violation counts for the rule of epsilon, and while a hard margin is not met.
+    """
+    if clock + 1 >= rules.max_passes:
+        return math.inf, math.inf
+    if rules.hard and not math.isfinite(primal):
+        return -math.inf, threshold
+    goal = -math.inf if rules.tolerance is None else 1.5 * rules.tolerance
+    return goal, -math.inf if rules.epsilon is None else rules.epsilon
 
 
-def _solution(fixed: _Fixed, now: _Standing, status: Status) -> Solution:
-    now.seconds["total"] = time.perf_counter() - fixed.begin.time
-    best, rows = now.best, fixed.rows
+def _primal_of(now: Standing) -> float:
+    return now.best.primal if math.isfinite(now.best.primal) else now.estimate
+
+
+def _round(fixed: _Fixed, state: State, info: Info) -> Round:
+    """A step as the host loop sees it."""
+    full = state.sets.losses.shape[1] >= fixed.settings.max_capacity
+    radius = 0.0
+    if fixed.rules.hard:
+        radius = float(np.sqrt(np.max(np.asarray(state.sets.norms), initial=0.0)))
+    return Round(
+        certificate=info.certificate,
+        primal=info.estimate.primal,
+        dual=info.estimate.dual,
+        planes_added=info.planes_added,
+        oracle_calls=info.oracle_calls,
+        clock=state.clock,
+        seconds=info.seconds,
+        weights=state.weights,
+        slack=info.slack,
+        stuck=bool(full and info.overflow and not info.planes_added),
+        least_margin=fixed.min_margin * radius,
+        info=info,
+        state=state,
+    )
+
+
+def _wants_growth(info: Info, n: int) -> bool:
+    return info.overflow > 0.02 * n or (info.overflow > 0 and info.planes_added < info.overflow)
+
+
+def _method(fixed: _Fixed) -> Method:
+    """The cutting plane algorithm as the host loop runs it."""
+    n, most = int(np.sum(fixed.rows >= 0)), fixed.settings.max_capacity
+
+    def step(now: Standing) -> tuple[State, Round]:
+        threshold = _threshold(fixed.rules, _primal_of(now))
+        worth = _worth_certifying(fixed.rules, _primal_of(now), threshold, now.state.clock)
+        state, info = cutting_plane.step(*fixed.of_step, now.state, threshold, *worth)
+        return state, _round(fixed, state, info)
+
+    def certify(now: Standing) -> tuple[State, Round]:
+        threshold = _threshold(fixed.rules, _primal_of(now))
+        state, info = cutting_plane.certified(*fixed.of_step, now.state, threshold)
+        return state, _round(fixed, state, info)
+
+    def adapt(state: State, found: Round) -> State:
+        capacity = state.sets.losses.shape[1]
+        if capacity >= most or not _wants_growth(found.info, n):
+            return state
+        return cutting_plane.with_capacity(state, min(2 * capacity, most))
+
+    return Method(step, certify, adapt)
+
+
+def _planes(sets: WorkingSets, rows: np.ndarray) -> int:
+    """Planes at hand of real examples; of enumerated working sets those that ever moved."""
+    carried = sets.last_used > 0 if is_enumerated(sets) else sets.occupied
+    return int(np.sum(np.asarray(carried)[rows >= 0, 1:]))
+
+
+def _run(
+    fixed: _Fixed,
+    state: State,
+    start: Solution | None,
+    callback: Callable[[Progress], bool | None] | None,
+) -> Solution:
+    """The host loop, and what its end says."""
+    rows, C = fixed.rows, fixed.rules.C
+    before = start.statistics.history if start is not None and start.C == C else None
+    beginning = begin(_planes(state.sets, rows), before)
+    state = state._replace(clock=0)
+    now, status = solve(
+        _method(fixed), state, state.weights, fixed.rules, beginning, callback
+    )
+    best, sets = now.best, now.state.sets
+    status = confirmed(status, fixed.problem, fixed.formulation, fixed.sample, best.weights)
+    support = int(np.sum(np.asarray(sets.multipliers)[rows >= 0] > 0))
     return Solution(
         weights=best.weights,
         status=status,
@@ -273,36 +176,15 @@ def _solution(fixed: _Fixed, now: _Standing, status: Status) -> Solution:
         dual=best.dual,
         gap=best.primal - best.dual,
         certificate=best.certificate,
-        slack=best.slack[rows >= 0][np.argsort(rows[rows >= 0])],
+        slack=in_callers_order(best.slack, rows),
         rows=rows,
         formulation=fixed.formulation.name,
-        C=fixed.rules.C,
+        C=C,
         state=now.state,
-        statistics=_statistics(now.state, rows, now.log, now.seconds, fixed.begin),
+        statistics=statistics(
+            now, beginning, _planes(sets, rows), support, sets.losses.shape[1]
+        ),
     )
-
-
-def _run(
-    fixed: _Fixed, state: State, callback: Callable[[Progress], bool | None] | None
-) -> Solution:
-    n, most = int(np.sum(fixed.rows >= 0)), fixed.settings.max_capacity
-    best = _Best(math.inf, -math.inf, state.weights)
-    now, status = _Standing(state._replace(clock=0), best, math.inf, math.inf, {}, []), None
-    while status is None:
-        now, info = _next_round(fixed, now)
-        best, capacity = now.best, now.state.sets.losses.shape[1]
-        full = capacity >= most
-        status = _status(fixed.rules, best, info, now.state, fixed.formulation, full)
-        gap = best.primal - best.dual
-        progress = Progress(len(now.log), best.primal, best.dual, gap, info, now.state)
-        if callback is not None and callback(progress) and status is None:
-            status = Status.STOPPED
-            if info.certificate is None:
-                now = _certified_stop(fixed, now)
-        if status is None and not full and _wants_growth(info, n):
-            wider = cutting_plane.with_capacity(now.state, min(2 * capacity, most))
-            now = now._replace(state=wider)
-    return _solution(fixed, now, status)
 
 
 def fit(
@@ -348,7 +230,8 @@ def fit(
       A Solution; look at its status before its weights.
 
     Raises:
-      ValueError: an argument does not fit; the message names it.
+      ValueError: an argument does not fit, or the problem breaks a rule on a few of the examples
+        (see `check_problem`); the message names it.
     """
     check_is_problem(problem)
     formulation = formulation_named(formulation)
@@ -357,21 +240,22 @@ def fit(
     check_settings(settings)
     check_callback(callback)
     inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
-    settings = fitted(problem, settings, max(map(len, outputs.index)))
+    settings = resolved_settings(problem, settings, max(map(len, outputs.index)))
     shape = settings.oracle_batch, settings.group
     task = make_task(problem, inputs, outputs, formulation, C, example_weights, *shape)
     rows = row_index(outputs.index, *shape)
-    before = None
+    if start is not None:
+        check_start(problem, task, rows, formulation, start)
+    sample = sample_of(problem, inputs, outputs)
+    check_oracle(problem, formulation, sample)
     if start is None:
         state = cutting_plane.init(problem, task, settings)
     else:
-        check_start(problem, task, rows, formulation, start)
         state = restarted(problem, task, settings, formulation, start, C)
-        before = start.statistics.history if start.C == C else None
-    rules = _Rules(tolerance, epsilon, max_passes, min_margin, float(C))
-    begin = _Beginning(time.perf_counter(), programs_traced(), _planes(state.sets, rows), before)
-    fixed = _Fixed(problem, task, settings, formulation, rules, rows, begin)
-    return _run(fixed, state, callback)
+    hard = formulation.penalty == 0
+    rules = Rules(tolerance, epsilon, max_passes, float(C), hard, rounding(dtype))
+    fixed = _Fixed(problem, task, settings, formulation, rules, min_margin, rows, sample)
+    return _run(fixed, state, start, callback)
 
 
 def fit_path(
@@ -380,7 +264,7 @@ def fit_path(
     outputs: PyTree,
     formulation: str | Formulation,
     Cs: Iterable[float],
-    **options: object,
+    **options: Any,
 ) -> Iterator[Solution]:
     """Solutions along a path of C, each started from the one before with feasible dual variables.
 

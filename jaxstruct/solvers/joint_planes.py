@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.problem import difference
 from jaxstruct.core.transposition import scaled
@@ -17,14 +18,15 @@ from jaxstruct.solvers.block_dual import block_ascent
 from jaxstruct.solvers.formulations import power_of_loss
 from jaxstruct.solvers.most_violated import most_violated, terms_size
 from jaxstruct.solvers.programs import counted_jit
-from jaxstruct.solvers.task import Task, bucket_slices
+from jaxstruct.solvers.task import Task
 
 _CHUNK = 8  # planes whose potentials are evaluated together
 _REFRESHES, _STEPS = 20, 1000  # pairwise steps, and how often their gradient is computed anew
 
 
 class JointPlanes(NamedTuple):
-    """K slots of aggregated planes; slot 0 is the zero plane, the reservoir of C - sum_t beta_t.
+    """K slots of aggregated planes; slot 0 is the slack slot, of plane 0 and multiplier
+    C - sum_t beta_t.
 
     Fields:
       weights: pytree like the problem's weights with a leading axis [K]: g_t.
@@ -41,7 +43,7 @@ class JointPlanes(NamedTuple):
 
 
 def empty_joint_planes(problem: Problem, capacity: int) -> JointPlanes:
-    """The zero plane alone."""
+    """The slack slot alone."""
     zero = problem.initial_weights
     return JointPlanes(
         weights=jax.tree.map(lambda w: jnp.zeros((capacity, *w.shape), w.dtype), zero),
@@ -95,8 +97,9 @@ def joint_plane(
       shares: [N] v_i / n. orders: one [batches, B] a bucket, every row of it once.
 
     Returns:
-      (g, one tuple a bucket: outputs [batches, B, ...], v_i/n s, v_i/n b, max_y H_i, size of its
-      terms, each [batches, B]), the second and the third 0 where no output is violated.
+      (g, one tuple a bucket: outputs [batches, B, ...], v_i/n s, v_i/n b, max_y H_i or its bound,
+      size of its terms, H_i of the output, each [batches, B]), the second and the third 0 where no
+      output is violated.
     """
 
     def body(bucket: int, own: Array, g: PyTree, index: Array) -> tuple[PyTree, tuple]:
@@ -111,7 +114,7 @@ def joint_plane(
         coefficient, bound = share * scale, share * bound
         u = jax.vmap(partial(difference, problem))(theta, y_true, y)
         u = jax.vmap(scaled)(u, coefficient)
-        return problem.space.add(g, x, u), (y, coefficient, bound, worst, size)
+        return problem.space.add(g, x, u), (y, coefficient, bound, worst, size, value)
 
     g, found = problem.initial_weights, []
     for bucket, (order, rows) in enumerate(zip(orders, bucket_slices(task.outputs), strict=True)):

@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.compiling import quick_program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.levels import best_of_levels
@@ -36,6 +37,7 @@ from jaxstruct.solvers.formulations import (
     violation,
 )
 from jaxstruct.solvers.most_violated import most_violated, oracle_for, same_output
+from jaxstruct.solvers.status import Status
 
 EXAMPLES, DRAWS = 4, 6
 ADVICE = {
@@ -349,30 +351,44 @@ def _structure_checked(
 _of_structure = quick_program(_structure_checked)
 
 
-def handful(
-    problem: Problem, inputs: PyTree, outputs: PyTree, count: int
-) -> tuple[PyTree, PyTree]:
-    """`count` examples as `fit` sees them, evenly spread, repeated where there are fewer.
+class Sample(NamedTuple):
+    """A few examples as `fit` sees them: floats of the dtype of the run, outputs int32."""
 
-    Floats take the dtype of the run, outputs are int32.
-    """
+    inputs: PyTree
+    outputs: PyTree
+
+
+def handful(problem: Problem, inputs: PyTree, outputs: PyTree, count: int) -> Sample:
+    """`count` examples of plain pytrees, evenly spread, repeated where there are fewer."""
     n = np.shape(jax.tree.leaves(outputs)[0])[0]
     rows = np.linspace(0, n - 1, count).round().astype(int)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
 
+    def some(leaf: np.ndarray) -> np.ndarray:
+        return np.asarray(leaf[rows] if isinstance(leaf, jax.Array) else np.asarray(leaf)[rows])
+
     def typed(leaf: np.ndarray) -> np.ndarray:
-        leaf = np.asarray(leaf)[rows]
+        leaf = some(leaf)
         return leaf.astype(dtype) if np.issubdtype(leaf.dtype, np.floating) else leaf
 
-    y = jax.tree.map(lambda leaf: np.asarray(leaf)[rows].astype(np.int32), outputs)
-    return jax.tree.map(typed, inputs), y
+    y = jax.tree.map(lambda leaf: some(leaf).astype(np.int32), outputs)
+    return Sample(jax.tree.map(typed, inputs), y)
+
+
+def sample_of(problem: Problem, inputs: Buckets, outputs: Buckets) -> Sample:
+    """A few examples of the bucket whose examples are the smallest."""
+    sizes = [
+        sum(np.size(leaf) for leaf in jax.tree.leaves(part)) / rows_of(part)
+        for part in inputs.parts
+    ]
+    smallest = int(np.argmin(sizes))
+    return handful(problem, inputs.parts[smallest], outputs.parts[smallest], EXAMPLES)
 
 
 def oracle_excess(
     problem: Problem,
     formulation: Formulation,
-    x: PyTree,
-    y: PyTree,
+    sample: Sample,
     w: PyTree | None = None,
     listed: PyTree = None,
     draws: int = DRAWS,
@@ -381,7 +397,7 @@ def oracle_excess(
 
     Args:
       problem: the structure. formulation: its oracle is tried.
-      x, y: of `handful`.
+      sample: the examples.
       w: weights that are tried beside the random ones; None for 0.
       listed: outputs [K, ...] that are candidates for every example, or None.
       draws: how many random weights, at least 2.
@@ -391,7 +407,7 @@ def oracle_excess(
     w = problem.initial_weights if w is None else w
     frequencies = _frequencies(draws)
     oracle = oracle_for(problem, formulation)
-    found = _of_oracle(problem, oracle, terms, x, y, w, frequencies, listed)
+    found = _of_oracle(problem, oracle, terms, *sample, w, frequencies, listed)
     return jax.tree.map(np.asarray, jax.device_get(found))
 
 
@@ -401,15 +417,26 @@ def broken_rules(excess: NamedTuple, dtype: jnp.dtype) -> list[str]:
     return [name for name, value in excess._asdict().items() if not value <= limit]
 
 
-def check_oracle(problem: Problem, formulation: Formulation, x: PyTree, y: PyTree) -> None:
-    """The door of `fit`: raise ValueError where a rule is broken on a handful of examples."""
-    excess = oracle_excess(problem, formulation, x, y)
+def check_oracle(problem: Problem, formulation: Formulation, sample: Sample) -> None:
+    """The door of a solver: raise ValueError where a rule is broken on a handful of examples."""
+    excess = oracle_excess(problem, formulation, sample)
     broken = broken_rules(excess, jnp.result_type(*jax.tree.leaves(problem.initial_weights)))
     if broken:
         raise ValueError(
             f"problem: {ADVICE[broken[0]]} (by {float(getattr(excess, broken[0])):.2g}, relative; "
             "jaxstruct.check_problem tells more)"
         )
+
+
+def confirmed(
+    status: Status, problem: Problem, formulation: Formulation, sample: Sample, w: PyTree
+) -> Status:
+    """The status of a solved run, once the rules were tried at the weights that it ends with."""
+    if not status.solved:
+        return status
+    excess = oracle_excess(problem, formulation, sample, w)
+    broken = broken_rules(excess, jnp.result_type(*jax.tree.leaves(problem.initial_weights)))
+    return Status.WRONG_ORACLE if broken else status
 
 
 def check_problem(
@@ -437,7 +464,7 @@ def check_problem(
       ValueError: a rule is broken; the message has a line for each.
     """
     problem.check(inputs, outputs)
-    x, y = handful(problem, inputs, outputs, examples)
+    sample = handful(problem, inputs, outputs, examples)
     listed = jax.tree.map(jnp.asarray, listed)
     worst: dict[str, float] = {}
     oracles, lines = {}, []
@@ -448,7 +475,7 @@ def check_problem(
         except ValueError as error:
             oracles[name] = str(error)
             continue
-        excess = oracle_excess(problem, formulation, x, y, listed=listed, draws=draws)
+        excess = oracle_excess(problem, formulation, sample, listed=listed, draws=draws)
         for rule in broken_rules(excess, dtype):
             lines.append(
                 f"{name}: {ADVICE[rule]} (by {float(getattr(excess, rule)):.2g}, relative)"
@@ -457,7 +484,7 @@ def check_problem(
             worst[rule] = max(worst.get(rule, 0.0), float(value))
     frequencies = _frequencies(draws)
     found = jax.tree.map(
-        np.asarray, jax.device_get(_of_structure(problem, x, y, frequencies, listed))
+        np.asarray, jax.device_get(_of_structure(problem, *sample, frequencies, listed))
     )
     lines += [ADVICE[rule] for rule in broken_rules(found, dtype)]
     if lines:

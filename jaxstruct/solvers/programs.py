@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -34,3 +35,11 @@ def counted_jit(function: Callable, **options: Any) -> Callable:
 def programs_traced() -> int:
     """How many programs of `counted_jit` functions this process has traced so far."""
     return _traced.total()
+
+
+def timed(seconds: dict[str, float], name: str, run: Callable[[], Any]) -> Any:
+    """What `run` returns, once it is there; its wall seconds are added under `name`."""
+    start = time.perf_counter()
+    result = jax.block_until_ready(run())
+    seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
+    return result

@@ -25,156 +25,29 @@ import jax.numpy as jnp
 
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.task import Task, bucket_slices
-from jaxstruct.solvers.visits import plane_coefficients
+from jaxstruct.solvers.newton_blocks import (
+    Blocks,
+    Iterate,
+    Residual,
+    add_multiples,
+    allowed_slots,
+    capped,
+    evaluated,
+    images_of,
+    residual_of,
+    squared,
+    stiffness_of,
+)
+from jaxstruct.solvers.programs import counted_jit
+from jaxstruct.solvers.settings import NewtonOptions
+from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.working_sets import WorkingSets
 
 
-class NewtonOptions(NamedTuple):
-    """Static limits: Newton steps a proximal step, CG iterations a Newton step, line trials.
-
-    Newton ends when |grad phi|^2 <= tolerance sum_i |b_i - beta_i|^2 / sigma_i.
-    """
-
-    newton_steps: int = 4
-    cg_steps: int = 30
-    line_trials: int = 12
-    tolerance: float = 0.5
-    cg_tolerance: float = 0.3
-
-
-class _Blocks(NamedTuple):
-    """The data of some blocks; sigma: [N] the proximal step length of each.
-
-    inputs and sets.outputs are tuples of buckets, the rest has all N rows.
-    """
-
-    inputs: tuple[PyTree, ...]
-    sets: WorkingSets
-    cap: Array
-    ridge: Array
-    sigma: Array
-
-
-class _Iterate(NamedTuple):
-    """w = Phi span; h at w; b = the proximal multipliers; value = phi(w)."""
-
-    w: PyTree
-    span: Array
-    h: Array
-    b: Array
-    value: Array
-
-
-class _Residual(NamedTuple):
-    """e_0 = Phi (b - span) = -grad phi(w): its multipliers and its image Phi' e_0, both [N, K]."""
-
-    multipliers: Array
-    image: Array
-
-
-def _squared(residual: _Residual) -> Array:
-    return jnp.sum(residual.multipliers * residual.image)
-
-
-def _images(problem: Problem, w: PyTree, blocks: _Blocks) -> Array:
-    """[N, K] <w, phi_i(y_k)>, zero in slot 0 and in empty slots."""
-    parts = zip(blocks.inputs, blocks.sets.outputs, strict=True)
-    values = jnp.concatenate([problem.space.plane_values(w, x, y) for x, y in parts])
-    return blocks.sets.scales * (values[:, :1] - values)
-
-
-def _add(problem: Problem, w: PyTree, blocks: _Blocks, z: Array) -> PyTree:
-    """w + sum z phi."""
-    c = plane_coefficients(blocks.sets.scales * z)
-    places = bucket_slices(blocks.sets.outputs)
-    for x, y, own in zip(blocks.inputs, blocks.sets.outputs, places, strict=True):
-        w = problem.space.add_planes(w, x, y, c[own])
-    return w
-
-
-def _capped(blocks: _Blocks) -> Array:
-    """[N] whether the feasible set of a block is a scaled simplex (else the orthant)."""
-    return jnp.isfinite(blocks.cap)
-
-
-def _stiffness(blocks: _Blocks) -> Array:
-    """[N] a with lambda = (sum_F v - c) / (|F| + a).
-
-    0 for a cap, 1/(sigma r) for a ridge, huge for neither (a hard margin, lambda = 0).
-    """
-    ridged = blocks.ridge > 0
-    soft = 1 / (blocks.sigma * jnp.where(ridged, blocks.ridge, 1))
-    return jnp.where(_capped(blocks), 0, jnp.where(ridged, soft, 1e30))
-
-
-def _allowed(blocks: _Blocks) -> Array:
-    """[N, K] slots of the block's feasible set: the reservoir only where the cap is finite."""
-    planes = jnp.arange(blocks.sets.losses.shape[1]) > 0
-    return blocks.sets.occupied & (planes[None] | _capped(blocks)[:, None])
-
-
-def project(v: Array, allowed: Array, total: Array, stiffness: Array) -> Array:
-    """[K] argmin_b |b - v|^2 / 2 + (1'b - total)-term: b = max(v - lambda, 0) on allowed slots.
-
-    lambda solves sum_k max(v_k - lambda, 0) = total + stiffness lambda (a scaled simplex for
-    stiffness 0). Michelot's shrinking of the support: lambda rises until no slot leaves. On a
-    simplex v is first shifted by its maximum, which changes nothing but the rounding of a total
-    far below |v|, and the result is scaled to its total.
-    """
-    simplex = stiffness == 0
-    v = v - jnp.where(simplex, jnp.max(jnp.where(allowed, v, -jnp.inf)), 0)
-
-    def update(support: Array) -> tuple[Array, Array]:
-        count = jnp.sum(support) + stiffness
-        level = (jnp.sum(jnp.where(support, v, 0)) - total) / jnp.maximum(count, 1e-30)
-        return support & (v > level), level
-
-    first, level = update(allowed)
-
-    def body(state: tuple) -> tuple:
-        _, support, _ = state
-        smaller, level = update(support)
-        return support, smaller, level
-
-    _, _, level = jax.lax.while_loop(lambda s: jnp.any(s[0] != s[1]), body, (allowed, first, level))
-    b = jnp.where(allowed, jnp.maximum(v - level, 0), 0)
-    mass = jnp.sum(b)
-    return b * jnp.where(simplex & (mass > 0), total / jnp.where(mass > 0, mass, 1), 1)
-
-
-def _proximal(blocks: _Blocks, beta: Array, h: Array) -> Array:
-    """[N, K] the maximiser b of the block envelopes, slot 0 included where the cap is finite."""
-    v = beta + blocks.sigma[:, None] * h
-    total = jnp.where(_capped(blocks), blocks.cap, 0)
-    return jax.vmap(project)(v, _allowed(blocks), total, _stiffness(blocks))
-
-
-def _envelope(blocks: _Blocks, beta: Array, h: Array, b: Array) -> Array:
-    planes = jnp.arange(b.shape[1]) > 0
-    mass = jnp.sum(jnp.where(planes, b, 0), axis=1)
-    moved = jnp.sum((b - beta) ** 2, axis=1) / (2 * blocks.sigma)
-    return jnp.sum(jnp.sum(b * h, axis=1) - blocks.ridge * mass**2 / 2 - moved)
-
-
-def _evaluated(
-    problem: Problem, blocks: _Blocks, beta: Array, w: PyTree, span: Array, h: Array, images: Array
-) -> _Iterate:
-    b = _proximal(blocks, beta, h)
-    value = jnp.sum(span * images) / 2 + _envelope(blocks, beta, h, b)
-    return _Iterate(w, span, h, b, value)
-
-
-def _residual(problem: Problem, blocks: _Blocks, now: _Iterate) -> _Residual:
-    multipliers = (now.b - now.span).at[:, 0].set(0)
-    e0 = _add(problem, problem.initial_weights, blocks, multipliers)
-    return _Residual(multipliers, _images(problem, e0, blocks))
-
-
-def _face_derivative(blocks: _Blocks, free: Array, v: Array) -> Array:
+def _face_derivative(blocks: Blocks, free: Array, v: Array) -> Array:
     """The derivative of the projection: v - (sum_F v) / (|F| + a) on the free slots F, else 0."""
     v = jnp.where(free, v, 0)
-    count = jnp.sum(free, axis=1) + _stiffness(blocks)
+    count = jnp.sum(free, axis=1) + stiffness_of(blocks)
     return jnp.where(free, v - (jnp.sum(v, axis=1) / jnp.maximum(count, 1))[:, None], 0)
 
 
@@ -201,7 +74,7 @@ def _moved(u: _Vector, t: Array, v: _Vector) -> _Vector:
 
 def _conjugate_gradients(
     problem: Problem,
-    blocks: _Blocks,
+    blocks: Blocks,
     free: Array,
     e0_squared: Array,
     e0_image: Array,
@@ -214,7 +87,7 @@ def _conjugate_gradients(
     def body(state: tuple) -> tuple:
         count, d, r, p, rho = state
         q = blocks.sigma[:, None] * _face_derivative(blocks, free, p.image)
-        gram_q = _images(problem, _add(problem, zero, blocks, q), blocks)
+        gram_q = images_of(problem, add_multiples(problem, zero, blocks, q), blocks)
         product = _Vector(p.along, p.z + q, p.image + gram_q)
         step = rho / jnp.maximum(inner(p, p) + jnp.sum(p.image * q), jnp.finfo(q.dtype).tiny)
         d, r = _moved(d, step, p), _moved(r, -step, product)
@@ -230,26 +103,26 @@ def _conjugate_gradients(
 
 
 def _newton_direction(
-    problem: Problem, options: NewtonOptions, blocks: _Blocks, free: Array, e0: _Residual
+    problem: Problem, options: NewtonOptions, blocks: Blocks, free: Array, e0: Residual
 ) -> Array:
     """[N, K] the direction's multipliers; CG runs on a third of a single bucket if it can."""
     n = free.shape[0]
-    active = jnp.sum(free, axis=1) > jnp.where(_capped(blocks), 1, 0)
+    active = jnp.sum(free, axis=1) > jnp.where(capped(blocks), 1, 0)
     count = jnp.sum(active)
     residual, image = e0
-    squared = _squared(e0)
+    length = squared(e0)
 
     def gathered(capacity: int) -> Array:
         index = jnp.nonzero(active, size=capacity, fill_value=0)[0]
         real = jnp.arange(capacity) < count
         part = jax.tree.map(lambda leaf: leaf[index], blocks)
         face = free[index] & real[:, None]
-        d = _conjugate_gradients(problem, part, face, squared, image[index], options)
+        d = _conjugate_gradients(problem, part, face, length, image[index], options)
         return (d.along * residual).at[jnp.where(real, index, n)].add(d.z, mode="drop")
 
     def whole() -> Array:
         face = free & active[:, None]
-        d = _conjugate_gradients(problem, blocks, face, squared, image, options)
+        d = _conjugate_gradients(problem, blocks, face, length, image, options)
         return d.along * residual + d.z
 
     if len(blocks.inputs) > 1:
@@ -263,21 +136,21 @@ def _newton_direction(
 def _newton_step(
     problem: Problem,
     options: NewtonOptions,
-    blocks: _Blocks,
+    blocks: Blocks,
     beta: Array,
-    now: _Iterate,
-    e0: _Residual,
-) -> _Iterate:
+    now: Iterate,
+    e0: Residual,
+) -> Iterate:
     """One Newton step with backtracking on phi; the line costs no further potentials."""
-    free = (now.b > 0) & _allowed(blocks)
+    free = (now.b > 0) & allowed_slots(blocks)
     change = _newton_direction(problem, options, blocks, free, e0).at[:, 0].set(0)
-    direction = _add(problem, problem.initial_weights, blocks, change)
-    slope_image = _images(problem, direction, blocks)
+    direction = add_multiples(problem, problem.initial_weights, blocks, change)
+    slope_image = images_of(problem, direction, blocks)
     slope = -jnp.sum(e0.multipliers * slope_image)
     images = blocks.sets.bounds - now.h
 
-    def trial(t: Array) -> _Iterate:
-        return _evaluated(
+    def trial(t: Array) -> Iterate:
+        return evaluated(
             problem,
             blocks,
             beta,
@@ -321,21 +194,21 @@ class NewtonResult(NamedTuple):
     newton_steps: Array
 
 
-def _blocks(task: Task, sets: WorkingSets, sigma: Array) -> tuple[_Blocks, Array]:
-    """(blocks with step lengths in units of their curvature, beta with the reservoir in slot 0)."""
+def _blocks_of(task: Task, sets: WorkingSets, sigma: Array) -> tuple[Blocks, Array]:
+    """(blocks with step lengths in units of their curvature, beta with the slack slot filled)."""
     terms = task.terms
     curvature = jnp.max(sets.norms, axis=1)
     used = (terms.cap > 0) & (curvature > 0)
     length = jnp.where(used, sigma / jnp.where(used, curvature, 1), 1e-30)
-    mass = jnp.sum(sets.multipliers, axis=1)
+    multiplier_sum = jnp.sum(sets.multipliers, axis=1)
     finite = jnp.isfinite(terms.cap)
-    reservoir = jnp.where(finite, jnp.maximum(jnp.where(finite, terms.cap, 0) - mass, 0), 0)
-    beta = sets.multipliers.at[:, 0].set(reservoir)
-    return _Blocks(task.inputs, sets, terms.cap, terms.ridge, length), beta
+    slack = jnp.where(finite, jnp.maximum(jnp.where(finite, terms.cap, 0) - multiplier_sum, 0), 0)
+    beta = sets.multipliers.at[:, 0].set(slack)
+    return Blocks(task.inputs, sets, terms.cap, terms.ridge, length), beta
 
 
 def _ascended(
-    problem: Problem, blocks: _Blocks, beta: Array, b: Array
+    problem: Problem, blocks: Blocks, beta: Array, b: Array
 ) -> tuple[Array, Array, Array]:
     """Exact line search on the dual from beta towards b: (beta, terms of |Phi beta|^2, t).
 
@@ -344,10 +217,12 @@ def _ascended(
     zero = problem.initial_weights
     change = (b - beta).at[:, 0].set(0)
     old = beta.at[:, 0].set(0)
-    image = _images(problem, _add(problem, zero, blocks, old), blocks)
-    moved = _images(problem, _add(problem, zero, blocks, change), blocks)
-    mass, shift = jnp.sum(old, axis=1), jnp.sum(change, axis=1)
-    slope = jnp.sum(change * (blocks.sets.bounds - image)) - jnp.sum(blocks.ridge * mass * shift)
+    image = images_of(problem, add_multiples(problem, zero, blocks, old), blocks)
+    moved = images_of(problem, add_multiples(problem, zero, blocks, change), blocks)
+    multiplier_sum, shift = jnp.sum(old, axis=1), jnp.sum(change, axis=1)
+    slope = jnp.sum(change * (blocks.sets.bounds - image)) - jnp.sum(
+        blocks.ridge * multiplier_sum * shift
+    )
     curvature = jnp.sum(change * moved) + jnp.sum(blocks.ridge * shift**2)
     tiny = jnp.finfo(b.dtype).tiny
     t = jnp.where(slope > 0, jnp.clip(slope / jnp.maximum(curvature, tiny), 0, 1), 0)
@@ -374,23 +249,23 @@ def proximal_newton_pass(
       sigma: its length, in units of each block's own curvature.
       clock: the number of this pass.
     """
-    blocks, beta = _blocks(task, sets, sigma)
+    blocks, beta = _blocks_of(task, sets, sigma)
     used = blocks.sigma[:, None] > 1e-20
-    images = _images(problem, w, blocks)
-    start = _evaluated(problem, blocks, beta, w, span, sets.bounds - images, images)
+    images = images_of(problem, w, blocks)
+    start = evaluated(problem, blocks, beta, w, span, sets.bounds - images, images)
 
     def unfinished(state: tuple) -> Array:
         count, now, e0 = state
         moved = jnp.sum(jnp.where(used, (now.b - beta) ** 2 / blocks.sigma[:, None], 0))
-        return (count < options.newton_steps) & (_squared(e0) > options.tolerance * moved)
+        return (count < options.newton_steps) & (squared(e0) > options.tolerance * moved)
 
     def body(state: tuple) -> tuple:
         count, now, e0 = state
         new = _newton_step(problem, options, blocks, beta, now, e0)
-        return count + 1, new, _residual(problem, blocks, new)
+        return count + 1, new, residual_of(problem, blocks, new)
 
     count, last, _ = jax.lax.while_loop(
-        unfinished, body, (0, start, _residual(problem, blocks, start))
+        unfinished, body, (0, start, residual_of(problem, blocks, start))
     )
     multipliers, dual_products, length = _ascended(problem, blocks, beta, last.b)
     multipliers = jnp.where((task.terms.cap > 0)[:, None], multipliers, 0)
@@ -404,3 +279,6 @@ def proximal_newton_pass(
         length,
         count,
     )
+
+
+newton_program = counted_jit(proximal_newton_pass, static_argnums=1)

@@ -6,11 +6,48 @@ import math
 import numbers
 from typing import NamedTuple
 
+import jax
+
 from jaxstruct.core.checks import shown
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.block_dual import SAFEGUARDS
-from jaxstruct.solvers.proximal_newton import NewtonOptions
-from jaxstruct.solvers.visits import VisitOptions, has_small_weights
+
+SMALL_WEIGHTS = 2**15
+"""Up to so many weights a dense direction of their size costs less than a second scatter."""
+
+
+def has_small_weights(w: PyTree) -> bool:
+    """Whether dense directions of the size of w are worth their cost."""
+    return sum(leaf.size for leaf in jax.tree.leaves(w)) <= SMALL_WEIGHTS
+
+
+class VisitOptions(NamedTuple):
+    """Static options of visits.
+
+    Fields:
+      group: blocks solved side by side. safeguard: what keeps them an ascent.
+      max_steps: pairwise steps a block.
+      fading: sweeps end with one of less than this part of the first one's predicted gain.
+    """
+
+    group: int
+    safeguard: str
+    max_steps: int
+    fading: float = 0.0
+
+
+class NewtonOptions(NamedTuple):
+    """Static limits: Newton steps a proximal step, CG iterations a Newton step, line trials.
+
+    Newton ends when |grad phi|^2 <= tolerance sum_i |b_i - beta_i|^2 / sigma_i.
+    """
+
+    newton_steps: int = 4
+    cg_steps: int = 30
+    line_trials: int = 12
+    tolerance: float = 0.5
+    cg_tolerance: float = 0.3
 
 
 class Settings(NamedTuple):
@@ -33,8 +70,8 @@ class Settings(NamedTuple):
       cached_sweeps: sweeps over the planes at hand in each round at most, None for 2 on enumerated
         working sets and 20 on grown ones; a warm round of enumerated working sets that are cut down
         later makes one. With 0 every round of grown working sets is an exact pass alone.
-      fading: the sweeps of a round end with one whose steps promised less than this part of what
-        those of the first did; 0 to make all of them.
+      fading: the sweeps of a round end with one of less than this part of the first one's predicted
+        gain; 0 to make all of them.
       active: slots an example that sweeps are restricted to, chosen anew by every oracle call; 0
         for all of them, None for 8 of enumerated working sets and 12 of grown ones.
       coverage: after the warm rounds a sweep visits the examples of the largest block gaps that
@@ -66,7 +103,7 @@ class Settings(NamedTuple):
     seed: int = 0
 
     def visit_options(self) -> VisitOptions:
-        """The part that a compiled visit depends on, of `fitted` settings."""
+        """The part that a compiled visit depends on, of `resolved_settings` settings."""
         return VisitOptions(self.group, self.safeguard, self.block_steps, self.fading)
 
 
@@ -109,7 +146,7 @@ def check_settings(settings: Settings) -> None:
     }
     for name, bound in least.items():
         if getattr(settings, name) is not None and getattr(settings, name) < bound:
-            zero_plane = " (the zero plane and one)" if bound == 2 else ""
+            zero_plane = " (the slack slot and one)" if bound == 2 else ""
             got = getattr(settings, name)
             raise ValueError(f"{name} must be at least {bound}{zero_plane}, got {got}")
     if settings.cached_sweeps is not None and settings.cached_sweeps < 0:
@@ -147,7 +184,7 @@ def enumerates(problem: Problem, settings: Settings) -> bool:
     return chosen
 
 
-def fitted(problem: Problem, settings: Settings, n: int) -> Settings:
+def resolved_settings(problem: Problem, settings: Settings, n: int) -> Settings:
     """The settings with no choice left open, for this problem and at most n examples a bucket."""
     enumerated, small = enumerates(problem, settings), has_small_weights(problem.initial_weights)
     batch = min(settings.oracle_batch, 1 << max(n - 1, 0).bit_length())

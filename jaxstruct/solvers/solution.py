@@ -2,137 +2,18 @@
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.checks import shown
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.certificate import Certificate
-from jaxstruct.solvers.cutting_plane import State
-from jaxstruct.solvers.task import bucket_slices
-
-
-class Status(enum.IntEnum):
-    """How a run ended; it prints as its name."""
-
-    CONVERGED = 0
-    EPSILON = 1
-    PASS_LIMIT = 2
-    WORKING_SET_FULL = 3
-    NOT_SEPARABLE = 4
-    NOT_FINITE = 5
-    STOPPED = 6
-    ROUNDING = 7
-
-    @property
-    def solved(self) -> bool:
-        """Whether one of the two stopping rules was met."""
-        return self in (Status.CONVERGED, Status.EPSILON)
-
-    def __str__(self) -> str:
-        """The name."""
-        return self.name
-
-    def __format__(self, spec: str) -> str:
-        """The name, formatted as a string."""
-        return format(self.name, spec)
-
-
-MESSAGES = {
-    Status.CONVERGED: "the relative duality gap is within the tolerance",
-    Status.EPSILON: "no constraint is violated by more than epsilon over the working sets",
-    Status.PASS_LIMIT: (
-        "max_passes was reached first: raise it, loosen tolerance or epsilon, or use float64 (at a "
-        "large C the rounding of float32 shows in the primal)"
-    ),
-    Status.WORKING_SET_FULL: "a working set is full: raise settings.max_capacity or epsilon",
-    Status.NOT_SEPARABLE: (
-        "the training set cannot be separated with a geometric margin above the bound in "
-        "certificate.margin_bound: use a soft margin (svm1, svm2), or lower min_margin"
-    ),
-    Status.NOT_FINITE: "the iterate is not finite: check the scale of the inputs, or use float64",
-    Status.ROUNDING: (
-        "rounding hides whether the gap is within the tolerance (see certificate.rounding), or the "
-        "dual exceeds the primal by more than it allows, so nothing is certified: use float64, a "
-        "C and inputs of a common scale, or a looser tolerance"
-    ),
-    Status.STOPPED: "the callback asked to stop",
-}
-
-
-class Trace(NamedTuple):
-    """The course of a training, one entry a round: seven columns of one length R.
-
-    Fields:
-      seconds: [R] float64, since the start. primal, dual: [R] float64, the best certified so far.
-      planes_added, oracle_calls: [R] int64, in this round.
-      round_primal, round_dual: [R] float64, of the round itself: certified ones, or what the calls
-        of its exact pass, each at the w that it met, add up to, which proves nothing.
-    """
-
-    seconds: np.ndarray
-    primal: np.ndarray
-    dual: np.ndarray
-    planes_added: np.ndarray
-    oracle_calls: np.ndarray
-    round_primal: np.ndarray
-    round_dual: np.ndarray
-
-
-TRACE_DTYPES = Trace("f8", "f8", "f8", "i8", "i8", "f8", "f8")
-
-
-def trace_of(rounds: Sequence[Trace], before: Trace | None = None) -> Trace:
-    """The columns of a run from its rounds.
-
-    Args:
-      rounds: one Trace of numbers a round.
-      before: the trace of the run that this one goes on from; its rounds come first, and seconds
-        count on from its last.
-    """
-    columns = zip(*rounds, strict=True) if rounds else ((),) * len(Trace._fields)
-    own = Trace(*map(np.asarray, columns, TRACE_DTYPES))
-    if before is None:
-        return own
-    own = own._replace(seconds=own.seconds + np.max(before.seconds, initial=0.0))
-    return Trace(*(np.concatenate(pair) for pair in zip(before, own, strict=True)))
-
-
-class Statistics(NamedTuple):
-    """Counts and times of a run.
-
-    Counts are of this run alone, but for what its end holds: planes_kept, support_planes, capacity.
-
-    Fields:
-      passes: rounds. oracle_calls: of single examples, certifying ones included; examples of weight
-        0, rows of padding and the pass that takes up a `start` are not counted.
-      planes_added, planes_evicted: cutting planes that this run put into the working sets, and that
-        it took out of them to make room. (Of enumerated working sets, which hold every output from
-        the start, a plane is added when its multiplier is positive for the first time.)
-      planes_kept: planes at the end: those of a `start`, if there was one, + planes_added -
-        planes_evicted. support_planes: those of them of multiplier > 0.
-      capacity: slots an example at the end.
-      compilations: programs of the solver traced and compiled during the run.
-      seconds: wall seconds of the run by part (oracle, sweeps, newton, certify, total); a part's
-        first call holds its compilation.
-      history: the course, round by round; after a `start` of the same C with the rounds of the
-        run before in front, so that the last `passes` entries are this run's.
-    """
-
-    passes: int
-    oracle_calls: int
-    planes_added: int
-    planes_kept: int
-    planes_evicted: int
-    support_planes: int
-    capacity: int
-    compilations: int
-    seconds: dict[str, float]
-    history: Trace
+from jaxstruct.solvers.state import State
+from jaxstruct.solvers.status import Status
+from jaxstruct.solvers.trace import Statistics
 
 
 def summary(solution: Any, passes: int, planes: int) -> str:

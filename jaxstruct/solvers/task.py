@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.buckets import Buckets, rows_of
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.formulations import Formulation, Penalty, penalty
@@ -31,12 +31,6 @@ class Task(NamedTuple):
     def own_terms(self, index: Array) -> Penalty:
         """The cap and ridge of some rows."""
         return self.terms._replace(cap=self.terms.cap[index], ridge=self.terms.ridge[index])
-
-
-def bucket_slices(outputs: tuple[PyTree, ...]) -> list[slice]:
-    """Which of the N rows each bucket holds."""
-    ends = np.cumsum([0, *map(rows_of, outputs)])
-    return [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
 
 
 def padded(tree: PyTree, total: int) -> PyTree:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 
@@ -11,30 +9,8 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.block_dual import box_sizes, line_search_sizes, pairwise_ascent
 from jaxstruct.solvers.formulations import Penalty
+from jaxstruct.solvers.settings import VisitOptions, has_small_weights
 from jaxstruct.solvers.working_sets import WorkingSets
-
-SMALL_WEIGHTS = 2**15
-"""Up to so many weights a dense direction of their size costs less than a second scatter."""
-
-
-def has_small_weights(w: PyTree) -> bool:
-    """Whether dense directions of the size of w are worth their cost."""
-    return sum(leaf.size for leaf in jax.tree.leaves(w)) <= SMALL_WEIGHTS
-
-
-class VisitOptions(NamedTuple):
-    """Static options of visits.
-
-    Fields:
-      group: blocks solved side by side. safeguard: what keeps them an ascent.
-      max_steps: pairwise steps a block.
-      fading: sweeps end with one that promised less than this part of what the first did.
-    """
-
-    group: int
-    safeguard: str
-    max_steps: int
-    fading: float = 0.0
 
 
 def plane_margins(problem: Problem, w: PyTree, x: PyTree, outputs: PyTree) -> Array:
@@ -151,17 +127,19 @@ def visit(
       own: their working sets. terms: their cap and ridge.
 
     Returns:
-      (new w, new multipliers [B, K], promised): the dual does not fall (unless the safeguard is
-      "none"), and `promised` is its slope along the step, at least what it gains and at most twice
-      that where every step is exact.
+      (new w, new multipliers [B, K], predicted_gain): the dual does not fall (unless the safeguard
+      is "none"). The predicted gain is its slope along the step: at least what it gains, and at
+      most twice that where every step is exact.
     """
     planes = jnp.arange(own.losses.shape[1]) > 0
-    mass = jnp.sum(own.multipliers, axis=1)
+    multiplier_sum = jnp.sum(own.multipliers, axis=1)
     margins = plane_margins(problem, w, x, own.outputs)
     gradient = (
-        own.bounds - own.scales * margins - jnp.where(planes, (terms.ridge * mass)[:, None], 0)
+        own.bounds
+        - own.scales * margins
+        - jnp.where(planes, (terms.ridge * multiplier_sum)[:, None], 0)
     )
-    start = jnp.where(planes, own.multipliers, jnp.maximum(terms.cap - mass, 0)[:, None])
+    start = jnp.where(planes, own.multipliers, jnp.maximum(terms.cap - multiplier_sum, 0)[:, None])
     solved = _solve_blocks(problem, options.max_steps, x, y_true, own, terms.ridge, gradient, start)
     change = jnp.where(planes, solved - start, 0)
     linear = jnp.sum(gradient * change, axis=1)
@@ -171,5 +149,5 @@ def visit(
     )
     stepped = jnp.where(planes, own.multipliers + sizes[:, None] * change, 0)
     solved = jnp.where(planes, solved, 0)
-    promised = jnp.sum(sizes * linear)
-    return w, jnp.maximum(jnp.where(sizes[:, None] == 1, solved, stepped), 0), promised
+    predicted_gain = jnp.sum(sizes * linear)
+    return w, jnp.maximum(jnp.where(sizes[:, None] == 1, solved, stepped), 0), predicted_gain

@@ -10,14 +10,15 @@ from jaxstruct.core.buckets import rows_of
 from jaxstruct.core.checks import shown
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.checks import check_weights
-from jaxstruct.solvers.cutting_plane import State
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
-from jaxstruct.solvers.passes import OracleOptions, nothing_told
+from jaxstruct.solvers.oracle_pass import OracleOptions, empty_report, oracle_program
+from jaxstruct.solvers.rounds import in_order, whole
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution
+from jaxstruct.solvers.state import State
+from jaxstruct.solvers.sweeps import rebuilt_weights
 from jaxstruct.solvers.task import Task
 
 
@@ -77,19 +78,29 @@ def restarted(
       start: a solution that `check_start` has let pass.
     """
     sets = start.state.sets
-    orders = cutting_plane.in_order(task, settings)
+    orders = in_order(task, settings)
     terms = task.terms
     beta = sets.multipliers * (C / start.C if formulation.penalty == 1 else 1.0)
-    mass = jnp.sum(beta, axis=1)
-    share = jnp.where(mass > terms.cap, terms.cap / jnp.where(mass > 0, mass, 1), 1)
+    multiplier_sum = jnp.sum(beta, axis=1)
+    share = jnp.where(
+        multiplier_sum > terms.cap, terms.cap / jnp.where(multiplier_sum > 0, multiplier_sum, 1), 1
+    )
     sets = sets._replace(multipliers=beta * share[:, None])
-    mass = mass * share
-    w = cutting_plane._rebuilt(problem, task, sets, orders)
+    multiplier_sum = multiplier_sum * share
+    w = rebuilt_weights(problem, task, sets, orders)
     gain = float(jnp.sum(sets.multipliers * sets.bounds))
     cost = float(_squared_norm(problem, formulation, task, w, sets, orders)) + float(
-        jnp.sum(terms.ridge * mass**2)
+        jnp.sum(terms.ridge * multiplier_sum**2)
     )
-    room = float(jnp.min(jnp.where(mass > 0, terms.cap / jnp.where(mass > 0, mass, 1), jnp.inf)))
+    room = float(
+        jnp.min(
+            jnp.where(
+                multiplier_sum > 0,
+                terms.cap / jnp.where(multiplier_sum > 0, multiplier_sum, 1),
+                jnp.inf,
+            )
+        )
+    )
     gamma = min(gain / cost, room) if cost > 0 else 1.0
     sets = sets._replace(multipliers=sets.multipliers * gamma)
     w = jax.tree.map(lambda leaf: leaf * gamma, w)
@@ -102,10 +113,10 @@ def _squared_norm(
     """|w|^2 = sum_i <w, sum_y beta phi_i(y)>, in any space."""
     infinite = jnp.asarray(jnp.inf, sets.losses.dtype)
     options = OracleOptions(oracle_for(problem, formulation), 0)
-    told = nothing_told(sets.losses.shape[0], 0, sets.losses.dtype)
+    report = empty_report(sets.losses.shape[0], 0, sets.losses.dtype)
     sets = jax.tree.map(jnp.copy, sets)  # the program takes its buffers over
-    _, told, _ = cutting_plane._oracle(
-        problem, options, task, w, sets, told, orders, cutting_plane.whole(orders), infinite,
+    _, report, _ = oracle_program(
+        problem, options, task, w, sets, report, orders, whole(orders), infinite,
         jnp.int32(0),
     )  # fmt: skip
-    return jnp.sum(told.terms.product)
+    return jnp.sum(report.terms.product)

@@ -1,6 +1,6 @@
 """Working sets S_i: cutting planes stored as outputs, in padded arrays (DESIGN of the package).
 
-Slot 0 of every example is the zero plane (y = y_i, phi = 0, b = 0): the reservoir of what is left
+Slot 0 of every example is the slack slot (y = y_i, phi = 0, b = 0): it holds what is left
 of the cap. A plane costs one output, four numbers and one row of its example's Gram block.
 """
 
@@ -11,10 +11,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.formulations import Penalty, power_of_loss
-from jaxstruct.solvers.task import Task, bucket_slices
 
 
 class WorkingSets(NamedTuple):
@@ -81,7 +81,7 @@ def joined(parts: list[WorkingSets]) -> WorkingSets:
 
 
 def empty_working_sets(outputs: tuple[PyTree, ...], capacity: int, dtype: str) -> WorkingSets:
-    """Working sets that hold the zero plane only; outputs are the true ones y_i, by bucket."""
+    """Working sets that hold the slack slot only; outputs are the true ones y_i, by bucket."""
     own = bucket_slices(outputs)
     n = own[-1].stop
     first = jnp.arange(capacity) == 0
@@ -105,14 +105,16 @@ def empty_working_sets(outputs: tuple[PyTree, ...], capacity: int, dtype: str) -
     )
 
 
-def enumerated_working_sets(problem: Problem, task: Task) -> WorkingSets:
+def enumerated_working_sets(
+    problem: Problem, terms: Penalty, inputs: tuple[PyTree, ...], outputs: tuple[PyTree, ...]
+) -> WorkingSets:
     """Working sets that hold every output from the start, for small output spaces.
 
     No plane is ever searched, added or evicted, and Gram columns are computed as needed; a plane
     counts as added once its multiplier has been positive.
     """
-    parts = zip(task.inputs, task.outputs, strict=True)
-    return joined([_enumerated(problem, task.terms, x, y) for x, y in parts])
+    parts = zip(inputs, outputs, strict=True)
+    return joined([_enumerated(problem, terms, x, y) for x, y in parts])
 
 
 def _enumerated(problem: Problem, terms: Penalty, inputs: PyTree, outputs: PyTree) -> WorkingSets:

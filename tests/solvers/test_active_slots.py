@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings
-from jaxstruct.solvers import cutting_plane, passes
+from jaxstruct.solvers import cutting_plane, rounds, sweeps as sweep_programs
 from jaxstruct.solvers.active_slots import active_slots, merged, outputs_in, restricted
 from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.settings import VisitOptions
 from jaxstruct.solvers.working_sets import WorkingSets, bucket_of, insert, joined, propose
 from tests.solvers.cases import dense_beta, flat, random_case
 from tests.truth.quadratic_program import dual_value
@@ -18,8 +19,8 @@ from tests.truth.quadratic_program import dual_value
 N, K, ACTIVE, C = 16, 7, 4, 6.0
 SETS = ("grown", "enumerated")
 CAPPED_AND_RIDGED = ("svm1_margin", "svm1_slack", "svm2_margin", "svm2_slack", "svm0")
-_cached = jax.jit(passes.cached_pass, static_argnums=1)
-_sweeps = jax.jit(passes.sweeps_pass, static_argnums=1)
+_cached = jax.jit(sweep_programs.cached_pass, static_argnums=1)
+_sweeps = jax.jit(sweep_programs.sweeps_pass, static_argnums=1)
 _restricted, _merged = jax.jit(restricted), jax.jit(merged)
 
 
@@ -71,8 +72,8 @@ class Start:
         for row in self.slots:
             row[1:] = 1 + random.permutation(K - 1)[: ACTIVE - 1]
         self.slots *= random.random(self.slots.shape) < 0.75
-        orders = cutting_plane.in_order(self.task, Settings(oracle_batch=16))
-        self.w = cutting_plane._rebuilt(self.problem, self.task, self.sets, orders)
+        orders = rounds.in_order(self.task, Settings(oracle_batch=16))
+        self.w = sweep_programs.rebuilt_weights(self.problem, self.task, self.sets, orders)
 
     def dual(self, sets):
         """D of the whole by the slow truth, which also says whether it is feasible."""
@@ -85,9 +86,9 @@ class Start:
 
     def swept(self, sets, slots, plans=1, sweeps=1, fading=0.0):
         """(w, sets) after sweeps of groups of four over these slots."""
-        options = passes.VisitOptions(4, "line_search", 10, fading)
+        options = VisitOptions(4, "line_search", 10, fading)
         order = np.arange(N, dtype=np.int32)
-        plan = passes.Plan((np.tile(order, (sweeps, 1)),), (np.int32(N // 4),))
+        plan = sweep_programs.Plan((np.tile(order, (sweeps, 1)),), (np.int32(N // 4),))
         nobody = plan._replace(groups=(np.int32(0),))
         w, multipliers, last_used = _sweeps(
             self.problem, options, self.task, self.w, sets, jnp.asarray(slots),
@@ -154,8 +155,8 @@ def test_an_ascent_of_the_part_is_one_of_the_whole(x64, formulation, way, sweeps
     assert moved.any() and not moved[:, 0].any()
     wanted = np.where(np.asarray(after.multipliers) > 0, 9, start.sets.last_used)
     np.testing.assert_array_equal(after.last_used, wanted)
-    orders = cutting_plane.in_order(start.task, Settings(oracle_batch=16))
-    rebuilt = cutting_plane._rebuilt(start.problem, start.task, after, orders)
+    orders = rounds.in_order(start.task, Settings(oracle_batch=16))
+    rebuilt = sweep_programs.rebuilt_weights(start.problem, start.task, after, orders)
     np.testing.assert_allclose(flat(w), flat(rebuilt), atol=1e-12)
 
 
@@ -186,7 +187,7 @@ def test_sweeps_end_when_they_fade(x64):
 def test_what_visits_promise(x64, formulation, group):
     """At least what the dual gains, and at most twice that where blocks are solved."""
     start = Start(formulation, "grown", seed=2)
-    options = passes.VisitOptions(group, "line_search", 10_000)
+    options = VisitOptions(group, "line_search", 10_000)
     order = (np.arange(N, dtype=np.int32),)
     _, multipliers, promised = _cached(
         start.problem, options, start.task, start.w, start.sets, np.zeros((N, 0), np.int32),

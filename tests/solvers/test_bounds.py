@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings, fit, predict
-from jaxstruct.solvers import cutting_plane, passes
+from jaxstruct.solvers import cutting_plane, oracle_pass, sweeps
 from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.settings import VisitOptions
 from tests.solvers.cases import FULL, SOFT, Case, dense_beta, flat, random_case
 from tests.truth.quadratic_program import dual_value
 
 N, K = 10, 6
 RESCALED = ("svm1_slack", "svm1_margin", "svm2_slack", "svm2_margin")
-_oracle = jax.jit(passes.oracle_pass, static_argnums=1)
-_cached = jax.jit(passes.cached_pass, static_argnums=1)
+_oracle = jax.jit(oracle_pass.oracle_pass, static_argnums=1)
+_cached = jax.jit(sweeps.cached_pass, static_argnums=1)
 
 
 def losses(case, formulation):
@@ -79,11 +80,11 @@ class Ascent:
 
     def __init__(self, case, formulation, C, epsilon):
         self.problem, self.case, self.formulation, self.C = case.problem(), case, formulation, C
-        self.visits = passes.VisitOptions(group=1, safeguard="line_search", max_steps=100_000)
+        self.visits = VisitOptions(group=1, safeguard="line_search", max_steps=100_000)
         self.task = case.task(formulation, C, batch=1)
         settings = Settings(variant="subspace", working_sets="grown")
         state = cutting_plane.init(self.problem, self.task, settings)
-        self.told = passes.nothing_told(N, 0, "float64")
+        self.told = oracle_pass.empty_oracle_report(N, 0, "float64")
         self.w, self.sets = state.weights, state.sets
         self.epsilon, psi = epsilon, case.psi()
         self.psi, self.dpsi = psi, psi[np.arange(N), case.y][:, None] - psi
@@ -93,7 +94,7 @@ class Ascent:
         """Solve the block of example i; first add its most violated output above epsilon."""
         order = jnp.roll(jnp.arange(N, dtype=jnp.int32), -i)  # example i first, and it alone
         self.sets, self.told, counts = _oracle(
-            self.problem, passes.OracleOptions("contenders", 0), self.task, self.w, self.sets,
+            self.problem, oracle_pass.OracleOptions("contenders", 0), self.task, self.w, self.sets,
             self.told, (order[:, None],), ((jnp.int32(0), jnp.int32(1)),), jnp.asarray(epsilon),
             jnp.int32(1),
         )

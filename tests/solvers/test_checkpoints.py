@@ -19,7 +19,7 @@ from jaxstruct.solvers.checkpoints import load_solution, load_weights, save_solu
 from jaxstruct.solvers.fit import fit
 from jaxstruct.solvers.predict import predict
 from jaxstruct.solvers.settings import Settings
-from jaxstruct.solvers.solution import Status
+from jaxstruct.solvers.status import Status
 
 N, K, D = 21, 4, 5
 C = 8.0

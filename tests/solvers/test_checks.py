@@ -11,7 +11,7 @@ from jax.tree_util import Partial
 from jaxstruct import Buckets, Model, Oracles, Settings, fit, make_problem, predict
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.solvers import cutting_plane
+from jaxstruct.solvers import cutting_plane, rounds, warm_start
 from jaxstruct.solvers.one_slack import fit_one_slack
 from tests.solvers.cases import FULL
 
@@ -346,7 +346,7 @@ def test_problems_without_checks_of_their_own():
     ({"formulation": None}, "formulation is None; choose one of svm0"),
     ({"formulation": ["svm1"]}, "formulation is .'svm1'.; choose one of svm0"),
     ({"max_passes": "5"}, "max_passes must be an integer, got '5'"),
-    ({"C": np.ones(10_000)}, "C must be a positive finite number, got ndarray of float64"),
+    ({"C": np.ones(10_000)}, "C must be a positive finite number, got ndarray float64 of shape"),
     ({"example_weights": ["a"] * 6}, "example_weights must hold real numbers"),
     ({"start": {"weights": np.zeros((3, 3))}}, "start must be a Solution of fit, got dict"),
     ({"start": np.zeros((3, 3))}, "start must be a Solution of fit, got ndarray"),
@@ -364,8 +364,11 @@ def test_a_start_is_looked_at_before_anything_runs(monkeypatch):
     def never(*_):
         raise AssertionError("a pass ran before the door")
 
-    for name in ("_oracle", "_rebuilt", "_newton", "_sweeps"):
-        monkeypatch.setattr(cutting_plane, name, never)
+    for module, name in (
+        (cutting_plane, "oracle_program"), (warm_start, "oracle_program"),
+        (warm_start, "rebuilt_weights"), (rounds, "newton_program"), (rounds, "sweeps_program"),
+    ):
+        monkeypatch.setattr(module, name, never)
     other, more = (np.array([5, 4, 3, 2, 1, 0]),), (np.tile(X, (9, 1)), np.tile(Y, 9))
     moved = Buckets((X,), other), Buckets((Y,), other)
     for given, examples, of, form, match in (

@@ -16,7 +16,7 @@ from jaxstruct.solvers.formulations import formulation_named
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.one_slack import fit_one_slack, one_slack_init, one_slack_step
 from jaxstruct.solvers.predict import predict
-from jaxstruct.solvers.solution import Status
+from jaxstruct.solvers.status import Status
 from jaxstruct.solvers.task import make_task
 from tests.solvers.cases import padded_rows
 from tests.truth.quadratic_program import primal_value, solve_primal

@@ -7,8 +7,8 @@ import pytest
 
 from jaxstruct import Settings, fit, fit_path
 from jaxstruct.solvers import cutting_plane
-from jaxstruct.solvers.fit import restarted
 from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.warm_start import restarted
 from tests.solvers.cases import FULL, SOFT, WAYS, dense_beta, flat, random_case
 from tests.truth.quadratic_program import dual_value
 

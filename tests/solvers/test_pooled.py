@@ -11,11 +11,11 @@ import pytest
 
 from jaxstruct.kernels import gaussian, linear, precomputed, tensor_product
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers import pooled
+from jaxstruct.solvers import pooled_dual
 from jaxstruct.solvers.fit import fit
 from jaxstruct.solvers.pooled import decision, fit_pooled, joint_gram, joint_rows
 from jaxstruct.solvers.settings import Settings
-from jaxstruct.solvers.solution import Status
+from jaxstruct.solvers.status import Status
 from tests.truth.quadratic_program import FORMULATIONS, solve_primal
 
 N, K, D = 14, 4, 3
@@ -169,9 +169,9 @@ def test_float32_runs_to_what_it_certifies_and_compiles_once():
     X, Y, truths, matrix = data()
     gram = np.asarray(joint_gram(on_concatenations, X, Y), np.float32)
     first = fit_pooled(gram, matrix[truths], truths, "svm1_margin", 5.0, tolerance=1e-4)
-    compiled = pooled._sweeps._cache_size()
+    compiled = pooled_dual.pool_sweeps._cache_size()
     second = fit_pooled(gram, matrix[truths], truths, "svm2_slack", 8.0, tolerance=1e-4)
-    assert pooled._sweeps._cache_size() == compiled
+    assert pooled_dual.pool_sweeps._cache_size() == compiled
     assert first.status is Status.CONVERGED and second.status is Status.CONVERGED
 
 

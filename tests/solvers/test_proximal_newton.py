@@ -9,7 +9,8 @@ import pytest
 
 from jaxstruct import Status, fit
 from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.proximal_newton import NewtonOptions, project
+from jaxstruct.solvers.newton_blocks import project
+from jaxstruct.solvers.settings import NewtonOptions
 from tests.solvers.cases import FULL, case_for, random_case
 
 CASES, K = 400, 7

@@ -1,0 +1,273 @@
+"""The rounds that move w: sweeps over enumerated working sets, exact passes, Newton steps.
+
+Variant b of algorithm 3 is the exact pass with its cached sweeps, variant a a proximal Newton step
+on the dual over all working sets.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.buckets import bucket_slices
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
+from jaxstruct.solvers.formulations import Formulation
+from jaxstruct.solvers.most_violated import oracle_for
+from jaxstruct.solvers.oracle_pass import OracleOptions, empty_report, oracle_program
+from jaxstruct.solvers.programs import timed
+from jaxstruct.solvers.proximal_newton import newton_program
+from jaxstruct.solvers.settings import Settings, resolved_settings
+from jaxstruct.solvers.state import State
+from jaxstruct.solvers.sweeps import (
+    Plan,
+    fitting_program,
+    rebuilt_weights,
+    restricted_inputs,
+    sweeps_program,
+)
+from jaxstruct.solvers.task import Task, batches_of
+from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
+
+_restricting = jax.jit(restricted_inputs)  # for its shapes only
+copied = jax.jit(partial(jax.tree.map, jnp.copy))
+
+
+def in_order(task: Task, settings: Settings) -> tuple[Array, ...]:
+    """One [batches, B] a bucket: its rows as they come."""
+    sizes = [own.stop - own.start for own in bucket_slices(task.outputs)]
+    return tuple(
+        jnp.asarray(
+            np.arange(size, dtype=np.int32).reshape(batches_of(size, settings.oracle_batch))
+        )
+        for size in sizes
+    )
+
+
+def whole(orders: tuple[Array, ...]) -> tuple[tuple[np.int32, np.int32], ...]:
+    """Spans that cover every batch."""
+    return tuple((np.int32(0), np.int32(order.shape[0])) for order in orders)
+
+
+class Round(NamedTuple):
+    """The fixed side of one round: what every part of it is called with."""
+
+    problem: Problem
+    task: Task
+    settings: Settings
+    formulation: Formulation
+    oracle: str
+    clock: np.int32
+    random: np.random.Generator
+    seconds: dict[str, float]
+    restricts: bool
+
+    def oracle_options(self, active: int) -> OracleOptions:
+        """The static options of an oracle call that names so many active slots."""
+        return OracleOptions(self.oracle, active)
+
+
+def round_of(
+    problem: Problem, task: Task, settings: Settings, formulation: Formulation, clock: int
+) -> Round:
+    """The fixed side of the round of this number."""
+    settings = resolved_settings(problem, settings, settings.oracle_batch)
+    return Round(
+        problem, task, settings, formulation, oracle_for(problem, formulation), np.int32(clock),
+        np.random.default_rng([settings.seed, clock]), {}, _restricts(problem, task),
+    )  # fmt: skip
+
+
+def examples_of(task: Task) -> int:
+    """How many have a weight: the oracle calls of a pass."""
+    return int(np.sum(np.asarray(task.terms.cap) > 0))
+
+
+def _covering(parts: np.ndarray, coverage: float) -> np.ndarray:
+    """The rows of the largest parts that make up `coverage` of their sum."""
+    ranked = np.argsort(-parts, kind="stable")
+    total = np.cumsum(parts[ranked])
+    return ranked[: int(np.searchsorted(total, coverage * total[-1])) + 1]
+
+
+def _plan(now: Round, chosen: np.ndarray, count: int) -> Plan:
+    """Sweeps over the chosen rows, each in a new order; other rows fill the last group."""
+    group, orders, groups = now.settings.group, [], []
+    wanted = np.zeros(now.task.terms.cap.shape[0], bool)
+    wanted[chosen] = True
+    for own in bucket_slices(now.task.outputs):
+        inside, others = np.flatnonzero(wanted[own]), np.flatnonzero(~wanted[own])
+        size = -(-len(inside) // group) * group
+        rows = np.concatenate([inside, others]).astype(np.int32)
+        rows = np.tile(rows, (count, 1))
+        now.random.permuted(rows[:, :size], axis=1, out=rows[:, :size])
+        orders.append(rows)
+        groups.append(np.int32(size // group))
+    return Plan(tuple(orders), tuple(groups))
+
+
+def _whole_groups(now: Round, chosen: np.ndarray) -> np.ndarray:
+    """The chosen rows of each bucket up to a multiple of the group, so that none fills in."""
+    group, kept = now.settings.group, []
+    for own in bucket_slices(now.task.outputs):
+        inside = chosen[(chosen >= own.start) & (chosen < own.stop)]
+        kept.append(inside[: len(inside) // group * group])
+    return np.concatenate(kept)
+
+
+def _restricts(problem: Problem, task: Task) -> bool:
+    """Whether the structure can cut the inputs of some bucket down to the planes at hand."""
+    if problem.space.restricted_inputs is None:
+        return False
+    planes = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((leaf.shape[0], 1, *leaf.shape[1:]), leaf.dtype),
+        task.outputs,
+    )
+    inputs, _ = _restricting.eval_shape(problem, task.inputs, planes)
+    return jax.tree.structure(inputs) != jax.tree.structure(task.inputs)
+
+
+def _swept(
+    now: Round, count: int, w: PyTree, sets: WorkingSets, chosen: np.ndarray, slots: Array
+) -> tuple[PyTree, WorkingSets]:
+    """Sweeps over the chosen rows and over the named slots, or over all where none are named."""
+    if count == 0 or not chosen.size:
+        return w, sets
+    plans = [chosen]
+    if now.restricts and count > 1:
+        fits = np.asarray(fitting_program(now.problem, now.task, sets, slots))
+        easy = _whole_groups(now, chosen[fits[chosen]])
+        plans = [np.setdiff1d(chosen, easy, assume_unique=True), easy]
+    w, multipliers, last_used = timed(
+        now.seconds, "sweeps",
+        partial(
+            sweeps_program, now.problem, now.settings.visit_options(), now.task, w, sets, slots,
+            tuple(_plan(now, rows, count) for rows in plans), now.clock,
+        ),
+    )  # fmt: skip
+    return w, sets._replace(multipliers=multipliers, last_used=last_used)
+
+
+def _widest(settings: Settings, sets: WorkingSets, chosen: np.ndarray) -> np.ndarray:
+    """The chosen rows that carry nearly as many planes as there are active slots."""
+    carried = np.sum(np.asarray(sets.multipliers) > 0, axis=1)[chosen]
+    return chosen[carried >= settings.active - 2]
+
+
+def enumerated_round(now: Round, state: State) -> tuple[PyTree, WorkingSets]:
+    """Sweeps over all rows and slots at first, later over those that matter."""
+    settings, w, sets = now.settings, state.weights, state.sets
+    n = sets.losses.shape[0]
+    every = jnp.asarray(np.zeros((n, 0), np.int32))
+    if state.clock <= settings.warm_passes or state.block_gaps is None or state.slots is None:
+        warm = state.clock <= settings.warm_passes or state.block_gaps is None
+        chosen = np.arange(n) if warm else _covering(state.block_gaps, settings.coverage)
+        count = 1 if named_slots(settings, sets) else settings.cached_sweeps
+        return _swept(now, count, w, sets, chosen, every)
+    chosen = _covering(state.block_gaps, settings.coverage)
+    widest = _widest(settings, sets, chosen)
+    if len(widest):  # the planes beyond the active slots move here only
+        w, sets = _swept(now, 1, w, sets, widest, every)
+    return _swept(now, settings.cached_sweeps, w, sets, chosen, state.slots)
+
+
+class Moved(NamedTuple):
+    """What a grown round leaves beside w and the sets."""
+
+    added: int
+    overflow: int
+    estimate: Certificate
+    gaps: np.ndarray
+
+
+def _shuffled(now: Round) -> list[np.ndarray]:
+    """One [batches, B] a bucket: its rows in a random order."""
+    orders = in_order(now.task, now.settings)
+    return [now.random.permutation(order.size).reshape(order.shape) for order in orders]
+
+
+def _chunk(now: Round, orders: list[np.ndarray], number: int) -> tuple[tuple, np.ndarray]:
+    """(batches by bucket, rows) of one of the chunks of an exact pass."""
+    chunks, spans, rows = now.settings.chunks, [], []
+    for order, own in zip(orders, bucket_slices(now.task.outputs), strict=True):
+        count = order.shape[0]
+        first, last = (count * (number + side) // chunks for side in (0, 1))
+        spans.append((np.int32(first), np.int32(last)))
+        rows.append(order[first:last].reshape(-1) + own.start)
+    return tuple(spans), np.concatenate(rows)
+
+
+def grown_round(now: Round, state: State, epsilon: Array) -> tuple[PyTree, WorkingSets, Moved]:
+    """The exact pass of algorithm 3 chunk by chunk, then sweeps over the slots that matter."""
+    settings, w = now.settings, state.weights
+    sets = copied(state.sets)  # the program takes its buffers over
+    active = named_slots(settings, sets)
+    report = empty_report(sets.losses.shape[0], active, sets.losses.dtype)
+    shuffled = _shuffled(now)
+    orders = tuple(jnp.asarray(order, jnp.int32) for order in shuffled)
+    found = []
+    for number in range(settings.chunks):
+        spans, chosen = _chunk(now, shuffled, number)
+        if not chosen.size:
+            continue
+        sets, report, counts = timed(
+            now.seconds, "oracle",
+            partial(
+                oracle_program, now.problem, now.oracle_options(active), now.task, w, sets, report,
+                orders, spans, epsilon, now.clock,
+            ),
+        )  # fmt: skip
+        found.append(counts)
+        w, sets = _swept(now, 1, w, sets, chosen, report.slots)
+    gaps = block_gaps(now.formulation, now.task.terms, report.terms)
+    chosen = _covering(gaps, settings.coverage)
+    w, sets = _swept(now, settings.cached_sweeps, w, sets, chosen, report.slots)
+    estimate = certify(now.formulation, now.task.terms, report.terms)
+    added, overflow = np.sum(jax.device_get(found), axis=0).tolist()
+    return w, sets, Moved(added, overflow, estimate, gaps)
+
+
+def full_round(now: Round, state: State) -> tuple[State, np.ndarray, np.ndarray]:
+    """One proximal Newton step: (state, terms of |w|^2, terms of |Phi beta|^2)."""
+    settings, w, span = now.settings, state.weights, state.span
+    if span is None:
+        orders = in_order(now.task, settings)
+        span = state.sets.multipliers
+        w = timed(
+            now.seconds, "newton",
+            lambda: rebuilt_weights(now.problem, now.task, state.sets, orders),
+        )  # fmt: skip
+    sigma = jnp.asarray(state.sigma, span.dtype)
+    found = timed(
+        now.seconds, "newton",
+        lambda: newton_program(
+            now.problem, settings.newton, now.task, w, span, state.sets, sigma, now.clock
+        ),
+    )  # fmt: skip
+    solved = int(found.newton_steps) < settings.newton.newton_steps
+    whole = float(found.length) > 0.9
+    factor = 3.0 if solved and whole else 1.0 if whole else 0.3
+    sigma = min(max(state.sigma * factor, 1.0), 1e8)
+    state = State(found.weights, found.sets, found.span, sigma, state.clock, None, None)
+    return state, np.asarray(found.primal_products), np.asarray(found.dual_products)
+
+
+def solves_fully(settings: Settings, sets: WorkingSets) -> bool:
+    """Whether the rounds after the warm ones are of the full variant."""
+    if settings.variant != "auto":
+        return settings.variant == "full"
+    if is_enumerated(sets):
+        return sets.losses.size <= 2**18
+    integers = sum(leaf.size for leaf in jax.tree.leaves(sets.outputs))
+    return integers * settings.capacity <= 2**16 * sets.losses.shape[1]
+
+
+def named_slots(settings: Settings, sets: WorkingSets) -> int:
+    """How many active slots an example oracle calls name for sweeps; 0 where these see all."""
+    smaller = settings.active < sets.losses.shape[1]
+    return settings.active if smaller and not solves_fully(settings, sets) else 0

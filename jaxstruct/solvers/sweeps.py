@@ -1,0 +1,197 @@
+"""Cached sweeps: steps on the planes at hand, and the w that multipliers make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.core.buckets import bucket_slices
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.solvers.active_slots import merged, outputs_in, restricted
+from jaxstruct.solvers.bucket_turns import (
+    TURNS,
+    bucket_task,
+    empty_results,
+    interleaved,
+    rows_at,
+    visited_rows,
+)
+from jaxstruct.solvers.programs import counted_jit
+from jaxstruct.solvers.settings import VisitOptions
+from jaxstruct.solvers.task import Task
+from jaxstruct.solvers.visits import plane_coefficients, visit
+from jaxstruct.solvers.working_sets import WorkingSets, bucket_of, joined, rows
+
+
+def cached_pass(
+    problem: Problem,
+    options: VisitOptions,
+    task: Task,
+    w: PyTree,
+    sets: WorkingSets,
+    slots: Array,
+    orders: tuple[Array, ...],
+    groups: tuple[Array, ...],
+) -> tuple[PyTree, Array, Array]:
+    """One sweep over the blocks of some examples, with the planes at hand.
+
+    Args:
+      slots: [N, A] the slots used, the others frozen; A = 0 for all.
+      orders: one [N_b] a bucket, examples by their rows in it, a multiple of the group size.
+      groups: how many groups of each are visited; numbers, not shapes, so that a sweep over few
+        examples compiles nothing new.
+
+    Returns:
+      (w, multipliers [N, K], the sum of the predicted gains of its visits).
+    """
+    buckets = [
+        (bucket_task(task, b), bucket_of(sets, b), slots[own], order.reshape(-1, options.group))
+        for b, (order, own) in enumerate(zip(orders, bucket_slices(task.outputs), strict=True))
+    ]
+
+    def of_bucket(task: Task, sets: WorkingSets, slots: Array, grouped: Array) -> Callable:
+        def body(at: Array, w: PyTree) -> tuple[PyTree, tuple[Array, Array]]:
+            index = grouped[at]
+            x, y_true = rows_at((task.inputs, task.outputs), index)
+            own, terms, chosen = rows(sets, index), task.own_terms(index), slots[index]
+            part_terms, part = restricted(terms, own, chosen)
+            w, multipliers, predicted_gain = visit(problem, options, w, x, y_true, part, part_terms)
+            return w, (merged(own.multipliers, multipliers, chosen), predicted_gain)
+
+        return body
+
+    bodies = [of_bucket(*bucket) for bucket in buckets]
+    totals = [grouped.shape[0] for *_, grouped in buckets]
+    buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
+    spans = tuple((jnp.int32(0), count) for count in groups)
+    w, results = interleaved(spans, TURNS, bodies, w, buffers)
+    parts = []
+    for (_, own, _, grouped), count, (multipliers, _) in zip(buckets, groups, results, strict=True):
+        index = visited_rows(grouped, (0, count))
+        flat = multipliers.reshape(grouped.size, -1)
+        parts.append(own.multipliers.at[index].set(flat, mode="drop"))
+    return w, jnp.concatenate(parts), sum(jnp.sum(predicted_gain) for _, predicted_gain in results)
+
+
+def restricted_inputs(
+    problem: Problem, inputs: tuple[PyTree, ...], outputs: tuple[PyTree, ...]
+) -> tuple[tuple[PyTree, ...], Array]:
+    """Inputs cut down to what these planes need, bucket by bucket, and [N] whether each fits."""
+    found = [problem.space.restricted_inputs(x, y) for x, y in zip(inputs, outputs, strict=True)]
+    return tuple(x for x, _ in found), jnp.concatenate([fits for _, fits in found])
+
+
+def fitting(problem: Problem, task: Task, sets: WorkingSets, slots: Array) -> Array:
+    """[N] whether `restricted_inputs` serve the planes in these slots."""
+    return restricted_inputs(problem, task.inputs, outputs_in(sets, slots))[1]
+
+
+def _in_slots(task: Task, sets: WorkingSets, slots: Array) -> tuple[Task, WorkingSets, Array]:
+    """The task and the working sets cut down to some slots, and that no more is to be cut."""
+    buckets = [
+        (task.own_terms(own), bucket_of(sets, number), slots[own])
+        for number, own in enumerate(bucket_slices(task.outputs))
+    ]
+    terms, parts = zip(*(restricted(*bucket) for bucket in buckets), strict=True)
+    cap, ridge = (
+        jnp.concatenate([getattr(own, name) for own in terms]) for name in ("cap", "ridge")
+    )
+    task = task._replace(terms=task.terms._replace(cap=cap, ridge=ridge))
+    return task, joined(list(parts)), slots[:, :0]
+
+
+class Plan(NamedTuple):
+    """Which examples some sweeps visit, in which orders.
+
+    Fields:
+      orders: one [sweeps, N_b] a bucket, the rows of the bucket with those visited in front.
+      groups: one number a bucket, how many groups of them are visited.
+    """
+
+    orders: tuple[Array, ...]
+    groups: tuple[Array, ...]
+
+
+def sweeps_pass(
+    problem: Problem,
+    options: VisitOptions,
+    task: Task,
+    w: PyTree,
+    sets: WorkingSets,
+    slots: Array,
+    plans: tuple[Plan, ...],
+    clock: Array,
+) -> tuple[PyTree, Array, Array]:
+    """Cached sweeps over the blocks of some examples, with the planes in some slots.
+
+    They end when they fade (see `VisitOptions`), at the latest with those planned.
+
+    Args:
+      options: static.
+      slots: [N, A] the slots used, the others frozen; A = 0 for all.
+      plans: which examples each sweep visits; a second plan is for examples whose planes fit
+        `restricted_inputs`.
+      clock: the number of this pass.
+
+    Returns:
+      (w, multipliers [N, K], last_used [N, K]).
+    """
+    count = plans[0].orders[0].shape[0]
+    own_task, part, left = task, sets, slots
+    if count > 1 and slots.shape[1]:  # the slots are picked once, not in every visit
+        own_task, part, left = _in_slots(task, sets, slots)
+    tasks = [own_task]
+    if len(plans) > 1:
+        short, _ = restricted_inputs(problem, task.inputs, outputs_in(part, left))
+        tasks.append(own_task._replace(inputs=short))
+
+    def sweep(state: tuple) -> tuple:
+        number, w, multipliers, first, _ = state
+        last = jnp.zeros_like(first)
+        for own, plan in zip(tasks, plans, strict=True):
+            orders = tuple(order[number] for order in plan.orders)
+            held = part._replace(multipliers=multipliers)
+            w, multipliers, predicted_gain = cached_pass(
+                problem, options, own, w, held, left, orders, plan.groups
+            )
+            last = last + predicted_gain
+        return number + 1, w, multipliers, jnp.where(number == 0, last, first), last
+
+    def goes_on(state: tuple) -> Array:
+        number, _, _, first, last = state
+        return (number < count) & (last > options.fading * first)
+
+    zero = jnp.zeros((), part.multipliers.dtype)
+    start = (0, w, part.multipliers, zero, zero + 1)
+    _, w, multipliers, _, _ = jax.lax.while_loop(goes_on, sweep, start)
+    if part is not sets:
+        multipliers = merged(sets.multipliers, multipliers, slots)
+    return w, multipliers, jnp.where(multipliers > 0, clock, sets.last_used)
+
+
+def weights_of_multipliers(
+    problem: Problem, task: Task, sets: WorkingSets, orders: tuple[Array, ...]
+) -> PyTree:
+    """w = sum_i sum_y beta_iy phi_i(y), rebuilt from the dual variables (thesis 3.28)."""
+    w = problem.initial_weights
+    for number, order in enumerate(orders):
+        inputs, own_sets = task.inputs[number], bucket_of(sets, number)
+
+        def body(
+            w: PyTree, index: Array, inputs: PyTree = inputs, sets: WorkingSets = own_sets
+        ) -> tuple[PyTree, None]:
+            own = rows(sets, index)
+            c = plane_coefficients(own.scales * own.multipliers)
+            return problem.space.add_planes(w, rows_at(inputs, index), own.outputs, c), None
+
+        w, _ = jax.lax.scan(body, w, order)
+    return w
+
+
+sweeps_program = counted_jit(sweeps_pass, static_argnums=1)
+rebuilt_weights = counted_jit(weights_of_multipliers)
+fitting_program = counted_jit(fitting)
