@@ -1,0 +1,113 @@
+"""The pages beside the code: what they run, run; what they name, there is."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pathlib
+import re
+
+import pytest
+
+import jaxstruct
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in sorted(
+        [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("third_party_*/*.md")]
+    )
+}
+HISTORY = "CHANGELOG.md"
+COMMANDS = sorted(path.parent.name for path in ROOT.glob("experiments/*/command.py"))
+each_page = pytest.mark.parametrize("page", PAGES)
+
+
+def test_a_new_output_type_is_one_page(capsys) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", PAGES["docs/matching.md"], flags=re.S)
+    assert len(block.splitlines()) < 60
+    exec(block, {})  # noqa: S102
+    status, error = capsys.readouterr().out.split()
+    assert status == "CONVERGED" and float(error) < 0.05
+
+
+def _headings(page: str) -> set[str]:
+    """The anchors of a page's headings."""
+    lines = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page, flags=re.S), flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
+@each_page
+def test_links_lead_somewhere(page: str) -> None:
+    folder = (ROOT / page).parent
+    for target in re.findall(r"\]\(([^)]+)\)", PAGES[page]):
+        if target.startswith(("https://", "http://")):
+            continue
+        file, _, anchor = target.partition("#")
+        path = (folder / file).resolve() if file else ROOT / page
+        assert path.exists(), target
+        if anchor:
+            assert anchor in _headings(path.read_text(encoding="utf-8")), target
+
+
+@functools.cache
+def _flags(command: str) -> frozenset[str]:
+    return frozenset(importlib.import_module(f"experiments.{command}.command").Options._fields)
+
+
+@each_page
+def test_commands_exist_with_their_flags(page: str) -> None:
+    text = re.sub(r"\\?\n *", " ", PAGES[page])
+    calls = re.findall(r"\bexperiments\.([a-z]\w+)((?: --[a-z]\w*(?:=[^\s`),]*)?)*)", text)
+    for command, given in calls:
+        assert command in COMMANDS
+        assert set(re.findall(r"--(\w+)", given)) <= _flags(command), (command, given)
+
+
+@each_page
+def test_flags_exist(page: str) -> None:
+    fetch = (ROOT / "third_party_data" / "fetch.py").read_text(encoding="utf-8")
+    known = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', fetch)).union(*map(_flags, COMMANDS))
+    assert set(re.findall(r"(?<![\w-])--([a-z]\w*)", PAGES[page])) <= known | {"help"}
+
+
+def _there_is(dotted: str) -> bool:
+    """Whether a name, its first part being a package, can be imported or read."""
+    found, parts = jaxstruct, dotted.split(".")[1:]
+    for count, part in enumerate(parts, 1):
+        if not hasattr(found, part):
+            try:
+                importlib.import_module(".".join(["jaxstruct", *parts[:count]]))
+            except ModuleNotFoundError:
+                return False
+        found = getattr(found, part)
+    return True
+
+
+@each_page
+def test_names_exist(page: str) -> None:
+    names = set(re.findall(r"\b(?:js|jaxstruct)(?:\.[A-Za-z]\w*)+", PAGES[page]))
+    missing = [name for name in names if not (name.endswith(".py") or _there_is(name))]
+    assert not missing
+
+
+@each_page
+def test_files_exist(page: str) -> None:
+    """Paths of code in backticks, from the root or the package; of the history those of now."""
+    text = PAGES[page]
+    if page == HISTORY:
+        text = "\n".join(line.split("|")[2] for line in text.splitlines() if line.count("|") == 3)
+    for path in re.findall(r"`([\w/]+\.py)`", text):
+        assert (ROOT / path).exists() or (ROOT / "jaxstruct" / path).exists(), path
+
+
+def test_the_history_has_every_module_that_left() -> None:
+    before = re.findall(r"^\| `([\w/]+\.py)` \|", PAGES[HISTORY], flags=re.M)
+    assert len(before) == len(set(before)) > 60
+    assert not [path for path in before if (ROOT / "jaxstruct" / path).exists()]
+
+
+def test_the_citation_is_of_this_version() -> None:
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (.*)$", citation, flags=re.M)[1] == jaxstruct.__version__
+    assert f'version = "{jaxstruct.__version__}"' in (ROOT / "pyproject.toml").read_text()
