@@ -55,7 +55,7 @@ class _Fixed(NamedTuple):
     rules: Rules
     min_margin: float
     rows: np.ndarray
-    sample: Sample
+    sample: Sample | None
 
     @property
     def of_step(self) -> tuple[Problem, Task, Settings, Formulation]:
@@ -246,7 +246,7 @@ def fit(
     rows = row_index(outputs.index, *shape)
     if start is not None:
         check_start(problem, task, rows, formulation, start)
-    sample = sample_of(problem, inputs, outputs)
+    sample = sample_of(problem, inputs, outputs, settings.checked_examples)
     check_oracle(problem, formulation, sample)
     if start is None:
         state = cutting_plane.init(problem, task, settings)

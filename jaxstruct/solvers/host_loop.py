@@ -69,7 +69,8 @@ class Round(NamedTuple):
 class Best(NamedTuple):
     """The best certified so far; certificate and slack are the last ones.
 
-    primal_found: the primal of the weights with the slacks of the outputs that the oracle found.
+    primal_found: the smallest primal with the slacks of the outputs that the oracle found; where
+      the oracle is inexact it may be that of other weights.
     roundings: of the certificates that primal and dual are from.
     """
 
@@ -147,13 +148,14 @@ def improve(best: Best, found: Round) -> Best:
     best = best._replace(certificate=certificate, slack=found.slack)
     better = certificate.primal < best.primal
     unknown = math.isinf(certificate.primal) and math.isinf(best.primal)
-    if better or (unknown and certificate.primal_found < best.primal_found):
+    found_better = certificate.primal_found < best.primal_found
+    if found_better:
+        best = best._replace(primal_found=certificate.primal_found)
+    if better or (unknown and found_better):
         weights, scale = found.weights, certificate.scale
         if scale != 1:
             weights = jax.tree.map(lambda leaf: leaf * scale, weights)
-        best = best._replace(
-            primal=certificate.primal, primal_found=certificate.primal_found, weights=weights
-        )
+        best = best._replace(primal=certificate.primal, weights=weights)
         of_primal = certificate.rounding
     if certificate.dual > best.dual:
         best, of_dual = best._replace(dual=certificate.dual), certificate.rounding

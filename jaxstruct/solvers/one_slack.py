@@ -74,6 +74,7 @@ from jaxstruct.solvers.status import MESSAGES, Status
 from jaxstruct.solvers.task import Task, make_task, row_index
 from jaxstruct.solvers.trace import Statistics
 
+CHECKED_EXAMPLES = 4
 _FULL = "all planes at hand carry a positive multiplier: raise capacity, or tolerance or epsilon"
 
 
@@ -238,7 +239,7 @@ def fit_one_slack(
     batch = min(batch, 1 << max(max(map(len, outputs.index)) - 1, 0).bit_length())
     task = make_task(problem, inputs, outputs, formulation, C, example_weights, batch, batch)
     rows = row_index(outputs.index, batch, batch)
-    sample = sample_of(problem, inputs, outputs)
+    sample = sample_of(problem, inputs, outputs, CHECKED_EXAMPLES)
     check_oracle(problem, formulation, sample)
     rules = Rules(tolerance, epsilon, max_passes, float(C), False, rounding(dtype))
     method = _method(problem, oracle_for(problem, formulation), task, rules.C, batch)

@@ -39,7 +39,7 @@ from jaxstruct.solvers.formulations import (
 from jaxstruct.solvers.most_violated import most_violated, oracle_for, same_output
 from jaxstruct.solvers.status import Status
 
-EXAMPLES, DRAWS = 4, 6
+DRAWS = 6
 ADVICE = {
     "constant": (
         "model.potentials is not linear in w: at w = 0 a floating-point leaf of theta is not 0. "
@@ -375,14 +375,16 @@ def handful(problem: Problem, inputs: PyTree, outputs: PyTree, count: int) -> Sa
     return Sample(jax.tree.map(typed, inputs), y)
 
 
-def sample_of(problem: Problem, inputs: Buckets, outputs: Buckets) -> Sample:
-    """A few examples of the bucket whose examples are the smallest."""
+def sample_of(problem: Problem, inputs: Buckets, outputs: Buckets, count: int) -> Sample | None:
+    """`count` examples of the bucket whose examples are the smallest; None where count is 0."""
+    if count == 0:
+        return None
     sizes = [
         sum(np.size(leaf) for leaf in jax.tree.leaves(part)) / rows_of(part)
         for part in inputs.parts
     ]
     smallest = int(np.argmin(sizes))
-    return handful(problem, inputs.parts[smallest], outputs.parts[smallest], EXAMPLES)
+    return handful(problem, inputs.parts[smallest], outputs.parts[smallest], count)
 
 
 def oracle_excess(
@@ -417,8 +419,10 @@ def broken_rules(excess: NamedTuple, dtype: jnp.dtype) -> list[str]:
     return [name for name, value in excess._asdict().items() if not value <= limit]
 
 
-def check_oracle(problem: Problem, formulation: Formulation, sample: Sample) -> None:
+def check_oracle(problem: Problem, formulation: Formulation, sample: Sample | None) -> None:
     """The door of a solver: raise ValueError where a rule is broken on a handful of examples."""
+    if sample is None:
+        return
     excess = oracle_excess(problem, formulation, sample)
     broken = broken_rules(excess, jnp.result_type(*jax.tree.leaves(problem.initial_weights)))
     if broken:
@@ -429,10 +433,10 @@ def check_oracle(problem: Problem, formulation: Formulation, sample: Sample) -> 
 
 
 def confirmed(
-    status: Status, problem: Problem, formulation: Formulation, sample: Sample, w: PyTree
+    status: Status, problem: Problem, formulation: Formulation, sample: Sample | None, w: PyTree
 ) -> Status:
     """The status of a solved run, once the rules were tried at the weights that it ends with."""
-    if not status.solved:
+    if sample is None or not status.solved:
         return status
     excess = oracle_excess(problem, formulation, sample, w)
     broken = broken_rules(excess, jnp.result_type(*jax.tree.leaves(problem.initial_weights)))

@@ -81,6 +81,8 @@ class Settings(NamedTuple):
       block_steps: pairwise steps a visit.
       warm_passes: subspace rounds before the first full one.
       newton: limits of a full step.
+      checked_examples: on how many examples the rules of a problem are tried before a run and at
+        its end (see `problem_checks`); 0 for none.
       seed: of the order of the examples.
     """
 
@@ -100,6 +102,7 @@ class Settings(NamedTuple):
     block_steps: int = 10
     warm_passes: int = 1
     newton: NewtonOptions = NewtonOptions()
+    checked_examples: int = 4
     seed: int = 0
 
     def visit_options(self) -> VisitOptions:
@@ -143,6 +146,7 @@ def check_settings(settings: Settings) -> None:
         "certify_every": 1,
         "chunks": 1,
         "warm_passes": 0,
+        "checked_examples": 0,
     }
     for name, bound in least.items():
         if getattr(settings, name) is not None and getattr(settings, name) < bound:

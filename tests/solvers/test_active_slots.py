@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings
-from jaxstruct.solvers import cutting_plane, rounds, sweeps as sweep_programs
+from jaxstruct.solvers import cutting_plane, rounds
+from jaxstruct.solvers import sweeps as sweep_programs
 from jaxstruct.solvers.active_slots import active_slots, merged, outputs_in, restricted
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.settings import VisitOptions

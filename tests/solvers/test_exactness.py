@@ -1,0 +1,224 @@
+"""Wrong oracles, inexact ones with a valid bound, inexact ones without: never CONVERGED wrongly.
+
+Six classes, of which an oracle may overlook one. The truth comes from the exact problem.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.tree_util import Partial
+
+from jaxstruct import (
+    Bounded,
+    Contenders,
+    Model,
+    Oracles,
+    Settings,
+    Status,
+    check_problem,
+    fit,
+    make_problem,
+)
+from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.one_slack import fit_one_slack
+
+K, D, N, MISSED = 4, 3, 24, 2
+random = np.random.default_rng(0)
+X = random.normal(size=(N, D)).astype(np.float32)
+Y = np.argmax(X @ random.normal(size=(D, K)) + 0.3 * random.normal(size=(N, K)), 1).astype(np.int32)
+UNCHECKED = Settings(checked_examples=0)
+C = 5.0
+
+
+def potentials(w, x):
+    return x @ w
+
+
+def score(theta, y):
+    return theta[y]
+
+
+def decode(theta):
+    return jnp.argmax(theta).astype(jnp.int32)
+
+
+def loss(y_true, y):
+    return jnp.where(y == y_true, 0.0, 1.0 + 0.5 * jnp.abs(y - y_true)).astype(jnp.float32)
+
+
+def all_losses(y_true):
+    return loss(y_true, jnp.arange(K))
+
+
+def contenders(way, theta, y_true):
+    """One class is a level; a class that is overlooked has the score -inf."""
+    classes = jnp.arange(K)
+    wrong = classes != y_true
+    seen = wrong & ((classes != MISSED) | jnp.asarray(way.startswith("exact")))
+    scores = jnp.where(seen, theta, -jnp.inf)
+    bounds = {
+        "bounded": jnp.where(wrong, theta + 1e-3, -jnp.inf),
+        "loose": jnp.where(wrong, theta + 0.5, -jnp.inf),
+        "unknown": jnp.where(wrong, jnp.inf, -jnp.inf),
+    }.get(way)
+    return Contenders(all_losses(y_true), scores, (), bounds)
+
+
+def output(trace, level):
+    return level.astype(jnp.int32)
+
+
+def problem_of(way, **oracles):
+    given = Oracles(contenders=_bound(way), output=output)._replace(**oracles)
+    return make_problem(jnp.zeros((D, K)), Model(potentials, score, decode, loss), given)
+
+
+def _bound(way):
+    return Partial(lambda theta, y_true: contenders(way, theta, y_true))
+
+
+def true_primal(formulation, w):
+    """P(w) by enumeration, in float64."""
+    form = FORMULATIONS[formulation]
+    theta = X.astype(float) @ np.asarray(w, float)
+    delta = np.where(np.arange(K) == Y[:, None], 0, 1 + 0.5 * np.abs(np.arange(K) - Y[:, None]))
+    margins = theta[np.arange(N), Y][:, None] - theta
+    H = delta**form.bound_power - delta**form.scale_power * margins
+    H[np.arange(N), Y] = 0
+    slack = H.max(1)
+    norm = np.sum(np.asarray(w, float) ** 2) / 2
+    return norm + C / N * (slack.sum() if form.penalty == 1 else (slack**2).sum() / 2)
+
+
+SOFT = [name for name, form in FORMULATIONS.items() if form.penalty]
+
+
+@pytest.fixture(scope="module")
+def optima():
+    """The optimum of each formulation, bracketed by the exact problem."""
+    exact = problem_of("exact")
+    found = {name: fit(exact, X, Y, name, C, tolerance=1e-5) for name in SOFT}
+    assert all(solution.status.solved for solution in found.values())
+    return {name: (solution.dual, solution.primal) for name, solution in found.items()}
+
+
+@pytest.mark.parametrize("formulation", SOFT)
+def test_a_wrong_oracle_is_refused_at_the_door(formulation):
+    with pytest.raises(ValueError, match="problem: the oracle misses an output"):
+        fit(problem_of("wrong"), X, Y, formulation, C)
+    if FORMULATIONS[formulation].penalty == 1:
+        with pytest.raises(ValueError, match="problem: the oracle misses an output"):
+            fit_one_slack(problem_of("wrong"), X, Y, formulation, C)
+
+
+@pytest.mark.parametrize("formulation", SOFT)
+def test_planes_at_hand_refute_a_wrong_oracle(formulation):
+    """Enumerated working sets hold what the oracle overlooks: the door is not needed there."""
+    wrong = problem_of("wrong", all_outputs=lambda y: jnp.roll(jnp.arange(K, dtype=jnp.int32), -y))
+    solution = fit(wrong, X, Y, formulation, C, settings=UNCHECKED)
+    assert solution.status is Status.WRONG_ORACLE and solution.certificate.missed > 0
+
+
+@pytest.mark.parametrize("formulation", SOFT)
+def test_a_valid_bound_certifies(formulation, optima):
+    """A bound near the truth ends CONVERGED, and above the optimum."""
+    solution = fit(problem_of("bounded"), X, Y, formulation, C, tolerance=0.05)
+    low, high = optima[formulation]
+    assert solution.status in (Status.CONVERGED, Status.INEXACT_ORACLE), solution.message
+    assert solution.dual <= high * (1 + 1e-5)
+    assert solution.primal >= true_primal(formulation, solution.weights) - 1e-4
+    if solution.status is Status.CONVERGED:
+        assert solution.primal - low <= 0.05 * solution.primal + 1e-4
+
+
+@pytest.mark.parametrize("way", ["loose", "unknown"])
+@pytest.mark.parametrize("formulation", SOFT)
+def test_without_a_close_bound_nothing_is_called_converged(formulation, way, optima):
+    solution = fit(problem_of(way), X, Y, formulation, C)
+    certificate, (_, high) = solution.certificate, optima[formulation]
+    assert solution.status is Status.INEXACT_ORACLE, solution.status
+    assert np.isinf(solution.primal) == (way == "unknown")
+    assert solution.primal >= true_primal(formulation, solution.weights) - 1e-4
+    assert solution.dual <= high * (1 + 1e-5)  # a lower bound with any oracle
+    assert certificate.primal_found < certificate.primal and certificate.missed == 0
+    assert np.isfinite(np.asarray(solution.weights)).all() and np.abs(solution.weights).max() > 0
+
+
+@pytest.mark.parametrize("way", ["loose", "unknown"])
+def test_one_slack_says_so_too(way, optima):
+    solution = fit_one_slack(problem_of(way), X, Y, "svm1_margin", C)
+    assert solution.status is Status.INEXACT_ORACLE
+    assert solution.dual <= optima["svm1_margin"][1] * (1 + 1e-5)
+    assert solution.primal >= true_primal("svm1_margin", solution.weights) - 1e-4
+
+
+def _decode_missing(theta, y_true, scale):
+    values = theta + scale * all_losses(y_true)
+    seen = jnp.where(jnp.arange(K) == MISSED, -jnp.inf, values)
+    return jnp.argmax(jnp.where(jnp.arange(K) == y_true, values, seen)).astype(jnp.int32)
+
+
+def _bounded_decode(theta, y_true, scale):
+    best = jnp.max(theta + scale * all_losses(y_true))
+    return Bounded(_decode_missing(theta, y_true, scale), best)
+
+
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm1_slack", "svm2_slack"])
+def test_a_bounded_decode_serves_margin_and_slack_rescaling(formulation, optima):
+    model = Model(potentials, score, decode, loss)
+    oracles = Oracles(loss_augmented_decode=_bounded_decode)
+    solution = fit(make_problem(jnp.zeros((D, K)), model, oracles), X, Y, formulation, C)
+    assert solution.status in (Status.INEXACT_ORACLE, Status.CONVERGED)
+    assert solution.dual <= optima[formulation][1] * (1 + 1e-5)
+    assert solution.primal >= true_primal(formulation, solution.weights) - 1e-4
+
+
+@pytest.mark.parametrize("change, match", [
+    (dict(potentials=lambda w, x: x @ w + 1.0), "at w = 0 a floating-point leaf of theta"),
+    (dict(potentials=lambda w, x: jnp.tanh(x @ w)), "model.potentials is not linear in w"),
+    (dict(score=lambda theta, y: theta[y] ** 2), "model.score is not linear in theta"),
+    (dict(decode=lambda theta: jnp.argmin(theta).astype(jnp.int32)), "model.decode does not"),
+    (dict(loss=lambda a, b: jnp.where(a == b, 1.0, 2.0)), r"model.loss\(y, y\) is not 0"),
+    (dict(loss=lambda a, b: jnp.where(a == b, 0.0, -1.0)), "model.loss is negative"),
+    (dict(loss=lambda a, b: jnp.where(a == b, 0.0, 3.0)), "the oracle's loss and score"),
+])
+def test_a_model_that_breaks_a_rule_is_refused(change, match):
+    model = Model(potentials, score, decode, loss)._replace(**change)
+    oracles = Oracles(contenders=_bound("exact"), output=output)
+    problem = make_problem(jnp.zeros((D, K)), model, oracles)
+    with pytest.raises(ValueError, match=match):
+        fit(problem, X, Y, "svm1_margin", C)
+    with pytest.raises(ValueError, match=match):
+        check_problem(problem, X, Y)
+
+
+def test_floating_leaves_that_are_no_potentials_are_refused():
+    """A mask in theta would be scaled and summed as a potential."""
+    model = Model(
+        potentials=lambda w, x: (x @ w, jnp.ones(K)),
+        score=lambda theta, y: theta[0][y],
+        decode=lambda theta: jnp.argmax(jnp.where(theta[1] > 0, theta[0], -1e9)).astype(jnp.int32),
+        loss=loss,
+    )
+    oracles = Oracles(lambda theta, y: contenders("exact", theta[0], y), output)
+    with pytest.raises(ValueError, match="carry other numbers in integers"):
+        fit(make_problem(jnp.zeros((D, K)), model, oracles), X, Y, "svm1_margin", C)
+
+
+def test_a_right_problem_passes_with_all_its_outputs():
+    report = check_problem(problem_of("exact"), X, Y, listed=np.arange(K, dtype=np.int32))
+    assert set(report.oracles.values()) == {"contenders"} and max(report.excess.values()) < 1e-4
+
+
+def test_levels_and_space_are_compared_too():
+    def wrong_level(theta, y_true):
+        return contenders("exact", theta, y_true)._replace(losses=all_losses(y_true) + 0.25)
+
+    with pytest.raises(ValueError, match="losses of the levels are not model.loss"):
+        check_problem(problem_of("exact", contenders=wrong_level), X, Y)
+    right = problem_of("exact")
+    norms = Partial(lambda x, y_true, outputs: 2 * right.space.plane_norms(x, y_true, outputs))
+    with pytest.raises(ValueError, match="the space sums planes to other products"):
+        check_problem(right._replace(space=right.space._replace(plane_norms=norms)), X, Y)
