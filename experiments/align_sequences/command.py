@@ -148,6 +148,7 @@ def run(options: Options) -> common.Outcome:
         costs = trained.costs
     try:
         if new:
+            assert costs is not None, "_check wants --aligned or --matrix"
             outcomes.append(aligned_outcome(options, alphabet, new, costs, dtype))
     except KeyboardInterrupt:
         if outcomes:

@@ -36,8 +36,9 @@ class RestrictedInput(NamedTuple):
 def _shapes(w: PyTree, T: int) -> ChainTheta:
     """Tables of the shapes of one theta; only their shapes are read."""
     S, dtype = w["transitions"].shape[0], w["transitions"].dtype
-    tables = [w["transitions"], w.get("start"), w.get("stop"), w.get("triples")]
-    return ChainTheta(jnp.zeros((T, S), dtype), *tables, jnp.int32(0))
+    start, stop, triples = w.get("start"), w.get("stop"), w.get("triples")
+    emissions = jnp.zeros((T, S), dtype)
+    return ChainTheta(emissions, w["transitions"], start, stop, triples, jnp.int32(0))
 
 
 def _token_labels(x: PyTree, y: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def _as_labels(labels: Iterable, what: str) -> list[Hashable]:
 def _in_order(distinct: list[Hashable]) -> list[Hashable]:
     """Sorted where < is a total order of the labels, else as they came."""
     try:
-        ordered = sorted(distinct)
+        ordered = sorted(cast(list[Any], distinct))
         total = all(a < b for a, b in zip(ordered, ordered[1:], strict=False))
     except TypeError:
         return distinct

@@ -17,6 +17,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.checks import checked_number, checked_size
+from jaxstruct.core.lengths import known
 from jaxstruct.core.types import Array
 from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.kernels.points import as_float, inner_product, squared_distance
@@ -35,7 +36,7 @@ def real_parameter(value, name: str, *, low: float, strict: bool):
 
     A tracer is returned as it came: its value is not known while tracing.
     """
-    if isinstance(value, jax.core.Tracer):
+    if not known(value):
         return value
     return checked_number(name, value, low, strict=strict)
 

@@ -6,6 +6,8 @@ the two kinds may be mixed. Two sparse points need not know the number of featur
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -28,7 +30,7 @@ def as_float(values) -> Array:
     return values.astype(jnp.result_type(float))
 
 
-def _as_point(x, name: str):
+def _as_point(x: Any, name: str) -> Any:
     if isinstance(x, SparseFeatures):
         indices, values = jnp.asarray(x.indices, jnp.int32), as_float(x.values)
         if indices.ndim != 1 or indices.shape != values.shape:
@@ -46,18 +48,18 @@ def _as_point(x, name: str):
     return x
 
 
-def _as_points(x, z):
+def _as_points(x: Any, z: Any) -> tuple[Any, Any]:
     """Checks both points; makes both dense unless both are sparse; one dtype for the two."""
     x, z = _as_point(x, "x"), _as_point(z, "x'")
-    if isinstance(x, SparseFeatures) and not isinstance(z, SparseFeatures):
-        x = densify(x, z.shape[0])
-    elif isinstance(z, SparseFeatures) and not isinstance(x, SparseFeatures):
-        z = densify(z, x.shape[0])
-    if not isinstance(x, SparseFeatures) and x.shape != z.shape:
-        raise ValueError(f"x': got {z.shape[0]} features, expected {x.shape[0]} as in x")
-    if isinstance(x, SparseFeatures):
+    if isinstance(x, SparseFeatures) and isinstance(z, SparseFeatures):
         dtype = jnp.promote_types(x.values.dtype, z.values.dtype)
         return x._replace(values=x.values.astype(dtype)), z._replace(values=z.values.astype(dtype))
+    if isinstance(x, SparseFeatures):
+        x = densify(x, z.shape[0])
+    elif isinstance(z, SparseFeatures):
+        z = densify(z, x.shape[0])
+    if x.shape != z.shape:
+        raise ValueError(f"x': got {z.shape[0]} features, expected {x.shape[0]} as in x")
     dtype = jnp.promote_types(x.dtype, z.dtype)
     return x.astype(dtype), z.astype(dtype)
 

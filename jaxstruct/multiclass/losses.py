@@ -17,8 +17,15 @@ from jaxstruct.core.checks import as_numbers, checked_size, shown
 class Taxonomic(Protocol):
     """What the tree loss reads of a taxonomy (`taxonomy.Taxonomy` has it)."""
 
-    parents: tuple[tuple[int, ...], ...]
-    classes: tuple[int, ...]
+    @property
+    def parents(self) -> tuple[tuple[int, ...], ...]:
+        """The nodes right above each node."""
+        ...
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """The node of each class."""
+        ...
 
 
 def zero_one_loss(k: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -64,9 +64,12 @@ LINEAR = Format(_table, _joint, jnp.multiply)
 
 
 class _Scaled(NamedTuple):
-    """exp(logs - peak), peak, and spread of the finite logs; these of each row, [1 or rows, b]."""
+    """exp(logs - peak), peak, and spread of the finite logs; these of each row, [1 or rows, b].
 
-    values: Array | None
+    Where there is no table, values is None.
+    """
+
+    values: Any
     peak: Array
     spread: Array
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -101,7 +101,7 @@ def folded(combine: Callable, labels: int, term: Callable) -> Array:
     return functools.reduce(combine, [term(s) for s in range(labels)])
 
 
-def _real_rows(table: Array | None, rank: int, length: Array) -> Array | None:
+def _real_rows(table: Any, rank: int, length: Array) -> Any:
     """A varying table with zeros where the sequences (all, if they share it) have ended."""
     if table is None or table.ndim == rank + 1:
         return table

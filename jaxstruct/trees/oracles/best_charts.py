@@ -232,7 +232,7 @@ def best_charts(
             raw = raw + given.potentials.spans[begin, begin + width - 1][None]
         start = layout.row(width, begin)
         cells = _counted(layout, counts, (width, begin), raw)
-        kept = _written(charts.groups, start, groups) if keep else None
+        kept = None if charts.groups is None else _written(charts.groups, start, groups)
         if reached is not None:
             reached = _written(reached, start, _reached(cells))
         return BestCharts(_written(charts.cells, start, cells), kept), reached
