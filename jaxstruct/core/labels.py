@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxstruct.core.checks import as_array, as_list, check_record, shown
 
@@ -118,7 +119,7 @@ def encode(codec: LabelCodec, labels: Iterable[Hashable]) -> np.ndarray:
     return np.array([index[label] for label in labels], np.int32)
 
 
-def decode(codec: LabelCodec, indices) -> list[Hashable]:
+def decode(codec: LabelCodec, indices: ArrayLike) -> list[Hashable]:
     """Returns the labels of n class indices [n], as a list.
 
     Raises:

@@ -16,7 +16,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.checks import checked_size, shown
 from jaxstruct.core.lengths import known
-from jaxstruct.core.types import Array, SparseFeatures
+from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels import combine
 from jaxstruct.kernels import input as single
 from jaxstruct.kernels.sets import as_sets, inner_products, squared_norms
@@ -27,7 +27,7 @@ class _Options(NamedTuple):
     num_features: int | None
 
 
-def pairwise_gram(kernel: Callable, X, Z=None, block: int = 256) -> Array:
+def pairwise_gram(kernel: Callable, X: PyTree, Z: PyTree | None = None, block: int = 256) -> Array:
     """Returns [K(x_i, z_j)] [n, m] by calling any kernel on every pair, `block` rows at a time.
 
     Z is X where it is None. Memory beyond the result grows with block * m pairs.
@@ -43,7 +43,11 @@ def pairwise_gram(kernel: Callable, X, Z=None, block: int = 256) -> Array:
 
 
 def gram_matrix(
-    kernel: Callable, X, Z=None, block: int = 256, num_features: int | None = None
+    kernel: Callable,
+    X: PyTree,
+    Z: PyTree | None = None,
+    block: int = 256,
+    num_features: int | None = None,
 ) -> Array:
     """Returns the kernel matrix [K(x_i, z_j)] [n, m].
 

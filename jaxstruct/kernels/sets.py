@@ -103,7 +103,7 @@ def inner_products(X: Any, Z: Any, block: int, num_features: int | None) -> Arra
     return _sparse_by_sparse(X, Z, block, num_features)
 
 
-def squared_norms(X) -> Array:
+def squared_norms(X: Array | SparseFeatures) -> Array:
     """Returns ||x_i||^2 [n] of a set from `as_sets`."""
     values = X.values if isinstance(X, SparseFeatures) else X
     return jnp.sum(jnp.square(values), axis=1)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxstruct.core.checks import as_numbers, checked_size, shown
 
@@ -33,7 +34,7 @@ def zero_one_loss(k: int) -> np.ndarray:
     return 1.0 - np.eye(checked_size("k", k))
 
 
-def matrix_loss(matrix) -> np.ndarray:
+def matrix_loss(matrix: ArrayLike) -> np.ndarray:
     """Returns a checked copy of a loss matrix [k, k] as float64; it need not be symmetric.
 
     Raises:
