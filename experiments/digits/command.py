@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
+
 from experiments.lib import common
 from experiments.lib.options import (
     X64,

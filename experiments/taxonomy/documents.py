@@ -51,7 +51,7 @@ def clinc150(folder: Path | None = None) -> Documents:
       folder: with the corpus's files; None: where `jaxstruct.data.locate` finds it.
     """
     corpus = load_clinc150(folder)
-    codec = fit_codec(corpus.domains)
+    codec = fit_codec(list(corpus.domains))
     taxonomy = taxonomy_from_paths(
         {intent: (f"domain {corpus.domains[intent]}",) for intent in map(str, codec.classes)}
     )
@@ -176,7 +176,7 @@ def _unit_length(matrix: np.ndarray) -> np.ndarray:
 def _ipc_classes(symbols: Sequence[str]) -> tuple[Taxonomy, np.ndarray]:
     """The taxonomy of the main groups that occur, and the class of each symbol."""
     paths = {path[-1]: path for path in map(ipc_ancestors, symbols)}
-    codec = fit_codec(paths)
+    codec = fit_codec(list(paths))
     labels = encode(codec, [ipc_ancestors(symbol)[-1] for symbol in symbols])
     return taxonomy_from_paths({name: paths[name] for name in map(str, codec.classes)}), labels
 
