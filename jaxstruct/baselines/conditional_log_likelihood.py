@@ -136,7 +136,7 @@ def _filled(u: PyTree, theta: PyTree) -> PyTree:
 def add_block(
     problem: Problem, likelihood: Likelihood, weights: PyTree, block: Block, gradient: PyTree
 ) -> tuple[Array, PyTree]:
-    """The sum over one block, and the gradient so far plus that of the block.
+    """(sum over one block, gradient): the gradient so far plus that of the block.
 
     One program a size of block; `gradient` is updated in place.
     """

@@ -51,7 +51,7 @@ def _token_labels(x: PyTree, y: Array) -> Array:
 
 
 def _emission_places(labels: Array, S: int) -> Array:
-    """[B, K, M] places in the flattened [B, M, S] scores of tokens; out of range on padding."""
+    """[B, K, M] places in the flat scores [B, M, S] of tokens; out of range on padding."""
     B, _, M = labels.shape
     cell = jnp.arange(B * M).reshape(B, 1, M) * S + labels
     return jnp.where(labels >= 0, cell, B * M * S)

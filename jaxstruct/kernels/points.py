@@ -53,7 +53,7 @@ def _as_point(x: Any, name: str) -> Any:
 
 
 def _as_points(x: Any, z: Any) -> tuple[Any, Any]:
-    """Checks both points; makes both dense unless both are sparse; one dtype for the two."""
+    """Both points, checked and of one dtype. Both are dense unless both are sparse."""
     x, z = _as_point(x, "x"), _as_point(z, "x'")
     if isinstance(x, SparseFeatures) and isinstance(z, SparseFeatures):
         dtype = jnp.promote_types(x.values.dtype, z.values.dtype)

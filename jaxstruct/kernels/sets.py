@@ -46,7 +46,7 @@ def as_sets(X: Any, Z: Any) -> tuple[Any, Any]:
 
 
 def _check_indices(X: SparseFeatures, name: str, num_features: int) -> None:
-    """On known values only: a feature past num_features would be lost without a word."""
+    """Refuses a feature past num_features, which would be lost; looks at known values only."""
     if not (known(X.indices) and known(X.values)):
         return
     real = np.asarray(X.indices)[np.asarray(X.values) != 0]
@@ -58,7 +58,7 @@ def _check_indices(X: SparseFeatures, name: str, num_features: int) -> None:
 
 
 def _dense_by_sparse(X: Array, Z: SparseFeatures) -> Array:
-    """<x_i, z_j> [n, m], one stored entry of every z at a time; inside, n is the last axis."""
+    """<x_i, z_j> [n, m]. The scan takes one stored entry of every z at a time."""
     columns = X.T
 
     def add(total, entry):

@@ -60,7 +60,7 @@ def _label(state: Array) -> Array:
 
 
 def _counted(total: Array | None, count: Array) -> tuple[Array | None, Array | None]:
-    """A running total and nothing to emit, or no total and the count to emit."""
+    """(total, row): the count is added to a total, or it is the row of a step."""
     return (None, count) if total is None else (total + count, None)
 
 
@@ -93,7 +93,10 @@ def _zero_total(table: Array | None, rank: int, batch: int) -> Array | None:
 
 
 def _expected_counts(chain: Chain, messages: Messages, every_pair: bool = False) -> _Counts:
-    """Expected counts, a total for constant tables (of pairs: unless every_pair is asked for)."""
+    """Expected counts: a total where a table is constant, else a row a step.
+
+    With every_pair the pairs have a row a step in any case.
+    """
     emissions, transitions, _, _, triples = chain.potentials
     T, _, B = emissions.shape
     pair_total = None if every_pair else _zero_total(transitions, 2, B)
@@ -110,7 +113,7 @@ def _expected_counts(chain: Chain, messages: Messages, every_pair: bool = False)
 
 
 def summed(chain: Chain, use: Callable[[Messages], PyTree]) -> PyTree:
-    """use(messages): linear ones, or logarithmic ones if a chain of the batch needs them.
+    """use(messages). They are linear; if a chain of the batch needs it, logarithmic.
 
     The columns of a batch share the choice; it changes a result by rounding errors only.
     """

@@ -128,7 +128,7 @@ def _scaling(chain: Chain) -> _Scaling:
 
 
 def linear_messages(chain: Chain) -> tuple[Messages, Array]:
-    """Messages scaled to a largest of 1 at every position, and whether they can be trusted.
+    """(messages, whether they can be trusted); the largest of every position is 1.
 
     Returns:
       messages, and a bool: every number but those of impossible states stayed above the smallest

@@ -93,7 +93,7 @@ def _group(k: int, given: Sentences, charts: RankedCharts, node: Node, row: Arra
 
 
 def _search(k: int, layout: Layout, given: Sentences, charts: RankedCharts, node: Node) -> Choice:
-    """The rule, split and ranks of the parts of the tree that has a node's rank."""
+    """(rule, split, ranks of both parts) of the tree with the rank of a node."""
     width = node.end - node.begin
     at = _group(k, given, charts, node, layout.row(width, node.begin))
     group, rank = jnp.divmod(jnp.where(at == _NO_INDEX, 0, at), k)
