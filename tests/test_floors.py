@@ -1,4 +1,7 @@
-"""Imports go down a floor only, the data wing stands apart, and every public name is documented."""
+"""Imports go down a floor only, and the data wing stands apart.
+
+Every public name is documented, every public function typed.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ FLOORS = {
     "baselines": 3,
 }
 FILES = sorted(PACKAGE.rglob("*.py"))
+TYPED = [*FILES, *sorted((ROOT / "experiments").rglob("*.py"))]
 
 
 def _room(path: pathlib.Path) -> str:
@@ -71,6 +75,37 @@ def test_public_names_are_documented(path: pathlib.Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text())), "the module has no docstring"
     bare = [node.name for node in _public_definitions(path) if not ast.get_docstring(node)]
     assert not bare, f"no docstring: {bare}"
+
+
+def _functions(body: list[ast.stmt]) -> list[ast.FunctionDef]:
+    """Public functions, those of public classes among them."""
+    named = [node for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    public = [node for node in named if not node.name.startswith("_")]
+    found = [node for node in public if isinstance(node, ast.FunctionDef)]
+    classes = (node for node in public if isinstance(node, ast.ClassDef))
+    return found + [node for each in classes for node in _functions(each.body)]
+
+
+def _untyped(function: ast.FunctionDef) -> list[str]:
+    """The parameters without an annotation, and "return" where that has none."""
+    given = function.args
+    stars = [star for star in (given.vararg, given.kwarg) if star is not None]
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, *stars]
+    names = [one.arg for one in every if one.annotation is None and one.arg not in ("self", "cls")]
+    return names if function.returns is not None else [*names, "return"]
+
+
+@pytest.mark.parametrize("path", TYPED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_public_functions_are_typed(path: pathlib.Path) -> None:
+    functions = _functions(ast.parse(path.read_text()).body)
+    bare = {function.name: _untyped(function) for function in functions if _untyped(function)}
+    assert not bare, f"without an annotation: {bare}"
+
+
+def test_a_function_without_annotations_is_seen() -> None:
+    source = "class A:\n  def f(self, a: int, *b, c=1, **d): pass\ndef _g(x): pass"
+    (function,) = _functions(ast.parse(source).body)
+    assert _untyped(function) == ["c", "b", "d", "return"]
 
 
 def test_the_library_never_flips_x64_and_never_prints() -> None:

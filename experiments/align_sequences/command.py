@@ -13,7 +13,7 @@ written to OUTPUT/alignments.txt.
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, cast
 
 from experiments.align_sequences.costs import Costs, read_costs
 from experiments.align_sequences.data import (
@@ -148,6 +148,7 @@ def run(options: Options) -> common.Outcome:
         costs = trained.costs
     try:
         if new:
+            costs = cast(Costs, costs)  # for _check wants --aligned or --matrix
             outcomes.append(aligned_outcome(options, alphabet, new, costs, dtype))
     except KeyboardInterrupt:
         if outcomes:

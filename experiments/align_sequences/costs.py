@@ -97,12 +97,15 @@ def read_costs(
             "another --alphabet"
         )
     order = [letters.index(letter) for letter in alphabet.letters]
-    told = {"gap_open": gap_open, "gap_extend": gap_extend}
-    for name, value in told.items():
+    told: dict[str, float] = {}
+    for name, value in {"gap_open": gap_open, "gap_extend": gap_extend}.items():
         found = re.search(rf"\b{name} (-?[0-9.]+(?:e[-+]?[0-9]+)?)", "\n".join(comments))
-        if value is None and found is None:
+        if value is not None:
+            told[name] = value
+        elif found is not None:
+            told[name] = float(found[1])
+        else:
             raise ValueError(f"matrix: {path} does not say what gaps cost; give --{name}")
-        told[name] = float(found[1]) if value is None else value
     return Costs(scores[np.ix_(order, order)], **told)
 
 
@@ -149,6 +152,7 @@ def measured(problem: Problem, weights: PyTree, pairs: Pairs, sizes: np.ndarray)
       mean of the problem's loss; and the counts.
     """
     inputs, outputs = bucketed(pairs, sizes)
+    assert outputs is not None, "pairs whose alignment is known"
     found, _ = aligned(problem, weights, inputs)
     counts, losses = np.zeros(3), []
     for y_true, y in zip(outputs.parts, found.parts, strict=True):

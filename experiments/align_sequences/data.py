@@ -107,10 +107,8 @@ def read_plain(path: str, reading: Reading) -> Pairs:
     """
     records = consecutive_pairs(read_fasta(Path(path), aligned=True), path)
     none = np.zeros(0, np.int32), np.zeros(2, np.int32)
-    written = [
-        WrittenAlignment(*(record.sequence.replace("-", "") for record in pair), *none)
-        for pair in records
-    ]
+    texts = ([record.sequence.replace("-", "") for record in pair] for pair in records)
+    written = [WrittenAlignment(first, second, *none) for first, second in texts]
     return _encoded(path, records, written, reading)._replace(alignments=[])
 
 
@@ -124,7 +122,7 @@ def _encoded(
     for number, (pair, each) in enumerate(zip(records, written, strict=True), 1):
         names = pair[0].name, pair[1].name
         try:
-            codes = tuple(
+            first, second = (
                 encode(reading.alphabet, text, lower_case=reading.lower_case) for text in each[:2]
             )
         except ValueError as error:
@@ -137,7 +135,7 @@ def _encoded(
                 "case, --alphabet names another alphabet"
             ) from error
         found.names.append(names)
-        found.codes.append(codes)
+        found.codes.append((first, second))
         found.alignments.append((each.operations, each.begin))
     if not found.names:
         raise ValueError(f"{path}: all {left_out} pairs have letters outside the alphabet")
@@ -146,8 +144,8 @@ def _encoded(
 
 def chosen(pairs: Pairs, index: np.ndarray) -> Pairs:
     """Some of the pairs."""
-    lists = ([leaf[i] for i in index] if leaf else [] for leaf in pairs[:3])
-    return Pairs(*lists, 0)
+    names, codes, alignments = ([leaf[i] for i in index] if leaf else [] for leaf in pairs[:3])
+    return Pairs(names, codes, alignments, 0)
 
 
 def split(pairs: Pairs, held_out: float, seed: int) -> tuple[Pairs, Pairs]:
@@ -182,7 +180,7 @@ def bucketed(pairs: Pairs, sizes: np.ndarray) -> tuple[Buckets, Buckets | None]:
         inputs.append(alignment_inputs(firsts, seconds, (bucket.length, bucket.length)))
         if some.alignments:
             operations, begin = zip(*some.alignments, strict=True)
-            outputs.append(alignment_outputs(operations, begin, 2 * bucket.length))
+            outputs.append(alignment_outputs(operations, np.stack(begin), 2 * bucket.length))
         index.append(bucket.index)
     index = tuple(index)
     return Buckets(tuple(inputs), index), Buckets(tuple(outputs), index) if outputs else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from experiments.align_sequences.costs import (
 from experiments.align_sequences.data import Pairs, bucketed, sizes_of
 from experiments.align_sequences.training import Trained
 from experiments.lib import common
-from experiments.lib.files import replace_file
 from experiments.lib.report import Table
 from jaxstruct.alignments.alphabets import Alphabet
 from jaxstruct.alignments.structure import written_alignments
@@ -29,7 +28,11 @@ from jaxstruct.alignments.text import (
     alignment_numbers,
     alignment_text,
 )
+from jaxstruct.core.files import write_file
 from jaxstruct.solvers.checkpoints import save_weights
+
+if TYPE_CHECKING:
+    from experiments.align_sequences.command import Options
 
 TRAINING_COLUMNS = [
     "costs", "gap open", "gap extend", "part", "pairs", "true pairs found %", "made pairs right %",
@@ -41,12 +44,12 @@ ALIGNED_COLUMNS = [
 
 
 def training_outcome(
-    options: NamedTuple, alphabet: Alphabet, trained: Trained, given: Costs | None, dtype: str
+    options: Options, alphabet: Alphabet, trained: Trained, given: Costs | None, dtype: str
 ) -> common.Outcome:
     """Print the table of a training, and write it, the matrix and the weights."""
     problem = problem_of(alphabet, options.mode, options.loss, dtype)
     compared = {"trained": trained.costs, "uniform": uniform_costs(alphabet)}
-    if given:
+    if given and options.matrix:
         compared[Path(options.matrix).name] = given
     rows, numbers = [], []
     for name, costs in compared.items():
@@ -75,7 +78,7 @@ def _training_row(name: str, costs: Costs, part: str, found: dict[str, Any]) -> 
     return [name, *gaps, part.replace("_", " "), found["pairs"], *shares, f"{found['loss']:.3f}"]
 
 
-def _solution_note(options: NamedTuple, trained: Trained) -> str:
+def _solution_note(options: Options, trained: Trained) -> str:
     solution, left_out = trained.solution, ""
     if trained.left_out:
         left_out = f" {trained.left_out} pairs with letters outside the alphabet were left out."
@@ -103,27 +106,26 @@ def _training_numbers(trained: Trained) -> dict[str, Any]:
 
 
 def aligned_outcome(
-    options: NamedTuple, alphabet: Alphabet, pairs: Pairs, costs: Costs, dtype: str
+    options: Options, alphabet: Alphabet, pairs: Pairs, costs: Costs, dtype: str
 ) -> common.Outcome:
     """Align, print and write the alignments of pairs of sequences, and their numbers."""
     problem = problem_of(alphabet, options.mode, options.loss, dtype)
     inputs, _ = bucketed(pairs, sizes_of(pairs, options.buckets))
     found, scores = aligned(problem, weights_of(costs, dtype), inputs)
-    written: list[WrittenAlignment | None] = [None] * len(pairs.names)
+    written: dict[int, WrittenAlignment] = {}
     for x, y, index in zip(inputs.parts, found.parts, found.index, strict=True):
         for place, each in zip(index, written_alignments(alphabet, x, y), strict=True):
-            written[place] = each
+            written[int(place)] = each
     similar = PairScores(alphabet, costs.substitution)
     texts, rows = [], []
-    for number, (names, each, score) in enumerate(
-        zip(pairs.names, written, scores, strict=True), 1
-    ):
+    for place, (names, score) in enumerate(zip(pairs.names, scores, strict=True)):
+        number, each = place + 1, written[place]
         row = [number, *names, *_shown(each, float(score), similar)]
         rows.append(row)
         texts.append(_block(options, row, each, similar))
     text = "\n".join(texts)
     print(text)
-    path = replace_file(options.output, "alignments.txt", lambda file: file.write(text))
+    path = write_file(Path(options.output) / "alignments.txt", text)
     notes = [f"{options.mode} alignments, written to {path}."]
     if pairs.left_out:
         notes.append(f"{pairs.left_out} pairs with letters outside the alphabet were left out.")
@@ -141,9 +143,7 @@ def _shown(written: WrittenAlignment, score: float, similar: PairScores) -> list
     return [f"{score:.2f}", told.columns, *(f"{100 * share:.1f}" for share in shares)]
 
 
-def _block(
-    options: NamedTuple, row: list[Any], written: WrittenAlignment, similar: PairScores
-) -> str:
+def _block(options: Options, row: list[Any], written: WrittenAlignment, similar: PairScores) -> str:
     number, first, second, score, columns, identical, positive, gaps = row
     names = first or "first", second or "second"
     head = (

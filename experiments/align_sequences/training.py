@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from experiments.lib.record import Stopwatch
 from jaxstruct import Solution, fit
 from jaxstruct.alignments.alphabets import Alphabet
 from jaxstruct.alignments.structure import pairwise_alignment
+
+if TYPE_CHECKING:
+    from experiments.align_sequences.command import Options
 
 
 class Trained(NamedTuple):
@@ -33,7 +36,7 @@ class Trained(NamedTuple):
     seconds: float
 
 
-def train_costs(options: NamedTuple, alphabet: Alphabet, pairs: Pairs, dtype: str) -> Trained:
+def train_costs(options: Options, alphabet: Alphabet, pairs: Pairs, dtype: str) -> Trained:
     """Split the pairs, and train on one part.
 
     Raises:

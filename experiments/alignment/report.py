@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from experiments.lib.plots import Plot, bar_groups, curve_lines
 from experiments.lib.report import Table
+
+if TYPE_CHECKING:
+    from experiments.alignment.command import Options
 
 PAPER_TABLE_4 = {
     1: ((20.0, 13.3), (0.0, 0.0), (74.3, 2.7), (47.0, 4.6)),
@@ -38,8 +41,8 @@ class Mean(NamedTuple):
 
 def mean_of(values: Sequence[float]) -> Mean:
     """The mean and its standard error."""
-    values = np.asarray(values, float)
-    return Mean(float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))))
+    found = np.asarray(values, float)
+    return Mean(float(found.mean()), float(found.std(ddof=1) / math.sqrt(len(found))))
 
 
 def _of_part(rows: Sequence[dict[str, Any]], part: str) -> list[dict[str, Any]]:
@@ -71,7 +74,7 @@ def distance(measured: Mean, paper: tuple[float, float]) -> float:
     return abs(measured.mean - paper[0]) / error if error else math.nan
 
 
-def make_tables(options: NamedTuple, rows: Sequence[dict[str, Any]]) -> tuple[Table, list[Table]]:
+def make_tables(options: Options, rows: Sequence[dict[str, Any]]) -> tuple[Table, list[Table]]:
     """(table 4, the tables beside it)."""
     others = [_cost_table(_of_part(rows, "generative")), _planes_table(_of_part(rows, "table"))]
     if _of_part(rows, "epsilon"):
@@ -85,7 +88,7 @@ def _text(figure: tuple[float, float]) -> str:
     return "-" if math.isnan(figure[0]) else f"{figure[0]:.1f} ± {figure[1]:.1f}"
 
 
-def _table_4(options: NamedTuple, rows: Sequence[dict[str, Any]]) -> Table:
+def _table_4(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
     svm, generative = _of_part(rows, "table"), _of_part(rows, "generative")
     best = best_gap_cost(generative)
     columns: list[Any] = ["n"]
@@ -168,7 +171,7 @@ def _at_epsilon(rows: Sequence[dict[str, Any]], epsilon: float, name: str) -> Me
     return mean_of([row[name] for row in rows if row["epsilon"] == epsilon])
 
 
-def _epsilon_table(options: NamedTuple, rows: Sequence[dict[str, Any]]) -> Table:
+def _epsilon_table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
     names = ("planes", "support_planes", "plane_bound", "passes", "test_error")
     lines = [
         [
@@ -185,7 +188,7 @@ def _epsilon_table(options: NamedTuple, rows: Sequence[dict[str, Any]]) -> Table
     return Table(title, columns, lines)
 
 
-def _readings_table(options: NamedTuple, rows: Sequence[dict[str, Any]]) -> Table:
+def _readings_table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
     chosen = _of_part(rows, "table") + _of_part(rows, "reading")
     sizes = _sizes(chosen)
     readings = sorted({(row["padding"], row["c_over_n"]) for row in chosen})
@@ -201,7 +204,7 @@ def _readings_table(options: NamedTuple, rows: Sequence[dict[str, Any]]) -> Tabl
     return Table(f"Readings of the text, epsilon = {options.epsilon:g}", columns, lines)
 
 
-def make_plots(options: NamedTuple, rows: Sequence[dict[str, Any]]) -> dict[str, Plot]:
+def make_plots(options: Options, rows: Sequence[dict[str, Any]]) -> dict[str, Plot]:
     """File name -> plot: table 4 as bars, figure 2 left and right."""
     plots = {"alignment": _errors_plot(rows), "alignment_planes": _planes_plot(options, rows)}
     if _of_part(rows, "epsilon"):
@@ -227,7 +230,7 @@ def _errors_plot(rows: Sequence[dict[str, Any]]) -> Plot:
     )  # fmt: skip
 
 
-def _planes_plot(options: NamedTuple, rows: Sequence[dict[str, Any]]) -> Plot:
+def _planes_plot(options: Options, rows: Sequence[dict[str, Any]]) -> Plot:
     svm = _of_part(rows, "table")
     sizes = _sizes(svm)
     names = {"planes added": "planes", "support planes": "support_planes",
@@ -241,7 +244,7 @@ def _planes_plot(options: NamedTuple, rows: Sequence[dict[str, Any]]) -> Plot:
     return curve_lines(curves, title, "training examples n", "cutting planes", log_x=True)
 
 
-def _epsilon_plot(options: NamedTuple, rows: Sequence[dict[str, Any]]) -> Plot:
+def _epsilon_plot(options: Options, rows: Sequence[dict[str, Any]]) -> Plot:
     epsilons = _epsilons(rows)
     names = {"planes added": "planes", "support planes": "support_planes",
              "bound of theorem 18": "plane_bound"}  # fmt: skip

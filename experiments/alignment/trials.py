@@ -52,7 +52,8 @@ def draw(seed: Sequence[int], n: int, tests: int, rows: int, padding: str) -> Sa
     data = generated_homologues(np.random.default_rng(seed), n + tests, padding=padding)
     x, y = as_examples(data)
     index = np.where(np.arange(rows) < n + tests, np.arange(rows), 0)
-    return Sample(*take_rows((x, y), index), n, n + tests)
+    x, y = take_rows((x, y), index)
+    return Sample(x, y, n, n + tests)
 
 
 def as_examples(data: Homologues) -> tuple[HomologueInput, HomologueOutput]:

@@ -29,7 +29,7 @@ from experiments.lib.options import (
     flag,
 )
 from experiments.lib.report import Table
-from experiments.lib.timing import Compiled, compile_ahead, in_turns
+from experiments.lib.timing import compile_ahead, in_turns
 from jaxstruct.alignments.costs import AlignmentCosts, alignment_potentials
 from jaxstruct.alignments.oracles.pairwise import (
     global_alignment,
@@ -120,14 +120,13 @@ def _measured(options: Options, dtype: str, M: int, N: int) -> list[dict[str, An
     if options.peer_pairs and importlib.util.find_spec("Bio"):
         calls |= _peer_calls(data, options.peer_pairs)
     wall = in_turns([call for call, _ in calls.values()], options.repeats)[..., 0]
-    nothing = Compiled(None, None, None)
     return [
         {
             "oracle": name, "M": M, "N": N, "pairs": pairs, "least": 1e3 * wall[:, i].min(),
             "median": 1e3 * float(np.median(wall[:, i])),
             "pairs_per_second": pairs / wall[:, i].min(),
-            "compile_seconds": programs.get(name, nothing).seconds,
-            "mebibytes": programs.get(name, nothing).mebibytes,
+            "compile_seconds": programs[name].seconds if name in programs else None,
+            "mebibytes": programs[name].mebibytes if name in programs else None,
         }
         for i, (name, (_, pairs)) in enumerate(calls.items())
     ]  # fmt: skip

@@ -137,8 +137,9 @@ def _jaxstruct(options: Options, data: Documents) -> Iterator[dict[str, Any]]:
             )  # fmt: skip
             seconds = watch.elapsed(solution.weights)
         weights = np.asarray(solution.weights["weights"], np.float64)
+        assert data.test is not None, "CLINC150 has a test part"
         guess = predict(problem, solution.weights, common.take_rows(data.inputs, data.test))
-        yield _row(options, data, f"jaxstruct, {name}", weights, guess, seconds) | {
+        yield _row(options, data, f"jaxstruct, {name}", weights, np.asarray(guess), seconds) | {
             "status": solution.status, "dual": solution.dual, "passes": solution.statistics.passes,
             "compilations": solution.statistics.compilations,
             "parts": solution.statistics.seconds,
@@ -148,6 +149,7 @@ def _jaxstruct(options: Options, data: Documents) -> Iterator[dict[str, Any]]:
 def _linear_svc(options: Options, data: Documents) -> Iterator[dict[str, Any]]:
     from sklearn.svm import LinearSVC
 
+    assert data.test is not None, "CLINC150 has a test part"
     train, test = (_matrix(data, index) for index in (data.train, data.test))
     for tolerance in map(float, options.svc_tolerances):
         machine = LinearSVC(
@@ -159,7 +161,7 @@ def _linear_svc(options: Options, data: Documents) -> Iterator[dict[str, Any]]:
         seconds = watch.elapsed()
         weights = machine.coef_.T.astype(np.float64)
         name = f"LinearSVC, tol {tolerance:g}"
-        yield _row(options, data, name, weights, machine.predict(test), seconds) | {
+        yield _row(options, data, name, weights, np.asarray(machine.predict(test)), seconds) | {
             "status": None, "dual": None, "passes": int(machine.n_iter_), "compilations": None,
             "parts": None,
         }  # fmt: skip

@@ -34,7 +34,7 @@ from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.potentials import ChainPotentials
 from jaxstruct.core.types import Array, PyTree
 
-SHARED = ChainPotentials(0, None)  # vmap over emissions alone
+SHARED = ChainPotentials._make((0, None, None, None, None))  # vmap over emissions alone
 
 
 class Options(NamedTuple):

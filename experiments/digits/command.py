@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
+
 from experiments.lib import common
 from experiments.lib.options import (
     X64,
@@ -114,7 +116,7 @@ def _measured(
 ) -> dict[str, Any]:
     statistics = solution.statistics
     errors = {
-        part: 100 * (1 - accuracy(y, predict(problem, solution.weights, x)))
+        part: 100 * (1 - accuracy(y, np.asarray(predict(problem, solution.weights, x))))
         for part, x, y in (
             ("train", data.train_x, data.train_y), ("test", data.test_x, data.test_y),
         )

@@ -65,7 +65,7 @@ def _train_letters(options: Any, data: Data, split: Split, runs: int) -> Machine
 
     def read(chosen: np.ndarray) -> list[np.ndarray]:
         flat = predict(problem, results[-1][1].weights, pixels[letters_of(data, chosen)])
-        return np.split(flat, np.cumsum(data.lengths[chosen])[:-1])
+        return np.split(np.asarray(flat), np.cumsum(data.lengths[chosen])[:-1])
 
     row = {"machine": "letters", "c_over_n": options.c_over_n, "c_path": []} | told(results)
     return Machine(row, read, None)

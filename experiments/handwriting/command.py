@@ -196,6 +196,7 @@ def _cross_validation(options: Options, data: Data) -> common.Outcome:
 
 def _read_only(options: Options, data: Data) -> common.Outcome:
     problem = chain_problem(options.loss, data.dtype)
+    assert options.model is not None, "_check has looked"
     weights = load_weights(options.model, problem)
     every = np.arange(len(data.lengths))
 

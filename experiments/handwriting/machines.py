@@ -179,7 +179,9 @@ def told(results: Sequence[tuple[float, Solution]]) -> dict[str, Any]:
     return dict(zip(TOLD, values, strict=True))
 
 
-def described(data: Data, chosen: Sequence[int], read: Sequence[np.ndarray]) -> list[dict]:
+def described(
+    data: Data, chosen: Sequence[int] | np.ndarray, read: Sequence[np.ndarray]
+) -> list[dict]:
     """Words as texts: what is written, what was read, and which letters are wrong."""
 
     def text(letters: np.ndarray) -> str:

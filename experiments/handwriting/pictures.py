@@ -156,7 +156,7 @@ def _legend(axes: Any, remark: str) -> None:
         TextArea(text, textprops={"color": colour, "weight": weight, "style": style, "size": 12})
         for text, colour, weight, style in parts
     ]
-    line = HPacker(children=words, pad=0, sep=18)
+    line = HPacker(children=list(words), pad=0, sep=18)
     axes.add_artist(AnchoredOffsetbox(
         "lower left", child=line, frameon=False, borderpad=0, pad=0,
         bbox_to_anchor=(SIDE, axes.get_ylim()[0] - 6), bbox_transform=axes.transData,

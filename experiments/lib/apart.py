@@ -7,9 +7,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from experiments.lib.common import Stopped, stopped_path
+from experiments.lib.options import AnyOptions
 from experiments.lib.record import flag_arguments
 from experiments.lib.start import PART
 
@@ -17,7 +18,7 @@ GRACE = 10.0
 """Seconds that a process which Ctrl-C has stopped may take to write what it has finished."""
 
 
-def run_apart(command: str, options: NamedTuple, name: str) -> list[dict[str, Any]]:
+def run_apart(command: str, options: AnyOptions, name: str) -> list[dict[str, Any]]:
     """The rows that `python -m experiments.COMMAND` with these options writes to OUTPUT/NAME.json.
 
     Raises:

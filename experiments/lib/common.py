@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
+from experiments.lib.options import AnyOptions
 from experiments.lib.plots import Plot, save_figure
 from experiments.lib.record import enable_persistent_compilation_cache, run_record
 from experiments.lib.report import Table, render, write_csv, write_results
@@ -30,7 +32,7 @@ class Outcome(NamedTuple):
     files: tuple[Path, ...]
 
 
-def solver_settings(options: NamedTuple) -> Settings:
+def solver_settings(options: AnyOptions) -> Settings:
     """The settings of `fit` that variant, working sets, capacity and seed stand for."""
     return Settings(
         variant=options.variant, working_sets=options.working_sets, capacity=options.capacity,
@@ -38,7 +40,7 @@ def solver_settings(options: NamedTuple) -> Settings:
     )
 
 
-def prepare(options: NamedTuple) -> str:
+def prepare(options: AnyOptions) -> str:
     """Set jax up as `options.x64` and `options.compilation_cache` say; returns the dtype to use.
 
     jax's notes about caches and backends are silenced; its warnings are not.
@@ -50,7 +52,7 @@ def prepare(options: NamedTuple) -> str:
     return "float64" if options.x64 else "float32"
 
 
-def record(script: str, options: NamedTuple) -> dict[str, Any]:
+def record(script: str, options: AnyOptions) -> dict[str, Any]:
     """The run record; its command starts the script named, from wherever it was called."""
     kept = run_record(options._asdict(), options.seed)
     program = f"python -m experiments.{script}"
@@ -59,7 +61,7 @@ def record(script: str, options: NamedTuple) -> dict[str, Any]:
 
 
 def save(
-    script: str, options: NamedTuple, name: str, table: Table, numbers: Mapping[str, Any],
+    script: str, options: AnyOptions, name: str, table: Table, numbers: Mapping[str, Any],
     plots: Mapping[str, Plot],
 ) -> Outcome:
     """Print the table and write name.json, name.csv and a picture for each plot.
@@ -97,7 +99,7 @@ class Stopped(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def kept_if_stopped(
-    script: str, options: NamedTuple, name: str, numbers: Mapping[str, Any], advice: str = ""
+    script: str, options: AnyOptions, name: str, numbers: Mapping[str, Any], advice: str = ""
 ) -> Iterator[None]:
     """Where Ctrl-C stops what is done within, write OUTPUT/name.stopped.json.
 
@@ -134,6 +136,6 @@ def stopped_path(output: str | Path, name: str) -> Path:
     return Path(output) / f"{name}.stopped.json"
 
 
-def take_rows(tree: PyTree, index: Sequence[int]) -> PyTree:
+def take_rows(tree: PyTree, index: Sequence[int] | np.ndarray) -> PyTree:
     """The rows `index` of every array of a pytree."""
     return jax.tree.map(lambda leaf: leaf[index], tree)

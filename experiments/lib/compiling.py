@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 
@@ -36,9 +36,10 @@ class CompileClock:
         self._last = Elapsed(time.perf_counter(), time.process_time())
         jax.monitoring.register_event_duration_secs_listener(self._heard)
 
-    def _heard(self, event: str, seconds: float, **_: Any) -> None:
+    def _heard(self, event: str, duration_secs: float, **_: str | int) -> None:
         if not event.startswith(COMPILING):
             return
+        seconds = duration_secs
         now = Elapsed(time.perf_counter(), time.process_time())
         start, wall, process = now.wall - seconds, 0.0, 0.0
         while self._intervals and self._intervals[-1].start >= start:

@@ -1,4 +1,4 @@
-"""Result files that are never half written."""
+"""Results as JSON; `jaxstruct.core.files` writes them, whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,42 +7,24 @@ import enum
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from jaxstruct.core.files import write_file
 
-def replace_file(
-    folder: str | os.PathLike, filename: str, write: Callable[[Any], Any], mode: str = "w"
-) -> Path:
-    """Call `write` on an open temporary file, then rename it to folder/filename.
 
-    The file appears whole or not at all; where `write` fails, what was there before stays.
-
-    Args:
-      folder: made where it does not exist.
-      filename: without any path separator.
-      write: gets the open file.
-      mode: "w" (UTF-8 text) or "wb".
+def file_in(folder: str | os.PathLike, filename: str) -> Path:
+    """The path folder/filename.
 
     Raises:
       ValueError: `filename` holds a path separator.
     """
     if not filename or Path(filename).name != filename:
         raise ValueError(f"name: got {filename!r}, expected a plain file name; use `folder`.")
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f".{filename}.{os.getpid()}.partial"
-    text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
-    try:
-        with open(temporary, mode, **text) as file:
-            write(file)
-        os.replace(temporary, folder / filename)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return folder / filename
+    return Path(folder) / filename
 
 
 def write_results(folder: str | os.PathLike, name: str, payload: Any) -> Path:
@@ -58,7 +40,7 @@ def write_results(folder: str | os.PathLike, name: str, payload: Any) -> Path:
     """
     plain = to_plain(payload, name)
     text = json.dumps(plain, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-    return replace_file(folder, f"{name}.json", lambda file: file.write(text))
+    return write_file(file_in(folder, f"{name}.json"), text)
 
 
 def to_plain(value: Any, where: str = "payload") -> Any:

@@ -18,6 +18,7 @@ import jax
 
 import jaxstruct
 from experiments.lib.files import to_plain, write_results
+from experiments.lib.options import AnyOptions
 from experiments.lib.record import ROOT
 
 
@@ -35,7 +36,7 @@ class Store(NamedTuple):
 
 
 def store_key(
-    command: str, options: NamedTuple, deciding: Sequence[str], data: Any
+    command: str, options: AnyOptions, deciding: Sequence[str], data: Any
 ) -> dict[str, Any]:
     """What decides the numbers of all trainings of a run.
 
@@ -80,12 +81,12 @@ def kept(store: Store, name: str, train: Callable[[], Any]) -> Any:
     """
     path = store.folder / f"{name}.json"
     if store.resume and path.exists():
-        content, reason = _content(path), ""
+        content = _content(path)
         if content is None:
             reason = "it is no file of this program"
         elif changed := _changed(content["key"], store.key):
             reason = f"other {', '.join(changed)}"
-        if not reason:
+        else:
             return content["numbers"]
         print(f"{path}: trained anew: {reason}", file=sys.stderr)
     numbers = to_plain(train())

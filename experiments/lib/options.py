@@ -17,12 +17,15 @@ import collections.abc
 import sys
 import types
 import typing
-from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple, TypeVar
+from collections.abc import Iterable
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from absl import flags
 
 Options = TypeVar("Options", bound=NamedTuple)
+
+AnyOptions: TypeAlias = Any
+"""The options of any command, a NamedTuple that has the fields which are read."""
 
 
 class Flag(NamedTuple):
@@ -42,7 +45,7 @@ class Flag(NamedTuple):
 
 def flag(
     help: str,
-    choices: Sequence[str] = (),
+    choices: Iterable[str] = (),
     least: float | None = None,
     most: float | None = None,
 ) -> Flag:
@@ -63,7 +66,7 @@ def define_flags(options: type, holder: flags.FlagValues = flags.FLAGS) -> None:
     """
     for name, (kind, told) in flag_fields(options).items():
         default = options._field_defaults[name]
-        shared = {"flag_values": holder, "module_name": sys.argv[0]}
+        shared: dict[str, Any] = {"flag_values": holder, "module_name": sys.argv[0]}
         if told.choices:
             flags.DEFINE_enum(name, default, list(told.choices), told.help, **shared)
         elif kind is str:
@@ -71,7 +74,8 @@ def define_flags(options: type, holder: flags.FlagValues = flags.FLAGS) -> None:
         elif kind is bool:
             flags.DEFINE_boolean(name, default, told.help, **shared)
         elif kind is int:
-            flags.DEFINE_integer(name, default, told.help, told.least, told.most, **shared)
+            least, most = cast(int | None, told.least), cast(int | None, told.most)
+            flags.DEFINE_integer(name, default, told.help, least, most, **shared)
         elif kind is float:
             flags.DEFINE_float(name, default, told.help, told.least, told.most, **shared)
         else:
@@ -81,7 +85,7 @@ def define_flags(options: type, holder: flags.FlagValues = flags.FLAGS) -> None:
 def read_flags(options: type[Options], holder: flags.FlagValues = flags.FLAGS) -> Options:
     """The record with the values of its flags, which have been parsed."""
     values = (getattr(holder, name) for name in options._fields)
-    return options(*(tuple(value) if isinstance(value, list) else value for value in values))
+    return options._make(tuple(value) if isinstance(value, list) else value for value in values)
 
 
 def flag_fields(options: type) -> dict[str, tuple[type, Flag]]:

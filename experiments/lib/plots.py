@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.lib.files import replace_file, write_results
+from experiments.lib.files import file_in, write_results
 from experiments.lib.report import Table, write_csv
+from jaxstruct.core.files import write_file
 
 COLOURS = ("#9a9a9a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Grey, then the colours of Okabe and Ito (2008), which colour-blind readers can tell apart."""
@@ -27,7 +28,7 @@ DOTS_PER_INCH = 150
 MAX_LABELLED_BARS = 16
 MAX_MARKERS = 12
 LINE = 80
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 12, "axes.titlesize": 14, "axes.titlelocation": "left", "axes.titlepad": 14,
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True,
     "axes.grid": True, "grid.color": "#e2e2e2", "grid.linewidth": 0.8, "axes.edgecolor": "#555555",
@@ -47,7 +48,7 @@ class Plot(NamedTuple):
     """
 
     figure: Any
-    data: Table
+    data: Table | Mapping[str, Any]
 
 
 def save_figure(
@@ -67,10 +68,10 @@ def save_figure(
     def write(file: Any) -> None:
         figure.savefig(file, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
 
-    picture = replace_file(folder, f"{name}.png", write, mode="wb")
-    save = write_csv if isinstance(data, Table) else write_results
-    numbers = (folder, f"{name}.plot", data)
-    return picture, save(*numbers)
+    picture = write_file(file_in(folder, f"{name}.png"), write)
+    if isinstance(data, Table):
+        return picture, write_csv(folder, f"{name}.plot", data)
+    return picture, write_results(folder, f"{name}.plot", data)
 
 
 def bar_groups(

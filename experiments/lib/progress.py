@@ -22,11 +22,25 @@ class Passed(Protocol):
     where it is likely to be; other solvers have no such fields, and every pass of theirs counts.
     """
 
-    passes: int
-    primal: float
-    dual: float
-    gap: float
-    info: Any
+    @property
+    def passes(self) -> int:
+        """Passes so far."""
+        ...
+
+    @property
+    def primal(self) -> float:
+        """The best so far."""
+        ...
+
+    @property
+    def dual(self) -> float:
+        """The best so far."""
+        ...
+
+    @property
+    def gap(self) -> float:
+        """primal - dual."""
+        ...
 
 
 @contextlib.contextmanager
@@ -64,11 +78,11 @@ def training_progress(
     for name, value in (("total", total), ("tolerance", tolerance)):
         if value is not None and not value > 0:
             raise ValueError(f"{name}: got {value}, expected a positive number or None.")
-    stream = sys.stderr if stream is None else stream
-    if not (stream.isatty() if enabled is None else enabled):
+    shown_on = sys.stderr if stream is None else stream
+    if not (shown_on.isatty() if enabled is None else enabled):
         yield lambda passed: None
         return
-    show, close = _tqdm_bar(description, stream) or _plain_lines(description, stream)
+    show, close = _tqdm_bar(description, shown_on) or _plain_lines(description, shown_on)
     track = _Track(total, tolerance)
     try:
         yield lambda passed: show(*track.add(passed))

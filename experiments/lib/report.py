@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import os
 import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.lib.files import replace_file, write_results
+from experiments.lib.files import file_in, write_results
 from experiments.lib.layout import GAP, column_widths, group_lines, row_lines
+from jaxstruct.core.files import write_file
 
 __all__ = ["Table", "render", "to_markdown", "write_csv", "write_results"]
 
@@ -58,7 +60,7 @@ def render(table: Table, width: int | None = None) -> str:
       ValueError: a row with another number of cells than there are columns.
     """
     cells, right = _shown(table)
-    heads = [("", head) if isinstance(head, str) else tuple(head) for head in table.columns]
+    heads = [("", head) if isinstance(head, str) else (head[0], head[1]) for head in table.columns]
     widths = column_widths(cells, heads, right, width)
     total = sum(widths) + GAP * (len(widths) - 1)
     rule, text_width = "─" * total, width or max(total, 60)
@@ -105,12 +107,11 @@ def write_csv(folder: str | os.PathLike, name: str, table: Table) -> Path:
     """
     rows = [[_python(cell) for cell in row] for row in _checked_rows(table)]
 
-    def write(file: TextIO) -> None:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(_flat_names(table))
-        out.writerows(["" if _missing(cell) else cell for cell in row] for row in rows)
-
-    return replace_file(folder, f"{name}.csv", write)
+    text = io.StringIO()
+    out = csv.writer(text, lineterminator="\n")
+    out.writerow(_flat_names(table))
+    out.writerows(["" if _missing(cell) else cell for cell in row] for row in rows)
+    return write_file(file_in(folder, f"{name}.csv"), text.getvalue())
 
 
 def _flat_names(table: Table) -> list[str]:

@@ -30,7 +30,9 @@ def compile_ahead(function: Callable, *arguments: Any) -> Compiled:
     start = time.perf_counter()
     program = jax.jit(function).lower(*arguments).compile()
     seconds = time.perf_counter() - start
-    return Compiled(program, seconds, program.memory_analysis().temp_size_in_bytes / 2**20)
+    memory = program.memory_analysis()
+    assert memory is not None, "this backend does not tell its memory"
+    return Compiled(program, seconds, memory.temp_size_in_bytes / 2**20)
 
 
 def in_turns(calls: Sequence[Callable[[], PyTree]], repeats: int) -> np.ndarray:

@@ -241,10 +241,12 @@ def bucket_of(inputs: Buckets) -> np.ndarray:
     return numbers
 
 
-def label_strings(outputs: Buckets, lengths: Sequence[int], names: Sequence[str]) -> Labels:
+def label_strings(
+    outputs: Buckets, lengths: Sequence[int] | np.ndarray, names: Sequence[str]
+) -> Labels:
     """The label names of each sentence, in order, without padding."""
     return [
-        [names[y] for y in labels[:length]]
+        [names[int(y)] for y in labels[:length]]
         for labels, length in zip(in_order(outputs), lengths, strict=True)
     ]
 
@@ -261,6 +263,7 @@ def score(true: Labels, predicted: Labels) -> Scores:
 
 def as_numbers(scores: Scores) -> dict[str, Any]:
     """token_error in %, precision, recall and f1 in % (None without entities)."""
-    entities = scores.entities or EntityScores(None, None, None)
-    percent = {k: None if v is None else 100 * v for k, v in entities._asdict().items()}
+    percent: dict[str, float | None] = dict.fromkeys(EntityScores._fields)
+    if scores.entities is not None:
+        percent = {name: 100 * value for name, value in scores.entities._asdict().items()}
     return {"token_error": scores.token_error, **percent}

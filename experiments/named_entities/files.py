@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from experiments.lib import common
 from experiments.lib.plots import Plot, curve_lines
@@ -26,13 +26,16 @@ from jaxstruct import Solution
 from jaxstruct.data.conll import Sentence, read_conll, write_conll
 from jaxstruct.data.token_features import FeatureOptions
 
+if TYPE_CHECKING:
+    from experiments.named_entities.command import Options
+
 COLUMNS = [
     "part", "sentences", "tokens", "token error %", ("entities %", "precision"),
     ("entities %", "recall"), ("entities %", "F1"), "seconds", "labels written to",
 ]  # fmt: skip
 
 
-def run_files(options: NamedTuple) -> common.Outcome:
+def run_files(options: Options) -> common.Outcome:
     """Train or load a model, then test and predict with it as the options ask.
 
     Raises:
@@ -48,12 +51,12 @@ def run_files(options: NamedTuple) -> common.Outcome:
 
 
 def _run_files(
-    options: NamedTuple, dtype: str, numbers: dict[str, Any]
+    options: Options, dtype: str, numbers: dict[str, Any]
 ) -> tuple[Table, dict[str, Plot]]:
     """What `run_files` saves; its numbers go into `numbers` as soon as they are there."""
     rows, plots, notes = [], {}, []
     if options.train:
-        sentences = read_conll(options.train)
+        sentences = read_conll(Path(options.train))
         label_names(sentences, options.train)
         model, solution, seconds = _train(options, sentences, dtype)
         rows.append(["train", *_sizes(sentences), *[None] * 4, seconds, None])
@@ -64,6 +67,7 @@ def _run_files(
             numbers["model"] = save_model(options.model, model)
             notes.append(f"Model written to {numbers['model']}.")
     else:
+        assert options.model, "check has looked"
         model = load_model(options.model)
         notes.append(f"Model read from {options.model}: {len(model.names)} labels, "
                      f"{model.index.number_of_features} features.")  # fmt: skip
@@ -74,7 +78,7 @@ def _run_files(
     return Table("Labels of your own files", COLUMNS, rows, notes), plots
 
 
-def check(options: NamedTuple) -> None:
+def check(options: Options) -> None:
     """Raise ValueError where the files named do not make a job."""
     if not options.train and not options.model:
         raise ValueError("train: --test and --predict need --train, or a saved --model")
@@ -85,7 +89,7 @@ def check(options: NamedTuple) -> None:
 
 
 def _train(
-    options: NamedTuple, sentences: Sequence[Sentence], dtype: str
+    options: Options, sentences: Sequence[Sentence], dtype: str
 ) -> tuple[Model, Solution, float]:
     features = FeatureOptions(options.affixes, options.window, options.tags)
     watch = Stopwatch()
@@ -97,7 +101,7 @@ def _train(
     return model_of(data, solution), solution, watch.elapsed(solution.weights).wall
 
 
-def training_of(options: NamedTuple) -> Training:
+def training_of(options: Options) -> Training:
     """How the options say to train."""
     return Training(
         options.formulation, options.c_over_n, options.tolerance, options.max_passes,
@@ -106,7 +110,7 @@ def training_of(options: NamedTuple) -> Training:
 
 
 def _apply(
-    options: NamedTuple, model: Model, part: str, path: Path
+    options: Options, model: Model, part: str, path: Path
 ) -> tuple[list[Any], dict[str, Any]]:
     """Label one file, write it with the predictions as the last column, score it if labelled."""
     sentences = read_conll(path, labelled=part == "test")
@@ -128,7 +132,7 @@ def _sizes(sentences: Sequence[Sentence]) -> tuple[int, int]:
     return len(sentences), sum(len(sentence.words) for sentence in sentences)
 
 
-def _training_note(options: NamedTuple, solution: Solution, model: Model) -> str:
+def _training_note(options: Options, solution: Solution, model: Model) -> str:
     gap = solution.gap / abs(solution.primal)
     return (
         f"{options.formulation}, C' = C / n = {options.c_over_n:g}, "

@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from experiments.lib import kept as lib
 from experiments.named_entities.report import Row
 from jaxstruct import Status
 from jaxstruct.data.conll import Sentence
+
+if TYPE_CHECKING:
+    from experiments.named_entities.command import Options
 
 FOLDER = "named_entities_folds"
 DECIDING = (
@@ -25,7 +28,7 @@ DECIDING = (
 Measured = tuple[dict[str, Any], ...]
 
 
-def store_of(options: NamedTuple, sentences: Sequence[Sentence]) -> lib.Store:
+def store_of(options: Options, sentences: Sequence[Sentence]) -> lib.Store:
     """Where the trainings on these sentences lie."""
     key = lib.store_key("named_entities", options, DECIDING, sentences)
     return lib.Store(Path(options.output) / FOLDER, key, options.resume)
@@ -52,5 +55,5 @@ def file_name(row: Row, fold: int) -> str:
 
 def _with_status(numbers: dict[str, Any]) -> dict[str, Any]:
     """Enumeration members are written as their names."""
-    status = numbers.get("status")
-    return numbers | ({"status": Status[status]} if status in Status.__members__ else {})
+    status = Status.__members__.get(numbers.get("status", ""))
+    return numbers if status is None else numbers | {"status": status}

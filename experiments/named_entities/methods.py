@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from jaxstruct.core.buckets import as_buckets
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.data.length_buckets import pad_labels
+
+if TYPE_CHECKING:
+    from experiments.named_entities.command import Options
 
 Numbers = dict[str, Any]
 
@@ -58,7 +61,7 @@ def evaluated(fold: Fold, decoded: Callable[[Corpus], Labels]) -> Numbers:
     """
     true, predicted = true_labels(fold.whole), decoded(fold.whole)
     return {
-        name: as_numbers(score([true[i] for i in part], [predicted[i] for i in part]))
+        name: as_numbers(score([true[int(i)] for i in part], [predicted[int(i)] for i in part]))
         for name, part in fold.parts.items()
     }
 
@@ -126,7 +129,7 @@ def _widened(model: HiddenMarkov, columns: int) -> HiddenMarkov:
     return model._replace(emissions=wide)
 
 
-def in_one_bucket(fold: Fold, part: Corpus, values: Sequence[int]) -> np.ndarray:
+def in_one_bucket(fold: Fold, part: Corpus, values: Sequence[int] | np.ndarray) -> np.ndarray:
     """[n, T] integers of the tokens of `part`, -1 on padding; T is that of the whole corpus."""
     offsets = np.concatenate([[0], np.cumsum(part.lengths)])
     longest = int(fold.whole.lengths.max())
@@ -169,7 +172,7 @@ def _decoder(problem: Problem, weights: PyTree) -> Callable[[Corpus], Labels]:
     )
 
 
-def settings_of(options: NamedTuple, corpus: Corpus) -> Settings:
+def settings_of(options: Options, corpus: Corpus) -> Settings:
     """The settings of `fit`; small groups and few sweeps where tokens are kernel rows.
 
     A visit of kernel tokens reads their rows, thousands of numbers each: sixteen sentences of them
@@ -182,7 +185,7 @@ def settings_of(options: NamedTuple, corpus: Corpus) -> Settings:
 
 
 def support_vector_machine(
-    fold: Fold, problem: Problem, *, options: NamedTuple, formulation: str, C: str
+    fold: Fold, problem: Problem, *, options: Options, formulation: str, C: str
 ) -> Numbers:
     """A structural SVM by the paper's rule: no constraint is violated by more than epsilon.
 

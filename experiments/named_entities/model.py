@@ -28,6 +28,7 @@ from jaxstruct import Settings, Solution, fit, predict
 from jaxstruct.chains.iob2 import forbidden_starts, forbidden_transitions, is_iob2
 from jaxstruct.chains.structure import Constraints, chain
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.files import replacing
 from jaxstruct.core.types import PyTree
 from jaxstruct.data import feature_index
 from jaxstruct.data.conll import Sentence
@@ -152,15 +153,10 @@ def save_model(path: str | os.PathLike, model: Model) -> Path:
         "constrained": model.constrained, "features": model.features._asdict(),
         "index": json.loads(feature_index.to_json(model.index)),
     }  # fmt: skip
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with replacing(path) as temporary:
         save_weights(temporary, model.weights)
         with zipfile.ZipFile(temporary, "a", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(HEADER, json.dumps(header, ensure_ascii=False))
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
     return path
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.report import Table
 from experiments.named_entities.data import Corpus
 from jaxstruct.evaluation.metrics import mean_and_deviation
+
+if TYPE_CHECKING:
+    from experiments.named_entities.command import Options
 
 PAPER_ERRORS = {"HMM": 9.36, "CRF": 5.17, "perceptron": 5.94, "SVM": 5.08}
 """Thesis, table 4.2: token error in %."""
@@ -49,7 +52,7 @@ class Row(NamedTuple):
         return f"{self.method}{f', {self.variant}' if self.variant else ''}"
 
 
-def is_of_paper(options: NamedTuple) -> bool:
+def is_of_paper(options: Options) -> bool:
     """Whether the sentences are those of the paper: the first 300 of the Spanish training part."""
     return (options.language, options.sentences) == ("esp", 300)
 
@@ -59,14 +62,15 @@ def _values(row: Row, part: str, measure: str) -> list[float]:
 
 
 def _spread(values: Sequence[float | None], decimals: int = 2) -> str | None:
-    if not values or None in values:
+    known = [float(value) for value in values if value is not None]
+    if not known or len(known) < len(values):
         return None
-    mean, deviation = mean_and_deviation([float(value) for value in values])
+    mean, deviation = mean_and_deviation(known)
     alone = len(values) == 1
     return f"{mean:.{decimals}f}" + ("" if alone else f" ± {deviation:.{decimals}f}")
 
 
-def table_two(options: NamedTuple, corpus: Corpus, rows: Sequence[Row]) -> Table:
+def table_two(options: Options, corpus: Corpus, rows: Sequence[Row]) -> Table:
     """Thesis, table 4.2: token error by method; entities beside it, which the paper leaves out."""
     known = ["paper"] if is_of_paper(options) else []
     columns = [
@@ -87,14 +91,14 @@ def table_two(options: NamedTuple, corpus: Corpus, rows: Sequence[Row]) -> Table
     return Table(title, columns, body, _notes(options, corpus, rows))
 
 
-def table_three(options: NamedTuple, corpus: Corpus, rows: Sequence[Row]) -> Table:
+def table_three(options: Options, corpus: Corpus, rows: Sequence[Row]) -> Table:
     """Thesis, table 4.3: the SVM2 formulations with the kernel of degree 2."""
     groups = ("train error %", "test error %", "constraints", "average loss")
     sources = ("paper", "measured") if is_of_paper(options) else ("measured",)
     columns = ["machine", "C", *((g, s) for g in groups for s in sources), "support sequences"]
     body = []
     kernel = [row for row in rows if row.method == "SVM" and row.tokens == "degree 2"]
-    for row in sorted(kernel, key=lambda row: list(options.kernel_C).index(row.C)):
+    for row in sorted(kernel, key=lambda row: list(options.kernel_C).index(str(row.C))):
         measured = (
             _spread(_values(row, "train", "token_error")),
             _spread(_values(row, "test", "token_error")),
@@ -103,6 +107,7 @@ def table_three(options: NamedTuple, corpus: Corpus, rows: Sequence[Row]) -> Tab
                 for name, digits in (("constraints", 0), ("average_loss", 2))
             ),
         )
+        assert row.formulation is not None, "an SVM"
         found = {"paper": PAPER_SVM[row.formulation], "measured": measured}
         cells = (found[s][i] for i in range(len(groups)) for s in sources)
         support = _spread([fold["support"] for fold in row.folds], 0)
@@ -123,7 +128,7 @@ def _of_table_two(rows: Sequence[Row]) -> list[Row]:
     )  # fmt: skip
 
 
-def error_plot(options: NamedTuple, rows: Sequence[Row]) -> Plot:
+def error_plot(options: Options, rows: Sequence[Row]) -> Plot:
     """Token errors of the machines that the paper has (all if it has none).
 
     They stand beside the paper's own where the sentences are the paper's.
@@ -141,13 +146,13 @@ def error_plot(options: NamedTuple, rows: Sequence[Row]) -> Plot:
     return bar_groups(names, series, errors, title, "token error, %")
 
 
-def _protocol(options: NamedTuple, corpus: Corpus) -> str:
+def _protocol(options: Options, corpus: Corpus) -> str:
     return (
         f"first {len(corpus.sentences)} sentences of {options.language}.train, {options.folds}-fold"
     )
 
 
-def _notes(options: NamedTuple, corpus: Corpus, rows: Sequence[Row]) -> list[str]:
+def _notes(options: Options, corpus: Corpus, rows: Sequence[Row]) -> list[str]:
     return [
         f"{len(corpus.sentences)} sentences, {int(corpus.lengths.sum())} tokens, "
         f"{len(corpus.names)} labels; the folds are dealt at random within groups of about equal "
@@ -167,7 +172,7 @@ def _notes(options: NamedTuple, corpus: Corpus, rows: Sequence[Row]) -> list[str
     ]
 
 
-def _svm_notes(options: NamedTuple, rows: Sequence[Row]) -> list[str]:
+def _svm_notes(options: Options, rows: Sequence[Row]) -> list[str]:
     runs = [fold for row in rows for fold in row.folds if row.method in ("SVM", "CRF")]
     unsolved = sum(not fold["status"].solved for fold in runs)
     compilations = sum(fold.get("compilations", 0) for row in rows for fold in row.folds)

@@ -11,7 +11,7 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -25,6 +25,9 @@ from experiments.named_entities.files import training_numbers, training_of
 from experiments.named_entities.model import Prepared, label, model_of, prepared, train
 from jaxstruct.data.conll import Conll2002, Sentence, load_conll2002
 from jaxstruct.data.token_features import FeatureOptions, token_features
+
+if TYPE_CHECKING:
+    from experiments.named_entities.command import Options
 
 CONTENDERS = ("jaxstruct", "crfsuite")
 LEVELS = (1e-2, 1e-3)
@@ -54,7 +57,7 @@ def contenders() -> list[str]:
     return [name for name in CONTENDERS if name != "crfsuite" or found]
 
 
-def run_contender(options: NamedTuple) -> list[dict[str, Any]]:
+def run_contender(options: Options) -> list[dict[str, Any]]:
     """Train and test one contender here; its numbers go to a JSON file of its own."""
     dtype = common.prepare(options)
     corpus = load_conll2002(options.language, Path(options.path) if options.path else None)
@@ -69,22 +72,22 @@ def run_contender(options: NamedTuple) -> list[dict[str, Any]]:
     return rows
 
 
-def part_name(options: NamedTuple) -> str:
+def part_name(options: Options) -> str:
     """The file of one contender's numbers, without its suffix."""
     return f"{result_name(options)}_{options.contender}"
 
 
-def result_name(options: NamedTuple) -> str:
+def result_name(options: Options) -> str:
     """The files of the results, without suffix."""
     return f"named_entities_{'whole' if options.whole else 'speed'}"
 
 
-def _features(options: NamedTuple) -> FeatureOptions:
+def _features(options: Options) -> FeatureOptions:
     return FeatureOptions(options.affixes, options.window, options.tags)
 
 
 def _jaxstruct(
-    options: NamedTuple, corpus: Conll2002, sentences: Sequence[Sentence], dtype: str
+    options: Options, corpus: Conll2002, sentences: Sequence[Sentence], dtype: str
 ) -> Iterator[dict[str, Any]]:
     """One row a run, of which the first compiles; the tests are in the last one.
 
@@ -118,7 +121,7 @@ def _jaxstruct(
     yield row | _tested(corpus, lambda sentences: label(model, sentences, options.buckets))
 
 
-def _reached_apart(data: Prepared, options: NamedTuple, level: float) -> dict[str, Any]:
+def _reached_apart(data: Prepared, options: Options, level: float) -> dict[str, Any]:
     """When a training that wants no more than this level reaches it."""
     points: list[Point] = []
     update = _recorder(points, Stopwatch(), lambda progress: None)
@@ -179,19 +182,21 @@ class _Compiling:
         self.seconds = 0.0
         jax.monitoring.register_event_duration_secs_listener(self._heard)
 
-    def _heard(self, event: str, seconds: float, **_: Any) -> None:
+    def _heard(self, event: str, duration_secs: float, **_: str | int) -> None:
         if event.startswith(COMPILING):
-            self.seconds += seconds
+            self.seconds += duration_secs
 
 
 def _crfsuite(
-    options: NamedTuple, corpus: Conll2002, sentences: Sequence[Sentence], dtype: str
+    options: Options, corpus: Conll2002, sentences: Sequence[Sentence], dtype: str
 ) -> Iterator[dict[str, Any]]:
     """One row; CRFsuite computes in float64 whatever `dtype` says."""
-    import pycrfsuite
+    import pycrfsuite  # pyright: ignore[reportMissingImports]
 
     before, watch = peak_memory_bytes(), Stopwatch()
-    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
+    trainer = pycrfsuite.Trainer(  # pyright: ignore[reportAttributeAccessIssue]
+        algorithm="lbfgs", verbose=False
+    )
     trainer.set_params({"c1": 0.0, "c2": options.crf_c2})
     inputs = token_features(sentences, _features(options))
     for sentence, features in zip(sentences, inputs, strict=True):
@@ -201,7 +206,7 @@ def _crfsuite(
         path = str(Path(folder) / "model")
         trainer.train(path)
         seconds, memory = watch.elapsed(), peak_memory_bytes()
-        tagger = pycrfsuite.Tagger()
+        tagger = pycrfsuite.Tagger()  # pyright: ignore[reportAttributeAccessIssue]
         tagger.open(path)
         scores = _tested(
             corpus,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from experiments.lib import common
 from experiments.lib.apart import run_apart
@@ -18,10 +18,13 @@ from experiments.named_entities.speed import (
     result_name,
 )
 
+if TYPE_CHECKING:
+    from experiments.named_entities.command import Options
+
 Row = Mapping[str, Any]
 
 
-def run_speed(options: NamedTuple) -> common.Outcome:
+def run_speed(options: Options) -> common.Outcome:
     """Run the contenders in processes of their own, print the table and write it.
 
     Compiled programs are not kept on disk, since compiling is one of the things measured.
@@ -44,7 +47,7 @@ def run_speed(options: NamedTuple) -> common.Outcome:
     return common.save("named_entities", options, name, table, numbers, plots)
 
 
-def _table(options: NamedTuple, rows: Sequence[Row], found: Sequence[str]) -> Table:
+def _table(options: Options, rows: Sequence[Row], found: Sequence[str]) -> Table:
     columns = [
         "machine", "compiling, s", ("training, s", "wall"), ("training, s", "processor"),
         *((f"to gap {level:g}", what) for level in LEVELS for what in ("s", "calls")),
@@ -73,7 +76,7 @@ def _rounded(value: float | None) -> str | None:
     return None if value is None else f"{value:.2f}"
 
 
-def _notes(options: NamedTuple, rows: Sequence[Row], found: Sequence[str]) -> list[str]:
+def _notes(options: Options, rows: Sequence[Row], found: Sequence[str]) -> list[str]:
     ours = [row for row in rows if "reached" in row]
     last = ours[-1]
     notes = [
@@ -110,7 +113,7 @@ def _training_told(ours: Sequence[Row]) -> str:
     return f"training {len(ours)} of {len(ours)} in one process, which compiles nothing"
 
 
-def _convergence_plot(options: NamedTuple, rows: Sequence[Row]) -> Plot:
+def _convergence_plot(options: Options, rows: Sequence[Row]) -> Plot:
     curves = {}
     for row in rows:
         if "points" in row:

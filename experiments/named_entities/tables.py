@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm import tqdm
 
@@ -36,6 +36,9 @@ from jaxstruct.data.conll import load_conll2002
 from jaxstruct.data.splits import stratified_folds
 from jaxstruct.data.token_features import FeatureOptions, fit_token_index
 
+if TYPE_CHECKING:
+    from experiments.named_entities.command import Options
+
 SVMS = {"svm": "svm2", "svm_slack": "svm2_slack", "svm_margin": "svm2_margin"}
 """Words of --methods -> formulations, all with the kernel."""
 
@@ -57,13 +60,13 @@ class Run(NamedTuple):
       finished: the numbers of each machine on each fold, as soon as they are there.
     """
 
-    options: NamedTuple
+    options: Options
     store: Store
     dtype: str
     finished: list[dict[str, Any]]
 
 
-def run_tables(options: NamedTuple) -> common.Outcome:
+def run_tables(options: Options) -> common.Outcome:
     """Train and test all machines, print both tables and write them.
 
     Raises:
@@ -93,7 +96,7 @@ def run_tables(options: NamedTuple) -> common.Outcome:
     return _saved(options, corpus, rows)
 
 
-def _jobs(options: NamedTuple) -> tuple[list[Job], list[Job]]:
+def _jobs(options: Options) -> tuple[list[Job], list[Job]]:
     """The machines on sparse features or words, and those with the kernel."""
     unknown = [name for name in options.methods if name not in METHODS]
     if unknown:
@@ -106,7 +109,7 @@ def _jobs(options: NamedTuple) -> tuple[list[Job], list[Job]]:
     return linear, kernel
 
 
-def _jobs_of(options: NamedTuple, name: str) -> list[Job]:
+def _jobs_of(options: Options, name: str) -> list[Job]:
     """The machines that a word of --methods stands for."""
     kernel = not name.endswith("linear")
     tokens = "degree 2" if kernel else "linear"
@@ -174,7 +177,7 @@ def _finished(fold: int, row: Row, numbers: Numbers) -> dict[str, Any]:
     return machine | {"formulation": row.formulation, "fold": fold} | numbers
 
 
-def _saved(options: NamedTuple, corpus: Corpus, rows: Sequence[Row]) -> common.Outcome:
+def _saved(options: Options, corpus: Corpus, rows: Sequence[Row]) -> common.Outcome:
     """Both tables on paper; one Outcome with the files of both, those of table 2 first."""
     numbers = {"rows": rows}
     plots = {"named_entities": error_plot(options, rows)}

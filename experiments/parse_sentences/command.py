@@ -23,12 +23,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple, TextIO
+from typing import Annotated, NamedTuple
 
 from experiments.lib import common
-from experiments.lib.files import replace_file
 from experiments.lib.options import flag
 from experiments.parsing.model import Model, Ranked, load_model, parse
+from jaxstruct.core.files import write_file
 from jaxstruct.data.utf8 import decoded
 from jaxstruct.trees.phrases.bracketing import write_line
 from jaxstruct.trees.phrases.grammar import terminals_of
@@ -164,13 +164,15 @@ def terminals_read(model: Model, sentence: Tagged, where: str) -> tuple[str, ...
     """
     if model.grammar.unknown_words is not None:
         return sentence.words
+    tags = []
     for word, tag in zip(sentence.words, sentence.tags, strict=True):
         if tag is None:
             raise ValueError(
                 f"{where}: {word!r} has no tag, and the model reads tags; write word/tag, or a tag "
                 "in the last column"
             )
-    return sentence.tags
+        tags.append(tag)
+    return tuple(tags)
 
 
 def lines_of(found: Sequence[Sequence[Ranked]], k: int) -> list[str]:
@@ -186,14 +188,10 @@ def lines_of(found: Sequence[Sequence[Ranked]], k: int) -> list[str]:
 
 def _write(path: str, lines: Sequence[str]) -> None:
     text = "".join(f"{line}\n" for line in lines)
-
-    def write(file: TextIO) -> None:
-        file.write(text)
-
     if path == "-":
-        write(sys.stdout)
+        sys.stdout.write(text)
     else:
-        replace_file(Path(path).parent, Path(path).name, write)
+        write_file(path, text)
 
 
 def _reason(model: Model, tokens: Sequence[str]) -> str:

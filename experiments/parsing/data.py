@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets, in_order
+from jaxstruct.core.types import BinaryTree
 from jaxstruct.data.length_buckets import assign_buckets, bucket_lengths
 from jaxstruct.data.treebanks import TreebankFile, load_gum, load_ldc, load_treebank_sample
 from jaxstruct.data.utf8 import decoded as decoded_text
@@ -20,6 +21,9 @@ from jaxstruct.trees.phrases.integer_trees import decode, encode
 from jaxstruct.trees.phrases.tree import Tree, leaves, tags, words
 from jaxstruct.trees.phrases.unknown_words import UnknownWords
 from jaxstruct.trees.structure import sentence_inputs, tree_outputs
+
+if TYPE_CHECKING:
+    from experiments.parsing.command import Options
 
 CORPORA = ("gum", "wsj", "ldc", "files")
 GUM_PARTS = ("test", "dev", "test2")
@@ -68,7 +72,7 @@ class Prepared(NamedTuple):
     outputs: Buckets
 
 
-def load_treebank(options: NamedTuple) -> Treebank:
+def load_treebank(options: Options) -> Treebank:
     """The corpus that `corpus`, `path`, `train_trees` and `test_trees` of the options name.
 
     Raises:
@@ -91,17 +95,17 @@ def load_treebank(options: NamedTuple) -> Treebank:
     return Treebank(name, *kept)
 
 
-def _parts(options: NamedTuple) -> tuple[str, list[TreebankFile], list[TreebankFile]]:
+def _parts(options: Options) -> tuple[str, list[TreebankFile], list[TreebankFile]]:
     """(name, files to train on, files to test on)."""
     path = Path(options.path) if options.path else None
-    own = options.train_trees, options.test_trees
+    own = [name for name in (options.train_trees, options.test_trees) if name]
     if options.test_part != "test" and options.corpus != "gum":
         raise ValueError("test_part: this goes with --corpus=gum")
     if options.corpus == "files":
-        if not all(own):
+        if len(own) < 2:
             raise ValueError("corpus: 'files' needs --train_trees and --test_trees")
         return "own files", [_file(own[0])], [_file(own[1])]
-    if any(own):
+    if own:
         raise ValueError("train_trees, test_trees: these go with --corpus=files")
     if options.corpus == "gum":
         if options.test_part not in GUM_PARTS:
@@ -140,14 +144,14 @@ def _short(files: Iterable[TreebankFile], shortest: int, longest: int) -> tuple[
     )
 
 
-def grammar_of(trees: Sequence[Tree], options: NamedTuple) -> Grammar:
+def grammar_of(trees: Sequence[Tree], options: Options) -> Grammar:
     """Read off trees, as `branching`, `memory`, `terminals` and `rare` of the options say."""
     memory = None if options.memory < 0 else options.memory
     unknown = UnknownWords(options.rare) if options.terminals == "words" else None
     return read_grammar(trees, Binarisation(options.branching, memory), unknown)
 
 
-def prepare(treebank: Treebank, options: NamedTuple) -> Prepared:
+def prepare(treebank: Treebank, options: Options) -> Prepared:
     """Read the grammar off the training trees and pad all sentences in length buckets."""
     grammar = grammar_of(treebank.train, options)
     sizes = [len(leaves(tree)) for tree in (*treebank.train, *treebank.test)]
@@ -157,7 +161,7 @@ def prepare(treebank: Treebank, options: NamedTuple) -> Prepared:
     return Prepared(grammar, lengths, train, test, outputs)
 
 
-def padded_lengths(sizes: Sequence[int], buckets: int) -> tuple[int, ...]:
+def padded_lengths(sizes: Sequence[int] | np.ndarray, buckets: int) -> tuple[int, ...]:
     """At most so many padded lengths >= 2 that waste the least."""
     return tuple(bucket_lengths(np.maximum(sizes, 2), buckets).tolist())
 
@@ -173,7 +177,7 @@ def bucketed_inputs(
     """Sentences, as tags or words, in buckets of these padded lengths."""
     found = assign_buckets([len(sentence) for sentence in sentences], lengths)
     parts = tuple(
-        sentence_inputs(grammar, [list(sentences[i]) for i in bucket.index], bucket.length)
+        sentence_inputs(grammar, [list(sentences[int(i)]) for i in bucket.index], bucket.length)
         for bucket in found
     )
     return Buckets(parts, tuple(bucket.index for bucket in found))
@@ -185,10 +189,16 @@ def _part(grammar: Grammar, trees: tuple[Tree, ...], lengths: Sequence[int]) -> 
     return Part(trees, inputs, outside)
 
 
+def _encoded(grammar: Grammar, tree: Tree, length: int) -> BinaryTree:
+    found = encode(grammar, tree, length).tree
+    assert found is not None, "a training tree, of whose parts the grammar is made"
+    return found
+
+
 def _outputs(grammar: Grammar, trees: Sequence[Tree], lengths: Sequence[int]) -> Buckets:
     found = assign_buckets([len(leaves(tree)) for tree in trees], lengths)
     parts = tuple(
-        tree_outputs([encode(grammar, trees[i], bucket.length).tree for i in bucket.index])
+        tree_outputs([_encoded(grammar, trees[i], bucket.length) for i in bucket.index])
         for bucket in found
     )
     return Buckets(parts, tuple(bucket.index for bucket in found))

@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from experiments.lib import kept as lib
 from experiments.parsing.data import Treebank
 from jaxstruct import Status
 from jaxstruct.trees.phrases.bracketing import write_line
+
+if TYPE_CHECKING:
+    from experiments.parsing.command import Options
 
 FOLDER = "parsing_trainings"
 DECIDING = (
@@ -24,7 +27,7 @@ DECIDING = (
 """Options that decide the numbers of a training; its method is in the file's name."""
 
 
-def store_of(options: NamedTuple, treebank: Treebank) -> lib.Store:
+def store_of(options: Options, treebank: Treebank) -> lib.Store:
     """Where the trainings on this treebank lie."""
     trees = {part: list(map(write_line, getattr(treebank, part))) for part in ("train", "test")}
     key = lib.store_key("parsing", options, DECIDING, trees)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from jaxstruct.trees.phrases.tree import Tree, words
 from jaxstruct.trees.probabilistic_grammar import fit_probabilistic_grammar
 from jaxstruct.trees.structure import weighted_grammar
 
+if TYPE_CHECKING:
+    from experiments.parsing.command import Options
+
 OF_THE_PAPER = ("pcfg", "svm2", "svm2_slack", "svm2_margin")
 METHODS = ("pcfg", "log_linear", "svm1_margin", *OF_THE_PAPER[1:])
 """All but the first two are formulations of the solver."""
@@ -54,6 +57,11 @@ class Method(NamedTuple):
     def label(self) -> str:
         """Its name for files and messages."""
         return self.name if self.c_over_n is None else f"{self.name}, C' = {self.c_over_n:g}"
+
+    def C(self, n: int) -> float:
+        """C of n training sentences."""
+        assert self.c_over_n is not None, "the probabilistic grammar has no C"
+        return self.c_over_n * n
 
 
 class Trained(NamedTuple):
@@ -91,12 +99,12 @@ def problem_of(data: Prepared, loss: str, dtype: str) -> Problem:
     return weighted_grammar(data.grammar, loss=loss, longest=data.lengths[-1], dtype=dtype)
 
 
-def loss_of(method: Method, options: NamedTuple) -> str:
+def loss_of(method: Method, options: Options) -> str:
     """The plain formulation is trained for the zero-one loss, the re-scaled ones for `loss`."""
     return options.loss if method.name.endswith(("_slack", "_margin")) else "zero_one"
 
 
-def settings_of(options: NamedTuple) -> Settings:
+def settings_of(options: Options) -> Settings:
     """How `fit` goes about it."""
     return Settings(
         variant=options.variant, working_sets=options.working_sets, capacity=options.capacity,
@@ -126,7 +134,7 @@ class _Course:
         return qp / total if total else None
 
 
-def trained_pcfg(data: Prepared, options: NamedTuple, dtype: str) -> Trained:
+def trained_pcfg(data: Prepared, options: Options, dtype: str) -> Trained:
     """Maximum likelihood, smoothed as the options say."""
     watch = Stopwatch()
     weights = fit_probabilistic_grammar(data.grammar, smoothing=options.smoothing, dtype=dtype)
@@ -148,7 +156,7 @@ def trained_log_linear(
     clock, watch = compile_clock(), Stopwatch()
     before = clock.read()
     field = fit_random_field(
-        problem, data.train.inputs, data.outputs, method.c_over_n * len(data.train.trees),
+        problem, data.train.inputs, data.outputs, method.C(len(data.train.trees)),
         max_iterations=LIKELIHOOD_ITERATIONS, likelihood=tree_likelihood, start=start,
         positions=LIKELIHOOD_POSITIONS, callback=seen,
     )  # fmt: skip
@@ -169,7 +177,7 @@ def _apart(spent: Elapsed, before: Elapsed, after: Elapsed) -> tuple[Elapsed, El
 
 
 def trained_svm(
-    data: Prepared, problem: Problem, method: Method, options: NamedTuple,
+    data: Prepared, problem: Problem, method: Method, options: Options,
     update: Callable[[Progress], Any], start: Solution | None = None,
 ) -> Trained:  # fmt: skip
     """A structural SVM by the paper's rule: no constraint is violated by more than epsilon."""
@@ -177,7 +185,7 @@ def trained_svm(
     before = clock.read()
     solution = fit(
         problem, data.train.inputs, data.outputs, method.name,
-        method.c_over_n * len(data.train.trees), tolerance=None, epsilon=options.epsilon,
+        method.C(len(data.train.trees)), tolerance=None, epsilon=options.epsilon,
         settings=settings_of(options), max_passes=options.max_passes, start=start,
         callback=course,
     )  # fmt: skip
@@ -220,7 +228,7 @@ def evaluated(
     return numbers
 
 
-def scores_of(numbers: dict[str, Any]) -> Scores:
+def scores_of(numbers: Mapping[str, Any]) -> Scores:
     """The scores per sentence that `evaluated` wrote, also as read back from JSON."""
     return Scores(*(np.asarray(numbers["scores"][name]) for name in Scores._fields))
 

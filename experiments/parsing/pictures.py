@@ -81,7 +81,7 @@ def tree_pictures(cases: Sequence[Case], names: Sequence[str], title: str) -> Pl
     heights = [max(_height(nodes) for nodes in row) for row in panels]
     from matplotlib import rc_context
 
-    with rc_context(STYLE | {"axes.grid": False}):
+    with rc_context({**STYLE, "axes.grid": False}):
         figure, axes = _sheet(panels, cases, heights)
         for row, height, line in zip(panels, heights, axes, strict=True):
             for nodes, name, place in zip(row, ("right", *names), line, strict=True):
@@ -125,7 +125,7 @@ def _nodes(tree: Tree, right: Counter, otherwise: str) -> list[_Node]:
     left, found = Counter(right), []
     for node, begin, end in node_spans(tree):
         x, y = middles[id(node)], levels[id(node)]
-        if node.is_leaf:
+        if node.word is not None:
             found.append(_Node(node.label, x, y, "tag", ((x, 0.0),)))
             found.append(_Node(node.word, x, 0.0, "word", ()))
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from experiments.parsing.methods import MEASURES, Method, scores_of, sentence_f1
 from jaxstruct.evaluation.significance import McNemarResult, mcnemar
 from jaxstruct.trees.phrases.evaluation import VALID, Measure, counted_constituents
 from jaxstruct.trees.phrases.tree import Tree, leaves
+
+if TYPE_CHECKING:
+    from experiments.parsing.command import Options
 
 
 class Paper(NamedTuple):
@@ -46,7 +49,7 @@ KINDS = ("process", "wall")
 PAPER_NOTE = " The paper: 4098 and 163 of at most 10, WSJ sections F2-21 to F22."
 
 
-def paper_of(options: NamedTuple) -> Mapping[str, Paper]:
+def paper_of(options: Options) -> Mapping[str, Paper]:
     """`PAPER` where the sentences are the paper's, nothing elsewhere."""
     task = (options.corpus, options.longest, options.sentences, options.terminals)
     return PAPER if task == ("ldc", 10, 0, "tags") else {}
@@ -67,7 +70,7 @@ class Sets(NamedTuple):
 
 
 def make_tables(
-    options: NamedTuple, sets: Sets, rows: Sequence[Row], swept: Sequence[Row]
+    options: Options, sets: Sets, rows: Sequence[Row], swept: Sequence[Row]
 ) -> tuple[Table, list[Table]]:
     """(table 4.4, the tables beside it)."""
     others = [_coverage_table(sets, rows), _efficiency_table(options, rows)]
@@ -95,7 +98,8 @@ def figures(numbers: Mapping[str, Any], part: str) -> tuple[float, float, float,
     own = numbers[part]
     summary = own["summary"]
     found = own["same_tree"], summary["precision"], summary["recall"], summary["f1"]
-    return tuple(100 * float(value) for value in found)
+    whole, precision, recall, f1 = (100 * float(value) for value in found)
+    return whole, precision, recall, f1
 
 
 def _name(row: Row) -> str:
@@ -107,7 +111,7 @@ def _ratio(row: Row) -> str | None:
     return None if row.method.c_over_n is None else f"{row.method.c_over_n:.3g}"
 
 
-def _accuracy_table(options: NamedTuple, sets: Sets, rows: Sequence[Row]) -> Table:
+def _accuracy_table(options: Options, sets: Sets, rows: Sequence[Row]) -> Table:
     lines: list[list[Any]] = []
     for name in dict.fromkeys(row.method.name for row in rows):
         if paper := paper_of(options).get(name):
@@ -165,7 +169,7 @@ def _coverage_table(sets: Sets, rows: Sequence[Row]) -> Table:
     return Table("The grammar, read off the training trees", columns, lines, notes)
 
 
-def _efficiency_table(options: NamedTuple, rows: Sequence[Row]) -> Table:
+def _efficiency_table(options: Options, rows: Sequence[Row]) -> Table:
     lines: list[list[Any]] = []
     for name in dict.fromkeys(row.method.name for row in rows):
         if paper := paper_of(options).get(name):
@@ -257,7 +261,7 @@ def _decisions(gold: Tree, a: Tree | None, b: Tree | None, measure: Measure) -> 
     return np.array(right, bool).reshape(len(right), 2).T
 
 
-def _mcnemar_table(options: NamedTuple, sets: Sets, rows: Sequence[Row]) -> Table:
+def _mcnemar_table(options: Options, sets: Sets, rows: Sequence[Row]) -> Table:
     gold, measure, lines = sets.treebank.test, MEASURES[options.measure], []
     for a, b in combinations(rows, 2):
         found = compared(gold, b.numbers["test"], a.numbers["test"], measure)
@@ -293,16 +297,17 @@ def _sweep_table(rows: Sequence[Row]) -> Table:
 
 
 def make_plots(
-    options: NamedTuple, sets: Sets, rows: Sequence[Row], swept: Sequence[Row]
+    options: Options, sets: Sets, rows: Sequence[Row], swept: Sequence[Row]
 ) -> dict[str, Plot]:
     """File name -> plot: table 4.4 as bars, the sweep as curves."""
     plots = {"parsing": _bars(options, sets, first_readings(rows))}
     return plots | (_sweep_plots(sets, rows, swept) if swept else {})
 
 
-def _bars(options: NamedTuple, sets: Sets, rows: Sequence[Row]) -> Plot:
+def _bars(options: Options, sets: Sets, rows: Sequence[Row]) -> Plot:
     measured = [figures(row.numbers, "test") for row in rows]
-    missing = Paper((math.nan,) * 4, (math.nan,) * 4, math.nan, None, None, None)
+    none = math.nan, math.nan, math.nan, math.nan
+    missing = Paper(none, none, math.nan, None, None, None)
     known = paper_of(options)
     series: dict[str, list[float]] = {}
     for name, place in (("test accuracy", 0), ("test F1", 3)):
@@ -316,7 +321,7 @@ def _bars(options: NamedTuple, sets: Sets, rows: Sequence[Row]) -> Plot:
 
 def _sweep_plots(sets: Sets, rows: Sequence[Row], swept: Sequence[Row]) -> dict[str, Plot]:
     """One plot of F1 and one of accuracy; a method without C' goes straight across."""
-    places = sorted({row.method.c_over_n for row in swept})
+    places = sorted({row.method.C(1) for row in swept})
     fixed = [row for row in first_readings(rows) if row.method.c_over_n is None]
     plots = {}
     for figure, which in (("F1", 3), ("accuracy", 0)):
@@ -327,7 +332,7 @@ def _sweep_plots(sets: Sets, rows: Sequence[Row], swept: Sequence[Row]) -> dict[
         for name in dict.fromkeys(row.method.name for row in swept):
             own = [row for row in swept if row.method.name == name]
             heights = [figures(row.numbers, "test")[which] for row in own]
-            curves[NAMES[name]] = ([row.method.c_over_n for row in own], heights)
+            curves[NAMES[name]] = ([row.method.C(1) for row in own], heights)
         title = f"{figure} of the test sentences by C' = C / n, {sets.treebank.name}"
         plots[f"parsing_sweep_{figure.lower()}"] = curve_lines(
             curves, title, "C' = C / n", "per cent", log_x=True, log_y=False

@@ -43,7 +43,7 @@ from jaxstruct.trees.oracles.tree_levels import (
 )
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials, labelled_spans
 
-AXES = TreePotentials(0, None, None)  # vmap over lexical scores alone
+AXES = TreePotentials._make((0, None, None, None))  # vmap over lexical scores alone
 ORACLES = ("score", "tree", "zero-one", "matched", "pairs", "2-best", "log Z", "marginals")
 
 
@@ -151,7 +151,9 @@ def _of_levels(sizes: LevelSizes, misses: bool, *data: PyTree) -> PyTree:
     predicted = None if sizes.predicted is None else jnp.arange(symbols, dtype=jnp.int8) % 2
     if predicted is not None:
         matched = jnp.minimum(matched, predicted[None, None, None])
-    shape = sizes.matched[-1:] if predicted is None else (sizes.predicted[-1], sizes.matched[-1])
+    shape = sizes.matched[-1:]
+    if sizes.predicted is not None:
+        shape = (sizes.predicted[-1], sizes.matched[-1])
     offsets = jnp.where((jnp.arange(shape[-1]) == 0) & misses, -jnp.inf, 0)
     offsets = jnp.broadcast_to(offsets, shape)
 

@@ -22,6 +22,7 @@ from experiments.handwriting import command as handwriting
 from experiments.lib import common
 from experiments.lib.options import (
     X64,
+    AnyOptions,
     CompilationCache,
     Output,
     Seed,
@@ -37,6 +38,10 @@ from jaxstruct.data.locate import DATA_VARIABLE, available
 from jaxstruct.data.registry import corpus_named
 
 
+def _names() -> str:
+    return ", ".join(each.name for each in EXPERIMENTS)
+
+
 class Options(NamedTuple):
     """The flags of this command."""
 
@@ -45,7 +50,7 @@ class Options(NamedTuple):
     ] = False
     only: Annotated[
         Sequence[str],
-        flag(f"Some of: {', '.join(each.name for each in EXPERIMENTS)}. Default: all."),
+        flag(f"Some of: {_names()}. Default: all."),
     ] = ()
     output: Output = "results"
     seed: Seed = 0
@@ -68,7 +73,7 @@ class Experiment(NamedTuple):
     name: str
     corpora: tuple[str, ...]
     run: Callable[[Any], common.Outcome]
-    options: NamedTuple
+    options: AnyOptions
     quick: dict[str, Any] | None
 
 
@@ -196,12 +201,13 @@ def _how_to_get(name: str) -> str:
     return f"{absent}; set {DATA_VARIABLE} to the folder of corpora, or {way}"
 
 
-def _options_of(experiment: Experiment, options: Options) -> NamedTuple:
+def _options_of(experiment: Experiment, options: Options) -> AnyOptions:
     shared = {name: getattr(options, name) for name in ("output", "seed", "x64", "progress")}
     shared["compilation_cache"] = options.compilation_cache
     if experiment.name == "clinc150_whole":
         shared["compilation_cache"] = experiment.options.compilation_cache  # it times compiling
-    return experiment.options._replace(**shared, **(experiment.quick if options.quick else {}))
+    quick = experiment.quick if options.quick and experiment.quick else {}
+    return experiment.options._replace(**shared, **quick)
 
 
 def main(options: Options) -> int:

@@ -118,7 +118,7 @@ def train_and_test(
     )  # fmt: skip
     predicted = predict(column.problem, solution.weights, take_rows(documents.inputs, test))
     return Cell(
-        predicted, best, scores, solution.status, solution.statistics.passes,
+        np.asarray(predicted), best, scores, solution.status, solution.statistics.passes,
         solution.gap / abs(solution.primal), compiled + solution.statistics.compilations,
         time.perf_counter() - start, unsolved + (not solution.status.solved),
     )  # fmt: skip

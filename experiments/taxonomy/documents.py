@@ -51,9 +51,9 @@ def clinc150(folder: Path | None = None) -> Documents:
       folder: with the corpus's files; None: where `jaxstruct.data.locate` finds it.
     """
     corpus = load_clinc150(folder)
-    codec = fit_codec(corpus.domains)
+    codec = fit_codec(list(corpus.domains))
     taxonomy = taxonomy_from_paths(
-        {intent: (f"domain {corpus.domains[intent]}",) for intent in codec.classes}
+        {intent: (f"domain {corpus.domains[intent]}",) for intent in map(str, codec.classes)}
     )
     train = np.arange(len(corpus.train.texts))
     rows = tf_idf([*corpus.train.texts, *corpus.test.texts], len(train))
@@ -117,12 +117,13 @@ def clus(path: Path, test_path: Path | None = None) -> Documents:
         raise ValueError(f"test_path: {test_path} has other attributes than {path}")
     names = [part.nodes[label[0]] for part in parts for label in part.labels]
     codec = fit_codec(names)
+    classes = [str(name) for name in codec.classes]
     parents = {name: up for part in parts for name, up in _clus_parents(part).items()}
     rows = _unit_rows(_stacked([part.rows for part in parts]))
     n = len(parts[0].labels)
     return Documents(
         f"{Path(path).name}, {len(codec.classes)} classes", _padded(rows), encode(codec, names),
-        rows.number_of_features, taxonomy_from_parents(parents, codec.classes), np.arange(n),
+        rows.number_of_features, taxonomy_from_parents(parents, classes), np.arange(n),
         np.arange(n, len(names)) if test_path else None,
         ("vectors scaled to unit length; of several classes of a document only the first counts.",),
     )  # fmt: skip
@@ -175,9 +176,9 @@ def _unit_length(matrix: np.ndarray) -> np.ndarray:
 def _ipc_classes(symbols: Sequence[str]) -> tuple[Taxonomy, np.ndarray]:
     """The taxonomy of the main groups that occur, and the class of each symbol."""
     paths = {path[-1]: path for path in map(ipc_ancestors, symbols)}
-    codec = fit_codec(paths)
+    codec = fit_codec(list(paths))
     labels = encode(codec, [ipc_ancestors(symbol)[-1] for symbol in symbols])
-    return taxonomy_from_paths({name: paths[name] for name in codec.classes}), labels
+    return taxonomy_from_paths({name: paths[name] for name in map(str, codec.classes)}), labels
 
 
 def _clus_parents(part: ClusData) -> dict[str, str | None]:

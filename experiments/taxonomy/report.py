@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from experiments.taxonomy.documents import Documents
 from jaxstruct.evaluation.metrics import accuracy, mean_and_deviation, mean_loss
 from jaxstruct.evaluation.significance import mcnemar
 from jaxstruct.multiclass.losses import tree_loss
+
+if TYPE_CHECKING:
+    from experiments.taxonomy.command import Options
 
 PAPER = {
     4: {"accuracy": (28.32, 28.32, 27.47, 29.74), "tree_loss": (1.36, 1.32, 1.30, 1.21)},
@@ -78,7 +81,7 @@ def summarise(
 
 
 def make_table(
-    options: NamedTuple, data: Documents, results: Sequence[Result]
+    options: Options, data: Documents, results: Sequence[Result]
 ) -> tuple[Table, dict[str, Any]]:
     """The table, and all its numbers for the JSON file."""
     sizes = list(dict.fromkeys(result.per_class for result in results))
@@ -171,7 +174,8 @@ def _comparisons(group: Sequence[Result]) -> dict[str, dict[str, Any]]:
     """McNemar's test of each pair: all test examples of all repeats in one, and each repeat."""
     found = {}
     for a, b in PAIRS:
-        pooled = mcnemar(*(np.concatenate([r.correct[name] for r in group]) for name in (a, b)))
+        first, second = (np.concatenate([r.correct[name] for r in group]) for name in (a, b))
+        pooled = mcnemar(first, second)
         single = [mcnemar(r.correct[a], r.correct[b]).p_value for r in group]
         found[f"{a} / {b}"] = {"pooled": pooled, "p_values": single}
     return found
@@ -193,7 +197,7 @@ def _mcnemar_notes(comparisons: Mapping[int, Mapping[str, Any]]) -> list[str]:
 
 
 def _notes(
-    options: NamedTuple, data: Documents, groups: Mapping[int, Sequence[Result]]
+    options: Options, data: Documents, groups: Mapping[int, Sequence[Result]]
 ) -> list[str]:
     results = [result for group in groups.values() for result in group]
     cells = [cell for result in results for cell in result.cells.values()]

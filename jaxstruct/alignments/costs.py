@@ -59,7 +59,7 @@ def initial_weights(alphabet_size: int, gaps: str, dtype: str) -> dict[str, Arra
     return {"substitution": jnp.zeros((alphabet_size, alphabet_size), dtype), **zeros}
 
 
-def alignment_costs(symmetric: Array, w: PyTree) -> AlignmentCosts:
+def alignment_costs(symmetric: Array | float, w: PyTree) -> AlignmentCosts:
     """The costs of weights; `symmetric`, 1 or 0, says whether W counts as (W + W') / 2."""
     substitution = w["substitution"]
     substitution = substitution + symmetric * (substitution.T - substitution) / 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def check_options(alphabet_size: int, gaps: str, symmetric: bool) -> None:
     check_flag("symmetric", symmetric)
 
 
-def sequences_of(name: str, sequences: Sequence[Sequence]) -> list[np.ndarray]:
+def sequences_of(name: str, sequences: Sequence[Any]) -> list[np.ndarray]:
     """Sequences of letters, each [m] int32, m >= 1.
 
     Raises:

@@ -39,7 +39,7 @@ from jaxstruct.core.checks import (
 from jaxstruct.core.contract import Contenders, Model, Oracles, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree
 
 
 class HomologueInput(NamedTuple):
@@ -52,10 +52,10 @@ class HomologueInput(NamedTuple):
       candidate_lengths: [Q] int32; 0 where there is no candidate.
     """
 
-    native: Array
-    candidates: Array
-    native_length: Array
-    candidate_lengths: Array
+    native: AnyArray
+    candidates: AnyArray
+    native_length: AnyArray
+    candidate_lengths: AnyArray
 
 
 class HomologueOutput(NamedTuple):
@@ -67,9 +67,9 @@ class HomologueOutput(NamedTuple):
       begin: [2] int32, letters of both sequences left out before the alignment.
     """
 
-    candidate: Array
-    operations: Array
-    begin: Array
+    candidate: AnyArray
+    operations: AnyArray
+    begin: AnyArray
 
 
 class HomologueTheta(NamedTuple):

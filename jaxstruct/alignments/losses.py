@@ -26,7 +26,7 @@ import jax.numpy as jnp
 
 from jaxstruct.alignments.potentials import DELETE, INSERT, PADDING, PAIR
 from jaxstruct.core.checks import check_choice
-from jaxstruct.core.types import Array
+from jaxstruct.core.types import AnyArray, Array
 
 NAMES = ("positions", "pairs", "normalised_positions", "normalised_pairs")
 
@@ -53,8 +53,8 @@ class AlignmentOutput(NamedTuple):
       begin: [2] int32, letters of both sequences left out before it; 0 of a global one.
     """
 
-    operations: Array
-    begin: Array
+    operations: AnyArray
+    begin: AnyArray
 
 
 class PairCounts(NamedTuple):

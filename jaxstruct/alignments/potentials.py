@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.lengths import known
-from jaxstruct.core.types import Array
+from jaxstruct.core.types import AnyArray, Array
 
 PAIR, DELETE, INSERT, PADDING = 0, 1, 2, -1
 """Operations: pair the next letters of both sequences; a letter of the first sequence, or of the
@@ -95,7 +95,7 @@ def checked_alignment_potentials(potentials: AlignmentPotentials) -> AlignmentPo
     return jax.tree.map(lambda leaf: leaf.astype(dtype), potentials)
 
 
-def checked_lengths(lengths: Array, most: tuple[int, int]) -> Array:
+def checked_lengths(lengths: AnyArray, most: tuple[int, ...]) -> Array:
     """[2] int32 lengths of the two sequences.
 
     Args:

@@ -57,7 +57,7 @@ from jaxstruct.core.checks import (
 from jaxstruct.core.contract import Model, Oracles, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree
 
 MODES = ("global", "local")
 
@@ -70,9 +70,9 @@ class AlignmentInput(NamedTuple):
       lengths: [2] int32 of both.
     """
 
-    first: Array
-    second: Array
-    lengths: Array
+    first: AnyArray
+    second: AnyArray
+    lengths: AnyArray
 
 
 class AlignmentTheta(NamedTuple):
@@ -154,33 +154,33 @@ def alignment_inputs(
       ValueError: the two lists differ in length, a sequence is empty, longer than its size, or
         holds something else than integers.
     """
-    both = [
-        alignment_checks.sequences_of(*named)
-        for named in (("firsts", firsts), ("seconds", seconds))
-    ]
-    if len(both[0]) != len(both[1]):
+    first = alignment_checks.sequences_of("firsts", firsts)
+    second = alignment_checks.sequences_of("seconds", seconds)
+    if len(first) != len(second):
         raise ValueError(
-            f"firsts and seconds must be of one length, got {len(both[0])} and {len(both[1])}"
+            f"firsts and seconds must be of one length, got {len(first)} and {len(second)}"
         )
-    longest = [max(map(len, rows)) for rows in both]
-    size = _checked_sizes(longest if size is None else size, longest)
-    lengths = np.array([[len(row) for row in rows] for rows in both], np.int32).T
-    return AlignmentInput(*map(alignment_checks.padded, both, size), lengths)
+    longest = max(map(len, first)), max(map(len, second))
+    M, N = _checked_sizes(longest if size is None else size, longest)
+    lengths = np.array([[len(row) for row in rows] for rows in (first, second)], np.int32).T
+    return AlignmentInput(
+        alignment_checks.padded(first, M), alignment_checks.padded(second, N), lengths
+    )
 
 
-def _checked_sizes(size: tuple[int, int], longest: list[int]) -> list[int]:
+def _checked_sizes(size: tuple[int, int], longest: tuple[int, int]) -> tuple[int, int]:
     """(M, N).
 
     Raises:
       ValueError: it is no pair of integers, or less than the longest sequences have.
     """
-    size = as_list("size", size, "(M, N), two integers")
-    if len(size) != 2:
+    sizes = as_list("size", size, "(M, N), two integers")
+    if len(sizes) != 2:
         raise ValueError(f"size must be (M, N), two integers, got {shown(size)}")
-    size = [checked_size(f"size[{side}]", each, 0) for side, each in enumerate(size)]
-    if size[0] < longest[0] or size[1] < longest[1]:
-        raise ValueError(f"size: got {size}, but the longest sequences have {longest} letters")
-    return size
+    M, N = (checked_size(f"size[{side}]", each, 0) for side, each in enumerate(sizes))
+    if M < longest[0] or N < longest[1]:
+        raise ValueError(f"size: got {(M, N)}, but the longest sequences have {longest} letters")
+    return M, N
 
 
 def alignment_outputs(
@@ -225,11 +225,11 @@ def written_alignments(
     check_record("y", y, AlignmentOutput, "alignment_outputs")
     written = []
     for first, second, lengths, operations, begin in zip(*x, *y, strict=True):
-        texts = (
+        above, below = (
             decode(alphabet, np.asarray(letters)[:length])
             for letters, length in zip((first, second), lengths, strict=True)
         )
-        written.append(WrittenAlignment(*texts, np.asarray(operations), np.asarray(begin)))
+        written.append(WrittenAlignment(above, below, np.asarray(operations), np.asarray(begin)))
     return written
 
 

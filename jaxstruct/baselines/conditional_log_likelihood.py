@@ -113,7 +113,8 @@ def in_blocks(
             place = np.arange(first, first + rows)
             own = np.where(place < n, place, 0)
             some = jax.tree.map(lambda leaf, own=own: np.asarray(leaf)[own], (without_gram(x), y))
-            blocks.append(Block(*on_device(some, dtype), jnp.asarray(place < n)))
+            x_rows, y_rows = on_device(some, dtype)
+            blocks.append(Block(x_rows, y_rows, jnp.asarray(place < n)))
     return tuple(blocks)
 
 
@@ -135,7 +136,7 @@ def _filled(u: PyTree, theta: PyTree) -> PyTree:
 def add_block(
     problem: Problem, likelihood: Likelihood, weights: PyTree, block: Block, gradient: PyTree
 ) -> tuple[Array, PyTree]:
-    """The sum over one block, and the gradient so far plus that of the block.
+    """(sum over one block, gradient): the gradient so far plus that of the block.
 
     One program a size of block; `gradient` is updated in place.
     """

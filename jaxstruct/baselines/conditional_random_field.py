@@ -109,8 +109,8 @@ class _Point(NamedTuple):
 def _regularised(weights: PyTree, gradient: PyTree, scale: Array) -> tuple[PyTree, Array, Array]:
     """(w + scale gradient, its squared norm, |w|^2)."""
     gradient = jax.tree.map(lambda w, g: w + scale * g, weights, gradient)
-    squared = [optax.tree.norm(tree, squared=True) for tree in (gradient, weights)]
-    return gradient, *squared
+    slope, size = (optax.tree.norm(tree, squared=True) for tree in (gradient, weights))
+    return gradient, slope, size
 
 
 @jax.jit
@@ -120,7 +120,7 @@ def _moved(weights: PyTree, direction: PyTree, step: Array) -> PyTree:
 
 @jax.jit
 def _slope(gradient: PyTree, direction: PyTree) -> Array:
-    return optax.tree.vdot(gradient, direction)
+    return jnp.asarray(optax.tree.vdot(gradient, direction))
 
 
 @partial(jax.jit, static_argnames="memory", donate_argnames="state")
@@ -179,11 +179,11 @@ def _descent(
     objective: _Objective, point: _Point, memory: int, rounding: float
 ) -> Iterator[_Point]:
     """The start and the iterates of L-BFGS, until no step is found."""
-    state = _first_state(point.weights, memory)
-    while point is not None:
-        yield point
-        direction, state = _direction(point.gradient, state, point.weights, memory)
-        point = _searched(objective, point, direction, rounding)
+    state, now = _first_state(point.weights, memory), point
+    while now is not None:
+        yield now
+        direction, state = _direction(now.gradient, state, now.weights, memory)
+        now = _searched(objective, now, direction, rounding)
 
 
 def _stalled(log: list[_Row]) -> bool:

@@ -189,8 +189,8 @@ def run_online(
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     pairs = zip(inputs.parts, outputs.parts, strict=True)
     examples = [on_device((without_gram(x), y), dtype) for x, y in pairs]
-    zeros = [jax.tree.map(jnp.zeros_like, problem.initial_weights) for _ in range(2)]
-    walk, chunk = Walk(*zeros, jnp.int32(0)), min(chunk, max(map(rows_of, outputs.parts)))
+    now, late = (jax.tree.map(jnp.zeros_like, problem.initial_weights) for _ in range(2))
+    walk, chunk = Walk(now, late, jnp.int32(0)), min(chunk, max(map(rows_of, outputs.parts)))
     mistakes, status, visits = [], None, 0
     while status is None:
         found = []
@@ -199,8 +199,9 @@ def run_online(
             found.append(Visited(bucket, rows, wrong, decoded, visits))
             visits += int(np.sum(rows >= 0))
         mistakes.append(sum(int(np.sum(one.wrong)) for one in found))
-        for one in found if see is not None else ():
-            see(one._replace(wrong=np.asarray(one.wrong)))
+        if see is not None:
+            for one in found:
+                see(one._replace(wrong=np.asarray(one.wrong)))
         status = _status(mistakes[-1], walk.weights, len(mistakes), max_epochs)
         if callback is not None:
             weights = jax.tree.map(jnp.copy, walk.weights)  # the run goes on in place

@@ -68,7 +68,8 @@ def check_kind(features: PyTree) -> tuple[int, int]:
             "features must be [n, T, d], SparseFeatures of [n, T, m] leaves or KernelTokens, got "
             f"{shown(features)} of {np.ndim(leaf)} axes: chain_inputs(features, length, gram)"
         )
-    return np.shape(leaf)[:2]
+    n, T, _ = np.shape(leaf)
+    return n, T
 
 
 def _check_sparse(d: int, features: SparseFeatures) -> tuple[int, int]:
@@ -145,7 +146,7 @@ def check_gram(features: PyTree, gram: np.ndarray, length: np.ndarray) -> None:
     wrong = np.argwhere(off & (np.arange(T) < length[:, None]))
     if wrong.size:
         i, t = wrong[0]
-        _refuse_gram((i, t, t), diagonal[i, t], norms[i, t])
+        _refuse_gram((i, t, t), float(diagonal[i, t]), float(norms[i, t]))
     some = np.unique(np.linspace(0, n - 1, min(n, GRAM_ROWS)).astype(int))
     for i in some[length[some] > 1]:
         end, t = length[i], i % length[i]
@@ -153,7 +154,8 @@ def check_gram(features: PyTree, gram: np.ndarray, length: np.ndarray) -> None:
         scale = np.sqrt(norms[i, t] * norms[i, :end])
         wrong = np.flatnonzero(np.abs(gram[i, t, :end] - row) > _TOLERANCE * scale)
         if wrong.size:
-            _refuse_gram((i, t, wrong[0]), gram[i, t, wrong[0]], row[wrong[0]])
+            s = wrong[0]
+            _refuse_gram((i, t, s), float(gram[i, t, s]), float(row[s]))
 
 
 def _refuse_gram(place: tuple[int, int, int], found: float, wanted: float) -> None:
@@ -227,6 +229,7 @@ def check_level_loss(loss: ChainLoss, length: np.ndarray) -> None:
     """Raise ValueError unless a loss of the level is 0 at level 0 and finite, >= 0 elsewhere."""
     lengths = np.unique(length)
     levels = np.arange(lengths[-1] + 1)
+    assert loss.of_level is not None, "a loss of the level"
     of_all = jax.vmap(jax.vmap(loss.of_level, (0, None)), (None, 0))
     losses = np.asarray(of_all(jnp.asarray(levels), jnp.asarray(lengths)))
     good = np.isfinite(losses) & np.where(levels == 0, losses == 0, losses >= 0)

@@ -38,7 +38,7 @@ class HiddenMarkov(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """How often what occurs: [S], [S, S], [S] and [S, V + 1] (its last column is 0)."""
+    """Counts [S], [S, S], [S] and [S, V + 1] of what occurs; the last column is 0."""
 
     start: np.ndarray
     transitions: np.ndarray

@@ -6,7 +6,7 @@ gather or scatter, since comparing labels with all S of them is several times sl
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -86,7 +86,7 @@ def plane_scores(theta: ChainTheta, y: Array) -> Array:
 def combine(theta: ChainTheta, y: Array, c: Array) -> ChainTheta:
     """sum_k c_k d score(., y_k) / d theta of the planes y [K, T], c [K]."""
     parts = flat_parts(theta, y)
-    sums = []
+    sums: list[Any] = []
     for table, places in _tables(theta, parts):
         if table is None:
             sums.append(None)
@@ -94,4 +94,4 @@ def combine(theta: ChainTheta, y: Array, c: Array) -> ChainTheta:
         flat = jnp.zeros(table.size, c.dtype)
         weights = jnp.broadcast_to(c[:, None], places.shape)
         sums.append(flat.at[places].add(weights, mode="drop").reshape(table.shape))
-    return ChainTheta(*sums, theta.length)
+    return ChainTheta._make([*sums, theta.length])

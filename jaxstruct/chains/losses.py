@@ -144,6 +144,7 @@ def label_weights(weights: np.ndarray) -> np.ndarray:
 
 def position_costs(loss: ChainLoss, y_true: Array, length: Array) -> Array:
     """[T, S] what each label would cost at each position, 0 on padding; of an additive loss."""
+    assert loss.costs is not None, "an additive loss"
     costs = loss.costs[jnp.maximum(y_true, 0)]
     costs = jnp.where((y_true >= 0)[:, None], costs, 0)
     return costs / jnp.maximum(length, 1) if loss.kind.by_length else costs
@@ -156,5 +157,6 @@ def delta(loss: ChainLoss, y_true: Array, y: Array) -> Array:
     if loss.of_level is not None:
         level = jnp.sum(real & (y != y_true))
         return jnp.asarray(loss.of_level(level, length), loss.kind.dtype)
+    assert loss.costs is not None, "an additive loss"
     costs = loss.costs[jnp.maximum(y_true, 0), jnp.maximum(y, 0)]
     return jnp.sum(jnp.where(real, costs, 0))

@@ -36,8 +36,9 @@ class RestrictedInput(NamedTuple):
 def _shapes(w: PyTree, T: int) -> ChainTheta:
     """Tables of the shapes of one theta; only their shapes are read."""
     S, dtype = w["transitions"].shape[0], w["transitions"].dtype
-    tables = [w["transitions"], w.get("start"), w.get("stop"), w.get("triples")]
-    return ChainTheta(jnp.zeros((T, S), dtype), *tables, jnp.int32(0))
+    start, stop, triples = w.get("start"), w.get("stop"), w.get("triples")
+    emissions = jnp.zeros((T, S), dtype)
+    return ChainTheta(emissions, w["transitions"], start, stop, triples, jnp.int32(0))
 
 
 def _token_labels(x: PyTree, y: Array) -> Array:
@@ -50,7 +51,7 @@ def _token_labels(x: PyTree, y: Array) -> Array:
 
 
 def _emission_places(labels: Array, S: int) -> Array:
-    """[B, K, M] places in the flattened [B, M, S] scores of tokens; out of range on padding."""
+    """[B, K, M] places in the flat scores [B, M, S] of tokens; out of range on padding."""
     B, _, M = labels.shape
     cell = jnp.arange(B * M).reshape(B, 1, M) * S + labels
     return jnp.where(labels >= 0, cell, B * M * S)

@@ -48,7 +48,7 @@ from jaxstruct.core.checks import (
 from jaxstruct.core.contract import Model, Oracles, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree
 
 
 class ChainInput(NamedTuple):
@@ -61,8 +61,8 @@ class ChainInput(NamedTuple):
     """
 
     features: PyTree
-    length: Array
-    gram: Array
+    length: AnyArray
+    gram: AnyArray
 
 
 class Constraints(NamedTuple):
@@ -73,9 +73,9 @@ class Constraints(NamedTuple):
       start, stop: [S] bool, True forbids a label at the first or the last position.
     """
 
-    transitions: Array
-    start: Array
-    stop: Array
+    transitions: AnyArray
+    start: AnyArray
+    stop: AnyArray
 
 
 class _Chain(NamedTuple):
@@ -148,7 +148,7 @@ def _add(tables: _Chain, w: PyTree, x: ChainInput, u: ChainTheta) -> PyTree:
     for name in ("start", "stop"):
         if name in w:
             new[name] = w[name] + jnp.sum(getattr(u, name), axis=0)
-    if "triples" in w:
+    if u.triples is not None:
         new["triples"] = w["triples"] + tables.eta * jnp.sum(u.triples, axis=0)
     return new
 
@@ -249,6 +249,7 @@ def _levels(tables: _Chain, y_true: Array) -> int:
 
 def _level_losses(tables: _Chain, y_true: Array) -> Array:
     levels = jnp.arange(_levels(tables, y_true))
+    assert tables.loss.of_level is not None, "a loss of the level"
     losses = jax.vmap(tables.loss.of_level, (0, None))(levels, jnp.sum(y_true >= 0))
     return jnp.asarray(losses, tables.loss.kind.dtype)
 
@@ -275,7 +276,7 @@ def _best_wrong(tables: _Chain, theta: ChainTheta, y_true: Array) -> Array:
 def _initial_weights(
     d: int, S: int, order: int, start_stop: bool, pair_features: bool, dtype: str
 ) -> dict[str, Array]:
-    shapes = {"emissions": (d, S), "transitions": (S, S)}
+    shapes: dict[str, tuple[int, ...]] = {"emissions": (d, S), "transitions": (S, S)}
     if start_stop:
         shapes |= {"start": (S,), "stop": (S,)}
     if order == 2:

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.types import Array, PyTree, SparseFeatures
+from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
 
 
 class KernelTokens(NamedTuple):
@@ -29,8 +29,8 @@ class KernelTokens(NamedTuple):
         none and on padding.
     """
 
-    rows: Array
-    anchors: Array
+    rows: AnyArray
+    anchors: AnyArray
 
 
 def token_scores(u: Array, features: PyTree) -> Array:
@@ -201,7 +201,7 @@ def windowed_gram(gram: Array, length: Array, window: Window) -> Array:
 
 def kernel_token_inputs(
     kernel: Callable[[Array, Array], Array], tokens: Array, anchors: Array, places: Array
-) -> tuple[KernelTokens, Array]:
+) -> tuple[KernelTokens, np.ndarray]:
     """Kernel rows and the token Gram matrices of some sequences.
 
     Args:

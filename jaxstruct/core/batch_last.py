@@ -81,7 +81,7 @@ def _differentiable(function: Callable, name: str, scores: Callable | None) -> C
             return results, _tangents(results, [])
         held = jax.lax.stop_gradient(results)
         (arguments,), (moves,) = jax.tree.map(_without_columns, (primals, tangents))
-        _, dots = jax.jvp(lambda *given: scores(held, *given), arguments, moves)
+        _, dots = jax.jvp(functools.partial(scores, held), arguments, moves)
         return results, _tangents(results, jax.tree.leaves(dots))
 
     return differentiable

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numbers
 import reprlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -36,9 +37,9 @@ def shown(value: object, limit: int = MOST_SHOWN) -> str:
     Args:
       value: what a user gave. limit: characters at most, at least 16.
     """
-    shape = getattr(value, "shape", None)
-    if isinstance(shape, tuple) and sum(shape) > _FEW and hasattr(value, "dtype"):
-        text = f"{type(value).__name__} {value.dtype} of shape {shape}"
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(shape, tuple) and sum(shape) > _FEW and dtype is not None:
+        text = f"{type(value).__name__} {dtype} of shape {shape}"
     else:
         text = _abbreviated(limit).repr(value)
     line = " ".join(text.split())
@@ -48,7 +49,7 @@ def shown(value: object, limit: int = MOST_SHOWN) -> str:
     return f"{line[: limit - tail - 3]}...{line[len(line) - tail :]}"
 
 
-def checked_size(name: str, value: object, least: int = 1, most: int | None = None) -> int:
+def checked_size(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
     """A size, such as a number of labels, as a Python integer.
 
     Raises:
@@ -60,14 +61,15 @@ def checked_size(name: str, value: object, least: int = 1, most: int | None = No
             f"{name} must be at least {least}, a Python integer, got {shown(value)} "
             f"({type(value).__name__})"
         )
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
-    if most is not None and value > most:
-        raise ValueError(f"{name} must be at most {most}, got {value}")
-    return int(value)
+    size = int(value)
+    if size < least:
+        raise ValueError(f"{name} must be at least {least}, got {size}")
+    if most is not None and size > most:
+        raise ValueError(f"{name} must be at most {most}, got {size}")
+    return size
 
 
-def checked_number(name: str, value: object, low: float = 0.0, *, strict: bool = False) -> float:
+def checked_number(name: str, value: Any, low: float = 0.0, *, strict: bool = False) -> float:
     """A finite real number, > low (strict) or >= low, as a Python float.
 
     Raises:
@@ -95,7 +97,7 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
         raise ValueError(f"{name} is {shown(value)}; choose one of {tuple(choices)}")
 
 
-def checked_dtype(value: object) -> str:
+def checked_dtype(value: Any) -> str:
     """The name of a dtype of weights.
 
     Raises:
@@ -235,7 +237,7 @@ def as_numbers(name: str, value: object, expected: str) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def as_list(name: str, value: object, expected: str, *, letters: bool = False) -> list:
+def as_list(name: str, value: Any, expected: str, *, letters: bool = False) -> list:
     """The elements of a sequence, array or other iterable.
 
     Args:
@@ -247,9 +249,11 @@ def as_list(name: str, value: object, expected: str, *, letters: bool = False) -
     """
     refused = (bytes, Mapping) if letters else (str, bytes, Mapping)
     try:
-        return list(None if isinstance(value, refused) else value)
+        if not isinstance(value, refused):
+            return list(value)
     except TypeError:
-        raise ValueError(f"{name} must be {expected}, got {shown(value)}") from None
+        pass
+    raise ValueError(f"{name} must be {expected}, got {shown(value)}")
 
 
 def check_record(name: str, value: object, kind: type, maker: str) -> None:

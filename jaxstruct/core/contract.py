@@ -14,9 +14,12 @@ theta may carry integers beside its potentials, such as the length of a sequence
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from jaxstruct.core.types import Array, PyTree
+
+Given: TypeAlias = Any
+"""A function or None: `make_problem` fills the space, and says which oracles must be there."""
 
 
 class Contenders(NamedTuple):
@@ -86,13 +89,13 @@ class Oracles(NamedTuple):
       all_outputs: y_true -> y[K], every output with the true one first, for a small output space.
     """
 
-    contenders: Callable | None = None
-    output: Callable | None = None
-    loss_augmented_decode: Callable | None = None
-    best_wrong: Callable | None = None
-    level_losses: Callable | None = None
-    best_by_level: Callable | None = None
-    all_outputs: Callable | None = None
+    contenders: Given = None
+    output: Given = None
+    loss_augmented_decode: Given = None
+    best_wrong: Given = None
+    level_losses: Given = None
+    best_by_level: Given = None
+    all_outputs: Given = None
 
 
 class Space(NamedTuple):
@@ -117,16 +120,16 @@ class Space(NamedTuple):
         fits them (if not, x must be used). Combinations have coefficients that sum to 0.
     """
 
-    add: Callable | None = None
-    gram_action: Callable | None = None
-    plane_scores: Callable | None = None
-    combine: Callable | None = None
-    plane_values: Callable | None = None
-    add_planes: Callable | None = None
-    plane_gram: Callable | None = None
-    plane_norms: Callable | None = None
-    squared_norm: Callable | None = None
-    restricted_inputs: Callable | None = None
+    add: Given = None
+    gram_action: Given = None
+    plane_scores: Given = None
+    combine: Given = None
+    plane_values: Given = None
+    add_planes: Given = None
+    plane_gram: Given = None
+    plane_norms: Given = None
+    squared_norm: Given = None
+    restricted_inputs: Given = None
 
 
 class Problem(NamedTuple):

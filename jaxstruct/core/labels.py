@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxstruct.core.checks import as_array, as_list, check_record, shown
 
@@ -48,7 +49,7 @@ def _as_labels(labels: Iterable, what: str) -> list[Hashable]:
 def _in_order(distinct: list[Hashable]) -> list[Hashable]:
     """Sorted where < is a total order of the labels, else as they came."""
     try:
-        ordered = sorted(distinct)
+        ordered = sorted(cast(list[Any], distinct))
         total = all(a < b for a, b in zip(ordered, ordered[1:], strict=False))
     except TypeError:
         return distinct
@@ -118,7 +119,7 @@ def encode(codec: LabelCodec, labels: Iterable[Hashable]) -> np.ndarray:
     return np.array([index[label] for label in labels], np.int32)
 
 
-def decode(codec: LabelCodec, indices) -> list[Hashable]:
+def decode(codec: LabelCodec, indices: ArrayLike) -> list[Hashable]:
     """Returns the labels of n class indices [n], as a list.
 
     Raises:

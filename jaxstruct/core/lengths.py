@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
-from jaxstruct.core.types import Array
+from jaxstruct.core.types import AnyArray, Array
 
 
-def known(value: Array) -> bool:
+def known(value: AnyArray) -> bool:
     """Whether a value can be looked at: while tracing it cannot."""
-    return not isinstance(value, jax.core.Tracer)
+    return not isinstance(value, Tracer)
 
 
-def checked_length(length: Array, most: int | None = None, least: int = 0) -> Array:
+def checked_length(length: AnyArray, most: int | None = None, least: int = 0) -> Array:
     """The length of one chain (or sentence) as an int32 scalar.
 
     Args:

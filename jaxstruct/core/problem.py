@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jaxstruct.core.contract import Model, Oracles, Problem, Space
 from jaxstruct.core.transposition import linear_leaves, sum_of_squares
 from jaxstruct.core.types import PyTree
 
-Part = TypeVar("Part", bound=NamedTuple)
+Part = TypeVar("Part", Model, Oracles, Space)
 
 
 def _no_check(inputs: PyTree, outputs: PyTree) -> None:
@@ -33,7 +33,7 @@ def _as_partials(part: Part) -> Part:
             raise TypeError(f"{name} must be a function, got {type(function).__name__}")
         bound = function is None or isinstance(function, Partial)
         found[name] = function if bound else Partial(function)
-    return type(part)(**found)
+    return part._replace(**found)
 
 
 def _check_weights(weights: PyTree) -> None:
@@ -117,7 +117,7 @@ def make_problem(
     """
     _check_weights(initial_weights)
     _check_parts(model, oracles, space)
-    model, oracles, space = map(_as_partials, (model, oracles, space))
+    model, oracles, space = _as_partials(model), _as_partials(oracles), _as_partials(space)
     zero = jax.tree.map(jnp.zeros_like, initial_weights)
     check = check if isinstance(check, Partial) else Partial(check)
     return Problem(zero, model, oracles, _as_partials(_completed(model, space, zero)), check)

@@ -33,7 +33,7 @@ def scaled(u: PyTree, factor: Array) -> PyTree:
 def sum_of_squares(w: PyTree, x: PyTree) -> Array:
     """|w|^2 of weights that are coordinates; x plays no part."""
     del x
-    return sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(w))
+    return jnp.asarray(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(w)))
 
 
 def add(potentials: Partial, weights: PyTree, inputs: PyTree, u: PyTree) -> PyTree:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
 
 Array = jax.Array
-PyTree = Any
+PyTree: TypeAlias = Any
+
+AnyArray: TypeAlias = Any
+"""An array of an input or output: NumPy's while data are prepared, JAX's within a program."""
 
 
 class SparseFeatures(NamedTuple):
@@ -23,8 +26,8 @@ class SparseFeatures(NamedTuple):
       values: [m] float.
     """
 
-    indices: Array
-    values: Array
+    indices: AnyArray
+    values: AnyArray
 
 
 def from_scipy(matrix: Any, *, width: int | None = None) -> SparseFeatures:
@@ -84,8 +87,8 @@ class BinaryTree(NamedTuple):
       begins, splits, ends: [T - 1] int32.
     """
 
-    symbols: Array
-    rules: Array
-    begins: Array
-    splits: Array
-    ends: Array
+    symbols: AnyArray
+    rules: AnyArray
+    begins: AnyArray
+    splits: AnyArray
+    ends: AnyArray

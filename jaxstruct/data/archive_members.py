@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple, TypeVar
+from typing import IO, NamedTuple, TypeVar, cast
 
 from jaxstruct.data.errors import CorruptArchive, MalformedFile, UnsafeArchive
 
@@ -86,7 +86,7 @@ def read_plain_or_gzip(path: Path, limit: int) -> bytes:
         return content
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
         try:
-            return read_capped(path, stream, limit)
+            return read_capped(path, cast(IO[bytes], stream), limit)
         except CorruptArchive as error:
             raise MalformedFile(f"{path}: damaged gzip file ({error.__cause__})") from error
 
@@ -151,7 +151,7 @@ def _tar_members(path: Path, head: bytes, limit: int) -> Iterator[Sequence[Membe
     if head.startswith(b"\xfd7zXZ\x00"):
         source: IO[bytes] = lzma.open(path)
     elif head.startswith(_GZIP):
-        source = gzip.open(path)
+        source = cast(IO[bytes], gzip.open(path))
     else:
         source = open(path, "rb")
     with source:
@@ -164,7 +164,7 @@ def _tar_members(path: Path, head: bytes, limit: int) -> Iterator[Sequence[Membe
             raise tarfile.ReadError("no end-of-archive block after the last member")
 
         def opener(info: tarfile.TarInfo) -> Callable[[], IO[bytes]]:
-            return lambda: archive.extractfile(info)
+            return lambda: cast(IO[bytes], archive.extractfile(info))  # None for no file only
 
         yield [Member(info.name, _tar_kind(info), opener(info)) for info in infos]
 

@@ -39,8 +39,11 @@ def read_members(
         or more than `limit` bytes would come out. All members are checked, wanted or not.
       CorruptArchive: damaged, truncated, encrypted, or no zip or tar.
     """
-    names = None if callable(select) else tuple(select)
-    wanted = select if names is None else frozenset(names).__contains__
+    if callable(select):
+        names, wanted = None, select
+    else:
+        names = tuple(select)
+        wanted = frozenset(names).__contains__
     with opened(Path(path), limit) as members:
         _check_members(path, members)
         present = {member.name for member in members if member.kind == "file"}

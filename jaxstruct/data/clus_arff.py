@@ -117,7 +117,7 @@ def _read_header(path: Path, lines: Iterator[tuple[int, str]]) -> _Header:
             continue
         match = _ATTRIBUTE.fullmatch(line)
         hierarchy = match and _HIERARCHY.fullmatch(match[2])
-        if hierarchy and position is None:
+        if match and hierarchy and position is None:
             position, nodes = len(names), _declared(path, number, hierarchy[1])
         elif not match or match[2].lower() not in _NUMERIC:
             raise MalformedFile(

@@ -101,6 +101,7 @@ def _copy(entry: registry.CorpusFile, stream: BinaryIO, timeout: float) -> tuple
 
 def _chunks(entry: registry.CorpusFile, timeout: float) -> Iterator[bytes]:
     """Yields the bytes at the address; every way that the network fails is a FetchError."""
+    assert entry.url is not None, "the caller has looked"
     try:
         with urllib.request.urlopen(entry.url, timeout=timeout) as answer:
             while chunk := answer.read(_CHUNK):

@@ -105,7 +105,7 @@ def generated_homologues(
     return Homologues(*(np.stack(leaves) for leaves in zip(*examples, strict=True)))
 
 
-def _example(generator: np.random.Generator, padding: str) -> tuple[np.ndarray, ...]:
+def _example(generator: np.random.Generator, padding: str) -> tuple[np.ndarray | np.int32, ...]:
     native = _letters(generator, LENGTH)
     while True:
         kinds = generator.choice(4, size=ALIGNMENT_LENGTH, p=PROBABILITIES)

@@ -7,11 +7,13 @@ pad all of them to 1,238. A few buckets, each with a shape of its own, waste lit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from jaxstruct.data.feature_index import TokenRows
+
+Integers: TypeAlias = Sequence[int] | np.ndarray
 
 
 class LengthBucket(NamedTuple):
@@ -21,7 +23,7 @@ class LengthBucket(NamedTuple):
     length: int
 
 
-def bucket_lengths(lengths: Sequence[int], most: int = 6, align: int = 1) -> np.ndarray:
+def bucket_lengths(lengths: Integers, most: int = 6, align: int = 1) -> np.ndarray:
     """Returns the padded lengths of at most `most` buckets with the least padded positions.
 
     Minimises sum_i min {b in boundaries: b >= l_i} exactly, by dynamic programming over the
@@ -72,7 +74,7 @@ def _ends(sizes: np.ndarray, counts: np.ndarray, buckets: int) -> list[int]:
     return ends[::-1]
 
 
-def assign_buckets(lengths: Sequence[int], boundaries: Sequence[int]) -> tuple[LengthBucket, ...]:
+def assign_buckets(lengths: Integers, boundaries: Integers) -> tuple[LengthBucket, ...]:
     """Puts each sequence into the bucket of the lowest boundary that holds it.
 
     Args:
@@ -102,7 +104,7 @@ def assign_buckets(lengths: Sequence[int], boundaries: Sequence[int]) -> tuple[L
     return tuple(one for one in found if one.index.size)
 
 
-def padded_positions(lengths: Sequence[int], boundaries: Sequence[int]) -> int:
+def padded_positions(lengths: Integers, boundaries: Integers) -> int:
     """Returns how many positions, real and padded, these buckets compute on.
 
     Raises:
@@ -111,7 +113,7 @@ def padded_positions(lengths: Sequence[int], boundaries: Sequence[int]) -> int:
     return sum(len(one.index) * one.length for one in assign_buckets(lengths, boundaries))
 
 
-def _lengths(lengths: Sequence[int], name: str = "lengths") -> np.ndarray:
+def _lengths(lengths: Integers, name: str = "lengths") -> np.ndarray:
     lengths = np.asarray(lengths)
     if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
         raise ValueError(

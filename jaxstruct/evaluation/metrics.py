@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 class MeanAndDeviation(NamedTuple):
@@ -17,7 +18,7 @@ class MeanAndDeviation(NamedTuple):
     deviation: float
 
 
-def _integers(values, name: str) -> np.ndarray:
+def _integers(values: ArrayLike, name: str) -> np.ndarray:
     values = np.asarray(values)
     if values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iub":
         raise ValueError(
@@ -27,7 +28,7 @@ def _integers(values, name: str) -> np.ndarray:
     return values.astype(np.int64)
 
 
-def _pair(y_true, y_pred) -> tuple[np.ndarray, np.ndarray]:
+def _pair(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     y_true, y_pred = _integers(y_true, "y_true"), _integers(y_pred, "y_pred")
     if y_true.shape != y_pred.shape:
         raise ValueError(
@@ -36,7 +37,7 @@ def _pair(y_true, y_pred) -> tuple[np.ndarray, np.ndarray]:
     return y_true, y_pred
 
 
-def _classes(y_true, y_pred, k: int) -> tuple[np.ndarray, np.ndarray]:
+def _classes(y_true: ArrayLike, y_pred: ArrayLike, k: int) -> tuple[np.ndarray, np.ndarray]:
     y_true, y_pred = _pair(y_true, y_pred)
     for name, y in (("y_true", y_true), ("y_pred", y_pred)):
         if y.min() < 0 or y.max() >= k:
@@ -44,13 +45,13 @@ def _classes(y_true, y_pred, k: int) -> tuple[np.ndarray, np.ndarray]:
     return y_true, y_pred
 
 
-def accuracy(y_true, y_pred) -> float:
+def accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Returns the share of i with y_true[i] = y_pred[i], both integers [n] of any range."""
     y_true, y_pred = _pair(y_true, y_pred)
     return float(np.mean(y_true == y_pred))
 
 
-def mean_loss(loss_matrix, y_true, y_pred) -> float:
+def mean_loss(loss_matrix: ArrayLike, y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Returns (1/n) sum_i Delta(y_true[i], y_pred[i]), the empirical risk.
 
     Args:
@@ -65,7 +66,7 @@ def mean_loss(loss_matrix, y_true, y_pred) -> float:
     return float(np.mean(delta[y_true, y_pred]))
 
 
-def confusion_matrix(y_true, y_pred, k: int) -> np.ndarray:
+def confusion_matrix(y_true: ArrayLike, y_pred: ArrayLike, k: int) -> np.ndarray:
     """Returns the number of examples of class i predicted as class j, [k, k] int64.
 
     Row = true class. Row sums are the class sizes, the trace is n times the accuracy.
@@ -74,7 +75,7 @@ def confusion_matrix(y_true, y_pred, k: int) -> np.ndarray:
     return np.bincount(y_true * k + y_pred, minlength=k * k).reshape(k, k)
 
 
-def mean_and_deviation(values) -> MeanAndDeviation:
+def mean_and_deviation(values: ArrayLike) -> MeanAndDeviation:
     """Returns the mean and the sample deviation sqrt(sum_i (v_i - mean)^2 / (n - 1)) of v [n].
 
     The deviation of one value is nan: one run says nothing of the spread.

@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 EXACT_BELOW = 25
 """With fewer discordant examples than this the exact test is the default."""
@@ -29,7 +30,7 @@ class McNemarResult(NamedTuple):
     exact: bool
 
 
-def _as_correct(values, name: str) -> np.ndarray:
+def _as_correct(values: ArrayLike, name: str) -> np.ndarray:
     values = np.asarray(values)
     if values.ndim != 1 or values.size == 0 or values.dtype.kind != "b":
         raise ValueError(
@@ -48,7 +49,7 @@ def _two_sided_binomial(successes: int, trials: int) -> float:
     return min(1.0, 2 * total / 2**trials)
 
 
-def mcnemar(correct_a, correct_b, exact: bool | None = None) -> McNemarResult:
+def mcnemar(correct_a: ArrayLike, correct_b: ArrayLike, exact: bool | None = None) -> McNemarResult:
     """Tests whether classifiers a and b err equally often on n shared examples.
 
     With b = only_a and c = only_b, under the hypothesis b ~ Binomial(b + c, 1/2). The exact

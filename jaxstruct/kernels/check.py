@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxstruct.core.checks import as_array, checked_number
 
 
-def check_positive_semidefinite(matrix, name: str = "matrix", tolerance: float = 1e-6) -> None:
+def check_positive_semidefinite(
+    matrix: ArrayLike, name: str = "matrix", tolerance: float = 1e-6
+) -> None:
     """Checks that a matrix [n, n] is finite, symmetric and positive semi-definite.
 
     Symmetric: |A_ij - A_ji| <= tolerance max|A|. Positive semi-definite: every eigenvalue >=

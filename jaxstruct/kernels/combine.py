@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from jaxstruct.core.checks import as_list
-from jaxstruct.core.types import Array, SparseFeatures
+from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels.input import real_parameter
 
 
@@ -31,7 +31,7 @@ def _as_kernels(kernels: Sequence[Callable]) -> tuple[Partial, ...]:
     return tuple(as_kernel(kernel) for kernel in kernels)
 
 
-def as_pair(x, name: str):
+def as_pair(x: PyTree, name: str) -> tuple[PyTree, PyTree]:
     """Returns (x1, x2) of a point, or set of points, on the domain X1 x X2."""
     if not isinstance(x, (tuple, list)) or len(x) != 2 or isinstance(x, SparseFeatures):
         raise ValueError(
@@ -40,14 +40,16 @@ def as_pair(x, name: str):
     return x[0], x[1]
 
 
-def weighted_sum_kernel(kernels, coefficients, x, z) -> Array:
+def weighted_sum_kernel(
+    kernels: Sequence[Callable], coefficients: Sequence[float | Array], x: PyTree, z: PyTree
+) -> Array:
     """Returns sum_i alpha_i K_i(x, x'): what `weighted_sum` wraps."""
     values = [kernel(x, z) for kernel in kernels]
     terms = [jnp.asarray(a, v.dtype) * v for a, v in zip(coefficients, values, strict=True)]
     return sum(terms[1:], start=terms[0])
 
 
-def product_kernel(kernels, x, z) -> Array:
+def product_kernel(kernels: Sequence[Callable], x: PyTree, z: PyTree) -> Array:
     """Returns prod_i K_i(x, x'): what `product` wraps."""
     value = kernels[0](x, z)
     for kernel in kernels[1:]:
@@ -55,13 +57,13 @@ def product_kernel(kernels, x, z) -> Array:
     return value
 
 
-def tensor_product_kernel(k1, k2, x, z) -> Array:
+def tensor_product_kernel(k1: Callable, k2: Callable, x: PyTree, z: PyTree) -> Array:
     """Returns K1(x1, x1') K2(x2, x2') (2.19): what `tensor_product` wraps."""
     (x1, x2), (z1, z2) = as_pair(x, "x"), as_pair(z, "x'")
     return k1(x1, z1) * k2(x2, z2)
 
 
-def direct_sum_kernel(k1, k2, x, z) -> Array:
+def direct_sum_kernel(k1: Callable, k2: Callable, x: PyTree, z: PyTree) -> Array:
     """Returns K1(x1, x1') + K2(x2, x2') (2.20): what `direct_sum` wraps."""
     (x1, x2), (z1, z2) = as_pair(x, "x"), as_pair(z, "x'")
     return k1(x1, z1) + k2(x2, z2)

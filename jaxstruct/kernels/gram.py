@@ -15,7 +15,8 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.checks import checked_size, shown
-from jaxstruct.core.types import Array, SparseFeatures
+from jaxstruct.core.lengths import known
+from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels import combine
 from jaxstruct.kernels import input as single
 from jaxstruct.kernels.sets import as_sets, inner_products, squared_norms
@@ -26,7 +27,7 @@ class _Options(NamedTuple):
     num_features: int | None
 
 
-def pairwise_gram(kernel: Callable, X, Z=None, block: int = 256) -> Array:
+def pairwise_gram(kernel: Callable, X: PyTree, Z: PyTree | None = None, block: int = 256) -> Array:
     """Returns [K(x_i, z_j)] [n, m] by calling any kernel on every pair, `block` rows at a time.
 
     Z is X where it is None. Memory beyond the result grows with block * m pairs.
@@ -42,7 +43,11 @@ def pairwise_gram(kernel: Callable, X, Z=None, block: int = 256) -> Array:
 
 
 def gram_matrix(
-    kernel: Callable, X, Z=None, block: int = 256, num_features: int | None = None
+    kernel: Callable,
+    X: PyTree,
+    Z: PyTree | None = None,
+    block: int = 256,
+    num_features: int | None = None,
 ) -> Array:
     """Returns the kernel matrix [K(x_i, z_j)] [n, m].
 
@@ -124,10 +129,10 @@ def _gaussian(kernel, products, X, Z):
 def _precomputed(kernel, X, Z, options):
     size = kernel.args[0].shape[0]
     for name, indices in (("X", X), ("Z", Z)):
-        known = None if isinstance(indices, jax.core.Tracer) else np.asarray(indices)
-        if known is not None and known.size and not 0 <= known.min() <= known.max() < size:
+        seen = np.asarray(indices) if known(indices) else None
+        if seen is not None and seen.size and not 0 <= seen.min() <= seen.max() < size:
             raise ValueError(
-                f"{name}: got indices {known.min()}..{known.max()}, expected 0..{size - 1}, the "
+                f"{name}: got indices {seen.min()}..{seen.max()}, expected 0..{size - 1}, the "
                 "rows of the precomputed matrix"
             )
     return pairwise_gram(kernel, X, Z, options.block)
@@ -143,11 +148,13 @@ def _product(kernel, X, Z, options):
 
 
 def _tensor_product(kernel, X, Z, options):
-    return combine.tensor_product_kernel(*(_on_sets(k, options) for k in kernel.args), X, Z)
+    first, second = (_on_sets(k, options) for k in kernel.args)
+    return combine.tensor_product_kernel(first, second, X, Z)
 
 
 def _direct_sum(kernel, X, Z, options):
-    return combine.direct_sum_kernel(*(_on_sets(k, options) for k in kernel.args), X, Z)
+    first, second = (_on_sets(k, options) for k in kernel.args)
+    return combine.direct_sum_kernel(first, second, X, Z)
 
 
 def _on_sets(kernel, options: _Options) -> Callable:

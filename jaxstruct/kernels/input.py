@@ -15,11 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
+from numpy.typing import ArrayLike
 
 from jaxstruct.core.checks import checked_number, checked_size
+from jaxstruct.core.lengths import known
 from jaxstruct.core.types import Array
 from jaxstruct.kernels.check import check_positive_semidefinite
-from jaxstruct.kernels.points import as_float, inner_product, squared_distance
+from jaxstruct.kernels.points import Point, as_float, inner_product, squared_distance
 
 
 @jax.tree_util.register_static
@@ -30,35 +32,35 @@ class StaticInt:
     value: int
 
 
-def real_parameter(value, name: str, *, low: float, strict: bool):
+def real_parameter(value: float | Array, name: str, *, low: float, strict: bool) -> float | Array:
     """Returns `value` as a Python float, checked to be finite and > low (strict) or >= low.
 
     A tracer is returned as it came: its value is not known while tracing.
     """
-    if isinstance(value, jax.core.Tracer):
+    if not known(value):
         return value
     return checked_number(name, value, low, strict=strict)
 
 
-def linear_kernel(x, z) -> Array:
+def linear_kernel(x: Point, z: Point) -> Array:
     """Returns K(x, x') = <x, x'>: what `linear()` wraps."""
     return inner_product(x, z)
 
 
-def polynomial_kernel(c, degree: StaticInt, x, z) -> Array:
+def polynomial_kernel(c: float | Array, degree: StaticInt, x: Point, z: Point) -> Array:
     """Returns K(x, x') = (<x, x'> + c)^degree (2.17): what `polynomial` wraps."""
     product = inner_product(x, z)
     return (product + jnp.asarray(c, product.dtype)) ** degree.value
 
 
-def gaussian_kernel(sigma, x, z) -> Array:
+def gaussian_kernel(sigma: float | Array, x: Point, z: Point) -> Array:
     """Returns K(x, x') = exp(-||x - x'||^2 / (2 sigma^2)) (2.18): what `gaussian` wraps."""
     distance = squared_distance(x, z)
-    sigma = jnp.asarray(sigma, distance.dtype)
-    return jnp.exp(-distance / (2 * sigma * sigma))
+    width = jnp.asarray(sigma, distance.dtype)
+    return jnp.exp(-distance / (2 * width * width))
 
 
-def precomputed_kernel(matrix, i, j) -> Array:
+def precomputed_kernel(matrix: Array, i: Array | int, j: Array | int) -> Array:
     """Returns K(i, j) = matrix[i, j], nan for an index out of range: what `precomputed` wraps."""
     i, j = jnp.asarray(i), jnp.asarray(j)
     for name, index in (("x", i), ("x'", j)):
@@ -77,7 +79,7 @@ def linear() -> Partial:
     return Partial(linear_kernel)
 
 
-def polynomial(degree: int, c=1.0) -> Partial:
+def polynomial(degree: int, c: float | Array = 1.0) -> Partial:
     """Makes K(x, x') = (<x, x'> + c)^degree (thesis 2.17).
 
     Args:
@@ -92,7 +94,7 @@ def polynomial(degree: int, c=1.0) -> Partial:
     return Partial(polynomial_kernel, c, StaticInt(degree))
 
 
-def gaussian(sigma) -> Partial:
+def gaussian(sigma: float | Array) -> Partial:
     """Makes K(x, x') = exp(-||x - x'||^2 / (2 sigma^2)) (thesis 2.18).
 
     Args:
@@ -105,7 +107,7 @@ def gaussian(sigma) -> Partial:
     return Partial(gaussian_kernel, real_parameter(sigma, "sigma", low=0.0, strict=True))
 
 
-def precomputed(matrix, tolerance: float = 1e-6) -> Partial:
+def precomputed(matrix: ArrayLike, tolerance: float = 1e-6) -> Partial:
     """Makes K(i, j) = matrix[i, j] on integer points.
 
     The matrix [n, n] is checked on the host (an eigenvalue computation, O(n^3)); it is stored in

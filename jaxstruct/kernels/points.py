@@ -6,10 +6,16 @@ the two kinds may be mixed. Two sparse points need not know the number of featur
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import jax
 import jax.numpy as jnp
+from numpy.typing import ArrayLike
 
 from jaxstruct.core.types import Array, SparseFeatures
+
+Point: TypeAlias = SparseFeatures | ArrayLike
+"""A vector [d], dense or sparse."""
 
 
 def densify(x: SparseFeatures, num_features: int) -> Array:
@@ -20,7 +26,7 @@ def densify(x: SparseFeatures, num_features: int) -> Array:
     return jnp.zeros(num_features, values.dtype).at[x.indices].add(values, mode="drop")
 
 
-def as_float(values) -> Array:
+def as_float(values: ArrayLike) -> Array:
     """Returns the values as they are if floating, else in JAX's default float type."""
     values = jnp.asarray(values)
     if jnp.issubdtype(values.dtype, jnp.floating):
@@ -28,7 +34,7 @@ def as_float(values) -> Array:
     return values.astype(jnp.result_type(float))
 
 
-def _as_point(x, name: str):
+def _as_point(x: Any, name: str) -> Any:
     if isinstance(x, SparseFeatures):
         indices, values = jnp.asarray(x.indices, jnp.int32), as_float(x.values)
         if indices.ndim != 1 or indices.shape != values.shape:
@@ -46,47 +52,47 @@ def _as_point(x, name: str):
     return x
 
 
-def _as_points(x, z):
-    """Checks both points; makes both dense unless both are sparse; one dtype for the two."""
+def _as_points(x: Any, z: Any) -> tuple[Any, Any]:
+    """Both points, checked and of one dtype. Both are dense unless both are sparse."""
     x, z = _as_point(x, "x"), _as_point(z, "x'")
-    if isinstance(x, SparseFeatures) and not isinstance(z, SparseFeatures):
-        x = densify(x, z.shape[0])
-    elif isinstance(z, SparseFeatures) and not isinstance(x, SparseFeatures):
-        z = densify(z, x.shape[0])
-    if not isinstance(x, SparseFeatures) and x.shape != z.shape:
-        raise ValueError(f"x': got {z.shape[0]} features, expected {x.shape[0]} as in x")
-    if isinstance(x, SparseFeatures):
+    if isinstance(x, SparseFeatures) and isinstance(z, SparseFeatures):
         dtype = jnp.promote_types(x.values.dtype, z.values.dtype)
         return x._replace(values=x.values.astype(dtype)), z._replace(values=z.values.astype(dtype))
+    if isinstance(x, SparseFeatures):
+        x = densify(x, z.shape[0])
+    elif isinstance(z, SparseFeatures):
+        z = densify(z, x.shape[0])
+    if x.shape != z.shape:
+        raise ValueError(f"x': got {z.shape[0]} features, expected {x.shape[0]} as in x")
     dtype = jnp.promote_types(x.dtype, z.dtype)
     return x.astype(dtype), z.astype(dtype)
 
 
-def inner_product(x, z) -> Array:
+def inner_product(x: Point, z: Point) -> Array:
     """Returns <x, x'> of two points, each dense [d] or sparse.
 
     Of two sparse points it is sum_ij [index_i = index'_j] value_i value'_j, which needs no d;
     padding adds 0 because its value is 0. A scalar of the points' floating dtype.
     """
-    x, z = _as_points(x, z)
-    if not isinstance(x, SparseFeatures):
-        return jnp.dot(x, z, precision=jax.lax.Precision.HIGHEST)
-    same = x.indices[:, None] == z.indices[None, :]
-    products = x.values[:, None] * z.values[None, :]
+    a, b = _as_points(x, z)
+    if not isinstance(a, SparseFeatures):
+        return jnp.dot(a, b, precision=jax.lax.Precision.HIGHEST)
+    same = a.indices[:, None] == b.indices[None, :]
+    products = a.values[:, None] * b.values[None, :]
     return jnp.sum(jnp.where(same, products, jnp.zeros_like(products)))
 
 
-def squared_distance(x, z) -> Array:
+def squared_distance(x: Point, z: Point) -> Array:
     """Returns ||x - x'||^2 of two points, each dense [d] or sparse, from their differences.
 
     Nothing is subtracted but the features themselves, so no digits cancel: 0 for x = x' exactly.
     Real indices of a sparse point must be unique.
     """
-    x, z = _as_points(x, z)
-    if not isinstance(x, SparseFeatures):
-        return jnp.sum(jnp.square(x - z))
-    same = x.indices[:, None] == z.indices[None, :]
-    other = jnp.broadcast_to(z.values[None, :], same.shape)
+    a, b = _as_points(x, z)
+    if not isinstance(a, SparseFeatures):
+        return jnp.sum(jnp.square(a - b))
+    same = a.indices[:, None] == b.indices[None, :]
+    other = jnp.broadcast_to(b.values[None, :], same.shape)
     partner = jnp.sum(jnp.where(same, other, jnp.zeros_like(other)), axis=1)
-    alone = jnp.where(jnp.any(same, axis=0), jnp.zeros_like(z.values), z.values)
-    return jnp.sum(jnp.square(x.values - partner)) + jnp.sum(jnp.square(alone))
+    alone = jnp.where(jnp.any(same, axis=0), jnp.zeros_like(b.values), b.values)
+    return jnp.sum(jnp.square(a.values - partner)) + jnp.sum(jnp.square(alone))

@@ -5,16 +5,19 @@ A set is dense [n, d] or SparseFeatures([n, m], [n, m]).
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.checks import as_numbers
+from jaxstruct.core.lengths import known
 from jaxstruct.core.types import Array, SparseFeatures
 from jaxstruct.kernels.points import as_float, densify
 
 
-def _as_set(X, name: str):
+def _as_set(X: Any, name: str) -> Any:
     values = X.values if isinstance(X, SparseFeatures) else X
     if not hasattr(values, "shape"):
         values = as_numbers(name, values, "a set of points, two axes")
@@ -24,13 +27,13 @@ def _as_set(X, name: str):
     return X._replace(values=values) if isinstance(X, SparseFeatures) else values
 
 
-def _cast(X, dtype):
+def _cast(X: Any, dtype: Any) -> Any:
     if isinstance(X, SparseFeatures):
         return SparseFeatures(jnp.asarray(X.indices, jnp.int32), X.values.astype(dtype))
     return X.astype(dtype)
 
 
-def as_sets(X, Z):
+def as_sets(X: Any, Z: Any) -> tuple[Any, Any]:
     """Returns both sets checked, with floating values of one dtype."""
     X, Z = _as_set(X, "X"), _as_set(Z, "Z")
     sparse_x, sparse_z = isinstance(X, SparseFeatures), isinstance(Z, SparseFeatures)
@@ -43,8 +46,8 @@ def as_sets(X, Z):
 
 
 def _check_indices(X: SparseFeatures, name: str, num_features: int) -> None:
-    """On known values only: a feature past num_features would be lost without a word."""
-    if isinstance(X.indices, jax.core.Tracer) or isinstance(X.values, jax.core.Tracer):
+    """Refuses a feature past num_features, which would be lost; looks at known values only."""
+    if not (known(X.indices) and known(X.values)):
         return
     real = np.asarray(X.indices)[np.asarray(X.values) != 0]
     if real.size and (real.max() >= num_features or real.min() < 0):
@@ -55,7 +58,7 @@ def _check_indices(X: SparseFeatures, name: str, num_features: int) -> None:
 
 
 def _dense_by_sparse(X: Array, Z: SparseFeatures) -> Array:
-    """<x_i, z_j> [n, m], one stored entry of every z at a time; inside, n is the last axis."""
+    """<x_i, z_j> [n, m]. The scan takes one stored entry of every z at a time."""
     columns = X.T
 
     def add(total, entry):
@@ -78,7 +81,7 @@ def _sparse_by_sparse(X: SparseFeatures, Z: SparseFeatures, block: int, d: int) 
     return rows.reshape(n + short, Z.indices.shape[0])[:n]
 
 
-def inner_products(X, Z, block: int, num_features: int | None) -> Array:
+def inner_products(X: Any, Z: Any, block: int, num_features: int | None) -> Array:
     """Returns <x_i, z_j> [n, m] of two sets from `as_sets`, dense or sparse.
 
     Of two sparse sets, `block` rows of X at a time are made dense, [block, num_features].
@@ -94,12 +97,13 @@ def inner_products(X, Z, block: int, num_features: int | None) -> Array:
     if not isinstance(Z, SparseFeatures):
         _check_indices(X, "X", Z.shape[1])
         return _dense_by_sparse(Z, X).T
+    assert num_features is not None, "two sparse sets do not tell their number of features"
     _check_indices(X, "X", num_features)
     _check_indices(Z, "Z", num_features)
     return _sparse_by_sparse(X, Z, block, num_features)
 
 
-def squared_norms(X) -> Array:
+def squared_norms(X: Array | SparseFeatures) -> Array:
     """Returns ||x_i||^2 [n] of a set from `as_sets`."""
     values = X.values if isinstance(X, SparseFeatures) else X
     return jnp.sum(jnp.square(values), axis=1)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxstruct.core.checks import as_numbers, checked_size, shown
 
@@ -17,8 +18,15 @@ from jaxstruct.core.checks import as_numbers, checked_size, shown
 class Taxonomic(Protocol):
     """What the tree loss reads of a taxonomy (`taxonomy.Taxonomy` has it)."""
 
-    parents: tuple[tuple[int, ...], ...]
-    classes: tuple[int, ...]
+    @property
+    def parents(self) -> tuple[tuple[int, ...], ...]:
+        """The nodes right above each node."""
+        ...
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """The node of each class."""
+        ...
 
 
 def zero_one_loss(k: int) -> np.ndarray:
@@ -26,7 +34,7 @@ def zero_one_loss(k: int) -> np.ndarray:
     return 1.0 - np.eye(checked_size("k", k))
 
 
-def matrix_loss(matrix) -> np.ndarray:
+def matrix_loss(matrix: ArrayLike) -> np.ndarray:
     """Returns a checked copy of a loss matrix [k, k] as float64; it need not be symmetric.
 
     Raises:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxstruct.core.checks import (
     as_list,
@@ -150,7 +151,7 @@ def description_features(
     return features
 
 
-def similarity_features(similarity, tolerance: float = 1e-8) -> np.ndarray:
+def similarity_features(similarity: ArrayLike, tolerance: float = 1e-8) -> np.ndarray:
     """Returns Lambda with Lambda Lambda' = L for a given similarity L of classes (thesis 4.3.1).
 
     Lambda = U sqrt(D) of the eigendecomposition L = U D U'. Columns whose eigenvalue is rounding
@@ -177,7 +178,7 @@ def similarity_features(similarity, tolerance: float = 1e-8) -> np.ndarray:
     return features * np.where(largest < 0, -1.0, 1.0)[None, :]
 
 
-def class_kernel(features) -> np.ndarray:
+def class_kernel(features: ArrayLike) -> np.ndarray:
     """Returns L(y, y') = <Lambda(y), Lambda(y')> for all classes, [k, k] of Lambda [k, p]."""
     features = as_numbers("features", features, "Lambda, [k, p]")
     if features.ndim != 2:

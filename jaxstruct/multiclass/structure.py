@@ -199,7 +199,7 @@ def _check_sparse(d: int, inputs: SparseFeatures) -> None:
             f"inputs.indices must lie in 0..{d - 1} (padding: {d}), got "
             f"{indices.min()}..{indices.max()}"
         )
-    check_no_feature_twice("inputs.indices", indices, inputs.values)
+    check_no_feature_twice("inputs.indices", indices, np.asarray(inputs.values))
 
 
 def _check_linear(d: int, k: int, inputs: PyTree, outputs: np.ndarray | None = None) -> None:
@@ -267,6 +267,7 @@ def _checked_tables(
     number_of_classes: int, output_features: np.ndarray | None, loss: np.ndarray | None, dtype: str
 ) -> tuple[Array | None, Array]:
     k, dtype = checked_size("number_of_classes", number_of_classes, 2), checked_dtype(dtype)
+    features = None
     if output_features is not None:
         expected = f"[number_of_classes = {k}, p] numbers"
         output_features = as_numbers("output_features", output_features, expected)
@@ -277,11 +278,11 @@ def _checked_tables(
             )
         if not np.isfinite(output_features).all():
             raise ValueError("output_features must be finite, got NaN or infinity")
-        output_features = jnp.asarray(output_features, dtype)
+        features = jnp.asarray(output_features, dtype)
     matrix = loss_matrices.zero_one_loss(k) if loss is None else loss_matrices.matrix_loss(loss)
     if matrix.shape != (k, k):
         raise ValueError(f"loss must be [{k}, {k}], one row a class, got shape {matrix.shape}")
-    return output_features, jnp.asarray(matrix, dtype)
+    return features, jnp.asarray(matrix, dtype)
 
 
 def _outputs_side(

@@ -88,7 +88,7 @@ def checked_trees(trees: object) -> list[BinaryTree]:
     return trees
 
 
-def _dtype_name(dtype: object) -> str | None:
+def _dtype_name(dtype: Any) -> str | None:
     if dtype is None or isinstance(dtype, str):
         return dtype
     try:
@@ -211,10 +211,10 @@ def _fault(grammar: _Grammar, tree: BinaryTree, terminals: list[int], length: in
     """What is wrong with one tree, or nothing."""
     rules = grammar.rules
     inner = list(zip(tree.rules, tree.begins, tree.splits, tree.ends, strict=True))
-    padding = tree.symbols[length:] + [x for node in inner[length - 1 :] for x in node]
+    padding = [*tree.symbols[length:]] + [x for node in inner[length - 1 :] for x in node]
     if any(x != -1 for x in padding):
         return "padding must be -1"
-    top = tree.symbols[0] if length == 1 else None
+    top = tree.symbols[0]
     if length > 1:
         if not 0 <= tree.rules[0] < len(rules):
             return f"rule {tree.rules[0]} of node 0 is none of the grammar"

@@ -28,6 +28,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from jaxstruct.core.checks import check_choice, checked_size
 from jaxstruct.core.types import Array, BinaryTree
@@ -150,14 +151,14 @@ def shared_constituents(parts: Constituents, tables: GrammarTables, y_true: Bina
     return jnp.zeros((T, T, S), jnp.int8).at[first, lasts].set(shared, mode="drop")
 
 
-def f1_loss(matched: Array, predicted: Array, gold: Array, dtype: str) -> Array:
+def f1_loss(matched: Array, predicted: Array, gold: Array, dtype: DTypeLike) -> Array:
     """1 - 2 m / (p + g), 0 where there are no constituents at all."""
     total = (predicted + gold).astype(dtype)
     return jnp.where(total > 0, 1 - 2 * matched.astype(dtype) / jnp.maximum(total, 1), 0)
 
 
 def _zero_one_levels(
-    tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: str
+    tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: DTypeLike
 ) -> Levels:
     """No node is missed, or one at least."""
     T, S = y_true.symbols.shape[0], tables.lexical.shape[1]
@@ -168,7 +169,7 @@ def _zero_one_levels(
 
 
 def _node_levels(
-    tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: str, tokens: bool
+    tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: DTypeLike, tokens: bool
 ) -> Levels:
     """m = 0 .. w - 1 over w tokens; 0 .. 2 w - 1 where single tokens count."""
     T = y_true.symbols.shape[0]
@@ -180,13 +181,14 @@ def _node_levels(
 
 
 def _constituent_levels(
-    parts: Constituents,
+    parts: Constituents | None,
     most: tuple[int, ...],
     tables: GrammarTables,
     y_true: BinaryTree,
-    dtype: str,
+    dtype: DTypeLike,
 ) -> Levels:
     """All pairs (p, m)."""
+    assert parts is not None, "f1 counts constituents"
     T = y_true.symbols.shape[0]
     values = tuple(count + 1 for count in most[:T])
     gold = constituent_count(parts, tables, y_true)
@@ -228,7 +230,7 @@ class Stratification:
         return self.name == "node_f1"
 
     def levels(
-        self, tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: str
+        self, tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: DTypeLike
     ) -> Levels:
         """The levels of one sentence, but for that of the trees y != y_true of loss 0."""
         if self.name == "zero_one":
@@ -237,7 +239,9 @@ class Stratification:
             return _node_levels(tables, y_true, length, dtype, self.counts_tokens)
         return _constituent_levels(self.parts, self.most, tables, y_true, dtype)
 
-    def loss(self, tables: GrammarTables, y_true: BinaryTree, y: BinaryTree, dtype: str) -> Array:
+    def loss(
+        self, tables: GrammarTables, y_true: BinaryTree, y: BinaryTree, dtype: DTypeLike
+    ) -> Array:
         """Delta(y_true, y) of one pair of trees over the same tokens."""
         if self.name == "zero_one":
             return (~same_tree(y_true, y)).astype(dtype)
@@ -245,8 +249,10 @@ class Stratification:
             nodes = node_count(y_true, self.counts_tokens)
             matched = matched_nodes(tables, y_true, y, self.counts_tokens)
             return (nodes - matched).astype(dtype) / jnp.maximum(nodes, 1)
+        assert self.parts is not None, "f1 counts constituents"
         matched = matched_constituents(self.parts, tables, y_true, y)
-        predicted, gold = (constituent_count(self.parts, tables, each) for each in (y, y_true))
+        parts = self.parts
+        predicted, gold = (constituent_count(parts, tables, each) for each in (y, y_true))
         return f1_loss(matched, predicted, gold, dtype)
 
     def check_tokens(self, tokens: int) -> None:

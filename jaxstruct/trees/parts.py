@@ -9,13 +9,13 @@ grammar. theta holds the weights themselves, and the sentence, whose terminals s
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.types import Array, BinaryTree
+from jaxstruct.core.types import AnyArray, Array, BinaryTree
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
 
 NOWHERE = np.iinfo(np.int32).max
@@ -33,9 +33,9 @@ class SentenceInput(NamedTuple):
         lies behind the first and before the length.
     """
 
-    terminals: Array
-    length: Array
-    spans: Array | None = None
+    terminals: AnyArray
+    length: AnyArray
+    spans: AnyArray = None
 
 
 class TreeTheta(NamedTuple):
@@ -51,7 +51,7 @@ class TreeTheta(NamedTuple):
     rules: Array
     root: Array
     spans: Array | None
-    x: SentenceInput
+    x: Any
 
 
 class GrammarTables(NamedTuple):

@@ -104,9 +104,9 @@ def _checked(grammar: Grammar, weights: dict[str, np.ndarray]) -> dict[str, np.n
         "root": len(grammar.symbols),
     }
     for name, size in sizes.items():
-        if np.shape(weights.get(name)) != (size,):
+        shape = np.shape(weights[name]) if name in weights else ()
+        if shape != (size,):
             raise ValueError(
-                f"weights[{name!r}]: got shape {np.shape(weights.get(name))}, expected ({size},) "
-                "as the grammar has it"
+                f"weights[{name!r}]: got shape {shape}, expected ({size},) as the grammar has it"
             )
     return {name: np.asarray(weights[name], np.float64) for name in sizes}

@@ -201,7 +201,7 @@ def _best_by_level(
     return _or_truth(tree, value, y_true)
 
 
-def _with_last(strata: Stratification, values: Array, last: Array) -> Array:
+def _with_last(strata: Stratification, values: Array, last: Array | int) -> Array:
     """[L] values of all levels; the last one is that of the trees y != y_true of loss 0."""
     values = values.reshape(-1)
     return jnp.append(values, last) if strata.has_level_of_no_loss else values
@@ -268,7 +268,7 @@ def grammar_tables(grammar: Grammar) -> GrammarTables:
 
 def _initial_weights(grammar: Grammar, D: int, dtype: str) -> dict[str, Array]:
     S = len(grammar.symbols)
-    shapes = {
+    shapes: dict[str, tuple[int, ...]] = {
         "lexical": (len(grammar.lexical_rules),), "rules": (len(grammar.binary_rules),),
         "root": (S,),
     }  # fmt: skip

@@ -257,7 +257,7 @@ ONE = np.array([0, 1])
     (lambda: homologue_inputs(None, None), "natives must be a list of sequences"),
     (lambda: homologue_inputs([[ONE]], [ONE]), r"natives\[0\] must be"),
     (lambda: homologue_inputs([ONE], [ONE]), r"candidates\[0\]\[0\] must be"),
-    (lambda: homologue_inputs(["ACGT"], [["AC"]]), r"natives\[0\] is text, .*alphabets.encode"),
+    (lambda: homologue_inputs(["ACGT"], [["AC"]]), r"natives\[0\] is text, .*alignments.encode"),
     (lambda: homologue_inputs([ONE / 2], [[ONE]]), r"natives\[0\] must be .* got float64"),
     (lambda: homologue_inputs([ONE + 2**40], [[ONE]]), r"natives\[0\]\[0\] is 1099511627776"),
     (lambda: homologue_outputs([0.5], [[0]], [[0, 0]], 4), "candidate must be .* got float64"),

@@ -1,4 +1,4 @@
-"""What the shared door checks refuse, and what they show of it."""
+"""What the shared door checks refuse, and what they show of it: one line, never too long."""
 
 from __future__ import annotations
 
@@ -34,15 +34,18 @@ def test_sizes_numbers_flags_choices():
             checks.checked_dtype(value)
 
 
-@pytest.mark.parametrize("lengths, match", [
-    ([1.0, 2.0], r"l must be \[n = 2\] integers, got float64"),
-    ([True, False], "l must be .* got bool"),
-    ([1, 2, 3], "l must be .* got int64 of shape"),
-    ([[1], [1, 2]], "l must be .n. integers, got"),
-    ([1, 2**32 + 3], r"l\[1\] is 4294967299: expected 0..5"),
-    ([-1, 9], r"l\[0\] is -1: expected 0..5, the padded length \(2 such\); mend them"),
-    (None, "l must be"),
-])
+@pytest.mark.parametrize(
+    "lengths, match",
+    [
+        ([1.0, 2.0], r"l must be \[n = 2\] integers, got float64"),
+        ([True, False], "l must be .* got bool"),
+        ([1, 2, 3], "l must be .* got int64 of shape"),
+        ([[1], [1, 2]], "l must be .n. integers, got"),
+        ([1, 2**32 + 3], r"l\[1\] is 4294967299: expected 0..5"),
+        ([-1, 9], r"l\[0\] is -1: expected 0..5, the padded length \(2 such\); mend them"),
+        (None, "l must be"),
+    ],
+)
 def test_lengths(lengths, match):
     with pytest.raises(ValueError, match=match):
         checks.checked_lengths("l", lengths, 2, 0, 5, "; mend them")
@@ -53,9 +56,12 @@ def test_lengths(lengths, match):
 
 def test_integers_of_32_bits():
     assert checks.checked_int32("a", [[1, 2]], (None, 2)).dtype == np.int32
-    for value, match in (([[1, 2**31]], r"a\[0\]\[1\] is 2147483648, which 32 bits"),
-                         ([1, 2], "a must be .n, 2. integers, got int64 of shape"),
-                         ([[0.5, 1]], "got float64"), ("text", "got <U4")):
+    for value, match in (
+        ([[1, 2**31]], r"a\[0\]\[1\] is 2147483648, which 32 bits"),
+        ([1, 2], "a must be .n, 2. integers, got int64 of shape"),
+        ([[0.5, 1]], "got float64"),
+        ("text", "got <U4"),
+    ):
         with pytest.raises(ValueError, match=match):
             checks.checked_int32("a", value, (None, 2))
 
@@ -86,3 +92,41 @@ def test_records_lists_and_numbers():
     for value in ("text", [[1], [1, 2]], [["a"]], 1j, len):
         with pytest.raises(ValueError, match="p must be numbers, got"):
             checks.as_numbers("p", value, "numbers")
+
+
+VALUES = [
+    "x" * 10_000,
+    ["word"] * 100_000,
+    {i: "y" * 50 for i in range(1000)},
+    np.zeros((300, 4)),
+    [["a", "b"]] * 50,
+    ("line\nbreak", 3),
+    np.arange(3),
+    None,
+    2.5,
+    object(),
+    {"deep": [[[[1]]]]},
+    [np.zeros((50, 50))] * 20,
+    10**400,
+    range(10**9),
+]
+
+
+@pytest.mark.parametrize("limit", [16, 60, 120, 400])
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_a_value_shows_on_one_line_of_at_most_the_limit(value, limit):
+    line = checks.shown(value, limit)
+    assert 0 < len(line) <= limit and "\n" not in line
+
+
+def test_small_values_show_as_they_are():
+    assert [checks.shown(v) for v in (None, 0.5, "CC", [1, 2], {"a": 1})] == [
+        "None",
+        "0.5",
+        "'CC'",
+        "[1, 2]",
+        "{'a': 1}",
+    ]
+    assert checks.shown(np.zeros((3, 4))) == "ndarray float64 of shape (3, 4)"
+    assert checks.shown(np.array([1, 2])) == "array([1, 2])"
+    assert checks.shown("a" * 200, 40).startswith("'aaaa") and "..." in checks.shown("a" * 200, 40)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -167,3 +168,14 @@ def test_errors():
         gram_matrix(precomputed(np.eye(2)), np.array([0, 1]), np.array([1, -1]))
     with pytest.raises(ValueError, match="X: .*expected a pair|x: .*expected a pair"):
         gram_matrix(direct_sum(linear(), linear()), X, X)
+
+
+def test_a_parameter_of_a_kernel_is_no_constant_of_its_program():
+    """sigma is a leaf: another one does not compile anew. The degree is static, so it does."""
+    chex.clear_trace_counter()
+    X = dense_set(np.random.default_rng(0), 5, np.float32)
+    once = jax.jit(chex.assert_max_traces(gram_matrix, n=1))
+    for sigma in (1.0, 2.0):
+        np.testing.assert_allclose(once(gaussian(sigma), X), gram_matrix(gaussian(sigma), X), 1e-5)
+    with pytest.raises(AssertionError, match="traced"):
+        once(polynomial(2), X)

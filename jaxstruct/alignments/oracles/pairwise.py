@@ -105,7 +105,7 @@ def _filled(
             (_G_OVER_D, insert > delete), (_LATER_DELETE, later_delete > opened_delete),
             (_LATER_INSERT, later_insert > opened_insert),
         )  # fmt: skip
-        source = sum(bit * noted.astype(jnp.int8) for bit, noted in notes)
+        source = jnp.asarray(sum(bit * noted.astype(jnp.int8) for bit, noted in notes))
         inside = (rows <= lengths[:1]) & (d - rows <= lengths[1:]) & (d >= rows)
         values = _Diagonal(paired, delete, insert)
         values = jax.tree.map(lambda leaf: jnp.where(inside, leaf, -jnp.inf), values)

@@ -59,8 +59,8 @@ def _label(state: Array) -> Array:
     return state if state.ndim == 2 else jnp.sum(state, axis=0)
 
 
-def _counted(total: Array | None, count: Array | None) -> tuple[Array | None, Array | None]:
-    """A running total and nothing to emit, or no total and the count to emit."""
+def _counted(total: Array | None, count: Array) -> tuple[Array | None, Array | None]:
+    """(total, row): the count is added to a total, or it is the row of a step."""
     return (None, count) if total is None else (total + count, None)
 
 
@@ -93,7 +93,10 @@ def _zero_total(table: Array | None, rank: int, batch: int) -> Array | None:
 
 
 def _expected_counts(chain: Chain, messages: Messages, every_pair: bool = False) -> _Counts:
-    """Expected counts, a total for constant tables (of pairs: unless every_pair is asked for)."""
+    """Expected counts: a total where a table is constant, else a row a step.
+
+    With every_pair the pairs have a row a step in any case.
+    """
     emissions, transitions, _, _, triples = chain.potentials
     T, _, B = emissions.shape
     pair_total = None if every_pair else _zero_total(transitions, 2, B)
@@ -101,15 +104,16 @@ def _expected_counts(chain: Chain, messages: Messages, every_pair: bool = False)
     rows = (chain_steps.all_steps(messages.tables), messages.states, messages.sums)
     body = _count_step(chain, messages)
     (_, *totals), (labels, *emitted) = jax.lax.scan(body, carry, rows, reverse=True)
-    counts = [row if total is None else total for total, row in zip(totals, emitted, strict=True)]
+    both = zip(totals, emitted, strict=True)
+    pairs, triples = (row if total is None else total for total, row in both)
     last = _label(messages.final)
     labels = jnp.concatenate([labels, last[None]])
     labels = jnp.where(jnp.arange(T)[:, None, None] < chain.length[None, None], labels, 0)
-    return _Counts(labels, *counts, jnp.where(chain.length[None] > 0, last, 0))
+    return _Counts(labels, pairs, triples, jnp.where(chain.length[None] > 0, last, 0))
 
 
 def summed(chain: Chain, use: Callable[[Messages], PyTree]) -> PyTree:
-    """use(messages): linear ones, or logarithmic ones if a chain of the batch needs them.
+    """use(messages). They are linear; if a chain of the batch needs it, logarithmic.
 
     The columns of a batch share the choice; it changes a result by rounding errors only.
     """
@@ -119,13 +123,15 @@ def summed(chain: Chain, use: Callable[[Messages], PyTree]) -> PyTree:
 
 def _as_gradient(potentials: ChainPotentials, counts: _Counts) -> ChainPotentials:
     """None where there is no potential, and the dtypes of the potentials."""
-    varying = counts.triples is not None and counts.triples.ndim == 5
+    triples = counts.triples
+    if triples is not None and triples.ndim == 5:  # one table a step, the first of them empty
+        triples = triples[1:]
     gradient = ChainPotentials(
         counts.labels,
         counts.pairs,
         None if potentials.start is None else counts.labels[0],
         None if potentials.stop is None else counts.last,
-        counts.triples[1:] if varying else counts.triples,
+        triples,
     )
     return jax.tree.map(lambda leaf, like: leaf.astype(like.dtype), gradient, potentials)
 

@@ -40,7 +40,7 @@ class BestLevel(NamedTuple):
 
 
 def _raised(best: Array) -> Array:
-    """[.., L, B] with every level moved up by one; the last one keeps its own as well."""
+    """Every level moves up by one in [.., L, B]; the last one keeps its own as well."""
     nothing = jnp.asarray(-jnp.inf, best.dtype)
     moved = jax.lax.pad(best, nothing, [(0, 0, 0), (0, 0, 0), (1, -1, 0), (0, 0, 0)])
     last = jnp.arange(best.shape[2]) == best.shape[2] - 1
@@ -90,7 +90,7 @@ def _predecessor(
     table: Array,
     index: Array,
 ) -> tuple[Array, Array]:
-    """The predecessor of a path that stands in `state` at `level`, and the level it comes from."""
+    """(predecessor, its level) of a path that stands in `state` at `level`."""
     S, c, levels, batch = alpha.shape
     wrong = state.label != y_true[index + 1]
     lower = jnp.where(wrong, jnp.maximum(level - 1, 0), level)

@@ -83,7 +83,7 @@ def _picked(lists: Ranked, rank: Array) -> tuple[Array, Array, Array]:
 def _predecessor(
     state: chain_paths.State, rank: Array, alpha: Ranked, table: Array, index: Array
 ) -> tuple[Array, Array]:
-    """The predecessor of the path that has a rank among those in a state, and its rank there."""
+    """(predecessor, its rank there) of the path with this rank among those in a state."""
     del index
     entries = chain_paths.entries_into(table, state)
     parts = [chain_steps.at_columns(part[:, :, 0], state.before) for part in alpha]

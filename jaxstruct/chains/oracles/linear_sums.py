@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -64,9 +64,12 @@ LINEAR = Format(_table, _joint, jnp.multiply)
 
 
 class _Scaled(NamedTuple):
-    """exp(logs - peak), peak, and spread of the finite logs; these of each row, [1 or rows, b]."""
+    """exp(logs - peak), peak, and spread of the finite logs; these of each row, [1 or rows, b].
 
-    values: Array | None
+    Where there is no table, values is None.
+    """
+
+    values: Any
     peak: Array
     spread: Array
 
@@ -125,7 +128,7 @@ def _scaling(chain: Chain) -> _Scaling:
 
 
 def linear_messages(chain: Chain) -> tuple[Messages, Array]:
-    """Messages scaled to a largest of 1 at every position, and whether they can be trusted.
+    """(messages, whether they can be trusted); the largest of every position is 1.
 
     Returns:
       messages, and a bool: every number but those of impossible states stayed above the smallest

@@ -55,7 +55,7 @@ def _sums(message: Array, table: Array) -> Array:
 
 
 def _lowered(message: Array) -> tuple[Array, Array]:
-    """A message brought to a largest of 0, and the largest it had [B]."""
+    """(the message less its largest value, that value [B])."""
     top = over_states(jnp.max, message)
     return message - lifted(finite_or_zero(top), message), top
 

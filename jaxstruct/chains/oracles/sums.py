@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -60,7 +60,7 @@ class Format(NamedTuple):
 
 
 class Messages(NamedTuple):
-    """What the recursion from the first position to the last leaves behind, in one of the formats.
+    """The messages of the recursion from the first position to the last, in one of the formats.
 
     Fields:
       states: [T - 1, S, *C, B] messages at positions 0..T - 2.
@@ -85,7 +85,7 @@ def over_states(reduction: Callable, values: Array) -> Array:
 
 
 def lifted(column: Array, like: Array) -> Array:
-    """The array with axes of length 1 put in front, as many as another has more."""
+    """The array, with axes of length 1 in front until it has as many as `like`."""
     return column.reshape((1,) * (like.ndim - column.ndim) + column.shape)
 
 
@@ -101,8 +101,11 @@ def folded(combine: Callable, labels: int, term: Callable) -> Array:
     return functools.reduce(combine, [term(s) for s in range(labels)])
 
 
-def _real_rows(table: Array | None, rank: int, length: Array) -> Array | None:
-    """A varying table with zeros where the sequences (all, if they share it) have ended."""
+def _real_rows(table: Any, rank: int, length: Array) -> Any:
+    """The table; if it varies, with zeros at the steps beyond the end of a sequence.
+
+    Sequences that share a table share the end of the longest.
+    """
     if table is None or table.ndim == rank + 1:
         return table
     end = length if table.shape[-1] == length.shape[-1] else jnp.max(length, keepdims=True)

@@ -72,7 +72,7 @@ class BestCharts(NamedTuple):
 def sentences(
     rules: GrammarRules, potentials: TreePotentials, length: Array, others: PyTree = None
 ) -> Sentences:
-    """The batch that a kernel got. `others` are arguments that may hold its batch axis, too."""
+    """The batch of a kernel. `others` are further arguments, which may hold the batch axis."""
     S = potentials.lexical.shape[1]
     batch = max(leaf.shape[-1] for leaf in jax.tree.leaves((potentials, length, others)))
     table = rule_table(shared_rules(rules), S)
@@ -150,7 +150,7 @@ def best_blocks(
     level: Array | int,
     live: Live | None = None,
 ) -> Array:
-    """[N, B] the best of each block over the terms of one cell, or over those that are live."""
+    """[N, B] the best of each block over the terms of one cell; over the live ones, if given."""
     width, begin = span
     firsts = jnp.asarray(layout.first_terms)[width] if live is None else live.firsts
     first, last = firsts[level], firsts[level + 1]
@@ -232,7 +232,7 @@ def best_charts(
             raw = raw + given.potentials.spans[begin, begin + width - 1][None]
         start = layout.row(width, begin)
         cells = _counted(layout, counts, (width, begin), raw)
-        kept = _written(charts.groups, start, groups) if keep else None
+        kept = None if charts.groups is None else _written(charts.groups, start, groups)
         if reached is not None:
             reached = _written(reached, start, _reached(cells))
         return BestCharts(_written(charts.cells, start, cells), kept), reached

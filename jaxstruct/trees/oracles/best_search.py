@@ -36,6 +36,8 @@ def best_group(
 ) -> tuple[Array, Array]:
     """(row, group) of the best group of a symbol in rows first..last; ties to the first ones."""
     first, last = rows
+    kept = charts.groups
+    assert kept is not None, "a way back needs charts that keep the groups"
     groups = given.table.groups
     start, count = groups.starts[symbol], groups.counts[symbol]
     most = jnp.max(count)
@@ -45,12 +47,12 @@ def best_group(
         this_row, this = first + j // most, j % most
         real = (this_row <= last) & (this < count)
         index = jnp.where(real, start + this, 0)
-        new = picked(charts.groups, jnp.where(real, this_row, 0), index)
+        new = picked(kept, jnp.where(real, this_row, 0), index)
         better = real & (new > value)
         pairs = ((new, value), (this_row, row), (this, group))
         return tuple(jnp.where(better, *pair) for pair in pairs)
 
-    nothing = jnp.full(symbol.shape, -jnp.inf, charts.groups.dtype)
+    nothing = jnp.full(symbol.shape, -jnp.inf, kept.dtype)
     best = (nothing, first, jnp.zeros(symbol.shape, jnp.int32))
     return jax.lax.fori_loop(0, jnp.max(last - first + 1) * most, body, best)[1:]
 
@@ -92,7 +94,7 @@ def _search(
         predicted = 0 if counts.predicted is None else counts.predicted[node.symbol]
         levels = levels_below(layout, width, node.state, matched.astype(jnp.int32), predicted)
     base = layout.row(width, node.begin)
-    row, group = best_group(given, charts, node.symbol, tuple(base + level for level in levels))
+    row, group = best_group(given, charts, node.symbol, (base + levels[0], base + levels[1]))
     return best_term(layout, given, charts.cells, node, row - base, group)
 
 

@@ -47,7 +47,7 @@ def _with_predicted(layout: Layout, width: Array, raw: Array, predicted: Array) 
 
 
 def _with_one_match(layout: Layout, width: Array, raw: Array) -> Array:
-    """Every level moved up by one match; those with the most matches keep their own as well."""
+    """Every level moves up by one match; those with the most matches keep their own as well."""
     p, m = layout.counts[..., 0], layout.counts[..., 1]
     below = jnp.asarray(_sources(layout, p, m - 1))[width]
     last = jnp.asarray(m == m.max(axis=1, keepdims=True))[width]
@@ -58,7 +58,7 @@ def _with_one_match(layout: Layout, width: Array, raw: Array) -> Array:
 def with_node(
     layout: Layout, width: Array, raw: Array, matched: Array, predicted: Array | None
 ) -> Array:
-    """[L, S, B] cells of a span with its own node counted, from those with what is below it.
+    """[L, S, B] cells of a span that count its own node, from cells that count what is below it.
 
     Args:
       width: of the span. raw: [L, S, B]. matched: [S, b]. predicted: [S], or None.
@@ -75,7 +75,7 @@ def with_node(
 def levels_below(
     layout: Layout, width: Array, level: Array, matched: Array, predicted: Array | int
 ) -> tuple[Array, Array]:
-    """(first, last) level that what is below a node may have, the node being at `level`."""
+    """(first, last) level of what is below a node that is at `level`."""
     p, m = jnp.moveaxis(jnp.asarray(layout.counts)[width, level], -1, 0)
     p = jnp.maximum(p - predicted, 0)
     index = jnp.asarray(layout.index)[width, p]

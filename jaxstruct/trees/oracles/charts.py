@@ -65,7 +65,7 @@ class Layout(NamedTuple):
         """Rows of the chart, with room to write the L rows of any cell at once."""
         return self.rows + self.most - 1
 
-    def row(self, width: Array, begin: Array, level: Array | int = 0) -> Array:
+    def row(self, width: Array | int, begin: Array | int, level: Array | int = 0) -> Array:
         """The row of a cell."""
         return jnp.asarray(self.first_rows)[width, begin] + level
 
@@ -89,7 +89,7 @@ def _index(matched: tuple[int, ...], predicted: tuple[int, ...] | None) -> np.nd
 
 def _joined(index: np.ndarray, lists: list[np.ndarray], w: int) -> np.ndarray:
     """[terms, 4] sorted (joined level, split, left level, right level) of spans of w tokens."""
-    parts = [np.zeros((0, 4), np.int32)]
+    parts: list[np.ndarray] = [np.zeros((0, 4), np.int32)]
     last = max(m for _, m in lists[w])
     for k in range(1, w):
         a, b = (level.ravel() for level in np.indices((len(lists[k]), len(lists[w - k]))))
@@ -129,8 +129,9 @@ def layout(matched: tuple[int, ...], predicted: tuple[int, ...] | None = None) -
     first_rows = np.zeros((T + 1, T + 1), np.int32)
     first_rows[tuple(every.T)] = stops - levels[every[:, 0]]
     terms = np.concatenate(rows)[:, 1:].astype(np.int32)
+    widths, begins = every[T:].T
     return Layout(
-        levels, first_rows, int(stops[-1]), *every[T:].T, index, counts, first_terms, terms
+        levels, first_rows, int(stops[-1]), widths, begins, index, counts, first_terms, terms
     )
 
 

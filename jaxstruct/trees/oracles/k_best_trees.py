@@ -53,16 +53,18 @@ def _standing_at(
 
     def best_of_lots(before: tuple[Array, Array]) -> tuple[Array, Array]:
         def body(lot: Array, best: tuple[Array, Array]) -> tuple[Array, Array]:
-            new = _best_after(*entries(lot), before)
+            values, index = entries(lot)
+            new = _best_after(values, index, before)
             better = (new[0] > best[0]) | ((new[0] == best[0]) & (new[1] < best[1]))
-            return tuple(jnp.where(better, *pair) for pair in zip(new, best, strict=True))
+            return jnp.where(better, new[0], best[0]), jnp.where(better, new[1], best[1])
 
         none = jnp.full(rank.shape, -jnp.inf, dtype), jnp.full(rank.shape, _NO_INDEX, jnp.int32)
         return jax.lax.fori_loop(0, rounds, body, none)
 
     def step(r: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
         new = best_of_lots(found)
-        return tuple(jnp.where(r <= rank, *pair) for pair in zip(new, found, strict=True))
+        below = r <= rank
+        return jnp.where(below, new[0], found[0]), jnp.where(below, new[1], found[1])
 
     first = jnp.full(rank.shape, jnp.inf, dtype), jnp.full(rank.shape, -1, jnp.int32)
     return jax.lax.fori_loop(0, jnp.max(rank) + 1, step, first)
@@ -91,7 +93,7 @@ def _group(k: int, given: Sentences, charts: RankedCharts, node: Node, row: Arra
 
 
 def _search(k: int, layout: Layout, given: Sentences, charts: RankedCharts, node: Node) -> Choice:
-    """The rule, split and ranks of the parts of the tree that has a node's rank."""
+    """(rule, split, ranks of both parts) of the tree with the rank of a node."""
     width = node.end - node.begin
     at = _group(k, given, charts, node, layout.row(width, node.begin))
     group, rank = jnp.divmod(jnp.where(at == _NO_INDEX, 0, at), k)

@@ -36,7 +36,7 @@ class RankedCharts(NamedTuple):
 
 
 def rank_pairs(k: int) -> list[tuple[int, int]]:
-    """The pairs of ranks of two falling lists whose sum may be among the k best, in order."""
+    """Pairs of ranks, in order: only their sums can be among the k best of two falling lists."""
     return [(a, b) for a in range(k) for b in range(k) if (a + 1) * (b + 1) <= k]
 
 
@@ -56,7 +56,7 @@ def _merged(a: Ranked, b: Ranked) -> Ranked:
 
 
 def _merged_blocks(blocks: Ranked, pieces: Runs) -> Ranked:
-    """k arrays, the best of each group of blocks; a loop, which XLA does not unfold."""
+    """k arrays: the best of each group of blocks. The loop stays a loop under XLA."""
     n = blocks[0].shape[0]
 
     def body(j: Array, best: Ranked) -> Ranked:

@@ -45,7 +45,7 @@ def _other_rule(
 
 
 def _of_one_token(potentials: TreePotentials, tree: BinaryTree) -> tuple[BinaryTree, Array]:
-    """(the best other symbol as a tree, whether there is one) of a sentence of one token."""
+    """(tree, there): the best other symbol over a sentence of one token, if there is one."""
     tops = potentials.lexical[0] + potentials.root
     tops = tops.at[tree.symbols[0]].set(-jnp.inf)
     symbol = jnp.argmax(tops).astype(jnp.int32)

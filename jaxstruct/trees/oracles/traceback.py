@@ -40,14 +40,17 @@ class Choice(NamedTuple):
 
 
 class _Trees(NamedTuple):
-    """The nodes in preorder [T - 1, .., B], those not yet met with zeros, and the tree so far."""
+    """The nodes in preorder [T - 1, .., B], and the tree so far. Nodes not yet met are 0."""
 
     nodes: Node
     tree: BinaryTree
 
 
 def _at(place: Array, value: Array, old: Array) -> Array:
-    """`old` [n, .., B] with a value [.., B] at a place [.., B] of axis 0; nowhere if beyond."""
+    """`old` [n, .., B] with values [.., B] written at places [.., B] of axis 0.
+
+    A place beyond the axis writes nothing.
+    """
     index = jnp.arange(old.shape[0], dtype=jnp.int32).reshape(-1, *(1,) * place.ndim)
     return jnp.where(index == place[None], value[None], old)
 

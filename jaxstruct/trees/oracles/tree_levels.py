@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -141,12 +141,12 @@ def _trees(filled: _Filled, symbol: Array, level: Array, found: Array) -> Binary
     return traced(tokens, length, top, found, (rules.lefts, rules.rights), search)
 
 
-def _scores_kernel(sizes: LevelSizes, *arguments: Array) -> Array:
+def _scores_kernel(sizes: LevelSizes, *arguments: Any) -> Array:
     scores = jnp.max(_top_scores(_filled(sizes, False, *arguments))[0], axis=1)
     return scores.reshape(*_shape(sizes), -1)
 
 
-def _trees_kernel(sizes: LevelSizes, *arguments: Array) -> Parsed:
+def _trees_kernel(sizes: LevelSizes, *arguments: Any) -> Parsed:
     filled = _filled(sizes, True, *arguments)
     tops, levels = _top_scores(filled)
     score, symbol = first_best(jnp.swapaxes(tops, 0, 1))
@@ -195,7 +195,7 @@ def _scores_of_trees(
     return score(found.tree)
 
 
-def _scores_alone(sizes: LevelSizes, found: Array, *arguments: Array) -> Array:
+def _scores_alone(sizes: LevelSizes, found: Array, *arguments: Any) -> Array:
     """The scores of `tree_levels` from the trees of `level_trees`."""
     del found
     held = jax.lax.stop_gradient(arguments)
@@ -224,9 +224,9 @@ def _oracle(kernel: Callable, sizes: LevelSizes) -> Callable:
 
 
 def _checked_sizes(sizes: LevelSizes, tokens: int) -> LevelSizes:
-    sizes = LevelSizes(*(None if part is None else tuple(map(int, part)) for part in sizes))
+    sizes = LevelSizes._make(None if part is None else tuple(map(int, part)) for part in sizes)
     for name, part in zip(LevelSizes._fields, sizes, strict=True):
-        if part is None and name == "predicted":
+        if part is None:  # as predicted may be
             continue
         if len(part) != tokens or min(part) < 1 or list(part) != sorted(part):
             raise ValueError(

@@ -115,7 +115,7 @@ def _closed(top: _Open, outermost: bool, text: str, name: str, at: int) -> Tree:
     if top.word is None and not top.children:
         found = f"{_spoken(top)} is empty"
         raise _error(text, name, at, found, "a word or trees before ')'")
-    return Tree(top.label, tuple(top.children), top.word)
+    return Tree(top.label or "", tuple(top.children), top.word)
 
 
 def _spoken(top: _Open) -> str:
@@ -191,7 +191,7 @@ def _lengths(tree: Tree) -> dict[int, int]:
     lengths: dict[int, int] = {}
 
     def note(node: Tree, parts: list[int]) -> int:
-        inside = len(node.word) + 1 if node.is_leaf else sum(parts) + len(parts)
+        inside = sum(parts) + len(parts) if node.word is None else len(node.word) + 1
         lengths[id(node)] = len(node.label) + inside + 2
         return lengths[id(node)]
 
@@ -200,7 +200,7 @@ def _lengths(tree: Tree) -> dict[int, int]:
 
 
 def _leaf_text(leaf: Tree) -> str:
-    if _UNWRITABLE.search(leaf.word):
+    if _UNWRITABLE.search(leaf.word or ""):
         raise ValueError(
             f"word: got {shown(leaf.word)}, expected one without white space and brackets; escape "
             "brackets as -LRB- and -RRB-"

@@ -32,9 +32,10 @@ class Cleaning(NamedTuple):
 def clean(tree: Tree, rules: Cleaning = Cleaning()) -> Tree | None:  # noqa: B008
     """Returns the cleaned tree, or None if it holds nothing but traces."""
     if rules.traces:
-        tree = without_traces(tree)
-        if tree is None:
+        left = without_traces(tree)
+        if left is None:
             return None
+        tree = left
     if rules.functions:
         tree = without_functions(tree)
     if rules.outer:

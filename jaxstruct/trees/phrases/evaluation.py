@@ -16,13 +16,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from jaxstruct.core.checks import shown
 from jaxstruct.trees.phrases.cleaning import TRACE, plain_label
 from jaxstruct.trees.phrases.tree import OUTER_LABELS, Tree, check_tree, kind_of, leaves, node_spans
+
+AnyTree = TypeVar("AnyTree", Tree, Tree | None)
 
 VALID, ERROR, SKIPPED = 0, 1, 2
 """The status of a sentence, numbered as in EVALB."""
@@ -120,7 +122,7 @@ def score(
     return Scores(*np.array(rows, np.int64).reshape(len(rows), 4).T)
 
 
-def _checked(name: str, trees: Sequence[Tree | None]) -> Sequence[Tree | None]:
+def _checked(name: str, trees: Sequence[AnyTree]) -> Sequence[AnyTree]:
     """Trees; those that are predicted may be None."""
     if not isinstance(trees, Sequence) or isinstance(trees, str):
         raise TypeError(f"{name}: got {kind_of(trees)}, expected a list of Trees")
@@ -180,7 +182,7 @@ def _counts(gold: Tree, predicted: Tree | None, measure: Measure) -> tuple[int, 
     """(status, m, g, p) of one sentence."""
     right = counted_constituents(gold, measure)
     made_words = [] if predicted is None else _counted_words(predicted, measure)
-    if not made_words:
+    if predicted is None or not made_words:
         return SKIPPED, 0, right.total(), 0
     if made_words != _counted_words(gold, measure):
         return ERROR, 0, right.total(), 0
@@ -189,4 +191,5 @@ def _counts(gold: Tree, predicted: Tree | None, measure: Measure) -> tuple[int, 
 
 
 def _counted_words(tree: Tree, measure: Measure) -> list[str]:
-    return [leaf.word for leaf in leaves(tree) if leaf.label not in measure.deleted]
+    kept = [leaf for leaf in leaves(tree) if leaf.label not in measure.deleted]
+    return [leaf.word for leaf in kept if leaf.word is not None]

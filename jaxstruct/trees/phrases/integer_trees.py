@@ -90,7 +90,7 @@ def _checked_length(length: int | None, tokens: int) -> int:
     return int(length)
 
 
-def _padded(values: Sequence[int], length: int) -> np.ndarray:
+def _padded(values: Sequence[int] | np.ndarray, length: int) -> np.ndarray:
     row = np.full(length, -1, np.int32)
     row[: len(values)] = values
     return row
@@ -149,7 +149,7 @@ def _missing_lexical(
     places = _places(grammar.lexical_rules, np.stack([pairs, terminals], axis=1), size)
     lacking = (pairs < 0) | (terminals < 0) | (places < 0)
     report = []
-    for token in np.flatnonzero(lacking):
+    for token in np.flatnonzero(lacking).tolist():
         if terminals[token] < 0:
             report.append(f"the terminal {read[token]}")
         else:
@@ -197,7 +197,7 @@ def decode(grammar: Grammar, tree: BinaryTree, words: Sequence[str] | None = Non
     if words is not None and len(words) != len(symbols):
         raise ValueError(f"words: got {len(words)}, expected {len(symbols)}, one for each token")
     tokens = [
-        _Piece(symbol, at, at + 1, _leaf(grammar, symbol, words and words[at]))
+        _Piece(symbol, at, at + 1, _leaf(grammar, symbol, None if words is None else words[at]))
         for at, symbol in enumerate(symbols)
     ]
     pieces: list[_Piece] = []

@@ -134,7 +134,7 @@ def leaves(tree: Tree) -> list[Tree]:
 
 def words(tree: Tree) -> tuple[str, ...]:
     """Returns the yield: the words, left to right."""
-    return tuple(leaf.word for leaf in leaves(tree))
+    return tuple(leaf.word for leaf in leaves(tree) if leaf.word is not None)
 
 
 def tags(tree: Tree) -> tuple[str, ...]:
