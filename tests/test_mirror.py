@@ -11,6 +11,7 @@ ROOT = TESTS.parent
 OTHER = {"truth": "independent solvers of the same quadratic programs, and tests of these"}
 """Folders of tests that stand for no folder of the source, and why."""
 ACROSS = {
+    "test_docs.py": "the code, links and names of the pages",
     "test_floors.py": "imports, docstrings and annotations of every module",
     "test_mirror.py": "the tests themselves",
     "test_readme.py": "what the README shows",
@@ -22,19 +23,19 @@ ACROSS = {
     "experiments/test_layout.py": "how the folders of all commands are made",
     "solvers/test_agreement.py": "the optimum of every formulation and structure",
     "solvers/test_alignment_training.py": "solvers with alignments",
-    "solvers/test_ascent.py": "the dual under every safeguard of passes",
+    "solvers/test_ascent.py": "the dual under every safeguard of sweeps",
     "solvers/test_bounds.py": "propositions on block_dual, formulations and cutting_plane",
     "solvers/test_buckets.py": "examples in buckets through every solver",
-    "solvers/test_certifying.py": "when passes, pooled and one_slack certify",
+    "solvers/test_certifying.py": "when rounds, pooled and one_slack certify",
     "solvers/test_chain_most_violated.py": "most_violated with chains",
     "solvers/test_chain_training.py": "solvers with chains",
     "solvers/test_compiling.py": "programs that all solvers share",
+    "solvers/test_exactness.py": "inexact and wrong oracles in every solver",
     "solvers/test_grammar_training.py": "solvers with weighted grammars",
     "solvers/test_homologue_training.py": "solvers with searches of homologues",
     "solvers/test_oracle.py": "most_violated with classes, by enumeration",
     "solvers/test_path.py": "fit and warm_start along a path of C",
     "solvers/test_rounding.py": "certificates of every solver in float32",
-    "solvers/test_status.py": "how runs of every solver end",
     "trees/oracles/test_cky_against_nltk.py": "cky against another program",
     "trees/phrases/test_real_treebanks.py": "all of phrases on whole treebanks",
 }
