@@ -122,3 +122,35 @@ def test_the_library_never_flips_x64_and_never_prints() -> None:
             if call.args and isinstance(call.args[0], ast.Constant)
         ]
         assert "jax_enable_x64" not in strings, f"{path} flips x64"
+
+
+def _module(path: pathlib.Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_imports_are_at_most_eight_deep() -> None:
+    """The longest chain of modules that import one another, package doors left out."""
+    names = {_module(path): path for path in FILES if path.name != "__init__.py"}
+    below = {name: set(_imports(path)) & set(names) - {name} for name, path in names.items()}
+    depths: dict[str, int] = {}
+
+    def depth(name: str) -> int:
+        if name not in depths:
+            depths[name] = 1 + max(map(depth, below[name]), default=0)
+        return depths[name]
+
+    deepest = max(names, key=depth)
+    assert depth(deepest) <= 8, (deepest, depth(deepest))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_oracles_know_no_weights_and_solvers_no_wing(path: pathlib.Path) -> None:
+    """Oracles see potentials and lengths; solvers see a problem; wings do not see each other."""
+    parts, used = path.relative_to(PACKAGE).parts, _imports(path)
+    wings = {"multiclass", "chains", "trees", "alignments"}
+    if "oracles" in parts[:-1]:
+        assert not [name for name in used if ".structure" in name or ".solvers" in name]
+    if parts[0] == "solvers":
+        assert not _rooms_used(path) & wings
+    if parts[0] in wings:
+        assert not _rooms_used(path) & (wings - {parts[0]} | {"solvers", "baselines"})

@@ -11,12 +11,12 @@ from experiments.lib.compiling import compile_clock
 from experiments.lib.record import Elapsed, Stopwatch
 from experiments.parsing.data import Part, Prepared, decoded
 from jaxstruct import Settings, fit, predict
-from jaxstruct.baselines.conditional_log_likelihood import tree_likelihood
 from jaxstruct.baselines.conditional_random_field import FieldProgress, fit_random_field
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.host_loop import Progress
 from jaxstruct.solvers.solution import Solution
+from jaxstruct.trees.likelihood import tree_likelihood
 from jaxstruct.trees.phrases.bracketing import read_tree, write_line
 from jaxstruct.trees.phrases.evaluation import (
     ALL_TOKENS,

@@ -31,16 +31,11 @@ from experiments.lib.options import (
 from experiments.lib.report import Table
 from experiments.lib.timing import Compiled, compile_ahead
 from jaxstruct.core.types import PyTree
-from jaxstruct.trees.oracles.chart_levels import NodeCounts
+from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts, capped_sizes, inner_sizes
 from jaxstruct.trees.oracles.cky import cky, cky_score
 from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
-from jaxstruct.trees.oracles.tree_levels import (
-    LevelSizes,
-    best_of_tree_levels,
-    capped_sizes,
-    inner_sizes,
-)
+from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials, labelled_spans
 
 AXES = TreePotentials._make((0, None, None, None))  # vmap over lexical scores alone

@@ -1,6 +1,5 @@
 """Machines that serve every wing and that a structural SVM is compared with."""
 
-from jaxstruct.baselines.conditional_log_likelihood import chain_likelihood, tree_likelihood
 from jaxstruct.baselines.conditional_random_field import RandomField, fit_random_field
 from jaxstruct.baselines.dual_perceptron import DualPerceptron, dual_perceptron
 from jaxstruct.baselines.perceptron import Perceptron, perceptron
@@ -9,9 +8,7 @@ __all__ = [
     "DualPerceptron",
     "Perceptron",
     "RandomField",
-    "chain_likelihood",
     "dual_perceptron",
     "fit_random_field",
     "perceptron",
-    "tree_likelihood",
 ]

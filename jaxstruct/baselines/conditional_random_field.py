@@ -20,13 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxstruct.baselines.conditional_log_likelihood import (
-    Likelihood,
-    chain_likelihood,
-    in_blocks,
-    value_and_gradient,
-)
+from jaxstruct.baselines.conditional_log_likelihood import Likelihood, in_blocks, value_and_gradient
 from jaxstruct.baselines.line_search import wolfe_step
+from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem

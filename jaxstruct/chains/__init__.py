@@ -1,6 +1,7 @@
 """Label sequences (thesis 4.4): structure, oracles, losses, the hidden Markov baseline, IOB2."""
 
 from jaxstruct.chains.hidden_markov import HiddenMarkov, fit_hidden_markov
+from jaxstruct.chains.inputs import ChainInput, Constraints
 from jaxstruct.chains.iob2 import (
     as_iob2,
     entity_f1,
@@ -9,6 +10,7 @@ from jaxstruct.chains.iob2 import (
     iob2_spans,
     is_iob2,
 )
+from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.chains.oracles.additive_loss import loss_augmented
 from jaxstruct.chains.oracles.forward_backward import log_partition, marginals
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels, hamming_levels
@@ -17,8 +19,6 @@ from jaxstruct.chains.oracles.sampling import sample
 from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.potentials import ChainPotentials, score_labels
 from jaxstruct.chains.structure import (
-    ChainInput,
-    Constraints,
     chain,
     chain_inputs,
     chain_potentials,
@@ -35,6 +35,7 @@ __all__ = [
     "best_of_levels",
     "chain",
     "chain_inputs",
+    "chain_likelihood",
     "chain_potentials",
     "entity_f1",
     "fit_hidden_markov",

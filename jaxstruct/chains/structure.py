@@ -23,6 +23,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.chains import example_checks as chain_checks
 from jaxstruct.chains import planes as chain_planes
+from jaxstruct.chains.inputs import ChainInput, Constraints
 from jaxstruct.chains.label_parts import ChainTheta, combine, plane_scores
 from jaxstruct.chains.losses import ChainLoss, chain_loss, delta, position_costs
 from jaxstruct.chains.oracles.additive_loss import loss_augmented
@@ -48,34 +49,7 @@ from jaxstruct.core.checks import (
 from jaxstruct.core.contract import Model, Oracles, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares
-from jaxstruct.core.types import AnyArray, Array, PyTree
-
-
-class ChainInput(NamedTuple):
-    """One input sequence, padded to T positions; `chain_inputs` builds a batch of them.
-
-    Fields:
-      features: [T, d], SparseFeatures of [T, m] leaves, or KernelTokens; zeros on padding.
-      length: int32 scalar.
-      gram: [T, T] <Phi(x^t), Phi(x^s)>, of any dtype that holds them.
-    """
-
-    features: PyTree
-    length: AnyArray
-    gram: AnyArray
-
-
-class Constraints(NamedTuple):
-    """Label sequences that are no outputs, as I-PER after O in IOB2.
-
-    Fields:
-      transitions: [S, S] bool, True forbids the second label after the first.
-      start, stop: [S] bool, True forbids a label at the first or the last position.
-    """
-
-    transitions: AnyArray
-    start: AnyArray
-    stop: AnyArray
+from jaxstruct.core.types import Array, PyTree
 
 
 class _Chain(NamedTuple):

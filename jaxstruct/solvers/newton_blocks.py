@@ -13,8 +13,7 @@ import jax.numpy as jnp
 from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.visits import plane_coefficients
-from jaxstruct.solvers.working_sets import WorkingSets
+from jaxstruct.solvers.working_sets import WorkingSets, plane_coefficients
 
 
 class Blocks(NamedTuple):

@@ -23,8 +23,8 @@ from jaxstruct.solvers.bucket_turns import (
 from jaxstruct.solvers.programs import counted_jit
 from jaxstruct.solvers.settings import VisitOptions
 from jaxstruct.solvers.task import Task
-from jaxstruct.solvers.visits import plane_coefficients, visit
-from jaxstruct.solvers.working_sets import WorkingSets, bucket_of, joined, rows
+from jaxstruct.solvers.visits import visit
+from jaxstruct.solvers.working_sets import WorkingSets, bucket_of, joined, plane_coefficients, rows
 
 
 def cached_pass(

@@ -1,5 +1,6 @@
 """Phrase trees (thesis 4.5): weighted grammars, oracles, losses, treebanks, the PCFG baseline."""
 
+from jaxstruct.trees.likelihood import tree_likelihood
 from jaxstruct.trees.oracles.cky import cky, cky_score
 from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
@@ -59,6 +60,7 @@ __all__ = [
     "summarise",
     "tags",
     "tree_levels",
+    "tree_likelihood",
     "tree_outputs",
     "weighted_grammar",
     "words",

@@ -32,8 +32,7 @@ from jax.typing import DTypeLike
 
 from jaxstruct.core.checks import check_choice, checked_size
 from jaxstruct.core.types import Array, BinaryTree
-from jaxstruct.trees.oracles.chart_levels import NodeCounts
-from jaxstruct.trees.oracles.tree_levels import LevelSizes, capped_sizes, inner_sizes
+from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts, capped_sizes, inner_sizes
 from jaxstruct.trees.parts import GrammarTables, inner_parents
 from jaxstruct.trees.phrases.grammar import Grammar, label_counts
 from jaxstruct.trees.potentials import labelled_spans

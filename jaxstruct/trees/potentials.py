@@ -59,6 +59,18 @@ def _over_span(table: Array, begins: Array, ends: Array, numbers: Array) -> Arra
     return table[numbers] if table.ndim == 1 else table[begins, ends - 1, numbers]
 
 
+class Parsed(NamedTuple):
+    """Trees and their scores F.
+
+    Fields:
+      tree: BinaryTree; or with a leading axis [k].
+      score: a scalar; or [k].
+    """
+
+    tree: BinaryTree
+    score: Array
+
+
 def score_tree(
     rules: GrammarRules, potentials: TreePotentials, tree: BinaryTree, length: Array
 ) -> Array:

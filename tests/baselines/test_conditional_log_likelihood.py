@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from jaxstruct import Buckets, Status
-from jaxstruct.baselines.conditional_log_likelihood import tree_likelihood
 from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.chains.structure import chain
+from jaxstruct.trees.likelihood import tree_likelihood
 from jaxstruct.trees.structure import grammar_potentials, weighted_grammar
 from tests.trees import structure_cases as cases
 

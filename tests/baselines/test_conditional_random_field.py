@@ -13,13 +13,10 @@ from scipy.special import logsumexp
 
 from jaxstruct import Status, predict
 from jaxstruct.baselines import conditional_log_likelihood
-from jaxstruct.baselines.conditional_log_likelihood import (
-    chain_likelihood,
-    in_blocks,
-    value_and_gradient,
-)
+from jaxstruct.baselines.conditional_log_likelihood import in_blocks, value_and_gradient
 from jaxstruct.baselines.conditional_random_field import FieldProgress, fit_random_field
 from jaxstruct.chains.label_parts import ChainTheta
+from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.chains.oracles.forward_backward import log_partition
 from jaxstruct.chains.potentials import score_labels
 from jaxstruct.chains.structure import Constraints, chain_inputs, chain_potentials

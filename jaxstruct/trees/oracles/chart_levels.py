@@ -12,6 +12,39 @@ from jaxstruct.core.types import Array
 from jaxstruct.trees.oracles.charts import Layout
 
 
+class LevelSizes(NamedTuple):
+    """How many values the counts take over spans of w = 1..T tokens: static, Python integers.
+
+    The charts hold no more than these, so small numbers make them fast. (A tree over w tokens has
+    only w - 1 inner nodes.)
+
+    Fields:
+      matched: [T] n_w: over w tokens m is one of 0..n_w - 1. The last value stands for all larger
+        ones. Where n_w < n_T, no tree over w tokens may have m >= n_w.
+      predicted: [T] the same of p, or None where p is not counted. Trees with a larger p are left
+        out. No node may match more than it predicts.
+    """
+
+    matched: tuple[int, ...]
+    predicted: tuple[int, ...] | None = None
+
+
+def inner_sizes(tokens: int, cap: int | None = None) -> LevelSizes:
+    """Sizes for m alone, where inner nodes count 1 at most and single tokens nothing.
+
+    Args:
+      tokens: T.
+      cap: the last m, which stands for all larger ones; None for T - 1, so that all m are exact.
+    """
+    most = tokens - 1 if cap is None else cap
+    return LevelSizes(tuple(min(w, most + 1) for w in range(1, tokens + 1)))
+
+
+def capped_sizes(tokens: int, cap: int) -> LevelSizes:
+    """Sizes for m alone, whatever nodes count: 0 .. cap, the last for all larger ones."""
+    return LevelSizes((cap + 1,) * tokens)
+
+
 class NodeCounts(NamedTuple):
     """What the nodes of the trees of ONE sentence add to m and to p.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 
@@ -14,19 +12,7 @@ from jaxstruct.trees.oracles.best_search import best_search
 from jaxstruct.trees.oracles.charts import Layout, plain
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
 from jaxstruct.trees.oracles.traceback import Node, first_best, traced
-from jaxstruct.trees.potentials import GrammarRules, TreePotentials, score_tree
-
-
-class Parsed(NamedTuple):
-    """Trees and their scores F.
-
-    Fields:
-      tree: BinaryTree; or with a leading axis [k].
-      score: a scalar; or [k].
-    """
-
-    tree: BinaryTree
-    score: Array
+from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, score_tree
 
 
 def _top_scores(layout: Layout, given: Sentences, cells: Array) -> Array:

@@ -15,12 +15,11 @@ from jaxstruct.core.types import Array
 from jaxstruct.trees.oracles.best_charts import Sentences, sentences, term_rows
 from jaxstruct.trees.oracles.best_search import group_rules, rule_scores
 from jaxstruct.trees.oracles.charts import Layout, plain
-from jaxstruct.trees.oracles.cky import Parsed
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
 from jaxstruct.trees.oracles.ranked_charts import RankedCharts, rank_pairs, ranked_charts
 from jaxstruct.trees.oracles.rule_runs import BLOCK, GROUP
 from jaxstruct.trees.oracles.traceback import Choice, Node, picked, traced
-from jaxstruct.trees.potentials import GrammarRules, TreePotentials, score_tree
+from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, score_tree
 
 _NO_INDEX = np.iinfo(np.int32).max
 

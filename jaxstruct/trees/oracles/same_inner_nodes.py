@@ -14,9 +14,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.types import Array, BinaryTree
-from jaxstruct.trees.oracles.cky import Parsed
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
-from jaxstruct.trees.potentials import PADDING, GrammarRules, TreePotentials, score_tree
+from jaxstruct.trees.potentials import PADDING, GrammarRules, Parsed, TreePotentials, score_tree
 
 
 class _Choice(NamedTuple):

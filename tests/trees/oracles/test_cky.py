@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from jaxstruct.core.types import BinaryTree
-from jaxstruct.trees.oracles.cky import Parsed, cky, cky_score
+from jaxstruct.trees.oracles.cky import cky, cky_score
 from jaxstruct.trees.potentials import (
     GrammarRules,
+    Parsed,
     TreePotentials,
     labelled_spans,
     score_tree,

@@ -9,10 +9,10 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.trees.oracles.cky import Parsed, cky
+from jaxstruct.trees.oracles.cky import cky
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
 from jaxstruct.trees.oracles.ranked_charts import rank_pairs
-from jaxstruct.trees.potentials import TreePotentials
+from jaxstruct.trees.potentials import Parsed, TreePotentials
 from tests.core.derivatives import assert_derivatives
 from tests.trees.oracles.truth import (
     OVER_SPANS,

@@ -10,18 +10,14 @@ import numpy as np
 import pytest
 
 from jaxstruct.core.types import BinaryTree
-from jaxstruct.trees.oracles.chart_levels import NodeCounts
-from jaxstruct.trees.oracles.cky import Parsed
+from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts, capped_sizes, inner_sizes
 from jaxstruct.trees.oracles.tree_levels import (
     BestTreeLevel,
-    LevelSizes,
     best_of_tree_levels,
-    capped_sizes,
-    inner_sizes,
     level_trees,
     tree_levels,
 )
-from jaxstruct.trees.potentials import TreePotentials, labelled_spans
+from jaxstruct.trees.potentials import Parsed, TreePotentials, labelled_spans
 from tests.core.derivatives import assert_derivatives
 from tests.trees.oracles.truth import (
     OVER_SPANS,
