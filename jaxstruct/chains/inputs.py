@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jaxstruct.core.types import PyTree
+from jaxstruct.core.types import AnyArray, PyTree
 
 
 class ChainInput(NamedTuple):
