@@ -38,6 +38,7 @@ from jaxstruct.core.checks import (
 )
 from jaxstruct.core.contract import Contenders, Model, Oracles, Problem, Space
 from jaxstruct.core.problem import make_problem
+from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import AnyArray, Array, PyTree
 
@@ -80,10 +81,10 @@ class HomologueTheta(NamedTuple):
 
 
 class _Tables(NamedTuple):
-    """symmetric: 1 or 0. single_cost: [1] where gaps are linear, [0] where they are affine."""
+    """symmetric: 1 or 0. linear: whether a gap has one cost a letter, not two (affine)."""
 
     symmetric: Array
-    single_cost: Array
+    linear: Static[bool]
 
 
 def _potentials(tables: _Tables, w: PyTree, x: HomologueInput) -> HomologueTheta:
@@ -92,8 +93,8 @@ def _potentials(tables: _Tables, w: PyTree, x: HomologueInput) -> HomologueTheta
 
 def _gram_action(tables: _Tables, x: HomologueInput, u: HomologueTheta) -> HomologueTheta:
     del x  # all inputs see the same costs
-    linear = tables.single_cost.shape[0] == 1
-    return u._replace(costs=costs_gram_action(tables.symmetric, linear, u.costs))
+    costs = costs_gram_action(tables.symmetric, tables.linear.value, u.costs)
+    return u._replace(costs=costs)
 
 
 def _counts(theta: HomologueTheta, y: HomologueOutput) -> OperationCounts:
@@ -147,9 +148,8 @@ def _best_wrong(theta: HomologueTheta, y_true: HomologueOutput) -> HomologueOutp
     return _aligned(theta, jnp.argmax(_decoy_scores(theta, y_true)))
 
 
-def _loss(kind: Array, y_true: HomologueOutput, y: HomologueOutput) -> Array:
-    """In the dtype of `kind`, that of the weights."""
-    return (y.candidate != y_true.candidate).astype(kind.dtype)
+def _loss(dtype: Static[str], y_true: HomologueOutput, y: HomologueOutput) -> Array:
+    return (y.candidate != y_true.candidate).astype(dtype.value)
 
 
 def _contenders(theta: HomologueTheta, y_true: HomologueOutput) -> Contenders:
@@ -222,7 +222,7 @@ def homologue_outputs(
 
 
 def _check(A: int, inputs: HomologueInput, outputs: HomologueOutput | None = None) -> None:
-    """Every door check, in an order that lets each rely on those before; outputs for training."""
+    """All door checks. Each relies on those before it; outputs are given for training only."""
     check_record("inputs", inputs, HomologueInput, "homologue_inputs")
     native, candidates, native_length, lengths = map(np.asarray, inputs)
     n, M, Q, N = alignment_checks.check_candidates(native, candidates)
@@ -265,11 +265,10 @@ def homologue_search(
     """
     alignment_checks.check_options(alphabet_size, gaps, symmetric)
     dtype = checked_dtype(dtype)
-    tables = _Tables(jnp.asarray(float(symmetric), dtype), jnp.zeros(int(gaps == "linear"), dtype))
-    zero = jnp.zeros((), dtype)
+    tables = _Tables(jnp.asarray(float(symmetric), dtype), Static(gaps == "linear"))
     return make_problem(
         initial_weights(alphabet_size, gaps, dtype),
-        Model(Partial(_potentials, tables), _score, _decode, Partial(_loss, zero)),
+        Model(Partial(_potentials, tables), _score, _decode, Partial(_loss, Static(dtype))),
         Oracles(contenders=_contenders, output=_output, best_wrong=_best_wrong),
         Space(
             gram_action=Partial(_gram_action, tables), combine=_combine, squared_norm=sum_of_squares

@@ -18,21 +18,19 @@ of one alignment with other pair scores, be it local or global: letters left out
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from jaxstruct.alignments.potentials import DELETE, INSERT, PADDING, PAIR
 from jaxstruct.core.checks import check_choice
+from jaxstruct.core.static import static
 from jaxstruct.core.types import AnyArray, Array
 
 NAMES = ("positions", "pairs", "normalised_positions", "normalised_pairs")
 
 
-@jax.tree_util.register_static
-@dataclasses.dataclass(frozen=True)
+@static
 class AlignmentLoss:
     """One of the losses of the module: its name, and the dtype of Delta."""
 
@@ -125,7 +123,7 @@ def delta(loss: AlignmentLoss, y_true: AlignmentOutput, y: AlignmentOutput) -> A
 
 
 def pair_costs(loss: AlignmentLoss, y_true: AlignmentOutput, M: int, N: int) -> Array:
-    """[M, N] by how much a pair changes Delta from that of the alignment that pairs nothing."""
+    """[M, N] what each pair adds to the Delta of the alignment that pairs nothing."""
     first, second = partners(y_true)
     first, second = first[:M, None], second[None, :N]
     right = first == jnp.arange(N, dtype=jnp.int32)[None, :]

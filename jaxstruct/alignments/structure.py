@@ -56,6 +56,7 @@ from jaxstruct.core.checks import (
 )
 from jaxstruct.core.contract import Model, Oracles, Problem, Space
 from jaxstruct.core.problem import make_problem
+from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import AnyArray, Array, PyTree
 
@@ -83,10 +84,10 @@ class AlignmentTheta(NamedTuple):
 
 
 class _Tables(NamedTuple):
-    """symmetric: 1 or 0. single_cost: [1] where gaps are linear, [0] where they are affine."""
+    """symmetric: 1 or 0. linear: whether a gap has one cost a letter, not two (affine)."""
 
     symmetric: Array
-    single_cost: Array
+    linear: Static[bool]
 
 
 def _potentials(tables: _Tables, w: PyTree, x: AlignmentInput) -> AlignmentTheta:
@@ -95,8 +96,8 @@ def _potentials(tables: _Tables, w: PyTree, x: AlignmentInput) -> AlignmentTheta
 
 def _gram_action(tables: _Tables, x: AlignmentInput, u: AlignmentTheta) -> AlignmentTheta:
     del x
-    linear = tables.single_cost.shape[0] == 1
-    return u._replace(costs=costs_gram_action(tables.symmetric, linear, u.costs))
+    costs = costs_gram_action(tables.symmetric, tables.linear.value, u.costs)
+    return u._replace(costs=costs)
 
 
 def _counts(theta: AlignmentTheta, y: AlignmentOutput) -> OperationCounts:
@@ -236,7 +237,7 @@ def written_alignments(
 def _check(
     A: int, whole: bool, inputs: AlignmentInput, outputs: AlignmentOutput | None = None
 ) -> None:
-    """Every door check, in an order that lets each rely on those before; outputs for training."""
+    """All door checks. Each relies on those before it; outputs are given for training only."""
     check_record("inputs", inputs, AlignmentInput, "alignment_inputs")
     first, second, lengths = map(np.asarray, inputs)
     n = len(first) if first.ndim else 0
@@ -288,7 +289,7 @@ def pairwise_alignment(
     check_choice("mode", mode, MODES)
     dtype = checked_dtype(dtype)
     kind, best = alignment_loss(loss, dtype), _BEST[mode]
-    tables = _Tables(jnp.asarray(float(symmetric), dtype), jnp.zeros(int(gaps == "linear"), dtype))
+    tables = _Tables(jnp.asarray(float(symmetric), dtype), Static(gaps == "linear"))
     return make_problem(
         initial_weights(alphabet_size, gaps, dtype),
         Model(Partial(_potentials, tables), _score, Partial(_decode, best), Partial(delta, kind)),

@@ -12,7 +12,6 @@ alone; that decides which oracles serve them.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -22,13 +21,13 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.checks import as_numbers, shown
+from jaxstruct.core.static import static
 from jaxstruct.core.types import Array
 
 NAMES = ("hamming", "normalised_hamming", "zero_one")
 
 
-@jax.tree_util.register_static
-@dataclasses.dataclass(frozen=True)
+@static
 class LossKind:
     """What a compiled program depends on.
 

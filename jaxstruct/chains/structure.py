@@ -105,7 +105,7 @@ def _potentials(tables: _Chain, w: PyTree, x: ChainInput) -> ChainTheta:
 
 
 def _pair_changes(u: ChainTheta) -> Array:
-    """[B, T, S S] what label pairs add to the features of each token; the last one has none."""
+    """[B, T, S S] the part of u for the features of each token with label pairs; 0 at the last."""
     B, T, S = u.emissions.shape
     flat = u.transitions.reshape(B, T - 1, S * S)
     return jnp.pad(flat, ((0, 0), (0, 1), (0, 0)))
@@ -263,7 +263,7 @@ def _initial_weights(
 def _check(
     tables: _Chain, d: int, S: int, inputs: ChainInput, outputs: np.ndarray | None = None
 ) -> None:
-    """Every door check, in an order that lets each rely on those before; outputs for training."""
+    """All door checks. Each relies on those before it; outputs are given for training only."""
     if not isinstance(inputs, ChainInput):
         raise ValueError(
             f"inputs must be a ChainInput (see chain_inputs), got {type(inputs).__name__}"

@@ -9,7 +9,6 @@ Three linear maps and one inner product are all that a chain needs of them:
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.static import static
 from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
 
 
@@ -117,8 +117,7 @@ def small_integers(gram: np.ndarray) -> np.ndarray:
     return small if np.array_equal(small, gram) else gram
 
 
-@jax.tree_util.register_static
-@dataclasses.dataclass(frozen=True)
+@static
 class Window:
     """How many neighbours on either side of a token count with it, of how many features each.
 

@@ -9,9 +9,6 @@ may be mixed. For all pairs of two sets of points use `gram_matrix`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
@@ -19,17 +16,10 @@ from numpy.typing import ArrayLike
 
 from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.lengths import known
+from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array
 from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.kernels.points import Point, as_float, inner_product, squared_distance
-
-
-@jax.tree_util.register_static
-@dataclass(frozen=True)
-class StaticInt:
-    """An integer kept in a kernel's tree structure, so that it is static under `jit`."""
-
-    value: int
 
 
 def real_parameter(value: float | Array, name: str, *, low: float, strict: bool) -> float | Array:
@@ -47,7 +37,7 @@ def linear_kernel(x: Point, z: Point) -> Array:
     return inner_product(x, z)
 
 
-def polynomial_kernel(c: float | Array, degree: StaticInt, x: Point, z: Point) -> Array:
+def polynomial_kernel(c: float | Array, degree: Static[int], x: Point, z: Point) -> Array:
     """Returns K(x, x') = (<x, x'> + c)^degree (2.17): what `polynomial` wraps."""
     product = inner_product(x, z)
     return (product + jnp.asarray(c, product.dtype)) ** degree.value
@@ -91,7 +81,7 @@ def polynomial(degree: int, c: float | Array = 1.0) -> Partial:
     """
     degree = checked_size("degree", degree)
     c = real_parameter(c, "c", low=0.0, strict=False)
-    return Partial(polynomial_kernel, c, StaticInt(degree))
+    return Partial(polynomial_kernel, c, Static(degree))
 
 
 def gaussian(sigma: float | Array) -> Partial:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import check_integers, checked_lengths, shown
+from jaxstruct.core.checks import check_integers, checked_dtype, checked_lengths, shown
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.parts import NOWHERE, GrammarTables, SentenceInput
 from jaxstruct.trees.phrases.grammar import Grammar, check_grammar, check_tokens
@@ -88,15 +88,6 @@ def checked_trees(trees: object) -> list[BinaryTree]:
     return trees
 
 
-def _dtype_name(dtype: Any) -> str | None:
-    if dtype is None or isinstance(dtype, str):
-        return dtype
-    try:
-        return np.dtype(dtype).name
-    except TypeError:
-        return None
-
-
 def checked_options(
     grammar: Grammar, longest: int | None, span_features: int, dtype: object
 ) -> str:
@@ -111,9 +102,7 @@ def checked_options(
     if longest is not None:
         _check_integer("longest", longest, 2)
     _check_integer("span_features", span_features, 0)
-    name = _dtype_name(dtype)
-    if name not in ("float32", "float64"):
-        raise ValueError(f"dtype must be 'float32' or 'float64', got {shown(dtype)}")
+    name = checked_dtype(dtype)
     if name == "float64" and jnp.result_type(float) != np.float64:
         raise ValueError(
             "dtype is 'float64', but jax is in its float32 mode: call "

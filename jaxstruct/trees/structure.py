@@ -23,6 +23,7 @@ from jaxstruct.core.checks import (
 )
 from jaxstruct.core.contract import Model, Oracles, Problem, Space
 from jaxstruct.core.problem import make_problem
+from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, BinaryTree, PyTree
 from jaxstruct.trees import example_checks as tree_checks
@@ -208,10 +209,10 @@ def _with_last(strata: Stratification, values: Array, last: Array | int) -> Arra
 
 
 def _level_losses(
-    tables: GrammarTables, strata: Stratification, kind: Array, y_true: BinaryTree
+    tables: GrammarTables, strata: Stratification, dtype: Static[str], y_true: BinaryTree
 ) -> Array:
     length = jnp.sum(y_true.symbols >= 0, dtype=jnp.int32)
-    return _with_last(strata, strata.levels(tables, y_true, length, kind.dtype).losses, 0)
+    return _with_last(strata, strata.levels(tables, y_true, length, dtype.value).losses, 0)
 
 
 def _best_wrong(tables: GrammarTables, theta: TreeTheta, y_true: BinaryTree) -> BinaryTree:
@@ -236,17 +237,17 @@ def _loss_augmented(
 
 
 def _loss(
-    tables: GrammarTables, strata: Stratification, kind: Array,
+    tables: GrammarTables, strata: Stratification, dtype: Static[str],
     y_true: BinaryTree, y: BinaryTree,
 ) -> Array:  # fmt: skip
-    return strata.loss(tables, y_true, y, kind.dtype)
+    return strata.loss(tables, y_true, y, dtype.value)
 
 
 def _check(
     tables: GrammarTables, strata: Stratification, D: int, inputs: SentenceInput,
     outputs: BinaryTree | None = None,
 ) -> None:  # fmt: skip
-    """Every door check, in an order that lets each rely on those before; outputs for training."""
+    """All door checks. Each relies on those before it; outputs are given for training only."""
     check_record("inputs", inputs, SentenceInput, "sentence_inputs")
     training = outputs is not None
     n, T = tree_checks.check_sentences(tables.lexical.shape[0], D, inputs, training)
@@ -309,7 +310,7 @@ def weighted_grammar(
     dtype = tree_checks.checked_options(grammar, longest, span_features, dtype)
     tables = grammar_tables(grammar)
     strata = stratification(grammar, loss, longest)
-    kind = jnp.zeros((), dtype)
+    kind = Static(dtype)
     plain = span_features == 0
     additive = Partial(_loss_augmented, tables, strata) if strata.is_additive else None
     return make_problem(

@@ -353,8 +353,8 @@ def test_outputs_of_other_types():
     (dict(longest=1, loss="f1"), ValueError, "longest must be at least 2, got 1"),
     (dict(span_features=2.0), TypeError, "span_features must be an integer, got 2.0"),
     (dict(span_features=-1), ValueError, "span_features must be at least 0, got -1"),
-    (dict(dtype=None), ValueError, "dtype must be 'float32' or 'float64', got None"),
-    (dict(dtype="int32"), ValueError, "dtype must be 'float32' or 'float64', got 'int32'"),
+    (dict(dtype=None), ValueError, "dtype must be \"float32\" or \"float64\", got None"),
+    (dict(dtype="int32"), ValueError, "dtype must be \"float32\" or \"float64\", got 'int32'"),
     (dict(dtype="float64"), ValueError, "jax is in its float32 mode"),
     (dict(loss=["f1"]), ValueError, r"loss is \['f1'\]; choose one of"),
 ])  # fmt: skip

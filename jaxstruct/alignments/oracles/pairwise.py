@@ -81,7 +81,7 @@ def _below(leaf: Array) -> Array:
 def _filled(
     local: bool, potentials: AlignmentPotentials, lengths: Array, batch: int
 ) -> tuple[_Ends, Array]:
-    """(the best ends, [d, M + 1, B] int8 where each cell's three values come from)."""
+    """(best ends, sources [d, M + 1, B] int8): where the three values of a cell come from."""
     pairs, gap_open, gap_extend = potentials.pairs, *(gap[None] for gap in potentials[1:])
     M, N, _ = pairs.shape
     rows, dtype = jnp.arange(M + 1)[:, None], pairs.dtype
@@ -126,7 +126,7 @@ def _filled(
 
 
 def _kind(source: Array, goal: Array) -> Array:
-    """[B] PAIR, DELETE, INSERT or _END: the step back from a cell, for what is looked for there."""
+    """[B] PAIR, DELETE, INSERT or _END: the step back from a cell, given the value wanted there."""
 
     def noted(bit: int) -> Array:
         return source & bit > 0
@@ -141,7 +141,7 @@ def _kind(source: Array, goal: Array) -> Array:
 
 
 def _traced(sources: Array, end: Array, steps: int) -> tuple[Array, Array]:
-    """([steps, B] operations from the last to the first, then PADDING; [2, B] where it begins)."""
+    """(operations [steps, B] from the last to the first, then PADDING; [2, B] their begin)."""
     diagonals, rows, batch = sources.shape
     flat, columns = sources.reshape(-1), jnp.arange(batch)
 
@@ -175,7 +175,7 @@ def _in_order(backward: Array) -> Array:
 
 
 def _best_end(ends: _Ends) -> tuple[Array, Array]:
-    """([B] score, [2, B] where it ends: on the earliest diagonal, there in the lowest row)."""
+    """([B] score, [2, B] end). Ties go to the earliest diagonal, then to the lowest row."""
     rows = ends.score.shape[0]
     score = jnp.max(ends.score, axis=0, keepdims=True)
     places = ends.diagonal * rows + jnp.arange(rows, dtype=jnp.int32)[:, None]
@@ -211,7 +211,7 @@ def _score_alone(
 
 
 def _blocked(kernel: Callable, local: bool, scores: Callable) -> Callable:
-    """Of one example; a wide batch goes in blocks whose skewed scores stay in the caches."""
+    """The kernel on one example. A wide batch goes in blocks, whose scores stay in the caches."""
 
     def whole(potentials: AlignmentPotentials, lengths: Array) -> Alignment | Array:
         M, N, _ = potentials.pairs.shape
