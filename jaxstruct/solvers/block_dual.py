@@ -77,10 +77,10 @@ def block_ascent(
     gram: Array, gradient: Array, multipliers: Array, occupied: Array, max_steps: int
 ) -> Array:
     """`pairwise_ascent` of ONE block with a stored Gram matrix [K, K]."""
-    diagonal, *vectors = (
-        vector[None] for vector in (jnp.diagonal(gram), gradient, multipliers, occupied)
-    )
-    return pairwise_ascent(lambda k: gram[k], diagonal, *vectors, max_steps)[0]
+    diagonal = jnp.diagonal(gram)[None]
+    return pairwise_ascent(
+        lambda k: gram[k], diagonal, gradient[None], multipliers[None], occupied[None], max_steps
+    )[0]
 
 
 def line_search_sizes(linear: Array, quadratic: Array) -> Array:

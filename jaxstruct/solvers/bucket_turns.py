@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.buckets import bucket_slices
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.task import Task
 
 TURNS = 16
@@ -75,7 +75,7 @@ def empty_results(body: Callable, count: int, w: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf: jnp.zeros((count, *leaf.shape), leaf.dtype), shapes)
 
 
-def visited_rows(order: Array, span: tuple[Array, Array]) -> Array:
+def visited_rows(order: Array, span: tuple[AnyArray, AnyArray]) -> Array:
     """The rows of the batches in a span, flat; out of range where a batch is not in it."""
     at = jnp.arange(order.shape[0])
     inside = (at >= span[0]) & (at < span[1])

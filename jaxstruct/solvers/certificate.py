@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import AnyArray, PyTree
 from jaxstruct.solvers.formulations import Formulation, Penalty
 
 ROUNDINGS = 1.0
@@ -31,15 +31,15 @@ class ExampleTerms(NamedTuple):
         rounding there is.
     """
 
-    worst: Array
-    value: Array
-    slack: Array
-    known: Array
-    bound: Array
-    product: Array
-    multiplier_sum: Array
-    size: Array
-    reach: Array
+    worst: AnyArray
+    value: AnyArray
+    slack: AnyArray
+    known: AnyArray
+    bound: AnyArray
+    product: AnyArray
+    multiplier_sum: AnyArray
+    size: AnyArray
+    reach: AnyArray
 
 
 class Certificate(NamedTuple):

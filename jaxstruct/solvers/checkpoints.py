@@ -91,7 +91,8 @@ def _number(value: float) -> float | str:
 
 def _write(path: str | os.PathLike, header: Mapping, arrays: Mapping[str, np.ndarray]) -> None:
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
-    write_file(path, lambda file: np.savez(file, **{_HEADER: text}, **arrays))
+    named: dict[str, Any] = {_HEADER: text, **arrays}
+    write_file(path, lambda file: np.savez(file, **named))
 
 
 def _header(kind: str, weights: PyTree) -> dict[str, Any]:
@@ -406,7 +407,8 @@ def load_solution(
         rows=_rows(checkpoint, state.sets.losses.shape[0]),
         statistics=Statistics(**statistics, history=_trace(checkpoint)),
         state=state,
-        **{name: checkpoint.entry(name, str) for name in ("formulation", "message")},
+        formulation=checkpoint.entry("formulation", str),
+        message=checkpoint.entry("message", str),
         C=float(checkpoint.entry("C", (int, float))),
         **numbers,
     )

@@ -54,7 +54,7 @@ def init(problem: Problem, task: Task, settings: Settings) -> State:
     if enumerates(problem, settings):
         sets = enumerated_program(problem, task.terms, task.inputs, task.outputs)
     else:
-        sets = empty_working_sets(task.outputs, settings.capacity, dtype)
+        sets = empty_working_sets(task.outputs, settings.capacity, str(dtype))
     return State(jax.tree.map(jnp.copy, problem.initial_weights), sets, None, 30.0, 0, None)
 
 
@@ -87,7 +87,8 @@ def _certified(
         ),
     )  # fmt: skip
     norm = coordinate_norm(now.problem, state.weights, now.task.inputs[0])
-    certificate = certify(now.formulation, now.task.terms, report.terms, *products, norm)
+    of_primal, of_dual = products
+    certificate = certify(now.formulation, now.task.terms, report.terms, of_primal, of_dual, norm)
     gaps = block_gaps(now.formulation, now.task.terms, report.terms) if state.span is None else None
     if state.span is not None and _evicted(state.sets, sets, counts):
         state = state._replace(span=None)
@@ -127,12 +128,13 @@ def step(
     settings, examples = now.settings, examples_of(task)
     threshold = jnp.asarray(epsilon, state.sets.losses.dtype)
     entered, enumerated = _entered(state.sets), is_enumerated(state.sets)
-    products: tuple = (None, None)
+    products = (None, None)
     fully = solves_fully(settings, state.sets)
     added = overflow = calls = 0
     estimate = certificate = slack = None
     if fully and state.clock > settings.warm_passes:
-        state, *products = full_round(now, state)
+        state, *found = full_round(now, state)
+        products = tuple(found)
     elif enumerated:
         w, sets = enumerated_round(now, state)
         state = state._replace(weights=w, sets=sets, span=None)
@@ -145,11 +147,10 @@ def step(
         state, certificate, slack, counts = _certified(now, state, threshold, products)
         overflow, calls = int(counts.overflow), calls + examples
         added += _entered(state.sets) - entered if enumerated else int(counts.added)
-    info = Info(
-        certificate, estimate if certificate is None else certificate, added, overflow, calls,
-        now.seconds, slack,
-    )  # fmt: skip
-    return state, info
+    shown = estimate if certificate is None else certificate
+    if shown is None:
+        raise RuntimeError("a round ended without an estimate and without a certificate")
+    return state, Info(certificate, shown, added, overflow, calls, now.seconds, slack)
 
 
 def certified(

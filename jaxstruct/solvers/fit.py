@@ -30,11 +30,12 @@ from jaxstruct.solvers.host_loop import (
     Standing,
     begin,
     in_callers_order,
+    last_certificate,
     solve,
     statistics,
 )
 from jaxstruct.solvers.problem_checks import Sample, check_oracle, confirmed, sample_of
-from jaxstruct.solvers.settings import Settings, check_settings, resolved_settings
+from jaxstruct.solvers.settings import Settings, check_settings, decided, resolved_settings
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import Info, State
 from jaxstruct.solvers.status import MESSAGES
@@ -166,6 +167,7 @@ def _run(
         _method(fixed), state, state.weights, fixed.rules, beginning, callback
     )
     best, sets = now.best, now.state.sets
+    certificate, slack = last_certificate(best)
     status = confirmed(status, fixed.problem, fixed.formulation, fixed.sample, best.weights)
     support = int(np.sum(np.asarray(sets.multipliers)[rows >= 0] > 0))
     return Solution(
@@ -175,8 +177,8 @@ def _run(
         primal=best.primal,
         dual=best.dual,
         gap=best.primal - best.dual,
-        certificate=best.certificate,
-        slack=in_callers_order(best.slack, rows),
+        certificate=certificate,
+        slack=in_callers_order(slack, rows),
         rows=rows,
         formulation=fixed.formulation.name,
         C=C,
@@ -241,7 +243,7 @@ def fit(
     check_callback(callback)
     inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
     settings = resolved_settings(problem, settings, max(map(len, outputs.index)))
-    shape = settings.oracle_batch, settings.group
+    shape = settings.oracle_batch, decided(settings.group)
     task = make_task(problem, inputs, outputs, formulation, C, example_weights, *shape)
     rows = row_index(outputs.index, *shape)
     if start is not None:

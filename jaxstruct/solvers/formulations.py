@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.checks import shown
-from jaxstruct.core.types import Array
+from jaxstruct.core.types import AnyArray, Array
 
 
 class Formulation(NamedTuple):
@@ -79,10 +79,10 @@ class Penalty(NamedTuple):
       ridge: [n] r_i.
     """
 
-    scale_power: Array
-    bound_power: Array
-    cap: Array
-    ridge: Array
+    scale_power: AnyArray
+    bound_power: AnyArray
+    cap: AnyArray
+    ridge: AnyArray
 
 
 def penalty(formulation: Formulation, C: float, weights: np.ndarray, n: int, dtype: str) -> Penalty:

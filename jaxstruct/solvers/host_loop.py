@@ -18,7 +18,7 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.certificate import Certificate, proven
 from jaxstruct.solvers.programs import programs_traced
 from jaxstruct.solvers.status import MESSAGES, Status
-from jaxstruct.solvers.trace import Statistics, Trace, trace_of
+from jaxstruct.solvers.trace import Entry, Statistics, Trace, trace_of
 
 
 class Rules(NamedTuple):
@@ -107,7 +107,7 @@ class Standing(NamedTuple):
     best: Best
     estimate: float
     seconds: dict[str, float]
-    log: list[Trace]
+    log: list[Entry]
 
 
 class Method(NamedTuple):
@@ -212,9 +212,9 @@ def status_of(rules: Rules, best: Best, found: Round) -> Status | None:
     return Status.PASS_LIMIT if found.clock >= rules.max_passes else None
 
 
-def _entry(best: Best, found: Round, start: Beginning) -> Trace:
+def _entry(best: Best, found: Round, start: Beginning) -> Entry:
     """One round of the trace."""
-    return Trace(
+    return Entry(
         seconds=time.perf_counter() - start.time,
         primal=best.primal,
         dual=best.dual,
@@ -234,7 +234,7 @@ def _noted(now: Standing, state: Any, found: Round, start: Beginning) -> Standin
     return now._replace(state=state, best=best, estimate=found.primal)
 
 
-def _merge_last(log: list[Trace]) -> None:
+def _merge_last(log: list[Entry]) -> None:
     """The last two entries as one round: a round and the certificate that ended it."""
     later, earlier = log.pop(), log.pop()
     log.append(
@@ -304,6 +304,17 @@ def statistics(
     )
 
 
+def last_certificate(best: Best) -> tuple[Certificate, np.ndarray]:
+    """The last certificate of a run that has one, and the slack of every row.
+
+    Raises:
+      RuntimeError: no round was certified, which a `Method` must not leave.
+    """
+    if best.certificate is None or best.slack is None:
+        raise RuntimeError("the run ended without a certificate")
+    return best.certificate, best.slack
+
+
 def in_callers_order(slack: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """[n] the slack of each example; rows: [N] the example of every row, -1 where it is padding."""
     return slack[rows >= 0][np.argsort(rows[rows >= 0])]
@@ -321,6 +332,7 @@ __all__ = [
     "begin",
     "improve",
     "in_callers_order",
+    "last_certificate",
     "solve",
     "statistics",
     "status_of",

@@ -156,7 +156,8 @@ def _bound_of_decodes(problem: Problem, terms: Penalty, theta: PyTree, y_true: P
     """A bound for slack re-scaling from the bounds of plain loss-augmented decodes."""
     decode, truth = problem.oracles.loss_augmented_decode, problem.model.score(theta, y_true)
     dtype = terms.cap.dtype
-    delta_max = decode(scaled(theta, 0), y_true, jnp.ones((), dtype)).bound
+    nothing = scaled(theta, jnp.zeros((), dtype))
+    delta_max = decode(nothing, y_true, jnp.ones((), dtype)).bound
     multipliers = jnp.asarray(MULTIPLIERS, dtype)
     bounds = jax.lax.map(lambda scale: decode(theta, y_true, scale).bound, multipliers) - truth
     found = _bound_of_lines(terms.scale_power, bounds, multipliers, delta_max)
@@ -167,7 +168,7 @@ def _of_search(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) 
     """The largest loss, which bounds the search, is that of a decode without potentials."""
     truth, one = problem.model.score(theta, y_true), jnp.ones((), terms.cap.dtype)
     decode = problem.oracles.loss_augmented_decode
-    furthest, largest = _parts(decode(scaled(theta, 0), y_true, one))
+    furthest, largest = _parts(decode(scaled(theta, jnp.zeros((), terms.cap.dtype)), y_true, one))
 
     def augmented(scale: Array) -> tuple[PyTree, Array, Array]:
         y, _ = _parts(decode(theta, y_true, scale))

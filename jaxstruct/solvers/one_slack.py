@@ -58,6 +58,7 @@ from jaxstruct.solvers.host_loop import (
     Standing,
     begin,
     in_callers_order,
+    last_certificate,
     solve,
     statistics,
 )
@@ -173,6 +174,7 @@ def _solution(
 ) -> OneSlackSolution:
     """What the end of a run says."""
     best, planes = now.best, now.state.planes
+    _, slack = last_certificate(best)
     kept, support = int(np.sum(planes.occupied[1:])), int(np.sum(planes.multipliers > 0))
     return OneSlackSolution(
         weights=best.weights,
@@ -182,7 +184,7 @@ def _solution(
         dual=best.dual,
         gap=best.primal - best.dual,
         rounding=max(best.roundings),
-        slack=in_callers_order(best.slack, rows),
+        slack=in_callers_order(slack, rows),
         statistics=statistics(now, start, kept, support, planes.bounds.size),
         formulation=formulation.name,
         C=C,

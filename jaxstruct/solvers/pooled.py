@@ -29,7 +29,15 @@ from jaxstruct.kernels import check_positive_semidefinite
 from jaxstruct.solvers.certificate import Certificate, ExampleTerms, certify
 from jaxstruct.solvers.checks import check_run, rounding
 from jaxstruct.solvers.formulations import Formulation, formulation_named, penalty
-from jaxstruct.solvers.host_loop import Method, Round, Rules, Standing, begin, solve
+from jaxstruct.solvers.host_loop import (
+    Method,
+    Round,
+    Rules,
+    Standing,
+    begin,
+    last_certificate,
+    solve,
+)
 from jaxstruct.solvers.joint_kernels import joint_gram, joint_rows
 from jaxstruct.solvers.pooled_dual import (
     Pool,
@@ -199,7 +207,7 @@ def _added(
     if certificate.relaxed_gap > max(finest, 0.1 * (primal - certificate.dual)):
         return state
     rounded = 16 * float(jnp.finfo(bounds.dtype).eps) * (1 + np.max(np.abs(np.asarray(bounds))))
-    threshold = fixed.rules.epsilon if tolerance is None else rounded
+    threshold = fixed.rules.epsilon or 0.0 if tolerance is None else rounded
     used = np.asarray(fixed.pool.terms.cap) > 0
     chosen = np.flatnonzero(used & (terms.worst > terms.known + threshold))
     members = state.members.copy()
@@ -243,6 +251,7 @@ def _method(fixed: _Fixed, random: np.random.Generator) -> Method:
 
 def _solution(fixed: _Fixed, now: Standing, status: Status) -> PooledSolution:
     best, state, tables = now.best, now.state, fixed.tables
+    certificate, slack = last_certificate(best)
     return PooledSolution(
         alpha=tables.scales * state.multipliers,
         multipliers=state.multipliers,
@@ -252,8 +261,8 @@ def _solution(fixed: _Fixed, now: Standing, status: Status) -> PooledSolution:
         primal=best.primal,
         dual=best.dual,
         gap=best.primal - best.dual,
-        certificate=best.certificate,
-        slack=best.slack,
+        certificate=certificate,
+        slack=slack,
         working_set=state.members & np.asarray(fixed.pool.wrong),
         rounds=state.rounds,
         sweeps=state.sweeps,
@@ -306,7 +315,7 @@ def fit_pooled(
     losses, truths, weights = _checked_tables(gram, losses, truths, example_weights)
     if sweeps < 1:
         raise ValueError(f"sweeps must be at least 1, got {sweeps}")
-    terms = penalty(formulation, C, weights, len(truths), gram.dtype)
+    terms = penalty(formulation, C, weights, len(truths), str(gram.dtype))
     pool = pool_of(gram, jnp.asarray(losses, gram.dtype), jnp.asarray(truths), terms)
     radius = math.sqrt(max(float(np.max(np.einsum("iyiy->iy", np.asarray(pool.gram)))), 0.0))
     hard = formulation.penalty == 0

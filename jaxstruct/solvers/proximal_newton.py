@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.newton_blocks import (
     Blocks,
     Iterate,
@@ -191,7 +191,7 @@ class NewtonResult(NamedTuple):
     primal_products: Array
     dual_products: Array
     length: Array
-    newton_steps: Array
+    newton_steps: AnyArray
 
 
 def _blocks_of(task: Task, sets: WorkingSets, sigma: Array) -> tuple[Blocks, Array]:

@@ -22,7 +22,7 @@ from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_pass import OracleOptions, empty_report, oracle_program
 from jaxstruct.solvers.programs import timed
 from jaxstruct.solvers.proximal_newton import newton_program
-from jaxstruct.solvers.settings import Settings, resolved_settings
+from jaxstruct.solvers.settings import Settings, decided, resolved_settings
 from jaxstruct.solvers.state import State
 from jaxstruct.solvers.sweeps import (
     Plan,
@@ -97,7 +97,7 @@ def _covering(parts: np.ndarray, coverage: float) -> np.ndarray:
 
 def _plan(now: Round, chosen: np.ndarray, count: int) -> Plan:
     """Sweeps over the chosen rows, each in a new order; other rows fill the last group."""
-    group, orders, groups = now.settings.group, [], []
+    group, orders, groups = decided(now.settings.group), [], []
     wanted = np.zeros(now.task.terms.cap.shape[0], bool)
     wanted[chosen] = True
     for own in bucket_slices(now.task.outputs):
@@ -113,7 +113,7 @@ def _plan(now: Round, chosen: np.ndarray, count: int) -> Plan:
 
 def _whole_groups(now: Round, chosen: np.ndarray) -> np.ndarray:
     """The chosen rows of each bucket up to a multiple of the group, so that none fills in."""
-    group, kept = now.settings.group, []
+    group, kept = decided(now.settings.group), []
     for own in bucket_slices(now.task.outputs):
         inside = chosen[(chosen >= own.start) & (chosen < own.stop)]
         kept.append(inside[: len(inside) // group * group])
@@ -156,7 +156,7 @@ def _swept(
 def _widest(settings: Settings, sets: WorkingSets, chosen: np.ndarray) -> np.ndarray:
     """The chosen rows that carry nearly as many planes as there are active slots."""
     carried = np.sum(np.asarray(sets.multipliers) > 0, axis=1)[chosen]
-    return chosen[carried >= settings.active - 2]
+    return chosen[carried >= decided(settings.active) - 2]
 
 
 def enumerated_round(now: Round, state: State) -> tuple[PyTree, WorkingSets]:
@@ -165,15 +165,15 @@ def enumerated_round(now: Round, state: State) -> tuple[PyTree, WorkingSets]:
     n = sets.losses.shape[0]
     every = jnp.asarray(np.zeros((n, 0), np.int32))
     if state.clock <= settings.warm_passes or state.block_gaps is None or state.slots is None:
-        warm = state.clock <= settings.warm_passes or state.block_gaps is None
-        chosen = np.arange(n) if warm else _covering(state.block_gaps, settings.coverage)
-        count = 1 if named_slots(settings, sets) else settings.cached_sweeps
-        return _swept(now, count, w, sets, chosen, every)
+        gaps = None if state.clock <= settings.warm_passes else state.block_gaps
+        visited = np.arange(n) if gaps is None else _covering(gaps, settings.coverage)
+        count = 1 if named_slots(settings, sets) else decided(settings.cached_sweeps)
+        return _swept(now, count, w, sets, visited, every)
     chosen = _covering(state.block_gaps, settings.coverage)
     widest = _widest(settings, sets, chosen)
     if len(widest):  # the planes beyond the active slots move here only
         w, sets = _swept(now, 1, w, sets, widest, every)
-    return _swept(now, settings.cached_sweeps, w, sets, chosen, state.slots)
+    return _swept(now, decided(settings.cached_sweeps), w, sets, chosen, state.slots)
 
 
 class Moved(NamedTuple):
@@ -226,7 +226,7 @@ def grown_round(now: Round, state: State, epsilon: Array) -> tuple[PyTree, Worki
         w, sets = _swept(now, 1, w, sets, chosen, report.slots)
     gaps = block_gaps(now.formulation, now.task.terms, report.terms)
     chosen = _covering(gaps, settings.coverage)
-    w, sets = _swept(now, settings.cached_sweeps, w, sets, chosen, report.slots)
+    w, sets = _swept(now, decided(settings.cached_sweeps), w, sets, chosen, report.slots)
     estimate = certify(now.formulation, now.task.terms, report.terms)
     added, overflow = np.sum(jax.device_get(found), axis=0).tolist()
     return w, sets, Moved(added, overflow, estimate, gaps)
@@ -269,5 +269,6 @@ def solves_fully(settings: Settings, sets: WorkingSets) -> bool:
 
 def named_slots(settings: Settings, sets: WorkingSets) -> int:
     """How many active slots an example oracle calls name for sweeps; 0 where these see all."""
-    smaller = settings.active < sets.losses.shape[1]
-    return settings.active if smaller and not solves_fully(settings, sets) else 0
+    active = decided(settings.active)
+    smaller = active < sets.losses.shape[1]
+    return active if smaller and not solves_fully(settings, sets) else 0

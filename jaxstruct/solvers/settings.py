@@ -107,13 +107,26 @@ class Settings(NamedTuple):
 
     def visit_options(self) -> VisitOptions:
         """The part that a compiled visit depends on, of `resolved_settings` settings."""
-        return VisitOptions(self.group, self.safeguard, self.block_steps, self.fading)
+        return VisitOptions(decided(self.group), self.safeguard, self.block_steps, self.fading)
 
 
 _INTEGERS = (
     "capacity", "max_capacity", "oracle_batch", "chunks", "group", "cached_sweeps", "active",
     "certify_every", "block_steps", "warm_passes", "seed",
 )  # fmt: skip
+
+
+def decided(value: int | None) -> int:
+    """A setting of `resolved_settings`, which leaves none open.
+
+    Raises:
+      ValueError: it is None.
+    """
+    if value is None:
+        raise ValueError(
+            "settings leave a choice open: give resolved_settings(problem, settings, n)"
+        )
+    return value
 
 
 def check_settings(settings: Settings) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.checks import shown
-from jaxstruct.core.types import PyTree
+from jaxstruct.core.types import AnyArray, PyTree
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.state import State
 from jaxstruct.solvers.status import Status
@@ -86,7 +86,7 @@ def support_outputs(solution: Solution) -> SupportOutputs:
     row, slot = np.nonzero((np.asarray(sets.multipliers) > 0) & (rows >= 0)[:, None])
     example = rows[row]
 
-    def pick(leaf: np.ndarray) -> np.ndarray:
+    def pick(leaf: AnyArray) -> np.ndarray:
         return np.asarray(leaf)[row, slot]
 
     outputs = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import NamedTuple
 
 import jax
@@ -74,7 +75,8 @@ def cached_pass(
         index = visited_rows(grouped, (0, count))
         flat = multipliers.reshape(grouped.size, -1)
         parts.append(own.multipliers.at[index].set(flat, mode="drop"))
-    return w, jnp.concatenate(parts), sum(jnp.sum(predicted_gain) for _, predicted_gain in results)
+    gains = [jnp.sum(predicted_gain) for _, predicted_gain in results]
+    return w, jnp.concatenate(parts), reduce(jnp.add, gains)
 
 
 def restricted_inputs(

@@ -28,7 +28,7 @@ class Task(NamedTuple):
     outputs: tuple[PyTree, ...]
     terms: Penalty
 
-    def own_terms(self, index: Array) -> Penalty:
+    def own_terms(self, index: Array | slice) -> Penalty:
         """The cap and ridge of some rows."""
         return self.terms._replace(cap=self.terms.cap[index], ridge=self.terms.ridge[index])
 
@@ -90,5 +90,5 @@ def make_task(
         tuple(
             padded(jax.tree.map(integers, y), m) for y, m in zip(outputs.parts, sizes, strict=True)
         ),
-        penalty(formulation, C, weights, n, dtype),
+        penalty(formulation, C, weights, n, str(dtype)),
     )

@@ -27,14 +27,27 @@ class Trace(NamedTuple):
     round_dual: np.ndarray
 
 
-TRACE_DTYPES = Trace("f8", "f8", "f8", "i8", "i8", "f8", "f8")
+TRACE_DTYPES = ("f8", "f8", "f8", "i8", "i8", "f8", "f8")
+"""Of the columns of a Trace."""
 
 
-def trace_of(rounds: Sequence[Trace], before: Trace | None = None) -> Trace:
+class Entry(NamedTuple):
+    """One round of a `Trace`, its fields as there, each a number."""
+
+    seconds: float
+    primal: float
+    dual: float
+    planes_added: int
+    oracle_calls: int
+    round_primal: float
+    round_dual: float
+
+
+def trace_of(rounds: Sequence[tuple], before: Trace | None = None) -> Trace:
     """The columns of a run from its rounds.
 
     Args:
-      rounds: one Trace of numbers a round.
+      rounds: one Entry a round.
       before: the trace of the run that this one goes on from; its rounds come first, and seconds
         count on from its last.
     """

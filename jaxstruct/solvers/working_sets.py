@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.formulations import Penalty, power_of_loss
 
 
@@ -227,7 +227,7 @@ def insert(sets: WorkingSets, index: Array, proposals: Proposal, clock: Array) -
     """
     at = (index, proposals.slot)
 
-    def put(leaf: Array, value: Array) -> Array:
+    def put(leaf: Array, value: AnyArray) -> Array:
         return leaf.at[at].set(value, mode="drop")
 
     squared = jnp.take_along_axis(
