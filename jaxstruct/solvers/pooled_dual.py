@@ -9,7 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.checks import shown
 from jaxstruct.core.types import Array
+from jaxstruct.kernels import check_positive_semidefinite
 from jaxstruct.solvers.block_dual import block_ascent
 from jaxstruct.solvers.certificate import ExampleTerms
 from jaxstruct.solvers.formulations import Formulation, Penalty, penalty_numbers, power_of_loss
@@ -133,3 +135,35 @@ def example_terms(
         reach=np.zeros(len(beta)),
     )
     return terms, violations
+
+
+def checked_tables(
+    gram: Array, losses: np.ndarray, truths: np.ndarray, weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(losses, truths, weights) in NumPy, or a ValueError that names what does not fit."""
+    losses, truths = np.asarray(losses, np.float64), np.asarray(truths)
+    if losses.ndim != 2 or losses.shape[0] < 1 or losses.shape[1] < 2:
+        raise ValueError(f"losses must be [n, k] with k >= 2 outputs, got shape {losses.shape}")
+    n, k = losses.shape
+    if truths.shape != (n,) or truths.dtype.kind not in "iu":
+        raise ValueError(f"truths must be [n = {n}] integers, got {truths.dtype} {truths.shape}")
+    if truths.min() < 0 or truths.max() >= k:
+        raise ValueError(
+            f"truths must lie in 0..{k - 1}, got {truths.min()}..{truths.max()}: columns of losses"
+        )
+    if not np.isfinite(losses).all() or losses.min() < 0 or losses[np.arange(n), truths].any():
+        raise ValueError("losses must be finite, >= 0, and 0 at the true outputs")
+    if np.shape(gram) != (n, k, n, k):
+        raise ValueError(
+            f"gram must be [n, k, n, k] = {(n, k, n, k)}, got shape {np.shape(gram)}; joint_gram "
+            "builds it from a kernel"
+        )
+    check_positive_semidefinite(np.reshape(gram, (n * k, n * k)), "gram")
+    weights = np.ones(n) if weights is None else np.asarray(weights, np.float64)
+    if weights.shape != (n,) or not np.isfinite(weights).all() or weights.min() < 0:
+        raise ValueError(
+            f"example_weights must be [n = {n}], finite and >= 0, got {shown(weights)}"
+        )
+    if not weights.any():
+        raise ValueError("example_weights must not be all zero")
+    return losses, truths.astype(np.int32), weights

@@ -1,0 +1,185 @@
+"""The file format of checkpoints: arrays by key path in one .npz without pickle, a JSON header."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.checks import shown
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.files import write_file
+from jaxstruct.core.types import PyTree
+
+FORMAT, VERSION = "jaxstruct-checkpoint", 3
+HEADER = "header"
+
+
+def key_paths(prefix: str, tree: PyTree) -> dict[str, Any]:
+    """{key path: leaf} of a pytree."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {prefix + jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+
+
+def arrays_of(prefix: str, tree: PyTree) -> dict[str, np.ndarray]:
+    """{key path: array} of a pytree of real numbers."""
+    arrays = {name: np.asarray(leaf) for name, leaf in key_paths(prefix, tree).items()}
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiub":
+            raise ValueError(
+                f"{name} has dtype {array.dtype}, which .npz cannot hold without pickle: expected "
+                "real numbers of a NumPy dtype (cast bfloat16 to float32)"
+            )
+    return arrays
+
+
+def skeleton_of(tree: PyTree) -> Any:
+    """The structure of outputs made of arrays, tuples, lists and dicts, as JSON; None for others.
+
+    "leaf" for an array, {"tuple": [...]}, {"list": [...]}, {"dict": {name: ...}}.
+    """
+    if tree is None or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
+        return None
+    if isinstance(tree, (tuple, list)):
+        parts = [skeleton_of(part) for part in tree]
+        return None if None in parts else {type(tree).__name__: parts}
+    if isinstance(tree, dict):
+        parts = {name: skeleton_of(part) for name, part in tree.items()}
+        fine = None not in parts.values() and all(isinstance(name, str) for name in parts)
+        return {"dict": parts} if fine else None
+    return "leaf" if jax.tree_util.all_leaves([tree]) else None
+
+
+def tree_of_skeleton(skeleton: Any) -> PyTree:
+    """A pytree of zeros in the structure of `skeleton_of`."""
+    if skeleton == "leaf":
+        return 0
+    ((kind, parts),) = skeleton.items()
+    if kind == "dict":
+        return {name: tree_of_skeleton(part) for name, part in parts.items()}
+    return {"tuple": tuple, "list": list}[kind](tree_of_skeleton(part) for part in parts)
+
+
+def number_text(value: float) -> float | str:
+    """A float for strict JSON: infinities and NaN as text, which float() reads back."""
+    return float(value) if math.isfinite(value) else repr(float(value))
+
+
+def write_checkpoint(
+    path: str | os.PathLike, header: Mapping, arrays: Mapping[str, np.ndarray]
+) -> None:
+    """Write a whole file, or none."""
+    text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
+    named: dict[str, Any] = {HEADER: text, **arrays}
+    write_file(path, lambda file: np.savez(file, **named))
+
+
+def header_of(kind: str, weights: PyTree) -> dict[str, Any]:
+    """What every header says."""
+    dtype = str(jnp.result_type(*jax.tree.leaves(weights)))
+    return {"format": FORMAT, "version": VERSION, "kind": kind, "dtype": dtype}
+
+
+class Checkpoint:
+    """A file that was read: its header and arrays, and the errors that name it."""
+
+    def __init__(self, path: str | os.PathLike, prefix: str = "") -> None:
+        """Read the file: its header, and the arrays whose key paths begin with a prefix."""
+        self.path = os.fspath(path)
+        try:
+            with open(path, "rb") as file:
+                stored = np.load(file, allow_pickle=False)
+                if isinstance(stored, np.ndarray):
+                    raise ValueError("it holds one plain array")
+                names = [n for n in stored.files if n == HEADER or n.startswith(prefix)]
+                self.arrays = {name: stored[name] for name in names}
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
+            raise self.error(f"is no complete .npz file ({error}); save it again") from error
+        text = self.arrays.pop(HEADER, np.zeros(0, np.uint8)).tobytes()
+        try:
+            self.header = json.loads(text)
+        except ValueError as error:
+            raise self.error(f"has no {FORMAT} header: it is not of save_solution") from error
+        if not isinstance(self.header, dict) or self.header.get("format") != FORMAT:
+            raise self.error(f"is not of format {FORMAT}: it is not of save_solution")
+        if self.header.get("version") != VERSION:
+            raise self.error(
+                f"has version {self.header.get('version')}, expected {VERSION}: use the jaxstruct "
+                "that wrote it"
+            )
+
+    def error(self, what: str) -> ValueError:
+        """An error that names the file."""
+        return ValueError(f"checkpoint {self.path} {what}")
+
+    def entry(self, name: str, kind: type | tuple = object) -> Any:
+        """One entry of the header."""
+        value = self.header.get(name)
+        if name not in self.header or not isinstance(value, kind):
+            raise self.error(f"lacks a proper {name!r} in its header: got {shown(value)}")
+        return value
+
+    def record(self, name: str, fields: tuple[str, ...]) -> dict[str, Any]:
+        """An entry of the header with exactly these fields."""
+        values = self.entry(name, dict)
+        if set(values) != set(fields):
+            raise self.error(
+                f"has {name!r} of {sorted(values)}, expected {sorted(fields)}: use the jaxstruct "
+                "that wrote it"
+            )
+        return values
+
+    def floats(self, name: str, fields: tuple[str, ...]) -> dict[str, float]:
+        """An entry of the header that is a record of numbers."""
+        return {key: float(value) for key, value in self.record(name, fields).items()}
+
+    def array(self, name: str) -> np.ndarray:
+        """The array at a key path."""
+        if name not in self.arrays:
+            raise self.error(f"lacks the array {name!r}: save it again")
+        return self.arrays[name]
+
+    def on_device(self, name: str) -> jax.Array:
+        """The array at a key path, on the device in the dtype that it was saved in."""
+        stored = self.array(name)
+        array = jnp.asarray(stored)
+        if array.dtype != stored.dtype:
+            raise self.error(
+                f"has {name!r} in {stored.dtype}, which JAX is not set to hold: enable x64 mode "
+                "as when it was saved"
+            )
+        return array
+
+    def tree(self, prefix: str, template: PyTree) -> PyTree:
+        """The pytree at a key path, in the structure of the template."""
+        wanted = key_paths(prefix, template)
+        ends = ("", "[", ".")  # a key path goes on with an index or an attribute
+        found = [n for n in self.arrays if n.startswith(prefix) and n[len(prefix) :][:1] in ends]
+        if set(found) != set(wanted):
+            raise self.error(
+                f"has another structure: got {shown(sorted(found), 400)}, expected "
+                f"{shown(sorted(wanted), 400)}; load it "
+                "with the problem (and outputs) that it was made with"
+            )
+        return jax.tree.unflatten(jax.tree.structure(template), map(self.on_device, wanted))
+
+    def weights(self, prefix: str, problem: Problem) -> PyTree:
+        """The weights at a key path, checked against those of the problem."""
+        weights = self.tree(prefix, problem.initial_weights)
+        wanted = key_paths(prefix, problem.initial_weights)
+        for name, leaf in key_paths(prefix, weights).items():
+            mine = wanted[name]
+            if leaf.shape != mine.shape or leaf.dtype != mine.dtype:
+                raise self.error(
+                    f"has {name!r} of {leaf.dtype} {leaf.shape}, the problem has {mine.dtype} "
+                    f"{mine.shape}: build the problem as it was when the file was saved"
+                )
+        return weights
