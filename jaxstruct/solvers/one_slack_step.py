@@ -97,6 +97,12 @@ def _concatenated(found: tuple[tuple, ...], field: int) -> np.ndarray:
     return np.concatenate([np.asarray(own[field], np.float64).reshape(-1) for own in found])
 
 
+def _weighted(shares: np.ndarray, values: np.ndarray) -> float:
+    """sum_i v_i / n values_i, over the examples of positive weight; values may be infinite."""
+    used = shares > 0
+    return float(np.sum(shares[used] * values[used]))
+
+
 def _largest_scale(found: tuple[tuple, ...], shares: np.ndarray) -> float:
     """The largest s of the outputs found, 1 where there is none."""
     coefficient = _concatenated(found, 1)
@@ -112,10 +118,10 @@ def _rounding(
     P moves by the slacks. A plane is a mean of those of its examples, so that D moves by as much
     for each unit of sum beta, and by the slack for each unit of it beyond C.
     """
-    mean = float(shares @ error)
+    mean = _weighted(shares, error)
     total, slacks = float(np.sum(beta)), np.maximum(worst, 0)
-    moved = C * float(shares @ (np.maximum(worst + error, 0) - slacks))
-    return moved + total * mean + max(total - C, 0.0) * float(shares @ slacks)
+    moved = C * _weighted(shares, np.maximum(worst + error, 0) - slacks)
+    return moved + total * mean + max(total - C, 0.0) * _weighted(shares, slacks)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # its numbers say that they are not finite
@@ -144,8 +150,8 @@ def one_slack_step(
     if reach == 0:
         outputs = tuple(own[0] for own in found)
         reach = float(largest_plane(problem, task, orders, outputs)) * _largest_scale(found, shares)
-    beta, slack = planes.multipliers, float(shares @ example_slack)
-    slack_found = float(shares @ np.maximum(value, 0))
+    beta, slack = planes.multipliers, _weighted(shares, example_slack)
+    slack_found = _weighted(shares, np.maximum(value, 0))
     products = planes.gram @ beta
     norm = max(float(beta @ products), 0.0)
     coordinates = coordinate_norm(problem, w, task.inputs[0])
@@ -160,7 +166,7 @@ def one_slack_step(
         slack=slack,
         slack_found=slack_found,
         known=known,
-        missed=max(known - slack - SURE * float(shares @ error), 0.0),
+        missed=max(known - slack - SURE * _weighted(shares, error), 0.0),
         rounding=_rounding(beta, C, shares, worst, error),
         example_slack=example_slack,
         planes_added=0,

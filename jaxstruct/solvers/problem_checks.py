@@ -486,6 +486,8 @@ def check_problem(
             )
         for rule, value in excess._asdict().items():
             worst[rule] = max(worst.get(rule, 0.0), float(value))
+    if lines:  # the space is derived from the model: mend that first
+        raise ValueError("\n".join(["the problem breaks rules:", *dict.fromkeys(lines)]))
     frequencies = _frequencies(draws)
     found = jax.tree.map(
         np.asarray, jax.device_get(_of_structure(problem, *sample, frequencies, listed))

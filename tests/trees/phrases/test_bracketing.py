@@ -76,9 +76,9 @@ def test_what_is_no_text(text: object) -> None:
     "text", ["(S (NN a) {})", "({})", "{}", "(S a {})", "(S (NN {}", "(S {} ("]
 )
 def test_errors_are_one_short_line(text: str) -> None:
-    with pytest.raises(ValueError, match=r"\.\. \(500002 characters\)|1 more|2 more") as error:
+    with pytest.raises(ValueError, match=r"x\.\.\.x|1 more|2 more") as error:
         read_trees(text.format("x" * 500_000))
-    assert len(str(error.value)) < 200 and "\n" not in str(error.value)
+    assert len(str(error.value)) < 300 and "\n" not in str(error.value)
 
 
 def test_only_trees_are_written() -> None:
