@@ -141,15 +141,15 @@ def test_the_loss_of_table_4_6_by_hand(x64):
     ]:  # fmt: skip
         for pair in ((a, b), (b, a)):
             true, tree = (coded[place] for place in pair)
-            assert problem["node_f1"].loss(true, tree) == pytest.approx(inner)
-            assert problem["all_node_f1"].loss(true, tree) == pytest.approx(all_nodes)
+            assert problem["node_f1"].model.loss(true, tree) == pytest.approx(inner)
+            assert problem["all_node_f1"].model.loss(true, tree) == pytest.approx(all_nodes)
 
 
 def test_the_levels_of_inner_nodes_are_as_many_as_tokens():
     """And one more, of the trees that have the inner nodes of the true one; m falls from T - 1."""
     (_, y), many = examples(0), {}
     for name in ("node_f1", "all_node_f1"):
-        many[name] = jax.vmap(problem_of(0, name, "float32").level_losses)(y)
+        many[name] = jax.vmap(problem_of(0, name, "float32").oracles.level_losses)(y)
     assert many["node_f1"].shape[1] == T + 1 and many["all_node_f1"].shape[1] == 2 * T
     for losses, symbols in zip(many["node_f1"], y.symbols, strict=True):
         most = int((symbols >= 0).sum()) - 1
