@@ -11,11 +11,16 @@ import jax
 import pytest
 
 MOST_BYTES = 2.5e9
+PROGRAMS = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+"""Where compiled programs are kept: most of the time of the tests is compiling."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A warning raised in our own package is an error."""
+    """A warning raised in our own package is an error; compiled programs are kept on disk."""
     config.addinivalue_line("filterwarnings", r"error:::jaxstruct(\..*)?")
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        jax.config.update("jax_compilation_cache_dir", str(PROGRAMS / "jaxstruct" / "tests"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
 
 @pytest.fixture(autouse=True)

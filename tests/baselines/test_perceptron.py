@@ -159,7 +159,8 @@ def test_the_ways_a_run_ends() -> None:
     stopped = perceptron(problem, x, y, callback=lambda progress: progress.epochs == 2)
     assert stopped.status is Status.STOPPED and len(stopped.mistakes) == 2
     np.testing.assert_array_equal(flat(stopped.weights), flat(seen[1].weights))
-    huge = x._replace(features=(x.features * 1e38).astype(np.float32))
+    gram = np.asarray(x.gram, float) * 1e76
+    huge = x._replace(features=(x.features * 1e38).astype(np.float32), gram=gram)
     assert perceptron(problem, huge, y).status is Status.NOT_FINITE
     other = perceptron(problem, x, y, max_epochs=3, seed=1)
     assert np.any(flat(other.averaged) != flat(limit.averaged))
