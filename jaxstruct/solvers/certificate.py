@@ -141,6 +141,21 @@ def _primal(
     return squared_norm / 2 + _penalty_term(formulation, cap, ridge, slacks), 1.0
 
 
+def _rounding_of_sums(
+    eps: float,
+    error: np.ndarray,
+    bound: np.ndarray,
+    multiplier_sum: np.ndarray,
+    reach: np.ndarray,
+) -> float:
+    """By how much the sums of multipliers, planes and bounds are off; see `certify`."""
+    return float(
+        np.sum(multiplier_sum * error)
+        + np.sum(eps * multiplier_sum * reach) ** 2 / 2
+        + np.sum(eps * bound)
+    )
+
+
 def certify(
     formulation: Formulation,
     terms: Penalty,
@@ -159,10 +174,9 @@ def certify(
 
     Rounding. An H of example i is off by at most e_i = eps (|w| max_y |phi_i(y)| + |terms of H|),
     so P by P(worst + e) - P(worst), and <w, sum beta phi> by sum_i e_i sum_y beta_iy. The sum of
-    planes itself is off by d = eps sum beta |phi|, which adds d^2 / 2 (to first order P and D
-    move together). To these come eps sum beta b, what the caps are exceeded by, and half of what
-    |w|^2 differs from its inner product where w are coordinates. Where they are not (coefficients
-    on kernel anchors), F is a sum over planes, and sum beta |phi| stands for |w|.
+    planes is off by d = eps sum beta |phi|, which adds d^2 / 2. To these come eps sum beta b, what
+    the caps are exceeded by, and half of what |w|^2 differs from its inner product. Where w are no
+    coordinates (kernel anchors), sum beta |phi| stands for |w|.
 
     Args:
       formulation, terms, examples: what is certified.
@@ -187,18 +201,15 @@ def certify(
     relaxed, _ = primal_of(known[used])
     total = float(np.sum(multiplier_sum))
     with np.errstate(over="ignore", invalid="ignore"):
-        length = (
-            np.sqrt(squared_norm) if coordinates is not None else np.sum(multiplier_sum * reach)
-        )
+        length = np.sqrt(squared_norm)
+        if coordinates is None:
+            length = np.sum(multiplier_sum * reach)
         error = eps * (length * reach + size)
         drift = 0.0 if coordinates is None else abs(np.float64(coordinates) - squared_norm) / 2
-        excess = np.maximum(multiplier_sum - cap, 0)[used]
-        rounding = drift + float(
-            (primal_of((worst + error)[used])[0] - np.float64(primal))
-            + np.sum(multiplier_sum * error)
-            + np.sum(eps * multiplier_sum * reach) ** 2 / 2
-            + np.sum(eps * bound)
-            + np.sum(excess * slack[used])
+        moved = primal_of((worst + error)[used])[0] - np.float64(primal)
+        excess = np.sum((np.maximum(multiplier_sum - cap, 0) * slack)[used])
+        rounding = float(drift + moved + excess) + _rounding_of_sums(
+            eps, error, bound, multiplier_sum, reach
         )
         missed = np.max((known - np.maximum(worst, 0) - SURE * error)[used])
     return Certificate(

@@ -34,7 +34,7 @@ from jaxstruct.solvers.host_loop import (
     solve,
     statistics,
 )
-from jaxstruct.solvers.problem_checks import Sample, check_oracle, confirmed, sample_of
+from jaxstruct.solvers.oracle_rules import Sample, check_oracle, confirmed, sample_of
 from jaxstruct.solvers.settings import Settings, check_settings, decided, resolved_settings
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import Info, State

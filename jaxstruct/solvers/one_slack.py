@@ -69,7 +69,7 @@ from jaxstruct.solvers.one_slack_step import (
     one_slack_init,
     one_slack_step,
 )
-from jaxstruct.solvers.problem_checks import check_oracle, confirmed, sample_of
+from jaxstruct.solvers.oracle_rules import check_oracle, confirmed, sample_of
 from jaxstruct.solvers.solution import summary
 from jaxstruct.solvers.status import MESSAGES, Status
 from jaxstruct.solvers.task import Task, make_task, row_index

@@ -144,6 +144,11 @@ def _stacked(parts: list[PyTree]) -> PyTree:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
+def _written(old: PyTree, new: PyTree, index: Array) -> PyTree:
+    """Rows `index` of every array replaced; rows out of range are dropped."""
+    return jax.tree.map(lambda to, leaf: to.at[index].set(leaf, mode="drop"), old, new)
+
+
 def oracle_pass(
     problem: Problem,
     options: OracleOptions,
@@ -197,15 +202,10 @@ def oracle_pass(
     ):
         index = visited_rows(order, span)
         proposals, said = _flat((proposals, said))
-        called = index < order.size
-        counts.append(_counts(proposals, called, sets.losses.shape[1]))
+        counts.append(_counts(proposals, index < order.size, sets.losses.shape[1]))
         parts.append(own if enumerated else insert(own, index, proposals, clock))
         old = jax.tree.map(lambda leaf, own_rows=own_rows: leaf[own_rows], report)
-        new.append(
-            jax.tree.map(
-                lambda to, leaf, index=index: to.at[index].set(leaf, mode="drop"), old, said
-            )
-        )
+        new.append(_written(old, said, index))
     return joined(parts), _stacked(new), _summed(counts)
 
 

@@ -82,7 +82,7 @@ class Settings(NamedTuple):
       warm_passes: subspace rounds before the first full one.
       newton: limits of a full step.
       checked_examples: on how many examples the rules of a problem are tried before a run and at
-        its end (see `problem_checks`); 0 for none.
+        its end (see `oracle_rules`); 0 for none.
       seed: of the order of the examples.
     """
 
