@@ -50,8 +50,8 @@ class Certificate(NamedTuple):
     Fields:
       primal: P(w) of this w, every slack recomputed by the oracle, or the bound that it gives;
         infinite for a hard margin that is not met (see `scale`) and where no bound is known.
-      primal_found: P(w) with the slacks of the outputs that the oracle found, at most the true
-        P(w); below `primal` only where the oracle is inexact.
+      primal_found: P(w) with the slacks of the outputs that the oracle found and of the planes at
+        hand, at most the true P(w); below `primal` only where the oracle is inexact.
       dual: D(beta) of this beta, a lower bound of the optimum with any oracle.
       violation: max_i H(y_hat) - xi_i, the paper's stopping rule (algorithm 3, line 9).
       violation_found: the same of the outputs found.
@@ -197,7 +197,8 @@ def certify(
 
     primal_of = partial(_primal, formulation, cap[used], ridge[used], squared_norm)
     primal, scale = primal_of(worst[used])
-    found, scale_found = primal_of(value[used])
+    met = value if formulation.penalty == 0 else np.maximum(value, known)
+    found, scale_found = primal_of(met[used])
     relaxed, _ = primal_of(known[used])
     total = float(np.sum(multiplier_sum))
     with np.errstate(over="ignore", invalid="ignore"):

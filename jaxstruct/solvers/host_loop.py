@@ -178,12 +178,12 @@ def _proven_status(rules: Rules, best: Best, certificate: Certificate) -> Status
     return None
 
 
-def _is_exhausted(rules: Rules, best: Best, certificate: Certificate) -> bool:
+def _is_exhausted(rules: Rules, certificate: Certificate) -> bool:
     """Whether the run is over by all that an inexact oracle finds, though not by its bounds."""
-    found = best.primal_found
-    if certificate.primal_found >= certificate.primal or not math.isfinite(found):
+    primal = certificate.primal_found
+    if primal >= certificate.primal or not math.isfinite(primal):
         return False
-    if rules.tolerance is not None and found - best.dual <= rules.tolerance * abs(found):
+    if rules.tolerance is not None and primal - certificate.dual <= rules.tolerance * abs(primal):
         return True
     return rules.epsilon is not None and certificate.violation_found <= rules.epsilon
 
@@ -207,7 +207,7 @@ def status_of(rules: Rules, best: Best, found: Round) -> Status | None:
         return Status.NOT_SEPARABLE
     if found.stuck:
         return Status.WORKING_SET_FULL
-    if _is_exhausted(rules, best, certificate):
+    if _is_exhausted(rules, certificate):
         return Status.INEXACT_ORACLE
     return Status.PASS_LIMIT if found.clock >= rules.max_passes else None
 

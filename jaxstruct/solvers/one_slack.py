@@ -130,7 +130,7 @@ def _certificate(info: OneSlackInfo, C: float, used: np.ndarray) -> Certificate:
         violation=info.slack - info.known,
         violation_found=info.slack_found - info.known,
         missed=info.missed,
-        relaxed_gap=info.primal_found - C * (info.slack_found - info.known) - info.dual,
+        relaxed_gap=info.primal_found - C * max(info.slack_found - info.known, 0.0) - info.dual,
         mean_slack=mean,
         risk_bound=mean,
         scale=1.0,

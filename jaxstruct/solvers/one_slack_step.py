@@ -45,8 +45,8 @@ class OneSlackInfo(NamedTuple):
     """What a step says of w = sum beta g.
 
     Fields:
-      primal: P(w), every slack recomputed by the oracle. primal_found: P(w) with the slacks of the
-        outputs found. dual: D(beta).
+      primal: P(w), every slack recomputed by the oracle. primal_found: P(w) with the slack of the
+        outputs found or of the planes at hand. dual: D(beta).
       slack: xi = 1/n sum_i v_i max(0, max_y H_i), or its bound. slack_found: the same of the
         outputs found. known: max(0, max_t b_t - <w, g_t>), the slack over the planes at hand before
         this pass's own.
@@ -161,7 +161,7 @@ def one_slack_step(
     known = float(np.max((planes.bounds - products)[planes.occupied]))  # 0 in the slack slot
     info = OneSlackInfo(
         primal=length / 2 + C * slack,
-        primal_found=length / 2 + C * slack_found,
+        primal_found=length / 2 + C * max(slack_found, known),
         dual=float(beta @ planes.bounds) - norm / 2,
         slack=slack,
         slack_found=slack_found,

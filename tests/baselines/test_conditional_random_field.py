@@ -256,7 +256,8 @@ def test_the_other_ways_a_run_ends() -> None:
     assert stopped.status is Status.STOPPED and stopped.iterations == 3
     rounded = fit_random_field(problem, x, SMALL.y, 50.0, tolerance=1e-12)
     assert rounded.status is Status.ROUNDING and rounded.gradient_norm < 1e-2
-    huge = x._replace(features=(x.features * 1e38).astype(np.float32))
+    gram = np.asarray(x.gram, float) * 1e76
+    huge = x._replace(features=(x.features * 1e38).astype(np.float32), gram=gram)
     assert fit_random_field(problem, huge, SMALL.y).status is Status.NOT_FINITE
     for solution in (short, stopped, rounded):
         assert solution.message and np.isfinite(flat(solution.weights)).all()

@@ -216,7 +216,7 @@ def test_levels_and_space_are_compared_too():
     def wrong_level(theta, y_true):
         return contenders("exact", theta, y_true)._replace(losses=all_losses(y_true) + 0.25)
 
-    with pytest.raises(ValueError, match="losses of the levels are not model.loss"):
+    with pytest.raises(ValueError, match="the oracle's loss and score of an output differ"):
         check_problem(problem_of("exact", contenders=wrong_level), X, Y)
     right = problem_of("exact")
     norms = Partial(lambda x, y_true, outputs: 2 * right.space.plane_norms(x, y_true, outputs))
