@@ -161,7 +161,8 @@ def test_callbacks_stop_and_seeds_repeat() -> None:
     other = dual_perceptron(problem, x, DATA.y, **RUN | dict(max_epochs=2, seed=4))
     jax.tree.map(np.testing.assert_array_equal, dual[:4], again[:4])
     assert not np.array_equal(other.averaged, dual.averaged)
-    huge = x._replace(features=(x.features * 1e38).astype(np.float32))
+    gram = np.asarray(x.gram, float) * 1e76
+    huge = x._replace(features=(x.features * 1e38).astype(np.float32), gram=gram)
     assert dual_perceptron(problem, huge, DATA.y).status is Status.NOT_FINITE
 
 
