@@ -1,1 +1,1 @@
-"""What every room shares: door checks of sizes, lengths, numbers and choices. Numpy only."""
+"""Floor 0: what every wing shares."""

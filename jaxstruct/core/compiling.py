@@ -1,4 +1,4 @@
-"""Programs that run once or twice: compiled in half the time, whatever that costs at run time."""
+"""Programs that run once or twice: compiled with little effort, whatever that costs at run time."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Floor 3: solvers; they see a problem, never a structure."""
+"""Solvers stand beside the wings: they see a problem, never a structure."""
