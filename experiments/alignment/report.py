@@ -197,9 +197,7 @@ def _readings_table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
     ]
     for padding, c_over_n in readings:
         own = [r for r in chosen if (r["padding"], r["c_over_n"]) == (padding, c_over_n)]
-        lines.append(
-            [padding, f"{c_over_n:g}", *(str(_mean(own, n, "test_error")) for n in sizes)]
-        )
+        lines.append([padding, f"{c_over_n:g}", *(str(_mean(own, n, "test_error")) for n in sizes)])
     columns = ["padding", "C'", *(("test error of SVM2 at n", str(n)) for n in sizes)]
     return Table(f"Readings of the text, epsilon = {options.epsilon:g}", columns, lines)
 

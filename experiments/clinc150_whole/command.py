@@ -125,9 +125,7 @@ def _jaxstruct(options: Options, data: Documents) -> Iterator[dict[str, Any]]:
     dtype = "float64" if options.x64 else "float32"
     problem = multiclass(data.number_of_features, len(data.taxonomy.classes), dtype=dtype)
     inputs, labels = common.take_rows(data.inputs, data.train), data.labels[data.train]
-    settings = common.solver_settings(options)._replace(
-        oracle_batch=128, group=64, cached_sweeps=4
-    )
+    settings = common.solver_settings(options)._replace(oracle_batch=128, group=64, cached_sweeps=4)
     for name in ("first run, with compiling", "second run"):
         with training_progress(500, name, options.progress, options.tolerance) as update:
             watch = Stopwatch()
@@ -191,7 +189,11 @@ def objective(weights: np.ndarray, x: Any, labels: np.ndarray, c_over_n: float) 
 
 
 def _row(
-    options: Options, data: Documents, name: str, weights: np.ndarray, guess: np.ndarray,
+    options: Options,
+    data: Documents,
+    name: str,
+    weights: np.ndarray,
+    guess: np.ndarray,
     seconds: Any,
 ) -> dict[str, Any]:
     memory = peak_memory_bytes()  # before the objective, whose scores take memory of their own

@@ -152,7 +152,11 @@ def _compiled(name: str, units: int, oracle: Callable, data: tuple) -> Program:
 
 
 def _measured(
-    options: Options, dtype: str, labels: int, length: int, levels: tuple[int, ...],
+    options: Options,
+    dtype: str,
+    labels: int,
+    length: int,
+    levels: tuple[int, ...],
     best: tuple[int, ...],
 ) -> list[dict[str, Any]]:
     data = _data(options, labels, length, dtype)

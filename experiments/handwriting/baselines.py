@@ -112,8 +112,13 @@ def _train_field(options: Any, data: Data, split: Split, runs: int) -> Machine:
 
 
 def _untold(
-    name: str, ratio: float | None, counts: tuple[str, int, int], results: list,
-    problem: Problem, weights: PyTree, data: Data,
+    name: str,
+    ratio: float | None,
+    counts: tuple[str, int, int],
+    results: list,
+    problem: Problem,
+    weights: PyTree,
+    data: Data,
 ) -> Machine:
     """A machine of the chain without a dual; counts are its status, passes and oracle calls."""
     row = {"machine": name, "c_over_n": ratio, "c_path": []} | told([])

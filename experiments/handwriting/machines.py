@@ -150,9 +150,7 @@ def choose_c(
     return best["c_over_n"], path
 
 
-def timed(
-    options: Any, what: str, train: Callable[[Callable], Trained]
-) -> tuple[float, Trained]:
+def timed(options: Any, what: str, train: Callable[[Callable], Trained]) -> tuple[float, Trained]:
     """(seconds, what `train` returns), with a progress bar around it."""
     with training_progress(500, what, options.progress, options.tolerance) as update:
         start = time.perf_counter()

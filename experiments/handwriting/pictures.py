@@ -39,7 +39,10 @@ class _Place(NamedTuple):
 
 
 def word_picture(
-    data: Data, described: Sequence[Mapping[str, Any]], title: str, remark: str = "",
+    data: Data,
+    described: Sequence[Mapping[str, Any]],
+    title: str,
+    remark: str = "",
     columns: int = COLUMNS,
 ) -> Plot:
     """A grid of words: each letter, under it what was read and, where wrong, what is written.
@@ -92,9 +95,7 @@ def _with_images(data: Data, word: Mapping[str, Any]) -> dict[str, Any]:
     return dict(word) | {"images": [image.tobytes().hex() for image in images]}
 
 
-def _draw_letters(
-    canvas: np.ndarray, data: Data, word: Mapping[str, Any], place: _Place
-) -> None:
+def _draw_letters(canvas: np.ndarray, data: Data, word: Mapping[str, Any], place: _Place) -> None:
     from matplotlib.colors import to_rgb
 
     wrong = set(np.asarray(word["wrong"]).tolist())

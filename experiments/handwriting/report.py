@@ -38,9 +38,7 @@ def knows_optimum(options: Any, row: Mapping[str, Any]) -> bool:
     return task == (None, ["1"], 0, "hamming", 0.1, "svm1_margin")
 
 
-def split_table(
-    options: Any, data: Data, split: Split, rows: Sequence[Mapping[str, Any]]
-) -> Table:
+def split_table(options: Any, data: Data, split: Split, rows: Sequence[Mapping[str, Any]]) -> Table:
     """What each machine made of one split."""
     columns = [
         "machine", "C'", "status", "passes", "planes added", "support planes", "oracle calls",

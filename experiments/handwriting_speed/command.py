@@ -70,9 +70,7 @@ def run(options: Options, optimum: float = KNOWN_OPTIMUM) -> common.Outcome:
     split = one_split(data.words, ("1",), 0)
     examples = examples_of(data, split.train, bucket_sizes(data, [split]))
     runs: list[dict[str, Any]] = []
-    with common.kept_if_stopped(
-        "handwriting_speed", options, "handwriting_speed", {"runs": runs}
-    ):
+    with common.kept_if_stopped("handwriting_speed", options, "handwriting_speed", {"runs": runs}):
         for _ in range(options.repeats + 1):
             runs.append(_one_fit(options, data, examples, optimum))
     first, *runs = runs
@@ -90,9 +88,7 @@ def run(options: Options, optimum: float = KNOWN_OPTIMUM) -> common.Outcome:
     return common.save("handwriting_speed", options, "handwriting_speed", table, numbers, {})
 
 
-def _one_fit(
-    options: Options, data: Data, examples: Examples, optimum: float
-) -> dict[str, Any]:
+def _one_fit(options: Options, data: Data, examples: Examples, optimum: float) -> dict[str, Any]:
     """What a run took until each level, the first level in a run that wants no more than that.
 
     A run certifies where it believes to be done, so a level below what it wants shows late.

@@ -35,7 +35,9 @@ class Outcome(NamedTuple):
 def solver_settings(options: AnyOptions) -> Settings:
     """The settings of `fit` that variant, working sets, capacity and seed stand for."""
     return Settings(
-        variant=options.variant, working_sets=options.working_sets, capacity=options.capacity,
+        variant=options.variant,
+        working_sets=options.working_sets,
+        capacity=options.capacity,
         seed=options.seed,
     )
 
@@ -61,7 +63,11 @@ def record(script: str, options: AnyOptions) -> dict[str, Any]:
 
 
 def save(
-    script: str, options: AnyOptions, name: str, table: Table, numbers: Mapping[str, Any],
+    script: str,
+    options: AnyOptions,
+    name: str,
+    table: Table,
+    numbers: Mapping[str, Any],
     plots: Mapping[str, Plot],
 ) -> Outcome:
     """Print the table and write name.json, name.csv and a picture for each plot.

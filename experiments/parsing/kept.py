@@ -34,9 +34,7 @@ def store_of(options: Options, treebank: Treebank) -> lib.Store:
     return lib.Store(Path(options.output) / FOLDER, key, options.resume)
 
 
-def kept(
-    store: lib.Store, label: str, train: Callable[[Path], dict[str, Any]]
-) -> dict[str, Any]:
+def kept(store: lib.Store, label: str, train: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
     """The numbers of one training, read again where they may be.
 
     Args:

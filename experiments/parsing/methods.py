@@ -149,9 +149,7 @@ def trained_log_linear(
     """The largest conditional likelihood, regularised as the SVMs are."""
 
     def seen(progress: FieldProgress) -> Any:
-        return update(
-            _bounded(progress.iterations, progress.objective, progress.gradient_norm)
-        )
+        return update(_bounded(progress.iterations, progress.objective, progress.gradient_norm))
 
     clock, watch = compile_clock(), Stopwatch()
     before = clock.read()

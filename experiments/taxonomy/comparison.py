@@ -100,7 +100,11 @@ def make_columns(
 
 
 def train_and_test(
-    documents: Documents, column: Column, chosen: np.ndarray, test: np.ndarray, search: Search,
+    documents: Documents,
+    column: Column,
+    chosen: np.ndarray,
+    test: np.ndarray,
+    search: Search,
     seed: int,
 ) -> Cell:
     """Choose C' on the rows `chosen` alone, train on them, predict the rows `test`.

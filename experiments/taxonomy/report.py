@@ -66,7 +66,11 @@ class Result(NamedTuple):
 
 
 def summarise(
-    data: Documents, per_class: int, repeat: int, chosen: np.ndarray, test: np.ndarray,
+    data: Documents,
+    per_class: int,
+    repeat: int,
+    chosen: np.ndarray,
+    test: np.ndarray,
     cells: Mapping[str, Cell],
 ) -> Result:
     """Score the predictions of one training set."""
@@ -146,9 +150,7 @@ def _paper_row(size: int, measure: str) -> list[str]:
     return [_size(size), MEASURES[measure], "paper", *printed, gain]
 
 
-def _rows(
-    size: int, means: Mapping[str, Mapping[str, Any]], beside_paper: bool
-) -> list[list[Any]]:
+def _rows(size: int, means: Mapping[str, Mapping[str, Any]], beside_paper: bool) -> list[list[Any]]:
     rows = []
     for measure, words in MEASURES.items():
         if beside_paper:
@@ -196,9 +198,7 @@ def _mcnemar_notes(comparisons: Mapping[int, Mapping[str, Any]]) -> list[str]:
     return [*notes, caution]
 
 
-def _notes(
-    options: Options, data: Documents, groups: Mapping[int, Sequence[Result]]
-) -> list[str]:
+def _notes(options: Options, data: Documents, groups: Mapping[int, Sequence[Result]]) -> list[str]:
     results = [result for group in groups.values() for result in group]
     cells = [cell for result in results for cell in result.cells.values()]
     first = [group[0] for group in groups.values()]
@@ -213,7 +213,9 @@ def _notes(
     )  # fmt: skip
     unsolved = sum(cell.unsolved for cell in cells)
     lines = [
-        *data.notes, f"{sizes}.", f"{short}." if short else "",
+        *data.notes,
+        f"{sizes}.",
+        f"{short}." if short else "",
         PAPER_NOTE if _paper_of(data) else "",
         f"Δ columns {options.formulation}, 0/1 columns {options.formulation.split('_')[0]}; node "
         f"weights {options.node_weights}, every Lambda(y) of length 1.",

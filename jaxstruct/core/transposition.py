@@ -84,9 +84,7 @@ def combine(plane_scores: Partial, theta: PyTree, outputs: PyTree, coefficients:
     return filled(u)
 
 
-def plane_values(
-    parts: tuple[Partial, Partial], w: PyTree, x: PyTree, outputs: PyTree
-) -> Array:
+def plane_values(parts: tuple[Partial, Partial], w: PyTree, x: PyTree, outputs: PyTree) -> Array:
     """[B, K] F(x_b, y_bk; w) through the potentials; parts: (potentials, plane_scores)."""
     potentials, plane_scores = parts
     theta = jax.vmap(potentials, (None, 0))(w, x)

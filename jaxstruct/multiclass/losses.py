@@ -107,9 +107,7 @@ def chain_lengths(parents: Sequence[Sequence[int]]) -> list[dict[int, int]]:
     return lengths
 
 
-def common_ancestor_height(
-    parents: Sequence[Sequence[int]], classes: Sequence[int]
-) -> np.ndarray:
+def common_ancestor_height(parents: Sequence[Sequence[int]], classes: Sequence[int]) -> np.ndarray:
     """Returns the height of the first common ancestor of every two classes, [k, k] int64.
 
     Of classes y, y' and a common ancestor (or one of the two) z, the height of z is

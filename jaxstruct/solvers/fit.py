@@ -163,9 +163,7 @@ def _run(
     before = start.statistics.history if start is not None and start.C == C else None
     beginning = begin(_planes(state.sets, rows), before)
     state = state._replace(clock=0)
-    now, status = solve(
-        _method(fixed), state, state.weights, fixed.rules, beginning, callback
-    )
+    now, status = solve(_method(fixed), state, state.weights, fixed.rules, beginning, callback)
     best, sets = now.best, now.state.sets
     certificate, slack = last_certificate(best)
     status = confirmed(status, fixed.problem, fixed.formulation, fixed.sample, best.weights)
@@ -183,9 +181,7 @@ def _run(
         formulation=fixed.formulation.name,
         C=C,
         state=now.state,
-        statistics=statistics(
-            now, beginning, _planes(sets, rows), support, sets.losses.shape[1]
-        ),
+        statistics=statistics(now, beginning, _planes(sets, rows), support, sets.losses.shape[1]),
     )
 
 

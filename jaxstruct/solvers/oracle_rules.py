@@ -353,5 +353,3 @@ def confirmed(
     excess = oracle_excess(problem, formulation, sample, w)
     broken = broken_rules(excess, jnp.result_type(*jax.tree.leaves(problem.initial_weights)))
     return Status.WRONG_ORACLE if broken else status
-
-

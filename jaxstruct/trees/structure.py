@@ -162,9 +162,7 @@ def grammar_potentials(
       TypeError: the problem is no weighted grammar.
     """
     if not isinstance(problem, Problem) or problem.model.decode.func is not _decode:
-        raise TypeError(
-            "problem must be made by jaxstruct.trees.structure.weighted_grammar"
-        )
+        raise TypeError("problem must be made by jaxstruct.trees.structure.weighted_grammar")
     (tables,) = problem.model.decode.args
     return tables.rules, tree_potentials(tables, theta), theta.x.length
 

@@ -55,23 +55,33 @@ def test_lower_case_is_read_only_when_asked_for():
         encode(DNA, "n", lower_case="upper")
 
 
-@pytest.mark.parametrize("letters, message", [
-    ("", "got none"), ("ACA", r"letters\[2\]: 'A' comes twice"), ("A C", r"letters\[1\]: got ' '"),
-    ("A-", "none of"), (["A", "CC"], r"letters\[1\]: got 'CC'"), (["", "A"], r"letters\[0\]"),
-])
+@pytest.mark.parametrize(
+    "letters, message",
+    [
+        ("", "got none"),
+        ("ACA", r"letters\[2\]: 'A' comes twice"),
+        ("A C", r"letters\[1\]: got ' '"),
+        ("A-", "none of"),
+        (["A", "CC"], r"letters\[1\]: got 'CC'"),
+        (["", "A"], r"letters\[0\]"),
+    ],
+)
 def test_alphabets_that_are_none(letters, message):
     with pytest.raises(ValueError, match=message):
         alphabet(letters)
 
 
-@pytest.mark.parametrize("call, message", [
-    (lambda: encode(DNA, "A", unknown="skip"), "unknown is 'skip'"),
-    (lambda: encode(DNA, "A", lower_case="yes"), "lower_case is 'yes'"),
-    (lambda: decode(DNA, [0, 4]), r"codes\[1\]: got 4, expected 0..3"),
-    (lambda: decode(DNA, [0, -1, 1]), r"codes\[1\]: got -1"),
-    (lambda: decode(DNA, [0.5]), "expected integers of one axis"),
-    (lambda: decode(DNA, [[0]]), "expected integers of one axis"),
-])
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: encode(DNA, "A", unknown="skip"), "unknown is 'skip'"),
+        (lambda: encode(DNA, "A", lower_case="yes"), "lower_case is 'yes'"),
+        (lambda: decode(DNA, [0, 4]), r"codes\[1\]: got 4, expected 0..3"),
+        (lambda: decode(DNA, [0, -1, 1]), r"codes\[1\]: got -1"),
+        (lambda: decode(DNA, [0.5]), "expected integers of one axis"),
+        (lambda: decode(DNA, [[0]]), "expected integers of one axis"),
+    ],
+)
 def test_what_does_not_fit(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -180,21 +180,30 @@ def changed(where, field, index, value):
     return parts["x"], parts["y"]
 
 
-@pytest.mark.parametrize("change, message", [
-    (("x", "native", (0, 1), 3), r"inputs.native row 0 has the letter 3 at 1, outside .* 0\.\.2"),
-    (("x", "native", (1, 0), -1), "inputs.native row 1 has the letter -1"),
-    (("x", "candidates", (1, 1, 2), 9), "inputs.candidates row 3 has the letter 9"),
-    (("x", "native_length", 1, 0), r"the lengths of inputs.native\[1\] is 0: expected 1..3"),
-    (("x", "candidate_lengths", (0, 1), 4), r"inputs.candidates\[1\] is 4: expected 0..3"),
-    (("x", "candidate_lengths", (0, 1), 0), "row 0 has no decoys"),
-    (("x", "candidate_lengths", (1, 1), 0), r"outputs.candidate\[1\] names an empty candidate"),
-    (("y", "candidate", 0, 2), r"outputs.candidate\[0\] is 2, expected 0..1"),
-    (("y", "operations", (0, 1), 3), "outputs.operations row 0 has 3 at 1"),
-    (("y", "operations", (0, 4), 1), "row 0 goes on after padding, at 4"),
-    (("y", "operations", (0, 2), 2), r"covers letters 0\.\.2 of the second sequence, which has 2"),
-    (("y", "begin", (1, 0), 1), r"covers letters 1\.\.2 of the first sequence, which has 2"),
-    (("y", "begin", (1, 0), -1), "of the first sequence"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (
+            ("x", "native", (0, 1), 3),
+            r"inputs.native row 0 has the letter 3 at 1, outside .* 0\.\.2",
+        ),
+        (("x", "native", (1, 0), -1), "inputs.native row 1 has the letter -1"),
+        (("x", "candidates", (1, 1, 2), 9), "inputs.candidates row 3 has the letter 9"),
+        (("x", "native_length", 1, 0), r"the lengths of inputs.native\[1\] is 0: expected 1..3"),
+        (("x", "candidate_lengths", (0, 1), 4), r"inputs.candidates\[1\] is 4: expected 0..3"),
+        (("x", "candidate_lengths", (0, 1), 0), "row 0 has no decoys"),
+        (("x", "candidate_lengths", (1, 1), 0), r"outputs.candidate\[1\] names an empty candidate"),
+        (("y", "candidate", 0, 2), r"outputs.candidate\[0\] is 2, expected 0..1"),
+        (("y", "operations", (0, 1), 3), "outputs.operations row 0 has 3 at 1"),
+        (("y", "operations", (0, 4), 1), "row 0 goes on after padding, at 4"),
+        (
+            ("y", "operations", (0, 2), 2),
+            r"covers letters 0\.\.2 of the second sequence, which has 2",
+        ),
+        (("y", "begin", (1, 0), 1), r"covers letters 1\.\.2 of the first sequence, which has 2"),
+        (("y", "begin", (1, 0), -1), "of the first sequence"),
+    ],
+)
 def test_the_door_names_what_does_not_fit(change, message):
     problem = homologue_search(A)
     with pytest.raises(ValueError, match=message):
@@ -249,22 +258,28 @@ def test_the_loss_has_the_dtype_of_the_weights(x64, dtype):
 ONE = np.array([0, 1])
 
 
-@pytest.mark.parametrize("make, match", [
-    (lambda: homologue_search(4.0), "alphabet_size must be .* got 4.0"),
-    (lambda: homologue_search(4, gaps=None), "gaps is None; choose one of"),
-    (lambda: homologue_search(4, symmetric="no"), "symmetric must be True or False"),
-    (lambda: homologue_search(4, dtype="int32"), 'dtype must be "float32"'),
-    (lambda: homologue_inputs(None, None), "natives must be a list of sequences"),
-    (lambda: homologue_inputs([[ONE]], [ONE]), r"natives\[0\] must be"),
-    (lambda: homologue_inputs([ONE], [ONE]), r"candidates\[0\]\[0\] must be"),
-    (lambda: homologue_inputs(["ACGT"], [["AC"]]), r"natives\[0\] is text, .*alignments.encode"),
-    (lambda: homologue_inputs([ONE / 2], [[ONE]]), r"natives\[0\] must be .* got float64"),
-    (lambda: homologue_inputs([ONE + 2**40], [[ONE]]), r"natives\[0\]\[0\] is 1099511627776"),
-    (lambda: homologue_outputs([0.5], [[0]], [[0, 0]], 4), "candidate must be .* got float64"),
-    (lambda: homologue_outputs([0], [0], [[0, 0]], 4), r"operations must be \[n, m\] integers"),
-    (lambda: homologue_outputs([0], [[0]], [[0.5, 0]], 4), "begin must be .* got float64"),
-    (lambda: homologue_outputs([0], [[0]], [[0, 0]], 4.0), "width must be .* got 4.0"),
-])
+@pytest.mark.parametrize(
+    "make, match",
+    [
+        (lambda: homologue_search(4.0), "alphabet_size must be .* got 4.0"),
+        (lambda: homologue_search(4, gaps=None), "gaps is None; choose one of"),
+        (lambda: homologue_search(4, symmetric="no"), "symmetric must be True or False"),
+        (lambda: homologue_search(4, dtype="int32"), 'dtype must be "float32"'),
+        (lambda: homologue_inputs(None, None), "natives must be a list of sequences"),
+        (lambda: homologue_inputs([[ONE]], [ONE]), r"natives\[0\] must be"),
+        (lambda: homologue_inputs([ONE], [ONE]), r"candidates\[0\]\[0\] must be"),
+        (
+            lambda: homologue_inputs(["ACGT"], [["AC"]]),
+            r"natives\[0\] is text, .*alignments.encode",
+        ),
+        (lambda: homologue_inputs([ONE / 2], [[ONE]]), r"natives\[0\] must be .* got float64"),
+        (lambda: homologue_inputs([ONE + 2**40], [[ONE]]), r"natives\[0\]\[0\] is 1099511627776"),
+        (lambda: homologue_outputs([0.5], [[0]], [[0, 0]], 4), "candidate must be .* got float64"),
+        (lambda: homologue_outputs([0], [0], [[0, 0]], 4), r"operations must be \[n, m\] integers"),
+        (lambda: homologue_outputs([0], [[0]], [[0.5, 0]], 4), "begin must be .* got float64"),
+        (lambda: homologue_outputs([0], [[0]], [[0, 0]], 4.0), "width must be .* got 4.0"),
+    ],
+)
 def test_wrong_types_at_the_door(make, match):
     with pytest.raises(ValueError, match=match) as error:
         make()

@@ -74,9 +74,13 @@ def test_it_finds_homologues():
     assert predict(problem, weights, x).candidate.shape == (60,)
 
 
-@pytest.mark.parametrize("options, message", [
-    ({"background": "decoys"}, "background is 'decoys'"), ({"smoothing": 0.0}, "smoothing"),
-])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"background": "decoys"}, "background is 'decoys'"),
+        ({"smoothing": 0.0}, "smoothing"),
+    ],
+)
 def test_the_door(options, message):
     counts = LetterCounts(np.ones((2, 2)), np.ones(2), np.ones(2))
     with pytest.raises(ValueError, match=message):

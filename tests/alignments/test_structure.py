@@ -78,10 +78,15 @@ def test_losses_of_all_alignments(x64, mode):
         assert max(seen) <= 1 or mode == "local" or "normalised" not in name
 
 
-@pytest.mark.parametrize("mode, gaps, symmetric, loss", [
-    ("global", "affine", True, "positions"), ("global", "linear", False, "normalised_pairs"),
-    ("local", "affine", False, "pairs"), ("local", "linear", True, "normalised_positions"),
-])
+@pytest.mark.parametrize(
+    "mode, gaps, symmetric, loss",
+    [
+        ("global", "affine", True, "positions"),
+        ("global", "linear", False, "normalised_pairs"),
+        ("local", "affine", False, "pairs"),
+        ("local", "linear", True, "normalised_positions"),
+    ],
+)
 def test_augmented_decode_and_psi(x64, mode, gaps, symmetric, loss):
     data = aligned_pairs(n, M, N, LOCAL[mode])
     problem = pairwise_alignment(
@@ -195,20 +200,23 @@ def with_leaf(which, name, place, value):
     return change
 
 
-@pytest.mark.parametrize("change, message", [
-    (with_leaf(0, "first", (0, 1), 3), "inputs.first row 0 has the letter 3 at 1"),
-    (with_leaf(0, "second", (1, 0), -1), "inputs.second row 1 has the letter -1"),
-    (with_leaf(0, "lengths", (1, 0), 0), r"lengths of inputs.first\[1\] is 0"),
-    (with_leaf(0, "lengths", (0, 1), 2), "inputs.second row 0 has the letter -1 at 1"),
-    (with_leaf(1, "operations", (0, 1), 1), "row 0 covers letters 0..-1 of the second"),
-    (with_leaf(1, "operations", (1, 3), 2), "row 1 covers letters 0..2 of the second"),
-    (with_leaf(1, "operations", (0, 4), 0), "row 0 goes on after padding"),
-    (with_leaf(1, "operations", (0, 0), 7), "row 0 has 7 at 0"),
-    (lambda x, y: (x, y._replace(operations=y.operations[:, :4])), r"must be \[2, 5\]"),
-    (lambda x, y: (x._replace(second=x.second[:, 0]), y), r"\[n, M\], \[n, N\] and \[n, 2\]"),
-    (lambda x, y: (tuple(x), y), "must be an AlignmentInput"),
-    (lambda x, y: (x, (y.operations, y.begin)), "AlignmentOutput"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (with_leaf(0, "first", (0, 1), 3), "inputs.first row 0 has the letter 3 at 1"),
+        (with_leaf(0, "second", (1, 0), -1), "inputs.second row 1 has the letter -1"),
+        (with_leaf(0, "lengths", (1, 0), 0), r"lengths of inputs.first\[1\] is 0"),
+        (with_leaf(0, "lengths", (0, 1), 2), "inputs.second row 0 has the letter -1 at 1"),
+        (with_leaf(1, "operations", (0, 1), 1), "row 0 covers letters 0..-1 of the second"),
+        (with_leaf(1, "operations", (1, 3), 2), "row 1 covers letters 0..2 of the second"),
+        (with_leaf(1, "operations", (0, 4), 0), "row 0 goes on after padding"),
+        (with_leaf(1, "operations", (0, 0), 7), "row 0 has 7 at 0"),
+        (lambda x, y: (x, y._replace(operations=y.operations[:, :4])), r"must be \[2, 5\]"),
+        (lambda x, y: (x._replace(second=x.second[:, 0]), y), r"\[n, M\], \[n, N\] and \[n, 2\]"),
+        (lambda x, y: (tuple(x), y), "must be an AlignmentInput"),
+        (lambda x, y: (x, (y.operations, y.begin)), "AlignmentOutput"),
+    ],
+)
 def test_bad_training_sets(change, message):
     with pytest.raises(ValueError, match=message):
         door(change)
@@ -216,6 +224,7 @@ def test_bad_training_sets(change, message):
 
 def test_a_global_alignment_begins_at_the_first_letters():
     """A local one need not; the operations then fit in both."""
+
     def late(x, y):
         y.operations[0] = [0, -1, -1, -1, -1]
         y.begin[0] = [1, 0]
@@ -226,10 +235,15 @@ def test_a_global_alignment_begins_at_the_first_letters():
     door(late, mode="local")
 
 
-@pytest.mark.parametrize("options, message", [
-    ({"mode": "semi"}, "mode is 'semi'"), ({"gaps": "log"}, "gaps is 'log'"),
-    ({"loss": "hamming"}, "loss is 'hamming'"), ({"alphabet_size": 0}, "alphabet_size"),
-])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"mode": "semi"}, "mode is 'semi'"),
+        ({"gaps": "log"}, "gaps is 'log'"),
+        ({"loss": "hamming"}, "loss is 'hamming'"),
+        ({"alphabet_size": 0}, "alphabet_size"),
+    ],
+)
 def test_options_that_do_not_fit(options, message):
     with pytest.raises(ValueError, match=message):
         pairwise_alignment(**({"alphabet_size": 3} | options))
@@ -259,26 +273,35 @@ def test_formulations_without_an_oracle_are_refused():
 PAIR_OF = [np.array([0, 1])]
 
 
-@pytest.mark.parametrize("make, match", [
-    (lambda: pairwise_alignment("ACGT"), "alphabet_size must be .* got 'ACGT'"),
-    (lambda: pairwise_alignment(True), "alphabet_size must be .* got True"),
-    (lambda: pairwise_alignment(4, mode=["global"]), "mode is .'global'.; choose one of"),
-    (lambda: pairwise_alignment(4, loss=3), "loss is 3; choose one of"),
-    (lambda: pairwise_alignment(4, symmetric=None), "symmetric must be True or False, got None"),
-    (lambda: pairwise_alignment(4, dtype=int), 'dtype must be "float32" or "float64"'),
-    (lambda: alignment_inputs(3, PAIR_OF), "firsts must be a list of sequences"),
-    (lambda: alignment_inputs(["AC"], PAIR_OF), r"firsts\[0\] is text"),
-    (lambda: alignment_inputs([[0.5]], PAIR_OF), r"firsts\[0\] must be .* got float64"),
-    (lambda: alignment_inputs(PAIR_OF, PAIR_OF, 5), r"size must be \(M, N\), two integers, got 5"),
-    (lambda: alignment_inputs(PAIR_OF, PAIR_OF, (5.0, 6)), r"size\[0\] must be .* got 5.0"),
-    (lambda: alignment_inputs(PAIR_OF, PAIR_OF, (5, 6, 7)), r"size must be \(M, N\)"),
-    (lambda: alignment_outputs([[0.5]], None, 4), r"operations\[0\] must be .* got float64"),
-    (lambda: alignment_outputs([[0]], [0, 1], 4), r"begin must be \[1, 2\] integers"),
-    (lambda: alignment_outputs([[0]], [[0.5, 1]], 4), "begin must be .* got float64"),
-    (lambda: alignment_outputs([[0]], 4, None), "width must be .* got None"),
-    (lambda: alignment_outputs("PDI", None, 4), "operations must be a list"),
-    (lambda: pairwise_alignment(2).check(PAIR_OF), "inputs must be an AlignmentInput"),
-])
+@pytest.mark.parametrize(
+    "make, match",
+    [
+        (lambda: pairwise_alignment("ACGT"), "alphabet_size must be .* got 'ACGT'"),
+        (lambda: pairwise_alignment(True), "alphabet_size must be .* got True"),
+        (lambda: pairwise_alignment(4, mode=["global"]), "mode is .'global'.; choose one of"),
+        (lambda: pairwise_alignment(4, loss=3), "loss is 3; choose one of"),
+        (
+            lambda: pairwise_alignment(4, symmetric=None),
+            "symmetric must be True or False, got None",
+        ),
+        (lambda: pairwise_alignment(4, dtype=int), 'dtype must be "float32" or "float64"'),
+        (lambda: alignment_inputs(3, PAIR_OF), "firsts must be a list of sequences"),
+        (lambda: alignment_inputs(["AC"], PAIR_OF), r"firsts\[0\] is text"),
+        (lambda: alignment_inputs([[0.5]], PAIR_OF), r"firsts\[0\] must be .* got float64"),
+        (
+            lambda: alignment_inputs(PAIR_OF, PAIR_OF, 5),
+            r"size must be \(M, N\), two integers, got 5",
+        ),
+        (lambda: alignment_inputs(PAIR_OF, PAIR_OF, (5.0, 6)), r"size\[0\] must be .* got 5.0"),
+        (lambda: alignment_inputs(PAIR_OF, PAIR_OF, (5, 6, 7)), r"size must be \(M, N\)"),
+        (lambda: alignment_outputs([[0.5]], None, 4), r"operations\[0\] must be .* got float64"),
+        (lambda: alignment_outputs([[0]], [0, 1], 4), r"begin must be \[1, 2\] integers"),
+        (lambda: alignment_outputs([[0]], [[0.5, 1]], 4), "begin must be .* got float64"),
+        (lambda: alignment_outputs([[0]], 4, None), "width must be .* got None"),
+        (lambda: alignment_outputs("PDI", None, 4), "operations must be a list"),
+        (lambda: pairwise_alignment(2).check(PAIR_OF), "inputs must be an AlignmentInput"),
+    ],
+)
 def test_wrong_types_at_the_door(make, match):
     with pytest.raises(ValueError, match=match) as error:
         make()

@@ -50,12 +50,17 @@ def test_rows_of_a_part_find_their_place():
     assert write_rows(found) == ("CD-E", "C-KE")
 
 
-@pytest.mark.parametrize("arguments, message", [
-    (("AC", "A"), "2 and 1 columns"), (("--", "AC"), "first_row holds no letter"),
-    (("AC", "-."), "second_row holds no letter"), (("", ""), "first_row holds no letter"),
-    (("AC", "AC", ("AAC", "CA")), "second_row: its letters 'AC' are not in the second"),
-    (("A", "C", ("AA", "C")), "first_row: its letters 'A' are at several places"),
-])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("AC", "A"), "2 and 1 columns"),
+        (("--", "AC"), "first_row holds no letter"),
+        (("AC", "-."), "second_row holds no letter"),
+        (("", ""), "first_row holds no letter"),
+        (("AC", "AC", ("AAC", "CA")), "second_row: its letters 'AC' are not in the second"),
+        (("A", "C", ("AA", "C")), "first_row: its letters 'A' are at several places"),
+    ],
+)
 def test_rows_that_do_not_fit(arguments, message):
     with pytest.raises(ValueError, match=message):
         read_rows(*arguments)
@@ -77,11 +82,16 @@ def test_random_rows_come_back():
             assert read_rows(*rows).operations.tolist() == operations.tolist()
 
 
-@pytest.mark.parametrize("operations, begin, message", [
-    ([P, P, P], [0, 0], "cover letters up to \\[3, 3\\]"), ([P], [0, 2], "have \\[2, 2\\] letters"),
-    ([P], [-1, 0], "from \\[-1, 0\\]"), ([P, 3], [0, 0], "expected PAIR 0"),
-    ([X, P], [0, 0], "padding \\(-1\\) at the end"),
-])
+@pytest.mark.parametrize(
+    "operations, begin, message",
+    [
+        ([P, P, P], [0, 0], "cover letters up to \\[3, 3\\]"),
+        ([P], [0, 2], "have \\[2, 2\\] letters"),
+        ([P], [-1, 0], "from \\[-1, 0\\]"),
+        ([P, 3], [0, 0], "expected PAIR 0"),
+        ([X, P], [0, 0], "padding \\(-1\\) at the end"),
+    ],
+)
 def test_operations_that_do_not_fit(operations, begin, message):
     written = WrittenAlignment("AC", "CA", np.array(operations), np.array(begin))
     for function in (write_rows, alignment_text, alignment_numbers):

@@ -78,8 +78,9 @@ class Chains(NamedTuple):
             emissions=longer(theta.emissions),
             transitions=longer(pairs) if pairs.ndim == 4 else pairs,
         )
-        return self._replace(theta=theta, y=np.pad(self.y, [(0, 0), (0, more)], "constant",
-                                                   constant_values=-1))
+        return self._replace(
+            theta=theta, y=np.pad(self.y, [(0, 0), (0, more)], "constant", constant_values=-1)
+        )
 
     def cast(self, dtype: str) -> ChainTheta:
         """theta in a dtype."""
@@ -191,8 +192,15 @@ class Setting(NamedTuple):
 
     def problem(self, dtype: str = "float64", **options: object) -> Problem:
         constraints = iob_constraints(S) if self.constrained else None
-        return chain(1, S, **self.model._asdict(), loss=LOSSES[self.loss], dtype=dtype,
-                     constraints=constraints, **options)
+        return chain(
+            1,
+            S,
+            **self.model._asdict(),
+            loss=LOSSES[self.loss],
+            dtype=dtype,
+            constraints=constraints,
+            **options,
+        )
 
     def chains(self) -> Chains:
         return random_chains(self.model, N, T, S, self.constrained)

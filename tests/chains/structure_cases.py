@@ -33,9 +33,7 @@ class Model(NamedTuple):
         return f"order{self.order}{'-ends' * self.start_stop}{'-pairs' * self.pair_features}"
 
 
-MODELS = tuple(
-    Model(*choice) for choice in itertools.product((1, 2), (False, True), (False, True))
-)
+MODELS = tuple(Model(*choice) for choice in itertools.product((1, 2), (False, True), (False, True)))
 PLAIN, RICH = Model(), Model(2, True, True)
 
 

@@ -112,8 +112,12 @@ def differences(planes):
 def psi_of(model, way, data, planes):
     """[N, K, D] Psi of the planes, written down."""
     features = data.features(way)
-    return np.array([[flat_psi(model, data.S, x, y) for y in rows]
-                     for x, rows in zip(features, planes, strict=True)])
+    return np.array(
+        [
+            [flat_psi(model, data.S, x, y) for y in rows]
+            for x, rows in zip(features, planes, strict=True)
+        ]
+    )
 
 
 @each(EVERY)

@@ -18,9 +18,7 @@ from tests.chains.enumeration import (
 from tests.chains.structure_cases import quick_jit
 
 SCALES = np.array([0.0, 0.5, 1.0, 2.0])
-EACH = pytest.mark.parametrize(
-    "setting", SETTINGS, ids=[s.name for s in SETTINGS]
-)
+EACH = pytest.mark.parametrize("setting", SETTINGS, ids=[s.name for s in SETTINGS])
 
 
 def of_one(problem, theta, y, scale, offsets, slopes):
@@ -85,8 +83,9 @@ def check_levels(group, capped, given, found, tolerance):
         np.testing.assert_allclose(score[exists], best[exists, level], rtol=0, atol=tolerance)
         assert (group.place(output)[~exists] == group.truth[~exists]).all()
         if not capped:
-            np.testing.assert_array_equal(group.place(output)[exists],
-                                          group.preferred(of_level)[exists])
+            np.testing.assert_array_equal(
+                group.place(output)[exists], group.preferred(of_level)[exists]
+            )
     assert (group.place(np.asarray(found["outputs"])[:, 0]) == group.truth).all()
     scores = np.asarray(found["scores"])[group.rows]
     np.testing.assert_allclose(scores, best, rtol=0, atol=tolerance)
@@ -100,7 +99,9 @@ def check_levels(group, capped, given, found, tolerance):
     assert (own[~none] > 0).all()
     np.testing.assert_allclose(
         (offsets[rows, own] + slopes[rows, own] * group.F[rows, place])[~none],
-        values.max(axis=1)[~none], rtol=0, atol=tolerance,
+        values.max(axis=1)[~none],
+        rtol=0,
+        atol=tolerance,
     )
     np.testing.assert_array_equal(own[~none], values.argmax(axis=1)[~none])
 

@@ -101,8 +101,9 @@ def test_a_window_is_the_chain_of_wide_tokens(x64, way, model):
         jax.tree.map(
             lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-11), leaf, wanted[name]
         )
-    psi = np.array([[flat_psi(model, S, x, y) for y in rows]
-                    for x, rows in zip(wide, planes, strict=True)])
+    psi = np.array(
+        [[flat_psi(model, S, x, y) for y in rows] for x, rows in zip(wide, planes, strict=True)]
+    )
     flat = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(w)])
     np.testing.assert_allclose(found["scores"], psi @ flat, rtol=0, atol=1e-11)
 
@@ -125,10 +126,13 @@ def test_training_with_a_window(x64, way):
     """The certified optimum is that of the wide tokens; predictions too."""
     data = random_sequences(3, 24, T, D, S)
     wide = chain_inputs(written(data.tokens, data.length, 1), data.length)
-    pairs = ((chain(D, S, window=1, dtype="float64"), inputs_of(way, data)),
-             (chain(3 * D, S, dtype="float64"), wide))
-    found, wanted = (fit(problem, x, data.y, "svm1_margin", C=24.0, tolerance=1e-6)
-                     for problem, x in pairs)
+    pairs = (
+        (chain(D, S, window=1, dtype="float64"), inputs_of(way, data)),
+        (chain(3 * D, S, dtype="float64"), wide),
+    )
+    found, wanted = (
+        fit(problem, x, data.y, "svm1_margin", C=24.0, tolerance=1e-6) for problem, x in pairs
+    )
     assert found.status.solved and wanted.status.solved
     assert found.primal == pytest.approx(wanted.primal, rel=2e-6)
     assert abs(found.primal - found.dual) <= 1e-6 * found.primal

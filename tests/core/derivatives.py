@@ -18,8 +18,10 @@ def random_directions(seed: int, tree: Any) -> Any:
 
     def of_leaf(leaf: Any) -> np.ndarray:
         drawn = random.normal(size=leaf.shape)
-        return drawn if isinstance(leaf, jax.ShapeDtypeStruct) else np.where(
-            np.isfinite(leaf), drawn, 0.0
+        return (
+            drawn
+            if isinstance(leaf, jax.ShapeDtypeStruct)
+            else np.where(np.isfinite(leaf), drawn, 0.0)
         )
 
     return jax.tree.map(of_leaf, tree)

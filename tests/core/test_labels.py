@@ -16,8 +16,10 @@ from jaxstruct.core.labels import LabelCodec, decode, encode, fit_codec
         ([3, -1, 2.5, 3], (-1, 2.5, 3)),
         ([("b", 1), ("a", 2)], (("a", 2), ("b", 1))),
         (["x", 1, ("y",), 1], ("x", 1, ("y",))),  # not comparable: as they came
-        ([frozenset("ab"), frozenset("b"), frozenset("a")],
-         (frozenset("ab"), frozenset("b"), frozenset("a"))),  # compared, but no total order
+        (
+            [frozenset("ab"), frozenset("b"), frozenset("a")],
+            (frozenset("ab"), frozenset("b"), frozenset("a")),
+        ),  # compared, but no total order
         ("word", ("d", "o", "r", "w")),
         (np.array([2, 0, 2], np.uint8), (0, 2)),
         (np.array(["no", "ja"]), ("ja", "no")),
@@ -109,17 +111,20 @@ def test_decode_checks_the_range():
             decode(codec, indices)
 
 
-@pytest.mark.parametrize("make, match", [
-    (lambda: fit_codec(3), "labels must be a sequence of labels, .* got 3"),
-    (lambda: fit_codec(None), "labels must be a sequence"),
-    (lambda: fit_codec({"a": 1}), "labels must be a sequence"),
-    (lambda: fit_codec([1], 3), "classes must be a sequence"),
-    (lambda: encode(["a"], fit_codec(["a"])), r"codec must be a LabelCodec \(see fit_codec\)"),
-    (lambda: decode([0], fit_codec(["a"])), "codec must be a LabelCodec"),
-    (lambda: decode(fit_codec(["a"]), [[0], [0, 0]]), "indices must be integers"),
-    (lambda: decode(fit_codec(["a"]), [2**70]), "indices must be integers"),
-    (lambda: encode(fit_codec(["a"]), ["x" * 10**6]), "is none of the 1 known classes"),
-])
+@pytest.mark.parametrize(
+    "make, match",
+    [
+        (lambda: fit_codec(3), "labels must be a sequence of labels, .* got 3"),
+        (lambda: fit_codec(None), "labels must be a sequence"),
+        (lambda: fit_codec({"a": 1}), "labels must be a sequence"),
+        (lambda: fit_codec([1], 3), "classes must be a sequence"),
+        (lambda: encode(["a"], fit_codec(["a"])), r"codec must be a LabelCodec \(see fit_codec\)"),
+        (lambda: decode([0], fit_codec(["a"])), "codec must be a LabelCodec"),
+        (lambda: decode(fit_codec(["a"]), [[0], [0, 0]]), "indices must be integers"),
+        (lambda: decode(fit_codec(["a"]), [2**70]), "indices must be integers"),
+        (lambda: encode(fit_codec(["a"]), ["x" * 10**6]), "is none of the 1 known classes"),
+    ],
+)
 def test_wrong_types_at_the_door(make, match):
     with pytest.raises(ValueError, match=match) as error:
         make()

@@ -50,12 +50,19 @@ def test_repeats_are_summed_zeros_dropped_and_the_matrix_left_alone():
     assert js.from_scipy(scipy.sparse.csr_matrix((2, 4))).indices.tolist() == [[4], [4]]
 
 
-@pytest.mark.parametrize("matrix, options, match", [
-    (np.eye(3), {}, "matrix must be a SciPy sparse matrix, got ndarray"),
-    ([[1, 2]], {}, "matrix must be a SciPy sparse matrix, got list"),
-    (scipy.sparse.csr_matrix(np.eye(3) * 1j), {}, "must be .n, d. real numbers .*complex128"),
-    (scipy.sparse.csr_matrix(np.ones((2, 3))), {"width": 2}, "width is 2, but row 0 has 3 entries"),
-])
+@pytest.mark.parametrize(
+    "matrix, options, match",
+    [
+        (np.eye(3), {}, "matrix must be a SciPy sparse matrix, got ndarray"),
+        ([[1, 2]], {}, "matrix must be a SciPy sparse matrix, got list"),
+        (scipy.sparse.csr_matrix(np.eye(3) * 1j), {}, "must be .n, d. real numbers .*complex128"),
+        (
+            scipy.sparse.csr_matrix(np.ones((2, 3))),
+            {"width": 2},
+            "width is 2, but row 0 has 3 entries",
+        ),
+    ],
+)
 def test_what_is_refused(matrix, options, match):
     with pytest.raises(ValueError, match=match):
         js.from_scipy(matrix, **options)

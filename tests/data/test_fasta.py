@@ -21,16 +21,19 @@ TWO = (FastaRecord("one", "first of two", "ACDEFG"), FastaRecord("two", "", "KLm
 TEXT = ">one first of two\nACD\nEFG\n>two\nKLm*\n"
 
 
-@pytest.mark.parametrize("text", [
-    TEXT,
-    TEXT.rstrip("\n"),
-    TEXT.replace("\n", "\r\n"),
-    TEXT.replace("\n", "\r"),
-    "\ufeff" + TEXT,
-    "\n\n" + TEXT.replace("\n", "\n\n"),
-    ">  one\tfirst of two \nACD EFG\n>two\nKL\n m *\n",
-    "; a comment\n>one first of two\n;another\nACDEFG\n\n>two\nKLm*",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT,
+        TEXT.rstrip("\n"),
+        TEXT.replace("\n", "\r\n"),
+        TEXT.replace("\n", "\r"),
+        "\ufeff" + TEXT,
+        "\n\n" + TEXT.replace("\n", "\n\n"),
+        ">  one\tfirst of two \nACD EFG\n>two\nKL\n m *\n",
+        "; a comment\n>one first of two\n;another\nACDEFG\n\n>two\nKLm*",
+    ],
+)
 def test_habits(text):
     """Line ends, blank lines, blanks, byte order mark, comments: the same sequences."""
     assert parse_fasta(text.encode(), "x") == TWO
@@ -103,14 +106,19 @@ def test_round_trip(aligned, tmp_path):
     assert read_fasta(path, aligned=aligned) == records
 
 
-@pytest.mark.parametrize("records, message", [
-    ((), "records: got none"), ([FastaRecord("a b", "", "A")], r"records\[0\]: the header 'a b'"),
-    ([TWO[0], FastaRecord("", "b", "A")], r"records\[1\]: the header ''"),
-    ([FastaRecord("a", "b\nc", "A")], "line end"), ([FastaRecord("a", " b", "A")], "begins"),
-    ([FastaRecord("a", "", "")], "the sequence '' has no letters"),
-    ([FastaRecord("a", "", "--")], "the sequence '--' has no letters"),
-    ([FastaRecord("a", "", "A 1")], "'A 1' has no letters, or characters other"),
-])
+@pytest.mark.parametrize(
+    "records, message",
+    [
+        ((), "records: got none"),
+        ([FastaRecord("a b", "", "A")], r"records\[0\]: the header 'a b'"),
+        ([TWO[0], FastaRecord("", "b", "A")], r"records\[1\]: the header ''"),
+        ([FastaRecord("a", "b\nc", "A")], "line end"),
+        ([FastaRecord("a", " b", "A")], "begins"),
+        ([FastaRecord("a", "", "")], "the sequence '' has no letters"),
+        ([FastaRecord("a", "", "--")], "the sequence '--' has no letters"),
+        ([FastaRecord("a", "", "A 1")], "'A 1' has no letters, or characters other"),
+    ],
+)
 def test_records_that_could_not_be_read_again(records, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         write_fasta(tmp_path / "a", records)

@@ -81,9 +81,7 @@ def test_alignments_fit(drawn):
         begins.append(begin)
         if padding == "kept":
             start = begin[0]
-            np.testing.assert_array_equal(
-                data.natives[row, :start], homologues(data)[row, :start]
-            )
+            np.testing.assert_array_equal(data.natives[row, :start], homologues(data)[row, :start])
     second = np.array(begins)[:, 1]
     assert (second == 0).all() if padding == "end" else second.max() > 10
     assert np.array(begins)[:, 0].max() > 20

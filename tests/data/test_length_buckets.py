@@ -162,9 +162,7 @@ def _random_rows(rng: np.random.Generator, d: int = 30) -> TokenRows:
         for _ in range(sentence_offsets[-1])
     ]
     token_offsets = np.concatenate([[0], np.cumsum([len(token) for token in tokens])])
-    return TokenRows(
-        np.concatenate(tokens).astype(np.int32), token_offsets, sentence_offsets, d, 0
-    )
+    return TokenRows(np.concatenate(tokens).astype(np.int32), token_offsets, sentence_offsets, d, 0)
 
 
 @pytest.mark.parametrize("width", [None, 9])

@@ -41,9 +41,7 @@ def _text(lines: list[list[str]], end: str = "\t\n") -> str:
 
 
 def _equal(a: OcrWords, b: OcrWords) -> bool:
-    return all(
-        x.dtype == y.dtype and np.array_equal(x, y) for x, y in zip(a, b, strict=True)
-    )
+    return all(x.dtype == y.dtype and np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 @pytest.mark.parametrize("end", ["\t\n", "\n", "\t\r\n"])

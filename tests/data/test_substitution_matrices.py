@@ -74,16 +74,20 @@ def test_round_trip(tmp_path):
         assert [entry.name for entry in path.parent.iterdir()] == ["m"]
 
 
-@pytest.mark.parametrize("text, message", [
-    ("", "m: holds no matrix"), ("# only\n", "holds no matrix"),
-    ("  A C\nA 1 2\n", "m: no row of 'C'"),
-    ("  A C\nA 1 2\nC 1\n", "m:3: the row of 'C' has 1 scores, expected 2"),
-    ("  A C\nA 1 2\nG 1 2\n", "m:3: the row begins with 'G', expected one of 'AC'"),
-    ("  A C\nA 1 2\nA 1 2\n", "m:3: a second row of 'A'"),
-    ("  A C\nA 1 x\n", "m:2: could not convert .* in the row of 'A'"),
-    ("  A C\nA 1 nan\n", "m:2: a score of 'A' is not finite"),
-    ("  A A\nA 1 2\n", "m:1: a letter comes twice"),
-])
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "m: holds no matrix"),
+        ("# only\n", "holds no matrix"),
+        ("  A C\nA 1 2\n", "m: no row of 'C'"),
+        ("  A C\nA 1 2\nC 1\n", "m:3: the row of 'C' has 1 scores, expected 2"),
+        ("  A C\nA 1 2\nG 1 2\n", "m:3: the row begins with 'G', expected one of 'AC'"),
+        ("  A C\nA 1 2\nA 1 2\n", "m:3: a second row of 'A'"),
+        ("  A C\nA 1 x\n", "m:2: could not convert .* in the row of 'A'"),
+        ("  A C\nA 1 nan\n", "m:2: a score of 'A' is not finite"),
+        ("  A A\nA 1 2\n", "m:1: a letter comes twice"),
+    ],
+)
 def test_malformed(text, message):
     with pytest.raises(MalformedFile, match=message):
         parse_substitution_matrix(text, "m")
@@ -97,13 +101,21 @@ def test_bytes_that_are_no_text(tmp_path):
         read_substitution_matrix(tmp_path / "none")
 
 
-@pytest.mark.parametrize("change, message", [
-    ({"letters": "AA"}, "letters: got 'AA'"), ({"letters": ""}, "letters"),
-    ({"letters": "A#"}, "letters"), ({"letters": "A "}, "letters"),
-    ({"scores": np.zeros((2, 3))}, r"expected \[2, 2\]"),
-    ({"scores": [[1, np.inf], [0, 0]]}, "finite"), ({"comments": ["a\nb"]}, r"comments\[0\]"),
-    ({"scale": 0}, "scale: got 0"), ({"scale": np.nan}, "scale"), ({"decimals": -1}, "decimals"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"letters": "AA"}, "letters: got 'AA'"),
+        ({"letters": ""}, "letters"),
+        ({"letters": "A#"}, "letters"),
+        ({"letters": "A "}, "letters"),
+        ({"scores": np.zeros((2, 3))}, r"expected \[2, 2\]"),
+        ({"scores": [[1, np.inf], [0, 0]]}, "finite"),
+        ({"comments": ["a\nb"]}, r"comments\[0\]"),
+        ({"scale": 0}, "scale: got 0"),
+        ({"scale": np.nan}, "scale"),
+        ({"decimals": -1}, "decimals"),
+    ],
+)
 def test_what_could_not_be_read_again(change, message, tmp_path):
     arguments = {"letters": "AC", "scores": np.eye(2)} | change
     with pytest.raises(ValueError, match=message):

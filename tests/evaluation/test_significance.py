@@ -43,9 +43,7 @@ def test_the_default_changes_at_25_discordant_examples():
 def test_both_tests_agree_for_many_examples():
     exact = mcnemar(*make(1060, 940), exact=True)
     rough = mcnemar(*make(1060, 940), exact=False)
-    np.testing.assert_allclose(
-        exact.p_value, stats.binomtest(1060, 2000, 0.5).pvalue, rtol=1e-9
-    )
+    np.testing.assert_allclose(exact.p_value, stats.binomtest(1060, 2000, 0.5).pvalue, rtol=1e-9)
     np.testing.assert_allclose(rough.p_value, exact.p_value, rtol=2e-2)
 
 

@@ -16,8 +16,12 @@ from jaxstruct.kernels import gaussian, linear, polynomial, precomputed
 
 def monomials(x, degree):
     """All ordered products of `degree` coordinates: <m(x), m(z)> = <x, z>^degree."""
-    return np.array([np.prod(np.asarray(x)[list(way)])
-                     for way in itertools.product(range(len(x)), repeat=degree)])
+    return np.array(
+        [
+            np.prod(np.asarray(x)[list(way)])
+            for way in itertools.product(range(len(x)), repeat=degree)
+        ]
+    )
 
 
 @pytest.mark.parametrize("jit", [False, True])
@@ -122,19 +126,36 @@ def test_bad_parameters_are_refused():
         precomputed(np.eye(2))(np.array([0, 1]), 1)
 
 
-@pytest.mark.parametrize("make, match", [
-    (lambda: kernels.gaussian("x"), "sigma must be finite and > 0, one number, got 'x'"),
-    (lambda: kernels.gaussian(np.ones(3)), "sigma must be finite"),
-    (lambda: kernels.polynomial(2.0), "degree must be at least 1, a Python integer, got 2.0"),
-    (lambda: kernels.precomputed([[1], [1, 2]]), "matrix must be a square matrix"),
-    (lambda: kernels.precomputed(np.eye(2), "x"), "tolerance must be finite"),
-    (lambda: kernels.weighted_sum([kernels.linear()], 3), "coefficients must be one number for"),
-    (lambda: kernels.product(None), "kernels must be a non-empty sequence of kernels, got None"),
-    (lambda: kernels.gram_matrix(np.ones((2, 2)), kernels.linear()), "kernel must be a function"),
-    (lambda: kernels.gram_matrix(kernels.linear(), [[1.0], [1.0, 2.0]]), "X must be a set of poin"),
-    (lambda: kernels.gram_matrix(kernels.linear(), np.ones((2, 2)), num_features=2.5),
-     "num_features must be .* got 2.5"),
-])
+@pytest.mark.parametrize(
+    "make, match",
+    [
+        (lambda: kernels.gaussian("x"), "sigma must be finite and > 0, one number, got 'x'"),
+        (lambda: kernels.gaussian(np.ones(3)), "sigma must be finite"),
+        (lambda: kernels.polynomial(2.0), "degree must be at least 1, a Python integer, got 2.0"),
+        (lambda: kernels.precomputed([[1], [1, 2]]), "matrix must be a square matrix"),
+        (lambda: kernels.precomputed(np.eye(2), "x"), "tolerance must be finite"),
+        (
+            lambda: kernels.weighted_sum([kernels.linear()], 3),
+            "coefficients must be one number for",
+        ),
+        (
+            lambda: kernels.product(None),
+            "kernels must be a non-empty sequence of kernels, got None",
+        ),
+        (
+            lambda: kernels.gram_matrix(np.ones((2, 2)), kernels.linear()),
+            "kernel must be a function",
+        ),
+        (
+            lambda: kernels.gram_matrix(kernels.linear(), [[1.0], [1.0, 2.0]]),
+            "X must be a set of poin",
+        ),
+        (
+            lambda: kernels.gram_matrix(kernels.linear(), np.ones((2, 2)), num_features=2.5),
+            "num_features must be .* got 2.5",
+        ),
+    ],
+)
 def test_wrong_types_at_the_door(make, match):
     with pytest.raises(ValueError, match=match) as error:
         make()

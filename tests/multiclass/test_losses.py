@@ -96,8 +96,9 @@ def test_tree_loss_counts_levels_not_edges():
     #        0
     #      1   2
     #     3 4  5 6
-    taxonomy = SimpleNamespace(parents=((), (0,), (0,), (1,), (1,), (2,), (2,)),
-                               classes=(3, 4, 5, 6))
+    taxonomy = SimpleNamespace(
+        parents=((), (0,), (0,), (1,), (1,), (2,), (2,)), classes=(3, 4, 5, 6)
+    )
     want = [[0, 1, 2, 2], [1, 0, 2, 2], [2, 2, 0, 1], [2, 2, 1, 0]]
     delta = tree_loss(taxonomy)
     np.testing.assert_array_equal(delta, want)
@@ -141,7 +142,9 @@ def test_heights_are_symmetric_zero_only_on_the_diagonal_and_ultrametric_on_equa
 
 def test_an_inner_class_is_its_own_ancestor():
     assert common_ancestor_height(((), (0,), (1,)), (0, 1, 2)).tolist() == [
-        [0, 1, 2], [1, 0, 1], [2, 1, 0]
+        [0, 1, 2],
+        [1, 0, 1],
+        [2, 1, 0],
     ]
 
 

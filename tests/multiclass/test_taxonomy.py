@@ -47,15 +47,19 @@ def test_from_paths_with_and_without_the_class_at_the_end():
     assert taxonomy_from_paths(short) == taxonomy_from_paths(full)
     by_parents = taxonomy_from_parents(PARENTS, CLASSES)
     assert table_by_name(taxonomy_from_paths(short)) == table_by_name(by_parents)
-    np.testing.assert_array_equal(
-        tree_loss(taxonomy_from_paths(short)), tree_loss(by_parents)
-    )
+    np.testing.assert_array_equal(tree_loss(taxonomy_from_paths(short)), tree_loss(by_parents))
 
 
 def test_a_partial_order_and_a_forest():
     diamond = taxonomy_from_parents(
-        {"a": ("left", "right"), "b": "left", "c": ["right"], "left": "top", "right": "top",
-         "alone": None},
+        {
+            "a": ("left", "right"),
+            "b": "left",
+            "c": ["right"],
+            "left": "top",
+            "right": "top",
+            "alone": None,
+        },
         ("a", "b", "c", "alone"),
     )
     assert table_by_name(diamond)["a"] == {"a", "left", "right", "top"}
@@ -126,18 +130,33 @@ def test_errors_of_from_paths():
         taxonomy_from_paths({})
 
 
-@pytest.mark.parametrize("make, match", [
-    (lambda: taxonomy_from_parents(["a"], ["a"]), r"parents must be a mapping, .* got \['a'\]"),
-    (lambda: taxonomy_from_parents(None, ["a"]), "parents must be a mapping"),
-    (lambda: taxonomy_from_parents({"a": 3}, ["a"]), r"parents\['a'\] must be a name, .* got 3"),
-    (lambda: taxonomy_from_parents({"a": None}, 3), "classes must be a sequence of names, got 3"),
-    (lambda: taxonomy_from_parents({"a": None}, [["a"]]), r"classes: got \['a'\], expected a non-"),
-    (lambda: taxonomy_from_paths([("a", "b")]), "paths must be a mapping"),
-    (lambda: taxonomy_from_paths({"a": None}), r"paths\['a'\] must be a sequence of names"),
-    (lambda: taxonomy_from_paths({"a": (["x"],)}), r"paths\['a'\]: got \['x'\]"),
-    (lambda: ancestors_or_self(None), r"taxonomy must be a Taxonomy \(see taxonomy_from_parents\)"),
-    (lambda: node_depths({"a": None}), "taxonomy must be a Taxonomy"),
-])
+@pytest.mark.parametrize(
+    "make, match",
+    [
+        (lambda: taxonomy_from_parents(["a"], ["a"]), r"parents must be a mapping, .* got \['a'\]"),
+        (lambda: taxonomy_from_parents(None, ["a"]), "parents must be a mapping"),
+        (
+            lambda: taxonomy_from_parents({"a": 3}, ["a"]),
+            r"parents\['a'\] must be a name, .* got 3",
+        ),
+        (
+            lambda: taxonomy_from_parents({"a": None}, 3),
+            "classes must be a sequence of names, got 3",
+        ),
+        (
+            lambda: taxonomy_from_parents({"a": None}, [["a"]]),
+            r"classes: got \['a'\], expected a non-",
+        ),
+        (lambda: taxonomy_from_paths([("a", "b")]), "paths must be a mapping"),
+        (lambda: taxonomy_from_paths({"a": None}), r"paths\['a'\] must be a sequence of names"),
+        (lambda: taxonomy_from_paths({"a": (["x"],)}), r"paths\['a'\]: got \['x'\]"),
+        (
+            lambda: ancestors_or_self(None),
+            r"taxonomy must be a Taxonomy \(see taxonomy_from_parents\)",
+        ),
+        (lambda: node_depths({"a": None}), "taxonomy must be a Taxonomy"),
+    ],
+)
 def test_wrong_types_at_the_door(make, match):
     with pytest.raises(ValueError, match=match) as error:
         make()

@@ -42,8 +42,11 @@ class Case(NamedTuple):
     def problem(self, dtype: str = "float64") -> Problem:
         """The same as `multiclass`."""
         return multiclass(
-            self.x.shape[1], len(self.loss), output_features=self.output_features,
-            loss=self.loss, dtype=dtype,
+            self.x.shape[1],
+            len(self.loss),
+            output_features=self.output_features,
+            loss=self.loss,
+            dtype=dtype,
         )
 
     def task(
@@ -67,8 +70,13 @@ class Case(NamedTuple):
 
 @lru_cache
 def random_case(
-    seed: int = 0, n: int = 12, d: int = 5, k: int = 4, separable: bool = False,
-    output_features: int = 0, sparse: bool = False,
+    seed: int = 0,
+    n: int = 12,
+    d: int = 5,
+    k: int = 4,
+    separable: bool = False,
+    output_features: int = 0,
+    sparse: bool = False,
 ) -> Case:
     """Gaussian inputs and an asymmetric loss matrix with squares, a zero and an irrational root.
 

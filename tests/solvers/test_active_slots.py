@@ -92,8 +92,14 @@ class Start:
         plan = sweep_programs.Plan((np.tile(order, (sweeps, 1)),), (np.int32(N // 4),))
         nobody = plan._replace(groups=(np.int32(0),))
         w, multipliers, last_used = _sweeps(
-            self.problem, options, self.task, self.w, sets, jnp.asarray(slots),
-            (plan, nobody)[:plans], np.int32(9),
+            self.problem,
+            options,
+            self.task,
+            self.w,
+            sets,
+            jnp.asarray(slots),
+            (plan, nobody)[:plans],
+            np.int32(9),
         )
         return w, sets._replace(multipliers=multipliers, last_used=last_used)
 
@@ -191,8 +197,14 @@ def test_what_visits_promise(x64, formulation, group):
     options = VisitOptions(group, "line_search", 10_000)
     order = (np.arange(N, dtype=np.int32),)
     _, multipliers, promised = _cached(
-        start.problem, options, start.task, start.w, start.sets, np.zeros((N, 0), np.int32),
-        order, (np.int32(N // group),),
+        start.problem,
+        options,
+        start.task,
+        start.w,
+        start.sets,
+        np.zeros((N, 0), np.int32),
+        order,
+        (np.int32(N // group),),
     )
     gain = start.dual(start.sets._replace(multipliers=multipliers)) - start.dual(start.sets)
     assert 0 < gain <= promised * (1 + 1e-9) and promised <= 2 * gain * (1 + 1e-9)
@@ -252,8 +264,15 @@ def test_the_slots_that_matter_most(x64, dtype):
     gradient = gradient.astype(dtype)
     blank = jnp.zeros((cases, K), dtype)
     own = WorkingSets(
-        outputs=None, losses=blank, scales=blank, bounds=blank, norms=blank, gram=blank,
-        multipliers=jnp.asarray(beta, dtype), occupied=jnp.asarray(occupied), last_used=blank,
+        outputs=None,
+        losses=blank,
+        scales=blank,
+        bounds=blank,
+        norms=blank,
+        gram=blank,
+        multipliers=jnp.asarray(beta, dtype),
+        occupied=jnp.asarray(occupied),
+        last_used=blank,
     )
     for active in (3, 5):
         found = np.asarray(jax.jit(active_slots, static_argnums=2)(own, gradient, active))

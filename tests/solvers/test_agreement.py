@@ -62,7 +62,13 @@ def test_example_weights(x64, formulation, way, C):
     weights = np.random.default_rng(2).choice([0.0, 0.3, 1.0, 2.5], 14)
     assert (weights == 0).any()
     solution = fit(
-        case.problem(), case.x, case.y, formulation, C, tolerance=FINE, settings=WAYS[way],
+        case.problem(),
+        case.x,
+        case.y,
+        formulation,
+        C,
+        tolerance=FINE,
+        settings=WAYS[way],
         example_weights=weights,
     )
     assert_optimal(solution, case.truth(formulation, C, weights))
@@ -90,7 +96,13 @@ def test_subspace_variant(x64, formulation, way):
     settings = Settings(variant="subspace", working_sets=way)
     for C in (0.1, 10.0):
         solution = fit(
-            case.problem(), case.x, case.y, formulation, C, tolerance=1e-7, settings=settings,
+            case.problem(),
+            case.x,
+            case.y,
+            formulation,
+            C,
+            tolerance=1e-7,
+            settings=settings,
             max_passes=2000,
         )
         assert_optimal(solution, case.truth(formulation, C), 1e-7)
@@ -120,7 +132,8 @@ def test_seven_functions_suffice(x64, formulation):
     enumerated, inputs = enumerated_problem(case)
     hooked = case.problem()
     bare = make_problem(
-        hooked.initial_weights, hooked.model,
+        hooked.initial_weights,
+        hooked.model,
         Oracles(hooked.oracles.contenders, hooked.oracles.output),
     )
     for problem, x in ((hooked, case.x), (bare, case.x), (enumerated, inputs)):

@@ -22,8 +22,15 @@ def duals(formulation, C_over_n, settings, passes, dtype="float32"):
         values.append(progress.info.certificate.dual)
 
     fit(
-        multiclass(64, 10, dtype=dtype), data.train_x[:N], data.train_y[:N], formulation,
-        C_over_n * N, tolerance=1e-5, settings=settings, max_passes=passes, callback=note,
+        multiclass(64, 10, dtype=dtype),
+        data.train_x[:N],
+        data.train_y[:N],
+        formulation,
+        C_over_n * N,
+        tolerance=1e-5,
+        settings=settings,
+        max_passes=passes,
+        callback=note,
     )
     return np.array(values)
 
@@ -37,11 +44,19 @@ def assert_never_falls(values, rounding):
 WAYS = ("grown", "enumerated")
 
 
-@pytest.mark.parametrize("group, safeguard, way", [
-    (1, "line_search", "grown"), (8, "line_search", "grown"), (32, "line_search", "grown"),
-    (8, "box", "grown"), (32, "box", "grown"),
-    (1, "line_search", "enumerated"), (32, "line_search", "enumerated"), (8, "box", "enumerated"),
-])
+@pytest.mark.parametrize(
+    "group, safeguard, way",
+    [
+        (1, "line_search", "grown"),
+        (8, "line_search", "grown"),
+        (32, "line_search", "grown"),
+        (8, "box", "grown"),
+        (32, "box", "grown"),
+        (1, "line_search", "enumerated"),
+        (32, "line_search", "enumerated"),
+        (8, "box", "enumerated"),
+    ],
+)
 def test_subspace_ascent(group, safeguard, way):
     """float32 evaluates D to about 1e-6 of itself."""
     settings = Settings(variant="subspace", group=group, safeguard=safeguard, working_sets=way)

@@ -30,8 +30,10 @@ def required(formulation, delta, margins):
     """H(y) for all outputs."""
     root = np.sqrt(delta)
     return {
-        "svm1_slack": delta * (1 - margins), "svm1_margin": delta - margins,
-        "svm2_slack": root * (1 - margins), "svm2_margin": root - margins,
+        "svm1_slack": delta * (1 - margins),
+        "svm1_margin": delta - margins,
+        "svm2_slack": root * (1 - margins),
+        "svm2_margin": root - margins,
     }.get(formulation, 1 - margins)
 
 
@@ -94,13 +96,26 @@ class Ascent:
         """Solve the block of example i; first add its most violated output above epsilon."""
         order = jnp.roll(jnp.arange(N, dtype=jnp.int32), -i)  # example i first, and it alone
         self.sets, self.told, counts = _oracle(
-            self.problem, oracle_pass.OracleOptions("contenders", 0), self.task, self.w, self.sets,
-            self.told, (order[:, None],), ((jnp.int32(0), jnp.int32(1)),), jnp.asarray(epsilon),
+            self.problem,
+            oracle_pass.OracleOptions("contenders", 0),
+            self.task,
+            self.w,
+            self.sets,
+            self.told,
+            (order[:, None],),
+            ((jnp.int32(0), jnp.int32(1)),),
+            jnp.asarray(epsilon),
             jnp.int32(1),
         )
         self.w, multipliers, _ = _cached(
-            self.problem, self.visits, self.task, self.w, self.sets, jnp.zeros((N, 0), jnp.int32),
-            (order,), (jnp.int32(1),),
+            self.problem,
+            self.visits,
+            self.task,
+            self.w,
+            self.sets,
+            jnp.zeros((N, 0), jnp.int32),
+            (order,),
+            (jnp.int32(1),),
         )
         self.sets = self.sets._replace(multipliers=multipliers)
         return int(counts.added)
@@ -217,7 +232,13 @@ def test_the_risk_bound_holds_for_losses_of_any_size(x64, formulation, size):
     below = []
     for C in (1e-3, 0.1, 10.0):
         solution = fit(
-            case.problem(), case.x, case.y, formulation, C, tolerance=1e-3, max_passes=3,
+            case.problem(),
+            case.x,
+            case.y,
+            formulation,
+            C,
+            tolerance=1e-3,
+            max_passes=3,
             settings=FULL,
         )
         wrong = predict(case.problem(), solution.state.weights, case.x) != case.y

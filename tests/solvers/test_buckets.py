@@ -96,7 +96,12 @@ def test_buckets_change_nothing(x64, formulation):
     """The solution of one plain training set, prediction included."""
     case = random_case(4, sparse=True)
     plain = fit(
-        case.problem(), padded_rows(case.x, 5), case.y, formulation, C, tolerance=2e-9,
+        case.problem(),
+        padded_rows(case.x, 5),
+        case.y,
+        formulation,
+        C,
+        tolerance=2e-9,
         settings=FULL,
     )
     solution = solved(case, "full grown", formulation)
@@ -140,7 +145,11 @@ def test_a_start_is_taken_up_in_its_buckets(x64):
         solved(case, seed=1, start=first)
     with pytest.raises(ValueError, match=r"start has buckets of \[8, 8, 8\] .* of \[8, 8\]"):
         fit(
-            case.problem(), *bucketed(case, (7, 5)), "svm1_margin", C, start=first,
+            case.problem(),
+            *bucketed(case, (7, 5)),
+            "svm1_margin",
+            C,
+            start=first,
             settings=SUBSPACE,
         )
 
@@ -171,7 +180,11 @@ def test_a_second_bucketed_run_compiles_nothing(x64):
     settings = WAYS["subspace grown"][0]
     for sizes, formulation in (((6, 4, 2), "svm2_slack"), ((1, 8, 3), "svm1")):
         solution = fit(
-            case.problem(), *bucketed(case, sizes, 7), formulation, 2.0, settings=settings,
+            case.problem(),
+            *bucketed(case, sizes, 7),
+            formulation,
+            2.0,
+            settings=settings,
             tolerance=1e-4,
         )
         assert solution.statistics.compilations == 0

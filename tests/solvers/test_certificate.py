@@ -66,8 +66,16 @@ def test_every_round_tells_the_truth(x64, formulation, variant):
         seen.append(certificate)
 
     solution = fit(
-        case.problem(), case.x, case.y, formulation, C, tolerance=1e-6,
-        settings=VARIANTS[variant], example_weights=weights, callback=check, max_passes=60,
+        case.problem(),
+        case.x,
+        case.y,
+        formulation,
+        C,
+        tolerance=1e-6,
+        settings=VARIANTS[variant],
+        example_weights=weights,
+        callback=check,
+        max_passes=60,
     )
     assert len(seen) == solution.statistics.passes == len(solution.statistics.history.primal)
     assert solution.primal == min(one.primal for one in seen)
@@ -86,8 +94,14 @@ def test_float32_never_claims_more_than_the_optimum(formulation, C):
     optimum = case.truth(formulation, C).objective
     for settings in (FULL, Settings(variant="subspace", working_sets="grown")):
         solution = fit(
-            case.problem("float32"), case.x, case.y, formulation, C, tolerance=1e-5,
-            settings=settings, max_passes=40,
+            case.problem("float32"),
+            case.x,
+            case.y,
+            formulation,
+            C,
+            tolerance=1e-5,
+            settings=settings,
+            max_passes=40,
         )
         beta = dense_beta(solution.state.sets, len(case.y), 4)
         value = dual_value(
@@ -104,8 +118,9 @@ def linear(case):
 
 def kernel(case):
     gram = jax.numpy.asarray(case.x @ case.x.T)
-    problem = kernel_multiclass(len(case.y), 4, output_features=case.output_features,
-                                loss=case.loss, dtype="float64")
+    problem = kernel_multiclass(
+        len(case.y), 4, output_features=case.output_features, loss=case.loss, dtype="float64"
+    )
     return problem, kernel_inputs(gram)
 
 

@@ -21,9 +21,7 @@ def watched(case, formulation="svm1_margin", C=20.0, **options):
     """(solution, what the callback saw)."""
     seen = []
     options = {"tolerance": 1e-6, "settings": GROWN, "max_passes": 60} | options
-    solution = fit(
-        case.problem(), case.x, case.y, formulation, C, callback=seen.append, **options
-    )
+    solution = fit(case.problem(), case.x, case.y, formulation, C, callback=seen.append, **options)
     return solution, seen
 
 
@@ -145,7 +143,13 @@ def test_what_a_callback_stops_is_certified(x64, stop_at):
         return passed.passes == stop_at
 
     solution = fit(
-        case.problem(), case.x, case.y, "svm1_margin", 20.0, settings=SELDOM, tolerance=1e-9,
+        case.problem(),
+        case.x,
+        case.y,
+        "svm1_margin",
+        20.0,
+        settings=SELDOM,
+        tolerance=1e-9,
         callback=stop,
     )
     assert solution.status == Status.STOPPED and len(seen) == stop_at

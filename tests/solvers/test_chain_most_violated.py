@@ -36,8 +36,9 @@ def groups(setting, formulation):
     """Of each length: (group, Delta [n, k], H [n, k], -inf where forbidden)."""
     chains = setting.chains()
     for group in enumerated(chains):
-        delta = loss_in_numpy(setting.loss, chains.y[group.rows, : group.labels.shape[1]],
-                              group.labels)
+        delta = loss_in_numpy(
+            setting.loss, chains.y[group.rows, : group.labels.shape[1]], group.labels
+        )
         margins = group.F[np.arange(len(group.rows)), group.truth][:, None] - group.F
         with np.errstate(invalid="ignore"):
             H = required(formulation, delta, margins)
@@ -53,8 +54,7 @@ def check_exact(setting, oracle, formulation, found, tolerance=1e-9):
         np.testing.assert_allclose(value, H.max(axis=1), rtol=tolerance, atol=tolerance)
         np.testing.assert_allclose(reached, H.max(axis=1), rtol=tolerance, atol=tolerance)
         np.testing.assert_array_equal(found.bound[group.rows], value)
-        np.testing.assert_allclose(found.loss[group.rows], group.at(delta, found.output),
-                                   rtol=1e-6)
+        np.testing.assert_allclose(found.loss[group.rows], group.at(delta, found.output), rtol=1e-6)
 
 
 @EACH
@@ -65,8 +65,9 @@ def test_every_formulation(x64, setting):
             continue  # searched, or impossible: below
         oracle = oracle_for(problem, numbers)
         oracles.add(oracle)
-        check_exact(setting, oracle, formulation,
-                    answers(problem, oracle, formulation, setting.chains()))
+        check_exact(
+            setting, oracle, formulation, answers(problem, oracle, formulation, setting.chains())
+        )
     assert ("loss_augmented_decode" in oracles) == (setting in ADDITIVE)
     assert ("best_by_level" in oracles) == (setting not in ADDITIVE[2:])
 
@@ -84,8 +85,9 @@ def test_float32():
     setting = SETTINGS[4]
     for formulation in ("svm1", "svm2_margin", "svm1_slack"):
         oracle = oracle_for(setting.problem("float32"), FORMULATIONS[formulation])
-        found = answers(setting.problem("float32"), oracle, formulation, setting.chains(),
-                        "float32")
+        found = answers(
+            setting.problem("float32"), oracle, formulation, setting.chains(), "float32"
+        )
         check_exact(setting, oracle, formulation, found, 1e-5)
 
 
@@ -101,8 +103,9 @@ def test_search_brackets_the_truth(x64, setting):
             truth, value, bound = H.max(axis=1), found.value[group.rows], found.bound[group.rows]
             assert (value <= truth + 1e-9).all() and (truth <= bound + 1e-9).all()
             np.testing.assert_allclose(group.at(H, found.output), value, rtol=0, atol=1e-9)
-            np.testing.assert_allclose(found.loss[group.rows], group.at(delta, found.output),
-                                       rtol=1e-9)
+            np.testing.assert_allclose(
+                found.loss[group.rows], group.at(delta, found.output), rtol=1e-9
+            )
             exact += (value >= truth - 1e-9).sum()
             tight += (bound <= truth + 1e-9).sum()
         assert exact >= 0.95 * N and tight >= 0.5 * N

@@ -20,8 +20,9 @@ CLOSE = 1e-7
 def trained(case, formulation, C, settings=FULL, *, bucketed=False, dtype="float64", **options):
     """(solution, inputs, problem)."""
     data, tolerance = case.data(), 2e-8 if dtype == "float64" else 1e-5
-    problem = data.problem(case.model, case.way, loss=LOSSES[case.loss], dtype=dtype,
-                           constraints=case.constraints)
+    problem = data.problem(
+        case.model, case.way, loss=LOSSES[case.loss], dtype=dtype, constraints=case.constraints
+    )
     x, y = data.inputs(case.way), data.y
     if bucketed:
         x, y = data.buckets(x, 1)
@@ -59,11 +60,15 @@ def test_subspace_variant_in_buckets(x64, formulation):
     assert_optimal(solution, case.truth(formulation, 3.0))
 
 
-@pytest.mark.parametrize("way, bucketed, settings, formulations", [
-    ("sparse", True, FULL, ("svm1_slack", "svm1_margin")),
-    ("kernel", True, SUBSPACE, ("svm2_slack", "svm2_margin")),
-    ("kernel", False, FULL, ("svm1_margin",)),
-], ids=["sparse-full", "kernel-subspace", "kernel-full"])
+@pytest.mark.parametrize(
+    "way, bucketed, settings, formulations",
+    [
+        ("sparse", True, FULL, ("svm1_slack", "svm1_margin")),
+        ("kernel", True, SUBSPACE, ("svm2_slack", "svm2_margin")),
+        ("kernel", False, FULL, ("svm1_margin",)),
+    ],
+    ids=["sparse-full", "kernel-subspace", "kernel-full"],
+)
 def test_sparse_and_kernel_tokens(x64, way, bucketed, settings, formulations):
     """Degree-2 features are written down for the truth only."""
     case = Training(way=way)
@@ -130,8 +135,16 @@ def test_searched_oracle_still_certifies(x64):
     case = Training(loss="costs")
     data = case.data()
     problem = data.problem(case.model, loss=LOSSES["costs"])
-    solution = fit(problem, data.inputs("dense"), data.y, "svm1_slack", 3.0, settings=FULL,
-                   tolerance=1e-6, max_passes=60)
+    solution = fit(
+        problem,
+        data.inputs("dense"),
+        data.y,
+        "svm1_slack",
+        3.0,
+        settings=FULL,
+        tolerance=1e-6,
+        max_passes=60,
+    )
     truth = case.truth("svm1_slack", 3.0).objective
     assert solution.dual <= truth * (1 + 1e-9) and truth <= solution.primal * (1 + 1e-9)
     assert solution.dual >= 0.99 * truth  # its planes are good ones
@@ -158,6 +171,7 @@ def test_support_outputs_rebuild_the_weights(x64):
 
 def test_the_second_run_compiles_nothing():
     """Other values, another formulation of the same oracle, another loss of the same kind."""
+
     def compilations(seed, formulation, C=1.0, loss="hamming", eta=0.7, **options):
         case = Training(n=9 + seed)
         data = case.data()

@@ -68,7 +68,12 @@ def test_every_leaf_comes_back_bit_by_bit(tmp_path, variant, formulation, dtype)
     with jax.enable_x64(dtype == "float64"):
         problem = multiclass(D, K, dtype=dtype)
         solution = fit(
-            problem, *data(), formulation, C, max_passes=4, tolerance=1e-5,
+            problem,
+            *data(),
+            formulation,
+            C,
+            max_passes=4,
+            tolerance=1e-5,
             settings=Settings(variant=variant),
         )
         save_solution(tmp_path / "run.npz", solution)
@@ -89,7 +94,14 @@ def test_a_loaded_run_goes_on_to_the_same_optimum(tmp_path, formulation, variant
 
         def train(passes, start=None):
             return fit(
-                problem, X, y, formulation, C, tolerance=1e-7, max_passes=passes, start=start,
+                problem,
+                X,
+                y,
+                formulation,
+                C,
+                tolerance=1e-7,
+                max_passes=passes,
+                start=start,
                 settings=settings,
             )
 
@@ -161,6 +173,7 @@ def test_outputs_in_containers_keep_their_structure(tmp_path):
         def wrap(label):
             marks = jnp.stack([label, label + 1], -1)
             return kind(label, marks)
+
         return wrap
 
     cases = [

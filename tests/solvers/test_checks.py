@@ -26,20 +26,23 @@ def refuse(match, *, inputs=X, outputs=Y, **options):
         fit(multiclass(3, 3), inputs, outputs, **options)
 
 
-@pytest.mark.parametrize("inputs, match", [
-    (NAN, "inputs has a NaN or an infinity, first in example 4"),
-    (INFINITE, "inputs has a NaN or an infinity, first in example 2"),
-    (X[:, :2], r"inputs must be \[n, number_of_features = 3\], got shape \(6, 2\)"),
-    (X[:, 0], r"inputs must be \[n, number_of_features = 3\], got shape \(6,\)"),
-    (X[:, :, None], r"inputs must be .* got shape \(6, 3, 1\)"),
-    (X[:5], "inputs has 5 examples, outputs has 6"),
-    (np.float32(3.0), "inputs must be arrays with a leading axis"),
-    ((), "inputs must be arrays with a leading axis"),
-    ((X, X[:4]), r"inputs must agree in their leading axis, got shapes .*\(4, 3\)"),
-    (X.astype(str), "inputs .*<U"),
-    (X.astype(object), "inputs .*object"),
-    (X + 1j, "inputs .*complex"),
-])
+@pytest.mark.parametrize(
+    "inputs, match",
+    [
+        (NAN, "inputs has a NaN or an infinity, first in example 4"),
+        (INFINITE, "inputs has a NaN or an infinity, first in example 2"),
+        (X[:, :2], r"inputs must be \[n, number_of_features = 3\], got shape \(6, 2\)"),
+        (X[:, 0], r"inputs must be \[n, number_of_features = 3\], got shape \(6,\)"),
+        (X[:, :, None], r"inputs must be .* got shape \(6, 3, 1\)"),
+        (X[:5], "inputs has 5 examples, outputs has 6"),
+        (np.float32(3.0), "inputs must be arrays with a leading axis"),
+        ((), "inputs must be arrays with a leading axis"),
+        ((X, X[:4]), r"inputs must agree in their leading axis, got shapes .*\(4, 3\)"),
+        (X.astype(str), "inputs .*<U"),
+        (X.astype(object), "inputs .*object"),
+        (X + 1j, "inputs .*complex"),
+    ],
+)
 def test_inputs(inputs, match):
     refuse(match, inputs=inputs)
 
@@ -48,22 +51,26 @@ def test_sparse_inputs():
     indices, values = np.array([[0, 1]] * 6, np.int32), np.ones((6, 2), np.float32)
     refuse("inputs.indices must lie in 0..2", inputs=SparseFeatures(indices + 3, values))
     refuse("inputs.indices must lie in 0..2", inputs=SparseFeatures(indices - 1, values))
-    refuse("inputs.indices and inputs.values must both",
-           inputs=SparseFeatures(indices, values[:, :1]))
+    refuse(
+        "inputs.indices and inputs.values must both", inputs=SparseFeatures(indices, values[:, :1])
+    )
     refuse("inputs has a NaN", inputs=SparseFeatures(indices, values * np.nan))
     refuse("inputs.indices", inputs=SparseFeatures(indices.astype(np.float32), values))
 
 
-@pytest.mark.parametrize("outputs, match", [
-    (Y + 1, r"outputs\[2\] is 3, outside 0..2"),
-    (Y - 1, r"outputs\[0\] is -1, outside 0..2"),
-    (Y.astype(float), "outputs must be .n. integer classes, got float64"),
-    (Y.astype(bool), "outputs must be .n. integer classes, got bool"),
-    (Y.astype(str), "outputs must be .n. integer classes"),
-    (Y[:, None], r"outputs must be .n. integer classes, got int32 of shape \(6, 1\)"),
-    (Y[:3], "inputs has 6 examples, outputs has 3"),
-    (np.int32(1), "outputs must be arrays with a leading axis"),
-])
+@pytest.mark.parametrize(
+    "outputs, match",
+    [
+        (Y + 1, r"outputs\[2\] is 3, outside 0..2"),
+        (Y - 1, r"outputs\[0\] is -1, outside 0..2"),
+        (Y.astype(float), "outputs must be .n. integer classes, got float64"),
+        (Y.astype(bool), "outputs must be .n. integer classes, got bool"),
+        (Y.astype(str), "outputs must be .n. integer classes"),
+        (Y[:, None], r"outputs must be .n. integer classes, got int32 of shape \(6, 1\)"),
+        (Y[:3], "inputs has 6 examples, outputs has 3"),
+        (np.int32(1), "outputs must be arrays with a leading axis"),
+    ],
+)
 def test_outputs(outputs, match):
     refuse(match, outputs=outputs)
 
@@ -76,75 +83,87 @@ def test_sizes():
         multiclass(0, 3)
 
 
-@pytest.mark.parametrize("options, match", [
-    ({"C": 0.0}, "C must be a positive finite number, got 0.0"),
-    ({"C": -1}, "C must be a positive finite number, got -1"),
-    ({"C": float("nan")}, "C must be a positive finite number, got nan"),
-    ({"C": float("inf")}, "C must be a positive finite number, got inf"),
-    ({"C": "1"}, "C must be a positive finite number, got '1'"),
-    ({"C": None}, "C must be a positive finite number, got None"),
-    ({"tolerance": 0.0}, "tolerance must be a positive"),
-    ({"tolerance": -1e-3}, "tolerance must be a positive"),
-    ({"tolerance": float("nan")}, "tolerance must be a positive"),
-    ({"tolerance": 1e-6}, "tolerance 1e-06 is below what float32 certifies .*float64"),
-    ({"epsilon": 0.0}, "epsilon must be a positive finite number, got 0.0"),
-    ({"epsilon": -0.1}, "epsilon must be a positive finite number, got -0.1"),
-    ({"epsilon": float("nan")}, "epsilon must be a positive"),
-    ({"tolerance": None}, "tolerance and epsilon are both None"),
-    ({"max_passes": 0}, "max_passes must be at least 1, got 0"),
-    ({"min_margin": 0.0}, "min_margin must be a positive"),
-    ({"formulation": "svm3"}, "formulation is 'svm3'; choose one of svm0, svm1"),
-    ({"formulation": "SVM1"}, "formulation is 'SVM1'"),
-    ({"example_weights": np.ones(5)}, r"example_weights must be \[n = 6\], got shape \(5,\)"),
-    ({"example_weights": np.ones((6, 1))}, "example_weights must be"),
-    ({"example_weights": -np.ones(6)}, "example_weights must be finite, >= 0 and not all zero"),
-    ({"example_weights": np.zeros(6)}, "example_weights must be finite, >= 0 and not all zero"),
-    ({"example_weights": np.full(6, np.nan)}, "example_weights must be finite"),
-])
+@pytest.mark.parametrize(
+    "options, match",
+    [
+        ({"C": 0.0}, "C must be a positive finite number, got 0.0"),
+        ({"C": -1}, "C must be a positive finite number, got -1"),
+        ({"C": float("nan")}, "C must be a positive finite number, got nan"),
+        ({"C": float("inf")}, "C must be a positive finite number, got inf"),
+        ({"C": "1"}, "C must be a positive finite number, got '1'"),
+        ({"C": None}, "C must be a positive finite number, got None"),
+        ({"tolerance": 0.0}, "tolerance must be a positive"),
+        ({"tolerance": -1e-3}, "tolerance must be a positive"),
+        ({"tolerance": float("nan")}, "tolerance must be a positive"),
+        ({"tolerance": 1e-6}, "tolerance 1e-06 is below what float32 certifies .*float64"),
+        ({"epsilon": 0.0}, "epsilon must be a positive finite number, got 0.0"),
+        ({"epsilon": -0.1}, "epsilon must be a positive finite number, got -0.1"),
+        ({"epsilon": float("nan")}, "epsilon must be a positive"),
+        ({"tolerance": None}, "tolerance and epsilon are both None"),
+        ({"max_passes": 0}, "max_passes must be at least 1, got 0"),
+        ({"min_margin": 0.0}, "min_margin must be a positive"),
+        ({"formulation": "svm3"}, "formulation is 'svm3'; choose one of svm0, svm1"),
+        ({"formulation": "SVM1"}, "formulation is 'SVM1'"),
+        ({"example_weights": np.ones(5)}, r"example_weights must be \[n = 6\], got shape \(5,\)"),
+        ({"example_weights": np.ones((6, 1))}, "example_weights must be"),
+        ({"example_weights": -np.ones(6)}, "example_weights must be finite, >= 0 and not all zero"),
+        ({"example_weights": np.zeros(6)}, "example_weights must be finite, >= 0 and not all zero"),
+        ({"example_weights": np.full(6, np.nan)}, "example_weights must be finite"),
+    ],
+)
 def test_numbers(options, match):
     refuse(match, **options)
 
 
-@pytest.mark.parametrize("options, match", [
-    ({"variant": "both"}, "variant is 'both'; choose one of"),
-    ({"safeguard": "hope"}, "safeguard is 'hope'; choose one of"),
-    ({"capacity": 1}, "capacity must be at least 2 .*got 1"),
-    ({"oracle_batch": 0}, "oracle_batch must be at least 1, got 0"),
-    ({"oracle_batch": -8}, "oracle_batch must be at least 1, got -8"),
-    ({"group": 0}, "group must be at least 1, got 0"),
-    ({"group": -2}, "group must be at least 1, got -2"),
-    ({"group": 12, "oracle_batch": 32}, "group must divide oracle_batch, got 12 and 32"),
-    ({"group": 64, "oracle_batch": 32}, "group must divide oracle_batch, got 64 and 32"),
-    ({"block_steps": 0}, "block_steps must be at least 1, got 0"),
-    ({"max_capacity": 0}, "max_capacity must be at least"),
-    ({"capacity": 16, "max_capacity": 8}, "max_capacity"),
-    ({"cached_sweeps": -1}, "cached_sweeps"),
-    ({"warm_passes": -1}, "warm_passes"),
-    ({"fading": 1.0}, "fading must lie in"),
-    ({"certify_every": 0}, "certify_every must be at least 1, got 0"),
-    ({"chunks": 0}, "chunks must be at least 1, got 0"),
-    ({"active": -1}, "active must be 0 .all slots. or at least 3, got -1"),
-    ({"active": 2}, "active must be 0 .all slots. or at least 3, got 2"),
-    ({"capacity": "8"}, "capacity must be an integer, got '8'"),
-    ({"capacity": None}, "capacity must be"),
-    ({"oracle_batch": 16.0}, "oracle_batch must be an integer, got 16.0"),
-    ({"seed": "a"}, "seed must be an integer, got 'a'"),
-    ({"fading": None}, "fading must be a number, got None"),
-    ({"coverage": 0.0}, r"coverage must lie in \(0, 1\], got 0.0"),
-])
+@pytest.mark.parametrize(
+    "options, match",
+    [
+        ({"variant": "both"}, "variant is 'both'; choose one of"),
+        ({"safeguard": "hope"}, "safeguard is 'hope'; choose one of"),
+        ({"capacity": 1}, "capacity must be at least 2 .*got 1"),
+        ({"oracle_batch": 0}, "oracle_batch must be at least 1, got 0"),
+        ({"oracle_batch": -8}, "oracle_batch must be at least 1, got -8"),
+        ({"group": 0}, "group must be at least 1, got 0"),
+        ({"group": -2}, "group must be at least 1, got -2"),
+        ({"group": 12, "oracle_batch": 32}, "group must divide oracle_batch, got 12 and 32"),
+        ({"group": 64, "oracle_batch": 32}, "group must divide oracle_batch, got 64 and 32"),
+        ({"block_steps": 0}, "block_steps must be at least 1, got 0"),
+        ({"max_capacity": 0}, "max_capacity must be at least"),
+        ({"capacity": 16, "max_capacity": 8}, "max_capacity"),
+        ({"cached_sweeps": -1}, "cached_sweeps"),
+        ({"warm_passes": -1}, "warm_passes"),
+        ({"fading": 1.0}, "fading must lie in"),
+        ({"certify_every": 0}, "certify_every must be at least 1, got 0"),
+        ({"chunks": 0}, "chunks must be at least 1, got 0"),
+        ({"active": -1}, "active must be 0 .all slots. or at least 3, got -1"),
+        ({"active": 2}, "active must be 0 .all slots. or at least 3, got 2"),
+        ({"capacity": "8"}, "capacity must be an integer, got '8'"),
+        ({"capacity": None}, "capacity must be"),
+        ({"oracle_batch": 16.0}, "oracle_batch must be an integer, got 16.0"),
+        ({"seed": "a"}, "seed must be an integer, got 'a'"),
+        ({"fading": None}, "fading must be a number, got None"),
+        ({"coverage": 0.0}, r"coverage must lie in \(0, 1\], got 0.0"),
+    ],
+)
 def test_settings(options, match):
     settings = Settings(variant="subspace", working_sets="grown", cached_sweeps=0, warm_passes=1)
     refuse(match, settings=settings._replace(**options))
 
 
-@pytest.mark.parametrize("options, match", [
-    ({"loss": np.ones((3, 3))}, "zero diagonal"),
-    ({"loss": np.eye(3) - 1}, "losses >= 0"),
-    ({"loss": np.zeros((2, 2))}, r"loss must be \[3, 3\]"),
-    ({"loss": np.full((3, 3), np.nan)}, "nan or infinite"),
-    ({"output_features": np.ones((2, 4))}, r"output_features must be \[number_of_classes = 3, p\]"),
-    ({"output_features": np.full((3, 2), np.inf)}, "output_features must be finite"),
-])
+@pytest.mark.parametrize(
+    "options, match",
+    [
+        ({"loss": np.ones((3, 3))}, "zero diagonal"),
+        ({"loss": np.eye(3) - 1}, "losses >= 0"),
+        ({"loss": np.zeros((2, 2))}, r"loss must be \[3, 3\]"),
+        ({"loss": np.full((3, 3), np.nan)}, "nan or infinite"),
+        (
+            {"output_features": np.ones((2, 4))},
+            r"output_features must be \[number_of_classes = 3, p\]",
+        ),
+        ({"output_features": np.full((3, 2), np.inf)}, "output_features must be finite"),
+    ],
+)
 def test_tables(options, match):
     with pytest.raises(ValueError, match=match):
         multiclass(3, 3, **options)
@@ -214,9 +233,7 @@ def test_enumerated_working_sets_need_sweeps():
 
 
 def test_without_sweeps_every_round_is_an_exact_pass():
-    settings = Settings(
-        variant="subspace", working_sets="grown", cached_sweeps=0, certify_every=1
-    )
+    settings = Settings(variant="subspace", working_sets="grown", cached_sweeps=0, certify_every=1)
     random = np.random.RandomState(0)
     x = random.randn(60, 4).astype(np.float32)
     y = random.randint(0, 3, 60).astype(np.int32)
@@ -243,11 +260,14 @@ def test_training_inputs_that_are_no_anchors():
     np.testing.assert_array_equal(predicted, predict(problem, solution.weights, good))
 
 
-@pytest.mark.parametrize("change, match", [
-    (dict(anchor=np.zeros(6)), "inputs.anchor must be integers, got dtype float64"),
-    (dict(anchor=np.zeros((6, 1), int)), r"anchor and self_kernel \[n\], got shapes"),
-    (dict(self_kernel=np.ones(5)), r"inputs|self_kernel"),
-])
+@pytest.mark.parametrize(
+    "change, match",
+    [
+        (dict(anchor=np.zeros(6)), "inputs.anchor must be integers, got dtype float64"),
+        (dict(anchor=np.zeros((6, 1), int)), r"anchor and self_kernel \[n\], got shapes"),
+        (dict(self_kernel=np.ones(5)), r"inputs|self_kernel"),
+    ],
+)
 def test_kernel_inputs_made_by_hand(change, match):
     with pytest.raises(ValueError, match=match):
         fit(kernel_multiclass(6, 3), kernel_inputs(jnp.asarray(X @ X.T))._replace(**change), Y)
@@ -262,17 +282,20 @@ def test_features_named_twice():
     refuse(r"inputs.indices\[3\] names feature 1 twice", inputs=SparseFeatures(indices, values))
 
 
-@pytest.mark.parametrize("arguments, options, match", [
-    ((3.0, 3), {}, "number_of_features must be at least 1, a Python integer, got 3.0"),
-    ((3, 3.0), {}, "number_of_classes must be at least 2, a Python integer, got 3.0"),
-    ((X, Y), {}, "number_of_features must be .*got ndarray float32 of shape"),
-    ((3, True), {}, "number_of_classes .* got True"),
-    ((3, 3), {"dtype": "float16"}, 'dtype must be "float32" or "float64", got .float16.'),
-    ((3, 3), {"loss": "zero_one"}, "matrix must be a square matrix .* got .zero_one."),
-    ((3, 3), {"loss": [[0, 1], [1]]}, "matrix must be a square matrix"),
-    ((3, 3), {"output_features": "tfidf"}, "output_features must be .* numbers, got .tfidf."),
-    ((3, 3), {"output_features": [[1], [1, 2], [3]]}, "output_features must be"),
-])
+@pytest.mark.parametrize(
+    "arguments, options, match",
+    [
+        ((3.0, 3), {}, "number_of_features must be at least 1, a Python integer, got 3.0"),
+        ((3, 3.0), {}, "number_of_classes must be at least 2, a Python integer, got 3.0"),
+        ((X, Y), {}, "number_of_features must be .*got ndarray float32 of shape"),
+        ((3, True), {}, "number_of_classes .* got True"),
+        ((3, 3), {"dtype": "float16"}, 'dtype must be "float32" or "float64", got .float16.'),
+        ((3, 3), {"loss": "zero_one"}, "matrix must be a square matrix .* got .zero_one."),
+        ((3, 3), {"loss": [[0, 1], [1]]}, "matrix must be a square matrix"),
+        ((3, 3), {"output_features": "tfidf"}, "output_features must be .* numbers, got .tfidf."),
+        ((3, 3), {"output_features": [[1], [1, 2], [3]]}, "output_features must be"),
+    ],
+)
 def test_options_of_multiclass(arguments, options, match):
     with pytest.raises(ValueError, match=match):
         multiclass(*arguments, **options)
@@ -291,22 +314,29 @@ class Frame:
         return self.table if dtype is None else self.table.astype(dtype)
 
 
-@pytest.mark.parametrize("inputs, outputs, match", [
-    (None, Y, "inputs must be arrays with a leading axis of examples, got None"),
-    (X, None, "outputs must be arrays with a leading axis of examples, got None"),
-    (multiclass(3, 3), Y, "inputs must be arrays .* got 'Problem'"),
-    (X.tolist(), Y, "inputs must be arrays .* got list .* numpy.asarray"),
-    (X, Y.tolist(), "outputs must be arrays .* got list .0, 1, 2, 0, 1, 2.*numpy.asarray"),
-    ([[1.0, 2.0], [3.0]], Y[:2], "inputs must be arrays .*pad rows of unequal lengths"),
-    ([X[0], X[1, :2]], Y[:2], r"inputs must agree in their leading axis, .*\(3,\), \(2,\)"),
-    ([X[0], X[1], X[2]], Y[:3], "inputs must be one array .* got list: numpy.stack"),
-    (["a tale of two cities"] * 100_000, Y, "inputs must be arrays .* encode text"),
-    ({"text": ["a", "b"]}, Y[:2], "inputs must be arrays .* encode text"),
-    (X, ["red", "green"] * 3, "outputs must be arrays .* encode text and labels"),
-    (Frame(X.astype(object)), Y, "inputs must hold real numbers, got dtype object.*numpy.asarray"),
-    (scipy.sparse.csr_matrix(X), Y, r"inputs is a SciPy .* jaxstruct.from_scipy\(inputs\)"),
-    (Y, X, r"inputs must be \[n, number_of_features = 3\], got shape \(6,\)"),
-])
+@pytest.mark.parametrize(
+    "inputs, outputs, match",
+    [
+        (None, Y, "inputs must be arrays with a leading axis of examples, got None"),
+        (X, None, "outputs must be arrays with a leading axis of examples, got None"),
+        (multiclass(3, 3), Y, "inputs must be arrays .* got 'Problem'"),
+        (X.tolist(), Y, "inputs must be arrays .* got list .* numpy.asarray"),
+        (X, Y.tolist(), "outputs must be arrays .* got list .0, 1, 2, 0, 1, 2.*numpy.asarray"),
+        ([[1.0, 2.0], [3.0]], Y[:2], "inputs must be arrays .*pad rows of unequal lengths"),
+        ([X[0], X[1, :2]], Y[:2], r"inputs must agree in their leading axis, .*\(3,\), \(2,\)"),
+        ([X[0], X[1], X[2]], Y[:3], "inputs must be one array .* got list: numpy.stack"),
+        (["a tale of two cities"] * 100_000, Y, "inputs must be arrays .* encode text"),
+        ({"text": ["a", "b"]}, Y[:2], "inputs must be arrays .* encode text"),
+        (X, ["red", "green"] * 3, "outputs must be arrays .* encode text and labels"),
+        (
+            Frame(X.astype(object)),
+            Y,
+            "inputs must hold real numbers, got dtype object.*numpy.asarray",
+        ),
+        (scipy.sparse.csr_matrix(X), Y, r"inputs is a SciPy .* jaxstruct.from_scipy\(inputs\)"),
+        (Y, X, r"inputs must be \[n, number_of_features = 3\], got shape \(6,\)"),
+    ],
+)
 def test_containers(inputs, outputs, match):
     for trained in (fit, fit_one_slack):
         with pytest.raises(ValueError, match=match) as caught:
@@ -340,17 +370,23 @@ def test_problems_without_checks_of_their_own():
     assert fit(plain, X, Y.astype(np.uint64), "svm1", 10.0, settings=FULL).status.solved
 
 
-@pytest.mark.parametrize("options, match", [
-    ({"settings": {"variant": "full"}}, "settings must be Settings.*got {'variant': 'full'}"),
-    ({"callback": 3}, "callback must be a function of a Progress, got 3"),
-    ({"formulation": None}, "formulation is None; choose one of svm0"),
-    ({"formulation": ["svm1"]}, "formulation is .'svm1'.; choose one of svm0"),
-    ({"max_passes": "5"}, "max_passes must be an integer, got '5'"),
-    ({"C": np.ones(10_000)}, "C must be a positive finite number, got ndarray float64 of shape"),
-    ({"example_weights": ["a"] * 6}, "example_weights must hold real numbers"),
-    ({"start": {"weights": np.zeros((3, 3))}}, "start must be a Solution of fit, got dict"),
-    ({"start": np.zeros((3, 3))}, "start must be a Solution of fit, got ndarray"),
-])
+@pytest.mark.parametrize(
+    "options, match",
+    [
+        ({"settings": {"variant": "full"}}, "settings must be Settings.*got {'variant': 'full'}"),
+        ({"callback": 3}, "callback must be a function of a Progress, got 3"),
+        ({"formulation": None}, "formulation is None; choose one of svm0"),
+        ({"formulation": ["svm1"]}, "formulation is .'svm1'.; choose one of svm0"),
+        ({"max_passes": "5"}, "max_passes must be an integer, got '5'"),
+        (
+            {"C": np.ones(10_000)},
+            "C must be a positive finite number, got ndarray float64 of shape",
+        ),
+        ({"example_weights": ["a"] * 6}, "example_weights must hold real numbers"),
+        ({"start": {"weights": np.zeros((3, 3))}}, "start must be a Solution of fit, got dict"),
+        ({"start": np.zeros((3, 3))}, "start must be a Solution of fit, got ndarray"),
+    ],
+)
 def test_options_of_another_type(options, match):
     refuse(match, **options)
 
@@ -365,8 +401,11 @@ def test_a_start_is_looked_at_before_anything_runs(monkeypatch):
         raise AssertionError("a pass ran before the door")
 
     for module, name in (
-        (cutting_plane, "oracle_program"), (warm_start, "oracle_program"),
-        (warm_start, "rebuilt_weights"), (rounds, "newton_program"), (rounds, "sweeps_program"),
+        (cutting_plane, "oracle_program"),
+        (warm_start, "oracle_program"),
+        (warm_start, "rebuilt_weights"),
+        (rounds, "newton_program"),
+        (rounds, "sweeps_program"),
     ):
         monkeypatch.setattr(module, name, never)
     other, more = (np.array([5, 4, 3, 2, 1, 0]),), (np.tile(X, (9, 1)), np.tile(Y, 9))

@@ -28,8 +28,14 @@ def test_the_second_run_compiles_nothing(name):
 
     def compilations(case, formulation="svm1", C=1.0, **options):
         solution = fit(
-            case.problem("float32"), case.x, case.y, formulation, C, settings=settings,
-            max_passes=4, **options,
+            case.problem("float32"),
+            case.x,
+            case.y,
+            formulation,
+            C,
+            settings=settings,
+            max_passes=4,
+            **options,
         )
         return solution.statistics.compilations
 

@@ -175,15 +175,18 @@ def test_a_bounded_decode_serves_margin_and_slack_rescaling(formulation, optima)
     assert solution.primal >= true_primal(formulation, solution.weights) - 1e-4
 
 
-@pytest.mark.parametrize("change, match", [
-    (dict(potentials=lambda w, x: x @ w + 1.0), "at w = 0 a floating-point leaf of theta"),
-    (dict(potentials=lambda w, x: jnp.tanh(x @ w)), "model.potentials is not linear in w"),
-    (dict(score=lambda theta, y: theta[y] ** 2), "model.score is not linear in theta"),
-    (dict(decode=lambda theta: jnp.argmin(theta).astype(jnp.int32)), "model.decode does not"),
-    (dict(loss=lambda a, b: jnp.where(a == b, 1.0, 2.0)), r"model.loss\(y, y\) is not 0"),
-    (dict(loss=lambda a, b: jnp.where(a == b, 0.0, -1.0)), "model.loss is negative"),
-    (dict(loss=lambda a, b: jnp.where(a == b, 0.0, 3.0)), "the oracle's loss and score"),
-])
+@pytest.mark.parametrize(
+    "change, match",
+    [
+        (dict(potentials=lambda w, x: x @ w + 1.0), "at w = 0 a floating-point leaf of theta"),
+        (dict(potentials=lambda w, x: jnp.tanh(x @ w)), "model.potentials is not linear in w"),
+        (dict(score=lambda theta, y: theta[y] ** 2), "model.score is not linear in theta"),
+        (dict(decode=lambda theta: jnp.argmin(theta).astype(jnp.int32)), "model.decode does not"),
+        (dict(loss=lambda a, b: jnp.where(a == b, 1.0, 2.0)), r"model.loss\(y, y\) is not 0"),
+        (dict(loss=lambda a, b: jnp.where(a == b, 0.0, -1.0)), "model.loss is negative"),
+        (dict(loss=lambda a, b: jnp.where(a == b, 0.0, 3.0)), "the oracle's loss and score"),
+    ],
+)
 def test_a_model_that_breaks_a_rule_is_refused(change, match):
     model = Model(potentials, score, decode, loss)._replace(**change)
     oracles = Oracles(contenders=_bound("exact"), output=output)

@@ -47,12 +47,19 @@ def planes(name, formulation):
     )
 
 
-@pytest.mark.parametrize("formulation, name, bucketed", [
-    ("svm2", "zero_one", False), ("svm2_slack", "node_f1", True), ("svm2_margin", "node_f1", True),
-    ("svm1_margin", "node_f1", False), ("svm1_slack", "f1", False),
-    ("svm2_slack", "all_node_f1", True), ("svm2_margin", "all_node_f1", True),
-    ("svm1_margin", "all_node_f1", False),
-])
+@pytest.mark.parametrize(
+    "formulation, name, bucketed",
+    [
+        ("svm2", "zero_one", False),
+        ("svm2_slack", "node_f1", True),
+        ("svm2_margin", "node_f1", True),
+        ("svm1_margin", "node_f1", False),
+        ("svm1_slack", "f1", False),
+        ("svm2_slack", "all_node_f1", True),
+        ("svm2_margin", "all_node_f1", True),
+        ("svm1_margin", "all_node_f1", False),
+    ],
+)
 def test_optimum(x64, formulation, name, bucketed):
     features, losses = planes(name, formulation)
     n = len(features)

@@ -41,9 +41,14 @@ def every_plane(gaps, symmetric):
 
 
 @pytest.mark.parametrize("formulation", ["svm1", "svm2", "svm2_margin"])
-@pytest.mark.parametrize("gaps, symmetric, settings", [
-    ("linear", False, Settings(variant="subspace")), ("affine", True, FULL),
-], ids=["linear-subspace", "affine-symmetric-full"])
+@pytest.mark.parametrize(
+    "gaps, symmetric, settings",
+    [
+        ("linear", False, Settings(variant="subspace")),
+        ("affine", True, FULL),
+    ],
+    ids=["linear-subspace", "affine-symmetric-full"],
+)
 def test_optimum(x64, formulation, gaps, symmetric, settings):
     psi = every_plane(gaps, symmetric)
     losses = np.ones(psi.shape[:2])

@@ -167,6 +167,4 @@ def test_the_shortest_way_is_chosen():
         for problem in (searching, chain(2, S, loss=costs)):
             assert chosen(problem, name) == additive.get(name, "searched")
         zero_one = chain(2, S, loss="zero_one")
-        assert chosen(zero_one, name) == (
-            "best_wrong" if name in WITHOUT_LOSS else "best_by_level"
-        )
+        assert chosen(zero_one, name) == ("best_wrong" if name in WITHOUT_LOSS else "best_by_level")

@@ -77,9 +77,7 @@ def test_a_kernel_problem_agrees_with_its_explicit_twin_pass_by_pass():
     ]
     first, second = runs
     assert first.status is Status.CONVERGED
-    np.testing.assert_allclose(
-        certified(first, 12), certified(second, 12), rtol=1e-9
-    )
+    np.testing.assert_allclose(certified(first, 12), certified(second, 12), rtol=1e-9)
     assert second.primal == pytest.approx(first.primal, rel=3e-7)
     twin = X.T @ np.asarray(second.weights["coefficients"]) @ features
     np.testing.assert_allclose(twin, first.weights["weights"], atol=1e-2)
@@ -108,9 +106,7 @@ def test_weights_potentials_and_outputs_may_be_pytrees():
     first = fit_one_slack(plain, np.hstack([X, np.ones((N, 1))]), y, C=10.0, tolerance=1e-6)
     second = fit_one_slack(parts, X, {"label": y}, C=10.0, tolerance=1e-6)
     assert second.status is Status.CONVERGED
-    np.testing.assert_allclose(
-        certified(second, 12), certified(first, 12), rtol=1e-9
-    )
+    np.testing.assert_allclose(certified(second, 12), certified(first, 12), rtol=1e-9)
     both = np.vstack([second.weights["input"], second.weights["bias"]])
     np.testing.assert_allclose(both, first.weights["weights"], atol=1e-2)
 
@@ -161,16 +157,12 @@ def test_padding_batches_and_chunks_of_planes_change_nothing():
     X, y, matrix = data(4)
     problem = multiclass(D, K, loss=matrix, dtype="float64")
     runs = [
-        fit_one_slack(
-            problem, X, y, "svm1", 3.0, tolerance=1e-6, batch=batch, capacity=capacity
-        )
+        fit_one_slack(problem, X, y, "svm1", 3.0, tolerance=1e-6, batch=batch, capacity=capacity)
         for batch, capacity in ((1, 67), (64, 64))
     ]
     for run in runs[1:]:
         assert run.status is Status.CONVERGED
-        np.testing.assert_allclose(
-            certified(run, 15), certified(runs[0], 15), rtol=1e-9
-        )
+        np.testing.assert_allclose(certified(run, 15), certified(runs[0], 15), rtol=1e-9)
 
 
 def test_small_capacity_evicts_idle_planes_and_still_converges():
@@ -201,9 +193,7 @@ def test_weights_of_examples_are_repetitions_and_zero_leaves_out():
     problem = multiclass(D, K, loss=matrix, dtype="float64")
     weights = np.ones(N)
     weights[2], weights[5] = 2.0, 0.0
-    found = fit_one_slack(
-        problem, X, y, "svm1_slack", 7.0, tolerance=1e-7, example_weights=weights
-    )
+    found = fit_one_slack(problem, X, y, "svm1_slack", 7.0, tolerance=1e-7, example_weights=weights)
     truth = solve_primal("svm1_slack", joint_features(X), matrix[y], y, 7.0, weights)
     assert found.primal == pytest.approx(truth.objective, rel=2e-7)
 
@@ -218,8 +208,14 @@ def test_buckets_reach_the_same_optimum_in_the_order_of_the_examples(batch):
     rows = tuple(padded_rows(X[own], D + number) for number, own in enumerate(index))
     weights = np.random.default_rng(1).choice([0.0, 0.5, 2.0], N)
     found = fit_one_slack(
-        problem, Buckets(rows, index), Buckets(tuple(y[own] for own in index), index),
-        "svm1_slack", 7.0, tolerance=1e-8, example_weights=weights, batch=batch,
+        problem,
+        Buckets(rows, index),
+        Buckets(tuple(y[own] for own in index), index),
+        "svm1_slack",
+        7.0,
+        tolerance=1e-8,
+        example_weights=weights,
+        batch=batch,
     )
     truth = solve_primal("svm1_slack", joint_features(X), matrix[y], y, 7.0, weights)
     assert found.status is Status.CONVERGED

@@ -35,7 +35,6 @@ def compiled(k, dtype, formulation, loss):
     problem = multiclass(1, k, loss=loss, dtype=dtype)
     terms = penalty(FORMULATIONS[formulation], 1.0, np.ones(1), 1, dtype)
 
-
     def oracle(theta, y):
         found = most_violated(problem, "contenders", terms, theta, y)
         return found.output, found.loss, found.value

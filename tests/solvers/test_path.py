@@ -20,7 +20,12 @@ UP_AND_DOWN = (0.01, 1.0, 100.0, 0.5)
 def test_a_path_gives_the_cold_optima(x64, formulation, way):
     case = random_case(1)
     path = fit_path(
-        case.problem(), case.x, case.y, formulation, UP_AND_DOWN, tolerance=1e-8,
+        case.problem(),
+        case.x,
+        case.y,
+        formulation,
+        UP_AND_DOWN,
+        tolerance=1e-8,
         settings=WAYS[way],
     )
     for C, solution in zip(UP_AND_DOWN, path, strict=True):
@@ -37,8 +42,13 @@ def start_of(case, formulation, solution, C, weights=None):
     task = case.task(formulation, C, weights)
     state = restarted(problem, task, settings, form, solution, C)
     return dual_value(
-        formulation, dense_beta(state.sets, len(case.y), 4), case.psi(), case.loss[case.y],
-        case.y, C, weights,
+        formulation,
+        dense_beta(state.sets, len(case.y), 4),
+        case.psi(),
+        case.loss[case.y],
+        case.y,
+        C,
+        weights,
     ), state
 
 
@@ -72,8 +82,17 @@ def test_new_example_weights_leave_the_start_feasible(x64):
     weights = np.where(np.arange(12) % 2, 0.1, 1.0)
     start, _ = start_of(case, "svm1", solution, 5.0, weights)
     assert start.feasible, start.violation
-    again = fit(case.problem(), case.x, case.y, "svm1", 5.0, tolerance=1e-8, settings=FULL,
-                start=solution, example_weights=weights)
+    again = fit(
+        case.problem(),
+        case.x,
+        case.y,
+        "svm1",
+        5.0,
+        tolerance=1e-8,
+        settings=FULL,
+        start=solution,
+        example_weights=weights,
+    )
     optimum = case.truth("svm1", 5.0, weights).objective
     assert again.dual <= optimum * (1 + 1e-9)
     assert again.primal == pytest.approx(optimum, rel=1e-7)
@@ -86,8 +105,15 @@ def test_what_cannot_be_started_from_is_refused(x64):
     with pytest.raises(ValueError, match="start solved svm1, not svm2"):
         fit(problem, case.x, case.y, "svm2", 1.0, settings=FULL, start=solution)
     with pytest.raises(ValueError, match=r"start has buckets of \[16\] .*examples, .* of \[48\]"):
-        fit(problem, np.tile(case.x, (3, 1)), np.tile(case.y, 3), "svm1", 1.0, settings=FULL,
-            start=solution)
+        fit(
+            problem,
+            np.tile(case.x, (3, 1)),
+            np.tile(case.y, 3),
+            "svm1",
+            1.0,
+            settings=FULL,
+            start=solution,
+        )
 
 
 def test_owning_the_loop_gives_what_fit_gives(x64):

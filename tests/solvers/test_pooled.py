@@ -91,9 +91,7 @@ def test_agrees_with_fit_on_linear_multiclass(formulation):
     other = fit(problem, X, truths, formulation, 5.0, tolerance=1e-8, settings=full)
     assert found.status is Status.CONVERGED and other.status is Status.CONVERGED
     assert found.primal == pytest.approx(other.primal, rel=3e-8)
-    rows = joint_rows(
-        kernel, (X[found.support.example], found.support.output), X[:5], np.arange(K)
-    )
+    rows = joint_rows(kernel, (X[found.support.example], found.support.output), X[:5], np.arange(K))
     np.testing.assert_allclose(
         decision(found, rows), X[:5] @ np.asarray(other.weights["weights"]), atol=2e-3
     )

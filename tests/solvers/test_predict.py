@@ -40,33 +40,42 @@ def test_buckets_come_back_in_the_order_of_the_caller():
         js.in_order(BEST)
 
 
-@pytest.mark.parametrize("inputs, match", [
-    (scipy.sparse.csr_matrix(X), r"inputs is a SciPy sparse matrix of shape \(7, 3\): convert it "
-     r"with jaxstruct.from_scipy\(inputs\)"),
-    (X[:, :2], r"inputs must be \[n, number_of_features = 3\], got shape \(7, 2\)"),
-    (X[0], r"inputs must be \[n, number_of_features = 3\], got shape \(3,\)"),
-    (X * np.nan, "inputs has a NaN or an infinity, first in example 0"),
-    (X[:0], "inputs is empty: there is nothing to predict"),
-    (None, "inputs must be arrays with a leading axis of examples, got None"),
-    (X.tolist(), r"inputs must be arrays .* got list .*numpy.asarray"),
-    (["a sentence"] * 100_000, "inputs must be arrays .* encode text and labels as numbers"),
-    (js.Buckets((X,), (np.arange(6),)), r"inputs.parts\[0\] has 7 rows, its index 6"),
-    (js.Buckets((X,), (np.arange(7) + 1,)), "inputs.index must number every example"),
-    (js.Buckets(X, np.arange(7)), "inputs must be Buckets of a tuple of parts"),
-])
+@pytest.mark.parametrize(
+    "inputs, match",
+    [
+        (
+            scipy.sparse.csr_matrix(X),
+            r"inputs is a SciPy sparse matrix of shape \(7, 3\): convert it "
+            r"with jaxstruct.from_scipy\(inputs\)",
+        ),
+        (X[:, :2], r"inputs must be \[n, number_of_features = 3\], got shape \(7, 2\)"),
+        (X[0], r"inputs must be \[n, number_of_features = 3\], got shape \(3,\)"),
+        (X * np.nan, "inputs has a NaN or an infinity, first in example 0"),
+        (X[:0], "inputs is empty: there is nothing to predict"),
+        (None, "inputs must be arrays with a leading axis of examples, got None"),
+        (X.tolist(), r"inputs must be arrays .* got list .*numpy.asarray"),
+        (["a sentence"] * 100_000, "inputs must be arrays .* encode text and labels as numbers"),
+        (js.Buckets((X,), (np.arange(6),)), r"inputs.parts\[0\] has 7 rows, its index 6"),
+        (js.Buckets((X,), (np.arange(7) + 1,)), "inputs.index must number every example"),
+        (js.Buckets(X, np.arange(7)), "inputs must be Buckets of a tuple of parts"),
+    ],
+)
 def test_inputs_that_do_not_fit(inputs, match):
     with pytest.raises(ValueError, match=match) as caught:
         js.predict(PROBLEM, W, inputs)
     assert len(str(caught.value)) < 500 and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("weights, match", [
-    (W["weights"], "weights must be a pytree as problem.initial_weights, dict .*float32.3, 4"),
-    ({"weights": W["weights"][:, :2]}, r"weights must be .*\[3, 4\].* got .*\[3, 2\].*another"),
-    ({"weights": np.zeros((D, K), int)}, "weights must be .*float32.* got .*int64"),
-    (None, "weights must be a pytree .* got NoneType"),
-    (X, "weights must be a pytree"),
-])
+@pytest.mark.parametrize(
+    "weights, match",
+    [
+        (W["weights"], "weights must be a pytree as problem.initial_weights, dict .*float32.3, 4"),
+        ({"weights": W["weights"][:, :2]}, r"weights must be .*\[3, 4\].* got .*\[3, 2\].*another"),
+        ({"weights": np.zeros((D, K), int)}, "weights must be .*float32.* got .*int64"),
+        (None, "weights must be a pytree .* got NoneType"),
+        (X, "weights must be a pytree"),
+    ],
+)
 def test_weights_that_do_not_fit(weights, match):
     with pytest.raises(ValueError, match=match) as caught:
         js.predict(PROBLEM, weights, X)

@@ -85,7 +85,13 @@ def test_stopping_early_never_lowers_the_dual(x64):
     for formulation in ("svm1", "svm2_slack"):
         duals = [0.0]
         fit(
-            case.problem(), case.x, case.y, formulation, 100.0, tolerance=1e-8, max_passes=25,
+            case.problem(),
+            case.x,
+            case.y,
+            formulation,
+            100.0,
+            tolerance=1e-8,
+            max_passes=25,
             settings=FULL._replace(newton=newton),
             callback=lambda p: duals.append(p.info.certificate.dual),  # noqa: B023
         )
@@ -98,9 +104,7 @@ def test_stopping_early_never_lowers_the_dual(x64):
 def test_the_tail_is_short(x64, formulation):
     """Superlinear at large C, where block ascent takes thousands of passes."""
     case = case_for(formulation, seed=1)
-    solution = fit(
-        case.problem(), case.x, case.y, formulation, 1e4, tolerance=1e-8, settings=FULL
-    )
+    solution = fit(case.problem(), case.x, case.y, formulation, 1e4, tolerance=1e-8, settings=FULL)
     assert solution.status == Status.CONVERGED and solution.statistics.passes <= 40
 
 
@@ -109,7 +113,13 @@ def test_the_finest_tolerance_that_float64_may_ask_for_is_reached(x64):
     scaled = case._replace(loss=3 * case.loss)
     for formulation in ("svm1_slack", "svm1_margin", "svm2_slack"):
         solution = fit(
-            scaled.problem(), scaled.x, scaled.y, formulation, 5 / 3, tolerance=1e-10,
-            settings=FULL, max_passes=100,
+            scaled.problem(),
+            scaled.x,
+            scaled.y,
+            formulation,
+            5 / 3,
+            tolerance=1e-10,
+            settings=FULL,
+            max_passes=100,
         )
         assert solution.status == Status.CONVERGED

@@ -49,9 +49,7 @@ def test_separable_data_is_never_called_inseparable(x64, seed):
     """margin_bound is an upper bound on 1 / |w*| in every round."""
     case = random_case(seed, separable=True)
     width, bounds = 1 / np.sqrt(2 * case.truth("svm0", 1.0).objective), []
-    solution = run(
-        case, "svm0", callback=lambda p: bounds.append(p.info.certificate.margin_bound)
-    )
+    solution = run(case, "svm0", callback=lambda p: bounds.append(p.info.certificate.margin_bound))
     assert solution.status == Status.CONVERGED and len(bounds) > 1
     assert min(bounds) >= width * (1 - 1e-9)
     assert bounds[-1] == pytest.approx(width, rel=1e-3)
@@ -159,10 +157,17 @@ def test_a_status_prints_its_name_and_a_solution_a_line():
     assert f"{Status.EPSILON:>9}" == "  EPSILON" and Status.CONVERGED == 0
     line = repr(solution)
     assert line == str(solution) and len(line) < 250 and "\n" not in line
-    for part in ("Solution(", "status=CONVERGED", "formulation='svm1'", "C=10,",
-                 f"primal={solution.primal:.6g}", f"dual={solution.dual:.6g}",
-                 f"gap={solution.gap:.6g}", f"passes={solution.statistics.passes}",
-                 f"planes={solution.statistics.planes_kept}"):
+    for part in (
+        "Solution(",
+        "status=CONVERGED",
+        "formulation='svm1'",
+        "C=10,",
+        f"primal={solution.primal:.6g}",
+        f"dual={solution.dual:.6g}",
+        f"gap={solution.gap:.6g}",
+        f"passes={solution.statistics.passes}",
+        f"planes={solution.statistics.planes_kept}",
+    ):
         assert part in line
 
 

@@ -46,9 +46,11 @@ def problem_of(seed, name, dtype="float64"):
 
 def random_weights(problem, integers, seed=0):
     random = np.random.default_rng(seed)
+
     def draw(leaf):
         values = random.integers(-1, 2, leaf.shape) if integers else random.normal(size=leaf.shape)
         return jnp.asarray(values, leaf.dtype)
+
     return jax.tree.map(draw, problem.initial_weights)
 
 
@@ -77,10 +79,13 @@ def oracles(problem, w, x, y):
     return trees, scores, of_trees, truth, (losses, level_scores)
 
 
-@pytest.mark.parametrize("name, dtype, integers, seed", [
-    *((name, "float64", False, 0) for name in NAMES),
-    *((name, "float32", True, 1) for name in ("node_f1", "all_node_f1", "f1")),
-])
+@pytest.mark.parametrize(
+    "name, dtype, integers, seed",
+    [
+        *((name, "float64", False, 0) for name in NAMES),
+        *((name, "float32", True, 1) for name in ("node_f1", "all_node_f1", "f1")),
+    ],
+)
 def test_oracles_are_the_best_of_all_trees(x64, name, dtype, integers, seed):
     problem, (x, y) = problem_of(seed, name, dtype), examples(seed)
     w = random_weights(problem, integers, seed)
@@ -216,6 +221,7 @@ def test_features_of_spans(x64):
     w = random_weights(problem, False)
     decoded = predict(problem, w, x)
     for i in (1, 2, 5):
+
         def full(tree, i=i):
             spans = np.zeros((D, len(own.symbols)))
             for rule, begin, end in zip(tree.rules, tree.begins, tree.ends, strict=True):
@@ -224,6 +230,7 @@ def test_features_of_spans(x64):
             lexical_root_rules, split = psi(0, i, tree), len(flat(w)) - spans.size
             assert len(lexical_root_rules) == split
             return np.concatenate([lexical_root_rules, spans.ravel()])
+
         one, truth, best = row_of(x, i), row_of(y, i), row_of(decoded, i)
         found = flat(jax.jit(joint_feature)(problem, one, truth))
         np.testing.assert_allclose(found, full(truth), **CLOSE)
@@ -240,6 +247,7 @@ def test_most_constituents_is_reached():
     """By trees of the grammar over every number of tokens."""
     from jaxstruct.trees.phrases.integer_trees import decode
     from jaxstruct.trees.phrases.tree import constituents
+
     own, (x, _) = grammar(0), examples(0)
     most = most_constituents(own, T)
     seen = np.zeros(T, int)
@@ -251,25 +259,26 @@ def test_most_constituents_is_reached():
     assert seen[T - 1] > T and list(most) == sorted(most)
 
 
-@pytest.mark.parametrize("change, message", [
-    (("terminals", (0, 0), 99), "inputs.terminals row 0 has 99 at 0"),
-    (("terminals", (0, 0), -1), "inputs.terminals row 0 has -1 at 0"),
-    (("length", 0, 0), r"inputs.length\[0\] is 0: expected 1..4"),
-    (("symbols", (2, 0), 0), "outputs row 2 is no tree of the grammar"),
-    (("rules", (2, 0), 99), "rule 99 of node 0"),
-    (("ends", (2, 0), 1), "outputs row 2 is no tree"),
-    (("splits", (2, 0), 0), "outputs row 2 is no tree"),
-    (("symbols", (2, 3), 0), "outputs row 2 is no tree"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (("terminals", (0, 0), 99), "inputs.terminals row 0 has 99 at 0"),
+        (("terminals", (0, 0), -1), "inputs.terminals row 0 has -1 at 0"),
+        (("length", 0, 0), r"inputs.length\[0\] is 0: expected 1..4"),
+        (("symbols", (2, 0), 0), "outputs row 2 is no tree of the grammar"),
+        (("rules", (2, 0), 99), "rule 99 of node 0"),
+        (("ends", (2, 0), 1), "outputs row 2 is no tree"),
+        (("splits", (2, 0), 0), "outputs row 2 is no tree"),
+        (("symbols", (2, 3), 0), "outputs row 2 is no tree"),
+    ],
+)
 def test_the_door_names_what_does_not_fit(change, message):
     (x, y), (field, index, value) = examples(0), change
     assert 2 <= x.length[2] < T or field != "symbols"
     where = x if field in x._fields else y
     leaf = np.array(getattr(where, field))
     leaf[index] = value
-    x, y = (
-        each._replace(**{field: leaf}) if field in each._fields else each for each in (x, y)
-    )
+    x, y = (each._replace(**{field: leaf}) if field in each._fields else each for each in (x, y))
     with pytest.raises(ValueError, match=message):
         fit(problem_of(0, "node_f1", "float32"), x, y, "svm2")
 

@@ -28,6 +28,8 @@ from tests.core.derivatives import assert_derivatives
 
 M, N = 4, 3
 CASES = 3000
+
+
 @cache
 def features(m, n, local):
     """([A, M N] pairs, [A] runs, [A] later letters of runs) of all alignments."""
@@ -65,10 +67,15 @@ def cases(dtype, integers, linear=False, seed=0):
 
 
 @pytest.mark.parametrize("local", [True, False])
-@pytest.mark.parametrize("dtype, integers, linear", [
-    ("float64", False, False), ("float64", True, False), ("float32", True, True),
-    ("float64", False, True),
-])
+@pytest.mark.parametrize(
+    "dtype, integers, linear",
+    [
+        ("float64", False, False),
+        ("float64", True, False),
+        ("float32", True, True),
+        ("float64", False, True),
+    ],
+)
 def test_scores_and_alignments_are_the_best(x64, dtype, integers, linear, local):
     potentials, lengths = cases(dtype, integers, linear)
     align, alone = (local_alignment, local_score) if local else (global_alignment, global_score)
@@ -130,6 +137,7 @@ def test_batched_nested_jitted_and_alone(x64, align):
 
 def test_ties(x64):
     """The rules of the docstring on cases made by hand."""
+
     def operations(align, pairs, opened, extended):
         pairs = jnp.asarray(pairs, float)
         found = align(AlignmentPotentials(pairs, opened, extended), np.array(pairs.shape))
@@ -162,10 +170,15 @@ def test_gradients_count_what_is_used(x64):
         jax.tree.map(np.testing.assert_array_equal, gradient, counts)
 
 
-@pytest.mark.parametrize("oracle", [
-    local_score, global_score, lambda *pair: local_alignment(*pair).score,
-    lambda *pair: global_alignment(*pair).score,
-])
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        local_score,
+        global_score,
+        lambda *pair: local_alignment(*pair).score,
+        lambda *pair: global_alignment(*pair).score,
+    ],
+)
 def test_derivatives_against_differences(x64, oracle):
     potentials, lengths = jax.tree.map(lambda leaf: leaf[:300], cases("float64", False))
     call = jax.jit(jax.vmap(oracle))
@@ -180,14 +193,22 @@ def test_forbidden_pairs(x64):
     assert local_alignment(AlignmentPotentials(pairs, 1.0, 0.5), lengths).score == 0
 
 
-@pytest.mark.parametrize("change, lengths, error, message", [
-    ({"pairs": np.zeros(3)}, [1, 1], ValueError, "pairs must be \\[M, N\\]"),
-    ({"pairs": np.zeros((2, 0))}, [1, 1], ValueError, "pairs must be \\[M, N\\]"),
-    ({"gap_open": np.zeros(2)}, [1, 1], ValueError, "gap_open must be a scalar"),
-    (dict(pairs=np.zeros((2, 2), int), gap_open=1, gap_extend=1), [1, 1], TypeError, "floating"),
-    ({}, [1], ValueError, "lengths must be \\[2\\]"),
-    ({}, [1.0, 1.0], TypeError, "lengths must be integers"),
-])
+@pytest.mark.parametrize(
+    "change, lengths, error, message",
+    [
+        ({"pairs": np.zeros(3)}, [1, 1], ValueError, "pairs must be \\[M, N\\]"),
+        ({"pairs": np.zeros((2, 0))}, [1, 1], ValueError, "pairs must be \\[M, N\\]"),
+        ({"gap_open": np.zeros(2)}, [1, 1], ValueError, "gap_open must be a scalar"),
+        (
+            dict(pairs=np.zeros((2, 2), int), gap_open=1, gap_extend=1),
+            [1, 1],
+            TypeError,
+            "floating",
+        ),
+        ({}, [1], ValueError, "lengths must be \\[2\\]"),
+        ({}, [1.0, 1.0], TypeError, "lengths must be integers"),
+    ],
+)
 def test_arguments_that_do_not_fit(change, lengths, error, message):
     potentials = AlignmentPotentials(np.zeros((2, 2)), 1.0, 1.0)._replace(**change)
     for function in (local_alignment, global_alignment, local_score, global_score):

@@ -76,9 +76,7 @@ def test_other_potentials_are_left_alone() -> None:
     augmented = loss_augmented(potentials, jnp.asarray([0, 1, -1, -1]), 2, jnp.ones(4), 1)
     for name in ("transitions", "start", "stop", "triples"):
         assert getattr(augmented, name) is None or (getattr(augmented, name) == 1).all()
-    np.testing.assert_array_equal(
-        augmented.emissions, [[1, 2, 2], [2, 1, 2], [1, 1, 1], [1, 1, 1]]
-    )
+    np.testing.assert_array_equal(augmented.emissions, [[1, 2, 2], [2, 1, 2], [1, 1, 1], [1, 1, 1]])
 
 
 def test_wrong_weights_are_named() -> None:

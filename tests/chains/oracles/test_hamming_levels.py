@@ -189,8 +189,9 @@ def test_derivatives_against_differences(levels: int) -> None:
     """Of all levels, exact and capped, and of the best one with its offset and slope."""
     given = cases(STRUCTURES[2].values[0], count=80)
     rows = np.flatnonzero(~given.tied)
-    potentials = jax.tree.map(lambda leaf: np.nan_to_num(leaf[rows], neginf=-np.inf),
-                              given.potentials)
+    potentials = jax.tree.map(
+        lambda leaf: np.nan_to_num(leaf[rows], neginf=-np.inf), given.potentials
+    )
     y_true, length = given.y_true[rows], given.length[rows]
     of_levels = jax.vmap(partial(hamming_levels, levels=levels))
     assert_derivatives(lambda p: of_levels(p, y_true, length), potentials)

@@ -124,7 +124,8 @@ def test_k_must_be_positive() -> None:
 def test_derivatives_against_differences(structure: dict[str, bool]) -> None:
     given = cases(structure, count=80)
     rows = np.flatnonzero(~given.tied)
-    potentials = jax.tree.map(lambda leaf: np.nan_to_num(leaf[rows], neginf=-np.inf),
-                              given.potentials)
+    potentials = jax.tree.map(
+        lambda leaf: np.nan_to_num(leaf[rows], neginf=-np.inf), given.potentials
+    )
     length = given.length[rows]
     assert_derivatives(lambda p: _batched(3)(p, length).score, potentials)

@@ -233,8 +233,9 @@ def test_the_gradient_of_the_score_counts_the_labels(structure: dict[str, bool])
 def test_derivatives_against_differences(structure: dict[str, bool]) -> None:
     given = cases(structure, count=200)
     rows = np.flatnonzero(~given.tied)
-    potentials = jax.tree.map(lambda leaf: np.nan_to_num(leaf[rows], neginf=-np.inf),
-                              given.potentials)
+    potentials = jax.tree.map(
+        lambda leaf: np.nan_to_num(leaf[rows], neginf=-np.inf), given.potentials
+    )
     length = given.length[rows]
     assert_derivatives(lambda p: batched(p, length).score, potentials)
 

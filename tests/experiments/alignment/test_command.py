@@ -80,10 +80,15 @@ def test_means():
     assert best_gap_cost(rows) == 1.0
 
 
-@pytest.mark.parametrize("field, value, message", [
-    ("sizes", ("0",), "sizes"), ("epsilons", ("0",), "epsilons"),
-    ("readings", ("left:1",), "readings: got 'left:1'"), ("readings", ("end",), "padding:c_over_n"),
-])
+@pytest.mark.parametrize(
+    "field, value, message",
+    [
+        ("sizes", ("0",), "sizes"),
+        ("epsilons", ("0",), "epsilons"),
+        ("readings", ("left:1",), "readings: got 'left:1'"),
+        ("readings", ("end",), "padding:c_over_n"),
+    ],
+)
 def test_options_that_do_not_fit(field, value, message, tmp_path):
     options = Options(output=str(tmp_path), compilation_cache=False)._replace(**{field: value})
     with kept_settings(), pytest.raises(ValueError, match=message):

@@ -87,7 +87,6 @@ def test_a_part_of_the_examples_is_not_compared_with_the_optimum_of_all():
     assert digits._known(Options(seed=1), data, row) is None
 
 
-
 def test_flags_reach_the_options():
     arguments = ("--formulations=svm0", "--tolerance=0.5", "--x64", "--seed=3")
     options = parsed_options(Options, *arguments)
@@ -98,9 +97,7 @@ def test_flags_reach_the_options():
 
 def test_an_unknown_formulation_is_refused(tmp_path):
     with kept_settings(), pytest.raises(ValueError, match="svm3"):
-        digits.run(
-            Options(formulations=("svm3",), compilation_cache=False, output=str(tmp_path))
-        )
+        digits.run(Options(formulations=("svm3",), compilation_cache=False, output=str(tmp_path)))
     assert not list(tmp_path.iterdir())
 
 

@@ -35,7 +35,11 @@ def test_the_speed_run_counts_until_each_level(path, data, tmp_path, monkeypatch
     with kept_settings():
         best = handwriting.run(training).numbers["rows"][0]
     options = Options(
-        repeats=2, tolerance=1e-2, variant="subspace", capacity=32, output=str(tmp_path),
+        repeats=2,
+        tolerance=1e-2,
+        variant="subspace",
+        capacity=32,
+        output=str(tmp_path),
         progress=False,
     )
     with kept_settings():

@@ -193,9 +193,7 @@ def test_spelling(word, kind):
     assert methods.spelling(word) == kind
 
 
-def test_every_machine_is_measured_on_every_fold_and_written(
-    archive, tmp_path, monkeypatch
-):
+def test_every_machine_is_measured_on_every_fold_and_written(archive, tmp_path, monkeypatch):
     """One test, so that the programs are compiled in one worker only."""
     options = Options(path=archive, output=str(tmp_path), **CHEAP)
     with kept_settings():
