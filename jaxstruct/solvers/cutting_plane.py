@@ -14,12 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array
 from jaxstruct.solvers.certificate import Certificate, block_gaps, certify, coordinate_norm
+from jaxstruct.solvers.cost_model import capacity_of
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.oracle_pass import PassCounts, empty_report, oracle_program
-from jaxstruct.solvers.programs import counted_jit, timed
+from jaxstruct.solvers.programs import timed
 from jaxstruct.solvers.rounds import (
     Round,
     copied,
@@ -32,6 +34,7 @@ from jaxstruct.solvers.rounds import (
     round_of,
     solves_fully,
     whole,
+    with_gap,
 )
 from jaxstruct.solvers.settings import Settings, check_settings, enumerates
 from jaxstruct.solvers.state import Info, State
@@ -44,7 +47,7 @@ from jaxstruct.solvers.working_sets import (
     is_enumerated,
 )
 
-enumerated_program = counted_jit(enumerated_working_sets)
+enumerated_program = program(enumerated_working_sets)
 
 
 def init(problem: Problem, task: Task, settings: Settings) -> State:
@@ -52,10 +55,11 @@ def init(problem: Problem, task: Task, settings: Settings) -> State:
     check_settings(settings)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     if enumerates(problem, settings):
-        sets = enumerated_program(problem, task.terms, task.inputs, task.outputs)
+        sets = enumerated_program(problem, task.terms, task.inputs, task.outputs, effort="quick")
     else:
-        sets = empty_working_sets(task.outputs, settings.capacity, str(dtype))
-    return State(jax.tree.map(jnp.copy, problem.initial_weights), sets, None, 30.0, 0, None)
+        capacity = capacity_of(settings, task.outputs, dtype.itemsize)
+        sets = empty_working_sets(task.outputs, capacity, str(dtype))
+    return State(copied(problem.initial_weights), sets, None, 30.0, 0, None)
 
 
 def _entered(sets: WorkingSets) -> int:
@@ -83,7 +87,7 @@ def _certified(
         now.seconds, "certify",
         lambda: oracle_program(
             now.problem, now.oracle_options(active), now.task, state.weights, before, report,
-            orders, whole(orders), epsilon, now.clock,
+            orders, whole(orders), epsilon, now.clock, effort=now.effort,
         ),
     )  # fmt: skip
     norm = coordinate_norm(now.problem, state.weights, now.task.inputs[0])
@@ -94,6 +98,13 @@ def _certified(
         state = state._replace(span=None)
     state = state._replace(sets=sets, block_gaps=gaps, slots=report.slots if active else None)
     return state, certificate, np.asarray(report.terms.slack), counts
+
+
+def relative_gap(certificate: Certificate) -> float:
+    """(P - D) / |P| over what the oracle found; infinite where P is."""
+    found = certificate.primal_found
+    gap = (found - certificate.dual) / abs(found) if found and math.isfinite(found) else math.inf
+    return gap if math.isfinite(gap) else math.inf
 
 
 def _is_done(estimate: Certificate, goal: float, settled: float) -> bool:
@@ -129,10 +140,10 @@ def step(
     threshold = jnp.asarray(epsilon, state.sets.losses.dtype)
     entered, enumerated = _entered(state.sets), is_enumerated(state.sets)
     products = (None, None)
-    fully = solves_fully(settings, state.sets)
+    fully = solves_fully(now, state)
     added = overflow = calls = 0
     estimate = certificate = slack = None
-    if fully and state.clock > settings.warm_passes:
+    if fully:
         state, *found = full_round(now, state)
         products = tuple(found)
     elif enumerated:
@@ -150,6 +161,7 @@ def step(
     shown = estimate if certificate is None else certificate
     if shown is None:
         raise RuntimeError("a round ended without an estimate and without a certificate")
+    state = with_gap(state, relative_gap(shown))
     return state, Info(certificate, shown, added, overflow, calls, now.seconds, slack)
 
 

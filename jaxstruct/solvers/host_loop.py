@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxstruct.core.compiling import programs_traced
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.certificate import Certificate, proven
-from jaxstruct.solvers.programs import programs_traced
 from jaxstruct.solvers.status import MESSAGES, Status
 from jaxstruct.solvers.trace import Entry, Statistics, Trace, trace_of
 

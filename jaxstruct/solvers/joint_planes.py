@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
+from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.problem import difference
 from jaxstruct.core.transposition import scaled
@@ -17,7 +18,6 @@ from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.block_dual import block_ascent
 from jaxstruct.solvers.formulations import power_of_loss
 from jaxstruct.solvers.most_violated import most_violated, terms_size
-from jaxstruct.solvers.programs import counted_jit
 from jaxstruct.solvers.task import Task
 
 _CHUNK = 8  # planes whose potentials are evaluated together
@@ -55,7 +55,7 @@ def empty_joint_planes(problem: Problem, capacity: int) -> JointPlanes:
     )
 
 
-@counted_jit
+@program
 def solve_planes(
     gram: Array, bounds: Array, multipliers: Array, occupied: Array, C: Array
 ) -> Array:
@@ -70,7 +70,7 @@ def solve_planes(
     return jax.lax.fori_loop(0, _REFRESHES, refreshed, multipliers)
 
 
-@counted_jit
+@program
 def combination(planes: PyTree, multipliers: Array) -> PyTree:
     """w = sum_t beta_t g_t."""
     return jax.tree.map(lambda leaf: jnp.tensordot(multipliers, leaf, 1), planes)
@@ -81,7 +81,7 @@ def _examples(task: Task, bucket: int, index: Array) -> tuple[PyTree, PyTree]:
     return jax.tree.map(lambda leaf: leaf[index], whole)
 
 
-@partial(counted_jit, static_argnums=1)
+@partial(program, static_argnums=1)
 def joint_plane(
     problem: Problem,
     oracle: str,
@@ -123,7 +123,7 @@ def joint_plane(
     return g, tuple(found)
 
 
-@counted_jit
+@program
 def largest_plane(
     problem: Problem, task: Task, orders: tuple[Array, ...], outputs: tuple[PyTree, ...]
 ) -> Array:
@@ -139,7 +139,7 @@ def largest_plane(
     return jnp.sqrt(jnp.max(jnp.stack(norms)))
 
 
-@counted_jit
+@program
 def products_by_batch(
     problem: Problem,
     task: Task,
@@ -177,7 +177,7 @@ def products_by_batch(
     return jnp.concatenate([jax.lax.scan(partial(body, b), None, part)[1] for b, part in parts])
 
 
-@counted_jit
+@program
 def written(planes: PyTree, g: PyTree, slot: Array) -> PyTree:
     """The stacked weights of the planes with g in `slot`."""
     return jax.tree.map(lambda leaf, new: leaf.at[slot].set(new), planes, g)

@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
+from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.active_slots import active_slots
@@ -25,7 +27,6 @@ from jaxstruct.solvers.bucket_turns import (
 )
 from jaxstruct.solvers.certificate import ExampleTerms
 from jaxstruct.solvers.most_violated import most_violated, terms_size
-from jaxstruct.solvers.programs import counted_jit
 from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.working_sets import (
     Proposal,
@@ -57,10 +58,10 @@ class OracleReport(NamedTuple):
     slots: Array
 
 
-def empty_oracle_report(rows: int, active: int, dtype: str) -> OracleReport:
+def empty_report(rows: int, active: int, dtype: str) -> OracleReport:
     """Room for what oracle calls on all rows will say."""
-    zeros = [jnp.zeros(rows, dtype) for _ in ExampleTerms._fields]
-    return OracleReport(ExampleTerms(*zeros), jnp.zeros((rows, active), jnp.int32))
+    zeros = [jnp.asarray(np.zeros(rows, dtype)) for _ in ExampleTerms._fields]
+    return OracleReport(ExampleTerms(*zeros), jnp.asarray(np.zeros((rows, active), np.int32)))
 
 
 class OracleOptions(NamedTuple):
@@ -209,5 +210,4 @@ def oracle_pass(
     return joined(parts), _stacked(new), _summed(counts)
 
 
-oracle_program = counted_jit(oracle_pass, static_argnums=1, donate_argnums=(4, 5))
-empty_report = jax.jit(empty_oracle_report, static_argnums=(0, 1, 2))
+oracle_program = program(oracle_pass, static_argnums=1, donate_argnums=(4, 5))

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets, rows_of
-from jaxstruct.core.compiling import quick_program
+from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.transposition import is_linear, linear_leaves, scaled
 from jaxstruct.core.types import Array, PyTree
@@ -260,7 +260,7 @@ def _checked(
     return jax.tree.map(jnp.max, found)
 
 
-_of_oracle = quick_program(_checked, static_argnums=1)
+_of_oracle = program(_checked, static_argnums=1)
 
 
 class Sample(NamedTuple):
@@ -321,7 +321,7 @@ def oracle_excess(
     w = problem.initial_weights if w is None else w
     frequencies = frequencies_of(draws)
     oracle = oracle_for(problem, formulation)
-    found = _of_oracle(problem, oracle, terms, *sample, w, frequencies, listed)
+    found = _of_oracle(problem, oracle, terms, *sample, w, frequencies, listed, effort="quick")
     return jax.tree.map(np.asarray, jax.device_get(found))
 
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.compiling import quick_program
+from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.levels import best_of_levels
 from jaxstruct.core.types import Array, PyTree
@@ -122,7 +122,7 @@ def _structure_checked(
     return jax.tree.map(jnp.max, found)
 
 
-_of_structure = quick_program(_structure_checked)
+_of_structure = program(_structure_checked)
 
 
 def check_problem(
@@ -172,7 +172,8 @@ def check_problem(
         raise ValueError("\n".join(["the problem breaks rules:", *dict.fromkeys(lines)]))
     frequencies = frequencies_of(draws)
     found = jax.tree.map(
-        np.asarray, jax.device_get(_of_structure(problem, *sample, frequencies, listed))
+        np.asarray,
+        jax.device_get(_of_structure(problem, *sample, frequencies, listed, effort="quick")),
     )
     lines += [ADVICE[rule] for rule in broken_rules(found, dtype)]
     if lines:

@@ -1,40 +1,12 @@
-"""Compiled programs that are counted: how many a run traced, without a look into jax's caches."""
+"""The wall seconds of the parts of a run."""
 
 from __future__ import annotations
 
-import functools
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import jax
-
-_traced: Counter[str] = Counter()
-
-
-def counted_jit(function: Callable, **options: Any) -> Callable:
-    """`jax.jit` of a function; `programs_traced` counts each trace of it.
-
-    jax runs the Python body of a compiled function once for each program that it makes of it, so
-    the body itself counts.
-
-    Args:
-      function: what is compiled. options: of `jax.jit`.
-    """
-    name = f"{function.__module__}.{function.__qualname__}"
-
-    @functools.wraps(function)
-    def traced(*args: Any, **kwargs: Any) -> Any:
-        _traced[name] += 1
-        return function(*args, **kwargs)
-
-    return jax.jit(traced, **options)
-
-
-def programs_traced() -> int:
-    """How many programs of `counted_jit` functions this process has traced so far."""
-    return _traced.total()
 
 
 def timed(seconds: dict[str, float], name: str, run: Callable[[], Any]) -> Any:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.newton_blocks import (
@@ -38,7 +39,6 @@ from jaxstruct.solvers.newton_blocks import (
     squared,
     stiffness_of,
 )
-from jaxstruct.solvers.programs import counted_jit
 from jaxstruct.solvers.settings import NewtonOptions
 from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.working_sets import WorkingSets
@@ -281,4 +281,4 @@ def proximal_newton_pass(
     )
 
 
-newton_program = counted_jit(proximal_newton_pass, static_argnums=1)
+newton_program = program(proximal_newton_pass, static_argnums=1)

@@ -17,6 +17,7 @@ from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
+from jaxstruct.solvers.cost_model import effort_of
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_pass import OracleOptions, empty_report, oracle_program
@@ -66,6 +67,7 @@ class Round(NamedTuple):
     random: np.random.Generator
     seconds: dict[str, float]
     restricts: bool
+    effort: str
 
     def oracle_options(self, active: int) -> OracleOptions:
         """The static options of an oracle call that names so many active slots."""
@@ -77,9 +79,11 @@ def round_of(
 ) -> Round:
     """The fixed side of the round of this number."""
     settings = resolved_settings(problem, settings, settings.oracle_batch)
+    oracle = oracle_for(problem, formulation)
     return Round(
-        problem, task, settings, formulation, oracle_for(problem, formulation), np.int32(clock),
+        problem, task, settings, formulation, oracle, np.int32(clock),
         np.random.default_rng([settings.seed, clock]), {}, _restricts(problem, task),
+        effort_of(problem, settings, oracle, task),
     )  # fmt: skip
 
 
@@ -96,16 +100,20 @@ def _covering(parts: np.ndarray, coverage: float) -> np.ndarray:
 
 
 def _plan(now: Round, chosen: np.ndarray, count: int) -> Plan:
-    """Sweeps over the chosen rows, each in a new order; other rows fill the last group."""
+    """Sweeps over the chosen rows, each in a new order; other rows fill the last group.
+
+    There are always as many orders as a round has sweeps at most, so that its shape says nothing
+    of `count`.
+    """
     group, orders, groups = decided(now.settings.group), [], []
+    most = max(1, decided(now.settings.cached_sweeps))
     wanted = np.zeros(now.task.terms.cap.shape[0], bool)
     wanted[chosen] = True
     for own in bucket_slices(now.task.outputs):
         inside, others = np.flatnonzero(wanted[own]), np.flatnonzero(~wanted[own])
         size = -(-len(inside) // group) * group
-        rows = np.concatenate([inside, others]).astype(np.int32)
-        rows = np.tile(rows, (count, 1))
-        now.random.permuted(rows[:, :size], axis=1, out=rows[:, :size])
+        rows = np.tile(np.concatenate([inside, others]).astype(np.int32), (most, 1))
+        now.random.permuted(rows[:count, :size], axis=1, out=rows[:count, :size])
         orders.append(rows)
         groups.append(np.int32(size // group))
     return Plan(tuple(orders), tuple(groups))
@@ -139,15 +147,20 @@ def _swept(
     if count == 0 or not chosen.size:
         return w, sets
     plans = [chosen]
-    if now.restricts and count > 1:
-        fits = np.asarray(fitting_program(now.problem, now.task, sets, slots))
-        easy = _whole_groups(now, chosen[fits[chosen]])
+    if now.restricts and slots.shape[1]:
+        easy = chosen[:0]
+        if count > 1:  # one sweep does not earn back what it costs to cut the inputs
+            fits = np.asarray(
+                fitting_program(now.problem, now.task, sets, slots, effort=now.effort)
+            )
+            easy = _whole_groups(now, chosen[fits[chosen]])
         plans = [np.setdiff1d(chosen, easy, assume_unique=True), easy]
     w, multipliers, last_used = timed(
         now.seconds, "sweeps",
         partial(
             sweeps_program, now.problem, now.settings.visit_options(), now.task, w, sets, slots,
-            tuple(_plan(now, rows, count) for rows in plans), now.clock,
+            tuple(_plan(now, rows, count) for rows in plans), np.int32(count), now.clock,
+            effort=now.effort,
         ),
     )  # fmt: skip
     return w, sets._replace(multipliers=multipliers, last_used=last_used)
@@ -156,7 +169,7 @@ def _swept(
 def _widest(settings: Settings, sets: WorkingSets, chosen: np.ndarray) -> np.ndarray:
     """The chosen rows that carry nearly as many planes as there are active slots."""
     carried = np.sum(np.asarray(sets.multipliers) > 0, axis=1)[chosen]
-    return chosen[carried >= decided(settings.active) - 2]
+    return chosen[carried >= named_slots(settings, sets) - 2]
 
 
 def enumerated_round(now: Round, state: State) -> tuple[PyTree, WorkingSets]:
@@ -219,7 +232,7 @@ def grown_round(now: Round, state: State, epsilon: Array) -> tuple[PyTree, Worki
             now.seconds, "oracle",
             partial(
                 oracle_program, now.problem, now.oracle_options(active), now.task, w, sets, report,
-                orders, spans, epsilon, now.clock,
+                orders, spans, epsilon, now.clock, effort=now.effort,
             ),
         )  # fmt: skip
         found.append(counts)
@@ -240,35 +253,69 @@ def full_round(now: Round, state: State) -> tuple[State, np.ndarray, np.ndarray]
         span = state.sets.multipliers
         w = timed(
             now.seconds, "newton",
-            lambda: rebuilt_weights(now.problem, now.task, state.sets, orders),
+            lambda: rebuilt_weights(now.problem, now.task, state.sets, orders, effort=now.effort),
         )  # fmt: skip
     sigma = jnp.asarray(state.sigma, span.dtype)
     found = timed(
         now.seconds, "newton",
         lambda: newton_program(
-            now.problem, settings.newton, now.task, w, span, state.sets, sigma, now.clock
+            now.problem, settings.newton, now.task, w, span, state.sets, sigma, now.clock,
+            effort=now.effort,
         ),
     )  # fmt: skip
     solved = int(found.newton_steps) < settings.newton.newton_steps
     whole = float(found.length) > 0.9
     factor = 3.0 if solved and whole else 1.0 if whole else 0.3
     sigma = min(max(state.sigma * factor, 1.0), 1e8)
-    state = State(found.weights, found.sets, found.span, sigma, state.clock, None, None)
+    state = State(
+        found.weights, found.sets, found.span, sigma, state.clock, None, None, state.gaps, 1
+    )
     return state, np.asarray(found.primal_products), np.asarray(found.dual_products)
 
 
-def solves_fully(settings: Settings, sets: WorkingSets) -> bool:
-    """Whether the rounds after the warm ones are of the full variant."""
+STALL_ROUNDS = 10
+"""Block ascent has stalled where so many rounds did not halve the relative gap."""
+
+FEW_OUTPUTS = 32
+"""Enumerated working sets of no more slots are swept whole."""
+
+
+def may_solve_fully(settings: Settings, sets: WorkingSets) -> bool:
+    """Whether a run may make full rounds: it is told to, or their size allows it."""
     if settings.variant != "auto":
         return settings.variant == "full"
     if is_enumerated(sets):
         return sets.losses.size <= 2**18
     integers = sum(leaf.size for leaf in jax.tree.leaves(sets.outputs))
-    return integers * settings.capacity <= 2**16 * sets.losses.shape[1]
+    return integers <= 2**13 * sets.losses.shape[1]
+
+
+def with_gap(state: State, gap: float) -> State:
+    """The state with the relative gap of its round, the oldest of the last ones forgotten."""
+    gaps = np.full(STALL_ROUNDS, np.inf) if state.gaps is None else state.gaps
+    return state._replace(gaps=np.append(gaps[1:], gap))
+
+
+def solves_fully(now: Round, state: State) -> bool:
+    """Whether this round is of the full variant: from the stall of block ascent on.
+
+    Without a slack there is no cap, and block ascent crawls from the first round on.
+    """
+    if now.settings.variant == "full":
+        return state.clock > now.settings.warm_passes
+    if not may_solve_fully(now.settings, state.sets):
+        return False
+    if state.full or (now.formulation.penalty == 0 and state.clock > now.settings.warm_passes):
+        return True
+    gaps = state.gaps
+    return gaps is not None and bool(np.isfinite(gaps[0]) and gaps[-1] > gaps[0] / 2)
 
 
 def named_slots(settings: Settings, sets: WorkingSets) -> int:
     """How many active slots an example oracle calls name for sweeps; 0 where these see all."""
-    active = decided(settings.active)
-    smaller = active < sets.losses.shape[1]
-    return active if smaller and not solves_fully(settings, sets) else 0
+    slots, enumerated = sets.losses.shape[1], is_enumerated(sets)
+    few = enumerated and slots <= FEW_OUTPUTS
+    if settings.variant == "full" or (settings.active is None and few):
+        return 0
+    active = (8 if enumerated else 12) if settings.active is None else settings.active
+    return active if active < slots else 0

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import jax
 
 from jaxstruct.core.checks import shown
+from jaxstruct.core.compiling import EFFORTS
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.block_dual import SAFEGUARDS
@@ -55,11 +56,13 @@ class Settings(NamedTuple):
 
     Fields:
       variant: "subspace" (algorithm 3, step 10b), "full" (10a, after `warm_passes` of 10b), or
-        "auto": full where the working sets start with at most 2^18 enumerated slots, or 2^16
-        integers of grown outputs, in all.
+        "auto": subspace, and full from the round on in which block ascent has stalled, where the
+        working sets hold at most 2^18 enumerated slots, or 2^13 integers of grown outputs a slot, in
+        all.
       working_sets: "grown" by the oracle (algorithm 3), "enumerated" (every output of a small
         output space at hand from the start), or "auto": enumerated where the problem can.
-      capacity: slots an example at the start; doubled when full, up to max_capacity.
+      capacity: slots an example at the start; doubled when full, up to max_capacity. None for as
+        many as memory allows, at most 64: a growth compiles everything again.
       oracle_batch: examples in one batched oracle call.
       chunks: parts of an exact pass; the examples of a part are called at one w, then visited.
       group: blocks solved side by side, a divisor of oracle_batch; 1 is plain sequential ascent,
@@ -67,13 +70,14 @@ class Settings(NamedTuple):
         group's line search costs as much as its step, else 16.
       safeguard: what keeps a group an ascent: "line_search" or "box" ("none" is no ascent and is
         there to be studied).
-      cached_sweeps: sweeps over the planes at hand in each round at most, None for 2 on enumerated
+      cached_sweeps: sweeps over the planes at hand in each round at most, None for 10 on enumerated
         working sets and 20 on grown ones; a warm round of enumerated working sets that are cut down
         later makes one. With 0 every round of grown working sets is an exact pass alone.
       fading: the sweeps of a round end with one of less than this part of the first one's predicted
         gain; 0 to make all of them.
       active: slots an example that sweeps are restricted to, chosen anew by every oracle call; 0
-        for all of them, None for 8 of enumerated working sets and 12 of grown ones.
+        for all of them, None for 12 of grown working sets and 8 of enumerated ones of more than 32
+        slots.
       coverage: after the warm rounds a sweep visits the examples of the largest block gaps that
         make up this part of the duality gap.
       certify_every: grown working sets of the subspace variant are certified by a pass at one fixed
@@ -83,12 +87,14 @@ class Settings(NamedTuple):
       newton: limits of a full step.
       checked_examples: on how many examples the rules of a problem are tried before a run and at
         its end (see `oracle_rules`); 0 for none.
+      effort: how much the compiler tries, a name of `core.compiling.EFFORTS`, or "auto": by the
+        work that shapes foretell (see `cost_model`).
       seed: of the order of the examples.
     """
 
     variant: str = "auto"
     working_sets: str = "auto"
-    capacity: int = 8
+    capacity: int | None = None
     max_capacity: int = 512
     oracle_batch: int = 64
     chunks: int = 8
@@ -103,6 +109,7 @@ class Settings(NamedTuple):
     warm_passes: int = 1
     newton: NewtonOptions = NewtonOptions()
     checked_examples: int = 4
+    effort: str = "auto"
     seed: int = 0
 
     def visit_options(self) -> VisitOptions:
@@ -137,6 +144,7 @@ def check_settings(settings: Settings) -> None:
         "variant": ("auto", "subspace", "full"),
         "safeguard": SAFEGUARDS,
         "working_sets": ("auto", "grown", "enumerated"),
+        "effort": ("auto", *EFFORTS),
     }
     for name, allowed in choices.items():
         if getattr(settings, name) not in allowed:
@@ -168,7 +176,7 @@ def check_settings(settings: Settings) -> None:
             raise ValueError(f"{name} must be at least {bound}{zero_plane}, got {got}")
     if settings.cached_sweeps is not None and settings.cached_sweeps < 0:
         raise ValueError(f"cached_sweeps must be at least 0, got {settings.cached_sweeps}")
-    if settings.capacity > settings.max_capacity:
+    if settings.capacity is not None and settings.capacity > settings.max_capacity:
         raise ValueError(
             f"capacity {settings.capacity} exceeds max_capacity {settings.max_capacity}"
         )
@@ -206,10 +214,9 @@ def resolved_settings(problem: Problem, settings: Settings, n: int) -> Settings:
     enumerated, small = enumerates(problem, settings), has_small_weights(problem.initial_weights)
     batch = min(settings.oracle_batch, 1 << max(n - 1, 0).bit_length())
     group = settings.group or (16 if small or enumerated else 1)
-    sweeps, active = (2, 8) if enumerated else (20, 12)
+    sweeps = 10 if enumerated else 20
     return settings._replace(
         oracle_batch=batch,
         group=math.gcd(group, batch),
         cached_sweeps=sweeps if settings.cached_sweeps is None else settings.cached_sweeps,
-        active=active if settings.active is None else settings.active,
     )

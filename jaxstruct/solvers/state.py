@@ -23,6 +23,8 @@ class State(NamedTuple):
       clock: rounds so far.
       block_gaps: [N] each example's part of the duality gap at its last oracle call, or None.
       slots: [N, active] slots that the last oracle call chose for restricted sweeps, or None.
+      gaps: [STALL_ROUNDS] the relative gaps of the last rounds, infinite before there were any.
+      full: whether the full variant has taken over, where the variant is chosen by the run.
     """
 
     weights: PyTree
@@ -32,6 +34,8 @@ class State(NamedTuple):
     clock: int
     block_gaps: np.ndarray | None
     slots: Array | None = None
+    gaps: np.ndarray | None = None
+    full: int = 0
 
 
 class Info(NamedTuple):

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.buckets import bucket_slices
+from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.active_slots import merged, outputs_in, restricted
@@ -21,7 +22,6 @@ from jaxstruct.solvers.bucket_turns import (
     rows_at,
     visited_rows,
 )
-from jaxstruct.solvers.programs import counted_jit
 from jaxstruct.solvers.settings import VisitOptions
 from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.visits import visit
@@ -92,20 +92,6 @@ def fitting(problem: Problem, task: Task, sets: WorkingSets, slots: Array) -> Ar
     return restricted_inputs(problem, task.inputs, outputs_in(sets, slots))[1]
 
 
-def _in_slots(task: Task, sets: WorkingSets, slots: Array) -> tuple[Task, WorkingSets, Array]:
-    """The task and the working sets cut down to some slots, and that no more is to be cut."""
-    buckets = [
-        (task.own_terms(own), bucket_of(sets, number), slots[own])
-        for number, own in enumerate(bucket_slices(task.outputs))
-    ]
-    terms, parts = zip(*(restricted(*bucket) for bucket in buckets), strict=True)
-    cap, ridge = (
-        jnp.concatenate([getattr(own, name) for own in terms]) for name in ("cap", "ridge")
-    )
-    task = task._replace(terms=task.terms._replace(cap=cap, ridge=ridge))
-    return task, joined(list(parts)), slots[:, :0]
-
-
 class Plan(NamedTuple):
     """Which examples some sweeps visit, in which orders.
 
@@ -118,6 +104,70 @@ class Plan(NamedTuple):
     groups: tuple[Array, ...]
 
 
+def _picked(
+    problem: Problem,
+    task: Task,
+    sets: WorkingSets,
+    slots: Array,
+    grouped: Array,
+    groups: Array,
+    cuts_inputs: bool,
+) -> tuple:
+    """What visits to some rows of one bucket need, picked once and not in every sweep.
+
+    Args:
+      task, sets: of one bucket. slots: [N_b, A] of its rows.
+      grouped: [N_b / G, G] the rows, those visited in front. groups: how many groups are.
+      cuts_inputs: static, whether `Space.restricted_inputs` are picked, too.
+
+    Returns:
+      (cap [N_b], the working sets cut down to the slots, their inputs or None); rows that are not
+      visited hold zeros.
+    """
+
+    def body(at: Array, nothing: tuple) -> tuple:
+        index = grouped[at]
+        terms, part = restricted(task.own_terms(index), rows(sets, index), slots[index])
+        short = None
+        if cuts_inputs:
+            short, _ = problem.space.restricted_inputs(rows_at(task.inputs, index), part.outputs)
+        return nothing, (terms.cap, part, short)
+
+    _, shapes = jax.eval_shape(body, jnp.int32(0), ())
+    total = grouped.size
+    room = jax.tree.map(lambda leaf: jnp.zeros((total, *leaf.shape[1:]), leaf.dtype), shapes)
+
+    def pick(at: Array, held: tuple) -> tuple:
+        found = body(at, ())[1]
+        return jax.tree.map(lambda to, new: to.at[grouped[at]].set(new), held, found)
+
+    return jax.lax.fori_loop(0, groups, pick, room)
+
+
+def _picked_plan(
+    problem: Problem,
+    options: VisitOptions,
+    task: Task,
+    sets: WorkingSets,
+    slots: Array,
+    plan: Plan,
+    cuts_inputs: bool,
+) -> tuple[Task, WorkingSets]:
+    """The task and the working sets that the visits of a plan see."""
+    parts, inputs, caps = [], [], []
+    for number, own in enumerate(bucket_slices(task.outputs)):
+        grouped = plan.orders[number][0].reshape(-1, options.group)
+        cap, part, short = _picked(
+            problem, bucket_task(task, number), bucket_of(sets, number), slots[own], grouped,
+            plan.groups[number], cuts_inputs,
+        )  # fmt: skip
+        parts.append(part)
+        caps.append(cap)
+        inputs.append(short if cuts_inputs else task.inputs[number])
+    terms = task.terms._replace(cap=jnp.concatenate(caps))
+    return Task(tuple(inputs), task.outputs, terms), joined(parts)
+
+
 def sweeps_pass(
     problem: Problem,
     options: VisitOptions,
@@ -126,53 +176,70 @@ def sweeps_pass(
     sets: WorkingSets,
     slots: Array,
     plans: tuple[Plan, ...],
+    most: Array,
     clock: Array,
 ) -> tuple[PyTree, Array, Array]:
     """Cached sweeps over the blocks of some examples, with the planes in some slots.
 
-    They end when they fade (see `VisitOptions`), at the latest with those planned.
+    They end when they fade (see `VisitOptions`), at the latest after `most`. How many sweeps and
+    how many examples there are is a number, so that one program serves every round.
 
     Args:
       options: static.
       slots: [N, A] the slots used, the others frozen; A = 0 for all.
       plans: which examples each sweep visits; a second plan is for examples whose planes fit
         `restricted_inputs`.
+      most: how many sweeps at most, no more than the plans have orders for.
       clock: the number of this pass.
 
     Returns:
       (w, multipliers [N, K], last_used [N, K]).
     """
-    count = plans[0].orders[0].shape[0]
-    own_task, part, left = task, sets, slots
-    if count > 1 and slots.shape[1]:  # the slots are picked once, not in every visit
-        own_task, part, left = _in_slots(task, sets, slots)
-    tasks = [own_task]
-    if len(plans) > 1:
-        short, _ = restricted_inputs(problem, task.inputs, outputs_in(part, left))
-        tasks.append(own_task._replace(inputs=short))
+    picks = slots.shape[1] > 0 or len(plans) > 1
+    seen = [(task, sets)] * len(plans)
+    if picks:
+        seen = [
+            _picked_plan(problem, options, task, sets, slots, plan, number > 0)
+            for number, plan in enumerate(plans)
+        ]
+    visited = [_visited(task, options, plan)[:, None] for plan in plans]
+    start = seen[0][1].multipliers
+    for (_, part), own in zip(seen[1:], visited[1:], strict=True):
+        start = jnp.where(own, part.multipliers, start)
+    left = slots[:, :0]
 
     def sweep(state: tuple) -> tuple:
         number, w, multipliers, first, _ = state
         last = jnp.zeros_like(first)
-        for own, plan in zip(tasks, plans, strict=True):
+        for (own_task, part), plan in zip(seen, plans, strict=True):
             orders = tuple(order[number] for order in plan.orders)
             held = part._replace(multipliers=multipliers)
             w, multipliers, predicted_gain = cached_pass(
-                problem, options, own, w, held, left, orders, plan.groups
+                problem, options, own_task, w, held, left, orders, plan.groups
             )
             last = last + predicted_gain
         return number + 1, w, multipliers, jnp.where(number == 0, last, first), last
 
     def goes_on(state: tuple) -> Array:
         number, _, _, first, last = state
-        return (number < count) & (last > options.fading * first)
+        return (number < most) & (last > options.fading * first)
 
-    zero = jnp.zeros((), part.multipliers.dtype)
-    start = (0, w, part.multipliers, zero, zero + 1)
-    _, w, multipliers, _, _ = jax.lax.while_loop(goes_on, sweep, start)
-    if part is not sets:
-        multipliers = merged(sets.multipliers, multipliers, slots)
+    zero = jnp.zeros((), start.dtype)
+    _, w, moved, _, _ = jax.lax.while_loop(goes_on, sweep, (0, w, start, zero, zero + 1))
+    moved = merged(sets.multipliers, moved, slots)
+    multipliers = jnp.where(reduce(jnp.logical_or, visited), moved, sets.multipliers)
     return w, multipliers, jnp.where(multipliers > 0, clock, sets.last_used)
+
+
+def _visited(task: Task, options: VisitOptions, plan: Plan) -> Array:
+    """[N] whether the sweeps of a plan visit a row."""
+    flags = []
+    for own, order, count in zip(
+        bucket_slices(task.outputs), plan.orders, plan.groups, strict=True
+    ):
+        index = visited_rows(order[0].reshape(-1, options.group), (0, count))
+        flags.append(jnp.zeros(own.stop - own.start, bool).at[index].set(True, mode="drop"))
+    return jnp.concatenate(flags)
 
 
 def weights_of_multipliers(
@@ -194,6 +261,6 @@ def weights_of_multipliers(
     return w
 
 
-sweeps_program = counted_jit(sweeps_pass, static_argnums=1)
-rebuilt_weights = counted_jit(weights_of_multipliers)
-fitting_program = counted_jit(fitting)
+sweeps_program = program(sweeps_pass, static_argnums=1)
+rebuilt_weights = program(weights_of_multipliers)
+fitting_program = program(fitting)

@@ -11,15 +11,17 @@ from jaxstruct.core.checks import shown
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checks import check_weights
+from jaxstruct.solvers.cost_model import effort_of
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_pass import OracleOptions, empty_report, oracle_program
-from jaxstruct.solvers.rounds import in_order, whole
+from jaxstruct.solvers.rounds import copied, in_order, named_slots, whole
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import State
 from jaxstruct.solvers.sweeps import rebuilt_weights
 from jaxstruct.solvers.task import Task
+from jaxstruct.solvers.working_sets import WorkingSets
 
 
 def _shapes(outputs: PyTree, axes: int) -> list[tuple]:
@@ -87,11 +89,11 @@ def restarted(
     )
     sets = sets._replace(multipliers=beta * share[:, None])
     multiplier_sum = multiplier_sum * share
-    w = rebuilt_weights(problem, task, sets, orders)
+    effort = effort_of(problem, settings, oracle_for(problem, formulation), task)
+    w = rebuilt_weights(problem, task, sets, orders, effort=effort)
     gain = float(jnp.sum(sets.multipliers * sets.bounds))
-    cost = float(_squared_norm(problem, formulation, task, w, sets, orders)) + float(
-        jnp.sum(terms.ridge * multiplier_sum**2)
-    )
+    products = _products(problem, settings, formulation, task, w, sets, orders)
+    cost = float(jnp.sum(products)) + float(jnp.sum(terms.ridge * multiplier_sum**2))
     room = float(
         jnp.min(
             jnp.where(
@@ -107,16 +109,21 @@ def restarted(
     return State(w, sets, None, start.state.sigma, 0, None)
 
 
-def _squared_norm(
-    problem: Problem, formulation: Formulation, task: Task, w: PyTree, sets: PyTree, orders: tuple
+def _products(
+    problem: Problem,
+    settings: Settings,
+    formulation: Formulation,
+    task: Task,
+    w: PyTree,
+    sets: WorkingSets,
+    orders: tuple,
 ) -> jax.Array:
-    """|w|^2 = sum_i <w, sum_y beta phi_i(y)>, in any space."""
-    infinite = jnp.asarray(jnp.inf, sets.losses.dtype)
-    options = OracleOptions(oracle_for(problem, formulation), 0)
-    report = empty_report(sets.losses.shape[0], 0, sets.losses.dtype)
-    sets = jax.tree.map(jnp.copy, sets)  # the program takes its buffers over
+    """[N] <w, sum_y beta phi_i(y)>, whose sum is |w|^2 in any space; by the run's own program."""
+    oracle, active = oracle_for(problem, formulation), named_slots(settings, sets)
+    report = empty_report(sets.losses.shape[0], active, sets.losses.dtype)
     _, report, _ = oracle_program(
-        problem, options, task, w, sets, report, orders, whole(orders), infinite,
-        jnp.int32(0),
+        problem, OracleOptions(oracle, active), task, w, copied(sets), report, orders,
+        whole(orders), jnp.asarray(jnp.inf, sets.losses.dtype), jnp.int32(0),
+        effort=effort_of(problem, settings, oracle, task),
     )  # fmt: skip
-    return jnp.sum(report.terms.product)
+    return report.terms.product

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.contract import Problem
@@ -84,13 +85,12 @@ def empty_working_sets(outputs: tuple[PyTree, ...], capacity: int, dtype: str) -
     """Working sets that hold the slack slot only; outputs are the true ones y_i, by bucket."""
     own = bucket_slices(outputs)
     n = own[-1].stop
-    first = jnp.arange(capacity) == 0
 
-    def zeros() -> Array:  # one buffer each: a run donates them
-        return jnp.zeros((n, capacity), dtype)
+    def zeros(*shape: int) -> Array:  # made by NumPy, so that nothing compiles; one buffer each
+        return jnp.asarray(np.zeros(shape or (n, capacity), dtype))
 
     def repeated(leaf: Array) -> Array:
-        return jnp.repeat(leaf[:, None], capacity, axis=1)
+        return jnp.asarray(np.repeat(np.asarray(leaf)[:, None], capacity, axis=1))
 
     return WorkingSets(
         outputs=jax.tree.map(repeated, outputs),
@@ -99,9 +99,9 @@ def empty_working_sets(outputs: tuple[PyTree, ...], capacity: int, dtype: str) -
         bounds=zeros(),
         multipliers=zeros(),
         norms=zeros(),
-        gram=tuple(jnp.zeros((o.stop - o.start, capacity, capacity), dtype) for o in own),
-        occupied=jnp.tile(first, (n, 1)),
-        last_used=jnp.zeros((n, capacity), jnp.int32),
+        gram=tuple(zeros(o.stop - o.start, capacity, capacity) for o in own),
+        occupied=jnp.asarray(np.tile(np.arange(capacity) == 0, (n, 1))),
+        last_used=jnp.asarray(np.zeros((n, capacity), np.int32)),
     )
 
 

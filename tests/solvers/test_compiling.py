@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings, fit, predict
+from jaxstruct.core.compiling import program, programs_traced
 from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.programs import counted_jit, programs_traced
 from tests.solvers.cases import FULL, case_for, random_case
 
 ALL = {
@@ -56,14 +56,14 @@ def test_a_program_is_counted_once_a_shape_and_static_argument():
         """Of x."""
         return x**power
 
-    program = counted_jit(scaled, static_argnums=1)
-    assert program.__name__ == "scaled" and program.__doc__ == "Of x."
+    of = program(scaled, static_argnums=1)
+    assert of.__name__ == "scaled" and of.__doc__ == "Of x."
     before = programs_traced()
     for size, power, wanted in ((2, 2, 1), (2, 2, 1), (3, 2, 2), (2, 3, 3), (3, 2, 3)):
-        np.testing.assert_array_equal(program(jnp.full(size, 2.0), power), [2.0**power] * size)
+        np.testing.assert_array_equal(of(jnp.full(size, 2.0), power), [2.0**power] * size)
         assert programs_traced() - before == wanted
     jax.clear_caches()
-    program(jnp.zeros(2), 2)
+    of(jnp.zeros(2), 2)
     assert programs_traced() - before == 4  # made anew, so counted anew
 
 

@@ -1,0 +1,47 @@
+"""How much work a function is, counted from its trace alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+
+
+def _inner(parameter: Any) -> Iterator[Any]:
+    """The jaxprs in one parameter of an equation."""
+    values = parameter if isinstance(parameter, (tuple, list)) else (parameter,)
+    for value in values:
+        if hasattr(value, "jaxpr"):
+            yield value.jaxpr
+        elif hasattr(value, "eqns"):
+            yield value
+
+
+def _work(jaxpr: Any) -> float:
+    total = 0.0
+    for equation in jaxpr.eqns:
+        inner = [one for value in equation.params.values() for one in _inner(value)]
+        if inner:
+            total += equation.params.get("length", 1) * sum(map(_work, inner))
+            continue
+        sizes = [math.prod(getattr(out.aval, "shape", ())) for out in equation.outvars]
+        if equation.primitive.name == "dot_general":
+            ((contracted, _), _) = equation.params["dimension_numbers"]
+            shape = equation.invars[0].aval.shape
+            sizes = [sizes[0] * math.prod(shape[axis] for axis in contracted)]
+        total += sum(sizes)
+    return total
+
+
+def work_of(function: Callable, *arguments: Any) -> float:
+    """Numbers that a function computes, each turn of a loop of known length counted.
+
+    A rough measure, good to tell a thousand from a million: a turn of a loop of unknown length
+    counts once, a product of matrices by its multiplications.
+
+    Args:
+      function: of arrays. arguments: arrays or `jax.ShapeDtypeStruct`s; nothing is computed.
+    """
+    return _work(jax.make_jaxpr(function)(*arguments).jaxpr)
