@@ -161,7 +161,7 @@ def step(
     shown = estimate if certificate is None else certificate
     if shown is None:
         raise RuntimeError("a round ended without an estimate and without a certificate")
-    state = with_gap(state, relative_gap(shown))
+    state = with_gap(state, relative_gap(shown), added, examples)
     return state, Info(certificate, shown, added, overflow, calls, now.seconds, slack)
 
 

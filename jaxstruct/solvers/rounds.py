@@ -276,6 +276,9 @@ def full_round(now: Round, state: State) -> tuple[State, np.ndarray, np.ndarray]
 STALL_ROUNDS = 10
 """Block ascent has stalled where so many rounds did not halve the relative gap."""
 
+FEW_NEW = 0.1
+"""Where a round still finds planes for more than this part of the examples, they are what lacks."""
+
 FEW_OUTPUTS = 32
 """Enumerated working sets of no more slots are swept whole."""
 
@@ -290,9 +293,16 @@ def may_solve_fully(settings: Settings, sets: WorkingSets) -> bool:
     return integers <= 2**13 * sets.losses.shape[1]
 
 
-def with_gap(state: State, gap: float) -> State:
-    """The state with the relative gap of its round, the oldest of the last ones forgotten."""
-    gaps = np.full(STALL_ROUNDS, np.inf) if state.gaps is None else state.gaps
+def with_gap(state: State, gap: float, added: int, examples: int) -> State:
+    """The state with the relative gap of its round, the oldest of the last ones forgotten.
+
+    Args:
+      gap: of this round. added: planes that it found. examples: of how many.
+    """
+    none = np.full(STALL_ROUNDS, np.inf)
+    if added > FEW_NEW * examples and not is_enumerated(state.sets):
+        return state._replace(gaps=none)
+    gaps = none if state.gaps is None else state.gaps
     return state._replace(gaps=np.append(gaps[1:], gap))
 
 

@@ -120,7 +120,7 @@ def _products(
 ) -> jax.Array:
     """[N] <w, sum_y beta phi_i(y)>, whose sum is |w|^2 in any space; by the run's own program."""
     oracle, active = oracle_for(problem, formulation), named_slots(settings, sets)
-    report = empty_report(sets.losses.shape[0], active, sets.losses.dtype)
+    report = empty_report(sets.losses.shape[0], active, str(sets.losses.dtype))
     _, report, _ = oracle_program(
         problem, OracleOptions(oracle, active), task, w, copied(sets), report, orders,
         whole(orders), jnp.asarray(jnp.inf, sets.losses.dtype), jnp.int32(0),

@@ -99,6 +99,7 @@ class Start:
             sets,
             jnp.asarray(slots),
             (plan, nobody)[:plans],
+            np.int32(sweeps),
             np.int32(9),
         )
         return w, sets._replace(multipliers=multipliers, last_used=last_used)

@@ -86,7 +86,7 @@ class Ascent:
         self.task = case.task(formulation, C, batch=1)
         settings = Settings(variant="subspace", working_sets="grown")
         state = cutting_plane.init(self.problem, self.task, settings)
-        self.told = oracle_pass.empty_oracle_report(N, 0, "float64")
+        self.told = oracle_pass.empty_report(N, 0, "float64")
         self.w, self.sets = state.weights, state.sets
         self.epsilon, psi = epsilon, case.psi()
         self.psi, self.dpsi = psi, psi[np.arange(N), case.y][:, None] - psi
