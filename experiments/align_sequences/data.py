@@ -162,9 +162,13 @@ def split(pairs: Pairs, held_out: float, seed: int) -> tuple[Pairs, Pairs]:
     return chosen(pairs, np.sort(order[count:])), chosen(pairs, np.sort(order[:count]))
 
 
+TABLE_PRICE = 5000
+"""Padded positions that a further bucket must save: a row of a table a position."""
+
+
 def sizes_of(pairs: Pairs, buckets: int) -> np.ndarray:
-    """Padded lengths, at most `buckets`, for sequences like these."""
-    return bucket_lengths(_longer(pairs), buckets)
+    """Padded lengths, at most `buckets`, for sequences like these: as few as pay."""
+    return bucket_lengths(_longer(pairs), buckets, price=TABLE_PRICE)
 
 
 def _longer(pairs: Pairs) -> np.ndarray:

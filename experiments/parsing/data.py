@@ -161,9 +161,13 @@ def prepare(treebank: Treebank, options: Options) -> Prepared:
     return Prepared(grammar, lengths, train, test, outputs)
 
 
+CHART_PRICE = 2000
+"""Padded positions that a further bucket must save: a chart costs far more a token than a chain."""
+
+
 def padded_lengths(sizes: Sequence[int] | np.ndarray, buckets: int) -> tuple[int, ...]:
-    """At most so many padded lengths >= 2 that waste the least."""
-    return tuple(bucket_lengths(np.maximum(sizes, 2), buckets).tolist())
+    """At most so many padded lengths >= 2, as few as pay."""
+    return tuple(bucket_lengths(np.maximum(sizes, 2), buckets, price=CHART_PRICE).tolist())
 
 
 def tokens_read(grammar: Grammar, tree: Tree) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ def _slow_positions(lengths, boundaries) -> int:
     return sum(min(b for b in boundaries if b >= length) for length in lengths)
 
 
-def _best_by_enumeration(lengths, most: int, align: int) -> list[int]:
+def _best_by_enumeration(lengths, most: int, align: int, price: int = 0) -> list[int]:
     """Every choice of boundaries; among the best, the one whose last buckets start lowest."""
     longest = max(-(-max(lengths) // align), 1)
     sizes = [align * j for j in range(1, longest + 1)]
@@ -35,7 +35,8 @@ def _best_by_enumeration(lengths, most: int, align: int) -> list[int]:
         for inner in itertools.combinations(sizes[:-1], min(k, len(sizes) - 1))
     ]
     used = [c for c in choices if all(_holds_one(lengths, c, j) for j in range(len(c)))]
-    return list(min(used, key=lambda c: (_slow_positions(lengths, c), c[::-1])))
+    cost = {c: _slow_positions(lengths, c) + price * len(c) for c in used}
+    return list(min(used, key=lambda c: (cost[c], len(c), c[::-1])))
 
 
 def _holds_one(lengths, boundaries, j: int) -> bool:
@@ -49,7 +50,7 @@ def test_against_enumeration() -> None:
     for _ in range(300):
         lengths = rng.integers(0, 9, rng.integers(1, 12))
         most, align = int(rng.integers(1, 5)), int(rng.integers(1, 4))
-        made = bucket_lengths(lengths, most, align)
+        made = bucket_lengths(lengths, most, align, price=0)
         best = _best_by_enumeration(lengths, most, align)
         assert padded_positions(lengths, made) == _slow_positions(lengths, best)
         padded = np.unique(np.maximum(-(-lengths // align), 1) * align)
@@ -57,16 +58,31 @@ def test_against_enumeration() -> None:
         assert made.tolist() == best, (lengths, most, align)
 
 
+def test_a_bucket_that_saves_less_than_its_price_is_not_made() -> None:
+    rng = np.random.default_rng(1)
+    counts = set()
+    for _ in range(300):
+        lengths, price = rng.integers(0, 9, rng.integers(1, 30)), int(rng.integers(0, 40))
+        made = bucket_lengths(lengths, 4, 1, price)
+        assert made.tolist() == _best_by_enumeration(lengths, 4, 1, price), (lengths, price)
+        counts.add(len(made))
+    assert counts == {1, 2, 3, 4}
+    assert bucket_lengths([3, 3, 14, 14]).tolist() == [14]
+    assert len(bucket_lengths(np.repeat([20, 1000], [10_000, 10]))) == 2
+
+
 def test_by_hand() -> None:
     lengths = [3, 3, 3, 4, 4, 100]
-    assert bucket_lengths(lengths, 1).tolist() == [100]
-    assert bucket_lengths(np.array(lengths, np.int16)).dtype == np.int64
-    assert bucket_lengths(lengths, 2).tolist() == [4, 100]
-    assert bucket_lengths(lengths, 3).tolist() == [3, 4, 100]
-    assert bucket_lengths(lengths, 9).tolist() == [3, 4, 100]
-    assert bucket_lengths(lengths, 9, align=8).tolist() == [8, 104]
-    assert bucket_lengths([0], 2).tolist() == [1] and bucket_lengths([0], align=8).tolist() == [8]
-    assert bucket_lengths([16, 8], align=8).tolist() == [8, 16]
+    assert bucket_lengths(lengths, 1, price=0).tolist() == [100]
+    assert bucket_lengths(np.array(lengths, np.int16), price=0).dtype == np.int64
+    assert bucket_lengths(lengths, 2, price=0).tolist() == [4, 100]
+    assert bucket_lengths(lengths, 3, price=0).tolist() == [3, 4, 100]
+    assert bucket_lengths(lengths, 9, price=0).tolist() == [3, 4, 100]
+    assert bucket_lengths(lengths, 9, align=8, price=0).tolist() == [8, 104]
+    assert bucket_lengths([0], 2, price=0).tolist() == [1] and bucket_lengths(
+        [0], align=8, price=0
+    ).tolist() == [8]
+    assert bucket_lengths([16, 8], align=8, price=0).tolist() == [8, 16]
 
 
 def test_many_lengths_do_not_overflow() -> None:
@@ -77,9 +93,11 @@ def test_many_lengths_do_not_overflow() -> None:
 
 def test_more_buckets_never_cost_more() -> None:
     lengths = np.random.default_rng(1).geometric(0.03, 2000)
-    costs = [padded_positions(lengths, bucket_lengths(lengths, most)) for most in range(1, 12)]
+    costs = [
+        padded_positions(lengths, bucket_lengths(lengths, most, price=0)) for most in range(1, 12)
+    ]
     assert all(b < a for a, b in itertools.pairwise(costs))
-    every = bucket_lengths(lengths, most=len(lengths))
+    every = bucket_lengths(lengths, most=len(lengths), price=0)
     assert padded_positions(lengths, every) == lengths.sum()
 
 
@@ -87,7 +105,7 @@ def test_one_giant_among_short_ones() -> None:
     """One of 1,238 among lengths of about 30 leaves little waste at six buckets."""
     rng = np.random.default_rng(2)
     lengths = np.append(rng.poisson(30, 8000), 1238)
-    boundaries = bucket_lengths(lengths)
+    boundaries = bucket_lengths(lengths, price=0)
     assert boundaries[-1] == 1238 and boundaries[-2] < 80
     assert padded_positions(lengths, boundaries) < 1.35 * lengths.sum()
 
@@ -96,8 +114,10 @@ def test_real_spanish_news(require_corpus) -> None:
     """Six buckets: 1.31 positions a token; one would take 38.9."""
     require_corpus("conll2002", "conll2002.zip")
     lengths = [len(sentence.words) for sentence in load_conll2002("esp").train]
-    assert padded_positions(lengths, bucket_lengths(lengths)) < 1.31 * sum(lengths)
-    assert padded_positions(lengths, bucket_lengths(lengths, align=8)) < 1.33 * sum(lengths)
+    assert padded_positions(lengths, bucket_lengths(lengths, price=0)) < 1.31 * sum(lengths)
+    assert padded_positions(lengths, bucket_lengths(lengths, align=8, price=0)) < 1.33 * sum(
+        lengths
+    )
     assert padded_positions(lengths, bucket_lengths(lengths, 1)) > 38 * sum(lengths)
 
 
@@ -119,6 +139,7 @@ def test_assignment() -> None:
         (lambda: bucket_lengths([[2]]), r"lengths: got int64 of shape \(1, 1\)"),
         (lambda: bucket_lengths([2], 0), "most: got 0, expected at least 1"),
         (lambda: bucket_lengths([2], 2, 0), "align: got 0, expected at least 1"),
+        (lambda: bucket_lengths([2], price=-1), "price: got -1, expected at least 0"),
         (lambda: assign_buckets([2, 7], [3, 6]), r"lengths\[1\]: got 7, .* bucket holds 6"),
         (lambda: assign_buckets([2], [3, 3]), r"boundaries: got \[3, 3\], expected rising, from 1"),
         (lambda: assign_buckets([2], [0, 3]), r"boundaries: got \[0, 3\]"),
@@ -142,7 +163,7 @@ def test_pad_dense_and_labels() -> None:
     for dtype in (np.uint8, np.float32, np.float64):
         values = rng.integers(1, 9, (offsets[-1], 3)).astype(dtype)
         labels = rng.integers(0, 5, offsets[-1])
-        for bucket in assign_buckets(lengths, bucket_lengths(lengths, 3)):
+        for bucket in assign_buckets(lengths, bucket_lengths(lengths, 3, price=0)):
             dense = pad_dense(values, offsets, bucket.index, bucket.length)
             padded = pad_labels(labels, offsets, bucket.index, bucket.length)
             assert dense.shape == (len(bucket.index), bucket.length, 3) and dense.dtype == dtype
@@ -171,7 +192,7 @@ def test_pad_tokens(width: int | None) -> None:
     rows = _random_rows(np.random.default_rng(5))
     lengths = np.diff(rows.sentence_offsets)
     longest = np.diff(rows.token_offsets).max() if width is None else width
-    for bucket in assign_buckets(lengths, bucket_lengths(lengths, 3)):
+    for bucket in assign_buckets(lengths, bucket_lengths(lengths, 3, price=0)):
         padded = pad_tokens(rows, bucket.index, bucket.length, width)
         assert padded.shape == (len(bucket.index), bucket.length, longest)
         assert padded.dtype == np.int32
