@@ -27,6 +27,7 @@ from experiments.lib.options import (
     Seed,
     ShowProgress,
     flag,
+    size_reader,
 )
 from experiments.lib.report import Table
 from experiments.lib.timing import compile_ahead, in_turns
@@ -44,12 +45,15 @@ ORACLES = {
     "global score": global_score, "global alignment": global_alignment,
 }  # fmt: skip
 LETTERS = 20
+SIZE = size_reader("M x N", "50x50")
 
 
 class Options(NamedTuple):
     """The flags of this command."""
 
-    sizes: Annotated[Sequence[str], flag("Lengths of the two sequences, M x N.")] = (
+    sizes: Annotated[
+        Sequence[str], flag("Lengths of the two sequences, M x N.", each=SIZE, some=True)
+    ] = (
         "50x50",
         "200x200",
     )
@@ -71,7 +75,7 @@ def run(options: Options) -> common.Outcome:
     rows: list[dict[str, Any]] = []
     with common.kept_if_stopped("alignment_speed", options, "alignment_speed", {"rows": rows}):
         for text in options.sizes:
-            rows += _measured(options, dtype, *_size(text))
+            rows += _measured(options, dtype, *SIZE(text))
     columns = ["oracle", "M", "N", "pairs", ("ms a call", "least"), ("ms a call", "median"),
                "pairs a second", "compile s", "MiB"]  # fmt: skip
     cells = [
@@ -85,13 +89,6 @@ def run(options: Options) -> common.Outcome:
     ]
     table = Table("Alignment oracles: speed", columns, cells, notes)
     return common.save("alignment_speed", options, "alignment_speed", table, {"rows": rows}, {})
-
-
-def _size(text: str) -> tuple[int, int]:
-    first, _, second = text.partition("x")
-    if not (first.isdigit() and second.isdigit() and int(first) > 0 and int(second) > 0):
-        raise ValueError(f"sizes: got {text!r}, expected M x N, as 50x50")
-    return int(first), int(second)
 
 
 def _data(options: Options, M: int, N: int, dtype: str) -> tuple[AlignmentCosts, Array, Array]:

@@ -48,9 +48,11 @@ class Options(NamedTuple):
     """The flags of this command."""
 
     path: Annotated[str | None, flag("Folder of the corpus; default: see third_party_data.")] = None
-    c_over_n: Annotated[float, flag("C' = C / n; LinearSVC's C.")] = 1.0
+    c_over_n: Annotated[float, flag("C' = C / n; LinearSVC's C.", above=0)] = 1.0
     tolerance: Tolerance = 1e-3
-    svc_tolerances: Annotated[Sequence[str], flag("Values of LinearSVC's tol.")] = (
+    svc_tolerances: Annotated[
+        Sequence[str], flag("Values of LinearSVC's tol.", each=float, above=0)
+    ] = (
         "0.1",
         "0.03",
         "0.01",
@@ -59,7 +61,7 @@ class Options(NamedTuple):
     variant: Variant = "auto"
     working_sets: WorkingSets = "auto"
     capacity: Capacity = 32
-    per_class: Annotated[int, flag("Use so many queries a class; 0 for all.")] = 0
+    per_class: Annotated[int, flag("Use so many queries a class; 0 for all.", least=0)] = 0
     contender: Annotated[
         str,
         flag(

@@ -25,6 +25,7 @@ from experiments.lib.options import (
     Seed,
     ShowProgress,
     flag,
+    size_reader,
 )
 from experiments.lib.report import Table
 from experiments.lib.timing import Compiled, compile_ahead, in_turns
@@ -36,6 +37,8 @@ from jaxstruct.core.types import Array, PyTree
 
 SHARED = ChainPotentials._make((0, None, None, None, None))  # vmap over emissions alone
 
+SIZE = size_reader("labels x length", "9x50")
+
 
 class Options(NamedTuple):
     """The flags of this command."""
@@ -43,14 +46,15 @@ class Options(NamedTuple):
     sizes: Annotated[
         Sequence[str],
         flag(
-            "labels x length of chains for Viterbi, two levels (the zero-one oracle) and two best."
+            "labels x length of chains for Viterbi, two levels (the zero-one oracle) and two best.",
+            each=SIZE,
         ),
     ] = ("9x50", "26x50", "50x100")
     exact: Annotated[
-        Sequence[str], flag("labels x length of chains for all length + 1 levels.")
+        Sequence[str], flag("labels x length of chains for all length + 1 levels.", each=SIZE)
     ] = ("9x20", "26x14")
-    batch: Annotated[int, flag("Chains in one call.")] = 1024
-    repeats: Annotated[int, flag("Timed calls of each program.")] = 30
+    batch: Annotated[int, flag("Chains in one call.", least=1)] = 1024
+    repeats: Annotated[int, flag("Timed calls of each program.", least=1)] = 30
     output: Output = "results"
     seed: Seed = 0
     x64: X64 = False
@@ -101,19 +105,12 @@ def run(options: Options) -> common.Outcome:
     return common.save("decoding_speed", options, "decoding_speed", table, {"rows": rows}, {})
 
 
-def _size(text: str) -> tuple[int, int]:
-    labels, _, length = text.partition("x")
-    if not (labels.isdigit() and length.isdigit() and int(labels) > 0 and int(length) > 0):
-        raise ValueError(f"a size is labels x length, as 9x50; got {text!r}")
-    return int(labels), int(length)
-
-
 def _groups(options: Options) -> Iterator[tuple[int, int, tuple[int, ...], tuple[int, ...]]]:
     """(labels, length, numbers of levels, numbers of best) of the programs that take turns."""
     for text in options.sizes:
-        yield *_size(text), (2,), (2,)
+        yield *SIZE(text), (2,), (2,)
     for text in options.exact:
-        labels, length = _size(text)
+        labels, length = SIZE(text)
         yield labels, length, (length + 1,), ()
 
 

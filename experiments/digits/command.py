@@ -49,10 +49,16 @@ weights put into the objective in float64.
 class Options(NamedTuple):
     """The flags of this command."""
 
-    formulations: Annotated[Sequence[str], flag("Which of the seven.")] = tuple(FORMULATIONS)
-    c_over_n: Annotated[Sequence[str], flag("Values of C' = C / n.")] = ("0.1", "1")
+    formulations: Annotated[Sequence[str], flag("Which of the seven.", FORMULATIONS, some=True)] = (
+        tuple(FORMULATIONS)
+    )
+    c_over_n: Annotated[
+        Sequence[str], flag("Values of C' = C / n.", each=float, above=0, some=True)
+    ] = ("0.1", "1")
     tolerance: Tolerance = 1e-3
-    examples: Annotated[int, flag("Learn from the first so many only; 0 for all 1347.")] = 0
+    examples: Annotated[
+        int, flag("Learn from the first so many only; 0 for all 1347.", least=0)
+    ] = 0
     variant: Variant = "auto"
     working_sets: WorkingSets = "grown"
     capacity: Capacity = 16

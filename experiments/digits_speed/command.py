@@ -42,8 +42,10 @@ SVC_TOLERANCES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
 class Options(NamedTuple):
     """The flags of this command."""
 
-    c_over_n: Annotated[Sequence[str], flag("Values of C' = C / n: 0.1, 1 or both.")] = ("0.1", "1")
-    repeats: Annotated[int, flag("Timed runs of each machine; median shown.")] = 5
+    c_over_n: Annotated[
+        Sequence[str], flag("Values of C' = C / n: 0.1, 1 or both.", ["0.1", "1"], some=True)
+    ] = ("0.1", "1")
+    repeats: Annotated[int, flag("Timed runs of each machine; median shown.", least=1)] = 5
     variant: Variant = "auto"
     working_sets: WorkingSets = "auto"
     capacity: Capacity = 16

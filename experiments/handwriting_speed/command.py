@@ -43,9 +43,9 @@ RATIO = 0.1
 class Options(NamedTuple):
     """The flags of this command."""
 
-    repeats: Annotated[int, flag("Timed runs; the median is shown.")] = 5
+    repeats: Annotated[int, flag("Timed runs; the median is shown.", least=1)] = 5
     tolerance: Tolerance = 1e-3
-    buckets: Annotated[int, flag("Padded lengths of words, at most.")] = 3
+    buckets: Annotated[int, flag("Padded lengths of words, at most.", least=1)] = 3
     variant: Variant = "auto"
     working_sets: WorkingSets = "auto"
     capacity: Capacity = 24

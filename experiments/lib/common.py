@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from experiments.lib.options import AnyOptions
+from experiments.lib.options import AnyOptions, check_options
 from experiments.lib.plots import Plot, save_figure
 from experiments.lib.record import enable_persistent_compilation_cache, run_record
 from experiments.lib.report import Table, render, write_csv, write_results
@@ -43,10 +43,17 @@ def solver_settings(options: AnyOptions) -> Settings:
 
 
 def prepare(options: AnyOptions) -> str:
-    """Set jax up as `options.x64` and `options.compilation_cache` say; returns the dtype to use.
+    """Check the options, and set jax up as `x64` and `compilation_cache` say.
 
     jax's notes about caches and backends are silenced; its warnings are not.
+
+    Returns:
+      The dtype to use.
+
+    Raises:
+      ValueError: a value that its field does not allow.
     """
+    check_options(options)
     logging.getLogger("jax").setLevel(logging.WARNING)
     jax.config.update("jax_enable_x64", bool(options.x64))
     if options.compilation_cache:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -207,6 +208,21 @@ def support_vector_machine(
         "violation": solution.certificate.violation, "oracle_calls": statistics.oracle_calls,
         "compilations": statistics.compilations, "parts": statistics.seconds,
     }  # fmt: skip
+
+
+def checked_c(C: str) -> str:
+    """A word of --C as it is.
+
+    Raises:
+      ValueError: it is neither "n" nor a positive number.
+    """
+    try:
+        fits = C == "n" or 0 < float(C) < math.inf
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"got {C!r}, expected a number > 0, or n")
+    return C
 
 
 def value_of(C: str, train: Corpus) -> float:

@@ -98,9 +98,6 @@ def run_tables(options: Options) -> common.Outcome:
 
 def _jobs(options: Options) -> tuple[list[Job], list[Job]]:
     """The machines on sparse features or words, and those with the kernel."""
-    unknown = [name for name in options.methods if name not in METHODS]
-    if unknown:
-        raise ValueError(f"methods: {unknown} is none of {METHODS}")
     linear, kernel = [], []
     for name in METHODS:
         if name in options.methods:

@@ -125,7 +125,9 @@ class Options(NamedTuple):
             "Some of pcfg (maximum likelihood), svm2 (zero-one loss), svm2_slack, svm2_margin "
             "(the loss of --loss); and, not in the paper, log_linear (maximum conditional "
             "likelihood) and svm1_margin, which with --loss=node_f1 searches by plain CKY and so "
-            "suits long sentences."
+            "suits long sentences.",
+            METHODS,
+            some=True,
         ),
     ] = OF_THE_PAPER
     c_over_n: Annotated[
@@ -153,7 +155,7 @@ class Options(NamedTuple):
     smoothing: Annotated[
         float, flag("Added to the counts of the rules that the PCFG has.", least=0.0)
     ] = 0.0
-    epsilon: Annotated[float, flag("No constraint may be violated by more.")] = 0.01
+    epsilon: Annotated[float, flag("No constraint may be violated by more.", above=0)] = 0.01
     max_passes: Annotated[int, flag("Passes of a training at most.", least=1)] = 100
     pictures: Annotated[int, flag("Test sentences to draw trees of.", least=0)] = 4
     resume: Annotated[
@@ -185,8 +187,8 @@ def run(options: Options) -> common.Outcome:
       ValueError: an option or a file does not fit.
       CorpusMissing: the corpus is not on this machine; the message says how to get it.
     """
-    methods_of(options, 1)
     dtype = common.prepare(options)
+    methods_of(options, 1)
     treebank = load_treebank(options)
     sets = Sets(treebank, prepare(treebank, options))
     methods, swept = methods_of(options, len(treebank.train))
@@ -218,11 +220,8 @@ def methods_of(options: Options, n: int) -> tuple[list[Method], list[Method]]:
     """(rows of the table, trainings of the sweep) for n training sentences.
 
     Raises:
-      ValueError: an unknown method, or no positive C'.
+      ValueError: a C' is missing or not positive.
     """
-    unknown = sorted(set(options.methods) - set(METHODS))
-    if unknown or not options.methods:
-        raise ValueError(f"methods: got {unknown or 'none'}, expected some of {METHODS}")
     names = [name for name in METHODS if name in options.methods]
     machines = [name for name in names if name != "pcfg"]
     ratios, swept = ([ratio(text, n) for text in of] for of in (options.c_over_n, options.sweep))

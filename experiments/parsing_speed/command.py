@@ -27,6 +27,7 @@ from experiments.lib.options import (
     Seed,
     ShowProgress,
     flag,
+    size_reader,
 )
 from experiments.lib.report import Table
 from experiments.lib.timing import Compiled, compile_ahead
@@ -42,10 +43,19 @@ AXES = TreePotentials._make((0, None, None, None))  # vmap over lexical scores a
 ORACLES = ("score", "tree", "zero-one", "matched", "pairs", "2-best", "log Z", "marginals")
 
 
+def _size(text: str) -> tuple[int, ...]:
+    symbols, rules, tokens = size_reader("symbols x rules x tokens", "60x2000x10")(text)
+    if rules > symbols**3 or tokens < 2:
+        raise ValueError(f"got {text!r}, expected rules <= symbols^3 and tokens >= 2")
+    return symbols, rules, tokens
+
+
 class Options(NamedTuple):
     """The flags of this command."""
 
-    sizes: Annotated[Sequence[str], flag("symbols x rules x tokens of a sentence.")] = (
+    sizes: Annotated[
+        Sequence[str], flag("symbols x rules x tokens of a sentence.", each=_size, some=True)
+    ] = (
         "60x2000x10",
         "60x2000x15",
         "60x2000x20",
@@ -55,13 +65,14 @@ class Options(NamedTuple):
         flag(
             "Which: score and tree of CKY; the best tree that is not the true one (zero-one), of "
             "all numbers of matched nodes (matched), of matched and predicted nodes (pairs), "
-            "each with the best level traced back; the two best trees; log Z; marginals."
+            "each with the best level traced back; the two best trees; log Z; marginals.",
+            ORACLES,
         ),
     ] = ORACLES
-    batch: Annotated[int, flag("Sentences in one call.")] = 128
+    batch: Annotated[int, flag("Sentences in one call.", least=1)] = 128
     even: Annotated[bool, flag("As many rules for every symbol.")] = False
-    repeats: Annotated[int, flag("Timed calls of each program, at most.")] = 10
-    seconds: Annotated[float, flag("About how long to time a program, at most.")] = 20.0
+    repeats: Annotated[int, flag("Timed calls of each program, at most.", least=1)] = 10
+    seconds: Annotated[float, flag("About how long to time a program, at most.", least=0)] = 20.0
     output: Output = "results"
     seed: Seed = 0
     x64: X64 = False
@@ -79,8 +90,6 @@ class Program(NamedTuple):
 def run(options: Options) -> common.Outcome:
     """Time all programs, print the table and write it."""
     dtype = common.prepare(options)
-    if unknown := sorted(set(options.oracles) - set(ORACLES)):
-        raise ValueError(f"oracles are of {', '.join(ORACLES)}; got {', '.join(unknown)}")
     rows: list[dict[str, Any]] = []
     with common.kept_if_stopped("parsing_speed", options, "parsing_speed", {"rows": rows}):
         for text in options.sizes:
@@ -99,16 +108,6 @@ def run(options: Options) -> common.Outcome:
     return common.save("parsing_speed", options, "parsing_speed", table, {"rows": rows}, {})
 
 
-def _size(text: str) -> tuple[int, int, int]:
-    parts = text.split("x")
-    if len(parts) != 3 or not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise ValueError(f"a size is symbols x rules x tokens, as 60x2000x10; got {text!r}")
-    symbols, rules, tokens = map(int, parts)
-    if rules > symbols**3 or tokens < 2:
-        raise ValueError(f"a size needs rules <= symbols^3 and tokens >= 2; got {text!r}")
-    return symbols, rules, tokens
-
-
 def _grammar(random: np.random.Generator, symbols: int, rules: int, even: bool) -> GrammarRules:
     weights = np.arange(1, symbols + 1) ** (0.0 if even else -1.2)
     found: set[int] = set()
@@ -121,7 +120,7 @@ def _grammar(random: np.random.Generator, symbols: int, rules: int, even: bool) 
     return GrammarRules(*(jnp.asarray(leaf, jnp.int32) for leaf in table))
 
 
-def _data(options: Options, dtype: str, size: tuple[int, int, int]) -> tuple[PyTree, ...]:
+def _data(options: Options, dtype: str, size: tuple[int, ...]) -> tuple[PyTree, ...]:
     """Rules, potentials, lengths, and the nodes [N, T, T, S] of trees that are taken for true."""
     symbols, rules, tokens = size
     random = np.random.default_rng([options.seed, *size])

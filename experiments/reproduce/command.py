@@ -30,7 +30,7 @@ from experiments.lib.options import (
     flag,
 )
 from experiments.lib.report import Table
-from experiments.lib.start import NOTHING, STOPPED
+from experiments.lib.start import NOTHING, STOPPED, is_for_the_user
 from experiments.named_entities import command as named_entities
 from experiments.parsing import command as parsing
 from experiments.taxonomy import command as taxonomy
@@ -179,7 +179,8 @@ def _run_one(experiment: Experiment, options: Options) -> dict[str, Any]:
     try:
         outcome = experiment.run(_options_of(experiment, options))
     except Exception as error:  # the summary reports it; the other tables are still wanted
-        traceback.print_exc()
+        if not is_for_the_user(error):
+            traceback.print_exc()
         return _row(experiment, "failed", start, detail=f"{type(error).__name__}: {error}")
     return _row(experiment, "done", start, outcome.files[0])
 

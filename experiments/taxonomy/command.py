@@ -59,9 +59,14 @@ class Options(NamedTuple):
     section: Annotated[str, flag("Section of the classification (wipo_xml).")] = "D"
     per_class: Annotated[
         Sequence[str],
-        flag("Training examples drawn of each class, a list; 0 takes the whole training part."),
+        flag(
+            "Training examples drawn of each class, a list; 0 takes the whole training part.",
+            each=int,
+            least=0,
+            some=True,
+        ),
     ] = ("4", "2")
-    repeats: Annotated[int, flag("Training sets drawn for each size.")] = 5
+    repeats: Annotated[int, flag("Training sets drawn for each size.", least=1)] = 5
     formulation: Annotated[
         str,
         flag(
@@ -77,7 +82,10 @@ class Options(NamedTuple):
             NODE_WEIGHTS,
         ),
     ] = "equal"
-    grid: Annotated[Sequence[str], flag("Values of C' = C / n to choose from, rising.")] = (
+    grid: Annotated[
+        Sequence[str],
+        flag("Values of C' = C / n to choose from, rising.", each=float, above=0, some=True),
+    ] = (
         "0.1",
         "1",
         "10",
@@ -91,8 +99,8 @@ class Options(NamedTuple):
             most=2,
         ),
     ] = 2
-    selection_tolerance: Annotated[float, flag("Relative gap while choosing C'.")] = 1e-2
-    tolerance: Annotated[float, flag("Relative gap of the machines reported.")] = 1e-3
+    selection_tolerance: Annotated[float, flag("Relative gap while choosing C'.", above=0)] = 1e-2
+    tolerance: Annotated[float, flag("Relative gap of the machines reported.", above=0)] = 1e-3
     variant: Variant = "auto"
     working_sets: WorkingSets = "auto"
     capacity: Capacity = 64
