@@ -26,19 +26,8 @@ from experiments.align_sequences.data import (
 )
 from experiments.align_sequences.report import aligned_outcome, training_outcome
 from experiments.align_sequences.training import train_costs
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Tolerance,
-    Variant,
-    WorkingSets,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag
 from jaxstruct.alignments.alphabets import LOWER_CASE
 from jaxstruct.alignments.costs import GAPS
 from jaxstruct.alignments.losses import NAMES
@@ -107,7 +96,7 @@ class Options(NamedTuple):
         ),
     ] = "svm1_margin"
     c_over_n: Annotated[float, flag("C' = C / n, n training pairs.", above=0)] = 0.05
-    tolerance: Tolerance = 1e-2
+    tolerance: fields.Tolerance = 1e-2
     held_out: Annotated[
         float, flag("Share of the aligned pairs to test on; 0 for none.", least=0)
     ] = 0.2
@@ -118,14 +107,14 @@ class Options(NamedTuple):
         flag("0: matrix.txt has decimals; else integers, the scores times this, rounded.", least=0),
     ] = 0.0
     columns: Annotated[int, flag("Columns a block of printed alignments.", least=1)] = 60
-    variant: Variant = "subspace"
-    working_sets: WorkingSets = "auto"
-    capacity: Capacity = 32
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = True
-    progress: ShowProgress = None
+    variant: fields.Variant = "subspace"
+    working_sets: fields.WorkingSets = "auto"
+    capacity: fields.Capacity = 32
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:

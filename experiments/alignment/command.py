@@ -25,15 +25,8 @@ from tqdm import tqdm
 
 from experiments.alignment.report import PAPER_GAP_COST, make_plots, make_tables
 from experiments.alignment.trials import Machine, Sample, draw, generative_trial, svm_trial
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag
 from experiments.lib.report import render
 from jaxstruct import Settings
 from jaxstruct.alignments.homologues import homologue_search
@@ -124,11 +117,11 @@ class Options(NamedTuple):
         ),
     ] = 1
     capacity: Annotated[int, flag("Cutting planes an example, at the start.", least=2)] = 32
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = True
-    progress: ShowProgress = None
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:

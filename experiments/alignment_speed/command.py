@@ -19,16 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    flag,
-    size_reader,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag, size_reader
 from experiments.lib.report import Table
 from experiments.lib.timing import compile_ahead, in_turns
 from jaxstruct.alignments.costs import AlignmentCosts, alignment_potentials
@@ -62,11 +54,11 @@ class Options(NamedTuple):
         int, flag("Pairs that Biopython is timed on; 0: not at all.", least=0)
     ] = 200
     repeats: Annotated[int, flag("Timed calls of each program.", least=1)] = 10
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = False
-    progress: ShowProgress = None
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = False
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:

@@ -18,20 +18,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from experiments.lib import common
+from experiments.lib import common, fields
 from experiments.lib.apart import run_apart
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Tolerance,
-    Variant,
-    WorkingSets,
-    flag,
-)
+from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch, peak_memory_bytes
@@ -49,7 +38,7 @@ class Options(NamedTuple):
 
     path: Annotated[str | None, flag("Folder of the corpus; default: see third_party_data.")] = None
     c_over_n: Annotated[float, flag("C' = C / n; LinearSVC's C.", above=0)] = 1.0
-    tolerance: Tolerance = 1e-3
+    tolerance: fields.Tolerance = 1e-3
     svc_tolerances: Annotated[
         Sequence[str], flag("Values of LinearSVC's tol.", each=float, above=0)
     ] = (
@@ -58,9 +47,9 @@ class Options(NamedTuple):
         "0.01",
         "0.001",
     )
-    variant: Variant = "auto"
-    working_sets: WorkingSets = "auto"
-    capacity: Capacity = 32
+    variant: fields.Variant = "auto"
+    working_sets: fields.WorkingSets = "auto"
+    capacity: fields.Capacity = 32
     per_class: Annotated[int, flag("Use so many queries a class; 0 for all.", least=0)] = 0
     contender: Annotated[
         str,
@@ -69,11 +58,11 @@ class Options(NamedTuple):
             ["both", *CONTENDERS],
         ),
     ] = "both"
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = False
-    progress: ShowProgress = None
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = False
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:

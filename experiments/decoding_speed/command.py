@@ -17,16 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    flag,
-    size_reader,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag, size_reader
 from experiments.lib.report import Table
 from experiments.lib.timing import Compiled, compile_ahead, in_turns
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels
@@ -55,11 +47,11 @@ class Options(NamedTuple):
     ] = ("9x20", "26x14")
     batch: Annotated[int, flag("Chains in one call.", least=1)] = 1024
     repeats: Annotated[int, flag("Timed calls of each program.", least=1)] = 30
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = False
-    progress: ShowProgress = None
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = False
+    progress: fields.ShowProgress = None
 
 
 class Program(NamedTuple):

@@ -15,19 +15,8 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Tolerance,
-    Variant,
-    WorkingSets,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.progress import training_progress
 from experiments.lib.report import Table
@@ -55,18 +44,18 @@ class Options(NamedTuple):
     c_over_n: Annotated[
         Sequence[str], flag("Values of C' = C / n.", each=float, above=0, some=True)
     ] = ("0.1", "1")
-    tolerance: Tolerance = 1e-3
+    tolerance: fields.Tolerance = 1e-3
     examples: Annotated[
         int, flag("Learn from the first so many only; 0 for all 1347.", least=0)
     ] = 0
-    variant: Variant = "auto"
-    working_sets: WorkingSets = "grown"
-    capacity: Capacity = 16
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = True
-    progress: ShowProgress = None
+    variant: fields.Variant = "auto"
+    working_sets: fields.WorkingSets = "grown"
+    capacity: fields.Capacity = 16
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:

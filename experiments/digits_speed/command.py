@@ -17,18 +17,8 @@ import numpy as np
 
 from experiments.clinc150_whole.command import objective
 from experiments.digits.command import KNOWN_OPTIMA
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Variant,
-    WorkingSets,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag
 from experiments.lib.report import Table
 from jaxstruct import fit
 from jaxstruct.data.digits import DigitsSplit, load_digits_split
@@ -46,14 +36,14 @@ class Options(NamedTuple):
         Sequence[str], flag("Values of C' = C / n: 0.1, 1 or both.", ["0.1", "1"], some=True)
     ] = ("0.1", "1")
     repeats: Annotated[int, flag("Timed runs of each machine; median shown.", least=1)] = 5
-    variant: Variant = "auto"
-    working_sets: WorkingSets = "auto"
-    capacity: Capacity = 16
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = False
-    progress: ShowProgress = None
+    variant: fields.Variant = "auto"
+    working_sets: fields.WorkingSets = "auto"
+    capacity: fields.Capacity = 16
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = False
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:

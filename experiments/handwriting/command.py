@@ -38,19 +38,8 @@ from experiments.handwriting.machines import (
     train_chain,
 )
 from experiments.handwriting.report import folds_table, picture_of, split_plots, split_table
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Tolerance,
-    Variant,
-    WorkingSets,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag
 from experiments.lib.report import Table
 from jaxstruct.chains.losses import NAMES
 from jaxstruct.solvers.checkpoints import load_weights, save_weights
@@ -121,17 +110,17 @@ class Options(NamedTuple):
         ),
     ] = ()
     held_out: Annotated[float, flag("Part of the training words that c_path compares on.")] = 0.2
-    tolerance: Tolerance = 1e-3
+    tolerance: fields.Tolerance = 1e-3
     buckets: Annotated[int, flag("Padded lengths of words, at most.", least=1)] = 3
     picture_words: Annotated[int, flag("Words in the picture; 0: none.", least=0)] = 24
-    variant: Variant = "auto"
-    working_sets: WorkingSets = "auto"
-    capacity: Capacity = 24
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = True
-    progress: ShowProgress = None
+    variant: fields.Variant = "auto"
+    working_sets: fields.WorkingSets = "auto"
+    capacity: fields.Capacity = 24
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:

@@ -17,19 +17,8 @@ import numpy as np
 from experiments.handwriting.data import Data, Examples, bucket_sizes, examples_of, load, one_split
 from experiments.handwriting.machines import chain_problem
 from experiments.handwriting.report import KNOWN_OPTIMUM
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Tolerance,
-    Variant,
-    WorkingSets,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag
 from experiments.lib.record import peak_memory_bytes
 from experiments.lib.report import Table
 from jaxstruct import fit
@@ -44,16 +33,16 @@ class Options(NamedTuple):
     """The flags of this command."""
 
     repeats: Annotated[int, flag("Timed runs; the median is shown.", least=1)] = 5
-    tolerance: Tolerance = 1e-3
+    tolerance: fields.Tolerance = 1e-3
     buckets: Annotated[int, flag("Padded lengths of words, at most.", least=1)] = 3
-    variant: Variant = "auto"
-    working_sets: WorkingSets = "auto"
-    capacity: Capacity = 24
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = False
-    progress: ShowProgress = None
+    variant: fields.Variant = "auto"
+    working_sets: fields.WorkingSets = "auto"
+    capacity: fields.Capacity = 24
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = False
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options, optimum: float = KNOWN_OPTIMUM) -> common.Outcome:

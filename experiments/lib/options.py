@@ -5,11 +5,11 @@ holds the type, and in `flag` the help text and what is allowed:
 
     class Options(NamedTuple):
         examples: Annotated[int, flag("Learn from the first so many; 0 for all.", least=0)] = 0
-        output: Output = "results"
+        output: fields.Output = "results"
 
 Types: bool, int, float, str, Sequence[str] (separated by commas), and each of the first four with
-`| None`. `check_options` refuses what a field does not allow. The fields that many commands share
-are at the end.
+`| None`. `check_options` refuses what a field does not allow. `experiments.lib.fields` has the
+fields that many commands share.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from absl import flags
 
@@ -196,35 +196,3 @@ def _flag_field(options: type, name: str, hint: Any) -> tuple[type, Flag]:
     if told[0].choices and kind not in (str, collections.abc.Sequence):
         raise TypeError(f"{options.__qualname__}.{name}: choices are of str, got {kind}")
     return kind, told[0]
-
-
-Output = Annotated[str, flag("Folder of the results: JSON, CSV and PNG.")]
-Seed = Annotated[int, flag("Seed of every random choice.", least=0)]
-X64 = Annotated[
-    bool, flag("Compute in float64 (sets jax_enable_x64); needed below tolerance 1e-5.")
-]
-CompilationCache = Annotated[
-    bool,
-    flag("Keep compiled programs on disk, so that the next run does not compile them again."),
-]
-ShowProgress = Annotated[
-    bool | None, flag("Show progress on standard error. Default: only where that is a terminal.")
-]
-Tolerance = Annotated[float, flag("Relative duality gap to stop at.", above=0)]
-Variant = Annotated[
-    str,
-    flag(
-        "Solver: step 10a (full: all working sets) or 10b (subspace: one example's) of algorithm "
-        "3; auto: full for small sets.",
-        ["auto", "full", "subspace"],
-    ),
-]
-WorkingSets = Annotated[
-    str,
-    flag(
-        "Working sets grown by the oracle, as in algorithm 3, or holding every output from the "
-        "start; auto: every output where there are few.",
-        ["auto", "grown", "enumerated"],
-    ),
-]
-Capacity = Annotated[int, flag("Cutting planes an example, at the start.", least=2)]

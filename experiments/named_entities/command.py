@@ -14,18 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Variant,
-    WorkingSets,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag
 from experiments.named_entities.files import run_files
 from experiments.named_entities.methods import checked_c
 from experiments.named_entities.speed import CONTENDERS, run_contender
@@ -146,14 +136,14 @@ class Options(NamedTuple):
     tags: Annotated[bool, flag("Use the second column, part-of-speech tags.")] = False
     buckets: Annotated[int, flag("Padded sentence lengths at most.", least=1)] = 4
     max_passes: Annotated[int, flag("Rounds of a training at most.", least=1)] = 500
-    variant: Variant = "auto"
-    working_sets: WorkingSets = "auto"
-    capacity: Capacity = 32
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = True
-    progress: ShowProgress = None
+    variant: fields.Variant = "auto"
+    working_sets: fields.WorkingSets = "auto"
+    capacity: fields.Capacity = 32
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:

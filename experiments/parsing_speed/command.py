@@ -19,16 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    flag,
-    size_reader,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag, size_reader
 from experiments.lib.report import Table
 from experiments.lib.timing import Compiled, compile_ahead
 from jaxstruct.core.types import PyTree
@@ -73,11 +65,11 @@ class Options(NamedTuple):
     even: Annotated[bool, flag("As many rules for every symbol.")] = False
     repeats: Annotated[int, flag("Timed calls of each program, at most.", least=1)] = 10
     seconds: Annotated[float, flag("About how long to time a program, at most.", least=0)] = 20.0
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = False
-    progress: ShowProgress = None
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = False
+    progress: fields.ShowProgress = None
 
 
 class Program(NamedTuple):

@@ -19,16 +19,8 @@ from experiments.alignment import command as alignment
 from experiments.clinc150_whole import command as clinc150_whole
 from experiments.digits import command as digits
 from experiments.handwriting import command as handwriting
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    AnyOptions,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import AnyOptions, flag
 from experiments.lib.report import Table
 from experiments.lib.start import NOTHING, STOPPED, is_for_the_user
 from experiments.named_entities import command as named_entities
@@ -52,11 +44,11 @@ class Options(NamedTuple):
         Sequence[str],
         flag(f"Some of: {_names()}. Default: all."),
     ] = ()
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = True
-    progress: ShowProgress = None
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
 
 
 class Experiment(NamedTuple):

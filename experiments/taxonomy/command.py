@@ -18,18 +18,8 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Variant,
-    WorkingSets,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag
 from experiments.taxonomy import documents
 from experiments.taxonomy.comparison import (
     COLUMNS,
@@ -101,14 +91,14 @@ class Options(NamedTuple):
     ] = 2
     selection_tolerance: Annotated[float, flag("Relative gap while choosing C'.", above=0)] = 1e-2
     tolerance: Annotated[float, flag("Relative gap of the machines reported.", above=0)] = 1e-3
-    variant: Variant = "auto"
-    working_sets: WorkingSets = "auto"
-    capacity: Capacity = 64
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = True
-    progress: ShowProgress = None
+    variant: fields.Variant = "auto"
+    working_sets: fields.WorkingSets = "auto"
+    capacity: fields.Capacity = 64
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:

@@ -12,8 +12,8 @@ import pytest
 from absl import flags
 
 import experiments
+from experiments.lib.fields import Output
 from experiments.lib.options import (
-    Output,
     check_options,
     define_flags,
     flag,
