@@ -68,7 +68,7 @@ def training_outcome(
              f"Matrix written to {matrix}, weights to {folder / 'weights.npz'}."]  # fmt: skip
     table = Table("Costs learned from aligned sequences", TRAINING_COLUMNS, rows, notes)
     content = {"rows": numbers, "learned": trained.costs} | _training_numbers(trained)
-    outcome = common.save("align_sequences", options, "align_sequences", table, content, {})
+    outcome = common.save("align_sequences", options, "align_sequences", table, content)
     return outcome._replace(files=(*outcome.files, matrix, folder / "weights.npz"))
 
 
@@ -132,7 +132,7 @@ def aligned_outcome(
     table = Table("Aligned sequences", ALIGNED_COLUMNS, rows, notes)
     numbers = {"scores": scores, "left_out": pairs.left_out, "costs": costs}
     name = "align_sequences_aligned"
-    outcome = common.save("align_sequences", options, name, table, numbers, {})
+    outcome = common.save("align_sequences", options, name, table, numbers)
     return outcome._replace(files=(*outcome.files, path))
 
 

@@ -21,12 +21,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
-from tqdm import tqdm
-
 from experiments.alignment.report import PAPER_GAP_COST, make_plots, make_tables
 from experiments.alignment.trials import Machine, Sample, draw, generative_trial, svm_trial
 from experiments.lib import common, fields
 from experiments.lib.options import flag
+from experiments.lib.progress import jobs_bar
 from experiments.lib.report import render
 from jaxstruct import Settings
 from jaxstruct.alignments.homologues import homologue_search
@@ -137,11 +136,10 @@ def run(options: Options) -> common.Outcome:
     problem = homologue_search(LETTERS, dtype=dtype)
     machine = Machine(problem, options.c_over_n, options.epsilon, _settings(options))
     jobs = list(_jobs(options, machine, sizes, epsilons, readings))
-    hidden = None if options.progress is None else not options.progress
     rows: list[dict[str, Any]] = []
     with (
         common.kept_if_stopped("alignment", options, "alignment", {"rows": rows}),
-        tqdm(jobs, desc="alignment", disable=hidden) as bar,
+        jobs_bar(jobs, "alignment", options.progress) as bar,
     ):
         for part, n, number, padding, machine in bar:
             bar.set_postfix_str(f"{part}, n = {n}")

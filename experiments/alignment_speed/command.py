@@ -21,7 +21,7 @@ import numpy as np
 
 from experiments.lib import common, fields
 from experiments.lib.options import flag, size_reader
-from experiments.lib.report import Table
+from experiments.lib.report import rows_table
 from experiments.lib.timing import compile_ahead, in_turns
 from jaxstruct.alignments.costs import AlignmentCosts, alignment_potentials
 from jaxstruct.alignments.oracles.pairwise import (
@@ -37,6 +37,12 @@ ORACLES = {
     "global score": global_score, "global alignment": global_alignment,
 }  # fmt: skip
 LETTERS = 20
+COLUMNS = {
+    "oracle": "oracle", "M": "M", "N": "N", "pairs": "pairs", ("ms a call", "least"): "least",
+    ("ms a call", "median"): "median",
+    "pairs a second": lambda row: round(row["pairs_per_second"]),
+    "compile s": "compile_seconds", "MiB": "mebibytes",
+}  # fmt: skip
 SIZE = size_reader("M x N", "50x50")
 
 
@@ -64,23 +70,14 @@ class Options(NamedTuple):
 def run(options: Options) -> common.Outcome:
     """Time all programs, print the table and write it."""
     dtype = common.prepare(options)
-    rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("alignment_speed", options, "alignment_speed", {"rows": rows}):
-        for text in options.sizes:
-            rows += _measured(options, dtype, *SIZE(text))
-    columns = ["oracle", "M", "N", "pairs", ("ms a call", "least"), ("ms a call", "median"),
-               "pairs a second", "compile s", "MiB"]  # fmt: skip
-    cells = [
-        [row["oracle"], row["M"], row["N"], row["pairs"], row["least"], row["median"],
-         round(row["pairs_per_second"]), row["compile_seconds"], row["mebibytes"]]
-        for row in rows
-    ]  # fmt: skip
+    groups = (_measured(options, dtype, *SIZE(text)) for text in options.sizes)
+    rows = common.finished_rows("alignment_speed", options, "alignment_speed", groups)
     notes = [
         f"Affine gaps, {dtype}, {options.repeats} calls; pairs a second from the least wall time. "
         "MiB: temporary memory of the compiled program."
     ]
-    table = Table("Alignment oracles: speed", columns, cells, notes)
-    return common.save("alignment_speed", options, "alignment_speed", table, {"rows": rows}, {})
+    table = rows_table("Alignment oracles: speed", COLUMNS, rows, notes)
+    return common.save("alignment_speed", options, "alignment_speed", table, {"rows": rows})
 
 
 def _data(options: Options, M: int, N: int, dtype: str) -> tuple[AlignmentCosts, Array, Array]:

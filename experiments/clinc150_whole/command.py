@@ -72,11 +72,11 @@ def run(options: Options) -> common.Outcome:
       CorpusMissing: the corpus is not on this machine; the message says how to get it.
       subprocess.CalledProcessError: a contender failed; its messages are on standard error.
     """
-    rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("clinc150_whole", options, "clinc150_whole", {"rows": rows}):
-        for contender in CONTENDERS:
-            part = _part_name(contender)
-            rows += run_apart("clinc150_whole", options._replace(contender=contender), part)
+    groups = (
+        run_apart("clinc150_whole", options._replace(contender=each), _part_name(each))
+        for each in CONTENDERS
+    )
+    rows = common.finished_rows("clinc150_whole", options, "clinc150_whole", groups)
     bound = max(row["dual"] for row in rows if row["dual"] is not None)
     best = min(row["objective"] for row in rows)
     rows = [
@@ -99,11 +99,10 @@ def run_contender(options: Options) -> list[dict[str, Any]]:
         data = data._replace(train=data.train[train])
     before = peak_memory_bytes()
     measure = {"jaxstruct": _jaxstruct, "linear_svc": _linear_svc}[options.contender]
-    rows: list[dict[str, Any]] = []
-    name = _part_name(options.contender)
-    with common.kept_if_stopped("clinc150_whole", options, name, {"rows": rows}):
-        for row in measure(options, data):
-            rows.append(row | {"memory_before": before, "queries": len(data.train)})
+    name, shared = _part_name(options.contender), {"memory_before": before}
+    shared["queries"] = len(data.train)
+    groups = ([row | shared] for row in measure(options, data))
+    rows = common.finished_rows("clinc150_whole", options, name, groups)
     write_results(options.output, name, {"rows": rows})
     return rows
 

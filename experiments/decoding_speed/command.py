@@ -19,7 +19,7 @@ import numpy as np
 
 from experiments.lib import common, fields
 from experiments.lib.options import flag, size_reader
-from experiments.lib.report import Table
+from experiments.lib.report import rows_table
 from experiments.lib.timing import Compiled, compile_ahead, in_turns
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels
 from jaxstruct.chains.oracles.k_best import k_best
@@ -29,6 +29,15 @@ from jaxstruct.core.types import Array, PyTree
 
 SHARED = ChainPotentials._make((0, None, None, None, None))  # vmap over emissions alone
 
+COLUMNS = {
+    "oracle": "oracle", "labels": "labels", "length": "length", "levels or k": "units",
+    ("ms a batch", "least"): "least", ("ms a batch", "median"): "median",
+    ("ms a batch", "processor"): "processor",
+    "sequences a second": lambda row: round(row["sequences_per_second"]),
+    ("times Viterbi", "all"): "ratio",
+    ("times Viterbi", "a level"): lambda row: row["ratio"] / row["units"],
+    "compile s": "compile_seconds", "MiB": "mebibytes",
+}  # fmt: skip
 SIZE = size_reader("labels x length", "9x50")
 
 
@@ -74,33 +83,22 @@ class Program(NamedTuple):
 def run(options: Options) -> common.Outcome:
     """Time all programs, print the table and write it."""
     dtype = common.prepare(options)
-    rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("decoding_speed", options, "decoding_speed", {"rows": rows}):
-        for group in _groups(options):
-            rows += _measured(options, dtype, *group)
-    columns = ["oracle", "labels", "length", "levels or k", ("ms a batch", "least"),
-               ("ms a batch", "median"), ("ms a batch", "processor"), "sequences a second",
-               ("times Viterbi", "all"), ("times Viterbi", "a level"), "compile s",
-               "MiB"]  # fmt: skip
-    cells = [
-        [row["oracle"], row["labels"], row["length"], row["units"], row["least"], row["median"],
-         row["processor"], round(row["sequences_per_second"]), row["ratio"],
-         row["ratio"] / row["units"], row["compile_seconds"], row["mebibytes"]]
-        for row in rows
-    ]  # fmt: skip
+    groups = (_measured(options, dtype, *group) for group in _groups(options))
+    rows = common.finished_rows("decoding_speed", options, "decoding_speed", groups)
     notes = [
         f"Batch of {options.batch}, {dtype}, {options.repeats} calls; sequences a second from the "
         "least wall time, ratios from the least processor times. MiB: temporary memory of the "
         "compiled program. The levels oracle traces the best level back."
     ]
-    table = Table("Chain oracles: speed", columns, cells, notes)
-    return common.save("decoding_speed", options, "decoding_speed", table, {"rows": rows}, {})
+    table = rows_table("Chain oracles: speed", COLUMNS, rows, notes)
+    return common.save("decoding_speed", options, "decoding_speed", table, {"rows": rows})
 
 
 def _groups(options: Options) -> Iterator[tuple[int, int, tuple[int, ...], tuple[int, ...]]]:
     """(labels, length, numbers of levels, numbers of best) of the programs that take turns."""
     for text in options.sizes:
-        yield *SIZE(text), (2,), (2,)
+        labels, length = SIZE(text)
+        yield labels, length, (2,), (2,)
     for text in options.exact:
         labels, length = SIZE(text)
         yield labels, length, (length + 1,), ()

@@ -70,10 +70,8 @@ def run(options: Options) -> common.Outcome:
         part = slice(options.examples)
         data = data._replace(train_x=data.train_x[part], train_y=data.train_y[part])
     problem = multiclass(data.train_x.shape[1], 10, dtype=dtype)
-    rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("digits", options, "digits", {"rows": rows}):
-        for row in _measurements(options, problem, data):
-            rows.append(row)
+    groups = ([row] for row in _measurements(options, problem, data))
+    rows = common.finished_rows("digits", options, "digits", groups)
     table = _table(options, data, rows)
     plots = {"digits": _plot(options, rows)}
     return common.save("digits", options, "digits", table, {"rows": rows}, plots)

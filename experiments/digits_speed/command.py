@@ -10,7 +10,7 @@ core, pin the process (on Linux: taskset -c 0).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -19,13 +19,19 @@ from experiments.clinc150_whole.command import objective
 from experiments.digits.command import KNOWN_OPTIMA
 from experiments.lib import common, fields
 from experiments.lib.options import flag
-from experiments.lib.report import Table
+from experiments.lib.report import rows_table
 from jaxstruct import fit
 from jaxstruct.data.digits import DigitsSplit, load_digits_split
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.host_loop import Progress
 
 LEVELS = (1e-2, 1e-3)
+COLUMNS = {
+    "machine": "machine", "C'": "c_over_n",
+    ("processor seconds to", "1e-2"): lambda row: row["seconds"][LEVELS[0]],
+    ("processor seconds to", "1e-3"): lambda row: row["seconds"][LEVELS[1]],
+    ("whole run", "processor s"): "cpu", ("whole run", "wall s"): "wall",
+}  # fmt: skip
 SVC_TOLERANCES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
 
 
@@ -50,22 +56,22 @@ def run(options: Options) -> common.Outcome:
     """Time both machines, print the table and write it."""
     dtype = common.prepare(options)
     data = load_digits_split(0)
-    rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("digits_speed", options, "digits_speed", {"rows": rows}):
-        for ratio in map(float, options.c_over_n):
-            rows += _jaxstruct(options, data, ratio, dtype)
-            rows.append(_liblinear(options, data, ratio))
-    columns = ["machine", "C'", ("processor seconds to", "1e-2"), ("processor seconds to", "1e-3"),
-               ("whole run", "processor s"), ("whole run", "wall s")]  # fmt: skip
-    cells = [[row["machine"], row["c_over_n"], *(row["seconds"][level] for level in LEVELS),
-              row["cpu"], row["wall"]] for row in rows]  # fmt: skip
+    rows = common.finished_rows(
+        "digits_speed", options, "digits_speed", _measured(options, data, dtype)
+    )
     notes = [
         f"Median of {options.repeats} runs; the row with compiling is a single run. jaxstruct: "
         f"processor seconds until the first pass whose primal is that close, {dtype}; liblinear: "
         "its quickest tolerance whose result is that close (scikit-learn's Crammer-Singer)."
     ]
-    table = Table("Digits: time to primal suboptimality", columns, cells, notes)
-    return common.save("digits_speed", options, "digits_speed", table, {"rows": rows}, {})
+    table = rows_table("Digits: time to primal suboptimality", COLUMNS, rows, notes)
+    return common.save("digits_speed", options, "digits_speed", table, {"rows": rows})
+
+
+def _measured(options: Options, data: DigitsSplit, dtype: str) -> Iterator[list[common.Row]]:
+    for ratio in map(float, options.c_over_n):
+        yield _jaxstruct(options, data, ratio, dtype)
+        yield [_liblinear(options, data, ratio)]
 
 
 def _one_fit(options: Options, data: DigitsSplit, ratio: float, dtype: str) -> dict[str, Any]:

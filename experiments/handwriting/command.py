@@ -184,7 +184,7 @@ def _cross_validation(options: Options, data: Data) -> common.Outcome:
                 row = measured(machine, data, split) | {"split": split.name}
                 rows.setdefault(row["machine"], []).append(row)
     table = folds_table(options, splits, rows)
-    return common.save("handwriting", options, name, table, {"rows": rows}, {})
+    return common.save("handwriting", options, name, table, {"rows": rows})
 
 
 def _read_only(options: Options, data: Data) -> common.Outcome:

@@ -74,7 +74,7 @@ def run(options: Options, optimum: float = KNOWN_OPTIMUM) -> common.Outcome:
         "peak_memory": peak_memory_bytes(), "compile_cpu_seconds": first["cpu"] - middle["cpu"],
     }  # fmt: skip
     table = _table(options, len(split.train), numbers)
-    return common.save("handwriting_speed", options, "handwriting_speed", table, numbers, {})
+    return common.save("handwriting_speed", options, "handwriting_speed", table, numbers)
 
 
 def _one_fit(options: Options, data: Data, examples: Examples, optimum: float) -> dict[str, Any]:

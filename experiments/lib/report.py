@@ -8,7 +8,7 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from experiments.lib.files import file_in, write_results
 from experiments.lib.layout import GAP, column_widths, group_lines, row_lines
 from jaxstruct.core.files import write_file
 
-__all__ = ["Table", "render", "to_markdown", "write_csv", "write_results"]
+__all__ = ["Table", "render", "rows_table", "to_markdown", "write_csv", "write_results"]
 
 MISSING = "-"
 MAX_DECIMALS = 6
@@ -43,6 +43,23 @@ class Table(NamedTuple):
     columns: Sequence[str | tuple[str, str]]
     rows: Sequence[Sequence[Any]]
     notes: Sequence[str] = ()
+
+
+def rows_table(
+    title: str,
+    columns: Mapping[str | tuple[str, str], str | Callable[[Mapping[str, Any]], Any]],
+    rows: Sequence[Mapping[str, Any]],
+    notes: Sequence[str] = (),
+) -> Table:
+    """A table of one row a measurement.
+
+    Args:
+      title, notes: as in `Table`. rows: name -> value, each.
+      columns: heading, as in `Table` -> name of the value, or a function from the row to the cell.
+    """
+    cells = [[cell(row) if callable(cell) else row[cell] for cell in columns.values()]
+             for row in rows]  # fmt: skip
+    return Table(title, list(columns), cells, notes)
 
 
 def render(table: Table, width: int | None = None) -> str:

@@ -81,7 +81,7 @@ def _is_raised_here(error: BaseException) -> bool:
     while at.tb_next is not None:
         at = at.tb_next
     code = at.tb_frame.f_code
-    folders = (Path(package.__file__).parent for package in (experiments, jaxstruct))
+    folders = (package.__path__[0] for package in (experiments, jaxstruct))
     inside = any(Path(code.co_filename).is_relative_to(folder) for folder in folders)
     return inside and code.co_code[at.tb_lasti] == dis.opmap["RAISE_VARARGS"]
 

@@ -64,10 +64,8 @@ def run_contender(options: Options) -> list[dict[str, Any]]:
     sentences = corpus.train if options.whole else corpus.train[: options.sentences]
     run = {"jaxstruct": _jaxstruct, "crfsuite": _crfsuite}[options.contender]
     shared = {"sentences": len(sentences), "tokens": sum(len(s.words) for s in sentences)}
-    rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("named_entities", options, part_name(options), {"rows": rows}):
-        for row in run(options, corpus, sentences, dtype):
-            rows.append(row | shared)
+    groups = ([row | shared] for row in run(options, corpus, sentences, dtype))
+    rows = common.finished_rows("named_entities", options, part_name(options), groups)
     write_results(options.output, part_name(options), {"rows": rows})
     return rows
 

@@ -7,10 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tqdm import tqdm
-
 from experiments.lib import common
 from experiments.lib.kept import Store
+from experiments.lib.progress import jobs_bar
 from experiments.named_entities.data import (
     Corpus,
     bucket_of,
@@ -151,8 +150,7 @@ def _measured(run: Run, corpus: Corpus, jobs: Sequence[Job]) -> list[Row]:
     problem = chain(corpus.number_of_features, len(corpus.names), dtype=run.dtype)
     folds = stratified_folds(bucket_of(corpus.inputs), options.folds, options.seed)
     rows = [row for job in jobs for row in job.rows]
-    hidden = None if options.progress is None else not options.progress
-    with tqdm(total=len(folds) * len(jobs), disable=hidden) as bar:
+    with jobs_bar(enabled=options.progress, total=len(folds) * len(jobs)) as bar:
         for number, chosen in enumerate(folds):
             fold, numbers = fold_of(corpus, chosen.train, chosen.test), []
             for job in jobs:
@@ -183,5 +181,5 @@ def _saved(options: Options, corpus: Corpus, rows: Sequence[Row]) -> common.Outc
     table = table_three(options, corpus, rows)
     if not table.rows:
         return outcome
-    margins = common.save("named_entities", options, "named_entities_table_3", table, numbers, {})
+    margins = common.save("named_entities", options, "named_entities_table_3", table, numbers)
     return outcome._replace(files=(*outcome.files, *margins.files))

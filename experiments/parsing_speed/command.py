@@ -21,7 +21,7 @@ import numpy as np
 
 from experiments.lib import common, fields
 from experiments.lib.options import flag, size_reader
-from experiments.lib.report import Table
+from experiments.lib.report import rows_table
 from experiments.lib.timing import Compiled, compile_ahead
 from jaxstruct.core.types import PyTree
 from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts, capped_sizes, inner_sizes
@@ -32,6 +32,12 @@ from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials, labelled_spans
 
 AXES = TreePotentials._make((0, None, None, None))  # vmap over lexical scores alone
+COLUMNS = {
+    "oracle": "oracle", "symbols": "symbols", "rules": "rules", "tokens": "tokens",
+    "most rules of a symbol": "most", ("us a sentence", "least"): "least",
+    ("us a sentence", "median"): "median", ("us a sentence", "processor"): "processor",
+    "compile s": "compile_seconds", "KiB a sentence": "kibibytes",
+}  # fmt: skip
 ORACLES = ("score", "tree", "zero-one", "matched", "pairs", "2-best", "log Z", "marginals")
 
 
@@ -82,22 +88,14 @@ class Program(NamedTuple):
 def run(options: Options) -> common.Outcome:
     """Time all programs, print the table and write it."""
     dtype = common.prepare(options)
-    rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("parsing_speed", options, "parsing_speed", {"rows": rows}):
-        for text in options.sizes:
-            rows += _measured(options, dtype, text)
-    columns = ["oracle", "symbols", "rules", "tokens", "most rules of a symbol",
-               ("us a sentence", "least"), ("us a sentence", "median"),
-               ("us a sentence", "processor"), "compile s", "KiB a sentence"]  # fmt: skip
-    names = ["oracle", "symbols", "rules", "tokens", "most", "least", "median", "processor",
-             "compile_seconds", "kibibytes"]  # fmt: skip
-    cells = [[row[name] for name in names] for row in rows]
+    groups = (_measured(options, dtype, text) for text in options.sizes)
+    rows = common.finished_rows("parsing_speed", options, "parsing_speed", groups)
     notes = [
         f"Batch of {options.batch}, {dtype}, at most {options.repeats} calls. KiB: temporary "
         "memory of the compiled program."
     ]
-    table = Table("Oracles of trees: speed", columns, cells, notes)
-    return common.save("parsing_speed", options, "parsing_speed", table, {"rows": rows}, {})
+    table = rows_table("Oracles of trees: speed", COLUMNS, rows, notes)
+    return common.save("parsing_speed", options, "parsing_speed", table, {"rows": rows})
 
 
 def _grammar(random: np.random.Generator, symbols: int, rules: int, even: bool) -> GrammarRules:

@@ -132,7 +132,7 @@ def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> co
         [f"{row['name']}: {row['detail']}" for row in rows if row["detail"]],
     )
     numbers = {"stopped": any(row["status"] == "stopped" for row in rows), "experiments": rows}
-    return common.save("reproduce", options, "reproduce", table, numbers, {})
+    return common.save("reproduce", options, "reproduce", table, numbers)
 
 
 def _run_all(chosen: Sequence[Experiment], options: Options) -> list[dict[str, Any]]:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from experiments.lib import common, fields
 from experiments.lib.options import flag
+from experiments.lib.progress import jobs_bar
 from experiments.taxonomy import documents
 from experiments.taxonomy.comparison import (
     COLUMNS,
@@ -117,11 +117,10 @@ def run(options: Options) -> common.Outcome:
         common.solver_settings(options),
     )  # fmt: skip
     name, results, runs = f"taxonomy_{options.data}", [], []
-    hidden = None if options.progress is None else not options.progress
     jobs = [(int(size), repeat) for size in options.per_class for repeat in range(options.repeats)]
     with (
         common.kept_if_stopped("taxonomy", options, name, {"runs": runs}),
-        tqdm(jobs, desc=f"taxonomy, {options.data}", disable=hidden) as bar,
+        jobs_bar(jobs, f"taxonomy, {options.data}", options.progress) as bar,
     ):
         for size, repeat in bar:
             seed = options.seed + repeat

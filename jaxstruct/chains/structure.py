@@ -297,6 +297,56 @@ def _check(
         chain_checks.check_level_loss(tables.loss, length)
 
 
+def _tables(
+    S: int,
+    eta: float,
+    window: Window,
+    loss: str | Callable[[Array, Array], Array] | np.ndarray,
+    constraints: Constraints | None,
+    dtype: str,
+) -> _Chain:
+    kind = chain_loss(loss, S, dtype)
+    if constraints is not None:
+        chain_checks.check_tables(Constraints._fields, constraints, S)
+        constraints = Constraints(*map(jnp.asarray, constraints))
+    return _Chain(jnp.asarray(eta, dtype), kind, constraints, window)
+
+
+def _model(tables: _Chain) -> Model:
+    return Model(
+        Partial(_potentials, tables), _score, Partial(_decode, tables), Partial(_loss, tables)
+    )
+
+
+def _oracles(tables: _Chain, slack_search: bool) -> Oracles:
+    """Levels of the loss are enumerated where there are levels and nothing searches."""
+    additive = tables.loss.costs is not None
+    if slack_search and not additive:
+        raise ValueError(
+            "slack_search needs an additive loss: hamming, normalised_hamming or [S, S] costs"
+        )
+    levels = tables.loss.of_level is not None and not slack_search
+    return Oracles(
+        loss_augmented_decode=Partial(_loss_augmented, tables) if additive else None,
+        best_wrong=Partial(_best_wrong, tables),
+        level_losses=Partial(_level_losses, tables) if levels else None,
+        best_by_level=Partial(_best_by_level, tables) if levels else None,
+    )
+
+
+def _space(tables: _Chain, pair_features: bool) -> Space:
+    return Space(
+        add=Partial(_add, tables),
+        gram_action=Partial(_gram_action, tables),
+        plane_scores=plane_scores,
+        combine=combine,
+        plane_values=Partial(_plane_values, tables),
+        add_planes=Partial(_add_planes, tables),
+        squared_norm=_squared_norm,
+        restricted_inputs=None if pair_features else Partial(_restricted_inputs, tables),
+    )
+
+
 def chain(
     number_of_features: int,
     number_of_labels: int,
@@ -344,44 +394,15 @@ def chain(
     Raises:
       ValueError: an argument does not fit.
     """
-    S, dtype = number_of_labels, checked_dtype(dtype)
-    chain_checks.check_options(number_of_features, S, order, eta)
-    span = Window(checked_size("window", window, 0), number_of_features)
+    d, S, dtype = number_of_features, number_of_labels, checked_dtype(dtype)
+    chain_checks.check_options(d, S, order, eta)
     flags = dict(start_stop=start_stop, pair_features=pair_features, slack_search=slack_search)
     for name, flag in flags.items():
         check_flag(name, flag)
-    kind = chain_loss(loss, S, dtype)
-    if slack_search and kind.costs is None:
-        raise ValueError(
-            "slack_search needs an additive loss: hamming, normalised_hamming or [S, S] costs"
-        )
-    if constraints is not None:
-        chain_checks.check_tables(Constraints._fields, constraints, S)
-        constraints = Constraints(*map(jnp.asarray, constraints))
-    tables = _Chain(jnp.asarray(eta, dtype), kind, constraints, span)
-    levels = kind.of_level is not None and not slack_search
+    span = Window(checked_size("window", window, 0), d)
+    tables = _tables(S, eta, span, loss, constraints, dtype)
     return make_problem(
-        _initial_weights(
-            span.blocks * number_of_features, S, order, start_stop, pair_features, dtype
-        ),
-        Model(
-            Partial(_potentials, tables), _score, Partial(_decode, tables), Partial(_loss, tables)
-        ),
-        Oracles(
-            loss_augmented_decode=None if kind.costs is None else Partial(_loss_augmented, tables),
-            best_wrong=Partial(_best_wrong, tables),
-            level_losses=Partial(_level_losses, tables) if levels else None,
-            best_by_level=Partial(_best_by_level, tables) if levels else None,
-        ),
-        Space(
-            add=Partial(_add, tables),
-            gram_action=Partial(_gram_action, tables),
-            plane_scores=plane_scores,
-            combine=combine,
-            plane_values=Partial(_plane_values, tables),
-            add_planes=Partial(_add_planes, tables),
-            squared_norm=_squared_norm,
-            restricted_inputs=None if pair_features else Partial(_restricted_inputs, tables),
-        ),
-        Partial(_check, tables, number_of_features, S),
-    )
+        _initial_weights(span.blocks * d, S, order, start_stop, pair_features, dtype),
+        _model(tables), _oracles(tables, slack_search), _space(tables, pair_features),
+        Partial(_check, tables, d, S),
+    )  # fmt: skip

@@ -169,10 +169,10 @@ def _scores_alone(sizes: LevelSizes, found: Array, *arguments: Any) -> Array:
 
 
 def _score_and_value(
-    sizes: LevelSizes, found: BestTreeLevel, rules: GrammarRules, potentials: TreePotentials,
-    counts: NodeCounts, length: Array, offsets: Array, slopes: Array, valid: Array,
-) -> tuple[Array, Array]:  # fmt: skip
-    del counts, valid
+    sizes: LevelSizes, found: BestTreeLevel, *arguments: Any
+) -> tuple[Array, Array]:
+    """The leaves `score` and `value` of `found`, from the arguments of `_best_kernel`."""
+    rules, potentials, _, length, offsets, slopes, _ = arguments
     score = score_tree(rules, potentials, found.tree, length)
     score = jnp.where(found.score > -jnp.inf, score, 0)
     level = (found.predicted, found.matched)[-len(_shape(sizes)) :]
