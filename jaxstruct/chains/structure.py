@@ -73,8 +73,7 @@ def chain_inputs(
 
     Raises:
       ValueError: features are none of these, lengths are no integers (floats are none) or do not
-        fit, or gram is not [n, T, T].
-      TypeError: gram is None and features are kernel rows.
+        fit, or gram is not [n, T, T]; gram is None and features are kernel rows.
     """
     n, T = chain_checks.check_kind(features)
     length = checked_lengths("length", length, n, 0, T)
@@ -196,10 +195,10 @@ def chain_potentials(problem: Problem, theta: ChainTheta) -> tuple[ChainPotentia
       (potentials, length), with -inf wherever the constraints of the problem forbid.
 
     Raises:
-      TypeError: the problem is no chain.
+      ValueError: the problem is no chain.
     """
     if problem.model.decode.func is not _decode:
-        raise TypeError("problem must be made by jaxstruct.chains.structure.chain")
+        raise ValueError("problem must be made by jaxstruct.chains.structure.chain")
     return _allowed(problem.model.decode.args[0], theta)
 
 

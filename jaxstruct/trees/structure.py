@@ -63,7 +63,6 @@ def sentence_inputs(
 
     Raises:
       ValueError: a sentence is empty or longer than T, T is less than 2, or spans do not fit.
-      TypeError: an argument is of another type.
     """
     tree_checks.check_sentence_arguments(grammar, sentences, tokens)
     rows = np.full((len(sentences), tokens), -1, np.int32)
@@ -80,8 +79,8 @@ def tree_outputs(trees: Sequence[BinaryTree]) -> BinaryTree:
     """A batch of trees that are encoded to the same number of tokens.
 
     Raises:
-      ValueError: there is none, or they are padded to different numbers of tokens.
-      TypeError: they are no BinaryTrees.
+      ValueError: there is none, or they are padded to different numbers of tokens; they are no
+        BinaryTrees.
     """
     trees = tree_checks.checked_trees(trees)
     return BinaryTree(*(np.stack(leaves) for leaves in zip(*trees, strict=True)))
@@ -159,10 +158,10 @@ def grammar_potentials(
       (rules, potentials, length), with -inf where the grammar has no rule or no such root.
 
     Raises:
-      TypeError: the problem is no weighted grammar.
+      ValueError: the problem is no weighted grammar.
     """
     if not isinstance(problem, Problem) or problem.model.decode.func is not _decode:
-        raise TypeError("problem must be made by jaxstruct.trees.structure.weighted_grammar")
+        raise ValueError("problem must be made by jaxstruct.trees.structure.weighted_grammar")
     (tables,) = problem.model.decode.args
     return tables.rules, tree_potentials(tables, theta), theta.x.length
 
@@ -303,7 +302,6 @@ def weighted_grammar(
 
     Raises:
       ValueError: an argument does not fit, or dtype is float64 and jax's x64 mode is off.
-      TypeError: an argument is of another type.
     """
     dtype = tree_checks.checked_options(grammar, longest, span_features, dtype)
     tables = grammar_tables(grammar)

@@ -243,7 +243,7 @@ def local_alignment(potentials: AlignmentPotentials, lengths: Array) -> Alignmen
       counts what the returned alignment uses; its operations have none.
 
     Raises:
-      ValueError, TypeError: shapes do not fit together, or a dtype is not what it should be.
+      ValueError: shapes do not fit together, or a dtype is not what it should be.
 
     Source: JMLR 4.4; Smith and Waterman 1981, Gotoh 1982.
     """

@@ -33,7 +33,7 @@ def loss_augmented(
       The potentials with other emissions, in their dtype.
 
     Raises:
-      ValueError: shapes do not fit together. TypeError: a dtype is not what it should be.
+      ValueError: shapes do not fit together, or a dtype is not what it should be.
     """
     potentials, length = checked_chain(potentials, length)
     y_true = checked_labels(y_true, potentials)

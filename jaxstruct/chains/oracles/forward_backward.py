@@ -198,7 +198,7 @@ def log_partition(potentials: ChainPotentials, length: Array) -> Array:
       forbidden it is -inf, and the gradient is 0.
 
     Raises:
-      ValueError, TypeError: shapes do not fit together, or a dtype is not what it should be.
+      ValueError: shapes do not fit together, or a dtype is not what it should be.
 
     Source: the forward-backward algorithm; Lafferty, McCallum and Pereira, "Conditional random
     fields", ICML 2001.
@@ -219,6 +219,6 @@ def marginals(potentials: ChainPotentials, length: Array) -> Marginals:
       forbidden, log_partition is -inf and all probabilities are 0. They have no derivative in JAX.
 
     Raises:
-      ValueError, TypeError: shapes do not fit together, or a dtype is not what it should be.
+      ValueError: shapes do not fit together, or a dtype is not what it should be.
     """
     return _marginals(*checked_chain(potentials, length))

@@ -199,8 +199,7 @@ def hamming_levels(potentials: ChainPotentials, y_true: Array, length: Array, le
       best label sequence of its level uses; it takes a trace back for every level.
 
     Raises:
-      ValueError: levels < 1, or shapes do not fit together. TypeError: a dtype is not what it
-        should be.
+      ValueError: levels < 1, shapes do not fit together, or a dtype is not what it should be.
     """
     _check_levels(levels, 1)
     potentials, length = checked_chain(potentials, length)
@@ -237,7 +236,7 @@ def best_of_levels(
 
     Raises:
       ValueError: offsets, slopes and valid are not all [levels], there are fewer than 2 levels, or
-        other shapes do not fit together. TypeError: a dtype is not what it should be.
+        other shapes do not fit together, or a dtype is not what it should be.
     """
     potentials, length = checked_chain(potentials, length)
     dtype = potentials.emissions.dtype

@@ -135,7 +135,7 @@ def k_best(potentials: ChainPotentials, length: Array, k: int) -> Decoded:
       length, with the score 0. The derivative of each score counts what its labels use.
 
     Raises:
-      ValueError: k < 1, or shapes do not fit together. TypeError: a dtype is not what it should be.
+      ValueError: k < 1, or shapes do not fit together, or a dtype is not what it should be.
     """
     k = checked_size("k", k)
     return _of_one(k)(*checked_chain(potentials, length))

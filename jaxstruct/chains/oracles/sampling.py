@@ -84,7 +84,7 @@ def sample(potentials: ChainPotentials, length: Array, key: Array) -> Array:
       uniform numbers in the dtype of the potentials (2^-23 in float32).
 
     Raises:
-      ValueError, TypeError: shapes do not fit together, or a dtype is not what it should be.
+      ValueError: shapes do not fit together, or a dtype is not what it should be.
     """
     potentials, length = checked_chain(potentials, length)
     T, dtype = potentials.emissions.shape[0], potentials.emissions.dtype

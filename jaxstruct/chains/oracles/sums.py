@@ -130,12 +130,12 @@ def prepared(potentials: ChainPotentials, length: Array) -> Chain:
     """The chain of batch-last potentials, leaves [.., B] or [.., 1], and lengths, [B] or [1].
 
     Raises:
-      TypeError: the potentials are no floating-point numbers.
+      ValueError: the potentials are no floating-point numbers.
     """
     batch = chain_steps.batch_size(potentials, length)
     dtype = jnp.result_type(*jax.tree.leaves(potentials))
     if not jnp.issubdtype(dtype, jnp.floating):
-        raise TypeError(f"potentials: got {dtype}, expected floating-point numbers; use astype")
+        raise ValueError(f"potentials: got {dtype}, expected floating-point numbers; use astype")
     nodes = _nodes(potentials, length)
     clean = ChainPotentials(
         jnp.broadcast_to(nodes, (*nodes.shape[:-1], batch)),

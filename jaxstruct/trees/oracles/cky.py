@@ -79,7 +79,7 @@ def cky(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parse
       returned tree uses, 0 without a parse; the tree has none.
 
     Raises:
-      ValueError, TypeError: shapes do not fit together, a dtype is not what it should be, or rules
+      ValueError: shapes do not fit together, a dtype is not what it should be, or rules
         that are known before compiling are not sorted or hold unknown symbols.
 
     Source: Cocke, Kasami, Younger.

@@ -284,7 +284,7 @@ def log_partition(rules: GrammarRules, potentials: TreePotentials, length: Array
       A scalar. Where there is no parse it is -inf, and the gradient is 0.
 
     Raises:
-      ValueError, TypeError: as `cky`.
+      ValueError: as `cky`.
 
     Source: Baker 1979; Lari and Young 1990.
     """
@@ -302,6 +302,6 @@ def rule_marginals(rules: GrammarRules, potentials: TreePotentials, length: Arra
       log_partition is -inf and all else is 0.
 
     Raises:
-      ValueError, TypeError: as `cky`.
+      ValueError: as `cky`.
     """
     return _marginals(*checked_sentence(rules, potentials, length))

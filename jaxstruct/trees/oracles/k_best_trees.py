@@ -174,7 +174,7 @@ def k_best_trees(rules: GrammarRules, potentials: TreePotentials, length: Array,
       the uses of its tree.
 
     Raises:
-      ValueError: k < 1. ValueError, TypeError: as `cky`.
+      ValueError: k < 1, or as `cky`.
     """
     k = checked_size("k", k)
     return _of_one(k)(*checked_sentence(rules, potentials, length))

@@ -221,7 +221,7 @@ def _checked_counts(
         if leaf.dtype == bool:
             leaf = leaf.astype(jnp.int8)
         if not jnp.issubdtype(leaf.dtype, jnp.integer):
-            raise TypeError(f"counts.{name} must be integers or bool, got {leaf.dtype}")
+            raise ValueError(f"counts.{name} must be integers or bool, got {leaf.dtype}")
         found[name] = leaf
     return NodeCounts(**found)
 
@@ -260,7 +260,7 @@ def tree_levels(
       uses; it takes `level_trees`.
 
     Raises:
-      ValueError, TypeError: as `cky`; sizes or counts do not fit.
+      ValueError: as `cky`; sizes or counts do not fit.
     """
     sizes, arguments = _checked(rules, potentials, counts, length, sizes)
     return _oracle(_scores_kernel, sizes)(*arguments)
@@ -319,7 +319,7 @@ def best_of_tree_levels(
       If no level qualifies the value is -inf and the tree PADDING.
 
     Raises:
-      ValueError, TypeError: as `tree_levels`; offsets, slopes and valid have not the levels' shape.
+      ValueError: as `tree_levels`; offsets, slopes and valid have not the levels' shape.
     """
     sizes, arguments = _checked(rules, potentials, counts, length, sizes)
     dtype = arguments[1].lexical.dtype

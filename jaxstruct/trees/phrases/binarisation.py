@@ -46,9 +46,9 @@ FULL = Binarisation()
 
 
 def check_binarisation(options: Binarisation) -> None:
-    """Raises a ValueError or TypeError if an option is not as `Binarisation` states."""
+    """Raises a ValueError if an option is not as `Binarisation` states."""
     if not isinstance(options, Binarisation):
-        raise TypeError(
+        raise ValueError(
             f"binarisation: got {shown(options)}, expected a Binarisation, such as "
             "Binarisation('right', memory=1)"
         )

@@ -109,11 +109,10 @@ def score(
 
     Raises:
       ValueError: the numbers of trees differ.
-      TypeError: an argument is of another type.
     """
     gold, predicted = _checked("gold", gold), _checked("predicted", predicted)
     if not isinstance(measure, Measure):
-        raise TypeError(
+        raise ValueError(
             f"measure: got {shown(measure)}, expected a Measure, such as ALL_TOKENS or COLLINS"
         )
     if len(gold) != len(predicted):
@@ -125,7 +124,7 @@ def score(
 def _checked(name: str, trees: Sequence[AnyTree]) -> Sequence[AnyTree]:
     """Trees; those that are predicted may be None."""
     if not isinstance(trees, Sequence) or isinstance(trees, str):
-        raise TypeError(f"{name}: got {kind_of(trees)}, expected a list of Trees")
+        raise ValueError(f"{name}: got {kind_of(trees)}, expected a list of Trees")
     for row, tree in enumerate(trees):
         if tree is not None or name == "gold":
             check_tree(tree, f"{name}[{row}]")

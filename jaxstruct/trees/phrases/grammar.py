@@ -109,8 +109,8 @@ def read_grammar(
       uncounted: labels that count as no constituent.
 
     Raises:
-      ValueError: no tree; a label that the binarisation cannot take; a wrong option.
-      TypeError: what should be a tree, or an option, is of another type.
+      ValueError: no tree; a label that the binarisation cannot take; a wrong option; what should be
+        a tree, or an option, is of another type.
     """
     trees = _checked_trees(trees)
     check_binarisation(binarisation)
@@ -133,16 +133,16 @@ def read_grammar(
 
 
 def check_grammar(grammar: object) -> None:
-    """Raises a TypeError unless this is a Grammar."""
+    """Raises a ValueError unless this is a Grammar."""
     if not isinstance(grammar, Grammar):
-        raise TypeError(
+        raise ValueError(
             f"grammar: got {kind_of(grammar)}, expected a Grammar; see trees.grammar.read_grammar"
         )
 
 
 def _checked_trees(trees: Iterable[Tree]) -> list[Tree]:
     if isinstance(trees, (str, Tree)) or not isinstance(trees, Iterable):
-        raise TypeError(
+        raise ValueError(
             f"trees: got {kind_of(trees)}, expected several Trees: read_trees(text), or [tree]"
         )
     trees = list(trees)
@@ -153,7 +153,7 @@ def _checked_trees(trees: Iterable[Tree]) -> list[Tree]:
 
 def _checked_names(uncounted: Sequence[str]) -> tuple[str, ...]:
     if isinstance(uncounted, str) or not isinstance(uncounted, Iterable):
-        raise TypeError(
+        raise ValueError(
             f"uncounted: got {shown(uncounted)}, expected several labels, such as ('ROOT',)"
         )
     return tuple(uncounted)
@@ -245,7 +245,7 @@ def terminals_of(grammar: Grammar, tokens: Sequence[str]) -> np.ndarray:
     the class UNK either, the word is -1.
 
     Raises:
-      TypeError: the grammar is none, or the tokens are no sequence of str.
+      ValueError: the grammar is none, or the tokens are no sequence of str.
     """
     check_grammar(grammar)
     check_tokens(tokens, "tokens")
@@ -260,15 +260,15 @@ def terminals_of(grammar: Grammar, tokens: Sequence[str]) -> np.ndarray:
 
 
 def check_tokens(tokens: object, name: str) -> None:
-    """Raises a TypeError unless these are several str, one a token."""
+    """Raises a ValueError unless these are several str, one a token."""
     if isinstance(tokens, (str, bytes, Tree)) or not isinstance(tokens, Iterable):
-        raise TypeError(
+        raise ValueError(
             f"{name}: got {shown(tokens)}, expected a list of str, one a token, such as "
             "['DT', 'NN']"
         )
     for token in tokens:
         if not isinstance(token, str):
-            raise TypeError(f"{name}: got {shown(token)} among them, expected str, one a token")
+            raise ValueError(f"{name}: got {shown(token)} among them, expected str, one a token")
 
 
 @lru_cache(maxsize=16)

@@ -48,7 +48,6 @@ def encode(grammar: Grammar, tree: Tree, length: int | None = None) -> Encoding:
 
     Raises:
       ValueError: T is too small; a label that the binarisation of the grammar cannot take.
-      TypeError: an argument is of another type.
     """
     check_grammar(grammar)
     check_tree(tree)
@@ -82,7 +81,7 @@ def _checked_length(length: int | None, tokens: int) -> int:
     if length is None:
         return least
     if isinstance(length, bool) or not isinstance(length, (int, np.integer)):
-        raise TypeError(f"length: got {shown(length)}, expected an integer, or None")
+        raise ValueError(f"length: got {shown(length)}, expected an integer, or None")
     if length < least:
         raise ValueError(
             f"length: got {length} for a tree of {tokens} tokens, expected at least {least}"
@@ -177,12 +176,11 @@ def decode(grammar: Grammar, tree: BinaryTree, words: Sequence[str] | None = Non
 
     Raises:
       ValueError: the integers are no tree of the grammar, or the number of words is not l.
-      TypeError: an argument is of another type.
     """
     check_grammar(grammar)
     if not isinstance(tree, BinaryTree):
         hint = "; take its field .tree" if isinstance(tree, Encoding) else "; see encode"
-        raise TypeError(f"tree: got {kind_of(tree)}, expected a BinaryTree of integers{hint}")
+        raise ValueError(f"tree: got {kind_of(tree)}, expected a BinaryTree of integers{hint}")
     if words is not None:
         check_tokens(words, "words")
     symbols = _unpadded(tree.symbols, "symbols", len(grammar.symbols))
@@ -217,7 +215,7 @@ def _unpadded(row: Any, name: str, size: int | None = None) -> list[int]:
     if row.ndim != 1:
         raise ValueError(f"{name}: got shape {row.shape}, expected one axis; decode tree by tree")
     if not np.issubdtype(row.dtype, np.integer):
-        raise TypeError(f"{name}: got dtype {row.dtype}, expected integers")
+        raise ValueError(f"{name}: got dtype {row.dtype}, expected integers")
     used = row[: int((row >= 0).sum())].tolist()
     if min(used, default=0) < 0:
         raise ValueError(f"{name}: got {shown(row.tolist())}, expected -1 at the end only")

@@ -40,9 +40,9 @@ class UnknownWords(NamedTuple):
 
 
 def check_unknown_words(options: UnknownWords) -> None:
-    """Raises a TypeError unless these are UnknownWords, a ValueError unless `rare` >= 0."""
+    """Raises a ValueError unless these are UnknownWords, a ValueError unless `rare` >= 0."""
     if not isinstance(options, UnknownWords):
-        raise TypeError(
+        raise ValueError(
             f"unknown_words: got {options!r}, expected None (the terminals are tags) or "
             "UnknownWords, such as UnknownWords(1)"
         )

@@ -279,5 +279,5 @@ def test_one_program_for_all_values_and_lengths() -> None:
 
 def test_integers_are_refused() -> None:
     potentials = ChainPotentials(jnp.zeros((3, 2), jnp.int32), jnp.zeros((2, 2), jnp.int32))
-    with pytest.raises(TypeError, match="potentials must be floating-point numbers, got int32"):
+    with pytest.raises(ValueError, match="potentials must be floating-point numbers, got int32"):
         log_partition(potentials, 3)

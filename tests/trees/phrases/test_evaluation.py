@@ -184,5 +184,5 @@ def test_other_types() -> None:
         (([tree], ["(S a)"]), r"predicted\[0\]: got str, expected one Tree"),
         (([tree], [tree], "f1"), "measure: got 'f1', expected a Measure"),
     ]:
-        with pytest.raises(TypeError, match=message):
+        with pytest.raises(ValueError, match=message):
             score(*arguments)
