@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from absl import flags as absl_flags
 from jax.experimental.compilation_cache import compilation_cache
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +33,7 @@ def run_record(flag_values: Mapping[str, Any], seed: int | None) -> dict[str, An
     """Everything that a reader needs to repeat a run, ready for `report.write_results`.
 
     Args:
-      flag_values: the script's flags, such as `script_flags(flags.FLAGS)`.
+      flag_values: the options of the command.
       seed: the seed of the run, None where nothing is random.
 
     Returns:
@@ -67,15 +66,6 @@ def run_record(flag_values: Mapping[str, Any], seed: int | None) -> dict[str, An
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
     }
-
-
-def script_flags(holder: absl_flags.FlagValues) -> dict[str, Any]:
-    """The values of the flags that the script and its modules define, without absl's own."""
-    modules = holder.flags_by_module_dict()
-    own = [
-        flag for name, flags in modules.items() if name.split(".")[0] != "absl" for flag in flags
-    ]
-    return {flag.name: flag.value for flag in sorted(own, key=lambda flag: flag.name)}
 
 
 def command_line(flag_values: Mapping[str, Any], seed: int | None) -> str:

@@ -29,9 +29,7 @@ s_k = p (1 + f_k) - lambda_k Delta_k. Therefore
 An extreme point of the upper hull of all (Delta, f) between the ends lies above the chord. So a
 search that ends before its last step has found the best of them: the value is exact if the best
 output is an extreme point, and the bound says how far off it can be at most if not. (On the hull
-the value has one peak: log value = p log D + log(1 + U) is concave.) Losses that are multiples of a
-unit tighten the bound of 3: only multiples inside the interval count, and by that one peak the best
-of them is a neighbour of the peak over the whole interval.
+the value has one peak: log value = p log D + log(1 + U) is concave.)
 
 Lambda oracles, and why slack re-scaling with them can only reach the hull: H. Choi, O. Meshi and
 N. Srebro, "Fast and Scalable Structural SVM with Slack Rescaling", AISTATS 2016. The ends, the
@@ -88,10 +86,9 @@ class _End(NamedTuple):
 
 
 class _Measure(NamedTuple):
-    """What is maximised: the power p, and the unit of which losses are multiples (0: none)."""
+    """What is maximised: Delta^p (1 + f), p the power."""
 
     power: Array
-    unit: Array
 
     def value(self, loss: Array, advantage: Array) -> Array:
         return jnp.where(loss > 0, loss**self.power * (1 + advantage), 0)
@@ -136,32 +133,19 @@ def _larger(measure: _Measure, left: _End, right: _End, a: Array, b: Array) -> t
     return jnp.where(at_a >= at_b, a, b), jnp.maximum(at_a, at_b)
 
 
-def _peak_of_units(measure: _Measure, state: _State, peak: Array) -> tuple[Array, Array]:
-    """The same among multiples of the unit strictly inside: next to the peak, if there are any."""
-    unit = jnp.where(measure.unit > 0, measure.unit, 1)
-    lowest = jnp.round(state.left.loss / unit) + 1
-    highest = jnp.round(state.right.loss / unit) - jnp.where(state.two_ends, 1, 0)
-    below = jnp.floor(peak / unit)
-    beside = [jnp.clip(k, lowest, highest) * unit for k in (below, below + 1)]
-    loss, value = _larger(measure, state.left, state.right, *beside)
-    return loss, jnp.where(lowest <= highest, value, 0)
-
-
 def _peak(measure: _Measure, state: _State) -> tuple[Array, Array]:
     """At which loss of the interval an output could be best, and its value: (loss, value)."""
     left, right = state.left, state.right
     steeper = right.line.slope - left.line.slope
     crossing = (right.line.height - left.line.height) / jnp.where(steeper > 0, steeper, 1)
     crossing = jnp.clip(jnp.where(steeper > 0, crossing, right.loss), left.loss, right.loss)
-    loss, value = _larger(
+    return _larger(
         measure,
         left,
         right,
         _peak_of_line(left.line, measure.power, left.loss, crossing),
         _peak_of_line(right.line, measure.power, crossing, right.loss),
     )
-    at_unit = _peak_of_units(measure, state, loss)
-    return _chosen(measure.unit > 0, at_unit, (loss, value))
 
 
 def _narrowed(measure: _Measure, state: _State, loss: Array, advantage: Array) -> _State:
@@ -231,7 +215,6 @@ def slack_search(
     delta_max: Array | float,
     power: Array | float = 1.0,
     steps: Array | int = 10,
-    loss_unit: Array | float = 0.0,
 ) -> SlackSearch:
     """Maximise Delta(y)^p (1 + f(y)) with an oracle for f + lambda Delta.
 
@@ -243,8 +226,6 @@ def slack_search(
       power: p > 0; 1 for svm1_slack, 1/2 for svm2_slack.
       steps: at most so many oracle calls, at least 1 (may be traced). Under `vmap` all examples
         call until the last of them is done.
-      loss_unit: if positive, all losses are multiples of it (1 for the Hamming loss), which
-        tightens the bound.
 
     Returns:
       `SlackSearch`. value <= max_y Delta^p (1 + f) <= bound, and bound >= 0, because a slack is
@@ -262,7 +243,7 @@ def slack_search(
         raise ValueError(f"steps: got {steps}, expected at least one oracle call")
     output, advantage, loss = jax.eval_shape(augmented, 0.0)
     dtype = jnp.result_type(advantage, loss)
-    measure = _Measure(jnp.asarray(power, dtype), jnp.asarray(loss_unit, dtype))
+    measure = _Measure(jnp.asarray(power, dtype))
 
     def body(state: _State) -> _State:
         y, *numbers = augmented(state.slope)

@@ -23,9 +23,10 @@ from experiments.lib import common
 from jaxstruct.alignments.alphabets import DNA
 from jaxstruct.alignments.structure import pairwise_alignment
 from jaxstruct.data.errors import MalformedFile
-from jaxstruct.data.fasta import FastaRecord, read_fasta, write_fasta
+from jaxstruct.data.fasta import FastaRecord, read_fasta
 from jaxstruct.data.substitution_matrices import read_substitution_matrix
 from jaxstruct.solvers.checkpoints import load_weights
+from tests.data.fasta_files import write_fasta
 from tests.experiments.scripts import kept_settings, stop_after, strict_json
 
 N = 30
