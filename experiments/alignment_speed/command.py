@@ -70,7 +70,7 @@ class Options(NamedTuple):
 def run(options: Options) -> common.Outcome:
     """Time all programs, print the table and write it."""
     dtype = common.prepare(options)
-    groups = (_measured(options, dtype, *SIZE(text)) for text in options.sizes)
+    groups = (_measure(options, dtype, *SIZE(text)) for text in options.sizes)
     rows = common.finished_rows("alignment_speed", options, "alignment_speed", groups)
     notes = [
         f"Affine gaps, {dtype}, {options.repeats} calls; pairs a second from the least wall time. "
@@ -89,7 +89,7 @@ def _data(options: Options, M: int, N: int, dtype: str) -> tuple[AlignmentCosts,
     return costs, jnp.asarray(first, jnp.int32), jnp.asarray(second, jnp.int32)
 
 
-def _aligned(oracle: Callable, costs: AlignmentCosts, first: Array, second: Array) -> PyTree:
+def _align(oracle: Callable, costs: AlignmentCosts, first: Array, second: Array) -> PyTree:
     def of_one(first: Array, second: Array) -> PyTree:
         lengths = jnp.asarray([first.shape[0], second.shape[0]])
         return oracle(alignment_potentials(costs, first, second), lengths)
@@ -97,10 +97,10 @@ def _aligned(oracle: Callable, costs: AlignmentCosts, first: Array, second: Arra
     return jax.vmap(of_one)(first, second)
 
 
-def _measured(options: Options, dtype: str, M: int, N: int) -> list[dict[str, Any]]:
+def _measure(options: Options, dtype: str, M: int, N: int) -> list[dict[str, Any]]:
     data = _data(options, M, N, dtype)
     programs = {
-        name: compile_ahead(partial(_aligned, oracle), *data) for name, oracle in ORACLES.items()
+        name: compile_ahead(partial(_align, oracle), *data) for name, oracle in ORACLES.items()
     }
     calls = {name: (partial(each.call, *data), options.batch) for name, each in programs.items()}
     if options.peer_pairs and importlib.util.find_spec("Bio"):

@@ -83,7 +83,7 @@ class Program(NamedTuple):
 def run(options: Options) -> common.Outcome:
     """Time all programs, print the table and write it."""
     dtype = common.prepare(options)
-    groups = (_measured(options, dtype, *group) for group in _groups(options))
+    groups = (_measure(options, dtype, *group) for group in _groups(options))
     rows = common.finished_rows("decoding_speed", options, "decoding_speed", groups)
     notes = [
         f"Batch of {options.batch}, {dtype}, {options.repeats} calls; sequences a second from the "
@@ -133,12 +133,12 @@ def _k_best(k: int, potentials: ChainPotentials, length: Array, y_true: Array) -
     return jax.vmap(partial(k_best, k=k), (SHARED, 0))(potentials, length)
 
 
-def _compiled(name: str, units: int, oracle: Callable, data: tuple) -> Program:
+def _compile(name: str, units: int, oracle: Callable, data: tuple) -> Program:
     _, length, labels = data[0].emissions.shape
     return Program(name, labels, length, units, compile_ahead(oracle, *data))
 
 
-def _measured(
+def _measure(
     options: Options,
     dtype: str,
     labels: int,
@@ -147,9 +147,9 @@ def _measured(
     best: tuple[int, ...],
 ) -> list[dict[str, Any]]:
     data = _data(options, labels, length, dtype)
-    programs = [_compiled("Viterbi", 1, _viterbi, data)]
-    programs += [_compiled("Hamming levels", x, partial(_best_wrong, x), data) for x in levels]
-    programs += [_compiled("k best", k, partial(_k_best, k), data) for k in best]
+    programs = [_compile("Viterbi", 1, _viterbi, data)]
+    programs += [_compile("Hamming levels", x, partial(_best_wrong, x), data) for x in levels]
+    programs += [_compile("k best", k, partial(_k_best, k), data) for k in best]
     times = in_turns([partial(each.compiled.call, *data) for each in programs], options.repeats)
     wall, processor = times[..., 0], times[..., 1]
     fastest = processor.min(axis=0)

@@ -85,7 +85,7 @@ def _measurements(
             (first, _), (second, solution) = (
                 _timed_fit(options, problem, data, name, ratio) for _ in range(2)
             )
-            yield _measured(problem, data, name, ratio, solution) | {
+            yield _measure(problem, data, name, ratio, solution) | {
                 "first_seconds": first, "second_seconds": second,
             }  # fmt: skip
 
@@ -104,7 +104,7 @@ def _timed_fit(
         return time.perf_counter() - start, solution
 
 
-def _measured(
+def _measure(
     problem: Problem, data: DigitsSplit, name: str, ratio: float, solution: Solution
 ) -> dict[str, Any]:
     statistics = solution.statistics

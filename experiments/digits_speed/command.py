@@ -57,7 +57,7 @@ def run(options: Options) -> common.Outcome:
     dtype = common.prepare(options)
     data = load_digits_split(0)
     rows = common.finished_rows(
-        "digits_speed", options, "digits_speed", _measured(options, data, dtype)
+        "digits_speed", options, "digits_speed", _measure(options, data, dtype)
     )
     notes = [
         f"Median of {options.repeats} runs; the row with compiling is a single run. jaxstruct: "
@@ -68,7 +68,7 @@ def run(options: Options) -> common.Outcome:
     return common.save("digits_speed", options, "digits_speed", table, {"rows": rows})
 
 
-def _measured(options: Options, data: DigitsSplit, dtype: str) -> Iterator[list[common.Row]]:
+def _measure(options: Options, data: DigitsSplit, dtype: str) -> Iterator[list[common.Row]]:
     for ratio in map(float, options.c_over_n):
         yield _jaxstruct(options, data, ratio, dtype)
         yield [_liblinear(options, data, ratio)]

@@ -32,8 +32,8 @@ from experiments.handwriting.data import (
 from experiments.handwriting.machines import (
     Machine,
     chain_problem,
-    described,
-    measured,
+    describe,
+    measure,
     read_words,
     train_chain,
 )
@@ -164,7 +164,7 @@ def _one_split(options: Options, data: Data) -> common.Outcome:
             if options.model and not machines:
                 save_weights(options.model, machine.weights)
             machines.append(machine)
-            rows.append(measured(machine, data, split))
+            rows.append(measure(machine, data, split))
     table = split_table(options, data, split, rows)
     plots = split_plots(options, data, split, machines)
     numbers = {"split": split.name, "rows": rows}
@@ -181,7 +181,7 @@ def _cross_validation(options: Options, data: Data) -> common.Outcome:
     with common.kept_if_stopped("handwriting", options, name, {"rows": rows}):
         for split in splits:
             for machine in _machines(options, data, split, sizes, 1):
-                row = measured(machine, data, split) | {"split": split.name}
+                row = measure(machine, data, split) | {"split": split.name}
                 rows.setdefault(row["machine"], []).append(row)
     table = folds_table(options, splits, rows)
     return common.save("handwriting", options, name, table, {"rows": rows})
@@ -209,5 +209,5 @@ def _read_only(options: Options, data: Data) -> common.Outcome:
         plots["handwriting_read_words"] = picture_of(
             options, data, "the model", read, every, "words"
         )
-    numbers: dict[str, Any] = {"words": described(data, every, found)}
+    numbers: dict[str, Any] = {"words": describe(data, every, found)}
     return common.save("handwriting", options, "handwriting_read", table, numbers, plots)

@@ -82,14 +82,14 @@ def _one_fit(options: Options, data: Data, examples: Examples, optimum: float) -
 
     A run certifies where it believes to be done, so a level below what it wants shows late.
     """
-    whole = _fitted(options, data, examples, optimum, options.tolerance)
-    coarse = _fitted(options, data, examples, optimum, max(LEVELS[0], options.tolerance))
+    whole = _fit(options, data, examples, optimum, options.tolerance)
+    coarse = _fit(options, data, examples, optimum, max(LEVELS[0], options.tolerance))
     for measure in MEASURES:
         whole[measure] = whole[measure] | {LEVELS[0]: coarse[measure][LEVELS[0]]}
     return whole
 
 
-def _fitted(
+def _fit(
     options: Options, data: Data, examples: Examples, optimum: float, tolerance: float
 ) -> dict[str, Any]:
     """Seconds, oracle calls and passes until each level, and what the whole run took."""

@@ -76,7 +76,7 @@ def command_line(flag_values: Mapping[str, Any], seed: int | None) -> str:
     """
     values = dict(flag_values) | ({} if seed is None else {"seed": seed})
     settings = [f"{name}={shlex.quote(value)}" for name, value in _environment().items()]
-    arguments = map(_quoted, flag_arguments(values))
+    arguments = map(_quote, flag_arguments(values))
     return " ".join([*settings, "python", *_program(), *arguments])
 
 
@@ -85,7 +85,7 @@ def flag_arguments(values: Mapping[str, Any]) -> list[str]:
     return [_argument(name, value) for name, value in values.items() if value is not None]
 
 
-def _quoted(argument: str) -> str:
+def _quote(argument: str) -> str:
     name, equals, value = argument.partition("=")
     return name + equals + shlex.quote(value) if equals else name
 

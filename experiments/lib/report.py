@@ -76,7 +76,7 @@ def render(table: Table, width: int | None = None) -> str:
     Raises:
       ValueError: a row with another number of cells than there are columns.
     """
-    cells, right = _shown(table)
+    cells, right = _show(table)
     heads = [("", head) if isinstance(head, str) else (head[0], head[1]) for head in table.columns]
     widths = column_widths(cells, heads, right, width)
     total = sum(widths) + GAP * (len(widths) - 1)
@@ -101,7 +101,7 @@ def to_markdown(table: Table) -> str:
     Raises:
       ValueError: a row with another number of cells than there are columns.
     """
-    cells, right = _shown(table)
+    cells, right = _show(table)
 
     def line(row: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |"
@@ -127,7 +127,7 @@ def write_csv(folder: str | os.PathLike, name: str, table: Table) -> Path:
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
     out.writerow(_flat_names(table))
-    out.writerows(["" if _missing(cell) else cell for cell in row] for row in rows)
+    out.writerows(["" if _is_missing(cell) else cell for cell in row] for row in rows)
     return write_file(file_in(folder, f"{name}.csv"), text.getvalue())
 
 
@@ -153,11 +153,11 @@ def _python(cell: Any) -> Any:
     return float(str(value)) if isinstance(value, np.floating) else value.item()
 
 
-def _missing(cell: Any) -> bool:
+def _is_missing(cell: Any) -> bool:
     return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
 
-def _shown(table: Table) -> tuple[list[list[str]], list[bool]]:
+def _show(table: Table) -> tuple[list[list[str]], list[bool]]:
     """Cells as strings, row by row, and for each column whether it goes to the right."""
     rows = [[_python(cell) for cell in row] for row in _checked_rows(table)]
     columns = [[row[j] for row in rows] for j in range(len(table.columns))]
@@ -175,7 +175,7 @@ def _show_column(column: Sequence[Any]) -> list[str]:
     style = _number_style([n for n in numbers if math.isfinite(n)])
 
     def show(cell: Any) -> str:
-        if _missing(cell):
+        if _is_missing(cell):
             return MISSING
         if isinstance(cell, bool):
             return "yes" if cell else "no"

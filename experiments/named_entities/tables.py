@@ -84,15 +84,15 @@ def run_tables(options: Options) -> common.Outcome:
         "named_entities", options, "named_entities", {"trainings": run.finished},
         "the same command with --resume goes on from there",
     ):  # fmt: skip
-        rows = _measured(run, corpus, linear)
+        rows = _measure(run, corpus, linear)
         if kernel:
             tokens = kernel_corpus(
                 sentences, names, index, options.buckets, options.normalise, features
             )
-            rows = _measured(run, tokens, kernel) + rows
+            rows = _measure(run, tokens, kernel) + rows
             del tokens
     rows = sorted(rows, key=lambda row: not row.compared)
-    return _saved(options, corpus, rows)
+    return _save(options, corpus, rows)
 
 
 def _jobs(options: Options) -> tuple[list[Job], list[Job]]:
@@ -144,7 +144,7 @@ def _one(train: Callable[..., Numbers], **how: Any) -> Callable[[Fold, Problem],
     return lambda fold, problem: (train(fold, problem, **how),)
 
 
-def _measured(run: Run, corpus: Corpus, jobs: Sequence[Job]) -> list[Row]:
+def _measure(run: Run, corpus: Corpus, jobs: Sequence[Job]) -> list[Row]:
     """The rows with their numbers, fold by fold; the data of a fold is freed before the next."""
     options = run.options
     problem = chain(corpus.number_of_features, len(corpus.names), dtype=run.dtype)
@@ -172,7 +172,7 @@ def _finished(fold: int, row: Row, numbers: Numbers) -> dict[str, Any]:
     return machine | {"formulation": row.formulation, "fold": fold} | numbers
 
 
-def _saved(options: Options, corpus: Corpus, rows: Sequence[Row]) -> common.Outcome:
+def _save(options: Options, corpus: Corpus, rows: Sequence[Row]) -> common.Outcome:
     """Both tables on paper; one Outcome with the files of both, those of table 2 first."""
     numbers = {"rows": rows}
     plots = {"named_entities": error_plot(options, rows)}

@@ -45,14 +45,14 @@ from experiments.parsing.methods import (
     OF_THE_PAPER,
     Method,
     Trained,
-    evaluated,
+    evaluate,
     loss_of,
     problem_of,
     scores_of,
     sentence_errors,
-    trained_log_linear,
-    trained_pcfg,
-    trained_svm,
+    train_log_linear,
+    train_pcfg,
+    train_svm,
     trees_of,
 )
 from experiments.parsing.model import Model, save_model
@@ -190,7 +190,7 @@ def run(options: Options) -> common.Outcome:
         "the same command with --resume goes on from there",
     ):  # fmt: skip
         for method in methods:
-            rows.append(Row(method, _measured(options, store, sets.data, method, dtype)))
+            rows.append(Row(method, _measure(options, store, sets.data, method, dtype)))
         for row in _swept(options, store, sets.data, swept, dtype):
             found.append(row)
     table, others = make_tables(options, sets, rows, found)
@@ -238,38 +238,38 @@ def ratio(text: str, n: int) -> float:
     return value
 
 
-def _measured(
+def _measure(
     options: Options, store: Store, data: Prepared, method: Method, dtype: str
 ) -> dict[str, Any]:
     """Numbers of one method, read again where --resume allows it."""
 
     def train(path: Path) -> dict[str, Any]:
-        return _tested(options, data, method, _trained(options, data, method, dtype), path, dtype)
+        return _test(options, data, method, _train(options, data, method, dtype), path, dtype)
 
     return kept(store, method.label, train)
 
 
-def _trained(
+def _train(
     options: Options, data: Prepared, method: Method, dtype: str, start: Any = None
 ) -> Trained:
     if method.name == "pcfg":
-        return trained_pcfg(data, options, dtype)
+        return train_pcfg(data, options, dtype)
     problem = problem_of(data, loss_of(method, options), dtype)
     limit = LIKELIHOOD_ITERATIONS if method.name == "log_linear" else options.max_passes
     with training_progress(limit, method.label, options.progress, None) as update:
         if method.name == "log_linear":
-            return trained_log_linear(data, problem, method, update, start)
-        return trained_svm(data, problem, method, options, update, start)
+            return train_log_linear(data, problem, method, update, start)
+        return train_svm(data, problem, method, options, update, start)
 
 
-def _tested(
+def _test(
     options: Options, data: Prepared, method: Method, trained: Trained, path: Path, dtype: str
 ) -> dict[str, Any]:
     """The numbers of a training with its scores; its model is written."""
     files = save_model(path, Model(data.grammar, trained.weights))
     problem = problem_of(data, "zero_one", dtype)
     scores = {
-        part: evaluated(data, problem, trained.weights, options.measure, part)
+        part: evaluate(data, problem, trained.weights, options.measure, part)
         for part in ("train", "test")
     }
     return trained.numbers | scores | {"model": files}
@@ -283,9 +283,9 @@ def _swept(
     for method in methods:
 
         def train(path: Path, method: Method = method) -> dict[str, Any]:
-            trained = _trained(options, data, method, dtype, last.get(method.name))
+            trained = _train(options, data, method, dtype, last.get(method.name))
             last[method.name] = trained.next_start
-            return _tested(options, data, method, trained, path, dtype)
+            return _test(options, data, method, trained, path, dtype)
 
         yield Row(method, kept(store, f"sweep, {method.label}", train))
 

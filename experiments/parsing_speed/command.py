@@ -88,7 +88,7 @@ class Program(NamedTuple):
 def run(options: Options) -> common.Outcome:
     """Time all programs, print the table and write it."""
     dtype = common.prepare(options)
-    groups = (_measured(options, dtype, text) for text in options.sizes)
+    groups = (_measure(options, dtype, text) for text in options.sizes)
     rows = common.finished_rows("parsing_speed", options, "parsing_speed", groups)
     notes = [
         f"Batch of {options.batch}, {dtype}, at most {options.repeats} calls. KiB: temporary "
@@ -166,7 +166,7 @@ def _oracle(name: str, tokens: int) -> Callable:
     }[name]
 
 
-def _measured(options: Options, dtype: str, text: str) -> list[dict[str, Any]]:
+def _measure(options: Options, dtype: str, text: str) -> list[dict[str, Any]]:
     size = symbols, rules, tokens = _size(text)
     data = _data(options, dtype, size)
     programs = [

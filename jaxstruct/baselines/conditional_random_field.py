@@ -102,7 +102,7 @@ class _Point(NamedTuple):
 
 
 @partial(jax.jit, donate_argnames="gradient")
-def _regularised(weights: PyTree, gradient: PyTree, scale: Array) -> tuple[PyTree, Array, Array]:
+def _regularise(weights: PyTree, gradient: PyTree, scale: Array) -> tuple[PyTree, Array, Array]:
     """(w + scale gradient, its squared norm, |w|^2)."""
     gradient = jax.tree.map(lambda w, g: w + scale * g, weights, gradient)
     slope, size = (optax.tree.norm(tree, squared=True) for tree in (gradient, weights))
@@ -110,7 +110,7 @@ def _regularised(weights: PyTree, gradient: PyTree, scale: Array) -> tuple[PyTre
 
 
 @jax.jit
-def _moved(weights: PyTree, direction: PyTree, step: Array) -> PyTree:
+def _move(weights: PyTree, direction: PyTree, step: Array) -> PyTree:
     return jax.tree.map(lambda w, d: w + step * d, weights, direction)
 
 
@@ -148,13 +148,13 @@ class _Objective:
     def __call__(self, weights: PyTree) -> _Point:
         self.calls += 1
         total, gradient = value_and_gradient(*self._terms, weights, self._blocks)
-        gradient, *squared = _regularised(weights, gradient, self._scale)
+        gradient, *squared = _regularise(weights, gradient, self._scale)
         of_gradient, of_weights = map(float, squared)
         objective = of_weights / 2 + self._scale * total
         return _Point(weights, objective, gradient, math.sqrt(of_gradient), math.sqrt(of_weights))
 
 
-def _searched(
+def _search(
     objective: _Objective, point: _Point, direction: PyTree, rounding: float
 ) -> _Point | None:
     """The next iterate on the line, or None."""
@@ -162,7 +162,7 @@ def _searched(
 
     def evaluate(step: float) -> tuple[float, float]:
         nonlocal last
-        last = objective(_moved(point.weights, direction, step))
+        last = objective(_move(point.weights, direction, step))
         return last.objective, float(_slope(last.gradient, direction))
 
     if not slope < 0:
@@ -178,10 +178,10 @@ def _descent(objective: _Objective, weights: PyTree, memory: int) -> Iterator[_P
     while now is not None:
         yield now
         direction, state = _direction(now.gradient, state, now.weights, memory)
-        now = _searched(objective, now, direction, rounding)
+        now = _search(objective, now, direction, rounding)
 
 
-def _stalled(log: list[_Row]) -> bool:
+def _is_stalled(log: list[_Row]) -> bool:
     """Whether neither the objective nor its gradient has been lower for some iterations."""
     _, objective, gradient_norm, _ = np.asarray(log).T
     return len(log) - 1 - max(objective.argmin(), gradient_norm.argmin()) > _PATIENCE
@@ -194,7 +194,7 @@ def _status(
         return Status.NOT_FINITE
     if point.gradient_norm <= tolerance * max(1.0, point.weight_norm):
         return Status.CONVERGED
-    if _stalled(log):
+    if _is_stalled(log):
         return Status.ROUNDING
     if len(log) > limit:
         return Status.PASS_LIMIT

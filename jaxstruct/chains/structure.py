@@ -83,7 +83,7 @@ def chain_inputs(
     return ChainInput(features, length, gram)
 
 
-def _seen(tables: _Chain, x: PyTree) -> PyTree:
+def _with_windows(tables: _Chain, x: PyTree) -> PyTree:
     """One input, or a batch of them, with windows in place of tokens."""
     if tables.window.radius == 0 or isinstance(x, chain_planes.RestrictedInput):
         return x
@@ -92,7 +92,7 @@ def _seen(tables: _Chain, x: PyTree) -> PyTree:
 
 
 def _potentials(tables: _Chain, w: PyTree, x: ChainInput) -> ChainTheta:
-    x = _seen(tables, x)
+    x = _with_windows(tables, x)
     emissions = token_scores(w["emissions"], x.features)
     transitions = tables.eta * w["transitions"]
     if "pairs" in w:
@@ -112,7 +112,7 @@ def _pair_changes(u: ChainTheta) -> Array:
 
 def _add(tables: _Chain, w: PyTree, x: ChainInput, u: ChainTheta) -> PyTree:
     """w + A' u of a batch."""
-    x = _seen(tables, x)
+    x = _with_windows(tables, x)
     new = {"emissions": add_tokens(w["emissions"], x.features, u.emissions)}
     axes = tuple(range(u.transitions.ndim - 2))
     new["transitions"] = w["transitions"] + tables.eta * jnp.sum(u.transitions, axis=axes)
@@ -128,7 +128,7 @@ def _add(tables: _Chain, w: PyTree, x: ChainInput, u: ChainTheta) -> PyTree:
 
 def _gram_action(tables: _Chain, x: ChainInput, u: ChainTheta) -> ChainTheta:
     """A_x A_x' u through the token Gram matrix (4.22)."""
-    x = _seen(tables, x)
+    x = _with_windows(tables, x)
     squared = tables.eta**2
     transitions = squared * u.transitions
     if u.transitions.ndim == 3:
@@ -140,7 +140,7 @@ def _gram_action(tables: _Chain, x: ChainInput, u: ChainTheta) -> ChainTheta:
 
 def _plane_values(tables: _Chain, w: PyTree, x: ChainInput, y: Array) -> Array:
     if "pairs" not in w:
-        return chain_planes.plane_values(tables.eta, w, _seen(tables, x), y)
+        return chain_planes.plane_values(tables.eta, w, _with_windows(tables, x), y)
     theta = jax.vmap(partial(_potentials, tables), (None, 0))(w, x)
     return jax.vmap(plane_scores)(theta, y)
 
@@ -148,13 +148,13 @@ def _plane_values(tables: _Chain, w: PyTree, x: ChainInput, y: Array) -> Array:
 def _add_planes(tables: _Chain, w: PyTree, x: ChainInput, y: Array, c: Array) -> PyTree:
     """w + sum c Psi of a batch of planes."""
     if "pairs" not in w:
-        return chain_planes.add_planes(tables.eta, w, _seen(tables, x), y, c)
+        return chain_planes.add_planes(tables.eta, w, _with_windows(tables, x), y, c)
     theta = jax.vmap(partial(_potentials, tables), (None, 0))(w, x)
     return _add(tables, w, x, jax.vmap(combine)(theta, y, c))
 
 
 def _restricted_inputs(tables: _Chain, x: ChainInput, y: Array) -> tuple[PyTree, Array]:
-    some, fits = chain_planes.restricted_inputs(_seen(tables, x), y)
+    some, fits = chain_planes.restricted_inputs(_with_windows(tables, x), y)
     return some if isinstance(some, chain_planes.RestrictedInput) else x, fits
 
 
@@ -166,7 +166,7 @@ def _score(theta: ChainTheta, y: Array) -> Array:
     return plane_scores(theta, y[None])[0]
 
 
-def _allowed(tables: _Chain, theta: ChainTheta) -> tuple[ChainPotentials, Array]:
+def _allow(tables: _Chain, theta: ChainTheta) -> tuple[ChainPotentials, Array]:
     """(potentials with -inf where the constraints forbid, length): what the oracles take."""
     potentials = ChainPotentials(*theta[:-1])
     if tables.constraints is not None:
@@ -199,11 +199,11 @@ def chain_potentials(problem: Problem, theta: ChainTheta) -> tuple[ChainPotentia
     """
     if problem.model.decode.func is not _decode:
         raise ValueError("problem must be made by jaxstruct.chains.structure.chain")
-    return _allowed(problem.model.decode.args[0], theta)
+    return _allow(problem.model.decode.args[0], theta)
 
 
 def _decode(tables: _Chain, theta: ChainTheta) -> Array:
-    return viterbi(*_allowed(tables, theta)).labels
+    return viterbi(*_allow(tables, theta)).labels
 
 
 def _loss(tables: _Chain, y_true: Array, y: Array) -> Array:
@@ -211,7 +211,7 @@ def _loss(tables: _Chain, y_true: Array, y: Array) -> Array:
 
 
 def _loss_augmented(tables: _Chain, theta: ChainTheta, y_true: Array, scale: Array) -> Array:
-    potentials, length = _allowed(tables, theta)
+    potentials, length = _allow(tables, theta)
     costs = position_costs(tables.loss, y_true, length)
     return viterbi(loss_augmented(potentials, y_true, length, costs, scale), length).labels
 
@@ -237,7 +237,7 @@ def _best_by_level(
 def _with_truth(
     tables: _Chain, theta: ChainTheta, y_true: Array
 ) -> tuple[ChainPotentials, Array, Array]:
-    potentials, length = _allowed(tables, theta)
+    potentials, length = _allow(tables, theta)
     return potentials, y_true, length
 
 

@@ -112,7 +112,7 @@ class _State(NamedTuple):
     best: SlackSearch
 
 
-def _chosen(condition: Array, new: PyTree, old: PyTree) -> PyTree:
+def _choose(condition: Array, new: PyTree, old: PyTree) -> PyTree:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
 
 
@@ -148,7 +148,7 @@ def _peak(measure: _Measure, state: _State) -> tuple[Array, Array]:
     )
 
 
-def _narrowed(measure: _Measure, state: _State, loss: Array, advantage: Array) -> _State:
+def _narrow(measure: _Measure, state: _State, loss: Array, advantage: Array) -> _State:
     """The interval after the answer (loss, advantage) to the slope of the state: rules 1, 2, 4."""
     left, right, slope = state.left, state.right, state.slope
     line = _Line(advantage + slope * loss, slope)
@@ -157,10 +157,10 @@ def _narrowed(measure: _Measure, state: _State, loss: Array, advantage: Array) -
     flat = state.two_ends & ~(between & (line.height > left.advantage + slope * left.loss))
     sign = measure.power * (1 + advantage) - slope * loss
     is_left, is_right = ~flat & (sign >= 0), ~flat & (sign <= 0)
-    new_left, new_right = _chosen(is_left, answer, left), _chosen(is_right, answer, right)
+    new_left, new_right = _choose(is_left, answer, left), _choose(is_right, answer, right)
     # Where there is only one line so far, it stands in for that of the other end.
-    left_line = _chosen(flat | (state.best.calls == 0), line, new_left.line)
-    right_line = _chosen(flat | ~state.two_ends, line, new_right.line)
+    left_line = _choose(flat | (state.best.calls == 0), line, new_left.line)
+    right_line = _choose(flat | ~state.two_ends, line, new_right.line)
     return state._replace(
         left=new_left._replace(line=left_line),
         right=new_right._replace(line=right_line),
@@ -175,7 +175,7 @@ def _with_best(
     value = measure.value(loss, advantage)
     answer = best._replace(y=y, loss=loss, advantage=advantage, value=value)
     better = (value > best.value) | (best.calls == 0)
-    return _chosen(better, answer, best)._replace(calls=best.calls + 1)
+    return _choose(better, answer, best)._replace(calls=best.calls + 1)
 
 
 def _with_bound(measure: _Measure, state: _State) -> _State:
@@ -248,7 +248,7 @@ def slack_search(
     def body(state: _State) -> _State:
         y, *numbers = augmented(state.slope)
         advantage, loss = (jnp.asarray(number, dtype) for number in numbers)
-        narrowed = _narrowed(measure, state, loss, advantage)
+        narrowed = _narrow(measure, state, loss, advantage)
         best = _with_best(measure, state.best, y, loss, advantage)
         return _with_bound(measure, narrowed._replace(best=best))
 

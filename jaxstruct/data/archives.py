@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from jaxstruct.data.archive_members import Member, opened, read_capped
+from jaxstruct.data.archive_members import Member, open_archive, read_capped
 from jaxstruct.data.errors import MissingMember, UnsafeArchive
 
 DEFAULT_LIMIT = 1 << 28
@@ -43,7 +43,7 @@ def read_members(
     else:
         names = tuple(select)
         wanted = frozenset(names).__contains__
-    with opened(Path(path), limit) as members:
+    with open_archive(Path(path), limit) as members:
         _check_members(path, members)
         present = {member.name for member in members if member.kind == "file"}
         for name in names or ():

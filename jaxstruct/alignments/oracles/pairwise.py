@@ -64,7 +64,7 @@ class _Diagonal(NamedTuple):
         return jnp.maximum(self.paired, jnp.maximum(self.delete, self.insert))
 
 
-def _skewed(pairs: Array) -> Array:
+def _skew(pairs: Array) -> Array:
     """[M + N + 1, M + 1, B] pairs[i - 1, d - i - 1] by diagonal d and i; 0 where there is none."""
     M, N, B = pairs.shape
     wide = jnp.pad(pairs, ((0, 0), (0, M), (0, 0)))  # row i moves by i when rows lose a column
@@ -78,7 +78,7 @@ def _below(leaf: Array) -> Array:
     return jnp.concatenate([jnp.full_like(leaf[:1], -jnp.inf), leaf[:-1]])
 
 
-def _filled(
+def _fill(
     local: bool, potentials: AlignmentPotentials, lengths: Array, batch: int
 ) -> tuple[_Ends, Array]:
     """(best ends, sources [d, M + 1, B] int8): where the three values of a cell come from."""
@@ -119,7 +119,7 @@ def _filled(
     start = (_Diagonal(never, never, never), never, nowhere)
     steps = (
         jnp.arange(M + N + 1, dtype=jnp.int32),
-        _skewed(jnp.broadcast_to(pairs, (M, N, batch))),
+        _skew(jnp.broadcast_to(pairs, (M, N, batch))),
     )
     (_, _, ends), sources = jax.lax.scan(step, start, steps)
     return ends, sources
@@ -140,7 +140,7 @@ def _kind(source: Array, goal: Array) -> Array:
     return jnp.where(goal == _DONE, _END, kind).astype(jnp.int32)
 
 
-def _traced(sources: Array, end: Array, steps: int) -> tuple[Array, Array]:
+def _trace_back(sources: Array, end: Array, steps: int) -> tuple[Array, Array]:
     """(operations [steps, B] from the last to the first, then PADDING; [2, B] their begin)."""
     diagonals, rows, batch = sources.shape
     flat, columns = sources.reshape(-1), jnp.arange(batch)
@@ -186,15 +186,15 @@ def _best_end(ends: _Ends) -> tuple[Array, Array]:
 
 def _kernel(local: bool, potentials: AlignmentPotentials, lengths: Array) -> Alignment:
     batch = max(leaf.shape[-1] for leaf in (*potentials, lengths))
-    ends, sources = _filled(local, potentials, lengths, batch)
+    ends, sources = _fill(local, potentials, lengths, batch)
     score, end = _best_end(ends)
-    operations, begin = _traced(sources, end, sources.shape[0] - 1)
+    operations, begin = _trace_back(sources, end, sources.shape[0] - 1)
     return Alignment(_in_order(operations), begin, score)
 
 
 def _score_kernel(local: bool, potentials: AlignmentPotentials, lengths: Array) -> Array:
     batch = max(leaf.shape[-1] for leaf in (*potentials, lengths))
-    return _best_end(_filled(local, potentials, lengths, batch)[0])[0]
+    return _best_end(_fill(local, potentials, lengths, batch)[0])[0]
 
 
 def _score(found: Alignment, potentials: AlignmentPotentials, lengths: Array) -> Array:

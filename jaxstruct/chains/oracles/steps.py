@@ -87,7 +87,7 @@ def table_and_addend(potentials: ChainPotentials, step: Step) -> tuple[Array, Ar
     return table, step.emissions[None] + transitions
 
 
-def accumulated(
+def accumulate(
     count: int, chunk: int, reduction: Callable, first: PyTree, term: Callable
 ) -> PyTree:
     """reduction(.. reduction(first, term(1), 1) .., term(count - 1), count - 1).
@@ -121,7 +121,7 @@ def best_before(alpha: Array, table: Array) -> Array:
     def term(s: Array | int) -> Array:
         return alpha[s][:, None] + table[s][:, :, None]
 
-    return accumulated(S, chunk, lambda best, new, _: jnp.maximum(best, new), term(0), term)
+    return accumulate(S, chunk, lambda best, new, _: jnp.maximum(best, new), term(0), term)
 
 
 def argmax_first(count: int, term: Callable, loop: bool = False) -> tuple[Array, Array]:
@@ -136,7 +136,7 @@ def argmax_first(count: int, term: Callable, loop: bool = False) -> tuple[Array,
         return jnp.where(better, new, best[0]), jnp.where(better, s, best[1])
 
     first = term(0)
-    return accumulated(count, chunk, reduction, (first, jnp.zeros(first.shape, jnp.int32)), term)
+    return accumulate(count, chunk, reduction, (first, jnp.zeros(first.shape, jnp.int32)), term)
 
 
 def chosen(inside: Array, new: PyTree, old: PyTree) -> PyTree:

@@ -84,17 +84,17 @@ def over_states(reduction: Callable, values: Array) -> Array:
     return reduction(values, axis=tuple(range(values.ndim - 1)))
 
 
-def lifted(column: Array, like: Array) -> Array:
+def lift(column: Array, like: Array) -> Array:
     """The array, with axes of length 1 in front until it has as many as `like`."""
     return column.reshape((1,) * (like.ndim - column.ndim) + column.shape)
 
 
-def normalised(state: Array) -> Array:
+def normalise(state: Array) -> Array:
     """Probabilities [.., B] from numbers proportional to them; zeros stay."""
-    return state / lifted(positive_or_one(over_states(jnp.sum, state)), state)
+    return state / lift(positive_or_one(over_states(jnp.sum, state)), state)
 
 
-def folded(combine: Callable, labels: int, term: Callable) -> Array:
+def fold(combine: Callable, labels: int, term: Callable) -> Array:
     """combine(.. combine(term(0), term(1)) .., term(labels - 1)), written out for few labels."""
     if labels > _UNROLLED:
         return jax.lax.fori_loop(1, labels, lambda s, total: combine(total, term(s)), term(0))
@@ -110,7 +110,7 @@ def _real_rows(table: Any, rank: int, length: Array) -> Any:
         return table
     end = length if table.shape[-1] == length.shape[-1] else jnp.max(length, keepdims=True)
     row = jnp.arange(table.shape[0]).reshape((-1,) + (1,) * (table.ndim - 1))
-    return jnp.where(row < lifted(end, table) - (rank - 1), table, 0)
+    return jnp.where(row < lift(end, table) - (rank - 1), table, 0)
 
 
 def _nodes(potentials: ChainPotentials, length: Array) -> Array:
@@ -126,7 +126,7 @@ def _nodes(potentials: ChainPotentials, length: Array) -> Array:
     return nodes
 
 
-def prepared(potentials: ChainPotentials, length: Array) -> Chain:
+def prepare(potentials: ChainPotentials, length: Array) -> Chain:
     """The chain of batch-last potentials, leaves [.., B] or [.., 1], and lengths, [B] or [1].
 
     Raises:

@@ -94,13 +94,13 @@ class _Order(NamedTuple):
     groups: Runs
 
 
-def _added(a: Array, b: Array) -> Array:
+def _add(a: Array, b: Array) -> Array:
     return a + b
 
 
 def _total_by_key(blocks: Array, pieces: tuple[Runs, Runs]) -> Array:
     """[S, B] sums [N, B] over the blocks of each key."""
-    return by_key(by_piece(blocks, pieces[1], _added, 0), pieces[1], _added, 0)
+    return by_key(by_piece(blocks, pieces[1], _add, 0), pieces[1], _add, 0)
 
 
 def _inside_of(layout: Layout, given: Sentences, scores: Array, cells: Array, span: tuple) -> Array:
@@ -223,20 +223,20 @@ def _outside(layout: Layout, given: Sentences, inside: _Inside) -> tuple[Array, 
     return nodes, counts, top
 
 
-def _prepared(
+def _prepare(
     rules: GrammarRules, potentials: TreePotentials, length: Array
 ) -> tuple[Layout, Sentences]:
     return plain(potentials.lexical.shape[0]), sentences(rules, potentials, length)
 
 
 def _value_kernel(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:
-    return _log_partition(_inside(*_prepared(rules, potentials, length)))
+    return _log_partition(_inside(*_prepare(rules, potentials, length)))
 
 
 def _marginals_kernel(
     rules: GrammarRules, potentials: TreePotentials, length: Array
 ) -> TreeMarginals:
-    layout, given = _prepared(rules, potentials, length)
+    layout, given = _prepare(rules, potentials, length)
     inside = _inside(layout, given)
     nodes, counts, top = _outside(layout, given, inside)
     T = layout.tokens

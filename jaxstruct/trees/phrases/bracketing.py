@@ -58,7 +58,7 @@ def read_trees(text: str, name: str = "text") -> tuple[Tree, ...]:
         elif piece == ")":
             if not stack:
                 raise _error(text, name, at, "')' closes nothing", "'('")
-            node = _closed(stack.pop(), not stack, text, name, at)
+            node = _close(stack.pop(), not stack, text, name, at)
             (stack[-1].children if stack else trees).append(node)
         else:
             _add_word(stack, piece, text, name, at)
@@ -111,7 +111,7 @@ def _add_word(stack: list[_Open], piece: str, text: str, name: str, at: int) -> 
         top.word = piece
 
 
-def _closed(top: _Open, outermost: bool, text: str, name: str, at: int) -> Tree:
+def _close(top: _Open, outermost: bool, text: str, name: str, at: int) -> Tree:
     if top.word is None and not top.children:
         found = f"{_spoken(top)} is empty"
         raise _error(text, name, at, found, "a word or trees before ')'")

@@ -129,7 +129,7 @@ def read_grammar(
         read = tags(tree) if unknown_words is None else words_read(words(tree), frequent)
         above = [leaf.label for leaf in leaves(normal)]
         lexical.update(zip(above, read, strict=True))
-    return _numbered(binary, lexical, roots, binarisation, unknown_words, uncounted)
+    return _number(binary, lexical, roots, binarisation, unknown_words, uncounted)
 
 
 def check_grammar(grammar: object) -> None:
@@ -159,7 +159,7 @@ def _checked_names(uncounted: Sequence[str]) -> tuple[str, ...]:
     return tuple(uncounted)
 
 
-def _numbered(
+def _number(
     binary: Counter,
     lexical: Counter,
     roots: Counter,
@@ -212,12 +212,12 @@ def _stands_for(grammar: Grammar) -> tuple[list[list[str]], list[list[str]]]:
     inner, token = [], []
     for number, symbol in enumerate(grammar.symbols):
         chain = chain_labels(symbol, grammar.binarisation)
-        inner.append(_counted(chain if number in parents else (), grammar.uncounted))
-        token.append(_counted(chain[:-1] if number in above else (), grammar.uncounted))
+        inner.append(_count(chain if number in parents else (), grammar.uncounted))
+        token.append(_count(chain[:-1] if number in above else (), grammar.uncounted))
     return inner, token
 
 
-def _counted(chain: Sequence[str], uncounted: Sequence[str]) -> list[str]:
+def _count(chain: Sequence[str], uncounted: Sequence[str]) -> list[str]:
     return [label for label in chain if label not in uncounted]
 
 

@@ -22,7 +22,7 @@ from experiments.handwriting.data import (
     letters_of,
     load,
     one_split,
-    spelled,
+    spell,
 )
 from experiments.handwriting.pictures import COLUMNS, PITCH, _course, _places, course_picture
 from experiments.handwriting.report import knows_optimum
@@ -232,7 +232,7 @@ def test_splits_are_disjoint_and_complete(data):
 
 def test_errors_count_letters_and_words(data):
     chosen = np.array([0, 1, 2])
-    read = [letters.copy() for letters in spelled(data, chosen)]
+    read = [letters.copy() for letters in spell(data, chosen)]
     assert errors(data, chosen, read) == (0, 0)
     read[0][:2] += 1
     assert errors(data, chosen, read) == pytest.approx((100 * 2 / 6, 100 / 3))

@@ -18,7 +18,7 @@ from experiments.parsing.report import (
     PAPER,
     Row,
     Sets,
-    compared,
+    compare,
     figures,
     make_plots,
     make_tables,
@@ -238,11 +238,11 @@ def test_mcnemar_by_hand():
     wrong = ["(S (A a) (NP (B b) (C c)))", "(S (A a) (B b))", None]
     gold = [read_tree(text) for text in texts]
     a, b = numbers_of(gold, texts), numbers_of(gold, wrong)
-    found = compared(gold, a, b, ALL_TOKENS)
+    found = compare(gold, a, b, ALL_TOKENS)
     assert (found.constituents.only_a, found.constituents.only_b) == (3, 0)  # VP, NP, S of 3
     assert (found.sentences.only_a, found.sentences.only_b) == (2, 0)
     assert found.constituents.p_value == 0.25
-    back = compared(gold, b, a, ALL_TOKENS)
+    back = compare(gold, b, a, ALL_TOKENS)
     assert (back.constituents.only_a, back.constituents.only_b) == (0, 3)
     np.testing.assert_allclose(sentence_f1(scores_of(b)), [0.5, 1, 0])
 
@@ -251,7 +251,7 @@ def test_repeated_constituents_count_as_often_as_they_occur():
     """X over Y over X: the right tree has two X over these tokens, the prediction one."""
     gold = [read_tree("(X (Y (X (A a) (B b))))")]
     a, b = numbers_of(gold, ["(X (Y (X (A a) (B b))))"]), numbers_of(gold, ["(Y (X (A a) (B b)))"])
-    found = compared(gold, a, b, ALL_TOKENS).constituents
+    found = compare(gold, a, b, ALL_TOKENS).constituents
     assert (found.only_a, found.only_b) == (1, 0)
 
 

@@ -45,7 +45,7 @@ def test_oracles_that_are_not_known() -> None:
 
 
 def test_ctrl_c_keeps_the_sizes_that_are_timed(tmp_path, monkeypatch):
-    monkeypatch.setattr(parsing_speed, "_measured", stop_after(1, [{"oracle": "a"}]))
+    monkeypatch.setattr(parsing_speed, "_measure", stop_after(1, [{"oracle": "a"}]))
     options = Options(output=str(tmp_path), sizes=("2x4x2", "2x4x3"), compilation_cache=False)
     with kept_settings(), pytest.raises(common.Stopped):
         parsing_speed.run(options)
