@@ -2,7 +2,7 @@
 
 A homologue is a changed stretch of its native, filled up with random letters. The paper leaves two
 things open: where these letters go, and whether the native's letters around the stretch are kept.
-`generated_homologues(padding=)` chooses.
+`generate_homologues(padding=)` chooses.
 """
 
 from __future__ import annotations

@@ -297,7 +297,7 @@ def test_ctrl_c_keeps_the_machines_that_are_trained(options, tmp_path, monkeypat
     """The first formulation is trained; its weights are written, too."""
     trained = handwriting_machines.Machine({"machine": "svm1_margin"}, None, {"w": np.ones(2)})
     monkeypatch.setattr(handwriting, "train_chain", stop_after(1, trained))
-    monkeypatch.setattr(handwriting, "measured", lambda machine, *_: dict(machine.row))
+    monkeypatch.setattr(handwriting, "measure", lambda machine, *_: dict(machine.row))
     model = None if folds else str(tmp_path / "model.npz")
     options = options._replace(
         output=str(tmp_path), folds=folds, model=model, formulations=("svm1_margin", "svm2"),

@@ -155,7 +155,7 @@ def test_resuming_reads_what_is_there(outcome, options, monkeypatch):
     def refuse(*_):
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(parsing, "trained_svm", refuse)
+    monkeypatch.setattr(parsing, "train_svm", refuse)
     with kept_settings():
         again = parsing.run(options._replace(resume=True, pictures=0))
     assert again.table == outcome.table
@@ -187,7 +187,7 @@ def test_ctrl_c_keeps_the_methods_that_are_trained(options, tmp_path, monkeypatc
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(parsing, "trained_log_linear", stop)
+    monkeypatch.setattr(parsing, "train_log_linear", stop)
     with kept_settings(), pytest.raises(common.Stopped, match="--resume"):
         parsing.run(options._replace(output=str(tmp_path)))
     content = strict_json(tmp_path / "parsing.stopped.json")
