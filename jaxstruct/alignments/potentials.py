@@ -103,7 +103,7 @@ def checked_lengths(lengths: AnyArray, most: tuple[int, ...]) -> Array:
       most: (M, N).
 
     Raises:
-      ValueError: the shape is not [2], or known lengths do not fit, or they are no integers.
+      ValueError: the shape is not [2], they are no integers, or known lengths do not fit.
     """
     lengths = np.asarray(lengths) if known(lengths) else lengths
     if lengths.shape != (2,):

@@ -161,7 +161,7 @@ def without_end_gaps(operations: np.ndarray, begin: np.ndarray) -> tuple[np.ndar
 
 
 def gather_gaps(operations: np.ndarray) -> np.ndarray:
-    """The operations with at most two runs against a gap between pairs, DELETE before INSERT.
+    """The operations in another order: between two pairs first all DELETE, then all INSERT.
 
     The same letters are paired. Rows of a multiple alignment have gaps in any order ("A-C-" above
     "-G-T" once both-gap columns are gone), and affine costs count every change as a new run.

@@ -104,7 +104,7 @@ def _potentials(tables: _Chain, w: PyTree, x: ChainInput) -> ChainTheta:
 
 
 def _pair_changes(u: ChainTheta) -> Array:
-    """[B, T, S S] the part of u for the features of each token with label pairs; 0 at the last."""
+    """[B, T, S S] the part of u for label pairs with the features of each token; 0 at the last."""
     B, T, S = u.emissions.shape
     flat = u.transitions.reshape(B, T - 1, S * S)
     return jnp.pad(flat, ((0, 0), (0, 1), (0, 0)))

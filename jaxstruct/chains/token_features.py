@@ -107,7 +107,7 @@ def token_gram(features: PyTree) -> np.ndarray:
 
 
 def small_integers(gram: np.ndarray) -> np.ndarray:
-    """The same values, in int8 where all are integers that fit, as counts of binary features.
+    """The same values; as int8 where all are integers that fit, such as counts.
 
     The Gram matrices of sequences are most of the memory of a corpus of sparse tokens.
     """

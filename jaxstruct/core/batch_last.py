@@ -41,7 +41,7 @@ def _is_floating(tree: Any) -> list[Array]:
 
 
 def _tangents(results: Any, dots: list[Array]) -> Any:
-    """`dots` in the places of the floating results, 0 where these are -inf; integers have none."""
+    """Tangents of the results: `dots` for the floating ones, 0 where these are -inf."""
     given = iter(dots)
 
     def of_leaf(leaf: Array) -> Any:
@@ -53,14 +53,14 @@ def _tangents(results: Any, dots: list[Array]) -> Any:
 
 
 def _without_columns(leaf: Any) -> Any:
-    """A leaf [.., 1] as [..]; tangents of integers, which hold no numbers, too."""
+    """A leaf [.., 1] as [..]. Tangents of integers hold no numbers; they lose the axis as well."""
     if leaf.dtype == jax.dtypes.float0:
         return np.zeros(leaf.shape[:-1], leaf.dtype)
     return leaf[..., 0]
 
 
 def _differentiable(function: Callable, name: str, scores: Callable | None) -> Callable:
-    """The function with the derivative of `scores`; the same program where none is taken.
+    """The function, with the derivative of `scores`. Where no derivative is taken, nothing changes.
 
     Args:
       function: of a tuple of arguments with trailing axes of 1.

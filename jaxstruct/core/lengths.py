@@ -22,7 +22,7 @@ def checked_length(length: AnyArray, most: int | None = None, least: int = 0) ->
       most, least: of a length that is known; None for any.
 
     Raises:
-      ValueError: it is no scalar, or known and not in least..most, or it is no integer.
+      ValueError: it is no scalar or no integer, or it is known and not in least..most.
     """
     length = np.asarray(length) if known(length) else length
     if length.ndim:

@@ -22,9 +22,9 @@ s_k = p (1 + f_k) - lambda_k Delta_k. Therefore
    or the best value found or 0 if that is larger, is a bound on the value of every y;
 4. with two ends, the next lambda is the slope of their chord. If no y lies above the chord, all lie
    under it: it replaces both lines and the search is over. Otherwise the answer lies strictly
-   between the ends, and 1 or 2 applies. Without a right end, the next lambda belongs to the line
-   from the left end to the point (D, f) where the bound is attained, f lowered until the value
-   there is the best found: a further answer at the left end then excludes this point.
+   between the ends, and 1 or 2 applies. Without a right end, take the D at which the bound is
+   attained, and the f there whose value is the best found. The next lambda is the slope of the
+   line from the left end to (D, f): if the answer is the left end again, it excludes this point.
 
 An extreme point of the upper hull of all (Delta, f) between the ends lies above the chord. So a
 search that ends before its last step has found the best of them: the value is exact if the best
@@ -128,13 +128,13 @@ def _under_both(measure: _Measure, left: _End, right: _End, loss: Array) -> Arra
 
 
 def _larger(measure: _Measure, left: _End, right: _End, a: Array, b: Array) -> tuple[Array, Array]:
-    """Of two losses the one with more under both lines, and how much: (loss, value)."""
+    """(loss, value): of two losses the one that allows more under both lines."""
     at_a, at_b = (_under_both(measure, left, right, loss) for loss in (a, b))
     return jnp.where(at_a >= at_b, a, b), jnp.maximum(at_a, at_b)
 
 
 def _peak(measure: _Measure, state: _State) -> tuple[Array, Array]:
-    """At which loss of the interval an output could be best, and its value: (loss, value)."""
+    """(loss, value): where in the interval an output could be best, and how good."""
     left, right = state.left, state.right
     steeper = right.line.slope - left.line.slope
     crossing = (right.line.height - left.line.height) / jnp.where(steeper > 0, steeper, 1)

@@ -62,7 +62,7 @@ def checked_trees(trees: object) -> list[BinaryTree]:
     """BinaryTrees that are padded alike.
 
     Raises:
-      ValueError: there is none, or their shapes differ, or one of them is no BinaryTree.
+      ValueError: there is none, one of them is no BinaryTree, or their shapes differ.
     """
     if isinstance(trees, BinaryTree) or not isinstance(trees, Iterable):
         raise ValueError(
@@ -115,7 +115,7 @@ def checked_options(
 def check_sentences(
     V: int, D: int, inputs: SentenceInput, training: bool = True
 ) -> tuple[int, int]:
-    """(n, T) of a batch of sentences; those to predict may have terminals that are none.
+    """(n, T) of a batch of sentences. Those to predict may have unknown terminals.
 
     Raises:
       ValueError: a shape, a length, a terminal or the features of spans do not fit.

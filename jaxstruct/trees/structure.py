@@ -200,7 +200,7 @@ def _best_by_level(
 
 
 def _with_last(strata: Stratification, values: Array, last: Array | int) -> Array:
-    """[L] values of all levels; the last one is that of the trees y != y_true of loss 0."""
+    """[L] values of all levels, the last one for the trees y != y_true of loss 0."""
     values = values.reshape(-1)
     return jnp.append(values, last) if strata.has_level_of_no_loss else values
 
@@ -222,7 +222,7 @@ def _loss_augmented(
     tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree,
     scale: Array,
 ) -> BinaryTree:  # fmt: skip
-    """Every node of the true tree costs scale over their number: 2 l - 1 or l - 1."""
+    """Missing a node of the true tree costs scale / number of nodes: 2 l - 1 or l - 1."""
     potentials, T = tree_potentials(tables, theta), theta.x.terminals.shape[0]
     nodes = tree_losses.true_nodes(tables, y_true, theta.x.length, strata.counts_tokens)
     share = scale / jnp.maximum(tree_losses.node_count(y_true, strata.counts_tokens), 1)

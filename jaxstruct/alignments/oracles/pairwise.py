@@ -5,11 +5,11 @@
     G[i, j] = max(max(P, D)[i, j-1] - open, G[i, j-1] - extend)   a letter of the second on a gap
     H[i, j] = max(P, D, G)[i, j]
 
-A run opens after something else only, so that its cost is exact whatever the two costs are, the
-ones that are being learned too (Gotoh opens it from H, which needs open >= extend).
+A run opens after something else only. Its cost is then exact whatever the two costs are, also while
+they are learned. (Gotoh opens it from H, which needs open >= extend.)
 
-Cells of one anti-diagonal i + j = d depend on the two before it only, so that a diagonal is one
-step of a scan and all of its cells, of all pairs of a batch, are computed side by side.
+The cells of an anti-diagonal i + j = d depend on the two diagonals before it only. So a diagonal is
+one step of a scan, which computes its cells for all pairs of a batch side by side.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _skew(pairs: Array) -> Array:
 
 
 def _below(leaf: Array) -> Array:
-    """The cells (i - 1, .) in the place of the cells (i, .)."""
+    """The cells (i - 1, .), moved to the places of (i, .)."""
     return jnp.concatenate([jnp.full_like(leaf[:1], -jnp.inf), leaf[:-1]])
 
 
@@ -126,7 +126,7 @@ def _fill(
 
 
 def _kind(source: Array, goal: Array) -> Array:
-    """[B] PAIR, DELETE, INSERT or _END: the step back from a cell, given the value wanted there."""
+    """[B] the step back from a cell whose value is wanted: PAIR, DELETE, INSERT or _END."""
 
     def noted(bit: int) -> Array:
         return source & bit > 0
@@ -211,7 +211,7 @@ def _score_alone(
 
 
 def _blocked(kernel: Callable, local: bool, scores: Callable) -> Callable:
-    """The kernel on one example. A wide batch goes in blocks, whose scores stay in the caches."""
+    """The kernel, on one example. A wide batch is cut into blocks whose scores fit the caches."""
 
     def whole(potentials: AlignmentPotentials, lengths: Array) -> Alignment | Array:
         M, N, _ = potentials.pairs.shape
@@ -235,12 +235,12 @@ def local_alignment(potentials: AlignmentPotentials, lengths: Array) -> Alignmen
       lengths: [2] int32, 0 <= lengths <= (M, N).
 
     Returns:
-      An Alignment; the empty one, of score 0, where no other has a positive score. Of equal scores
-      the one that ends on the earliest anti-diagonal i + j, there at the smallest i; going back, it
-      stops where nothing is gained before, else a pair comes before a letter of the first against
-      a gap, that before one of the second, and a run that opens before one that goes on. Under
-      `vmap`, nested or not, one batched program runs for all pairs. The derivative of the score
-      counts what the returned alignment uses; its operations have none.
+      An Alignment; the empty one, of score 0, where no other has a positive score. Ties go to the
+      end on the earliest anti-diagonal i + j, there to the smallest i. On the way back they go to,
+      in this order: stop; a pair; a letter of the first against a gap; a letter of the second; and
+      to a run that opens before one that goes on. Under `vmap`, nested or not, one batched program
+      runs for all pairs. The derivative of the score counts what the returned alignment uses; its
+      operations have none.
 
     Raises:
       ValueError: shapes do not fit together, or a dtype is not what it should be.

@@ -1,8 +1,8 @@
 """An additive loss folded into the emissions: one plain decode is then a loss-augmented one.
 
-For Delta(y_true, y) = sum_t weights[t, y^t] [y^t != y_true^t] the most violated constraint of
-margin re-scaling (and the lambda-oracle of slack re-scaling) is argmax_y F(y) + scale Delta, the
-Viterbi sequence of other emissions (thesis 4.4.2).
+Let Delta(y_true, y) = sum_t weights[t, y^t] [y^t != y_true^t]. The most violated constraint of
+margin re-scaling is argmax_y F(y) + scale Delta: the Viterbi sequence of other emissions (thesis
+4.4.2). The lambda oracle of slack re-scaling is the same.
 """
 
 from __future__ import annotations

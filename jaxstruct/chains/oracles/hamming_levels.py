@@ -40,7 +40,7 @@ class BestLevel(NamedTuple):
 
 
 def _raised(best: Array) -> Array:
-    """Every level moves up by one in [.., L, B]; the last one keeps its own as well."""
+    """[.., L, B] each level moved up by one. The last level also keeps what it has."""
     nothing = jnp.asarray(-jnp.inf, best.dtype)
     moved = jax.lax.pad(best, nothing, [(0, 0, 0), (0, 0, 0), (1, -1, 0), (0, 0, 0)])
     last = jnp.arange(best.shape[2]) == best.shape[2] - 1
@@ -76,7 +76,7 @@ def _forward(
 
 
 def _level_scores(final: Array, length: Array) -> Array:
-    """[L, B]: F of every level; a sequence of length 0 has level 0 alone, with F = 0."""
+    """[L, B] F of every level. A sequence of length 0 has only level 0, with F = 0."""
     scores = jnp.max(final, axis=0)
     empty = jnp.where(jnp.arange(scores.shape[0]) == 0, 0, -jnp.inf).astype(scores.dtype)
     return jnp.where((length > 0)[None], scores, empty[:, None])

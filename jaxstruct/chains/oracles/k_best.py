@@ -23,7 +23,7 @@ Ranked = tuple[Array, ...]
 
 
 def _merge(a: Ranked, b: Ranked) -> Ranked:
-    """The k largest of two falling lists: i from one and j + 1 - i from the other, for j < k.
+    """The k largest of two falling lists: the first j hold i of one and j - i of the other.
 
     The j-th (from 0) is max over i of min(a[i - 1], b[j - i]). No step waits for another, so that
     XLA computes nothing twice.
@@ -83,7 +83,7 @@ def _pick(lists: Ranked, rank: Array) -> tuple[Array, Array, Array]:
 def _predecessor(
     state: chain_paths.State, rank: Array, alpha: Ranked, table: Array, index: Array
 ) -> tuple[Array, Array]:
-    """(predecessor, its rank there) of the path with this rank among those in a state."""
+    """(predecessor, rank there) of the path that has this rank among the paths into a state."""
     del index
     entries = chain_paths.entries_into(table, state)
     parts = [chain_steps.at_columns(part[:, :, 0], state.before) for part in alpha]
@@ -135,7 +135,7 @@ def k_best(potentials: ChainPotentials, length: Array, k: int) -> Decoded:
       length, with the score 0. The derivative of each score counts what its labels use.
 
     Raises:
-      ValueError: k < 1, or shapes do not fit together, or a dtype is not what it should be.
+      ValueError: k < 1, shapes do not fit together, or a dtype is not what it should be.
     """
     k = checked_size("k", k)
     return _of_one(k)(*checked_chain(potentials, length))

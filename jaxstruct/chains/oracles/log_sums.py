@@ -61,7 +61,7 @@ def _lower(message: Array) -> tuple[Array, Array]:
 
 
 def log_messages(chain: Chain) -> Messages:
-    """Messages with a largest of 0 at every position, so that a long chain keeps its digits."""
+    """Messages whose largest entry is 0 at every position: a long chain keeps its digits."""
     tables = chain.potentials
 
     def body(carry: PyTree, step: chain_steps.Step) -> tuple[PyTree, PyTree]:

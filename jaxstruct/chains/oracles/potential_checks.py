@@ -20,7 +20,7 @@ def checked_potentials(potentials: ChainPotentials) -> ChainPotentials:
     """Potentials of one chain as arrays of one floating dtype.
 
     Raises:
-      ValueError: a shape does not fit the emissions, or T or S is 0, or the potentials are not
+      ValueError: a shape does not fit the emissions, T or S is 0, or the potentials are not
         floating-point numbers.
     """
     potentials = jax.tree.map(jnp.asarray, potentials)
@@ -57,7 +57,7 @@ def checked_labels(y_true: Array, potentials: ChainPotentials) -> Array:
     """Labels of one chain, [T] int32.
 
     Raises:
-      ValueError: they are not [T], or they are no integers.
+      ValueError: they are not [T] integers.
     """
     y_true, T = jnp.asarray(y_true), potentials.emissions.shape[0]
     if y_true.shape != (T,):

@@ -151,7 +151,7 @@ def chosen(inside: Array, new: PyTree, old: PyTree) -> PyTree:
 def forward(
     potentials: ChainPotentials, length: Array, alpha: PyTree, advance: Callable, keep: bool = True
 ) -> tuple[PyTree, PyTree | None]:
-    """Run the recursion; prefix scores stand still from the last position of a sequence on.
+    """Run the recursion. After the last position of a sequence its prefix scores stay the same.
 
     Args:
       potentials: batch last.
@@ -182,7 +182,7 @@ def with_stop(potentials: ChainPotentials, alpha: Array) -> Array:
 
 
 def flat_index(index: Array, width: int) -> Array:
-    """The place of column `index[.., b]` of column b of the batch, in an axis that joins both."""
+    """The place of entry `index[.., b]` of column b, where one axis holds entries and columns."""
     if width == 1:
         return index
     return index * width + jnp.arange(width).reshape((1,) * (index.ndim - 1) + (-1,))

@@ -102,7 +102,7 @@ def fold(combine: Callable, labels: int, term: Callable) -> Array:
 
 
 def _real_rows(table: Any, rank: int, length: Array) -> Any:
-    """The table; if it varies, with zeros at the steps beyond the end of a sequence.
+    """The table. Where it varies, steps beyond the end of a sequence are 0.
 
     Sequences that share a table share the end of the longest.
     """
@@ -148,7 +148,7 @@ def prepare(potentials: ChainPotentials, length: Array) -> Chain:
 
 
 def first_message(node: Array, second_order: bool, nothing: float) -> Array:
-    """[S, *C, B] from [S, B]: only the dummy label 0 comes before position 0."""
+    """[S, *C, B] from [S, B]. Before position 0 there is only the dummy label 0."""
     if not second_order:
         return node
     dummy = jnp.arange(node.shape[0])[:, None, None] == 0

@@ -150,7 +150,7 @@ def best_blocks(
     level: Array | int,
     live: Live | None = None,
 ) -> Array:
-    """[N, B] the best of each block over the terms of one cell; over the live ones, if given."""
+    """[N, B] the best of each block over the terms of a cell, or over the live ones alone."""
     width, begin = span
     firsts = jnp.asarray(layout.first_terms)[width] if live is None else live.firsts
     first, last = firsts[level], firsts[level + 1]

@@ -101,5 +101,5 @@ def _search(
 def best_search(
     layout: Layout, given: Sentences, charts: BestCharts, counts: NodeCounts | None = None
 ) -> partial:
-    """The search of `tree_traceback.traced` for best trees; the state of a node is its level."""
+    """The search of `traceback.trace_back` for best trees; the state of a node is its level."""
     return partial(_search, layout, given, counts, charts)

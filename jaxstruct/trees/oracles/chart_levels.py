@@ -80,7 +80,7 @@ def _with_predicted(layout: Layout, width: Array, raw: Array, predicted: Array) 
 
 
 def _with_one_match(layout: Layout, width: Array, raw: Array) -> Array:
-    """Every level moves up by one match; those with the most matches keep their own as well."""
+    """Every level moved up by one match. Levels with the most matches also keep what they have."""
     p, m = layout.counts[..., 0], layout.counts[..., 1]
     below = jnp.asarray(_sources(layout, p, m - 1))[width]
     last = jnp.asarray(m == m.max(axis=1, keepdims=True))[width]
@@ -91,7 +91,7 @@ def _with_one_match(layout: Layout, width: Array, raw: Array) -> Array:
 def with_node(
     layout: Layout, width: Array, raw: Array, matched: Array, predicted: Array | None
 ) -> Array:
-    """[L, S, B] cells of a span that count its own node, from cells that count what is below it.
+    """[L, S, B] cells of a span, its own node counted, from cells that count what is below.
 
     Args:
       width: of the span. raw: [L, S, B]. matched: [S, b]. predicted: [S], or None.

@@ -104,7 +104,7 @@ def _total_by_key(blocks: Array, pieces: tuple[Runs, Runs]) -> Array:
 
 
 def _inside_of(layout: Layout, given: Sentences, scores: Array, cells: Array, span: tuple) -> Array:
-    """[S, B] log sums over a span without its own score; the largest terms are found first."""
+    """[S, B] log sums over a span without its own score. The largest term is taken out first."""
     table, (width, begin) = given.table, span
     pieces = (table.blocks, table.groups)
     best = best_blocks(layout, given, scores, cells, span, 0)

@@ -25,7 +25,7 @@ _NO_INDEX = np.iinfo(np.int32).max
 
 
 def _best_after(values: Array, index: Array, before: tuple[Array, Array]) -> tuple[Array, Array]:
-    """The first entry after another one, in the order of falling values, then of rising indices.
+    """The next entry: values fall, and among equal ones the indices rise.
 
     Args:
       values, index: [X, .., B]; entries of -inf are none.
@@ -75,7 +75,7 @@ def _lift(index: Array, like: Array) -> Array:
 
 
 def _group(k: int, given: Sentences, charts: RankedCharts, node: Node, row: Array) -> Array:
-    """k group + rank: where the entry of a node's rank stands among its groups' lists."""
+    """k group + rank: the place of a node's rank among the lists of its groups."""
     starts, counts = (
         leaf[node.symbol] for leaf in (given.table.groups.starts, given.table.groups.counts)
     )

@@ -36,7 +36,7 @@ class RankedCharts(NamedTuple):
 
 
 def rank_pairs(k: int) -> list[tuple[int, int]]:
-    """Pairs of ranks, in order: only their sums can be among the k best of two falling lists."""
+    """Pairs of ranks, in order, whose sums can be among the k best of two falling lists."""
     return [(a, b) for a in range(k) for b in range(k) if (a + 1) * (b + 1) <= k]
 
 
@@ -72,7 +72,7 @@ def _merge_blocks(blocks: Ranked, pieces: Runs) -> Ranked:
 def _rank_blocks(
     k: int, layout: Layout, given: Sentences, scores: Array, cells: Array, span: tuple
 ) -> Ranked:
-    """k arrays [N, B], the best of each block over the terms of a span, a rule of it at a time.
+    """k arrays [N, B]: the k best of each block over the terms of a span, rule by rule.
 
     A sum with rank a in the left part is no larger than a other sums of the same term.
     """

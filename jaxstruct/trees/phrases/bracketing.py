@@ -81,7 +81,7 @@ def read_tree(text: str, name: str = "text") -> Tree:
 
 
 def _check_child(stack: list[_Open], text: str, name: str, at: int) -> None:
-    """A tree may follow a label or another tree, never a word; only outermost labels may lack."""
+    """Refuses a tree behind a word, and a tree in a bracket without a label unless outermost."""
     if not stack:
         return
     parent = stack[-1]
@@ -134,7 +134,7 @@ def write_line(tree: Tree) -> str:
 
     Raises:
       ValueError: a label or word is empty (other than the label of the root), or holds white space
-        or a bracket, so that it could not be read again, or this is no Tree.
+        or a bracket, so that it could not be read again. This is no Tree.
     """
     check_tree(tree)
     return _line(tree, True)

@@ -75,7 +75,7 @@ def _spelling(word: str) -> str:
 
 
 def frequent_words(words: Iterable[str], options: UnknownWords) -> frozenset[str]:
-    """Returns the words seen more than `rare` times; one spelt like a class is never frequent."""
+    """Returns the words seen more than `rare` times, but for words spelt like a class."""
     counts = Counter(words)
     return frozenset(
         word for word, count in counts.items() if count > options.rare and word not in CLASSES
