@@ -26,19 +26,8 @@ from experiments.align_sequences.data import (
 )
 from experiments.align_sequences.report import aligned_outcome, training_outcome
 from experiments.align_sequences.training import train_costs
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Tolerance,
-    Variant,
-    WorkingSets,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag
 from jaxstruct.alignments.alphabets import LOWER_CASE
 from jaxstruct.alignments.costs import GAPS
 from jaxstruct.alignments.losses import NAMES
@@ -106,23 +95,26 @@ class Options(NamedTuple):
             FORMULATIONS,
         ),
     ] = "svm1_margin"
-    c_over_n: Annotated[float, flag("C' = C / n, n training pairs.")] = 0.05
-    tolerance: Tolerance = 1e-2
-    held_out: Annotated[float, flag("Share of the aligned pairs to test on; 0 for none.")] = 0.2
+    c_over_n: Annotated[float, flag("C' = C / n, n training pairs.", above=0)] = 0.05
+    tolerance: fields.Tolerance = 1e-2
+    held_out: Annotated[
+        float, flag("Share of the aligned pairs to test on; 0 for none.", least=0)
+    ] = 0.2
     buckets: Annotated[int, flag("Padded lengths of sequences, at most.", least=1)] = 3
     max_passes: Annotated[int, flag("Rounds of the training at most.", least=1)] = 500
     matrix_scale: Annotated[
-        float, flag("0: matrix.txt has decimals; else integers, the scores times this, rounded.")
+        float,
+        flag("0: matrix.txt has decimals; else integers, the scores times this, rounded.", least=0),
     ] = 0.0
     columns: Annotated[int, flag("Columns a block of printed alignments.", least=1)] = 60
-    variant: Variant = "subspace"
-    working_sets: WorkingSets = "auto"
-    capacity: Capacity = 32
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = True
-    progress: ShowProgress = None
+    variant: fields.Variant = "subspace"
+    working_sets: fields.WorkingSets = "auto"
+    capacity: fields.Capacity = 32
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:
@@ -135,8 +127,9 @@ def run(options: Options) -> common.Outcome:
       ValueError: an option or a file that does not fit. FileNotFoundError: a file is missing.
       MalformedFile: a file is no FASTA file or matrix, or its rows do not go in pairs.
     """
+    dtype = common.prepare(options)
     _check(options)
-    dtype, alphabet = common.prepare(options), alphabet_named(options.alphabet)
+    alphabet = alphabet_named(options.alphabet)
     reading = Reading(alphabet, options.lower_case, options.other_letters)
     known = read_aligned(options.aligned, reading, options.mode) if options.aligned else None
     new = read_plain(options.align, reading) if options.align else None
@@ -165,8 +158,6 @@ def _check(options: Options) -> None:
         raise ValueError("matrix: --align needs --aligned to learn from, or a --matrix")
     if not options.matrix and (options.gap_open is not None or options.gap_extend is not None):
         raise ValueError("gap_open, gap_extend: these go with --matrix")
-    if not options.matrix_scale >= 0:
-        raise ValueError(f"matrix_scale: got {options.matrix_scale}, expected 0 or more")
 
 
 def _given_costs(options: Options, reading: Reading) -> Costs | None:

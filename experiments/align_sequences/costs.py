@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.align_sequences.data import Pairs, bucketed
+from experiments.align_sequences.data import Pairs, to_buckets
 from jaxstruct import Buckets, predict
 from jaxstruct.alignments.alphabets import Alphabet
 from jaxstruct.alignments.costs import alignment_costs
@@ -49,7 +49,7 @@ def uniform_costs(alphabet: Alphabet) -> Costs:
     return Costs(2 * np.eye(len(alphabet.letters)) - 1, 1.0, 1.0)
 
 
-def trained_costs(weights: PyTree, symmetric: bool) -> Costs:
+def costs_of(weights: PyTree, symmetric: bool) -> Costs:
     """The costs that trained weights stand for."""
     costs = alignment_costs(float(symmetric), jax.tree.map(np.asarray, weights))
     return Costs(np.asarray(costs.substitution), float(costs.gap_open), float(costs.gap_extend))
@@ -126,7 +126,7 @@ def _batch_scores(problem: Problem, w: PyTree, x: PyTree, y: PyTree) -> jax.Arra
     return jax.vmap(lambda x, y: problem.model.score(problem.model.potentials(w, x), y))(x, y)
 
 
-def aligned(problem: Problem, weights: PyTree, inputs: Buckets) -> tuple[Buckets, np.ndarray]:
+def align(problem: Problem, weights: PyTree, inputs: Buckets) -> tuple[Buckets, np.ndarray]:
     """(the best alignments, [n] their scores)."""
     outputs, scores = [], np.zeros(sum(map(len, inputs.index)))
     for part, index in zip(inputs.parts, inputs.index, strict=True):
@@ -144,16 +144,16 @@ def _batch_losses(problem: Problem, y_true: PyTree, y: PyTree) -> jax.Array:
     return jax.vmap(problem.model.loss)(y_true, y)
 
 
-def measured(problem: Problem, weights: PyTree, pairs: Pairs, sizes: np.ndarray) -> dict[str, Any]:
+def measure(problem: Problem, weights: PyTree, pairs: Pairs, sizes: np.ndarray) -> dict[str, Any]:
     """How well the costs align pairs whose alignment is known.
 
     Returns:
       true_pairs_found (%), made_pairs_right (%), over all pairs of letters of all alignments; the
       mean of the problem's loss; and the counts.
     """
-    inputs, outputs = bucketed(pairs, sizes)
+    inputs, outputs = to_buckets(pairs, sizes)
     assert outputs is not None, "pairs whose alignment is known"
-    found, _ = aligned(problem, weights, inputs)
+    found, _ = align(problem, weights, inputs)
     counts, losses = np.zeros(3), []
     for y_true, y in zip(outputs.parts, found.parts, strict=True):
         counts += [np.sum(leaf) for leaf in _batch_counts(y_true, y)]

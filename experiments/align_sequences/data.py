@@ -21,8 +21,8 @@ from jaxstruct.alignments.alphabets import (
 from jaxstruct.alignments.structure import alignment_inputs, alignment_outputs
 from jaxstruct.alignments.text import (
     WrittenAlignment,
+    gather_gaps,
     read_rows,
-    with_gaps_gathered,
     without_end_gaps,
 )
 from jaxstruct.data.fasta import FastaRecord, aligned_pairs, consecutive_pairs, read_fasta
@@ -89,10 +89,10 @@ def read_aligned(path: str, reading: Reading, mode: str) -> Pairs:
     """
     records = aligned_pairs(read_fasta(Path(path), aligned=True), path)
     rows = [read_rows(first.sequence, second.sequence) for first, second in records]
-    pairs = _encoded(path, records, rows, reading)
+    pairs = _encode(path, records, rows, reading)
     alignments = []
     for operations, begin in pairs.alignments:
-        operations = with_gaps_gathered(operations)
+        operations = gather_gaps(operations)
         alignments.append(
             without_end_gaps(operations, begin) if mode == "local" else (operations, begin)
         )
@@ -109,10 +109,10 @@ def read_plain(path: str, reading: Reading) -> Pairs:
     none = np.zeros(0, np.int32), np.zeros(2, np.int32)
     texts = ([record.sequence.replace("-", "") for record in pair] for pair in records)
     written = [WrittenAlignment(first, second, *none) for first, second in texts]
-    return _encoded(path, records, written, reading)._replace(alignments=[])
+    return _encode(path, records, written, reading)._replace(alignments=[])
 
 
-def _encoded(
+def _encode(
     path: str,
     records: Sequence[tuple[FastaRecord, FastaRecord]],
     written: Sequence[WrittenAlignment],
@@ -175,7 +175,7 @@ def _longer(pairs: Pairs) -> np.ndarray:
     return np.array([max(map(len, codes)) for codes in pairs.codes])
 
 
-def bucketed(pairs: Pairs, sizes: np.ndarray) -> tuple[Buckets, Buckets | None]:
+def to_buckets(pairs: Pairs, sizes: np.ndarray) -> tuple[Buckets, Buckets | None]:
     """(inputs, outputs) of `pairwise_alignment`; no outputs where there are no alignments."""
     inputs, outputs, index = [], [], []
     for bucket in assign_buckets(_longer(pairs), sizes):

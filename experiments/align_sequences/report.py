@@ -9,14 +9,14 @@ import numpy as np
 
 from experiments.align_sequences.costs import (
     Costs,
-    aligned,
-    measured,
+    align,
+    measure,
     problem_of,
     uniform_costs,
     weights_of,
     write_costs,
 )
-from experiments.align_sequences.data import Pairs, bucketed, sizes_of
+from experiments.align_sequences.data import Pairs, sizes_of, to_buckets
 from experiments.align_sequences.training import Trained
 from experiments.lib import common
 from experiments.lib.report import Table
@@ -56,7 +56,7 @@ def training_outcome(
         for part in ("train", "held_out"):
             pairs = getattr(trained, part)
             if pairs.names:
-                found = measured(problem, weights_of(costs, dtype), pairs, trained.sizes)
+                found = measure(problem, weights_of(costs, dtype), pairs, trained.sizes)
                 rows.append(_training_row(name, costs, part, found))
                 numbers.append({"costs": name, "part": part} | found)
     folder = Path(options.output)
@@ -68,7 +68,7 @@ def training_outcome(
              f"Matrix written to {matrix}, weights to {folder / 'weights.npz'}."]  # fmt: skip
     table = Table("Costs learned from aligned sequences", TRAINING_COLUMNS, rows, notes)
     content = {"rows": numbers, "learned": trained.costs} | _training_numbers(trained)
-    outcome = common.save("align_sequences", options, "align_sequences", table, content, {})
+    outcome = common.save("align_sequences", options, "align_sequences", table, content)
     return outcome._replace(files=(*outcome.files, matrix, folder / "weights.npz"))
 
 
@@ -110,8 +110,8 @@ def aligned_outcome(
 ) -> common.Outcome:
     """Align, print and write the alignments of pairs of sequences, and their numbers."""
     problem = problem_of(alphabet, options.mode, options.loss, dtype)
-    inputs, _ = bucketed(pairs, sizes_of(pairs, options.buckets))
-    found, scores = aligned(problem, weights_of(costs, dtype), inputs)
+    inputs, _ = to_buckets(pairs, sizes_of(pairs, options.buckets))
+    found, scores = align(problem, weights_of(costs, dtype), inputs)
     written: dict[int, WrittenAlignment] = {}
     for x, y, index in zip(inputs.parts, found.parts, found.index, strict=True):
         for place, each in zip(index, written_alignments(alphabet, x, y), strict=True):
@@ -120,7 +120,7 @@ def aligned_outcome(
     texts, rows = [], []
     for place, (names, score) in enumerate(zip(pairs.names, scores, strict=True)):
         number, each = place + 1, written[place]
-        row = [number, *names, *_shown(each, float(score), similar)]
+        row = [number, *names, *_show(each, float(score), similar)]
         rows.append(row)
         texts.append(_block(options, row, each, similar))
     text = "\n".join(texts)
@@ -132,11 +132,11 @@ def aligned_outcome(
     table = Table("Aligned sequences", ALIGNED_COLUMNS, rows, notes)
     numbers = {"scores": scores, "left_out": pairs.left_out, "costs": costs}
     name = "align_sequences_aligned"
-    outcome = common.save("align_sequences", options, name, table, numbers, {})
+    outcome = common.save("align_sequences", options, name, table, numbers)
     return outcome._replace(files=(*outcome.files, path))
 
 
-def _shown(written: WrittenAlignment, score: float, similar: PairScores) -> list[Any]:
+def _show(written: WrittenAlignment, score: float, similar: PairScores) -> list[Any]:
     """score, columns, and shares of them in percent."""
     told = alignment_numbers(written, similar)
     shares = np.array([told.identical, told.positive, told.gaps]) / max(told.columns, 1)

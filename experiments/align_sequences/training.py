@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from experiments.align_sequences.costs import Costs, batch_size, trained_costs
-from experiments.align_sequences.data import Pairs, bucketed, sizes_of, split
+from experiments.align_sequences.costs import Costs, batch_size, costs_of
+from experiments.align_sequences.data import Pairs, sizes_of, split, to_buckets
 from experiments.lib import common
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
@@ -44,7 +44,7 @@ def train_costs(options: Options, alphabet: Alphabet, pairs: Pairs, dtype: str) 
     """
     train, held_out = split(pairs, options.held_out, options.seed)
     sizes = sizes_of(pairs, options.buckets)
-    inputs, outputs = bucketed(train, sizes)
+    inputs, outputs = to_buckets(train, sizes)
     problem = pairwise_alignment(
         len(alphabet.letters), mode=options.mode, gaps=options.gaps, symmetric=options.symmetric,
         loss=options.loss, dtype=dtype,
@@ -60,5 +60,5 @@ def train_costs(options: Options, alphabet: Alphabet, pairs: Pairs, dtype: str) 
             callback=update,
         )  # fmt: skip
     seconds = watch.elapsed(solution.weights).wall
-    costs = trained_costs(solution.weights, options.symmetric)
+    costs = costs_of(solution.weights, options.symmetric)
     return Trained(costs, solution, train, held_out, sizes, pairs.left_out, seconds)

@@ -17,22 +17,15 @@ closest to the paper's, and --readings compares others:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
-from tqdm import tqdm
-
 from experiments.alignment.report import PAPER_GAP_COST, make_plots, make_tables
 from experiments.alignment.trials import Machine, Sample, draw, generative_trial, svm_trial
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag
+from experiments.lib.progress import jobs_bar
 from experiments.lib.report import render
 from jaxstruct import Settings
 from jaxstruct.alignments.homologues import homologue_search
@@ -40,10 +33,27 @@ from jaxstruct.alignments.log_odds import BACKGROUNDS
 from jaxstruct.data.homologues import LETTERS, PADDINGS
 
 
+def _reading(text: str) -> tuple[str, float]:
+    """(padding, C') of a word such as end:0.1."""
+    padding, _, c_over_n = text.partition(":")
+    try:
+        value = float(c_over_n)
+    except ValueError:
+        value = 0.0
+    if padding not in PADDINGS or not 0 < value < math.inf:
+        raise ValueError(
+            f"got {text!r}, expected padding:c_over_n such as end:0.1, padding one of "
+            f"{', '.join(PADDINGS)}"
+        )
+    return padding, value
+
+
 class Options(NamedTuple):
     """The flags of this command."""
 
-    sizes: Annotated[Sequence[str], flag("Numbers n of training examples.")] = (
+    sizes: Annotated[
+        Sequence[str], flag("Numbers n of training examples.", each=int, least=1, some=True)
+    ] = (
         "1",
         "2",
         "4",
@@ -61,8 +71,8 @@ class Options(NamedTuple):
             PADDINGS,
         ),
     ] = "both"
-    c_over_n: Annotated[float, flag("C' = C / n of SVM2.")] = 0.1
-    epsilon: Annotated[float, flag("Precision of the cutting plane algorithm.")] = 0.1
+    c_over_n: Annotated[float, flag("C' = C / n of SVM2.", above=0)] = 0.1
+    epsilon: Annotated[float, flag("Precision of the cutting plane algorithm.", above=0)] = 0.1
     background: Annotated[
         str,
         flag(
@@ -72,9 +82,14 @@ class Options(NamedTuple):
     ] = "sequences"
     gap_costs: Annotated[
         Sequence[str],
-        flag(f"Gap costs delta of the generative model; {PAPER_GAP_COST} is always one of them."),
+        flag(
+            f"Gap costs delta of the generative model; {PAPER_GAP_COST} is always one of them.",
+            each=float,
+        ),
     ] = ("0.2", "0.6", "0.8", "1.0", "1.2", "1.4", "1.8")
-    epsilons: Annotated[Sequence[str], flag("Precisions of figure 2, right; empty: none.")] = (
+    epsilons: Annotated[
+        Sequence[str], flag("Precisions of figure 2, right; empty: none.", each=float, above=0)
+    ] = (
         "1",
         "0.3",
         "0.1",
@@ -88,7 +103,8 @@ class Options(NamedTuple):
         Sequence[str],
         flag(
             "Further readings of the text to compare, a list of padding:c_over_n; each takes "
-            "about as long as the table."
+            "about as long as the table.",
+            each=_reading,
         ),
     ] = ()
     oracle_batch: Annotated[
@@ -99,12 +115,12 @@ class Options(NamedTuple):
             least=1,
         ),
     ] = 1
-    capacity: Annotated[int, flag("Cutting planes an example, at the start.")] = 32
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = True
-    progress: ShowProgress = None
+    capacity: Annotated[int, flag("Cutting planes an example, at the start.", least=2)] = 32
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:
@@ -114,15 +130,16 @@ def run(options: Options) -> common.Outcome:
       ValueError: a size, gap cost, precision or reading does not fit.
     """
     dtype = common.prepare(options)
-    sizes, epsilons, gap_costs, readings = _checked(options)
+    sizes, epsilons = [int(n) for n in options.sizes], [float(e) for e in options.epsilons]
+    gap_costs = sorted({PAPER_GAP_COST, *map(float, options.gap_costs)})
+    readings = [_reading(text) for text in options.readings]
     problem = homologue_search(LETTERS, dtype=dtype)
     machine = Machine(problem, options.c_over_n, options.epsilon, _settings(options))
     jobs = list(_jobs(options, machine, sizes, epsilons, readings))
-    hidden = None if options.progress is None else not options.progress
     rows: list[dict[str, Any]] = []
     with (
         common.kept_if_stopped("alignment", options, "alignment", {"rows": rows}),
-        tqdm(jobs, desc="alignment", disable=hidden) as bar,
+        jobs_bar(jobs, "alignment", options.progress) as bar,
     ):
         for part, n, number, padding, machine in bar:
             bar.set_postfix_str(f"{part}, n = {n}")
@@ -171,27 +188,3 @@ def _jobs(
 def _sample(options: Options, sizes: Sequence[int], n: int, number: int, padding: str) -> Sample:
     rows = max(*sizes, options.epsilon_size) + options.test_examples
     return draw((options.seed, n, number), n, options.test_examples, rows, padding)
-
-
-def _checked(
-    options: Options,
-) -> tuple[list[int], list[float], list[float], list[tuple[str, float]]]:
-    """(sizes, precisions, gap costs, readings) as numbers."""
-    sizes = [int(text) for text in options.sizes]
-    epsilons = [float(text) for text in options.epsilons]
-    gap_costs = sorted({PAPER_GAP_COST, *map(float, options.gap_costs)})
-    if not sizes or min(sizes) < 1:
-        raise ValueError(f"sizes: got {list(options.sizes)}, expected integers >= 1")
-    if epsilons and min(epsilons) <= 0:
-        raise ValueError(f"epsilons: got {list(options.epsilons)}, expected numbers > 0")
-    return sizes, epsilons, gap_costs, [_reading(text) for text in options.readings]
-
-
-def _reading(text: str) -> tuple[str, float]:
-    padding, _, c_over_n = text.partition(":")
-    if padding not in PADDINGS or not c_over_n:
-        raise ValueError(
-            f"readings: got {text!r}, expected padding:c_over_n such as end:0.1, padding one of "
-            f"{PADDINGS}"
-        )
-    return padding, float(c_over_n)

@@ -21,7 +21,7 @@ from jaxstruct.alignments.homologues import (
 from jaxstruct.alignments.log_odds import alignment_weights, homologue_counts, log_odds
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.data.homologues import LETTERS, Homologues, generated_homologues
+from jaxstruct.data.homologues import LETTERS, Homologues, generate_homologues
 from jaxstruct.solvers.solution import Solution
 
 
@@ -49,7 +49,7 @@ class Machine(NamedTuple):
 
 def draw(seed: Sequence[int], n: int, tests: int, rows: int, padding: str) -> Sample:
     """A sample of n training and `tests` test examples; the rest of the rows repeats the first."""
-    data = generated_homologues(np.random.default_rng(seed), n + tests, padding=padding)
+    data = generate_homologues(np.random.default_rng(seed), n + tests, padding=padding)
     x, y = as_examples(data)
     index = np.where(np.arange(rows) < n + tests, np.arange(rows), 0)
     x, y = take_rows((x, y), index)
@@ -66,7 +66,7 @@ def as_examples(data: Homologues) -> tuple[HomologueInput, HomologueOutput]:
 
 
 @jax.jit
-def _chosen(problem: Problem, weights: PyTree, x: HomologueInput) -> Array:
+def _choose(problem: Problem, weights: PyTree, x: HomologueInput) -> Array:
     """[K, rows] the candidate that each of K weights takes for the homologue."""
 
     def of_one(w: PyTree) -> Array:
@@ -79,7 +79,7 @@ def _chosen(problem: Problem, weights: PyTree, x: HomologueInput) -> Array:
 def errors(problem: Problem, weights: Sequence[PyTree], sample: Sample) -> np.ndarray:
     """[K, 2] per cent of the training and of the test examples in which a decoy is taken."""
     stacked = jax.tree.map(lambda *leaves: np.stack(list(map(np.asarray, leaves))), *weights)
-    wrong = 100.0 * (np.asarray(_chosen(problem, stacked, sample.x)) != sample.y.candidate)
+    wrong = 100.0 * (np.asarray(_choose(problem, stacked, sample.x)) != sample.y.candidate)
     train, test = wrong[:, : sample.n], wrong[:, sample.n : sample.examples]
     return np.stack([train.mean(axis=1), test.mean(axis=1)], axis=1)
 

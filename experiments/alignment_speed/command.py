@@ -19,16 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    flag,
-)
-from experiments.lib.report import Table
+from experiments.lib import common, fields
+from experiments.lib.options import flag, size_reader
+from experiments.lib.report import rows_table
 from experiments.lib.timing import compile_ahead, in_turns
 from jaxstruct.alignments.costs import AlignmentCosts, alignment_potentials
 from jaxstruct.alignments.oracles.pairwise import (
@@ -44,12 +37,21 @@ ORACLES = {
     "global score": global_score, "global alignment": global_alignment,
 }  # fmt: skip
 LETTERS = 20
+COLUMNS = {
+    "oracle": "oracle", "M": "M", "N": "N", "pairs": "pairs", ("ms a call", "least"): "least",
+    ("ms a call", "median"): "median",
+    "pairs a second": lambda row: round(row["pairs_per_second"]),
+    "compile s": "compile_seconds", "MiB": "mebibytes",
+}  # fmt: skip
+SIZE = size_reader("M x N", "50x50")
 
 
 class Options(NamedTuple):
     """The flags of this command."""
 
-    sizes: Annotated[Sequence[str], flag("Lengths of the two sequences, M x N.")] = (
+    sizes: Annotated[
+        Sequence[str], flag("Lengths of the two sequences, M x N.", each=SIZE, some=True)
+    ] = (
         "50x50",
         "200x200",
     )
@@ -58,40 +60,24 @@ class Options(NamedTuple):
         int, flag("Pairs that Biopython is timed on; 0: not at all.", least=0)
     ] = 200
     repeats: Annotated[int, flag("Timed calls of each program.", least=1)] = 10
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = False
-    progress: ShowProgress = None
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = False
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:
     """Time all programs, print the table and write it."""
     dtype = common.prepare(options)
-    rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("alignment_speed", options, "alignment_speed", {"rows": rows}):
-        for text in options.sizes:
-            rows += _measured(options, dtype, *_size(text))
-    columns = ["oracle", "M", "N", "pairs", ("ms a call", "least"), ("ms a call", "median"),
-               "pairs a second", "compile s", "MiB"]  # fmt: skip
-    cells = [
-        [row["oracle"], row["M"], row["N"], row["pairs"], row["least"], row["median"],
-         round(row["pairs_per_second"]), row["compile_seconds"], row["mebibytes"]]
-        for row in rows
-    ]  # fmt: skip
+    groups = (_measure(options, dtype, *SIZE(text)) for text in options.sizes)
+    rows = common.finished_rows("alignment_speed", options, "alignment_speed", groups)
     notes = [
         f"Affine gaps, {dtype}, {options.repeats} calls; pairs a second from the least wall time. "
         "MiB: temporary memory of the compiled program."
     ]
-    table = Table("Alignment oracles: speed", columns, cells, notes)
-    return common.save("alignment_speed", options, "alignment_speed", table, {"rows": rows}, {})
-
-
-def _size(text: str) -> tuple[int, int]:
-    first, _, second = text.partition("x")
-    if not (first.isdigit() and second.isdigit() and int(first) > 0 and int(second) > 0):
-        raise ValueError(f"sizes: got {text!r}, expected M x N, as 50x50")
-    return int(first), int(second)
+    table = rows_table("Alignment oracles: speed", COLUMNS, rows, notes)
+    return common.save("alignment_speed", options, "alignment_speed", table, {"rows": rows})
 
 
 def _data(options: Options, M: int, N: int, dtype: str) -> tuple[AlignmentCosts, Array, Array]:
@@ -103,7 +89,7 @@ def _data(options: Options, M: int, N: int, dtype: str) -> tuple[AlignmentCosts,
     return costs, jnp.asarray(first, jnp.int32), jnp.asarray(second, jnp.int32)
 
 
-def _aligned(oracle: Callable, costs: AlignmentCosts, first: Array, second: Array) -> PyTree:
+def _align(oracle: Callable, costs: AlignmentCosts, first: Array, second: Array) -> PyTree:
     def of_one(first: Array, second: Array) -> PyTree:
         lengths = jnp.asarray([first.shape[0], second.shape[0]])
         return oracle(alignment_potentials(costs, first, second), lengths)
@@ -111,10 +97,10 @@ def _aligned(oracle: Callable, costs: AlignmentCosts, first: Array, second: Arra
     return jax.vmap(of_one)(first, second)
 
 
-def _measured(options: Options, dtype: str, M: int, N: int) -> list[dict[str, Any]]:
+def _measure(options: Options, dtype: str, M: int, N: int) -> list[dict[str, Any]]:
     data = _data(options, M, N, dtype)
     programs = {
-        name: compile_ahead(partial(_aligned, oracle), *data) for name, oracle in ORACLES.items()
+        name: compile_ahead(partial(_align, oracle), *data) for name, oracle in ORACLES.items()
     }
     calls = {name: (partial(each.call, *data), options.batch) for name, each in programs.items()}
     if options.peer_pairs and importlib.util.find_spec("Bio"):

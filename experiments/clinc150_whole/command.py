@@ -18,20 +18,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from experiments.lib import common
+from experiments.lib import common, fields
 from experiments.lib.apart import run_apart
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Tolerance,
-    Variant,
-    WorkingSets,
-    flag,
-)
+from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch, peak_memory_bytes
@@ -48,18 +37,20 @@ class Options(NamedTuple):
     """The flags of this command."""
 
     path: Annotated[str | None, flag("Folder of the corpus; default: see third_party_data.")] = None
-    c_over_n: Annotated[float, flag("C' = C / n; LinearSVC's C.")] = 1.0
-    tolerance: Tolerance = 1e-3
-    svc_tolerances: Annotated[Sequence[str], flag("Values of LinearSVC's tol.")] = (
+    c_over_n: Annotated[float, flag("C' = C / n; LinearSVC's C.", above=0)] = 1.0
+    tolerance: fields.Tolerance = 1e-3
+    svc_tolerances: Annotated[
+        Sequence[str], flag("Values of LinearSVC's tol.", each=float, above=0)
+    ] = (
         "0.1",
         "0.03",
         "0.01",
         "0.001",
     )
-    variant: Variant = "auto"
-    working_sets: WorkingSets = "auto"
-    capacity: Capacity = 32
-    per_class: Annotated[int, flag("Use so many queries a class; 0 for all.")] = 0
+    variant: fields.Variant = "auto"
+    working_sets: fields.WorkingSets = "auto"
+    capacity: fields.Capacity = 32
+    per_class: Annotated[int, flag("Use so many queries a class; 0 for all.", least=0)] = 0
     contender: Annotated[
         str,
         flag(
@@ -67,11 +58,11 @@ class Options(NamedTuple):
             ["both", *CONTENDERS],
         ),
     ] = "both"
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = False
-    progress: ShowProgress = None
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = False
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:
@@ -81,11 +72,11 @@ def run(options: Options) -> common.Outcome:
       CorpusMissing: the corpus is not on this machine; the message says how to get it.
       subprocess.CalledProcessError: a contender failed; its messages are on standard error.
     """
-    rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("clinc150_whole", options, "clinc150_whole", {"rows": rows}):
-        for contender in CONTENDERS:
-            part = _part_name(contender)
-            rows += run_apart("clinc150_whole", options._replace(contender=contender), part)
+    groups = (
+        run_apart("clinc150_whole", options._replace(contender=each), _part_name(each))
+        for each in CONTENDERS
+    )
+    rows = common.finished_rows("clinc150_whole", options, "clinc150_whole", groups)
     bound = max(row["dual"] for row in rows if row["dual"] is not None)
     best = min(row["objective"] for row in rows)
     rows = [
@@ -108,11 +99,10 @@ def run_contender(options: Options) -> list[dict[str, Any]]:
         data = data._replace(train=data.train[train])
     before = peak_memory_bytes()
     measure = {"jaxstruct": _jaxstruct, "linear_svc": _linear_svc}[options.contender]
-    rows: list[dict[str, Any]] = []
-    name = _part_name(options.contender)
-    with common.kept_if_stopped("clinc150_whole", options, name, {"rows": rows}):
-        for row in measure(options, data):
-            rows.append(row | {"memory_before": before, "queries": len(data.train)})
+    name, shared = _part_name(options.contender), {"memory_before": before}
+    shared["queries"] = len(data.train)
+    groups = ([row | shared] for row in measure(options, data))
+    rows = common.finished_rows("clinc150_whole", options, name, groups)
     write_results(options.output, name, {"rows": rows})
     return rows
 

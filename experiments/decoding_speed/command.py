@@ -17,16 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    flag,
-)
-from experiments.lib.report import Table
+from experiments.lib import common, fields
+from experiments.lib.options import flag, size_reader
+from experiments.lib.report import rows_table
 from experiments.lib.timing import Compiled, compile_ahead, in_turns
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels
 from jaxstruct.chains.oracles.k_best import k_best
@@ -36,6 +29,17 @@ from jaxstruct.core.types import Array, PyTree
 
 SHARED = ChainPotentials._make((0, None, None, None, None))  # vmap over emissions alone
 
+COLUMNS = {
+    "oracle": "oracle", "labels": "labels", "length": "length", "levels or k": "units",
+    ("ms a batch", "least"): "least", ("ms a batch", "median"): "median",
+    ("ms a batch", "processor"): "processor",
+    "sequences a second": lambda row: round(row["sequences_per_second"]),
+    ("times Viterbi", "all"): "ratio",
+    ("times Viterbi", "a level"): lambda row: row["ratio"] / row["units"],
+    "compile s": "compile_seconds", "MiB": "mebibytes",
+}  # fmt: skip
+SIZE = size_reader("labels x length", "9x50")
+
 
 class Options(NamedTuple):
     """The flags of this command."""
@@ -43,19 +47,20 @@ class Options(NamedTuple):
     sizes: Annotated[
         Sequence[str],
         flag(
-            "labels x length of chains for Viterbi, two levels (the zero-one oracle) and two best."
+            "labels x length of chains for Viterbi, two levels (the zero-one oracle) and two best.",
+            each=SIZE,
         ),
     ] = ("9x50", "26x50", "50x100")
     exact: Annotated[
-        Sequence[str], flag("labels x length of chains for all length + 1 levels.")
+        Sequence[str], flag("labels x length of chains for all length + 1 levels.", each=SIZE)
     ] = ("9x20", "26x14")
-    batch: Annotated[int, flag("Chains in one call.")] = 1024
-    repeats: Annotated[int, flag("Timed calls of each program.")] = 30
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = False
-    progress: ShowProgress = None
+    batch: Annotated[int, flag("Chains in one call.", least=1)] = 1024
+    repeats: Annotated[int, flag("Timed calls of each program.", least=1)] = 30
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = False
+    progress: fields.ShowProgress = None
 
 
 class Program(NamedTuple):
@@ -78,42 +83,24 @@ class Program(NamedTuple):
 def run(options: Options) -> common.Outcome:
     """Time all programs, print the table and write it."""
     dtype = common.prepare(options)
-    rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("decoding_speed", options, "decoding_speed", {"rows": rows}):
-        for group in _groups(options):
-            rows += _measured(options, dtype, *group)
-    columns = ["oracle", "labels", "length", "levels or k", ("ms a batch", "least"),
-               ("ms a batch", "median"), ("ms a batch", "processor"), "sequences a second",
-               ("times Viterbi", "all"), ("times Viterbi", "a level"), "compile s",
-               "MiB"]  # fmt: skip
-    cells = [
-        [row["oracle"], row["labels"], row["length"], row["units"], row["least"], row["median"],
-         row["processor"], round(row["sequences_per_second"]), row["ratio"],
-         row["ratio"] / row["units"], row["compile_seconds"], row["mebibytes"]]
-        for row in rows
-    ]  # fmt: skip
+    groups = (_measure(options, dtype, *group) for group in _groups(options))
+    rows = common.finished_rows("decoding_speed", options, "decoding_speed", groups)
     notes = [
         f"Batch of {options.batch}, {dtype}, {options.repeats} calls; sequences a second from the "
         "least wall time, ratios from the least processor times. MiB: temporary memory of the "
         "compiled program. The levels oracle traces the best level back."
     ]
-    table = Table("Chain oracles: speed", columns, cells, notes)
-    return common.save("decoding_speed", options, "decoding_speed", table, {"rows": rows}, {})
-
-
-def _size(text: str) -> tuple[int, int]:
-    labels, _, length = text.partition("x")
-    if not (labels.isdigit() and length.isdigit() and int(labels) > 0 and int(length) > 0):
-        raise ValueError(f"a size is labels x length, as 9x50; got {text!r}")
-    return int(labels), int(length)
+    table = rows_table("Chain oracles: speed", COLUMNS, rows, notes)
+    return common.save("decoding_speed", options, "decoding_speed", table, {"rows": rows})
 
 
 def _groups(options: Options) -> Iterator[tuple[int, int, tuple[int, ...], tuple[int, ...]]]:
     """(labels, length, numbers of levels, numbers of best) of the programs that take turns."""
     for text in options.sizes:
-        yield *_size(text), (2,), (2,)
+        labels, length = SIZE(text)
+        yield labels, length, (2,), (2,)
     for text in options.exact:
-        labels, length = _size(text)
+        labels, length = SIZE(text)
         yield labels, length, (length + 1,), ()
 
 
@@ -146,12 +133,12 @@ def _k_best(k: int, potentials: ChainPotentials, length: Array, y_true: Array) -
     return jax.vmap(partial(k_best, k=k), (SHARED, 0))(potentials, length)
 
 
-def _compiled(name: str, units: int, oracle: Callable, data: tuple) -> Program:
+def _compile(name: str, units: int, oracle: Callable, data: tuple) -> Program:
     _, length, labels = data[0].emissions.shape
     return Program(name, labels, length, units, compile_ahead(oracle, *data))
 
 
-def _measured(
+def _measure(
     options: Options,
     dtype: str,
     labels: int,
@@ -160,9 +147,9 @@ def _measured(
     best: tuple[int, ...],
 ) -> list[dict[str, Any]]:
     data = _data(options, labels, length, dtype)
-    programs = [_compiled("Viterbi", 1, _viterbi, data)]
-    programs += [_compiled("Hamming levels", x, partial(_best_wrong, x), data) for x in levels]
-    programs += [_compiled("k best", k, partial(_k_best, k), data) for k in best]
+    programs = [_compile("Viterbi", 1, _viterbi, data)]
+    programs += [_compile("Hamming levels", x, partial(_best_wrong, x), data) for x in levels]
+    programs += [_compile("k best", k, partial(_k_best, k), data) for k in best]
     times = in_turns([partial(each.compiled.call, *data) for each in programs], options.repeats)
     wall, processor = times[..., 0], times[..., 1]
     fastest = processor.min(axis=0)

@@ -15,19 +15,8 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Tolerance,
-    Variant,
-    WorkingSets,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.progress import training_progress
 from experiments.lib.report import Table
@@ -49,18 +38,24 @@ weights put into the objective in float64.
 class Options(NamedTuple):
     """The flags of this command."""
 
-    formulations: Annotated[Sequence[str], flag("Which of the seven.")] = tuple(FORMULATIONS)
-    c_over_n: Annotated[Sequence[str], flag("Values of C' = C / n.")] = ("0.1", "1")
-    tolerance: Tolerance = 1e-3
-    examples: Annotated[int, flag("Learn from the first so many only; 0 for all 1347.")] = 0
-    variant: Variant = "auto"
-    working_sets: WorkingSets = "grown"
-    capacity: Capacity = 16
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = True
-    progress: ShowProgress = None
+    formulations: Annotated[Sequence[str], flag("Which of the seven.", FORMULATIONS, some=True)] = (
+        tuple(FORMULATIONS)
+    )
+    c_over_n: Annotated[
+        Sequence[str], flag("Values of C' = C / n.", each=float, above=0, some=True)
+    ] = ("0.1", "1")
+    tolerance: fields.Tolerance = 1e-3
+    examples: Annotated[
+        int, flag("Learn from the first so many only; 0 for all 1347.", least=0)
+    ] = 0
+    variant: fields.Variant = "auto"
+    working_sets: fields.WorkingSets = "grown"
+    capacity: fields.Capacity = 16
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:
@@ -75,10 +70,8 @@ def run(options: Options) -> common.Outcome:
         part = slice(options.examples)
         data = data._replace(train_x=data.train_x[part], train_y=data.train_y[part])
     problem = multiclass(data.train_x.shape[1], 10, dtype=dtype)
-    rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("digits", options, "digits", {"rows": rows}):
-        for row in _measurements(options, problem, data):
-            rows.append(row)
+    groups = ([row] for row in _measurements(options, problem, data))
+    rows = common.finished_rows("digits", options, "digits", groups)
     table = _table(options, data, rows)
     plots = {"digits": _plot(options, rows)}
     return common.save("digits", options, "digits", table, {"rows": rows}, plots)
@@ -92,7 +85,7 @@ def _measurements(
             (first, _), (second, solution) = (
                 _timed_fit(options, problem, data, name, ratio) for _ in range(2)
             )
-            yield _measured(problem, data, name, ratio, solution) | {
+            yield _measure(problem, data, name, ratio, solution) | {
                 "first_seconds": first, "second_seconds": second,
             }  # fmt: skip
 
@@ -111,7 +104,7 @@ def _timed_fit(
         return time.perf_counter() - start, solution
 
 
-def _measured(
+def _measure(
     problem: Problem, data: DigitsSplit, name: str, ratio: float, solution: Solution
 ) -> dict[str, Any]:
     statistics = solution.statistics

@@ -10,70 +10,68 @@ core, pin the process (on Linux: taskset -c 0).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from experiments.clinc150_whole.command import objective
 from experiments.digits.command import KNOWN_OPTIMA
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Variant,
-    WorkingSets,
-    flag,
-)
-from experiments.lib.report import Table
+from experiments.lib import common, fields
+from experiments.lib.options import flag
+from experiments.lib.report import rows_table
 from jaxstruct import fit
 from jaxstruct.data.digits import DigitsSplit, load_digits_split
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.host_loop import Progress
 
 LEVELS = (1e-2, 1e-3)
+COLUMNS = {
+    "machine": "machine", "C'": "c_over_n",
+    ("processor seconds to", "1e-2"): lambda row: row["seconds"][LEVELS[0]],
+    ("processor seconds to", "1e-3"): lambda row: row["seconds"][LEVELS[1]],
+    ("whole run", "processor s"): "cpu", ("whole run", "wall s"): "wall",
+}  # fmt: skip
 SVC_TOLERANCES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
 
 
 class Options(NamedTuple):
     """The flags of this command."""
 
-    c_over_n: Annotated[Sequence[str], flag("Values of C' = C / n: 0.1, 1 or both.")] = ("0.1", "1")
-    repeats: Annotated[int, flag("Timed runs of each machine; median shown.")] = 5
-    variant: Variant = "auto"
-    working_sets: WorkingSets = "auto"
-    capacity: Capacity = 16
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = False
-    progress: ShowProgress = None
+    c_over_n: Annotated[
+        Sequence[str], flag("Values of C' = C / n: 0.1, 1 or both.", ["0.1", "1"], some=True)
+    ] = ("0.1", "1")
+    repeats: Annotated[int, flag("Timed runs of each machine; median shown.", least=1)] = 5
+    variant: fields.Variant = "auto"
+    working_sets: fields.WorkingSets = "auto"
+    capacity: fields.Capacity = 16
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = False
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:
     """Time both machines, print the table and write it."""
     dtype = common.prepare(options)
     data = load_digits_split(0)
-    rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("digits_speed", options, "digits_speed", {"rows": rows}):
-        for ratio in map(float, options.c_over_n):
-            rows += _jaxstruct(options, data, ratio, dtype)
-            rows.append(_liblinear(options, data, ratio))
-    columns = ["machine", "C'", ("processor seconds to", "1e-2"), ("processor seconds to", "1e-3"),
-               ("whole run", "processor s"), ("whole run", "wall s")]  # fmt: skip
-    cells = [[row["machine"], row["c_over_n"], *(row["seconds"][level] for level in LEVELS),
-              row["cpu"], row["wall"]] for row in rows]  # fmt: skip
+    rows = common.finished_rows(
+        "digits_speed", options, "digits_speed", _measure(options, data, dtype)
+    )
     notes = [
         f"Median of {options.repeats} runs; the row with compiling is a single run. jaxstruct: "
         f"processor seconds until the first pass whose primal is that close, {dtype}; liblinear: "
         "its quickest tolerance whose result is that close (scikit-learn's Crammer-Singer)."
     ]
-    table = Table("Digits: time to primal suboptimality", columns, cells, notes)
-    return common.save("digits_speed", options, "digits_speed", table, {"rows": rows}, {})
+    table = rows_table("Digits: time to primal suboptimality", COLUMNS, rows, notes)
+    return common.save("digits_speed", options, "digits_speed", table, {"rows": rows})
+
+
+def _measure(options: Options, data: DigitsSplit, dtype: str) -> Iterator[list[common.Row]]:
+    for ratio in map(float, options.c_over_n):
+        yield _jaxstruct(options, data, ratio, dtype)
+        yield [_liblinear(options, data, ratio)]
 
 
 def _one_fit(options: Options, data: DigitsSplit, ratio: float, dtype: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from experiments.handwriting.machines import (
     Machine,
     chain_problem,
     read_words,
-    timed,
+    time_runs,
     told,
 )
 from experiments.lib import common
@@ -52,7 +52,7 @@ def _train_letters(options: Any, data: Data, split: Split, runs: int) -> Machine
     pixels = data.words.pixels.astype(data.dtype)
     settings = common.solver_settings(options)._replace(working_sets="enumerated")
     results = [
-        timed(
+        time_runs(
             options, f"letters, {split.name}",
             lambda update: fit(
                 problem, pixels[filled], data.words.letters[filled], "svm1",
@@ -76,7 +76,7 @@ def _train_perceptron(options: Any, data: Data, split: Split, runs: int) -> Mach
     problem = chain_problem(options.loss, data.dtype)
     examples = examples_of(data, split.train, bucket_sizes(data, [split]))
     results = [
-        timed(
+        time_runs(
             options, f"perceptron, {split.name}",
             lambda update: perceptron(
                 problem, examples.inputs, examples.outputs, max_epochs=EPOCHS, seed=options.seed
@@ -95,7 +95,7 @@ def _train_field(options: Any, data: Data, split: Split, runs: int) -> Machine:
     problem = chain_problem(options.loss, data.dtype)
     examples = examples_of(data, split.train, bucket_sizes(data, [split]))
     results = [
-        timed(
+        time_runs(
             options, f"random field, {split.name}",
             lambda update: fit_random_field(
                 problem, examples.inputs, examples.outputs, options.c_over_n * len(split.train),

@@ -32,25 +32,14 @@ from experiments.handwriting.data import (
 from experiments.handwriting.machines import (
     Machine,
     chain_problem,
-    described,
-    measured,
+    describe,
+    measure,
     read_words,
     train_chain,
 )
 from experiments.handwriting.report import folds_table, picture_of, split_plots, split_table
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Tolerance,
-    Variant,
-    WorkingSets,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag
 from experiments.lib.report import Table
 from jaxstruct.chains.losses import NAMES
 from jaxstruct.solvers.checkpoints import load_weights, save_weights
@@ -77,13 +66,16 @@ class Options(NamedTuple):
     predict_only: Annotated[
         bool, flag("Train nothing: read all words with --model and write what was read.")
     ] = False
-    train_folds: Annotated[Sequence[str], flag("Folds that train; others test.")] = ("1",)
-    examples: Annotated[int, flag("Learn from the first so many words only; 0 for all.")] = 0
+    train_folds: Annotated[Sequence[str], flag("Folds that train; others test.", each=int)] = ("1",)
+    examples: Annotated[
+        int, flag("Learn from the first so many words only; 0 for all.", least=0)
+    ] = 0
     folds: Annotated[
         int,
         flag(
             "Cross-validation: each of the first so many folds trains in turn, all other words "
-            "test; 10 is the protocol of Taskar et al. (2003). 0: one split, by train_folds."
+            "test; 10 is the protocol of Taskar et al. (2003). 0: one split, by train_folds.",
+            least=0,
         ),
     ] = 0
     reverse: Annotated[bool, flag("With folds: one fold tests, all others train.")] = False
@@ -91,40 +83,44 @@ class Options(NamedTuple):
         Sequence[str],
         flag(
             f"Structural SVMs to train, some of {', '.join(FORMULATIONS)}. svm0 needs words that "
-            "can be separated."
+            "can be separated.",
+            FORMULATIONS,
         ),
     ] = ("svm1_margin",)
     baselines: Annotated[
         Sequence[str],
         flag(
             f"Trained beside them, some of {', '.join(BASELINES)}: a multiclass SVM on single "
-            "letters, the averaged perceptron and a conditional random field of the same features."
+            "letters, the averaged perceptron and a conditional random field of the same features.",
+            BASELINES,
         ),
     ] = BASELINES
     loss: Annotated[
         str,
         flag("Delta of a word: the number of wrong letters, that over the length, or 0/1.", NAMES),
     ] = "hamming"
-    c_over_n: Annotated[float, flag("C' = C / n, n training words.")] = 0.1
+    c_over_n: Annotated[float, flag("C' = C / n, n training words.", above=0)] = 0.1
     c_path: Annotated[
         Sequence[str],
         flag(
             "Values of C' to choose from for each formulation, by letters read wrong on held-out "
-            "words; empty: c_over_n as it is."
+            "words; empty: c_over_n as it is.",
+            each=float,
+            above=0,
         ),
     ] = ()
     held_out: Annotated[float, flag("Part of the training words that c_path compares on.")] = 0.2
-    tolerance: Tolerance = 1e-3
-    buckets: Annotated[int, flag("Padded lengths of words, at most.")] = 3
-    picture_words: Annotated[int, flag("Words in the picture; 0: none.")] = 24
-    variant: Variant = "auto"
-    working_sets: WorkingSets = "auto"
-    capacity: Capacity = 24
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = True
-    progress: ShowProgress = None
+    tolerance: fields.Tolerance = 1e-3
+    buckets: Annotated[int, flag("Padded lengths of words, at most.", least=1)] = 3
+    picture_words: Annotated[int, flag("Words in the picture; 0: none.", least=0)] = 24
+    variant: fields.Variant = "auto"
+    working_sets: fields.WorkingSets = "auto"
+    capacity: fields.Capacity = 24
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:
@@ -134,18 +130,15 @@ def run(options: Options) -> common.Outcome:
       CorpusMissing: the corpus is not on this machine; the message says how to get it.
       ValueError: an option that does not fit; the message names it.
     """
+    dtype = common.prepare(options)
     _check(options)
-    data = load(options.letter_data, options.buckets, common.prepare(options))
+    data = load(options.letter_data, options.buckets, dtype)
     if options.predict_only:
         return _read_only(options, data)
     return _cross_validation(options, data) if options.folds else _one_split(options, data)
 
 
 def _check(options: Options) -> None:
-    for name, known in (("formulations", tuple(FORMULATIONS)), ("baselines", BASELINES)):
-        unknown = sorted(set(getattr(options, name)) - set(known))
-        if unknown:
-            raise ValueError(f"{name}: {unknown} is none of {list(known)}")
     if not options.predict_only and not [*options.formulations, *options.baselines]:
         raise ValueError("formulations and baselines are both empty: there is nothing to train")
     if options.predict_only and not options.model:
@@ -171,7 +164,7 @@ def _one_split(options: Options, data: Data) -> common.Outcome:
             if options.model and not machines:
                 save_weights(options.model, machine.weights)
             machines.append(machine)
-            rows.append(measured(machine, data, split))
+            rows.append(measure(machine, data, split))
     table = split_table(options, data, split, rows)
     plots = split_plots(options, data, split, machines)
     numbers = {"split": split.name, "rows": rows}
@@ -188,10 +181,10 @@ def _cross_validation(options: Options, data: Data) -> common.Outcome:
     with common.kept_if_stopped("handwriting", options, name, {"rows": rows}):
         for split in splits:
             for machine in _machines(options, data, split, sizes, 1):
-                row = measured(machine, data, split) | {"split": split.name}
+                row = measure(machine, data, split) | {"split": split.name}
                 rows.setdefault(row["machine"], []).append(row)
     table = folds_table(options, splits, rows)
-    return common.save("handwriting", options, name, table, {"rows": rows}, {})
+    return common.save("handwriting", options, name, table, {"rows": rows})
 
 
 def _read_only(options: Options, data: Data) -> common.Outcome:
@@ -216,5 +209,5 @@ def _read_only(options: Options, data: Data) -> common.Outcome:
         plots["handwriting_read_words"] = picture_of(
             options, data, "the model", read, every, "words"
         )
-    numbers: dict[str, Any] = {"words": described(data, every, found)}
+    numbers: dict[str, Any] = {"words": describe(data, every, found)}
     return common.save("handwriting", options, "handwriting_read", table, numbers, plots)

@@ -172,7 +172,7 @@ def letters_of(data: Data, chosen: np.ndarray) -> np.ndarray:
     )  # fmt: skip
 
 
-def spelled(data: Data, chosen: np.ndarray) -> list[np.ndarray]:
+def spell(data: Data, chosen: np.ndarray) -> list[np.ndarray]:
     """The true letters of some words."""
     letters, offsets = data.words.letters, data.words.offsets
     return [letters[offsets[i] : offsets[i + 1]] for i in chosen]
@@ -189,6 +189,6 @@ def errors(data: Data, chosen: np.ndarray, read: Sequence[np.ndarray]) -> Errors
     """How far `read`, the letters of each chosen word, is from what is written."""
     if not len(chosen):
         return Errors(float("nan"), float("nan"))
-    wrong = [int(np.sum(a != b)) for a, b in zip(spelled(data, chosen), read, strict=True)]
+    wrong = [int(np.sum(a != b)) for a, b in zip(spell(data, chosen), read, strict=True)]
     letters = 100 * sum(wrong) / int(data.lengths[chosen].sum())
     return Errors(letters, 100 * sum(count > 0 for count in wrong) / len(wrong))

@@ -20,7 +20,7 @@ from experiments.handwriting.data import (
     errors,
     examples_of,
     inputs_of,
-    spelled,
+    spell,
 )
 from experiments.lib import common
 from experiments.lib.progress import training_progress
@@ -68,7 +68,7 @@ def read_words(
     return [row[:size] for row, size in zip(rows, data.lengths[chosen], strict=True)]
 
 
-def measured(machine: Machine, data: Data, split: Split) -> dict[str, Any]:
+def measure(machine: Machine, data: Data, split: Split) -> dict[str, Any]:
     """The machine's row with its errors on the words of a split."""
     row = dict(machine.row)
     for name, chosen in (("train", split.train), ("test", split.test)):
@@ -91,7 +91,7 @@ def train_chain(
     if options.c_path:
         ratio, path = choose_c(options, problem, data, split, examples, formulation)
     results = [
-        timed(
+        time_runs(
             options, f"{formulation}, {split.name}",
             lambda update: fit(
                 problem, examples.inputs, examples.outputs, formulation,
@@ -150,7 +150,9 @@ def choose_c(
     return best["c_over_n"], path
 
 
-def timed(options: Any, what: str, train: Callable[[Callable], Trained]) -> tuple[float, Trained]:
+def time_runs(
+    options: Any, what: str, train: Callable[[Callable], Trained]
+) -> tuple[float, Trained]:
     """(seconds, what `train` returns), with a progress bar around it."""
     with training_progress(500, what, options.progress, options.tolerance) as update:
         start = time.perf_counter()
@@ -177,7 +179,7 @@ def told(results: Sequence[tuple[float, Solution]]) -> dict[str, Any]:
     return dict(zip(TOLD, values, strict=True))
 
 
-def described(
+def describe(
     data: Data, chosen: Sequence[int] | np.ndarray, read: Sequence[np.ndarray]
 ) -> list[dict]:
     """Words as texts: what is written, what was read, and which letters are wrong."""
@@ -188,5 +190,5 @@ def described(
     return [
         {"word": int(i), "fold": int(data.words.folds[i]), "written": text(true),
          "read": text(found), "wrong": np.flatnonzero(true != found)}
-        for i, true, found in zip(chosen, spelled(data, np.asarray(chosen)), read, strict=True)
+        for i, true, found in zip(chosen, spell(data, np.asarray(chosen)), read, strict=True)
     ]  # fmt: skip

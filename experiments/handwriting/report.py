@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.handwriting.baselines import EPOCHS
 from experiments.handwriting.data import Data, Split, errors
-from experiments.handwriting.machines import Machine, described
+from experiments.handwriting.machines import Machine, describe
 from experiments.handwriting.pictures import course_picture, word_picture
 from experiments.lib.plots import Plot
 from experiments.lib.report import Table
@@ -109,7 +109,7 @@ def folds_table(options: Any, splits: Sequence[Split], rows: Mapping[str, list[d
     columns = ["machine", "C'", "converged", *ERROR_COLUMNS, "oracle calls", "seconds",
                "programs compiled"]  # fmt: skip
     body = [
-        [machine, _joined(found, "c_over_n"), f"{sum(map(_solved, found))}/{len(found)}",
+        [machine, _join(found, "c_over_n"), f"{sum(map(_solved, found))}/{len(found)}",
          *(_spread(found, name) for name in ERRORS), _spread(found, "oracle_calls", 0),
          sum(row["first_seconds"] for row in found), _total(found, "compilations")]
         for machine, found in rows.items()
@@ -129,7 +129,7 @@ def _solved(row: Mapping[str, Any]) -> bool:
     return row["status"] in ("CONVERGED", "EPSILON")
 
 
-def _joined(rows: Sequence[Mapping[str, Any]], name: str) -> str | None:
+def _join(rows: Sequence[Mapping[str, Any]], name: str) -> str | None:
     values = {row[name] for row in rows} - {None}
     return ", ".join(f"{value:g}" for value in sorted(values)) or None
 
@@ -164,7 +164,7 @@ def picture_of(
         f"letters and {100 - share.words:.0f} % of the words right"
     )
     remark = "" if options.letter_data else CAPITALS
-    return word_picture(data, described(data, sample, found), title, remark)
+    return word_picture(data, describe(data, sample, found), title, remark)
 
 
 def split_plots(

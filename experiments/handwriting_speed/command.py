@@ -17,19 +17,8 @@ import numpy as np
 from experiments.handwriting.data import Data, Examples, bucket_sizes, examples_of, load, one_split
 from experiments.handwriting.machines import chain_problem
 from experiments.handwriting.report import KNOWN_OPTIMUM
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Tolerance,
-    Variant,
-    WorkingSets,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag
 from experiments.lib.record import peak_memory_bytes
 from experiments.lib.report import Table
 from jaxstruct import fit
@@ -43,17 +32,17 @@ RATIO = 0.1
 class Options(NamedTuple):
     """The flags of this command."""
 
-    repeats: Annotated[int, flag("Timed runs; the median is shown.")] = 5
-    tolerance: Tolerance = 1e-3
-    buckets: Annotated[int, flag("Padded lengths of words, at most.")] = 3
-    variant: Variant = "auto"
-    working_sets: WorkingSets = "auto"
-    capacity: Capacity = 24
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = False
-    progress: ShowProgress = None
+    repeats: Annotated[int, flag("Timed runs; the median is shown.", least=1)] = 5
+    tolerance: fields.Tolerance = 1e-3
+    buckets: Annotated[int, flag("Padded lengths of words, at most.", least=1)] = 3
+    variant: fields.Variant = "auto"
+    working_sets: fields.WorkingSets = "auto"
+    capacity: fields.Capacity = 24
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = False
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options, optimum: float = KNOWN_OPTIMUM) -> common.Outcome:
@@ -85,7 +74,7 @@ def run(options: Options, optimum: float = KNOWN_OPTIMUM) -> common.Outcome:
         "peak_memory": peak_memory_bytes(), "compile_cpu_seconds": first["cpu"] - middle["cpu"],
     }  # fmt: skip
     table = _table(options, len(split.train), numbers)
-    return common.save("handwriting_speed", options, "handwriting_speed", table, numbers, {})
+    return common.save("handwriting_speed", options, "handwriting_speed", table, numbers)
 
 
 def _one_fit(options: Options, data: Data, examples: Examples, optimum: float) -> dict[str, Any]:
@@ -93,14 +82,14 @@ def _one_fit(options: Options, data: Data, examples: Examples, optimum: float) -
 
     A run certifies where it believes to be done, so a level below what it wants shows late.
     """
-    whole = _fitted(options, data, examples, optimum, options.tolerance)
-    coarse = _fitted(options, data, examples, optimum, max(LEVELS[0], options.tolerance))
+    whole = _fit(options, data, examples, optimum, options.tolerance)
+    coarse = _fit(options, data, examples, optimum, max(LEVELS[0], options.tolerance))
     for measure in MEASURES:
         whole[measure] = whole[measure] | {LEVELS[0]: coarse[measure][LEVELS[0]]}
     return whole
 
 
-def _fitted(
+def _fit(
     options: Options, data: Data, examples: Examples, optimum: float, tolerance: float
 ) -> dict[str, Any]:
     """Seconds, oracle calls and passes until each level, and what the whole run took."""

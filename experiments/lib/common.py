@@ -9,19 +9,23 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
 
-from experiments.lib.options import AnyOptions
+from experiments.lib.options import AnyOptions, check_options
 from experiments.lib.plots import Plot, save_figure
 from experiments.lib.record import enable_persistent_compilation_cache, run_record
 from experiments.lib.report import Table, render, write_csv, write_results
 from jaxstruct import Settings
 from jaxstruct.core.types import PyTree
+
+Row: TypeAlias = dict[str, Any]
+"""What was measured once: name -> number or text."""
 
 
 class Outcome(NamedTuple):
@@ -43,10 +47,17 @@ def solver_settings(options: AnyOptions) -> Settings:
 
 
 def prepare(options: AnyOptions) -> str:
-    """Set jax up as `options.x64` and `options.compilation_cache` say; returns the dtype to use.
+    """Check the options, and set jax up as `x64` and `compilation_cache` say.
 
     jax's notes about caches and backends are silenced; its warnings are not.
+
+    Returns:
+      The dtype to use.
+
+    Raises:
+      ValueError: a value that its field does not allow.
     """
+    check_options(options)
     logging.getLogger("jax").setLevel(logging.WARNING)
     jax.config.update("jax_enable_x64", bool(options.x64))
     if options.compilation_cache:
@@ -68,7 +79,7 @@ def save(
     name: str,
     table: Table,
     numbers: Mapping[str, Any],
-    plots: Mapping[str, Plot],
+    plots: Mapping[str, Plot] = MappingProxyType({}),
 ) -> Outcome:
     """Print the table and write name.json, name.csv and a picture for each plot.
 
@@ -135,6 +146,24 @@ def kept_if_stopped(
         write_results(path.parent, path.stem, content)
         inner = stopped.paths if isinstance(stopped, Stopped) else ()
         raise Stopped([path, *inner], advice) from None
+
+
+def finished_rows(
+    script: str, options: AnyOptions, name: str, groups: Iterable[Iterable[Row]]
+) -> list[Row]:
+    """All rows of all groups, measured one group after the other under `kept_if_stopped`.
+
+    Args:
+      script, options, name: as for `save`. groups: measures while it is iterated.
+
+    Raises:
+      Stopped: Ctrl-C, after the rows of the groups that had ended were written.
+    """
+    rows: list[Row] = []
+    with kept_if_stopped(script, options, name, {"rows": rows}):
+        for group in groups:
+            rows.extend(group)
+    return rows
 
 
 def stopped_path(output: str | Path, name: str) -> Path:

@@ -55,7 +55,7 @@ def group_lines(heads: Sequence[tuple[str, str]], widths: Sequence[int]) -> list
     """Group headings, wrapped and centred over their columns, each with a rule below."""
     spans = _spans(heads)
     rooms = [_room(widths, span) for _, span in spans]
-    names = _stacked([group for group, _ in spans], rooms, low=True)
+    names = _stack([group for group, _ in spans], rooms, low=True)
     rules = [
         "─" * room if group else " " * room for (group, _), room in zip(spans, rooms, strict=True)
     ]
@@ -65,7 +65,7 @@ def group_lines(heads: Sequence[tuple[str, str]], widths: Sequence[int]) -> list
     return [(" " * GAP).join(line) for line in [*centred, rules]]
 
 
-def _stacked(row: Sequence[str], widths: Sequence[int], low: bool) -> list[tuple[str, ...]]:
+def _stack(row: Sequence[str], widths: Sequence[int], low: bool) -> list[tuple[str, ...]]:
     """The lines of a row whose cells wrap; `low` aligns them at the bottom."""
     wrapped = [
         textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
@@ -86,5 +86,5 @@ def row_lines(
             cell.rjust(width) if numeric else cell.ljust(width)
             for cell, width, numeric in zip(line, widths, right, strict=True)
         )
-        for line in _stacked(row, widths, low)
+        for line in _stack(row, widths, low)
     ]

@@ -5,20 +5,22 @@ holds the type, and in `flag` the help text and what is allowed:
 
     class Options(NamedTuple):
         examples: Annotated[int, flag("Learn from the first so many; 0 for all.", least=0)] = 0
-        output: Output = "results"
+        output: fields.Output = "results"
 
-Types: bool, int, float, str (with choices: one of them), Sequence[str] (separated by commas), and
-each of the first four with `| None`. The fields that many commands share are at the end.
+Types: bool, int, float, str, Sequence[str] (separated by commas), and each of the first four with
+`| None`. `check_options` refuses what a field does not allow. `experiments.lib.fields` has the
+fields that many commands share.
 """
 
 from __future__ import annotations
 
 import collections.abc
+import math
 import sys
 import types
 import typing
-from collections.abc import Iterable
-from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, cast
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from absl import flags
 
@@ -29,28 +31,29 @@ AnyOptions: TypeAlias = Any
 
 
 class Flag(NamedTuple):
-    """What a flag says of itself.
+    """What a flag says of itself, and which values it allows.
 
     Fields:
       help: one or two sentences.
-      choices: the only words that a str may be; empty: any.
+      choices: the only words that a str, or an element of a list, may be; empty: any.
       least, most: bounds of a number, None where there is none.
+      above: a number must be larger than this.
+      each: reads an element of a list, such as float; a ValueError says that it does not fit.
+      some: a list may not be empty.
     """
 
     help: str
     choices: tuple[str, ...] = ()
     least: float | None = None
     most: float | None = None
+    above: float | None = None
+    each: Callable[[str], Any] = str
+    some: bool = False
 
 
-def flag(
-    help: str,
-    choices: Iterable[str] = (),
-    least: float | None = None,
-    most: float | None = None,
-) -> Flag:
-    """The second argument of a field's `Annotated`; see `Flag`."""
-    return Flag(help, tuple(choices), least, most)
+def flag(help: str, choices: Iterable[str] = (), **allowed: Any) -> Flag:
+    """The second argument of a field's `Annotated`; `allowed` are the other fields of `Flag`."""
+    return Flag(help, tuple(choices), **allowed)
 
 
 def define_flags(options: type, holder: flags.FlagValues = flags.FLAGS) -> None:
@@ -67,7 +70,7 @@ def define_flags(options: type, holder: flags.FlagValues = flags.FLAGS) -> None:
     for name, (kind, told) in flag_fields(options).items():
         default = options._field_defaults[name]
         shared: dict[str, Any] = {"flag_values": holder, "module_name": sys.argv[0]}
-        if told.choices:
+        if told.choices and kind is str:
             flags.DEFINE_enum(name, default, list(told.choices), told.help, **shared)
         elif kind is str:
             flags.DEFINE_string(name, default, told.help, **shared)
@@ -83,9 +86,89 @@ def define_flags(options: type, holder: flags.FlagValues = flags.FLAGS) -> None:
 
 
 def read_flags(options: type[Options], holder: flags.FlagValues = flags.FLAGS) -> Options:
-    """The record with the values of its flags, which have been parsed."""
+    """The record with the values of its flags, which have been parsed.
+
+    Raises:
+      ValueError: a value that its field does not allow.
+    """
     values = (getattr(holder, name) for name in options._fields)
-    return options._make(tuple(value) if isinstance(value, list) else value for value in values)
+    read = options._make(tuple(value) if isinstance(value, list) else value for value in values)
+    check_options(read)
+    return read
+
+
+def check_options(options: AnyOptions) -> None:
+    """Refuse a value that its field does not allow.
+
+    Raises:
+      ValueError: the message names the field, the value and what was expected.
+    """
+    for name, (kind, told) in flag_fields(type(options)).items():
+        value = getattr(options, name)
+        if value is None or kind is bool:
+            continue
+        if kind is not collections.abc.Sequence:
+            _check_value(name, value, told)
+            continue
+        if told.some and not value:
+            raise ValueError(f"{name}: got none, expected at least one")
+        for text in value:
+            _check_value(name, _element(name, text, told), told)
+
+
+def _element(name: str, text: str, told: Flag) -> Any:
+    """An element of a list, read."""
+    try:
+        return told.each(text)
+    except ValueError as error:
+        if told.each not in (int, float):
+            raise ValueError(f"{name}: {error}") from None
+    kind = "integers" if told.each is int else "numbers"
+    raise ValueError(f"{name}: got {text!r}, expected {kind}{_range(told)}")
+
+
+def _check_value(name: str, value: Any, told: Flag) -> None:
+    if told.choices and value not in told.choices:
+        raise ValueError(f"{name}: got {value!r}, expected some of {', '.join(told.choices)}")
+    if not isinstance(value, int | float):
+        return
+    if not (
+        math.isfinite(value)
+        and (told.least is None or value >= told.least)
+        and (told.most is None or value <= told.most)
+        and (told.above is None or value > told.above)
+    ):
+        raise ValueError(f"{name}: got {value!r}, expected a finite number{_range(told)}")
+
+
+def _range(told: Flag) -> str:
+    """>= 1 and <= 9, or such."""
+    bounds = ((">=", told.least), (">", told.above), ("<=", told.most))
+    texts = [f"{sign} {bound:g}" for sign, bound in bounds if bound is not None]
+    return f" {' and '.join(texts)}" if texts else ""
+
+
+def size_reader(shape: str, example: str) -> Callable[[str], tuple[int, ...]]:
+    """Reads words such as 9x50 into positive integers.
+
+    Args:
+      shape: what the numbers are, such as "labels x length". example: such a word.
+
+    Returns:
+      word -> numbers; it raises ValueError for other words.
+    """
+
+    def read(text: str) -> tuple[int, ...]:
+        parts = text.split("x")
+        if len(parts) != shape.count(" x ") + 1 or not all(_positive(part) for part in parts):
+            raise ValueError(f"got {text!r}, expected {shape}, as {example}")
+        return tuple(map(int, parts))
+
+    return read
+
+
+def _positive(text: str) -> bool:
+    return text.isdecimal() and int(text) > 0
 
 
 def flag_fields(options: type) -> dict[str, tuple[type, Flag]]:
@@ -110,38 +193,6 @@ def _flag_field(options: type, name: str, hint: Any) -> tuple[type, Flag]:
     kind = typing.get_origin(kind) or kind
     if kind not in (bool, int, float, str, collections.abc.Sequence):
         raise TypeError(f"{options.__qualname__}.{name}: no flag has the type {kind}")
-    if told[0].choices and kind is not str:
+    if told[0].choices and kind not in (str, collections.abc.Sequence):
         raise TypeError(f"{options.__qualname__}.{name}: choices are of str, got {kind}")
     return kind, told[0]
-
-
-Output = Annotated[str, flag("Folder of the results: JSON, CSV and PNG.")]
-Seed = Annotated[int, flag("Seed of every random choice.")]
-X64 = Annotated[
-    bool, flag("Compute in float64 (sets jax_enable_x64); needed below tolerance 1e-5.")
-]
-CompilationCache = Annotated[
-    bool,
-    flag("Keep compiled programs on disk, so that the next run does not compile them again."),
-]
-ShowProgress = Annotated[
-    bool | None, flag("Show progress on standard error. Default: only where that is a terminal.")
-]
-Tolerance = Annotated[float, flag("Relative duality gap to stop at.")]
-Variant = Annotated[
-    str,
-    flag(
-        "Solver: step 10a (full: all working sets) or 10b (subspace: one example's) of algorithm "
-        "3; auto: full for small sets.",
-        ["auto", "full", "subspace"],
-    ),
-]
-WorkingSets = Annotated[
-    str,
-    flag(
-        "Working sets grown by the oracle, as in algorithm 3, or holding every output from the "
-        "start; auto: every output where there are few.",
-        ["auto", "grown", "enumerated"],
-    ),
-]
-Capacity = Annotated[int, flag("Cutting planes an example, at the start.")]

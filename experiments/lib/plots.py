@@ -146,7 +146,7 @@ def curve_lines(
     with _matplotlib().rc_context(STYLE):
         figure, axes = _axes(title)
         for j, (name, (x, gaps)) in enumerate(curves.items()):
-            drawn = [_drawn(gap, log_y) for gap in gaps]
+            drawn = [_draw(gap, log_y) for gap in gaps]
             axes.plot(
                 x, drawn, label=name, color=COLOURS[1:][j % (len(COLOURS) - 1)],
                 linestyle=DASHES[j % len(DASHES)], marker="o" if len(x) <= MAX_MARKERS else None,
@@ -167,7 +167,7 @@ def curve_lines(
     return Plot(figure, Table(title, ["curve", xlabel, ylabel], rows))
 
 
-def _drawn(height: float, log: bool) -> float:
+def _draw(height: float, log: bool) -> float:
     return height if math.isfinite(height) and (height > 0 or not log) else math.nan
 
 

@@ -6,11 +6,14 @@ import contextlib
 import importlib
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import monotonic
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 MIN_POINTS = 3
 
@@ -88,6 +91,25 @@ def training_progress(
         yield lambda passed: show(*track.add(passed))
     finally:
         close()
+
+
+def jobs_bar(
+    jobs: Iterable[Any] = (),
+    description: str | None = None,
+    enabled: bool | None = None,
+    total: int | None = None,
+) -> tqdm:
+    """A bar of tqdm on standard error, which moves on with the jobs that are taken from it.
+
+    Args:
+      jobs: what to iterate over; none where `update` moves the bar on. description: of the whole.
+      enabled: True or False; None: only where standard error is a terminal.
+      total: how many jobs, where there are none to count.
+    """
+    from tqdm import tqdm
+
+    hidden = None if enabled is None else not enabled
+    return tqdm(jobs if total is None else None, description, total, disable=hidden)
 
 
 def seconds_left(seconds: Sequence[float], gaps: Sequence[float], tolerance: float) -> float | None:

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from absl import flags as absl_flags
 from jax.experimental.compilation_cache import compilation_cache
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +33,7 @@ def run_record(flag_values: Mapping[str, Any], seed: int | None) -> dict[str, An
     """Everything that a reader needs to repeat a run, ready for `report.write_results`.
 
     Args:
-      flag_values: the script's flags, such as `script_flags(flags.FLAGS)`.
+      flag_values: the options of the command.
       seed: the seed of the run, None where nothing is random.
 
     Returns:
@@ -69,15 +68,6 @@ def run_record(flag_values: Mapping[str, Any], seed: int | None) -> dict[str, An
     }
 
 
-def script_flags(holder: absl_flags.FlagValues) -> dict[str, Any]:
-    """The values of the flags that the script and its modules define, without absl's own."""
-    modules = holder.flags_by_module_dict()
-    own = [
-        flag for name, flags in modules.items() if name.split(".")[0] != "absl" for flag in flags
-    ]
-    return {flag.name: flag.value for flag in sorted(own, key=lambda flag: flag.name)}
-
-
 def command_line(flag_values: Mapping[str, Any], seed: int | None) -> str:
     """The shell command, from the root of the checkout, that repeats this run.
 
@@ -86,7 +76,7 @@ def command_line(flag_values: Mapping[str, Any], seed: int | None) -> str:
     """
     values = dict(flag_values) | ({} if seed is None else {"seed": seed})
     settings = [f"{name}={shlex.quote(value)}" for name, value in _environment().items()]
-    arguments = map(_quoted, flag_arguments(values))
+    arguments = map(_quote, flag_arguments(values))
     return " ".join([*settings, "python", *_program(), *arguments])
 
 
@@ -95,7 +85,7 @@ def flag_arguments(values: Mapping[str, Any]) -> list[str]:
     return [_argument(name, value) for name, value in values.items() if value is not None]
 
 
-def _quoted(argument: str) -> str:
+def _quote(argument: str) -> str:
     name, equals, value = argument.partition("=")
     return name + equals + shlex.quote(value) if equals else name
 

@@ -8,7 +8,7 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from experiments.lib.files import file_in, write_results
 from experiments.lib.layout import GAP, column_widths, group_lines, row_lines
 from jaxstruct.core.files import write_file
 
-__all__ = ["Table", "render", "to_markdown", "write_csv", "write_results"]
+__all__ = ["Table", "render", "rows_table", "to_markdown", "write_csv", "write_results"]
 
 MISSING = "-"
 MAX_DECIMALS = 6
@@ -45,6 +45,23 @@ class Table(NamedTuple):
     notes: Sequence[str] = ()
 
 
+def rows_table(
+    title: str,
+    columns: Mapping[str | tuple[str, str], str | Callable[[Mapping[str, Any]], Any]],
+    rows: Sequence[Mapping[str, Any]],
+    notes: Sequence[str] = (),
+) -> Table:
+    """A table of one row a measurement.
+
+    Args:
+      title, notes: as in `Table`. rows: name -> value, each.
+      columns: heading, as in `Table` -> name of the value, or a function from the row to the cell.
+    """
+    cells = [[cell(row) if callable(cell) else row[cell] for cell in columns.values()]
+             for row in rows]  # fmt: skip
+    return Table(title, list(columns), cells, notes)
+
+
 def render(table: Table, width: int | None = None) -> str:
     """The table as aligned plain text, numbers to the right.
 
@@ -59,7 +76,7 @@ def render(table: Table, width: int | None = None) -> str:
     Raises:
       ValueError: a row with another number of cells than there are columns.
     """
-    cells, right = _shown(table)
+    cells, right = _show(table)
     heads = [("", head) if isinstance(head, str) else (head[0], head[1]) for head in table.columns]
     widths = column_widths(cells, heads, right, width)
     total = sum(widths) + GAP * (len(widths) - 1)
@@ -84,7 +101,7 @@ def to_markdown(table: Table) -> str:
     Raises:
       ValueError: a row with another number of cells than there are columns.
     """
-    cells, right = _shown(table)
+    cells, right = _show(table)
 
     def line(row: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |"
@@ -110,7 +127,7 @@ def write_csv(folder: str | os.PathLike, name: str, table: Table) -> Path:
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
     out.writerow(_flat_names(table))
-    out.writerows(["" if _missing(cell) else cell for cell in row] for row in rows)
+    out.writerows(["" if _is_missing(cell) else cell for cell in row] for row in rows)
     return write_file(file_in(folder, f"{name}.csv"), text.getvalue())
 
 
@@ -136,11 +153,11 @@ def _python(cell: Any) -> Any:
     return float(str(value)) if isinstance(value, np.floating) else value.item()
 
 
-def _missing(cell: Any) -> bool:
+def _is_missing(cell: Any) -> bool:
     return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
 
-def _shown(table: Table) -> tuple[list[list[str]], list[bool]]:
+def _show(table: Table) -> tuple[list[list[str]], list[bool]]:
     """Cells as strings, row by row, and for each column whether it goes to the right."""
     rows = [[_python(cell) for cell in row] for row in _checked_rows(table)]
     columns = [[row[j] for row in rows] for j in range(len(table.columns))]
@@ -158,7 +175,7 @@ def _show_column(column: Sequence[Any]) -> list[str]:
     style = _number_style([n for n in numbers if math.isfinite(n)])
 
     def show(cell: Any) -> str:
-        if _missing(cell):
+        if _is_missing(cell):
             return MISSING
         if isinstance(cell, bool):
             return "yes" if cell else "no"

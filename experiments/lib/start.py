@@ -2,16 +2,23 @@
 
 `experiments.NAME.command` has `Options`, and `run`, which takes them; where it has `main`, that is
 called instead, and what it returns is the exit code. Ctrl-C ends the program with one line and exit
-code 130.
+code 130; a wrong option or file with one line and exit code 2, see `is_for_the_user`. Any other
+error is a bug and shows its traceback.
 """
 
 from __future__ import annotations
 
+import dis
 import importlib
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+WRONG = 2
+"""The exit code after a wrong option or file."""
 
 STOPPED = 130
 """The exit code of shells for a program that Ctrl-C stopped."""
@@ -29,7 +36,8 @@ def start(name: str) -> None:
     while it is still being imported.
 
     Raises:
-      SystemExit: always; 0, what `main` of the command returned, or 130 after Ctrl-C.
+      SystemExit: always but for a bug; 0, what `main` of the command returned, 2 after a wrong
+        option or file, or 130 after Ctrl-C.
     """
     try:
         _run(importlib.import_module(f"experiments.{name}.command"))
@@ -37,10 +45,54 @@ def start(name: str) -> None:
         if PART not in os.environ:
             print(str(stopped) or NOTHING, file=sys.stderr)
         raise SystemExit(STOPPED) from None
+    except subprocess.CalledProcessError as error:
+        if error.returncode != WRONG:  # else its line is there
+            print(f"{name}: a process of it ended with {error.returncode}", file=sys.stderr)
+        raise SystemExit(WRONG if error.returncode == WRONG else 1) from None
+    except Exception as error:
+        if not is_for_the_user(error):
+            raise
+        print(f"{name}: {line_of(error)}", file=sys.stderr)
+        raise SystemExit(WRONG) from None
+
+
+def is_for_the_user(error: BaseException) -> bool:
+    """Whether an error tells of a wrong option or file; any other is a bug.
+
+    It does where it is of flags or of the file system, and where jaxstruct or the experiments have
+    raised it with `raise` as ValueError, LookupError or ImportError: that is how they refuse what
+    does not fit. The same errors from within Python, NumPy or jax are bugs.
+    """
+    from absl import flags
+
+    if isinstance(error, OSError | flags.Error):
+        return True
+    return isinstance(error, ValueError | LookupError | ImportError) and _is_raised_here(error)
+
+
+def _is_raised_here(error: BaseException) -> bool:
+    """Whether the innermost frame is of this project, and stands at a `raise` statement."""
+    import experiments
+    import jaxstruct
+
+    at = error.__traceback__
+    if at is None:
+        return False
+    while at.tb_next is not None:
+        at = at.tb_next
+    code = at.tb_frame.f_code
+    folders = (package.__path__[0] for package in (experiments, jaxstruct))
+    inside = any(Path(code.co_filename).is_relative_to(folder) for folder in folders)
+    return inside and code.co_code[at.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+
+
+def line_of(error: BaseException) -> str:
+    """The message of an error on one line."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _run(command: Any) -> None:
-    from absl import app
+    from absl import app, flags
 
     from experiments.lib.options import define_flags, read_flags
 
@@ -49,10 +101,10 @@ def _run(command: Any) -> None:
 
     def call(arguments: Sequence[str]) -> int | None:
         if len(arguments) > 1:
-            raise app.UsageError(f"unexpected arguments {arguments[1:]}")
+            raise flags.Error(f"unexpected arguments {arguments[1:]}")
         options = read_flags(command.Options)
         if hasattr(command, "main"):
             return command.main(options)
         command.run(options)
 
-    app.run(call)
+    app.run(call, flags_parser=flags.FLAGS)

@@ -14,19 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Variant,
-    WorkingSets,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag
 from experiments.named_entities.files import run_files
+from experiments.named_entities.methods import checked_c
 from experiments.named_entities.speed import CONTENDERS, run_contender
 from experiments.named_entities.speed_report import run_speed
 from experiments.named_entities.tables import METHODS, run_tables
@@ -47,20 +38,24 @@ class Options(NamedTuple):
         flag(
             f"Tables: some of {', '.join(METHODS)}; those that end in linear have linear features, "
             "the other perceptrons and SVMs (SVM2 without and with re-scaling) the kernel of "
-            "degree 2."
+            "degree 2.",
+            METHODS,
+            some=True,
         ),
     ] = METHODS
     C: Annotated[
         Sequence[str],
         flag(
             "Tables: values of C of the linear machines and the CRF; it is divided by n, the "
-            "training sentences, and 'n' means C' = 1."
+            "training sentences, and 'n' means C' = 1.",
+            each=checked_c,
         ),
     ] = ("1", "n")
     kernel_C: Annotated[
         Sequence[str],
         flag(
-            "Tables: the same for the SVMs with the kernel; C' = 1 takes them about twice as long."
+            "Tables: the same for the SVMs with the kernel; C' = 1 takes them about twice as long.",
+            each=checked_c,
         ),
     ] = ("1",)
     resume: Annotated[
@@ -70,9 +65,9 @@ class Options(NamedTuple):
             "training."
         ),
     ] = False
-    epsilon: Annotated[float, flag("Tables: SVMs stop when no constraint is violated by more.")] = (
-        0.01
-    )
+    epsilon: Annotated[
+        float, flag("Tables: SVMs stop when no constraint is violated by more.", above=0)
+    ] = 0.01
     normalise: Annotated[
         bool,
         flag(
@@ -91,7 +86,9 @@ class Options(NamedTuple):
     runs: Annotated[
         int, flag("--whole, --speed: trainings, of which the first compiles.", least=1)
     ] = 2
-    crf_c2: Annotated[float, flag("--whole, --speed: CRFsuite's regularisation c2 |w|^2.")] = 1.0
+    crf_c2: Annotated[
+        float, flag("--whole, --speed: CRFsuite's regularisation c2 |w|^2.", least=0)
+    ] = 1.0
     contender: Annotated[
         str,
         flag(
@@ -123,9 +120,9 @@ class Options(NamedTuple):
     formulation: Annotated[
         str, flag("--whole, --speed, --train: which of the seven.", FORMULATIONS)
     ] = "svm1_margin"
-    c_over_n: Annotated[float, flag("--whole, --speed, --train: C' = C / n.")] = 0.1
+    c_over_n: Annotated[float, flag("--whole, --speed, --train: C' = C / n.", above=0)] = 0.1
     tolerance: Annotated[
-        float, flag("--whole, --speed, --train: relative duality gap to stop at.")
+        float, flag("--whole, --speed, --train: relative duality gap to stop at.", above=0)
     ] = 1e-3
     constraints: Annotated[
         bool,
@@ -139,14 +136,14 @@ class Options(NamedTuple):
     tags: Annotated[bool, flag("Use the second column, part-of-speech tags.")] = False
     buckets: Annotated[int, flag("Padded sentence lengths at most.", least=1)] = 4
     max_passes: Annotated[int, flag("Rounds of a training at most.", least=1)] = 500
-    variant: Variant = "auto"
-    working_sets: WorkingSets = "auto"
-    capacity: Capacity = 32
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = True
-    progress: ShowProgress = None
+    variant: fields.Variant = "auto"
+    working_sets: fields.WorkingSets = "auto"
+    capacity: fields.Capacity = 32
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:

@@ -18,7 +18,7 @@ from experiments.named_entities.model import (
     label,
     load_model,
     model_of,
-    prepared,
+    prepare,
     save_model,
     train,
 )
@@ -93,7 +93,7 @@ def _train(
 ) -> tuple[Model, Solution, float]:
     features = FeatureOptions(options.affixes, options.window, options.tags)
     watch = Stopwatch()
-    data = prepared(sentences, features, options.constraints, dtype, options.buckets)
+    data = prepare(sentences, features, options.constraints, dtype, options.buckets)
     with training_progress(
         options.max_passes, "training", options.progress, options.tolerance
     ) as update:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -54,7 +55,7 @@ def fold_of(corpus: Corpus, train: np.ndarray, test: np.ndarray) -> Fold:
     return Fold(corpus, chosen(corpus, train), {"train": train, "test": test})
 
 
-def evaluated(fold: Fold, decoded: Callable[[Corpus], Labels]) -> Numbers:
+def evaluate(fold: Fold, decoded: Callable[[Corpus], Labels]) -> Numbers:
     """Scores of the predictions for both parts, in %: {"train": .., "test": ..}.
 
     All sentences are decoded together, so that all folds share the compiled programs.
@@ -71,7 +72,7 @@ def commonest_label(fold: Fold, problem: Problem) -> Numbers:
     del problem
     start = time.perf_counter()
     label, _ = Counter(y for labels in true_labels(fold.train) for y in labels).most_common(1)[0]
-    scores = evaluated(fold, lambda part: [[label] * length for length in part.lengths])
+    scores = evaluate(fold, lambda part: [[label] * length for length in part.lengths])
     return scores | {"seconds": time.perf_counter() - start, "label": label}
 
 
@@ -110,16 +111,16 @@ def hidden_markov(fold: Fold, problem: Problem, *, rare: str) -> Numbers:
 
     labels = in_one_bucket(fold, fold.train, encode_labels(fold.train.sentences, fold.train.names))
     model = fit_hidden_markov(symbols(fold.train), labels, len(known), len(fold.train.names))
-    model = _widened(model, 1 << len(known).bit_length())
+    model = _widen(model, 1 << len(known).bit_length())
 
     def decoded(part: Corpus) -> Labels:
         return label_strings(as_buckets(decode(model, symbols(part))), part.lengths, part.names)
 
-    scores = evaluated(fold, decoded)
+    scores = evaluate(fold, decoded)
     return scores | {"seconds": time.perf_counter() - start, "symbols": len(known)}
 
 
-def _widened(model: HiddenMarkov, columns: int) -> HiddenMarkov:
+def _widen(model: HiddenMarkov, columns: int) -> HiddenMarkov:
     """The model with symbols that never occur, so that folds share a compiled program.
 
     Unknown symbols keep their own column, since they are given its number and not a higher one.
@@ -141,7 +142,7 @@ def random_field(fold: Fold, problem: Problem, *, C: str) -> Numbers:
     start = time.perf_counter()
     train = fold.train
     machine = fit_random_field(problem, train.inputs, train.outputs, value_of(C, train))
-    return evaluated(fold, _decoder(problem, machine.weights)) | {
+    return evaluate(fold, _decoder(problem, machine.weights)) | {
         "seconds": time.perf_counter() - start, "status": machine.status,
         "iterations": machine.iterations, "gradient_norm": machine.gradient_norm,
     }  # fmt: skip
@@ -161,7 +162,7 @@ def last_and_averaged_perceptron(
         "mistakes": machine.mistakes,
     }  # fmt: skip
     return tuple(
-        evaluated(fold, _decoder(problem, weights)) | shared
+        evaluate(fold, _decoder(problem, weights)) | shared
         for weights in (machine.weights, machine.averaged)
     )
 
@@ -199,7 +200,7 @@ def support_vector_machine(
         max_passes=options.max_passes,
     )  # fmt: skip
     support, statistics = support_outputs(solution), solution.statistics
-    return evaluated(fold, _decoder(problem, solution.weights)) | {
+    return evaluate(fold, _decoder(problem, solution.weights)) | {
         "seconds": time.perf_counter() - start, "status": solution.status, "C": solution.C,
         "constraints": statistics.planes_added, "support": len(support.loss),
         "average_loss": float(np.mean(support.loss)) if len(support.loss) else None,
@@ -207,6 +208,21 @@ def support_vector_machine(
         "violation": solution.certificate.violation, "oracle_calls": statistics.oracle_calls,
         "compilations": statistics.compilations, "parts": statistics.seconds,
     }  # fmt: skip
+
+
+def checked_c(C: str) -> str:
+    """A word of --C as it is.
+
+    Raises:
+      ValueError: it is neither "n" nor a positive number.
+    """
+    try:
+        fits = C == "n" or 0 < float(C) < math.inf
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"got {C!r}, expected a number > 0, or n")
+    return C
 
 
 def value_of(C: str, train: Corpus) -> float:

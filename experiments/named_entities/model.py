@@ -95,7 +95,7 @@ def problem_of(index: FeatureIndex, names: Sequence[str], constrained: bool, dty
     return chain(index.number_of_features, len(names), constraints=constraints, dtype=dtype)
 
 
-def prepared(
+def prepare(
     sentences: Sequence[Sentence],
     features: FeatureOptions,
     constrained: bool,

@@ -22,7 +22,7 @@ from experiments.lib.record import Stopwatch, peak_memory_bytes
 from experiments.lib.report import write_results
 from experiments.named_entities.data import Labels, as_numbers, score
 from experiments.named_entities.files import training_numbers, training_of
-from experiments.named_entities.model import Prepared, label, model_of, prepared, train
+from experiments.named_entities.model import Prepared, label, model_of, prepare, train
 from jaxstruct.data.conll import Conll2002, Sentence, load_conll2002
 from jaxstruct.data.token_features import FeatureOptions, token_features
 
@@ -64,10 +64,8 @@ def run_contender(options: Options) -> list[dict[str, Any]]:
     sentences = corpus.train if options.whole else corpus.train[: options.sentences]
     run = {"jaxstruct": _jaxstruct, "crfsuite": _crfsuite}[options.contender]
     shared = {"sentences": len(sentences), "tokens": sum(len(s.words) for s in sentences)}
-    rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("named_entities", options, part_name(options), {"rows": rows}):
-        for row in run(options, corpus, sentences, dtype):
-            rows.append(row | shared)
+    groups = ([row | shared] for row in run(options, corpus, sentences, dtype))
+    rows = common.finished_rows("named_entities", options, part_name(options), groups)
     write_results(options.output, part_name(options), {"rows": rows})
     return rows
 
@@ -94,7 +92,7 @@ def _jaxstruct(
     A run certifies where it believes to be done, so the first level has a run of its own.
     """
     watch, compiling, row = Stopwatch(), _Compiling(), {}
-    data = prepared(sentences, _features(options), options.constraints, dtype, options.buckets)
+    data = prepare(sentences, _features(options), options.constraints, dtype, options.buckets)
     preparing = watch.elapsed().wall
     for run in range(options.runs):
         if row:
@@ -118,7 +116,7 @@ def _jaxstruct(
     model = model_of(data, solution)
     if options.tolerance < LEVELS[0]:
         row["reached"][f"{LEVELS[0]:g}"] = _reached_apart(data, options, LEVELS[0])
-    yield row | _tested(corpus, lambda sentences: label(model, sentences, options.buckets))
+    yield row | _test(corpus, lambda sentences: label(model, sentences, options.buckets))
 
 
 def _reached_apart(data: Prepared, options: Options, level: float) -> dict[str, Any]:
@@ -142,7 +140,7 @@ def _recorder(points: list[Point], watch: Stopwatch, update: Callable) -> Callab
     return seen
 
 
-def _tested(corpus: Conll2002, labels: Callable[[Sequence[Sentence]], Labels]) -> dict[str, Any]:
+def _test(corpus: Conll2002, labels: Callable[[Sequence[Sentence]], Labels]) -> dict[str, Any]:
     """The scores on testa and testb of a function that labels sentences."""
     scores = {}
     for part in TESTS:
@@ -208,7 +206,7 @@ def _crfsuite(
         seconds, memory = watch.elapsed(), peak_memory_bytes()
         tagger = pycrfsuite.Tagger()  # pyright: ignore[reportAttributeAccessIssue]
         tagger.open(path)
-        scores = _tested(
+        scores = _test(
             corpus,
             lambda part: [tagger.tag(x) for x in token_features(part, _features(options))],
         )

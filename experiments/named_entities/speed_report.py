@@ -66,13 +66,13 @@ def _cells(row: Row, first: Row) -> list[Any]:
         row["name"].split(", run")[0].split(", first")[0],
         f"{first['compile_seconds']:.1f}" if ours else None,
         f"{row['wall_seconds']:.2f}", f"{row['process_seconds']:.2f}",
-        *(cell for gap in gaps for cell in (_rounded(gap.get("wall")), gap.get("oracle_calls"))),
+        *(cell for gap in gaps for cell in (_round(gap.get("wall")), gap.get("oracle_calls"))),
         f"{row['peak_memory'] / 1e6:.0f}",
-        *(_rounded(row[part][what]) for part in TESTS for what in ("f1", "token_error")),
+        *(_round(row[part][what]) for part in TESTS for what in ("f1", "token_error")),
     ]  # fmt: skip
 
 
-def _rounded(value: float | None) -> str | None:
+def _round(value: float | None) -> str | None:
     return None if value is None else f"{value:.2f}"
 
 

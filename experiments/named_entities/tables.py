@@ -7,10 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tqdm import tqdm
-
 from experiments.lib import common
 from experiments.lib.kept import Store
+from experiments.lib.progress import jobs_bar
 from experiments.named_entities.data import (
     Corpus,
     bucket_of,
@@ -85,22 +84,19 @@ def run_tables(options: Options) -> common.Outcome:
         "named_entities", options, "named_entities", {"trainings": run.finished},
         "the same command with --resume goes on from there",
     ):  # fmt: skip
-        rows = _measured(run, corpus, linear)
+        rows = _measure(run, corpus, linear)
         if kernel:
             tokens = kernel_corpus(
                 sentences, names, index, options.buckets, options.normalise, features
             )
-            rows = _measured(run, tokens, kernel) + rows
+            rows = _measure(run, tokens, kernel) + rows
             del tokens
     rows = sorted(rows, key=lambda row: not row.compared)
-    return _saved(options, corpus, rows)
+    return _save(options, corpus, rows)
 
 
 def _jobs(options: Options) -> tuple[list[Job], list[Job]]:
     """The machines on sparse features or words, and those with the kernel."""
-    unknown = [name for name in options.methods if name not in METHODS]
-    if unknown:
-        raise ValueError(f"methods: {unknown} is none of {METHODS}")
     linear, kernel = [], []
     for name in METHODS:
         if name in options.methods:
@@ -148,14 +144,13 @@ def _one(train: Callable[..., Numbers], **how: Any) -> Callable[[Fold, Problem],
     return lambda fold, problem: (train(fold, problem, **how),)
 
 
-def _measured(run: Run, corpus: Corpus, jobs: Sequence[Job]) -> list[Row]:
+def _measure(run: Run, corpus: Corpus, jobs: Sequence[Job]) -> list[Row]:
     """The rows with their numbers, fold by fold; the data of a fold is freed before the next."""
     options = run.options
     problem = chain(corpus.number_of_features, len(corpus.names), dtype=run.dtype)
     folds = stratified_folds(bucket_of(corpus.inputs), options.folds, options.seed)
     rows = [row for job in jobs for row in job.rows]
-    hidden = None if options.progress is None else not options.progress
-    with tqdm(total=len(folds) * len(jobs), disable=hidden) as bar:
+    with jobs_bar(enabled=options.progress, total=len(folds) * len(jobs)) as bar:
         for number, chosen in enumerate(folds):
             fold, numbers = fold_of(corpus, chosen.train, chosen.test), []
             for job in jobs:
@@ -177,7 +172,7 @@ def _finished(fold: int, row: Row, numbers: Numbers) -> dict[str, Any]:
     return machine | {"formulation": row.formulation, "fold": fold} | numbers
 
 
-def _saved(options: Options, corpus: Corpus, rows: Sequence[Row]) -> common.Outcome:
+def _save(options: Options, corpus: Corpus, rows: Sequence[Row]) -> common.Outcome:
     """Both tables on paper; one Outcome with the files of both, those of table 2 first."""
     numbers = {"rows": rows}
     plots = {"named_entities": error_plot(options, rows)}
@@ -186,5 +181,5 @@ def _saved(options: Options, corpus: Corpus, rows: Sequence[Row]) -> common.Outc
     table = table_three(options, corpus, rows)
     if not table.rows:
         return outcome
-    margins = common.save("named_entities", options, "named_entities_table_3", table, numbers, {})
+    margins = common.save("named_entities", options, "named_entities_table_3", table, numbers)
     return outcome._replace(files=(*outcome.files, *margins.files))

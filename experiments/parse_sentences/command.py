@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from experiments.lib import common
+from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.parsing.model import Model, Ranked, load_model, parse
 from jaxstruct.core.files import write_file
@@ -56,10 +56,7 @@ class Options(NamedTuple):
     k: Annotated[int, flag("How many trees of each sentence, the best first.", least=1)] = 1
     buckets: Annotated[int, flag("Padded sentence lengths at most.", least=1)] = 3
     x64: Annotated[bool, flag("Compute in float64, for models trained so.")] = False
-    compilation_cache: Annotated[
-        bool,
-        flag("Keep compiled programs on disk, so that the next run does not compile them again."),
-    ] = True
+    compilation_cache: fields.CompilationCache = True
 
 
 class Tagged(NamedTuple):

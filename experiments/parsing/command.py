@@ -29,19 +29,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from experiments.lib import common
+from experiments.lib import common, fields
 from experiments.lib.kept import Store
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Variant,
-    WorkingSets,
-    flag,
-)
+from experiments.lib.options import flag
 from experiments.lib.plots import Plot
 from experiments.lib.progress import training_progress
 from experiments.lib.record import peak_memory_bytes
@@ -55,14 +45,14 @@ from experiments.parsing.methods import (
     OF_THE_PAPER,
     Method,
     Trained,
-    evaluated,
+    evaluate,
     loss_of,
     problem_of,
     scores_of,
     sentence_errors,
-    trained_log_linear,
-    trained_pcfg,
-    trained_svm,
+    train_log_linear,
+    train_pcfg,
+    train_svm,
     trees_of,
 )
 from experiments.parsing.model import Model, save_model
@@ -125,7 +115,9 @@ class Options(NamedTuple):
             "Some of pcfg (maximum likelihood), svm2 (zero-one loss), svm2_slack, svm2_margin "
             "(the loss of --loss); and, not in the paper, log_linear (maximum conditional "
             "likelihood) and svm1_margin, which with --loss=node_f1 searches by plain CKY and so "
-            "suits long sentences."
+            "suits long sentences.",
+            METHODS,
+            some=True,
         ),
     ] = OF_THE_PAPER
     c_over_n: Annotated[
@@ -153,7 +145,7 @@ class Options(NamedTuple):
     smoothing: Annotated[
         float, flag("Added to the counts of the rules that the PCFG has.", least=0.0)
     ] = 0.0
-    epsilon: Annotated[float, flag("No constraint may be violated by more.")] = 0.01
+    epsilon: Annotated[float, flag("No constraint may be violated by more.", above=0)] = 0.01
     max_passes: Annotated[int, flag("Passes of a training at most.", least=1)] = 100
     pictures: Annotated[int, flag("Test sentences to draw trees of.", least=0)] = 4
     resume: Annotated[
@@ -168,14 +160,14 @@ class Options(NamedTuple):
         int, flag("Sentences whose multipliers move side by side; 0: chosen.", least=0)
     ] = 0
     chunks: Annotated[int, flag("Parts of a pass, each called at one w.", least=1)] = 32
-    variant: Variant = "auto"
-    working_sets: WorkingSets = "auto"
-    capacity: Capacity = 8
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = True
-    progress: ShowProgress = None
+    variant: fields.Variant = "auto"
+    working_sets: fields.WorkingSets = "auto"
+    capacity: fields.Capacity = 8
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:
@@ -185,8 +177,8 @@ def run(options: Options) -> common.Outcome:
       ValueError: an option or a file does not fit.
       CorpusMissing: the corpus is not on this machine; the message says how to get it.
     """
-    methods_of(options, 1)
     dtype = common.prepare(options)
+    methods_of(options, 1)
     treebank = load_treebank(options)
     sets = Sets(treebank, prepare(treebank, options))
     methods, swept = methods_of(options, len(treebank.train))
@@ -198,7 +190,7 @@ def run(options: Options) -> common.Outcome:
         "the same command with --resume goes on from there",
     ):  # fmt: skip
         for method in methods:
-            rows.append(Row(method, _measured(options, store, sets.data, method, dtype)))
+            rows.append(Row(method, _measure(options, store, sets.data, method, dtype)))
         for row in _swept(options, store, sets.data, swept, dtype):
             found.append(row)
     table, others = make_tables(options, sets, rows, found)
@@ -218,11 +210,8 @@ def methods_of(options: Options, n: int) -> tuple[list[Method], list[Method]]:
     """(rows of the table, trainings of the sweep) for n training sentences.
 
     Raises:
-      ValueError: an unknown method, or no positive C'.
+      ValueError: a C' is missing or not positive.
     """
-    unknown = sorted(set(options.methods) - set(METHODS))
-    if unknown or not options.methods:
-        raise ValueError(f"methods: got {unknown or 'none'}, expected some of {METHODS}")
     names = [name for name in METHODS if name in options.methods]
     machines = [name for name in names if name != "pcfg"]
     ratios, swept = ([ratio(text, n) for text in of] for of in (options.c_over_n, options.sweep))
@@ -249,38 +238,38 @@ def ratio(text: str, n: int) -> float:
     return value
 
 
-def _measured(
+def _measure(
     options: Options, store: Store, data: Prepared, method: Method, dtype: str
 ) -> dict[str, Any]:
     """Numbers of one method, read again where --resume allows it."""
 
     def train(path: Path) -> dict[str, Any]:
-        return _tested(options, data, method, _trained(options, data, method, dtype), path, dtype)
+        return _test(options, data, method, _train(options, data, method, dtype), path, dtype)
 
     return kept(store, method.label, train)
 
 
-def _trained(
+def _train(
     options: Options, data: Prepared, method: Method, dtype: str, start: Any = None
 ) -> Trained:
     if method.name == "pcfg":
-        return trained_pcfg(data, options, dtype)
+        return train_pcfg(data, options, dtype)
     problem = problem_of(data, loss_of(method, options), dtype)
     limit = LIKELIHOOD_ITERATIONS if method.name == "log_linear" else options.max_passes
     with training_progress(limit, method.label, options.progress, None) as update:
         if method.name == "log_linear":
-            return trained_log_linear(data, problem, method, update, start)
-        return trained_svm(data, problem, method, options, update, start)
+            return train_log_linear(data, problem, method, update, start)
+        return train_svm(data, problem, method, options, update, start)
 
 
-def _tested(
+def _test(
     options: Options, data: Prepared, method: Method, trained: Trained, path: Path, dtype: str
 ) -> dict[str, Any]:
     """The numbers of a training with its scores; its model is written."""
     files = save_model(path, Model(data.grammar, trained.weights))
     problem = problem_of(data, "zero_one", dtype)
     scores = {
-        part: evaluated(data, problem, trained.weights, options.measure, part)
+        part: evaluate(data, problem, trained.weights, options.measure, part)
         for part in ("train", "test")
     }
     return trained.numbers | scores | {"model": files}
@@ -294,9 +283,9 @@ def _swept(
     for method in methods:
 
         def train(path: Path, method: Method = method) -> dict[str, Any]:
-            trained = _trained(options, data, method, dtype, last.get(method.name))
+            trained = _train(options, data, method, dtype, last.get(method.name))
             last[method.name] = trained.next_start
-            return _tested(options, data, method, trained, path, dtype)
+            return _test(options, data, method, trained, path, dtype)
 
         yield Row(method, kept(store, f"sweep, {method.label}", train))
 

@@ -193,7 +193,7 @@ def _part(grammar: Grammar, trees: tuple[Tree, ...], lengths: Sequence[int]) -> 
     return Part(trees, inputs, outside)
 
 
-def _encoded(grammar: Grammar, tree: Tree, length: int) -> BinaryTree:
+def _encode(grammar: Grammar, tree: Tree, length: int) -> BinaryTree:
     found = encode(grammar, tree, length).tree
     assert found is not None, "a training tree, of whose parts the grammar is made"
     return found
@@ -202,7 +202,7 @@ def _encoded(grammar: Grammar, tree: Tree, length: int) -> BinaryTree:
 def _outputs(grammar: Grammar, trees: Sequence[Tree], lengths: Sequence[int]) -> Buckets:
     found = assign_buckets([len(leaves(tree)) for tree in trees], lengths)
     parts = tuple(
-        tree_outputs([_encoded(grammar, trees[i], bucket.length) for i in bucket.index])
+        tree_outputs([_encode(grammar, trees[i], bucket.length) for i in bucket.index])
         for bucket in found
     )
     return Buckets(parts, tuple(bucket.index for bucket in found))

@@ -134,7 +134,7 @@ class _Course:
         return qp / total if total else None
 
 
-def trained_pcfg(data: Prepared, options: Options, dtype: str) -> Trained:
+def train_pcfg(data: Prepared, options: Options, dtype: str) -> Trained:
     """Maximum likelihood, smoothed as the options say."""
     watch = Stopwatch()
     weights = fit_probabilistic_grammar(data.grammar, smoothing=options.smoothing, dtype=dtype)
@@ -142,7 +142,7 @@ def trained_pcfg(data: Prepared, options: Options, dtype: str) -> Trained:
     return Trained(weights, {"seconds": seconds, "compiling": Elapsed(0.0, 0.0)})
 
 
-def trained_log_linear(
+def train_log_linear(
     data: Prepared, problem: Problem, method: Method, update: Callable[[Any], Any],
     start: PyTree | None = None,
 ) -> Trained:  # fmt: skip
@@ -174,7 +174,7 @@ def _apart(spent: Elapsed, before: Elapsed, after: Elapsed) -> tuple[Elapsed, El
     return compiling, Elapsed(spent.wall - compiling.wall, spent.process - compiling.process)
 
 
-def trained_svm(
+def train_svm(
     data: Prepared, problem: Problem, method: Method, options: Options,
     update: Callable[[Progress], Any], start: Solution | None = None,
 ) -> Trained:  # fmt: skip
@@ -201,7 +201,7 @@ def trained_svm(
     return Trained(solution.weights, numbers, solution)
 
 
-def evaluated(
+def evaluate(
     data: Prepared, problem: Problem, weights: PyTree, measure: str, part: str
 ) -> dict[str, Any]:
     """Scores of one part ("train" or "test"), per sentence and together.
@@ -227,7 +227,7 @@ def evaluated(
 
 
 def scores_of(numbers: Mapping[str, Any]) -> Scores:
-    """The scores per sentence that `evaluated` wrote, also as read back from JSON."""
+    """The scores per sentence that `evaluate` wrote, also as read back from JSON."""
     return Scores(*(np.asarray(numbers["scores"][name]) for name in Scores._fields))
 
 
@@ -244,5 +244,5 @@ def sentence_errors(scores: Scores) -> np.ndarray:
 
 
 def trees_of(answers: Sequence[str | None]) -> list[Tree | None]:
-    """The answers that `evaluated` wrote, read again."""
+    """The answers that `evaluate` wrote, read again."""
     return [None if answer is None else read_tree(answer) for answer in answers]

@@ -109,7 +109,7 @@ def parse(
     tables = grammar_tables(model.grammar)
     parts = tuple(_k_best(k, problem, tables, model.weights, part) for part in inputs.parts)
     rows = in_order(Buckets(parts, inputs.index))
-    return [_ranked(model.grammar, row, of) for row, of in zip(rows, spoken, strict=True)]
+    return [_rank(model.grammar, row, of) for row, of in zip(rows, spoken, strict=True)]
 
 
 @partial(jax.jit, static_argnums=0)
@@ -125,7 +125,7 @@ def _k_best(
     return jax.vmap(of_one)(inputs)
 
 
-def _ranked(grammar: Grammar, row: PyTree, words: Sequence[str]) -> list[Ranked]:
+def _rank(grammar: Grammar, row: PyTree, words: Sequence[str]) -> list[Ranked]:
     count = int(np.isfinite(row.score).sum())
     rows = (jax.tree.map(lambda leaf, at=at: leaf[at], row.tree) for at in range(count))
     return [

@@ -14,7 +14,7 @@ from experiments.lib.report import Table
 from experiments.parsing.data import Prepared, Treebank
 from experiments.parsing.methods import MEASURES, Method, scores_of, sentence_f1, trees_of
 from jaxstruct.evaluation.significance import McNemarResult, mcnemar
-from jaxstruct.trees.phrases.evaluation import VALID, Measure, counted_constituents
+from jaxstruct.trees.phrases.evaluation import VALID, Measure, count_constituents
 from jaxstruct.trees.phrases.tree import Tree, leaves
 
 if TYPE_CHECKING:
@@ -207,13 +207,13 @@ def _efficiency(row: Row) -> list[Any]:
 
 
 class Comparison(NamedTuple):
-    """Two methods on the test sentences; see `compared`."""
+    """Two methods on the test sentences; see `compare`."""
 
     constituents: McNemarResult
     sentences: McNemarResult
 
 
-def compared(
+def compare(
     gold: Sequence[Tree], a: Mapping[str, Any], b: Mapping[str, Any], measure: Measure
 ) -> Comparison:
     """McNemar's test on F1, in two readings, since the paper does not say what it counts.
@@ -251,7 +251,7 @@ def _decisions(gold: Tree, a: Tree | None, b: Tree | None, measure: Measure) -> 
     first so many are in a tree as it has it.
     """
     trees = gold, a, b
-    counts = [counted_constituents(tree, measure) if tree else {} for tree in trees]
+    counts = [count_constituents(tree, measure) if tree else {} for tree in trees]
     every = sorted(set().union(*counts))
     right = [
         [(rank < of.get(one, 0)) == (rank < counts[0].get(one, 0)) for of in counts[1:]]
@@ -264,7 +264,7 @@ def _decisions(gold: Tree, a: Tree | None, b: Tree | None, measure: Measure) -> 
 def _mcnemar_table(options: Options, sets: Sets, rows: Sequence[Row]) -> Table:
     gold, measure, lines = sets.treebank.test, MEASURES[options.measure], []
     for a, b in combinations(rows, 2):
-        found = compared(gold, b.numbers["test"], a.numbers["test"], measure)
+        found = compare(gold, b.numbers["test"], a.numbers["test"], measure)
         cells = [(one.only_a, one.only_b, f"{one.p_value:.2g}") for one in found]
         lines.append([_name(b), _name(a), *cells[0], *cells[1]])
     columns = ["a", "b"]

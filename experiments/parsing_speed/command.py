@@ -19,16 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    flag,
-)
-from experiments.lib.report import Table
+from experiments.lib import common, fields
+from experiments.lib.options import flag, size_reader
+from experiments.lib.report import rows_table
 from experiments.lib.timing import Compiled, compile_ahead
 from jaxstruct.core.types import PyTree
 from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts, capped_sizes, inner_sizes
@@ -39,13 +32,28 @@ from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials, labelled_spans
 
 AXES = TreePotentials._make((0, None, None, None))  # vmap over lexical scores alone
+COLUMNS = {
+    "oracle": "oracle", "symbols": "symbols", "rules": "rules", "tokens": "tokens",
+    "most rules of a symbol": "most", ("us a sentence", "least"): "least",
+    ("us a sentence", "median"): "median", ("us a sentence", "processor"): "processor",
+    "compile s": "compile_seconds", "KiB a sentence": "kibibytes",
+}  # fmt: skip
 ORACLES = ("score", "tree", "zero-one", "matched", "pairs", "2-best", "log Z", "marginals")
+
+
+def _size(text: str) -> tuple[int, ...]:
+    symbols, rules, tokens = size_reader("symbols x rules x tokens", "60x2000x10")(text)
+    if rules > symbols**3 or tokens < 2:
+        raise ValueError(f"got {text!r}, expected rules <= symbols^3 and tokens >= 2")
+    return symbols, rules, tokens
 
 
 class Options(NamedTuple):
     """The flags of this command."""
 
-    sizes: Annotated[Sequence[str], flag("symbols x rules x tokens of a sentence.")] = (
+    sizes: Annotated[
+        Sequence[str], flag("symbols x rules x tokens of a sentence.", each=_size, some=True)
+    ] = (
         "60x2000x10",
         "60x2000x15",
         "60x2000x20",
@@ -55,18 +63,19 @@ class Options(NamedTuple):
         flag(
             "Which: score and tree of CKY; the best tree that is not the true one (zero-one), of "
             "all numbers of matched nodes (matched), of matched and predicted nodes (pairs), "
-            "each with the best level traced back; the two best trees; log Z; marginals."
+            "each with the best level traced back; the two best trees; log Z; marginals.",
+            ORACLES,
         ),
     ] = ORACLES
-    batch: Annotated[int, flag("Sentences in one call.")] = 128
+    batch: Annotated[int, flag("Sentences in one call.", least=1)] = 128
     even: Annotated[bool, flag("As many rules for every symbol.")] = False
-    repeats: Annotated[int, flag("Timed calls of each program, at most.")] = 10
-    seconds: Annotated[float, flag("About how long to time a program, at most.")] = 20.0
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = False
-    progress: ShowProgress = None
+    repeats: Annotated[int, flag("Timed calls of each program, at most.", least=1)] = 10
+    seconds: Annotated[float, flag("About how long to time a program, at most.", least=0)] = 20.0
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = False
+    progress: fields.ShowProgress = None
 
 
 class Program(NamedTuple):
@@ -79,34 +88,14 @@ class Program(NamedTuple):
 def run(options: Options) -> common.Outcome:
     """Time all programs, print the table and write it."""
     dtype = common.prepare(options)
-    if unknown := sorted(set(options.oracles) - set(ORACLES)):
-        raise ValueError(f"oracles are of {', '.join(ORACLES)}; got {', '.join(unknown)}")
-    rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("parsing_speed", options, "parsing_speed", {"rows": rows}):
-        for text in options.sizes:
-            rows += _measured(options, dtype, text)
-    columns = ["oracle", "symbols", "rules", "tokens", "most rules of a symbol",
-               ("us a sentence", "least"), ("us a sentence", "median"),
-               ("us a sentence", "processor"), "compile s", "KiB a sentence"]  # fmt: skip
-    names = ["oracle", "symbols", "rules", "tokens", "most", "least", "median", "processor",
-             "compile_seconds", "kibibytes"]  # fmt: skip
-    cells = [[row[name] for name in names] for row in rows]
+    groups = (_measure(options, dtype, text) for text in options.sizes)
+    rows = common.finished_rows("parsing_speed", options, "parsing_speed", groups)
     notes = [
         f"Batch of {options.batch}, {dtype}, at most {options.repeats} calls. KiB: temporary "
         "memory of the compiled program."
     ]
-    table = Table("Oracles of trees: speed", columns, cells, notes)
-    return common.save("parsing_speed", options, "parsing_speed", table, {"rows": rows}, {})
-
-
-def _size(text: str) -> tuple[int, int, int]:
-    parts = text.split("x")
-    if len(parts) != 3 or not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise ValueError(f"a size is symbols x rules x tokens, as 60x2000x10; got {text!r}")
-    symbols, rules, tokens = map(int, parts)
-    if rules > symbols**3 or tokens < 2:
-        raise ValueError(f"a size needs rules <= symbols^3 and tokens >= 2; got {text!r}")
-    return symbols, rules, tokens
+    table = rows_table("Oracles of trees: speed", COLUMNS, rows, notes)
+    return common.save("parsing_speed", options, "parsing_speed", table, {"rows": rows})
 
 
 def _grammar(random: np.random.Generator, symbols: int, rules: int, even: bool) -> GrammarRules:
@@ -121,7 +110,7 @@ def _grammar(random: np.random.Generator, symbols: int, rules: int, even: bool) 
     return GrammarRules(*(jnp.asarray(leaf, jnp.int32) for leaf in table))
 
 
-def _data(options: Options, dtype: str, size: tuple[int, int, int]) -> tuple[PyTree, ...]:
+def _data(options: Options, dtype: str, size: tuple[int, ...]) -> tuple[PyTree, ...]:
     """Rules, potentials, lengths, and the nodes [N, T, T, S] of trees that are taken for true."""
     symbols, rules, tokens = size
     random = np.random.default_rng([options.seed, *size])
@@ -177,7 +166,7 @@ def _oracle(name: str, tokens: int) -> Callable:
     }[name]
 
 
-def _measured(options: Options, dtype: str, text: str) -> list[dict[str, Any]]:
+def _measure(options: Options, dtype: str, text: str) -> list[dict[str, Any]]:
     size = symbols, rules, tokens = _size(text)
     data = _data(options, dtype, size)
     programs = [

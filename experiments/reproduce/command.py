@@ -19,18 +19,10 @@ from experiments.alignment import command as alignment
 from experiments.clinc150_whole import command as clinc150_whole
 from experiments.digits import command as digits
 from experiments.handwriting import command as handwriting
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    AnyOptions,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import AnyOptions, flag
 from experiments.lib.report import Table
-from experiments.lib.start import NOTHING, STOPPED
+from experiments.lib.start import NOTHING, STOPPED, is_for_the_user
 from experiments.named_entities import command as named_entities
 from experiments.parsing import command as parsing
 from experiments.taxonomy import command as taxonomy
@@ -52,11 +44,11 @@ class Options(NamedTuple):
         Sequence[str],
         flag(f"Some of: {_names()}. Default: all."),
     ] = ()
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = True
-    progress: ShowProgress = None
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
 
 
 class Experiment(NamedTuple):
@@ -140,7 +132,7 @@ def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> co
         [f"{row['name']}: {row['detail']}" for row in rows if row["detail"]],
     )
     numbers = {"stopped": any(row["status"] == "stopped" for row in rows), "experiments": rows}
-    return common.save("reproduce", options, "reproduce", table, numbers, {})
+    return common.save("reproduce", options, "reproduce", table, numbers)
 
 
 def _run_all(chosen: Sequence[Experiment], options: Options) -> list[dict[str, Any]]:
@@ -179,7 +171,8 @@ def _run_one(experiment: Experiment, options: Options) -> dict[str, Any]:
     try:
         outcome = experiment.run(_options_of(experiment, options))
     except Exception as error:  # the summary reports it; the other tables are still wanted
-        traceback.print_exc()
+        if not is_for_the_user(error):
+            traceback.print_exc()
         return _row(experiment, "failed", start, detail=f"{type(error).__name__}: {error}")
     return _row(experiment, "done", start, outcome.files[0])
 

@@ -16,20 +16,10 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
-from experiments.lib import common
-from experiments.lib.options import (
-    X64,
-    Capacity,
-    CompilationCache,
-    Output,
-    Seed,
-    ShowProgress,
-    Variant,
-    WorkingSets,
-    flag,
-)
+from experiments.lib import common, fields
+from experiments.lib.options import flag
+from experiments.lib.progress import jobs_bar
 from experiments.taxonomy import documents
 from experiments.taxonomy.comparison import (
     COLUMNS,
@@ -59,9 +49,14 @@ class Options(NamedTuple):
     section: Annotated[str, flag("Section of the classification (wipo_xml).")] = "D"
     per_class: Annotated[
         Sequence[str],
-        flag("Training examples drawn of each class, a list; 0 takes the whole training part."),
+        flag(
+            "Training examples drawn of each class, a list; 0 takes the whole training part.",
+            each=int,
+            least=0,
+            some=True,
+        ),
     ] = ("4", "2")
-    repeats: Annotated[int, flag("Training sets drawn for each size.")] = 5
+    repeats: Annotated[int, flag("Training sets drawn for each size.", least=1)] = 5
     formulation: Annotated[
         str,
         flag(
@@ -77,7 +72,10 @@ class Options(NamedTuple):
             NODE_WEIGHTS,
         ),
     ] = "equal"
-    grid: Annotated[Sequence[str], flag("Values of C' = C / n to choose from, rising.")] = (
+    grid: Annotated[
+        Sequence[str],
+        flag("Values of C' = C / n to choose from, rising.", each=float, above=0, some=True),
+    ] = (
         "0.1",
         "1",
         "10",
@@ -91,16 +89,16 @@ class Options(NamedTuple):
             most=2,
         ),
     ] = 2
-    selection_tolerance: Annotated[float, flag("Relative gap while choosing C'.")] = 1e-2
-    tolerance: Annotated[float, flag("Relative gap of the machines reported.")] = 1e-3
-    variant: Variant = "auto"
-    working_sets: WorkingSets = "auto"
-    capacity: Capacity = 64
-    output: Output = "results"
-    seed: Seed = 0
-    x64: X64 = False
-    compilation_cache: CompilationCache = True
-    progress: ShowProgress = None
+    selection_tolerance: Annotated[float, flag("Relative gap while choosing C'.", above=0)] = 1e-2
+    tolerance: Annotated[float, flag("Relative gap of the machines reported.", above=0)] = 1e-3
+    variant: fields.Variant = "auto"
+    working_sets: fields.WorkingSets = "auto"
+    capacity: fields.Capacity = 64
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:
@@ -119,11 +117,10 @@ def run(options: Options) -> common.Outcome:
         common.solver_settings(options),
     )  # fmt: skip
     name, results, runs = f"taxonomy_{options.data}", [], []
-    hidden = None if options.progress is None else not options.progress
     jobs = [(int(size), repeat) for size in options.per_class for repeat in range(options.repeats)]
     with (
         common.kept_if_stopped("taxonomy", options, name, {"runs": runs}),
-        tqdm(jobs, desc=f"taxonomy, {options.data}", disable=hidden) as bar,
+        jobs_bar(jobs, f"taxonomy, {options.data}", options.progress) as bar,
     ):
         for size, repeat in bar:
             seed = options.seed + repeat

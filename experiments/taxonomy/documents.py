@@ -59,7 +59,7 @@ def clinc150(folder: Path | None = None) -> Documents:
     rows = tf_idf([*corpus.train.texts, *corpus.test.texts], len(train))
     labels = encode(codec, [*corpus.train.labels, *corpus.test.labels])
     return Documents(
-        "CLINC150 queries, 150 intents under 10 domains", _padded(rows), labels,
+        "CLINC150 queries, 150 intents under 10 domains", _pad(rows), labels,
         rows.number_of_features, taxonomy, train, np.arange(len(train), len(labels)),
         ("tf-idf with logarithmic counts; words and weights from the texts (not the labels) of the "
          "whole training split; tested on the whole test split.",),
@@ -99,7 +99,7 @@ def wipo_xml(folder: Path, section: str = "D") -> Documents:
     rows = tf_idf([record.text for record in records], len(records))
     return Documents(
         f"WIPO-alpha, section {section}, {len(records)} patents, {len(taxonomy.classes)} groups",
-        _padded(rows), labels, rows.number_of_features, taxonomy, np.arange(len(labels)), None,
+        _pad(rows), labels, rows.number_of_features, taxonomy, np.arange(len(labels)), None,
         ("tf-idf with logarithmic counts of title and claims, its weights from all the texts; "
          "tested on what was not drawn.",),
         of_paper=section == "D",
@@ -119,10 +119,10 @@ def clus(path: Path, test_path: Path | None = None) -> Documents:
     codec = fit_codec(names)
     classes = [str(name) for name in codec.classes]
     parents = {name: up for part in parts for name, up in _clus_parents(part).items()}
-    rows = _unit_rows(_stacked([part.rows for part in parts]))
+    rows = _unit_rows(_stack([part.rows for part in parts]))
     n = len(parts[0].labels)
     return Documents(
-        f"{Path(path).name}, {len(codec.classes)} classes", _padded(rows), encode(codec, names),
+        f"{Path(path).name}, {len(codec.classes)} classes", _pad(rows), encode(codec, names),
         rows.number_of_features, taxonomy_from_parents(parents, classes), np.arange(n),
         np.arange(n, len(names)) if test_path else None,
         ("vectors scaled to unit length; of several classes of a document only the first counts.",),
@@ -164,7 +164,7 @@ def _mixture(topics: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     return mixed / mixed.sum()
 
 
-def _padded(rows: CsrRows) -> SparseFeatures:
+def _pad(rows: CsrRows) -> SparseFeatures:
     return SparseFeatures(*pad_rows(rows))
 
 
@@ -188,7 +188,7 @@ def _clus_parents(part: ClusData) -> dict[str, str | None]:
     }
 
 
-def _stacked(parts: Sequence[CsrRows]) -> CsrRows:
+def _stack(parts: Sequence[CsrRows]) -> CsrRows:
     ends = np.concatenate([np.diff(part.indptr) for part in parts])
     indptr = np.concatenate([[0], np.cumsum(ends)]).astype(np.int64)
     indices = np.concatenate([part.indices for part in parts])

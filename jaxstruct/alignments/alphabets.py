@@ -51,7 +51,7 @@ def alphabet(letters: Iterable[str]) -> Alphabet:
 
 
 def _unknown_letters(alphabet: Alphabet, text: str, unknown: np.ndarray) -> ValueError:
-    """Which letters are not in the alphabet, where the first stands, and what to do."""
+    """The message for letters outside the alphabet: which, where the first stands, what to do."""
     places = np.flatnonzero(unknown)
     letters = sorted({text[place] for place in places})
     named = ", ".join(map(repr, letters[:_SHOWN])) + (", .." if len(letters) > _SHOWN else "")

@@ -60,7 +60,7 @@ def initial_weights(alphabet_size: int, gaps: str, dtype: str) -> dict[str, Arra
 
 
 def alignment_costs(symmetric: Array | float, w: PyTree) -> AlignmentCosts:
-    """The costs of weights; `symmetric`, 1 or 0, says whether W counts as (W + W') / 2."""
+    """The costs that weights stand for. `symmetric` 1: W counts as (W + W') / 2; 0: as it is."""
     substitution = w["substitution"]
     substitution = substitution + symmetric * (substitution.T - substitution) / 2
     if "gap" in w:

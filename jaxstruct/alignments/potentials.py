@@ -77,7 +77,7 @@ def checked_alignment_potentials(potentials: AlignmentPotentials) -> AlignmentPo
     """Potentials of one pair as arrays of one floating dtype.
 
     Raises:
-      ValueError: a shape is not that of one pair. TypeError: the potentials are no floats.
+      ValueError: a shape is not that of one pair, or the potentials are no floats.
     """
     potentials = jax.tree.map(jnp.asarray, potentials)
     pairs, *gaps = potentials
@@ -91,7 +91,7 @@ def checked_alignment_potentials(potentials: AlignmentPotentials) -> AlignmentPo
             raise ValueError(f"potentials.{name} must be a scalar, got shape {leaf.shape}")
     dtype = jnp.result_type(*potentials)
     if not jnp.issubdtype(dtype, jnp.floating):
-        raise TypeError(f"potentials must be floating-point numbers, got {dtype}")
+        raise ValueError(f"potentials must be floating-point numbers, got {dtype}")
     return jax.tree.map(lambda leaf: leaf.astype(dtype), potentials)
 
 
@@ -103,14 +103,13 @@ def checked_lengths(lengths: AnyArray, most: tuple[int, ...]) -> Array:
       most: (M, N).
 
     Raises:
-      ValueError: the shape is not [2], or known lengths do not fit.
-      TypeError: they are no integers.
+      ValueError: the shape is not [2], they are no integers, or known lengths do not fit.
     """
     lengths = np.asarray(lengths) if known(lengths) else lengths
     if lengths.shape != (2,):
         raise ValueError(f"lengths must be [2], one of each sequence, got shape {lengths.shape}")
     if not jnp.issubdtype(lengths.dtype, jnp.integer):
-        raise TypeError(f"lengths must be integers, got {lengths.dtype}")
+        raise ValueError(f"lengths must be integers, got {lengths.dtype}")
     if known(lengths) and not all(0 <= own <= top for own, top in zip(lengths, most, strict=True)):
         raise ValueError(f"lengths must be in 0..(M, N) = {most}, got {lengths.tolist()}")
     return jnp.asarray(lengths, jnp.int32)
@@ -122,7 +121,7 @@ def checked_pair(
     """Potentials and lengths of one pair of sequences.
 
     Raises:
-      ValueError, TypeError: as `checked_alignment_potentials` and `checked_lengths`.
+      ValueError: as `checked_alignment_potentials` and `checked_lengths`.
     """
     potentials = checked_alignment_potentials(potentials)
     return potentials, checked_lengths(lengths, potentials.pairs.shape)

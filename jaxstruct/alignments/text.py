@@ -160,8 +160,8 @@ def without_end_gaps(operations: np.ndarray, begin: np.ndarray) -> tuple[np.ndar
     return operations[pairs[0] : pairs[-1] + 1], (np.asarray(begin) + moved).astype(np.int32)
 
 
-def with_gaps_gathered(operations: np.ndarray) -> np.ndarray:
-    """The operations with at most two runs against a gap between pairs, DELETE before INSERT.
+def gather_gaps(operations: np.ndarray) -> np.ndarray:
+    """The operations in another order: between two pairs first all DELETE, then all INSERT.
 
     The same letters are paired. Rows of a multiple alignment have gaps in any order ("A-C-" above
     "-G-T" once both-gap columns are gone), and affine costs count every change as a new run.

@@ -74,7 +74,7 @@ def _block_sum(
     return jnp.sum(jnp.where(real, values, 0))
 
 
-def _filled(u: PyTree, theta: PyTree) -> PyTree:
+def _fill(u: PyTree, theta: PyTree) -> PyTree:
     """A gradient in theta with the integers of theta (lengths) in place."""
     return jax.tree.map(
         lambda g, leaf: leaf if g.dtype == jax.dtypes.float0 else g.astype(leaf.dtype), u, theta
@@ -92,7 +92,7 @@ def add_block(
     theta = jax.vmap(problem.model.potentials, (None, 0))(weights, block.inputs)
     value_of = jax.value_and_grad(partial(_block_sum, problem, likelihood), allow_int=True)
     value, u = value_of(theta, block.outputs, block.real)
-    return value, problem.space.add(gradient, block.inputs, _filled(u, theta))
+    return value, problem.space.add(gradient, block.inputs, _fill(u, theta))
 
 
 def value_and_gradient(

@@ -102,7 +102,7 @@ class _Point(NamedTuple):
 
 
 @partial(jax.jit, donate_argnames="gradient")
-def _regularised(weights: PyTree, gradient: PyTree, scale: Array) -> tuple[PyTree, Array, Array]:
+def _regularise(weights: PyTree, gradient: PyTree, scale: Array) -> tuple[PyTree, Array, Array]:
     """(w + scale gradient, its squared norm, |w|^2)."""
     gradient = jax.tree.map(lambda w, g: w + scale * g, weights, gradient)
     slope, size = (optax.tree.norm(tree, squared=True) for tree in (gradient, weights))
@@ -110,7 +110,7 @@ def _regularised(weights: PyTree, gradient: PyTree, scale: Array) -> tuple[PyTre
 
 
 @jax.jit
-def _moved(weights: PyTree, direction: PyTree, step: Array) -> PyTree:
+def _move(weights: PyTree, direction: PyTree, step: Array) -> PyTree:
     return jax.tree.map(lambda w, d: w + step * d, weights, direction)
 
 
@@ -148,13 +148,13 @@ class _Objective:
     def __call__(self, weights: PyTree) -> _Point:
         self.calls += 1
         total, gradient = value_and_gradient(*self._terms, weights, self._blocks)
-        gradient, *squared = _regularised(weights, gradient, self._scale)
+        gradient, *squared = _regularise(weights, gradient, self._scale)
         of_gradient, of_weights = map(float, squared)
         objective = of_weights / 2 + self._scale * total
         return _Point(weights, objective, gradient, math.sqrt(of_gradient), math.sqrt(of_weights))
 
 
-def _searched(
+def _search(
     objective: _Objective, point: _Point, direction: PyTree, rounding: float
 ) -> _Point | None:
     """The next iterate on the line, or None."""
@@ -162,7 +162,7 @@ def _searched(
 
     def evaluate(step: float) -> tuple[float, float]:
         nonlocal last
-        last = objective(_moved(point.weights, direction, step))
+        last = objective(_move(point.weights, direction, step))
         return last.objective, float(_slope(last.gradient, direction))
 
     if not slope < 0:
@@ -171,31 +171,34 @@ def _searched(
     return None if found is None else last
 
 
-def _descent(
-    objective: _Objective, point: _Point, memory: int, rounding: float
-) -> Iterator[_Point]:
+def _descent(objective: _Objective, weights: PyTree, memory: int) -> Iterator[_Point]:
     """The start and the iterates of L-BFGS, until no step is found."""
-    state, now = _first_state(point.weights, memory), point
+    rounding = 1000 * float(jnp.finfo(jnp.result_type(*jax.tree.leaves(weights))).eps)
+    state, now = _first_state(weights, memory), objective(weights)
     while now is not None:
         yield now
         direction, state = _direction(now.gradient, state, now.weights, memory)
-        now = _searched(objective, now, direction, rounding)
+        now = _search(objective, now, direction, rounding)
 
 
-def _stalled(log: list[_Row]) -> bool:
+def _is_stalled(log: list[_Row]) -> bool:
     """Whether neither the objective nor its gradient has been lower for some iterations."""
     _, objective, gradient_norm, _ = np.asarray(log).T
     return len(log) - 1 - max(objective.argmin(), gradient_norm.argmin()) > _PATIENCE
 
 
-def _status(point: _Point, tolerance: float, log: list[_Row], limit: int) -> Status | None:
+def _status(
+    point: _Point, tolerance: float, log: list[_Row], limit: int, stopped: bool
+) -> Status | None:
     if not (math.isfinite(point.objective) and math.isfinite(point.gradient_norm)):
         return Status.NOT_FINITE
     if point.gradient_norm <= tolerance * max(1.0, point.weight_norm):
         return Status.CONVERGED
-    if _stalled(log):
+    if _is_stalled(log):
         return Status.ROUNDING
-    return Status.PASS_LIMIT if len(log) > limit else None
+    if len(log) > limit:
+        return Status.PASS_LIMIT
+    return Status.STOPPED if stopped else None
 
 
 def _check(
@@ -235,6 +238,32 @@ def _first_weights(problem: Problem, start: PyTree | None) -> PyTree:
     return jax.tree.map(lambda zero, leaf: jnp.asarray(leaf, zero.dtype), zeros, start)
 
 
+def _asks_to_stop(
+    callback: Callable[[FieldProgress], bool | None] | None, point: _Point, log: list[_Row]
+) -> bool:
+    """Whether the callback, which sees every iteration but the start, answers so."""
+    if callback is None or len(log) < 2:
+        return False
+    progress = FieldProgress(iterations=len(log) - 1, weights=point.weights, **log[-1]._asdict())
+    return bool(callback(progress))
+
+
+def _result(
+    point: _Point, status: Status, log: list[_Row], evaluations: int, seconds: float
+) -> RandomField:
+    return RandomField(
+        weights=point.weights,
+        status=status,
+        message=MESSAGES[status],
+        objective=point.objective,
+        gradient_norm=point.gradient_norm,
+        iterations=len(log) - 1,
+        evaluations=evaluations,
+        seconds=seconds,
+        history=np.asarray(log, np.float64),
+    )
+
+
 def fit_random_field(
     problem: Problem,
     inputs: PyTree | Buckets,
@@ -260,11 +289,9 @@ def fit_random_field(
       inputs, outputs: pytrees with a leading axis [n], or both `Buckets` of them.
       C: the trade-off; divided by n.
       tolerance: stop when |gradient| <= tolerance max(1, |w|).
-      max_iterations: bound on the iterations.
-      memory: how many past steps L-BFGS keeps, each of twice the size of w.
-      positions: labels in a block, padding included. The memory of a block is for each of them the
-        number of its features times that of labels; a block that leaves the processor's cache is
-        slower too (8,323 Spanish sentences: 2^11 takes 1.3 and 2^16 2.3 times as long as 2^13).
+      max_iterations: a bound. memory: past steps that L-BFGS keeps, each of twice the size of w.
+      positions: labels in a block, padding included. Each takes the memory of its features times
+        the labels; a block larger than the processor's cache is slower, a small one too.
       likelihood: (problem, theta, y) -> -log P(y | x) of one example, a function of a module.
       start: finite weights to start from, as the problem's in shape, or None for zeros.
       callback: called after each iteration with a `FieldProgress`; a true answer stops the run.
@@ -273,8 +300,8 @@ def fit_random_field(
       A RandomField; look at its status before its weights.
 
     Raises:
-      ValueError: an argument does not fit, or inputs are kernel values.
-      TypeError: the problem is no chain and no likelihood was given.
+      ValueError: an argument does not fit, inputs are kernel values, or the problem is no chain and
+        no likelihood was given.
 
     Source: Lafferty, McCallum and Pereira, "Conditional random fields", ICML 2001; slides
     "Undirected Sequence Models". Of trees: Finkel, Kleeman and Manning, "Efficient, feature-based,
@@ -284,32 +311,16 @@ def fit_random_field(
     inputs, outputs = checked_buckets(problem, inputs, outputs, None)
     _check(C, tolerance, max_iterations, memory, positions, inputs.parts)
     weights = _first_weights(problem, start)
-    dtype = jnp.result_type(*jax.tree.leaves(weights))
-    blocks = in_blocks(inputs, outputs, positions, dtype)
+    blocks = in_blocks(inputs, outputs, positions, jnp.result_type(*jax.tree.leaves(weights)))
     objective = _Objective(problem, likelihood, blocks, C / sum(map(len, outputs.index)))
-    rounding = 1000 * float(jnp.finfo(dtype).eps)
-    log, ended = [], None
-    for point in _descent(objective, objective(weights), memory, rounding):
+    log: list[_Row] = []
+    for point in _descent(objective, weights, memory):
         seconds = time.perf_counter() - began
         log.append(_Row(seconds, point.objective, point.gradient_norm, objective.calls))
-        ended = _status(point, tolerance, log, max_iterations)
-        if callback is not None and len(log) > 1:
-            progress = FieldProgress(
-                iterations=len(log) - 1, weights=point.weights, **log[-1]._asdict()
-            )
-            if callback(progress) and ended is None:
-                ended = Status.STOPPED
-        if ended is not None:
+        stopped = _asks_to_stop(callback, point, log)
+        status = _status(point, tolerance, log, max_iterations, stopped)
+        if status is not None:
             break
-    status = Status.ROUNDING if ended is None else ended
-    return RandomField(
-        weights=point.weights,
-        status=status,
-        message=MESSAGES[status],
-        objective=point.objective,
-        gradient_norm=point.gradient_norm,
-        iterations=len(log) - 1,
-        evaluations=objective.calls,
-        seconds=time.perf_counter() - began,
-        history=np.asarray(log, np.float64),
-    )
+    else:
+        status = Status.ROUNDING
+    return _result(point, status, log, objective.calls, time.perf_counter() - began)

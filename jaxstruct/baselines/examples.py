@@ -23,5 +23,5 @@ def on_device(tree: PyTree, dtype: jnp.dtype) -> PyTree:
 
 
 def without_gram(inputs: PyTree) -> PyTree:
-    """Inputs of a chain less their token Gram matrices, which only dual solvers read."""
+    """Inputs of a chain without their token Gram matrices: only dual solvers read these."""
     return inputs._replace(gram=None) if isinstance(inputs, ChainInput) else inputs

@@ -33,7 +33,7 @@ def _decreases(point: LinePoint, start: LinePoint, rounding: float) -> bool:
 
 
 def _between(low: LinePoint, high: LinePoint) -> float:
-    """The minimum of the cubic through both, clipped away from the ends; halfway without one."""
+    """The minimum of the cubic through both, kept away from the ends; else the middle."""
     width = high.step - low.step
     chord = 3 * (low.value - high.value) / width + low.slope + high.slope
     root = chord * chord - low.slope * high.slope

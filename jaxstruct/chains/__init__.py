@@ -11,6 +11,7 @@ from jaxstruct.chains.iob2 import (
     is_iob2,
 )
 from jaxstruct.chains.likelihood import chain_likelihood
+from jaxstruct.chains.losses import label_weights
 from jaxstruct.chains.oracles.additive_loss import loss_augmented
 from jaxstruct.chains.oracles.forward_backward import log_partition, marginals
 from jaxstruct.chains.oracles.hamming_levels import best_of_levels, hamming_levels
@@ -46,6 +47,7 @@ __all__ = [
     "is_iob2",
     "k_best",
     "kernel_token_inputs",
+    "label_weights",
     "log_partition",
     "loss_augmented",
     "marginals",

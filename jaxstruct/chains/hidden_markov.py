@@ -66,7 +66,7 @@ def _checked_part(symbols: np.ndarray, labels: np.ndarray, V: int, S: int) -> No
         raise ValueError(f"labels: only positions after the last label may be {PADDING} (padding)")
 
 
-def _counted(counts: _Counts, symbols: np.ndarray, labels: np.ndarray) -> None:
+def _count(counts: _Counts, symbols: np.ndarray, labels: np.ndarray) -> None:
     """Add the sequences of one bucket."""
     real = labels >= 0
     np.add.at(counts.emissions, (labels[real], symbols[real]), 1)
@@ -128,7 +128,7 @@ def fit_hidden_markov(
     for x, y in zip(symbols.parts, labels.parts, strict=True):
         x, y = np.asarray(x), np.asarray(y)
         _checked_part(x, y, V, S)
-        _counted(counts, x, y)
+        _count(counts, x, y)
     if not counts.start.any():
         raise ValueError("labels: every sequence is empty, expected at least one label")
     after = np.concatenate([counts.transitions, counts.stop[:, None]], axis=1)
@@ -163,7 +163,7 @@ def sentence_potentials(model: HiddenMarkov, symbols: Array) -> ChainPotentials:
 
 
 @jax.jit
-def _decoded(model: HiddenMarkov, symbols: Array) -> Array:
+def _decode(model: HiddenMarkov, symbols: Array) -> Array:
     def of_one(x: Array) -> Array:
         return viterbi(sentence_potentials(model, x), jnp.sum(x >= 0)).labels
 
@@ -183,4 +183,4 @@ def decode(model: HiddenMarkov, symbols: np.ndarray | Buckets) -> np.ndarray | B
     """
     if isinstance(symbols, Buckets):
         return Buckets(tuple(decode(model, part) for part in symbols.parts), symbols.index)
-    return np.asarray(_decoded(model, np.asarray(symbols, np.int32)))
+    return np.asarray(_decode(model, np.asarray(symbols, np.int32)))

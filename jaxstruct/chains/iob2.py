@@ -60,7 +60,7 @@ def iob2_spans(labels: Sequence[str]) -> set[tuple[str, int, int]]:
 
 
 def as_iob2(labels: Sequence[str]) -> list[str]:
-    """Returns the labels with every I-type that opens an entity (see `iob2_spans`) made B-type.
+    """Returns the labels; an I-type that opens an entity (see `iob2_spans`) becomes B-type.
 
     Files in IOB1, as CoNLL-2003 was distributed, become IOB2; their entities stay the same.
     """

@@ -19,7 +19,7 @@ def _entries(table: Array, labels: list[Array]) -> Array:
 
 
 def _true_parts(potentials: ChainPotentials, y: Array, length: Array) -> Array:
-    """[T] the parts of F(y), each at the last position that it reads, or start at the first.
+    """[T] the parts of F(y): each at the last position that it reads, start at the first.
 
     They sum to F(y) over the length; nothing may read what stands beyond it.
     """

@@ -130,7 +130,7 @@ def chain_loss(
 
 
 def label_weights(weights: np.ndarray) -> np.ndarray:
-    """[S, S] costs where missing the true label s costs weights[s], whatever is put in its place.
+    """[S, S] costs: a wrong label in place of the true label s costs weights[s].
 
     Raises:
       ValueError: weights are not one axis of finite numbers >= 0.

@@ -44,7 +44,7 @@ def sequence_mask(length: Array, positions: int) -> Array:
     return jnp.arange(positions) < length
 
 
-def _selected(table: Array, labels: list[Array], order: int) -> Array:
+def _select(table: Array, labels: list[Array], order: int) -> Array:
     """[T - order] entries of a constant or a time-varying table at consecutive labels."""
     if table.ndim == order + 1:
         return table[tuple(labels)]
@@ -68,10 +68,10 @@ def score_labels(potentials: ChainPotentials, labels: Array, length: Array) -> A
     steps = jnp.arange(T)
     total = jnp.sum(jnp.where(steps < length, emissions[steps, y], 0))
     if T > 1:
-        pairs = _selected(potentials.transitions, [y[:-1], y[1:]], 1)
+        pairs = _select(potentials.transitions, [y[:-1], y[1:]], 1)
         total += jnp.sum(jnp.where(steps[: T - 1] < length - 1, pairs, 0))
     if potentials.triples is not None and T > 2:
-        triples = _selected(potentials.triples, [y[:-2], y[1:-1], y[2:]], 2)
+        triples = _select(potentials.triples, [y[:-2], y[1:-1], y[2:]], 2)
         total += jnp.sum(jnp.where(steps[: T - 2] < length - 2, triples, 0))
     if potentials.start is not None:
         total += jnp.where(length > 0, potentials.start[y[0]], 0)

@@ -73,8 +73,7 @@ def chain_inputs(
 
     Raises:
       ValueError: features are none of these, lengths are no integers (floats are none) or do not
-        fit, or gram is not [n, T, T].
-      TypeError: gram is None and features are kernel rows.
+        fit, or gram is not [n, T, T]; gram is None and features are kernel rows.
     """
     n, T = chain_checks.check_kind(features)
     length = checked_lengths("length", length, n, 0, T)
@@ -84,7 +83,7 @@ def chain_inputs(
     return ChainInput(features, length, gram)
 
 
-def _seen(tables: _Chain, x: PyTree) -> PyTree:
+def _with_windows(tables: _Chain, x: PyTree) -> PyTree:
     """One input, or a batch of them, with windows in place of tokens."""
     if tables.window.radius == 0 or isinstance(x, chain_planes.RestrictedInput):
         return x
@@ -93,7 +92,7 @@ def _seen(tables: _Chain, x: PyTree) -> PyTree:
 
 
 def _potentials(tables: _Chain, w: PyTree, x: ChainInput) -> ChainTheta:
-    x = _seen(tables, x)
+    x = _with_windows(tables, x)
     emissions = token_scores(w["emissions"], x.features)
     transitions = tables.eta * w["transitions"]
     if "pairs" in w:
@@ -105,7 +104,7 @@ def _potentials(tables: _Chain, w: PyTree, x: ChainInput) -> ChainTheta:
 
 
 def _pair_changes(u: ChainTheta) -> Array:
-    """[B, T, S S] the part of u for the features of each token with label pairs; 0 at the last."""
+    """[B, T, S S] the part of u for label pairs with the features of each token; 0 at the last."""
     B, T, S = u.emissions.shape
     flat = u.transitions.reshape(B, T - 1, S * S)
     return jnp.pad(flat, ((0, 0), (0, 1), (0, 0)))
@@ -113,7 +112,7 @@ def _pair_changes(u: ChainTheta) -> Array:
 
 def _add(tables: _Chain, w: PyTree, x: ChainInput, u: ChainTheta) -> PyTree:
     """w + A' u of a batch."""
-    x = _seen(tables, x)
+    x = _with_windows(tables, x)
     new = {"emissions": add_tokens(w["emissions"], x.features, u.emissions)}
     axes = tuple(range(u.transitions.ndim - 2))
     new["transitions"] = w["transitions"] + tables.eta * jnp.sum(u.transitions, axis=axes)
@@ -129,7 +128,7 @@ def _add(tables: _Chain, w: PyTree, x: ChainInput, u: ChainTheta) -> PyTree:
 
 def _gram_action(tables: _Chain, x: ChainInput, u: ChainTheta) -> ChainTheta:
     """A_x A_x' u through the token Gram matrix (4.22)."""
-    x = _seen(tables, x)
+    x = _with_windows(tables, x)
     squared = tables.eta**2
     transitions = squared * u.transitions
     if u.transitions.ndim == 3:
@@ -141,7 +140,7 @@ def _gram_action(tables: _Chain, x: ChainInput, u: ChainTheta) -> ChainTheta:
 
 def _plane_values(tables: _Chain, w: PyTree, x: ChainInput, y: Array) -> Array:
     if "pairs" not in w:
-        return chain_planes.plane_values(tables.eta, w, _seen(tables, x), y)
+        return chain_planes.plane_values(tables.eta, w, _with_windows(tables, x), y)
     theta = jax.vmap(partial(_potentials, tables), (None, 0))(w, x)
     return jax.vmap(plane_scores)(theta, y)
 
@@ -149,13 +148,13 @@ def _plane_values(tables: _Chain, w: PyTree, x: ChainInput, y: Array) -> Array:
 def _add_planes(tables: _Chain, w: PyTree, x: ChainInput, y: Array, c: Array) -> PyTree:
     """w + sum c Psi of a batch of planes."""
     if "pairs" not in w:
-        return chain_planes.add_planes(tables.eta, w, _seen(tables, x), y, c)
+        return chain_planes.add_planes(tables.eta, w, _with_windows(tables, x), y, c)
     theta = jax.vmap(partial(_potentials, tables), (None, 0))(w, x)
     return _add(tables, w, x, jax.vmap(combine)(theta, y, c))
 
 
 def _restricted_inputs(tables: _Chain, x: ChainInput, y: Array) -> tuple[PyTree, Array]:
-    some, fits = chain_planes.restricted_inputs(_seen(tables, x), y)
+    some, fits = chain_planes.restricted_inputs(_with_windows(tables, x), y)
     return some if isinstance(some, chain_planes.RestrictedInput) else x, fits
 
 
@@ -167,7 +166,7 @@ def _score(theta: ChainTheta, y: Array) -> Array:
     return plane_scores(theta, y[None])[0]
 
 
-def _allowed(tables: _Chain, theta: ChainTheta) -> tuple[ChainPotentials, Array]:
+def _allow(tables: _Chain, theta: ChainTheta) -> tuple[ChainPotentials, Array]:
     """(potentials with -inf where the constraints forbid, length): what the oracles take."""
     potentials = ChainPotentials(*theta[:-1])
     if tables.constraints is not None:
@@ -196,15 +195,15 @@ def chain_potentials(problem: Problem, theta: ChainTheta) -> tuple[ChainPotentia
       (potentials, length), with -inf wherever the constraints of the problem forbid.
 
     Raises:
-      TypeError: the problem is no chain.
+      ValueError: the problem is no chain.
     """
     if problem.model.decode.func is not _decode:
-        raise TypeError("problem must be made by jaxstruct.chains.structure.chain")
-    return _allowed(problem.model.decode.args[0], theta)
+        raise ValueError("problem must be made by jaxstruct.chains.structure.chain")
+    return _allow(problem.model.decode.args[0], theta)
 
 
 def _decode(tables: _Chain, theta: ChainTheta) -> Array:
-    return viterbi(*_allowed(tables, theta)).labels
+    return viterbi(*_allow(tables, theta)).labels
 
 
 def _loss(tables: _Chain, y_true: Array, y: Array) -> Array:
@@ -212,7 +211,7 @@ def _loss(tables: _Chain, y_true: Array, y: Array) -> Array:
 
 
 def _loss_augmented(tables: _Chain, theta: ChainTheta, y_true: Array, scale: Array) -> Array:
-    potentials, length = _allowed(tables, theta)
+    potentials, length = _allow(tables, theta)
     costs = position_costs(tables.loss, y_true, length)
     return viterbi(loss_augmented(potentials, y_true, length, costs, scale), length).labels
 
@@ -238,7 +237,7 @@ def _best_by_level(
 def _with_truth(
     tables: _Chain, theta: ChainTheta, y_true: Array
 ) -> tuple[ChainPotentials, Array, Array]:
-    potentials, length = _allowed(tables, theta)
+    potentials, length = _allow(tables, theta)
     return potentials, y_true, length
 
 
@@ -297,6 +296,56 @@ def _check(
         chain_checks.check_level_loss(tables.loss, length)
 
 
+def _tables(
+    S: int,
+    eta: float,
+    window: Window,
+    loss: str | Callable[[Array, Array], Array] | np.ndarray,
+    constraints: Constraints | None,
+    dtype: str,
+) -> _Chain:
+    kind = chain_loss(loss, S, dtype)
+    if constraints is not None:
+        chain_checks.check_tables(Constraints._fields, constraints, S)
+        constraints = Constraints(*map(jnp.asarray, constraints))
+    return _Chain(jnp.asarray(eta, dtype), kind, constraints, window)
+
+
+def _model(tables: _Chain) -> Model:
+    return Model(
+        Partial(_potentials, tables), _score, Partial(_decode, tables), Partial(_loss, tables)
+    )
+
+
+def _oracles(tables: _Chain, slack_search: bool) -> Oracles:
+    """Levels of the loss are enumerated where there are levels and nothing searches."""
+    additive = tables.loss.costs is not None
+    if slack_search and not additive:
+        raise ValueError(
+            "slack_search needs an additive loss: hamming, normalised_hamming or [S, S] costs"
+        )
+    levels = tables.loss.of_level is not None and not slack_search
+    return Oracles(
+        loss_augmented_decode=Partial(_loss_augmented, tables) if additive else None,
+        best_wrong=Partial(_best_wrong, tables),
+        level_losses=Partial(_level_losses, tables) if levels else None,
+        best_by_level=Partial(_best_by_level, tables) if levels else None,
+    )
+
+
+def _space(tables: _Chain, pair_features: bool) -> Space:
+    return Space(
+        add=Partial(_add, tables),
+        gram_action=Partial(_gram_action, tables),
+        plane_scores=plane_scores,
+        combine=combine,
+        plane_values=Partial(_plane_values, tables),
+        add_planes=Partial(_add_planes, tables),
+        squared_norm=_squared_norm,
+        restricted_inputs=None if pair_features else Partial(_restricted_inputs, tables),
+    )
+
+
 def chain(
     number_of_features: int,
     number_of_labels: int,
@@ -344,44 +393,15 @@ def chain(
     Raises:
       ValueError: an argument does not fit.
     """
-    S, dtype = number_of_labels, checked_dtype(dtype)
-    chain_checks.check_options(number_of_features, S, order, eta)
-    span = Window(checked_size("window", window, 0), number_of_features)
+    d, S, dtype = number_of_features, number_of_labels, checked_dtype(dtype)
+    chain_checks.check_options(d, S, order, eta)
     flags = dict(start_stop=start_stop, pair_features=pair_features, slack_search=slack_search)
     for name, flag in flags.items():
         check_flag(name, flag)
-    kind = chain_loss(loss, S, dtype)
-    if slack_search and kind.costs is None:
-        raise ValueError(
-            "slack_search needs an additive loss: hamming, normalised_hamming or [S, S] costs"
-        )
-    if constraints is not None:
-        chain_checks.check_tables(Constraints._fields, constraints, S)
-        constraints = Constraints(*map(jnp.asarray, constraints))
-    tables = _Chain(jnp.asarray(eta, dtype), kind, constraints, span)
-    levels = kind.of_level is not None and not slack_search
+    span = Window(checked_size("window", window, 0), d)
+    tables = _tables(S, eta, span, loss, constraints, dtype)
     return make_problem(
-        _initial_weights(
-            span.blocks * number_of_features, S, order, start_stop, pair_features, dtype
-        ),
-        Model(
-            Partial(_potentials, tables), _score, Partial(_decode, tables), Partial(_loss, tables)
-        ),
-        Oracles(
-            loss_augmented_decode=None if kind.costs is None else Partial(_loss_augmented, tables),
-            best_wrong=Partial(_best_wrong, tables),
-            level_losses=Partial(_level_losses, tables) if levels else None,
-            best_by_level=Partial(_best_by_level, tables) if levels else None,
-        ),
-        Space(
-            add=Partial(_add, tables),
-            gram_action=Partial(_gram_action, tables),
-            plane_scores=plane_scores,
-            combine=combine,
-            plane_values=Partial(_plane_values, tables),
-            add_planes=Partial(_add_planes, tables),
-            squared_norm=_squared_norm,
-            restricted_inputs=None if pair_features else Partial(_restricted_inputs, tables),
-        ),
-        Partial(_check, tables, number_of_features, S),
-    )
+        _initial_weights(span.blocks * d, S, order, start_stop, pair_features, dtype),
+        _model(tables), _oracles(tables, slack_search), _space(tables, pair_features),
+        Partial(_check, tables, d, S),
+    )  # fmt: skip

@@ -92,10 +92,10 @@ def token_gram(features: PyTree) -> np.ndarray:
       fits), 0 where a token is padding.
 
     Raises:
-      TypeError: kernel rows, which do not tell the inner products of tokens that are no anchors.
+      ValueError: kernel rows, which do not tell the inner products of tokens that are no anchors.
     """
     if isinstance(features, KernelTokens):
-        raise TypeError(
+        raise ValueError(
             "token_gram needs dense or sparse features: of KernelTokens give the kernel values "
             "among the tokens of a sequence yourself, see kernel_token_inputs"
         )
@@ -107,7 +107,7 @@ def token_gram(features: PyTree) -> np.ndarray:
 
 
 def small_integers(gram: np.ndarray) -> np.ndarray:
-    """The same values, in int8 where all are integers that fit, as counts of binary features.
+    """The same values; as int8 where all are integers that fit, such as counts.
 
     The Gram matrices of sequences are most of the memory of a corpus of sparse tokens.
     """
@@ -151,10 +151,10 @@ def windowed(features: PyTree, length: Array, window: Window) -> PyTree:
       Features of the same kind, of (2 r + 1) d; sparse padding has the index (2 r + 1) d.
 
     Raises:
-      TypeError: features are kernel rows: window the tokens before the kernel is taken.
+      ValueError: features are kernel rows: window the tokens before the kernel is taken.
     """
     if isinstance(features, KernelTokens):
-        raise TypeError("features are KernelTokens: window the tokens before taking the kernel")
+        raise ValueError("features are KernelTokens: window the tokens before taking the kernel")
     sparse = isinstance(features, SparseFeatures)
     leaf = jnp.asarray(features.indices if sparse else features)
     d, positions = window.number_of_features, jnp.arange(leaf.shape[-2])

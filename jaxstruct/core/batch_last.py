@@ -23,7 +23,7 @@ from jax.custom_batching import custom_vmap
 from jaxstruct.core.types import Array
 
 
-def _merged(leaf: Array, batched: bool, size: int, inner: int) -> Array:
+def _merge(leaf: Array, batched: bool, size: int, inner: int) -> Array:
     """A leaf [.., B] under one more vmap of `size`: [.., size B], or [.., 1] where all share it."""
     if not batched:
         return leaf if leaf.shape[-1] == 1 else jnp.tile(leaf, (1,) * (leaf.ndim - 1) + (size,))
@@ -36,12 +36,12 @@ def _split(leaf: Array, size: int, inner: int) -> Array:
     return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], size, inner), -2, 0)
 
 
-def _floating(tree: Any) -> list[Array]:
+def _is_floating(tree: Any) -> list[Array]:
     return [leaf for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)]
 
 
 def _tangents(results: Any, dots: list[Array]) -> Any:
-    """`dots` in the places of the floating results, 0 where these are -inf; integers have none."""
+    """Tangents of the results: `dots` for the floating ones, 0 where these are -inf."""
     given = iter(dots)
 
     def of_leaf(leaf: Array) -> Any:
@@ -53,14 +53,14 @@ def _tangents(results: Any, dots: list[Array]) -> Any:
 
 
 def _without_columns(leaf: Any) -> Any:
-    """A leaf [.., 1] as [..]; tangents of integers, which hold no numbers, too."""
+    """A leaf [.., 1] as [..]. Tangents of integers hold no numbers; they lose the axis as well."""
     if leaf.dtype == jax.dtypes.float0:
         return np.zeros(leaf.shape[:-1], leaf.dtype)
     return leaf[..., 0]
 
 
 def _differentiable(function: Callable, name: str, scores: Callable | None) -> Callable:
-    """The function with the derivative of `scores`; the same program where none is taken.
+    """The function, with the derivative of `scores`. Where no derivative is taken, nothing changes.
 
     Args:
       function: of a tuple of arguments with trailing axes of 1.
@@ -71,7 +71,7 @@ def _differentiable(function: Callable, name: str, scores: Callable | None) -> C
     @differentiable.defjvp
     def rule(primals: tuple, tangents: tuple) -> tuple[Any, Any]:
         results = differentiable(*primals)
-        if scores is None and _floating(results):
+        if scores is None and _is_floating(results):
             raise TypeError(
                 f"what {name} computes has no derivative in JAX: differentiate log_partition, or "
                 "the score of an output (score_labels, score_tree, score_operations), or pass "
@@ -118,7 +118,7 @@ def of_one_example(kernel: Callable, scores: Callable | None = None) -> Callable
     def rule(size: int, batched: Any, arguments: Any) -> tuple[Any, Any]:
         (flags,) = batched
         inner = max(leaf.shape[-1] for leaf in jax.tree.leaves(arguments))
-        merged = jax.tree.map(lambda leaf, flag: _merged(leaf, flag, size, inner), arguments, flags)
+        merged = jax.tree.map(lambda leaf, flag: _merge(leaf, flag, size, inner), arguments, flags)
         results = columns(merged)
         split = jax.tree.map(lambda leaf: _split(leaf, size, inner), results)
         return split, jax.tree.map(lambda _: True, results)
@@ -155,18 +155,18 @@ def in_column_blocks(kernel: Callable, width: int) -> Callable:
         if batch <= width:
             return kernel(*arguments)
         blocks = -(-batch // width)
-        filled = jax.tree.map(lambda leaf: _filled_up(leaf, blocks * width), arguments)
+        filled = jax.tree.map(lambda leaf: _fill_up(leaf, blocks * width), arguments)
 
         def of_block(start: Array) -> Any:
             return kernel(*jax.tree.map(lambda leaf: _columns(leaf, start, width), filled))
 
         results = jax.lax.map(of_block, width * jnp.arange(blocks, dtype=jnp.int32))
-        return jax.tree.map(lambda leaf: _joined(leaf, batch), results)
+        return jax.tree.map(lambda leaf: _join(leaf, batch), results)
 
     return blocked
 
 
-def _filled_up(leaf: Array, columns: int) -> Array:
+def _fill_up(leaf: Array, columns: int) -> Array:
     if leaf.shape[-1] == 1:
         return leaf
     missing = [(0, 0)] * (leaf.ndim - 1) + [(0, columns - leaf.shape[-1])]
@@ -179,7 +179,7 @@ def _columns(leaf: Array, start: Array, width: int) -> Array:
     return jax.lax.dynamic_slice_in_dim(leaf, start, width, axis=leaf.ndim - 1)
 
 
-def _joined(leaf: Array, batch: int) -> Array:
+def _join(leaf: Array, batch: int) -> Array:
     """[blocks, .., width] as [.., batch]."""
     moved = jnp.moveaxis(leaf, 0, -2)
     return moved.reshape(*moved.shape[:-2], -1)[..., :batch]

@@ -41,7 +41,7 @@ def write_file(
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
-    """Gives a free name beside `path`; what the caller puts there is renamed to `path` at the end.
+    """Yields a free name beside `path`. At the end, what lies there is renamed to `path`.
 
     The caller writes a file or makes a folder. On an error it is removed, and `path` stays as it
     was. `write_file` is the way for a file; here nothing is forced onto the disk.

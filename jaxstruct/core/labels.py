@@ -19,7 +19,7 @@ class LabelCodec(NamedTuple):
 
 
 def _clean(label, position: int, what: str) -> Hashable:
-    """A NumPy scalar becomes the Python scalar of its value; missing or unhashable is refused."""
+    """The label as a Python scalar, if NumPy's. Missing and unhashable labels are refused."""
     if isinstance(label, np.generic) and not isinstance(label, (np.datetime64, np.timedelta64)):
         label = label.item()
     try:

@@ -22,14 +22,13 @@ def checked_length(length: AnyArray, most: int | None = None, least: int = 0) ->
       most, least: of a length that is known; None for any.
 
     Raises:
-      ValueError: it is no scalar, or known and not in least..most.
-      TypeError: it is no integer.
+      ValueError: it is no scalar or no integer, or it is known and not in least..most.
     """
     length = np.asarray(length) if known(length) else length
     if length.ndim:
         raise ValueError(f"length must be a scalar, got shape {length.shape}; use jax.vmap")
     if not jnp.issubdtype(length.dtype, jnp.integer):
-        raise TypeError(f"length must be an integer, got {length.dtype}")
+        raise ValueError(f"length must be an integer, got {length.dtype}")
     if known(length) and most is not None and not least <= int(length) <= most:
         raise ValueError(f"length must be in {least}..{most}, the positions, got {int(length)}")
     return jnp.asarray(length, jnp.int32)

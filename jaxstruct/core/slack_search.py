@@ -22,16 +22,14 @@ s_k = p (1 + f_k) - lambda_k Delta_k. Therefore
    or the best value found or 0 if that is larger, is a bound on the value of every y;
 4. with two ends, the next lambda is the slope of their chord. If no y lies above the chord, all lie
    under it: it replaces both lines and the search is over. Otherwise the answer lies strictly
-   between the ends, and 1 or 2 applies. Without a right end, the next lambda belongs to the line
-   from the left end to the point (D, f) where the bound is attained, f lowered until the value
-   there is the best found: a further answer at the left end then excludes this point.
+   between the ends, and 1 or 2 applies. Without a right end, take the D at which the bound is
+   attained, and the f there whose value is the best found. The next lambda is the slope of the
+   line from the left end to (D, f): if the answer is the left end again, it excludes this point.
 
 An extreme point of the upper hull of all (Delta, f) between the ends lies above the chord. So a
 search that ends before its last step has found the best of them: the value is exact if the best
 output is an extreme point, and the bound says how far off it can be at most if not. (On the hull
-the value has one peak: log value = p log D + log(1 + U) is concave.) Losses that are multiples of a
-unit tighten the bound of 3: only multiples inside the interval count, and by that one peak the best
-of them is a neighbour of the peak over the whole interval.
+the value has one peak: log value = p log D + log(1 + U) is concave.)
 
 Lambda oracles, and why slack re-scaling with them can only reach the hull: H. Choi, O. Meshi and
 N. Srebro, "Fast and Scalable Structural SVM with Slack Rescaling", AISTATS 2016. The ends, the
@@ -88,10 +86,9 @@ class _End(NamedTuple):
 
 
 class _Measure(NamedTuple):
-    """What is maximised: the power p, and the unit of which losses are multiples (0: none)."""
+    """What is maximised: Delta^p (1 + f), p the power."""
 
     power: Array
-    unit: Array
 
     def value(self, loss: Array, advantage: Array) -> Array:
         return jnp.where(loss > 0, loss**self.power * (1 + advantage), 0)
@@ -115,7 +112,7 @@ class _State(NamedTuple):
     best: SlackSearch
 
 
-def _chosen(condition: Array, new: PyTree, old: PyTree) -> PyTree:
+def _choose(condition: Array, new: PyTree, old: PyTree) -> PyTree:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
 
 
@@ -131,40 +128,27 @@ def _under_both(measure: _Measure, left: _End, right: _End, loss: Array) -> Arra
 
 
 def _larger(measure: _Measure, left: _End, right: _End, a: Array, b: Array) -> tuple[Array, Array]:
-    """Of two losses the one with more under both lines, and how much: (loss, value)."""
+    """(loss, value): of two losses the one that allows more under both lines."""
     at_a, at_b = (_under_both(measure, left, right, loss) for loss in (a, b))
     return jnp.where(at_a >= at_b, a, b), jnp.maximum(at_a, at_b)
 
 
-def _peak_of_units(measure: _Measure, state: _State, peak: Array) -> tuple[Array, Array]:
-    """The same among multiples of the unit strictly inside: next to the peak, if there are any."""
-    unit = jnp.where(measure.unit > 0, measure.unit, 1)
-    lowest = jnp.round(state.left.loss / unit) + 1
-    highest = jnp.round(state.right.loss / unit) - jnp.where(state.two_ends, 1, 0)
-    below = jnp.floor(peak / unit)
-    beside = [jnp.clip(k, lowest, highest) * unit for k in (below, below + 1)]
-    loss, value = _larger(measure, state.left, state.right, *beside)
-    return loss, jnp.where(lowest <= highest, value, 0)
-
-
 def _peak(measure: _Measure, state: _State) -> tuple[Array, Array]:
-    """At which loss of the interval an output could be best, and its value: (loss, value)."""
+    """(loss, value): where in the interval an output could be best, and how good."""
     left, right = state.left, state.right
     steeper = right.line.slope - left.line.slope
     crossing = (right.line.height - left.line.height) / jnp.where(steeper > 0, steeper, 1)
     crossing = jnp.clip(jnp.where(steeper > 0, crossing, right.loss), left.loss, right.loss)
-    loss, value = _larger(
+    return _larger(
         measure,
         left,
         right,
         _peak_of_line(left.line, measure.power, left.loss, crossing),
         _peak_of_line(right.line, measure.power, crossing, right.loss),
     )
-    at_unit = _peak_of_units(measure, state, loss)
-    return _chosen(measure.unit > 0, at_unit, (loss, value))
 
 
-def _narrowed(measure: _Measure, state: _State, loss: Array, advantage: Array) -> _State:
+def _narrow(measure: _Measure, state: _State, loss: Array, advantage: Array) -> _State:
     """The interval after the answer (loss, advantage) to the slope of the state: rules 1, 2, 4."""
     left, right, slope = state.left, state.right, state.slope
     line = _Line(advantage + slope * loss, slope)
@@ -173,10 +157,10 @@ def _narrowed(measure: _Measure, state: _State, loss: Array, advantage: Array) -
     flat = state.two_ends & ~(between & (line.height > left.advantage + slope * left.loss))
     sign = measure.power * (1 + advantage) - slope * loss
     is_left, is_right = ~flat & (sign >= 0), ~flat & (sign <= 0)
-    new_left, new_right = _chosen(is_left, answer, left), _chosen(is_right, answer, right)
+    new_left, new_right = _choose(is_left, answer, left), _choose(is_right, answer, right)
     # Where there is only one line so far, it stands in for that of the other end.
-    left_line = _chosen(flat | (state.best.calls == 0), line, new_left.line)
-    right_line = _chosen(flat | ~state.two_ends, line, new_right.line)
+    left_line = _choose(flat | (state.best.calls == 0), line, new_left.line)
+    right_line = _choose(flat | ~state.two_ends, line, new_right.line)
     return state._replace(
         left=new_left._replace(line=left_line),
         right=new_right._replace(line=right_line),
@@ -191,7 +175,7 @@ def _with_best(
     value = measure.value(loss, advantage)
     answer = best._replace(y=y, loss=loss, advantage=advantage, value=value)
     better = (value > best.value) | (best.calls == 0)
-    return _chosen(better, answer, best)._replace(calls=best.calls + 1)
+    return _choose(better, answer, best)._replace(calls=best.calls + 1)
 
 
 def _with_bound(measure: _Measure, state: _State) -> _State:
@@ -231,7 +215,6 @@ def slack_search(
     delta_max: Array | float,
     power: Array | float = 1.0,
     steps: Array | int = 10,
-    loss_unit: Array | float = 0.0,
 ) -> SlackSearch:
     """Maximise Delta(y)^p (1 + f(y)) with an oracle for f + lambda Delta.
 
@@ -243,8 +226,6 @@ def slack_search(
       power: p > 0; 1 for svm1_slack, 1/2 for svm2_slack.
       steps: at most so many oracle calls, at least 1 (may be traced). Under `vmap` all examples
         call until the last of them is done.
-      loss_unit: if positive, all losses are multiples of it (1 for the Hamming loss), which
-        tightens the bound.
 
     Returns:
       `SlackSearch`. value <= max_y Delta^p (1 + f) <= bound, and bound >= 0, because a slack is
@@ -262,12 +243,12 @@ def slack_search(
         raise ValueError(f"steps: got {steps}, expected at least one oracle call")
     output, advantage, loss = jax.eval_shape(augmented, 0.0)
     dtype = jnp.result_type(advantage, loss)
-    measure = _Measure(jnp.asarray(power, dtype), jnp.asarray(loss_unit, dtype))
+    measure = _Measure(jnp.asarray(power, dtype))
 
     def body(state: _State) -> _State:
         y, *numbers = augmented(state.slope)
         advantage, loss = (jnp.asarray(number, dtype) for number in numbers)
-        narrowed = _narrowed(measure, state, loss, advantage)
+        narrowed = _narrow(measure, state, loss, advantage)
         best = _with_best(measure, state.best, y, loss, advantage)
         return _with_bound(measure, narrowed._replace(best=best))
 

@@ -44,7 +44,7 @@ class Member(NamedTuple):
 
 
 @contextlib.contextmanager
-def opened(path: Path, limit: int) -> Iterator[Sequence[Member]]:
+def open_archive(path: Path, limit: int) -> Iterator[Sequence[Member]]:
     """Opens an archive and gives its members, unchecked, in their order.
 
     Args:

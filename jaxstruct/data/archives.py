@@ -1,7 +1,7 @@
-"""Reads and unpacks zip and tar (plain, gz, xz) archives that nobody vouches for.
+"""Reads zip and tar (plain, gz, xz) archives that nobody vouches for.
 
 Every member's path is checked before any content is used. Links and devices are refused. The
-unpacked size is capped. So an archive can neither write outside its folder nor fill the disk.
+unpacked size is capped. So an archive can neither name files elsewhere nor fill the memory.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from jaxstruct.core.files import replacing
-from jaxstruct.data.archive_members import Member, opened, read_capped
+from jaxstruct.data.archive_members import Member, open_archive, read_capped
 from jaxstruct.data.errors import MissingMember, UnsafeArchive
 
 DEFAULT_LIMIT = 1 << 28
@@ -44,7 +43,7 @@ def read_members(
     else:
         names = tuple(select)
         wanted = frozenset(names).__contains__
-    with opened(Path(path), limit) as members:
+    with open_archive(Path(path), limit) as members:
         _check_members(path, members)
         present = {member.name for member in members if member.kind == "file"}
         for name in names or ():
@@ -72,34 +71,6 @@ def content_digest(path: Path, *, limit: int = DEFAULT_LIMIT) -> str:
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()
-
-
-def unpack(path: Path, destination: Path, *, limit: int = DEFAULT_LIMIT) -> Path:
-    """Unpacks a whole archive into the new folder `destination`, and returns it.
-
-    The members go into a temporary folder beside it, which is renamed at the end: `destination`
-    is complete or absent. Permissions and times are not taken over.
-
-    Raises:
-      FileExistsError: `destination` is there already.
-      UnsafeArchive, CorruptArchive: as for `read_members`.
-    """
-    destination = Path(destination)
-    if destination.exists():
-        raise FileExistsError(f"destination: {destination} exists; remove it or name another")
-    with replacing(destination) as temporary, opened(Path(path), limit) as members:
-        temporary.mkdir()
-        _check_members(path, members)
-        _write_members(path, members, temporary, limit)
-    return destination
-
-
-def _write_members(path: Path, members: Sequence[Member], folder: Path, limit: int) -> None:
-    for member in members:
-        target = folder / member.name
-        (target if member.kind == "folder" else target.parent).mkdir(parents=True, exist_ok=True)
-    for name, content in _contents(path, members, lambda _: True, limit):
-        (folder / name).write_bytes(content)
 
 
 def _contents(

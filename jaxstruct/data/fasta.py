@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jaxstruct.core.files import write_file
 from jaxstruct.data.archive_members import read_plain_or_gzip
 from jaxstruct.data.archives import DEFAULT_LIMIT
 from jaxstruct.data.errors import MalformedFile
@@ -140,44 +139,3 @@ def consecutive_pairs(
             "one another are a pair"
         )
     return tuple(zip(records[::2], records[1::2], strict=True))
-
-
-def write_fasta(path: Path, records: Sequence[FastaRecord], *, width: int = 60) -> Path:
-    """Writes a FASTA file that `read_fasta` reads again, and returns its path.
-
-    The file is written under a temporary name and renamed: it is whole or as it was before.
-
-    Args:
-      path: the file, replaced if it is there; its folder is made where it does not exist.
-      records: at least one; gaps make it an aligned file.
-      width: letters a line, at least 1.
-
-    Raises:
-      ValueError: there is no record, a name or a description cannot be read again as it is, a
-        sequence has no letters or other characters, or width is below 1.
-    """
-    if width < 1:
-        raise ValueError(f"width: got {width}, expected at least 1")
-    if not records:
-        raise ValueError("records: got none, expected at least one sequence")
-    text = "".join(_block(place, record, width) for place, record in enumerate(records))
-    return write_file(path, text)
-
-
-def _block(place: int, record: FastaRecord, width: int) -> str:
-    name, description, sequence = record
-    header = f">{name} {description}".strip() if name else ">"
-    if _record("", 0, header[1:].strip(), ["A"])[:2] != (name, description) or re.search(
-        r"[\r\n]", header
-    ):
-        raise ValueError(
-            f"records[{place}]: the header {name!r}, {description!r} would not be read again as it "
-            "is: a name has no blanks, neither begins or ends with one, neither holds a line end"
-        )
-    if _NO_LETTER.search(sequence) or not sequence.strip("-."):
-        raise ValueError(
-            f"records[{place}]: the sequence {sequence[:40]!r} has no letters, or characters other "
-            "than A-Z, a-z, '*', '?', '-' and '.'"
-        )
-    lines = [sequence[at : at + width] for at in range(0, len(sequence), width)]
-    return "\n".join([header, *lines]) + "\n"

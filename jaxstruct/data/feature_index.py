@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -79,45 +78,6 @@ def fit_index(counts: Mapping[str, int], *, min_count: int = 1) -> FeatureIndex:
 def _of_names(names: Iterable[str]) -> FeatureIndex:
     names = tuple(names)
     return FeatureIndex(names, {name: column for column, name in enumerate(names)})
-
-
-def count_features(sentences: Iterable[Sequence[Sequence[str]]]) -> Counter[str]:
-    """Returns feature -> number of tokens that have it, of sentences of tokens of features."""
-    counts: Counter[str] = Counter()
-    for sentence in sentences:
-        for features in sentence:
-            counts.update(set(features))
-    return counts
-
-
-def index_features(index: FeatureIndex, sentences: Iterable[Sequence[Sequence[str]]]) -> TokenRows:
-    """Returns the columns of every token's features; the slow and general way.
-
-    `token_features.token_rows` gives the same of its own features, without the strings.
-
-    Args:
-      index: of d features.
-      sentences: n sentences of tokens of feature strings. A feature listed twice counts once;
-        unknown ones are dropped and counted.
-    """
-    indices: list[int] = []
-    token_offsets, sentence_offsets = [0], [0]
-    unknown = 0
-    for sentence in sentences:
-        for features in sentence:
-            distinct = set(features)
-            known = sorted(index.columns[name] for name in distinct if name in index.columns)
-            unknown += len(distinct) - len(known)
-            indices.extend(known)
-            token_offsets.append(len(indices))
-        sentence_offsets.append(len(token_offsets) - 1)
-    return TokenRows(
-        np.array(indices, dtype=np.int32),
-        np.array(token_offsets, dtype=np.int64),
-        np.array(sentence_offsets, dtype=np.int64),
-        index.number_of_features,
-        unknown,
-    )
 
 
 def to_json(index: FeatureIndex) -> str:

@@ -2,7 +2,7 @@
 
 A homologue is a changed stretch of its native, filled up with random letters. The paper leaves two
 things open: where these letters go, and whether the native's letters around the stretch are kept.
-`generated_homologues(padding=)` chooses.
+`generate_homologues(padding=)` chooses.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def substituted(letters: np.ndarray) -> np.ndarray:
     return (letters + 1) % LETTERS
 
 
-def _evolved(generator: np.random.Generator, stretch: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+def _evolve(generator: np.random.Generator, stretch: np.ndarray, kinds: np.ndarray) -> np.ndarray:
     """What an alignment string makes of a stretch of the native."""
     reads = kinds != INSERT
     source = stretch[np.maximum(np.cumsum(reads) - 1, 0)]
@@ -62,7 +62,7 @@ def _evolved(generator: np.random.Generator, stretch: np.ndarray, kinds: np.ndar
     return made[kinds != DELETE]
 
 
-def _filled(
+def _fill(
     generator: np.random.Generator, native: np.ndarray, start: int, end: int,
     made: np.ndarray, padding: str,
 ) -> tuple[np.ndarray, int]:  # fmt: skip
@@ -75,7 +75,7 @@ def _filled(
     return np.concatenate([ends[0], body, ends[1]]), left + len(before)
 
 
-def generated_homologues(
+def generate_homologues(
     generator: np.random.Generator, n: int, *, padding: str = "end"
 ) -> Homologues:
     """Draw n examples.
@@ -111,10 +111,10 @@ def _example(generator: np.random.Generator, padding: str) -> tuple[np.ndarray |
         kinds = generator.choice(4, size=ALIGNMENT_LENGTH, p=PROBABILITIES)
         used = int(np.sum(kinds != INSERT))
         start = int(generator.integers(0, LENGTH - used + 1))
-        made = _evolved(generator, native[start : start + used], kinds)
+        made = _evolve(generator, native[start : start + used], kinds)
         if padding != "kept" or start + len(made) <= LENGTH:
             break
-    homologue, begins = _filled(generator, native, start, start + used, made, padding)
+    homologue, begins = _fill(generator, native, start, start + used, made, padding)
     place = int(generator.integers(0, DECOYS + 1))
     candidates = np.insert(_letters(generator, DECOYS, LENGTH), place, homologue, axis=0)
     operations = np.select([kinds == DELETE, kinds == INSERT], [1, 2], 0).astype(np.int32)

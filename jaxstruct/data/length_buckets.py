@@ -118,15 +118,6 @@ def assign_buckets(lengths: Integers, boundaries: Integers) -> tuple[LengthBucke
     return tuple(one for one in found if one.index.size)
 
 
-def padded_positions(lengths: Integers, boundaries: Integers) -> int:
-    """Returns how many positions, real and padded, these buckets compute on.
-
-    Raises:
-      ValueError: as `assign_buckets`.
-    """
-    return sum(len(one.index) * one.length for one in assign_buckets(lengths, boundaries))
-
-
 def _lengths(lengths: Integers, name: str = "lengths") -> np.ndarray:
     lengths = np.asarray(lengths)
     if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):

@@ -93,11 +93,11 @@ def from_scipy(matrix: Any) -> CsrRows:
     """Copies a SciPy sparse matrix or array [n, d]: repeats summed, zeros dropped, rows sorted.
 
     Raises:
-      TypeError: `matrix` is not SciPy's.
-      ValueError: a value is not finite in float32, or there are more than 2^31 - 1 columns.
+      ValueError: a value is not finite in float32, or there are more than 2^31 - 1 columns;
+        `matrix` is not SciPy's.
     """
     if not hasattr(matrix, "tocsr"):
-        raise TypeError(f"matrix: got {type(matrix).__name__}, expected a scipy.sparse matrix")
+        raise ValueError(f"matrix: got {type(matrix).__name__}, expected a scipy.sparse matrix")
     csr = matrix.tocsr(copy=True)
     _check_width(csr.shape[1])
     csr.sum_duplicates()  # sorts each row, too

@@ -27,7 +27,7 @@ def per_class_subsample(labels: np.ndarray, per_class: int, seed: int) -> np.nda
     """
     if per_class < 1:
         raise ValueError(f"per_class: got {per_class}, expected at least 1")
-    order, rank = _shuffled_by_class(labels, seed)
+    order, rank = _shuffle_by_class(labels, seed)
     return np.sort(order[rank < per_class])
 
 
@@ -44,7 +44,7 @@ def stratified_folds(labels: np.ndarray, folds: int, seed: int) -> tuple[Fold, .
       folds: 2 .. n.
       seed: of numpy.random.default_rng.
     """
-    order, _ = _shuffled_by_class(labels, seed)
+    order, _ = _shuffle_by_class(labels, seed)
     if not 2 <= folds <= len(order):
         raise ValueError(f"folds: got {folds}, expected 2 .. {len(order)} (the examples)")
     fold_of = np.empty(len(order), dtype=np.int64)
@@ -55,7 +55,7 @@ def stratified_folds(labels: np.ndarray, folds: int, seed: int) -> tuple[Fold, .
     )
 
 
-def _shuffled_by_class(labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _shuffle_by_class(labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns indices grouped by class, shuffled within each, and their ranks in the class."""
     labels = np.asarray(labels)
     if labels.ndim != 1 or len(labels) == 0:

@@ -76,7 +76,7 @@ def token_features(
     columns = []
     for offset in _offsets(options):
         table = _strings(interned.keys, offset, options)
-        columns.append([table[key] for key in _shifted(interned, offset)])
+        columns.append([table[key] for key in _shift(interned, offset)])
     tokens = [[*itertools.chain(*parts)] for parts in zip(*columns, strict=True)]
     bounds = interned.sentence_offsets
     return [tokens[i:j] for i, j in zip(bounds[:-1], bounds[1:], strict=True)]
@@ -94,7 +94,7 @@ def fit_token_index(
     counts: Counter[str] = Counter()
     for offset in _offsets(options):
         table = _strings(interned.keys, offset, options)
-        times = np.bincount(_shifted(interned, offset), minlength=len(table)).tolist()
+        times = np.bincount(_shift(interned, offset), minlength=len(table)).tolist()
         for features, count in zip(table, times, strict=True):
             if count:
                 for name in features:
@@ -122,7 +122,7 @@ def token_rows(
     tables, unknown = [], 0
     for offset in _offsets(options):
         table, lost = _columns(_strings(interned.keys, offset, options), index)
-        ids = _shifted(interned, offset)
+        ids = _shift(interned, offset)
         tables.append((table, ids))
         unknown += int(lost[ids].sum())
     pieces, lengths = [], []
@@ -161,7 +161,7 @@ def _intern(sentences: Sequence[Sentence], options: FeatureOptions) -> _Interned
     return _Interned(list(numbers), np.array(ids, dtype=np.int64), offsets)
 
 
-def _shifted(interned: _Interned, offset: int) -> np.ndarray:
+def _shift(interned: _Interned, offset: int) -> np.ndarray:
     """[tokens] int64: each token's neighbour; keys + 0 before the sentence, keys + 1 after it."""
     ids, bounds = interned.ids, interned.sentence_offsets
     lengths = np.diff(bounds)

@@ -126,7 +126,7 @@ def _gaussian(kernel, products, X, Z):
     return jnp.exp(-jnp.maximum(distances, 0) / (2 * sigma * sigma))
 
 
-def _precomputed(kernel, X, Z, options):
+def _precompute(kernel, X, Z, options):
     size = kernel.args[0].shape[0]
     for name, indices in (("X", X), ("Z", Z)):
         seen = np.asarray(indices) if known(indices) else None
@@ -165,7 +165,7 @@ _RULES = {
     single.linear_kernel: _from_products(_linear),
     single.polynomial_kernel: _from_products(_polynomial),
     single.gaussian_kernel: _from_products(_gaussian),
-    single.precomputed_kernel: _precomputed,
+    single.precomputed_kernel: _precompute,
     combine.weighted_sum_kernel: _weighted_sum,
     combine.product_kernel: _product,
     combine.tensor_product_kernel: _tensor_product,

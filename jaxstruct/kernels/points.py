@@ -83,7 +83,7 @@ def inner_product(x: Point, z: Point) -> Array:
 
 
 def squared_distance(x: Point, z: Point) -> Array:
-    """Returns ||x - x'||^2 of two points, each dense [d] or sparse, from their differences.
+    """Returns ||x - x'||^2 of two points, from their differences; each is dense [d] or sparse.
 
     Nothing is subtracted but the features themselves, so no digits cancel: 0 for x = x' exactly.
     Real indices of a sparse point must be unique.

@@ -46,7 +46,7 @@ def as_sets(X: Any, Z: Any) -> tuple[Any, Any]:
 
 
 def _check_indices(X: SparseFeatures, name: str, num_features: int) -> None:
-    """Refuses a feature past num_features, which would be lost; looks at known values only."""
+    """Refuses a feature past num_features: it would be lost. Traced values are not looked at."""
     if not (known(X.indices) and known(X.values)):
         return
     real = np.asarray(X.indices)[np.asarray(X.values) != 0]

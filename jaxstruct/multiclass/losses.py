@@ -62,7 +62,7 @@ def matrix_loss(matrix: ArrayLike) -> np.ndarray:
 
 
 def parents_first(parents: Sequence[Sequence[int]]) -> list[int]:
-    """Returns the nodes so that parents precede children; nodes on or below a cycle are left out.
+    """Returns the nodes, parents before children. Nodes on or below a cycle are left out.
 
     Nodes that are free at the same time keep the order of their indices' discovery.
     """
@@ -82,7 +82,7 @@ def parents_first(parents: Sequence[Sequence[int]]) -> list[int]:
 
 
 def chain_lengths(parents: Sequence[Sequence[int]]) -> list[dict[int, int]]:
-    """Returns for every node {ancestor or itself: edges of the longest upward chain to it}.
+    """Returns for every node {itself or an ancestor: edges of the longest chain up to it}.
 
     The longest chain, so that the answer depends on the partial order alone: stating an edge that
     other edges already imply changes nothing.

@@ -72,7 +72,7 @@ def _squared_norm(x: PyTree) -> Array:
 
 
 def _few(w: PyTree, outputs: Array) -> bool:
-    """Whether reading single entries of W beats a whole row of it a feature."""
+    """Whether reading single entries of W is faster than reading a row for each feature."""
     return 4 * outputs.shape[-1] < w["weights"].shape[1]
 
 

@@ -73,11 +73,10 @@ def save_solution(path: str | os.PathLike, solution: Solution) -> None:
       solution: the Solution; its state round-trips bit by bit.
 
     Raises:
-      TypeError: it is no Solution of `fit`.
-      ValueError: a leaf is not of a NumPy number type.
+      ValueError: a leaf is not of a NumPy number type, or it is no Solution of `fit`.
     """
     if not isinstance(solution, Solution):
-        raise TypeError(
+        raise ValueError(
             f"solution must be a Solution of fit, got {type(solution).__name__}; save_weights "
             "writes the weights of any solver"
         )

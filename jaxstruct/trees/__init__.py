@@ -15,7 +15,7 @@ from jaxstruct.trees.phrases.grammar_files import load_grammar, save_grammar
 from jaxstruct.trees.phrases.integer_trees import Encoding, decode, encode
 from jaxstruct.trees.phrases.tree import Tree, constituents, leaves, tags, words
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials, score_tree
-from jaxstruct.trees.probabilistic_grammar import fit_probabilistic_grammar
+from jaxstruct.trees.probabilistic_grammar import fit_probabilistic_grammar, log_likelihood
 from jaxstruct.trees.structure import (
     grammar_potentials,
     sentence_inputs,
@@ -43,6 +43,7 @@ __all__ = [
     "decode",
     "encode",
     "fit_probabilistic_grammar",
+    "log_likelihood",
     "grammar_potentials",
     "k_best_trees",
     "leaves",

@@ -17,17 +17,17 @@ from jaxstruct.trees.phrases.integer_trees import Encoding
 
 def _check_integer(name: str, value: object, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} must be an integer, got {shown(value)}")
+        raise ValueError(f"{name} must be an integer, got {shown(value)}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
 def check_sentence_arguments(grammar: Grammar, sentences: object, tokens: int) -> None:
-    """Raise TypeError or ValueError unless these are a grammar, lists of str, and T >= 2."""
+    """Raise ValueError unless these are a grammar, lists of str, and T >= 2."""
     check_grammar(grammar)
     _check_integer("tokens", tokens, 2)
     if isinstance(sentences, str) or not isinstance(sentences, (list, tuple, np.ndarray)):
-        raise TypeError(
+        raise ValueError(
             f"sentences must be a list of lists of str, one list a sentence, got {shown(sentences)}"
         )
     for row, sentence in enumerate(sentences):
@@ -62,11 +62,10 @@ def checked_trees(trees: object) -> list[BinaryTree]:
     """BinaryTrees that are padded alike.
 
     Raises:
-      ValueError: there is none, or their shapes differ.
-      TypeError: one of them is no BinaryTree.
+      ValueError: there is none, one of them is no BinaryTree, or their shapes differ.
     """
     if isinstance(trees, BinaryTree) or not isinstance(trees, Iterable):
-        raise TypeError(
+        raise ValueError(
             f"trees must be a list of BinaryTrees, got {type(trees).__name__}; write [tree] for one"
         )
     trees = list(trees)
@@ -78,7 +77,9 @@ def checked_trees(trees: object) -> list[BinaryTree]:
                 "the grammar lacks a part of it, see encode(..).missing" if tree is None
                 else "see trees.integer_trees.encode"
             )  # fmt: skip
-            raise TypeError(f"trees[{row}] must be a BinaryTree, got {type(tree).__name__}; {hint}")
+            raise ValueError(
+                f"trees[{row}] must be a BinaryTree, got {type(tree).__name__}; {hint}"
+            )
         shapes, first = (list(map(np.shape, of)) for of in (tree, trees[0]))
         if shapes != first:
             raise ValueError(
@@ -94,7 +95,7 @@ def checked_options(
     """The dtype's name, all arguments of `weighted_grammar` but the loss being sound.
 
     Raises:
-      ValueError, TypeError: as there.
+      ValueError: as there.
     """
     check_grammar(grammar)
     if not len(grammar.binary_rules):
@@ -114,7 +115,7 @@ def checked_options(
 def check_sentences(
     V: int, D: int, inputs: SentenceInput, training: bool = True
 ) -> tuple[int, int]:
-    """(n, T) of a batch of sentences; those to predict may have terminals that are none.
+    """(n, T) of a batch of sentences. Those to predict may have unknown terminals.
 
     Raises:
       ValueError: a shape, a length, a terminal or the features of spans do not fit.

@@ -87,7 +87,7 @@ def _same_span(tables: GrammarTables, a: BinaryTree, b: BinaryTree) -> tuple[Arr
 def matched_nodes(
     tables: GrammarTables, y_true: BinaryTree, y: BinaryTree, tokens: bool = True
 ) -> Array:
-    """m: how many nodes of y are nodes of y_true; those over single tokens too, or not."""
+    """m: how many nodes of y are nodes of y_true, with or without those over single tokens."""
     same, a, b = _same_span(tables, y_true, y)
     inner = jnp.arange(a.shape[0]) < y.rules.shape[0]
     counted = same & (a[:, None] == b[None]) & (tokens | inner)[:, None]
@@ -103,7 +103,7 @@ def node_count(y: BinaryTree, tokens: bool = True) -> Array:
 def true_nodes(
     tables: GrammarTables, y_true: BinaryTree, length: Array, tokens: bool = True
 ) -> Array:
-    """[T, T, S] bool, the nodes of y_true; those over single tokens too, or not."""
+    """[T, T, S] bool, the nodes of y_true, with or without those over single tokens."""
     T, S = y_true.symbols.shape[0], tables.lexical.shape[1]
     nodes = labelled_spans(tables.rules, y_true, length, S)
     return nodes if tokens else nodes & ~jnp.eye(T, dtype=bool)[:, :, None]
@@ -139,7 +139,7 @@ def same_tree(a: BinaryTree, b: BinaryTree) -> Array:
 
 
 def shared_constituents(parts: Constituents, tables: GrammarTables, y_true: BinaryTree) -> Array:
-    """[T, T, S] the constituents that a node shares with y_true's node over the same tokens."""
+    """[T, T, S] how many constituents a node shares with the node of y_true over its tokens."""
     T, S = y_true.symbols.shape[0], tables.lexical.shape[1]
     firsts, lasts, symbols = node_list(tables, y_true)
     own = _labels(parts, tables, y_true)
@@ -225,13 +225,13 @@ class Stratification:
 
     @property
     def has_level_of_no_loss(self) -> bool:
-        """Whether trees y != y_true of loss 0 are one more level, the last one; see the module."""
+        """Whether there is a last level for the trees y != y_true of loss 0; see the module."""
         return self.name == "node_f1"
 
     def levels(
         self, tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: DTypeLike
     ) -> Levels:
-        """The levels of one sentence, but for that of the trees y != y_true of loss 0."""
+        """The levels of one sentence, without that of the trees y != y_true of loss 0."""
         if self.name == "zero_one":
             return _zero_one_levels(tables, y_true, length, dtype)
         if self.is_additive:

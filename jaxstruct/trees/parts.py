@@ -134,7 +134,7 @@ def score_use(theta: TreeTheta, use: TreeUse) -> Array:
     return total if theta.spans is None else total + _read(theta.spans, use.spans)
 
 
-def _summed(table: Array, places: Array, coefficients: Array) -> Array:
+def _sum(table: Array, places: Array, coefficients: Array) -> Array:
     """Zeros shaped as a table, with coefficients [K] added at the places [K, ..] of K trees."""
     places = places.reshape(places.shape[0], -1)
     spread = jnp.broadcast_to(coefficients[:, None], places.shape)
@@ -147,10 +147,10 @@ def combined_use(theta: TreeTheta, use: TreeUse, coefficients: Array) -> TreeThe
     """sum_k c_k d score / d theta of K trees, whose places have a leading axis K."""
     spans = theta.spans
     return TreeTheta(
-        _summed(theta.lexical, use.lexical, coefficients),
-        _summed(theta.rules, use.rules, coefficients),
-        _summed(theta.root, use.root, coefficients),
-        None if spans is None else _summed(spans, use.spans, coefficients),
+        _sum(theta.lexical, use.lexical, coefficients),
+        _sum(theta.rules, use.rules, coefficients),
+        _sum(theta.root, use.root, coefficients),
+        None if spans is None else _sum(spans, use.spans, coefficients),
         theta.x,
     )
 

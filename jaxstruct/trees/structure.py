@@ -63,7 +63,6 @@ def sentence_inputs(
 
     Raises:
       ValueError: a sentence is empty or longer than T, T is less than 2, or spans do not fit.
-      TypeError: an argument is of another type.
     """
     tree_checks.check_sentence_arguments(grammar, sentences, tokens)
     rows = np.full((len(sentences), tokens), -1, np.int32)
@@ -80,8 +79,8 @@ def tree_outputs(trees: Sequence[BinaryTree]) -> BinaryTree:
     """A batch of trees that are encoded to the same number of tokens.
 
     Raises:
-      ValueError: there is none, or they are padded to different numbers of tokens.
-      TypeError: they are no BinaryTrees.
+      ValueError: there is none, or they are padded to different numbers of tokens; they are no
+        BinaryTrees.
     """
     trees = tree_checks.checked_trees(trees)
     return BinaryTree(*(np.stack(leaves) for leaves in zip(*trees, strict=True)))
@@ -159,10 +158,10 @@ def grammar_potentials(
       (rules, potentials, length), with -inf where the grammar has no rule or no such root.
 
     Raises:
-      TypeError: the problem is no weighted grammar.
+      ValueError: the problem is no weighted grammar.
     """
     if not isinstance(problem, Problem) or problem.model.decode.func is not _decode:
-        raise TypeError("problem must be made by jaxstruct.trees.structure.weighted_grammar")
+        raise ValueError("problem must be made by jaxstruct.trees.structure.weighted_grammar")
     (tables,) = problem.model.decode.args
     return tables.rules, tree_potentials(tables, theta), theta.x.length
 
@@ -201,7 +200,7 @@ def _best_by_level(
 
 
 def _with_last(strata: Stratification, values: Array, last: Array | int) -> Array:
-    """[L] values of all levels; the last one is that of the trees y != y_true of loss 0."""
+    """[L] values of all levels, the last one for the trees y != y_true of loss 0."""
     values = values.reshape(-1)
     return jnp.append(values, last) if strata.has_level_of_no_loss else values
 
@@ -223,7 +222,7 @@ def _loss_augmented(
     tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree,
     scale: Array,
 ) -> BinaryTree:  # fmt: skip
-    """Every node of the true tree costs scale over their number: 2 l - 1 or l - 1."""
+    """Missing a node of the true tree costs scale / number of nodes: 2 l - 1 or l - 1."""
     potentials, T = tree_potentials(tables, theta), theta.x.terminals.shape[0]
     nodes = tree_losses.true_nodes(tables, y_true, theta.x.length, strata.counts_tokens)
     share = scale / jnp.maximum(tree_losses.node_count(y_true, strata.counts_tokens), 1)
@@ -303,7 +302,6 @@ def weighted_grammar(
 
     Raises:
       ValueError: an argument does not fit, or dtype is float64 and jax's x64 mode is off.
-      TypeError: an argument is of another type.
     """
     dtype = tree_checks.checked_options(grammar, longest, span_features, dtype)
     tables = grammar_tables(grammar)

@@ -13,8 +13,8 @@ from jaxstruct.alignments.text import (
     WrittenAlignment,
     alignment_numbers,
     alignment_text,
+    gather_gaps,
     read_rows,
-    with_gaps_gathered,
     without_end_gaps,
     write_rows,
 )
@@ -167,13 +167,13 @@ def test_end_gaps_are_left_out_of_a_local_alignment():
 
 def test_gathered_gaps_pair_the_same_letters():
     given = read_rows("A-C-A-G-", "A-GTAC-T")
-    gathered = with_gaps_gathered(given.operations)
+    gathered = gather_gaps(given.operations)
     assert given.operations.tolist() == [P, P, J, P, J, D, J]
     assert gathered.tolist() == [P, P, J, P, D, J, J]
     random = np.random.default_rng(2)
     for _ in range(50):
         operations = random.integers(0, 3, 12)
-        gathered = with_gaps_gathered(operations)
+        gathered = gather_gaps(operations)
         for kind in (P, D, J):
             assert np.sum(gathered == kind) == np.sum(operations == kind)
         places = [

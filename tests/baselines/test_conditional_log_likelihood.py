@@ -106,5 +106,5 @@ def test_training_finds_the_optimum_whole_and_in_buckets(x64, features):
 
 def test_problems_of_another_kind_are_refused():
     problem = chain(2, 3)
-    with pytest.raises(TypeError, match="weighted_grammar"):
+    with pytest.raises(ValueError, match="weighted_grammar"):
         grammar_potentials(problem, None)

@@ -286,5 +286,5 @@ def test_kernels_and_other_structures_are_refused() -> None:
     x = chain_inputs(rows, SMALL.length, np.zeros((8, 4, 4), np.float32))
     with pytest.raises(ValueError, match="kernel values"):
         fit_random_field(SMALL.problem(PLAIN), x, SMALL.y)
-    with pytest.raises(TypeError, match="made by"):
+    with pytest.raises(ValueError, match="made by"):
         fit_random_field(multiclass(2, 2), np.eye(2, dtype=np.float32), np.arange(2))

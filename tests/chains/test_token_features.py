@@ -146,7 +146,7 @@ def test_windows_at_the_door():
     with pytest.raises(ValueError, match="window must be at least 0, a Python integer, got 1.5"):
         chain(D, S, window=1.5)
     tokens = KernelTokens(np.ones((2, 3, 4), np.float32), np.zeros((2, 3), np.int32))
-    with pytest.raises(TypeError, match="window the tokens before"):
+    with pytest.raises(ValueError, match="window the tokens before"):
         windowed(tokens, np.array([3, 3]), Window(1, 4))
     x = chain_inputs(tokens, np.array([3, 3]), np.ones((2, 3, 3), np.float32))
     with pytest.raises(ValueError, match="KernelTokens, which window cannot look into"):

@@ -26,11 +26,11 @@ def oracle(points):
 
 
 @jax.jit
-def searched(points, delta_max, power, unit, steps) -> SlackSearch:
+def searched(points, delta_max, power, steps) -> SlackSearch:
     """Many sets of points [N, M, 2] at once."""
 
     def one(points, delta_max):
-        return slack_search(oracle(points), delta_max, power, steps, unit)
+        return slack_search(oracle(points), delta_max, power, steps)
 
     return jax.vmap(one)(points, delta_max)
 
@@ -62,21 +62,21 @@ def clouds(random, count, points):
     loss = random.random((count, points))
     spread, drift = random.choice([0.1, 1, 3], (2, count, 1))
     advantage = spread * random.normal(size=(count, points)) - drift * loss
-    return np.stack([loss, advantage], -1), np.ones(count), 0.0
+    return np.stack([loss, advantage], -1), np.ones(count)
 
 
 def levels(random, count, points):
     """Integer losses, several outputs a level, most of them better the smaller the loss is."""
     loss = random.integers(1, 7, (count, points)).astype(float)
     advantage = random.normal(size=(count, points)) - random.choice([0, 0.3, 1], (count, 1)) * loss
-    return np.stack([loss, advantage], -1), np.full(count, 6.0), 1.0
+    return np.stack([loss, advantage], -1), np.full(count, 6.0)
 
 
 def ties(random, count, points):
     """Integers and halves: collinear points, equal points, equal values."""
     loss = random.integers(1, 5, (count, points)).astype(float)
     advantage = random.integers(-4, 2, (count, points)) / 2
-    return np.stack([loss, advantage], -1), np.full(count, 4.0), 1.0
+    return np.stack([loss, advantage], -1), np.full(count, 4.0)
 
 
 def concave(random, count, points):
@@ -84,7 +84,7 @@ def concave(random, count, points):
     drops = np.sort(random.exponential(size=(count, points)) - 0.3, axis=1)
     loss = np.broadcast_to(np.arange(1.0, points + 1), (count, points))
     scale = random.choice([0.03, 0.3, 1], (count, 1))
-    return np.stack([loss, -scale * drops.cumsum(1)], -1), np.full(count, float(points)), 1.0
+    return np.stack([loss, -scale * drops.cumsum(1)], -1), np.full(count, float(points))
 
 
 MAKERS = (clouds, levels, ties, concave)
@@ -97,64 +97,60 @@ def with_true_output(points):
 @pytest.mark.parametrize("with_true", [True, False])
 @pytest.mark.parametrize("make", MAKERS)
 def test_value_and_bound_enclose_the_maximum(x64, make, with_true) -> None:
-    points, delta_max, unit = make(np.random.default_rng(0), 1500, 11 + (not with_true))
+    points, delta_max = make(np.random.default_rng(0), 1500, 11 + (not with_true))
     points = with_true_output(points) if with_true else points
     for power in POWERS:
         truth = values(points, power)
-        for grid in {0.0, unit}:
-            for steps in (1, 3, 24):
-                found = searched(points, delta_max, power, grid, steps)
-                assert np.all(found.value <= truth.max(1) + 1e-12)
-                assert np.all(found.bound >= truth.max(1) - 1e-12)
-                assert np.all(found.bound >= np.maximum(found.value, 0))
-                assert np.all((found.calls >= 1) & (found.calls <= steps))
-                row = np.arange(len(points))
-                index = np.asarray(found.y["index"])
-                np.testing.assert_array_equal(found.y["pair"][1], -index)
-                np.testing.assert_array_equal(found.loss, points[row, index, 0])
-                np.testing.assert_array_equal(found.advantage, points[row, index, 1])
-                np.testing.assert_allclose(found.value, truth[row, index], atol=1e-14)
+        for steps in (1, 3, 24):
+            found = searched(points, delta_max, power, steps)
+            assert np.all(found.value <= truth.max(1) + 1e-12)
+            assert np.all(found.bound >= truth.max(1) - 1e-12)
+            assert np.all(found.bound >= np.maximum(found.value, 0))
+            assert np.all((found.calls >= 1) & (found.calls <= steps))
+            row = np.arange(len(points))
+            index = np.asarray(found.y["index"])
+            np.testing.assert_array_equal(found.y["pair"][1], -index)
+            np.testing.assert_array_equal(found.loss, points[row, index, 0])
+            np.testing.assert_array_equal(found.advantage, points[row, index, 1])
+            np.testing.assert_allclose(found.value, truth[row, index], atol=1e-14)
 
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_exact_where_the_best_output_is_an_extreme_point(x64, make) -> None:
-    points, delta_max, unit = make(np.random.default_rng(1), 1500, 11)
+    points, delta_max = make(np.random.default_rng(1), 1500, 11)
     points = with_true_output(points)
     for power in POWERS:
         truth = values(points, power)
         best = zip(points, truth.argmax(1), strict=True)
         extreme = np.array([is_extreme(*case) for case in best])
         assert 200 < extreme.sum()
-        for grid in {0.0, unit}:
-            found = searched(points, delta_max, power, grid, 40)
-            ended = np.asarray(found.calls < 40)
-            assert ended.mean() > 0.5
-            exact = np.abs(np.asarray(found.value) - truth.max(1)) < 1e-12
-            assert np.all(exact[extreme & ended])
+        found = searched(points, delta_max, power, 40)
+        ended = np.asarray(found.calls < 40)
+        assert ended.mean() > 0.5
+        exact = np.abs(np.asarray(found.value) - truth.max(1)) < 1e-12
+        assert np.all(exact[extreme & ended])
     if make is clouds:
         assert not np.all(exact)  # the others are out of reach of every lambda: the bound says so
 
 
-def test_concave_levels_are_certified_with_few_calls(x64) -> None:
-    points, delta_max, unit = concave(np.random.default_rng(2), 3000, 30)
+def test_concave_levels_are_found_with_few_calls(x64) -> None:
+    points, delta_max = concave(np.random.default_rng(2), 3000, 30)
     points = with_true_output(points)
     for power in POWERS:
         truth = values(points, power).max(1)
-        found = searched(points, delta_max, power, unit, 16)
+        found = searched(points, delta_max, power, 16)
         np.testing.assert_allclose(found.value, truth, atol=1e-12)
-        np.testing.assert_allclose(found.bound, truth, atol=1e-9)
-        assert np.mean(found.calls) < 7
-        without_unit = searched(points, delta_max, power, 0.0, 16)
-        assert np.all(without_unit.bound >= np.asarray(found.bound) - 1e-12)
-        assert np.mean(np.asarray(without_unit.bound) > truth + 1e-9) > 0.2
+        assert np.all(np.asarray(found.bound) >= truth - 1e-9)
+        assert np.mean(np.asarray(found.bound) < truth + 1e-9) > 0.1
+        assert np.mean(found.calls) < 12
 
 
 def test_more_steps_never_loosen(x64) -> None:
-    points, delta_max, _ = clouds(np.random.default_rng(3), 1500, 15)
+    points, delta_max = clouds(np.random.default_rng(3), 1500, 15)
     points = with_true_output(points)
     for power in POWERS:
         truth = values(points, power).max(1)
-        runs = [searched(points, delta_max, power, 0.0, steps) for steps in range(1, 9)]
+        runs = [searched(points, delta_max, power, steps) for steps in range(1, 9)]
         for fewer, more in zip(runs, runs[1:], strict=False):
             assert np.all(more.value >= fewer.value)
             assert np.all(np.asarray(more.bound) <= np.asarray(fewer.bound) * (1 + 1e-12) + 1e-12)
@@ -168,8 +164,6 @@ def test_bound_where_the_best_output_is_below_the_hull(x64) -> None:
     found = slack_search(oracle(points), 2.0)
     assert float(found.value) == 0 and int(found.calls) <= 4
     np.testing.assert_allclose(found.bound, 0.5)  # 1 (1 - 0.5) on the chord; the truth is 0.4
-    # With one unit of 2 there is nothing between the ends.
-    assert float(slack_search(oracle(points[::2]), 2.0, loss_unit=2.0).bound) == 0
 
 
 @pytest.mark.parametrize("power", POWERS)
@@ -186,23 +180,24 @@ def test_nothing_to_gain() -> None:
     only_wrong = [[1, -1.5], [2, -2.5], [2, -3]]
     impossible = [[1, -np.inf]] * 3
     points = jnp.asarray([only_true, satisfied, only_wrong, impossible], jnp.float32)
-    found = searched(points, jnp.asarray([0, 2, 2, 1.0]), 1.0, 1.0, 10)
+    found = searched(points, jnp.asarray([0, 2, 2, 1.0]), 1.0, 10)
     np.testing.assert_array_equal(found.value, [0, 0, -0.5, -np.inf])
-    np.testing.assert_array_equal(found.bound, 0)
+    # Under the chord from (0, 0) to (2, -2.5) the value D (1 - 1.25 D) is largest at D = 0.4.
+    np.testing.assert_allclose(found.bound, [0, 0.2, 0, 0], rtol=1e-6)
 
 
 def test_float32_within_its_rounding() -> None:
     for make in MAKERS:
-        points, delta_max, unit = make(np.random.default_rng(4), 1500, 12)
+        points, delta_max = make(np.random.default_rng(4), 1500, 12)
         points = with_true_output(points).astype(np.float32)
         truth = values(points.astype(float), 1.0).max(1)
-        found = searched(points, delta_max.astype(np.float32), 1.0, unit, 16)
+        found = searched(points, delta_max.astype(np.float32), 1.0, 16)
         assert found.bound.dtype == found.loss.dtype == jnp.float32
         assert np.all(found.value <= truth + 1e-5) and np.all(found.bound >= truth - 1e-5)
 
 
 def test_nested_vmap_equals_one_by_one(x64) -> None:
-    points, delta_max, _ = clouds(np.random.default_rng(5), 6, 9)
+    points, delta_max = clouds(np.random.default_rng(5), 6, 9)
     points = jnp.asarray(with_true_output(points))
 
     def one(points):
@@ -232,7 +227,7 @@ def chain_search(potentials, y_true, length, power):
         advantage = score_labels(potentials, labels, length) - true_score
         return labels, advantage, jnp.sum(labels != y_true).astype(advantage.dtype)
 
-    return slack_search(augmented, length.astype(true_score.dtype), power, 16, 1.0)
+    return slack_search(augmented, length.astype(true_score.dtype), power, 16)
 
 
 @pytest.mark.parametrize("tied", [False, True])

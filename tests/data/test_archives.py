@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxstruct.data.archives import read_members, unpack
+from jaxstruct.data.archives import read_members
 from jaxstruct.data.errors import CorruptArchive, MissingMember, UnsafeArchive
 
 NOISE = random.Random(0).randbytes(5000)  # does not compress, so a cut hits content
@@ -51,13 +51,8 @@ def _tar_special(path: Path, name: str, kind: bytes, target: str = "") -> Path:
 
 
 def _assert_refused(path: Path, error: type[Exception], match: str) -> None:
-    """Both functions refuse, and `unpack` leaves neither the folder nor a temporary one."""
-    before = set(path.parent.iterdir())
     with pytest.raises(error, match=match):
         read_members(path, lambda name: True)
-    with pytest.raises(error, match=match):
-        unpack(path, path.parent / "out")
-    assert set(path.parent.iterdir()) == before
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,29 +76,13 @@ def test_kind_is_told_by_content(kind, tmp_path) -> None:
     assert read_members(path, ["top.txt"]) == {"top.txt": b"top"}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_unpack(kind, tmp_path) -> None:
-    """Everything comes out, with its folders, and nothing else is left beside it."""
-    path = _archive(tmp_path, kind, FILES)
-    out = unpack(path, tmp_path / "new" / "out")
-    assert out == tmp_path / "new" / "out"
-    unpacked = {
-        str(file.relative_to(out)): file.read_bytes() for file in out.rglob("*") if file.is_file()
-    }
-    assert unpacked == FILES
-    assert list(out.parent.iterdir()) == [out]
-    with pytest.raises(FileExistsError, match="remove it or name another"):
-        unpack(path, out)
-
-
 def test_folder_members(tmp_path) -> None:
-    """Folders are made, './' is harmless, and a folder is no content to read."""
+    """'./' is harmless, and a folder is no content to read."""
     folder, here = tarfile.TarInfo("./a/empty"), tarfile.TarInfo(".")
     folder.type = here.type = tarfile.DIRTYPE
     members = [(here, b""), (folder, b""), (tarfile.TarInfo("./a/x"), b"x")]
     path = _tar(tmp_path / "a.tar", members)
     assert read_members(path, lambda name: True) == {"./a/x": b"x"}
-    assert (unpack(path, tmp_path / "out") / "a" / "empty").is_dir()
     zipped = _zip(tmp_path / "a.zip", {"a/": b"", "a/x": b"x"}, {"a/": stat.S_IFDIR | 0o755})
     assert read_members(zipped, lambda name: True) == {"a/x": b"x"}
 
@@ -174,10 +153,7 @@ def test_limit_on_unpacked_bytes(kind, tmp_path) -> None:
     for limit in (1000, 19_000_000):
         with pytest.raises(UnsafeArchive, match="larger limit"):
             read_members(bomb, lambda name: True, limit=limit)
-        with pytest.raises(UnsafeArchive, match="larger limit"):
-            unpack(bomb, tmp_path / "out", limit=limit)
     assert len(read_members(bomb, ["1"], limit=21_000_000)["1"]) == 10_000_000
-    assert list(tmp_path.iterdir()) == [bomb]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,8 +14,8 @@ from jaxstruct.data.fasta import (
     consecutive_pairs,
     parse_fasta,
     read_fasta,
-    write_fasta,
 )
+from tests.data.fasta_files import write_fasta
 
 TWO = (FastaRecord("one", "first of two", "ACDEFG"), FastaRecord("two", "", "KLm*"))
 TEXT = ">one first of two\nACD\nEFG\n>two\nKLm*\n"
@@ -88,12 +88,6 @@ def test_pairs_follow_one_another():
         aligned_pairs(rows[1:3], "x")
 
 
-def test_written_text(tmp_path):
-    path = write_fasta(tmp_path / "new" / "a.fasta", TWO, width=4)
-    assert path.read_bytes() == b">one first of two\nACDE\nFG\n>two\nKLm*\n"
-    assert [entry.name for entry in path.parent.iterdir()] == ["a.fasta"]
-
-
 @pytest.mark.parametrize("aligned", [True, False])
 def test_round_trip(aligned, tmp_path):
     random = np.random.default_rng(aligned)
@@ -104,24 +98,3 @@ def test_round_trip(aligned, tmp_path):
     )
     path = write_fasta(tmp_path / "file", records)
     assert read_fasta(path, aligned=aligned) == records
-
-
-@pytest.mark.parametrize(
-    "records, message",
-    [
-        ((), "records: got none"),
-        ([FastaRecord("a b", "", "A")], r"records\[0\]: the header 'a b'"),
-        ([TWO[0], FastaRecord("", "b", "A")], r"records\[1\]: the header ''"),
-        ([FastaRecord("a", "b\nc", "A")], "line end"),
-        ([FastaRecord("a", " b", "A")], "begins"),
-        ([FastaRecord("a", "", "")], "the sequence '' has no letters"),
-        ([FastaRecord("a", "", "--")], "the sequence '--' has no letters"),
-        ([FastaRecord("a", "", "A 1")], "'A 1' has no letters, or characters other"),
-    ],
-)
-def test_records_that_could_not_be_read_again(records, message, tmp_path):
-    with pytest.raises(ValueError, match=message):
-        write_fasta(tmp_path / "a", records)
-    assert not list(tmp_path.iterdir())
-    with pytest.raises(ValueError, match="width: got 0"):
-        write_fasta(tmp_path / "a", TWO, width=0)

@@ -12,12 +12,11 @@ from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.feature_index import (
     FeatureIndex,
     TokenRows,
-    count_features,
     fit_index,
     from_json,
-    index_features,
     to_json,
 )
+from tests.data.slow_features import count_features, index_features
 
 SENTENCES = [[["w=a", "bias"], ["w=b", "bias", "w=b"]], [["w=a", "bias"]], []]
 

@@ -10,7 +10,7 @@ from jaxstruct.data.homologues import (
     LENGTH,
     LETTERS,
     PADDINGS,
-    generated_homologues,
+    generate_homologues,
     letter_probabilities,
     substituted,
 )
@@ -20,7 +20,7 @@ n = 400
 
 @pytest.fixture(scope="module", params=PADDINGS)
 def drawn(request):
-    return request.param, generated_homologues(np.random.default_rng(1), n, padding=request.param)
+    return request.param, generate_homologues(np.random.default_rng(1), n, padding=request.param)
 
 
 def homologues(data):
@@ -98,10 +98,10 @@ def test_the_homologue_is_anywhere(drawn):
 
 
 def test_a_seed_repeats_and_the_door():
-    one, two = (generated_homologues(np.random.default_rng(3), 2) for _ in range(2))
+    one, two = (generate_homologues(np.random.default_rng(3), 2) for _ in range(2))
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a, b)
     with pytest.raises(ValueError, match="n must be"):
-        generated_homologues(np.random.default_rng(0), 0)
+        generate_homologues(np.random.default_rng(0), 0)
     with pytest.raises(ValueError, match="padding is 'left'"):
-        generated_homologues(np.random.default_rng(0), 1, padding="left")
+        generate_homologues(np.random.default_rng(0), 1, padding="left")

@@ -83,7 +83,7 @@ def test_from_scipy_tidies_a_copy() -> None:
 
 def test_from_scipy_refuses() -> None:
     """Other types, and numbers that float32 cannot hold."""
-    with pytest.raises(TypeError, match="matrix: got ndarray, expected a scipy.sparse"):
+    with pytest.raises(ValueError, match="matrix: got ndarray, expected a scipy.sparse"):
         from_scipy(DENSE)
     with pytest.raises(ValueError, match="row 0, feature 0 is not finite in float32"):
         from_scipy(scipy.sparse.csr_matrix([[1e300]]))

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from jaxstruct.data.conll import Sentence, load_conll2002
-from jaxstruct.data.feature_index import count_features, fit_index, index_features
+from jaxstruct.data.feature_index import fit_index
 from jaxstruct.data.token_features import (
     FeatureOptions,
     fit_token_index,
     token_features,
     token_rows,
 )
+from tests.data.slow_features import count_features, index_features
 
 ALONE = FeatureOptions(affixes=0, window=0)
 

@@ -15,7 +15,7 @@ from jaxstruct.alignments.structure import (
     alignment_outputs,
     pairwise_alignment,
 )
-from jaxstruct.alignments.text import with_gaps_gathered
+from jaxstruct.alignments.text import gather_gaps
 from tests.alignments.structure_cases import aligned_pairs, flat_weights
 from tests.solvers.cases import FULL
 from tests.truth.quadratic_program import solve_primal
@@ -102,7 +102,7 @@ def evolved(random):
             second.append(int(SWAPPED[letter] if random.random() < 0.45 else letter))
             operations.append(0)
             place += 1
-    return first, np.array(second), with_gaps_gathered(np.array(operations))
+    return first, np.array(second), gather_gaps(np.array(operations))
 
 
 def generated(count, seed, size=(LENGTH, 2 * LENGTH + 8)):

@@ -334,7 +334,7 @@ def test_another_problem_is_refused(saved):
 
 def test_saving_refuses_what_it_cannot_hold(tmp_path, saved):
     _, _, solution = saved
-    with pytest.raises(TypeError, match="must be a Solution of fit, got dict"):
+    with pytest.raises(ValueError, match="must be a Solution of fit, got dict"):
         save_solution(tmp_path / "x.npz", solution.weights)
     with pytest.raises(ValueError, match="bfloat16"):
         save_weights(tmp_path / "x.npz", {"w": jnp.zeros(3, jnp.bfloat16)})

@@ -316,7 +316,7 @@ def test_sentences_of_other_types():
         ((own, words, 4.0), "tokens must be an integer, got 4.0"),
         ((own, words, None), "tokens must be an integer, got None"),
     ]:
-        with pytest.raises(TypeError, match=message):
+        with pytest.raises(ValueError, match=message):
             sentence_inputs(*arguments)
     with pytest.raises(ValueError, match=r"spans must be numbers \[2, 4, 4, D\], got shape \(3,\)"):
         sentence_inputs(own, words, T, np.zeros(3))
@@ -340,11 +340,11 @@ def test_outputs_of_other_types():
     own, (first, second) = grammar(0), [tree for tree in trees(seed=0) if len(tags(tree)) > 2][:2]
     wide, narrow = encode(own, first, 8), encode(own, second, 7)
     for given, error, message in [
-        (None, TypeError, "trees must be a list of BinaryTrees, got NoneType"),
-        (wide.tree, TypeError, r"got BinaryTree; write \[tree\]"),
-        ([wide], TypeError, r"trees\[0\] must be a BinaryTree, got Encoding; take its field"),
-        ([wide.tree, None], TypeError, r"trees\[1\] must be .* the grammar lacks a part of it"),
-        ([first], TypeError, r"trees\[0\] must be a BinaryTree, got Tree; see"),
+        (None, ValueError, "trees must be a list of BinaryTrees, got NoneType"),
+        (wide.tree, ValueError, r"got BinaryTree; write \[tree\]"),
+        ([wide], ValueError, r"trees\[0\] must be a BinaryTree, got Encoding; take its field"),
+        ([wide.tree, None], ValueError, r"trees\[1\] must be .* the grammar lacks a part of it"),
+        ([first], ValueError, r"trees\[0\] must be a BinaryTree, got Tree; see"),
         ([wide.tree, narrow.tree], ValueError, r"trees\[1\] is padded to other tokens than"),
     ]:
         with pytest.raises(error, match=message):
@@ -358,9 +358,9 @@ def test_outputs_of_other_types():
 
 
 @pytest.mark.parametrize("options, error, message", [
-    (dict(longest="8", loss="f1"), TypeError, "longest must be an integer, got '8'"),
+    (dict(longest="8", loss="f1"), ValueError, "longest must be an integer, got '8'"),
     (dict(longest=1, loss="f1"), ValueError, "longest must be at least 2, got 1"),
-    (dict(span_features=2.0), TypeError, "span_features must be an integer, got 2.0"),
+    (dict(span_features=2.0), ValueError, "span_features must be an integer, got 2.0"),
     (dict(span_features=-1), ValueError, "span_features must be at least 0, got -1"),
     (dict(dtype=None), ValueError, "dtype must be \"float32\" or \"float64\", got None"),
     (dict(dtype="int32"), ValueError, "dtype must be \"float32\" or \"float64\", got 'int32'"),
@@ -373,8 +373,8 @@ def test_options_of_other_types(options, error, message):
 
 
 def test_no_grammar_and_no_problem_of_one():
-    with pytest.raises(TypeError, match="grammar: got tuple, expected a Grammar"):
+    with pytest.raises(ValueError, match="grammar: got tuple, expected a Grammar"):
         weighted_grammar(trees(seed=0))
-    with pytest.raises(TypeError, match="problem must be made by"):
+    with pytest.raises(ValueError, match="problem must be made by"):
         grammar_potentials(None, None)
     assert weighted_grammar(grammar(0), dtype=np.float32).initial_weights["root"].dtype == "float32"

@@ -5,11 +5,11 @@
     G[i, j] = max(max(P, D)[i, j-1] - open, G[i, j-1] - extend)   a letter of the second on a gap
     H[i, j] = max(P, D, G)[i, j]
 
-A run opens after something else only, so that its cost is exact whatever the two costs are, the
-ones that are being learned too (Gotoh opens it from H, which needs open >= extend).
+A run opens after something else only. Its cost is then exact whatever the two costs are, also while
+they are learned. (Gotoh opens it from H, which needs open >= extend.)
 
-Cells of one anti-diagonal i + j = d depend on the two before it only, so that a diagonal is one
-step of a scan and all of its cells, of all pairs of a batch, are computed side by side.
+The cells of an anti-diagonal i + j = d depend on the two diagonals before it only. So a diagonal is
+one step of a scan, which computes its cells for all pairs of a batch side by side.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Diagonal(NamedTuple):
         return jnp.maximum(self.paired, jnp.maximum(self.delete, self.insert))
 
 
-def _skewed(pairs: Array) -> Array:
+def _skew(pairs: Array) -> Array:
     """[M + N + 1, M + 1, B] pairs[i - 1, d - i - 1] by diagonal d and i; 0 where there is none."""
     M, N, B = pairs.shape
     wide = jnp.pad(pairs, ((0, 0), (0, M), (0, 0)))  # row i moves by i when rows lose a column
@@ -74,11 +74,11 @@ def _skewed(pairs: Array) -> Array:
 
 
 def _below(leaf: Array) -> Array:
-    """The cells (i - 1, .) in the place of the cells (i, .)."""
+    """The cells (i - 1, .), moved to the places of (i, .)."""
     return jnp.concatenate([jnp.full_like(leaf[:1], -jnp.inf), leaf[:-1]])
 
 
-def _filled(
+def _fill(
     local: bool, potentials: AlignmentPotentials, lengths: Array, batch: int
 ) -> tuple[_Ends, Array]:
     """(best ends, sources [d, M + 1, B] int8): where the three values of a cell come from."""
@@ -119,14 +119,14 @@ def _filled(
     start = (_Diagonal(never, never, never), never, nowhere)
     steps = (
         jnp.arange(M + N + 1, dtype=jnp.int32),
-        _skewed(jnp.broadcast_to(pairs, (M, N, batch))),
+        _skew(jnp.broadcast_to(pairs, (M, N, batch))),
     )
     (_, _, ends), sources = jax.lax.scan(step, start, steps)
     return ends, sources
 
 
 def _kind(source: Array, goal: Array) -> Array:
-    """[B] PAIR, DELETE, INSERT or _END: the step back from a cell, given the value wanted there."""
+    """[B] the step back from a cell whose value is wanted: PAIR, DELETE, INSERT or _END."""
 
     def noted(bit: int) -> Array:
         return source & bit > 0
@@ -140,7 +140,7 @@ def _kind(source: Array, goal: Array) -> Array:
     return jnp.where(goal == _DONE, _END, kind).astype(jnp.int32)
 
 
-def _traced(sources: Array, end: Array, steps: int) -> tuple[Array, Array]:
+def _trace_back(sources: Array, end: Array, steps: int) -> tuple[Array, Array]:
     """(operations [steps, B] from the last to the first, then PADDING; [2, B] their begin)."""
     diagonals, rows, batch = sources.shape
     flat, columns = sources.reshape(-1), jnp.arange(batch)
@@ -186,15 +186,15 @@ def _best_end(ends: _Ends) -> tuple[Array, Array]:
 
 def _kernel(local: bool, potentials: AlignmentPotentials, lengths: Array) -> Alignment:
     batch = max(leaf.shape[-1] for leaf in (*potentials, lengths))
-    ends, sources = _filled(local, potentials, lengths, batch)
+    ends, sources = _fill(local, potentials, lengths, batch)
     score, end = _best_end(ends)
-    operations, begin = _traced(sources, end, sources.shape[0] - 1)
+    operations, begin = _trace_back(sources, end, sources.shape[0] - 1)
     return Alignment(_in_order(operations), begin, score)
 
 
 def _score_kernel(local: bool, potentials: AlignmentPotentials, lengths: Array) -> Array:
     batch = max(leaf.shape[-1] for leaf in (*potentials, lengths))
-    return _best_end(_filled(local, potentials, lengths, batch)[0])[0]
+    return _best_end(_fill(local, potentials, lengths, batch)[0])[0]
 
 
 def _score(found: Alignment, potentials: AlignmentPotentials, lengths: Array) -> Array:
@@ -211,7 +211,7 @@ def _score_alone(
 
 
 def _blocked(kernel: Callable, local: bool, scores: Callable) -> Callable:
-    """The kernel on one example. A wide batch goes in blocks, whose scores stay in the caches."""
+    """The kernel, on one example. A wide batch is cut into blocks whose scores fit the caches."""
 
     def whole(potentials: AlignmentPotentials, lengths: Array) -> Alignment | Array:
         M, N, _ = potentials.pairs.shape
@@ -235,15 +235,15 @@ def local_alignment(potentials: AlignmentPotentials, lengths: Array) -> Alignmen
       lengths: [2] int32, 0 <= lengths <= (M, N).
 
     Returns:
-      An Alignment; the empty one, of score 0, where no other has a positive score. Of equal scores
-      the one that ends on the earliest anti-diagonal i + j, there at the smallest i; going back, it
-      stops where nothing is gained before, else a pair comes before a letter of the first against
-      a gap, that before one of the second, and a run that opens before one that goes on. Under
-      `vmap`, nested or not, one batched program runs for all pairs. The derivative of the score
-      counts what the returned alignment uses; its operations have none.
+      An Alignment; the empty one, of score 0, where no other has a positive score. Ties go to the
+      end on the earliest anti-diagonal i + j, there to the smallest i. On the way back they go to,
+      in this order: stop; a pair; a letter of the first against a gap; a letter of the second; and
+      to a run that opens before one that goes on. Under `vmap`, nested or not, one batched program
+      runs for all pairs. The derivative of the score counts what the returned alignment uses; its
+      operations have none.
 
     Raises:
-      ValueError, TypeError: shapes do not fit together, or a dtype is not what it should be.
+      ValueError: shapes do not fit together, or a dtype is not what it should be.
 
     Source: JMLR 4.4; Smith and Waterman 1981, Gotoh 1982.
     """

@@ -1,8 +1,8 @@
 """An additive loss folded into the emissions: one plain decode is then a loss-augmented one.
 
-For Delta(y_true, y) = sum_t weights[t, y^t] [y^t != y_true^t] the most violated constraint of
-margin re-scaling (and the lambda-oracle of slack re-scaling) is argmax_y F(y) + scale Delta, the
-Viterbi sequence of other emissions (thesis 4.4.2).
+Let Delta(y_true, y) = sum_t weights[t, y^t] [y^t != y_true^t]. The most violated constraint of
+margin re-scaling is argmax_y F(y) + scale Delta: the Viterbi sequence of other emissions (thesis
+4.4.2). The lambda oracle of slack re-scaling is the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def loss_augmented(
       The potentials with other emissions, in their dtype.
 
     Raises:
-      ValueError: shapes do not fit together. TypeError: a dtype is not what it should be.
+      ValueError: shapes do not fit together, or a dtype is not what it should be.
     """
     potentials, length = checked_chain(potentials, length)
     y_true = checked_labels(y_true, potentials)

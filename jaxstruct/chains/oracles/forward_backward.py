@@ -18,7 +18,7 @@ from jaxstruct.chains.oracles import steps as chain_steps
 from jaxstruct.chains.oracles.linear_sums import linear_messages
 from jaxstruct.chains.oracles.log_sums import log_messages
 from jaxstruct.chains.oracles.potential_checks import checked_chain
-from jaxstruct.chains.oracles.sums import Chain, Messages, lifted, prepared
+from jaxstruct.chains.oracles.sums import Chain, Messages, lift, prepare
 from jaxstruct.chains.potentials import ChainPotentials
 from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.types import Array, PyTree
@@ -59,7 +59,7 @@ def _label(state: Array) -> Array:
     return state if state.ndim == 2 else jnp.sum(state, axis=0)
 
 
-def _counted(total: Array | None, count: Array) -> tuple[Array | None, Array | None]:
+def _count(total: Array | None, count: Array) -> tuple[Array | None, Array | None]:
     """(total, row): the count is added to a total, or it is the row of a step."""
     return (None, count) if total is None else (total + count, None)
 
@@ -71,16 +71,16 @@ def _count_step(chain: Chain, messages: Messages) -> Callable:
     def body(carry: PyTree, row: PyTree) -> tuple[PyTree, PyTree]:
         state, pair_total, triple_total = carry
         step, message, sums = row
-        on = lifted(step.index + 1 < chain.length, state)
+        on = lift(step.index + 1 < chain.length, state)
         later = jnp.where(on, state, 0).reshape(sums.shape)
         joint, earlier = numbers.joint(message, numbers.table(step, tables), sums, later)
         state = jnp.where(on, earlier, state)
         triple_row = None
         if tables.triples is None:
-            pair_total, pair_row = _counted(pair_total, joint)
+            pair_total, pair_row = _count(pair_total, joint)
         else:
-            pair_total, pair_row = _counted(pair_total, jnp.sum(joint, axis=0))
-            triple_total, triple_row = _counted(triple_total, jnp.where(step.index > 0, joint, 0))
+            pair_total, pair_row = _count(pair_total, jnp.sum(joint, axis=0))
+            triple_total, triple_row = _count(triple_total, jnp.where(step.index > 0, joint, 0))
         return (state, pair_total, triple_total), (_label(state), pair_row, triple_row)
 
     return body
@@ -137,11 +137,11 @@ def _as_gradient(potentials: ChainPotentials, counts: _Counts) -> ChainPotential
 
 
 def _value_kernel(potentials: ChainPotentials, length: Array) -> Array:
-    return summed(prepared(potentials, length), lambda messages: messages.log_partition)
+    return summed(prepare(potentials, length), lambda messages: messages.log_partition)
 
 
 def _gradient_kernel(potentials: ChainPotentials, length: Array) -> tuple[Array, ChainPotentials]:
-    chain = prepared(potentials, length)
+    chain = prepare(potentials, length)
 
     def use(messages: Messages) -> tuple[Array, ChainPotentials]:
         gradient = _as_gradient(potentials, _expected_counts(chain, messages))
@@ -151,7 +151,7 @@ def _gradient_kernel(potentials: ChainPotentials, length: Array) -> tuple[Array,
 
 
 def _marginals_kernel(potentials: ChainPotentials, length: Array) -> Marginals:
-    chain = prepared(potentials, length)
+    chain = prepare(potentials, length)
 
     def use(messages: Messages) -> Marginals:
         counts = _expected_counts(chain, messages, every_pair=True)
@@ -198,7 +198,7 @@ def log_partition(potentials: ChainPotentials, length: Array) -> Array:
       forbidden it is -inf, and the gradient is 0.
 
     Raises:
-      ValueError, TypeError: shapes do not fit together, or a dtype is not what it should be.
+      ValueError: shapes do not fit together, or a dtype is not what it should be.
 
     Source: the forward-backward algorithm; Lafferty, McCallum and Pereira, "Conditional random
     fields", ICML 2001.
@@ -219,6 +219,6 @@ def marginals(potentials: ChainPotentials, length: Array) -> Marginals:
       forbidden, log_partition is -inf and all probabilities are 0. They have no derivative in JAX.
 
     Raises:
-      ValueError, TypeError: shapes do not fit together, or a dtype is not what it should be.
+      ValueError: shapes do not fit together, or a dtype is not what it should be.
     """
     return _marginals(*checked_chain(potentials, length))

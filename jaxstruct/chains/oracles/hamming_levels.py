@@ -40,7 +40,7 @@ class BestLevel(NamedTuple):
 
 
 def _raised(best: Array) -> Array:
-    """Every level moves up by one in [.., L, B]; the last one keeps its own as well."""
+    """[.., L, B] each level moved up by one. The last level also keeps what it has."""
     nothing = jnp.asarray(-jnp.inf, best.dtype)
     moved = jax.lax.pad(best, nothing, [(0, 0, 0), (0, 0, 0), (1, -1, 0), (0, 0, 0)])
     last = jnp.arange(best.shape[2]) == best.shape[2] - 1
@@ -76,7 +76,7 @@ def _forward(
 
 
 def _level_scores(final: Array, length: Array) -> Array:
-    """[L, B]: F of every level; a sequence of length 0 has level 0 alone, with F = 0."""
+    """[L, B] F of every level. A sequence of length 0 has only level 0, with F = 0."""
     scores = jnp.max(final, axis=0)
     empty = jnp.where(jnp.arange(scores.shape[0]) == 0, 0, -jnp.inf).astype(scores.dtype)
     return jnp.where((length > 0)[None], scores, empty[:, None])
@@ -199,8 +199,7 @@ def hamming_levels(potentials: ChainPotentials, y_true: Array, length: Array, le
       best label sequence of its level uses; it takes a trace back for every level.
 
     Raises:
-      ValueError: levels < 1, or shapes do not fit together. TypeError: a dtype is not what it
-        should be.
+      ValueError: levels < 1, shapes do not fit together, or a dtype is not what it should be.
     """
     _check_levels(levels, 1)
     potentials, length = checked_chain(potentials, length)
@@ -237,7 +236,7 @@ def best_of_levels(
 
     Raises:
       ValueError: offsets, slopes and valid are not all [levels], there are fewer than 2 levels, or
-        other shapes do not fit together. TypeError: a dtype is not what it should be.
+        other shapes do not fit together, or a dtype is not what it should be.
     """
     potentials, length = checked_chain(potentials, length)
     dtype = potentials.emissions.dtype

@@ -22,8 +22,8 @@ Ranked = tuple[Array, ...]
 """k arrays, the best first; joined on an axis XLA would write them element by element."""
 
 
-def _merged(a: Ranked, b: Ranked) -> Ranked:
-    """The k largest of two falling lists: i from one and j + 1 - i from the other, for j < k.
+def _merge(a: Ranked, b: Ranked) -> Ranked:
+    """The k largest of two falling lists: the first j hold i of one and j - i of the other.
 
     The j-th (from 0) is max over i of min(a[i - 1], b[j - i]). No step waits for another, so that
     XLA computes nothing twice.
@@ -45,13 +45,13 @@ def _advance(alpha: Ranked, table: Array, addend: Array, index: Array) -> Ranked
 
     def reduction(best: Ranked, new: Ranked, s: Array | int) -> Ranked:
         del s
-        return _merged(best, new)
+        return _merge(best, new)
 
-    best = chain_steps.accumulated(table.shape[0], 1, reduction, term(0), term)
+    best = chain_steps.accumulate(table.shape[0], 1, reduction, term(0), term)
     return tuple((part + addend).reshape(alpha[0].shape) for part in best)
 
 
-def _picked(lists: Ranked, rank: Array) -> tuple[Array, Array, Array]:
+def _pick(lists: Ranked, rank: Array) -> tuple[Array, Array, Array]:
     """The entry that stands at a rank among S falling lists.
 
     Args:
@@ -83,11 +83,11 @@ def _picked(lists: Ranked, rank: Array) -> tuple[Array, Array, Array]:
 def _predecessor(
     state: chain_paths.State, rank: Array, alpha: Ranked, table: Array, index: Array
 ) -> tuple[Array, Array]:
-    """(predecessor, its rank there) of the path with this rank among those in a state."""
+    """(predecessor, rank there) of the path that has this rank among the paths into a state."""
     del index
     entries = chain_paths.entries_into(table, state)
     parts = [chain_steps.at_columns(part[:, :, 0], state.before) for part in alpha]
-    return _picked(tuple(part + entries for part in parts), rank)[:2]
+    return _pick(tuple(part + entries for part in parts), rank)[:2]
 
 
 def _kernel(k: int, potentials: ChainPotentials, length: Array) -> Decoded:
@@ -97,7 +97,7 @@ def _kernel(k: int, potentials: ChainPotentials, length: Array) -> Decoded:
     last, alphas = chain_steps.forward(potentials, length, first, _advance)
     final = (chain_steps.with_stop(potentials, part) for part in last)
     rank = jnp.broadcast_to(jnp.arange(k)[:, None], (k, batch))
-    end, rank, score = _picked(tuple(map(chain_paths.last_labels_first, final)), rank)
+    end, rank, score = _pick(tuple(map(chain_paths.last_labels_first, final)), rank)
     path = (chain_paths.last_state(end, potentials), rank)
     labels = chain_paths.backward(potentials, length, alphas, path, _predecessor)
     empty = jnp.where(jnp.arange(k) == 0, 0, -jnp.inf).astype(score.dtype)
@@ -135,7 +135,7 @@ def k_best(potentials: ChainPotentials, length: Array, k: int) -> Decoded:
       length, with the score 0. The derivative of each score counts what its labels use.
 
     Raises:
-      ValueError: k < 1, or shapes do not fit together. TypeError: a dtype is not what it should be.
+      ValueError: k < 1, shapes do not fit together, or a dtype is not what it should be.
     """
     k = checked_size("k", k)
     return _of_one(k)(*checked_chain(potentials, length))

@@ -13,9 +13,9 @@ from jaxstruct.chains.oracles.sums import (
     Format,
     Messages,
     first_message,
-    folded,
-    lifted,
-    normalised,
+    fold,
+    lift,
+    normalise,
     over_states,
 )
 from jaxstruct.chains.potentials import ChainPotentials
@@ -30,19 +30,19 @@ def _by_matrix(table: Array) -> bool:
     return table.shape[-1] == 1 and table.shape[0] >= _MATRIX_PRODUCT
 
 
-def _contracted(message: Array, table: Array) -> Array:
+def _contract(message: Array, table: Array) -> Array:
     """sum_s message[s, ..] table[s, .., s']: [*C, S, B]."""
     if _by_matrix(table):
         return jnp.einsum("s...b,s...k->...kb", message, table[..., 0])
-    return folded(jnp.add, table.shape[0], lambda s: message[s][..., None, :] * table[s])
+    return fold(jnp.add, table.shape[0], lambda s: message[s][..., None, :] * table[s])
 
 
-def _pulled_back(table: Array, ratio: Array) -> Array:
+def _pull_back(table: Array, ratio: Array) -> Array:
     """sum_s' table[s, .., s'] ratio[.., s']: [S, *C, B]."""
     if _by_matrix(table):
         return jnp.einsum("s...k,...kb->s...b", table[..., 0], ratio)
     columns, rows = jnp.moveaxis(table, -2, 0), jnp.moveaxis(ratio, -2, 0)
-    return folded(jnp.add, table.shape[0], lambda s: columns[s] * rows[s][None])
+    return fold(jnp.add, table.shape[0], lambda s: columns[s] * rows[s][None])
 
 
 def _table(step: chain_steps.Step, tables: ChainPotentials) -> Array:
@@ -57,7 +57,7 @@ def _joint(message: Array, table: Array, sums: Array, later: Array) -> tuple[Arr
     # A division comes last so that XLA computes it once, not again for every earlier label.
     ratio = later / positive_or_one(sums)
     joint = message[..., None, :] * table * ratio[None]
-    return joint, message * _pulled_back(table, ratio)
+    return joint, message * _pull_back(table, ratio)
 
 
 LINEAR = Format(_table, _joint, jnp.multiply)
@@ -74,7 +74,7 @@ class _Scaled(NamedTuple):
     spread: Array
 
 
-def _scaled(logs: Array | None, rank: int, dtype: jnp.dtype) -> _Scaled:
+def _scale(logs: Array | None, rank: int, dtype: jnp.dtype) -> _Scaled:
     """Scale a table with `rank` axes of labels, every row by itself if it has rows."""
     if logs is None:
         return _Scaled(None, jnp.zeros((1, 1), dtype), jnp.zeros((1, 1), dtype))
@@ -113,7 +113,7 @@ def _scaling(chain: Chain) -> _Scaling:
     emissions, transitions, _, _, triples = chain.potentials
     steps, batch = emissions.shape[0] - 1, emissions.shape[-1]
     node, pair, triple = (
-        _scaled(logs, rank, emissions.dtype)
+        _scale(logs, rank, emissions.dtype)
         for rank, logs in enumerate((emissions, transitions, triples), 1)
     )
     peaks = pair.peak + _of_steps(triple.peak, steps) + node.peak[1:]
@@ -141,14 +141,14 @@ def linear_messages(chain: Chain) -> tuple[Messages, Array]:
     def body(carry: PyTree, row: PyTree) -> tuple[PyTree, PyTree]:
         message, scale, safe = carry
         step, peak, floor = row
-        sums = _contracted(message, _table(step, tables))
-        new = sums * lifted(step.emissions, sums)
+        sums = _contract(message, _table(step, tables))
+        new = sums * lift(step.emissions, sums)
         size = over_states(jnp.max, new)
-        new = (new / lifted(positive_or_one(size), new)).reshape(message.shape)
+        new = (new / lift(positive_or_one(size), new)).reshape(message.shape)
         on = step.index + 1 < chain.length
         smallest = over_states(jnp.min, jnp.where(message > 0, message, 1))
         carry = (
-            jnp.where(lifted(on, new), new, message),
+            jnp.where(lift(on, new), new, message),
             jnp.where(on, scale + jnp.log(size) + peak, scale),
             safe & (~on | (smallest * floor >= least)),
         )
@@ -159,4 +159,4 @@ def linear_messages(chain: Chain) -> tuple[Messages, Array]:
     rows = (chain_steps.all_steps(tables), scaling.peaks, scaling.floors)
     (last, scale, safe), (states, sums) = jax.lax.scan(body, carry, rows)
     total = jnp.where(chain.length > 0, scale + jnp.log(over_states(jnp.sum, last)), 0)
-    return Messages(states, sums, normalised(last), total, tables, LINEAR), jnp.all(safe)
+    return Messages(states, sums, normalise(last), total, tables, LINEAR), jnp.all(safe)

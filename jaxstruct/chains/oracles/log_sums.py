@@ -11,9 +11,9 @@ from jaxstruct.chains.oracles.sums import (
     Format,
     Messages,
     first_message,
-    folded,
-    lifted,
-    normalised,
+    fold,
+    lift,
+    normalise,
     over_states,
 )
 from jaxstruct.chains.potentials import ChainPotentials
@@ -32,7 +32,7 @@ def _table(step: chain_steps.Step, tables: ChainPotentials) -> Array:
 def _joint(message: Array, table: Array, sums: Array, later: Array) -> tuple[Array, Array]:
     ratio = jnp.log(later) - finite_or_zero(sums)
     joint = jnp.exp(message[..., None, :] + table + ratio[None])
-    return joint, normalised(jnp.sum(joint, axis=-2))
+    return joint, normalise(jnp.sum(joint, axis=-2))
 
 
 def _weights(message: Array, column: Array) -> Array:
@@ -50,30 +50,30 @@ def _sums(message: Array, table: Array) -> Array:
     def summand(s: int | Array) -> Array:
         return message[s][..., None, :] + table[s]
 
-    top = finite_or_zero(folded(jnp.maximum, S, summand))
-    return top + jnp.log(folded(jnp.add, S, lambda s: jnp.exp(summand(s) - top)))
+    top = finite_or_zero(fold(jnp.maximum, S, summand))
+    return top + jnp.log(fold(jnp.add, S, lambda s: jnp.exp(summand(s) - top)))
 
 
-def _lowered(message: Array) -> tuple[Array, Array]:
+def _lower(message: Array) -> tuple[Array, Array]:
     """(the message less its largest value, that value [B])."""
     top = over_states(jnp.max, message)
-    return message - lifted(finite_or_zero(top), message), top
+    return message - lift(finite_or_zero(top), message), top
 
 
 def log_messages(chain: Chain) -> Messages:
-    """Messages with a largest of 0 at every position, so that a long chain keeps its digits."""
+    """Messages whose largest entry is 0 at every position: a long chain keeps its digits."""
     tables = chain.potentials
 
     def body(carry: PyTree, step: chain_steps.Step) -> tuple[PyTree, PyTree]:
         message, scale = carry
         sums = _sums(message, _table(step, tables))
-        new, top = _lowered(sums + lifted(step.emissions, sums))
+        new, top = _lower(sums + lift(step.emissions, sums))
         on = step.index + 1 < chain.length
-        carry = (jnp.where(lifted(on, new), new, message), jnp.where(on, scale + top, scale))
+        carry = (jnp.where(lift(on, new), new, message), jnp.where(on, scale + top, scale))
         return carry, (message, sums)
 
-    first = _lowered(first_message(tables.emissions[0], tables.triples is not None, -jnp.inf))
+    first = _lower(first_message(tables.emissions[0], tables.triples is not None, -jnp.inf))
     (last, scale), (states, sums) = jax.lax.scan(body, first, chain_steps.all_steps(tables))
     numbers = jnp.exp(last)
     total = jnp.where(chain.length > 0, scale + jnp.log(over_states(jnp.sum, numbers)), 0)
-    return Messages(states, sums, normalised(numbers), total, tables, LOGARITHMIC)
+    return Messages(states, sums, normalise(numbers), total, tables, LOGARITHMIC)

@@ -45,7 +45,7 @@ def _column_into(table: Array, state: State) -> Array:
 
 
 def entries_into(table: Array, state: State) -> Array:
-    """[S, .., B]: the entries of a step's table that lead into a state, from labels of axis 0."""
+    """[S, .., B]: the entries of a step's table into a state; axis 0: from which label."""
     S, c, _, width = table.shape
     return at_columns(table.reshape(S, c * S, width), _column_into(table, state))
 

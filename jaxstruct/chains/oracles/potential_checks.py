@@ -20,8 +20,8 @@ def checked_potentials(potentials: ChainPotentials) -> ChainPotentials:
     """Potentials of one chain as arrays of one floating dtype.
 
     Raises:
-      ValueError: a shape does not fit the emissions, or T or S is 0.
-      TypeError: the potentials are not floating-point numbers.
+      ValueError: a shape does not fit the emissions, T or S is 0, or the potentials are not
+        floating-point numbers.
     """
     potentials = jax.tree.map(jnp.asarray, potentials)
     emissions, transitions, start, stop, triples = potentials
@@ -39,7 +39,7 @@ def checked_potentials(potentials: ChainPotentials) -> ChainPotentials:
     _check_shape("stop", stop, ("[S]", (S,)))
     dtype = jnp.result_type(*jax.tree.leaves(potentials))
     if not jnp.issubdtype(dtype, jnp.floating):
-        raise TypeError(f"potentials must be floating-point numbers, got {dtype}")
+        raise ValueError(f"potentials must be floating-point numbers, got {dtype}")
     return jax.tree.map(lambda leaf: leaf.astype(dtype), potentials)
 
 
@@ -47,7 +47,7 @@ def checked_chain(potentials: ChainPotentials, length: Array) -> tuple[ChainPote
     """Potentials and length of one chain.
 
     Raises:
-      ValueError, TypeError: as `checked_potentials` and `checked_length`.
+      ValueError: as `checked_potentials` and `checked_length`.
     """
     potentials = checked_potentials(potentials)
     return potentials, checked_length(length, potentials.emissions.shape[0])
@@ -57,12 +57,11 @@ def checked_labels(y_true: Array, potentials: ChainPotentials) -> Array:
     """Labels of one chain, [T] int32.
 
     Raises:
-      ValueError: they are not [T].
-      TypeError: they are no integers.
+      ValueError: they are not [T] integers.
     """
     y_true, T = jnp.asarray(y_true), potentials.emissions.shape[0]
     if y_true.shape != (T,):
         raise ValueError(f"y_true must be [T] = [{T}], got shape {y_true.shape}")
     if not jnp.issubdtype(y_true.dtype, jnp.integer):
-        raise TypeError(f"y_true must be integer labels, got {y_true.dtype}")
+        raise ValueError(f"y_true must be integer labels, got {y_true.dtype}")
     return y_true.astype(jnp.int32)

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 from jaxstruct.chains.oracles import steps as chain_steps
 from jaxstruct.chains.oracles.forward_backward import summed
 from jaxstruct.chains.oracles.potential_checks import checked_chain
-from jaxstruct.chains.oracles.sums import Chain, Messages, prepared
+from jaxstruct.chains.oracles.sums import Chain, Messages, prepare
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
 from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.types import Array
 
 
-def _drawn(weights: Array, uniform: Array) -> Array:
+def _draw(weights: Array, uniform: Array) -> Array:
     """[B] index m with probability weights[m] / sum, from weights [M, b] and numbers in [0, 1).
 
     The index is the number of partial sums that are at most uniform times their last. Both loops
@@ -47,19 +47,19 @@ def _draws(chain: Chain, messages: Messages, uniforms: Array) -> Array:
         message = message.reshape(S, -1, message.shape[-1])
         before = chain_steps.at_columns(message, state // S)
         column = chain_steps.at_columns(table.reshape(S, -1, table.shape[-1]), state)
-        label = _drawn(numbers.weights(before, column), uniform)
+        label = _draw(numbers.weights(before, column), uniform)
         earlier = label * message.shape[1] + state // S
         return jnp.where(inside, earlier, state), jnp.where(inside, state % S, PADDING)
 
     final = messages.final
-    state = _drawn(final.reshape(-1, final.shape[-1]), uniforms[-1])
+    state = _draw(final.reshape(-1, final.shape[-1]), uniforms[-1])
     rows = (chain_steps.all_steps(tables), messages.states, uniforms[:-1])
     first, labels = jax.lax.scan(body, state, rows, reverse=True)
     return jnp.concatenate([jnp.where(chain.length > 0, first % S, PADDING)[None], labels])
 
 
 def _kernel(potentials: ChainPotentials, length: Array, uniforms: Array) -> Array:
-    chain = prepared(potentials, length)
+    chain = prepare(potentials, length)
     return summed(chain, lambda messages: _draws(chain, messages, uniforms))
 
 
@@ -84,7 +84,7 @@ def sample(potentials: ChainPotentials, length: Array, key: Array) -> Array:
       uniform numbers in the dtype of the potentials (2^-23 in float32).
 
     Raises:
-      ValueError, TypeError: shapes do not fit together, or a dtype is not what it should be.
+      ValueError: shapes do not fit together, or a dtype is not what it should be.
     """
     potentials, length = checked_chain(potentials, length)
     T, dtype = potentials.emissions.shape[0], potentials.emissions.dtype

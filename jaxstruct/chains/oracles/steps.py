@@ -87,7 +87,7 @@ def table_and_addend(potentials: ChainPotentials, step: Step) -> tuple[Array, Ar
     return table, step.emissions[None] + transitions
 
 
-def accumulated(
+def accumulate(
     count: int, chunk: int, reduction: Callable, first: PyTree, term: Callable
 ) -> PyTree:
     """reduction(.. reduction(first, term(1), 1) .., term(count - 1), count - 1).
@@ -121,7 +121,7 @@ def best_before(alpha: Array, table: Array) -> Array:
     def term(s: Array | int) -> Array:
         return alpha[s][:, None] + table[s][:, :, None]
 
-    return accumulated(S, chunk, lambda best, new, _: jnp.maximum(best, new), term(0), term)
+    return accumulate(S, chunk, lambda best, new, _: jnp.maximum(best, new), term(0), term)
 
 
 def argmax_first(count: int, term: Callable, loop: bool = False) -> tuple[Array, Array]:
@@ -136,7 +136,7 @@ def argmax_first(count: int, term: Callable, loop: bool = False) -> tuple[Array,
         return jnp.where(better, new, best[0]), jnp.where(better, s, best[1])
 
     first = term(0)
-    return accumulated(count, chunk, reduction, (first, jnp.zeros(first.shape, jnp.int32)), term)
+    return accumulate(count, chunk, reduction, (first, jnp.zeros(first.shape, jnp.int32)), term)
 
 
 def chosen(inside: Array, new: PyTree, old: PyTree) -> PyTree:
@@ -151,7 +151,7 @@ def chosen(inside: Array, new: PyTree, old: PyTree) -> PyTree:
 def forward(
     potentials: ChainPotentials, length: Array, alpha: PyTree, advance: Callable, keep: bool = True
 ) -> tuple[PyTree, PyTree | None]:
-    """Run the recursion; prefix scores stand still from the last position of a sequence on.
+    """Run the recursion. After the last position of a sequence its prefix scores stay the same.
 
     Args:
       potentials: batch last.
@@ -182,7 +182,7 @@ def with_stop(potentials: ChainPotentials, alpha: Array) -> Array:
 
 
 def flat_index(index: Array, width: int) -> Array:
-    """The place of column `index[.., b]` of column b of the batch, in an axis that joins both."""
+    """The place of entry `index[.., b]` of column b, where one axis holds entries and columns."""
     if width == 1:
         return index
     return index * width + jnp.arange(width).reshape((1,) * (index.ndim - 1) + (-1,))

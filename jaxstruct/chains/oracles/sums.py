@@ -84,17 +84,17 @@ def over_states(reduction: Callable, values: Array) -> Array:
     return reduction(values, axis=tuple(range(values.ndim - 1)))
 
 
-def lifted(column: Array, like: Array) -> Array:
+def lift(column: Array, like: Array) -> Array:
     """The array, with axes of length 1 in front until it has as many as `like`."""
     return column.reshape((1,) * (like.ndim - column.ndim) + column.shape)
 
 
-def normalised(state: Array) -> Array:
+def normalise(state: Array) -> Array:
     """Probabilities [.., B] from numbers proportional to them; zeros stay."""
-    return state / lifted(positive_or_one(over_states(jnp.sum, state)), state)
+    return state / lift(positive_or_one(over_states(jnp.sum, state)), state)
 
 
-def folded(combine: Callable, labels: int, term: Callable) -> Array:
+def fold(combine: Callable, labels: int, term: Callable) -> Array:
     """combine(.. combine(term(0), term(1)) .., term(labels - 1)), written out for few labels."""
     if labels > _UNROLLED:
         return jax.lax.fori_loop(1, labels, lambda s, total: combine(total, term(s)), term(0))
@@ -102,7 +102,7 @@ def folded(combine: Callable, labels: int, term: Callable) -> Array:
 
 
 def _real_rows(table: Any, rank: int, length: Array) -> Any:
-    """The table; if it varies, with zeros at the steps beyond the end of a sequence.
+    """The table. Where it varies, steps beyond the end of a sequence are 0.
 
     Sequences that share a table share the end of the longest.
     """
@@ -110,7 +110,7 @@ def _real_rows(table: Any, rank: int, length: Array) -> Any:
         return table
     end = length if table.shape[-1] == length.shape[-1] else jnp.max(length, keepdims=True)
     row = jnp.arange(table.shape[0]).reshape((-1,) + (1,) * (table.ndim - 1))
-    return jnp.where(row < lifted(end, table) - (rank - 1), table, 0)
+    return jnp.where(row < lift(end, table) - (rank - 1), table, 0)
 
 
 def _nodes(potentials: ChainPotentials, length: Array) -> Array:
@@ -126,16 +126,16 @@ def _nodes(potentials: ChainPotentials, length: Array) -> Array:
     return nodes
 
 
-def prepared(potentials: ChainPotentials, length: Array) -> Chain:
+def prepare(potentials: ChainPotentials, length: Array) -> Chain:
     """The chain of batch-last potentials, leaves [.., B] or [.., 1], and lengths, [B] or [1].
 
     Raises:
-      TypeError: the potentials are no floating-point numbers.
+      ValueError: the potentials are no floating-point numbers.
     """
     batch = chain_steps.batch_size(potentials, length)
     dtype = jnp.result_type(*jax.tree.leaves(potentials))
     if not jnp.issubdtype(dtype, jnp.floating):
-        raise TypeError(f"potentials: got {dtype}, expected floating-point numbers; use astype")
+        raise ValueError(f"potentials: got {dtype}, expected floating-point numbers; use astype")
     nodes = _nodes(potentials, length)
     clean = ChainPotentials(
         jnp.broadcast_to(nodes, (*nodes.shape[:-1], batch)),
@@ -148,7 +148,7 @@ def prepared(potentials: ChainPotentials, length: Array) -> Chain:
 
 
 def first_message(node: Array, second_order: bool, nothing: float) -> Array:
-    """[S, *C, B] from [S, B]: only the dummy label 0 comes before position 0."""
+    """[S, *C, B] from [S, B]. Before position 0 there is only the dummy label 0."""
     if not second_order:
         return node
     dummy = jnp.arange(node.shape[0])[:, None, None] == 0

@@ -78,6 +78,6 @@ def viterbi(potentials: ChainPotentials, length: Array) -> Decoded:
       forbidden); labels have none.
 
     Raises:
-      ValueError, TypeError: shapes do not fit together, or a dtype is not what it should be.
+      ValueError: shapes do not fit together, or a dtype is not what it should be.
     """
     return _of_one(*checked_chain(potentials, length))

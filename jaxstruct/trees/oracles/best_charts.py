@@ -122,7 +122,7 @@ class Live(NamedTuple):
     firsts: Array
 
 
-def _reached(cells: Array) -> Array:
+def _reach(cells: Array) -> Array:
     """[rows] whether any symbol of any sentence has a tree."""
     return jnp.any(cells > -jnp.inf, axis=(1, 2))
 
@@ -150,7 +150,7 @@ def best_blocks(
     level: Array | int,
     live: Live | None = None,
 ) -> Array:
-    """[N, B] the best of each block over the terms of one cell; over the live ones, if given."""
+    """[N, B] the best of each block over the terms of a cell, or over the live ones alone."""
     width, begin = span
     firsts = jnp.asarray(layout.first_terms)[width] if live is None else live.firsts
     first, last = firsts[level], firsts[level + 1]
@@ -167,11 +167,11 @@ def best_blocks(
     return jax.lax.fori_loop(first, last, body, start)
 
 
-def _written(rows_: Array, start: Array, value: Array) -> Array:
+def _write(rows_: Array, start: Array, value: Array) -> Array:
     return jax.lax.dynamic_update_slice_in_dim(rows_, value, start, axis=0)
 
 
-def _counted(layout: Layout, counts: NodeCounts | None, span: tuple, raw: Array) -> Array:
+def _count(layout: Layout, counts: NodeCounts | None, span: tuple, raw: Array) -> Array:
     """Cells [L, S, B] of a span with its own node counted."""
     if counts is None:
         return raw
@@ -190,7 +190,7 @@ def _first_cells(
 
     def write(t: Array, cells: Array) -> Array:
         raw = jnp.full((layout.most, S, given.batch), -jnp.inf, cells.dtype).at[0].set(lexical[t])
-        return _written(cells, layout.row(1, t), _counted(layout, counts, (1, t), raw))
+        return _write(cells, layout.row(1, t), _count(layout, counts, (1, t), raw))
 
     return jax.lax.fori_loop(0, T, write, empty)
 
@@ -231,12 +231,12 @@ def best_charts(
         if given.potentials.spans is not None:
             raw = raw + given.potentials.spans[begin, begin + width - 1][None]
         start = layout.row(width, begin)
-        cells = _counted(layout, counts, (width, begin), raw)
-        kept = None if charts.groups is None else _written(charts.groups, start, groups)
+        cells = _count(layout, counts, (width, begin), raw)
+        kept = None if charts.groups is None else _write(charts.groups, start, groups)
         if reached is not None:
-            reached = _written(reached, start, _reached(cells))
-        return BestCharts(_written(charts.cells, start, cells), kept), reached
+            reached = _write(reached, start, _reach(cells))
+        return BestCharts(_write(charts.cells, start, cells), kept), reached
 
     first = BestCharts(_first_cells(layout, given, counts, empty), no_groups)
-    reached = _reached(first.cells) if L > 1 else None
+    reached = _reach(first.cells) if L > 1 else None
     return jax.lax.fori_loop(0, given.spans, fill, (first, reached))[0]

@@ -12,7 +12,7 @@ from jaxstruct.trees.oracles.best_charts import BestCharts, Sentences, term_rows
 from jaxstruct.trees.oracles.chart_levels import NodeCounts, levels_below
 from jaxstruct.trees.oracles.charts import Layout
 from jaxstruct.trees.oracles.rule_runs import BLOCK, GROUP
-from jaxstruct.trees.oracles.traceback import Choice, Node, first_best, picked
+from jaxstruct.trees.oracles.traceback import Choice, Node, first_best, pick
 
 
 def group_rules(given: Sentences, symbol: Array, group: Array) -> tuple[Array, Array]:
@@ -28,7 +28,7 @@ def rule_scores(given: Sentences, node: Node, rules: Array, real: Array) -> Arra
     """Potentials of rules [X, .., B] over the spans of nodes, -inf where they are not real."""
     table = given.potentials.rules
     where = (rules,) if table.ndim == 2 else (node.begin[None], node.end[None] - 1, rules)
-    return jnp.where(real, picked(table, *where), -jnp.inf)
+    return jnp.where(real, pick(table, *where), -jnp.inf)
 
 
 def best_group(
@@ -47,7 +47,7 @@ def best_group(
         this_row, this = first + j // most, j % most
         real = (this_row <= last) & (this < count)
         index = jnp.where(real, start + this, 0)
-        new = picked(kept, jnp.where(real, this_row, 0), index)
+        new = pick(kept, jnp.where(real, this_row, 0), index)
         better = real & (new > value)
         pairs = ((new, value), (this_row, row), (this, group))
         return tuple(jnp.where(better, *pair) for pair in pairs)
@@ -71,7 +71,7 @@ def best_term(
         value, place = best
         term = jnp.where(first + j < last, first + j, first)
         left, right = term_rows(layout, width, node.begin, term)
-        parts = picked(cells, left[None], lefts) + picked(cells, right[None], rights)
+        parts = pick(cells, left[None], lefts) + pick(cells, right[None], rights)
         new = jnp.where((first + j < last)[None], parts + scores, -jnp.inf)
         better = new > value
         return jnp.where(better, new, value), jnp.where(better, term[None], place)
@@ -90,7 +90,7 @@ def _search(
     width = node.end - node.begin
     levels = (node.state, node.state)
     if counts is not None:
-        matched = picked(counts.matched, node.begin, node.end - 1, node.symbol)
+        matched = pick(counts.matched, node.begin, node.end - 1, node.symbol)
         predicted = 0 if counts.predicted is None else counts.predicted[node.symbol]
         levels = levels_below(layout, width, node.state, matched.astype(jnp.int32), predicted)
     base = layout.row(width, node.begin)
@@ -101,5 +101,5 @@ def _search(
 def best_search(
     layout: Layout, given: Sentences, charts: BestCharts, counts: NodeCounts | None = None
 ) -> partial:
-    """The search of `tree_traceback.traced` for best trees; the state of a node is its level."""
+    """The search of `traceback.trace_back` for best trees; the state of a node is its level."""
     return partial(_search, layout, given, counts, charts)

@@ -64,7 +64,7 @@ def _sources(layout: Layout, p: np.ndarray, m: np.ndarray) -> np.ndarray:
     return np.where((p >= 0) & (m >= 0), found, -1)
 
 
-def _taken(raw: Array, index: Array) -> Array:
+def _take(raw: Array, index: Array) -> Array:
     """[L, S, B] raw[index[l, s], s], -inf where the index is -1."""
     symbols = jnp.arange(raw.shape[1])[None]
     taken = raw.at[jnp.maximum(index, 0), symbols].get(mode="promise_in_bounds")
@@ -76,22 +76,22 @@ def _with_predicted(layout: Layout, width: Array, raw: Array, predicted: Array) 
     most = layout.index.shape[1]
     fewer = p[:, None] - np.arange(most + 1)[:, None]
     sources = jnp.asarray(_sources(layout, fewer, np.broadcast_to(m[:, None], fewer.shape)))
-    return _taken(raw, sources[width][jnp.minimum(predicted, most)].T)
+    return _take(raw, sources[width][jnp.minimum(predicted, most)].T)
 
 
 def _with_one_match(layout: Layout, width: Array, raw: Array) -> Array:
-    """Every level moves up by one match; those with the most matches keep their own as well."""
+    """Every level moved up by one match. Levels with the most matches also keep what they have."""
     p, m = layout.counts[..., 0], layout.counts[..., 1]
     below = jnp.asarray(_sources(layout, p, m - 1))[width]
     last = jnp.asarray(m == m.max(axis=1, keepdims=True))[width]
-    moved = _taken(raw, jnp.broadcast_to(below[:, None], raw.shape[:2]))
+    moved = _take(raw, jnp.broadcast_to(below[:, None], raw.shape[:2]))
     return jnp.where(last[:, None, None], jnp.maximum(moved, raw), moved)
 
 
 def with_node(
     layout: Layout, width: Array, raw: Array, matched: Array, predicted: Array | None
 ) -> Array:
-    """[L, S, B] cells of a span that count its own node, from cells that count what is below it.
+    """[L, S, B] cells of a span, its own node counted, from cells that count what is below.
 
     Args:
       width: of the span. raw: [L, S, B]. matched: [S, b]. predicted: [S], or None.

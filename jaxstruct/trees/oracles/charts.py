@@ -87,7 +87,7 @@ def _index(matched: tuple[int, ...], predicted: tuple[int, ...] | None) -> np.nd
     return index
 
 
-def _joined(index: np.ndarray, lists: list[np.ndarray], w: int) -> np.ndarray:
+def _join(index: np.ndarray, lists: list[np.ndarray], w: int) -> np.ndarray:
     """[terms, 4] sorted (joined level, split, left level, right level) of spans of w tokens."""
     parts: list[np.ndarray] = [np.zeros((0, 4), np.int32)]
     last = max(m for _, m in lists[w])
@@ -117,7 +117,7 @@ def layout(matched: tuple[int, ...], predicted: tuple[int, ...] | None = None) -
     counts = np.full((T + 1, levels.max(), 2), -1, np.int32)
     for w in range(T + 1):
         counts[w, : levels[w]] = lists[w]
-    rows = [_joined(index, lists, w) if w else np.zeros((0, 4), np.int32) for w in range(T + 1)]
+    rows = [_join(index, lists, w) if w else np.zeros((0, 4), np.int32) for w in range(T + 1)]
     starts = np.cumsum([0, *(len(found) for found in rows)])
     first_terms = np.stack([
         starts[w] + np.searchsorted(rows[w][:, 0], np.arange(levels.max() + 1))

@@ -11,7 +11,7 @@ from jaxstruct.trees.oracles.best_charts import BestCharts, Sentences, best_char
 from jaxstruct.trees.oracles.best_search import best_search
 from jaxstruct.trees.oracles.charts import Layout, plain
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
-from jaxstruct.trees.oracles.traceback import Node, first_best, traced
+from jaxstruct.trees.oracles.traceback import Node, first_best, trace_back
 from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, score_tree
 
 
@@ -34,7 +34,7 @@ def _tree(
     top = Node(symbol, zeros, given.length, zeros)
     children = (given.table.rules.lefts, given.table.rules.rights)
     search = best_search(layout, given, charts)
-    return traced(layout.tokens, given.length, top, found, children, search)
+    return trace_back(layout.tokens, given.length, top, found, children, search)
 
 
 def _kernel(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parsed:
@@ -79,7 +79,7 @@ def cky(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parse
       returned tree uses, 0 without a parse; the tree has none.
 
     Raises:
-      ValueError, TypeError: shapes do not fit together, a dtype is not what it should be, or rules
+      ValueError: shapes do not fit together, a dtype is not what it should be, or rules
         that are known before compiling are not sorted or hold unknown symbols.
 
     Source: Cocke, Kasami, Younger.

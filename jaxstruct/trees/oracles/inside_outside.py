@@ -94,17 +94,17 @@ class _Order(NamedTuple):
     groups: Runs
 
 
-def _added(a: Array, b: Array) -> Array:
+def _add(a: Array, b: Array) -> Array:
     return a + b
 
 
 def _total_by_key(blocks: Array, pieces: tuple[Runs, Runs]) -> Array:
     """[S, B] sums [N, B] over the blocks of each key."""
-    return by_key(by_piece(blocks, pieces[1], _added, 0), pieces[1], _added, 0)
+    return by_key(by_piece(blocks, pieces[1], _add, 0), pieces[1], _add, 0)
 
 
 def _inside_of(layout: Layout, given: Sentences, scores: Array, cells: Array, span: tuple) -> Array:
-    """[S, B] log sums over a span without its own score; the largest terms are found first."""
+    """[S, B] log sums over a span without its own score. The largest term is taken out first."""
     table, (width, begin) = given.table, span
     pieces = (table.blocks, table.groups)
     best = best_blocks(layout, given, scores, cells, span, 0)
@@ -223,20 +223,20 @@ def _outside(layout: Layout, given: Sentences, inside: _Inside) -> tuple[Array, 
     return nodes, counts, top
 
 
-def _prepared(
+def _prepare(
     rules: GrammarRules, potentials: TreePotentials, length: Array
 ) -> tuple[Layout, Sentences]:
     return plain(potentials.lexical.shape[0]), sentences(rules, potentials, length)
 
 
 def _value_kernel(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:
-    return _log_partition(_inside(*_prepared(rules, potentials, length)))
+    return _log_partition(_inside(*_prepare(rules, potentials, length)))
 
 
 def _marginals_kernel(
     rules: GrammarRules, potentials: TreePotentials, length: Array
 ) -> TreeMarginals:
-    layout, given = _prepared(rules, potentials, length)
+    layout, given = _prepare(rules, potentials, length)
     inside = _inside(layout, given)
     nodes, counts, top = _outside(layout, given, inside)
     T = layout.tokens
@@ -284,7 +284,7 @@ def log_partition(rules: GrammarRules, potentials: TreePotentials, length: Array
       A scalar. Where there is no parse it is -inf, and the gradient is 0.
 
     Raises:
-      ValueError, TypeError: as `cky`.
+      ValueError: as `cky`.
 
     Source: Baker 1979; Lari and Young 1990.
     """
@@ -302,6 +302,6 @@ def rule_marginals(rules: GrammarRules, potentials: TreePotentials, length: Arra
       log_partition is -inf and all else is 0.
 
     Raises:
-      ValueError, TypeError: as `cky`.
+      ValueError: as `cky`.
     """
     return _marginals(*checked_sentence(rules, potentials, length))

@@ -18,14 +18,14 @@ from jaxstruct.trees.oracles.charts import Layout, plain
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
 from jaxstruct.trees.oracles.ranked_charts import RankedCharts, rank_pairs, ranked_charts
 from jaxstruct.trees.oracles.rule_runs import BLOCK, GROUP
-from jaxstruct.trees.oracles.traceback import Choice, Node, picked, traced
+from jaxstruct.trees.oracles.traceback import Choice, Node, pick, trace_back
 from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, score_tree
 
 _NO_INDEX = np.iinfo(np.int32).max
 
 
 def _best_after(values: Array, index: Array, before: tuple[Array, Array]) -> tuple[Array, Array]:
-    """The first entry after another one, in the order of falling values, then of rising indices.
+    """The next entry: values fall, and among equal ones the indices rise.
 
     Args:
       values, index: [X, .., B]; entries of -inf are none.
@@ -69,22 +69,22 @@ def _standing_at(
     return jax.lax.fori_loop(0, jnp.max(rank) + 1, step, first)
 
 
-def _lifted(index: Array, like: Array) -> Array:
+def _lift(index: Array, like: Array) -> Array:
     """[X] as [X, 1, .., 1] beside an array [.., B]."""
     return index.reshape(-1, *(1,) * like.ndim)
 
 
 def _group(k: int, given: Sentences, charts: RankedCharts, node: Node, row: Array) -> Array:
-    """k group + rank: where the entry of a node's rank stands among its groups' lists."""
+    """k group + rank: the place of a node's rank among the lists of its groups."""
     starts, counts = (
         leaf[node.symbol] for leaf in (given.table.groups.starts, given.table.groups.counts)
     )
-    ranks = _lifted(jnp.arange(k, dtype=jnp.int32), node.state)
+    ranks = _lift(jnp.arange(k, dtype=jnp.int32), node.state)
 
     def entries(j: Array) -> tuple[Array, Array]:
         real = j < counts
         place = jnp.where(real, starts + j, 0)
-        values = picked(charts.groups, row[None], ranks, place[None])
+        values = pick(charts.groups, row[None], ranks, place[None])
         index = jnp.broadcast_to(j * k + ranks, values.shape)
         return jnp.where(real[None], values, -jnp.inf), index
 
@@ -101,14 +101,14 @@ def _search(k: int, layout: Layout, given: Sentences, charts: RankedCharts, node
     lefts, rights = given.table.rules.lefts[rules], given.table.rules.rights[rules]
     pairs = np.array(rank_pairs(k), np.int32)
     first, last = (jnp.asarray(layout.first_terms)[width, j] for j in (0, 1))
-    places = _lifted(jnp.arange(BLOCK * GROUP, dtype=jnp.int32), rank)
+    places = _lift(jnp.arange(BLOCK * GROUP, dtype=jnp.int32), rank)
 
     def entries(j: Array) -> tuple[Array, Array]:
         term = jnp.where(first + j < last, first + j, first)
         left, right = term_rows(layout, width, node.begin, term)
         parts = [
-            picked(charts.cells, left[None], jnp.full_like(lefts, a), lefts)
-            + picked(charts.cells, right[None], jnp.full_like(lefts, b), rights) + scores
+            pick(charts.cells, left[None], jnp.full_like(lefts, a), lefts)
+            + pick(charts.cells, right[None], jnp.full_like(lefts, b), rights) + scores
             for a, b in pairs
         ]  # fmt: skip
         index = [(places * layout.tokens + j) * len(pairs) + p for p in range(len(pairs))]
@@ -132,10 +132,10 @@ def _kernel(k: int, rules: GrammarRules, potentials: TreePotentials, length: Arr
         (k, given.batch),
     )
     length = jnp.broadcast_to(given.length[None], shape)
-    symbols, ranks = jnp.divmod(_lifted(jnp.arange(S * k, dtype=jnp.int32), length), k)
+    symbols, ranks = jnp.divmod(_lift(jnp.arange(S * k, dtype=jnp.int32), length), k)
     row = layout.row(length, 0)
-    tops = picked(charts.cells, row[None, :1], ranks, symbols)
-    tops = jnp.broadcast_to(tops + picked(given.potentials.root, symbols), (S * k, *shape))
+    tops = pick(charts.cells, row[None, :1], ranks, symbols)
+    tops = jnp.broadcast_to(tops + pick(given.potentials.root, symbols), (S * k, *shape))
     index = jnp.broadcast_to(symbols * k + ranks, tops.shape)
     rank = jnp.broadcast_to(jnp.arange(k, dtype=jnp.int32)[:, None], shape)
     score, at = _standing_at(rank, 1, lambda _: (tops, index), tops.dtype)
@@ -143,7 +143,7 @@ def _kernel(k: int, rules: GrammarRules, potentials: TreePotentials, length: Arr
     top = Node(symbol, jnp.zeros(shape, jnp.int32), length, state)
     search = partial(_search, k, layout, given, charts)
     children = (given.table.rules.lefts, given.table.rules.rights)
-    tree = traced(layout.tokens, length, top, score > -jnp.inf, children, search)
+    tree = trace_back(layout.tokens, length, top, score > -jnp.inf, children, search)
     return Parsed(jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), tree), score)
 
 
@@ -174,7 +174,7 @@ def k_best_trees(rules: GrammarRules, potentials: TreePotentials, length: Array,
       the uses of its tree.
 
     Raises:
-      ValueError: k < 1. ValueError, TypeError: as `cky`.
+      ValueError: k < 1, or as `cky`.
     """
     k = checked_size("k", k)
     return _of_one(k)(*checked_sentence(rules, potentials, length))

@@ -32,7 +32,7 @@ def checked_rules(rules: GrammarRules, symbols: int) -> GrammarRules:
 
     Raises:
       ValueError: they are not three arrays [R], R >= 1, hold other symbols than 0..S - 1, or are
-        not sorted. TypeError: they are no integers.
+        not sorted, or they are no integers.
     """
     rules = GrammarRules(*map(jnp.asarray, rules))
     shapes = [leaf.shape for leaf in rules]
@@ -43,7 +43,7 @@ def checked_rules(rules: GrammarRules, symbols: int) -> GrammarRules:
         )
     for name, leaf in zip(GrammarRules._fields, rules, strict=True):
         if not jnp.issubdtype(leaf.dtype, jnp.integer):
-            raise TypeError(f"rules.{name} must be integers, got {leaf.dtype}")
+            raise ValueError(f"rules.{name} must be integers, got {leaf.dtype}")
     if all(map(known, rules)):
         _check_values(rules, symbols)
     return GrammarRules(*(leaf.astype(jnp.int32) for leaf in rules))
@@ -53,8 +53,8 @@ def checked_tree_potentials(potentials: TreePotentials, rules: int) -> TreePoten
     """Potentials of one sentence as arrays of one floating dtype.
 
     Raises:
-      ValueError: a shape is not that of one sentence, or does not fit the others or the rules.
-      TypeError: they are no floating-point numbers.
+      ValueError: a shape is not that of one sentence, or does not fit the others or the rules, or
+        they are no floating-point numbers.
     """
     potentials = jax.tree.map(jnp.asarray, potentials)
     lexical = potentials.lexical
@@ -76,7 +76,7 @@ def checked_tree_potentials(potentials: TreePotentials, rules: int) -> TreePoten
             raise ValueError(f"potentials.{name} must be {wanted}, got shape {leaf.shape}")
     dtype = jnp.result_type(*jax.tree.leaves(potentials))
     if not jnp.issubdtype(dtype, jnp.floating):
-        raise TypeError(f"potentials must be floating-point numbers, got {dtype}")
+        raise ValueError(f"potentials must be floating-point numbers, got {dtype}")
     return jax.tree.map(lambda leaf: leaf.astype(dtype), potentials)
 
 
@@ -86,7 +86,7 @@ def checked_sentence(
     """The arguments that all oracles of trees share. A traced length is clipped to 1..T.
 
     Raises:
-      ValueError, TypeError: as `checked_rules` and `checked_tree_potentials`; length is no integer
+      ValueError: as `checked_rules` and `checked_tree_potentials`; length is no integer
         scalar, or is known and not in 1..T.
     """
     potentials = checked_tree_potentials(potentials, jnp.shape(rules[0])[-1])

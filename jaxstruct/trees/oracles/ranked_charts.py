@@ -36,11 +36,11 @@ class RankedCharts(NamedTuple):
 
 
 def rank_pairs(k: int) -> list[tuple[int, int]]:
-    """Pairs of ranks, in order: only their sums can be among the k best of two falling lists."""
+    """Pairs of ranks, in order, whose sums can be among the k best of two falling lists."""
     return [(a, b) for a in range(k) for b in range(k) if (a + 1) * (b + 1) <= k]
 
 
-def _merged(a: Ranked, b: Ranked) -> Ranked:
+def _merge(a: Ranked, b: Ranked) -> Ranked:
     """The len(a) largest of two falling lists, len(b) <= len(a).
 
     The j-th, from 0, is max_i min(a[j - i], b[i - 1]): of the first j + 1, i are from b and
@@ -55,24 +55,24 @@ def _merged(a: Ranked, b: Ranked) -> Ranked:
     return tuple(ranked(j) for j in range(len(a)))
 
 
-def _merged_blocks(blocks: Ranked, pieces: Runs) -> Ranked:
+def _merge_blocks(blocks: Ranked, pieces: Runs) -> Ranked:
     """k arrays: the best of each group of blocks. The loop stays a loop under XLA."""
     n = blocks[0].shape[0]
 
     def body(j: Array, best: Ranked) -> Ranked:
         members = pieces.members[j]
         real, place = (members < n)[:, None], jnp.minimum(members, n - 1)
-        return _merged(best, tuple(jnp.where(real, rows(part, place), -jnp.inf) for part in blocks))
+        return _merge(best, tuple(jnp.where(real, rows(part, place), -jnp.inf) for part in blocks))
 
     shape = (pieces.keys.shape[0], blocks[0].shape[1])
     none = (jnp.full(shape, -jnp.inf, blocks[0].dtype),) * len(blocks)
     return jax.lax.fori_loop(0, pieces.members.shape[0], body, none)
 
 
-def _ranked_blocks(
+def _rank_blocks(
     k: int, layout: Layout, given: Sentences, scores: Array, cells: Array, span: tuple
 ) -> Ranked:
-    """k arrays [N, B], the best of each block over the terms of a span, a rule of it at a time.
+    """k arrays [N, B]: the k best of each block over the terms of a span, rule by rule.
 
     A sum with rank a in the left part is no larger than a other sums of the same term.
     """
@@ -88,7 +88,7 @@ def _ranked_blocks(
         behind = [rows(right[b], rights) for b in range(k)]
         for a in range(k):
             sums = tuple(ahead[a] + behind[b] + scores[j] for b in range(k // (a + 1)))
-            best = best[:a] + _merged(best[a:], sums)
+            best = best[:a] + _merge(best[a:], sums)
         return best
 
     shape = (table.blocks.keys.shape[0], given.batch)
@@ -101,13 +101,13 @@ def ranked_charts(k: int, layout: Layout, given: Sentences) -> RankedCharts:
     table, lexical = given.table, given.potentials.lexical
     T, S, _ = lexical.shape
     count, constant = table.groups.keys.shape[0], block_scores(given)
-    totalled = partial(by_key, pieces=table.groups, combine=_merged, nothing=-jnp.inf)
+    totalled = partial(by_key, pieces=table.groups, combine=_merge, nothing=-jnp.inf)
 
     def fill(n: Array, charts: RankedCharts) -> RankedCharts:
         span = width, begin = jnp.asarray(layout.widths)[n], jnp.asarray(layout.begins)[n]
         scores = scores_over(given, constant, begin, width)
-        blocks = _ranked_blocks(k, layout, given, scores, charts.cells, span)
-        groups = _merged_blocks(blocks, table.groups)
+        blocks = _rank_blocks(k, layout, given, scores, charts.cells, span)
+        groups = _merge_blocks(blocks, table.groups)
         new = jnp.stack(totalled(groups))
         if given.potentials.spans is not None:
             new = new + given.potentials.spans[begin, begin + width - 1][None]

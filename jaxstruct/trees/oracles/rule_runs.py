@@ -89,7 +89,7 @@ def rule_table(rules: GrammarRules, symbols: int) -> RuleTable:
 
 
 def larger(a: Array, b: Array) -> Array:
-    """max(a, b) of numbers: without the rules for NaN and -0 it is one instruction, not several."""
+    """max(a, b), without the rules for NaN and -0: one instruction in place of several."""
     return jnp.where(a > b, a, b)
 
 

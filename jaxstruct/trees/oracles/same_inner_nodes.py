@@ -82,7 +82,7 @@ def same_inner_nodes(
       the lowest rule, node by node; if all other rules cost the same, the first node takes one.
 
     Raises:
-      ValueError, TypeError: as `cky`.
+      ValueError: as `cky`.
     """
     rules, potentials, length = checked_sentence(rules, potentials, length)
     tree = BinaryTree(*(jnp.asarray(leaf, jnp.int32) for leaf in tree))

@@ -55,7 +55,7 @@ def _at(place: Array, value: Array, old: Array) -> Array:
     return jnp.where(index == place[None], value[None], old)
 
 
-def _placed(trees: _Trees, place: Array, child: Node, wanted: Array) -> _Trees:
+def _place(trees: _Trees, place: Array, child: Node, wanted: Array) -> _Trees:
     """A child among the nodes, or its symbol above its token."""
     inner = wanted & (child.end - child.begin > 1)
     place = jnp.where(inner, place, trees.nodes.begin.shape[0])
@@ -65,7 +65,7 @@ def _placed(trees: _Trees, place: Array, child: Node, wanted: Array) -> _Trees:
     return _Trees(nodes, trees.tree._replace(symbols=symbols))
 
 
-def traced(
+def trace_back(
     tokens: int,
     length: Array,
     top: Node,
@@ -91,7 +91,7 @@ def traced(
     zeros = jnp.zeros((tokens - 1, *shape), jnp.int32)
     blank = Node(zeros, zeros, zeros + 2, zeros)
     trees = _Trees(blank, BinaryTree(symbols, nothing, nothing, nothing, nothing))
-    trees = _placed(trees, jnp.zeros(shape, jnp.int32), top, found)
+    trees = _place(trees, jnp.zeros(shape, jnp.int32), top, found)
 
     def step(n: Array, trees: _Trees) -> _Trees:
         node = jax.tree.map(lambda leaf: leaf[n], trees.nodes)
@@ -103,9 +103,9 @@ def traced(
         inner = [old.at[n].set(value) for old, value in zip(trees.tree[1:], inner, strict=True)]
         left, right = (symbol[choice.rule] for symbol in children)
         trees = _Trees(trees.nodes, BinaryTree(trees.tree.symbols, *inner))
-        trees = _placed(trees, n + 1, Node(left, node.begin, split, choice.left), wanted)
+        trees = _place(trees, n + 1, Node(left, node.begin, split, choice.left), wanted)
         after_left = n + choice.split
-        return _placed(trees, after_left, Node(right, split, node.end, choice.right), wanted)
+        return _place(trees, after_left, Node(right, split, node.end, choice.right), wanted)
 
     return jax.lax.fori_loop(0, tokens - 1, step, trees).tree
 
@@ -119,7 +119,7 @@ def first_best(values: Array) -> tuple[Array, Array]:
     return top, where
 
 
-def picked(table: Array, *index: Array) -> Array:
+def pick(table: Array, *index: Array) -> Array:
     """table[index.., b] of a table [.., B] or [.., 1], with an index [.., B] for each other axis.
 
     Column b is read by sentence b; in bounds by promise.

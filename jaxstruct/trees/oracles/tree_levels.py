@@ -26,7 +26,7 @@ from jaxstruct.trees.oracles.best_search import best_search
 from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts
 from jaxstruct.trees.oracles.charts import Layout, layout
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
-from jaxstruct.trees.oracles.traceback import Node, first_best, picked, traced
+from jaxstruct.trees.oracles.traceback import Node, first_best, pick, trace_back
 from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, score_tree
 
 
@@ -62,7 +62,7 @@ class _Filled(NamedTuple):
     charts: BestCharts
 
 
-def _filled(
+def _fill(
     sizes: LevelSizes,
     keep: bool,
     rules: GrammarRules,
@@ -92,7 +92,7 @@ def _top_scores(filled: _Filled) -> tuple[Array, Array]:
     index = jnp.asarray(plan.index.reshape(plan.tokens + 1, -1))[given.length].T
     rows = plan.row(given.length, 0)[None] + jnp.maximum(index, 0)
     symbols = jnp.arange(filled.charts.cells.shape[1], dtype=jnp.int32)[None, :, None]
-    scores = picked(filled.charts.cells, rows[:, None], symbols) + given.potentials.root[None]
+    scores = pick(filled.charts.cells, rows[:, None], symbols) + given.potentials.root[None]
     return jnp.where((index >= 0)[:, None], scores, -jnp.inf), index
 
 
@@ -104,16 +104,16 @@ def _trees(filled: _Filled, symbol: Array, level: Array, found: Array) -> Binary
     rules = filled.given.table.rules
     search = best_search(filled.layout, filled.given, filled.charts, filled.counts)
     tokens = filled.layout.tokens
-    return traced(tokens, length, top, found, (rules.lefts, rules.rights), search)
+    return trace_back(tokens, length, top, found, (rules.lefts, rules.rights), search)
 
 
 def _scores_kernel(sizes: LevelSizes, *arguments: Any) -> Array:
-    scores = jnp.max(_top_scores(_filled(sizes, False, *arguments))[0], axis=1)
+    scores = jnp.max(_top_scores(_fill(sizes, False, *arguments))[0], axis=1)
     return scores.reshape(*_shape(sizes), -1)
 
 
 def _trees_kernel(sizes: LevelSizes, *arguments: Any) -> Parsed:
-    filled = _filled(sizes, True, *arguments)
+    filled = _fill(sizes, True, *arguments)
     tops, levels = _top_scores(filled)
     score, symbol = first_best(jnp.swapaxes(tops, 0, 1))
     tree = _trees(filled, symbol, jnp.maximum(levels, 0), score > -jnp.inf)
@@ -133,7 +133,7 @@ def _best_kernel(
     valid: Array,
 ) -> BestTreeLevel:
     others = (offsets, slopes, valid)
-    filled = _filled(sizes, True, rules, potentials, counts, length, others)
+    filled = _fill(sizes, True, rules, potentials, counts, length, others)
     tops, levels = _top_scores(filled)
     scores = jnp.max(tops, axis=1)
     offsets, slopes, valid = (leaf.reshape(-1, leaf.shape[-1]) for leaf in others)
@@ -142,7 +142,7 @@ def _best_kernel(
     value, best = first_best(values)
     at_best = jnp.take_along_axis(tops, best[None, None], axis=0)[0]
     score, symbol = first_best(at_best)
-    level = jnp.maximum(picked(levels, best), 0)
+    level = jnp.maximum(pick(levels, best), 0)
     found = value > -jnp.inf
     tree = _trees(filled, symbol, level, found)
     predicted, matched = jnp.divmod(jnp.where(found, best, 0), sizes.matched[-1])
@@ -169,10 +169,10 @@ def _scores_alone(sizes: LevelSizes, found: Array, *arguments: Any) -> Array:
 
 
 def _score_and_value(
-    sizes: LevelSizes, found: BestTreeLevel, rules: GrammarRules, potentials: TreePotentials,
-    counts: NodeCounts, length: Array, offsets: Array, slopes: Array, valid: Array,
-) -> tuple[Array, Array]:  # fmt: skip
-    del counts, valid
+    sizes: LevelSizes, found: BestTreeLevel, *arguments: Any
+) -> tuple[Array, Array]:
+    """The leaves `score` and `value` of `found`, from the arguments of `_best_kernel`."""
+    rules, potentials, _, length, offsets, slopes, _ = arguments
     score = score_tree(rules, potentials, found.tree, length)
     score = jnp.where(found.score > -jnp.inf, score, 0)
     level = (found.predicted, found.matched)[-len(_shape(sizes)) :]
@@ -221,7 +221,7 @@ def _checked_counts(
         if leaf.dtype == bool:
             leaf = leaf.astype(jnp.int8)
         if not jnp.issubdtype(leaf.dtype, jnp.integer):
-            raise TypeError(f"counts.{name} must be integers or bool, got {leaf.dtype}")
+            raise ValueError(f"counts.{name} must be integers or bool, got {leaf.dtype}")
         found[name] = leaf
     return NodeCounts(**found)
 
@@ -260,7 +260,7 @@ def tree_levels(
       uses; it takes `level_trees`.
 
     Raises:
-      ValueError, TypeError: as `cky`; sizes or counts do not fit.
+      ValueError: as `cky`; sizes or counts do not fit.
     """
     sizes, arguments = _checked(rules, potentials, counts, length, sizes)
     return _oracle(_scores_kernel, sizes)(*arguments)
@@ -319,7 +319,7 @@ def best_of_tree_levels(
       If no level qualifies the value is -inf and the tree PADDING.
 
     Raises:
-      ValueError, TypeError: as `tree_levels`; offsets, slopes and valid have not the levels' shape.
+      ValueError: as `tree_levels`; offsets, slopes and valid have not the levels' shape.
     """
     sizes, arguments = _checked(rules, potentials, counts, length, sizes)
     dtype = arguments[1].lexical.dtype

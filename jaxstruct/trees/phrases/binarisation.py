@@ -46,9 +46,9 @@ FULL = Binarisation()
 
 
 def check_binarisation(options: Binarisation) -> None:
-    """Raises a ValueError or TypeError if an option is not as `Binarisation` states."""
+    """Raises a ValueError if an option is not as `Binarisation` states."""
     if not isinstance(options, Binarisation):
-        raise TypeError(
+        raise ValueError(
             f"binarisation: got {shown(options)}, expected a Binarisation, such as "
             "Binarisation('right', memory=1)"
         )
@@ -81,7 +81,7 @@ def binarise(tree: Tree, options: Binarisation = FULL) -> Tree:
         if len(parts) == 1:
             chain = f"{node.label}{options.separator}{parts[0].label}"
             return Tree(chain, parts[0].children, parts[0].word)
-        return _branched(node.label, parts, options)
+        return _branch(node.label, parts, options)
 
     return fold(tree, normal)
 
@@ -97,7 +97,7 @@ def debinarise(tree: Tree, options: Binarisation = FULL) -> Tree:
     """
     check_binarisation(options)
 
-    def restored(node: Tree, parts: list[list[Tree]]) -> list[Tree]:
+    def restore(node: Tree, parts: list[list[Tree]]) -> list[Tree]:
         children = [child for part in parts for child in part]
         labels = chain_labels(node.label, options)
         if not labels:
@@ -109,7 +109,7 @@ def debinarise(tree: Tree, options: Binarisation = FULL) -> Tree:
             made = Tree(label, (made,))
         return [made]
 
-    found = fold(tree, restored)
+    found = fold(tree, restore)
     if len(found) != 1:
         raise ValueError(f"tree: its root has the intermediate symbol {tree.label!r}")
     return found[0]
@@ -122,7 +122,7 @@ def chain_labels(symbol: str, options: Binarisation) -> tuple[str, ...]:
     return tuple(symbol.split(options.separator))
 
 
-def _branched(label: str, parts: Sequence[Tree], options: Binarisation) -> Tree:
+def _branch(label: str, parts: Sequence[Tree], options: Binarisation) -> Tree:
     """A constituent of at least two parts as a comb of pairs."""
     right = options.branching == "right"
     order = list(parts) if right else list(parts)[::-1]

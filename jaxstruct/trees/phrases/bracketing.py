@@ -40,11 +40,11 @@ def read_trees(text: str, name: str = "text") -> tuple[Tree, ...]:
       name: what error messages call the text.
 
     Raises:
-      ValueError: the text is not of this form; the message has the line and what was expected.
-      TypeError: it is no str.
+      ValueError: the text is not of this form; the message has the line and what was expected; it
+        is no str.
     """
     if not isinstance(text, str):
-        raise TypeError(
+        raise ValueError(
             f"text: got {kind_of(text)}, expected a str of bracketed trees; decode bytes, and read "
             "files, first"
         )
@@ -58,7 +58,7 @@ def read_trees(text: str, name: str = "text") -> tuple[Tree, ...]:
         elif piece == ")":
             if not stack:
                 raise _error(text, name, at, "')' closes nothing", "'('")
-            node = _closed(stack.pop(), not stack, text, name, at)
+            node = _close(stack.pop(), not stack, text, name, at)
             (stack[-1].children if stack else trees).append(node)
         else:
             _add_word(stack, piece, text, name, at)
@@ -72,7 +72,7 @@ def read_tree(text: str, name: str = "text") -> Tree:
     """Returns the one tree of a text.
 
     Raises:
-      ValueError, TypeError: as `read_trees`; the text holds another number of trees.
+      ValueError: as `read_trees`; the text holds another number of trees.
     """
     trees = read_trees(text, name)
     if len(trees) != 1:
@@ -81,7 +81,7 @@ def read_tree(text: str, name: str = "text") -> Tree:
 
 
 def _check_child(stack: list[_Open], text: str, name: str, at: int) -> None:
-    """A tree may follow a label or another tree, never a word; only outermost labels may lack."""
+    """Refuses a tree behind a word, and a tree in a bracket without a label unless outermost."""
     if not stack:
         return
     parent = stack[-1]
@@ -111,7 +111,7 @@ def _add_word(stack: list[_Open], piece: str, text: str, name: str, at: int) -> 
         top.word = piece
 
 
-def _closed(top: _Open, outermost: bool, text: str, name: str, at: int) -> Tree:
+def _close(top: _Open, outermost: bool, text: str, name: str, at: int) -> Tree:
     if top.word is None and not top.children:
         found = f"{_spoken(top)} is empty"
         raise _error(text, name, at, found, "a word or trees before ')'")
@@ -133,9 +133,8 @@ def write_line(tree: Tree) -> str:
     """Returns the tree on one line; `read_tree` gives it back.
 
     Raises:
-      ValueError: a label or word is empty (other than the label of the root), or holds white
-        space or a bracket, so that it could not be read again.
-      TypeError: this is no Tree.
+      ValueError: a label or word is empty (other than the label of the root), or holds white space
+        or a bracket, so that it could not be read again. This is no Tree.
     """
     check_tree(tree)
     return _line(tree, True)
@@ -148,10 +147,10 @@ def write_indented(tree: Tree, width: int = 80) -> str:
     alone, and each child starts a line two columns further in.
 
     Raises:
-      ValueError, TypeError: as `write_line`; the width is no integer.
+      ValueError: as `write_line`; the width is no integer.
     """
     if isinstance(width, bool) or not isinstance(width, int):
-        raise TypeError(f"width: got {shown(width)}, expected an integer number of columns")
+        raise ValueError(f"width: got {shown(width)}, expected an integer number of columns")
     lengths = _lengths(tree)
     lines: list[str] = []
     waiting = [(tree, 0, 0)]  # node, column, brackets to close after it

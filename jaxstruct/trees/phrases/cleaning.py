@@ -86,7 +86,7 @@ def without_outer(tree: Tree) -> Tree:
 
 
 def without_repetitions(tree: Tree) -> Tree:
-    """Makes chains X over X (over X ..) into one X; a tag below its namesake stays."""
+    """Makes one X of a chain X over X (over X ..). A tag below a node of its name stays."""
 
     def merged(node: Tree, parts: list[Tree]) -> Tree:
         if len(parts) == 1 and not parts[0].is_leaf and parts[0].label == node.label:

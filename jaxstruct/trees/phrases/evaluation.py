@@ -109,11 +109,10 @@ def score(
 
     Raises:
       ValueError: the numbers of trees differ.
-      TypeError: an argument is of another type.
     """
     gold, predicted = _checked("gold", gold), _checked("predicted", predicted)
     if not isinstance(measure, Measure):
-        raise TypeError(
+        raise ValueError(
             f"measure: got {shown(measure)}, expected a Measure, such as ALL_TOKENS or COLLINS"
         )
     if len(gold) != len(predicted):
@@ -125,7 +124,7 @@ def score(
 def _checked(name: str, trees: Sequence[AnyTree]) -> Sequence[AnyTree]:
     """Trees; those that are predicted may be None."""
     if not isinstance(trees, Sequence) or isinstance(trees, str):
-        raise TypeError(f"{name}: got {kind_of(trees)}, expected a list of Trees")
+        raise ValueError(f"{name}: got {kind_of(trees)}, expected a list of Trees")
     for row, tree in enumerate(trees):
         if tree is not None or name == "gold":
             check_tree(tree, f"{name}[{row}]")
@@ -161,7 +160,7 @@ def _ratio(part: float, whole: float) -> float:
     return float(part / whole) if whole else 0.0
 
 
-def counted_constituents(tree: Tree, measure: Measure) -> Counter[tuple[str, int, int]]:
+def count_constituents(tree: Tree, measure: Measure) -> Counter[tuple[str, int, int]]:
     """Returns the multiset of (label, begin, end) that count; without labels these are "".
 
     Function tags and indices are cut off (NP-SBJ counts as NP), as EVALB does.
@@ -180,16 +179,16 @@ def counted_constituents(tree: Tree, measure: Measure) -> Counter[tuple[str, int
 
 def _counts(gold: Tree, predicted: Tree | None, measure: Measure) -> tuple[int, int, int, int]:
     """(status, m, g, p) of one sentence."""
-    right = counted_constituents(gold, measure)
-    made_words = [] if predicted is None else _counted_words(predicted, measure)
+    right = count_constituents(gold, measure)
+    made_words = [] if predicted is None else _count_words(predicted, measure)
     if predicted is None or not made_words:
         return SKIPPED, 0, right.total(), 0
-    if made_words != _counted_words(gold, measure):
+    if made_words != _count_words(gold, measure):
         return ERROR, 0, right.total(), 0
-    made = counted_constituents(predicted, measure)
+    made = count_constituents(predicted, measure)
     return VALID, (right & made).total(), right.total(), made.total()
 
 
-def _counted_words(tree: Tree, measure: Measure) -> list[str]:
+def _count_words(tree: Tree, measure: Measure) -> list[str]:
     kept = [leaf for leaf in leaves(tree) if leaf.label not in measure.deleted]
     return [leaf.word for leaf in kept if leaf.word is not None]

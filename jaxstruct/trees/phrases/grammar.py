@@ -109,8 +109,8 @@ def read_grammar(
       uncounted: labels that count as no constituent.
 
     Raises:
-      ValueError: no tree; a label that the binarisation cannot take; a wrong option.
-      TypeError: what should be a tree, or an option, is of another type.
+      ValueError: no tree; a label that the binarisation cannot take; a wrong option; what should be
+        a tree, or an option, is of another type.
     """
     trees = _checked_trees(trees)
     check_binarisation(binarisation)
@@ -129,20 +129,20 @@ def read_grammar(
         read = tags(tree) if unknown_words is None else words_read(words(tree), frequent)
         above = [leaf.label for leaf in leaves(normal)]
         lexical.update(zip(above, read, strict=True))
-    return _numbered(binary, lexical, roots, binarisation, unknown_words, uncounted)
+    return _number(binary, lexical, roots, binarisation, unknown_words, uncounted)
 
 
 def check_grammar(grammar: object) -> None:
-    """Raises a TypeError unless this is a Grammar."""
+    """Raises a ValueError unless this is a Grammar."""
     if not isinstance(grammar, Grammar):
-        raise TypeError(
+        raise ValueError(
             f"grammar: got {kind_of(grammar)}, expected a Grammar; see trees.grammar.read_grammar"
         )
 
 
 def _checked_trees(trees: Iterable[Tree]) -> list[Tree]:
     if isinstance(trees, (str, Tree)) or not isinstance(trees, Iterable):
-        raise TypeError(
+        raise ValueError(
             f"trees: got {kind_of(trees)}, expected several Trees: read_trees(text), or [tree]"
         )
     trees = list(trees)
@@ -153,13 +153,13 @@ def _checked_trees(trees: Iterable[Tree]) -> list[Tree]:
 
 def _checked_names(uncounted: Sequence[str]) -> tuple[str, ...]:
     if isinstance(uncounted, str) or not isinstance(uncounted, Iterable):
-        raise TypeError(
+        raise ValueError(
             f"uncounted: got {shown(uncounted)}, expected several labels, such as ('ROOT',)"
         )
     return tuple(uncounted)
 
 
-def _numbered(
+def _number(
     binary: Counter,
     lexical: Counter,
     roots: Counter,
@@ -212,12 +212,12 @@ def _stands_for(grammar: Grammar) -> tuple[list[list[str]], list[list[str]]]:
     inner, token = [], []
     for number, symbol in enumerate(grammar.symbols):
         chain = chain_labels(symbol, grammar.binarisation)
-        inner.append(_counted(chain if number in parents else (), grammar.uncounted))
-        token.append(_counted(chain[:-1] if number in above else (), grammar.uncounted))
+        inner.append(_count(chain if number in parents else (), grammar.uncounted))
+        token.append(_count(chain[:-1] if number in above else (), grammar.uncounted))
     return inner, token
 
 
-def _counted(chain: Sequence[str], uncounted: Sequence[str]) -> list[str]:
+def _count(chain: Sequence[str], uncounted: Sequence[str]) -> list[str]:
     return [label for label in chain if label not in uncounted]
 
 
@@ -245,7 +245,7 @@ def terminals_of(grammar: Grammar, tokens: Sequence[str]) -> np.ndarray:
     the class UNK either, the word is -1.
 
     Raises:
-      TypeError: the grammar is none, or the tokens are no sequence of str.
+      ValueError: the grammar is none, or the tokens are no sequence of str.
     """
     check_grammar(grammar)
     check_tokens(tokens, "tokens")
@@ -260,15 +260,15 @@ def terminals_of(grammar: Grammar, tokens: Sequence[str]) -> np.ndarray:
 
 
 def check_tokens(tokens: object, name: str) -> None:
-    """Raises a TypeError unless these are several str, one a token."""
+    """Raises a ValueError unless these are several str, one a token."""
     if isinstance(tokens, (str, bytes, Tree)) or not isinstance(tokens, Iterable):
-        raise TypeError(
+        raise ValueError(
             f"{name}: got {shown(tokens)}, expected a list of str, one a token, such as "
             "['DT', 'NN']"
         )
     for token in tokens:
         if not isinstance(token, str):
-            raise TypeError(f"{name}: got {shown(token)} among them, expected str, one a token")
+            raise ValueError(f"{name}: got {shown(token)} among them, expected str, one a token")
 
 
 @lru_cache(maxsize=16)

@@ -48,7 +48,6 @@ def encode(grammar: Grammar, tree: Tree, length: int | None = None) -> Encoding:
 
     Raises:
       ValueError: T is too small; a label that the binarisation of the grammar cannot take.
-      TypeError: an argument is of another type.
     """
     check_grammar(grammar)
     check_tree(tree)
@@ -67,14 +66,14 @@ def encode(grammar: Grammar, tree: Tree, length: int | None = None) -> Encoding:
     number = numbers_of(grammar.symbols)
     begins, splits, ends = np.array(spans, np.int32).reshape(len(spans), 3).T
     found = BinaryTree(
-        symbols=_padded([number.get(name, -1) for name in above], length),
-        rules=_padded(rules, length - 1),
-        begins=_padded(begins, length - 1),
-        splits=_padded(splits, length - 1),
-        ends=_padded(ends, length - 1),
+        symbols=_pad([number.get(name, -1) for name in above], length),
+        rules=_pad(rules, length - 1),
+        begins=_pad(begins, length - 1),
+        splits=_pad(splits, length - 1),
+        ends=_pad(ends, length - 1),
     )
     report = tuple(dict.fromkeys(missing))
-    return Encoding(None if report else found, _padded(terminals, length), report)
+    return Encoding(None if report else found, _pad(terminals, length), report)
 
 
 def _checked_length(length: int | None, tokens: int) -> int:
@@ -82,7 +81,7 @@ def _checked_length(length: int | None, tokens: int) -> int:
     if length is None:
         return least
     if isinstance(length, bool) or not isinstance(length, (int, np.integer)):
-        raise TypeError(f"length: got {shown(length)}, expected an integer, or None")
+        raise ValueError(f"length: got {shown(length)}, expected an integer, or None")
     if length < least:
         raise ValueError(
             f"length: got {length} for a tree of {tokens} tokens, expected at least {least}"
@@ -90,7 +89,7 @@ def _checked_length(length: int | None, tokens: int) -> int:
     return int(length)
 
 
-def _padded(values: Sequence[int] | np.ndarray, length: int) -> np.ndarray:
+def _pad(values: Sequence[int] | np.ndarray, length: int) -> np.ndarray:
     row = np.full(length, -1, np.int32)
     row[: len(values)] = values
     return row
@@ -177,17 +176,16 @@ def decode(grammar: Grammar, tree: BinaryTree, words: Sequence[str] | None = Non
 
     Raises:
       ValueError: the integers are no tree of the grammar, or the number of words is not l.
-      TypeError: an argument is of another type.
     """
     check_grammar(grammar)
     if not isinstance(tree, BinaryTree):
         hint = "; take its field .tree" if isinstance(tree, Encoding) else "; see encode"
-        raise TypeError(f"tree: got {kind_of(tree)}, expected a BinaryTree of integers{hint}")
+        raise ValueError(f"tree: got {kind_of(tree)}, expected a BinaryTree of integers{hint}")
     if words is not None:
         check_tokens(words, "words")
-    symbols = _unpadded(tree.symbols, "symbols", len(grammar.symbols))
-    rules = _unpadded(tree.rules, "rules", len(grammar.binary_rules))
-    spans = [_unpadded(getattr(tree, name), name) for name in ("begins", "splits", "ends")]
+    symbols = _unpad(tree.symbols, "symbols", len(grammar.symbols))
+    rules = _unpad(tree.rules, "rules", len(grammar.binary_rules))
+    spans = [_unpad(getattr(tree, name), name) for name in ("begins", "splits", "ends")]
     lengths = {len(column) for column in (rules, *spans)}
     if lengths != {len(symbols) - 1}:
         raise ValueError(
@@ -204,20 +202,20 @@ def decode(grammar: Grammar, tree: BinaryTree, words: Sequence[str] | None = Non
     for rule, begin, split, end in reversed(list(zip(rules, *spans, strict=True))):
         left = _piece(tokens, pieces, begin, split)
         right = _piece(tokens, pieces, split, end)
-        pieces.append(_joined(grammar, rule, left, right))
+        pieces.append(_join(grammar, rule, left, right))
     whole = pieces.pop() if pieces else tokens[0]
     if pieces or (whole.begin, whole.end) != (0, len(symbols)):
         raise ValueError("tree: its inner nodes do not make one tree over all tokens")
     return debinarise(whole.tree, grammar.binarisation)
 
 
-def _unpadded(row: Any, name: str, size: int | None = None) -> list[int]:
+def _unpad(row: Any, name: str, size: int | None = None) -> list[int]:
     """The entries before the padding; refuses entries after it, and numbers >= size."""
     row = np.asarray(row)
     if row.ndim != 1:
         raise ValueError(f"{name}: got shape {row.shape}, expected one axis; decode tree by tree")
     if not np.issubdtype(row.dtype, np.integer):
-        raise TypeError(f"{name}: got dtype {row.dtype}, expected integers")
+        raise ValueError(f"{name}: got dtype {row.dtype}, expected integers")
     used = row[: int((row >= 0).sum())].tolist()
     if min(used, default=0) < 0:
         raise ValueError(f"{name}: got {shown(row.tolist())}, expected -1 at the end only")
@@ -246,7 +244,7 @@ def _piece(tokens: list[_Piece], pieces: list[_Piece], begin: int, end: int) -> 
     )
 
 
-def _joined(grammar: Grammar, rule: int, left: _Piece, right: _Piece) -> _Piece:
+def _join(grammar: Grammar, rule: int, left: _Piece, right: _Piece) -> _Piece:
     parent, *children = grammar.binary_rules[rule].tolist()
     if children != [left.symbol, right.symbol]:
         below = " ".join(grammar.symbols[piece.symbol] for piece in (left, right))

@@ -26,8 +26,8 @@ class Tree:
       word: the token of a leaf, None elsewhere.
 
     Raises:
-      ValueError: both children and a word, or neither.
-      TypeError: a label or a word that is no str, a child that is no Tree.
+      ValueError: both children and a word, or neither; a label or a word that is no str, a child
+        that is no Tree.
     """
 
     label: str
@@ -37,12 +37,12 @@ class Tree:
     def __post_init__(self) -> None:
         """Refuses what is neither a constituent nor a leaf."""
         if not isinstance(self.label, str):
-            raise TypeError(f"label: got {kind_of(self.label)}, expected a str")
+            raise ValueError(f"label: got {kind_of(self.label)}, expected a str")
         if self.word is not None and not isinstance(self.word, str):
-            raise TypeError(f"word: got {kind_of(self.word)}, expected a str, or None")
+            raise ValueError(f"word: got {kind_of(self.word)}, expected a str, or None")
         wrong = [child for child in self.children if not isinstance(child, Tree)]
         if wrong:
-            raise TypeError(f"children: got {kind_of(wrong[0])} among them, expected Trees")
+            raise ValueError(f"children: got {kind_of(wrong[0])} among them, expected Trees")
         if bool(self.children) == (self.word is not None):
             both = "children and the word " + repr(self.word) if self.children else "neither"
             raise ValueError(
@@ -88,9 +88,11 @@ def kind_of(value: object) -> str:
 
 
 def check_tree(tree: object, name: str = "tree") -> None:
-    """Raises a TypeError unless this is a Tree."""
+    """Raises a ValueError unless this is a Tree."""
     if not isinstance(tree, Tree):
-        raise TypeError(f"{name}: got {kind_of(tree)}, expected one Tree; see bracketing.read_tree")
+        raise ValueError(
+            f"{name}: got {kind_of(tree)}, expected one Tree; see bracketing.read_tree"
+        )
 
 
 def _outline(tree: Tree) -> Iterator[tuple[str, str | None, int]]:
@@ -102,7 +104,7 @@ def preorder(tree: Tree) -> Iterator[Tree]:
     """Returns every node, one after the other: a parent first, then its children from the left.
 
     Raises:
-      TypeError: this is no Tree.
+      ValueError: this is no Tree.
     """
     check_tree(tree)
     return _preorder(tree)

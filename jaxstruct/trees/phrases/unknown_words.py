@@ -40,9 +40,9 @@ class UnknownWords(NamedTuple):
 
 
 def check_unknown_words(options: UnknownWords) -> None:
-    """Raises a TypeError unless these are UnknownWords, a ValueError unless `rare` >= 0."""
+    """Raises a ValueError unless these are UnknownWords, a ValueError unless `rare` >= 0."""
     if not isinstance(options, UnknownWords):
-        raise TypeError(
+        raise ValueError(
             f"unknown_words: got {options!r}, expected None (the terminals are tags) or "
             "UnknownWords, such as UnknownWords(1)"
         )
@@ -75,7 +75,7 @@ def _spelling(word: str) -> str:
 
 
 def frequent_words(words: Iterable[str], options: UnknownWords) -> frozenset[str]:
-    """Returns the words seen more than `rare` times; one spelt like a class is never frequent."""
+    """Returns the words seen more than `rare` times, but for words spelt like a class."""
     counts = Counter(words)
     return frozenset(
         word for word, count in counts.items() if count > options.rare and word not in CLASSES

@@ -202,11 +202,11 @@ def test_forbidden_pairs(x64):
         (
             dict(pairs=np.zeros((2, 2), int), gap_open=1, gap_extend=1),
             [1, 1],
-            TypeError,
+            ValueError,
             "floating",
         ),
         ({}, [1], ValueError, "lengths must be \\[2\\]"),
-        ({}, [1.0, 1.0], TypeError, "lengths must be integers"),
+        ({}, [1.0, 1.0], ValueError, "lengths must be integers"),
     ],
 )
 def test_arguments_that_do_not_fit(change, lengths, error, message):

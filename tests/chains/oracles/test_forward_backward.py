@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from jaxstruct.chains.oracles.forward_backward import log_partition, marginals
 from jaxstruct.chains.oracles.linear_sums import linear_messages
-from jaxstruct.chains.oracles.sums import prepared
+from jaxstruct.chains.oracles.sums import prepare
 from jaxstruct.chains.potentials import ChainPotentials, score_labels
 from tests.chains.oracles import truth as chain_truth
 
@@ -190,7 +190,7 @@ def test_plain_numbers_are_trusted_only_where_they_are_right(x64, large) -> None
     @jax.vmap
     def linear(potentials, length):
         columns = jax.tree.map(lambda leaf: leaf[..., None], (potentials, length))
-        messages, safe = linear_messages(prepared(*columns))
+        messages, safe = linear_messages(prepare(*columns))
         return messages.log_partition[0], messages.final[..., 0].sum(0), safe
 
     total, final, safe = linear(as_dtype(potentials, np.float32), lengths)
@@ -279,5 +279,5 @@ def test_one_program_for_all_values_and_lengths() -> None:
 
 def test_integers_are_refused() -> None:
     potentials = ChainPotentials(jnp.zeros((3, 2), jnp.int32), jnp.zeros((2, 2), jnp.int32))
-    with pytest.raises(TypeError, match="potentials must be floating-point numbers, got int32"):
+    with pytest.raises(ValueError, match="potentials must be floating-point numbers, got int32"):
         log_partition(potentials, 3)

@@ -179,7 +179,7 @@ def test_errors_say_what_was_expected() -> None:
         best_of_levels(potentials, y, 4, jnp.zeros(3), jnp.zeros(2))
     with pytest.raises(ValueError, match=r"y_true must be \[T\]"):
         hamming_levels(potentials, y[:3], 4, 2)
-    with pytest.raises(TypeError, match="integer labels"):
+    with pytest.raises(ValueError, match="integer labels"):
         hamming_levels(potentials, jnp.zeros(4), 4, 2)
 
 

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from scipy.stats import chi2
 
 from jaxstruct.chains.oracles.forward_backward import marginals
-from jaxstruct.chains.oracles.sampling import _drawn, sample
+from jaxstruct.chains.oracles.sampling import _draw, sample
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
 from tests.chains.oracles import truth as chain_truth
 
@@ -100,7 +100,7 @@ def test_weights_of_zero_are_never_drawn_at_the_ends_of_the_unit_interval() -> N
     weights *= 10.0 ** np.random.default_rng(9).integers(-9, 1, weights.shape)
     weights[[0, 7, 8, 29]] = 0
     for uniform in (0, 1 - 2**-23):
-        index = np.asarray(_drawn(jnp.asarray(weights), jnp.full(4000, uniform, jnp.float32)))
+        index = np.asarray(_draw(jnp.asarray(weights), jnp.full(4000, uniform, jnp.float32)))
         assert np.all(weights[index, np.arange(4000)] > 0)
 
 

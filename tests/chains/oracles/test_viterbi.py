@@ -179,10 +179,10 @@ def test_wrong_dtypes_and_lengths_are_named() -> None:
     potentials = ChainPotentials(jnp.zeros((4, 3)), jnp.zeros((3, 3)))
     with pytest.raises(ValueError, match="length must be a scalar"):
         viterbi(potentials, jnp.ones(4, int))
-    with pytest.raises(TypeError, match="length must be an integer"):
+    with pytest.raises(ValueError, match="length must be an integer"):
         viterbi(potentials, 4.0)
     integers = jax.tree.map(lambda leaf: leaf.astype(int), potentials)
-    with pytest.raises(TypeError, match="floating-point"):
+    with pytest.raises(ValueError, match="floating-point"):
         viterbi(integers, 4)
 
 

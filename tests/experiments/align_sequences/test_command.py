@@ -13,19 +13,20 @@ from experiments.align_sequences.command import Options
 from experiments.align_sequences.costs import batch_size, write_costs
 from experiments.align_sequences.data import (
     Reading,
-    bucketed,
     read_aligned,
     read_plain,
     sizes_of,
     split,
+    to_buckets,
 )
 from experiments.lib import common
 from jaxstruct.alignments.alphabets import DNA
 from jaxstruct.alignments.structure import pairwise_alignment
 from jaxstruct.data.errors import MalformedFile
-from jaxstruct.data.fasta import FastaRecord, read_fasta, write_fasta
+from jaxstruct.data.fasta import FastaRecord, read_fasta
 from jaxstruct.data.substitution_matrices import read_substitution_matrix
 from jaxstruct.solvers.checkpoints import load_weights
+from tests.data.fasta_files import write_fasta
 from tests.experiments.scripts import kept_settings, stop_after, strict_json
 
 N = 30
@@ -186,7 +187,7 @@ def test_splits_and_buckets_hold_each_pair_once(options):
     assert len(held_out.names) == 9 and sorted(train.names + held_out.names) == sorted(pairs.names)
     assert split(pairs, 0.3, 4)[1].names == held_out.names != split(pairs, 0.3, 5)[1].names
     assert split(pairs, 0, 0)[1].names == []
-    inputs, outputs = bucketed(pairs, sizes_of(pairs, 3))
+    inputs, outputs = to_buckets(pairs, sizes_of(pairs, 3))
     assert sorted(np.concatenate(inputs.index)) == list(range(N)) and len(inputs.parts) == 3
     for x, y, index in zip(inputs.parts, outputs.parts, inputs.index, strict=True):
         for row, i in enumerate(index):

@@ -35,7 +35,7 @@ def test_a_size_is_two_lengths(text: str, tmp_path) -> None:
 
 
 def test_ctrl_c_keeps_the_sizes_that_are_timed(tmp_path, monkeypatch):
-    monkeypatch.setattr(alignment_speed, "_measured", stop_after(1, [{"oracle": "a"}]))
+    monkeypatch.setattr(alignment_speed, "_measure", stop_after(1, [{"oracle": "a"}]))
     options = Options(output=str(tmp_path), sizes=("2x2", "3x3"), compilation_cache=False)
     with kept_settings(), pytest.raises(common.Stopped):
         alignment_speed.run(options)

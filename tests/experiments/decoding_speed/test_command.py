@@ -39,7 +39,7 @@ def test_a_size_is_labels_times_length(text: str) -> None:
 
 
 def test_ctrl_c_keeps_the_sizes_that_are_timed(tmp_path, monkeypatch):
-    monkeypatch.setattr(decoding_speed, "_measured", stop_after(1, [{"oracle": "a"}]))
+    monkeypatch.setattr(decoding_speed, "_measure", stop_after(1, [{"oracle": "a"}]))
     options = Options(output=str(tmp_path), sizes=("2x2", "3x3"), exact=(), compilation_cache=False)
     with kept_settings(), pytest.raises(common.Stopped):
         decoding_speed.run(options)

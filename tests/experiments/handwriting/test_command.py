@@ -22,7 +22,7 @@ from experiments.handwriting.data import (
     letters_of,
     load,
     one_split,
-    spelled,
+    spell,
 )
 from experiments.handwriting.pictures import COLUMNS, PITCH, _course, _places, course_picture
 from experiments.handwriting.report import knows_optimum
@@ -232,7 +232,7 @@ def test_splits_are_disjoint_and_complete(data):
 
 def test_errors_count_letters_and_words(data):
     chosen = np.array([0, 1, 2])
-    read = [letters.copy() for letters in spelled(data, chosen)]
+    read = [letters.copy() for letters in spell(data, chosen)]
     assert errors(data, chosen, read) == (0, 0)
     read[0][:2] += 1
     assert errors(data, chosen, read) == pytest.approx((100 * 2 / 6, 100 / 3))
@@ -297,7 +297,7 @@ def test_ctrl_c_keeps_the_machines_that_are_trained(options, tmp_path, monkeypat
     """The first formulation is trained; its weights are written, too."""
     trained = handwriting_machines.Machine({"machine": "svm1_margin"}, None, {"w": np.ones(2)})
     monkeypatch.setattr(handwriting, "train_chain", stop_after(1, trained))
-    monkeypatch.setattr(handwriting, "measured", lambda machine, *_: dict(machine.row))
+    monkeypatch.setattr(handwriting, "measure", lambda machine, *_: dict(machine.row))
     model = None if folds else str(tmp_path / "model.npz")
     options = options._replace(
         output=str(tmp_path), folds=folds, model=model, formulations=("svm1_margin", "svm2"),

@@ -47,7 +47,7 @@ def waits(monkeypatch):
 
 @pytest.mark.parametrize("command, options", [
     ("clinc150_whole", ClincOptions(x64=True, seed=4, path="a b'c")),
-    ("named_entities", EntityOptions(whole=True, x64=True, seed=4, methods=("a,b", "c"))),
+    ("named_entities", EntityOptions(whole=True, x64=True, seed=4, methods=("hmm", "crf"))),
 ])  # fmt: skip
 def test_it_is_started_with_all_the_flags(waits, tmp_path, command, options):
     waits(0)

@@ -66,3 +66,21 @@ def test_a_run_that_ends_takes_the_stopped_file_away(tmp_path, capsys):
         stopped_after(options, 1)
     common.save("digits", options, "numbers", Table("T", ["a"], [[1]]), {"rows": [1]}, {})
     assert sorted(each.name for each in tmp_path.iterdir()) == ["numbers.csv", "numbers.json"]
+
+
+def test_rows_of_groups_that_ended_are_kept(tmp_path):
+    options = Options(str(tmp_path))
+
+    def groups():
+        yield [{"a": 1}, {"a": 2}]
+        yield [{"a": 3}]
+        if stopping:
+            raise KeyboardInterrupt
+
+    stopping = False
+    assert common.finished_rows("digits", options, "x", groups()) == [{"a": 1}, {"a": 2}, {"a": 3}]
+    assert not list(tmp_path.iterdir())
+    stopping = True
+    with pytest.raises(common.Stopped, match="x.stopped.json"):
+        common.finished_rows("digits", options, "x", groups())
+    assert strict_json(tmp_path / "x.stopped.json")["rows"] == [{"a": 1}, {"a": 2}, {"a": 3}]

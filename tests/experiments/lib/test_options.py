@@ -12,7 +12,14 @@ import pytest
 from absl import flags
 
 import experiments
-from experiments.lib.options import Output, define_flags, flag, flag_fields
+from experiments.lib.fields import Output
+from experiments.lib.options import (
+    check_options,
+    define_flags,
+    flag,
+    flag_fields,
+    size_reader,
+)
 from tests.experiments.scripts import parsed_options
 
 COMMANDS = sorted(path.parent.name for path in Path(experiments.__path__[0]).glob("*/__main__.py"))
@@ -98,3 +105,26 @@ def test_a_field_without_help_is_an_error():
     for wrong, message in ((Bare, "Bare.count"), (Odd, "Odd.table"), (Choice, "are of str")):
         with pytest.raises(TypeError, match=message):
             flag_fields(wrong)
+
+
+def test_what_a_field_does_not_allow_is_refused_before_a_run():
+    class Lists(NamedTuple):
+        ratios: Annotated[Sequence[str], flag("C'.", each=float, above=0, some=True)] = ("1",)
+        names: Annotated[Sequence[str], flag("Of whom.", ["a", "b"])] = ()
+        sizes: Annotated[Sequence[str], flag("N.", each=size_reader("M x N", "5x6"))] = ()
+        share: Annotated[float | None, flag("Of all.", least=0, most=1)] = None
+
+    check_options(Lists())
+    check_options(Lists(("1e-3", "2"), ("b", "a"), ("5x6",), 1.0))
+    for wrong, message in (
+        ({"ratios": ()}, "ratios: got none, expected at least one"),
+        ({"ratios": ("1", "x")}, "ratios: got 'x', expected numbers > 0"),
+        ({"ratios": ("0",)}, "ratios: got 0.0, expected a finite number > 0"),
+        ({"ratios": ("nan",)}, "ratios: got nan"),
+        ({"names": ("c",)}, "names: got 'c', expected some of a, b"),
+        ({"sizes": ("5",)}, "sizes: got '5', expected M x N, as 5x6"),
+        ({"sizes": ("5x0",)}, "sizes: got '5x0'"),
+        ({"share": 1.5}, "share: got 1.5, expected a finite number >= 0 and <= 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check_options(Lists()._replace(**wrong))

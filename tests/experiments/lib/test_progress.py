@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from experiments.lib import progress
-from experiments.lib.progress import seconds_left, training_progress
+from experiments.lib.progress import jobs_bar, seconds_left, training_progress
 
 
 class Terminal(io.StringIO):
@@ -169,3 +169,13 @@ def test_time_left_is_nothing_once_there():
 def test_the_door_names_the_argument(options):
     with pytest.raises(ValueError, match=f"{list(options)[-1]}: got 0"):
         training_progress(**options).__enter__()
+
+
+def test_a_bar_of_jobs_is_shown_where_wanted(capsys):
+    for enabled in (False, None):  # standard error is no terminal here
+        with jobs_bar(range(3), "jobs", enabled) as bar:
+            assert list(bar) == [0, 1, 2]
+    assert not capsys.readouterr().err
+    with jobs_bar(enabled=True, total=2) as bar:
+        bar.update()
+    assert "1/2" in capsys.readouterr().err

@@ -93,15 +93,6 @@ def test_two_seeds_are_refused(script):
         record.run_record({"seed": 3}, 4)
 
 
-def test_script_flags_leave_absl_out():
-    holder = flags.FlagValues()
-    flags.DEFINE_integer("beta", 2, "", flag_values=holder, module_name="experiments.table3")
-    flags.DEFINE_integer("alpha", 1, "", flag_values=holder, module_name="__main__")
-    flags.DEFINE_integer("verbosity", 0, "", flag_values=holder, module_name="absl.logging")
-    holder(["x", "--beta=5"])
-    assert list(record.script_flags(holder).items()) == [("alpha", 1), ("beta", 5)]
-
-
 def test_commit_is_that_of_the_checkout_and_none_outside(monkeypatch, tmp_path):
     def git(*words):
         who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]

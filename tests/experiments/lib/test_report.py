@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.lib.report import Table, render, to_markdown, write_csv, write_results
+from experiments.lib.report import Table, render, rows_table, to_markdown, write_csv, write_results
 
 TABLE = Table(
     "Table 3: label sequences",
@@ -119,3 +119,9 @@ def test_csv_holds_the_unrounded_numbers(tmp_path):
 
 def test_write_results_is_offered_here(tmp_path):
     assert write_results(tmp_path, "r", TABLE).name == "r.json"
+
+
+def test_a_table_of_rows_has_a_cell_a_heading():
+    columns = {"n": "count", ("seconds", "wall"): lambda row: 2 * row["half"]}
+    found = rows_table("t", columns, [{"count": 3, "half": 1.5}, {"count": 4, "half": 2}], ["a"])
+    assert found == Table("t", ["n", ("seconds", "wall")], [[3, 3.0], [4, 4]], ["a"])

@@ -1,4 +1,4 @@
-"""How a command starts and ends: its flags, its exit code, Ctrl-C in one line."""
+"""How a command starts and ends: its flags, its exit code, Ctrl-C and wrong options in one line."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ import tomllib
 from types import SimpleNamespace
 from typing import Annotated, NamedTuple
 
+import numpy as np
 import pytest
 from absl import flags
 
+from experiments.clinc150_whole.command import objective
 from experiments.lib import record, start
+from experiments.lib.common import take_rows
 from experiments.lib.options import flag
+from experiments.named_entities.methods import checked_c, value_of
+from tests.experiments.scripts import kept_settings
 
 
 class Options(NamedTuple):
-    count: Annotated[int, flag("How many.")] = 3
+    count: Annotated[int, flag("How many.", least=1)] = 3
 
 
 @pytest.fixture
@@ -61,8 +66,93 @@ def test_help_tells_of_the_command_and_its_flags(started, capsys):
 
 
 def test_arguments_that_are_no_flags_are_refused(started, capsys):
-    assert started("here", run=None) == 1
-    assert "unexpected arguments ['here']" in capsys.readouterr().err
+    assert started("here", run=None) == 2
+    assert capsys.readouterr().err == "made_up: unexpected arguments ['here']\n"
+
+
+WRONG = {
+    "align_sequences": ["--align=absent.fasta", "--alphabet=aa --aligned=x", "--gap_open=1", ""],
+    "alignment": ["--sizes=0", "--sizes=x", "--sizes=", "--readings=left:1", "--epsilon=nan"],
+    "alignment_speed": ["--sizes=50", "--sizes=0x3", "--batch=0"],
+    "clinc150_whole": ["--contender=linear_svc --path=absent", "--svc_tolerances=x",
+                       "--c_over_n=0"],
+    "decoding_speed": ["--sizes=9x", "--exact=x", "--repeats=0"],
+    "digits": ["--formulations=svm3", "--c_over_n=x", "--tolerance=0", "--variant=slow",
+               "--unknown", "--seed=-1", "--examples=20 --tolerance=1e-7", "--capacity=1024"],
+    "digits_speed": ["--c_over_n=0.2", "--repeats=x"],
+    "handwriting": ["--formulations=svm3", "--baselines=hmm", "--letter_data=absent.data",
+                    "--predict_only", "--folds=2 --model=m"],
+    "handwriting_speed": ["--repeats=0"],
+    "named_entities": ["--methods=memm", "--C=x", "--whole --speed", "--path=absent.zip",
+                       "--train=absent.conll --model=m", "--test=x", "--language=eng"],
+    "parse_sentences": ["", "--model=absent", "--k=0"],
+    "parsing": ["--methods=memm", "--c_over_n=x", "--corpus=ldc", "--corpus=wsj --path=absent",
+                "--corpus=files", "--test_part=all", "--test_trees=x"],
+    "parsing_speed": ["--sizes=2x9x3", "--sizes=2x9", "--oracles=best"],
+    "reproduce": ["--only=table_9"],
+    "taxonomy": ["--data=wipo_xml", "--data=clus --path=absent.arff", "--per_class=x", "--grid=0",
+                 "--node_weights=odd"],
+}  # fmt: skip
+
+
+def told_by(name, arguments, monkeypatch):
+    """The exit code of a command, started here with these arguments."""
+    options = importlib.import_module(f"experiments.{name}.command").Options
+    monkeypatch.setattr(sys, "argv", [f"experiments/{name}/__main__.py", *arguments])
+    monkeypatch.setattr(sys.modules["__main__"], "__doc__", None)
+    try:
+        with kept_settings(), pytest.raises(SystemExit) as stop:
+            start.start(name)
+        return stop.value.code
+    finally:
+        for field in options._fields:
+            delattr(flags.FLAGS, field)
+        flags.FLAGS.unparse_flags()
+
+
+@pytest.mark.parametrize(
+    "name, line", [(name, line) for name, lines in WRONG.items() for line in lines]
+)
+def test_a_wrong_option_ends_in_one_line(name, line, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--nocompilation_cache"] if name != "parse_sentences" else []
+    assert told_by(name, [*arguments, *line.split()], monkeypatch) == start.WRONG
+    told = capsys.readouterr().err
+    assert told.startswith(f"{name}: ") and told.count("\n") == 1 and len(told) < 400
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_wrong_options_are_tried_of_every_command():
+    folder = record.ROOT / "experiments"
+    assert set(WRONG) == {path.parent.name for path in folder.glob("*/__main__.py")}
+
+
+def test_a_missing_corpus_ends_in_one_line(monkeypatch, tmp_path, capsys):
+    for variable in ("JAXSTRUCT_DATA", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert told_by("handwriting", ["--nocompilation_cache"], monkeypatch) == start.WRONG
+    told = capsys.readouterr().err
+    assert told.startswith("handwriting: ") and told.count("\n") == 1
+
+
+def test_a_bug_shows_its_traceback(started):
+    """The same errors as of wrong options, but Python and NumPy raise them within our code."""
+    for bug, error in (
+        (lambda options: value_of("x", None), ValueError),
+        (lambda options: take_rows(np.zeros(2), (2,)), IndexError),
+        (lambda options: objective(np.zeros((2, 2)), np.zeros((1, 3)), np.zeros(1), 1), ValueError),
+    ):
+        with pytest.raises(error):
+            started(run=bug)
+    assert started(run=lambda options: checked_c("x")) == start.WRONG
+
+
+def test_a_part_that_failed_has_told_why(started, capsys):
+    assert started(run=raising(subprocess.CalledProcessError(start.WRONG, "x"))) == start.WRONG
+    assert not capsys.readouterr().err
+    assert started(run=raising(subprocess.CalledProcessError(-9, "x"))) == 1
+    assert capsys.readouterr().err == "made_up: a process of it ended with -9\n"
 
 
 def raising(error):

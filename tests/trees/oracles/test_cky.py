@@ -187,10 +187,10 @@ def test_bad_input(rules, potentials, length, message) -> None:
 
 
 def test_bad_dtypes() -> None:
-    with pytest.raises(TypeError, match="rules.lefts must be integers"):
+    with pytest.raises(ValueError, match="rules.lefts must be integers"):
         cky(RULES._replace(lefts=np.zeros(2)), POTENTIALS, 2)
     whole = TreePotentials(*(None if leaf is None else leaf.astype(int) for leaf in POTENTIALS))
-    with pytest.raises(TypeError, match="floating-point"):
+    with pytest.raises(ValueError, match="floating-point"):
         cky(RULES, whole, 2)
 
 

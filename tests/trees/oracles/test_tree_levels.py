@@ -263,7 +263,7 @@ def test_offsets_must_have_the_shape_of_the_levels() -> None:
     call = partial(best_of_tree_levels, given.rules, one(given.potentials, given.axes, 0))
     with pytest.raises(ValueError, match=r"must all be \[5\]"):
         call(NodeCounts(np.zeros((T, T, S), int)), 2, inner_sizes(T), np.zeros(4), np.zeros(4))
-    with pytest.raises(TypeError, match="integers or bool"):
+    with pytest.raises(ValueError, match="integers or bool"):
         call(NodeCounts(np.zeros((T, T, S))), 2, inner_sizes(T), np.zeros(5), np.zeros(5))
 
 

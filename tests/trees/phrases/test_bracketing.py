@@ -68,7 +68,7 @@ def test_errors_name_the_line_and_what_was_expected(text: str, message: str) -> 
 @pytest.mark.parametrize("text", [None, b"(A a)", ["(A a)"], Tree("A", word="a")])
 def test_what_is_no_text(text: object) -> None:
     for read in (read_trees, read_tree):
-        with pytest.raises(TypeError, match=f"text: got {type(text).__name__}, expected a str"):
+        with pytest.raises(ValueError, match=f"text: got {type(text).__name__}, expected a str"):
             read(text)
 
 
@@ -84,9 +84,9 @@ def test_errors_are_one_short_line(text: str) -> None:
 def test_only_trees_are_written() -> None:
     for tree in ("(S a)", None):
         for write in (write_line, write_indented):
-            with pytest.raises(TypeError, match="tree: got .*, expected one Tree"):
+            with pytest.raises(ValueError, match="tree: got .*, expected one Tree"):
                 write(tree)
-    with pytest.raises(TypeError, match="width: got '80', expected an integer"):
+    with pytest.raises(ValueError, match="width: got '80', expected an integer"):
         write_indented(Tree("A", word="a"), "80")
 
 

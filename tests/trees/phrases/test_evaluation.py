@@ -14,7 +14,7 @@ from jaxstruct.trees.phrases.evaluation import (
     SKIPPED,
     VALID,
     Measure,
-    counted_constituents,
+    count_constituents,
     score,
     summarise,
 )
@@ -78,7 +78,7 @@ def test_punctuation_is_deleted_and_spans_are_renumbered() -> None:
     predicted = "(S (NP (NN a) (, ,)) (VP (VB b) (NX (. .))))"
     assert _one(gold, predicted) == (VALID, 1, 3, 4)
     assert _one(gold, predicted, COLLINS) == (VALID, 3, 3, 3)
-    found = counted_constituents(read_tree(predicted), COLLINS)
+    found = count_constituents(read_tree(predicted), COLLINS)
     assert found == {("S", 0, 2): 1, ("NP", 0, 1): 1, ("VP", 1, 2): 1}
 
 
@@ -173,7 +173,7 @@ def test_the_grammar_counts_the_same_constituents() -> None:
         parents = grammar.binary_rules[coded.rules[coded.rules >= 0], 0]
         above = coded.symbols[coded.symbols >= 0]
         found = grammar.constituents[parents].sum() + grammar.token_constituents[above].sum()
-        assert found == counted_constituents(tree, ALL_TOKENS).total()
+        assert found == count_constituents(tree, ALL_TOKENS).total()
 
 
 def test_other_types() -> None:
@@ -184,5 +184,5 @@ def test_other_types() -> None:
         (([tree], ["(S a)"]), r"predicted\[0\]: got str, expected one Tree"),
         (([tree], [tree], "f1"), "measure: got 'f1', expected a Measure"),
     ]:
-        with pytest.raises(TypeError, match=message):
+        with pytest.raises(ValueError, match=message):
             score(*arguments)

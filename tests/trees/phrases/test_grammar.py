@@ -175,16 +175,16 @@ def test_bad_input() -> None:
     ],
 )
 def test_other_types(arguments: tuple, message: str) -> None:
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(ValueError, match=message):
         read_grammar(*arguments)
 
 
 def test_terminals_of_other_types() -> None:
     grammar = read_grammar(TREES)
     for tokens in ("NN", None, TREES[0]):
-        with pytest.raises(TypeError, match="tokens: got .*, expected a list of str, one a token"):
+        with pytest.raises(ValueError, match="tokens: got .*, expected a list of str, one a token"):
             terminals_of(grammar, tokens)
-    with pytest.raises(TypeError, match="tokens: got 3 among them"):
+    with pytest.raises(ValueError, match="tokens: got 3 among them"):
         terminals_of(grammar, ["NN", 3])
-    with pytest.raises(TypeError, match="grammar: got list, expected a Grammar"):
+    with pytest.raises(ValueError, match="grammar: got list, expected a Grammar"):
         terminals_of(["NN"], grammar)

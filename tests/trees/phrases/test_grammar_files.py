@@ -95,7 +95,7 @@ def test_what_is_no_grammar_is_refused(text: str, message: str) -> None:
 
 
 def test_only_grammars_are_saved(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="grammar: got NoneType, expected a Grammar"):
+    with pytest.raises(ValueError, match="grammar: got NoneType, expected a Grammar"):
         save_grammar(tmp_path / "grammar.json", None)
 
 

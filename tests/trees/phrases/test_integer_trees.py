@@ -143,7 +143,7 @@ def test_length_too_small() -> None:
     ],
 )
 def test_what_cannot_be_encoded(arguments: tuple, message: str) -> None:
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(ValueError, match=message):
         encode(*arguments)
 
 
@@ -157,10 +157,10 @@ def test_what_cannot_be_decoded() -> None:
         ((GRAMMAR, found.tree, "abcde"), "words: got 'abcde', expected a list of str"),
         ((GRAMMAR, found.tree, ["a", "b", None, "d", "e"]), "words: got None among them"),
     ]:
-        with pytest.raises(TypeError, match=message):
+        with pytest.raises(ValueError, match=message):
             decode(*arguments)
     floats = type(found.tree)(*(leaf.astype(float) for leaf in found.tree))
-    with pytest.raises(TypeError, match="symbols: got dtype float64, expected integers"):
+    with pytest.raises(ValueError, match="symbols: got dtype float64, expected integers"):
         decode(GRAMMAR, floats)
 
 

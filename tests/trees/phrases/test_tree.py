@@ -98,11 +98,11 @@ def test_parts_of_other_types() -> None:
         (("NP", "dog"), "children: got str among them, expected Trees"),
         (("NP", (leaf, None)), "children: got NoneType among them"),
     ]:
-        with pytest.raises(TypeError, match=message):
+        with pytest.raises(ValueError, match=message):
             Tree(*fields)
 
 
 def test_walks_over_what_is_no_tree() -> None:
     for walk in (leaves, words, tags, depth, constituents, preorder):
-        with pytest.raises(TypeError, match="tree: got list, expected one Tree; see"):
+        with pytest.raises(ValueError, match="tree: got list, expected one Tree; see"):
             walk([Tree("NN", word="dog")])

@@ -1,0 +1,70 @@
+"""Sentences of made-up news, and the options of short trainings on them."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from experiments.named_entities import model as models
+from experiments.named_entities.command import Options
+from experiments.named_entities.data import (
+    kernel_corpus,
+    label_names,
+    sparse_corpus,
+)
+from jaxstruct.data.conll import Sentence, write_conll
+from jaxstruct.data.token_features import (
+    FeatureOptions,
+    fit_token_index,
+)
+
+NAMES = (("Ana", "B-PER"), ("Luis", "B-PER"), ("Roma", "B-LOC"), ("Lima", "B-LOC"))
+PLAIN = ("va", "y", "ve", "oye", "come", "hoy", ".", "12")
+FEATURES = FeatureOptions(affixes=1, window=0)
+CHEAP = {
+    "sentences": 16, "folds": 2, "C": ("n",), "kernel_C": ("n",), "epochs": 2, "buckets": 1,
+    "affixes": 1, "window": 0, "capacity": 32, "variant": "subspace", "max_passes": 30,
+    "compilation_cache": False, "progress": False, "epsilon": 0.1, "tolerance": 0.1,
+    "methods": ("commonest", "hmm", "crf", "perceptron", "svm", "svm_linear"),
+    "formulation": "svm2",
+}  # fmt: skip
+"""8 training sentences of one padded length and set of words, so that all share their programs."""
+
+
+def news(count, seed=0):
+    """Sentences of 2 or 7 words, all words among the first 8; after a name comes Real or not."""
+    random, sentences = np.random.default_rng(seed), []
+    words = [*((word, "O") for word in PLAIN), *NAMES] * count
+    for number in range(count):
+        pairs = []
+        while len(pairs) < (7 if number % 2 else 2):
+            pairs.append(words.pop(0) if number < 8 else words[random.integers(12)])
+            if pairs[-1][1] != "O" and random.random() < 0.5:
+                pairs.append(("Real", f"I-{pairs[-1][1][2:]}"))
+        spoken, labels = zip(*pairs[: 7 if number % 2 else 2], strict=True)
+        sentences.append(Sentence(spoken, (spoken,), labels))
+    return tuple(sentences)
+
+
+def corpora(sentences, most=2):
+    index, names = fit_token_index(sentences, FEATURES), label_names(sentences)
+    shared = (sentences, names, index, most)
+    return sparse_corpus(*shared, FEATURES), kernel_corpus(*shared, False, FEATURES)
+
+
+def trained(sentences, constrained=False, dtype="float32"):
+    """A model whose weights are arbitrary, to be saved and loaded."""
+    names, index = label_names(sentences), fit_token_index(sentences, FEATURES)
+    problem = models.problem_of(index, names, constrained, dtype)
+    random = np.random.default_rng(0)
+    weights = jax.tree.map(
+        lambda leaf: random.normal(size=leaf.shape).astype(leaf.dtype), problem.initial_weights
+    )
+    return models.Model(weights, index, names, FEATURES, constrained, dtype)
+
+
+def model_options(tmp_path, **changes):
+    for name, count in (("train", 8), ("test", 16)):
+        write_conll(tmp_path / name, news(count, seed=count))
+    write_conll(tmp_path / "bare", [s._replace(labels=()) for s in news(16, seed=16)])
+    return Options(output=str(tmp_path / "out"), **CHEAP)._replace(**changes)

@@ -1,0 +1,97 @@
+"""Files of one's own: trained on, tested on, labelled."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.lib import common
+from experiments.named_entities import command as named_entities
+from experiments.named_entities import files as named_entities_files
+from experiments.named_entities import model as models
+from experiments.named_entities.command import Options
+from experiments.named_entities.data import (
+    as_numbers,
+    score,
+)
+from jaxstruct.data.conll import read_conll
+from jaxstruct.data.errors import MalformedFile
+from tests.experiments.named_entities.cases import (
+    CHEAP,
+    model_options,
+    news,
+    trained,
+)
+from tests.experiments.scripts import kept_settings, stop_after, strict_json
+
+
+def test_ctrl_c_while_testing_keeps_the_training(tmp_path, monkeypatch):
+    options = model_options(
+        tmp_path, train=str(tmp_path / "train"), test=str(tmp_path / "test"),
+        model=str(tmp_path / "m.npz"),
+    )  # fmt: skip
+    monkeypatch.setattr(named_entities_files, "_apply", stop_after(0, None))
+    with kept_settings(), pytest.raises(common.Stopped):
+        named_entities.run(options)
+    content = strict_json(tmp_path / "out" / "named_entities_files.stopped.json")
+    assert content["stopped"] is True and content["training"]["status"] == "CONVERGED"
+    assert content["model"] == str(tmp_path / "m.npz") and (tmp_path / "m.npz").exists()
+
+
+def test_own_files_are_trained_on_tested_and_labelled_and_the_model_is_kept(tmp_path):
+    options = model_options(
+        tmp_path, train=str(tmp_path / "train"), test=str(tmp_path / "test"),
+        predict=str(tmp_path / "bare"), model=str(tmp_path / "deep" / "m.npz"),
+    )  # fmt: skip
+    with kept_settings():
+        found = named_entities.run(options)
+        later = named_entities.run(
+            options._replace(train=None, test=None, output=str(tmp_path / "later"))
+        )
+    assert found.numbers["training"]["status"].solved
+    assert found.numbers["test"]["token_error"] < 20 and found.numbers["test"]["f1"] > 50
+    tested = read_conll(tmp_path / "out" / "test.predicted")
+    true = news(16, seed=16)
+    assert [s.words for s in tested] == [s.words for s in true]
+    assert [s.columns[-1] for s in tested] == [s.labels for s in true]
+    expected = as_numbers(score([s.labels for s in true], [s.labels for s in tested]))
+    assert {k: found.numbers["test"][k] for k in expected} == expected
+    labelled = (tmp_path / "out" / "bare.predicted").read_bytes()
+    assert labelled == (tmp_path / "later" / "bare.predicted").read_bytes()
+    assert [s.labels for s in read_conll(tmp_path / "out" / "bare.predicted")] == [
+        s.labels for s in tested
+    ]
+    assert "training" not in later.numbers
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["m.npz"]
+
+
+@pytest.mark.parametrize(
+    "changes, content, error, message",
+    [
+        ({"test": "x"}, None, ValueError, "--train, or a saved --model"),
+        ({"model": "x"}, None, ValueError, "--predict, or to --train"),
+        ({"train": "x", "whole": True}, None, ValueError, "whole, speed"),
+        ({"whole": True, "speed": True}, None, ValueError, "choose one"),
+        ({"train": "FILE"}, b"", MalformedFile, "holds no token"),
+        ({"train": "FILE"}, b"word\n", MalformedFile, "has 1 column"),
+        ({"train": "FILE"}, b"a O\nb X O\n", MalformedFile, "3 columns, expected 2"),
+        ({"train": "FILE"}, b"a O\nb O\n", ValueError, "expected at least two"),
+        ({"train": "FILE", "constraints": True}, b"a N\nb V\n", ValueError, "are not IOB2"),
+        ({"train": "FILE", "tags": True}, b"a N\nb V\n", ValueError, "no column of tags"),
+        ({"train": "no such file"}, None, FileNotFoundError, "no such file"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path, changes, content, error, message):
+    file = tmp_path / "file"
+    file.write_bytes(content or b"")
+    changes = {k: str(file) if v == "FILE" else v for k, v in changes.items()}
+    with kept_settings(), pytest.raises(error, match=message):
+        named_entities.run(Options(output=str(tmp_path / "out"), **CHEAP)._replace(**changes))
+
+
+def test_an_unknown_label_of_a_test_file_is_named(tmp_path, sentences):
+    model = models.save_model(tmp_path / "m", trained(sentences))
+    file = tmp_path / "b.conll"
+    file.write_text("Ana B-DOG\n", encoding="utf-8")
+    options = Options(output=str(tmp_path), model=str(model), test=str(file), **CHEAP)
+    with kept_settings(), pytest.raises(ValueError, match=r"b.conll: sentence 1 .*'B-DOG'.*B-LOC"):
+        named_entities.run(options)

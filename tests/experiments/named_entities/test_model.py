@@ -1,0 +1,83 @@
+"""The model file."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from experiments.named_entities import model as models
+from experiments.named_entities.data import (
+    label_strings,
+    sparse_corpus,
+)
+from jaxstruct import predict
+from tests.experiments.named_entities.cases import (
+    FEATURES,
+    trained,
+)
+
+
+def test_a_model_round_trips_and_its_labels_keep_the_constraints(tmp_path, sentences):
+    model = trained(sentences, constrained=True)
+    back = models.load_model(models.save_model(tmp_path / "m", model))
+    assert back._replace(weights=None) == model._replace(weights=None)
+    assert all((back.weights[name] == leaf).all() for name, leaf in model.weights.items())
+    labels = models.label(back, sentences, 2)
+    assert labels == models.label(model, sentences, 2)
+    for sequence in labels:
+        for before, after in zip(["O", *sequence], sequence, strict=False):
+            assert after[0] != "I" or (before != "O" and before[1:] == after[1:])
+    problem = models.problem_of(model.index, model.names, False, "float32")
+    corpus = sparse_corpus(sentences, model.names, model.index, 1, FEATURES)
+    free = predict(problem, model.weights, corpus.inputs)
+    assert label_strings(free, corpus.lengths, model.names) != labels
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_model_of_float64_keeps_every_digit(tmp_path, sentences):
+    model = trained(sentences, dtype="float64")
+    back = models.load_model(models.save_model(tmp_path / "m", model))
+    assert back.dtype == "float64" and back.weights["emissions"].dtype == np.float64
+    assert all((back.weights[name] == leaf).all() for name, leaf in model.weights.items())
+
+
+@pytest.mark.parametrize(
+    "member, change, message",
+    [
+        (None, None, "no file that --model wrote"),
+        ("model.json", {"format": "other"}, "its format is not"),
+        ("model.json", {"version": 2}, "version 2, expected 1"),
+        ("model.json", {"labels": None}, "damaged"),
+        ("model.json", {"features": {"colour": 1}}, "damaged"),
+        ("model.json", {"dtype": "float64"}, "are float64; start with --x64"),
+        ("model.json", {"dtype": "int8"}, "damaged"),
+    ],
+)
+def test_files_that_are_no_model_are_refused(tmp_path, sentences, member, change, message):
+    path = models.save_model(tmp_path / "m", trained(sentences))
+    if member is None:
+        path.write_bytes(path.read_bytes()[:500])
+    else:
+        with zipfile.ZipFile(path) as archive:
+            parts = {name: archive.read(name) for name in archive.namelist()}
+        parts[member] = json.dumps(json.loads(parts[member]) | change).encode()
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in parts.items():
+                archive.writestr(name, content)
+    with pytest.raises(ValueError, match=message):
+        models.load_model(path)
+
+
+def test_a_failed_save_keeps_the_old_model(tmp_path, sentences, monkeypatch):
+    model = trained(sentences)
+    path = models.save_model(tmp_path / "m", model)
+    before = path.read_bytes()
+    monkeypatch.setattr(models.feature_index, "to_json", lambda index: "{")
+    with pytest.raises(ValueError):
+        models.save_model(path, model)
+    assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["m"]
+    with pytest.raises(ValueError, match="is a folder"):
+        models.save_model(tmp_path, model)

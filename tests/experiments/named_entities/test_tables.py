@@ -1,0 +1,118 @@
+"""Tables 2 and 3: folds, machines, resumed and stopped runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.lib import common
+from experiments.named_entities import command as named_entities
+from experiments.named_entities import kept as named_entities_kept
+from experiments.named_entities import methods
+from experiments.named_entities import tables as named_entities_tables
+from experiments.named_entities.command import Options
+from experiments.named_entities.report import (
+    PAPER_SVM,
+)
+from tests.experiments.named_entities.cases import (
+    CHEAP,
+)
+from tests.experiments.scripts import kept_settings, strict_json
+
+
+def test_every_machine_is_measured_on_every_fold_and_written(archive, tmp_path, monkeypatch):
+    """One test, so that the programs are compiled in one worker only."""
+    options = Options(path=archive, output=str(tmp_path), **CHEAP)
+    with kept_settings():
+        outcome = named_entities.run(options)
+    rows = {(row.name, row.tokens): row for row in outcome.numbers["rows"]}
+    assert set(rows) == {
+        ("commonest label", "none"), ("HMM", "words"), ("HMM, spelling", "words"),
+        ("CRF", "linear"), ("SVM", "linear"), ("SVM", "degree 2"),
+        ("perceptron", "degree 2"), ("perceptron, averaged", "degree 2"),
+    }  # fmt: skip
+    yardstick = [fold["test"]["token_error"] for fold in rows["commonest label", "none"].folds]
+    for row in rows.values():
+        assert len(row.folds) == 2 and all(fold["seconds"] > 0 for fold in row.folds)
+        errors = [fold["test"]["token_error"] for fold in row.folds]
+        assert row.method == "commonest label" or np.mean(errors) < np.mean(yardstick), row.name
+    for tokens in ("linear", "degree 2"):
+        for fold in rows["SVM", tokens].folds:
+            assert fold["test"]["token_error"] < 20 and 1 <= fold["average_loss"] <= 7
+            assert fold["constraints"] >= fold["support"] > 0 and fold["C"] == 8
+            assert fold["status"].name == "EPSILON" and fold["violation"] <= 0.1
+    check_files(outcome)
+    check_resumed(options, outcome, monkeypatch)
+
+
+def check_files(outcome):
+    content = strict_json(outcome.files[0])
+    assert [path.name for path in outcome.files] == [
+        "named_entities.json", "named_entities.csv", "named_entities.png",
+        "named_entities.plot.csv", "named_entities_table_3.json", "named_entities_table_3.csv",
+    ]  # fmt: skip
+    shown = outcome.files[1].read_text(encoding="utf-8")
+    assert not any(figure in shown for figure in ("9.36", "5.17", "5.94", "5.08"))
+    row = next(row for row in content["rows"] if row["method"] == "CRF")
+    errors = [fold["test"]["token_error"] for fold in row["folds"]]
+    assert f"{np.mean(errors):.2f} ± {np.std(errors, ddof=1):.2f}" in shown
+    assert "paper" not in shown + outcome.files[3].read_text(encoding="utf-8")
+    assert "2824 ± 106" not in outcome.files[5].read_text(encoding="utf-8")
+    assert "python -m experiments.named_entities " in content["record"]["command"]
+
+
+def check_resumed(options, outcome, monkeypatch):
+    """An interrupted run goes on: only what was not measured, or measured otherwise, is trained."""
+    folder = outcome.files[0].parent / named_entities_kept.FOLDER
+    kept = sorted(path.name for path in folder.iterdir())
+    assert len(kept) == 2 * 7 and "SVM_degree_2_svm2_Cn_fold0.json" in kept
+    trained = []
+    monkeypatch.setattr(methods, "fit", lambda *_, **__: trained.append(1) or 1 / 0)
+    with kept_settings():
+        again = named_entities.run(options._replace(resume=True))
+        assert again.table == outcome.table and not trained
+        (folder / "SVM_degree_2_svm2_Cn_fold0.json").unlink()
+        for changed in (options._replace(resume=True), options._replace(resume=True, seed=1)):
+            with pytest.raises(ZeroDivisionError):
+                named_entities.run(changed)
+    assert len(trained) == 2
+
+
+def test_ctrl_c_keeps_every_training(archive, tmp_path, monkeypatch):
+    """What was trained is in the stopped file and in those that --resume reads."""
+    options = Options(path=archive, output=str(tmp_path), **CHEAP)
+    options = options._replace(methods=("commonest", "hmm"))
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with kept_settings(), monkeypatch.context() as patch:
+        patch.setattr(named_entities_tables, "hidden_markov", stop)
+        with pytest.raises(common.Stopped, match="--resume"):
+            named_entities.run(options)
+    content = strict_json(tmp_path / "named_entities.stopped.json")
+    assert [row["machine"] for row in content["trainings"]] == ["commonest label"]
+    assert content["stopped"] is True and content["trainings"][0]["test"]["token_error"] > 0
+    with kept_settings():
+        whole = named_entities.run(options._replace(resume=True))
+    rows = {row.name: row.folds for row in whole.numbers["rows"]}
+    assert rows["commonest label"][0]["seconds"] == content["trainings"][0]["seconds"]
+    assert not (tmp_path / "named_entities.stopped.json").exists()
+
+
+def test_the_words_of_methods_name_the_machines_of_both_tables():
+    linear, kernel = named_entities_tables._jobs(Options(C=("1", "n"), kernel_C=("1", "n")))
+    named = [
+        [(row.name, row.tokens, row.C, row.formulation) for job in jobs for row in job.rows]
+        for jobs in (linear, kernel)
+    ]
+    assert named[1] == [
+        ("perceptron", "degree 2", None, None), ("perceptron, averaged", "degree 2", None, None),
+        *(("SVM", "degree 2", C, form) for form in PAPER_SVM for C in ("1", "n")),
+    ]  # fmt: skip
+    assert named[0][-4:] == [
+        ("perceptron", "linear", None, None), ("perceptron, averaged", "linear", None, None),
+        ("SVM", "linear", "1", "svm2"), ("SVM", "linear", "n", "svm2"),
+    ]  # fmt: skip
+    compared = [row.method for job in (*linear, *kernel) for row in job.rows if row.compared]
+    assert compared == ["HMM", "CRF", "CRF", "perceptron", "SVM", "SVM"]
