@@ -109,7 +109,7 @@ class Options(NamedTuple):
     columns: Annotated[int, flag("Columns a block of printed alignments.", least=1)] = 60
     variant: fields.Variant = "subspace"
     working_sets: fields.WorkingSets = "auto"
-    capacity: fields.Capacity = 32
+    capacity: fields.Capacity = 0
     output: fields.Output = "results"
     seed: fields.Seed = 0
     x64: fields.X64 = False

@@ -49,7 +49,7 @@ class Options(NamedTuple):
     )
     variant: fields.Variant = "auto"
     working_sets: fields.WorkingSets = "auto"
-    capacity: fields.Capacity = 32
+    capacity: fields.Capacity = 0
     per_class: Annotated[int, flag("Use so many queries a class; 0 for all.", least=0)] = 0
     contender: Annotated[
         str,

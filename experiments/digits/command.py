@@ -50,7 +50,7 @@ class Options(NamedTuple):
     ] = 0
     variant: fields.Variant = "auto"
     working_sets: fields.WorkingSets = "grown"
-    capacity: fields.Capacity = 16
+    capacity: fields.Capacity = 0
     output: fields.Output = "results"
     seed: fields.Seed = 0
     x64: fields.X64 = False

@@ -44,7 +44,7 @@ class Options(NamedTuple):
     repeats: Annotated[int, flag("Timed runs of each machine; median shown.", least=1)] = 5
     variant: fields.Variant = "auto"
     working_sets: fields.WorkingSets = "auto"
-    capacity: fields.Capacity = 16
+    capacity: fields.Capacity = 0
     output: fields.Output = "results"
     seed: fields.Seed = 0
     x64: fields.X64 = False

@@ -115,7 +115,7 @@ class Options(NamedTuple):
     picture_words: Annotated[int, flag("Words in the picture; 0: none.", least=0)] = 24
     variant: fields.Variant = "auto"
     working_sets: fields.WorkingSets = "auto"
-    capacity: fields.Capacity = 24
+    capacity: fields.Capacity = 0
     output: fields.Output = "results"
     seed: fields.Seed = 0
     x64: fields.X64 = False

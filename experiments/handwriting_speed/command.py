@@ -37,7 +37,7 @@ class Options(NamedTuple):
     buckets: Annotated[int, flag("Padded lengths of words, at most.", least=1)] = 3
     variant: fields.Variant = "auto"
     working_sets: fields.WorkingSets = "auto"
-    capacity: fields.Capacity = 24
+    capacity: fields.Capacity = 0
     output: fields.Output = "results"
     seed: fields.Seed = 0
     x64: fields.X64 = False

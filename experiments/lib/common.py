@@ -41,7 +41,7 @@ def solver_settings(options: AnyOptions) -> Settings:
     return Settings(
         variant=options.variant,
         working_sets=options.working_sets,
-        capacity=options.capacity,
+        capacity=options.capacity or None,
         seed=options.seed,
     )
 

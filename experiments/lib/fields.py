@@ -35,4 +35,6 @@ WorkingSets = Annotated[
         ["auto", "grown", "enumerated"],
     ),
 ]
-Capacity = Annotated[int, flag("Cutting planes an example, at the start.", least=2)]
+Capacity = Annotated[
+    int, flag("Cutting planes an example, at the start; 0: as many as memory allows.", least=0)
+]

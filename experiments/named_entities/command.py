@@ -138,7 +138,7 @@ class Options(NamedTuple):
     max_passes: Annotated[int, flag("Rounds of a training at most.", least=1)] = 500
     variant: fields.Variant = "auto"
     working_sets: fields.WorkingSets = "auto"
-    capacity: fields.Capacity = 32
+    capacity: fields.Capacity = 0
     output: fields.Output = "results"
     seed: fields.Seed = 0
     x64: fields.X64 = False

@@ -162,7 +162,7 @@ class Options(NamedTuple):
     chunks: Annotated[int, flag("Parts of a pass, each called at one w.", least=1)] = 32
     variant: fields.Variant = "auto"
     working_sets: fields.WorkingSets = "auto"
-    capacity: fields.Capacity = 8
+    capacity: fields.Capacity = 0
     output: fields.Output = "results"
     seed: fields.Seed = 0
     x64: fields.X64 = False

@@ -107,7 +107,8 @@ def loss_of(method: Method, options: Options) -> str:
 def settings_of(options: Options) -> Settings:
     """How `fit` goes about it."""
     return Settings(
-        variant=options.variant, working_sets=options.working_sets, capacity=options.capacity,
+        variant=options.variant, working_sets=options.working_sets, 
+        capacity=options.capacity or None,
         oracle_batch=options.oracle_batch, group=options.group or None,
         chunks=options.chunks, seed=options.seed,
     )  # fmt: skip

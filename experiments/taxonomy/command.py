@@ -93,7 +93,7 @@ class Options(NamedTuple):
     tolerance: Annotated[float, flag("Relative gap of the machines reported.", above=0)] = 1e-3
     variant: fields.Variant = "auto"
     working_sets: fields.WorkingSets = "auto"
-    capacity: fields.Capacity = 64
+    capacity: fields.Capacity = 0
     output: fields.Output = "results"
     seed: fields.Seed = 0
     x64: fields.X64 = False
