@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +15,9 @@ from jaxstruct.core.types import AnyArray, PyTree
 from jaxstruct.solvers.formulations import Formulation, Penalty
 
 ROUNDINGS = 1.0
-"""By how many eps an inner product of the run's dtype may be off, see `certify`."""
+"""By how many eps an inner product of few terms may be off in the run's dtype, see `roundings`."""
+FEW_TERMS = 128
+"""Up to so many terms a sum is off by no more than `ROUNDINGS` says."""
 SURE = 1000
 """A plane beats the oracle for sure where it does by so many times the rounding."""
 
@@ -93,14 +96,35 @@ class Certificate(NamedTuple):
 def proven(gap: float, rounding: float, allowance: float) -> bool | None:
     """Whether a gap is within what is allowed: True, False, or None where rounding hides it.
 
-    True if |gap| + rounding <= allowance. None if the gap itself is within, but is negative or the
-    rounding takes more than half of what is allowed, so that more rounds are unlikely to prove it.
+    True if |gap| + rounding <= allowance. None if the gap itself is within, but more rounds are
+    unlikely to prove it: it is negative, or below half its rounding, or the rounding alone takes
+    all that is allowed.
     """
     if not gap <= allowance < math.inf:
         return False
     if abs(gap) + rounding <= allowance:
         return True
-    return None if gap < 0 or not rounding <= allowance / 2 else False
+    hopeless = gap < 0 or not rounding < allowance or gap <= rounding / 2
+    return None if hopeless else False
+
+
+def roundings(inputs: PyTree) -> float:
+    """By how many eps an inner product with the features of one input may be off.
+
+    A term of a score of an array [n, a, b, ...] goes through at most T = a + b + ... additions (a
+    token's m features, then T tokens), so that the sum is off by at most T u sum |terms|, with
+    u = eps / 2. Errors of random sign add up to sqrt(T) u sum |terms| (Higham, Mary: A new approach
+    to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019). In `certify` |w| |phi|
+    and the terms of H stand for sum |terms|; they are so much larger that T / 128 eps are enough
+    where that is less. This is what sums in order were found to need (features of one sign, long
+    tails, one heavy feature first), not what is proven of them.
+
+    Args:
+      inputs: a batch, or one of every bucket, with a leading axis of examples; shapes are seen.
+    """
+    shapes = [np.shape(leaf)[1:] for leaf in jax.tree.leaves(inputs)]
+    terms = max((sum(shape) for shape in shapes), default=1)
+    return ROUNDINGS * max(1.0, min(terms / FEW_TERMS, math.sqrt(terms) / 2))
 
 
 def coordinate_norm(problem: Problem, w: PyTree, x: PyTree) -> float | None:
@@ -148,12 +172,43 @@ def _rounding_of_sums(
     multiplier_sum: np.ndarray,
     reach: np.ndarray,
 ) -> float:
-    """By how much the sums of multipliers, planes and bounds are off; see `certify`."""
+    """By how much the sums of multipliers, planes and bounds are off; see `_rounding_of`."""
     return float(
         np.sum(multiplier_sum * error)
         + np.sum(eps * multiplier_sum * reach) ** 2 / 2
         + np.sum(eps * bound)
     )
+
+
+def _rounding_of(
+    primal_of: Callable[[np.ndarray], tuple[float, float]],
+    primal: float,
+    eps: float,
+    examples: ExampleTerms,
+    cap: np.ndarray,
+    squared_norm: float,
+    coordinates: float | None,
+) -> tuple[float, np.ndarray]:
+    """(by how much P - D may be off, [N] by how much an H of each example may be).
+
+    With eps that of the dtype, `roundings` times, an H of example i is off by at most
+    e_i = eps (|w| max_y |phi_i(y)| + |terms of H|), so P by P(worst + e) - P(worst), and
+    <w, sum beta phi> by sum_i e_i sum_y beta_iy. The sum of planes is off by
+    d = eps sum beta |phi|, which adds d^2 / 2. To these come eps sum beta b, what the caps are
+    exceeded by, and half of what |w|^2 differs from its inner product. Where w are no coordinates
+    (kernel anchors), sum beta |phi| stands for |w|, far above their inner products.
+    """
+    worst, _, slack, _, bound, _, multiplier_sum, size, reach = examples
+    used = cap > 0
+    length = np.sqrt(squared_norm)
+    if coordinates is None:
+        length = np.sum(multiplier_sum * reach)
+    error = eps * (length * reach + size)
+    drift = 0.0 if coordinates is None else abs(np.float64(coordinates) - squared_norm) / 2
+    moved = primal_of((worst + error)[used])[0] - np.float64(primal)
+    excess = np.sum((np.maximum(multiplier_sum - cap, 0) * slack)[used])
+    of_sums = _rounding_of_sums(eps, error, bound, multiplier_sum, reach)
+    return float(drift + moved + excess) + of_sums, error
 
 
 def certify(
@@ -163,6 +218,7 @@ def certify(
     primal_products: np.ndarray | None = None,
     dual_products: np.ndarray | None = None,
     coordinates: float | None = None,
+    off_by: float = ROUNDINGS,
 ) -> Certificate:
     """Sum the terms of the examples.
 
@@ -170,24 +226,19 @@ def certify(
     is another one than that of its dual variables gives the terms of both squared norms.
 
     P = 1/2 |w|^2 + sum_i (C v_i/n) xi_i, or + sum_i (C v_i/2n) xi_i^2; for SVM0, with m = min_i,y
-    <w, delta Psi_i(y)> > 0, P(w / m) = |w|^2 / 2 m^2. D as in `formulations`.
-
-    Rounding. An H of example i is off by at most e_i = eps (|w| max_y |phi_i(y)| + |terms of H|),
-    so P by P(worst + e) - P(worst), and <w, sum beta phi> by sum_i e_i sum_y beta_iy. The sum of
-    planes is off by d = eps sum beta |phi|, which adds d^2 / 2. To these come eps sum beta b, what
-    the caps are exceeded by, and half of what |w|^2 differs from its inner product. Where w are no
-    coordinates (kernel anchors), sum beta |phi| stands for |w|.
+    <w, delta Psi_i(y)> > 0, P(w / m) = |w|^2 / 2 m^2. D as in `formulations`,
+    rounding as in `_rounding_of`.
 
     Args:
       formulation, terms, examples: what is certified.
       primal_products, dual_products: [N] terms of the two squared norms, where they differ.
-      coordinates: |w|^2 of `coordinate_norm`, or None.
+      coordinates: |w|^2 of `coordinate_norm`, or None. off_by: of `roundings` for the inputs.
     """
-    eps = ROUNDINGS * float(np.finfo(np.asarray(examples.worst).dtype).eps)
+    off_by = ROUNDINGS if coordinates is None else off_by
+    eps = off_by * float(np.finfo(np.asarray(examples.worst).dtype).eps)
     cap, ridge = (np.asarray(leaf, np.float64) for leaf in (terms.cap, terms.ridge))
-    worst, value, slack, known, bound, product, multiplier_sum, size, reach = (
-        np.asarray(e, np.float64) for e in examples
-    )
+    numbers = ExampleTerms(*(np.asarray(e, np.float64) for e in examples))
+    worst, value, slack, known, bound, product, multiplier_sum, _, _ = numbers
     used = cap > 0
     primal_products = product if primal_products is None else primal_products
     dual_products = product if dual_products is None else dual_products
@@ -202,15 +253,8 @@ def certify(
     relaxed, _ = primal_of(known[used])
     total = float(np.sum(multiplier_sum))
     with np.errstate(over="ignore", invalid="ignore"):
-        length = np.sqrt(squared_norm)
-        if coordinates is None:
-            length = np.sum(multiplier_sum * reach)
-        error = eps * (length * reach + size)
-        drift = 0.0 if coordinates is None else abs(np.float64(coordinates) - squared_norm) / 2
-        moved = primal_of((worst + error)[used])[0] - np.float64(primal)
-        excess = np.sum((np.maximum(multiplier_sum - cap, 0) * slack)[used])
-        rounding = float(drift + moved + excess) + _rounding_of_sums(
-            eps, error, bound, multiplier_sum, reach
+        rounding, error = _rounding_of(
+            primal_of, float(primal), eps, numbers, cap, squared_norm, coordinates
         )
         missed = np.max((known - np.maximum(worst, 0) - SURE * error)[used])
     return Certificate(

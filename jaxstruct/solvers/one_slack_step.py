@@ -13,7 +13,7 @@ from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.checks import shown
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.certificate import ROUNDINGS, SURE, coordinate_norm
+from jaxstruct.solvers.certificate import ROUNDINGS, SURE, coordinate_norm, roundings
 from jaxstruct.solvers.joint_planes import (
     JointPlanes,
     empty_joint_planes,
@@ -111,17 +111,40 @@ def _largest_scale(found: tuple[tuple, ...], shares: np.ndarray) -> float:
 
 
 def _rounding(
-    beta: np.ndarray, C: float, shares: np.ndarray, worst: np.ndarray, error: np.ndarray
+    beta: np.ndarray,
+    C: float,
+    shares: np.ndarray,
+    worst: np.ndarray,
+    error: np.ndarray,
+    eps: float,
+    reach: float,
 ) -> float:
-    """By how much P - D may be off where an H_i is off by error [N], see `certify`.
+    """By how much P - D may be off where an H_i is off by error [N], see `certificate`.
 
     P moves by the slacks. A plane is a mean of those of its examples, so that D moves by as much
-    for each unit of sum beta, and by the slack for each unit of it beyond C.
+    for each unit of sum beta, and by the slack for each unit of it beyond C. The planes themselves
+    are off by d = eps sum beta max |phi| together, which adds d^2 / 2.
     """
     mean = _weighted(shares, error)
     total, slacks = float(np.sum(beta)), np.maximum(worst, 0)
     moved = C * _weighted(shares, np.maximum(worst + error, 0) - slacks)
-    return moved + total * mean + max(total - C, 0.0) * _weighted(shares, slacks)
+    drift = (eps * total * float(np.sum(shares)) * reach) ** 2 / 2
+    return moved + total * mean + drift + max(total - C, 0.0) * _weighted(shares, slacks)
+
+
+def _eps(task: Task, coordinates: bool) -> float:
+    """By how much, relative to its terms, an inner product is off; see `roundings`."""
+    off_by = roundings(task.inputs) if coordinates else ROUNDINGS
+    return off_by * float(jnp.finfo(task.terms.cap.dtype).eps)
+
+
+def _rounding_of_known(planes: JointPlanes, eps: float) -> float:
+    """By how much b_t - <w, g_t> is off where w is sum beta g in the run's dtype.
+
+    w is off by eps sum beta |g|: where the planes cancel, that is more than eps |w|.
+    """
+    norms = np.sqrt(np.maximum(np.diag(planes.gram), 0))
+    return float(eps * (planes.multipliers @ norms) * np.max(norms))
 
 
 @np.errstate(over="ignore", invalid="ignore")  # its numbers say that they are not finite
@@ -157,7 +180,9 @@ def one_slack_step(
     coordinates = coordinate_norm(problem, w, task.inputs[0])
     length = norm if coordinates is None else coordinates
     radius = float(np.sum(beta)) * reach if coordinates is None else math.sqrt(length)
-    error = ROUNDINGS * float(jnp.finfo(dtype).eps) * (radius * reach + size)
+    eps = _eps(task, coordinates is not None)
+    error = eps * (radius * reach + size)
+    unsure = _weighted(shares, error) + _rounding_of_known(planes, eps)
     known = float(np.max((planes.bounds - products)[planes.occupied]))  # 0 in the slack slot
     info = OneSlackInfo(
         primal=length / 2 + C * slack,
@@ -166,8 +191,8 @@ def one_slack_step(
         slack=slack,
         slack_found=slack_found,
         known=known,
-        missed=max(known - slack - SURE * _weighted(shares, error), 0.0),
-        rounding=_rounding(beta, C, shares, worst, error),
+        missed=max(known - slack - SURE * unsure, 0.0),
+        rounding=_rounding(beta, C, shares, worst, error, eps, reach),
         example_slack=example_slack,
         planes_added=0,
         planes_evicted=0,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import jax
 import numpy as np
 import pytest
 
 from jaxstruct import Settings, Status, fit
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.solvers.certificate import coordinate_norm, proven
+from jaxstruct.solvers.certificate import coordinate_norm, proven, roundings
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.one_slack import fit_one_slack
 from jaxstruct.solvers.pooled import fit_pooled
@@ -130,11 +131,56 @@ def test_rounding_bounds_what_float32_is_off_and_is_small(formulation, C):
         assert 0 < certificate.rounding <= 1e-4 * certificate.primal
 
 
+def test_one_slack_does_not_blame_the_oracle_for_planes_that_cancel():
+    """w = sum beta g is off by eps sum beta |g|, a thousand times eps |w|."""
+    random = np.random.default_rng(3)
+    x = 1e4 * (random.normal(size=(12, 3)) + 3 * random.normal(size=3))
+    y = random.integers(0, 3, 12).astype(np.int32)
+    found = fit_one_slack(
+        multiclass(3, 3), x.astype(np.float32), y, "svm1_margin", 0.3, tolerance=1e-4, max_passes=22
+    )
+    assert found.status is Status.PASS_LIMIT
+
+
+def heavy_features(kind: str, terms: int) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs [8, T] and weights [T, 3] whose sums in order lose the most."""
+    random = np.random.default_rng(0)
+    x = np.exp(2 * random.normal(size=(8, terms)))
+    if kind == "one heavy":
+        x = np.abs(random.normal(size=(8, terms)))
+        x[:, 0] = 10 * math.sqrt(terms)
+    w = x[:3].T * random.uniform(0.5, 1.5, size=(terms, 3))
+    return x.astype(np.float32), w.astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["long tails", "one heavy"])
+@pytest.mark.parametrize("terms", [16, 256, 4096])
+def test_a_score_is_off_by_no_more_than_its_roundings(kind, terms):
+    """[n, k] F(x, y) of float32 against float64, in units of what `certify` allows for."""
+    x, w = heavy_features(kind, terms)
+    scores = jax.vmap(multiclass(terms, 3).model.potentials, (None, 0))({"weights": w}, x)
+    truth = x.astype(np.float64) @ w.astype(np.float64)
+    lengths = np.linalg.norm(x.astype(np.float64), axis=1)[:, None]
+    size = math.sqrt(2) * np.linalg.norm(w.astype(np.float64)) * lengths + 2 * np.abs(truth)
+    allowed = roundings(x) * np.finfo(np.float32).eps * size
+    assert (np.abs(np.asarray(jax.tree.leaves(scores)[0]) - truth) <= allowed).all()
+
+
+def test_roundings_count_the_additions_of_a_term():
+    few, tokens = np.zeros((4, 64)), np.zeros((4, 20, 30))
+    assert roundings(few) == roundings((tokens, few)) == 1.0
+    assert roundings(np.zeros((4, 1024))) == 8.0
+    assert roundings(np.zeros((4, 2**16))) == 128.0  # half the root
+    assert roundings((np.zeros((4, 200, 312)), few)) == 4.0
+
+
 def test_a_gap_is_proven_with_its_rounding():
     assert proven(0.5, 0.4, 1.0) is True
     assert proven(1.1, 0.0, 1.0) is False
     assert proven(0.8, 0.4, 1.0) is False  # more rounds may close it
-    assert proven(0.5, 0.6, 1.0) is None and proven(0.5, math.nan, 1.0) is None
+    assert proven(0.7, 0.6, 1.0) is False  # no noise yet: at 0.4 it is proven
+    assert proven(0.3, 0.8, 1.0) is None  # the gap is noise
+    assert proven(0.9, 1.0, 1.0) is None and proven(0.5, math.nan, 1.0) is None
     assert proven(-0.2, 0.1, 1.0) is True and proven(-3.0, 0.1, 1.0) is None
     assert proven(math.inf, math.inf, math.inf) is False
     assert proven(math.nan, 0.0, 1.0) is False
