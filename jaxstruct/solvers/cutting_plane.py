@@ -17,7 +17,13 @@ import numpy as np
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array
-from jaxstruct.solvers.certificate import Certificate, block_gaps, certify, coordinate_norm
+from jaxstruct.solvers.certificate import (
+    Certificate,
+    block_gaps,
+    certify,
+    coordinate_norm,
+    roundings,
+)
 from jaxstruct.solvers.cost_model import capacity_of
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.oracle_pass import PassCounts, empty_report, oracle_program
@@ -92,7 +98,10 @@ def _certified(
     )  # fmt: skip
     norm = coordinate_norm(now.problem, state.weights, now.task.inputs[0])
     of_primal, of_dual = products
-    certificate = certify(now.formulation, now.task.terms, report.terms, of_primal, of_dual, norm)
+    certificate = certify(
+        now.formulation, now.task.terms, report.terms, of_primal, of_dual, norm,
+        roundings(now.task.inputs),
+    )  # fmt: skip
     gaps = block_gaps(now.formulation, now.task.terms, report.terms) if state.span is None else None
     if state.span is not None and _evicted(state.sets, sets, counts):
         state = state._replace(span=None)
