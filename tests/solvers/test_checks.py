@@ -138,7 +138,7 @@ def test_numbers(options, match):
         ({"active": -1}, "active must be 0 .all slots. or at least 3, got -1"),
         ({"active": 2}, "active must be 0 .all slots. or at least 3, got 2"),
         ({"capacity": "8"}, "capacity must be an integer, got '8'"),
-        ({"capacity": None}, "capacity must be"),
+        ({"effort": "most"}, "effort is 'most'; choose one of"),
         ({"oracle_batch": 16.0}, "oracle_batch must be an integer, got 16.0"),
         ({"seed": "a"}, "seed must be an integer, got 'a'"),
         ({"fading": None}, "fading must be a number, got None"),
