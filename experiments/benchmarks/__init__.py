@@ -1,0 +1,1 @@
+"""What a person waits for: first fits, warm fits, programs and memory, a row a task."""

@@ -1,0 +1,255 @@
+"""What a person waits for: first fits, warm fits, programs and memory, a row a task.
+
+    taskset -c 0 python -m experiments.benchmarks
+    taskset -c 0 python -m experiments.benchmarks --tasks=words,spanish
+    taskset -c 0 python -m experiments.benchmarks --growth=1000,3000,10000
+
+svm1_margin with the default settings, to a relative gap of 1e-3, in processor seconds. Every row
+has processes of its own: one that compiles everything, one that finds the compiled programs on
+disk, and one for the peer (LinearSVC on the Crammer-Singer objective, or CRFsuite), so that memory
+is its own. Read ratios within one run; run it pinned to one core of a machine with nothing else to
+do.
+
+--growth measures how time grows with n instead, on generated texts and sentences: slopes of the
+logarithms.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from experiments.benchmarks.tasks import TASKS, Task, Training
+from experiments.lib import common, fields
+from experiments.lib.apart import run_apart
+from experiments.lib.compiling import compile_clock
+from experiments.lib.options import flag
+from experiments.lib.plots import Plot, bar_groups, curve_lines
+from experiments.lib.record import enable_persistent_compilation_cache, peak_memory_bytes
+from experiments.lib.report import Table, write_results
+from jaxstruct import fit
+
+PARTS = ("first", "cached", "peer")
+GROWING = ("texts", "sentences")
+USUAL = tuple(name for name in TASKS if name != "spanish_whole")
+
+
+class Options(NamedTuple):
+    """The flags of this command."""
+
+    tasks: Annotated[Sequence[str], flag("Which rows.", each=list(TASKS))] = USUAL
+    growth: Annotated[
+        Sequence[str],
+        flag("Sizes n of generated texts and sentences to measure in place of the rows.", each=int),
+    ] = ()
+    tolerance: fields.Tolerance = 1e-3
+    part: Annotated[
+        str,
+        flag(
+            "Measure this part of one task here and write its numbers, as 'all' does in processes "
+            "of their own.",
+            ["all", *PARTS],
+        ),
+    ] = "all"
+    size: Annotated[int, flag("With --part: n of the task; 0: as it is.", least=0)] = 0
+    cache: Annotated[str, flag("With --part: folder of the compiled programs.")] = ""
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = False
+    progress: fields.ShowProgress = None
+
+
+def main(options: Options) -> int | None:
+    """One part in this process, or all of them in processes of their own."""
+    if options.part == "all":
+        run(options)
+    else:
+        run_part(options)
+
+
+def run(options: Options) -> common.Outcome:
+    """Measure, print the table and write it.
+
+    Raises:
+      ValueError: an option does not fit.
+      CorpusMissing: a corpus is not on this machine; the message says how to get it.
+      subprocess.CalledProcessError: a part failed; its messages are on standard error.
+    """
+    common.prepare(options)
+    if options.growth:
+        return _grown(options)
+    rows: list[dict[str, Any]] = []
+    with common.kept_if_stopped("benchmarks", options, "benchmarks", {"rows": rows}):
+        for name in options.tasks:
+            rows.append(_measured(options, name, TASKS[name].size))
+    table, plots = _table(options, rows), {"benchmarks": _plot(rows)}
+    return common.save("benchmarks", options, "benchmarks", table, {"rows": rows}, plots)
+
+
+def _measured(options: Options, name: str, size: int) -> dict[str, Any]:
+    """The numbers of one task: of the process that compiles, of the one after it, of the peer."""
+    own = options._replace(
+        tasks=(name,), size=size, growth=(), cache=f"{options.output}/benchmarks_programs"
+    )
+    shutil.rmtree(own.cache, ignore_errors=True)
+    row: dict[str, Any] = {"task": name, "title": TASKS[name].title, "size": size}
+    for part in PARTS:
+        if part == "peer" and not TASKS[name].peer:
+            continue
+        (found,) = run_apart("benchmarks", own._replace(part=part), _part_name(name, part))
+        row |= {f"{part}_{key}": value for key, value in found.items()}
+    shutil.rmtree(own.cache, ignore_errors=True)
+    return row
+
+
+def _part_name(task: str, part: str) -> str:
+    return f"benchmarks_{task}_{part}"
+
+
+def run_part(options: Options) -> None:
+    """Measure one part of one task in this process; its numbers go to a JSON file of their own."""
+    if len(options.tasks) != 1:
+        raise ValueError("part needs exactly one task, give --tasks=NAME")
+    (name,) = options.tasks
+    common.prepare(options)
+    if options.cache:
+        enable_persistent_compilation_cache(options.cache)
+    task: Task = TASKS[name]
+    training = task.prepare(options.size or task.size)
+    measure = _peer if options.part == "peer" else _fits
+    row = measure(training, options) | {"n": training.n, "peak_memory": peak_memory_bytes()}
+    write_results(options.output, _part_name(name, options.part), {"rows": [row]})
+
+
+def _fits(training: Training, options: Options) -> dict[str, Any]:
+    """The first fit of this process, and the same once more."""
+    jax.block_until_ready(jax.numpy.zeros(1))  # the backend's own start is no part of a fit
+    clock, before, memory = compile_clock(), compile_clock().read(), peak_memory_bytes()
+    start, wall = time.process_time(), time.perf_counter()
+    solution = _fit(training, options)
+    first = time.process_time() - start
+    numbers = {
+        "seconds": first, "wall": time.perf_counter() - wall,
+        "compiling": clock.read().process - before.process, "memory_before": memory,
+        "programs": solution.statistics.compilations, "status": solution.status,
+        "primal": solution.primal, "dual": solution.dual, "passes": solution.statistics.passes,
+        "oracle_calls": solution.statistics.oracle_calls,
+        "capacity": solution.statistics.capacity,
+    }  # fmt: skip
+    start = time.process_time()
+    again = _fit(training, options)
+    return numbers | {
+        "again": time.process_time() - start,
+        "again_programs": again.statistics.compilations,
+    }
+
+
+def _fit(training: Training, options: Options) -> Any:
+    solution = fit(
+        training.problem, training.inputs, training.outputs, "svm1_margin", training.C,
+        tolerance=options.tolerance,
+    )  # fmt: skip
+    jax.block_until_ready(solution.weights)
+    return solution
+
+
+def _peer(training: Training, options: Options) -> dict[str, Any]:
+    """The peer's training; nan where it is not installed."""
+    if training.peer is None:
+        return {"seconds": math.nan}
+    start = time.process_time()
+    training.peer()
+    return {"seconds": time.process_time() - start}
+
+
+def _table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
+    columns = [
+        "task", "n", ("first fit, s", "whole"), ("first fit, s", "compiling"),
+        ("first fit, s", "programs on disk"), "again, s", "programs", "peak MB", "rounds",
+        "oracle calls", "status", ("peer", "name"), ("peer", "s"), ("peer", "peak MB"),
+    ]  # fmt: skip
+    body = [
+        [row["title"], row["first_n"], row["first_seconds"], row["first_compiling"],
+         row["cached_seconds"], row["first_again"], row["first_programs"],
+         row["first_peak_memory"] / 2**20, row["first_passes"], row["first_oracle_calls"],
+         str(row["first_status"]), TASKS[row["task"]].peer or None, row.get("peer_seconds"),
+         row["peer_peak_memory"] / 2**20 if "peer_peak_memory" in row else None]
+        for row in rows
+    ]  # fmt: skip
+    notes = [
+        f"svm1_margin to a relative gap of {options.tolerance:g}, default settings, processor "
+        "seconds, without imports and reading.",
+        "again: the same fit once more in the same process. Peers minimise other objectives "
+        "(CRFsuite) or stop by other rules, so compare orders of magnitude.",
+    ]
+    return Table("What a person waits for", columns, body, notes)
+
+
+def _plot(rows: Sequence[dict[str, Any]]) -> Plot:
+    series = {
+        "peer": [row.get("peer_seconds") or math.nan for row in rows],
+        "first fit": [row["first_seconds"] for row in rows],
+        "first fit, programs on disk": [row["cached_seconds"] for row in rows],
+        "again": [row["first_again"] for row in rows],
+    }
+    title = "First and later fits, beside LinearSVC and CRFsuite"
+    return bar_groups([row["task"] for row in rows], series, title=title, ylabel="processor s")
+
+
+@dataclasses.dataclass(frozen=True)
+class Growth:
+    """How a task grew: sizes, seconds of the warm fit, and the slope of the logarithms."""
+
+    task: str
+    sizes: list[int]
+    seconds: list[float]
+
+    @property
+    def slope(self) -> float:
+        """Of log seconds over log n, by least squares; nan for fewer than two sizes."""
+        if len(self.sizes) < 2:
+            return math.nan
+        return float(np.polyfit(np.log(self.sizes), np.log(self.seconds), 1)[0])
+
+
+def _grown(options: Options) -> common.Outcome:
+    rows: list[dict[str, Any]] = []
+    with common.kept_if_stopped("benchmarks", options, "benchmarks_growth", {"rows": rows}):
+        rows.extend(_growing(options))
+    curves = [
+        Growth(name, *(
+            [row[key] for row in rows if row["task"] == name] for key in ("size", "again")
+        ))
+        for name in GROWING
+    ]  # fmt: skip
+    columns = ["task", "n", "first fit, s", "again, s", "peak MB", "rounds", "slope"]
+    body = [
+        [row["task"], row["size"], row["seconds"], row["again"], row["peak_memory"] / 2**20,
+         row["passes"], None]
+        for row in rows
+    ] + [[each.task, "all", None, None, None, None, each.slope] for each in curves]  # fmt: skip
+    notes = ["slope: of log seconds (again) over log n. Generated to look like real ones."]
+    plot = curve_lines(
+        {each.task: (each.sizes, each.seconds) for each in curves},
+        title="Growth with the number of examples", xlabel="examples", ylabel="processor s",
+        log_x=True,
+    )  # fmt: skip
+    table = Table("How a training grows", columns, body, notes)
+    plots = {"benchmarks_growth": plot}
+    return common.save("benchmarks", options, "benchmarks_growth", table, {"rows": rows}, plots)
+
+
+def _growing(options: Options) -> Iterator[dict[str, Any]]:
+    for name in GROWING:
+        for size in options.growth:
+            own = options._replace(tasks=(name,), size=int(size), growth=(), part="first")
+            (found,) = run_apart("benchmarks", own, _part_name(name, "first"))
+            yield found | {"task": name, "size": int(size)}

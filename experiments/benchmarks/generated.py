@@ -1,0 +1,74 @@
+"""Texts and sentences of any number, generated to look like real ones.
+
+Words follow Zipf's law; a class prefers some of them. Lengths are log-normal, with a long tail, and
+labels of sentences come from a chain in which most tokens have the label 0, as in named entities.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxstruct.core.types import SparseFeatures
+
+WORDS, CLASSES, LABELS = 5_000, 20, 9
+AFFIXES = 7
+"""Sparse features a token beside its word."""
+
+
+class Texts(NamedTuple):
+    """n texts: tf-idf-like rows of length 1, padded with index WORDS, and their classes [n]."""
+
+    features: SparseFeatures
+    classes: np.ndarray
+
+
+class Sentences(NamedTuple):
+    """Features [tokens, 1 + AFFIXES], labels [tokens] and where each of the n sentences starts."""
+
+    features: np.ndarray
+    labels: np.ndarray
+    offsets: np.ndarray
+
+
+def _zipf(size: int) -> np.ndarray:
+    weights = 1 / np.arange(1, size + 1)
+    return weights / weights.sum()
+
+
+def texts(n: int, seed: int = 0) -> Texts:
+    """n short texts of 20 classes over 5,000 words."""
+    random = np.random.default_rng([seed, n])
+    classes = random.integers(0, CLASSES, n).astype(np.int32)
+    ranks = np.stack([random.permutation(WORDS) for _ in range(CLASSES)])
+    common, counts = _zipf(WORDS), np.clip(random.lognormal(4.0, 0.5, n), 8, 400).astype(int)
+    rows = []
+    for own, count in zip(classes, counts, strict=True):
+        drawn = random.choice(WORDS, count, p=common)
+        topical = random.random(count) < 0.3
+        words, times = np.unique(np.where(topical, ranks[own][drawn], drawn), return_counts=True)
+        values = (1 + np.log(times)) * np.log(2 + words)  # frequent words weigh less
+        rows.append((words, values / np.linalg.norm(values)))
+    width = max(len(words) for words, _ in rows)
+    indices = np.full((n, width), WORDS, np.int32)
+    weights = np.zeros((n, width), np.float32)
+    for row, (words, values) in enumerate(rows):
+        indices[row, : len(words)], weights[row, : len(words)] = words, values
+    return Texts(SparseFeatures(indices, weights), classes)
+
+
+def sentences(n: int, features: int, seed: int = 0) -> Sentences:
+    """n labelled sentences whose tokens have a few of so many binary features."""
+    random = np.random.default_rng([seed, n, features])
+    lengths = np.clip(random.lognormal(3.1, 0.7, n), 1, 200).astype(int)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    total, moves = int(offsets[-1]), random.random(int(offsets[-1]))
+    labels = np.where(moves < 0.85, 0, random.integers(1, LABELS, total)).astype(np.int32)
+    again = np.flatnonzero((random.random(total) < 0.4) & (np.arange(total) > 0))
+    labels[again] = labels[again - 1]
+    drawn = random.choice(features, (total, 1 + AFFIXES), p=_zipf(features))
+    shifts = random.permutation(features)[: LABELS * (1 + AFFIXES)].reshape(LABELS, -1)
+    preferred = (drawn + shifts[labels]) % features
+    found = np.where(random.random(drawn.shape) < 0.3, preferred, drawn)
+    return Sentences(found.astype(np.int32), labels, offsets)

@@ -1,0 +1,76 @@
+"""experiments.benchmarks: every part of a small task in this process, and the slope of growth."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.benchmarks import command as benchmarks
+from experiments.benchmarks import generated, tasks
+from experiments.benchmarks.command import Growth, Options
+from tests.experiments.scripts import kept_settings, strict_json
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Parts run in this process, for speed."""
+
+    def run_here(command, options, name):
+        benchmarks.run_part(options._replace(cache=""))
+        return strict_json(Path(options.output) / f"{name}.json")["rows"]
+
+    with kept_settings():
+        monkeypatch.setattr(benchmarks, "run_apart", run_here)
+        yield
+
+
+def test_a_row_a_task(here, tmp_path, monkeypatch):
+    small = tasks.TASKS["texts"]._replace(size=60)
+    monkeypatch.setitem(tasks.TASKS, "texts", small)
+    options = Options(tasks=("texts",), output=str(tmp_path), tolerance=1e-2, progress=False)
+    outcome = benchmarks.run(options)
+    (row,) = outcome.numbers["rows"]
+    assert row["first_n"] == row["peer_n"] == 60
+    assert row["first_status"] == "CONVERGED" and row["first_again_programs"] == 0
+    assert 0 <= row["first_primal"] - row["first_dual"] <= 1e-2 * row["first_primal"]
+    assert row["first_primal"] == row["cached_primal"]
+    assert row["first_seconds"] > 0 and row["peer_seconds"] > 0
+    kept = json.loads((tmp_path / "benchmarks.json").read_text())
+    assert kept["rows"][0]["task"] == "texts" and (tmp_path / "benchmarks.png").exists()
+
+
+def test_growth_has_a_slope(here, tmp_path):
+    options = Options(growth=("30", "60"), output=str(tmp_path), tolerance=1e-1, progress=False)
+    outcome = benchmarks.run(options)
+    assert [row["size"] for row in outcome.numbers["rows"]] == [30, 60, 30, 60]
+    assert [row[0] for row in outcome.table.rows[-2:]] == ["texts", "sentences"]
+    assert all(math.isfinite(row[-1]) for row in outcome.table.rows[-2:])
+    assert (tmp_path / "benchmarks_growth.png").exists()
+
+
+def test_the_slope_is_that_of_a_power():
+    sizes = [10, 100, 1000]
+    assert Growth("texts", sizes, [0.2 * n**1.5 for n in sizes]).slope == pytest.approx(1.5)
+    assert math.isnan(Growth("texts", [10], [1.0]).slope)
+
+
+def test_a_part_needs_one_task(tmp_path):
+    with pytest.raises(ValueError, match="part needs exactly one task"):
+        benchmarks.run_part(Options(part="first", output=str(tmp_path)))
+
+
+def test_generated_data_repeat_and_fit_their_problems():
+    texts, again = generated.texts(40), generated.texts(40)
+    np.testing.assert_array_equal(texts.features.indices, again.features.indices)
+    values = np.asarray(texts.features.values)
+    np.testing.assert_allclose((values**2).sum(axis=1), 1, rtol=1e-5)
+    assert set(texts.classes) <= set(range(generated.CLASSES))
+    sentences = generated.sentences(50, 100)
+    assert sentences.features.shape == (sentences.offsets[-1], 1 + generated.AFFIXES)
+    assert sentences.features.min() >= 0 and sentences.features.max() < 100
+    assert sentences.offsets.shape == (51,) and (np.diff(sentences.offsets) >= 1).all()
+    assert 0.5 < (sentences.labels == 0).mean() < 0.95
