@@ -240,10 +240,10 @@ def certify(
     numbers = ExampleTerms(*(np.asarray(e, np.float64) for e in examples))
     worst, value, slack, known, bound, product, multiplier_sum, _, _ = numbers
     used = cap > 0
-    primal_products = product if primal_products is None else primal_products
-    dual_products = product if dual_products is None else dual_products
-    squared_norm = max(float(np.sum(primal_products, dtype=np.float64)), 0.0)
-    dual_norm = max(float(np.sum(dual_products, dtype=np.float64)), 0.0)
+    of_primal = product if primal_products is None else primal_products
+    of_dual = product if dual_products is None else dual_products
+    squared_norm = max(float(np.sum(of_primal, dtype=np.float64)), 0.0)
+    dual_norm = max(float(np.sum(of_dual, dtype=np.float64)), 0.0)
     dual = float(np.sum(bound)) - dual_norm / 2 - float(np.sum(ridge * multiplier_sum**2)) / 2
 
     primal_of = partial(_primal, formulation, cap[used], ridge[used], squared_norm)

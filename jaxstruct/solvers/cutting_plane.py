@@ -26,7 +26,7 @@ from jaxstruct.solvers.certificate import (
 )
 from jaxstruct.solvers.cost_model import capacity_of
 from jaxstruct.solvers.formulations import Formulation
-from jaxstruct.solvers.oracle_pass import PassCounts, empty_report, oracle_program
+from jaxstruct.solvers.oracle_pass import Calls, PassCounts, empty_report, oracle_program
 from jaxstruct.solvers.programs import timed
 from jaxstruct.solvers.rounds import (
     Round,
@@ -93,7 +93,7 @@ def _certified(
         now.seconds, "certify",
         lambda: oracle_program(
             now.problem, now.oracle_options(active), now.task, state.weights, before, report,
-            orders, whole(orders), epsilon, now.clock, effort=now.effort,
+            Calls(orders, whole(orders), epsilon, now.clock), effort=now.effort,
         ),
     )  # fmt: skip
     norm = coordinate_norm(now.problem, state.weights, now.task.inputs[0])

@@ -185,6 +185,35 @@ def _run(
     )
 
 
+def _first_state(fixed: _Fixed, start: Solution | None) -> State:
+    """Where the run begins; the start and the oracle are checked before anything else runs."""
+    problem, task, settings, formulation = fixed.of_step
+    if start is not None:
+        check_start(problem, task, fixed.rows, formulation, start)
+    check_oracle(problem, formulation, fixed.sample)
+    if start is None:
+        return cutting_plane.init(problem, task, settings)
+    return restarted(problem, task, settings, formulation, start, fixed.rules.C)
+
+
+def _opened(
+    problem: Problem,
+    inputs: PyTree | Buckets,
+    outputs: PyTree | Buckets,
+    formulation: Formulation,
+    C: float,
+    example_weights: np.ndarray | None,
+    settings: Settings,
+) -> tuple[Settings, Task, np.ndarray, Sample | None]:
+    """(settings, task, the example of each of its rows, a sample) of data that pass the checks."""
+    inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
+    settings = resolved_settings(problem, settings, max(map(len, outputs.index)))
+    shape = settings.oracle_batch, decided(settings.group)
+    task = make_task(problem, inputs, outputs, formulation, C, example_weights, *shape)
+    rows = row_index(outputs.index, *shape)
+    return settings, task, rows, sample_of(problem, inputs, outputs, settings.checked_examples)
+
+
 def fit(
     problem: Problem,
     inputs: PyTree | Buckets,
@@ -237,23 +266,13 @@ def fit(
     check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
     check_settings(settings)
     check_callback(callback)
-    inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
-    settings = resolved_settings(problem, settings, max(map(len, outputs.index)))
-    shape = settings.oracle_batch, decided(settings.group)
-    task = make_task(problem, inputs, outputs, formulation, C, example_weights, *shape)
-    rows = row_index(outputs.index, *shape)
-    if start is not None:
-        check_start(problem, task, rows, formulation, start)
-    sample = sample_of(problem, inputs, outputs, settings.checked_examples)
-    check_oracle(problem, formulation, sample)
-    if start is None:
-        state = cutting_plane.init(problem, task, settings)
-    else:
-        state = restarted(problem, task, settings, formulation, start, C)
+    settings, task, rows, sample = _opened(
+        problem, inputs, outputs, formulation, C, example_weights, settings
+    )
     hard = formulation.penalty == 0
     rules = Rules(tolerance, epsilon, max_passes, float(C), hard, rounding(dtype))
     fixed = _Fixed(problem, task, settings, formulation, rules, min_margin, rows, sample)
-    return _run(fixed, state, start, callback)
+    return _run(fixed, _first_state(fixed, start), start, callback)
 
 
 def fit_path(

@@ -16,7 +16,7 @@ import numpy as np
 from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.active_slots import active_slots
 from jaxstruct.solvers.bucket_turns import (
     bucket_task,
@@ -74,6 +74,22 @@ class OracleOptions(NamedTuple):
 
     oracle: str
     active: int
+
+
+class Calls(NamedTuple):
+    """Which examples are called, and which of the outputs that they meet enter.
+
+    Fields:
+      orders: one [batches, B] a bucket, the rows of the bucket in some order.
+      spans: one (first, last) a bucket: the batches called; numbers, not shapes.
+      epsilon: a plane is added where H(y_hat) > xi_i + epsilon and y_hat is not in S_i.
+      clock: the number of this pass, for the eviction of unused planes.
+    """
+
+    orders: tuple[Array, ...]
+    spans: tuple[tuple[AnyArray, AnyArray], ...]
+    epsilon: Array
+    clock: AnyArray
 
 
 class _Call(NamedTuple):
@@ -157,10 +173,7 @@ def oracle_pass(
     w: PyTree,
     sets: WorkingSets,
     report: OracleReport,
-    orders: tuple[Array, ...],
-    spans: tuple[tuple[Array, Array], ...],
-    epsilon: Array,
-    clock: Array,
+    calls: Calls,
 ) -> tuple[WorkingSets, OracleReport, PassCounts]:
     """One oracle call an example at one fixed w, for some or all of the examples.
 
@@ -169,11 +182,8 @@ def oracle_pass(
     Args:
       options: static.
       report: what earlier calls said; the rows called now are replaced.
-      orders: one [batches, B] a bucket, the rows of the bucket in some order.
-      spans: one (first, last) a bucket: the batches called; numbers, not shapes.
-      epsilon: a plane is added where H(y_hat) > xi_i + epsilon and y_hat is not in S_i.
-      clock: the number of this pass, for the eviction of unused planes.
     """
+    orders, spans, epsilon, clock = calls
     enumerated = is_enumerated(sets)
     if enumerated:  # there is nothing to add
         epsilon = jnp.full_like(epsilon, jnp.inf)

@@ -20,12 +20,13 @@ from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
 from jaxstruct.solvers.cost_model import effort_of
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
-from jaxstruct.solvers.oracle_pass import OracleOptions, empty_report, oracle_program
+from jaxstruct.solvers.oracle_pass import Calls, OracleOptions, empty_report, oracle_program
 from jaxstruct.solvers.programs import timed
 from jaxstruct.solvers.proximal_newton import newton_program
 from jaxstruct.solvers.settings import Settings, decided, resolved_settings
 from jaxstruct.solvers.state import State
 from jaxstruct.solvers.sweeps import (
+    Course,
     Plan,
     fitting_program,
     rebuilt_weights,
@@ -159,8 +160,8 @@ def _swept(
         now.seconds, "sweeps",
         partial(
             sweeps_program, now.problem, now.settings.visit_options(), now.task, w, sets, slots,
-            tuple(_plan(now, rows, count) for rows in plans), np.int32(count), now.clock,
-            effort=now.effort,
+            Course(tuple(_plan(now, rows, count) for rows in plans), np.int32(count)),
+            now.clock, effort=now.effort,
         ),
     )  # fmt: skip
     return w, sets._replace(multipliers=multipliers, last_used=last_used)
@@ -232,7 +233,7 @@ def grown_round(now: Round, state: State, epsilon: Array) -> tuple[PyTree, Worki
             now.seconds, "oracle",
             partial(
                 oracle_program, now.problem, now.oracle_options(active), now.task, w, sets, report,
-                orders, spans, epsilon, now.clock, effort=now.effort,
+                Calls(orders, spans, epsilon, now.clock), effort=now.effort,
             ),
         )  # fmt: skip
         found.append(counts)

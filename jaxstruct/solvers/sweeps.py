@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.active_slots import merged, outputs_in, restricted
 from jaxstruct.solvers.bucket_turns import (
     TURNS,
@@ -104,6 +104,19 @@ class Plan(NamedTuple):
     groups: tuple[Array, ...]
 
 
+class Course(NamedTuple):
+    """Some sweeps, one after the other.
+
+    Fields:
+      plans: which examples each sweep visits; a second plan is for examples whose planes fit
+        `restricted_inputs`.
+      most: how many sweeps at most, no more than the plans have orders for.
+    """
+
+    plans: tuple[Plan, ...]
+    most: AnyArray
+
+
 def _picked(
     problem: Problem,
     task: Task,
@@ -175,26 +188,24 @@ def sweeps_pass(
     w: PyTree,
     sets: WorkingSets,
     slots: Array,
-    plans: tuple[Plan, ...],
-    most: Array,
+    course: Course,
     clock: Array,
 ) -> tuple[PyTree, Array, Array]:
     """Cached sweeps over the blocks of some examples, with the planes in some slots.
 
-    They end when they fade (see `VisitOptions`), at the latest after `most`. How many sweeps and
+    They end when they fade (see `VisitOptions`), at the latest with the course. How many sweeps and
     how many examples there are is a number, so that one program serves every round.
 
     Args:
       options: static.
       slots: [N, A] the slots used, the others frozen; A = 0 for all.
-      plans: which examples each sweep visits; a second plan is for examples whose planes fit
-        `restricted_inputs`.
-      most: how many sweeps at most, no more than the plans have orders for.
+      course: which examples are visited, and how often at most.
       clock: the number of this pass.
 
     Returns:
       (w, multipliers [N, K], last_used [N, K]).
     """
+    plans, most = course
     picks = slots.shape[1] > 0 or len(plans) > 1
     seen = [(task, sets)] * len(plans)
     if picks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 
@@ -38,20 +40,36 @@ def _squared_norm(
     return jnp.sum(z * plane_margins(problem, direction, x, outputs))
 
 
+class _Direction(NamedTuple):
+    """Where the blocks of a group want to go: sum_k z_k delta Psi(y_k) each.
+
+    Fields:
+      margins: [B, K] <w, delta Psi(y_k)>. z: [B, K].
+      linear: [B] the slope of the dual along it. ridge_part: [B] what the ridge adds to the
+        curvature.
+    """
+
+    margins: Array
+    z: Array
+    linear: Array
+    ridge_part: Array
+
+
 def _line_searched(
-    problem: Problem, w: PyTree, x: PyTree, own: WorkingSets, margins: Array, z: Array,
-    linear: Array, ridge_part: Array,
-) -> tuple[PyTree, Array]:  # fmt: skip
+    problem: Problem, w: PyTree, x: PyTree, own: WorkingSets, direction: _Direction
+) -> tuple[PyTree, Array]:
     """(new w, step sizes [B]): small weights move along a dense direction, large ones in place."""
+
+    margins, z, linear, ridge_part = direction
 
     def moved_by(start: PyTree, z: Array) -> PyTree:
         return problem.space.add_planes(start, x, own.outputs, plane_coefficients(z))
 
     if has_small_weights(w):
-        direction = moved_by(problem.initial_weights, z)
-        squared = _squared_norm(problem, direction, x, own.outputs, z)
+        dense = moved_by(problem.initial_weights, z)
+        squared = _squared_norm(problem, dense, x, own.outputs, z)
         sizes = line_search_sizes(linear, squared + jnp.sum(ridge_part))
-        return jax.tree.map(lambda a, d: a + sizes[0] * d, w, direction), sizes
+        return jax.tree.map(lambda a, d: a + sizes[0] * d, w, dense), sizes
     moved = moved_by(w, z)
     shift = plane_margins(problem, moved, x, own.outputs) - margins
     sizes = line_search_sizes(linear, jnp.sum(z * shift, axis=1) + ridge_part)
@@ -63,12 +81,17 @@ def _line_searched(
 
 
 def _safeguarded(
-    problem: Problem, options: VisitOptions, w: PyTree, x: PyTree, own: WorkingSets,
-    margins: Array, z: Array, linear: Array, ridge_part: Array,
-) -> tuple[PyTree, Array]:  # fmt: skip
-    """(new w, step sizes [B]) along the block directions sum_k z_k delta Psi(y_k)."""
+    problem: Problem,
+    options: VisitOptions,
+    w: PyTree,
+    x: PyTree,
+    own: WorkingSets,
+    direction: _Direction,
+) -> tuple[PyTree, Array]:
+    """(new w, step sizes [B]) along the directions of the blocks."""
     if options.group > 1 and options.safeguard == "line_search":
-        return _line_searched(problem, w, x, own, margins, z, linear, ridge_part)
+        return _line_searched(problem, w, x, own, direction)
+    _, z, linear, ridge_part = direction
     sizes = jnp.ones_like(linear)
     if options.group > 1 and options.safeguard == "box":
         quadratic = _joint_directions(problem, x, own.outputs, z) + jnp.diag(ridge_part)
@@ -132,7 +155,12 @@ def visit(
     linear = jnp.sum(gradient * change, axis=1)
     ridge_part = terms.ridge * jnp.sum(change, axis=1) ** 2
     w, sizes = _safeguarded(
-        problem, options, w, x, own, margins, own.scales * change, linear, ridge_part
+        problem,
+        options,
+        w,
+        x,
+        own,
+        _Direction(margins, own.scales * change, linear, ridge_part),
     )
     stepped = jnp.where(planes, own.multipliers + sizes[:, None] * change, 0)
     solved = jnp.where(planes, solved, 0)

@@ -14,7 +14,7 @@ from jaxstruct.solvers.checks import check_weights
 from jaxstruct.solvers.cost_model import effort_of
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
-from jaxstruct.solvers.oracle_pass import OracleOptions, empty_report, oracle_program
+from jaxstruct.solvers.oracle_pass import Calls, OracleOptions, empty_report, oracle_program
 from jaxstruct.solvers.rounds import copied, in_order, named_slots, whole
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution
@@ -122,8 +122,8 @@ def _products(
     oracle, active = oracle_for(problem, formulation), named_slots(settings, sets)
     report = empty_report(sets.losses.shape[0], active, str(sets.losses.dtype))
     _, report, _ = oracle_program(
-        problem, OracleOptions(oracle, active), task, w, copied(sets), report, orders,
-        whole(orders), jnp.asarray(jnp.inf, sets.losses.dtype), jnp.int32(0),
+        problem, OracleOptions(oracle, active), task, w, copied(sets), report,
+        Calls(orders, whole(orders), jnp.asarray(jnp.inf, sets.losses.dtype), np.int32(0)),
         effort=effort_of(problem, settings, oracle, task),
     )  # fmt: skip
     return report.terms.product

@@ -98,8 +98,7 @@ class Start:
             self.w,
             sets,
             jnp.asarray(slots),
-            (plan, nobody)[:plans],
-            np.int32(sweeps),
+            sweep_programs.Course((plan, nobody)[:plans], np.int32(sweeps)),
             np.int32(9),
         )
         return w, sets._replace(multipliers=multipliers, last_used=last_used)

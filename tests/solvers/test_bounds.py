@@ -102,10 +102,12 @@ class Ascent:
             self.w,
             self.sets,
             self.told,
-            (order[:, None],),
-            ((jnp.int32(0), jnp.int32(1)),),
-            jnp.asarray(epsilon),
-            jnp.int32(1),
+            oracle_pass.Calls(
+                (order[:, None],),
+                ((jnp.int32(0), jnp.int32(1)),),
+                jnp.asarray(epsilon),
+                jnp.int32(1),
+            ),
         )
         self.w, multipliers, _ = _cached(
             self.problem,
