@@ -67,8 +67,9 @@ def sentences(n: int, features: int, seed: int = 0) -> Sentences:
     labels = np.where(moves < 0.85, 0, random.integers(1, LABELS, total)).astype(np.int32)
     again = np.flatnonzero((random.random(total) < 0.4) & (np.arange(total) > 0))
     labels[again] = labels[again - 1]
-    drawn = random.choice(features, (total, 1 + AFFIXES), p=_zipf(features))
-    shifts = random.permutation(features)[: LABELS * (1 + AFFIXES)].reshape(LABELS, -1)
-    preferred = (drawn + shifts[labels]) % features
-    found = np.where(random.random(drawn.shape) < 0.3, preferred, drawn)
+    kinds = 1 + AFFIXES
+    each = features // kinds  # every kind of feature has a block of its own
+    drawn = random.choice(each, (total, kinds), p=_zipf(each))
+    preferred = (drawn + random.integers(0, each, (LABELS, kinds))[labels]) % each
+    found = np.where(random.random(drawn.shape) < 0.3, preferred, drawn) + each * np.arange(kinds)
     return Sentences(found.astype(np.int32), labels, offsets)
