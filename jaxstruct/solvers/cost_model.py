@@ -5,6 +5,8 @@ Shapes alone decide, so that a run that is repeated or resumed has the same prog
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 
@@ -30,8 +32,25 @@ ROOM = 2**27
 _known: dict[tuple, float] = {}
 
 
-def capacity_of(settings: Settings, outputs: tuple[PyTree, ...], itemsize: int) -> int:
+def _one(tree: PyTree) -> PyTree:
+    """The shapes of one example of a batch."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), tree)
+
+
+def _most_outputs(problem: Problem, outputs: tuple[PyTree, ...]) -> float:
+    """How many outputs an example has, where the structure can list them."""
+    if problem.oracles.all_outputs is None:
+        return math.inf
+    listed = jax.eval_shape(problem.oracles.all_outputs, _one(outputs[0]))
+    return jax.tree.leaves(listed)[0].shape[0]
+
+
+def capacity_of(
+    problem: Problem, settings: Settings, outputs: tuple[PyTree, ...], itemsize: int
+) -> int:
     """Slots an example at the start, where the settings leave it open: a power of two.
+
+    No more than there are outputs, where the structure can list them.
 
     Args:
       outputs: the true ones, by bucket. itemsize: bytes of a number of the run.
@@ -39,16 +58,13 @@ def capacity_of(settings: Settings, outputs: tuple[PyTree, ...], itemsize: int) 
     if settings.capacity is not None:
         return settings.capacity
     slots = MOST_SLOTS
+    while slots // 2 >= max(_most_outputs(problem, outputs), FEWEST_SLOTS):
+        slots //= 2
     planes = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(outputs))
     rows = sum(jax.tree.leaves(part)[0].shape[0] for part in outputs)
     while slots > FEWEST_SLOTS and slots * (planes + rows * slots * itemsize) > ROOM:
         slots //= 2
     return min(slots, settings.max_capacity)
-
-
-def _one(tree: PyTree) -> PyTree:
-    """The shapes of one example of a batch."""
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), tree)
 
 
 def _work_of_call(problem: Problem, oracle: str, task: Task, bucket: int) -> float:

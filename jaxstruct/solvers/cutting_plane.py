@@ -63,7 +63,7 @@ def init(problem: Problem, task: Task, settings: Settings) -> State:
     if enumerates(problem, settings):
         sets = enumerated_program(problem, task.terms, task.inputs, task.outputs, effort="quick")
     else:
-        capacity = capacity_of(settings, task.outputs, dtype.itemsize)
+        capacity = capacity_of(problem, settings, task.outputs, dtype.itemsize)
         sets = empty_working_sets(task.outputs, capacity, str(dtype))
     return State(copied(problem.initial_weights), sets, None, 30.0, 0, None)
 

@@ -24,6 +24,7 @@ from jaxstruct.alignments.alphabets import DNA
 from jaxstruct.alignments.structure import pairwise_alignment
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.fasta import FastaRecord, read_fasta
+from jaxstruct.data.length_buckets import bucket_lengths
 from jaxstruct.data.substitution_matrices import read_substitution_matrix
 from jaxstruct.solvers.checkpoints import load_weights
 from tests.data.fasta_files import write_fasta
@@ -187,7 +188,9 @@ def test_splits_and_buckets_hold_each_pair_once(options):
     assert len(held_out.names) == 9 and sorted(train.names + held_out.names) == sorted(pairs.names)
     assert split(pairs, 0.3, 4)[1].names == held_out.names != split(pairs, 0.3, 5)[1].names
     assert split(pairs, 0, 0)[1].names == []
-    inputs, outputs = to_buckets(pairs, sizes_of(pairs, 3))
+    assert len(sizes_of(pairs, 3)) == 1  # so few need no second size
+    lengths = [max(map(len, codes)) for codes in pairs.codes]
+    inputs, outputs = to_buckets(pairs, bucket_lengths(lengths, 3, price=0))
     assert sorted(np.concatenate(inputs.index)) == list(range(N)) and len(inputs.parts) == 3
     for x, y, index in zip(inputs.parts, outputs.parts, inputs.index, strict=True):
         for row, i in enumerate(index):
