@@ -44,10 +44,14 @@ USUAL = tuple(name for name in TASKS if name != "spanish_whole")
 class Options(NamedTuple):
     """The flags of this command."""
 
-    tasks: Annotated[Sequence[str], flag("Which rows.", each=list(TASKS))] = USUAL
+    tasks: Annotated[Sequence[str], flag("Which rows.", list(TASKS), some=True)] = USUAL
     growth: Annotated[
         Sequence[str],
-        flag("Sizes n of generated texts and sentences to measure in place of the rows.", each=int),
+        flag(
+            "Sizes n of generated texts and sentences to measure in place of the rows.",
+            each=int,
+            least=1,
+        ),
     ] = ()
     tolerance: fields.Tolerance = 1e-3
     part: Annotated[
