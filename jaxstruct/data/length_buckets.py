@@ -25,7 +25,7 @@ class LengthBucket(NamedTuple):
     length: int
 
 
-PRICE = 200_000
+PRICE = 40_000
 """Padded positions that a further bucket must save; compiling it takes as long as training on
 about so many."""
 

@@ -82,6 +82,7 @@ WRONG = {
     "digits_speed": ["--c_over_n=0.2", "--repeats=x"],
     "handwriting": ["--formulations=svm3", "--baselines=hmm", "--letter_data=absent.data",
                     "--predict_only", "--folds=2 --model=m"],
+    "benchmarks": ["--tasks=table", "--growth=x", "--part=first"],
     "handwriting_speed": ["--repeats=0"],
     "named_entities": ["--methods=memm", "--C=x", "--whole --speed", "--path=absent.zip",
                        "--train=absent.conll --model=m", "--test=x", "--language=eng"],
