@@ -52,7 +52,7 @@ from jaxstruct.core.checks import (
     checked_dtype,
     checked_int32,
     checked_size,
-    shown,
+    text_of,
 )
 from jaxstruct.core.contract import Model, Oracles, Problem, Space
 from jaxstruct.core.problem import make_problem
@@ -177,7 +177,7 @@ def _checked_sizes(size: tuple[int, int], longest: tuple[int, int]) -> tuple[int
     """
     sizes = as_list("size", size, "(M, N), two integers")
     if len(sizes) != 2:
-        raise ValueError(f"size must be (M, N), two integers, got {shown(size)}")
+        raise ValueError(f"size must be (M, N), two integers, got {text_of(size)}")
     M, N = (checked_size(f"size[{side}]", each, 0) for side, each in enumerate(sizes))
     if M < longest[0] or N < longest[1]:
         raise ValueError(f"size: got {(M, N)}, but the longest sequences have {longest} letters")

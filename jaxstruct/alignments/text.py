@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxstruct.alignments.alphabets import Alphabet
 from jaxstruct.alignments.potentials import DELETE, INSERT, PADDING, PAIR
-from jaxstruct.core.checks import shown
+from jaxstruct.core.checks import text_of
 
 GAP = "-"
 IDENTICAL, POSITIVE, OTHER, NONE = "|", ":", ".", " "
@@ -133,7 +133,7 @@ def _checked(alignment: WrittenAlignment) -> np.ndarray:
         real, (PAIR, DELETE, INSERT)
     ).all():
         raise ValueError(
-            f"operations: got {shown(operations.tolist())}, expected PAIR {PAIR}, DELETE {DELETE} "
+            f"operations: got {text_of(operations.tolist())}, expected PAIR {PAIR}, DELETE {DELETE} "
             f"and INSERT {INSERT}, padding ({PADDING}) at the end only"
         )
     end = begin + [np.sum(real != INSERT), np.sum(real != DELETE)]
@@ -227,14 +227,14 @@ def alignment_text(
     if not middle:
         return "(no letters are aligned)\n"
     margin, digits = max(map(len, names)), len(str(max(map(len, alignment[:2]))))
-    shown, blocks = [int(begin) for begin in alignment.begin], []
+    places, blocks = [int(begin) for begin in alignment.begin], []
     for at in range(0, len(middle), width):
         lines = []
         for side in (0, 1):
             part = rows[side][at : at + width]
             count = len(part) - part.count(GAP)
-            start, shown[side] = shown[side] + (count > 0), shown[side] + count
-            end = f"{shown[side]:>{digits}}"
+            start, places[side] = places[side] + (count > 0), places[side] + count
+            end = f"{places[side]:>{digits}}"
             lines.append(f"{names[side]:<{margin}} {start:>{digits}} {part} {end}")
         signs = " " * (margin + digits + 2) + middle[at : at + width]
         blocks.append("\n".join([lines[0], signs.rstrip(), lines[1]]) + "\n")

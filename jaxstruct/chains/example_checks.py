@@ -17,7 +17,7 @@ from jaxstruct.core.checks import (
     check_no_feature_twice,
     checked_number,
     checked_size,
-    shown,
+    text_of,
 )
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 
@@ -32,7 +32,7 @@ def check_options(number_of_features: int, number_of_labels: int, order: int, et
     checked_size("number_of_features", number_of_features)
     checked_size("number_of_labels", number_of_labels, 2)
     if not isinstance(order, int) or order not in (1, 2):
-        raise ValueError(f"order must be 1 or 2 (label triples), got {shown(order)}")
+        raise ValueError(f"order must be 1 or 2 (label triples), got {text_of(order)}")
     checked_number("eta", eta)
 
 
@@ -41,7 +41,7 @@ def check_tables(names: tuple[str, ...], tables: tuple[Array, ...], S: int) -> N
     shapes = ((S, S), (S,), (S,))
     if not isinstance(tables, tuple) or len(tables) != len(names):
         raise ValueError(
-            f"constraints must be Constraints(transitions, start, stop), got {shown(tables)}"
+            f"constraints must be Constraints(transitions, start, stop), got {text_of(tables)}"
         )
     for name, table, shape in zip(names, tables, shapes, strict=True):
         table = as_array(f"constraints.{name}", table, f"bool of shape {shape}")
@@ -66,7 +66,7 @@ def check_kind(features: PyTree) -> tuple[int, int]:
     if len(np.shape(leaf)) != 3:
         raise ValueError(
             "features must be [n, T, d], SparseFeatures of [n, T, m] leaves or KernelTokens, got "
-            f"{shown(features)} of {np.ndim(leaf)} axes: chain_inputs(features, length, gram)"
+            f"{text_of(features)} of {np.ndim(leaf)} axes: chain_inputs(features, length, gram)"
         )
     n, T, _ = np.shape(leaf)
     return n, T

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.core.checks import as_numbers, shown
+from jaxstruct.core.checks import as_numbers, text_of
 from jaxstruct.core.static import static
 from jaxstruct.core.types import Array
 
@@ -110,8 +110,8 @@ def chain_loss(
         }
         if loss not in table:
             raise ValueError(
-                f"loss is {shown(loss)}; choose one of {NAMES}, a function of (level, length), or "
-                "an [S, S] matrix of costs"
+                f"loss is {text_of(loss)}; choose one of {NAMES}, a function of (level, length), "
+                "or an [S, S] matrix of costs"
             )
         return table[loss]
     if callable(loss):

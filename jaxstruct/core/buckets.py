@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxstruct.core.checks import shown
+from jaxstruct.core.checks import text_of
 from jaxstruct.core.types import PyTree
 
 
@@ -56,9 +56,9 @@ def take(tree: PyTree | Buckets, which: np.ndarray) -> PyTree | Buckets:
     which = np.asarray(which)
     n = sum(map(len, tree.index)) if isinstance(tree, Buckets) else rows_of(tree)
     if which.ndim != 1 or np.setdiff1d(which, np.arange(n)).size or which.dtype.kind not in "iu":
-        raise ValueError(f"which must be [m] integers in 0..{n - 1}, got {shown(which)}")
+        raise ValueError(f"which must be [m] integers in 0..{n - 1}, got {text_of(which)}")
     if np.unique(which).size < which.size:
-        raise ValueError(f"which must be distinct integers, got {shown(which)}")
+        raise ValueError(f"which must be distinct integers, got {text_of(which)}")
     if not isinstance(tree, Buckets):
         return jax.tree.map(lambda leaf: np.asarray(leaf)[which], tree)
     place = np.full(n, -1)
@@ -101,7 +101,7 @@ def _check_index(name: str, buckets: Buckets) -> None:
     if not isinstance(buckets, Buckets) or not all(isinstance(f, (tuple, list)) for f in buckets):
         raise ValueError(
             f"{name} must be Buckets of a tuple of parts and a tuple of index arrays, got "
-            f"{shown(buckets)}"
+            f"{text_of(buckets)}"
         )
     if len(buckets.parts) != len(buckets.index) or not buckets.parts:
         raise ValueError(

@@ -31,7 +31,7 @@ def _abbreviated(limit: int) -> reprlib.Repr:
     return short
 
 
-def shown(value: object, limit: int = MOST_SHOWN) -> str:
+def text_of(value: object, limit: int = MOST_SHOWN) -> str:
     """A value for an error message: its `repr` on one line of at most `limit` characters.
 
     An array of more than a few numbers shows as its type, dtype and shape, a long container as its
@@ -61,7 +61,7 @@ def checked_size(name: str, value: Any, least: int = 1, most: int | None = None)
     whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
     if not whole:
         raise ValueError(
-            f"{name} must be at least {least}, a Python integer, got {shown(value)} "
+            f"{name} must be at least {least}, a Python integer, got {text_of(value)} "
             f"({type(value).__name__})"
         )
     size = int(value)
@@ -81,7 +81,7 @@ def checked_number(name: str, value: Any, low: float = 0.0, *, strict: bool = Fa
     relation = f"{'>' if strict else '>='} {low:g}"
     scalar = np.asarray(value) if np.ndim(value) == 0 else None
     if scalar is None or scalar.dtype.kind not in "iuf":
-        raise ValueError(f"{name} must be finite and {relation}, one number, got {shown(value)}")
+        raise ValueError(f"{name} must be finite and {relation}, one number, got {text_of(value)}")
     number = float(scalar)
     if not np.isfinite(number) or number < low or (strict and number == low):
         raise ValueError(f"{name} must be finite and {relation}, got {number!r}")
@@ -91,13 +91,13 @@ def checked_number(name: str, value: Any, low: float = 0.0, *, strict: bool = Fa
 def check_flag(name: str, value: object) -> None:
     """Raise ValueError unless the value is True or False ("no" would count as True)."""
     if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {shown(value)}")
+        raise ValueError(f"{name} must be True or False, got {text_of(value)}")
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     """Raise ValueError unless the value is one of some names."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} is {shown(value)}; choose one of {tuple(choices)}")
+        raise ValueError(f"{name} is {text_of(value)}; choose one of {tuple(choices)}")
 
 
 def checked_dtype(value: Any) -> str:
@@ -111,7 +111,7 @@ def checked_dtype(value: Any) -> str:
     except TypeError:
         name = ""
     if name not in DTYPES:
-        raise ValueError(f'dtype must be "float32" or "float64", got {shown(value)}')
+        raise ValueError(f'dtype must be "float32" or "float64", got {text_of(value)}')
     return name
 
 
@@ -130,7 +130,7 @@ def as_array(name: str, value: object, expected: str) -> np.ndarray:
     except ValueError:
         array = np.empty(0, object)
     if array.dtype == object:
-        raise ValueError(f"{name} must be {expected}, got {shown(value)}")
+        raise ValueError(f"{name} must be {expected}, got {text_of(value)}")
     return array
 
 
@@ -236,7 +236,7 @@ def as_numbers(name: str, value: object, expected: str) -> np.ndarray:
     """
     array = as_array(name, value, expected)
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be {expected}, got {shown(value)} of dtype {array.dtype}")
+        raise ValueError(f"{name} must be {expected}, got {text_of(value)} of dtype {array.dtype}")
     return array.astype(np.float64)
 
 
@@ -256,7 +256,7 @@ def as_list(name: str, value: Any, expected: str, *, letters: bool = False) -> l
             return list(value)
     except TypeError:
         pass
-    raise ValueError(f"{name} must be {expected}, got {shown(value)}")
+    raise ValueError(f"{name} must be {expected}, got {text_of(value)}")
 
 
 def check_record(name: str, value: object, kind: type, maker: str) -> None:
@@ -265,5 +265,5 @@ def check_record(name: str, value: object, kind: type, maker: str) -> None:
         article = "an" if kind.__name__[0] in "AEIO" else "a"
         raise ValueError(
             f"{name} must be {article} {kind.__name__} (see {maker}), got {type(value).__name__} "
-            f"{shown(value)}"
+            f"{text_of(value)}"
         )

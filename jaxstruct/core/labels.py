@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxstruct.core.checks import as_array, as_list, check_record, shown
+from jaxstruct.core.checks import as_array, as_list, check_record, text_of
 
 
 class LabelCodec(NamedTuple):
@@ -26,12 +26,12 @@ def _clean(label, position: int, what: str) -> Hashable:
         hash(label)
     except TypeError:
         raise ValueError(
-            f"{what}[{position}]: got the unhashable {type(label).__name__} {shown(label)}, "
+            f"{what}[{position}]: got the unhashable {type(label).__name__} {text_of(label)}, "
             "expected a str, number, tuple or the like, one for each example"
         ) from None
     if label is None or label != label:
         raise ValueError(
-            f"{what}[{position}]: got {shown(label)}, a missing label; leave the example out or "
+            f"{what}[{position}]: got {text_of(label)}, a missing label; leave the example out or "
             "give the class a name"
         )
     return label
@@ -83,7 +83,7 @@ def fit_codec(labels: Iterable[Hashable], classes: Iterable[Hashable] | None = N
     for position, name in enumerate(classes):
         if first.setdefault(name, position) != position:
             raise ValueError(
-                f"classes[{position}]: {shown(name)} already is class {first[name]}; expected "
+                f"classes[{position}]: {text_of(name)} already is class {first[name]}; expected "
                 "every class once"
             )
     codec = LabelCodec(tuple(classes))
@@ -92,12 +92,12 @@ def fit_codec(labels: Iterable[Hashable], classes: Iterable[Hashable] | None = N
 
 
 def _unseen(label: Hashable, position: int, classes: Sequence[Hashable]) -> ValueError:
-    message = f"labels[{position}]: {shown(label)} is none of the {len(classes)} known classes"
+    message = f"labels[{position}]: {text_of(label)} is none of the {len(classes)} known classes"
     if isinstance(label, str):
         names = [name for name in classes if isinstance(name, str)]
         close = difflib.get_close_matches(label, names, n=3)
         if close:
-            message += f"; close names: {', '.join(map(shown, close))}"
+            message += f"; close names: {', '.join(map(text_of, close))}"
         elif not names:
             message += f"; the classes are {type(classes[0]).__name__}, not str"
     return ValueError(f"{message}; correct it, or give fit_codec all classes")

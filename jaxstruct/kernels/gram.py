@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxstruct.core.checks import checked_size, shown
+from jaxstruct.core.checks import checked_size, text_of
 from jaxstruct.core.lengths import known
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels import combine
@@ -87,7 +87,8 @@ def gram_matrix(
 def _check_callable(kernel) -> None:
     if not callable(kernel):
         raise ValueError(
-            f"kernel must be a function of two points, got {shown(kernel)}: gram_matrix(kernel, X)"
+            f"kernel must be a function of two points, got {text_of(kernel)}: "
+            "gram_matrix(kernel, X)"
         )
 
 

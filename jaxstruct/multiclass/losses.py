@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxstruct.core.checks import as_numbers, checked_size, shown
+from jaxstruct.core.checks import as_numbers, checked_size, text_of
 
 
 class Taxonomic(Protocol):
@@ -151,5 +151,5 @@ def tree_loss(taxonomy: Taxonomic) -> np.ndarray:
       [k, k] float64.
     """
     if not hasattr(taxonomy, "parents") or not hasattr(taxonomy, "classes"):
-        raise ValueError(f"taxonomy must be a Taxonomy, got {shown(taxonomy)}")
+        raise ValueError(f"taxonomy must be a Taxonomy, got {text_of(taxonomy)}")
     return common_ancestor_height(taxonomy.parents, taxonomy.classes).astype(np.float64)

@@ -21,7 +21,7 @@ from jaxstruct.core.checks import (
     check_record,
     checked_number,
     checked_size,
-    shown,
+    text_of,
 )
 from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.multiclass.taxonomy import Taxonomy, ancestors_or_self, node_depths
@@ -133,11 +133,12 @@ def description_features(
     expected = "a non-empty sequence of str, one for each class"
     texts = as_list("texts", texts, expected)
     if not texts or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"texts must be {expected}, got {shown(texts)}")
+        raise ValueError(f"texts must be {expected}, got {text_of(texts)}")
     identity_weight = checked_number("identity_weight", identity_weight)
     if not isinstance(vectoriser_options, (Mapping, type(None))):
         raise ValueError(
-            f"vectoriser_options must be a mapping of option names, got {shown(vectoriser_options)}"
+            "vectoriser_options must be a mapping of option names, got "
+            f"{text_of(vectoriser_options)}"
         )
     features = _tf_idf(texts, vectoriser_options or {})
     if identity_weight > 0:

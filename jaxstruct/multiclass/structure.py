@@ -22,7 +22,7 @@ from jaxstruct.core.checks import (
     check_no_feature_twice,
     checked_dtype,
     checked_size,
-    shown,
+    text_of,
 )
 from jaxstruct.core.contract import Contenders, Model, Oracles, Problem, Space
 from jaxstruct.core.problem import make_problem
@@ -247,7 +247,7 @@ def _check_anchors(m: int, inputs: KernelInput) -> None:
 def _check_kernel(m: int, k: int, inputs: KernelInput, outputs: np.ndarray | None = None) -> None:
     if not isinstance(inputs, KernelInput) or np.ndim(inputs.row) != 2:
         raise ValueError(
-            f"inputs must be a KernelInput with rows [n, {m}], got {shown(inputs)}; see "
+            f"inputs must be a KernelInput with rows [n, {m}], got {text_of(inputs)}; see "
             "kernel_inputs"
         )
     n = len(inputs.row)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import as_list, check_record, shown
+from jaxstruct.core.checks import as_list, check_record, text_of
 from jaxstruct.multiclass.losses import chain_lengths, parents_first
 
 
@@ -34,7 +34,7 @@ def _near(name: str, names: Sequence[str]) -> str:
 def _check_name(name, what: str) -> str:
     if not isinstance(name, str) or not name:
         raise ValueError(
-            f"{what}: got {shown(name)}, expected a non-empty str; use str(...) for others"
+            f"{what}: got {text_of(name)}, expected a non-empty str; use str(...) for others"
         )
     return name
 
@@ -83,7 +83,7 @@ def taxonomy_from_parents(
     """
     if not isinstance(parents, Mapping):
         raise ValueError(
-            f"parents must be a mapping, node -> parent or parents, got {shown(parents)}"
+            f"parents must be a mapping, node -> parent or parents, got {text_of(parents)}"
         )
     above = {_check_name(node, "parents"): _parent_names(node, up) for node, up in parents.items()}
     names = tuple(dict.fromkeys(name for node, up in above.items() for name in (node, *up)))
@@ -94,7 +94,7 @@ def taxonomy_from_parents(
     for name in classes:
         _check_name(name, "classes")
     if not classes or len(set(classes)) < len(classes):
-        got = shown(classes)
+        got = text_of(classes)
         raise ValueError(f"classes: got {got}, expected at least one name, every name once")
     for name in classes:
         if name not in index:
@@ -117,7 +117,7 @@ def taxonomy_from_paths(paths: Mapping[str, Sequence[str]]) -> Taxonomy:
         names, or state a partial order with `taxonomy_from_parents`), or occurs twice in one path.
     """
     if not isinstance(paths, Mapping):
-        raise ValueError(f"paths must be a mapping, class -> its ancestors, got {shown(paths)}")
+        raise ValueError(f"paths must be a mapping, class -> its ancestors, got {text_of(paths)}")
     parents: dict[str, str | None] = {}
     for name, path in paths.items():
         what = f"paths[{name!r}]"

@@ -52,7 +52,7 @@ def outputs_in(sets: WorkingSets, slots: Array) -> tuple[PyTree, ...]:
     )
 
 
-def restricted(terms: Penalty, own: WorkingSets, slots: Array) -> tuple[Penalty, WorkingSets]:
+def restrict(terms: Penalty, own: WorkingSets, slots: Array) -> tuple[Penalty, WorkingSets]:
     """Working sets cut down to some slots, the multipliers of the others frozen.
 
     A frozen sum m_f takes its share of the cap, and under a ridge r lowers every b by r m_f, so
@@ -81,7 +81,7 @@ def restricted(terms: Penalty, own: WorkingSets, slots: Array) -> tuple[Penalty,
     return terms._replace(cap=cap), part._replace(bounds=part.bounds - pull, gram=gram)
 
 
-def merged(multipliers: Array, part: Array, slots: Array) -> Array:
+def merge_multipliers(multipliers: Array, part: Array, slots: Array) -> Array:
     """[B, K] multipliers, those of some slots [B, A] replaced by `part`; `part` itself if A = 0."""
     if slots.shape[1] == 0:
         return part

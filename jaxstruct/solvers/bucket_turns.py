@@ -32,7 +32,7 @@ def bucket_task(task: Task, number: int) -> Task:
     return Task(task.inputs[number], task.outputs[number], terms)
 
 
-def interleaved(
+def interleave(
     spans: tuple[tuple[Array, Array], ...],
     turns: int,
     bodies: list[Callable],

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import shown
+from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.files import write_file
 from jaxstruct.core.types import PyTree
@@ -124,7 +124,7 @@ class Checkpoint:
         """One entry of the header."""
         value = self.header.get(name)
         if name not in self.header or not isinstance(value, kind):
-            raise self.error(f"lacks a proper {name!r} in its header: got {shown(value)}")
+            raise self.error(f"lacks a proper {name!r} in its header: got {text_of(value)}")
         return value
 
     def record(self, name: str, fields: tuple[str, ...]) -> dict[str, Any]:
@@ -165,8 +165,8 @@ class Checkpoint:
         found = [n for n in self.arrays if n.startswith(prefix) and n[len(prefix) :][:1] in ends]
         if set(found) != set(wanted):
             raise self.error(
-                f"has another structure: got {shown(sorted(found), 400)}, expected "
-                f"{shown(sorted(wanted), 400)}; load it "
+                f"has another structure: got {text_of(sorted(found), 400)}, expected "
+                f"{text_of(sorted(wanted), 400)}; load it "
                 "with the problem (and outputs) that it was made with"
             )
         return jax.tree.unflatten(jax.tree.structure(template), map(self.on_device, wanted))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets, as_buckets, check_buckets
-from jaxstruct.core.checks import shown
+from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 
@@ -24,19 +24,19 @@ def rounding(dtype: jnp.dtype) -> float:
 
 def _positive(name: str, value: float) -> None:
     if not (isinstance(value, (int, float, np.number)) and math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive finite number, got {shown(value)}")
+        raise ValueError(f"{name} must be a positive finite number, got {text_of(value)}")
 
 
 def check_callback(callback: Any) -> None:
     """Raise ValueError unless it is None or a function."""
     if callback is not None and not callable(callback):
-        raise ValueError(f"callback must be a function of a Progress, got {shown(callback)}")
+        raise ValueError(f"callback must be a function of a Progress, got {text_of(callback)}")
 
 
 def check_batch(batch: Any) -> None:
     """Raise ValueError unless it is an integer of at least 1."""
     if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)) or batch < 1:
-        raise ValueError(f"batch must be at least 1, an integer, got {shown(batch)}")
+        raise ValueError(f"batch must be at least 1, an integer, got {text_of(batch)}")
 
 
 def check_is_problem(problem: Any) -> None:
@@ -44,7 +44,7 @@ def check_is_problem(problem: Any) -> None:
     if not isinstance(problem, Problem):
         raise ValueError(
             f"problem must be a Problem (of multiclass, chain, make_problem, ...), got "
-            f"{type(problem).__name__} {shown(problem)}: it is the first argument, before the "
+            f"{type(problem).__name__} {text_of(problem)}: it is the first argument, before the "
             "examples"
         )
 
@@ -77,7 +77,7 @@ def check_run(
             + (", or use float64 weights" if str(dtype) == "float32" else "")
         )
     if isinstance(max_passes, bool) or not isinstance(max_passes, (int, np.integer)):
-        raise ValueError(f"max_passes must be an integer, got {shown(max_passes)}")
+        raise ValueError(f"max_passes must be an integer, got {text_of(max_passes)}")
     if max_passes < 1:
         raise ValueError(f"max_passes must be at least 1, got {max_passes}")
 
@@ -100,16 +100,18 @@ def rows_in(name: str, tree: PyTree) -> int:
     expected = f"{name} must be arrays with a leading axis of examples"
     leaves = jax.tree.leaves(tree)
     if isinstance(tree, Problem) or not leaves:
-        raise ValueError(f"{expected}, got {shown(None if tree is None else type(tree).__name__)}")
+        raise ValueError(
+            f"{expected}, got {text_of(None if tree is None else type(tree).__name__)}"
+        )
     shapes = [np.shape(leaf) for leaf in leaves]
     if () in shapes:
         wrong = leaves[shapes.index(())]
         raise ValueError(
-            f"{expected}, got {type(tree).__name__} {shown(tree)}: {_scalar_advice(tree, wrong)}"
+            f"{expected}, got {type(tree).__name__} {text_of(tree)}: {_scalar_advice(tree, wrong)}"
         )
     if len({shape[0] for shape in shapes}) > 1:
         raise ValueError(
-            f"{name} must agree in their leading axis, got shapes {shown(shapes)} (rows of "
+            f"{name} must agree in their leading axis, got shapes {text_of(shapes)} (rows of "
             "unequal lengths are padded to one array, or go into Buckets)"
         )
     return shapes[0][0]

@@ -27,10 +27,10 @@ from jaxstruct.solvers.certificate import (
 from jaxstruct.solvers.cost_model import capacity_of
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.oracle_pass import Calls, PassCounts, empty_report, oracle_program
-from jaxstruct.solvers.programs import timed
+from jaxstruct.solvers.programs import time_part
 from jaxstruct.solvers.rounds import (
     Round,
-    copied,
+    copy_arrays,
     enumerated_round,
     examples_of,
     full_round,
@@ -49,7 +49,7 @@ from jaxstruct.solvers.working_sets import (
     WorkingSets,
     empty_working_sets,
     enumerated_working_sets,
-    grown,
+    extend,
     is_enumerated,
 )
 
@@ -65,7 +65,7 @@ def init(problem: Problem, task: Task, settings: Settings) -> State:
     else:
         capacity = capacity_of(problem, settings, task.outputs, dtype.itemsize)
         sets = empty_working_sets(task.outputs, capacity, str(dtype))
-    return State(copied(problem.initial_weights), sets, None, 30.0, 0, None)
+    return State(copy_arrays(problem.initial_weights), sets, None, 30.0, 0, None)
 
 
 def _entered(sets: WorkingSets) -> int:
@@ -86,10 +86,10 @@ def _certified(
 ) -> tuple[State, Certificate, np.ndarray, PassCounts]:
     """One oracle call an example at w: (state, certificate, slack, counts)."""
     active = named_slots(now.settings, state.sets)
-    before = copied(state.sets)  # the program takes its buffers over
+    before = copy_arrays(state.sets)  # the program takes its buffers over
     report = empty_report(before.losses.shape[0], active, before.losses.dtype)
     orders = in_order(now.task, now.settings)
-    sets, report, counts = timed(
+    sets, report, counts = time_part(
         now.seconds, "certify",
         lambda: oracle_program(
             now.problem, now.oracle_options(active), now.task, state.weights, before, report,
@@ -174,7 +174,7 @@ def step(
     return state, Info(certificate, shown, added, overflow, calls, now.seconds, slack)
 
 
-def certified(
+def certify_state(
     problem: Problem,
     task: Task,
     settings: Settings,
@@ -201,4 +201,4 @@ def with_capacity(state: State, capacity: int) -> State:
     """The same state with more slots an example."""
     old = state.sets.losses.shape[1]
     span = None if state.span is None else jnp.pad(state.span, ((0, 0), (0, capacity - old)))
-    return state._replace(sets=grown(state.sets, capacity), span=span)
+    return state._replace(sets=extend(state.sets, capacity), span=span)

@@ -34,13 +34,13 @@ from jaxstruct.solvers.host_loop import (
     solve,
     statistics,
 )
-from jaxstruct.solvers.oracle_rules import Sample, check_oracle, confirmed, sample_of
-from jaxstruct.solvers.settings import Settings, check_settings, decided, resolved_settings
+from jaxstruct.solvers.oracle_rules import Sample, check_oracle, confirm, sample_of
+from jaxstruct.solvers.settings import Settings, check_settings, choice_of, resolved_settings
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import Info, State
 from jaxstruct.solvers.status import MESSAGES
 from jaxstruct.solvers.task import Task, make_task, row_index
-from jaxstruct.solvers.warm_start import check_start, restarted
+from jaxstruct.solvers.warm_start import check_start, restart
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
 DEFAULTS = Settings()
@@ -134,7 +134,7 @@ def _method(fixed: _Fixed) -> Method:
 
     def certify(now: Standing) -> tuple[State, Round]:
         threshold = _threshold(fixed.rules, _primal_of(now))
-        state, info = cutting_plane.certified(*fixed.of_step, now.state, threshold)
+        state, info = cutting_plane.certify_state(*fixed.of_step, now.state, threshold)
         return state, _round(fixed, state, info)
 
     def adapt(state: State, found: Round) -> State:
@@ -166,7 +166,7 @@ def _run(
     now, status = solve(_method(fixed), state, state.weights, fixed.rules, beginning, callback)
     best, sets = now.best, now.state.sets
     certificate, slack = last_certificate(best)
-    status = confirmed(status, fixed.problem, fixed.formulation, fixed.sample, best.weights)
+    status = confirm(status, fixed.problem, fixed.formulation, fixed.sample, best.weights)
     support = int(np.sum(np.asarray(sets.multipliers)[rows >= 0] > 0))
     return Solution(
         weights=best.weights,
@@ -193,7 +193,7 @@ def _first_state(fixed: _Fixed, start: Solution | None) -> State:
     check_oracle(problem, formulation, fixed.sample)
     if start is None:
         return cutting_plane.init(problem, task, settings)
-    return restarted(problem, task, settings, formulation, start, fixed.rules.C)
+    return restart(problem, task, settings, formulation, start, fixed.rules.C)
 
 
 def _opened(
@@ -208,7 +208,7 @@ def _opened(
     """(settings, task, the example of each of its rows, a sample) of data that pass the checks."""
     inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
     settings = resolved_settings(problem, settings, max(map(len, outputs.index)))
-    shape = settings.oracle_batch, decided(settings.group)
+    shape = settings.oracle_batch, choice_of(settings.group)
     task = make_task(problem, inputs, outputs, formulation, C, example_weights, *shape)
     rows = row_index(outputs.index, *shape)
     return settings, task, rows, sample_of(problem, inputs, outputs, settings.checked_examples)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import shown
+from jaxstruct.core.checks import text_of
 from jaxstruct.core.types import AnyArray, Array
 
 
@@ -66,7 +66,7 @@ def formulation_named(name: str | Formulation) -> Formulation:
     if isinstance(name, Formulation):
         return name
     if not isinstance(name, str) or name not in FORMULATIONS:
-        raise ValueError(f"formulation is {shown(name)}; choose one of {', '.join(FORMULATIONS)}")
+        raise ValueError(f"formulation is {text_of(name)}; choose one of {', '.join(FORMULATIONS)}")
     return FORMULATIONS[name]
 
 

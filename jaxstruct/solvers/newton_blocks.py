@@ -133,7 +133,7 @@ def _envelope(blocks: Blocks, beta: Array, h: Array, b: Array) -> Array:
     return jnp.sum(jnp.sum(b * h, axis=1) - blocks.ridge * multiplier_sum**2 / 2 - moved)
 
 
-def evaluated(
+def evaluate(
     problem: Problem, blocks: Blocks, beta: Array, w: PyTree, span: Array, h: Array, images: Array
 ) -> Iterate:
     """The iterate at w: its proximal multipliers and phi."""

@@ -69,7 +69,7 @@ from jaxstruct.solvers.one_slack_step import (
     one_slack_init,
     one_slack_step,
 )
-from jaxstruct.solvers.oracle_rules import check_oracle, confirmed, sample_of
+from jaxstruct.solvers.oracle_rules import check_oracle, confirm, sample_of
 from jaxstruct.solvers.solution import summary
 from jaxstruct.solvers.status import MESSAGES, Status
 from jaxstruct.solvers.task import Task, make_task, row_index
@@ -247,5 +247,5 @@ def fit_one_slack(
     method = _method(problem, oracle_for(problem, formulation), task, rules.C, batch)
     state, start = one_slack_init(problem, capacity), begin()
     now, status = solve(method, state, state.weights, rules, start, callback)
-    status = confirmed(status, problem, formulation, sample, now.best.weights)
+    status = confirm(status, problem, formulation, sample, now.best.weights)
     return _solution(now, start, status, formulation, rules.C, rows)

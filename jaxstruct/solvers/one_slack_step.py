@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
-from jaxstruct.core.checks import shown
+from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.certificate import ROUNDINGS, SURE, coordinate_norm, roundings
@@ -23,7 +23,7 @@ from jaxstruct.solvers.joint_planes import (
     largest_plane,
     solved,
 )
-from jaxstruct.solvers.programs import timed
+from jaxstruct.solvers.programs import time_part
 from jaxstruct.solvers.task import Task
 
 
@@ -81,7 +81,7 @@ def one_slack_init(problem: Problem, capacity: int = 64) -> OneSlackState:
     if isinstance(capacity, bool) or not isinstance(capacity, (int, np.integer)) or capacity < 2:
         raise ValueError(
             "capacity must be an integer of at least 2 (the slack slot and one), got "
-            f"{shown(capacity)}"
+            f"{text_of(capacity)}"
         )
     planes = empty_joint_planes(problem, capacity)
     return OneSlackState(jax.tree.map(jnp.copy, problem.initial_weights), planes, 0)
@@ -163,9 +163,9 @@ def one_slack_step(
     dtype = task.terms.cap.dtype
     sizes = [own.stop - own.start for own in bucket_slices(task.outputs)]
     orders = tuple(jnp.arange(size, dtype=jnp.int32).reshape(-1, batch) for size in sizes)
-    planes, w = timed(seconds, "dual", lambda: solved(state.planes, C, clock))
+    planes, w = time_part(seconds, "dual", lambda: solved(state.planes, C, clock))
     typed = jnp.asarray(shares, dtype)
-    g, found = timed(
+    g, found = time_part(
         seconds, "oracle", lambda: joint_plane(problem, oracle, task, typed, w, orders)
     )
     worst, size, value = (_concatenated(found, field) for field in (3, 4, 5))
@@ -205,6 +205,6 @@ def one_slack_step(
     if slot is None:
         return OneSlackState(w, planes, clock, reach), info._replace(full=True)
     new = slot, (g, found), orders, clock, coordinates is not None
-    added = timed(seconds, "products", lambda: inserted(problem, task, planes, *new))
+    added = time_part(seconds, "products", lambda: inserted(problem, task, planes, *new))
     info = info._replace(planes_added=1, planes_evicted=int(planes.occupied[slot]))
     return OneSlackState(w, added, clock, reach), info

@@ -21,7 +21,7 @@ from jaxstruct.solvers.active_slots import active_slots
 from jaxstruct.solvers.bucket_turns import (
     bucket_task,
     empty_results,
-    interleaved,
+    interleave,
     rows_at,
     visited_rows,
 )
@@ -34,7 +34,7 @@ from jaxstruct.solvers.working_sets import (
     bucket_of,
     insert,
     is_enumerated,
-    joined,
+    join_buckets,
     propose,
     rows,
 )
@@ -205,7 +205,7 @@ def oracle_pass(
     bodies = [of_bucket(*bucket) for bucket in buckets]
     totals = [order.shape[0] for order in orders]
     buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
-    _, results = interleaved(spans, 1, bodies, w, buffers)
+    _, results = interleave(spans, 1, bodies, w, buffers)
     parts, counts, new = [], [], []
     places = bucket_slices(task.outputs)
     for (_, own, order), span, own_rows, (proposals, said) in zip(
@@ -217,7 +217,7 @@ def oracle_pass(
         parts.append(own if enumerated else insert(own, index, proposals, clock))
         old = jax.tree.map(lambda leaf, own_rows=own_rows: leaf[own_rows], report)
         new.append(_written(old, said, index))
-    return joined(parts), _stacked(new), _summed(counts)
+    return join_buckets(parts), _stacked(new), _summed(counts)
 
 
 oracle_program = program(oracle_pass, static_argnums=1, donate_argnums=(4, 5))

@@ -344,7 +344,7 @@ def check_oracle(problem: Problem, formulation: Formulation, sample: Sample | No
         )
 
 
-def confirmed(
+def confirm(
     status: Status, problem: Problem, formulation: Formulation, sample: Sample | None, w: PyTree
 ) -> Status:
     """The status of a solved run, once the rules were tried at the weights that it ends with."""

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import shown
+from jaxstruct.core.checks import text_of
 from jaxstruct.core.types import Array
 from jaxstruct.kernels import check_positive_semidefinite
 from jaxstruct.solvers.block_dual import block_ascent
@@ -162,7 +162,7 @@ def checked_tables(
     weights = np.ones(n) if weights is None else np.asarray(weights, np.float64)
     if weights.shape != (n,) or not np.isfinite(weights).all() or weights.min() < 0:
         raise ValueError(
-            f"example_weights must be [n = {n}], finite and >= 0, got {shown(weights)}"
+            f"example_weights must be [n = {n}], finite and >= 0, got {text_of(weights)}"
         )
     if not weights.any():
         raise ValueError("example_weights must not be all zero")

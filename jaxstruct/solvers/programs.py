@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 
-def timed(seconds: dict[str, float], name: str, run: Callable[[], Any]) -> Any:
+def time_part(seconds: dict[str, float], name: str, run: Callable[[], Any]) -> Any:
     """What `run` returns, once it is there; its wall seconds are added under `name`."""
     start = time.perf_counter()
     result = jax.block_until_ready(run())

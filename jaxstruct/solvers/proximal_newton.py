@@ -33,7 +33,7 @@ from jaxstruct.solvers.newton_blocks import (
     add_multiples,
     allowed_slots,
     capped,
-    evaluated,
+    evaluate,
     images_of,
     residual_of,
     squared,
@@ -150,7 +150,7 @@ def _newton_step(
     images = blocks.sets.bounds - now.h
 
     def trial(t: Array) -> Iterate:
-        return evaluated(
+        return evaluate(
             problem,
             blocks,
             beta,
@@ -252,7 +252,7 @@ def proximal_newton_pass(
     blocks, beta = _blocks_of(task, sets, sigma)
     used = blocks.sigma[:, None] > 1e-20
     images = images_of(problem, w, blocks)
-    start = evaluated(problem, blocks, beta, w, span, sets.bounds - images, images)
+    start = evaluate(problem, blocks, beta, w, span, sets.bounds - images, images)
 
     def unfinished(state: tuple) -> Array:
         count, now, e0 = state

@@ -21,9 +21,9 @@ from jaxstruct.solvers.cost_model import effort_of
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_pass import Calls, OracleOptions, empty_report, oracle_program
-from jaxstruct.solvers.programs import timed
+from jaxstruct.solvers.programs import time_part
 from jaxstruct.solvers.proximal_newton import newton_program
-from jaxstruct.solvers.settings import Settings, decided, resolved_settings
+from jaxstruct.solvers.settings import Settings, choice_of, resolved_settings
 from jaxstruct.solvers.state import State
 from jaxstruct.solvers.sweeps import (
     Course,
@@ -37,7 +37,7 @@ from jaxstruct.solvers.task import Task, batches_of
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
 _restricting = jax.jit(restricted_inputs)  # for its shapes only
-copied = jax.jit(partial(jax.tree.map, jnp.copy))
+copy_arrays = jax.jit(partial(jax.tree.map, jnp.copy))
 
 
 def in_order(task: Task, settings: Settings) -> tuple[Array, ...]:
@@ -106,8 +106,8 @@ def _plan(now: Round, chosen: np.ndarray, count: int) -> Plan:
     There are always as many orders as a round has sweeps at most, so that its shape says nothing
     of `count`.
     """
-    group, orders, groups = decided(now.settings.group), [], []
-    most = max(1, decided(now.settings.cached_sweeps))
+    group, orders, groups = choice_of(now.settings.group), [], []
+    most = max(1, choice_of(now.settings.cached_sweeps))
     wanted = np.zeros(now.task.terms.cap.shape[0], bool)
     wanted[chosen] = True
     for own in bucket_slices(now.task.outputs):
@@ -122,7 +122,7 @@ def _plan(now: Round, chosen: np.ndarray, count: int) -> Plan:
 
 def _whole_groups(now: Round, chosen: np.ndarray) -> np.ndarray:
     """The chosen rows of each bucket up to a multiple of the group, so that none fills in."""
-    group, kept = decided(now.settings.group), []
+    group, kept = choice_of(now.settings.group), []
     for own in bucket_slices(now.task.outputs):
         inside = chosen[(chosen >= own.start) & (chosen < own.stop)]
         kept.append(inside[: len(inside) // group * group])
@@ -156,7 +156,7 @@ def _swept(
             )
             easy = _whole_groups(now, chosen[fits[chosen]])
         plans = [np.setdiff1d(chosen, easy, assume_unique=True), easy]
-    w, multipliers, last_used = timed(
+    w, multipliers, last_used = time_part(
         now.seconds, "sweeps",
         partial(
             sweeps_program, now.problem, now.settings.visit_options(), now.task, w, sets, slots,
@@ -181,13 +181,13 @@ def enumerated_round(now: Round, state: State) -> tuple[PyTree, WorkingSets]:
     if state.clock <= settings.warm_passes or state.block_gaps is None or state.slots is None:
         gaps = None if state.clock <= settings.warm_passes else state.block_gaps
         visited = np.arange(n) if gaps is None else _covering(gaps, settings.coverage)
-        count = 1 if named_slots(settings, sets) else decided(settings.cached_sweeps)
+        count = 1 if named_slots(settings, sets) else choice_of(settings.cached_sweeps)
         return _swept(now, count, w, sets, visited, every)
     chosen = _covering(state.block_gaps, settings.coverage)
     widest = _widest(settings, sets, chosen)
     if len(widest):  # the planes beyond the active slots move here only
         w, sets = _swept(now, 1, w, sets, widest, every)
-    return _swept(now, decided(settings.cached_sweeps), w, sets, chosen, state.slots)
+    return _swept(now, choice_of(settings.cached_sweeps), w, sets, chosen, state.slots)
 
 
 class Moved(NamedTuple):
@@ -219,7 +219,7 @@ def _chunk(now: Round, orders: list[np.ndarray], number: int) -> tuple[tuple, np
 def grown_round(now: Round, state: State, epsilon: Array) -> tuple[PyTree, WorkingSets, Moved]:
     """The exact pass of algorithm 3 chunk by chunk, then sweeps over the slots that matter."""
     settings, w = now.settings, state.weights
-    sets = copied(state.sets)  # the program takes its buffers over
+    sets = copy_arrays(state.sets)  # the program takes its buffers over
     active = named_slots(settings, sets)
     report = empty_report(sets.losses.shape[0], active, sets.losses.dtype)
     shuffled = _shuffled(now)
@@ -229,7 +229,7 @@ def grown_round(now: Round, state: State, epsilon: Array) -> tuple[PyTree, Worki
         spans, chosen = _chunk(now, shuffled, number)
         if not chosen.size:
             continue
-        sets, report, counts = timed(
+        sets, report, counts = time_part(
             now.seconds, "oracle",
             partial(
                 oracle_program, now.problem, now.oracle_options(active), now.task, w, sets, report,
@@ -240,7 +240,7 @@ def grown_round(now: Round, state: State, epsilon: Array) -> tuple[PyTree, Worki
         w, sets = _swept(now, 1, w, sets, chosen, report.slots)
     gaps = block_gaps(now.formulation, now.task.terms, report.terms)
     chosen = _covering(gaps, settings.coverage)
-    w, sets = _swept(now, decided(settings.cached_sweeps), w, sets, chosen, report.slots)
+    w, sets = _swept(now, choice_of(settings.cached_sweeps), w, sets, chosen, report.slots)
     estimate = certify(now.formulation, now.task.terms, report.terms)
     added, overflow = np.sum(jax.device_get(found), axis=0).tolist()
     return w, sets, Moved(added, overflow, estimate, gaps)
@@ -252,12 +252,12 @@ def full_round(now: Round, state: State) -> tuple[State, np.ndarray, np.ndarray]
     if span is None:
         orders = in_order(now.task, settings)
         span = state.sets.multipliers
-        w = timed(
+        w = time_part(
             now.seconds, "newton",
             lambda: rebuilt_weights(now.problem, now.task, state.sets, orders, effort=now.effort),
         )  # fmt: skip
     sigma = jnp.asarray(state.sigma, span.dtype)
-    found = timed(
+    found = time_part(
         now.seconds, "newton",
         lambda: newton_program(
             now.problem, settings.newton, now.task, w, span, state.sets, sigma, now.clock,

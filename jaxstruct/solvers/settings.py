@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import jax
 
-from jaxstruct.core.checks import shown
+from jaxstruct.core.checks import text_of
 from jaxstruct.core.compiling import EFFORTS
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
@@ -114,7 +114,7 @@ class Settings(NamedTuple):
 
     def visit_options(self) -> VisitOptions:
         """The part that a compiled visit depends on, of `resolved_settings` settings."""
-        return VisitOptions(decided(self.group), self.safeguard, self.block_steps, self.fading)
+        return VisitOptions(choice_of(self.group), self.safeguard, self.block_steps, self.fading)
 
 
 _INTEGERS = (
@@ -123,7 +123,7 @@ _INTEGERS = (
 )  # fmt: skip
 
 
-def decided(value: int | None) -> int:
+def choice_of(value: int | None) -> int:
     """A setting of `resolved_settings`, which leaves none open.
 
     Raises:
@@ -139,7 +139,7 @@ def decided(value: int | None) -> int:
 def check_settings(settings: Settings) -> None:
     """Raise ValueError where a setting does not fit, or it is no Settings."""
     if not isinstance(settings, Settings):
-        raise ValueError(f"settings must be Settings(...), got {shown(settings)}")
+        raise ValueError(f"settings must be Settings(...), got {text_of(settings)}")
     choices = {
         "variant": ("auto", "subspace", "full"),
         "safeguard": SAFEGUARDS,
@@ -148,16 +148,18 @@ def check_settings(settings: Settings) -> None:
     }
     for name, allowed in choices.items():
         if getattr(settings, name) not in allowed:
-            raise ValueError(f"{name} is {shown(getattr(settings, name))}; choose one of {allowed}")
+            raise ValueError(
+                f"{name} is {text_of(getattr(settings, name))}; choose one of {allowed}"
+            )
     for name in _INTEGERS:
         value = getattr(settings, name)
         may_be_none = Settings._field_defaults[name] is None
         if isinstance(value, bool) or not isinstance(value, numbers.Integral):
             if value is not None or not may_be_none:
-                raise ValueError(f"{name} must be an integer, got {shown(value)}")
+                raise ValueError(f"{name} must be an integer, got {text_of(value)}")
     for name in ("fading", "coverage"):
         if not isinstance(getattr(settings, name), numbers.Real):
-            raise ValueError(f"{name} must be a number, got {shown(getattr(settings, name))}")
+            raise ValueError(f"{name} must be a number, got {text_of(getattr(settings, name))}")
     least = {
         "oracle_batch": 1,
         "group": 1,

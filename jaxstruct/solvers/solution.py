@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
-from jaxstruct.core.checks import shown
+from jaxstruct.core.checks import text_of
 from jaxstruct.core.types import AnyArray, PyTree
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.state import State
@@ -20,7 +20,7 @@ def summary(solution: Any, passes: int, planes: int) -> str:
     """A solution of any of the solvers in one line, without its arrays."""
 
     def number(value: Any) -> str:
-        return f"{value:.6g}" if isinstance(value, (int, float)) else shown(value)
+        return f"{value:.6g}" if isinstance(value, (int, float)) else text_of(value)
 
     numbers = (f"{name}={number(getattr(solution, name))}" for name in ("primal", "dual", "gap"))
     return (

@@ -13,19 +13,25 @@ from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.active_slots import merged, outputs_in, restricted
+from jaxstruct.solvers.active_slots import merge_multipliers, outputs_in, restrict
 from jaxstruct.solvers.bucket_turns import (
     TURNS,
     bucket_task,
     empty_results,
-    interleaved,
+    interleave,
     rows_at,
     visited_rows,
 )
 from jaxstruct.solvers.settings import VisitOptions
 from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.visits import visit
-from jaxstruct.solvers.working_sets import WorkingSets, bucket_of, joined, plane_coefficients, rows
+from jaxstruct.solvers.working_sets import (
+    WorkingSets,
+    bucket_of,
+    join_buckets,
+    plane_coefficients,
+    rows,
+)
 
 
 def cached_pass(
@@ -59,9 +65,9 @@ def cached_pass(
             index = grouped[at]
             x, y_true = rows_at((task.inputs, task.outputs), index)
             own, terms, chosen = rows(sets, index), task.own_terms(index), slots[index]
-            part_terms, part = restricted(terms, own, chosen)
+            part_terms, part = restrict(terms, own, chosen)
             w, multipliers, predicted_gain = visit(problem, options, w, x, y_true, part, part_terms)
-            return w, (merged(own.multipliers, multipliers, chosen), predicted_gain)
+            return w, (merge_multipliers(own.multipliers, multipliers, chosen), predicted_gain)
 
         return body
 
@@ -69,7 +75,7 @@ def cached_pass(
     totals = [grouped.shape[0] for *_, grouped in buckets]
     buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
     spans = tuple((jnp.int32(0), count) for count in groups)
-    w, results = interleaved(spans, TURNS, bodies, w, buffers)
+    w, results = interleave(spans, TURNS, bodies, w, buffers)
     parts = []
     for (_, own, _, grouped), count, (multipliers, _) in zip(buckets, groups, results, strict=True):
         index = visited_rows(grouped, (0, count))
@@ -140,7 +146,7 @@ def _picked(
 
     def body(at: Array, nothing: tuple) -> tuple:
         index = grouped[at]
-        terms, part = restricted(task.own_terms(index), rows(sets, index), slots[index])
+        terms, part = restrict(task.own_terms(index), rows(sets, index), slots[index])
         short = None
         if cuts_inputs:
             short, _ = problem.space.restricted_inputs(rows_at(task.inputs, index), part.outputs)
@@ -178,7 +184,7 @@ def _picked_plan(
         caps.append(cap)
         inputs.append(short if cuts_inputs else task.inputs[number])
     terms = task.terms._replace(cap=jnp.concatenate(caps))
-    return Task(tuple(inputs), task.outputs, terms), joined(parts)
+    return Task(tuple(inputs), task.outputs, terms), join_buckets(parts)
 
 
 def sweeps_pass(
@@ -237,7 +243,7 @@ def sweeps_pass(
 
     zero = jnp.zeros((), start.dtype)
     _, w, moved, _, _ = jax.lax.while_loop(goes_on, sweep, (0, w, start, zero, zero + 1))
-    moved = merged(sets.multipliers, moved, slots)
+    moved = merge_multipliers(sets.multipliers, moved, slots)
     multipliers = jnp.where(reduce(jnp.logical_or, visited), moved, sets.multipliers)
     return w, multipliers, jnp.where(multipliers > 0, clock, sets.last_used)
 

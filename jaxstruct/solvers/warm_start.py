@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import rows_of
-from jaxstruct.core.checks import shown
+from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checks import check_weights
@@ -15,7 +15,7 @@ from jaxstruct.solvers.cost_model import effort_of
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_pass import Calls, OracleOptions, empty_report, oracle_program
-from jaxstruct.solvers.rounds import copied, in_order, named_slots, whole
+from jaxstruct.solvers.rounds import copy_arrays, in_order, named_slots, whole
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import State
@@ -43,8 +43,8 @@ def check_start(
     """
     if not isinstance(start, Solution):
         raise ValueError(
-            f"start must be a Solution of fit, got {type(start).__name__} {shown(start)}: weights "
-            "alone hold no dual variables to go on from (checkpoints.save_solution keeps them)"
+            f"start must be a Solution of fit, got {type(start).__name__} {text_of(start)}: "
+            "weights alone hold no dual variables to go on from (checkpoints.save_solution keeps them)"
         )
     if start.formulation != formulation.name:
         raise ValueError(f"start solved {start.formulation}, not {formulation.name}")
@@ -62,7 +62,7 @@ def check_start(
         raise ValueError("start has outputs of other shapes than outputs: pad them alike")
 
 
-def restarted(
+def restart(
     problem: Problem,
     task: Task,
     settings: Settings,
@@ -122,7 +122,7 @@ def _products(
     oracle, active = oracle_for(problem, formulation), named_slots(settings, sets)
     report = empty_report(sets.losses.shape[0], active, str(sets.losses.dtype))
     _, report, _ = oracle_program(
-        problem, OracleOptions(oracle, active), task, w, copied(sets), report,
+        problem, OracleOptions(oracle, active), task, w, copy_arrays(sets), report,
         Calls(orders, whole(orders), jnp.asarray(jnp.inf, sets.losses.dtype), np.int32(0)),
         effort=effort_of(problem, settings, oracle, task),
     )  # fmt: skip

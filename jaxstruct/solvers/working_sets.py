@@ -73,7 +73,7 @@ def bucket_of(sets: WorkingSets, number: int) -> WorkingSets:
     return plain._replace(outputs=sets.outputs[number], gram=sets.gram[number])
 
 
-def joined(parts: list[WorkingSets]) -> WorkingSets:
+def join_buckets(parts: list[WorkingSets]) -> WorkingSets:
     """The buckets of `bucket_of` together again."""
     outputs, gram = zip(*((part.outputs, part.gram) for part in parts), strict=True)
     plain = [part._replace(outputs=(), gram=()) for part in parts]
@@ -114,7 +114,7 @@ def enumerated_working_sets(
     counts as added once its multiplier has been positive.
     """
     parts = zip(inputs, outputs, strict=True)
-    return joined([_enumerated(problem, terms, x, y) for x, y in parts])
+    return join_buckets([_enumerated(problem, terms, x, y) for x, y in parts])
 
 
 def _enumerated(problem: Problem, terms: Penalty, inputs: PyTree, outputs: PyTree) -> WorkingSets:
@@ -140,7 +140,7 @@ def is_enumerated(sets: WorkingSets) -> bool:
     return sets.gram[0].shape[1] == 0
 
 
-def grown(sets: WorkingSets, capacity: int) -> WorkingSets:
+def extend(sets: WorkingSets, capacity: int) -> WorkingSets:
     """The same working sets with more slots."""
     old = sets.losses.shape[1]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import check_integers, checked_dtype, checked_lengths, shown
+from jaxstruct.core.checks import check_integers, checked_dtype, checked_lengths, text_of
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.parts import NOWHERE, GrammarTables, SentenceInput
 from jaxstruct.trees.phrases.grammar import Grammar, check_grammar, check_tokens
@@ -17,7 +17,7 @@ from jaxstruct.trees.phrases.integer_trees import Encoding
 
 def _check_integer(name: str, value: object, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise ValueError(f"{name} must be an integer, got {shown(value)}")
+        raise ValueError(f"{name} must be an integer, got {text_of(value)}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
 
@@ -28,7 +28,8 @@ def check_sentence_arguments(grammar: Grammar, sentences: object, tokens: int) -
     _check_integer("tokens", tokens, 2)
     if isinstance(sentences, str) or not isinstance(sentences, (list, tuple, np.ndarray)):
         raise ValueError(
-            f"sentences must be a list of lists of str, one list a sentence, got {shown(sentences)}"
+            "sentences must be a list of lists of str, one list a sentence, got "
+            f"{text_of(sentences)}"
         )
     for row, sentence in enumerate(sentences):
         check_tokens(sentence, f"sentences[{row}]")

@@ -115,18 +115,20 @@ VALUES = [
 @pytest.mark.parametrize("limit", [16, 60, 120, 400])
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_a_value_shows_on_one_line_of_at_most_the_limit(value, limit):
-    line = checks.shown(value, limit)
+    line = checks.text_of(value, limit)
     assert 0 < len(line) <= limit and "\n" not in line
 
 
 def test_small_values_show_as_they_are():
-    assert [checks.shown(v) for v in (None, 0.5, "CC", [1, 2], {"a": 1})] == [
+    assert [checks.text_of(v) for v in (None, 0.5, "CC", [1, 2], {"a": 1})] == [
         "None",
         "0.5",
         "'CC'",
         "[1, 2]",
         "{'a': 1}",
     ]
-    assert checks.shown(np.zeros((3, 4))) == "ndarray float64 of shape (3, 4)"
-    assert checks.shown(np.array([1, 2])) == "array([1, 2])"
-    assert checks.shown("a" * 200, 40).startswith("'aaaa") and "..." in checks.shown("a" * 200, 40)
+    assert checks.text_of(np.zeros((3, 4))) == "ndarray float64 of shape (3, 4)"
+    assert checks.text_of(np.array([1, 2])) == "array([1, 2])"
+    assert checks.text_of("a" * 200, 40).startswith("'aaaa") and "..." in checks.text_of(
+        "a" * 200, 40
+    )

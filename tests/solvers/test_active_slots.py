@@ -10,10 +10,10 @@ import pytest
 from jaxstruct import Settings
 from jaxstruct.solvers import cutting_plane, rounds
 from jaxstruct.solvers import sweeps as sweep_programs
-from jaxstruct.solvers.active_slots import active_slots, merged, outputs_in, restricted
+from jaxstruct.solvers.active_slots import active_slots, merge_multipliers, outputs_in, restrict
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.settings import VisitOptions
-from jaxstruct.solvers.working_sets import WorkingSets, bucket_of, insert, joined, propose
+from jaxstruct.solvers.working_sets import WorkingSets, bucket_of, insert, join_buckets, propose
 from tests.solvers.cases import dense_beta, flat, random_case
 from tests.truth.quadratic_program import dual_value
 
@@ -22,7 +22,7 @@ SETS = ("grown", "enumerated")
 CAPPED_AND_RIDGED = ("svm1_margin", "svm1_slack", "svm2_margin", "svm2_slack", "svm0")
 _cached = jax.jit(sweep_programs.cached_pass, static_argnums=1)
 _sweeps = jax.jit(sweep_programs.sweeps_pass, static_argnums=1)
-_restricted, _merged = jax.jit(restricted), jax.jit(merged)
+_restricted, _merged = jax.jit(restrict), jax.jit(merge_multipliers)
 
 
 @jax.jit
@@ -32,7 +32,7 @@ def _entered(problem, task, sets, y, loss):
     place = jax.vmap(lambda *of_one: propose(problem, task.terms, *of_one))
     found = place(own, task.inputs[0], task.outputs[0], y, loss, yes)
     own = insert(own, jnp.arange(N), found, jnp.int32(1))
-    return joined([own])
+    return join_buckets([own])
 
 
 def case_of(formulation):
@@ -224,10 +224,10 @@ def test_merged_writes_the_slots_and_nothing_else(x64):
 def test_no_slots_named_are_all_slots(x64):
     start, none = Start("svm2_margin", "grown"), jnp.zeros((N, 0), jnp.int32)
     sets = bucket_of(start.sets, 0)
-    terms, part = restricted(start.task.terms, sets, none)
+    terms, part = restrict(start.task.terms, sets, none)
     assert terms is start.task.terms and part is sets
     assert outputs_in(start.sets, none) is start.sets.outputs
-    assert merged(sets.multipliers, part.norms, none) is part.norms
+    assert merge_multipliers(sets.multipliers, part.norms, none) is part.norms
 
 
 def ranked(occupied, multipliers, gradient, active):

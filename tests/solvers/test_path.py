@@ -8,7 +8,7 @@ import pytest
 from jaxstruct import Settings, fit, fit_path
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.warm_start import restarted
+from jaxstruct.solvers.warm_start import restart
 from tests.solvers.cases import FULL, SOFT, WAYS, dense_beta, flat, random_case
 from tests.truth.quadratic_program import dual_value
 
@@ -40,7 +40,7 @@ def start_of(case, formulation, solution, C, weights=None):
     problem, form = case.problem(), FORMULATIONS[formulation]
     settings = FULL._replace(oracle_batch=16)
     task = case.task(formulation, C, weights)
-    state = restarted(problem, task, settings, form, solution, C)
+    state = restart(problem, task, settings, form, solution, C)
     return dual_value(
         formulation,
         dense_beta(state.sets, len(case.y), 4),

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jaxstruct.core.checks import shown
+from jaxstruct.core.checks import text_of
 from jaxstruct.trees.phrases.tree import Tree, fold
 
 
@@ -49,7 +49,7 @@ def check_binarisation(options: Binarisation) -> None:
     """Raises a ValueError if an option is not as `Binarisation` states."""
     if not isinstance(options, Binarisation):
         raise ValueError(
-            f"binarisation: got {shown(options)}, expected a Binarisation, such as "
+            f"binarisation: got {text_of(options)}, expected a Binarisation, such as "
             "Binarisation('right', memory=1)"
         )
     if options.branching not in ("right", "left"):

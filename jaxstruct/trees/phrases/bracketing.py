@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from jaxstruct.core.checks import shown
+from jaxstruct.core.checks import text_of
 from jaxstruct.trees.phrases.tree import Tree, check_tree, fold, kind_of
 
 _PIECE = re.compile(r"[()]|[^ \t\r\n\f\v()]+")
@@ -86,7 +86,7 @@ def _check_child(stack: list[_Open], text: str, name: str, at: int) -> None:
         return
     parent = stack[-1]
     if parent.word is not None:
-        found = f"'(' after the word {shown(parent.word)}"
+        found = f"'(' after the word {text_of(parent.word)}"
         raise _error(text, name, at, found, "')': a bracket holds one word or trees")
     if parent.label is None:
         if len(stack) > 1:
@@ -97,15 +97,15 @@ def _check_child(stack: list[_Open], text: str, name: str, at: int) -> None:
 def _add_word(stack: list[_Open], piece: str, text: str, name: str, at: int) -> None:
     """A piece of text is the label if the bracket has none yet, else its word."""
     if not stack:
-        raise _error(text, name, at, f"{shown(piece)} outside of all brackets", "'('")
+        raise _error(text, name, at, f"{text_of(piece)} outside of all brackets", "'('")
     top = stack[-1]
     if top.label is None:
         top.label = piece
     elif top.children:
-        found = f"the word {shown(piece)} after a tree in {_spoken(top)}"
+        found = f"the word {text_of(piece)} after a tree in {_spoken(top)}"
         raise _error(text, name, at, found, "'(' or ')'")
     elif top.word is not None:
-        found = f"a second word {shown(piece)} in {_spoken(top)}"
+        found = f"a second word {text_of(piece)} in {_spoken(top)}"
         raise _error(text, name, at, found, "')'")
     else:
         top.word = piece
@@ -119,7 +119,7 @@ def _close(top: _Open, outermost: bool, text: str, name: str, at: int) -> Tree:
 
 
 def _spoken(top: _Open) -> str:
-    return f"the bracket {shown(top.label)}" if top.label else "a bracket without label"
+    return f"the bracket {text_of(top.label)}" if top.label else "a bracket without label"
 
 
 def _error(text: str, name: str, at: int, found: str, expected: str) -> ValueError:
@@ -150,7 +150,7 @@ def write_indented(tree: Tree, width: int = 80) -> str:
       ValueError: as `write_line`; the width is no integer.
     """
     if isinstance(width, bool) or not isinstance(width, int):
-        raise ValueError(f"width: got {shown(width)}, expected an integer number of columns")
+        raise ValueError(f"width: got {text_of(width)}, expected an integer number of columns")
     lengths = _lengths(tree)
     lines: list[str] = []
     waiting = [(tree, 0, 0)]  # node, column, brackets to close after it
@@ -201,8 +201,8 @@ def _lengths(tree: Tree) -> dict[int, int]:
 def _leaf_text(leaf: Tree) -> str:
     if _UNWRITABLE.search(leaf.word or ""):
         raise ValueError(
-            f"word: got {shown(leaf.word)}, expected one without white space and brackets; escape "
-            "brackets as -LRB- and -RRB-"
+            f"word: got {text_of(leaf.word)}, expected one without white space and brackets; "
+            "escape brackets as -LRB- and -RRB-"
         )
     return f"({_label_text(leaf, False)} {leaf.word})"
 
@@ -212,7 +212,7 @@ def _label_text(node: Tree, may_lack: bool) -> str:
         return ""
     if _UNWRITABLE.search(node.label):
         raise ValueError(
-            f"label: got {shown(node.label)}, expected one without white space and brackets, and "
+            f"label: got {text_of(node.label)}, expected one without white space and brackets, and "
             "not empty below the root"
         )
     return node.label

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from jaxstruct.core.checks import shown
+from jaxstruct.core.checks import text_of
 from jaxstruct.trees.phrases.cleaning import TRACE, plain_label
 from jaxstruct.trees.phrases.tree import OUTER_LABELS, Tree, check_tree, kind_of, leaves, node_spans
 
@@ -113,7 +113,7 @@ def score(
     gold, predicted = _checked("gold", gold), _checked("predicted", predicted)
     if not isinstance(measure, Measure):
         raise ValueError(
-            f"measure: got {shown(measure)}, expected a Measure, such as ALL_TOKENS or COLLINS"
+            f"measure: got {text_of(measure)}, expected a Measure, such as ALL_TOKENS or COLLINS"
         )
     if len(gold) != len(predicted):
         raise ValueError(f"predicted: got {len(predicted)} trees, expected {len(gold)}")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import shown
+from jaxstruct.core.checks import text_of
 from jaxstruct.trees.phrases.binarisation import (
     FULL,
     Binarisation,
@@ -154,7 +154,7 @@ def _checked_trees(trees: Iterable[Tree]) -> list[Tree]:
 def _checked_names(uncounted: Sequence[str]) -> tuple[str, ...]:
     if isinstance(uncounted, str) or not isinstance(uncounted, Iterable):
         raise ValueError(
-            f"uncounted: got {shown(uncounted)}, expected several labels, such as ('ROOT',)"
+            f"uncounted: got {text_of(uncounted)}, expected several labels, such as ('ROOT',)"
         )
     return tuple(uncounted)
 
@@ -263,12 +263,12 @@ def check_tokens(tokens: object, name: str) -> None:
     """Raises a ValueError unless these are several str, one a token."""
     if isinstance(tokens, (str, bytes, Tree)) or not isinstance(tokens, Iterable):
         raise ValueError(
-            f"{name}: got {shown(tokens)}, expected a list of str, one a token, such as "
+            f"{name}: got {text_of(tokens)}, expected a list of str, one a token, such as "
             "['DT', 'NN']"
         )
     for token in tokens:
         if not isinstance(token, str):
-            raise ValueError(f"{name}: got {shown(token)} among them, expected str, one a token")
+            raise ValueError(f"{name}: got {text_of(token)} among them, expected str, one a token")
 
 
 @lru_cache(maxsize=16)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.checks import shown
+from jaxstruct.core.checks import text_of
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.phrases.binarisation import binarise, chain_labels, debinarise
 from jaxstruct.trees.phrases.grammar import (
@@ -81,7 +81,7 @@ def _checked_length(length: int | None, tokens: int) -> int:
     if length is None:
         return least
     if isinstance(length, bool) or not isinstance(length, (int, np.integer)):
-        raise ValueError(f"length: got {shown(length)}, expected an integer, or None")
+        raise ValueError(f"length: got {text_of(length)}, expected an integer, or None")
     if length < least:
         raise ValueError(
             f"length: got {length} for a tree of {tokens} tokens, expected at least {least}"
@@ -218,7 +218,7 @@ def _unpad(row: Any, name: str, size: int | None = None) -> list[int]:
         raise ValueError(f"{name}: got dtype {row.dtype}, expected integers")
     used = row[: int((row >= 0).sum())].tolist()
     if min(used, default=0) < 0:
-        raise ValueError(f"{name}: got {shown(row.tolist())}, expected -1 at the end only")
+        raise ValueError(f"{name}: got {text_of(row.tolist())}, expected -1 at the end only")
     if size is not None and max(used, default=-1) >= size:
         raise ValueError(f"{name}: got {max(used)}, the grammar has {size} of them")
     return used
