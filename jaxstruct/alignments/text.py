@@ -133,8 +133,8 @@ def _checked(alignment: WrittenAlignment) -> np.ndarray:
         real, (PAIR, DELETE, INSERT)
     ).all():
         raise ValueError(
-            f"operations: got {text_of(operations.tolist())}, expected PAIR {PAIR}, DELETE {DELETE} "
-            f"and INSERT {INSERT}, padding ({PADDING}) at the end only"
+            f"operations: got {text_of(operations.tolist())}, expected PAIR {PAIR}, DELETE "
+            f"{DELETE} and INSERT {INSERT}, padding ({PADDING}) at the end only"
         )
     end = begin + [np.sum(real != INSERT), np.sum(real != DELETE)]
     lengths = len(alignment.first), len(alignment.second)

@@ -68,12 +68,12 @@ def init(problem: Problem, task: Task, settings: Settings) -> State:
     return State(copy_arrays(problem.initial_weights), sets, None, 30.0, 0, None)
 
 
-def _entered(sets: WorkingSets) -> int:
+def _count_entered(sets: WorkingSets) -> int:
     """Planes of enumerated working sets whose multiplier has been positive."""
     return int(np.sum(np.asarray(sets.last_used) > 0)) if is_enumerated(sets) else 0
 
 
-def _evicted(before: WorkingSets, after: WorkingSets, counts: PassCounts) -> bool:
+def _has_evicted(before: WorkingSets, after: WorkingSets, counts: PassCounts) -> bool:
     """Whether a plane took the slot of another: a span that held it no longer makes its w."""
     if is_enumerated(after) or int(counts.added) == 0:
         return False
@@ -81,7 +81,7 @@ def _evicted(before: WorkingSets, after: WorkingSets, counts: PassCounts) -> boo
     return int(grew) < int(counts.added)
 
 
-def _certified(
+def _certify(
     now: Round, state: State, epsilon: Array, products: tuple
 ) -> tuple[State, Certificate, np.ndarray, PassCounts]:
     """One oracle call an example at w: (state, certificate, slack, counts)."""
@@ -103,7 +103,7 @@ def _certified(
         roundings(now.task.inputs),
     )  # fmt: skip
     gaps = block_gaps(now.formulation, now.task.terms, report.terms) if state.span is None else None
-    if state.span is not None and _evicted(state.sets, sets, counts):
+    if state.span is not None and _has_evicted(state.sets, sets, counts):
         state = state._replace(span=None)
     state = state._replace(sets=sets, block_gaps=gaps, slots=report.slots if active else None)
     return state, certificate, np.asarray(report.terms.slack), counts
@@ -147,7 +147,7 @@ def step(
     now = round_of(problem, task, settings, formulation, state.clock)
     settings, examples = now.settings, examples_of(task)
     threshold = jnp.asarray(epsilon, state.sets.losses.dtype)
-    entered, enumerated = _entered(state.sets), is_enumerated(state.sets)
+    entered, enumerated = _count_entered(state.sets), is_enumerated(state.sets)
     products = (None, None)
     fully = solves_fully(now, state)
     added = overflow = calls = 0
@@ -164,9 +164,9 @@ def step(
         added, overflow, estimate, calls = moved.added, moved.overflow, moved.estimate, examples
     due = state.clock % settings.certify_every == 0
     if fully or due or estimate is None or _is_done(estimate, goal, settled):
-        state, certificate, slack, counts = _certified(now, state, threshold, products)
+        state, certificate, slack, counts = _certify(now, state, threshold, products)
         overflow, calls = int(counts.overflow), calls + examples
-        added += _entered(state.sets) - entered if enumerated else int(counts.added)
+        added += _count_entered(state.sets) - entered if enumerated else int(counts.added)
     shown = estimate if certificate is None else certificate
     if shown is None:
         raise RuntimeError("a round ended without an estimate and without a certificate")
@@ -191,7 +191,7 @@ def certify_state(
     """
     now = round_of(problem, task, settings, formulation, state.clock)
     threshold = jnp.asarray(epsilon, state.sets.losses.dtype)
-    state, certificate, slack, counts = _certified(now, state, threshold, (None, None))
+    state, certificate, slack, counts = _certify(now, state, threshold, (None, None))
     added, overflow = int(counts.added), int(counts.overflow)
     info = Info(certificate, certificate, added, overflow, examples_of(task), now.seconds, slack)
     return state, info

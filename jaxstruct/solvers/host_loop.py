@@ -225,7 +225,7 @@ def _entry(best: Best, found: Round, start: Beginning) -> Entry:
     )
 
 
-def _noted(now: Standing, state: Any, found: Round, start: Beginning) -> Standing:
+def _note(now: Standing, state: Any, found: Round, start: Beginning) -> Standing:
     """The standing after a round; its entry is at the end of the log."""
     best = improve(now.best, found)
     for name, value in found.seconds.items():
@@ -263,7 +263,7 @@ def solve(
     status = None
     while status is None:
         state, found = method.step(now)
-        now = _noted(now, state, found, start)
+        now = _note(now, state, found, start)
         status, best = status_of(rules, now.best, found), now.best
         shown = Progress(
             len(now.log), best.primal, best.dual, best.primal - best.dual, found.info, found.state
@@ -271,7 +271,7 @@ def solve(
         if callback is not None and callback(shown) and status is None:
             status = Status.STOPPED
             if found.certificate is None and method.certify is not None:
-                now = _noted(now, *method.certify(now), start)
+                now = _note(now, *method.certify(now), start)
                 _merge_last(now.log)
         if status is None and method.adapt is not None:
             now = now._replace(state=method.adapt(now.state, found))

@@ -62,12 +62,12 @@ def solve_planes(
     """[K] multipliers of the dual over the planes at hand; the dual never falls."""
     planes = jnp.arange(bounds.shape[0]) > 0
 
-    def refreshed(_: Array, beta: Array) -> Array:
+    def refresh(_: Array, beta: Array) -> Array:
         start = jnp.where(planes, beta, jnp.maximum(C - jnp.sum(beta), 0))
         solved = block_ascent(gram, bounds - gram @ beta, start, occupied, _STEPS)
         return jnp.where(planes, solved, 0)
 
-    return jax.lax.fori_loop(0, _REFRESHES, refreshed, multipliers)
+    return jax.lax.fori_loop(0, _REFRESHES, refresh, multipliers)
 
 
 @program
@@ -178,7 +178,7 @@ def products_by_batch(
 
 
 @program
-def written(planes: PyTree, g: PyTree, slot: Array) -> PyTree:
+def write(planes: PyTree, g: PyTree, slot: Array) -> PyTree:
     """The stacked weights of the planes with g in `slot`."""
     return jax.tree.map(lambda leaf, new: leaf.at[slot].set(new), planes, g)
 
@@ -216,7 +216,7 @@ def _potential_products(
     return np.where(occupied, np.sum(np.asarray(terms, np.float64), axis=0), 0.0)
 
 
-def inserted(
+def insert_planes(
     problem: Problem,
     task: Task,
     planes: JointPlanes,
@@ -232,7 +232,7 @@ def inserted(
       plane: of `joint_plane`. coordinates: whether weights are orthonormal coordinates.
     """
     g, found = plane
-    weights = written(planes.weights, g, jnp.int32(slot))
+    weights = write(planes.weights, g, jnp.int32(slot))
     occupied = planes.occupied | (np.arange(planes.bounds.size) == slot)
     row = (
         _coordinate_products(weights, g, occupied)

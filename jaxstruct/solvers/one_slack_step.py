@@ -18,7 +18,7 @@ from jaxstruct.solvers.joint_planes import (
     JointPlanes,
     empty_joint_planes,
     free_slot,
-    inserted,
+    insert_planes,
     joint_plane,
     largest_plane,
     solved,
@@ -92,12 +92,12 @@ def _shares(task: Task, C: float) -> np.ndarray:
     return np.asarray(task.terms.cap, np.float64) / C
 
 
-def _concatenated(found: tuple[tuple, ...], field: int) -> np.ndarray:
+def _concatenate(found: tuple[tuple, ...], field: int) -> np.ndarray:
     """[N] one field of what `joint_plane` found, of all buckets."""
     return np.concatenate([np.asarray(own[field], np.float64).reshape(-1) for own in found])
 
 
-def _weighted(shares: np.ndarray, values: np.ndarray) -> float:
+def _weigh(shares: np.ndarray, values: np.ndarray) -> float:
     """sum_i v_i / n values_i, over the examples of positive weight; values may be infinite."""
     used = shares > 0
     return float(np.sum(shares[used] * values[used]))
@@ -105,7 +105,7 @@ def _weighted(shares: np.ndarray, values: np.ndarray) -> float:
 
 def _largest_scale(found: tuple[tuple, ...], shares: np.ndarray) -> float:
     """The largest s of the outputs found, 1 where there is none."""
-    coefficient = _concatenated(found, 1)
+    coefficient = _concatenate(found, 1)
     used = (shares > 0) & (coefficient > 0)
     return float(np.max(coefficient[used] / shares[used], initial=1.0))
 
@@ -125,11 +125,11 @@ def _rounding(
     for each unit of sum beta, and by the slack for each unit of it beyond C. The planes themselves
     are off by d = eps sum beta max |phi| together, which adds d^2 / 2.
     """
-    mean = _weighted(shares, error)
+    mean = _weigh(shares, error)
     total, slacks = float(np.sum(beta)), np.maximum(worst, 0)
-    moved = C * _weighted(shares, np.maximum(worst + error, 0) - slacks)
+    moved = C * _weigh(shares, np.maximum(worst + error, 0) - slacks)
     drift = (eps * total * float(np.sum(shares)) * reach) ** 2 / 2
-    return moved + total * mean + drift + max(total - C, 0.0) * _weighted(shares, slacks)
+    return moved + total * mean + drift + max(total - C, 0.0) * _weigh(shares, slacks)
 
 
 def _eps(task: Task, coordinates: bool) -> float:
@@ -168,13 +168,13 @@ def one_slack_step(
     g, found = time_part(
         seconds, "oracle", lambda: joint_plane(problem, oracle, task, typed, w, orders)
     )
-    worst, size, value = (_concatenated(found, field) for field in (3, 4, 5))
+    worst, size, value = (_concatenate(found, field) for field in (3, 4, 5))
     example_slack, reach = np.maximum(worst, 0), state.reach
     if reach == 0:
         outputs = tuple(own[0] for own in found)
         reach = float(largest_plane(problem, task, orders, outputs)) * _largest_scale(found, shares)
-    beta, slack = planes.multipliers, _weighted(shares, example_slack)
-    slack_found = _weighted(shares, np.maximum(value, 0))
+    beta, slack = planes.multipliers, _weigh(shares, example_slack)
+    slack_found = _weigh(shares, np.maximum(value, 0))
     products = planes.gram @ beta
     norm = max(float(beta @ products), 0.0)
     coordinates = coordinate_norm(problem, w, task.inputs[0])
@@ -182,7 +182,7 @@ def one_slack_step(
     radius = float(np.sum(beta)) * reach if coordinates is None else math.sqrt(length)
     eps = _eps(task, coordinates is not None)
     error = eps * (radius * reach + size)
-    unsure = _weighted(shares, error) + _rounding_of_known(planes, eps)
+    unsure = _weigh(shares, error) + _rounding_of_known(planes, eps)
     known = float(np.max((planes.bounds - products)[planes.occupied]))  # 0 in the slack slot
     info = OneSlackInfo(
         primal=length / 2 + C * slack,
@@ -205,6 +205,6 @@ def one_slack_step(
     if slot is None:
         return OneSlackState(w, planes, clock, reach), info._replace(full=True)
     new = slot, (g, found), orders, clock, coordinates is not None
-    added = time_part(seconds, "products", lambda: inserted(problem, task, planes, *new))
+    added = time_part(seconds, "products", lambda: insert_planes(problem, task, planes, *new))
     info = info._replace(planes_added=1, planes_evicted=int(planes.occupied[slot]))
     return OneSlackState(w, added, clock, reach), info

@@ -100,7 +100,7 @@ class _Call(NamedTuple):
     gradient: Array
 
 
-def _called(
+def _call_batch(
     problem: Problem,
     oracle: str,
     task: Task,
@@ -153,15 +153,15 @@ def _counts(proposals: Proposal, called: Array, capacity: int) -> PassCounts:
     )
 
 
-def _summed(counts: list[PassCounts]) -> PassCounts:
+def _sum_counts(counts: list[PassCounts]) -> PassCounts:
     return jax.tree.map(lambda *values: sum(values), *counts)
 
 
-def _stacked(parts: list[PyTree]) -> PyTree:
+def _concatenate(parts: list[PyTree]) -> PyTree:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
-def _written(old: PyTree, new: PyTree, index: Array) -> PyTree:
+def _write_rows(old: PyTree, new: PyTree, index: Array) -> PyTree:
     """Rows `index` of every array replaced; rows out of range are dropped."""
     return jax.tree.map(lambda to, leaf: to.at[index].set(leaf, mode="drop"), old, new)
 
@@ -193,7 +193,7 @@ def oracle_pass(
         def body(at: Array, w: PyTree) -> tuple:
             index = order[at]
             own = rows(sets, index)
-            call = _called(problem, options.oracle, task, w, own, index, epsilon)
+            call = _call_batch(problem, options.oracle, task, w, own, index, epsilon)
             if not enumerated:
                 own = insert(own, jnp.arange(index.shape[0]), call.proposals, clock)
             slots = active_slots(own, call.gradient, options.active)
@@ -216,8 +216,8 @@ def oracle_pass(
         counts.append(_counts(proposals, index < order.size, sets.losses.shape[1]))
         parts.append(own if enumerated else insert(own, index, proposals, clock))
         old = jax.tree.map(lambda leaf, own_rows=own_rows: leaf[own_rows], report)
-        new.append(_written(old, said, index))
-    return join_buckets(parts), _stacked(new), _summed(counts)
+        new.append(_write_rows(old, said, index))
+    return join_buckets(parts), _concatenate(new), _sum_counts(counts)
 
 
 oracle_program = program(oracle_pass, static_argnums=1, donate_argnums=(4, 5))

@@ -157,7 +157,7 @@ class _Fixed(NamedTuple):
     sweeps: int
 
 
-def _added(
+def _add(
     fixed: _Fixed,
     state: _State,
     terms: ExampleTerms,
@@ -198,7 +198,7 @@ def _method(fixed: _Fixed, random: np.random.Generator) -> Method:
         sweeps = state.sweeps + fixed.sweeps
         state = state._replace(beta=beta, multipliers=host, sweeps=sweeps)
         primal = min(now.best.primal, certificate.primal)
-        grown = _added(fixed, state, terms, violations, certificate, primal)
+        grown = _add(fixed, state, terms, violations, certificate, primal)
         added = int(np.sum(grown.members) - np.sum(state.members))
         return grown, Round(
             certificate=certificate,

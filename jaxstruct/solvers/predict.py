@@ -10,7 +10,7 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checks import check_batch, check_weights, checked_inputs
 from jaxstruct.solvers.solution import Solution
-from jaxstruct.solvers.task import padded
+from jaxstruct.solvers.task import pad_examples
 
 
 @jax.jit
@@ -62,7 +62,7 @@ def _predicted(problem: Problem, weights: PyTree, inputs: PyTree, batch: int) ->
     """The outputs of one bucket."""
     n = rows_of(inputs)
     batch = min(batch, 1 << max(n - 1, 0).bit_length())
-    inputs = padded(inputs, -(-n // batch) * batch)
+    inputs = pad_examples(inputs, -(-n // batch) * batch)
     parts = [
         _decode_batch(problem, weights, jax.tree.map(lambda leaf: leaf[at : at + batch], inputs))  # noqa: B023
         for at in range(0, n, batch)

@@ -68,7 +68,7 @@ def _inner(u: _Vector, v: _Vector, e0_squared: Array, e0_image: Array) -> Array:
     return u.along * e0_v + jnp.sum(u.z * v.image)
 
 
-def _moved(u: _Vector, t: Array, v: _Vector) -> _Vector:
+def _move(u: _Vector, t: Array, v: _Vector) -> _Vector:
     return jax.tree.map(lambda a, b: a + t * b, u, v)
 
 
@@ -90,9 +90,9 @@ def _conjugate_gradients(
         gram_q = images_of(problem, add_multiples(problem, zero, blocks, q), blocks)
         product = _Vector(p.along, p.z + q, p.image + gram_q)
         step = rho / jnp.maximum(inner(p, p) + jnp.sum(p.image * q), jnp.finfo(q.dtype).tiny)
-        d, r = _moved(d, step, p), _moved(r, -step, product)
+        d, r = _move(d, step, p), _move(r, -step, product)
         new = inner(r, r)
-        return count + 1, d, r, _moved(r, new / rho, p), new
+        return count + 1, d, r, _move(r, new / rho, p), new
 
     nothing = jnp.zeros_like(e0_image)
     r = _Vector(jnp.ones_like(e0_squared), nothing, e0_image)
@@ -207,9 +207,7 @@ def _blocks_of(task: Task, sets: WorkingSets, sigma: Array) -> tuple[Blocks, Arr
     return Blocks(task.inputs, sets, terms.cap, terms.ridge, length), beta
 
 
-def _ascended(
-    problem: Problem, blocks: Blocks, beta: Array, b: Array
-) -> tuple[Array, Array, Array]:
+def _ascend(problem: Problem, blocks: Blocks, beta: Array, b: Array) -> tuple[Array, Array, Array]:
     """Exact line search on the dual from beta towards b: (beta, terms of |Phi beta|^2, t).
 
     D never falls, however early Newton stopped.
@@ -267,7 +265,7 @@ def proximal_newton_pass(
     count, last, _ = jax.lax.while_loop(
         unfinished, body, (0, start, residual_of(problem, blocks, start))
     )
-    multipliers, dual_products, length = _ascended(problem, blocks, beta, last.b)
+    multipliers, dual_products, length = _ascend(problem, blocks, beta, last.b)
     multipliers = jnp.where((task.terms.cap > 0)[:, None], multipliers, 0)
     last_used = jnp.where(multipliers > 0, clock, sets.last_used)
     return NewtonResult(

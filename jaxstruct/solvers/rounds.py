@@ -141,7 +141,7 @@ def _restricts(problem: Problem, task: Task) -> bool:
     return jax.tree.structure(inputs) != jax.tree.structure(task.inputs)
 
 
-def _swept(
+def _sweep(
     now: Round, count: int, w: PyTree, sets: WorkingSets, chosen: np.ndarray, slots: Array
 ) -> tuple[PyTree, WorkingSets]:
     """Sweeps over the chosen rows and over the named slots, or over all where none are named."""
@@ -182,12 +182,12 @@ def enumerated_round(now: Round, state: State) -> tuple[PyTree, WorkingSets]:
         gaps = None if state.clock <= settings.warm_passes else state.block_gaps
         visited = np.arange(n) if gaps is None else _covering(gaps, settings.coverage)
         count = 1 if named_slots(settings, sets) else choice_of(settings.cached_sweeps)
-        return _swept(now, count, w, sets, visited, every)
+        return _sweep(now, count, w, sets, visited, every)
     chosen = _covering(state.block_gaps, settings.coverage)
     widest = _widest(settings, sets, chosen)
     if len(widest):  # the planes beyond the active slots move here only
-        w, sets = _swept(now, 1, w, sets, widest, every)
-    return _swept(now, choice_of(settings.cached_sweeps), w, sets, chosen, state.slots)
+        w, sets = _sweep(now, 1, w, sets, widest, every)
+    return _sweep(now, choice_of(settings.cached_sweeps), w, sets, chosen, state.slots)
 
 
 class Moved(NamedTuple):
@@ -199,7 +199,7 @@ class Moved(NamedTuple):
     gaps: np.ndarray
 
 
-def _shuffled(now: Round) -> list[np.ndarray]:
+def _shuffle(now: Round) -> list[np.ndarray]:
     """One [batches, B] a bucket: its rows in a random order."""
     orders = in_order(now.task, now.settings)
     return [now.random.permutation(order.size).reshape(order.shape) for order in orders]
@@ -222,7 +222,7 @@ def grown_round(now: Round, state: State, epsilon: Array) -> tuple[PyTree, Worki
     sets = copy_arrays(state.sets)  # the program takes its buffers over
     active = named_slots(settings, sets)
     report = empty_report(sets.losses.shape[0], active, sets.losses.dtype)
-    shuffled = _shuffled(now)
+    shuffled = _shuffle(now)
     orders = tuple(jnp.asarray(order, jnp.int32) for order in shuffled)
     found = []
     for number in range(settings.chunks):
@@ -237,10 +237,10 @@ def grown_round(now: Round, state: State, epsilon: Array) -> tuple[PyTree, Worki
             ),
         )  # fmt: skip
         found.append(counts)
-        w, sets = _swept(now, 1, w, sets, chosen, report.slots)
+        w, sets = _sweep(now, 1, w, sets, chosen, report.slots)
     gaps = block_gaps(now.formulation, now.task.terms, report.terms)
     chosen = _covering(gaps, settings.coverage)
-    w, sets = _swept(now, choice_of(settings.cached_sweeps), w, sets, chosen, report.slots)
+    w, sets = _sweep(now, choice_of(settings.cached_sweeps), w, sets, chosen, report.slots)
     estimate = certify(now.formulation, now.task.terms, report.terms)
     added, overflow = np.sum(jax.device_get(found), axis=0).tolist()
     return w, sets, Moved(added, overflow, estimate, gaps)

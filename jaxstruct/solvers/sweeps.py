@@ -123,7 +123,7 @@ class Course(NamedTuple):
     most: AnyArray
 
 
-def _picked(
+def _pick_rows(
     problem: Problem,
     task: Task,
     sets: WorkingSets,
@@ -163,7 +163,7 @@ def _picked(
     return jax.lax.fori_loop(0, groups, pick, room)
 
 
-def _picked_plan(
+def _pick_plan(
     problem: Problem,
     options: VisitOptions,
     task: Task,
@@ -176,7 +176,7 @@ def _picked_plan(
     parts, inputs, caps = [], [], []
     for number, own in enumerate(bucket_slices(task.outputs)):
         grouped = plan.orders[number][0].reshape(-1, options.group)
-        cap, part, short = _picked(
+        cap, part, short = _pick_rows(
             problem, bucket_task(task, number), bucket_of(sets, number), slots[own], grouped,
             plan.groups[number], cuts_inputs,
         )  # fmt: skip
@@ -216,7 +216,7 @@ def sweeps_pass(
     seen = [(task, sets)] * len(plans)
     if picks:
         seen = [
-            _picked_plan(problem, options, task, sets, slots, plan, number > 0)
+            _pick_plan(problem, options, task, sets, slots, plan, number > 0)
             for number, plan in enumerate(plans)
         ]
     visited = [_visited(task, options, plan)[:, None] for plan in plans]

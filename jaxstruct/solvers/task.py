@@ -33,7 +33,7 @@ class Task(NamedTuple):
         return self.terms._replace(cap=self.terms.cap[index], ridge=self.terms.ridge[index])
 
 
-def padded(tree: PyTree, total: int) -> PyTree:
+def pad_examples(tree: PyTree, total: int) -> PyTree:
     """The first row repeated up to `total` rows; padding carries weight 0."""
 
     def pad(leaf: np.ndarray) -> jax.Array:
@@ -86,9 +86,13 @@ def make_task(
 
     sizes = [math.prod(batches_of(len(own), batch, group)) for own in outputs.index]
     return Task(
-        tuple(padded(jax.tree.map(typed, x), m) for x, m in zip(inputs.parts, sizes, strict=True)),
         tuple(
-            padded(jax.tree.map(integers, y), m) for y, m in zip(outputs.parts, sizes, strict=True)
+            pad_examples(jax.tree.map(typed, x), m)
+            for x, m in zip(inputs.parts, sizes, strict=True)
+        ),
+        tuple(
+            pad_examples(jax.tree.map(integers, y), m)
+            for y, m in zip(outputs.parts, sizes, strict=True)
         ),
         penalty(formulation, C, weights, n, str(dtype)),
     )

@@ -80,7 +80,7 @@ def _line_searched(
     return w, sizes
 
 
-def _safeguarded(
+def _step_safely(
     problem: Problem,
     options: VisitOptions,
     w: PyTree,
@@ -154,7 +154,7 @@ def visit(
     change = jnp.where(planes, solved - start, 0)
     linear = jnp.sum(gradient * change, axis=1)
     ridge_part = terms.ridge * jnp.sum(change, axis=1) ** 2
-    w, sizes = _safeguarded(
+    w, sizes = _step_safely(
         problem,
         options,
         w,

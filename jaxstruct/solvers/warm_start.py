@@ -44,7 +44,8 @@ def check_start(
     if not isinstance(start, Solution):
         raise ValueError(
             f"start must be a Solution of fit, got {type(start).__name__} {text_of(start)}: "
-            "weights alone hold no dual variables to go on from (checkpoints.save_solution keeps them)"
+            "weights alone hold no dual variables to go on from "
+            "(checkpoints.save_solution keeps them)"
         )
     if start.formulation != formulation.name:
         raise ValueError(f"start solved {start.formulation}, not {formulation.name}")

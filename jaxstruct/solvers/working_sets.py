@@ -114,10 +114,10 @@ def enumerated_working_sets(
     counts as added once its multiplier has been positive.
     """
     parts = zip(inputs, outputs, strict=True)
-    return join_buckets([_enumerated(problem, terms, x, y) for x, y in parts])
+    return join_buckets([_enumerate(problem, terms, x, y) for x, y in parts])
 
 
-def _enumerated(problem: Problem, terms: Penalty, inputs: PyTree, outputs: PyTree) -> WorkingSets:
+def _enumerate(problem: Problem, terms: Penalty, inputs: PyTree, outputs: PyTree) -> WorkingSets:
     everything = jax.vmap(problem.oracles.all_outputs)(outputs)
     losses = jax.vmap(jax.vmap(problem.model.loss, (None, 0)))(outputs, everything)
     planes = jnp.arange(losses.shape[1]) > 0
