@@ -25,12 +25,12 @@ def _as_partials(part: Part) -> Part:
     """The part with every function as a Partial.
 
     Raises:
-      TypeError: a field is no function.
+      ValueError: a field is no function.
     """
     found = {}
     for name, function in part._asdict().items():
         if function is not None and not callable(function):
-            raise TypeError(f"{name} must be a function, got {type(function).__name__}")
+            raise ValueError(f"{name} must be a function, got {type(function).__name__}")
         bound = function is None or isinstance(function, Partial)
         found[name] = function if bound else Partial(function)
     return part._replace(**found)
@@ -41,7 +41,7 @@ def _check_weights(weights: PyTree) -> None:
     if not leaves or not all(
         jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in leaves
     ):
-        raise TypeError("initial_weights must be a pytree of floating-point arrays (zeros)")
+        raise ValueError("initial_weights must be a pytree of floating-point arrays (zeros)")
 
 
 def _check_parts(model: Model, oracles: Oracles, space: Space) -> None:
@@ -49,12 +49,12 @@ def _check_parts(model: Model, oracles: Oracles, space: Space) -> None:
         ("model", model, Model), ("oracles", oracles, Oracles), ("space", space, Space),
     ):  # fmt: skip
         if not isinstance(part, kind):
-            raise TypeError(
+            raise ValueError(
                 f"{name} must be a jaxstruct.{kind.__name__}, got {type(part).__name__}"
             )
     missing = [name for name, function in model._asdict().items() if function is None]
     if missing:
-        raise TypeError(f"model.{missing[0]} must be a function, got NoneType")
+        raise ValueError(f"model.{missing[0]} must be a function, got NoneType")
     for first, second in (("contenders", "output"), ("level_losses", "best_by_level")):
         if (getattr(oracles, first) is None) != (getattr(oracles, second) is None):
             raise ValueError(f"oracles: {first} and {second} go together: give both or neither")
@@ -111,9 +111,8 @@ def make_problem(
       check: looks at the values of the examples before a run; see `Problem`.
 
     Raises:
-      TypeError: a part is of another kind, a field is not callable, or initial_weights holds no
-        floating-point array.
-      ValueError: oracles has half of a pair, or finds no violated output.
+      ValueError: a part is of another kind, a field is not callable, initial_weights holds no
+        floating-point array, or oracles has half of a pair or finds no violated output.
     """
     _check_weights(initial_weights)
     _check_parts(model, oracles, space)

@@ -189,7 +189,7 @@ def test_make_problem():
         ((oracles, model), "model must be a jaxstruct.Model, got Oracles"),
         ((model, oracles, len), "space must be a jaxstruct.Space, got builtin_function"),
     ):
-        with pytest.raises(TypeError, match=match):
+        with pytest.raises(ValueError, match=match):
             make_problem(jnp.zeros(2), *given)
     for halves, match in (
         (oracles._replace(output=None), "contenders and output go together"),
@@ -199,7 +199,7 @@ def test_make_problem():
         with pytest.raises(ValueError, match=match):
             make_problem(jnp.zeros(2), model, halves)
     for weights in ({}, jnp.zeros(2, int)):
-        with pytest.raises(TypeError, match="initial_weights must be a pytree of floating-point"):
+        with pytest.raises(ValueError, match="initial_weights must be a pytree of floating-point"):
             make_problem(weights, model, oracles)
 
 
