@@ -175,9 +175,18 @@ def test_an_interrupt_ends_in_one_line(started, capsys, monkeypatch):
 
 
 def test_ctrl_c_stops_a_training(tmp_path):
-    """A program of its own, stopped when its progress bar has begun."""
+    """A program of its own, stopped when its progress bar has begun.
+
+    A shell that starts the tests in the background has them ignore Ctrl-C, and their children, too.
+    """
+
+    def heed() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     command = [sys.executable, "-m", "experiments.digits", f"--output={tmp_path}", "--progress"]
-    with subprocess.Popen(command, cwd=record.ROOT, stderr=subprocess.PIPE, text=True) as program:
+    with subprocess.Popen(
+        command, cwd=record.ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=heed
+    ) as program:
         begun = program.stderr.read(1)
         program.send_signal(signal.SIGINT)
         told = begun + program.communicate(timeout=120)[1]
