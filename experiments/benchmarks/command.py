@@ -16,7 +16,6 @@ logarithms.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import shutil
 import time
@@ -208,8 +207,7 @@ def _plot(rows: Sequence[dict[str, Any]]) -> Plot:
     return bar_groups([row["task"] for row in rows], series, title=title, ylabel="processor s")
 
 
-@dataclasses.dataclass(frozen=True)
-class Growth:
+class Growth(NamedTuple):
     """How a task grew: sizes, seconds of the warm fit, and the slope of the logarithms."""
 
     task: str

@@ -15,6 +15,7 @@ import numpy as np
 
 from experiments.benchmarks import generated
 from experiments.lib import common
+from experiments.lib.peers import crf_trainer, linear_svc, sparse_matrix
 from jaxstruct import Buckets, Problem
 from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.core.types import PyTree, SparseFeatures
@@ -25,7 +26,6 @@ from jaxstruct.data.length_buckets import (
     pad_dense,
     pad_labels,
 )
-from jaxstruct.data.ocr_letters import load_ocr_letters
 from jaxstruct.multiclass import multiclass
 
 FEATURES = 20_000
@@ -53,19 +53,8 @@ class Task(NamedTuple):
 
 
 def _linear_svc(inputs: Any, labels: np.ndarray, C: float) -> Callable[[], Any]:
-    from sklearn.svm import LinearSVC
-
-    machine = LinearSVC(multi_class="crammer_singer", C=C, tol=0.01, fit_intercept=False)
+    machine = linear_svc(C, 0.01)
     return lambda: machine.fit(inputs, labels)
-
-
-def _csr(features: SparseFeatures, width: int) -> Any:
-    from scipy.sparse import csr_matrix
-
-    real = np.asarray(features.indices) < width
-    rows = np.nonzero(real)[0]
-    entries = np.asarray(features.values)[real], (rows, np.asarray(features.indices)[real])
-    return csr_matrix(entries, shape=(real.shape[0], width))
 
 
 def digits(tenths: int) -> Training:
@@ -80,24 +69,19 @@ def texts(n: int) -> Training:
     """Generated texts of 20 classes, C / n = 1."""
     data = generated.texts(n)
     problem = multiclass(generated.WORDS, generated.CLASSES)
-    peer = _linear_svc(_csr(data.features, generated.WORDS), data.classes, 1.0)
+    peer = _linear_svc(sparse_matrix(data.features, generated.WORDS), data.classes, 1.0)
     return Training(problem, data.features, data.classes, float(n), n, peer)
 
 
-def words(n: int) -> Training:
-    """Handwritten words, fold 1 (or its first n), 26 letters of 128 pixels, C / n = 0.1."""
-    corpus = load_ocr_letters()
-    lengths = np.diff(corpus.offsets)
-    train = np.flatnonzero(corpus.folds == 1)[: n or None]
-    parts, outputs, index = [], [], []
-    for bucket in assign_buckets(lengths[train], bucket_lengths(lengths[train])):
-        rows = train[bucket.index]
-        pixels = pad_dense(corpus.pixels, corpus.offsets, rows, bucket.length)
-        parts.append(chain_inputs(pixels, lengths[rows]))
-        outputs.append(pad_labels(corpus.letters, corpus.offsets, rows, bucket.length))
-        index.append(bucket.index)
-    x, y = Buckets(tuple(parts), tuple(index)), Buckets(tuple(outputs), tuple(index))
-    return Training(chain(128, 26), x, y, 0.1 * len(train), len(train))
+def words(_: int) -> Training:
+    """Handwritten words, fold 1, 26 letters of 128 pixels, C / n = 0.1."""
+    from experiments.handwriting import data as handwriting
+
+    data = handwriting.load(None, 6, "float32")
+    split = handwriting.one_split(data.words, ("1",), 0)
+    sizes = handwriting.bucket_sizes(data, [split])
+    examples, n = handwriting.examples_of(data, split.train, sizes), len(split.train)
+    return Training(chain(128, 26), examples.inputs, examples.outputs, 0.1 * n, n)
 
 
 def spanish(n: int) -> Training:
@@ -115,17 +99,13 @@ def spanish(n: int) -> Training:
 
 
 def _crfsuite(sentences: Any, options: Any) -> Callable[[], Any]:
-    import pycrfsuite  # pyright: ignore[reportMissingImports]
+    trainer = crf_trainer(sentences, options, 1.0)
 
-    from jaxstruct.data.token_features import token_features
+    def train() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            trainer.train(str(Path(folder) / "model"))
 
-    trainer = pycrfsuite.Trainer(  # pyright: ignore[reportAttributeAccessIssue]
-        algorithm="lbfgs", verbose=False
-    )
-    trainer.set_params({"c1": 0.0, "c2": 1.0})
-    for sentence, features in zip(sentences, token_features(sentences, options), strict=True):
-        trainer.append(features, sentence.labels)
-    return lambda: trainer.train(str(Path(tempfile.mkdtemp()) / "model"))
+    return train
 
 
 def sentences(n: int) -> Training:
@@ -150,7 +130,7 @@ def clinc150(_: int) -> Training:
     data = load(None)
     x, y = common.take_rows(data.inputs, data.train), data.labels[data.train]
     problem = multiclass(data.number_of_features, len(data.taxonomy.classes))
-    peer = _linear_svc(_csr(x, data.number_of_features), y, 1.0)
+    peer = _linear_svc(sparse_matrix(x, data.number_of_features), y, 1.0)
     return Training(problem, x, y, float(len(y)), len(y), peer)
 
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
 
 from experiments.lib import common, fields
 from experiments.lib.apart import run_apart
 from experiments.lib.options import flag
+from experiments.lib.peers import linear_svc, sparse_matrix
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch, peak_memory_bytes
@@ -135,15 +135,11 @@ def _jaxstruct(options: Options, data: Documents) -> Iterator[dict[str, Any]]:
 
 
 def _linear_svc(options: Options, data: Documents) -> Iterator[dict[str, Any]]:
-    from sklearn.svm import LinearSVC
-
     assert data.test is not None, "CLINC150 has a test part"
-    train, test = (_matrix(data, index) for index in (data.train, data.test))
+    parts = (common.take_rows(data.inputs, index) for index in (data.train, data.test))
+    train, test = (sparse_matrix(rows, data.number_of_features) for rows in parts)
     for tolerance in map(float, options.svc_tolerances):
-        machine = LinearSVC(
-            multi_class="crammer_singer", fit_intercept=False, C=options.c_over_n, tol=tolerance,
-            max_iter=100_000, random_state=options.seed,
-        )  # fmt: skip
+        machine = linear_svc(options.c_over_n, tolerance, options.seed)
         watch = Stopwatch()
         machine.fit(train, data.labels[data.train])
         seconds = watch.elapsed()
@@ -153,15 +149,6 @@ def _linear_svc(options: Options, data: Documents) -> Iterator[dict[str, Any]]:
             "status": None, "dual": None, "passes": int(machine.n_iter_), "compilations": None,
             "parts": None,
         }  # fmt: skip
-
-
-def _matrix(data: Documents, index: np.ndarray) -> scipy.sparse.csr_matrix:
-    """The padded rows as a SciPy matrix of float64; what was padding is left out."""
-    indices, values = (leaf[index] for leaf in data.inputs)
-    real = indices < data.number_of_features
-    indptr = np.concatenate([[0], np.cumsum(real.sum(axis=1))])
-    shape = (len(index), data.number_of_features)
-    return scipy.sparse.csr_matrix((values[real].astype(np.float64), indices[real], indptr), shape)
 
 
 def objective(weights: np.ndarray, x: Any, labels: np.ndarray, c_over_n: float) -> float:
@@ -188,7 +175,8 @@ def _row(
 ) -> dict[str, Any]:
     memory = peak_memory_bytes()  # before the objective, whose scores take memory of their own
     labels = data.labels[data.train]
-    value = objective(weights, _matrix(data, data.train), labels, options.c_over_n)
+    train = sparse_matrix(common.take_rows(data.inputs, data.train), data.number_of_features)
+    value = objective(weights, train, labels, options.c_over_n)
     return {
         "name": name, "wall_seconds": seconds.wall, "cpu_seconds": seconds.process,
         "peak_memory": memory, "objective": value,

@@ -23,7 +23,7 @@ Variant = Annotated[
     str,
     flag(
         "Solver: step 10a (full: all working sets) or 10b (subspace: one example's) of algorithm "
-        "3; auto: full for small sets.",
+        "3; auto: subspace, and full from where block ascent stalls on small sets.",
         ["auto", "full", "subspace"],
     ),
 ]

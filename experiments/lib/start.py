@@ -8,8 +8,8 @@ error is a bug and shows its traceback.
 
 from __future__ import annotations
 
-import dis
 import importlib
+import linecache
 import os
 import subprocess
 import sys
@@ -80,10 +80,10 @@ def _is_raised_here(error: BaseException) -> bool:
         return False
     while at.tb_next is not None:
         at = at.tb_next
-    code = at.tb_frame.f_code
+    file = at.tb_frame.f_code.co_filename
     folders = (package.__path__[0] for package in (experiments, jaxstruct))
-    inside = any(Path(code.co_filename).is_relative_to(folder) for folder in folders)
-    return inside and code.co_code[at.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    inside = any(Path(file).is_relative_to(folder) for folder in folders)
+    return inside and linecache.getline(file, at.tb_lineno).lstrip().startswith("raise ")
 
 
 def line_of(error: BaseException) -> str:

@@ -199,7 +199,8 @@ def kernel_inputs(
     offsets, m = rows.sentence_offsets, len(kernel)
     lengths = np.diff(offsets)
     parts, places = [], []
-    for bucket in assign_buckets(lengths, bucket_lengths(lengths, most)):
+    # a padded position takes m kernel values, so padding is never cheaper than a bucket
+    for bucket in assign_buckets(lengths, bucket_lengths(lengths, most, price=0)):
         tokens = pad_labels(np.arange(m), offsets, bucket.index, bucket.length)
         real = tokens >= 0
         values = np.where(real[:, :, None], kernel[tokens], 0)

@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from experiments.lib import common
+from experiments.lib.peers import crf_trainer
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch, peak_memory_bytes
 from experiments.lib.report import write_results
@@ -192,13 +193,7 @@ def _crfsuite(
     import pycrfsuite  # pyright: ignore[reportMissingImports]
 
     before, watch = peak_memory_bytes(), Stopwatch()
-    trainer = pycrfsuite.Trainer(  # pyright: ignore[reportAttributeAccessIssue]
-        algorithm="lbfgs", verbose=False
-    )
-    trainer.set_params({"c1": 0.0, "c2": options.crf_c2})
-    inputs = token_features(sentences, _features(options))
-    for sentence, features in zip(sentences, inputs, strict=True):
-        trainer.append(features, sentence.labels)
+    trainer = crf_trainer(sentences, _features(options), options.crf_c2)
     preparing = watch.lap().wall
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "model")

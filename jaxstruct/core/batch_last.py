@@ -36,7 +36,7 @@ def _split(leaf: Array, size: int, inner: int) -> Array:
     return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], size, inner), -2, 0)
 
 
-def _is_floating(tree: Any) -> list[Array]:
+def _floating_leaves(tree: Any) -> list[Array]:
     return [leaf for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)]
 
 
@@ -71,7 +71,7 @@ def _differentiable(function: Callable, name: str, scores: Callable | None) -> C
     @differentiable.defjvp
     def rule(primals: tuple, tangents: tuple) -> tuple[Any, Any]:
         results = differentiable(*primals)
-        if scores is None and _is_floating(results):
+        if scores is None and _floating_leaves(results):
             raise TypeError(
                 f"what {name} computes has no derivative in JAX: differentiate log_partition, or "
                 "the score of an output (score_labels, score_tree, score_operations), or pass "

@@ -232,7 +232,8 @@ def certify(
     Args:
       formulation, terms, examples: what is certified.
       primal_products, dual_products: [N] terms of the two squared norms, where they differ.
-      coordinates: |w|^2 of `coordinate_norm`, or None. off_by: of `roundings` for the inputs.
+      coordinates: |w|^2 of `coordinate_norm`, or None.
+      off_by: of `roundings` for the inputs; not used where w are no coordinates.
     """
     off_by = ROUNDINGS if coordinates is None else off_by
     eps = off_by * float(np.finfo(np.asarray(examples.worst).dtype).eps)

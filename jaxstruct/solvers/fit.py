@@ -196,7 +196,7 @@ def _first_state(fixed: _Fixed, start: Solution | None) -> State:
     return restart(problem, task, settings, formulation, start, fixed.rules.C)
 
 
-def _opened(
+def _open_run(
     problem: Problem,
     inputs: PyTree | Buckets,
     outputs: PyTree | Buckets,
@@ -266,7 +266,7 @@ def fit(
     check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
     check_settings(settings)
     check_callback(callback)
-    settings, task, rows, sample = _opened(
+    settings, task, rows, sample = _open_run(
         problem, inputs, outputs, formulation, C, example_weights, settings
     )
     hard = formulation.penalty == 0

@@ -154,14 +154,8 @@ def visit(
     change = jnp.where(planes, solved - start, 0)
     linear = jnp.sum(gradient * change, axis=1)
     ridge_part = terms.ridge * jnp.sum(change, axis=1) ** 2
-    w, sizes = _step_safely(
-        problem,
-        options,
-        w,
-        x,
-        own,
-        _Direction(margins, own.scales * change, linear, ridge_part),
-    )
+    direction = _Direction(margins, own.scales * change, linear, ridge_part)
+    w, sizes = _step_safely(problem, options, w, x, own, direction)
     stepped = jnp.where(planes, own.multipliers + sizes[:, None] * change, 0)
     solved = jnp.where(planes, solved, 0)
     predicted_gain = jnp.sum(sizes * linear)
