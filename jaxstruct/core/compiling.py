@@ -34,7 +34,8 @@ class Program:
     """A function that is compiled with the effort that a call asks for, and counted.
 
     jax runs the Python body of a compiled function once for each program that it makes of it, so
-    the body itself counts.
+    the body itself counts. Each effort has a body of its own: jax remembers traces, and would not
+    run one body for a second effort.
     """
 
     def __init__(
@@ -47,14 +48,17 @@ class Program:
         functools.update_wrapper(self, function)
         name = f"{function.__module__}.{function.__qualname__}"
 
-        @functools.wraps(function)
-        def traced(*arguments: Any) -> Any:
-            _traced[name] += 1
-            return function(*arguments)
+        def counted() -> Callable:
+            @functools.wraps(function)
+            def traced(*arguments: Any) -> Any:
+                _traced[name] += 1
+                return function(*arguments)
+
+            return traced
 
         self._compiled = {
             effort: jax.jit(
-                traced,
+                counted(),
                 static_argnums=static_argnums,
                 donate_argnums=donate_argnums,
                 compiler_options=options or None,
