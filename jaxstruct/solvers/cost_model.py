@@ -48,9 +48,11 @@ def _most_outputs(problem: Problem, outputs: tuple[PyTree, ...]) -> float:
 def capacity_of(
     problem: Problem, settings: Settings, outputs: tuple[PyTree, ...], itemsize: int
 ) -> int:
-    """Slots an example at the start, where the settings leave it open: a power of two.
+    """Slots an example at the start, where the settings leave it open.
 
-    No more than there are outputs, where the structure can list them.
+    The largest power of two from 8 to 64 whose planes and Gram blocks fit into `ROOM`. Where the
+    structure can list its outputs, no larger a one than holds them all; never more than
+    `max_capacity`.
 
     Args:
       outputs: the true ones, by bucket. itemsize: bytes of a number of the run.
