@@ -1,0 +1,93 @@
+"""How many sweeps there are is a number: one program, and each sweep the pass of before."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct import Settings
+from jaxstruct.core.compiling import programs_traced
+from jaxstruct.solvers import cutting_plane
+from jaxstruct.solvers.settings import VisitOptions
+from jaxstruct.solvers.sweeps import Course, Plan, cached_pass, sweeps_program
+from tests.solvers.cases import flat, random_case
+
+N, K, GROUP, MOST = 16, 4, 4, 20
+_pass = jax.jit(cached_pass, static_argnums=1)
+
+
+class Start:
+    """w = 0 and enumerated sets of 16 examples, the last four never visited."""
+
+    def __init__(self, fading=0.0):
+        case = random_case(seed=6, n=N, k=K)
+        self.problem, self.task = case.problem(), case.task("svm1_margin", 3.0)
+        self.state = cutting_plane.init(self.problem, self.task, Settings())
+        solved = 200  # steps: a visit that is cut short depends on how ties are rounded
+        self.options = VisitOptions(GROUP, "line_search", solved, fading)
+        self.none = jnp.zeros((N, 0), jnp.int32)
+        random = np.random.default_rng(0)
+        rows = np.tile(np.arange(N, dtype=np.int32), (MOST, 1))
+        self.orders = np.hstack([random.permuted(rows[:, :12], axis=1), rows[:, 12:]])
+        self.groups = (np.int32(12 // GROUP),)
+
+    def swept(self, most):
+        """(w, multipliers, last_used) after at most so many sweeps."""
+        course = Course((Plan((self.orders,), self.groups),), np.int32(most))
+        return sweeps_program(
+            self.problem, self.options, self.task, self.state.weights, self.state.sets,
+            self.none, course, np.int32(7), effort="quick",
+        )  # fmt: skip
+
+    def passed(self, count):
+        """(w, multipliers, predicted gains) of so many passes, one call each."""
+        w, sets, gains = self.state.weights, self.state.sets, []
+        for order in self.orders[:count]:
+            w, multipliers, gain = _pass(
+                self.problem, self.options, self.task, w, sets, self.none, (order,), self.groups
+            )
+            sets = sets._replace(multipliers=multipliers)
+            gains.append(float(gain))
+        return w, sets.multipliers, gains
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_sweeps_are_passes_one_after_the_other(x64, most):
+    """Each in its own order, as many as the number says."""
+    start = Start()
+    w, multipliers, last_used = start.swept(most)
+    wanted_w, wanted, _ = start.passed(most)
+    np.testing.assert_allclose(flat(w), flat(wanted_w), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(multipliers, wanted, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(last_used, np.where(np.asarray(multipliers) > 0, 7, 0))
+    assert np.any(multipliers[:12]) and not np.any(multipliers[12:])
+
+
+def test_no_sweeps_move_nothing(x64):
+    w, multipliers, _ = Start().swept(0)
+    assert not np.any(flat(w)) and not np.any(multipliers)
+
+
+def test_one_program_serves_every_number_of_sweeps(x64):
+    start = Start()
+    one, before = start.swept(1), programs_traced()
+    twenty = start.swept(MOST)
+    assert programs_traced() == before
+    assert np.max(np.abs(flat(twenty[0]) - flat(one[0]))) > 1e-3
+
+
+def test_sweeps_fade(x64):
+    """They end with the first one that predicts less than its part of what the first one did."""
+    gains = np.array(Start().passed(MOST)[2])
+    for number in (1, 3):
+        fading = 0.999 * gains[:number].min() / gains[0]  # so each of these is worth another
+        ends = 1 + int(np.argmax(gains <= fading * gains[0]))
+        assert number < ends < MOST
+        w, multipliers, _ = Start(fading).swept(MOST)
+        wanted_w, wanted, _ = Start().passed(ends)
+        np.testing.assert_allclose(multipliers, wanted, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(flat(w), flat(wanted_w), rtol=0, atol=1e-12)
+        further = Start().passed(ends + 1)[1]
+        assert np.max(np.abs(np.asarray(further) - np.asarray(multipliers))) > 1e-9
