@@ -11,7 +11,7 @@ from jaxstruct import Settings
 from jaxstruct.core.compiling import programs_traced
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.settings import VisitOptions
-from jaxstruct.solvers.sweeps import Course, Plan, cached_pass, sweeps_program
+from jaxstruct.solvers.sweeps import Course, Plan, cached_pass, rebuilt_weights, sweeps_program
 from tests.solvers.cases import flat, random_case
 
 N, K, GROUP, MOST = 16, 4, 4, 20
@@ -61,6 +61,9 @@ def test_sweeps_are_passes_one_after_the_other(x64, most):
     wanted_w, wanted, _ = start.passed(most)
     np.testing.assert_allclose(flat(w), flat(wanted_w), rtol=0, atol=1e-12)
     np.testing.assert_allclose(multipliers, wanted, rtol=0, atol=1e-12)
+    sets = start.state.sets._replace(multipliers=multipliers)
+    rebuilt = rebuilt_weights(start.problem, start.task, sets, (jnp.arange(N)[None],))
+    np.testing.assert_allclose(flat(w), flat(rebuilt), rtol=0, atol=1e-12)
     np.testing.assert_array_equal(last_used, np.where(np.asarray(multipliers) > 0, 7, 0))
     assert np.any(multipliers[:12]) and not np.any(multipliers[12:])
 
@@ -79,15 +82,15 @@ def test_one_program_serves_every_number_of_sweeps(x64):
 
 
 def test_sweeps_fade(x64):
-    """They end with the first one that predicts less than its part of what the first one did."""
-    gains = np.array(Start().passed(MOST)[2])
-    for number in (1, 3):
-        fading = 0.999 * gains[:number].min() / gains[0]  # so each of these is worth another
-        ends = 1 + int(np.argmax(gains <= fading * gains[0]))
-        assert number < ends < MOST
-        w, multipliers, _ = Start(fading).swept(MOST)
-        wanted_w, wanted, _ = Start().passed(ends)
-        np.testing.assert_allclose(multipliers, wanted, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(flat(w), flat(wanted_w), rtol=0, atol=1e-12)
-        further = Start().passed(ends + 1)[1]
-        assert np.max(np.abs(np.asarray(further) - np.asarray(multipliers))) > 1e-9
+    """They end with the first one that predicts no more than its part of what the first one did."""
+    gains = np.array(Start().passed(6)[2])
+    assert np.all(np.diff(gains) < 0)
+    for number in (2, 4):
+        part = gains[number - 1] / gains[0]
+        for fading, ends in ((1.001 * part, number), (0.999 * part, number + 1)):
+            w, multipliers, _ = Start(fading).swept(MOST)
+            wanted_w, wanted, _ = Start().passed(ends)
+            np.testing.assert_allclose(multipliers, wanted, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(flat(w), flat(wanted_w), rtol=0, atol=1e-12)
+            further = Start().passed(ends + 1)[1]
+            assert np.max(np.abs(np.asarray(further) - np.asarray(multipliers))) > 1e-9

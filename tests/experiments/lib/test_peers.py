@@ -1,0 +1,104 @@
+"""Other people's solvers get our data and our objective, whole and unchanged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.lib.peers import crf_trainer, linear_svc, sparse_matrix
+from jaxstruct import SparseFeatures, fit
+from jaxstruct.data.conll import Sentence
+from jaxstruct.data.token_features import FeatureOptions, token_features
+from jaxstruct.multiclass.structure import multiclass
+from tests.solvers.cases import padded_rows
+
+SENTENCES = (
+    Sentence(("Ana", "vive", "en", "Madrid", "."), (), ("B-PER", "O", "O", "B-LOC", "O")),
+    Sentence(("Luis", "llega", "."), (), ("B-PER", "O", "O")),
+)
+
+
+@pytest.mark.parametrize("width", [6, 9])
+def test_a_sparse_matrix_is_the_dense_one_without_padding(width):
+    random = np.random.default_rng(0)
+    x = random.normal(size=(7, 6)) * (random.random((7, 6)) < 0.5)
+    x[3] = 0  # a row of padding alone
+    given = padded_rows(x, 6)
+    given = given._replace(indices=np.where(given.values == 0, width, given.indices))
+    matrix = sparse_matrix(given, width)
+    assert matrix.shape == (7, width) and matrix.dtype == np.float64
+    assert matrix.nnz == np.count_nonzero(x)
+    right = random.normal(size=(width, 2))
+    np.testing.assert_allclose(matrix @ right, x @ right[:6], rtol=0, atol=1e-15)
+
+
+def test_values_on_padding_and_columns_named_twice():
+    """Whatever padding holds is dropped; what is named twice adds up."""
+    indices, values = np.array([[2, 3, 0], [1, 1, 3]], np.int32), np.array([[5, 7, 1], [2, 4, 9]])
+    matrix = sparse_matrix(SparseFeatures(indices, values.astype(np.float32)), 3)
+    np.testing.assert_array_equal(matrix.toarray(), [[1, 0, 5], [0, 6, 0]])
+    assert matrix.nnz == 4 and matrix.dtype == np.float64
+
+
+def _overlapping(n=40, d=6, k=4):
+    """Classes that no w parts: (x [n, d], y [n]), with a mean far from 0 for a bias to catch."""
+    random = np.random.default_rng(1)
+    y = np.arange(n, dtype=np.int32) % k
+    return random.normal(size=(n, d)) + np.eye(k, d)[y] + 0.5, y
+
+
+def _objective(rows, x, y, C):
+    """1/2 |w|^2 + C sum_i max_y (Delta + <w_y - w_{y_i}, x_i>), Delta the zero-one loss."""
+    scores = x @ rows.T
+    own = scores[np.arange(len(y)), y]
+    slack = np.max(scores + (np.arange(len(rows)) != y[:, None]) - own[:, None], axis=1)
+    return 0.5 * np.sum(rows**2) + C * np.sum(slack)
+
+
+@pytest.mark.parametrize("C", [0.05, 1.0])
+def test_linear_svc_has_the_optimum_of_our_objective(x64, C):
+    """Its C is ours divided by n."""
+    x, y = _overlapping()
+    machine = linear_svc(C, 1e-10).fit(x, y)
+    problem = multiclass(6, 4, dtype="float64")
+    ours = fit(problem, x, y, "svm1_margin", C * len(y), tolerance=1e-8)
+    theirs = _objective(machine.coef_, x, y, C)
+    assert theirs == pytest.approx(ours.primal, rel=1e-6)
+    np.testing.assert_allclose(machine.coef_.T, ours.weights["weights"], rtol=0, atol=2e-3)
+    assert not np.any(machine.intercept_)
+    assert theirs < 0.999 * _objective(linear_svc(0.5 * C, 1e-10).fit(x, y).coef_, x, y, C)
+
+
+def test_linear_svc_takes_its_tolerance_and_seed():
+    x, y = _overlapping()
+    exact, rough = (
+        _objective(linear_svc(1.0, tolerance).fit(x, y).coef_, x, y, 1.0)
+        for tolerance in (1e-8, 1.0)
+    )
+    assert rough > exact * (1 + 1e-5)
+    of_seed = [linear_svc(1.0, 0.1, seed).fit(x, y).coef_ for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(of_seed[0], of_seed[1])
+    assert np.any(of_seed[0] != of_seed[2])
+
+
+def test_crfsuite_learns_the_sentences_that_it_has_read(tmp_path):
+    crfsuite, options = pytest.importorskip("pycrfsuite"), FeatureOptions(affixes=2)
+    features, learnt = token_features(SENTENCES, options), []
+    for c2 in (0.01, 1e6):
+        trainer, path = crf_trainer(SENTENCES, options, c2), str(tmp_path / f"{c2}.crfsuite")
+        assert trainer.get("c1") == 0 and trainer.get("c2") == c2
+        trainer.train(path)
+        tagger = crfsuite.Tagger()
+        with tagger.open(path):
+            assert set(tagger.labels()) == {"B-PER", "B-LOC", "O"}
+            learnt.append([tuple(tagger.tag(of_tokens)) for of_tokens in features])
+            weights = tagger.info().state_features
+        assert {name for name, _ in weights} <= {name for s in features for t in s for name in t}
+    assert learnt[0] == [sentence.labels for sentence in SENTENCES]
+    assert learnt[1] != learnt[0]  # so large a penalty leaves nothing
+
+
+def test_sentences_without_labels_are_refused():
+    pytest.importorskip("pycrfsuite")
+    with pytest.raises(ValueError):
+        crf_trainer([SENTENCES[0]._replace(labels=())], FeatureOptions(), 1.0)
