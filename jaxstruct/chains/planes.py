@@ -1,9 +1,10 @@
 """Values and sums of the planes of a batch of chains, straight between weights and labels.
 
 The tables that all sequences share (transitions, triples, start, stop) are read and written as one,
-never repeated by example. `RestrictedInput`s hold only the tokens at which some planes differ:
-at all other tokens planes have equal scores, and combinations whose coefficients sum to 0 vanish.
-A sentence of 30 tokens with few doubtful ones then costs a fraction of its length.
+never repeated by example. `Differences` name the tokens, label pairs and triples at which the
+planes of an example differ: elsewhere planes have equal scores, and combinations whose
+coefficients sum to 0 vanish. A sentence of 30 tokens with few doubtful ones then costs a fraction
+of its length.
 """
 
 from __future__ import annotations
@@ -14,23 +15,36 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.chains.label_parts import ChainTheta, FlatParts, flat_parts
-from jaxstruct.chains.token_features import add_tokens, token_scores
+from jaxstruct.chains.token_features import Window, add_tokens, token_scores, tokens_at
 from jaxstruct.core.types import Array, PyTree
 
 SHARED = ("transitions", "triples", "start", "stop")
+TILE = 8
+"""Differing tokens that one turn of a loop reads."""
+
 SHORT = 16
-"""Sequences padded to fewer positions are not worth restricting."""
+"""Sequences of fewer positions are read whole: loops over their tiles would cost more."""
 
 
-class RestrictedInput(NamedTuple):
-    """The tokens of a sequence at which some planes differ.
+class Differences(NamedTuple):
+    """Where K planes of an example differ, the first parts first; the rest of the room is empty.
 
     Fields:
-      features: of M tokens. positions: [M] int32 where they stand; T, out of range, on padding.
+      positions: [M] int32 tokens, M a multiple of `TILE`; T, out of range, where there is none.
+      labels: [M, K] the labels of the planes there, -1 where there is none.
+      transitions: [2 M, K] places of differing label pairs in the flat table, or beyond it.
+      triples: [3 M, K] the same of label triples, or None in a chain of first order.
+      start, stop: [K] first and last labels, S where there is none.
+      tiles: int32 scalar, how many tiles hold them all.
     """
 
-    features: PyTree
     positions: Array
+    labels: Array
+    transitions: Array
+    triples: Array | None
+    start: Array
+    stop: Array
+    tiles: Array
 
 
 def _shapes(w: PyTree, T: int) -> ChainTheta:
@@ -39,15 +53,6 @@ def _shapes(w: PyTree, T: int) -> ChainTheta:
     start, stop, triples = w.get("start"), w.get("stop"), w.get("triples")
     emissions = jnp.zeros((T, S), dtype)
     return ChainTheta(emissions, w["transitions"], start, stop, triples, jnp.int32(0))
-
-
-def _token_labels(x: PyTree, y: Array) -> Array:
-    """[B, K, M] the labels of the planes at the tokens of x, -1 where there is none."""
-    if not isinstance(x, RestrictedInput):
-        return y
-    at = jnp.minimum(x.positions, y.shape[2] - 1)[:, None, :]
-    picked = jnp.take_along_axis(y, jnp.broadcast_to(at, (*y.shape[:2], at.shape[2])), axis=2)
-    return jnp.where((x.positions < y.shape[2])[:, None, :], picked, -1)
 
 
 def _emission_places(labels: Array, S: int) -> Array:
@@ -83,9 +88,9 @@ def _summed_at(shape: tuple[int, ...], places: Array, c: Array) -> Array:
 
 
 def plane_values(eta: Array, w: PyTree, x: PyTree, y: Array) -> Array:
-    """[B, K] F of the planes y [B, K, T], up to a constant an example for a RestrictedInput."""
+    """[B, K] F of the planes y [B, K, T]."""
     scores = token_scores(w["emissions"], x.features)
-    places = _emission_places(_token_labels(x, y), scores.shape[2])
+    places = _emission_places(y, scores.shape[2])
     total = _read(scores, places)
     parts = _shared_places(w, y)
     for name in SHARED:
@@ -95,11 +100,9 @@ def plane_values(eta: Array, w: PyTree, x: PyTree, y: Array) -> Array:
 
 
 def add_planes(eta: Array, w: PyTree, x: PyTree, y: Array, c: Array) -> PyTree:
-    """w + sum_b sum_k c_bk Psi(x_b, y_bk); for a RestrictedInput the c of an example sum to 0."""
+    """w + sum_b sum_k c_bk Psi(x_b, y_bk)."""
     S = w["transitions"].shape[0]
-    labels = _token_labels(x, y)
-    shape = (labels.shape[0], labels.shape[2], S)
-    tokens = _summed_at(shape, _emission_places(labels, S), c)
+    tokens = _summed_at((y.shape[0], y.shape[2], S), _emission_places(y, S), c)
     new = {"emissions": add_tokens(w["emissions"], x.features, tokens)}
     parts = _shared_places(w, y)
     for name in SHARED:
@@ -109,22 +112,138 @@ def add_planes(eta: Array, w: PyTree, x: PyTree, y: Array, c: Array) -> PyTree:
     return new
 
 
-def restricted_inputs(x: PyTree, y: Array) -> tuple[PyTree, Array]:
-    """(RestrictedInput, fits) for the planes y [B, K, T]; M is a quarter of T, at least 8.
+def _gather_differing(values: Array, room: int, empty: int) -> Array:
+    """[B, room, K] the columns of values [B, K, P] that differ among the K, in order, then empty.
 
-    Short sequences are returned as they are.
+    No more than `room` of them may differ.
     """
-    B, _, T = y.shape
+    B, _, P = values.shape
+    differs = jnp.any(values != values[:, :1], axis=1)
+    place = jnp.where(differs, jnp.cumsum(differs, axis=1) - 1, room)
+    rows = jnp.full((B, room, values.shape[1]), empty, values.dtype)
+    return rows.at[jnp.arange(B)[:, None], place].set(jnp.swapaxes(values, 1, 2), mode="drop")
+
+
+def plane_differences(w: PyTree, y: Array) -> Differences | None:
+    """Where the planes y [B, K, T] of each example differ; None of `SHORT` sequences.
+
+    Args:
+      w: weights, of which only the shapes are read. y: [B, K, T] labels, -1 on padding.
+    """
+    B, K, T = y.shape
     if T < SHORT:
-        return x, jnp.ones(B, bool)
-    M = max(8, T // 4)
+        return None
+    room = -(-T // TILE) * TILE
+    parts, S = _shared_places(w, y), w["transitions"].shape[0]
+    steps = jnp.broadcast_to(jnp.arange(T, dtype=jnp.int32), (B, 1, T))
     differs = jnp.any(y != y[:, :1], axis=1)
-    order = jnp.argsort(~differs, axis=1, stable=True)[:, :M]
-    used = jnp.take_along_axis(differs, order, axis=1)
+    told = jnp.concatenate([y, steps], axis=1)  # the positions beside the labels, gathered alike
+    place = jnp.where(differs, jnp.cumsum(differs, axis=1) - 1, room)
+    rows = jnp.full((B, room, K + 1), -1, y.dtype).at[jnp.arange(B)[:, None], place]
+    gathered = rows.set(jnp.swapaxes(told, 1, 2), mode="drop")
+    labels, positions = gathered[..., :K], gathered[..., K]
+    triples = None
+    if "triples" in w:
+        triples = _gather_differing(parts.triples, 3 * room, S**3)
+    return Differences(
+        jnp.where(positions < 0, T, positions).astype(jnp.int32),
+        labels,
+        _gather_differing(parts.transitions, 2 * room, S * S),
+        triples,
+        parts.start,
+        parts.stop,
+        -(-jnp.sum(differs, axis=1, dtype=jnp.int32) // TILE),
+    )
 
-    def pick(leaf: Array) -> Array:
-        index = order.reshape(*order.shape, *[1] * (leaf.ndim - 2))
-        return jnp.take_along_axis(leaf, index, axis=1)
 
-    positions = jnp.where(used, order, T).astype(jnp.int32)
-    return RestrictedInput(jax.tree.map(pick, x.features), positions), jnp.sum(differs, axis=1) <= M
+class _Tile(NamedTuple):
+    """Some differing parts: token features [B, TILE, ..]; places in the flat tables [B, ., K]."""
+
+    features: PyTree
+    emissions: Array
+    transitions: Array
+    triples: Array | None
+
+
+def _tile(
+    w: PyTree, inputs: PyTree, d: Differences, index: Array, window: Window, at: Array
+) -> _Tile:
+    """Tile number `at` of the examples `index`."""
+
+    def part(leaf: Array | None, size: int) -> Array | None:
+        if leaf is None:
+            return None
+        return leaf[index[:, None], at * size + jnp.arange(size)]
+
+    S, labels = w["transitions"].shape[0], part(d.labels, TILE)
+    B = index.shape[0]
+    cells = jnp.arange(B * TILE, dtype=jnp.int32).reshape(B, TILE, 1) * S + labels
+    features = tokens_at(inputs, index, part(d.positions, TILE), window)
+    return _Tile(
+        features,
+        jnp.where(labels >= 0, cells, B * TILE * S),
+        part(d.transitions, 2 * TILE),
+        part(d.triples, 3 * TILE),
+    )
+
+
+def _read_along(table: Array, places: Array) -> Array:
+    """[B, K] sums over axis 1 of the entries of a flattened table; those out of range count 0."""
+    return jnp.sum(table.reshape(-1).at[places].get(mode="fill", fill_value=0), axis=1)
+
+
+def difference_values(
+    eta: Array, window: Window, w: PyTree, inputs: PyTree, d: Differences, index: Array
+) -> Array:
+    """[B, K] F of the planes of some examples, up to a constant an example.
+
+    Args:
+      inputs, d: [n] a bucket and where its planes differ. index: [B] the examples.
+    """
+
+    def add_tile(at: Array, total: Array) -> Array:
+        tile = _tile(w, inputs, d, index, window, at)
+        scores = token_scores(w["emissions"], tile.features)
+        total = total + _read_along(scores, tile.emissions)
+        total = total + eta * _read_along(w["transitions"], tile.transitions)
+        if tile.triples is None:
+            return total
+        return total + eta * _read_along(w["triples"], tile.triples)
+
+    total = jnp.zeros((index.shape[0], d.start.shape[1]), w["emissions"].dtype)
+    for name in ("start", "stop"):
+        if name in w:
+            total = total + w[name].at[getattr(d, name)[index]].get(mode="fill", fill_value=0)
+    return jax.lax.fori_loop(0, jnp.max(d.tiles[index]), add_tile, total)
+
+
+def add_differences(
+    eta: Array, window: Window, w: PyTree, inputs: PyTree, d: Differences, index: Array, c: Array
+) -> PyTree:
+    """w + sum_b sum_k c_bk Psi(x_b, y_bk), where the c of an example sum to 0.
+
+    Args:
+      as `difference_values`; c: [B, K].
+    """
+    S = w["transitions"].shape[0]
+
+    def scatter(table: Array, places: Array, factor: Array | int) -> Array:
+        weights = jnp.broadcast_to(factor * c[:, None], places.shape)
+        return table.reshape(-1).at[places].add(weights, mode="drop").reshape(table.shape)
+
+    def add_tile(at: Array, w: PyTree) -> PyTree:
+        tile = _tile(w, inputs, d, index, window, at)
+        zeros = jnp.zeros((*tile.emissions.shape[:2], S), c.dtype)
+        tokens = scatter(zeros, tile.emissions, 1)
+        new = {**w, "emissions": add_tokens(w["emissions"], tile.features, tokens)}
+        new["transitions"] = scatter(w["transitions"], tile.transitions, eta)
+        if tile.triples is not None:
+            new["triples"] = scatter(w["triples"], tile.triples, eta)
+        return new
+
+    ends = {
+        name: w[name].at[getattr(d, name)[index]].add(c, mode="drop")
+        for name in ("start", "stop")
+        if name in w
+    }
+    return jax.lax.fori_loop(0, jnp.max(d.tiles[index]), add_tile, {**w, **ends})

@@ -85,7 +85,7 @@ def chain_inputs(
 
 def _with_windows(tables: _Chain, x: PyTree) -> PyTree:
     """One input, or a batch of them, with windows in place of tokens."""
-    if tables.window.radius == 0 or isinstance(x, chain_planes.RestrictedInput):
+    if tables.window.radius == 0:
         return x
     features = windowed(x.features, x.length, tables.window)
     return ChainInput(features, x.length, windowed_gram(x.gram, x.length, tables.window))
@@ -153,12 +153,7 @@ def _add_planes(tables: _Chain, w: PyTree, x: ChainInput, y: Array, c: Array) ->
     return _add(tables, w, x, jax.vmap(combine)(theta, y, c))
 
 
-def _restricted_inputs(tables: _Chain, x: ChainInput, y: Array) -> tuple[PyTree, Array]:
-    some, fits = chain_planes.restricted_inputs(_with_windows(tables, x), y)
-    return some if isinstance(some, chain_planes.RestrictedInput) else x, fits
-
-
-def _squared_norm(w: PyTree, x: ChainInput | chain_planes.RestrictedInput) -> Array | None:
+def _squared_norm(w: PyTree, x: ChainInput) -> Array | None:
     return None if isinstance(x.features, KernelTokens) else sum_of_squares(w, x)
 
 
@@ -333,7 +328,15 @@ def _oracles(tables: _Chain, slack_search: bool) -> Oracles:
     )
 
 
-def _space(tables: _Chain, pair_features: bool) -> Space:
+def _space(tables: _Chain, initial_weights: PyTree, pair_features: bool) -> Space:
+    differing = {}
+    if not pair_features:  # label pairs with features want all tokens
+        shared = {name: t for name, t in initial_weights.items() if name != "emissions"}
+        differing = dict(
+            plane_differences=Partial(chain_planes.plane_differences, shared),
+            difference_values=Partial(chain_planes.difference_values, tables.eta, tables.window),
+            add_differences=Partial(chain_planes.add_differences, tables.eta, tables.window),
+        )
     return Space(
         add=Partial(_add, tables),
         gram_action=Partial(_gram_action, tables),
@@ -342,7 +345,7 @@ def _space(tables: _Chain, pair_features: bool) -> Space:
         plane_values=Partial(_plane_values, tables),
         add_planes=Partial(_add_planes, tables),
         squared_norm=_squared_norm,
-        restricted_inputs=None if pair_features else Partial(_restricted_inputs, tables),
+        **differing,
     )
 
 
@@ -400,8 +403,8 @@ def chain(
         check_flag(name, flag)
     span = Window(checked_size("window", window, 0), d)
     tables = _tables(S, eta, span, loss, constraints, dtype)
+    zero = _initial_weights(span.blocks * d, S, order, start_stop, pair_features, dtype)
     return make_problem(
-        _initial_weights(span.blocks * d, S, order, start_stop, pair_features, dtype),
-        _model(tables), _oracles(tables, slack_search), _space(tables, pair_features),
+        zero, _model(tables), _oracles(tables, slack_search), _space(tables, zero, pair_features),
         Partial(_check, tables, d, S),
     )  # fmt: skip

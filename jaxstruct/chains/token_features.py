@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.core.static import static
 from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
 
@@ -156,23 +157,56 @@ def windowed(features: PyTree, length: Array, window: Window) -> PyTree:
     if isinstance(features, KernelTokens):
         raise ValueError("features are KernelTokens: window the tokens before taking the kernel")
     sparse = isinstance(features, SparseFeatures)
-    leaf = jnp.asarray(features.indices if sparse else features)
-    d, positions = window.number_of_features, jnp.arange(leaf.shape[-2])
-    ends = jnp.asarray(length)[..., None]
-    inside = jnp.broadcast_to(positions, (*ends.shape[:-1], len(positions))) < ends
-    blocks = []
+    T = jnp.asarray(features.indices if sparse else features).shape[-2]
+
+    def fetch(source: Array) -> PyTree:
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[..., source, :], features)
+
+    return _neighbours(fetch, jnp.arange(T), jnp.asarray(length)[..., None], T, window)
+
+
+def _neighbours(fetch: Callable, positions: Array, length: Array, T: int, window: Window) -> PyTree:
+    """Windows around some positions [.., M] of sequences of these lengths [.., 1].
+
+    Args:
+      fetch: source [.., M], in 0..T-1, -> features [.., M, ..] there.
+    """
+    blocks, d = [], window.number_of_features
     for block, offset in enumerate(range(-window.radius, window.radius + 1)):
-        source = jnp.clip(positions + offset, 0, len(positions) - 1)
-        within = jnp.broadcast_to(positions + offset == source, inside.shape)
-        real = inside & inside[..., source] & within
-        moved = jax.tree.map(lambda part, at=source: jnp.asarray(part)[..., at, :], features)
-        if not sparse:
-            blocks.append(jnp.where(real[..., None], moved, 0))
+        source = jnp.clip(positions + offset, 0, T - 1)
+        shape = (*length.shape[:-1], positions.shape[-1])
+        at, meant, found = (
+            jnp.broadcast_to(each, shape) for each in (positions, positions + offset, source)
+        )
+        inside = (at < length) & (found < length) & (found == meant)
+        real, moved = inside[..., None], fetch(source)
+        if not isinstance(moved, SparseFeatures):
+            blocks.append(jnp.where(real, moved, 0))
             continue
-        real = real[..., None] & (moved.indices < d)
+        real = real & (moved.indices < d)
         indices = jnp.where(real, moved.indices + block * d, window.blocks * d)
         blocks.append(SparseFeatures(indices, jnp.where(real, moved.values, 0)))
     return jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=-1), *blocks)
+
+
+def tokens_at(inputs: ChainInput, index: Array, positions: Array, window: Window) -> PyTree:
+    """Features of some tokens of some sequences, with windows where there are any.
+
+    Args:
+      inputs: [n] sequences. index: [B] which. positions: [B, M]; beyond the last position the
+        features are those of some token.
+
+    Returns:
+      Features [B, M, ..].
+    """
+
+    def fetch(source: Array) -> PyTree:
+        return jax.tree.map(lambda leaf: leaf[index[:, None], source], inputs.features)
+
+    T = jax.tree.leaves(inputs.features)[0].shape[1]
+    if window.radius == 0:
+        return fetch(jnp.minimum(positions, T - 1))
+    return _neighbours(fetch, positions, inputs.length[index][:, None], T, window)
 
 
 def windowed_gram(gram: Array, length: Array, window: Window) -> Array:

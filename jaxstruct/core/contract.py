@@ -115,9 +115,12 @@ class Space(NamedTuple):
       plane_norms: (x, y_true, y[K]) -> [K] |delta Psi(y_k)|^2.
       squared_norm: (w, x) -> |w|^2, or None under inputs x (kernel values) whose w are no
         orthonormal coordinates. It follows where neither add nor gram_action is given.
-      restricted_inputs: (x[B], y[B, K]) -> (x'[B], fits[B]): inputs x' that plane_values and
-        add_planes take in place of x for these planes alone, at less cost, and whether an example
-        fits them (if not, x must be used). Combinations have coefficients that sum to 0.
+      plane_differences: y[B, K] -> d[B]: the parts at which the planes of an example differ, in a
+        form that the next two read at less cost than whole planes; None where they would not.
+      difference_values: (w, inputs[n], d[n], index[B]) -> F[B, K] of the examples `index`, up to a
+        constant an example.
+      add_differences: (w, inputs[n], d[n], index[B], c[B, K]) -> w + sum_b sum_k c_bk Psi(x_b,
+        y_bk), where the c of an example sum to 0. These three come together or not at all.
     """
 
     add: Given = None
@@ -129,7 +132,9 @@ class Space(NamedTuple):
     plane_gram: Given = None
     plane_norms: Given = None
     squared_norm: Given = None
-    restricted_inputs: Given = None
+    plane_differences: Given = None
+    difference_values: Given = None
+    add_differences: Given = None
 
 
 class Problem(NamedTuple):
@@ -141,8 +146,8 @@ class Problem(NamedTuple):
 
     Fields:
       initial_weights: the zero weights w, a pytree; its dtype is the dtype of the whole run.
-      model, oracles, space: see there; of the space only squared_norm and restricted_inputs may be
-        None.
+      model, oracles, space: see there; of the space only squared_norm and the three of
+        plane_differences may be None.
       check: (inputs, outputs) -> None, on the host before anything compiles; raises ValueError.
         outputs is None where inputs come alone, as in `predict`.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import jax
@@ -55,6 +55,10 @@ def _check_parts(model: Model, oracles: Oracles, space: Space) -> None:
     missing = [name for name, function in model._asdict().items() if function is None]
     if missing:
         raise ValueError(f"model.{missing[0]} must be a function, got NoneType")
+    differing = ("plane_differences", "difference_values", "add_differences")
+    given = [name for name in differing if getattr(space, name) is not None]
+    if given and len(given) < len(differing):
+        raise ValueError(f"space: {', '.join(differing)} go together, got {given[0]} without all")
     for first, second in (("contenders", "output"), ("level_losses", "best_by_level")):
         if (getattr(oracles, first) is None) != (getattr(oracles, second) is None):
             raise ValueError(f"oracles: {first} and {second} go together: give both or neither")
@@ -87,7 +91,9 @@ def _completed(model: Model, space: Space, zero: PyTree) -> Space:
         plane_gram=gram,
         plane_norms=space.plane_norms or Partial(transposition.plane_norms, gram),
         squared_norm=space.squared_norm or (Partial(sum_of_squares) if euclidean else None),
-        restricted_inputs=space.restricted_inputs,
+        plane_differences=space.plane_differences,
+        difference_values=space.difference_values,
+        add_differences=space.add_differences,
     )
 
 
@@ -120,6 +126,25 @@ def make_problem(
     zero = jax.tree.map(jnp.zeros_like, initial_weights)
     check = check if isinstance(check, Partial) else Partial(check)
     return Problem(zero, model, oracles, _as_partials(_completed(model, space, zero)), check)
+
+
+def _functions_in(tree: PyTree) -> Iterator[Callable]:
+    """Every function of a pytree of Partials, those bound to other functions, too."""
+    for part in jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, Partial)):
+        if isinstance(part, Partial):
+            yield part.func
+            yield from _functions_in((part.args, part.keywords))
+        elif callable(part):
+            yield part
+
+
+def is_of_package(problem: Problem) -> bool:
+    """Whether every function of a problem is one of this package, whose tests prove its oracles.
+
+    Parts of several structures of the package, joined by hand, count as its own.
+    """
+    modules = {function.__module__.partition(".")[0] for function in _functions_in(problem)}
+    return modules == {__name__.partition(".")[0]}
 
 
 def difference(problem: Problem, theta: PyTree, y_true: PyTree, y: PyTree) -> PyTree:

@@ -7,6 +7,9 @@ its potentials, such as the length of a sequence: they pass through every linear
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax.custom_batching import sequential_vmap
@@ -113,6 +116,21 @@ def add_planes(
     return add(w, inputs, jax.vmap(of_one)(inputs, outputs, coefficients))
 
 
+def _difference_seen(
+    parts: tuple[Partial, Partial, Partial, Partial],
+    zero_weights: PyTree,
+    x: PyTree,
+    y_true: PyTree,
+    y: PyTree,
+) -> PyTree:
+    """A_x delta Psi(y) of one example, whose scores are inner products with delta Psi(y)."""
+    potentials, gram_action, _, combine = parts
+    theta = _zero_potentials(potentials, zero_weights, x)
+    pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), y_true, y)
+    dtype = jnp.result_type(*linear_leaves(theta))
+    return gram_action(x, combine(theta, pair, jnp.asarray([1, -1], dtype)))
+
+
 def plane_gram(
     parts: tuple[Partial, Partial, Partial, Partial],
     zero_weights: PyTree,
@@ -125,13 +143,23 @@ def plane_gram(
 
     parts: (potentials, gram_action, plane_scores, combine).
     """
-    potentials, gram_action, plane_scores, combine = parts
-    theta = _zero_potentials(potentials, zero_weights, x)
-    pair = jax.tree.map(lambda a, b: jnp.stack([a, b]), y_true, y)
-    dtype = jnp.result_type(*linear_leaves(theta))
-    action = gram_action(x, combine(theta, pair, jnp.asarray([1, -1], dtype)))
+    seen = _difference_seen(parts, zero_weights, x, y_true, y)
     one = jax.tree.map(lambda leaf: leaf[None], y_true)
-    return plane_scores(action, one)[0] - plane_scores(action, outputs)
+    return parts[2](seen, one)[0] - parts[2](seen, outputs)
+
+
+def gram_columns(gram: Partial, x: PyTree, y_true: PyTree, y: PyTree) -> Callable:
+    """outputs [B, J] -> [B, J] <delta Psi(y_bj), delta Psi(y_b)>; what all J share comes once.
+
+    Args:
+      gram: Space.plane_gram of a problem. x, y_true, y: [B].
+    """
+    if gram.func is not plane_gram:
+        return lambda outputs: jax.vmap(gram)(x, y_true, outputs, y)
+    parts, zero = gram.args
+    seen = jax.vmap(partial(_difference_seen, parts, zero))(x, y_true, y)
+    truth = jax.vmap(parts[2])(seen, jax.tree.map(lambda leaf: leaf[:, None], y_true))
+    return lambda outputs: truth - jax.vmap(parts[2])(seen, outputs)
 
 
 def plane_norms(plane_gram: Partial, x: PyTree, y_true: PyTree, outputs: PyTree) -> Array:

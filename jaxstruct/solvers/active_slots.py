@@ -5,10 +5,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.buckets import bucket_slices
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import Array
 from jaxstruct.solvers.formulations import Penalty
-from jaxstruct.solvers.working_sets import WorkingSets
+from jaxstruct.solvers.working_sets import WorkingSets, rows
 
 
 def active_slots(own: WorkingSets, gradient: Array, active: int) -> Array:
@@ -36,45 +35,30 @@ def active_slots(own: WorkingSets, gradient: Array, active: int) -> Array:
     return jnp.where(jnp.take_along_axis(useful, slots, axis=1), slots, 0)
 
 
-def _picked(leaf: Array, slots: Array) -> Array:
-    index = slots.reshape(*slots.shape, *[1] * (leaf.ndim - 2))
-    return jnp.take_along_axis(leaf, index, axis=1)
-
-
-def outputs_in(sets: WorkingSets, slots: Array) -> tuple[PyTree, ...]:
-    """The outputs in some slots [N, A] of all N examples, bucket by bucket; all where A = 0."""
-    if slots.shape[1] == 0:
-        return sets.outputs
-    own = bucket_slices(sets.outputs)
-    return tuple(
-        jax.tree.map(lambda leaf, rows=rows: _picked(leaf, slots[rows]), bucket)
-        for bucket, rows in zip(sets.outputs, own, strict=True)
-    )
-
-
-def restrict(terms: Penalty, own: WorkingSets, slots: Array) -> tuple[Penalty, WorkingSets]:
-    """Working sets cut down to some slots, the multipliers of the others frozen.
+def restrict(
+    terms: Penalty, sets: WorkingSets, index: Array, slots: Array
+) -> tuple[Penalty, WorkingSets]:
+    """Working sets of some examples cut down to some slots, the multipliers of the others frozen.
 
     A frozen sum m_f takes its share of the cap, and under a ridge r lowers every b by r m_f, so
     that an ascent of the part is one of the whole.
 
     Args:
-      terms: the formulation's numbers, cap and ridge [B].
-      own: B working sets of one bucket.
+      terms: the formulation's numbers, cap and ridge [B] of the examples.
+      sets: of one bucket. index: [B] the examples.
       slots: [B, A], slot 0 first; 0 in another place stands for no slot; A = 0 for all slots.
     """
     if slots.shape[1] == 0:
-        return terms, own
-    n, capacity = own.losses.shape
-    part = jax.tree.map(lambda leaf: _picked(leaf, slots), own._replace(gram=own.losses))
+        return terms, rows(sets, index)
+    at = index[:, None]
+    part = jax.tree.map(lambda leaf: leaf[at, slots], sets._replace(gram=sets.losses))
     real = (slots > 0) | (jnp.arange(slots.shape[1]) == 0)[None]
     part = part._replace(occupied=part.occupied & real)
-    gram = own.gram
+    gram = sets.gram[index]
     if gram.shape[1]:
-        flat = (slots[:, :, None] * capacity + slots[:, None, :]).reshape(n, -1)
-        gram = jnp.take_along_axis(gram.reshape(n, -1), flat, axis=1)
-        gram = gram.reshape(n, slots.shape[1], slots.shape[1])
-    frozen = jnp.maximum(jnp.sum(own.multipliers, axis=1) - jnp.sum(part.multipliers, axis=1), 0)
+        gram = sets.gram[at[:, :, None], slots[:, :, None], slots[:, None, :]]
+    mass = jnp.sum(sets.multipliers[index], axis=1)
+    frozen = jnp.maximum(mass - jnp.sum(part.multipliers, axis=1), 0)
     planes = jnp.arange(slots.shape[1]) > 0
     pull = jnp.where(planes, (terms.ridge * frozen)[:, None], 0)
     cap = jnp.where(jnp.isfinite(terms.cap), jnp.maximum(terms.cap - frozen, 0), terms.cap)

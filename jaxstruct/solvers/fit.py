@@ -211,7 +211,12 @@ def _open_run(
     shape = settings.oracle_batch, choice_of(settings.group)
     task = make_task(problem, inputs, outputs, formulation, C, example_weights, *shape)
     rows = row_index(outputs.index, *shape)
-    return settings, task, rows, sample_of(problem, inputs, outputs, settings.checked_examples)
+    return (
+        settings,
+        task,
+        rows,
+        sample_of(problem, inputs, outputs, choice_of(settings.checked_examples)),
+    )
 
 
 def fit(

@@ -26,14 +26,16 @@ from jaxstruct.solvers.bucket_turns import (
     visited_rows,
 )
 from jaxstruct.solvers.certificate import ExampleTerms
-from jaxstruct.solvers.most_violated import most_violated, terms_size
+from jaxstruct.solvers.formulations import power_of_loss
+from jaxstruct.solvers.meetings import Batch, meet, scores_at_hand
+from jaxstruct.solvers.most_violated import Found, most_violated, terms_size
 from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.working_sets import (
+    Meeting,
     Proposal,
     WorkingSets,
     bucket_of,
     insert,
-    is_enumerated,
     join_buckets,
     propose,
     rows,
@@ -93,34 +95,62 @@ class Calls(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """One oracle call on a batch; gradient: [B, K] of the dual in each slot at w."""
+    """One oracle call on a batch.
 
-    proposals: Proposal
+    Fields:
+      proposals: what enters, or None. terms: of the certificate at w.
+      slots: [B, A] active slots; a plane that enters counts.
+    """
+
+    proposals: Proposal | None
     terms: ExampleTerms
-    gradient: Array
+    slots: Array
+
+
+class _Seen(NamedTuple):
+    """What a batch of oracle calls compares.
+
+    Fields:
+      found: the most violated outputs. scores: [B, K] F of the planes at hand.
+      met: the outputs found against these, or None where every output is at hand.
+    """
+
+    found: Found
+    scores: Array
+    met: Meeting | None
+
+
+def _call(
+    problem: Problem, oracle: str, task: Task, w: PyTree, sets: WorkingSets, index: Array
+) -> _Seen:
+    x, y_true = rows_at((task.inputs, task.outputs), index)
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
+    found = jax.vmap(partial(most_violated, problem, oracle, task.terms))(theta, y_true)
+    batch = Batch(index, x, y_true, theta)
+    if sets.gram.shape[1] == 0:
+        return _Seen(found, scores_at_hand(problem, sets, batch), None)
+    return _Seen(found, *meet(problem, sets, batch, found.output))
 
 
 def _call_batch(
     problem: Problem,
-    oracle: str,
+    options: OracleOptions,
     task: Task,
     w: PyTree,
-    own: WorkingSets,
+    sets: WorkingSets,
     index: Array,
     epsilon: Array,
 ) -> _Call:
-    """One oracle call on a batch: planes to add, and the terms of the certificate at w."""
-    x, y_true = rows_at((task.inputs, task.outputs), index)
-    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
-    call = partial(most_violated, problem, oracle, task.terms)
-    found = jax.vmap(call)(theta, y_true)
-    scores = jax.vmap(problem.space.plane_scores)(theta, own.outputs)
-    margins = scores[:, :1] - scores
-    inside = jnp.where(own.occupied, own.bounds - own.scales * margins, -jnp.inf)
-    known = jnp.maximum(jnp.max(inside, axis=1), 0)
-    violated = (task.terms.cap[index] > 0) & (found.value > known + epsilon)
-    place = partial(propose, problem, task.terms)
-    proposals = jax.vmap(place)(own, x, y_true, found.output, found.loss, violated)
+    """One oracle call on a batch: planes to add, the terms of the certificate, active slots."""
+    found, scores, met = _call(problem, options.oracle, task, w, sets, index)
+    own = rows(sets._replace(outputs=None, gram=None), index)
+    margins = jnp.where(own.occupied, scores[:, :1] - scores, 0)
+    slopes = own.bounds - own.scales * margins
+    known = jnp.maximum(jnp.max(jnp.where(own.occupied, slopes, -jnp.inf), axis=1), 0)
+    proposals = None
+    scale = power_of_loss(found.loss, task.terms.scale_power)
+    bound = power_of_loss(found.loss, task.terms.bound_power)
+    multiplier_sum = jnp.sum(own.multipliers, axis=1)
     terms = ExampleTerms(
         worst=found.bound,
         value=found.value,
@@ -128,16 +158,22 @@ def _call_batch(
         known=known,
         bound=jnp.sum(own.multipliers * own.bounds, axis=1),
         product=jnp.sum(own.multipliers * own.scales * margins, axis=1),
-        multiplier_sum=jnp.sum(own.multipliers, axis=1),
-        size=terms_size(proposals.scale, proposals.bound, scores[:, 0], found.value),
+        multiplier_sum=multiplier_sum,
+        size=terms_size(scale, bound, scores[:, 0], found.value),
         reach=jnp.sqrt(jnp.max(own.norms, axis=1)),
     )
-    local = jnp.arange(index.shape[0])
-    slopes = own.bounds - own.scales * margins
-    slopes = slopes.at[local, proposals.slot].set(found.value, mode="drop")
-    planes = jnp.arange(own.losses.shape[1]) > 0
-    pull = jnp.where(planes, task.terms.ridge[index, None] * terms.multiplier_sum[:, None], 0)
-    return _Call(proposals, terms, slopes - pull)
+    if met is not None:
+        violated = (task.terms.cap[index] > 0) & (found.value > known + epsilon)
+        place = jax.vmap(partial(propose, task.terms))
+        proposals = place(own, met, found.output, found.loss, violated)
+        enters = jnp.arange(own.losses.shape[1])[None] == proposals.slot[:, None]
+        own = own._replace(occupied=own.occupied | enters)
+        slopes = jnp.where(enters, found.value[:, None], slopes)
+        longest = jnp.max(jnp.where(enters, proposals.gram_row, own.norms), axis=1)
+        terms = terms._replace(reach=jnp.sqrt(longest))
+    planes = jnp.arange(own.losses.shape[1])[None] > 0
+    pull = jnp.where(planes, task.terms.ridge[index, None] * multiplier_sum[:, None], 0)
+    return _Call(proposals, terms, active_slots(own, slopes - pull, options.active))
 
 
 def _flat(tree: PyTree) -> PyTree:
@@ -147,7 +183,9 @@ def _flat(tree: PyTree) -> PyTree:
     )
 
 
-def _counts(proposals: Proposal, called: Array, capacity: int) -> PassCounts:
+def _counts(proposals: Proposal | None, called: Array, capacity: int) -> PassCounts:
+    if proposals is None:  # every output is at hand
+        return PassCounts(jnp.int32(0), jnp.int32(0))
     return PassCounts(
         jnp.sum(called & (proposals.slot < capacity)), jnp.sum(called & proposals.overflow)
     )
@@ -184,21 +222,12 @@ def oracle_pass(
       report: what earlier calls said; the rows called now are replaced.
     """
     orders, spans, epsilon, clock = calls
-    enumerated = is_enumerated(sets)
-    if enumerated:  # there is nothing to add
-        epsilon = jnp.full_like(epsilon, jnp.inf)
     buckets = [(bucket_task(task, b), bucket_of(sets, b), order) for b, order in enumerate(orders)]
 
     def of_bucket(task: Task, sets: WorkingSets, order: Array) -> Callable:
         def body(at: Array, w: PyTree) -> tuple:
-            index = order[at]
-            own = rows(sets, index)
-            call = _call_batch(problem, options.oracle, task, w, own, index, epsilon)
-            if not enumerated:
-                own = insert(own, jnp.arange(index.shape[0]), call.proposals, clock)
-            slots = active_slots(own, call.gradient, options.active)
-            terms = call.terms._replace(reach=jnp.sqrt(jnp.max(own.norms, axis=1)))
-            return w, (call.proposals, OracleReport(terms, slots))
+            call = _call_batch(problem, options, task, w, sets, order[at], epsilon)
+            return w, (call.proposals, OracleReport(call.terms, call.slots))
 
         return body
 
@@ -207,14 +236,13 @@ def oracle_pass(
     buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
     _, results = interleave(spans, 1, bodies, w, buffers)
     parts, counts, new = [], [], []
-    places = bucket_slices(task.outputs)
     for (_, own, order), span, own_rows, (proposals, said) in zip(
-        buckets, spans, places, results, strict=True
+        buckets, spans, bucket_slices(task.outputs), results, strict=True
     ):
         index = visited_rows(order, span)
         proposals, said = _flat((proposals, said))
         counts.append(_counts(proposals, index < order.size, sets.losses.shape[1]))
-        parts.append(own if enumerated else insert(own, index, proposals, clock))
+        parts.append(own if proposals is None else insert(own, index, proposals, clock))
         old = jax.tree.map(lambda leaf, own_rows=own_rows: leaf[own_rows], report)
         new.append(_write_rows(old, said, index))
     return join_buckets(parts), _concatenate(new), _sum_counts(counts)

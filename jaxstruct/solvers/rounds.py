@@ -25,30 +25,38 @@ from jaxstruct.solvers.programs import time_part
 from jaxstruct.solvers.proximal_newton import newton_program
 from jaxstruct.solvers.settings import Settings, choice_of, resolved_settings
 from jaxstruct.solvers.state import State
-from jaxstruct.solvers.sweeps import (
-    Course,
-    Plan,
-    fitting_program,
-    rebuilt_weights,
-    restricted_inputs,
-    sweeps_program,
-)
+from jaxstruct.solvers.sweeps import Plan, rebuilt_weights, sweeps_program
 from jaxstruct.solvers.task import Task, batches_of
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
-_restricting = jax.jit(restricted_inputs)  # for its shapes only
+MIXED = 0.1
+"""By how much of the largest size outputs of one batch may differ at random."""
+
 copy_arrays = jax.jit(partial(jax.tree.map, jnp.copy))
 
 
+def _sizes(outputs: PyTree) -> np.ndarray:
+    """[N_b] the integers of each output that are no padding, which is negative."""
+    leaves = [np.asarray(leaf) >= 0 for leaf in jax.tree.leaves(outputs)]
+    return np.sum([np.sum(real.reshape(len(real), -1), axis=1) for real in leaves], axis=0)
+
+
+def _by_size(task: Task, settings: Settings, jitter: np.random.Generator | None) -> list:
+    """One [batches, B] a bucket: outputs of about one size side by side, since a batch costs what
+    its largest does; with a jitter in another order each time."""
+    orders = []
+    for outputs in task.outputs:
+        sizes = _sizes(outputs).astype(float)
+        if jitter is not None:
+            sizes += jitter.uniform(-MIXED * sizes.max(), MIXED * sizes.max(), sizes.size)
+        shape = batches_of(sizes.size, settings.oracle_batch)
+        orders.append(np.argsort(sizes, kind="stable").astype(np.int32).reshape(shape))
+    return orders
+
+
 def in_order(task: Task, settings: Settings) -> tuple[Array, ...]:
-    """One [batches, B] a bucket: its rows as they come."""
-    sizes = [own.stop - own.start for own in bucket_slices(task.outputs)]
-    return tuple(
-        jnp.asarray(
-            np.arange(size, dtype=np.int32).reshape(batches_of(size, settings.oracle_batch))
-        )
-        for size in sizes
-    )
+    """One [batches, B] a bucket: its rows by the size of their outputs."""
+    return tuple(map(jnp.asarray, _by_size(task, settings, None)))
 
 
 def whole(orders: tuple[Array, ...]) -> tuple[tuple[np.int32, np.int32], ...]:
@@ -67,7 +75,6 @@ class Round(NamedTuple):
     clock: np.int32
     random: np.random.Generator
     seconds: dict[str, float]
-    restricts: bool
     effort: str
 
     def oracle_options(self, active: int) -> OracleOptions:
@@ -83,7 +90,7 @@ def round_of(
     oracle = oracle_for(problem, formulation)
     return Round(
         problem, task, settings, formulation, oracle, np.int32(clock),
-        np.random.default_rng([settings.seed, clock]), {}, _restricts(problem, task),
+        np.random.default_rng([settings.seed, clock]), {},
         effort_of(problem, settings, oracle, task),
     )  # fmt: skip
 
@@ -117,28 +124,7 @@ def _plan(now: Round, chosen: np.ndarray, count: int) -> Plan:
         now.random.permuted(rows[:count, :size], axis=1, out=rows[:count, :size])
         orders.append(rows)
         groups.append(np.int32(size // group))
-    return Plan(tuple(orders), tuple(groups))
-
-
-def _whole_groups(now: Round, chosen: np.ndarray) -> np.ndarray:
-    """The chosen rows of each bucket up to a multiple of the group, so that none fills in."""
-    group, kept = choice_of(now.settings.group), []
-    for own in bucket_slices(now.task.outputs):
-        inside = chosen[(chosen >= own.start) & (chosen < own.stop)]
-        kept.append(inside[: len(inside) // group * group])
-    return np.concatenate(kept)
-
-
-def _restricts(problem: Problem, task: Task) -> bool:
-    """Whether the structure can cut the inputs of some bucket down to the planes at hand."""
-    if problem.space.restricted_inputs is None:
-        return False
-    planes = jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct((leaf.shape[0], 1, *leaf.shape[1:]), leaf.dtype),
-        task.outputs,
-    )
-    inputs, _ = _restricting.eval_shape(problem, task.inputs, planes)
-    return jax.tree.structure(inputs) != jax.tree.structure(task.inputs)
+    return Plan(tuple(orders), tuple(groups), np.int32(count))
 
 
 def _sweep(
@@ -147,21 +133,11 @@ def _sweep(
     """Sweeps over the chosen rows and over the named slots, or over all where none are named."""
     if count == 0 or not chosen.size:
         return w, sets
-    plans = [chosen]
-    if now.restricts and slots.shape[1]:
-        easy = chosen[:0]
-        if count > 1:  # one sweep does not earn back what it costs to cut the inputs
-            fits = np.asarray(
-                fitting_program(now.problem, now.task, sets, slots, effort=now.effort)
-            )
-            easy = _whole_groups(now, chosen[fits[chosen]])
-        plans = [np.setdiff1d(chosen, easy, assume_unique=True), easy]
     w, multipliers, last_used = time_part(
         now.seconds, "sweeps",
         partial(
             sweeps_program, now.problem, now.settings.visit_options(), now.task, w, sets, slots,
-            Course(tuple(_plan(now, rows, count) for rows in plans), np.int32(count)),
-            now.clock, effort=now.effort,
+            _plan(now, chosen, count), now.clock, effort=now.effort,
         ),
     )  # fmt: skip
     return w, sets._replace(multipliers=multipliers, last_used=last_used)
@@ -200,9 +176,8 @@ class Moved(NamedTuple):
 
 
 def _shuffle(now: Round) -> list[np.ndarray]:
-    """One [batches, B] a bucket: its rows in a random order."""
-    orders = in_order(now.task, now.settings)
-    return [now.random.permutation(order.size).reshape(order.shape) for order in orders]
+    """One [batches, B] a bucket: rows of about one size in a batch, the batches in random order."""
+    return [now.random.permutation(order) for order in _by_size(now.task, now.settings, now.random)]
 
 
 def _chunk(now: Round, orders: list[np.ndarray], number: int) -> tuple[tuple, np.ndarray]:

@@ -11,6 +11,7 @@ import jax
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.compiling import EFFORTS
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.problem import is_of_package
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.block_dual import SAFEGUARDS
 
@@ -86,7 +87,8 @@ class Settings(NamedTuple):
       warm_passes: subspace rounds before the first full one.
       newton: limits of a full step.
       checked_examples: on how many examples the rules of a problem are tried before a run and at
-        its end (see `oracle_rules`); 0 for none.
+        its end (see `oracle_rules`); 0 for none. None for 4, and none where every function of the
+        problem is one of this package: its tests prove them, and trying them compiles for seconds.
       effort: how much the compiler tries, a name of `core.compiling.EFFORTS`, or "auto": by the
         work that shapes foretell (see `cost_model`).
       seed: of the order of the examples.
@@ -108,7 +110,7 @@ class Settings(NamedTuple):
     block_steps: int = 10
     warm_passes: int = 1
     newton: NewtonOptions = NewtonOptions()
-    checked_examples: int = 4
+    checked_examples: int | None = None
     effort: str = "auto"
     seed: int = 0
 
@@ -119,7 +121,7 @@ class Settings(NamedTuple):
 
 _INTEGERS = (
     "capacity", "max_capacity", "oracle_batch", "chunks", "group", "cached_sweeps", "active",
-    "certify_every", "block_steps", "warm_passes", "seed",
+    "certify_every", "block_steps", "warm_passes", "checked_examples", "seed",
 )  # fmt: skip
 
 
@@ -217,7 +219,11 @@ def resolved_settings(problem: Problem, settings: Settings, n: int) -> Settings:
     batch = min(settings.oracle_batch, 1 << max(n - 1, 0).bit_length())
     group = settings.group or (16 if small or enumerated else 1)
     sweeps = 10 if enumerated else 20
+    checked = settings.checked_examples
+    if checked is None:
+        checked = 0 if is_of_package(problem) else 4
     return settings._replace(
+        checked_examples=checked,
         oracle_batch=batch,
         group=math.gcd(group, batch),
         cached_sweeps=sweeps if settings.cached_sweeps is None else settings.cached_sweeps,

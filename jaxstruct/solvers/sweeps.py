@@ -13,7 +13,7 @@ from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.active_slots import merge_multipliers, outputs_in, restrict
+from jaxstruct.solvers.active_slots import merge_multipliers, restrict
 from jaxstruct.solvers.bucket_turns import (
     TURNS,
     bucket_task,
@@ -24,167 +24,142 @@ from jaxstruct.solvers.bucket_turns import (
 )
 from jaxstruct.solvers.settings import VisitOptions
 from jaxstruct.solvers.task import Task
-from jaxstruct.solvers.visits import visit
-from jaxstruct.solvers.working_sets import (
-    WorkingSets,
-    bucket_of,
-    join_buckets,
-    plane_coefficients,
-    rows,
-)
+from jaxstruct.solvers.visits import Planes, visit
+from jaxstruct.solvers.working_sets import WorkingSets, bucket_of, plane_coefficients, rows
+
+
+class Plan(NamedTuple):
+    """Some sweeps over some examples, one after the other.
+
+    Fields:
+      orders: one [sweeps, N_b] a bucket, the rows of the bucket with those visited in front.
+      groups: one number a bucket, how many groups of them are visited.
+      most: how many sweeps at most, no more than there are orders.
+    """
+
+    orders: tuple[Array, ...]
+    groups: tuple[Array, ...]
+    most: AnyArray
+
+
+class Seen(NamedTuple):
+    """One bucket as visits see it.
+
+    Fields:
+      task: the bucket, its caps without what frozen slots take.
+      sets: its working sets, cut down to the slots that are swept; outputs None where there are
+        differences.
+      differences: [N_b] of `Space.plane_differences`, or None.
+    """
+
+    task: Task
+    sets: WorkingSets
+    differences: PyTree
+
+
+def see(task: Task, sets: WorkingSets) -> list[Seen]:
+    """Every bucket whole."""
+    count = len(task.outputs)
+    return [Seen(bucket_task(task, b), bucket_of(sets, b), None) for b in range(count)]
+
+
+def see_slots(
+    problem: Problem, options: VisitOptions, task: Task, sets: WorkingSets, slots: Array, plan: Plan
+) -> list[Seen]:
+    """Every bucket cut down to some slots; only the rows that a plan visits hold what they should.
+
+    Args:
+      options: static. slots: [N, A] the slots that are swept, the others frozen; A = 0 for all.
+    """
+    if slots.shape[1] == 0 and problem.space.plane_differences is None:
+        return see(task, sets)
+    return [
+        _cut(problem, whole, slots[own], order[0].reshape(-1, options.group), count)
+        for whole, own, order, count in zip(
+            see(task, sets), bucket_slices(task.outputs), plan.orders, plan.groups, strict=True
+        )
+    ]
+
+
+def _cut(problem: Problem, whole: Seen, slots: Array, grouped: Array, groups: Array) -> Seen:
+    """One bucket cut down to the slots [N_b, A], once and not in every sweep.
+
+    Args:
+      grouped: [N_b / G, G] rows, those visited in front. groups: how many groups are.
+    """
+    task, differ = whole.task, problem.space.plane_differences
+
+    def body(at: Array, nothing: tuple) -> tuple:
+        index = grouped[at]
+        terms, part = restrict(task.own_terms(index), whole.sets, index, slots[index])
+        differences = differ and differ(part.outputs)
+        if differences is not None:
+            part = part._replace(outputs=None)
+        return nothing, (terms.cap, part, differences)
+
+    _, shapes = jax.eval_shape(body, jnp.int32(0), ())
+    room = jax.tree.map(lambda leaf: jnp.zeros((grouped.size, *leaf.shape[1:]), leaf.dtype), shapes)
+
+    def pick(at: Array, held: tuple) -> tuple:
+        found = body(at, ())[1]
+        return jax.tree.map(lambda to, new: to.at[grouped[at]].set(new), held, found)
+
+    cap, part, differences = jax.lax.fori_loop(0, groups, pick, room)
+    return Seen(task._replace(terms=task.terms._replace(cap=cap)), part, differences)
 
 
 def cached_pass(
     problem: Problem,
     options: VisitOptions,
-    task: Task,
+    seen: list[Seen],
     w: PyTree,
-    sets: WorkingSets,
-    slots: Array,
+    multipliers: Array,
     orders: tuple[Array, ...],
     groups: tuple[Array, ...],
 ) -> tuple[PyTree, Array, Array]:
     """One sweep over the blocks of some examples, with the planes at hand.
 
     Args:
-      slots: [N, A] the slots used, the others frozen; A = 0 for all.
+      options: static.
+      seen: the buckets; of their multipliers nothing is read.
+      multipliers: [N, A] of the slots that are seen.
       orders: one [N_b] a bucket, examples by their rows in it, a multiple of the group size.
       groups: how many groups of each are visited; numbers, not shapes, so that a sweep over few
         examples compiles nothing new.
 
     Returns:
-      (w, multipliers [N, K], the sum of the predicted gains of its visits).
+      (w, multipliers [N, A], the sum of the predicted gains of its visits).
     """
-    buckets = [
-        (bucket_task(task, b), bucket_of(sets, b), slots[own], order.reshape(-1, options.group))
-        for b, (order, own) in enumerate(zip(orders, bucket_slices(task.outputs), strict=True))
-    ]
+    places = bucket_slices(tuple(bucket.task.outputs for bucket in seen))
+    grouped = [order.reshape(-1, options.group) for order in orders]
 
-    def of_bucket(task: Task, sets: WorkingSets, slots: Array, grouped: Array) -> Callable:
+    def of_bucket(bucket: Seen, own_multipliers: Array, grouped: Array) -> Callable:
+        held = bucket.sets._replace(multipliers=own_multipliers)
+
         def body(at: Array, w: PyTree) -> tuple[PyTree, tuple[Array, Array]]:
             index = grouped[at]
-            x, y_true = rows_at((task.inputs, task.outputs), index)
-            own, terms, chosen = rows(sets, index), task.own_terms(index), slots[index]
-            part_terms, part = restrict(terms, own, chosen)
-            w, multipliers, predicted_gain = visit(problem, options, w, x, y_true, part, part_terms)
-            return w, (merge_multipliers(own.multipliers, multipliers, chosen), predicted_gain)
+            own, y_true = rows_at((held, bucket.task.outputs), index)
+            planes = Planes(bucket.task.inputs, index, own.outputs, bucket.differences)
+            terms = bucket.task.own_terms(index)
+            w, new, predicted_gain = visit(problem, options, w, planes, y_true, own, terms)
+            return w, (new, predicted_gain)
 
         return body
 
-    bodies = [of_bucket(*bucket) for bucket in buckets]
-    totals = [grouped.shape[0] for *_, grouped in buckets]
+    bodies = [
+        of_bucket(bucket, multipliers[own], order)
+        for bucket, own, order in zip(seen, places, grouped, strict=True)
+    ]
+    totals = [order.shape[0] for order in grouped]
     buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
     spans = tuple((jnp.int32(0), count) for count in groups)
     w, results = interleave(spans, TURNS, bodies, w, buffers)
     parts = []
-    for (_, own, _, grouped), count, (multipliers, _) in zip(buckets, groups, results, strict=True):
-        index = visited_rows(grouped, (0, count))
-        flat = multipliers.reshape(grouped.size, -1)
-        parts.append(own.multipliers.at[index].set(flat, mode="drop"))
+    for own, order, count, (new, _) in zip(places, grouped, groups, results, strict=True):
+        index = visited_rows(order, (0, count))
+        parts.append(multipliers[own].at[index].set(new.reshape(order.size, -1), mode="drop"))
     gains = [jnp.sum(predicted_gain) for _, predicted_gain in results]
     return w, jnp.concatenate(parts), reduce(jnp.add, gains)
-
-
-def restricted_inputs(
-    problem: Problem, inputs: tuple[PyTree, ...], outputs: tuple[PyTree, ...]
-) -> tuple[tuple[PyTree, ...], Array]:
-    """Inputs cut down to what these planes need, bucket by bucket, and [N] whether each fits."""
-    found = [problem.space.restricted_inputs(x, y) for x, y in zip(inputs, outputs, strict=True)]
-    return tuple(x for x, _ in found), jnp.concatenate([fits for _, fits in found])
-
-
-def fitting(problem: Problem, task: Task, sets: WorkingSets, slots: Array) -> Array:
-    """[N] whether `restricted_inputs` serve the planes in these slots."""
-    return restricted_inputs(problem, task.inputs, outputs_in(sets, slots))[1]
-
-
-class Plan(NamedTuple):
-    """Which examples some sweeps visit, in which orders.
-
-    Fields:
-      orders: one [sweeps, N_b] a bucket, the rows of the bucket with those visited in front.
-      groups: one number a bucket, how many groups of them are visited.
-    """
-
-    orders: tuple[Array, ...]
-    groups: tuple[Array, ...]
-
-
-class Course(NamedTuple):
-    """Some sweeps, one after the other.
-
-    Fields:
-      plans: which examples each sweep visits; a second plan is for examples whose planes fit
-        `restricted_inputs`.
-      most: how many sweeps at most, no more than the plans have orders for.
-    """
-
-    plans: tuple[Plan, ...]
-    most: AnyArray
-
-
-def _pick_rows(
-    problem: Problem,
-    task: Task,
-    sets: WorkingSets,
-    slots: Array,
-    grouped: Array,
-    groups: Array,
-    cuts_inputs: bool,
-) -> tuple:
-    """What visits to some rows of one bucket need, picked once and not in every sweep.
-
-    Args:
-      task, sets: of one bucket. slots: [N_b, A] of its rows.
-      grouped: [N_b / G, G] the rows, those visited in front. groups: how many groups are.
-      cuts_inputs: static, whether `Space.restricted_inputs` are picked, too.
-
-    Returns:
-      (cap [N_b], the working sets cut down to the slots, their inputs or None); rows that are not
-      visited hold zeros.
-    """
-
-    def body(at: Array, nothing: tuple) -> tuple:
-        index = grouped[at]
-        terms, part = restrict(task.own_terms(index), rows(sets, index), slots[index])
-        short = None
-        if cuts_inputs:
-            short, _ = problem.space.restricted_inputs(rows_at(task.inputs, index), part.outputs)
-        return nothing, (terms.cap, part, short)
-
-    _, shapes = jax.eval_shape(body, jnp.int32(0), ())
-    total = grouped.size
-    room = jax.tree.map(lambda leaf: jnp.zeros((total, *leaf.shape[1:]), leaf.dtype), shapes)
-
-    def pick(at: Array, held: tuple) -> tuple:
-        found = body(at, ())[1]
-        return jax.tree.map(lambda to, new: to.at[grouped[at]].set(new), held, found)
-
-    return jax.lax.fori_loop(0, groups, pick, room)
-
-
-def _pick_plan(
-    problem: Problem,
-    options: VisitOptions,
-    task: Task,
-    sets: WorkingSets,
-    slots: Array,
-    plan: Plan,
-    cuts_inputs: bool,
-) -> tuple[Task, WorkingSets]:
-    """The task and the working sets that the visits of a plan see."""
-    parts, inputs, caps = [], [], []
-    for number, own in enumerate(bucket_slices(task.outputs)):
-        grouped = plan.orders[number][0].reshape(-1, options.group)
-        cap, part, short = _pick_rows(
-            problem, bucket_task(task, number), bucket_of(sets, number), slots[own], grouped,
-            plan.groups[number], cuts_inputs,
-        )  # fmt: skip
-        parts.append(part)
-        caps.append(cap)
-        inputs.append(short if cuts_inputs else task.inputs[number])
-    terms = task.terms._replace(cap=jnp.concatenate(caps))
-    return Task(tuple(inputs), task.outputs, terms), join_buckets(parts)
 
 
 def sweeps_pass(
@@ -194,57 +169,43 @@ def sweeps_pass(
     w: PyTree,
     sets: WorkingSets,
     slots: Array,
-    course: Course,
+    plan: Plan,
     clock: Array,
 ) -> tuple[PyTree, Array, Array]:
     """Cached sweeps over the blocks of some examples, with the planes in some slots.
 
-    They end when they fade (see `VisitOptions`), at the latest with the course. How many sweeps and
-    how many examples there are is a number, so that one program serves every round.
+    They end when they fade (see `VisitOptions`), at the latest as the plan says. How many sweeps
+    and how many examples there are is a number, so that one program serves every round.
 
     Args:
       options: static.
       slots: [N, A] the slots used, the others frozen; A = 0 for all.
-      course: which examples are visited, and how often at most.
+      plan: which examples are visited, and how often at most.
       clock: the number of this pass.
 
     Returns:
       (w, multipliers [N, K], last_used [N, K]).
     """
-    plans, most = course
-    picks = slots.shape[1] > 0 or len(plans) > 1
-    seen = [(task, sets)] * len(plans)
-    if picks:
-        seen = [
-            _pick_plan(problem, options, task, sets, slots, plan, number > 0)
-            for number, plan in enumerate(plans)
-        ]
-    visited = [_visited(task, options, plan)[:, None] for plan in plans]
-    start = seen[0][1].multipliers
-    for (_, part), own in zip(seen[1:], visited[1:], strict=True):
-        start = jnp.where(own, part.multipliers, start)
-    left = slots[:, :0]
+    seen = see_slots(problem, options, task, sets, slots, plan)
+    start = jnp.concatenate([bucket.sets.multipliers for bucket in seen])
 
     def sweep(state: tuple) -> tuple:
         number, w, multipliers, first, _ = state
-        last = jnp.zeros_like(first)
-        for (own_task, part), plan in zip(seen, plans, strict=True):
-            orders = tuple(order[number] for order in plan.orders)
-            held = part._replace(multipliers=multipliers)
-            w, multipliers, predicted_gain = cached_pass(
-                problem, options, own_task, w, held, left, orders, plan.groups
-            )
-            last = last + predicted_gain
-        return number + 1, w, multipliers, jnp.where(number == 0, last, first), last
+        orders = tuple(order[number] for order in plan.orders)
+        w, multipliers, gain = cached_pass(
+            problem, options, seen, w, multipliers, orders, plan.groups
+        )
+        return number + 1, w, multipliers, jnp.where(number == 0, gain, first), gain
 
     def goes_on(state: tuple) -> Array:
         number, _, _, first, last = state
-        return (number < most) & (last > options.fading * first)
+        return (number < plan.most) & (last > options.fading * first)
 
     zero = jnp.zeros((), start.dtype)
     _, w, moved, _, _ = jax.lax.while_loop(goes_on, sweep, (0, w, start, zero, zero + 1))
+    visited = _visited(task, options, plan)[:, None]
     moved = merge_multipliers(sets.multipliers, moved, slots)
-    multipliers = jnp.where(reduce(jnp.logical_or, visited), moved, sets.multipliers)
+    multipliers = jnp.where(visited, moved, sets.multipliers)
     return w, multipliers, jnp.where(multipliers > 0, clock, sets.last_used)
 
 
@@ -280,4 +241,3 @@ def weights_of_multipliers(
 
 sweeps_program = program(sweeps_pass, static_argnums=1)
 rebuilt_weights = program(weights_of_multipliers)
-fitting_program = program(fitting)

@@ -10,34 +10,67 @@ import jax.numpy as jnp
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.block_dual import box_sizes, line_search_sizes, pairwise_ascent
+from jaxstruct.solvers.bucket_turns import rows_at
 from jaxstruct.solvers.formulations import Penalty
 from jaxstruct.solvers.settings import VisitOptions, has_small_weights
-from jaxstruct.solvers.working_sets import WorkingSets, plane_coefficients, plane_margins
+from jaxstruct.solvers.working_sets import WorkingSets, plane_coefficients
 
 
-def _joint_directions(problem: Problem, x: PyTree, outputs: PyTree, z: Array) -> Array:
+class Planes(NamedTuple):
+    """The planes of some examples of one bucket.
+
+    Fields:
+      inputs: [n] of the bucket. index: [B] the examples.
+      outputs: [B, K] the planes; not read where there are differences.
+      differences: [n] of `Space.plane_differences`, or None.
+    """
+
+    inputs: PyTree
+    index: Array
+    outputs: PyTree
+    differences: PyTree = None
+
+
+def _margins(problem: Problem, w: PyTree, planes: Planes) -> Array:
+    """[B, K] <w, delta Psi(y_k)>; slot 0 holds y_i."""
+    space, (inputs, index, outputs, differences) = problem.space, planes
+    if differences is None:
+        values = space.plane_values(w, rows_at(inputs, index), outputs)
+    else:
+        values = space.difference_values(w, inputs, differences, index)
+    return values[:, :1] - values
+
+
+def _add(problem: Problem, w: PyTree, planes: Planes, z: Array) -> PyTree:
+    """w + sum_b sum_k z_bk delta Psi_b(y_k)."""
+    space, (inputs, index, outputs, differences) = problem.space, planes
+    c = plane_coefficients(z)
+    if differences is None:
+        return space.add_planes(w, rows_at(inputs, index), outputs, c)
+    return space.add_differences(w, inputs, differences, index, c)
+
+
+def _joint_directions(problem: Problem, planes: Planes, z: Array) -> Array:
     """[B, B] <sum_k z_bk delta Psi_b(y_k), the same of c>, one dense weight vector a block."""
 
-    def alone(x_b: PyTree, y: PyTree, c: Array) -> PyTree:
-        one = jax.tree.map(lambda leaf: leaf[None], (x_b, y, c))
-        return problem.space.add_planes(problem.initial_weights, *one)
+    def alone(index: Array, outputs: PyTree, z: Array) -> PyTree:
+        index, outputs, z = jax.tree.map(lambda leaf: leaf[None], (index, outputs, z))
+        own = planes._replace(index=index, outputs=outputs)
+        return _add(problem, problem.initial_weights, own, z)
 
     def seen(direction: PyTree) -> Array:
-        return jnp.sum(z * plane_margins(problem, direction, x, outputs), axis=1)
+        return jnp.sum(z * _margins(problem, direction, planes), axis=1)
 
-    return jax.vmap(seen)(jax.vmap(alone)(x, outputs, plane_coefficients(z)))
+    return jax.vmap(seen)(jax.vmap(alone)(planes.index, planes.outputs, z))
 
 
-def _squared_norm(
-    problem: Problem, direction: PyTree, x: PyTree, outputs: PyTree, z: Array
-) -> Array:
+def _squared_norm(problem: Problem, direction: PyTree, planes: Planes, z: Array) -> Array:
     """|d|^2 of d = sum_b sum_k z_bk delta Psi_b(y_k); by <d, delta Psi> without coordinates."""
-    squared = (
-        None if problem.space.squared_norm is None else problem.space.squared_norm(direction, x)
-    )
+    space = problem.space
+    squared = space.squared_norm and space.squared_norm(direction, planes.inputs)
     if squared is not None:
         return squared
-    return jnp.sum(z * plane_margins(problem, direction, x, outputs))
+    return jnp.sum(z * _margins(problem, direction, planes))
 
 
 class _Direction(NamedTuple):
@@ -56,67 +89,57 @@ class _Direction(NamedTuple):
 
 
 def _line_searched(
-    problem: Problem, w: PyTree, x: PyTree, own: WorkingSets, direction: _Direction
+    problem: Problem, w: PyTree, planes: Planes, direction: _Direction
 ) -> tuple[PyTree, Array]:
     """(new w, step sizes [B]): small weights move along a dense direction, large ones in place."""
-
     margins, z, linear, ridge_part = direction
-
-    def moved_by(start: PyTree, z: Array) -> PyTree:
-        return problem.space.add_planes(start, x, own.outputs, plane_coefficients(z))
-
     if has_small_weights(w):
-        dense = moved_by(problem.initial_weights, z)
-        squared = _squared_norm(problem, dense, x, own.outputs, z)
+        dense = _add(problem, problem.initial_weights, planes, z)
+        squared = _squared_norm(problem, dense, planes, z)
         sizes = line_search_sizes(linear, squared + jnp.sum(ridge_part))
         return jax.tree.map(lambda a, d: a + sizes[0] * d, w, dense), sizes
-    moved = moved_by(w, z)
-    shift = plane_margins(problem, moved, x, own.outputs) - margins
+    moved = _add(problem, w, planes, z)
+    shift = _margins(problem, moved, planes) - margins
     sizes = line_search_sizes(linear, jnp.sum(z * shift, axis=1) + ridge_part)
     z_back = (sizes - 1)[:, None] * z
     # a loop of at most one turn works in place, the branches of a conditional copy the weights
     shortened = (sizes[0] < 1).astype(jnp.int32)
-    w = jax.lax.fori_loop(0, shortened, lambda _, v: moved_by(v, z_back), moved)
+    w = jax.lax.fori_loop(0, shortened, lambda _, v: _add(problem, v, planes, z_back), moved)
     return w, sizes
 
 
 def _step_safely(
-    problem: Problem,
-    options: VisitOptions,
-    w: PyTree,
-    x: PyTree,
-    own: WorkingSets,
-    direction: _Direction,
+    problem: Problem, options: VisitOptions, w: PyTree, planes: Planes, direction: _Direction
 ) -> tuple[PyTree, Array]:
     """(new w, step sizes [B]) along the directions of the blocks."""
     if options.group > 1 and options.safeguard == "line_search":
-        return _line_searched(problem, w, x, own, direction)
+        return _line_searched(problem, w, planes, direction)
     _, z, linear, ridge_part = direction
     sizes = jnp.ones_like(linear)
     if options.group > 1 and options.safeguard == "box":
-        quadratic = _joint_directions(problem, x, own.outputs, z) + jnp.diag(ridge_part)
+        quadratic = _joint_directions(problem, planes, z) + jnp.diag(ridge_part)
         sizes = box_sizes(linear, quadratic)
-    c = plane_coefficients(sizes[:, None] * z)
-    return problem.space.add_planes(w, x, own.outputs, c), sizes
+    return _add(problem, w, planes, sizes[:, None] * z), sizes
 
 
 def _solve_blocks(
-    problem: Problem, max_steps: int, x: PyTree, y_true: PyTree, own: WorkingSets, ridge: Array,
-    gradient: Array, start: Array,
+    problem: Problem, max_steps: int, planes: Planes, y_true: PyTree, own: WorkingSets,
+    ridge: Array, gradient: Array, start: Array,
 ) -> Array:  # fmt: skip
     """The blocks of a group, their Gram columns stored or computed as needed."""
-    group, planes = jnp.arange(start.shape[0]), jnp.arange(start.shape[1])[None] > 0
+    group, slots = jnp.arange(start.shape[0]), jnp.arange(start.shape[1])[None] > 0
 
     def columns(k: Array) -> Array:
         if own.gram.shape[1]:
             products = own.gram[group, k]
         else:
-            y = jax.tree.map(lambda leaf: leaf[group, k], own.outputs)
-            seen = jax.vmap(problem.space.plane_gram)(x, y_true, own.outputs, y)
+            x = rows_at(planes.inputs, planes.index)
+            y = jax.tree.map(lambda leaf: leaf[group, k], planes.outputs)
+            seen = jax.vmap(problem.space.plane_gram)(x, y_true, planes.outputs, y)
             products = own.scales[group, k][:, None] * own.scales * seen
-        return products + jnp.where(planes & (k > 0)[:, None], ridge[:, None], 0)
+        return products + jnp.where(slots & (k > 0)[:, None], ridge[:, None], 0)
 
-    diagonal = own.norms + jnp.where(planes, ridge[:, None], 0)
+    diagonal = own.norms + jnp.where(slots, ridge[:, None], 0)
     return pairwise_ascent(columns, diagonal, gradient, start, own.occupied, max_steps)
 
 
@@ -124,7 +147,7 @@ def visit(
     problem: Problem,
     options: VisitOptions,
     w: PyTree,
-    x: PyTree,
+    planes: Planes,
     y_true: PyTree,
     own: WorkingSets,
     terms: Penalty,
@@ -133,30 +156,29 @@ def visit(
 
     Args:
       problem: the structure. options: static.
-      w: the weights. x, y_true: [B, ...] the examples of the group.
-      own: their working sets. terms: their cap and ridge.
+      w: the weights. planes: those of the examples of the group. y_true: [B, ...] their outputs.
+      own: their working sets, of which the outputs are not read. terms: their cap and ridge.
 
     Returns:
       (new w, new multipliers [B, K], predicted_gain): the dual does not fall (unless the safeguard
       is "none"). The predicted gain is its slope along the step: at least what it gains, and at
       most twice that where every step is exact.
     """
-    planes = jnp.arange(own.losses.shape[1]) > 0
+    slots = jnp.arange(own.losses.shape[1]) > 0
     multiplier_sum = jnp.sum(own.multipliers, axis=1)
-    margins = plane_margins(problem, w, x, own.outputs)
-    gradient = (
-        own.bounds
-        - own.scales * margins
-        - jnp.where(planes, (terms.ridge * multiplier_sum)[:, None], 0)
+    margins = _margins(problem, w, planes)
+    pull = jnp.where(slots, (terms.ridge * multiplier_sum)[:, None], 0)
+    gradient = own.bounds - own.scales * margins - pull
+    start = jnp.where(slots, own.multipliers, jnp.maximum(terms.cap - multiplier_sum, 0)[:, None])
+    solved = _solve_blocks(
+        problem, options.max_steps, planes, y_true, own, terms.ridge, gradient, start
     )
-    start = jnp.where(planes, own.multipliers, jnp.maximum(terms.cap - multiplier_sum, 0)[:, None])
-    solved = _solve_blocks(problem, options.max_steps, x, y_true, own, terms.ridge, gradient, start)
-    change = jnp.where(planes, solved - start, 0)
+    change = jnp.where(slots, solved - start, 0)
     linear = jnp.sum(gradient * change, axis=1)
     ridge_part = terms.ridge * jnp.sum(change, axis=1) ** 2
     direction = _Direction(margins, own.scales * change, linear, ridge_part)
-    w, sizes = _step_safely(problem, options, w, x, own, direction)
-    stepped = jnp.where(planes, own.multipliers + sizes[:, None] * change, 0)
-    solved = jnp.where(planes, solved, 0)
+    w, sizes = _step_safely(problem, options, w, planes, direction)
+    stepped = jnp.where(slots, own.multipliers + sizes[:, None] * change, 0)
+    solved = jnp.where(slots, solved, 0)
     predicted_gain = jnp.sum(sizes * linear)
     return w, jnp.maximum(jnp.where(sizes[:, None] == 1, solved, stepped), 0), predicted_gain

@@ -63,6 +63,19 @@ class Proposal(NamedTuple):
     overflow: Array
 
 
+class Meeting(NamedTuple):
+    """An output y of one example, and the planes at hand.
+
+    Fields:
+      products: [K] <delta Psi(y_k), delta Psi(y)>; 0 in empty slots. squared: |delta Psi(y)|^2.
+      known: bool, y is a plane at hand.
+    """
+
+    products: Array
+    squared: Array
+    known: Array
+
+
 def bucket_of(sets: WorkingSets, number: int) -> WorkingSets:
     """The working sets of one bucket, its outputs and Gram blocks no longer in tuples.
 
@@ -157,16 +170,6 @@ def rows(sets: WorkingSets, index: Array) -> WorkingSets:
     return jax.tree.map(lambda leaf: leaf[index], sets)
 
 
-def _same_output(outputs: PyTree, y: PyTree) -> Array:
-    """[K] bool: which slots hold the output y."""
-    equal = jax.tree.map(
-        lambda slots, one: jnp.all((slots == one[None]).reshape(slots.shape[0], -1), axis=1),
-        outputs,
-        y,
-    )
-    return jnp.all(jnp.stack(jax.tree.leaves(equal)), axis=0)
-
-
 def _free_slot(own: WorkingSets) -> tuple[Array, Array]:
     """(slot, found): the first empty slot, else the least recently used one with beta = 0."""
     capacity = own.losses.shape[0]
@@ -176,41 +179,31 @@ def _free_slot(own: WorkingSets) -> tuple[Array, Array]:
 
 
 def propose(
-    problem: Problem,
-    terms: Penalty,
-    own: WorkingSets,
-    x: PyTree,
-    y_true: PyTree,
-    y: PyTree,
-    loss: Array,
-    violated: Array,
+    terms: Penalty, own: WorkingSets, met: Meeting, y: PyTree, loss: Array, violated: Array
 ) -> Proposal:
     """Where the output y of ONE example goes, and whether it is new.
 
     Args:
-      problem, terms: the structure and the formulation's numbers.
-      own: the working set of this example (no leading axis).
-      x, y_true: the example.
+      terms: the formulation's numbers.
+      own: the working set of this example (no leading axis), of which outputs and Gram block are
+        not read.
+      met: y and the planes at hand.
       y, loss: the most violated output and its loss.
       violated: bool, H(y) > xi_i + epsilon.
     """
     capacity = own.losses.shape[0]
-    fresh = violated & ~jnp.any(_same_output(own.outputs, y) & own.occupied)
+    fresh = violated & ~met.known
     free, found = _free_slot(own)
     slot = jnp.where(fresh & found, free, capacity)
     slots = jnp.arange(capacity)
     scale = power_of_loss(loss, terms.scale_power)
-    scales = jnp.where(slots == slot, scale, own.scales)
-    outputs = jax.tree.map(
-        lambda leaf, new: leaf.at[slot].set(new.astype(leaf.dtype), mode="drop"), own.outputs, y
-    )
-    row = scale * scales * problem.space.plane_gram(x, y_true, outputs, y)
+    row = jnp.where(slots == slot, scale * met.squared, own.scales * met.products)
     return Proposal(
         output=y,
         loss=loss,
         scale=scale,
         bound=power_of_loss(loss, terms.bound_power),
-        gram_row=jnp.where(slots > 0, row, 0),
+        gram_row=jnp.where(slots > 0, scale * row, 0),
         slot=slot,
         overflow=fresh & ~found,
     )

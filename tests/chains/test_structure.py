@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from jaxstruct import Space, joint_feature, make_problem
+from jaxstruct.chains.planes import TILE
 from jaxstruct.chains.token_features import KernelTokens, token_gram
 from tests.chains.structure_cases import (
     MODELS,
@@ -280,35 +281,47 @@ def by_planes(problem, w, x, planes, c):
     return problem.space.plane_values(w, x, planes), problem.space.add_planes(w, x, planes, c)
 
 
-@pytest.mark.parametrize("way", ["sparse", "kernel"])
-def test_restricted_inputs(x64, way):
-    """Only tokens at which planes differ are kept; differences and balanced sums are the same."""
-    n, T, S = 8, 20, 3
-    data, random = random_sequences(0, n, T, D, S, shortest=13), np.random.default_rng(2)
-    problem, x = data.problem(TRIPLES, way), data.inputs(way)
+@quick_jit
+def by_differences(problem, w, x, planes, index, c):
+    told = problem.space.plane_differences(planes)
+    return (
+        problem.space.difference_values(w, x, told, index),
+        problem.space.add_differences(w, x, told, index, c),
+        told,
+    )
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("way", ["dense", "sparse", "kernel"])
+@pytest.mark.parametrize("model", [PLAIN, TRIPLES])
+def test_plane_differences(x64, model, way, share):
+    """Only parts at which planes differ are read; differences and balanced sums are the same."""
+    n, T, S = 9, 20, 3
+    data, random = random_sequences(0, n, T, D, S, shortest=0), np.random.default_rng(2)
+    problem, x = data.problem(model, way), data.inputs(way)
     planes = np.repeat(data.y[:, None], 4, axis=1)
-    for i in range(n):
-        for t in random.choice(data.length[i], min(1 + 2 * i, data.length[i]), replace=False):
-            planes[i, 1:, t] = random.integers(0, S, 3)
-    differing = (planes != planes[:, :1]).any(axis=1).sum(axis=1)
+    redrawn = (random.random(planes.shape) < share) & (planes >= 0)
+    redrawn[:, 0] = False
+    planes = np.where(redrawn, random.integers(0, S, planes.shape), planes)
     w, c = random_like(random, problem.initial_weights), random.normal(size=(n, 4))
-    narrow, fits = quick_jit(problem.space.restricted_inputs)(x, planes)
-    np.testing.assert_array_equal(fits, differing <= 8)
-    assert 0 < fits.sum() < n and jax.tree.leaves(narrow.features)[0].shape[1] == 8
-    c = np.where(np.asarray(fits)[:, None], c - c.mean(axis=1, keepdims=True), 0)
-    whole, moved = by_planes(problem, w, x, planes, c)
-    cut, also = by_planes(problem, w, narrow, planes, c)
-    close = dict(rtol=0, atol=1e-12)
-    np.testing.assert_allclose(differences(cut)[fits], differences(whole)[fits], **close)
+    c -= c.mean(axis=1, keepdims=True)
+    index = random.permutation(n)[: n - 2]
+    whole, _ = by_planes(problem, w, x, planes, c)
+    some = jax.tree.map(lambda leaf: leaf[index], (x, planes, c))
+    _, moved = by_planes(problem, w, *some)
+    cut, also, told = by_differences(problem, w, x, planes, index, c[index])
+    differing = (planes != planes[:, :1]).any(axis=1).sum(axis=1)
+    np.testing.assert_array_equal(told.tiles, -(-differing // TILE))
+    close = dict(rtol=0, atol=1e-11)
+    np.testing.assert_allclose(differences(cut), differences(whole)[index], **close)
     np.testing.assert_allclose(flat(also), flat(moved), **close)
-    assert np.abs(flat(moved) - flat(w)).max() > 0.1
+    assert share == 0 or np.abs(flat(moved) - flat(w)).max() > 0.1
 
 
-def test_short_sequences_are_not_restricted(x64):
-    data, problem, (_, x, planes, _) = of_case("dense", PLAIN)
-    same, fits = problem.space.restricted_inputs(x, planes)
-    assert same is x and fits.all()
-    assert data.problem(RICH).space.restricted_inputs is None  # label pairs want all tokens
+def test_short_sequences_are_read_whole(x64):
+    data, problem, (_, _, planes, _) = of_case("dense", PLAIN)
+    assert problem.space.plane_differences(planes) is None
+    assert data.problem(RICH).space.plane_differences is None  # label pairs want all tokens
 
 
 def test_kernel_tokens_that_are_no_anchors_only_predict(x64):

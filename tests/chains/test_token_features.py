@@ -108,17 +108,26 @@ def test_a_window_is_the_chain_of_wide_tokens(x64, way, model):
     np.testing.assert_allclose(found["scores"], psi @ flat, rtol=0, atol=1e-11)
 
 
-def test_windows_of_long_sequences_are_narrowed(x64):
+@pytest.mark.parametrize("way", ["dense", "sparse"])
+def test_windows_of_long_sequences_are_read_where_planes_differ(x64, way):
     """Only the tokens at which planes differ are kept, with their neighbours."""
     data, random = random_sequences(0, 6, 20, D, S, shortest=17), np.random.default_rng(2)
-    problem, x = chain(D, S, window=1, dtype="float64"), inputs_of("sparse", data)
+    problem, x = chain(D, S, window=1, dtype="float64"), inputs_of(way, data)
     planes = np.repeat(data.y[:, None], 3, axis=1)
     planes[:, 1, 4], planes[:, 2, 9] = (planes[:, 1, 4] + 1) % S, (planes[:, 2, 9] + 1) % S
     w = jax.tree.map(lambda leaf: random.normal(size=leaf.shape), problem.initial_weights)
-    narrow, fits = quick_jit(problem.space.restricted_inputs)(x, planes)
-    assert fits.all() and narrow.features.values.shape[1] == 8
-    values, cut = (quick_jit(problem.space.plane_values)(w, each, planes) for each in (x, narrow))
+    index = np.array([5, 0, 3])
+    told = quick_jit(problem.space.plane_differences)(planes)
+    cut = quick_jit(problem.space.difference_values)(w, x, told, index)
+    values = quick_jit(problem.space.plane_values)(w, x, planes)[index]
     np.testing.assert_allclose(cut - cut[:, :1], values - values[:, :1], rtol=0, atol=1e-11)
+    c = random.normal(size=(3, 3))
+    c -= c.mean(axis=1, keepdims=True)
+    some = jax.tree.map(lambda leaf: leaf[index], (x, planes))
+    moved = quick_jit(problem.space.add_planes)(w, *some, c)
+    also = quick_jit(problem.space.add_differences)(w, x, told, index, c)
+    for name, leaf in moved.items():
+        np.testing.assert_allclose(also[name], leaf, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("way", ["dense", "sparse"])

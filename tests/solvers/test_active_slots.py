@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,17 +12,32 @@ import pytest
 from jaxstruct import Settings
 from jaxstruct.solvers import cutting_plane, rounds
 from jaxstruct.solvers import sweeps as sweep_programs
-from jaxstruct.solvers.active_slots import active_slots, merge_multipliers, outputs_in, restrict
+from jaxstruct.solvers.active_slots import active_slots, merge_multipliers, restrict
 from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.meetings import Batch, meet
 from jaxstruct.solvers.settings import VisitOptions
-from jaxstruct.solvers.working_sets import WorkingSets, bucket_of, insert, join_buckets, propose
+from jaxstruct.solvers.working_sets import (
+    WorkingSets,
+    bucket_of,
+    insert,
+    join_buckets,
+    propose,
+    rows,
+)
 from tests.solvers.cases import dense_beta, flat, random_case
 from tests.truth.quadratic_program import dual_value
 
 N, K, ACTIVE, C = 16, 7, 4, 6.0
 SETS = ("grown", "enumerated")
 CAPPED_AND_RIDGED = ("svm1_margin", "svm1_slack", "svm2_margin", "svm2_slack", "svm0")
-_cached = jax.jit(sweep_programs.cached_pass, static_argnums=1)
+
+
+@partial(jax.jit, static_argnums=1)
+def _cached(problem, options, task, w, sets, order, groups):
+    seen = sweep_programs.see(task, sets)
+    return sweep_programs.cached_pass(problem, options, seen, w, sets.multipliers, order, groups)
+
+
 _sweeps = jax.jit(sweep_programs.sweeps_pass, static_argnums=1)
 _restricted, _merged = jax.jit(restrict), jax.jit(merge_multipliers)
 
@@ -28,11 +45,13 @@ _restricted, _merged = jax.jit(restrict), jax.jit(merge_multipliers)
 @jax.jit
 def _entered(problem, task, sets, y, loss):
     """Working sets with one more output of every example."""
-    own, yes = bucket_of(sets, 0), jnp.ones(N, bool)
-    place = jax.vmap(lambda *of_one: propose(problem, task.terms, *of_one))
-    found = place(own, task.inputs[0], task.outputs[0], y, loss, yes)
-    own = insert(own, jnp.arange(N), found, jnp.int32(1))
-    return join_buckets([own])
+    own, every = bucket_of(sets, 0), jnp.arange(N)
+    x, y_true = task.inputs[0], task.outputs[0]
+    theta = jax.vmap(problem.model.potentials, (None, 0))(problem.initial_weights, x)
+    _, met = meet(problem, own, Batch(every, x, y_true, theta), y)
+    place = jax.vmap(lambda *of_one: propose(task.terms, *of_one))
+    found = place(rows(own, every), met, y, loss, jnp.ones(N, bool))
+    return join_buckets([insert(own, every, found, jnp.int32(1))])
 
 
 def case_of(formulation):
@@ -85,12 +104,12 @@ class Start:
         assert value.feasible, value.violation
         return value.value
 
-    def swept(self, sets, slots, plans=1, sweeps=1, fading=0.0):
+    def swept(self, sets, slots, sweeps=1, fading=0.0):
         """(w, sets) after sweeps of groups of four over these slots."""
         options = VisitOptions(4, "line_search", 10, fading)
         order = np.arange(N, dtype=np.int32)
-        plan = sweep_programs.Plan((np.tile(order, (sweeps, 1)),), (np.int32(N // 4),))
-        nobody = plan._replace(groups=(np.int32(0),))
+        orders = (np.tile(order, (sweeps, 1)),)
+        plan = sweep_programs.Plan(orders, (np.int32(N // 4),), np.int32(sweeps))
         w, multipliers, last_used = _sweeps(
             self.problem,
             options,
@@ -98,14 +117,15 @@ class Start:
             self.w,
             sets,
             jnp.asarray(slots),
-            sweep_programs.Course((plan, nobody)[:plans], np.int32(sweeps)),
+            plan,
             np.int32(9),
         )
         return w, sets._replace(multipliers=multipliers, last_used=last_used)
 
     def part(self, slots):
         """(terms, working sets) cut down to these slots."""
-        return _restricted(self.task.terms, bucket_of(self.sets, 0), jnp.asarray(slots))
+        sets = bucket_of(self.sets, 0)
+        return _restricted(self.task.terms, sets, jnp.arange(N), jnp.asarray(slots))
 
 
 def at(leaf, slots):
@@ -125,7 +145,6 @@ def test_a_part_is_the_same_dual_seen_from_fewer_slots(x64, formulation, way):
     assert not real.all()
     np.testing.assert_array_equal(part.occupied, at(sets.occupied, slots) & real)
     np.testing.assert_array_equal(part.outputs, at(sets.outputs[0], slots))
-    np.testing.assert_array_equal(part.outputs, outputs_in(sets, jnp.asarray(slots))[0])
     if way == "grown":
         pairs = np.arange(N)[:, None, None], slots[:, :, None], slots[:, None]
         np.testing.assert_array_equal(part.gram, np.asarray(sets.gram[0])[pairs])
@@ -202,7 +221,6 @@ def test_what_visits_promise(x64, formulation, group):
         start.task,
         start.w,
         start.sets,
-        np.zeros((N, 0), np.int32),
         order,
         (np.int32(N // group),),
     )
@@ -224,9 +242,9 @@ def test_merged_writes_the_slots_and_nothing_else(x64):
 def test_no_slots_named_are_all_slots(x64):
     start, none = Start("svm2_margin", "grown"), jnp.zeros((N, 0), jnp.int32)
     sets = bucket_of(start.sets, 0)
-    terms, part = restrict(start.task.terms, sets, none)
-    assert terms is start.task.terms and part is sets
-    assert outputs_in(start.sets, none) is start.sets.outputs
+    terms, part = restrict(start.task.terms, sets, jnp.arange(N), none)
+    assert terms is start.task.terms
+    jax.tree.map(np.testing.assert_array_equal, part, sets)
     assert merge_multipliers(sets.multipliers, part.norms, none) is part.norms
 
 

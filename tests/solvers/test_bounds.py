@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +19,12 @@ from tests.truth.quadratic_program import dual_value
 N, K = 10, 6
 RESCALED = ("svm1_slack", "svm1_margin", "svm2_slack", "svm2_margin")
 _oracle = jax.jit(oracle_pass.oracle_pass, static_argnums=1)
-_cached = jax.jit(sweeps.cached_pass, static_argnums=1)
+
+
+@partial(jax.jit, static_argnums=1)
+def _cached(problem, options, task, w, sets, orders, groups):
+    seen = sweeps.see(task, sets)
+    return sweeps.cached_pass(problem, options, seen, w, sets.multipliers, orders, groups)
 
 
 def losses(case, formulation):
@@ -115,7 +122,6 @@ class Ascent:
             self.task,
             self.w,
             self.sets,
-            jnp.zeros((N, 0), jnp.int32),
             (order,),
             (jnp.int32(1),),
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,11 +13,15 @@ from jaxstruct import Settings
 from jaxstruct.core.compiling import programs_traced
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.settings import VisitOptions
-from jaxstruct.solvers.sweeps import Course, Plan, cached_pass, rebuilt_weights, sweeps_program
+from jaxstruct.solvers.sweeps import Plan, cached_pass, rebuilt_weights, see, sweeps_program
 from tests.solvers.cases import flat, random_case
 
 N, K, GROUP, MOST = 16, 4, 4, 20
-_pass = jax.jit(cached_pass, static_argnums=1)
+
+
+@partial(jax.jit, static_argnums=1)
+def _pass(problem, options, task, w, sets, orders, groups):
+    return cached_pass(problem, options, see(task, sets), w, sets.multipliers, orders, groups)
 
 
 class Start:
@@ -35,10 +41,10 @@ class Start:
 
     def swept(self, most):
         """(w, multipliers, last_used) after at most so many sweeps."""
-        course = Course((Plan((self.orders,), self.groups),), np.int32(most))
+        plan = Plan((self.orders,), self.groups, np.int32(most))
         return sweeps_program(
             self.problem, self.options, self.task, self.state.weights, self.state.sets,
-            self.none, course, np.int32(7), effort="quick",
+            self.none, plan, np.int32(7), effort="quick",
         )  # fmt: skip
 
     def passed(self, count):
@@ -46,7 +52,7 @@ class Start:
         w, sets, gains = self.state.weights, self.state.sets, []
         for order in self.orders[:count]:
             w, multipliers, gain = _pass(
-                self.problem, self.options, self.task, w, sets, self.none, (order,), self.groups
+                self.problem, self.options, self.task, w, sets, (order,), self.groups
             )
             sets = sets._replace(multipliers=multipliers)
             gains.append(float(gain))

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from jaxstruct.chains.oracles import steps as chain_steps
 from jaxstruct.chains.oracles.steps import Step, at_columns, chosen, flat_index
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
+from jaxstruct.core.loops import scan_first
 from jaxstruct.core.types import Array, PyTree
 
 
@@ -90,6 +90,7 @@ def backward(
         return chosen(inside, (moved, rest), path), label
 
     rows = (chain_steps.all_steps(potentials), alphas)
-    (first, _), labels = jax.lax.scan(body, last, rows, reverse=True)
+    steps = jnp.max(length) - 1
+    (first, _), labels = scan_first(body, last, rows, steps, reverse=True, rest=PADDING)
     first_label = chosen(length > 0, first.label, jnp.full_like(first.label, PADDING))
     return jnp.concatenate([first_label[None], labels])

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.chains.potentials import ChainPotentials
+from jaxstruct.core.loops import scan_first
 from jaxstruct.core.types import Array, PyTree
 
 UNROLLED = 16
@@ -153,6 +154,8 @@ def forward(
 ) -> tuple[PyTree, PyTree | None]:
     """Run the recursion. After the last position of a sequence its prefix scores stay the same.
 
+    It ends with the longest sequence of the batch, however far they are padded.
+
     Args:
       potentials: batch last.
       length: [1 or B].
@@ -161,15 +164,15 @@ def forward(
       keep: whether to return the prefix scores of all positions.
 
     Returns:
-      alpha at the last position of every sequence, and [T - 1, S, c, E, B] at positions 0..T - 2;
-      pytrees of such, if alpha is one.
+      alpha at the last position of every sequence, and [T - 1, S, c, E, B] at positions 0..T - 2
+      (0 from the last one of the longest sequence on); pytrees of such, if alpha is one.
     """
 
     def body(alpha: PyTree, step: Step) -> tuple[PyTree, PyTree | None]:
         new = advance(alpha, *table_and_addend(potentials, step), step.index)
         return chosen(step.index + 1 < length, new, alpha), alpha if keep else None
 
-    return jax.lax.scan(body, alpha, all_steps(potentials))
+    return scan_first(body, alpha, all_steps(potentials), jnp.max(length) - 1)
 
 
 def with_stop(potentials: ChainPotentials, alpha: Array) -> Array:

@@ -1,0 +1,50 @@
+"""Scans that end before their last row: how many rows count is a number, not a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.core.types import Array, PyTree
+
+
+def scan_first(
+    body: Callable,
+    carry: PyTree,
+    rows: PyTree,
+    count: Array,
+    *,
+    reverse: bool = False,
+    rest: float = 0,
+) -> tuple[PyTree, PyTree]:
+    """`jax.lax.scan` over the first `count` rows, whatever their number.
+
+    Not differentiable backwards, as no loop is whose length is a number of the program.
+
+    Args:
+      body: (carry, row) -> (carry, result).
+      rows: pytree with a leading axis [T].
+      count: int32, at most T; taken as 0 below.
+      reverse: from row count - 1 down to row 0.
+      rest: what results hold beyond the first `count`.
+
+    Returns:
+      (carry, results with a leading axis [T]).
+    """
+    rows = jax.tree.map(jnp.asarray, rows)
+    T = jax.tree.leaves(rows)[0].shape[0]
+    if T == 0:  # a loop would read a row that there is not
+        return jax.lax.scan(body, carry, rows)
+    first = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), rows)
+    _, shapes = jax.eval_shape(body, carry, first)
+    results = jax.tree.map(lambda one: jnp.full((T, *one.shape), rest, one.dtype), shapes)
+
+    def turn(number: Array, state: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
+        at = count - 1 - number if reverse else number
+        carry, held = state
+        carry, new = body(carry, jax.tree.map(lambda leaf: leaf[at], rows))
+        return carry, jax.tree.map(lambda to, one: to.at[at].set(one), held, new)
+
+    return jax.lax.fori_loop(0, count, turn, (carry, results))

@@ -1,0 +1,46 @@
+"""A scan over the first rows is `jax.lax.scan` over these alone."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct.core.loops import scan_first
+
+T = 6
+
+
+def body(carry, row):
+    a, (b, c) = carry, row
+    new = 2 * a + b
+    return new, {"sum": new + c, "flag": new > 3}
+
+
+@pytest.mark.parametrize("jitted", [True, False])
+@pytest.mark.parametrize("reverse", [True, False])
+@pytest.mark.parametrize("count", [-1, 0, 1, 4, T])
+def test_only_the_first_rows_count(count, reverse, jitted):
+    random = np.random.default_rng(count + 9)
+    rows = random.normal(size=T), random.normal(size=(T, 3))
+    start = jnp.asarray(random.normal())
+
+    def run(carry, rows, count):
+        return scan_first(body, carry, rows, count, reverse=reverse, rest=-1)
+
+    last, found = (jax.jit(run) if jitted else run)(start, rows, jnp.int32(count))
+    kept = max(count, 0)
+    some = jax.tree.map(lambda leaf: leaf[:kept], rows)
+    wanted_last, wanted = jax.lax.scan(body, start, some, reverse=reverse)
+    np.testing.assert_allclose(last, wanted_last, rtol=1e-6)
+    for name, leaf in found.items():
+        assert leaf.shape[0] == T and leaf.dtype == wanted[name].dtype
+        np.testing.assert_allclose(leaf[:kept], wanted[name], rtol=1e-6)
+        np.testing.assert_array_equal(leaf[kept:], np.full_like(leaf[kept:], -1))
+
+
+def test_no_rows_at_all():
+    rows = jnp.zeros(0), jnp.zeros((0, 3))
+    last, found = scan_first(body, jnp.asarray(2.0), rows, jnp.int32(-1))
+    assert last == 2 and found["sum"].shape == (0, 3)
