@@ -178,26 +178,24 @@ def test_support_outputs_rebuild_the_weights(x64):
     assert np.linalg.norm(w - truth.w) <= np.sqrt(4 * CLOSE * truth.objective)
 
 
-@pytest.mark.parametrize("group, active", [(1, None), (4, None), (4, 0)])
-@pytest.mark.parametrize("way", ["dense", "sparse"])
+@pytest.mark.parametrize(
+    "way, group, active", [("sparse", 1, None), ("dense", 4, None), ("dense", 4, 0)]
+)
 def test_long_sequences_move_by_what_tells_planes_apart(x64, way, group, active):
-    """Sweeps read only where planes differ; w stays the sum of the planes, and is the optimum."""
-    data = random_sequences(5, 24, 18, 4, 3, shortest=0)
+    """Sweeps read only where planes differ; w and the dual stay those of the planes."""
+    data = random_sequences(5, 12, 18, 4, 3, shortest=5)
     problem, x = data.problem(Model(order=2, start_stop=True), way), data.inputs(way)
     assert problem.space.plane_differences(data.y[:, None]) is not None
     settings = Settings(variant="subspace", group=group, active=active, block_steps=50)
-    solution = fit(problem, x, data.y, "svm1_margin", 12.0, settings=settings, tolerance=1e-6)
+    solution = fit(problem, x, data.y, "svm1_margin", 6.0, settings=settings, tolerance=1e-4)
     assert solution.status == Status.CONVERGED
-    whole = fit(problem, x, data.y, "svm1_margin", 12.0, settings=FULL, tolerance=1e-6)
-    assert solution.primal == pytest.approx(whole.primal, rel=3e-6)
-    support = support_outputs(solution)
-    w, start = 0.0, 0
-    for part in support.output:
-        for y in np.asarray(part):
-            i, alpha = support.example[start], support.alpha[start]
-            of_one = jax.tree.map(lambda leaf, i=i: leaf[i], x)
-            right, wrong = (flat(joint_feature(problem, of_one, z)) for z in (data.y[i], y))
-            w, start = w + alpha * (right - wrong), start + 1
+    support, w = support_outputs(solution), 0.0
+    for i, alpha, y in zip(support.example, support.alpha, support.output, strict=True):
+        of_one = jax.tree.map(lambda leaf, i=i: leaf[i], x)
+        right, wrong = (flat(joint_feature(problem, of_one, z)) for z in (data.y[i], y))
+        w = w + alpha * (right - wrong)
+    dual = np.sum(support.alpha * support.loss) - w @ w / 2
+    assert solution.dual == pytest.approx(dual, rel=1e-9)
     np.testing.assert_allclose(flat(solution.weights), w, rtol=0, atol=1e-9)
 
 
