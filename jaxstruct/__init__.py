@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from jaxstruct.core.buckets import Buckets, in_order, take
 from jaxstruct.core.contract import Bounded, Contenders, Model, Oracles, Problem, Space
+from jaxstruct.core.padding import Padding
 from jaxstruct.core.problem import joint_feature, make_problem
+from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.types import SparseFeatures, from_scipy
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.host_loop import Progress
@@ -34,8 +36,10 @@ __all__ = [
     "Contenders",
     "Model",
     "Oracles",
+    "Padding",
     "Problem",
     "Progress",
+    "Ragged",
     "Settings",
     "Solution",
     "Space",
@@ -56,6 +60,7 @@ __all__ = [
     "make_problem",
     "multiclass",
     "predict",
+    "ragged",
     "support_outputs",
     "take",
     "trees",

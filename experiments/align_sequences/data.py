@@ -25,8 +25,8 @@ from jaxstruct.alignments.text import (
     read_rows,
     without_end_gaps,
 )
+from jaxstruct.core.length_buckets import assign_buckets, bucket_lengths
 from jaxstruct.data.fasta import FastaRecord, aligned_pairs, consecutive_pairs, read_fasta
-from jaxstruct.data.length_buckets import assign_buckets, bucket_lengths
 
 ALPHABETS = {
     "protein": PROTEIN, "protein_ambiguous": PROTEIN_AMBIGUOUS, "dna": DNA, "rna": RNA,

@@ -18,14 +18,10 @@ from experiments.lib import common
 from experiments.lib.peers import crf_trainer, linear_svc, sparse_matrix
 from jaxstruct import Buckets, Problem
 from jaxstruct.chains import chain, chain_inputs
+from jaxstruct.core.length_buckets import assign_buckets, bucket_lengths
 from jaxstruct.core.types import PyTree, SparseFeatures
 from jaxstruct.data.digits import load_digits_split
-from jaxstruct.data.length_buckets import (
-    assign_buckets,
-    bucket_lengths,
-    pad_dense,
-    pad_labels,
-)
+from jaxstruct.data.length_buckets import pad_dense, pad_labels
 from jaxstruct.multiclass import multiclass
 
 FEATURES = 20_000

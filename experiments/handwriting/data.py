@@ -10,12 +10,8 @@ import numpy as np
 
 from jaxstruct import Buckets
 from jaxstruct.chains.structure import ChainInput, chain_inputs
-from jaxstruct.data.length_buckets import (
-    assign_buckets,
-    bucket_lengths,
-    pad_dense,
-    pad_labels,
-)
+from jaxstruct.core.length_buckets import assign_buckets, bucket_lengths
+from jaxstruct.data.length_buckets import pad_dense, pad_labels
 from jaxstruct.data.ocr_letters import OcrWords, load_ocr_letters, read_letter_data
 
 

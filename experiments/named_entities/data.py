@@ -12,16 +12,11 @@ from jaxstruct.chains.iob2 import EntityScores, entity_f1, is_iob2
 from jaxstruct.chains.structure import chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.buckets import in_order, take
+from jaxstruct.core.length_buckets import assign_buckets, bucket_lengths
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.data.conll import Sentence
 from jaxstruct.data.feature_index import FeatureIndex, TokenRows
-from jaxstruct.data.length_buckets import (
-    assign_buckets,
-    bucket_lengths,
-    pad_labels,
-    pad_tokens,
-    token_values,
-)
+from jaxstruct.data.length_buckets import pad_labels, pad_tokens, token_values
 from jaxstruct.data.token_features import DEFAULT, FeatureOptions, token_rows
 from jaxstruct.kernels.gram import gram_matrix
 from jaxstruct.kernels.input import polynomial

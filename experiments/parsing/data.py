@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets, in_order
+from jaxstruct.core.length_buckets import assign_buckets, bucket_lengths
 from jaxstruct.core.types import BinaryTree
-from jaxstruct.data.length_buckets import assign_buckets, bucket_lengths
 from jaxstruct.data.treebanks import TreebankFile, load_gum, load_ldc, load_treebank_sample
 from jaxstruct.data.utf8 import decoded as decoded_text
 from jaxstruct.trees.phrases.binarisation import Binarisation

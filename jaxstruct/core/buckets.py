@@ -6,13 +6,15 @@ forty times larger; in a handful of buckets, each with its own padding, little i
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from jaxstruct.core.checks import text_of
-from jaxstruct.core.types import PyTree
+from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.types import AnyArray, PyTree
 
 
 class Buckets(NamedTuple):
@@ -43,7 +45,7 @@ def take(tree: PyTree | Buckets, which: np.ndarray) -> PyTree | Buckets:
     """The examples `which`, in that order: example which[j] becomes example j.
 
     Args:
-      tree: a pytree with a leading axis [n], or Buckets.
+      tree: a pytree of n examples, of arrays [n, ...] or `Ragged` stores, or Buckets.
       which: [m] distinct integers in 0..n-1, a cross-validation fold for instance.
 
     Returns:
@@ -60,7 +62,7 @@ def take(tree: PyTree | Buckets, which: np.ndarray) -> PyTree | Buckets:
     if np.unique(which).size < which.size:
         raise ValueError(f"which must be distinct integers, got {text_of(which)}")
     if not isinstance(tree, Buckets):
-        return jax.tree.map(lambda leaf: np.asarray(leaf)[which], tree)
+        return jax.tree.map(partial(_rows_at, which), tree)
     place = np.full(n, -1)
     place[which] = np.arange(len(which))
     parts, index = [], []
@@ -70,6 +72,10 @@ def take(tree: PyTree | Buckets, which: np.ndarray) -> PyTree | Buckets:
             parts.append(jax.tree.map(lambda leaf, kept=kept: np.asarray(leaf)[kept], part))
             index.append(place[of_part[kept]])
     return Buckets(tuple(parts), tuple(index))
+
+
+def _rows_at(which: np.ndarray, leaf: AnyArray | Ragged) -> np.ndarray | Ragged:
+    return leaf.take(which) if isinstance(leaf, Ragged) else np.asarray(leaf)[which]
 
 
 def in_order(buckets: Buckets) -> list[PyTree]:

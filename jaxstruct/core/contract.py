@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+from jaxstruct.core.padding import Padding
 from jaxstruct.core.types import Array, PyTree
 
 Given: TypeAlias = Any
@@ -145,6 +146,7 @@ class Problem(NamedTuple):
         None.
       check: (inputs, outputs) -> None, on the host before anything compiles; raises ValueError.
         outputs is None where inputs come alone, as in `predict`.
+      padding: how ragged examples are padded.
     """
 
     initial_weights: PyTree
@@ -152,3 +154,4 @@ class Problem(NamedTuple):
     oracles: Oracles
     space: Space
     check: Callable
+    padding: Padding = Padding()

@@ -22,9 +22,9 @@ from experiments.align_sequences.data import (
 from experiments.lib import common
 from jaxstruct.alignments.alphabets import DNA
 from jaxstruct.alignments.structure import pairwise_alignment
+from jaxstruct.core.length_buckets import bucket_lengths
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.fasta import FastaRecord, read_fasta
-from jaxstruct.data.length_buckets import bucket_lengths
 from jaxstruct.data.substitution_matrices import read_substitution_matrix
 from jaxstruct.solvers.checkpoints import load_weights
 from tests.data.fasta_files import write_fasta
