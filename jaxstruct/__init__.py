@@ -10,9 +10,9 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from jaxstruct.core.buckets import Buckets, in_order, take
-from jaxstruct.core.contract import Bounded, Contenders, Model, Oracles, Problem, Space
-from jaxstruct.core.padding import Padding
+from jaxstruct.core.buckets import Buckets, in_order
+from jaxstruct.core.contract import Bounded, Contenders, Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.examples import take
 from jaxstruct.core.problem import joint_feature, make_problem
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.types import SparseFeatures, from_scipy

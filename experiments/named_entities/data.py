@@ -11,7 +11,8 @@ from jaxstruct import Buckets
 from jaxstruct.chains.iob2 import EntityScores, entity_f1, is_iob2
 from jaxstruct.chains.structure import chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
-from jaxstruct.core.buckets import in_order, take
+from jaxstruct.core.buckets import in_order
+from jaxstruct.core.examples import take
 from jaxstruct.core.length_buckets import assign_buckets, bucket_lengths
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.data.conll import Sentence

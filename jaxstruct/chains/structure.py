@@ -48,8 +48,8 @@ from jaxstruct.core.checks import (
     checked_lengths,
     checked_size,
 )
-from jaxstruct.core.contract import Model, Oracles, Problem, Space
-from jaxstruct.core.padding import Padding, ragged_leaves
+from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.padding import ragged_leaves
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree

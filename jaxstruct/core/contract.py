@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from jaxstruct.core.padding import Padding
+from jaxstruct.core.static import static
 from jaxstruct.core.types import Array, PyTree
 
 Given: TypeAlias = Any
@@ -131,6 +131,22 @@ class Space(NamedTuple):
     plane_norms: Given = None
     squared_norm: Given = None
     restricted_inputs: Given = None
+
+
+@static
+class Padding:
+    """What padding needs to know of a structure; functions are those of a module.
+
+    Fields:
+      price: padded positions that a further bucket must save, for it is compiled, too.
+      output_sizes: padded inputs [n, ...] -> a pytree as the outputs, of how many positions each
+        leaf is padded to, 0 for a leaf [n, ...] without such an axis; None where no leaf has one.
+      complete: padded inputs -> the same with what only training reads; None for nothing.
+    """
+
+    price: int = 40_000
+    output_sizes: Callable[[PyTree], PyTree] | None = None
+    complete: Callable[[PyTree], PyTree] | None = None
 
 
 class Problem(NamedTuple):

@@ -6,38 +6,20 @@ predicted in buckets becomes one tree in the caller's order again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import jax
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets, as_buckets
-from jaxstruct.core.length_buckets import PRICE, assign_buckets, bucket_lengths
+from jaxstruct.core.contract import Padding
+from jaxstruct.core.length_buckets import assign_buckets, bucket_lengths
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.sizes import size_class
-from jaxstruct.core.static import static
 from jaxstruct.core.types import PyTree
 
 NUMBERS = 1 << 23
 """Padded numbers that a further bucket must save at most, however few positions they make."""
 PADDING = -1
 """What padding holds in outputs."""
-
-
-@static
-class Padding:
-    """What padding needs to know of a structure; functions are those of a module.
-
-    Fields:
-      price: padded positions that a further bucket must save, for it is compiled, too.
-      output_sizes: padded inputs [n, ...] -> a pytree as the outputs, of how many positions each
-        leaf is padded to, 0 for a leaf [n, ...] without such an axis; None where no leaf has one.
-      complete: padded inputs -> the same with what only training reads; None for nothing.
-    """
-
-    price: int = PRICE
-    output_sizes: Callable[[PyTree], PyTree] | None = None
-    complete: Callable[[PyTree], PyTree] | None = None
 
 
 def ragged_leaves(tree: PyTree) -> list[Ragged]:

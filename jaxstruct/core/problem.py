@@ -11,8 +11,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.core import transposition
 from jaxstruct.core.checks import check_record
-from jaxstruct.core.contract import Model, Oracles, Problem, Space
-from jaxstruct.core.padding import Padding
+from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.transposition import linear_leaves, sum_of_squares
 from jaxstruct.core.types import PyTree
 
