@@ -15,7 +15,8 @@ from jaxstruct.core.contract import Bounded, Contenders, Model, Oracles, Padding
 from jaxstruct.core.examples import take
 from jaxstruct.core.problem import joint_feature, make_problem
 from jaxstruct.core.ragged import Ragged, ragged
-from jaxstruct.core.types import SparseFeatures, from_scipy
+from jaxstruct.core.sparse_rows import from_scipy
+from jaxstruct.core.types import SparseFeatures
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.host_loop import Progress
 from jaxstruct.solvers.predict import predict

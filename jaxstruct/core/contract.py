@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+from jaxstruct.core.sizes import size_class
 from jaxstruct.core.static import static
 from jaxstruct.core.types import Array, PyTree
 
@@ -141,11 +142,13 @@ class Padding:
       price: padded positions that a further bucket must save, for it is compiled, too.
       output_sizes: padded inputs [n, ...] -> a pytree as the outputs, of how many positions each
         leaf is padded to, 0 for a leaf [n, ...] without such an axis; None where no leaf has one.
+      size: (the longest length in a bucket) -> what it is padded to.
       complete: padded inputs -> the same with what only training reads; None for nothing.
     """
 
     price: int = 40_000
     output_sizes: Callable[[PyTree], PyTree] | None = None
+    size: Callable[[int], int] = size_class
     complete: Callable[[PyTree], PyTree] | None = None
 
 

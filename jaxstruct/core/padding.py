@@ -1,4 +1,4 @@
-"""How ragged examples are padded: in length buckets, to size classes.
+"""How ragged examples are padded: in length buckets, to rounded sizes.
 
 A user hands over `Ragged` stores. Here they become `Buckets` of padded arrays, and what is
 predicted in buckets becomes one tree in the caller's order again.
@@ -13,7 +13,6 @@ from jaxstruct.core.buckets import Buckets, as_buckets
 from jaxstruct.core.contract import Padding
 from jaxstruct.core.length_buckets import assign_buckets, bucket_lengths
 from jaxstruct.core.ragged import Ragged
-from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
 
 NUMBERS = 1 << 23
@@ -33,7 +32,7 @@ def bucketed(
     """Examples with ragged leaves as buckets of padded arrays; plain ones as one bucket.
 
     A bucket holds examples whose longest leaves are of about one length. Each leaf is padded to the
-    size class of its own longest example there.
+    size, as the structure rounds it, of its own longest example there.
 
     Args:
       padding: of the structure.
@@ -50,10 +49,10 @@ def bucketed(
                 "jaxstruct.ragged), or pad both to arrays"
             )
         return as_buckets(inputs), None if outputs is None else as_buckets(outputs)
-    sizes = _classes(np.max([leaf.lengths for leaf in stores], axis=0))
+    sizes = _rounded(padding, np.max([leaf.lengths for leaf in stores], axis=0))
     index, xs, ys = [], [], []
     for bucket in assign_buckets(sizes, bucket_lengths(sizes, price=_price(padding, stores))):
-        x = _padded_inputs(inputs, bucket.index)
+        x = _padded_inputs(padding, inputs, bucket.index)
         if outputs is not None:
             ys.append(_padded_outputs(padding, x, outputs, bucket.index))
             x = x if padding.complete is None else padding.complete(x)
@@ -63,9 +62,9 @@ def bucketed(
     return Buckets(tuple(xs), index), None if outputs is None else Buckets(tuple(ys), index)
 
 
-def _classes(lengths: np.ndarray) -> np.ndarray:
+def _rounded(padding: Padding, lengths: np.ndarray) -> np.ndarray:
     distinct, places = np.unique(lengths, return_inverse=True)
-    return np.array([size_class(int(length)) for length in distinct])[places]
+    return np.array([padding.size(int(length)) for length in distinct])[places]
 
 
 def _price(padding: Padding, stores: list[Ragged]) -> int:
@@ -74,11 +73,11 @@ def _price(padding: Padding, stores: list[Ragged]) -> int:
     return min(padding.price, NUMBERS // max(widest, 1))
 
 
-def _padded_inputs(inputs: PyTree, index: np.ndarray) -> PyTree:
+def _padded_inputs(padding: Padding, inputs: PyTree, index: np.ndarray) -> PyTree:
     def of_leaf(leaf: Ragged | np.ndarray) -> np.ndarray:
         if not isinstance(leaf, Ragged):
             return np.asarray(leaf)[index]
-        return leaf.padded(index, size_class(int(leaf.lengths[index].max())))
+        return leaf.padded(index, padding.size(int(leaf.lengths[index].max())))
 
     return jax.tree.map(of_leaf, inputs)
 
