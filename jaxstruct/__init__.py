@@ -10,7 +10,6 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from jaxstruct.core.buckets import Buckets, in_order
 from jaxstruct.core.contract import Bounded, Contenders, Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.examples import take
 from jaxstruct.core.problem import joint_feature, make_problem
@@ -33,7 +32,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Bounded",
-    "Buckets",
     "Contenders",
     "Model",
     "Oracles",
@@ -55,7 +53,6 @@ __all__ = [
     "fit",
     "fit_path",
     "from_scipy",
-    "in_order",
     "joint_feature",
     "kernels",
     "make_problem",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct import Buckets, Settings, Status, fit, predict, support_outputs
+from jaxstruct import Settings, Status, fit, predict, support_outputs
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.solvers.formulations import FORMULATIONS
 from tests.chains.enumeration import LOSSES
 from tests.chains.structure_cases import RICH

@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse
 from jax.tree_util import Partial
 
-from jaxstruct import Buckets, Model, Oracles, Settings, fit, make_problem, predict
+from jaxstruct import Model, Oracles, Settings, fit, make_problem, predict
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers import cutting_plane, rounds, warm_start
