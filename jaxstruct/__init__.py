@@ -10,10 +10,12 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from jaxstruct.core.buckets import Buckets, in_order, take
-from jaxstruct.core.contract import Bounded, Contenders, Model, Oracles, Problem, Space
+from jaxstruct.core.contract import Bounded, Contenders, Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.examples import take
 from jaxstruct.core.problem import joint_feature, make_problem
-from jaxstruct.core.types import SparseFeatures, from_scipy
+from jaxstruct.core.ragged import Ragged, ragged
+from jaxstruct.core.sparse_rows import from_scipy
+from jaxstruct.core.types import SparseFeatures
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.host_loop import Progress
 from jaxstruct.solvers.predict import predict
@@ -30,12 +32,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Bounded",
-    "Buckets",
     "Contenders",
     "Model",
     "Oracles",
+    "Padding",
     "Problem",
     "Progress",
+    "Ragged",
     "Settings",
     "Solution",
     "Space",
@@ -50,12 +53,12 @@ __all__ = [
     "fit",
     "fit_path",
     "from_scipy",
-    "in_order",
     "joint_feature",
     "kernels",
     "make_problem",
     "multiclass",
     "predict",
+    "ragged",
     "support_outputs",
     "take",
     "trees",

@@ -35,6 +35,7 @@ ACROSS = {
     "solvers/test_homologue_training.py": "solvers with searches of homologues",
     "solvers/test_oracle.py": "most_violated with classes, by enumeration",
     "solvers/test_path.py": "fit and warm_start along a path of C",
+    "solvers/test_ragged_training.py": "fit and predict on ragged stores, for every wing",
     "solvers/test_rounding.py": "certificates of every solver in float32",
     "trees/oracles/test_cky_against_nltk.py": "cky against another program",
     "trees/phrases/test_real_treebanks.py": "all of phrases on whole treebanks",

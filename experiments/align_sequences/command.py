@@ -100,7 +100,6 @@ class Options(NamedTuple):
     held_out: Annotated[
         float, flag("Share of the aligned pairs to test on; 0 for none.", least=0)
     ] = 0.2
-    buckets: Annotated[int, flag("Padded lengths of sequences, at most.", least=1)] = 3
     max_passes: Annotated[int, flag("Rounds of the training at most.", least=1)] = 500
     matrix_scale: Annotated[
         float,

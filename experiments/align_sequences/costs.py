@@ -10,13 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.align_sequences.data import Pairs, to_buckets
-from jaxstruct import Buckets, predict
+from experiments.align_sequences.data import Pairs, inputs_of, outputs_of
+from jaxstruct import predict
 from jaxstruct.alignments.alphabets import Alphabet
 from jaxstruct.alignments.costs import alignment_costs
-from jaxstruct.alignments.losses import pair_counts
-from jaxstruct.alignments.structure import pairwise_alignment
+from jaxstruct.alignments.losses import AlignmentOutput, pair_counts
+from jaxstruct.alignments.structure import AlignmentInput, pairwise_alignment
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.padding import bucketed
+from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
 from jaxstruct.data.substitution_matrices import (
     read_substitution_matrix,
@@ -126,14 +128,18 @@ def _batch_scores(problem: Problem, w: PyTree, x: PyTree, y: PyTree) -> jax.Arra
     return jax.vmap(lambda x, y: problem.model.score(problem.model.potentials(w, x), y))(x, y)
 
 
-def align(problem: Problem, weights: PyTree, inputs: Buckets) -> tuple[Buckets, np.ndarray]:
-    """(the best alignments, [n] their scores)."""
-    outputs, scores = [], np.zeros(sum(map(len, inputs.index)))
-    for part, index in zip(inputs.parts, inputs.index, strict=True):
-        batch = batch_size(part.first.shape[1], 256)
-        outputs.append(predict(problem, weights, part, batch=batch))
-        scores[index] = _batch_scores(problem, weights, part, outputs[-1])
-    return Buckets(tuple(outputs), inputs.index), scores
+def align(
+    problem: Problem, weights: PyTree, inputs: AlignmentInput
+) -> tuple[AlignmentOutput, np.ndarray]:
+    """(a store of the best alignments, [n] their scores)."""
+    longest = size_class(int(max(inputs.first.lengths.max(), inputs.second.lengths.max())))
+    found = predict(problem, weights, inputs, batch=batch_size(longest, 256))
+    x, y = bucketed(problem.padding, inputs, found)
+    assert y is not None, "outputs were given"
+    scores = np.zeros(len(inputs.first))
+    for part, of_part, index in zip(x.parts, y.parts, x.index, strict=True):
+        scores[index] = _batch_scores(problem, weights, part, of_part)
+    return found, scores
 
 
 _batch_counts = jax.jit(jax.vmap(pair_counts))
@@ -144,18 +150,21 @@ def _batch_losses(problem: Problem, y_true: PyTree, y: PyTree) -> jax.Array:
     return jax.vmap(problem.model.loss)(y_true, y)
 
 
-def measure(problem: Problem, weights: PyTree, pairs: Pairs, sizes: np.ndarray) -> dict[str, Any]:
+def measure(problem: Problem, weights: PyTree, pairs: Pairs) -> dict[str, Any]:
     """How well the costs align pairs whose alignment is known.
 
     Returns:
       true_pairs_found (%), made_pairs_right (%), over all pairs of letters of all alignments; the
       mean of the problem's loss; and the counts.
     """
-    inputs, outputs = to_buckets(pairs, sizes)
-    assert outputs is not None, "pairs whose alignment is known"
+    inputs = inputs_of(pairs)
     found, _ = align(problem, weights, inputs)
+    truth, made = (
+        bucketed(problem.padding, inputs, outputs)[1] for outputs in (outputs_of(pairs), found)
+    )
+    assert truth is not None and made is not None, "outputs were given"
     counts, losses = np.zeros(3), []
-    for y_true, y in zip(outputs.parts, found.parts, strict=True):
+    for y_true, y in zip(truth.parts, made.parts, strict=True):
         counts += [np.sum(leaf) for leaf in _batch_counts(y_true, y)]
         losses.append(np.asarray(_batch_losses(problem, y_true, y)))
     true, made, right = counts

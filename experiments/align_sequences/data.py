@@ -1,4 +1,4 @@
-"""Pairs of sequences from FASTA files: read, encoded, split, and padded in length buckets."""
+"""Pairs of sequences from FASTA files: read, encoded and split."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct import Buckets
 from jaxstruct.alignments.alphabets import (
     DNA,
     PROTEIN,
@@ -18,15 +17,16 @@ from jaxstruct.alignments.alphabets import (
     alphabet,
     encode,
 )
-from jaxstruct.alignments.structure import alignment_inputs, alignment_outputs
+from jaxstruct.alignments.losses import AlignmentOutput
+from jaxstruct.alignments.structure import AlignmentInput, alignment_inputs, alignment_outputs
 from jaxstruct.alignments.text import (
     WrittenAlignment,
     gather_gaps,
     read_rows,
     without_end_gaps,
 )
+from jaxstruct.core.sizes import size_class
 from jaxstruct.data.fasta import FastaRecord, aligned_pairs, consecutive_pairs, read_fasta
-from jaxstruct.data.length_buckets import assign_buckets, bucket_lengths
 
 ALPHABETS = {
     "protein": PROTEIN, "protein_ambiguous": PROTEIN_AMBIGUOUS, "dna": DNA, "rna": RNA,
@@ -162,29 +162,18 @@ def split(pairs: Pairs, held_out: float, seed: int) -> tuple[Pairs, Pairs]:
     return chosen(pairs, np.sort(order[count:])), chosen(pairs, np.sort(order[:count]))
 
 
-TABLE_PRICE = 5000
-"""Padded positions that a further bucket must save: a row of a table a position."""
+def inputs_of(pairs: Pairs) -> AlignmentInput:
+    """The sequences as a store, inputs of `pairwise_alignment`."""
+    firsts, seconds = zip(*pairs.codes, strict=True)
+    return alignment_inputs(firsts, seconds)
 
 
-def sizes_of(pairs: Pairs, buckets: int) -> np.ndarray:
-    """Padded lengths, at most `buckets`, for sequences like these: as few as pay."""
-    return bucket_lengths(_longer(pairs), buckets, price=TABLE_PRICE)
+def outputs_of(pairs: Pairs) -> AlignmentOutput:
+    """The known alignments as a store, outputs of `pairwise_alignment`."""
+    operations, begin = zip(*pairs.alignments, strict=True)
+    return alignment_outputs(operations, np.stack(begin))
 
 
-def _longer(pairs: Pairs) -> np.ndarray:
-    return np.array([max(map(len, codes)) for codes in pairs.codes])
-
-
-def to_buckets(pairs: Pairs, sizes: np.ndarray) -> tuple[Buckets, Buckets | None]:
-    """(inputs, outputs) of `pairwise_alignment`; no outputs where there are no alignments."""
-    inputs, outputs, index = [], [], []
-    for bucket in assign_buckets(_longer(pairs), sizes):
-        some = chosen(pairs, bucket.index)
-        firsts, seconds = zip(*some.codes, strict=True)
-        inputs.append(alignment_inputs(firsts, seconds, (bucket.length, bucket.length)))
-        if some.alignments:
-            operations, begin = zip(*some.alignments, strict=True)
-            outputs.append(alignment_outputs(operations, np.stack(begin), 2 * bucket.length))
-        index.append(bucket.index)
-    index = tuple(index)
-    return Buckets(tuple(inputs), index), Buckets(tuple(outputs), index) if outputs else None
+def padded_letters(pairs: Pairs) -> int:
+    """What the longest sequence is padded to."""
+    return size_class(max(len(letters) for codes in pairs.codes for letters in codes))

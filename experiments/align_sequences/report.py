@@ -16,7 +16,7 @@ from experiments.align_sequences.costs import (
     weights_of,
     write_costs,
 )
-from experiments.align_sequences.data import Pairs, sizes_of, to_buckets
+from experiments.align_sequences.data import Pairs, inputs_of
 from experiments.align_sequences.training import Trained
 from experiments.lib import common
 from experiments.lib.report import Table
@@ -56,7 +56,7 @@ def training_outcome(
         for part in ("train", "held_out"):
             pairs = getattr(trained, part)
             if pairs.names:
-                found = measure(problem, weights_of(costs, dtype), pairs, trained.sizes)
+                found = measure(problem, weights_of(costs, dtype), pairs)
                 rows.append(_training_row(name, costs, part, found))
                 numbers.append({"costs": name, "part": part} | found)
     folder = Path(options.output)
@@ -110,12 +110,9 @@ def aligned_outcome(
 ) -> common.Outcome:
     """Align, print and write the alignments of pairs of sequences, and their numbers."""
     problem = problem_of(alphabet, options.mode, options.loss, dtype)
-    inputs, _ = to_buckets(pairs, sizes_of(pairs, options.buckets))
+    inputs = inputs_of(pairs)
     found, scores = align(problem, weights_of(costs, dtype), inputs)
-    written: dict[int, WrittenAlignment] = {}
-    for x, y, index in zip(inputs.parts, found.parts, found.index, strict=True):
-        for place, each in zip(index, written_alignments(alphabet, x, y), strict=True):
-            written[int(place)] = each
+    written = written_alignments(alphabet, inputs, found)
     similar = PairScores(alphabet, costs.substitution)
     texts, rows = [], []
     for place, (names, score) in enumerate(zip(pairs.names, scores, strict=True)):

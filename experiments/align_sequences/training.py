@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from experiments.align_sequences.costs import Costs, batch_size, costs_of
-from experiments.align_sequences.data import Pairs, sizes_of, split, to_buckets
+from experiments.align_sequences.data import Pairs, inputs_of, outputs_of, padded_letters, split
 from experiments.lib import common
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
@@ -23,7 +21,7 @@ class Trained(NamedTuple):
     """A training and what it was made of.
 
     Fields:
-      costs: learned. solution: of `fit`. train, held_out: pairs. sizes: padded lengths of both.
+      costs: learned. solution: of `fit`. train, held_out: pairs.
       left_out: pairs of the file with letters outside the alphabet. seconds: with compiling.
     """
 
@@ -31,7 +29,6 @@ class Trained(NamedTuple):
     solution: Solution
     train: Pairs
     held_out: Pairs
-    sizes: np.ndarray
     left_out: int
     seconds: float
 
@@ -43,22 +40,22 @@ def train_costs(options: Options, alphabet: Alphabet, pairs: Pairs, dtype: str) 
       ValueError: an option does not fit.
     """
     train, held_out = split(pairs, options.held_out, options.seed)
-    sizes = sizes_of(pairs, options.buckets)
-    inputs, outputs = to_buckets(train, sizes)
     problem = pairwise_alignment(
         len(alphabet.letters), mode=options.mode, gaps=options.gaps, symmetric=options.symmetric,
         loss=options.loss, dtype=dtype,
     )  # fmt: skip
-    settings = common.solver_settings(options)._replace(oracle_batch=batch_size(int(sizes[-1])))
+    settings = common.solver_settings(options)._replace(
+        oracle_batch=batch_size(padded_letters(train))
+    )
     watch = Stopwatch()
     with training_progress(
         options.max_passes, "training", options.progress, options.tolerance
     ) as update:
         solution = fit(
-            problem, inputs, outputs, options.formulation, options.c_over_n * len(train.names),
-            tolerance=options.tolerance, max_passes=options.max_passes, settings=settings,
-            callback=update,
+            problem, inputs_of(train), outputs_of(train), options.formulation,
+            options.c_over_n * len(train.names), tolerance=options.tolerance,
+            max_passes=options.max_passes, settings=settings, callback=update,
         )  # fmt: skip
     seconds = watch.elapsed(solution.weights).wall
     costs = costs_of(solution.weights, options.symmetric)
-    return Trained(costs, solution, train, held_out, sizes, pairs.left_out, seconds)
+    return Trained(costs, solution, train, held_out, pairs.left_out, seconds)

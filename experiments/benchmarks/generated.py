@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.types import SparseFeatures
+from jaxstruct import SparseFeatures, ragged
 
 WORDS, CLASSES, LABELS = 5_000, 20, 9
 AFFIXES = 7
@@ -18,7 +18,7 @@ AFFIXES = 7
 
 
 class Texts(NamedTuple):
-    """n texts: tf-idf-like rows of length 1, padded with index WORDS, and their classes [n]."""
+    """n texts: a store of tf-idf-like rows of length 1, and their classes [n]."""
 
     features: SparseFeatures
     classes: np.ndarray
@@ -50,11 +50,8 @@ def texts(n: int, seed: int = 0) -> Texts:
         words, times = np.unique(np.where(topical, ranks[own][drawn], drawn), return_counts=True)
         values = (1 + np.log(times)) * np.log(2 + words)  # frequent words weigh less
         rows.append((words, values / np.linalg.norm(values)))
-    width = max(len(words) for words, _ in rows)
-    indices = np.full((n, width), WORDS, np.int32)
-    weights = np.zeros((n, width), np.float32)
-    for row, (words, values) in enumerate(rows):
-        indices[row, : len(words)], weights[row, : len(words)] = words, values
+    indices = ragged([words.astype(np.int32) for words, _ in rows], WORDS)
+    weights = ragged([values.astype(np.float32) for _, values in rows])
     return Texts(SparseFeatures(indices, weights), classes)
 
 

@@ -14,18 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.benchmarks import generated
-from experiments.lib import common
 from experiments.lib.peers import crf_trainer, linear_svc, sparse_matrix
-from jaxstruct import Buckets, Problem
+from jaxstruct import Problem, Ragged, take
 from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.core.types import PyTree, SparseFeatures
 from jaxstruct.data.digits import load_digits_split
-from jaxstruct.data.length_buckets import (
-    assign_buckets,
-    bucket_lengths,
-    pad_dense,
-    pad_labels,
-)
 from jaxstruct.multiclass import multiclass
 
 FEATURES = 20_000
@@ -77,11 +70,10 @@ def words(_: int) -> Training:
     """Handwritten words, fold 1, 26 letters of 128 pixels, C / n = 0.1."""
     from experiments.handwriting import data as handwriting
 
-    data = handwriting.load(None, 6, "float32")
-    split = handwriting.one_split(data.words, ("1",), 0)
-    sizes = handwriting.bucket_sizes(data, [split])
-    examples, n = handwriting.examples_of(data, split.train, sizes), len(split.train)
-    return Training(chain(128, 26), examples.inputs, examples.outputs, 0.1 * n, n)
+    data = handwriting.load(None, "float32")
+    train = handwriting.one_split(data.words, ("1",), 0).train
+    x, y = take(data.inputs, train), take(data.outputs, train)
+    return Training(chain(128, 26), x, y, 0.1 * len(train), len(train))
 
 
 def spanish(n: int) -> Training:
@@ -92,7 +84,7 @@ def spanish(n: int) -> Training:
 
     options = FeatureOptions(4, 1, False)
     train = load_conll2002("esp").train[: n or None]
-    data = prepare(train, options, False, "float32", 6)
+    data = prepare(train, options, False, "float32")
     peer = _crfsuite(train, options) if importlib.util.find_spec("pycrfsuite") else None
     inputs, outputs = data.corpus.inputs, data.corpus.outputs
     return Training(data.problem, inputs, outputs, 0.1 * len(train), len(train), peer)
@@ -111,15 +103,11 @@ def _crfsuite(sentences: Any, options: Any) -> Callable[[], Any]:
 def sentences(n: int) -> Training:
     """Generated sentences of 9 labels, C / n = 0.1."""
     data = generated.sentences(n, FEATURES)
-    lengths, parts, outputs, index = np.diff(data.offsets), [], [], []
-    for bucket in assign_buckets(lengths, bucket_lengths(lengths)):
-        padded = pad_dense(data.features + 1, data.offsets, bucket.index, bucket.length)
-        indices = np.where(padded > 0, padded - 1, FEATURES).astype(np.int32)
-        features = SparseFeatures(indices, (padded > 0).astype(np.float32))
-        parts.append(chain_inputs(features, lengths[bucket.index]))
-        outputs.append(pad_labels(data.labels, data.offsets, bucket.index, bucket.length))
-        index.append(bucket.index)
-    x, y = Buckets(tuple(parts), tuple(index)), Buckets(tuple(outputs), tuple(index))
+    values = np.ones(data.features.shape, np.float32)
+    features = SparseFeatures(
+        Ragged(data.features, data.offsets, FEATURES), Ragged(values, data.offsets)
+    )
+    x, y = chain_inputs(features), Ragged(data.labels, data.offsets, -1)
     return Training(chain(FEATURES, generated.LABELS), x, y, 0.1 * n, n)
 
 
@@ -128,7 +116,7 @@ def clinc150(_: int) -> Training:
     from experiments.taxonomy.documents import clinc150 as load
 
     data = load(None)
-    x, y = common.take_rows(data.inputs, data.train), data.labels[data.train]
+    x, y = take(data.inputs, data.train), data.labels[data.train]
     problem = multiclass(data.number_of_features, len(data.taxonomy.classes))
     peer = _linear_svc(sparse_matrix(x, data.number_of_features), y, 1.0)
     return Training(problem, x, y, float(len(y)), len(y), peer)

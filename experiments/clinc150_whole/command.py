@@ -26,7 +26,7 @@ from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch, peak_memory_bytes
 from experiments.lib.report import Table, write_results
 from experiments.taxonomy.documents import Documents, clinc150
-from jaxstruct import fit, predict
+from jaxstruct import fit, predict, take
 from jaxstruct.data.splits import per_class_subsample
 from jaxstruct.multiclass.structure import multiclass
 
@@ -114,7 +114,7 @@ def _part_name(contender: str) -> str:
 def _jaxstruct(options: Options, data: Documents) -> Iterator[dict[str, Any]]:
     dtype = "float64" if options.x64 else "float32"
     problem = multiclass(data.number_of_features, len(data.taxonomy.classes), dtype=dtype)
-    inputs, labels = common.take_rows(data.inputs, data.train), data.labels[data.train]
+    inputs, labels = take(data.inputs, data.train), data.labels[data.train]
     settings = common.solver_settings(options)._replace(oracle_batch=128, group=64, cached_sweeps=4)
     for name in ("first run, with compiling", "second run"):
         with training_progress(500, name, options.progress, options.tolerance) as update:
@@ -126,7 +126,7 @@ def _jaxstruct(options: Options, data: Documents) -> Iterator[dict[str, Any]]:
             seconds = watch.elapsed(solution.weights)
         weights = np.asarray(solution.weights["weights"], np.float64)
         assert data.test is not None, "CLINC150 has a test part"
-        guess = predict(problem, solution.weights, common.take_rows(data.inputs, data.test))
+        guess = predict(problem, solution.weights, take(data.inputs, data.test))
         yield _row(options, data, f"jaxstruct, {name}", weights, np.asarray(guess), seconds) | {
             "status": solution.status, "dual": solution.dual, "passes": solution.statistics.passes,
             "compilations": solution.statistics.compilations,
@@ -136,7 +136,7 @@ def _jaxstruct(options: Options, data: Documents) -> Iterator[dict[str, Any]]:
 
 def _linear_svc(options: Options, data: Documents) -> Iterator[dict[str, Any]]:
     assert data.test is not None, "CLINC150 has a test part"
-    parts = (common.take_rows(data.inputs, index) for index in (data.train, data.test))
+    parts = (take(data.inputs, index) for index in (data.train, data.test))
     train, test = (sparse_matrix(rows, data.number_of_features) for rows in parts)
     for tolerance in map(float, options.svc_tolerances):
         machine = linear_svc(options.c_over_n, tolerance, options.seed)
@@ -175,7 +175,7 @@ def _row(
 ) -> dict[str, Any]:
     memory = peak_memory_bytes()  # before the objective, whose scores take memory of their own
     labels = data.labels[data.train]
-    train = sparse_matrix(common.take_rows(data.inputs, data.train), data.number_of_features)
+    train = sparse_matrix(take(data.inputs, data.train), data.number_of_features)
     value = objective(weights, train, labels, options.c_over_n)
     return {
         "name": name, "wall_seconds": seconds.wall, "cpu_seconds": seconds.process,

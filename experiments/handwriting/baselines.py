@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.handwriting.data import Data, Split, bucket_sizes, examples_of, letters_of
+from experiments.handwriting.data import Data, Split, letters_of
 from experiments.handwriting.machines import (
     Machine,
     chain_problem,
@@ -15,7 +15,7 @@ from experiments.handwriting.machines import (
     told,
 )
 from experiments.lib import common
-from jaxstruct import fit, predict
+from jaxstruct import fit, predict, take
 from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.baselines.perceptron import perceptron
 from jaxstruct.core.contract import Problem
@@ -74,12 +74,12 @@ def _train_letters(options: Any, data: Data, split: Split, runs: int) -> Machine
 def _train_perceptron(options: Any, data: Data, split: Split, runs: int) -> Machine:
     """The averaged perceptron of the same features, without any constant to choose but `EPOCHS`."""
     problem = chain_problem(options.loss, data.dtype)
-    examples = examples_of(data, split.train, bucket_sizes(data, [split]))
+    examples = take(data.inputs, split.train), take(data.outputs, split.train)
     results = [
         time_runs(
             options, f"perceptron, {split.name}",
             lambda update: perceptron(
-                problem, examples.inputs, examples.outputs, max_epochs=EPOCHS, seed=options.seed
+                problem, *examples, max_epochs=EPOCHS, seed=options.seed
             ),
         )
         for _ in range(runs)
@@ -93,12 +93,12 @@ def _train_perceptron(options: Any, data: Data, split: Split, runs: int) -> Mach
 def _train_field(options: Any, data: Data, split: Split, runs: int) -> Machine:
     """The conditional random field of the same features, L-BFGS."""
     problem = chain_problem(options.loss, data.dtype)
-    examples = examples_of(data, split.train, bucket_sizes(data, [split]))
+    examples = take(data.inputs, split.train), take(data.outputs, split.train)
     results = [
         time_runs(
             options, f"random field, {split.name}",
             lambda update: fit_random_field(
-                problem, examples.inputs, examples.outputs, options.c_over_n * len(split.train),
+                problem, *examples, options.c_over_n * len(split.train),
                 tolerance=FIELD_TOLERANCE,
             ),
         )

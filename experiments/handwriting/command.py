@@ -23,7 +23,6 @@ from experiments.handwriting.baselines import BASELINES, train_baseline
 from experiments.handwriting.data import (
     Data,
     Split,
-    bucket_sizes,
     errors,
     fold_splits,
     load,
@@ -111,7 +110,6 @@ class Options(NamedTuple):
     ] = ()
     held_out: Annotated[float, flag("Part of the training words that c_path compares on.")] = 0.2
     tolerance: fields.Tolerance = 1e-3
-    buckets: Annotated[int, flag("Padded lengths of words, at most.", least=1)] = 3
     picture_words: Annotated[int, flag("Words in the picture; 0: none.", least=0)] = 24
     variant: fields.Variant = "auto"
     working_sets: fields.WorkingSets = "auto"
@@ -132,7 +130,7 @@ def run(options: Options) -> common.Outcome:
     """
     dtype = common.prepare(options)
     _check(options)
-    data = load(options.letter_data, options.buckets, dtype)
+    data = load(options.letter_data, dtype)
     if options.predict_only:
         return _read_only(options, data)
     return _cross_validation(options, data) if options.folds else _one_split(options, data)
@@ -147,10 +145,10 @@ def _check(options: Options) -> None:
         raise ValueError("model is written of one split's first formulation: drop --folds")
 
 
-def _machines(options: Options, data: Data, split: Split, sizes: np.ndarray, runs: int):
+def _machines(options: Options, data: Data, split: Split, runs: int):
     """Each machine, as soon as it is trained."""
     for name in options.formulations:
-        yield train_chain(options, data, split, sizes, name, runs)
+        yield train_chain(options, data, split, name, runs)
     for name in options.baselines:
         yield train_baseline(options, data, split, name, runs)
 
@@ -160,7 +158,7 @@ def _one_split(options: Options, data: Data) -> common.Outcome:
     machines: list[Machine] = []
     rows: list[dict[str, Any]] = []
     with common.kept_if_stopped("handwriting", options, "handwriting", {"rows": rows}):
-        for machine in _machines(options, data, split, bucket_sizes(data, [split]), 2):
+        for machine in _machines(options, data, split, 2):
             if options.model and not machines:
                 save_weights(options.model, machine.weights)
             machines.append(machine)
@@ -175,12 +173,11 @@ def _cross_validation(options: Options, data: Data) -> common.Outcome:
     splits = fold_splits(data.words, options.folds, options.reverse)
     if options.examples:
         splits = [split._replace(train=split.train[: options.examples]) for split in splits]
-    sizes = bucket_sizes(data, splits)
     rows: dict[str, list[dict[str, Any]]] = {}
     name = f"handwriting_folds{'_reverse' if options.reverse else ''}"
     with common.kept_if_stopped("handwriting", options, name, {"rows": rows}):
         for split in splits:
-            for machine in _machines(options, data, split, sizes, 1):
+            for machine in _machines(options, data, split, 1):
                 row = measure(machine, data, split) | {"split": split.name}
                 rows.setdefault(row["machine"], []).append(row)
     table = folds_table(options, splits, rows)

@@ -1,4 +1,4 @@
-"""Handwritten words for `experiments.handwriting`: which train, which are read, and how padded."""
+"""Handwritten words for `experiments.handwriting`: which train, and which are read."""
 
 from __future__ import annotations
 
@@ -8,30 +8,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct import Buckets
+from jaxstruct import Ragged
 from jaxstruct.chains.structure import ChainInput, chain_inputs
-from jaxstruct.data.length_buckets import (
-    assign_buckets,
-    bucket_lengths,
-    pad_dense,
-    pad_labels,
-)
 from jaxstruct.data.ocr_letters import OcrWords, load_ocr_letters, read_letter_data
 
 
 class Data(NamedTuple):
-    """All words, and what they are padded to.
+    """All words.
 
     Fields:
       words: n words. lengths: [n] letters of each.
-      boundaries: [k] padded lengths of the buckets, the same for every training and test set, so
-        that programs are shared.
+      inputs, outputs: of the chain structure, stores of all words.
       dtype: of the pixels, as a machine reads them.
     """
 
     words: OcrWords
     lengths: np.ndarray
-    boundaries: np.ndarray
+    inputs: ChainInput
+    outputs: Ragged
     dtype: str
 
 
@@ -43,33 +37,18 @@ class Split(NamedTuple):
     test: np.ndarray
 
 
-class Examples(NamedTuple):
-    """A training set in buckets, filled up with words of weight 0.
-
-    Fields:
-      inputs, outputs: of the chain structure.
-      chosen: [N] the words, those of the training set first.
-      weights: [N] 1 for a word of the training set, 0 for one that only fills a bucket up.
-    """
-
-    inputs: Buckets
-    outputs: Buckets
-    chosen: np.ndarray
-    weights: np.ndarray
-
-
-def load(letter_data: str | None, buckets: int, dtype: str) -> Data:
-    """The words of a file as letter.data, or of the registered corpus, in so many buckets.
+def load(letter_data: str | None, dtype: str) -> Data:
+    """The words of a file as letter.data, or of the registered corpus.
 
     Raises:
       CorpusMissing: the corpus is not on this machine; the message says how to get it.
       MalformedFile: the file is no letter.data; the message names the line.
-      ValueError: `buckets` is not positive.
       FileNotFoundError: there is no such file.
     """
     words = read_letter_data(Path(letter_data)) if letter_data else load_ocr_letters()
-    lengths = np.diff(words.offsets)
-    return Data(words, lengths, bucket_lengths(lengths, buckets), dtype)
+    inputs = chain_inputs(Ragged(words.pixels.astype(dtype), words.offsets))
+    outputs = Ragged(words.letters, words.offsets, -1)
+    return Data(words, outputs.lengths, inputs, outputs, dtype)
 
 
 def _folds(words: OcrWords, names: Sequence[str]) -> list[int]:
@@ -116,51 +95,6 @@ def fold_splits(words: OcrWords, count: int, reverse: bool) -> list[Split]:
         name = f"all but fold {fold}" if reverse else f"fold {fold}"
         splits.append(Split(name, *((outside, inside) if reverse else (inside, outside))))
     return splits
-
-
-def bucket_sizes(data: Data, splits: Sequence[Split]) -> np.ndarray:
-    """[k] the most words that a training set of these splits has in each bucket."""
-    buckets = [np.searchsorted(data.boundaries, data.lengths[split.train]) for split in splits]
-    return np.max([np.bincount(each, minlength=len(data.boundaries)) for each in buckets], axis=0)
-
-
-def examples_of(data: Data, train: np.ndarray, sizes: np.ndarray) -> Examples:
-    """The words `train` in buckets of `sizes` [k] words each.
-
-    A bucket with fewer words repeats its first one with weight 0, so that training sets of one
-    size run in one compiled program; a bucket without any stays away.
-    """
-    chosen, weights, parts, filled = [train], [np.ones(len(train))], [], len(train)
-    for bucket in assign_buckets(data.lengths[train], data.boundaries):
-        size = sizes[np.searchsorted(data.boundaries, bucket.length)]
-        extra = np.repeat(train[bucket.index[:1]], size - len(bucket.index))
-        index = np.concatenate([bucket.index, filled + np.arange(len(extra))])
-        parts.append((np.concatenate([train[bucket.index], extra]), bucket.length, index))
-        chosen.append(extra)
-        weights.append(np.zeros(len(extra)))
-        filled += len(extra)
-    index = tuple(part[2] for part in parts)
-    inputs = tuple(_inputs(data, words, length) for words, length, _ in parts)
-    outputs = tuple(
-        pad_labels(data.words.letters, data.words.offsets, words, length)
-        for words, length, _ in parts
-    )
-    return Examples(
-        Buckets(inputs, index), Buckets(outputs, index), np.concatenate(chosen),
-        np.concatenate(weights),
-    )  # fmt: skip
-
-
-def inputs_of(data: Data, chosen: np.ndarray) -> Buckets:
-    """The inputs of some words in buckets, in their order."""
-    buckets = assign_buckets(data.lengths[chosen], data.boundaries)
-    parts = tuple(_inputs(data, chosen[bucket.index], bucket.length) for bucket in buckets)
-    return Buckets(parts, tuple(bucket.index for bucket in buckets))
-
-
-def _inputs(data: Data, chosen: np.ndarray, length: int) -> ChainInput:
-    pixels = pad_dense(data.words.pixels, data.words.offsets, chosen, length)
-    return chain_inputs(pixels.astype(data.dtype), data.lengths[chosen])
 
 
 def letters_of(data: Data, chosen: np.ndarray) -> np.ndarray:

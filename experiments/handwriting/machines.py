@@ -15,18 +15,14 @@ import numpy as np
 
 from experiments.handwriting.data import (
     Data,
-    Examples,
     Split,
     errors,
-    examples_of,
-    inputs_of,
     spell,
 )
 from experiments.lib import common
 from experiments.lib.progress import training_progress
-from jaxstruct import Solution, fit, fit_path, predict
+from jaxstruct import Solution, fit, fit_path, predict, take
 from jaxstruct.chains.structure import chain
-from jaxstruct.core.buckets import in_order
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.data.ocr_letters import LETTERS, PIXELS
@@ -64,8 +60,7 @@ def read_words(
     problem: Problem, weights: PyTree, data: Data, chosen: np.ndarray
 ) -> list[np.ndarray]:
     """The letters that a chain reads in some words."""
-    rows = in_order(predict(problem, weights, inputs_of(data, chosen)))
-    return [row[:size] for row, size in zip(rows, data.lengths[chosen], strict=True)]
+    return list(predict(problem, weights, take(data.inputs, chosen)))
 
 
 def measure(machine: Machine, data: Data, split: Split) -> dict[str, Any]:
@@ -77,26 +72,23 @@ def measure(machine: Machine, data: Data, split: Split) -> dict[str, Any]:
     return row
 
 
-def train_chain(
-    options: Any, data: Data, split: Split, sizes: np.ndarray, formulation: str, runs: int
-) -> Machine:
+def train_chain(options: Any, data: Data, split: Split, formulation: str, runs: int) -> Machine:
     """A structural SVM, trained `runs` times from the start; the last run is measured.
 
     With `options.c_path` C' is the one with the fewest wrong letters on a held-out part of the
     training words, and the machine is trained anew on all of them.
     """
     problem = chain_problem(options.loss, data.dtype)
-    examples = examples_of(data, split.train, sizes)
+    inputs, outputs = (take(tree, split.train) for tree in (data.inputs, data.outputs))
     ratio, path = options.c_over_n, []
     if options.c_path:
-        ratio, path = choose_c(options, problem, data, split, examples, formulation)
+        ratio, path = choose_c(options, problem, data, split, formulation)
     results = [
         time_runs(
             options, f"{formulation}, {split.name}",
             lambda update: fit(
-                problem, examples.inputs, examples.outputs, formulation,
-                ratio * len(examples.weights), tolerance=options.tolerance,
-                example_weights=examples.weights, settings=common.solver_settings(options),
+                problem, inputs, outputs, formulation, ratio * len(outputs),
+                tolerance=options.tolerance, settings=common.solver_settings(options),
                 callback=update,
             ),
         )
@@ -110,7 +102,7 @@ def train_chain(
 
 
 def choose_c(
-    options: Any, problem: Problem, data: Data, split: Split, examples: Examples, formulation: str
+    options: Any, problem: Problem, data: Data, split: Split, formulation: str
 ) -> tuple[float, list[dict[str, Any]]]:
     """(C', the path): `options.c_path` in rising order, each solution started from the one before.
 
@@ -128,12 +120,12 @@ def choose_c(
             "a part between 0 and 1"
         )
     held = np.sort(np.random.default_rng(options.seed).permutation(total)[:count])
-    weights = examples.weights.copy()
+    weights = np.ones(total)
     weights[held] = 0
     ratios = sorted(map(float, options.c_path))
     solutions = fit_path(
-        problem, examples.inputs, examples.outputs, formulation,
-        [ratio * len(weights) for ratio in ratios], tolerance=options.tolerance,
+        problem, take(data.inputs, split.train), take(data.outputs, split.train), formulation,
+        [ratio * total for ratio in ratios], tolerance=options.tolerance,
         example_weights=weights, settings=common.solver_settings(options),
     )  # fmt: skip
     path = []

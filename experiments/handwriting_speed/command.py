@@ -14,14 +14,14 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from experiments.handwriting.data import Data, Examples, bucket_sizes, examples_of, load, one_split
+from experiments.handwriting.data import Data, load, one_split
 from experiments.handwriting.machines import chain_problem
 from experiments.handwriting.report import KNOWN_OPTIMUM
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.record import peak_memory_bytes
 from experiments.lib.report import Table
-from jaxstruct import fit
+from jaxstruct import fit, take
 from jaxstruct.solvers.host_loop import Progress
 
 LEVELS = (1e-2, 1e-3)
@@ -34,7 +34,6 @@ class Options(NamedTuple):
 
     repeats: Annotated[int, flag("Timed runs; the median is shown.", least=1)] = 5
     tolerance: fields.Tolerance = 1e-3
-    buckets: Annotated[int, flag("Padded lengths of words, at most.", least=1)] = 3
     variant: fields.Variant = "auto"
     working_sets: fields.WorkingSets = "auto"
     capacity: fields.Capacity = 0
@@ -54,14 +53,15 @@ def run(options: Options, optimum: float = KNOWN_OPTIMUM) -> common.Outcome:
     Raises:
       CorpusMissing: the corpus is not on this machine; the message says how to get it.
     """
-    data = load(None, options.buckets, common.prepare(options))
+    data = load(None, common.prepare(options))
     before = peak_memory_bytes()
     split = one_split(data.words, ("1",), 0)
-    examples = examples_of(data, split.train, bucket_sizes(data, [split]))
+    chosen = {name: take(getattr(data, name), split.train) for name in ("inputs", "outputs")}
+    data = data._replace(**chosen)
     runs: list[dict[str, Any]] = []
     with common.kept_if_stopped("handwriting_speed", options, "handwriting_speed", {"runs": runs}):
         for _ in range(options.repeats + 1):
-            runs.append(_one_fit(options, data, examples, optimum))
+            runs.append(_one_fit(options, data, optimum))
     first, *runs = runs
     middle = _median(runs)
     rows = [
@@ -77,21 +77,19 @@ def run(options: Options, optimum: float = KNOWN_OPTIMUM) -> common.Outcome:
     return common.save("handwriting_speed", options, "handwriting_speed", table, numbers)
 
 
-def _one_fit(options: Options, data: Data, examples: Examples, optimum: float) -> dict[str, Any]:
+def _one_fit(options: Options, data: Data, optimum: float) -> dict[str, Any]:
     """What a run took until each level, the first level in a run that wants no more than that.
 
     A run certifies where it believes to be done, so a level below what it wants shows late.
     """
-    whole = _fit(options, data, examples, optimum, options.tolerance)
-    coarse = _fit(options, data, examples, optimum, max(LEVELS[0], options.tolerance))
+    whole = _fit(options, data, optimum, options.tolerance)
+    coarse = _fit(options, data, optimum, max(LEVELS[0], options.tolerance))
     for measure in MEASURES:
         whole[measure] = whole[measure] | {LEVELS[0]: coarse[measure][LEVELS[0]]}
     return whole
 
 
-def _fit(
-    options: Options, data: Data, examples: Examples, optimum: float, tolerance: float
-) -> dict[str, Any]:
+def _fit(options: Options, data: Data, optimum: float, tolerance: float) -> dict[str, Any]:
     """Seconds, oracle calls and passes until each level, and what the whole run took."""
     reached: dict[str, dict[float, float]] = {
         measure: dict.fromkeys(LEVELS, float("nan")) for measure in MEASURES
@@ -110,9 +108,8 @@ def _fit(
     problem = chain_problem("hamming", data.dtype)
     start, wall = time.process_time(), time.perf_counter()
     solution = fit(
-        problem, examples.inputs, examples.outputs, "svm1_margin", RATIO * len(examples.weights),
-        tolerance=tolerance, example_weights=examples.weights,
-        settings=common.solver_settings(options), callback=look,
+        problem, data.inputs, data.outputs, "svm1_margin", RATIO * len(data.outputs),
+        tolerance=tolerance, settings=common.solver_settings(options), callback=look,
     )  # fmt: skip
     return reached | {
         "cpu": time.process_time() - start, "wall": time.perf_counter() - wall,

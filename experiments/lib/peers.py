@@ -17,17 +17,15 @@ if TYPE_CHECKING:
 
 
 def sparse_matrix(features: SparseFeatures, width: int) -> scipy.sparse.csr_matrix:
-    """Padded rows as a SciPy matrix of float64; what is padding is left out.
+    """Ragged rows as a SciPy matrix of float64.
 
     Args:
-      features: [n, m], padding has index `width`. width: columns.
+      features: a store of n rows. width: columns.
     """
     import scipy.sparse
 
-    indices, values = (np.asarray(leaf) for leaf in features)
-    real = indices < width
-    indptr = np.concatenate([[0], np.cumsum(real.sum(axis=1))])
-    entries = values[real].astype(np.float64), indices[real], indptr
+    indices, values = features
+    entries = values.rows.astype(np.float64), indices.rows, indices.offsets
     return scipy.sparse.csr_matrix(entries, (len(indices), width))
 
 

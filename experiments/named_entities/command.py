@@ -134,7 +134,6 @@ class Options(NamedTuple):
     affixes: Annotated[int, flag("Letters of prefixes and suffixes.", least=0)] = 4
     window: Annotated[int, flag("Neighbours on each side with features.", least=0)] = 1
     tags: Annotated[bool, flag("Use the second column, part-of-speech tags.")] = False
-    buckets: Annotated[int, flag("Padded sentence lengths at most.", least=1)] = 4
     max_passes: Annotated[int, flag("Rounds of a training at most.", least=1)] = 500
     variant: fields.Variant = "auto"
     working_sets: fields.WorkingSets = "auto"

@@ -1,4 +1,4 @@
-"""Sentences as chain inputs in length buckets: sparse features or kernel values of the tokens."""
+"""Sentences as chain inputs: sparse features or kernel values of the tokens."""
 
 from __future__ import annotations
 
@@ -7,21 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct import Buckets
+from jaxstruct import Ragged, SparseFeatures, take
+from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.iob2 import EntityScores, entity_f1, is_iob2
 from jaxstruct.chains.structure import chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
-from jaxstruct.core.buckets import in_order, take
-from jaxstruct.core.types import SparseFeatures
+from jaxstruct.core.length_buckets import bucket_lengths
 from jaxstruct.data.conll import Sentence
-from jaxstruct.data.feature_index import FeatureIndex, TokenRows
-from jaxstruct.data.length_buckets import (
-    assign_buckets,
-    bucket_lengths,
-    pad_labels,
-    pad_tokens,
-    token_values,
-)
+from jaxstruct.data.feature_index import FeatureIndex, TokenRows, token_table
 from jaxstruct.data.token_features import DEFAULT, FeatureOptions, token_rows
 from jaxstruct.kernels.gram import gram_matrix
 from jaxstruct.kernels.input import polynomial
@@ -47,22 +40,21 @@ class Corpus(NamedTuple):
     Fields:
       sentences: n of them. names: of the classes. lengths: [n] tokens.
       number_of_features: what `chain` is told, features or anchors.
-      inputs, outputs: Buckets of ChainInputs and of their classes.
+      inputs, outputs: stores of the sentences and of their classes.
     """
 
     sentences: Sequence[Sentence]
     names: tuple[str, ...]
     lengths: np.ndarray
     number_of_features: int
-    inputs: Buckets
-    outputs: Buckets
+    inputs: ChainInput
+    outputs: Ragged
 
 
 def sparse_corpus(
     sentences: Sequence[Sentence],
     names: tuple[str, ...],
     index: FeatureIndex,
-    most: int,
     options: FeatureOptions = DEFAULT,
     source: str = "sentences",
 ) -> Corpus:
@@ -70,13 +62,13 @@ def sparse_corpus(
 
     Args:
       sentences: labelled. names: of the classes. index: fitted on the training sentences.
-      most: length buckets at most. options: of the features. source: for messages.
+      options: of the features. source: for messages.
 
     Raises:
       ValueError: a label that is none of `names`.
     """
     labels = encode_labels(sentences, names, source)
-    inputs = sparse_inputs(sentences, index, most, options)
+    inputs = sparse_inputs(sentences, index, options)
     return _corpus(sentences, names, index.number_of_features, inputs, labels)
 
 
@@ -84,13 +76,12 @@ def kernel_corpus(
     sentences: Sequence[Sentence],
     names: tuple[str, ...],
     index: FeatureIndex,
-    most: int,
     normalise: bool,
     options: FeatureOptions = DEFAULT,
 ) -> Corpus:
     """Labelled sentences with the kernel values of their tokens; see `kernel_inputs`."""
     labels = encode_labels(sentences, names)
-    inputs = kernel_inputs(sentences, index, most, normalise, options)
+    inputs = kernel_inputs(sentences, index, normalise, options)
     return _corpus(sentences, names, len(labels), inputs, labels)
 
 
@@ -98,20 +89,16 @@ def _corpus(
     sentences: Sequence[Sentence],
     names: tuple[str, ...],
     d: int,
-    inputs: Buckets,
+    inputs: ChainInput,
     labels: np.ndarray,
 ) -> Corpus:
     lengths = np.array([len(sentence.words) for sentence in sentences])
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    parts = tuple(
-        pad_labels(labels, offsets, index, part.gram.shape[-1])
-        for part, index in zip(inputs.parts, inputs.index, strict=True)
-    )
-    return Corpus(sentences, names, lengths, d, inputs, Buckets(parts, inputs.index))
+    outputs = Ragged(labels, np.concatenate([[0], np.cumsum(lengths)]), -1)
+    return Corpus(sentences, names, lengths, d, inputs, outputs)
 
 
 def chosen(corpus: Corpus, which: np.ndarray) -> Corpus:
-    """The sentences `which` of a corpus, in the buckets that they had."""
+    """The sentences `which` of a corpus."""
     return corpus._replace(
         sentences=[corpus.sentences[i] for i in which], lengths=corpus.lengths[which],
         inputs=take(corpus.inputs, which), outputs=take(corpus.outputs, which),
@@ -160,31 +147,27 @@ def encode_labels(
 
 
 def sparse_inputs(
-    sentences: Sequence[Sentence],
-    index: FeatureIndex,
-    most: int,
-    options: FeatureOptions = DEFAULT,
-) -> Buckets:
-    """ChainInputs with the binary features of each token, in at most `most` length buckets."""
+    sentences: Sequence[Sentence], index: FeatureIndex, options: FeatureOptions = DEFAULT
+) -> ChainInput:
+    """A store of the sentences with the binary features of each token."""
     rows = token_rows(sentences, index, options)
-    lengths = np.diff(rows.sentence_offsets)
-    parts, places = [], []
-    for bucket in assign_buckets(lengths, bucket_lengths(lengths, most)):
-        indices = pad_tokens(rows, bucket.index, bucket.length)
-        features = SparseFeatures(indices, token_values(indices, rows.number_of_features))
-        parts.append(chain_inputs(features, lengths[bucket.index]))
-        places.append(bucket.index)
-    return Buckets(tuple(parts), tuple(places))
+    return chain_inputs(_features(rows, rows.sentence_offsets))
+
+
+def _features(rows: TokenRows, offsets: np.ndarray) -> SparseFeatures:
+    """The features of all tokens, 1 each, as sequences that start at `offsets`."""
+    table, d = token_table(rows), rows.number_of_features
+    values = (table < d).astype(np.float32)
+    return SparseFeatures(Ragged(table, offsets, d), Ragged(values, offsets))
 
 
 def kernel_inputs(
     sentences: Sequence[Sentence],
     index: FeatureIndex,
-    most: int,
     normalise: bool,
     options: FeatureOptions = DEFAULT,
-) -> Buckets:
-    """ChainInputs with the kernel values of each token against every token of `sentences`.
+) -> ChainInput:
+    """A store of the sentences with the kernel values of each token against all tokens.
 
     All tokens are anchors, those of held-out sentences too: an anchor that no training sentence
     holds keeps the coefficient 0, so the machine of a fold is that of its training sentences, and
@@ -192,25 +175,12 @@ def kernel_inputs(
 
     Args:
       sentences: training and test sentences together. index: of their features.
-      most: length buckets at most. normalise: see `token_kernel`.
+      normalise: see `token_kernel`.
     """
     rows = token_rows(sentences, index, options)
-    kernel = token_kernel(rows, normalise)
-    offsets, m = rows.sentence_offsets, len(kernel)
-    lengths = np.diff(offsets)
-    parts, places = [], []
-    # a padded position takes m kernel values, so padding is never cheaper than a bucket
-    for bucket in assign_buckets(lengths, bucket_lengths(lengths, most, price=0)):
-        tokens = pad_labels(np.arange(m), offsets, bucket.index, bucket.length)
-        real = tokens >= 0
-        values = np.where(real[:, :, None], kernel[tokens], 0)
-        own = np.where(
-            real[:, :, None] & real[:, None, :], kernel[tokens[:, :, None], tokens[:, None, :]], 0
-        )
-        features = KernelTokens(values, np.where(real, tokens, m).astype(np.int32))
-        parts.append(chain_inputs(features, lengths[bucket.index], own))
-        places.append(bucket.index)
-    return Buckets(tuple(parts), tuple(places))
+    kernel, offsets = token_kernel(rows, normalise), rows.sentence_offsets
+    anchors = Ragged(np.arange(len(kernel), dtype=np.int32), offsets, len(kernel))
+    return chain_inputs(KernelTokens(Ragged(kernel, offsets), anchors))
 
 
 def token_kernel(rows: TokenRows, normalise: bool) -> np.ndarray:
@@ -219,11 +189,8 @@ def token_kernel(rows: TokenRows, normalise: bool) -> np.ndarray:
     From the sparse inner products, so that no feature of degree 2 is ever formed. Normalised, it
     is K(x, x') / sqrt(K(x, x) K(x', x')), so that every token has length 1 in feature space.
     """
-    tokens = len(rows.token_offsets) - 1
-    offsets = np.array([0, tokens])
-    one = rows._replace(sentence_offsets=offsets)
-    indices = pad_tokens(one, np.array([0]), tokens)[0]
-    features = SparseFeatures(indices, token_values(indices, rows.number_of_features))
+    tokens = _features(rows, np.array([0, len(rows.token_offsets) - 1]))
+    features = SparseFeatures(tokens.indices.rows, tokens.values.rows)
     kernel = np.array(
         gram_matrix(polynomial(2, 1.0), features, num_features=rows.number_of_features)
     )
@@ -234,22 +201,19 @@ def token_kernel(rows: TokenRows, normalise: bool) -> np.ndarray:
     return kernel
 
 
-def bucket_of(inputs: Buckets) -> np.ndarray:
-    """[n] the bucket of each sentence."""
-    numbers = np.zeros(sum(map(len, inputs.index)), int)
-    for number, index in enumerate(inputs.index):
-        numbers[index] = number
-    return numbers
+def length_classes(corpus: Corpus) -> np.ndarray:
+    """[n] which of a few classes the length of each sentence is in; folds have as many of each.
+
+    A position of kernel tokens takes as many numbers as there are tokens, so classes are cheap.
+    """
+    kernel = isinstance(corpus.inputs.features, KernelTokens)
+    price = {"price": 0} if kernel else {}
+    return np.searchsorted(bucket_lengths(corpus.lengths, 4, **price), corpus.lengths)
 
 
-def label_strings(
-    outputs: Buckets, lengths: Sequence[int] | np.ndarray, names: Sequence[str]
-) -> Labels:
-    """The label names of each sentence, in order, without padding."""
-    return [
-        [names[int(y)] for y in labels[:length]]
-        for labels, length in zip(in_order(outputs), lengths, strict=True)
-    ]
+def label_strings(outputs: Ragged, names: Sequence[str]) -> Labels:
+    """The label names of each sentence."""
+    return [[names[int(y)] for y in labels] for labels in outputs]
 
 
 def score(true: Labels, predicted: Labels) -> Scores:

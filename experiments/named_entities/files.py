@@ -93,7 +93,7 @@ def _train(
 ) -> tuple[Model, Solution, float]:
     features = FeatureOptions(options.affixes, options.window, options.tags)
     watch = Stopwatch()
-    data = prepare(sentences, features, options.constraints, dtype, options.buckets)
+    data = prepare(sentences, features, options.constraints, dtype)
     with training_progress(
         options.max_passes, "training", options.progress, options.tolerance
     ) as update:
@@ -117,7 +117,7 @@ def _apply(
     if part == "test":
         encode_labels(sentences, model.names, str(path))
     watch = Stopwatch()
-    predicted = label(model, sentences, options.buckets)
+    predicted = label(model, sentences)
     seconds = watch.elapsed().wall
     written = write_conll(Path(options.output) / f"{path.name}.predicted", sentences, predicted)
     scores = dict.fromkeys(("token_error", "precision", "recall", "f1"))

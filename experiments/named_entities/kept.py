@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FOLDER = "named_entities_folds"
 DECIDING = (
     "language", "sentences", "folds", "epsilon", "normalise", "epochs", "affixes", "window", "tags",
-    "buckets", "max_passes", "variant", "working_sets", "capacity", "seed", "x64",
+    "max_passes", "variant", "working_sets", "capacity", "seed", "x64",
 )  # fmt: skip
 """Options that decide the numbers of a training; its machine and fold are in the file's name."""
 

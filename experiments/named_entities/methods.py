@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,20 +16,17 @@ from experiments.named_entities.data import (
     Labels,
     as_numbers,
     chosen,
-    encode_labels,
     label_strings,
     score,
     true_labels,
 )
-from jaxstruct import Settings, fit, predict, support_outputs
+from jaxstruct import Ragged, Settings, fit, predict, support_outputs
 from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.baselines.perceptron import perceptron
 from jaxstruct.chains.hidden_markov import HiddenMarkov, decode, fit_hidden_markov
 from jaxstruct.chains.token_features import KernelTokens
-from jaxstruct.core.buckets import as_buckets
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.data.length_buckets import pad_labels
 
 if TYPE_CHECKING:
     from experiments.named_entities.command import Options
@@ -105,16 +102,16 @@ def hidden_markov(fold: Fold, problem: Problem, *, rare: str) -> Numbers:
     known = sorted({symbol(word) for word in counts})
     number = {name: place for place, name in enumerate(known)}
 
-    def symbols(part: Corpus) -> np.ndarray:
+    def symbols(part: Corpus) -> Ragged:
         words = [symbol(word) for sentence in part.sentences for word in sentence.words]
-        return in_one_bucket(fold, part, [number.get(word, len(known)) for word in words])
+        return Ragged([number.get(word, len(known)) for word in words], part.outputs.offsets)
 
-    labels = in_one_bucket(fold, fold.train, encode_labels(fold.train.sentences, fold.train.names))
-    model = fit_hidden_markov(symbols(fold.train), labels, len(known), len(fold.train.names))
+    train = fold.train
+    model = fit_hidden_markov(symbols(train), train.outputs, len(known), len(train.names))
     model = _widen(model, 1 << len(known).bit_length())
 
     def decoded(part: Corpus) -> Labels:
-        return label_strings(as_buckets(decode(model, symbols(part))), part.lengths, part.names)
+        return label_strings(decode(model, symbols(part)), part.names)
 
     scores = evaluate(fold, decoded)
     return scores | {"seconds": time.perf_counter() - start, "symbols": len(known)}
@@ -128,13 +125,6 @@ def _widen(model: HiddenMarkov, columns: int) -> HiddenMarkov:
     short = columns - model.emissions.shape[1]
     wide = np.pad(model.emissions, ((0, 0), (0, short)), constant_values=-np.inf)
     return model._replace(emissions=wide)
-
-
-def in_one_bucket(fold: Fold, part: Corpus, values: Sequence[int] | np.ndarray) -> np.ndarray:
-    """[n, T] integers of the tokens of `part`, -1 on padding; T is that of the whole corpus."""
-    offsets = np.concatenate([[0], np.cumsum(part.lengths)])
-    longest = int(fold.whole.lengths.max())
-    return pad_labels(np.asarray(values), offsets, np.arange(len(part.lengths)), longest)
 
 
 def random_field(fold: Fold, problem: Problem, *, C: str) -> Numbers:
@@ -168,9 +158,7 @@ def last_and_averaged_perceptron(
 
 
 def _decoder(problem: Problem, weights: PyTree) -> Callable[[Corpus], Labels]:
-    return lambda part: label_strings(
-        predict(problem, weights, part.inputs), part.lengths, part.names
-    )
+    return lambda part: label_strings(predict(problem, weights, part.inputs), part.names)
 
 
 def settings_of(options: Options, corpus: Corpus) -> Settings:
@@ -180,7 +168,7 @@ def settings_of(options: Options, corpus: Corpus) -> Settings:
     do not fit a processor's cache, and a call of the oracle costs no more than a visit.
     """
     settings = common.solver_settings(options)
-    if isinstance(corpus.inputs.parts[0].features, KernelTokens):
+    if isinstance(corpus.inputs.features, KernelTokens):
         settings = settings._replace(group=8, oracle_batch=8, cached_sweeps=1)
     return settings
 

@@ -100,16 +100,15 @@ def prepare(
     features: FeatureOptions,
     constrained: bool,
     dtype: str,
-    buckets: int,
 ) -> Prepared:
-    """Index the features of labelled sentences and pad the sentences in length buckets.
+    """Index the features of labelled sentences, and store the sentences.
 
     Raises:
       ValueError: constraints are asked for and the labels are not IOB2.
     """
     names, index = label_names(sentences), fit_token_index(sentences, features)
     problem = problem_of(index, names, constrained, dtype)
-    corpus = sparse_corpus(sentences, names, index, buckets, features)
+    corpus = sparse_corpus(sentences, names, index, features)
     return Prepared(problem, corpus, index, features, constrained, dtype)
 
 
@@ -131,12 +130,11 @@ def model_of(data: Prepared, solution: Solution) -> Model:
     )
 
 
-def label(model: Model, sentences: Sequence[Sentence], buckets: int) -> Labels:
+def label(model: Model, sentences: Sequence[Sentence]) -> Labels:
     """The predicted labels of each sentence."""
     problem = problem_of(model.index, model.names, model.constrained, model.dtype)
-    inputs = sparse_inputs(sentences, model.index, buckets, model.features)
-    lengths = [len(sentence.words) for sentence in sentences]
-    return label_strings(predict(problem, model.weights, inputs), lengths, model.names)
+    inputs = sparse_inputs(sentences, model.index, model.features)
+    return label_strings(predict(problem, model.weights, inputs), model.names)
 
 
 def save_model(path: str | os.PathLike, model: Model) -> Path:

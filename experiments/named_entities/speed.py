@@ -93,7 +93,7 @@ def _jaxstruct(
     A run certifies where it believes to be done, so the first level has a run of its own.
     """
     watch, compiling, row = Stopwatch(), _Compiling(), {}
-    data = prepare(sentences, _features(options), options.constraints, dtype, options.buckets)
+    data = prepare(sentences, _features(options), options.constraints, dtype)
     preparing = watch.elapsed().wall
     for run in range(options.runs):
         if row:
@@ -117,7 +117,7 @@ def _jaxstruct(
     model = model_of(data, solution)
     if options.tolerance < LEVELS[0]:
         row["reached"][f"{LEVELS[0]:g}"] = _reached_apart(data, options, LEVELS[0])
-    yield row | _test(corpus, lambda sentences: label(model, sentences, options.buckets))
+    yield row | _test(corpus, lambda sentences: label(model, sentences))
 
 
 def _reached_apart(data: Prepared, options: Options, level: float) -> dict[str, Any]:

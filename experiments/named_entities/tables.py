@@ -12,9 +12,9 @@ from experiments.lib.kept import Store
 from experiments.lib.progress import jobs_bar
 from experiments.named_entities.data import (
     Corpus,
-    bucket_of,
     kernel_corpus,
     label_names,
+    length_classes,
     sparse_corpus,
 )
 from experiments.named_entities.kept import kept, store_of
@@ -78,7 +78,7 @@ def run_tables(options: Options) -> common.Outcome:
     sentences = news.train[: options.sentences]
     features = FeatureOptions(options.affixes, options.window, options.tags)
     index, names = fit_token_index(sentences, features), label_names(sentences)
-    corpus = sparse_corpus(sentences, names, index, options.buckets, features)
+    corpus = sparse_corpus(sentences, names, index, features)
     run = Run(options, store_of(options, sentences), dtype, [])
     with common.kept_if_stopped(
         "named_entities", options, "named_entities", {"trainings": run.finished},
@@ -86,9 +86,7 @@ def run_tables(options: Options) -> common.Outcome:
     ):  # fmt: skip
         rows = _measure(run, corpus, linear)
         if kernel:
-            tokens = kernel_corpus(
-                sentences, names, index, options.buckets, options.normalise, features
-            )
+            tokens = kernel_corpus(sentences, names, index, options.normalise, features)
             rows = _measure(run, tokens, kernel) + rows
             del tokens
     rows = sorted(rows, key=lambda row: not row.compared)
@@ -148,7 +146,7 @@ def _measure(run: Run, corpus: Corpus, jobs: Sequence[Job]) -> list[Row]:
     """The rows with their numbers, fold by fold; the data of a fold is freed before the next."""
     options = run.options
     problem = chain(corpus.number_of_features, len(corpus.names), dtype=run.dtype)
-    folds = stratified_folds(bucket_of(corpus.inputs), options.folds, options.seed)
+    folds = stratified_folds(length_classes(corpus), options.folds, options.seed)
     rows = [row for job in jobs for row in job.rows]
     with jobs_bar(enabled=options.progress, total=len(folds) * len(jobs)) as bar:
         for number, chosen in enumerate(folds):

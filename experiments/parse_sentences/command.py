@@ -54,7 +54,6 @@ class Options(NamedTuple):
         ),
     ] = "auto"
     k: Annotated[int, flag("How many trees of each sentence, the best first.", least=1)] = 1
-    buckets: Annotated[int, flag("Padded sentence lengths at most.", least=1)] = 3
     x64: Annotated[bool, flag("Compute in float64, for models trained so.")] = False
     compilation_cache: fields.CompilationCache = True
 
@@ -82,7 +81,7 @@ def run(options: Options) -> list[list[Ranked]]:
     read = [terminals_read(model, sentence, f"{name}: sentence {number}")
             for number, sentence in enumerate(sentences, 1)]  # fmt: skip
     spoken = [[ESCAPES.get(word, word) for word in sentence.words] for sentence in sentences]
-    found = parse(model, read, spoken, options.k, options.buckets)
+    found = parse(model, read, spoken, options.k)
     _write(options.trees, lines_of(found, options.k))
     for number, (trees, tokens) in enumerate(zip(found, read, strict=True), 1):
         if not trees:

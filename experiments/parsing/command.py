@@ -108,7 +108,6 @@ class Options(NamedTuple):
             least=-1,
         ),
     ] = 1
-    buckets: Annotated[int, flag("Padded sentence lengths at most.", least=1)] = 4
     methods: Annotated[
         Sequence[str],
         flag(

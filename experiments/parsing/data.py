@@ -1,18 +1,17 @@
-"""Treebanks for `experiments.parsing`: short sentences, a grammar read off them, padded buckets."""
+"""Treebanks for `experiments.parsing`: short sentences, and a grammar read off them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from jaxstruct.core.buckets import Buckets, in_order
 from jaxstruct.core.types import BinaryTree
-from jaxstruct.data.length_buckets import assign_buckets, bucket_lengths
 from jaxstruct.data.treebanks import TreebankFile, load_gum, load_ldc, load_treebank_sample
 from jaxstruct.data.utf8 import decoded as decoded_text
+from jaxstruct.trees.parts import SentenceInput
 from jaxstruct.trees.phrases.binarisation import Binarisation
 from jaxstruct.trees.phrases.bracketing import read_trees
 from jaxstruct.trees.phrases.cleaning import clean
@@ -48,12 +47,12 @@ class Part(NamedTuple):
     """The training or the test sentences.
 
     Fields:
-      trees: the right ones. inputs: Buckets of SentenceInput.
+      trees: the right ones. inputs: a store of them as sentences.
       outside: [n] bool, whether the grammar cannot make the right tree.
     """
 
     trees: tuple[Tree, ...]
-    inputs: Buckets
+    inputs: SentenceInput
     outside: np.ndarray
 
 
@@ -61,15 +60,15 @@ class Prepared(NamedTuple):
     """A grammar and its sentences.
 
     Fields:
-      grammar: read off the training trees. lengths: padded numbers of tokens, rising.
-      train, test: the sentences. outputs: Buckets of the training trees as BinaryTree.
+      grammar: read off the training trees. longest: tokens of the longest sentence, at least 2.
+      train, test: the sentences. outputs: a store of the training trees.
     """
 
     grammar: Grammar
-    lengths: tuple[int, ...]
+    longest: int
     train: Part
     test: Part
-    outputs: Buckets
+    outputs: BinaryTree
 
 
 def load_treebank(options: Options) -> Treebank:
@@ -152,22 +151,12 @@ def grammar_of(trees: Sequence[Tree], options: Options) -> Grammar:
 
 
 def prepare(treebank: Treebank, options: Options) -> Prepared:
-    """Read the grammar off the training trees and pad all sentences in length buckets."""
+    """Read the grammar off the training trees, and all sentences and trees with it."""
     grammar = grammar_of(treebank.train, options)
-    sizes = [len(leaves(tree)) for tree in (*treebank.train, *treebank.test)]
-    lengths = padded_lengths(sizes, options.buckets)
-    outputs = _outputs(grammar, treebank.train, lengths)
-    train, test = (_part(grammar, trees, lengths) for trees in (treebank.train, treebank.test))
-    return Prepared(grammar, lengths, train, test, outputs)
-
-
-CHART_PRICE = 2000
-"""Padded positions that a further bucket must save: a chart costs far more a token than a chain."""
-
-
-def padded_lengths(sizes: Sequence[int] | np.ndarray, buckets: int) -> tuple[int, ...]:
-    """At most so many padded lengths >= 2, as few as pay."""
-    return tuple(bucket_lengths(np.maximum(sizes, 2), buckets, price=CHART_PRICE).tolist())
+    longest = max(2, *(len(leaves(tree)) for tree in (*treebank.train, *treebank.test)))
+    outputs = tree_outputs([_encoded(grammar, tree) for tree in treebank.train])
+    train, test = (_part(grammar, trees) for trees in (treebank.train, treebank.test))
+    return Prepared(grammar, longest, train, test, outputs)
 
 
 def tokens_read(grammar: Grammar, tree: Tree) -> tuple[str, ...]:
@@ -175,45 +164,24 @@ def tokens_read(grammar: Grammar, tree: Tree) -> tuple[str, ...]:
     return tags(tree) if grammar.unknown_words is None else words(tree)
 
 
-def bucketed_inputs(
-    grammar: Grammar, sentences: Sequence[Sequence[str]], lengths: Sequence[int]
-) -> Buckets:
-    """Sentences, as tags or words, in buckets of these padded lengths."""
-    found = assign_buckets([len(sentence) for sentence in sentences], lengths)
-    parts = tuple(
-        sentence_inputs(grammar, [list(sentences[int(i)]) for i in bucket.index], bucket.length)
-        for bucket in found
-    )
-    return Buckets(parts, tuple(bucket.index for bucket in found))
-
-
-def _part(grammar: Grammar, trees: tuple[Tree, ...], lengths: Sequence[int]) -> Part:
-    inputs = bucketed_inputs(grammar, [tokens_read(grammar, tree) for tree in trees], lengths)
+def _part(grammar: Grammar, trees: tuple[Tree, ...]) -> Part:
+    inputs = sentence_inputs(grammar, [tokens_read(grammar, tree) for tree in trees])
     outside = np.array([encode(grammar, tree).tree is None for tree in trees])
     return Part(trees, inputs, outside)
 
 
-def _encode(grammar: Grammar, tree: Tree, length: int) -> BinaryTree:
-    found = encode(grammar, tree, length).tree
+def _encoded(grammar: Grammar, tree: Tree) -> BinaryTree:
+    found = encode(grammar, tree).tree
     assert found is not None, "a training tree, of whose parts the grammar is made"
     return found
 
 
-def _outputs(grammar: Grammar, trees: Sequence[Tree], lengths: Sequence[int]) -> Buckets:
-    found = assign_buckets([len(leaves(tree)) for tree in trees], lengths)
-    parts = tuple(
-        tree_outputs([_encode(grammar, trees[i], bucket.length) for i in bucket.index])
-        for bucket in found
-    )
-    return Buckets(parts, tuple(bucket.index for bucket in found))
-
-
 def decoded(
-    grammar: Grammar, predicted: Buckets, spoken: Sequence[Sequence[str]]
+    grammar: Grammar, predicted: BinaryTree, spoken: Sequence[Sequence[str]]
 ) -> list[Tree | None]:
-    """Predicted integers as trees over words; None where there is no parse."""
-    rows: list[Any] = in_order(predicted)
+    """A store of predicted trees as trees over words; None where there is no parse."""
+    rows = map(BinaryTree, *predicted)
     return [
-        None if row.symbols[0] < 0 else decode(grammar, row, of)
+        decode(grammar, row, of) if len(row.symbols) else None
         for row, of in zip(rows, spoken, strict=True)
     ]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FOLDER = "parsing_trainings"
 DECIDING = (
     "corpus", "test_part", "shortest", "longest", "sentences", "terminals", "rare", "branching",
-    "memory", "buckets", "loss", "measure", "smoothing", "epsilon", "max_passes", "oracle_batch",
+    "memory", "loss", "measure", "smoothing", "epsilon", "max_passes", "oracle_batch",
     "group", "chunks", "variant", "working_sets", "capacity", "seed", "x64",
 )  # fmt: skip
 """Options that decide the numbers of a training; its method is in the file's name."""

@@ -96,7 +96,7 @@ def _bounded(passes: int, objective: float, gradient_norm: float) -> _Bounded:
 
 def problem_of(data: Prepared, loss: str, dtype: str) -> Problem:
     """The weighted grammar with this loss."""
-    return weighted_grammar(data.grammar, loss=loss, longest=data.lengths[-1], dtype=dtype)
+    return weighted_grammar(data.grammar, loss=loss, longest=data.longest, dtype=dtype)
 
 
 def loss_of(method: Method, options: Options) -> str:

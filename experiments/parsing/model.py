@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.parsing.data import bucketed_inputs, padded_lengths
 from jaxstruct.core.buckets import Buckets, in_order
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.padding import bucketed
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checkpoints import load_weights, save_weights
 from jaxstruct.trees.oracles.cky import cky
@@ -23,7 +23,7 @@ from jaxstruct.trees.phrases.grammar import Grammar
 from jaxstruct.trees.phrases.grammar_files import load_grammar, save_grammar
 from jaxstruct.trees.phrases.integer_trees import decode
 from jaxstruct.trees.phrases.tree import Tree
-from jaxstruct.trees.structure import grammar_tables, weighted_grammar
+from jaxstruct.trees.structure import grammar_tables, sentence_inputs, weighted_grammar
 
 GRAMMAR, WEIGHTS = ".grammar.json", ".weights.npz"
 
@@ -91,7 +91,7 @@ def problem_for(grammar: Grammar, dtype: str) -> Problem:
 
 def parse(
     model: Model, sentences: Sequence[Sequence[str]], spoken: Sequence[Sequence[str]],
-    k: int = 1, buckets: int = 3,
+    k: int = 1,
 ) -> list[list[Ranked]]:  # fmt: skip
     """The k best trees of each sentence, the best first; fewer, or none, where there are fewer.
 
@@ -99,13 +99,12 @@ def parse(
       model: whose terminals are tags or words.
       sentences: the terminals of each sentence, at least one a sentence.
       spoken: what its trees have for words.
-      k: how many. buckets: padded lengths at most.
+      k: how many.
     """
     if not sentences:
         return []
-    lengths = padded_lengths([len(sentence) for sentence in sentences], buckets)
-    inputs = bucketed_inputs(model.grammar, sentences, lengths)
     problem = problem_for(model.grammar, str(jnp.result_type(model.weights["rules"])))
+    inputs, _ = bucketed(problem.padding, sentence_inputs(model.grammar, sentences))
     tables = grammar_tables(model.grammar)
     parts = tuple(_k_best(k, problem, tables, model.weights, part) for part in inputs.parts)
     rows = in_order(Buckets(parts, inputs.index))

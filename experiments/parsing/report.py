@@ -164,7 +164,7 @@ def _coverage_table(sets: Sets, rows: Sequence[Row]) -> Table:
         f"{len(grammar.symbols)} symbols, {len(grammar.binary_rules)} binary and "
         f"{len(grammar.lexical_rules)} lexical rules, {int((grammar.root_counts > 0).sum())} "
         f"roots, {len(grammar.terminals)} terminals; branching to the {binarisation.branching}, "
-        f"memory {memory}; padded to {', '.join(map(str, sets.data.lengths))} tokens."
+        f"memory {memory}; at most {sets.data.longest} tokens."
     ]
     return Table("The grammar, read off the training trees", columns, lines, notes)
 

@@ -92,7 +92,7 @@ EXPERIMENTS = (
         taxonomy.Options(data="wipo_alpha_d"), SMALL,
     ),
     Experiment("handwriting", ("ocr_letters",), handwriting.run, handwriting.Options(), {
-        "examples": 100, "tolerance": 1e-2, "baselines": (), "picture_words": 6, "buckets": 1,
+        "examples": 100, "tolerance": 1e-2, "baselines": (), "picture_words": 6,
     }),
     Experiment(
         "named_entities", ("conll2002",), named_entities.run, named_entities.Options(), {
@@ -101,7 +101,7 @@ EXPERIMENTS = (
         },
     ),
     Experiment("parsing", ("gum",), parsing.run, parsing.Options(), {
-        "sentences": 300, "longest": 7, "buckets": 1, "methods": ("pcfg", "svm2_margin"),
+        "sentences": 300, "longest": 7, "methods": ("pcfg", "svm2_margin"),
     }),
     Experiment(
         "clinc150_whole", ("clinc150",), clinc150_whole.run, clinc150_whole.Options(), None

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.lib.common import take_rows
 from experiments.taxonomy.documents import Documents
-from jaxstruct import Settings, Solution, fit, fit_path, predict
+from jaxstruct import Settings, Solution, fit, fit_path, predict, take
 from jaxstruct.core.contract import Problem
 from jaxstruct.data.splits import stratified_folds
 from jaxstruct.multiclass.losses import tree_loss, zero_one_loss
@@ -113,14 +112,14 @@ def train_and_test(
     against the norm of w is then the same in an inner fold as in the whole training set.
     """
     start = time.perf_counter()
-    inputs, labels = take_rows(documents.inputs, chosen), documents.labels[chosen]
+    inputs, labels = take(documents.inputs, chosen), documents.labels[chosen]
     scores, unsolved, compiled = _scores(column, inputs, labels, search, seed)
     best = min(search.grid, key=lambda ratio: scores.get(ratio, 0.0))
     solution = fit(
         column.problem, inputs, labels, column.formulation, best * len(labels),
         tolerance=search.tolerance, settings=search.settings,
     )  # fmt: skip
-    predicted = predict(column.problem, solution.weights, take_rows(documents.inputs, test))
+    predicted = predict(column.problem, solution.weights, take(documents.inputs, test))
     return Cell(
         np.asarray(predicted), best, scores, solution.status, solution.statistics.passes,
         solution.gap / abs(solution.primal), compiled + solution.statistics.compilations,

@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxstruct.core.labels import encode, fit_codec
+from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
 from jaxstruct.data.clinc150 import load_clinc150
 from jaxstruct.data.clus_arff import ClusData, load_clus_arff
 from jaxstruct.data.ipc import ipc_ancestors
-from jaxstruct.data.rows import CsrRows, from_scipy, pad_rows
+from jaxstruct.data.rows import CsrRows, check_rows, from_scipy
 from jaxstruct.data.wipo import load_wipo_arrays, load_wipo_xml
 from jaxstruct.multiclass.taxonomy import Taxonomy, taxonomy_from_parents, taxonomy_from_paths
 
@@ -23,7 +24,7 @@ class Documents(NamedTuple):
 
     Fields:
       title: what they are.
-      inputs: numpy rows [N, d], or SparseFeatures with leaves [N, m], of one width for all.
+      inputs: numpy rows [N, d], or SparseFeatures of N ragged rows.
       labels: [N] int32, classes of the taxonomy.
       number_of_features: d.
       taxonomy: its class i is label i.
@@ -59,7 +60,7 @@ def clinc150(folder: Path | None = None) -> Documents:
     rows = tf_idf([*corpus.train.texts, *corpus.test.texts], len(train))
     labels = encode(codec, [*corpus.train.labels, *corpus.test.labels])
     return Documents(
-        "CLINC150 queries, 150 intents under 10 domains", _pad(rows), labels,
+        "CLINC150 queries, 150 intents under 10 domains", _stored(rows), labels,
         rows.number_of_features, taxonomy, train, np.arange(len(train), len(labels)),
         ("tf-idf with logarithmic counts; words and weights from the texts (not the labels) of the "
          "whole training split; tested on the whole test split.",),
@@ -99,7 +100,7 @@ def wipo_xml(folder: Path, section: str = "D") -> Documents:
     rows = tf_idf([record.text for record in records], len(records))
     return Documents(
         f"WIPO-alpha, section {section}, {len(records)} patents, {len(taxonomy.classes)} groups",
-        _pad(rows), labels, rows.number_of_features, taxonomy, np.arange(len(labels)), None,
+        _stored(rows), labels, rows.number_of_features, taxonomy, np.arange(len(labels)), None,
         ("tf-idf with logarithmic counts of title and claims, its weights from all the texts; "
          "tested on what was not drawn.",),
         of_paper=section == "D",
@@ -122,7 +123,7 @@ def clus(path: Path, test_path: Path | None = None) -> Documents:
     rows = _unit_rows(_stack([part.rows for part in parts]))
     n = len(parts[0].labels)
     return Documents(
-        f"{Path(path).name}, {len(codec.classes)} classes", _pad(rows), encode(codec, names),
+        f"{Path(path).name}, {len(codec.classes)} classes", _stored(rows), encode(codec, names),
         rows.number_of_features, taxonomy_from_parents(parents, classes), np.arange(n),
         np.arange(n, len(names)) if test_path else None,
         ("vectors scaled to unit length; of several classes of a document only the first counts.",),
@@ -164,8 +165,10 @@ def _mixture(topics: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     return mixed / mixed.sum()
 
 
-def _pad(rows: CsrRows) -> SparseFeatures:
-    return SparseFeatures(*pad_rows(rows))
+def _stored(rows: CsrRows) -> SparseFeatures:
+    check_rows(rows)
+    indices = Ragged(rows.indices.astype(np.int32), rows.indptr, rows.number_of_features)
+    return SparseFeatures(indices, Ragged(rows.values.astype(np.float32), rows.indptr))
 
 
 def _unit_length(matrix: np.ndarray) -> np.ndarray:

@@ -43,7 +43,7 @@ from jaxstruct.alignments.losses import (
     pair_costs,
 )
 from jaxstruct.alignments.oracles.pairwise import global_alignment, local_alignment
-from jaxstruct.alignments.potentials import AlignmentPotentials
+from jaxstruct.alignments.potentials import PADDING, AlignmentPotentials
 from jaxstruct.alignments.text import WrittenAlignment
 from jaxstruct.core.checks import (
     as_list,
@@ -54,8 +54,9 @@ from jaxstruct.core.checks import (
     checked_size,
     text_of,
 )
-from jaxstruct.core.contract import Model, Oracles, Problem, Space
+from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.problem import make_problem
+from jaxstruct.core.ragged import ragged
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -145,11 +146,11 @@ def _loss_augmented(
 def alignment_inputs(
     firsts: Sequence[np.ndarray], seconds: Sequence[np.ndarray], size: tuple[int, int] | None = None
 ) -> AlignmentInput:
-    """A padded batch of pairs of sequences.
+    """A batch of pairs of sequences: two `Ragged` stores, or padded.
 
     Args:
       firsts, seconds: n sequences of letters 0..A-1 each.
-      size: (M, N) to pad to; None for the longest of each.
+      size: (M, N) to pad to; None for stores.
 
     Raises:
       ValueError: the two lists differ in length, a sequence is empty, longer than its size, or
@@ -162,8 +163,10 @@ def alignment_inputs(
             f"firsts and seconds must be of one length, got {len(first)} and {len(second)}"
         )
     longest = max(map(len, first)), max(map(len, second))
-    M, N = _checked_sizes(longest if size is None else size, longest)
     lengths = np.array([[len(row) for row in rows] for rows in (first, second)], np.int32).T
+    if size is None:
+        return AlignmentInput(ragged(first, -1), ragged(second, -1), lengths)
+    M, N = _checked_sizes(size, longest)
     return AlignmentInput(
         alignment_checks.padded(first, M), alignment_checks.padded(second, N), lengths
     )
@@ -185,19 +188,18 @@ def _checked_sizes(size: tuple[int, int], longest: tuple[int, int]) -> tuple[int
 
 
 def alignment_outputs(
-    operations: Sequence[np.ndarray], begin: np.ndarray | None, width: int
+    operations: Sequence[np.ndarray], begin: np.ndarray | None = None, width: int | None = None
 ) -> AlignmentOutput:
-    """A batch of alignments, padded.
+    """A batch of alignments: a `Ragged` store, or padded.
 
     Args:
       operations: n strings of PAIR, DELETE, INSERT, of any lengths; PADDING may follow.
       begin: [n, 2] letters left out before them; None for none.
-      width: M + N of the inputs.
+      width: M + N of padded inputs; None for a store.
 
     Raises:
       ValueError: an alignment has more than `width` operations, or something is no integer.
     """
-    width = checked_size("width", width)
     rows = as_list("operations", operations, "a list of strings of PAIR, DELETE, INSERT")
     rows = [
         checked_int32(f"operations[{i}]", row, (None,))
@@ -205,12 +207,28 @@ def alignment_outputs(
         else np.zeros(0, np.int32)
         for i, row in enumerate(rows)
     ]
-    longest = max(map(len, rows), default=0)
-    if longest > width:
-        raise ValueError(f"operations: one has {longest}, more than width = M + N = {width}")
     begin = np.zeros((len(rows), 2), np.int32) if begin is None else begin
     begin = checked_int32("begin", begin, (len(rows), 2))
+    if width is None:
+        return AlignmentOutput(ragged([_unpadded(row) for row in rows], PADDING), begin)
+    width, longest = checked_size("width", width), max(map(len, rows), default=0)
+    if longest > width:
+        raise ValueError(f"operations: one has {longest}, more than width = M + N = {width}")
     return AlignmentOutput(alignment_checks.padded(rows, width), begin)
+
+
+def _unpadded(row: np.ndarray) -> np.ndarray:
+    """Operations without the padding at their end."""
+    return row[: int(np.max(np.flatnonzero(row != PADDING), initial=-1)) + 1]
+
+
+def _output_sizes(x: AlignmentInput) -> AlignmentOutput:
+    """Operations have the positions of both sequences."""
+    check_record("inputs", x, AlignmentInput, "alignment_inputs")
+    return AlignmentOutput(np.shape(x.first)[1] + np.shape(x.second)[1], 0)
+
+
+_PADDING = Padding(price=5000, output_sizes=_output_sizes)
 
 
 def written_alignments(
@@ -298,4 +316,5 @@ def pairwise_alignment(
             gram_action=Partial(_gram_action, tables), combine=_combine, squared_norm=sum_of_squares
         ),
         Partial(_check, alphabet_size, mode == "global"),
+        _PADDING,
     )

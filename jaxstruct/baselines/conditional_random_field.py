@@ -286,7 +286,7 @@ def fit_random_field(
     Args:
       problem: a `chain` of features; a `weighted_grammar` with `tree_likelihood`; or any other
         structure with its likelihood. Losses and oracles of the problem play no part.
-      inputs, outputs: pytrees with a leading axis [n], or both `Buckets` of them.
+      inputs, outputs: pytrees of n examples, of arrays [n, ...] or `Ragged` stores.
       C: the trade-off; divided by n.
       tolerance: stop when |gradient| <= tolerance max(1, |w|).
       max_iterations: a bound. memory: past steps that L-BFGS keeps, each of twice the size of w.

@@ -18,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.baselines.perceptron import MESSAGES, EpochProgress, Visited, run_online
-from jaxstruct.core.buckets import Buckets, as_buckets, rows_of
+from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.padding import bucketed, ragged_leaves
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checks import checked_buckets
 from jaxstruct.solvers.status import Status
@@ -32,8 +33,8 @@ class DualPerceptron(NamedTuple):
 
     Fields:
       example: [M] positions in the training set.
-      output: the wrong outputs y^, one pytree of [M_b, ...] a bucket (of a training set that was
-        given without buckets: the one pytree).
+      output: the wrong outputs y^, padded; of a ragged training set one pytree of [M_b, ...] a
+        length bucket, of any other one the one pytree.
       alpha: [M] how often the pair was an update.
       averaged: [M] the mean of alpha over all visits, for the averaged perceptron.
       status, message: how the run ended.
@@ -111,7 +112,7 @@ def dual_perceptron(
 
     Args:
       problem: the structure, such as a kernel machine whose anchors are the training inputs.
-      inputs, outputs: pytrees with a leading axis [n], or both `Buckets` of them.
+      inputs, outputs: pytrees of n examples, of arrays [n, ...] or `Ragged` stores.
       max_epochs, seed, chunk, callback: as in `perceptron`.
 
     Returns:
@@ -120,7 +121,7 @@ def dual_perceptron(
     Raises:
       ValueError: an argument does not fit.
     """
-    began, plain = time.perf_counter(), not isinstance(inputs, Buckets)
+    began, plain = time.perf_counter(), _is_plain(inputs)
     inputs, outputs = checked_buckets(problem, inputs, outputs, None)
     updates: list[list[_Updates]] = [[] for _ in outputs.parts]
 
@@ -155,6 +156,11 @@ def dual_perceptron(
         mistakes=mistakes,
         seconds=time.perf_counter() - began,
     )
+
+
+def _is_plain(inputs: PyTree | Buckets) -> bool:
+    """Whether the examples come as arrays of one size, not in buckets."""
+    return not isinstance(inputs, Buckets) and not ragged_leaves(inputs)
 
 
 @jax.jit
@@ -194,8 +200,9 @@ def weights_of(
     Raises:
       ValueError: `dual` was trained on other examples, or on other buckets of them.
     """
-    wrong = (dual.output,) if not isinstance(inputs, Buckets) else dual.output
-    inputs, outputs = as_buckets(inputs), as_buckets(outputs)
+    wrong = (dual.output,) if _is_plain(inputs) else dual.output
+    if not isinstance(inputs, Buckets):
+        inputs, outputs = bucketed(problem.padding, inputs, outputs)
     counts = [rows_of(y) for y in wrong]
     if len(counts) != len(outputs.parts):
         raise ValueError(

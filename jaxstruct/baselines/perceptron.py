@@ -227,7 +227,7 @@ def perceptron(
     Args:
       problem: the structure; `potentials`, `decode`, `combine` and `add` are used, losses are not.
         Ties go where its decoder sends them: at w = 0 everything ties.
-      inputs, outputs: pytrees with a leading axis [n], or both `Buckets` of them.
+      inputs, outputs: pytrees of n examples, of arrays [n, ...] or `Ragged` stores.
       max_epochs: bound on the epochs.
       seed: of the order, >= 0.
       chunk: examples of one bucket that are visited in one call of the compiled program; at most

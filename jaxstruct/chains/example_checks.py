@@ -19,6 +19,7 @@ from jaxstruct.core.checks import (
     checked_size,
     text_of,
 )
+from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 
 GRAM_ROWS = 256
@@ -70,6 +71,29 @@ def check_kind(features: PyTree) -> tuple[int, int]:
         )
     n, T, _ = np.shape(leaf)
     return n, T
+
+
+def checked_stores(features: PyTree) -> np.ndarray:
+    """[n] the lengths that all leaves of ragged features have.
+
+    Raises:
+      ValueError: a leaf is no Ragged, tokens are no vectors (anchors: numbers), or two leaves
+        differ in a length.
+    """
+    kinds = (SparseFeatures, KernelTokens)
+    named = features._asdict() if isinstance(features, kinds) else {"": features}
+    first: np.ndarray | None = None
+    for field, leaf in named.items():
+        name = f"features.{field}" if field else "features"
+        axes = 1 if field == "anchors" else 2
+        if not isinstance(leaf, Ragged) or leaf.rows.ndim != axes:
+            wanted = "[l] numbers" if axes == 1 else "[l, d] numbers, a row a token"
+            raise ValueError(f"{name} must be a Ragged of {wanted}, got {text_of(leaf)}")
+        first = leaf.lengths if first is None else first
+        if not np.array_equal(first, leaf.lengths):
+            raise ValueError(f"{name} must have the tokens of features.{next(iter(named))}")
+    assert first is not None, "at least one leaf"
+    return first
 
 
 def _check_sparse(d: int, features: SparseFeatures) -> tuple[int, int]:

@@ -17,7 +17,10 @@ import numpy as np
 
 from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
-from jaxstruct.core.buckets import Buckets, as_buckets, check_buckets
+from jaxstruct.core.buckets import Buckets, check_buckets
+from jaxstruct.core.contract import Padding
+from jaxstruct.core.padding import bucketed, restored
+from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.types import Array
 
 
@@ -35,6 +38,13 @@ class HiddenMarkov(NamedTuple):
     transitions: np.ndarray
     stop: np.ndarray
     emissions: np.ndarray
+
+
+def _positions(symbols: np.ndarray) -> int:
+    return symbols.shape[1]
+
+
+_PADDING = Padding(output_sizes=_positions)
 
 
 class _Counts(NamedTuple):
@@ -87,8 +97,8 @@ def _log_shares(counts: np.ndarray, smoothing: float) -> np.ndarray:
 
 
 def fit_hidden_markov(
-    symbols: np.ndarray | Buckets,
-    labels: np.ndarray | Buckets,
+    symbols: np.ndarray | Ragged,
+    labels: np.ndarray | Ragged,
     number_of_symbols: int,
     number_of_labels: int,
     *,
@@ -102,8 +112,8 @@ def fit_hidden_markov(
     V + 1 symbols (one of them unknown). At c = 0 this maximises prod_i P(x_i, y_i).
 
     Args:
-      symbols: [n, T] integers 0..V - 1, -1 on padding; or Buckets of such.
-      labels: [n, T] integers 0..S - 1, -1 on padding; or Buckets. Empty sequences are ignored.
+      symbols: integers 0..V - 1, a `Ragged` store of n sequences, or [n, T], -1 on padding.
+      labels: integers 0..S - 1, likewise. Empty sequences are ignored.
       number_of_symbols: V of the training set. number_of_labels: S.
       smoothing: c >= 0. At 0 an unknown symbol, and a label that never occurs, have probability 0.
       dtype: of the result.
@@ -122,8 +132,7 @@ def fit_hidden_markov(
         raise ValueError(f"number_of_symbols and number_of_labels must be at least 1: {V}, {S}")
     if not (math.isfinite(smoothing) and smoothing >= 0):
         raise ValueError(f"smoothing must be finite and >= 0, got {smoothing!r}")
-    symbols, labels = as_buckets(symbols), as_buckets(labels)
-    check_buckets(symbols, labels)
+    symbols, labels = _in_buckets(symbols, labels)
     counts = _Counts(np.zeros(S), np.zeros((S, S)), np.zeros(S), np.zeros((S, V + 1)))
     for x, y in zip(symbols.parts, labels.parts, strict=True):
         x, y = np.asarray(x), np.asarray(y)
@@ -140,6 +149,18 @@ def fit_hidden_markov(
         emissions=_log_shares(counts.emissions, smoothing),
     )
     return HiddenMarkov(*(leaf.astype(dtype) for leaf in model))
+
+
+def _in_buckets(
+    symbols: np.ndarray | Ragged | Buckets, labels: np.ndarray | Ragged | Buckets
+) -> tuple[Buckets, Buckets]:
+    """Both padded with -1."""
+    if not isinstance(symbols, Buckets):
+        if isinstance(symbols, Ragged):
+            symbols = ragged(symbols, PADDING)
+        symbols, labels = bucketed(_PADDING, symbols, labels)
+    check_buckets(symbols, labels)
+    return symbols, labels
 
 
 def sentence_potentials(model: HiddenMarkov, symbols: Array) -> ChainPotentials:
@@ -170,17 +191,21 @@ def _decode(model: HiddenMarkov, symbols: Array) -> Array:
     return jax.vmap(of_one)(symbols)
 
 
-def decode(model: HiddenMarkov, symbols: np.ndarray | Buckets) -> np.ndarray | Buckets:
+def decode(model: HiddenMarkov, symbols: np.ndarray | Ragged) -> np.ndarray | Ragged:
     """argmax_y P(y | x) of each sentence, by Viterbi (slides, "Viterbi Algorithm").
 
     Args:
       model: of S labels and V symbols.
-      symbols: [n, T] integers, V or more where unknown, -1 on padding; or Buckets of such.
+      symbols: integers, V or more where unknown, a `Ragged` store of n sentences, or [n, T], -1 on
+        padding.
 
     Returns:
-      [n, T] int32 labels, -1 on padding; or Buckets of such. Ties as in `chains.oracles.viterbi`.
+      int32 labels, a `Ragged` store, or [n, T], -1 on padding. Ties as in `chains.oracles.viterbi`.
       Where all probabilities are 0 (smoothing 0) some labels.
     """
     if isinstance(symbols, Buckets):
         return Buckets(tuple(decode(model, part) for part in symbols.parts), symbols.index)
+    if isinstance(symbols, Ragged):
+        buckets, _ = bucketed(_PADDING, ragged(symbols, PADDING))
+        return restored(_PADDING, buckets, tuple(decode(model, part) for part in buckets.parts))
     return np.asarray(_decode(model, np.asarray(symbols, np.int32)))

@@ -10,10 +10,13 @@ from jaxstruct.core.types import AnyArray, PyTree
 class ChainInput(NamedTuple):
     """One input sequence, padded to T positions; `chain_inputs` builds a batch of them.
 
+    In a batch features may be `Ragged` stores of the tokens.
+
     Fields:
       features: [T, d], SparseFeatures of [T, m] leaves, or KernelTokens; zeros on padding.
       length: int32 scalar.
-      gram: [T, T] <Phi(x^t), Phi(x^s)>, of any dtype that holds them.
+      gram: [T, T] <Phi(x^t), Phi(x^s)>, of any dtype that holds them; None where only prediction
+        is wanted, and in ragged inputs.
     """
 
     features: PyTree

@@ -34,6 +34,7 @@ from jaxstruct.chains.token_features import (
     KernelTokens,
     Window,
     add_tokens,
+    anchor_gram,
     token_gram,
     token_scores,
     windowed,
@@ -42,11 +43,13 @@ from jaxstruct.chains.token_features import (
 from jaxstruct.core.checks import (
     as_array,
     check_flag,
+    check_record,
     checked_dtype,
     checked_lengths,
     checked_size,
 )
-from jaxstruct.core.contract import Model, Oracles, Problem, Space
+from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.padding import ragged_leaves
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree
@@ -62,19 +65,24 @@ class _Chain(NamedTuple):
 
 
 def chain_inputs(
-    features: PyTree, length: np.ndarray, gram: np.ndarray | None = None
+    features: PyTree, length: np.ndarray | None = None, gram: np.ndarray | None = None
 ) -> ChainInput:
-    """A batch of n sequences, padded to T positions.
+    """A batch of n sequences: ragged, or padded to T positions.
 
     Args:
-      features: [n, T, d], `SparseFeatures` of [n, T, m] leaves, or `KernelTokens`.
-      length: [n] integers in 0..T.
-      gram: [n, T, T] <Phi(x^t), Phi(x^s)>; None: computed from dense or sparse features.
+      features: a `Ragged` of n sequences of tokens [l, d]; or padded [n, T, d]. `SparseFeatures`
+        and `KernelTokens` have leaves of either kind, their rows being [l, m] or [n, T, m].
+      length: [n] integers in 0..T; None where features are ragged, which tell it.
+      gram: [n, T, T] <Phi(x^t), Phi(x^s)>; None: computed from dense or sparse features, and, for
+        training, from ragged kernel rows.
 
     Raises:
       ValueError: features are none of these, lengths are no integers (floats are none) or do not
-        fit, or gram is not [n, T, T]; gram is None and features are kernel rows.
+        fit, or gram is not [n, T, T]; gram is None and features are padded kernel rows; length or
+        gram is given with ragged features.
     """
+    if ragged_leaves(features):
+        return _ragged_inputs(features, length, gram)
     n, T = chain_checks.check_kind(features)
     length = checked_lengths("length", length, n, 0, T)
     gram = token_gram(features) if gram is None else gram
@@ -83,12 +91,41 @@ def chain_inputs(
     return ChainInput(features, length, gram)
 
 
+def _ragged_inputs(
+    features: PyTree, length: np.ndarray | None, gram: np.ndarray | None
+) -> ChainInput:
+    """Inputs whose Gram matrices wait for the padding; see `_with_gram`."""
+    lengths = chain_checks.checked_stores(features)
+    if gram is not None or (length is not None and not np.array_equal(length, lengths)):
+        raise ValueError(
+            "chain_inputs of ragged features takes no gram, and no length but theirs: leave both "
+            "out"
+        )
+    return ChainInput(features, lengths.astype(np.int32), None)
+
+
+def _with_gram(x: ChainInput) -> ChainInput:
+    """Padded inputs with the Gram matrices that training reads."""
+    kernel = isinstance(x.features, KernelTokens)
+    return x._replace(gram=anchor_gram(x.features) if kernel else token_gram(x.features))
+
+
+def _output_sizes(x: ChainInput) -> int:
+    """The positions of the labels are those of the tokens."""
+    check_record("inputs", x, ChainInput, "chain_inputs")
+    return np.shape(jax.tree.leaves(x.features)[0])[1]
+
+
+_PADDING = Padding(output_sizes=_output_sizes, complete=_with_gram)
+
+
 def _with_windows(tables: _Chain, x: PyTree) -> PyTree:
     """One input, or a batch of them, with windows in place of tokens."""
     if tables.window.radius == 0:
         return x
     features = windowed(x.features, x.length, tables.window)
-    return ChainInput(features, x.length, windowed_gram(x.gram, x.length, tables.window))
+    gram = None if x.gram is None else windowed_gram(x.gram, x.length, tables.window)
+    return ChainInput(features, x.length, gram)
 
 
 def _potentials(tables: _Chain, w: PyTree, x: ChainInput) -> ChainTheta:
@@ -269,14 +306,14 @@ def _check(
             "inputs.features are KernelTokens, which window cannot look into: window the tokens "
             "before taking the kernel (token_features.windowed), and leave window out of chain"
         )
-    gram = np.asarray(inputs.gram)
     if T < 1:
         raise ValueError("inputs need at least one (padded) position, got T = 0")
-    if gram.shape != (n, T, T):
-        raise ValueError(f"inputs.gram must be [{n}, {T}, {T}], got {gram.shape}")
+    if (outputs is not None or inputs.gram is not None) and np.shape(inputs.gram) != (n, T, T):
+        raise ValueError(f"inputs.gram must be [{n}, {T}, {T}], got {np.shape(inputs.gram)}")
     length = checked_lengths("inputs.length", inputs.length, n, 0, T)
     if outputs is None:
         return
+    gram = np.asarray(inputs.gram)
     if kernel:
         chain_checks.check_anchors(inputs.features, gram, length)
     else:
@@ -406,5 +443,5 @@ def chain(
     zero = _initial_weights(span.blocks * d, S, order, start_stop, pair_features, dtype)
     return make_problem(
         zero, _model(tables), _oracles(tables, slack_search), _space(tables, zero, pair_features),
-        Partial(_check, tables, d, S),
+        Partial(_check, tables, d, S), _PADDING,
     )  # fmt: skip

@@ -107,6 +107,24 @@ def token_gram(features: PyTree) -> np.ndarray:
     return small_integers(features @ np.swapaxes(features, 1, 2))
 
 
+def anchor_gram(features: KernelTokens) -> np.ndarray:
+    """Inner products of the tokens of each sequence, read off the kernel rows of their anchors.
+
+    Args:
+      features: [n, T, m] rows and [n, T] anchors.
+
+    Returns:
+      [n, T, T], 0 in the columns of tokens that are no anchors and of padding.
+    """
+    rows, anchors = np.asarray(features.rows), np.asarray(features.anchors)
+    (n, T), m = anchors.shape, rows.shape[2]
+    if not m:
+        return np.zeros((n, T, T), rows.dtype)
+    known = ((anchors >= 0) & (anchors < m))[:, None, :]
+    places = np.broadcast_to(np.where(known, anchors[:, None, :], 0), (n, T, T))
+    return np.where(known, np.take_along_axis(rows, places, axis=2), 0)
+
+
 def small_integers(gram: np.ndarray) -> np.ndarray:
     """The same values; as int8 where all are integers that fit, such as counts.
 

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+from jaxstruct.core.sizes import size_class
+from jaxstruct.core.static import static
 from jaxstruct.core.types import Array, PyTree
 
 Given: TypeAlias = Any
@@ -137,6 +139,24 @@ class Space(NamedTuple):
     add_differences: Given = None
 
 
+@static
+class Padding:
+    """What padding needs to know of a structure; functions are those of a module.
+
+    Fields:
+      price: padded positions that a further bucket must save, for it is compiled, too.
+      output_sizes: padded inputs [n, ...] -> a pytree as the outputs, of how many positions each
+        leaf is padded to, 0 for a leaf [n, ...] without such an axis; None where no leaf has one.
+      size: (the longest length in a bucket) -> what it is padded to.
+      complete: padded inputs -> the same with what only training reads; None for nothing.
+    """
+
+    price: int = 40_000
+    output_sizes: Callable[[PyTree], PyTree] | None = None
+    size: Callable[[int], int] = size_class
+    complete: Callable[[PyTree], PyTree] | None = None
+
+
 class Problem(NamedTuple):
     """A structure as solvers see it; build it with `core.problem.make_problem`.
 
@@ -150,6 +170,7 @@ class Problem(NamedTuple):
         plane_differences may be None.
       check: (inputs, outputs) -> None, on the host before anything compiles; raises ValueError.
         outputs is None where inputs come alone, as in `predict`.
+      padding: how ragged examples are padded.
     """
 
     initial_weights: PyTree
@@ -157,3 +178,4 @@ class Problem(NamedTuple):
     oracles: Oracles
     space: Space
     check: Callable
+    padding: Padding = Padding()

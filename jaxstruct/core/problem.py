@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from jaxstruct.core import transposition
-from jaxstruct.core.contract import Model, Oracles, Problem, Space
+from jaxstruct.core.checks import check_record
+from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.transposition import linear_leaves, sum_of_squares
 from jaxstruct.core.types import PyTree
 
@@ -103,6 +104,7 @@ def make_problem(
     oracles: Oracles,
     space: Space = Space(),  # noqa: B008
     check: Callable = _no_check,
+    padding: Padding = Padding(),  # noqa: B008
 ) -> Problem:
     """Gather the functions of a structure in a `Problem`.
 
@@ -115,6 +117,7 @@ def make_problem(
       oracles: how its argmax is found; at least levels or loss_augmented_decode.
       space: where the structure knows a faster way than transposition.
       check: looks at the values of the examples before a run; see `Problem`.
+      padding: what `Ragged` examples of this structure are padded to.
 
     Raises:
       ValueError: a part is of another kind, a field is not callable, initial_weights holds no
@@ -122,10 +125,12 @@ def make_problem(
     """
     _check_weights(initial_weights)
     _check_parts(model, oracles, space)
+    check_record("padding", padding, Padding, "jaxstruct.Padding")
     model, oracles, space = _as_partials(model), _as_partials(oracles), _as_partials(space)
     zero = jax.tree.map(jnp.zeros_like, initial_weights)
     check = check if isinstance(check, Partial) else Partial(check)
-    return Problem(zero, model, oracles, _as_partials(_completed(model, space, zero)), check)
+    space = _as_partials(_completed(model, space, zero))
+    return Problem(zero, model, oracles, space, check, padding)
 
 
 def _functions_in(tree: PyTree) -> Iterator[Callable]:

@@ -53,6 +53,19 @@ class TokenRows(NamedTuple):
     unknown: int
 
 
+def token_table(rows: TokenRows) -> np.ndarray:
+    """[tokens, m] int32 the features of every token, m the most of any, at least 1.
+
+    Padding is rows.number_of_features, out of range on purpose
+    (`jaxstruct.core.types.SparseFeatures`).
+    """
+    counts = np.diff(rows.token_offsets)
+    shape = len(counts), int(counts.max(initial=1))
+    table = np.full(shape, rows.number_of_features, dtype=np.int32)
+    table[np.arange(shape[1]) < counts[:, None]] = rows.indices
+    return table
+
+
 def fit_index(counts: Mapping[str, int], *, min_count: int = 1) -> FeatureIndex:
     """Numbers the features that occur at least `min_count` times in the training set.
 

@@ -1,4 +1,4 @@
-"""Sparse feature vectors as compressed rows, and as the padded lists that the package computes on.
+"""Sparse feature vectors as compressed rows.
 
 Phi(x_i) = sum_j values[j] e_{indices[j]}, j = indptr[i] .. indptr[i+1] - 1.
 """
@@ -124,32 +124,3 @@ def _to_float32(values: Any) -> np.ndarray:
     """Rounds to float32; what overflows becomes inf, which `check_rows` reports with its place."""
     with np.errstate(over="ignore"):
         return np.asarray(values, dtype=np.float64).astype(np.float32)
-
-
-def pad_rows(rows: CsrRows, width: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Pads every row to one length m on the right, as `jaxstruct.core.types.SparseFeatures` has it.
-
-    Args:
-      rows: n rows, which are checked.
-      width: m, or None for the longest row (at least 1, so that no axis is empty).
-
-    Returns:
-      indices [n, m] int32 and values [n, m] float32; padding has index number_of_features, which
-      is out of range on purpose, and value 0.
-
-    Raises:
-      ValueError: a row names a feature twice or is otherwise not as `CsrRows` says, or is longer
-        than `width`; nothing is cut in silence.
-    """
-    check_rows(rows)
-    lengths = np.diff(rows.indptr)
-    longest = int(lengths.max(initial=0))
-    width = max(longest, 1) if width is None else width
-    if longest > width:
-        raise ValueError(f"width: got {width}, but row {int(lengths.argmax())} has {longest}")
-    real = np.arange(width) < lengths[:, None]
-    indices = np.full(real.shape, rows.number_of_features, dtype=np.int32)
-    values = np.zeros(real.shape, dtype=np.float32)
-    indices[real] = rows.indices
-    values[real] = rows.values
-    return indices, values

@@ -24,11 +24,14 @@ from jaxstruct.core.checks import (
     checked_size,
     text_of,
 )
-from jaxstruct.core.contract import Contenders, Model, Oracles, Problem, Space
+from jaxstruct.core.contract import Contenders, Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.multiclass import losses as loss_matrices
+
+_PADDING = Padding(price=1_000_000)
+"""A position is one feature of one input, of little work."""
 
 
 class KernelInput(NamedTuple):
@@ -346,6 +349,7 @@ def multiclass(
             squared_norm=sum_of_squares,
         ),
         Partial(_check_linear, number_of_features, number_of_classes),
+        _PADDING,
     )
 
 

@@ -9,9 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.buckets import Buckets, as_buckets, check_buckets
+from jaxstruct.core.buckets import Buckets, check_buckets
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.padding import bucketed
+from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree
 
 FINEST = {"float32": 1e-5, "float64": 1e-12}
@@ -87,7 +89,7 @@ def _scalar_advice(tree: PyTree, leaf: Any) -> str:
     if isinstance(leaf, (str, bytes)):
         return "encode text and labels as numbers first (jaxstruct.core.labels, a vectoriser)"
     if isinstance(tree, (list, tuple)):
-        return "make one array of it with numpy.asarray (pad rows of unequal lengths first)"
+        return "make one array of it with numpy.asarray, or a store with jaxstruct.ragged"
     return "give every example its own row"
 
 
@@ -111,8 +113,8 @@ def rows_in(name: str, tree: PyTree) -> int:
         )
     if len({shape[0] for shape in shapes}) > 1:
         raise ValueError(
-            f"{name} must agree in their leading axis, got shapes {text_of(shapes)} (rows of "
-            "unequal lengths are padded to one array, or go into Buckets)"
+            f"{name} must agree in their leading axis, got shapes {text_of(shapes)} "
+            "(examples of unequal lengths go into a jaxstruct.ragged)"
         )
     return shapes[0][0]
 
@@ -140,9 +142,11 @@ def _real(name: str, leaf: Any) -> np.ndarray:
 
 def _check_finite(name: str, tree: PyTree) -> None:
     for leaf in jax.tree.leaves(tree):
-        leaf = _real(name, leaf)
-        if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all():
-            row = int(np.argwhere(~np.isfinite(leaf))[0][0])
+        rows = leaf.rows if isinstance(leaf, Ragged) else _real(name, leaf)
+        if np.issubdtype(rows.dtype, np.floating) and not np.isfinite(rows).all():
+            row = int(np.argwhere(~np.isfinite(rows))[0][0])
+            if isinstance(leaf, Ragged):
+                row = int(np.searchsorted(leaf.offsets, row, side="right")) - 1
             raise ValueError(f"{name} has a NaN or an infinity, first in example {row}")
 
 
@@ -224,14 +228,30 @@ def checked_buckets(
         raise ValueError("inputs and outputs must both be Buckets, or neither")
     if not isinstance(inputs, Buckets):
         checked_examples(inputs, outputs, example_weights)
-        inputs, outputs = as_buckets(inputs), as_buckets(outputs)
+        inputs, outputs = bucketed(problem.padding, inputs, outputs)
     check_buckets(inputs, outputs)
     check_example_weights(example_weights, sum(map(len, outputs.index)))
-    for x, y in zip(inputs.parts, outputs.parts, strict=True):
+    for x, y, index in zip(inputs.parts, outputs.parts, inputs.index, strict=True):
         checked_examples(x, y, None)
-        problem.check(x, y)
+        _check_part(problem, x, y, index)
         check_integer_outputs(y)
     return inputs, outputs
+
+
+def _check_part(problem: Problem, x: PyTree, y: PyTree, index: np.ndarray) -> None:
+    """The problem's own check of one bucket; its error names the example as the caller counts."""
+    try:
+        problem.check(x, y)
+    except ValueError:
+        if np.array_equal(index, np.arange(len(index))):
+            raise
+        for row, example in enumerate(index):
+            one = jax.tree.map(lambda leaf, row=row: np.asarray(leaf)[row : row + 1], (x, y))
+            try:
+                problem.check(*one)
+            except ValueError as error:
+                raise ValueError(f"example {example}, taken by itself: {error}") from None
+        raise
 
 
 def checked_inputs(problem: Problem, inputs: PyTree | Buckets) -> Buckets:
@@ -240,11 +260,12 @@ def checked_inputs(problem: Problem, inputs: PyTree | Buckets) -> Buckets:
     if not isinstance(inputs, Buckets):
         if rows_in("inputs", inputs) == 0:
             raise ValueError("inputs is empty: there is nothing to predict")
-        inputs = as_buckets(inputs)
+        check_inputs(inputs)
+        inputs, _ = bucketed(problem.padding, inputs)
     check_buckets(inputs, None)
-    for x in inputs.parts:
+    for x, index in zip(inputs.parts, inputs.index, strict=True):
         check_inputs(x)
-        problem.check(x, None)
+        _check_part(problem, x, None, index)
     return inputs
 
 

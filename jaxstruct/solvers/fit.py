@@ -242,7 +242,8 @@ def fit(
 
     Args:
       problem: the structure.
-      inputs, outputs: pytrees with a leading axis [n], or both `Buckets` of them.
+      inputs, outputs: pytrees of n examples, of arrays [n, ...] or `Ragged` stores, which are
+        padded here.
       formulation: one of svm0, svm1, svm2, svm1_slack, svm1_margin, svm2_slack, svm2_margin.
       C: the trade-off; divided by n as in the thesis. Ignored by svm0.
       tolerance: stop when P - D <= tolerance |P|; None to rely on epsilon alone.

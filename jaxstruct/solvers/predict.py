@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.padding import ragged_leaves, restored
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checks import check_batch, check_weights, checked_inputs
 from jaxstruct.solvers.solution import Solution
@@ -34,18 +35,19 @@ def predict(
 ) -> PyTree | Buckets:
     """argmax_y F(x, y; w) of each input (thesis 3.1), as numpy arrays with a leading axis [n].
 
-    Inputs are padded to whole batches, so that any n runs in one compiled program.
+    Inputs are padded to whole batches, and ragged ones to size classes, so that any n runs in a
+    few compiled programs.
 
     Args:
       problem: the structure.
       weights: w as problem.initial_weights, or the solution that holds it (of `fit`,
         `fit_one_slack` or a baseline).
-      inputs: a pytree with a leading axis [n], or `Buckets` of them.
+      inputs: a pytree of n examples, of arrays [n, ...] or `Ragged` stores.
       batch: inputs decoded together, at most.
 
     Returns:
-      Outputs [n, ...] in the order of the inputs. Buckets give Buckets of the same index, one
-      compiled program a padded size; `in_order` makes a list in the caller's order of them.
+      Outputs [n, ...] in the order of the inputs. Where inputs are ragged and outputs have
+      positions, such as labels of tokens, these are a `Ragged`: output i is [i], all rows .rows.
 
     Raises:
       ValueError: an argument does not fit; the message names it.
@@ -55,7 +57,11 @@ def predict(
     weights = _weights_of(problem, weights)
     check_weights(problem, weights)
     parts = tuple(_predicted(problem, weights, part, batch) for part in buckets.parts)
-    return Buckets(parts, buckets.index) if isinstance(inputs, Buckets) else parts[0]
+    if isinstance(inputs, Buckets):
+        return Buckets(parts, buckets.index)
+    if ragged_leaves(inputs):
+        return restored(problem.padding, buckets, parts)
+    return parts[0]
 
 
 def _predicted(problem: Problem, weights: PyTree, inputs: PyTree, batch: int) -> PyTree:

@@ -16,6 +16,7 @@ from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.levels import best_of_levels
 from jaxstruct.core.types import Array, PyTree
+from jaxstruct.solvers.checks import checked_buckets
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.most_violated import oracle_for, same_output
 from jaxstruct.solvers.oracle_rules import (
@@ -26,9 +27,9 @@ from jaxstruct.solvers.oracle_rules import (
     candidates_of,
     drawn_weights,
     frequencies_of,
-    handful,
     largest_of,
     oracle_excess,
+    sample_of,
     share_of,
 )
 
@@ -138,7 +139,7 @@ def check_problem(
 
     Args:
       problem: the structure.
-      inputs, outputs: a few examples, pytrees with a leading axis [n].
+      inputs, outputs: a few examples, pytrees of arrays [n, ...] or `Ragged` stores.
       listed: every output, a pytree with a leading axis [K], where they can be listed and are the
         same for all examples (`Oracles.all_outputs` says it by example).
       examples: how many are tried. draws: how many random weights, at least 2.
@@ -149,8 +150,8 @@ def check_problem(
     Raises:
       ValueError: a rule is broken; the message has a line for each.
     """
-    problem.check(inputs, outputs)
-    sample = handful(problem, inputs, outputs, examples)
+    sample = sample_of(problem, *checked_buckets(problem, inputs, outputs, None), examples)
+    assert sample is not None, "at least one example"
     listed = jax.tree.map(jnp.asarray, listed)
     worst: dict[str, float] = {}
     oracles, lines = {}, []

@@ -67,8 +67,8 @@ class SupportOutputs(NamedTuple):
 
     Fields:
       example: [M] positions in the training set.
-      output: one pytree of [M_b, ...] a bucket, the M pairs being sorted by bucket (of a training
-        set that was given without buckets: the one pytree).
+      output: padded outputs, one pytree of [M, ...]; of a ragged training set that was padded in
+        several length buckets one of [M_b, ...] a bucket, the M pairs being sorted by bucket.
       alpha: [M] dual variables of the thesis (s beta). loss: [M] Delta(y_i, y).
       slack: [M] xi_i of the example.
     """

@@ -22,10 +22,19 @@ def _check_integer(name: str, value: object, least: int) -> None:
         raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
-def check_sentence_arguments(grammar: Grammar, sentences: object, tokens: int) -> None:
-    """Raise ValueError unless these are a grammar, lists of str, and T >= 2."""
+def check_lengths(rows: Iterable[Any], tokens: int | None, name: str = "sentences") -> None:
+    """Raise ValueError where a row is empty, or has more than `tokens` entries."""
+    for place, row in enumerate(rows):
+        if not len(row) or (tokens is not None and len(row) > tokens):
+            wanted = "at least 1" if tokens is None else f"1..{tokens}"
+            raise ValueError(f"{name}[{place}] has {len(row)} tokens, expected {wanted}")
+
+
+def check_sentence_arguments(grammar: Grammar, sentences: object, tokens: int | None) -> None:
+    """Raise ValueError unless these are a grammar, lists of str, and T >= 2 (or None)."""
     check_grammar(grammar)
-    _check_integer("tokens", tokens, 2)
+    if tokens is not None:
+        _check_integer("tokens", tokens, 2)
     if isinstance(sentences, str) or not isinstance(sentences, (list, tuple, np.ndarray)):
         raise ValueError(
             "sentences must be a list of lists of str, one list a sentence, got "
@@ -60,10 +69,11 @@ def check_spans(spans: Any, lengths: np.ndarray, T: int, name: str = "spans") ->
 
 
 def checked_trees(trees: object) -> list[BinaryTree]:
-    """BinaryTrees that are padded alike.
+    """BinaryTrees, their leaves in NumPy.
 
     Raises:
-      ValueError: there is none, one of them is no BinaryTree, or their shapes differ.
+      ValueError: there is none, one of them is no BinaryTree, or its leaves are no rows of
+        integers.
     """
     if isinstance(trees, BinaryTree) or not isinstance(trees, Iterable):
         raise ValueError(
@@ -81,12 +91,13 @@ def checked_trees(trees: object) -> list[BinaryTree]:
             raise ValueError(
                 f"trees[{row}] must be a BinaryTree, got {type(tree).__name__}; {hint}"
             )
-        shapes, first = (list(map(np.shape, of)) for of in (tree, trees[0]))
-        if shapes != first:
-            raise ValueError(
-                f"trees[{row}] is padded to other tokens than trees[0], shapes {shapes} and "
-                f"{first}: give encode one length for all"
-            )
+        trees[row] = tree = BinaryTree(*map(np.asarray, tree))
+        for name, leaf in tree._asdict().items():
+            if leaf.ndim != 1 or leaf.dtype.kind not in "iu":
+                raise ValueError(
+                    f"trees[{row}].{name} must be [T] integers of one tree, got {leaf.dtype} of "
+                    f"shape {leaf.shape}"
+                )
     return trees
 
 

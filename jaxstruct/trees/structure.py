@@ -21,8 +21,9 @@ from jax.tree_util import Partial
 from jaxstruct.core.checks import (
     check_record,
 )
-from jaxstruct.core.contract import Model, Oracles, Problem, Space
+from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.problem import make_problem
+from jaxstruct.core.ragged import ragged
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, BinaryTree, PyTree
@@ -50,40 +51,72 @@ from jaxstruct.trees.potentials import GrammarRules, TreePotentials
 def sentence_inputs(
     grammar: Grammar,
     sentences: Sequence[Sequence[str]],
-    tokens: int,
+    tokens: int | None = None,
     spans: np.ndarray | None = None,
 ) -> SentenceInput:
-    """A padded batch of n sentences.
+    """A batch of n sentences: a `Ragged` store, or padded to T tokens.
 
     Args:
       grammar: whose terminals they are read with.
       sentences: the tags, or words, of each; tokens without a terminal become -1 (no parse).
-      tokens: T >= 2, at least as many as the longest sentence has.
-      spans: [n, T, T, D] finite features of spans, or None.
+      tokens: T >= 2, at least as many as the longest sentence has; None for a store.
+      spans: [n, T, T, D] finite features of spans, or None. They need T.
 
     Raises:
       ValueError: a sentence is empty or longer than T, T is less than 2, or spans do not fit.
     """
     tree_checks.check_sentence_arguments(grammar, sentences, tokens)
-    rows = np.full((len(sentences), tokens), -1, np.int32)
-    for row, sentence in enumerate(sentences):
-        if not 1 <= len(sentence) <= tokens:
-            raise ValueError(f"sentences[{row}] has {len(sentence)} tokens, expected 1..{tokens}")
-        rows[row, : len(sentence)] = terminals_of(grammar, sentence)
-    lengths = np.array([len(sentence) for sentence in sentences], np.int32)
+    tree_checks.check_lengths(sentences, tokens)
+    store = ragged([terminals_of(grammar, sentence) for sentence in sentences], -1)
+    lengths = store.lengths.astype(np.int32)
+    if tokens is None:
+        if spans is not None:
+            raise ValueError("spans are [n, T, T, D]: give tokens, T, with them")
+        return SentenceInput(store, lengths)
     tree_checks.check_spans(spans, lengths, tokens)
-    return SentenceInput(rows, lengths, spans)
+    return SentenceInput(store.padded(np.arange(len(store)), tokens), lengths, spans)
 
 
-def tree_outputs(trees: Sequence[BinaryTree]) -> BinaryTree:
-    """A batch of trees that are encoded to the same number of tokens.
+def tree_outputs(trees: Sequence[BinaryTree], tokens: int | None = None) -> BinaryTree:
+    """A batch of trees: `Ragged` leaves, or leaves [n, T] and [n, T - 1].
+
+    Args:
+      trees: as `trees.encode` makes them, padded or not. tokens: T; None for stores.
 
     Raises:
-      ValueError: there is none, or they are padded to different numbers of tokens; they are no
-        BinaryTrees.
+      ValueError: there is none, one has more than T tokens, or they are no BinaryTrees.
     """
     trees = tree_checks.checked_trees(trees)
-    return BinaryTree(*(np.stack(leaves) for leaves in zip(*trees, strict=True)))
+    columns = zip(*trees, strict=True)
+    stores = BinaryTree(*(ragged([_unpadded(row) for row in rows], -1) for rows in columns))
+    if tokens is None:
+        return stores
+    tree_checks.check_lengths(stores.symbols, tokens, "trees")
+    sizes, every = _sizes(tokens), np.arange(len(trees))
+    return jax.tree.map(lambda store, size: store.padded(every, size), stores, sizes)
+
+
+def _unpadded(row: np.ndarray) -> np.ndarray:
+    """A row without the -1 at its end."""
+    return row[: int(np.max(np.flatnonzero(row >= 0), initial=-1)) + 1]
+
+
+def _sizes(tokens: int) -> BinaryTree:
+    """The positions of every leaf of a tree over so many (padded) tokens."""
+    return BinaryTree(tokens, *[tokens - 1] * 4)
+
+
+def _output_sizes(x: SentenceInput) -> BinaryTree:
+    check_record("inputs", x, SentenceInput, "sentence_inputs")
+    return _sizes(x.terminals.shape[1])
+
+
+def _chart_size(longest: int) -> int:
+    """Not rounded up: a chart costs the third power of its tokens."""
+    return max(longest, 2)
+
+
+_PADDING = Padding(price=2000, output_sizes=_output_sizes, size=_chart_size)
 
 
 def _potentials(w: PyTree, x: SentenceInput) -> TreeTheta:
@@ -333,4 +366,5 @@ def weighted_grammar(
             squared_norm=sum_of_squares,
         ),
         Partial(_check, tables, strata, span_features),
+        _PADDING,
     )

@@ -182,11 +182,16 @@ def test_written():
     (written,) = written_alignments(letters, x, y)
     assert (written.first, written.second) == ("xyz", "y")
     assert write_rows(written) == ("xyz", "-y-")
+    stores = alignment_inputs([[0, 1, 2], [0]], [[1], [0]]), alignment_outputs([[1, 0, 1, -1], [0]])
+    first, second = written_alignments(letters, *stores)
+    assert write_rows(first) == ("xyz", "-y-") and write_rows(second) == ("x", "x")
+    assert stores[1].operations.lengths.tolist() == [3, 1]
 
 
 def door(change, mode="global"):
     """What `fit` asks first, of two pairs with one leaf changed."""
-    x = alignment_inputs([np.array([0, 1]), np.array([2, 2, 0])], [np.array([1]), np.array([0, 2])])
+    firsts, seconds = [np.array([0, 1]), np.array([2, 2, 0])], [np.array([1]), np.array([0, 2])]
+    x = alignment_inputs(firsts, seconds, (3, 2))
     y = alignment_outputs([np.array([1, 0]), np.array([0, 0, 1])], None, 5)
     x, y = change(jax.tree.map(np.array, x), jax.tree.map(np.array, y))
     pairwise_alignment(3, mode=mode).check(x, y)
@@ -297,7 +302,7 @@ PAIR_OF = [np.array([0, 1])]
         (lambda: alignment_outputs([[0.5]], None, 4), r"operations\[0\] must be .* got float64"),
         (lambda: alignment_outputs([[0]], [0, 1], 4), r"begin must be \[1, 2\] integers"),
         (lambda: alignment_outputs([[0]], [[0.5, 1]], 4), "begin must be .* got float64"),
-        (lambda: alignment_outputs([[0]], 4, None), "width must be .* got None"),
+        (lambda: alignment_outputs([[0]], None, 4.0), "width must be .* got 4.0"),
         (lambda: alignment_outputs("PDI", None, 4), "operations must be a list"),
         (lambda: pairwise_alignment(2).check(PAIR_OF), "inputs must be an AlignmentInput"),
     ],

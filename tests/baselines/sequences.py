@@ -8,8 +8,9 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxstruct import Buckets, Problem
+from jaxstruct import Problem
 from jaxstruct.chains.structure import ChainInput, Constraints, chain, chain_inputs
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.types import SparseFeatures
 from tests.chains.oracles.truth import all_labelings
 

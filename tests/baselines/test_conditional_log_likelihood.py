@@ -9,9 +9,10 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from jaxstruct import Buckets, Status
+from jaxstruct import Status
 from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.chains.structure import chain
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.trees.likelihood import tree_likelihood
 from jaxstruct.trees.structure import grammar_potentials, weighted_grammar
 from tests.trees import structure_cases as cases

@@ -6,11 +6,12 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import Buckets, Problem, Status, predict
+from jaxstruct import Problem, Status, predict
 from jaxstruct.baselines.dual_perceptron import DualPerceptron, dual_perceptron, weights_of
 from jaxstruct.baselines.perceptron import EpochProgress, perceptron
 from jaxstruct.chains.structure import ChainInput, chain, chain_inputs
 from jaxstruct.chains.token_features import kernel_token_inputs
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.kernels.gram import gram_matrix
 from jaxstruct.kernels.input import linear, polynomial
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from jaxstruct import Buckets, Status, predict
+from jaxstruct import Status, predict
 from jaxstruct.baselines.perceptron import EpochProgress, Perceptron, epoch_order, perceptron
 from jaxstruct.chains.structure import chain_inputs
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.multiclass.structure import multiclass
 from tests.baselines.online import (
     Online,

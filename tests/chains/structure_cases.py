@@ -9,9 +9,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxstruct import Buckets, Problem, kernels
+from jaxstruct import Problem, kernels
 from jaxstruct.chains.structure import ChainInput, Constraints, chain, chain_inputs
 from jaxstruct.chains.token_features import kernel_token_inputs
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.types import SparseFeatures
 
 quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})

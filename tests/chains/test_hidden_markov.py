@@ -8,7 +8,6 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import Buckets
 from jaxstruct.chains.hidden_markov import (
     HiddenMarkov,
     decode,
@@ -16,6 +15,7 @@ from jaxstruct.chains.hidden_markov import (
     sentence_potentials,
 )
 from jaxstruct.chains.potentials import score_labels
+from jaxstruct.core.buckets import Buckets
 
 SYMBOLS = np.array([[0, 1, 1], [2, 0, -1], [1, -1, -1]])
 LABELS = np.array([[0, 1, 1], [1, 0, -1], [0, -1, -1]])

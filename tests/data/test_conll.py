@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jaxstruct.core.length_buckets import assign_buckets, bucket_lengths
 from jaxstruct.data.conll import Sentence, load_conll2002, parse_conll, read_conll, write_conll
 from jaxstruct.data.errors import CorpusMissing, MalformedFile, MissingMember
 
@@ -216,3 +217,15 @@ def test_real_dutch(require_corpus) -> None:
     lines = [202931, 37761, 68994]
     assert [a + b for a, b in zip(tokens, documents, strict=True)] == lines
     assert not any("-DOCSTART-" in sentence.words for part in corpus for sentence in part)
+
+
+def test_spanish_news_in_length_buckets(require_corpus) -> None:
+    """Six buckets: 1.31 positions a token; one would take 38.9."""
+    require_corpus("conll2002", "conll2002.zip")
+    lengths = [len(sentence.words) for sentence in load_conll2002("esp").train]
+
+    def positions(boundaries):
+        return sum(len(one.index) * one.length for one in assign_buckets(lengths, boundaries))
+
+    assert positions(bucket_lengths(lengths, price=0)) < 1.31 * sum(lengths)
+    assert positions(bucket_lengths(lengths, 1)) > 38 * sum(lengths)

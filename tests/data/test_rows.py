@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from jaxstruct.data.rows import CsrRows, check_rows, from_scipy, pad_rows, rows_from_pairs
+from jaxstruct.data.rows import CsrRows, check_rows, from_scipy, rows_from_pairs
 
 DENSE = np.array([[0, 1.5, 0, -2], [0, 0, 0, 0], [3, 0, 0, 0]], dtype=np.float32)
 
@@ -100,33 +100,6 @@ def test_rows_from_pairs() -> None:
         rows_from_pairs([[], [(1, 0.0), (1, 2.0)]], 4)
 
 
-def test_pad_rows() -> None:
-    """The padding index is the number of features, the padding value 0."""
-    indices, values = pad_rows(_rows())
-    np.testing.assert_array_equal(
-        indices, np.array([[1, 3], [4, 4], [0, 4]], np.int32), strict=True
-    )
-    expected = np.array([[1.5, -2], [0, 0], [3, 0]], np.float32)
-    np.testing.assert_array_equal(values, expected, strict=True)
-
-
-@pytest.mark.parametrize("width", [None, 2, 5])
-def test_padded_rows_scatter_back(width) -> None:
-    """Scattering into d + 1 places and dropping the last one gives the dense rows."""
-    indices, values = pad_rows(_rows(), width)
-    assert indices.shape == values.shape == (3, width or 2)
-    dense = np.zeros((3, 5), np.float32)
-    np.put_along_axis(dense, indices.astype(np.int64), values, axis=1)
-    np.testing.assert_array_equal(dense[:, :4], DENSE)
-
-
-def test_pad_rows_checks_its_rows() -> None:
-    """Indices are promised unique to all that computes on them."""
-    twice = _rows()._replace(indices=np.array([1, 1, 0], np.int32))
-    with pytest.raises(ValueError, match="row 0 is not sorted or names a feature twice"):
-        pad_rows(twice)
-
-
 def test_more_columns_than_int32_can_name() -> None:
     """An index of 2^32 + 5 must not become 5."""
     wide = scipy.sparse.csr_array(([1.0], [2**32 + 5], [0, 1]), shape=(1, 2**33))
@@ -134,12 +107,3 @@ def test_more_columns_than_int32_can_name() -> None:
         from_scipy(wide)
     with pytest.raises(ValueError, match="number_of_features: got 8589934592, expected at most"):
         rows_from_pairs([[(2**32 + 5, 1.0)]], 2**33)
-
-
-def test_pad_rows_never_cuts_and_is_never_empty() -> None:
-    """A width below the longest row is an error; all-empty rows get one place."""
-    with pytest.raises(ValueError, match="width: got 1, but row 0 has 2"):
-        pad_rows(_rows(), 1)
-    indices, values = pad_rows(rows_from_pairs([[], []], 7))
-    assert indices.tolist() == [[7], [7]]
-    assert values.tolist() == [[0.0], [0.0]]

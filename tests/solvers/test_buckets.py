@@ -6,8 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import Buckets, Settings, Status, fit, predict, support_outputs
-from jaxstruct.core.buckets import in_order, take
+from jaxstruct import Settings, Status, fit, predict, support_outputs
+from jaxstruct.core.buckets import Buckets, in_order
+from jaxstruct.core.examples import take
 from jaxstruct.solvers.checkpoints import load_solution, save_solution
 from jaxstruct.solvers.formulations import FORMULATIONS
 from tests.solvers.cases import (

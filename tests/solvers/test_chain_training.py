@@ -6,15 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import (
-    Buckets,
-    Settings,
-    Status,
-    fit,
-    joint_feature,
-    predict,
-    support_outputs,
-)
+from jaxstruct import Settings, Status, fit, joint_feature, predict, support_outputs
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.solvers.formulations import FORMULATIONS
 from tests.chains.enumeration import LOSSES
 from tests.chains.structure_cases import RICH, Model, random_sequences

@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse
 from jax.tree_util import Partial
 
-from jaxstruct import Buckets, Model, Oracles, Settings, fit, make_problem, predict
+from jaxstruct import Model, Oracles, Settings, fit, make_problem, predict
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers import cutting_plane, rounds, warm_start
@@ -322,7 +323,7 @@ class Frame:
         (multiclass(3, 3), Y, "inputs must be arrays .* got 'Problem'"),
         (X.tolist(), Y, "inputs must be arrays .* got list .* numpy.asarray"),
         (X, Y.tolist(), "outputs must be arrays .* got list .0, 1, 2, 0, 1, 2.*numpy.asarray"),
-        ([[1.0, 2.0], [3.0]], Y[:2], "inputs must be arrays .*pad rows of unequal lengths"),
+        ([[1.0, 2.0], [3.0]], Y[:2], "inputs must be arrays .*a store with jaxstruct.ragged"),
         ([X[0], X[1, :2]], Y[:2], r"inputs must agree in their leading axis, .*\(3,\), \(2,\)"),
         ([X[0], X[1], X[2]], Y[:3], "inputs must be one array .* got list: numpy.stack"),
         (["a tale of two cities"] * 100_000, Y, "inputs must be arrays .* encode text"),

@@ -7,7 +7,8 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from jaxstruct import Buckets, Settings, Status, fit, predict
+from jaxstruct import Settings, Status, fit, predict
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.trees.structure import weighted_grammar
 from tests.trees.structure_cases import (
     T,

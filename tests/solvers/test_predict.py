@@ -10,6 +10,7 @@ import scipy.sparse
 
 import jaxstruct as js
 from jaxstruct.chains.structure import chain, chain_inputs
+from jaxstruct.core.buckets import Buckets, in_order
 from jaxstruct.multiclass.structure import KernelInput, kernel_multiclass, multiclass
 from jaxstruct.solvers.one_slack import fit_one_slack
 from tests.solvers.cases import padded_rows
@@ -31,13 +32,13 @@ def test_solutions_stand_for_their_weights():
 def test_buckets_come_back_in_the_order_of_the_caller():
     index = (np.array([4, 0, 6]), np.array([1]), np.array([5, 3, 2]))
     parts = tuple(padded_rows(X[own], D + number) for number, own in enumerate(index))
-    found = js.predict(PROBLEM, W, js.Buckets(parts, index))
-    assert isinstance(found, js.Buckets)
-    np.testing.assert_array_equal(js.in_order(found), BEST)
-    some = js.take(js.Buckets(parts, index), np.array([6, 1, 2]))
-    np.testing.assert_array_equal(js.in_order(js.predict(PROBLEM, W, some)), BEST[[6, 1, 2]])
+    found = js.predict(PROBLEM, W, Buckets(parts, index))
+    assert isinstance(found, Buckets)
+    np.testing.assert_array_equal(in_order(found), BEST)
+    some = js.take(Buckets(parts, index), np.array([6, 1, 2]))
+    np.testing.assert_array_equal(in_order(js.predict(PROBLEM, W, some)), BEST[[6, 1, 2]])
     with pytest.raises(ValueError, match="buckets must be Buckets of a tuple of parts"):
-        js.in_order(BEST)
+        in_order(BEST)
 
 
 @pytest.mark.parametrize(
@@ -55,9 +56,9 @@ def test_buckets_come_back_in_the_order_of_the_caller():
         (None, "inputs must be arrays with a leading axis of examples, got None"),
         (X.tolist(), r"inputs must be arrays .* got list .*numpy.asarray"),
         (["a sentence"] * 100_000, "inputs must be arrays .* encode text and labels as numbers"),
-        (js.Buckets((X,), (np.arange(6),)), r"inputs.parts\[0\] has 7 rows, its index 6"),
-        (js.Buckets((X,), (np.arange(7) + 1,)), "inputs.index must number every example"),
-        (js.Buckets(X, np.arange(7)), "inputs must be Buckets of a tuple of parts"),
+        (Buckets((X,), (np.arange(6),)), r"inputs.parts\[0\] has 7 rows, its index 6"),
+        (Buckets((X,), (np.arange(7) + 1,)), "inputs.index must number every example"),
+        (Buckets(X, np.arange(7)), "inputs must be Buckets of a tuple of parts"),
     ],
 )
 def test_inputs_that_do_not_fit(inputs, match):

@@ -64,7 +64,7 @@ def examples(seed: int = 0):
     own = grammar(seed)
     encoded = [encode(own, tree, T).tree for tree in trees(seed=seed)]
     sentences = [tags(tree) for tree in trees(seed=seed)]
-    return sentence_inputs(own, sentences, T), tree_outputs(encoded)
+    return sentence_inputs(own, sentences, T), tree_outputs(encoded, T)
 
 
 @lru_cache(maxsize=64)

@@ -314,7 +314,8 @@ def test_sentences_of_other_types():
         ((own, [["a"], None], T), r"sentences\[1\]: got None, expected a list of str"),
         ((own, [["a", 3]], T), r"sentences\[0\]: got 3 among them, expected str"),
         ((own, words, 4.0), "tokens must be an integer, got 4.0"),
-        ((own, words, None), "tokens must be an integer, got None"),
+        ((own, [["a"], []], None), r"sentences\[1\] has 0 tokens, expected at least 1"),
+        ((own, words, None, np.zeros(3)), "spans are .* give tokens, T, with them"),
     ]:
         with pytest.raises(ValueError, match=message):
             sentence_inputs(*arguments)
@@ -345,10 +346,16 @@ def test_outputs_of_other_types():
         ([wide], ValueError, r"trees\[0\] must be a BinaryTree, got Encoding; take its field"),
         ([wide.tree, None], ValueError, r"trees\[1\] must be .* the grammar lacks a part of it"),
         ([first], ValueError, r"trees\[0\] must be a BinaryTree, got Tree; see"),
-        ([wide.tree, narrow.tree], ValueError, r"trees\[1\] is padded to other tokens than"),
+        (
+            [narrow.tree._replace(rules=np.zeros(2))],
+            ValueError,
+            r"trees\[0\].rules must be .T. int",
+        ),
     ]:
         with pytest.raises(error, match=message):
             tree_outputs(given)
+    with pytest.raises(ValueError, match=r"trees\[0\] has . tokens, expected 1..2"):
+        tree_outputs([wide.tree, narrow.tree], 2)
     x, y = examples(0)
     floats = y._replace(rules=y.rules.astype(float))
     with pytest.raises(ValueError, match="outputs.rules must be integers, got dtype float64"):

@@ -13,18 +13,17 @@ from experiments.align_sequences.command import Options
 from experiments.align_sequences.costs import batch_size, write_costs
 from experiments.align_sequences.data import (
     Reading,
+    inputs_of,
+    outputs_of,
     read_aligned,
     read_plain,
-    sizes_of,
     split,
-    to_buckets,
 )
 from experiments.lib import common
 from jaxstruct.alignments.alphabets import DNA
 from jaxstruct.alignments.structure import pairwise_alignment
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.fasta import FastaRecord, read_fasta
-from jaxstruct.data.length_buckets import bucket_lengths
 from jaxstruct.data.substitution_matrices import read_substitution_matrix
 from jaxstruct.solvers.checkpoints import load_weights
 from tests.data.fasta_files import write_fasta
@@ -62,7 +61,7 @@ def options(tmp_path_factory):
     write_fasta(folder / "new.fasta", new)
     return Options(
         aligned=str(folder / "known.fasta"), align=str(folder / "new.fasta"), alphabet="dna",
-        c_over_n=0.3, tolerance=0.05, buckets=1, held_out=0.4, output=str(folder / "out"),
+        c_over_n=0.3, tolerance=0.05, held_out=0.4, output=str(folder / "out"),
         compilation_cache=False, progress=False,
     )  # fmt: skip
 
@@ -182,22 +181,17 @@ def test_other_letters_are_an_error_or_left_out(tmp_path):
         read_aligned(written(tmp_path, "AC", "A"), READING, "global")
 
 
-def test_splits_and_buckets_hold_each_pair_once(options):
+def test_splits_and_stores_hold_each_pair_once(options):
     pairs = read_aligned(options.aligned, READING, "global")
     train, held_out = split(pairs, 0.3, 4)
     assert len(held_out.names) == 9 and sorted(train.names + held_out.names) == sorted(pairs.names)
     assert split(pairs, 0.3, 4)[1].names == held_out.names != split(pairs, 0.3, 5)[1].names
     assert split(pairs, 0, 0)[1].names == []
-    assert len(sizes_of(pairs, 3)) == 1  # so few need no second size
-    lengths = [max(map(len, codes)) for codes in pairs.codes]
-    inputs, outputs = to_buckets(pairs, bucket_lengths(lengths, 3, price=0))
-    assert sorted(np.concatenate(inputs.index)) == list(range(N)) and len(inputs.parts) == 3
-    for x, y, index in zip(inputs.parts, outputs.parts, inputs.index, strict=True):
-        for row, i in enumerate(index):
-            for letters, length, codes in zip(x[:2], x.lengths[row], pairs.codes[i], strict=True):
-                np.testing.assert_array_equal(letters[row][:length], codes)
-            operations = pairs.alignments[i][0]
-            np.testing.assert_array_equal(y.operations[row][: len(operations)], operations)
+    inputs, outputs = inputs_of(pairs), outputs_of(pairs)
+    for i, (codes, alignment) in enumerate(zip(pairs.codes, pairs.alignments, strict=True)):
+        np.testing.assert_array_equal(inputs.first[i], codes[0])
+        np.testing.assert_array_equal(inputs.second[i], codes[1])
+        np.testing.assert_array_equal(outputs.operations[i], alignment[0])
 
 
 def test_long_sequences_go_in_small_batches():

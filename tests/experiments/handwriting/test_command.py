@@ -15,9 +15,7 @@ from experiments.handwriting import machines as handwriting_machines
 from experiments.handwriting.command import Options
 from experiments.handwriting.data import (
     Data,
-    bucket_sizes,
     errors,
-    examples_of,
     fold_splits,
     letters_of,
     load,
@@ -39,7 +37,7 @@ def options(tmp_path_factory):
     write_letter_data(folder / "letter.data", random_words())
     return Options(
         letter_data=str(folder / "letter.data"), model=str(folder / "model.npz"),
-        formulations=("svm1_margin",), variant="subspace", capacity=32, buckets=1,
+        formulations=("svm1_margin",), variant="subspace", capacity=32,
         c_over_n=C, tolerance=1e-2,
         picture_words=6, output=str(folder / "out"), compilation_cache=False, progress=False,
     )  # fmt: skip
@@ -54,7 +52,7 @@ def outcome(options):
 
 @pytest.fixture(scope="module")
 def data(options) -> Data:
-    return load(options.letter_data, 1, "float32")
+    return load(options.letter_data, "float32")
 
 
 @pytest.fixture(scope="module")
@@ -193,30 +191,9 @@ def test_letters_are_the_chain_without_transitions(options, data, monkeypatch):
         return handwriting_machines.chain(128, 26, eta=0.0, loss=loss, dtype=dtype)
 
     monkeypatch.setattr(handwriting_machines, "chain_problem", bare)
-    sizes = bucket_sizes(data, [split])
-    row = handwriting_machines.train_chain(options, data, split, sizes, "svm1_margin", 1).row
+    row = handwriting_machines.train_chain(options, data, split, "svm1_margin", 1).row
     assert row["primal"] >= letters["dual"] and letters["primal"] >= row["dual"]
     assert row["primal"] == pytest.approx(letters["primal"], rel=2e-2)
-
-
-def test_filled_up_buckets_hold_each_word_once(data):
-    data = data._replace(boundaries=np.array([1, 2, 3]))
-    split = one_split(data.words, ("0",), 0)
-    sizes = bucket_sizes(data, [split]) + np.array([2, 0, 1])
-    examples = examples_of(data, split.train, sizes)
-    assert [len(index) for index in examples.inputs.index] == sizes.tolist()
-    assert examples.weights.sum() == len(split.train) == 8 and len(examples.chosen) == 11
-    every = np.concatenate(examples.inputs.index)
-    assert sorted(every) == list(range(11))
-    for x, y, index in zip(
-        examples.inputs.parts, examples.outputs.parts, examples.inputs.index, strict=True
-    ):
-        for row, example in enumerate(index):
-            pixels, letters = word(data.words, examples.chosen[example])
-            assert x.length[row] == len(letters) == np.sum(y[row] >= 0)
-            np.testing.assert_array_equal(x.features[row][: len(letters)], pixels)
-            np.testing.assert_array_equal(y[row][: len(letters)], letters)
-    assert sorted(examples.chosen[examples.weights > 0]) == split.train.tolist()
 
 
 def test_splits_are_disjoint_and_complete(data):

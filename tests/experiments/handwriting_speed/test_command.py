@@ -21,7 +21,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def data(path):
-    return load(path, 1, "float32")
+    return load(path, "float32")
 
 
 def test_the_speed_run_counts_until_each_level(path, data, tmp_path, monkeypatch):
@@ -29,7 +29,7 @@ def test_the_speed_run_counts_until_each_level(path, data, tmp_path, monkeypatch
     monkeypatch.setattr(handwriting_speed, "RATIO", C)
     training = handwriting.Options(
         letter_data=path, baselines=(), picture_words=0, variant="subspace", capacity=32,
-        buckets=1, c_over_n=C, tolerance=1e-2, output=str(tmp_path), compilation_cache=False,
+        c_over_n=C, tolerance=1e-2, output=str(tmp_path), compilation_cache=False,
         progress=False,
     )  # fmt: skip
     with kept_settings():

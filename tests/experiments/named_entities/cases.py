@@ -22,7 +22,7 @@ NAMES = (("Ana", "B-PER"), ("Luis", "B-PER"), ("Roma", "B-LOC"), ("Lima", "B-LOC
 PLAIN = ("va", "y", "ve", "oye", "come", "hoy", ".", "12")
 FEATURES = FeatureOptions(affixes=1, window=0)
 CHEAP = {
-    "sentences": 16, "folds": 2, "C": ("n",), "kernel_C": ("n",), "epochs": 2, "buckets": 1,
+    "sentences": 16, "folds": 2, "C": ("n",), "kernel_C": ("n",), "epochs": 2,
     "affixes": 1, "window": 0, "capacity": 32, "variant": "subspace", "max_passes": 30,
     "compilation_cache": False, "progress": False, "epsilon": 0.1, "tolerance": 0.1,
     "methods": ("commonest", "hmm", "crf", "perceptron", "svm", "svm_linear"),
@@ -46,9 +46,9 @@ def news(count, seed=0):
     return tuple(sentences)
 
 
-def corpora(sentences, most=2):
+def corpora(sentences):
     index, names = fit_token_index(sentences, FEATURES), label_names(sentences)
-    shared = (sentences, names, index, most)
+    shared = (sentences, names, index)
     return sparse_corpus(*shared, FEATURES), kernel_corpus(*shared, False, FEATURES)
 
 

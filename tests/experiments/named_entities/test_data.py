@@ -8,18 +8,18 @@ import pytest
 from experiments.named_entities.data import (
     Scores,
     as_numbers,
-    bucket_of,
     chosen,
     encode_labels,
     label_names,
     label_strings,
+    length_classes,
     score,
     token_kernel,
     true_labels,
 )
 from jaxstruct.baselines.perceptron import perceptron
 from jaxstruct.chains.structure import chain
-from jaxstruct.core.buckets import in_order
+from jaxstruct.core.padding import bucketed
 from jaxstruct.data.conll import Sentence
 from jaxstruct.data.token_features import (
     fit_token_index,
@@ -49,19 +49,22 @@ def test_kernel_inputs_hold_rows_places_and_gram_of_each_sentence(sentences):
     index = fit_token_index(sentences, FEATURES)
     matrix = token_kernel(token_rows(sentences, index, FEATURES), False)
     ends = np.cumsum(kernel.lengths)
-    for x, length, end in zip(in_order(kernel.inputs), kernel.lengths, ends, strict=True):
+    padding = chain(kernel.number_of_features, len(kernel.names)).padding
+    (x,) = bucketed(padding, kernel.inputs, kernel.outputs)[0].parts
+    for i, (length, end) in enumerate(zip(kernel.lengths, ends, strict=True)):
         own = np.arange(end - length, end)
-        assert x.length == length
-        assert (x.features.rows[:length] == matrix[own]).all()
-        assert (x.features.anchors[:length] == own).all()
-        assert (x.features.anchors[length:] == len(matrix)).all()
-        assert (x.gram[:length, :length] == matrix[np.ix_(own, own)]).all()
-        assert not x.gram[length:].any() and not x.features.rows[length:].any()
+        assert x.length[i] == length
+        assert (x.features.rows[i, :length] == matrix[own]).all()
+        assert (x.features.anchors[i, :length] == own).all()
+        assert (x.features.anchors[i, length:] == len(matrix)).all()
+        assert (x.gram[i, :length, :length] == matrix[np.ix_(own, own)]).all()
+        assert not x.gram[i, length:].any() and not x.gram[i, :, length:].any()
+        assert not x.features.rows[i, length:].any()
 
 
 def test_a_machine_of_a_fold_does_not_depend_on_its_test_sentences(sentences):
     """The anchors of held-out tokens keep the coefficient 0."""
-    _, kernel = corpora(sentences, most=1)
+    _, kernel = corpora(sentences)
     train = np.array([0, 1, 4, 5, 8, 9, 12, 13])
     part = chosen(kernel, train)
     problem = chain(kernel.number_of_features, len(kernel.names))
@@ -72,16 +75,20 @@ def test_a_machine_of_a_fold_does_not_depend_on_its_test_sentences(sentences):
 
 
 def test_labels_come_back_in_the_order_of_the_sentences(sentences):
-    sparse, _ = corpora(sentences, most=3)
-    back = label_strings(sparse.outputs, sparse.lengths, sparse.names)
+    sparse, _ = corpora(sentences)
+    back = label_strings(sparse.outputs, sparse.names)
     assert [tuple(labels) for labels in back] == list(true_labels(sparse))
     which = np.array([5, 2, 11])
     part = chosen(sparse, which)
     assert list(true_labels(part)) == [sentences[i].labels for i in which]
-    assert [tuple(y) for y in label_strings(part.outputs, part.lengths, part.names)] == list(
-        true_labels(part)
-    )
-    assert len(set(bucket_of(sparse.inputs))) == len(sparse.inputs.parts)
+    assert [tuple(y) for y in label_strings(part.outputs, part.names)] == list(true_labels(part))
+
+
+def test_length_classes_are_of_kernel_tokens_alone(sentences):
+    """Sentences have 2 or 7 words: two classes where a position is dear, one where it is not."""
+    sparse, kernel = corpora(sentences)
+    assert set(length_classes(sparse)) == {0}
+    assert (length_classes(kernel) == (kernel.lengths > 2)).all()
 
 
 def test_an_unknown_label_is_named_with_its_place(sentences):

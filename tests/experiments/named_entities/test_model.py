@@ -25,15 +25,15 @@ def test_a_model_round_trips_and_its_labels_keep_the_constraints(tmp_path, sente
     back = models.load_model(models.save_model(tmp_path / "m", model))
     assert back._replace(weights=None) == model._replace(weights=None)
     assert all((back.weights[name] == leaf).all() for name, leaf in model.weights.items())
-    labels = models.label(back, sentences, 2)
-    assert labels == models.label(model, sentences, 2)
+    labels = models.label(back, sentences)
+    assert labels == models.label(model, sentences)
     for sequence in labels:
         for before, after in zip(["O", *sequence], sequence, strict=False):
             assert after[0] != "I" or (before != "O" and before[1:] == after[1:])
     problem = models.problem_of(model.index, model.names, False, "float32")
-    corpus = sparse_corpus(sentences, model.names, model.index, 1, FEATURES)
+    corpus = sparse_corpus(sentences, model.names, model.index, FEATURES)
     free = predict(problem, model.weights, corpus.inputs)
-    assert label_strings(free, corpus.lengths, model.names) != labels
+    assert label_strings(free, model.names) != labels
 
 
 @pytest.mark.usefixtures("x64")

@@ -36,7 +36,7 @@ def path(tmp_path_factory):
 def parsed(path, tmp_path, text, **changed):
     sentences, trees = tmp_path / "sentences.txt", tmp_path / "trees.mrg"
     sentences.write_text(text, encoding="utf-8")
-    options = Options(str(path), str(sentences), str(trees), compilation_cache=False, buckets=1)
+    options = Options(str(path), str(sentences), str(trees), compilation_cache=False)
     with kept_settings():
         found = parse_sentences.run(options._replace(**changed))
     return found, trees.read_text(encoding="utf-8").splitlines()

@@ -39,7 +39,7 @@ def options(tmp_path_factory):
     folder = tmp_path_factory.mktemp("parsing")
     return Options(
         corpus="files", train_trees=write_trees(folder / "train.mrg", drawn_trees(0, 64)),
-        test_trees=write_trees(folder / "test.mrg", TEST), longest=LONGEST, buckets=1,
+        test_trees=write_trees(folder / "test.mrg", TEST), longest=LONGEST,
         methods=("pcfg", "log_linear", "svm2_slack", "svm2_margin"), c_over_n=("1",),
         sweep=("1", "0.1"), pictures=2,
         variant="subspace", compilation_cache=False, progress=False, output=str(folder / "out"),
@@ -108,7 +108,7 @@ def test_scores_are_those_of_the_answers(outcome):
 def test_models_parse_as_the_table_says(outcome):
     own = outcome.numbers["rows"][-1]["numbers"]
     model = load_model(own["model"][0])
-    found = parse(model, [tags(tree) for tree in TEST], [words(tree) for tree in TEST], buckets=1)
+    found = parse(model, [tags(tree) for tree in TEST], [words(tree) for tree in TEST])
     lines = [write_line(ranked[0].tree) if ranked else None for ranked in found]
     assert lines == own["test"]["answers"]
 

@@ -205,7 +205,7 @@ def test_clinc150_keeps_the_two_parts_apart(corpus):
     data = documents.clinc150(corpus)
     assert (len(data.train), len(data.test), len(data.labels)) == (61, 101, 162)
     assert not set(data.train) & set(data.test)
-    lengths = np.linalg.norm(data.inputs.values, axis=1)
+    lengths = np.array([np.linalg.norm(values) for values in data.inputs.values])
     assert lengths == pytest.approx(1, abs=1e-6)
     heights = tree_loss(data.taxonomy)
     classes = [data.taxonomy.names[node] for node in data.taxonomy.classes]
@@ -232,7 +232,7 @@ def test_clus_takes_the_first_class_and_joins_two_files(tmp_path):
     assert names == ["D/01/D", "D/02", "E"] * 2
     assert list(data.train) == [0, 1, 2] and list(data.test) == [3, 4, 5]
     assert data.inputs.values[0] == pytest.approx([0.6, 0.8])
-    assert list(data.inputs.indices[2]) == [2, 2]
+    assert len(data.inputs.indices[2]) == 0
 
 
 def test_clus_refuses_files_of_other_attributes(tmp_path):

@@ -11,8 +11,9 @@ from jaxstruct.multiclass.structure import multiclass
 
 
 def dense(rows, d):
-    """What padded rows stand for, written down entry by entry."""
-    table = np.zeros((len(rows.indices), d + 1), rows.values.dtype)
+    """What rows stand for, written down entry by entry."""
+    dtype = next(iter(rows.values)).dtype
+    table = np.zeros((len(rows.indices), d + 1), dtype)
     for row, (indices, values) in enumerate(zip(rows.indices, rows.values, strict=True)):
         for index, value in zip(indices, values, strict=True):
             table[row, index] += value
@@ -27,13 +28,13 @@ def test_rows_stand_for_the_matrix(kind, dtype):
     table = random.integers(-3, 4, (9, 7)) * (random.random((9, 7)) < 0.4)
     matrix = getattr(scipy.sparse, kind)(table.astype(dtype))
     rows = js.from_scipy(matrix)
-    assert isinstance(rows, js.SparseFeatures) and rows.indices.dtype == np.int32
-    assert rows.values.dtype == (dtype if np.dtype(dtype).kind == "f" else np.float32)
+    assert isinstance(rows, js.SparseFeatures) and rows.indices.rows.dtype == np.int32
+    assert isinstance(rows.indices, js.Ragged) and isinstance(rows.values, js.Ragged)
+    assert rows.values.rows.dtype == (dtype if np.dtype(dtype).kind == "f" else np.float32)
     np.testing.assert_array_equal(dense(rows, 7), table.astype(dtype))
-    real = rows.indices < 7
-    assert rows.indices.shape[1] == real.sum(axis=1).max()
-    rising = (np.diff(rows.indices, axis=1) > 0) | ~real[:, 1:]
-    assert rising.all() and (real[:, :-1] >= real[:, 1:]).all()
+    np.testing.assert_array_equal(rows.indices.lengths, (table != 0).sum(axis=1))
+    assert rows.indices.fill == 7 and rows.values.fill == 0
+    assert all((np.diff(row) > 0).all() for row in rows.indices)
     wider = js.from_scipy(matrix, width=20)
     assert wider.indices.shape == (9, 20)
     np.testing.assert_array_equal(dense(wider, 7), table.astype(dtype))
@@ -44,10 +45,24 @@ def test_repeats_are_summed_zeros_dropped_and_the_matrix_left_alone():
         (np.array([1.0, 2.0, 5.0, 0.0]), np.array([3, 3, 1, 0]), np.array([0, 3, 4, 4])), (3, 4)
     )
     rows = js.from_scipy(matrix)
-    assert rows.indices.tolist() == [[1, 3], [4, 4], [4, 4]]
-    assert rows.values.tolist() == [[5, 3], [0, 0], [0, 0]]
+    assert [row.tolist() for row in rows.indices] == [[1, 3], [], []]
+    assert [row.tolist() for row in rows.values] == [[5, 3], [], []]
+    padded = js.from_scipy(matrix, width=2)
+    assert padded.indices.tolist() == [[1, 3], [4, 4], [4, 4]]
+    assert padded.values.tolist() == [[5, 3], [0, 0], [0, 0]]
     assert matrix.nnz == 4 and matrix.indices.tolist() == [3, 3, 1, 0]
-    assert js.from_scipy(scipy.sparse.csr_matrix((2, 4))).indices.tolist() == [[4], [4]]
+    empty = js.from_scipy(scipy.sparse.csr_matrix((2, 4)), width=1)
+    assert empty.indices.tolist() == [[4], [4]]
+
+
+def test_rows_that_are_tokens_of_sequences():
+    table = np.array([[0, 2, 0], [1, 0, 3], [0, 0, 0], [0, 0, 4.0]])
+    tokens = js.from_scipy(scipy.sparse.csr_matrix(table), offsets=np.array([0, 1, 1, 4]))
+    assert [one.tolist() for one in tokens.indices] == [[[1, 3]], [], [[0, 2], [3, 3], [2, 3]]]
+    assert [one.tolist() for one in tokens.values] == [[[2, 0]], [], [[1, 3], [0, 0], [4, 0]]]
+    x = js.chains.chain_inputs(tokens)
+    assert x.length.tolist() == [1, 0, 3]
+    js.fit(js.chains.chain(3, 2), x, js.ragged([[0], [], [1, 0, 1]]), C=2.0, max_passes=2)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +76,7 @@ def test_repeats_are_summed_zeros_dropped_and_the_matrix_left_alone():
             {"width": 2},
             "width is 2, but row 0 has 3 entries",
         ),
+        (scipy.sparse.csr_matrix(np.eye(3)), {"offsets": [0, 2]}, "offsets must go from 0 to 3"),
     ],
 )
 def test_what_is_refused(matrix, options, match):

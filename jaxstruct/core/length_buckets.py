@@ -13,8 +13,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from jaxstruct.data.feature_index import TokenRows
-
 Integers: TypeAlias = Sequence[int] | np.ndarray
 
 
@@ -30,9 +28,7 @@ PRICE = 40_000
 about so many."""
 
 
-def bucket_lengths(
-    lengths: Integers, most: int = 6, align: int = 1, price: int = PRICE
-) -> np.ndarray:
+def bucket_lengths(lengths: Integers, most: int = 6, price: int = PRICE) -> np.ndarray:
     """Returns the padded lengths of at most `most` buckets, as few as pay.
 
     Minimises price k + sum_i min {b in boundaries: b >= l_i} over k = 1..most boundaries exactly,
@@ -40,26 +36,24 @@ def bucket_lengths(
     b_j #{sequences between}.
 
     Args:
-      lengths: [n] lengths l_i >= 0, n at least 1. A sequence of length 0 is padded to `align`.
+      lengths: [n] lengths l_i >= 0, n at least 1. A sequence of length 0 is padded to 1.
       most: at least 1. Fewer come back only where there are fewer distinct padded lengths.
-      align: boundaries are multiples of it, at least 1.
       price: positions that a further bucket must save, at least 0; 0 for the least padding.
 
     Returns:
-      [k] int64, rising. The last is the longest length, rounded up to a multiple of `align`. Ties
-      go to the choice whose last buckets start lowest.
+      [k] int64, rising. The last is the longest length. Ties go to the choice whose last buckets
+      start lowest.
 
     Raises:
       ValueError: an argument is out of range.
     """
     lengths = _lengths(lengths)
-    for name, value, least in (("most", most, 1), ("align", align, 1), ("price", price, 0)):
+    for name, value, least in (("most", most, 1), ("price", price, 0)):
         if value < least:
             raise ValueError(f"{name}: got {value}, expected at least {least}")
     if not lengths.size:
         raise ValueError("lengths: got none, expected at least one sequence")
-    padded = np.maximum(-(-lengths // align), 1) * align
-    sizes, counts = np.unique(padded, return_counts=True)
+    sizes, counts = np.unique(np.maximum(lengths, 1), return_counts=True)
     return sizes[_ends(sizes, counts, min(most, len(sizes)), price)]
 
 
@@ -127,94 +121,3 @@ def _lengths(lengths: Integers, name: str = "lengths") -> np.ndarray:
     if lengths.size and lengths.min() < 0:
         raise ValueError(f"{name}[{lengths.argmin()}]: got {lengths.min()}, expected at least 0")
     return lengths.astype(np.int64)
-
-
-def _places(offsets: np.ndarray, index: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """[n_b, length] which token each position holds (0 if none), and whether it holds one."""
-    offsets, index = np.asarray(offsets), np.asarray(index)
-    sizes = (offsets[1:] - offsets[:-1])[index]
-    if (sizes > length).any():
-        worst = int(np.argmax(sizes))
-        raise ValueError(
-            f"length: got {length}, but sequence {index[worst]} has {sizes[worst]} positions"
-        )
-    steps = np.arange(length)
-    real = steps[None, :] < sizes[:, None]
-    return np.where(real, offsets[index][:, None] + steps[None, :], 0), real
-
-
-def pad_dense(
-    values: np.ndarray, offsets: np.ndarray, index: np.ndarray, length: int
-) -> np.ndarray:
-    """Returns the vectors of some sequences as [n_b, length, d], padded on the right with 0.
-
-    Args:
-      values: [tokens, d], of any dtype, which stays.
-      offsets: [n + 1]; sequence i is values[offsets[i] : offsets[i + 1]].
-      index: [n_b] which sequences.
-      length: positions to pad to.
-
-    Raises:
-      ValueError: a sequence is longer than `length`.
-    """
-    places, real = _places(offsets, index, length)
-    padded = np.zeros((*real.shape, values.shape[1]), dtype=values.dtype)
-    padded[real] = values[places[real]]
-    return padded
-
-
-def pad_labels(
-    labels: np.ndarray, offsets: np.ndarray, index: np.ndarray, length: int
-) -> np.ndarray:
-    """Returns the labels of some sequences as [n_b, length] int32, padded on the right with -1.
-
-    Args:
-      labels: [tokens] integers.
-      offsets, index, length: as for `pad_dense`.
-
-    Raises:
-      ValueError: a sequence is longer than `length`.
-    """
-    places, real = _places(offsets, index, length)
-    padded = np.full(real.shape, -1, dtype=np.int32)
-    padded[real] = np.asarray(labels)[places[real]]
-    return padded
-
-
-def pad_tokens(
-    rows: TokenRows, index: np.ndarray, length: int, width: int | None = None
-) -> np.ndarray:
-    """Returns the feature columns of some sentences as [n_b, length, m] int32.
-
-    Padding, of positions and of features, is rows.number_of_features, out of range on purpose
-    (`jaxstruct.core.types.SparseFeatures`); `token_values` gives the values that belong to it.
-
-    Args:
-      rows: the features of all sentences.
-      index: [n_b] which sentences.
-      length: positions to pad to.
-      width: m, or None for the most features of any token in `rows`, at least 1, which is the same
-        for every bucket.
-
-    Raises:
-      ValueError: a sentence is longer than `length`, or a token has more than `width` features.
-    """
-    sizes = np.diff(rows.token_offsets)
-    longest = int(sizes.max(initial=1))
-    width = longest if width is None else width
-    places, real = _places(rows.sentence_offsets, index, length)
-    tokens = places[real]
-    if (sizes[tokens] > width).any():
-        worst = tokens[np.argmax(sizes[tokens])]
-        raise ValueError(f"width: got {width}, but token {worst} has {sizes[worst]} features")
-    table = np.full((len(tokens), width), rows.number_of_features, dtype=np.int32)
-    entries, known = _places(rows.token_offsets, tokens, width)
-    table[known] = rows.indices[entries[known]]
-    padded = np.full((*real.shape, width), rows.number_of_features, dtype=np.int32)
-    padded[real] = table
-    return padded
-
-
-def token_values(indices: np.ndarray, number_of_features: int) -> np.ndarray:
-    """Returns 1 for every real feature and 0 for padding, float32 of the shape of `indices`."""
-    return (indices < number_of_features).astype(np.float32)

@@ -1,0 +1,164 @@
+"""How ragged examples are padded: in length buckets, to rounded sizes.
+
+A user hands over `Ragged` stores. Here they become `Buckets` of padded arrays, and what is
+predicted in buckets becomes one tree in the caller's order again.
+"""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from jaxstruct.core.buckets import Buckets, as_buckets
+from jaxstruct.core.contract import Padding
+from jaxstruct.core.length_buckets import assign_buckets, bucket_lengths
+from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.types import PyTree
+
+NUMBERS = 1 << 23
+"""Padded numbers that a further bucket must save at most, however few positions they make."""
+PADDING = -1
+"""What padding holds in outputs."""
+
+
+def ragged_leaves(tree: PyTree) -> list[Ragged]:
+    """The leaves that are ragged."""
+    return [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, Ragged)]
+
+
+def bucketed(
+    padding: Padding, inputs: PyTree, outputs: PyTree = None
+) -> tuple[Buckets, Buckets | None]:
+    """Examples with ragged leaves as buckets of padded arrays; plain ones as one bucket.
+
+    A bucket holds examples whose longest leaves are of about one length. Each leaf is padded to the
+    size, as the structure rounds it, of its own longest example there.
+
+    Args:
+      padding: of the structure.
+      inputs: a pytree of n examples. outputs: likewise, or None to predict.
+
+    Raises:
+      ValueError: inputs are ragged and outputs are not, or the other way round.
+    """
+    stores = ragged_leaves(inputs)
+    if not stores:
+        if ragged_leaves(outputs):
+            raise ValueError(
+                "outputs are ragged and inputs are not: make a Ragged of the inputs, too (see "
+                "jaxstruct.ragged), or pad both to arrays"
+            )
+        return as_buckets(inputs), None if outputs is None else as_buckets(outputs)
+    sizes = _rounded(padding, np.max([leaf.lengths for leaf in stores], axis=0))
+    index, xs, ys = [], [], []
+    for bucket in assign_buckets(sizes, bucket_lengths(sizes, price=_price(padding, stores))):
+        x = _padded_inputs(padding, inputs, bucket.index)
+        if outputs is not None:
+            ys.append(_padded_outputs(padding, x, outputs, bucket.index))
+            x = x if padding.complete is None else padding.complete(x)
+        xs.append(x)
+        index.append(bucket.index)
+    index = tuple(index)
+    return Buckets(tuple(xs), index), None if outputs is None else Buckets(tuple(ys), index)
+
+
+def _rounded(padding: Padding, lengths: np.ndarray) -> np.ndarray:
+    distinct, places = np.unique(lengths, return_inverse=True)
+    return np.array([padding.size(int(length)) for length in distinct])[places]
+
+
+def _price(padding: Padding, stores: list[Ragged]) -> int:
+    """In positions; fewer where a position holds many numbers, such as kernel values."""
+    widest = max(int(np.prod(leaf.rows.shape[1:])) for leaf in stores)
+    return min(padding.price, NUMBERS // max(widest, 1))
+
+
+def _padded_inputs(padding: Padding, inputs: PyTree, index: np.ndarray) -> PyTree:
+    def of_leaf(leaf: Ragged | np.ndarray) -> np.ndarray:
+        if not isinstance(leaf, Ragged):
+            return np.asarray(leaf)[index]
+        return leaf.padded(index, padding.size(int(leaf.lengths[index].max())))
+
+    return jax.tree.map(of_leaf, inputs)
+
+
+def _sizes(padding: Padding, x: PyTree, outputs: PyTree) -> PyTree:
+    """How many positions each leaf of the outputs has, 0 for none."""
+    if padding.output_sizes is None:
+        return jax.tree.map(lambda leaf: 0, outputs)
+    return padding.output_sizes(x)
+
+
+def _padded_outputs(padding: Padding, x: PyTree, outputs: PyTree, index: np.ndarray) -> PyTree:
+    def of_leaf(leaf: Ragged | np.ndarray, size: int) -> np.ndarray:
+        if isinstance(leaf, Ragged) != bool(size):
+            raise ValueError(_mismatch(leaf))
+        if not isinstance(leaf, Ragged):
+            return np.asarray(leaf)[index]
+        lengths = leaf.lengths[index]
+        if lengths.max() > size:
+            raise ValueError(
+                f"outputs[{index[lengths.argmax()]}] has {lengths.max()} positions, more than its "
+                f"input has room for ({size}): inputs and outputs must be of the same examples"
+            )
+        return leaf.padded(index, size, PADDING)
+
+    sizes = _sizes(padding, x, outputs)
+    if jax.tree.structure(sizes) != jax.tree.structure(outputs):
+        raise ValueError(
+            f"outputs must be a pytree like {jax.tree.structure(sizes)}, got "
+            f"{jax.tree.structure(outputs)}"
+        )
+    return jax.tree.map(of_leaf, outputs, sizes)
+
+
+def _mismatch(leaf: Ragged | np.ndarray) -> str:
+    if isinstance(leaf, Ragged):
+        return (
+            f"outputs hold {leaf!r}, but the structure has no output of several lengths: give an "
+            "array [n, ...], or Padding(output_sizes=..) to make_problem"
+        )
+    return (
+        f"outputs hold an array of shape {np.shape(leaf)}, but inputs are ragged: make a Ragged of "
+        "the outputs, too (see jaxstruct.ragged)"
+    )
+
+
+def restored(padding: Padding, inputs: Buckets, outputs: tuple[PyTree, ...]) -> PyTree:
+    """Outputs predicted in buckets as one pytree in the caller's order.
+
+    A leaf with positions becomes a `Ragged`, each example without its padding; any other one an
+    array [n, ...].
+
+    Args:
+      padding: of the structure. inputs: padded, in buckets. outputs: predicted, one a bucket.
+
+    Raises:
+      ValueError: a leaf has several shapes, and the structure does not say why.
+    """
+    sizes = _sizes(padding, inputs.parts[0], outputs[0])
+    order = np.argsort(np.concatenate(inputs.index))
+
+    def of_leaf(size: int, *leaves: np.ndarray) -> np.ndarray | Ragged:
+        if size:
+            return _unpadded(leaves).take(order)
+        if len({leaf.shape[1:] for leaf in leaves}) > 1:
+            raise ValueError(
+                f"outputs have shapes {[leaf.shape for leaf in leaves]}, and the structure does "
+                "not say which axis is padded: give Padding(output_sizes=..) to make_problem"
+            )
+        return np.concatenate(leaves)[order]
+
+    return jax.tree.map(of_leaf, sizes, *outputs)
+
+
+def _unpadded(leaves: tuple[np.ndarray, ...]) -> Ragged:
+    """Rows of padded outputs [n_b, T_b] up to the last one that is not padding."""
+    rows, lengths = [], []
+    for leaf in leaves:
+        steps = np.arange(1, leaf.shape[1] + 1)
+        own = np.max(np.where(leaf >= 0, steps, 0), axis=1, initial=0)
+        rows.append(leaf[steps <= own[:, None]])
+        lengths.append(own)
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths), dtype=np.int64)])
+    return Ragged(np.concatenate(rows), offsets, PADDING)

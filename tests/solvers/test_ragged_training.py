@@ -1,0 +1,294 @@
+"""Training and prediction on ragged stores: what padded arrays give, for every wing."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+import scipy.sparse
+
+import jaxstruct as js
+from jaxstruct.baselines.dual_perceptron import dual_perceptron, weights_of
+from jaxstruct.baselines.perceptron import perceptron
+from jaxstruct.chains import hidden_markov
+from jaxstruct.chains.structure import chain, chain_inputs
+from jaxstruct.chains.token_features import KernelTokens
+from jaxstruct.core.types import SparseFeatures
+from jaxstruct.solvers.one_slack import fit_one_slack
+from tests.trees import structure_cases as tree_cases
+
+S, D = 3, 4
+
+
+def sentences(seed=0, n=40, longest=40):
+    """Tokens [l, D] with some zeros, and their labels; most sentences are short."""
+    rng = np.random.default_rng(seed)
+    lengths = np.where(np.arange(n) % 8, rng.integers(0, 8, n), rng.integers(9, longest, n))
+    means = rng.normal(size=(S, D))
+    labels = [rng.integers(0, S, length).astype(np.int8) for length in lengths]
+    tokens = [(means[y] + rng.normal(size=(len(y), D))).round(1) for y in labels]
+    return [np.where(np.abs(x) < 0.4, 0, x).astype(np.float32) for x in tokens], labels
+
+
+def sparse(tokens):
+    """The same tokens as sparse features."""
+    x = js.ragged(tokens)
+    places = np.where(x.rows != 0, np.arange(D), D)
+    order = np.argsort(places, axis=1)
+    values = np.take_along_axis(x.rows, order, axis=1)
+    indices = np.take_along_axis(places, order, axis=1).astype(np.int16)
+    return SparseFeatures(js.Ragged(indices, x.offsets, D), js.Ragged(values, x.offsets))
+
+
+def kernel(tokens):
+    """The same tokens by their inner products with all tokens."""
+    x = js.ragged(tokens)
+    rows, m = x.rows @ x.rows.T, len(x.rows)
+    anchors = js.Ragged(np.arange(m, dtype=np.int32), x.offsets, m)
+    return KernelTokens(js.Ragged(rows, x.offsets), anchors)
+
+
+WAYS = {"dense": js.ragged, "sparse": sparse, "kernel": kernel}
+TOKENS, LABELS = sentences()
+
+
+def padded(tokens, labels):
+    """Both as arrays, as long as the longest."""
+    every = np.arange(len(tokens))
+    x, y = js.ragged(tokens), js.ragged(labels)
+    longest = int(x.lengths.max())
+    return chain_inputs(x.padded(every, longest), x.lengths), y.padded(every, longest, -1)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_chains_train_and_predict_as_padded_ones(way) -> None:
+    """The certified intervals of the optimum overlap, and predictions are the same."""
+    problem = chain(D, S)
+    wanted = js.fit(problem, *padded(TOKENS, LABELS), "svm1_margin", 10.0)
+    x, y = chain_inputs(WAYS[way](TOKENS)), js.ragged(LABELS)
+    own = chain(len(x.features.rows.rows), S) if way == "kernel" else problem
+    found = js.fit(own, x, y, "svm1_margin", 10.0)
+    assert found.status == js.Status.CONVERGED and len(found.state.sets.outputs) == 1
+    assert max(found.dual, wanted.dual) <= min(found.primal, wanted.primal) * (1 + 1e-6)
+    assert found.slack.shape == (len(LABELS),)
+    labels = js.predict(own, found, x)
+    assert isinstance(labels, js.Ragged)
+    np.testing.assert_array_equal(labels.offsets, y.offsets)
+    score = np.mean(labels.rows == y.rows)
+    of_padded, true = (
+        js.predict(problem, wanted, padded(TOKENS, LABELS)[0]),
+        padded(TOKENS, LABELS)[1],
+    )
+    assert score == pytest.approx(np.mean((of_padded == true)[true >= 0]), abs=0.03) and score > 0.6
+
+
+def test_several_buckets_come_back_in_order(monkeypatch) -> None:
+    """A weight vector decodes every sentence as by itself, whatever bucket it is in."""
+    monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 400)
+    problem, rng = chain(D, S, window=1), np.random.default_rng(3)
+    w = {name: rng.normal(size=leaf.shape).astype(np.float32)
+         for name, leaf in problem.initial_weights.items()}  # fmt: skip
+    found = js.predict(problem, w, chain_inputs(js.ragged(TOKENS)))
+    for i in rng.permutation(len(TOKENS))[:8]:
+        alone = js.predict(problem, w, chain_inputs(js.ragged([TOKENS[i]])))
+        np.testing.assert_array_equal(found[i], alone[0])
+        assert len(found[i]) == len(TOKENS[i])
+
+
+def test_several_buckets_train_to_the_same_optimum(monkeypatch) -> None:
+    problem, x, y = chain(D, S), chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS)
+    one = js.fit(problem, x, y, "svm2_margin", 5.0)
+    monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 400)
+    weights = np.ones(len(LABELS))
+    several = js.fit(problem, x, y, "svm2_margin", 5.0, example_weights=weights)
+    assert len(several.state.sets.outputs) > 1
+    assert max(one.dual, several.dual) <= min(one.primal, several.primal) * (1 + 1e-6)
+    again = js.fit(problem, x, y, "svm2_margin", 5.0, start=several)
+    assert again.statistics.passes <= several.statistics.passes
+
+
+def test_a_part_of_a_store_trains() -> None:
+    which = np.array([9, 3, 20, 8, 1])
+    x, y = chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS)
+    part = js.take(x, which), js.take(y, which)
+    assert [len(one) for one in part[1]] == [len(LABELS[i]) for i in which]
+    solution = js.fit(chain(D, S), *part, C=5.0)
+    listed = chain_inputs(js.ragged([TOKENS[i] for i in which]))
+    same = js.fit(chain(D, S), listed, js.ragged([LABELS[i] for i in which]), C=5.0)
+    assert solution.primal == same.primal and solution.status == js.Status.CONVERGED
+
+
+def test_check_problem_takes_a_store() -> None:
+    js.check_problem(chain(D, S), chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS), draws=2)
+
+
+def _with_nan():
+    tokens = [one.copy() for one in TOKENS]
+    tokens[16][0, 0] = np.nan
+    return chain_inputs(js.ragged(tokens)), js.ragged(LABELS)
+
+
+def _with_label(i, value):
+    labels = [one.copy() for one in LABELS]
+    labels[i][-1] = value
+    return chain_inputs(js.ragged(TOKENS)), js.ragged(labels)
+
+
+X, Y = chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS)
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        (_with_nan(), "inputs has a NaN or an infinity, first in example 16"),
+        (_with_label(16, 9), r"example 16, taken by itself: outputs\[0, .*\] is 9: expected"),
+        ((X, js.ragged(LABELS[:-1])), "inputs has 40 examples, outputs has 39"),
+        ((X, js.ragged([*LABELS[1:], LABELS[0]])), "outputs"),
+        ((X, np.zeros((40, 7), int)), r"outputs hold an array of shape \(40, 7\), but inputs"),
+        ((X, LABELS), r"outputs must agree .* jaxstruct.ragged"),
+        ((js.ragged(TOKENS), Y), "inputs must be a ChainInput"),
+        ((X, js.ragged([y.astype(float) for y in LABELS])), "outputs must be integer labels"),
+        ((X._replace(features=js.ragged([x[:, :2] for x in TOKENS])), Y), "number_of_features = 4"),
+    ],
+)
+def test_the_door(examples, message, monkeypatch) -> None:
+    monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 400)
+    with pytest.raises(ValueError, match=message) as caught:
+        js.fit(chain(D, S), *examples)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (js.ragged(LABELS), r"features must be a Ragged of \[l, d\] numbers, a row a token"),
+        (
+            SparseFeatures(js.ragged(TOKENS), np.zeros((40, 3, 4))),
+            "features.values must be a Ragged",
+        ),
+        (
+            SparseFeatures(js.ragged(TOKENS), js.ragged(TOKENS[::-1])),
+            "features.values must have the tokens of features.indices",
+        ),
+    ],
+)
+def test_ragged_features_that_do_not_fit(features, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        chain_inputs(features)
+
+
+def test_lengths_and_gram_are_those_of_the_store() -> None:
+    x = js.ragged(TOKENS)
+    assert chain_inputs(x, x.lengths).length.dtype == np.int32
+    for wrong in ({"length": x.lengths + 1}, {"gram": np.zeros((40, 3, 3))}):
+        with pytest.raises(ValueError, match="takes no gram, and no length but theirs"):
+            chain_inputs(x, **wrong)
+
+
+def overlap(a, b):
+    """Whether two certified intervals hold one optimum."""
+    return max(a.dual, b.dual) <= min(a.primal, b.primal) * (1 + 1e-6)
+
+
+def test_trees_train_and_predict_as_padded_ones() -> None:
+    own, trees = tree_cases.grammar(0), tree_cases.trees(seed=0)
+    problem, padded_ones = js.trees.weighted_grammar(own), tree_cases.examples(0)
+    x = js.trees.sentence_inputs(own, [js.trees.tags(tree) for tree in trees])
+    y = js.trees.tree_outputs([js.trees.encode(own, tree).tree for tree in trees])
+    wanted, found = (
+        js.fit(problem, *pair, "svm1_margin", 2.0 * len(trees)) for pair in (padded_ones, (x, y))
+    )
+    assert found.status == js.Status.CONVERGED and overlap(found, wanted)
+    parsed = js.predict(problem, found, x)
+    same = js.predict(problem, found, padded_ones[0])
+    for i, tree in enumerate(trees):
+        row, of_padded = (jax.tree.map(lambda leaf, i=i: leaf[i], each) for each in (parsed, same))
+        words = js.trees.tags(tree)
+        assert js.trees.decode(own, row, words) == js.trees.decode(own, of_padded, words)
+        assert len(row.symbols) == len(words) and len(row.rules) == len(words) - 1
+
+
+def test_a_sentence_without_a_parse_is_an_empty_tree() -> None:
+    own = tree_cases.grammar(0)
+    known = js.trees.tags(tree_cases.trees(seed=0)[0])
+    x = js.trees.sentence_inputs(own, [known, ["?", "?"]])
+    problem = js.trees.weighted_grammar(own)
+    parsed = js.predict(problem, problem.initial_weights, x)
+    assert parsed.symbols.lengths.tolist() == [len(known), 0]
+    assert parsed.rules.lengths.tolist() == [len(known) - 1, 0]
+
+
+def test_alignments_train_and_predict_as_padded_ones() -> None:
+    rng = np.random.default_rng(0)
+    texts = [rng.integers(0, 4, rng.integers(3, 14)) for _ in range(8)]
+    drops = [np.sort(rng.choice(len(text), len(text) - 2, replace=False)) for text in texts]
+    seconds = [text[kept] for text, kept in zip(texts, drops, strict=True)]
+    operations = [
+        np.where(np.isin(np.arange(len(text)), kept), 0, 1)
+        for text, kept in zip(texts, drops, strict=True)
+    ]
+    inputs, outputs = js.alignments.alignment_inputs, js.alignments.alignment_outputs
+    problem = js.alignments.pairwise_alignment(4)
+    size = 13, 11
+    wanted = js.fit(
+        problem, inputs(texts, seconds, size), outputs(operations, None, sum(size)), C=4.0
+    )
+    x, y = inputs(texts, seconds), outputs(operations)
+    found = js.fit(problem, x, y, C=4.0)
+    assert found.status == js.Status.CONVERGED and overlap(found, wanted)
+    aligned = js.predict(problem, found, x)
+    same = js.predict(problem, found, inputs(texts, seconds, size))
+    for own, of_padded in zip(aligned.operations, same.operations, strict=True):
+        np.testing.assert_array_equal(own, of_padded[of_padded >= 0])
+    np.testing.assert_array_equal(aligned.begin, same.begin)
+
+
+def test_sparse_texts_train_and_predict_as_padded_ones(monkeypatch) -> None:
+    """One text of 600 features among short ones: two buckets, classes in the caller's order."""
+    monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 400)
+    rng = np.random.default_rng(1)
+    table = (rng.random((30, 700)) < 0.02) * rng.normal(size=(30, 700))
+    table[11, :600] = 0.1
+    y = rng.integers(0, 3, 30)
+    rows = js.from_scipy(scipy.sparse.csr_matrix(table))
+    problem = js.multiclass.multiclass(700, 3)
+    found = js.fit(problem, rows, y, "svm1", 20.0)
+    wanted = js.fit(problem, table.astype(np.float32), y, "svm1", 20.0)
+    assert overlap(found, wanted) and len(found.state.sets.outputs) == 2
+    classes = js.predict(problem, found, rows)
+    assert isinstance(classes, np.ndarray)
+    np.testing.assert_array_equal(classes, js.predict(problem, found, table.astype(np.float32)))
+    part = js.take(rows, np.array([11, 4]))
+    np.testing.assert_array_equal(js.predict(problem, found, part), classes[[11, 4]])
+
+
+def test_baselines_and_one_slack_take_stores(monkeypatch) -> None:
+    problem, few = chain(D, S), np.arange(16)
+    x, y = js.take(X, few), js.take(Y, few)
+    whole = padded(TOKENS[:16], LABELS[:16])
+    one = fit_one_slack(problem, x, y, C=4.0, tolerance=1e-2)
+    assert overlap(one, fit_one_slack(problem, *whole, C=4.0, tolerance=1e-2))
+    field = js.baselines.fit_random_field(problem, x, y, C=4.0)
+    of_padded = js.baselines.fit_random_field(problem, *whole, C=4.0)
+    assert field.objective == pytest.approx(of_padded.objective, rel=1e-3)
+    monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 400)
+    found = perceptron(problem, x, y, max_epochs=3)
+    machine = dual_perceptron(problem, x, y, max_epochs=3)
+    assert isinstance(machine.output, tuple) and len(machine.output) > 1
+    weights = weights_of(problem, machine, x, y)
+    for name, leaf in weights.items():
+        np.testing.assert_allclose(leaf, found.weights[name], atol=1e-4)
+
+
+def test_hidden_markov_models_take_stores() -> None:
+    rng = np.random.default_rng(5)
+    symbols = [rng.integers(0, 6, len(labels)) for labels in LABELS]
+    model = hidden_markov.fit_hidden_markov(js.ragged(symbols), Y, 6, S)
+    every, longest = np.arange(len(LABELS)), int(Y.lengths.max())
+    wide = js.ragged(symbols, -1).padded(every, longest)
+    same = hidden_markov.fit_hidden_markov(wide, Y.padded(every, longest, -1), 6, S)
+    for a, b in zip(model, same, strict=True):
+        np.testing.assert_array_equal(a, b)
+    labels = hidden_markov.decode(model, js.ragged(symbols))
+    np.testing.assert_array_equal(labels.lengths, Y.lengths)
+    np.testing.assert_array_equal(labels.padded(every, longest), hidden_markov.decode(model, wide))
