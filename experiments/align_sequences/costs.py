@@ -135,7 +135,6 @@ def align(
     longest = size_class(int(max(inputs.first.lengths.max(), inputs.second.lengths.max())))
     found = predict(problem, weights, inputs, batch=batch_size(longest, 256))
     x, y = bucketed(problem.padding, inputs, found)
-    assert y is not None, "outputs were given"
     scores = np.zeros(len(inputs.first))
     for part, of_part, index in zip(x.parts, y.parts, x.index, strict=True):
         scores[index] = _batch_scores(problem, weights, part, of_part)
@@ -162,7 +161,6 @@ def measure(problem: Problem, weights: PyTree, pairs: Pairs) -> dict[str, Any]:
     truth, made = (
         bucketed(problem.padding, inputs, outputs)[1] for outputs in (outputs_of(pairs), found)
     )
-    assert truth is not None and made is not None, "outputs were given"
     counts, losses = np.zeros(3), []
     for y_true, y in zip(truth.parts, made.parts, strict=True):
         counts += [np.sum(leaf) for leaf in _batch_counts(y_true, y)]

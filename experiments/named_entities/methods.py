@@ -104,14 +104,17 @@ def hidden_markov(fold: Fold, problem: Problem, *, rare: str) -> Numbers:
 
     def symbols(part: Corpus) -> Ragged:
         words = [symbol(word) for sentence in part.sentences for word in sentence.words]
-        return Ragged([number.get(word, len(known)) for word in words], part.outputs.offsets)
+        numbers = np.array([number.get(word, len(known)) for word in words], np.int32)
+        return Ragged(numbers, part.outputs.offsets)
 
     train = fold.train
     model = fit_hidden_markov(symbols(train), train.outputs, len(known), len(train.names))
     model = _widen(model, 1 << len(known).bit_length())
 
     def decoded(part: Corpus) -> Labels:
-        return label_strings(decode(model, symbols(part)), part.names)
+        labels = decode(model, symbols(part))
+        assert isinstance(labels, Ragged), "as the symbols are"
+        return label_strings(labels, part.names)
 
     scores = evaluate(fold, decoded)
     return scores | {"seconds": time.perf_counter() - start, "symbols": len(known)}

@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxstruct.core.buckets import Buckets, in_order
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.padding import bucketed
+from jaxstruct.core.padding import bucketed_inputs
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checkpoints import load_weights, save_weights
 from jaxstruct.trees.oracles.cky import cky
@@ -104,7 +104,7 @@ def parse(
     if not sentences:
         return []
     problem = problem_for(model.grammar, str(jnp.result_type(model.weights["rules"])))
-    inputs, _ = bucketed(problem.padding, sentence_inputs(model.grammar, sentences))
+    inputs = bucketed_inputs(problem.padding, sentence_inputs(model.grammar, sentences))
     tables = grammar_tables(model.grammar)
     parts = tuple(_k_best(k, problem, tables, model.weights, part) for part in inputs.parts)
     rows = in_order(Buckets(parts, inputs.index))

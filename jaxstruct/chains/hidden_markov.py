@@ -17,9 +17,9 @@ import numpy as np
 
 from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
-from jaxstruct.core.buckets import Buckets, check_buckets
+from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Padding
-from jaxstruct.core.padding import bucketed, restored
+from jaxstruct.core.padding import bucketed, bucketed_inputs, restored
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.types import Array
 
@@ -132,10 +132,8 @@ def fit_hidden_markov(
         raise ValueError(f"number_of_symbols and number_of_labels must be at least 1: {V}, {S}")
     if not (math.isfinite(smoothing) and smoothing >= 0):
         raise ValueError(f"smoothing must be finite and >= 0, got {smoothing!r}")
-    symbols, labels = _in_buckets(symbols, labels)
     counts = _Counts(np.zeros(S), np.zeros((S, S)), np.zeros(S), np.zeros((S, V + 1)))
-    for x, y in zip(symbols.parts, labels.parts, strict=True):
-        x, y = np.asarray(x), np.asarray(y)
+    for x, y in _padded_parts(symbols, labels):
         _checked_part(x, y, V, S)
         _count(counts, x, y)
     if not counts.start.any():
@@ -151,16 +149,21 @@ def fit_hidden_markov(
     return HiddenMarkov(*(leaf.astype(dtype) for leaf in model))
 
 
-def _in_buckets(
-    symbols: np.ndarray | Ragged | Buckets, labels: np.ndarray | Ragged | Buckets
-) -> tuple[Buckets, Buckets]:
-    """Both padded with -1."""
-    if not isinstance(symbols, Buckets):
-        if isinstance(symbols, Ragged):
-            symbols = ragged(symbols, PADDING)
-        symbols, labels = bucketed(_PADDING, symbols, labels)
-    check_buckets(symbols, labels)
-    return symbols, labels
+def _padded_parts(
+    symbols: np.ndarray | Ragged, labels: np.ndarray | Ragged
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Both padded with -1, in buckets."""
+    if isinstance(symbols, Ragged) != isinstance(labels, Ragged):
+        raise ValueError(
+            f"symbols and labels must both be Ragged, or arrays [n, T], got {text_of(symbols)} and "
+            f"{text_of(labels)}"
+        )
+    x, y = bucketed(_PADDING, _with_fill(symbols), labels)
+    return list(zip(map(np.asarray, x.parts), map(np.asarray, y.parts), strict=True))
+
+
+def _with_fill(symbols: np.ndarray | Ragged) -> np.ndarray | Ragged:
+    return ragged(symbols, PADDING) if isinstance(symbols, Ragged) else symbols
 
 
 def sentence_potentials(model: HiddenMarkov, symbols: Array) -> ChainPotentials:
@@ -203,9 +206,8 @@ def decode(model: HiddenMarkov, symbols: np.ndarray | Ragged) -> np.ndarray | Ra
       int32 labels, a `Ragged` store, or [n, T], -1 on padding. Ties as in `chains.oracles.viterbi`.
       Where all probabilities are 0 (smoothing 0) some labels.
     """
-    if isinstance(symbols, Buckets):
-        return Buckets(tuple(decode(model, part) for part in symbols.parts), symbols.index)
     if isinstance(symbols, Ragged):
-        buckets, _ = bucketed(_PADDING, ragged(symbols, PADDING))
-        return restored(_PADDING, buckets, tuple(decode(model, part) for part in buckets.parts))
+        buckets = bucketed_inputs(_PADDING, _with_fill(symbols))
+        found = tuple(np.asarray(_decode(model, part)) for part in buckets.parts)
+        return restored(_PADDING, buckets, found)
     return np.asarray(_decode(model, np.asarray(symbols, np.int32)))

@@ -26,40 +26,47 @@ def ragged_leaves(tree: PyTree) -> list[Ragged]:
     return [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, Ragged)]
 
 
-def bucketed(
-    padding: Padding, inputs: PyTree, outputs: PyTree = None
-) -> tuple[Buckets, Buckets | None]:
-    """Examples with ragged leaves as buckets of padded arrays; plain ones as one bucket.
+def bucketed(padding: Padding, inputs: PyTree, outputs: PyTree) -> tuple[Buckets, Buckets]:
+    """Training examples with ragged leaves as buckets of padded arrays; plain ones as one bucket.
 
     A bucket holds examples whose longest leaves are of about one length. Each leaf is padded to the
     size, as the structure rounds it, of its own longest example there.
 
     Args:
-      padding: of the structure.
-      inputs: a pytree of n examples. outputs: likewise, or None to predict.
+      padding: of the structure. inputs, outputs: pytrees of n examples.
 
     Raises:
       ValueError: inputs are ragged and outputs are not, or the other way round.
     """
-    stores = ragged_leaves(inputs)
-    if not stores:
+    if not ragged_leaves(inputs):
         if ragged_leaves(outputs):
             raise ValueError(
                 "outputs are ragged and inputs are not: make a Ragged of the inputs, too (see "
                 "jaxstruct.ragged), or pad both to arrays"
             )
-        return as_buckets(inputs), None if outputs is None else as_buckets(outputs)
+        return as_buckets(inputs), as_buckets(outputs)
+    index, xs, ys = _index(padding, inputs), [], []
+    for own in index:
+        x = _padded_inputs(padding, inputs, own)
+        ys.append(_padded_outputs(padding, x, outputs, own))
+        xs.append(x if padding.complete is None else padding.complete(x))
+    return Buckets(tuple(xs), index), Buckets(tuple(ys), index)
+
+
+def bucketed_inputs(padding: Padding, inputs: PyTree) -> Buckets:
+    """Inputs to predict of as buckets of padded arrays, without what only training reads."""
+    if not ragged_leaves(inputs):
+        return as_buckets(inputs)
+    index = _index(padding, inputs)
+    return Buckets(tuple(_padded_inputs(padding, inputs, own) for own in index), index)
+
+
+def _index(padding: Padding, inputs: PyTree) -> tuple[np.ndarray, ...]:
+    """The examples of each bucket."""
+    stores = ragged_leaves(inputs)
     sizes = _rounded(padding, np.max([leaf.lengths for leaf in stores], axis=0))
-    index, xs, ys = [], [], []
-    for bucket in assign_buckets(sizes, bucket_lengths(sizes, price=_price(padding, stores))):
-        x = _padded_inputs(padding, inputs, bucket.index)
-        if outputs is not None:
-            ys.append(_padded_outputs(padding, x, outputs, bucket.index))
-            x = x if padding.complete is None else padding.complete(x)
-        xs.append(x)
-        index.append(bucket.index)
-    index = tuple(index)
-    return Buckets(tuple(xs), index), None if outputs is None else Buckets(tuple(ys), index)
+    ends = bucket_lengths(sizes, price=_price(padding, stores))
+    return tuple(bucket.index for bucket in assign_buckets(sizes, ends))
 
 
 def _rounded(padding: Padding, lengths: np.ndarray) -> np.ndarray:

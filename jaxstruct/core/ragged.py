@@ -156,7 +156,7 @@ def _holding(dtype: np.dtype, fill: float) -> np.dtype:
     return next(fits, np.dtype(np.int64))
 
 
-def ragged(lists: Sequence[Any], fill: float = 0) -> Ragged:
+def ragged(lists: Sequence[Any] | Ragged, fill: float = 0) -> Ragged:
     """A ragged store of a list of examples.
 
     Args:

@@ -219,7 +219,7 @@ def load_solution(
     Args:
       path: the file.
       problem: the problem that it was trained on; its weights say structure, shapes and dtypes.
-      outputs: outputs of the problem (or Buckets of them), only their structure is read; needed
+      outputs: outputs of the problem, padded or ragged; only their structure is read; needed
         where outputs are NamedTuples or other containers than tuple, list and dict.
 
     Returns:

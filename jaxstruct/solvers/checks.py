@@ -12,7 +12,7 @@ import numpy as np
 from jaxstruct.core.buckets import Buckets, check_buckets
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.padding import bucketed
+from jaxstruct.core.padding import bucketed, bucketed_inputs
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree
 
@@ -261,7 +261,7 @@ def checked_inputs(problem: Problem, inputs: PyTree | Buckets) -> Buckets:
         if rows_in("inputs", inputs) == 0:
             raise ValueError("inputs is empty: there is nothing to predict")
         check_inputs(inputs)
-        inputs, _ = bucketed(problem.padding, inputs)
+        inputs = bucketed_inputs(problem.padding, inputs)
     check_buckets(inputs, None)
     for x, index in zip(inputs.parts, inputs.index, strict=True):
         check_inputs(x)

@@ -32,7 +32,7 @@ def predict(
     inputs: PyTree | Buckets,
     *,
     batch: int = 1024,
-) -> PyTree | Buckets:
+) -> PyTree:
     """argmax_y F(x, y; w) of each input (thesis 3.1), as numpy arrays with a leading axis [n].
 
     Inputs are padded to whole batches, and ragged ones to size classes, so that any n runs in a

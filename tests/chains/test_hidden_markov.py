@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+from jaxstruct import Ragged, ragged
 from jaxstruct.chains.hidden_markov import (
     HiddenMarkov,
     decode,
@@ -15,7 +16,6 @@ from jaxstruct.chains.hidden_markov import (
     sentence_potentials,
 )
 from jaxstruct.chains.potentials import score_labels
-from jaxstruct.core.buckets import Buckets
 
 SYMBOLS = np.array([[0, 1, 1], [2, 0, -1], [1, -1, -1]])
 LABELS = np.array([[0, 1, 1], [1, 0, -1], [0, -1, -1]])
@@ -140,21 +140,24 @@ def test_the_potentials_score_the_joint_probability(x64: None) -> None:
     )
 
 
-def test_buckets_and_padding_change_nothing() -> None:
+def test_stores_and_padding_change_nothing() -> None:
     symbols, labels = random_corpus(4)
-    short = np.sum(labels >= 0, axis=1) <= 2
-    index = (np.flatnonzero(short), np.flatnonzero(~short))
-    wide = [np.pad(values, ((0, 0), (0, 3)), constant_values=-1) for values in (symbols, labels)]
+    real = labels >= 0
     x, y = (
-        Buckets((narrow[index[0], :2], padded[index[1]]), index)
-        for narrow, padded in zip((symbols, labels), wide, strict=True)
+        ragged([row[own] for row, own in zip(values, real, strict=True)])
+        for values in (symbols, labels)
     )
+    wide = [np.pad(values, ((0, 0), (0, 3)), constant_values=-1) for values in (symbols, labels)]
     model = fit_hidden_markov(symbols, labels, V, S)
-    jax.tree.map(np.testing.assert_array_equal, fit_hidden_markov(x, y, V, S), model)
-    decoded, plain = decode(model, x), decode(model, symbols)
-    np.testing.assert_array_equal(decoded.parts[0], plain[index[0], :2])
-    np.testing.assert_array_equal(decoded.parts[1][:, :T], plain[index[1]])
-    assert np.all(decoded.parts[1][:, T:] == -1)
+    for pair in ((x, y), wide):
+        jax.tree.map(np.testing.assert_array_equal, fit_hidden_markov(*pair, V, S), model)
+    plain, decoded = decode(model, symbols), decode(model, x)
+    assert isinstance(decoded, Ragged)
+    np.testing.assert_array_equal(decoded.lengths, y.lengths)
+    np.testing.assert_array_equal(decoded.rows, plain[real])
+    np.testing.assert_array_equal(decode(model, wide[0])[:, T:], -1)
+    with pytest.raises(ValueError, match="both be Ragged, or arrays"):
+        fit_hidden_markov(x, labels, V, S)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxstruct import Padding, Ragged, ragged
-from jaxstruct.core.padding import NUMBERS, bucketed, restored
+from jaxstruct.core.padding import NUMBERS, bucketed, bucketed_inputs, restored
 from jaxstruct.core.sizes import size_class
 
 
@@ -75,13 +75,14 @@ def test_what_is_restored_is_what_was_bucketed() -> None:
 
 def test_only_training_completes_the_inputs() -> None:
     inputs, _ = random_examples(np.random.default_rng(2))
-    x, none = bucketed(PADDING, inputs)
-    assert none is None and all("count" not in part for part in x.parts)
+    x = bucketed_inputs(PADDING, inputs)
+    assert all("count" not in part for part in x.parts)
 
 
 def test_plain_examples_are_one_bucket() -> None:
     x, y = bucketed(PADDING, np.zeros((3, 2)), np.zeros(3))
     assert len(x.parts) == len(y.parts) == 1 and x.index[0].tolist() == [0, 1, 2]
+    assert len(bucketed_inputs(PADDING, np.zeros((3, 2))).parts) == 1
 
 
 def test_wide_positions_are_worth_a_bucket() -> None:
@@ -90,7 +91,7 @@ def test_wide_positions_are_worth_a_bucket() -> None:
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     for width, buckets in ((1, 1), (NUMBERS // 30, 2)):
         rows = np.broadcast_to(np.zeros(1, np.int8), (lengths.sum(), width))
-        x, _ = bucketed(Padding(), Ragged(rows, offsets))
+        x = bucketed_inputs(Padding(), Ragged(rows, offsets))
         assert len(x.parts) == buckets
 
 
@@ -113,6 +114,6 @@ def test_a_structure_that_does_not_say_how_outputs_are_padded() -> None:
     x = ragged([[1], [2] * 30])
     with pytest.raises(ValueError, match="no output of several lengths: .*Padding"):
         bucketed(Padding(), x, x)
-    parts, _ = bucketed(Padding(price=1), x)
+    parts = bucketed_inputs(Padding(price=1), x)
     with pytest.raises(ValueError, match="does not say which axis is padded"):
         restored(Padding(), parts, parts.parts)

@@ -8,7 +8,6 @@ import pytest
 
 from jaxstruct import Settings, Status, fit, predict, support_outputs
 from jaxstruct.core.buckets import Buckets, in_order
-from jaxstruct.core.examples import take
 from jaxstruct.solvers.checkpoints import load_solution, save_solution
 from jaxstruct.solvers.formulations import FORMULATIONS
 from tests.solvers.cases import (
@@ -204,31 +203,14 @@ def random_buckets(random, n):
     return Buckets(tuple(parts), index), values
 
 
-def test_take_and_in_order():
-    """Random subsets of random buckets: the same examples as from a plain array."""
+def test_in_order():
+    """Random buckets: each example at its own place."""
     random = np.random.default_rng(0)
     for _ in range(300):
-        n = int(random.integers(1, 12))
-        buckets, values = random_buckets(random, n)
-        which = random.permutation(n)[: random.integers(1, n + 1)]
-        some = take(buckets, which)
-        rows = in_order(some)
-        assert [row["value"] for row in rows] == list(values[which])
-        assert [set(row["row"]) for row in rows] == [{i} for i in which]
-        np.testing.assert_array_equal(np.sort(np.concatenate(some.index)), np.arange(len(which)))
-        assert all(len(index) == len(part["value"]) > 0 for part, index in zip(*some, strict=True))
-        widths = {part["row"].shape[1] for part in some.parts}
-        assert widths <= {part["row"].shape[1] for part in buckets.parts}
-        np.testing.assert_array_equal(take(values, which), values[which])
-        assert [row["value"] for row in in_order(buckets)] == list(values)
-
-
-@pytest.mark.parametrize("which", [[0, 0], [3], [-1], [[0]], [0.0], [True, False, True]])
-def test_take_refuses_what_names_no_examples(which):
-    buckets = Buckets((np.zeros((2, 4)), np.zeros((1, 5))), (np.array([0, 2]), np.array([1])))
-    for tree in (buckets, np.zeros(3)):
-        with pytest.raises(ValueError, match="which must be"):
-            take(tree, np.array(which))
+        buckets, values = random_buckets(random, int(random.integers(1, 12)))
+        rows = in_order(buckets)
+        assert [row["value"] for row in rows] == list(values)
+        assert [set(row["row"]) for row in rows] == [{i} for i in range(len(values))]
 
 
 def broken(change):

@@ -35,8 +35,6 @@ def test_buckets_come_back_in_the_order_of_the_caller():
     found = js.predict(PROBLEM, W, Buckets(parts, index))
     assert isinstance(found, Buckets)
     np.testing.assert_array_equal(in_order(found), BEST)
-    some = js.take(Buckets(parts, index), np.array([6, 1, 2]))
-    np.testing.assert_array_equal(in_order(js.predict(PROBLEM, W, some)), BEST[[6, 1, 2]])
     with pytest.raises(ValueError, match="buckets must be Buckets of a tuple of parts"):
         in_order(BEST)
 
