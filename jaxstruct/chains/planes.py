@@ -22,7 +22,7 @@ SHARED = ("transitions", "triples", "start", "stop")
 TILE = 8
 """Differing tokens that one turn of a loop reads."""
 
-SHORT = 16
+SHORT = 20
 """Sequences of fewer positions are read whole: loops over their tiles would cost more."""
 
 

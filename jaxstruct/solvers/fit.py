@@ -39,7 +39,7 @@ from jaxstruct.solvers.settings import Settings, check_settings, choice_of, reso
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import Info, State
 from jaxstruct.solvers.status import MESSAGES
-from jaxstruct.solvers.task import Task, make_task, row_index
+from jaxstruct.solvers.task import Task, batches_of_class, make_task, row_index
 from jaxstruct.solvers.warm_start import check_start, restart
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
@@ -208,9 +208,10 @@ def _open_run(
     """(settings, task, the example of each of its rows, a sample) of data that pass the checks."""
     inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
     settings = resolved_settings(problem, settings, max(map(len, outputs.index)))
-    shape = settings.oracle_batch, choice_of(settings.group)
-    task = make_task(problem, inputs, outputs, formulation, C, example_weights, *shape)
-    rows = row_index(outputs.index, *shape)
+    batch, group = settings.oracle_batch, choice_of(settings.group)
+    shapes = [batches_of_class(len(own), batch, group) for own in outputs.index]
+    task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes)
+    rows = row_index(outputs.index, shapes)
     return (
         settings,
         task,

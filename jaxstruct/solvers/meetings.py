@@ -71,7 +71,7 @@ def meet(problem: Problem, sets: WorkingSets, batch: Batch, y: PyTree) -> tuple[
         new = scores, jnp.where(inside, column(outputs), 0)
         known = jnp.any(_same_outputs(outputs, y) & inside, axis=1)
         put = [
-            jax.lax.dynamic_update_slice_in_dim(to, part, first, axis=1)
+            jax.lax.dynamic_update_slice_in_dim(to, part.astype(to.dtype), first, axis=1)
             for to, part in zip(found[:2], new, strict=True)
         ]
         return *put, found[2] | known
@@ -79,4 +79,4 @@ def meet(problem: Problem, sets: WorkingSets, batch: Batch, y: PyTree) -> tuple[
     start = nothing, nothing, jnp.zeros(held.shape[0], bool)
     scores, products, known = jax.lax.fori_loop(0, -(-filled // tile), look, start)
     squared = column(jax.tree.map(lambda leaf: leaf[:, None], y))[:, 0]
-    return scores, Meeting(products, squared, known)
+    return scores, Meeting(products, squared.astype(products.dtype), known)

@@ -72,7 +72,7 @@ from jaxstruct.solvers.one_slack_step import (
 from jaxstruct.solvers.oracle_rules import check_oracle, confirm, sample_of
 from jaxstruct.solvers.solution import summary
 from jaxstruct.solvers.status import MESSAGES, Status
-from jaxstruct.solvers.task import Task, make_task, row_index
+from jaxstruct.solvers.task import Task, batches_of, make_task, row_index
 from jaxstruct.solvers.trace import Statistics
 
 CHECKED_EXAMPLES = 4
@@ -239,8 +239,9 @@ def fit_one_slack(
     check_callback(callback)
     inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
     batch = min(batch, 1 << max(max(map(len, outputs.index)) - 1, 0).bit_length())
-    task = make_task(problem, inputs, outputs, formulation, C, example_weights, batch, batch)
-    rows = row_index(outputs.index, batch, batch)
+    shapes = [batches_of(len(own), batch, batch) for own in outputs.index]
+    task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes)
+    rows = row_index(outputs.index, shapes)
     sample = sample_of(problem, inputs, outputs, CHECKED_EXAMPLES)
     check_oracle(problem, formulation, sample)
     rules = Rules(tolerance, epsilon, max_passes, float(C), False, rounding(dtype))

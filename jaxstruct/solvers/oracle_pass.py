@@ -62,8 +62,8 @@ class OracleReport(NamedTuple):
 
 def empty_report(rows: int, active: int, dtype: str) -> OracleReport:
     """Room for what oracle calls on all rows will say."""
-    zeros = [jnp.asarray(np.zeros(rows, dtype)) for _ in ExampleTerms._fields]
-    return OracleReport(ExampleTerms(*zeros), jnp.asarray(np.zeros((rows, active), np.int32)))
+    zeros = [jax.device_put(np.zeros(rows, dtype)) for _ in ExampleTerms._fields]
+    return OracleReport(ExampleTerms(*zeros), jax.device_put(np.zeros((rows, active), np.int32)))
 
 
 class OracleOptions(NamedTuple):

@@ -6,6 +6,7 @@ on the dual over all working sets.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -13,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.buckets import bucket_slices
+from jaxstruct.core.buckets import bucket_slices, rows_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
 from jaxstruct.solvers.cost_model import effort_of
 from jaxstruct.solvers.formulations import Formulation
@@ -26,7 +27,7 @@ from jaxstruct.solvers.proximal_newton import newton_program
 from jaxstruct.solvers.settings import Settings, choice_of, resolved_settings
 from jaxstruct.solvers.state import State
 from jaxstruct.solvers.sweeps import Plan, rebuilt_weights, sweeps_program
-from jaxstruct.solvers.task import Task, batches_of
+from jaxstruct.solvers.task import Task, batches_of_class
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
 MIXED = 0.1
@@ -43,25 +44,36 @@ def _sizes(outputs: PyTree) -> np.ndarray:
 
 def _by_size(task: Task, settings: Settings, jitter: np.random.Generator | None) -> list:
     """One [batches, B] a bucket: outputs of about one size side by side, since a batch costs what
-    its largest does; with a jitter in another order each time."""
-    orders = []
-    for outputs in task.outputs:
+    its largest does; with a jitter in another order each time. Rows of padding come last."""
+    orders, group = [], choice_of(settings.group)
+    for number, outputs in enumerate(task.outputs):
         sizes = _sizes(outputs).astype(float)
         if jitter is not None:
             sizes += jitter.uniform(-MIXED * sizes.max(), MIXED * sizes.max(), sizes.size)
-        shape = batches_of(sizes.size, settings.oracle_batch)
+        sizes[_count(task, number) :] = np.inf
+        shape = batches_of_class(sizes.size, settings.oracle_batch, group)
         orders.append(np.argsort(sizes, kind="stable").astype(np.int32).reshape(shape))
     return orders
 
 
+def _count(task: Task, bucket: int) -> int:
+    """How many rows of a bucket are examples."""
+    return rows_of(task.outputs[bucket]) if task.counts is None else int(task.counts[bucket])
+
+
+def _used(task: Task, orders: Sequence[AnyArray]) -> list[int]:
+    """How many batches of each bucket hold examples."""
+    return [-(-_count(task, b) // order.shape[1]) for b, order in enumerate(orders)]
+
+
 def in_order(task: Task, settings: Settings) -> tuple[Array, ...]:
-    """One [batches, B] a bucket: its rows by the size of their outputs."""
-    return tuple(map(jnp.asarray, _by_size(task, settings, None)))
+    """One [batches, B] a bucket: its rows by the size of their outputs, padding last."""
+    return tuple(map(jax.device_put, _by_size(task, settings, None)))
 
 
-def whole(orders: tuple[Array, ...]) -> tuple[tuple[np.int32, np.int32], ...]:
-    """Spans that cover every batch."""
-    return tuple((np.int32(0), np.int32(order.shape[0])) for order in orders)
+def whole(task: Task, orders: tuple[Array, ...]) -> tuple[tuple[np.int32, np.int32], ...]:
+    """Spans that cover every batch with examples."""
+    return tuple((np.int32(0), np.int32(count)) for count in _used(task, orders))
 
 
 class Round(NamedTuple):
@@ -98,6 +110,12 @@ def round_of(
 def examples_of(task: Task) -> int:
     """How many have a weight: the oracle calls of a pass."""
     return int(np.sum(np.asarray(task.terms.cap) > 0))
+
+
+def _examples(task: Task) -> np.ndarray:
+    """The rows that are no padding."""
+    places = enumerate(bucket_slices(task.outputs))
+    return np.concatenate([own.start + np.arange(_count(task, b)) for b, own in places])
 
 
 def _covering(parts: np.ndarray, coverage: float) -> np.ndarray:
@@ -153,10 +171,10 @@ def enumerated_round(now: Round, state: State) -> tuple[PyTree, WorkingSets]:
     """Sweeps over all rows and slots at first, later over those that matter."""
     settings, w, sets = now.settings, state.weights, state.sets
     n = sets.losses.shape[0]
-    every = jnp.asarray(np.zeros((n, 0), np.int32))
+    every = jax.device_put(np.zeros((n, 0), np.int32))
     if state.clock <= settings.warm_passes or state.block_gaps is None or state.slots is None:
         gaps = None if state.clock <= settings.warm_passes else state.block_gaps
-        visited = np.arange(n) if gaps is None else _covering(gaps, settings.coverage)
+        visited = _examples(now.task) if gaps is None else _covering(gaps, settings.coverage)
         count = 1 if named_slots(settings, sets) else choice_of(settings.cached_sweeps)
         return _sweep(now, count, w, sets, visited, every)
     chosen = _covering(state.block_gaps, settings.coverage)
@@ -177,14 +195,17 @@ class Moved(NamedTuple):
 
 def _shuffle(now: Round) -> list[np.ndarray]:
     """One [batches, B] a bucket: rows of about one size in a batch, the batches in random order."""
-    return [now.random.permutation(order) for order in _by_size(now.task, now.settings, now.random)]
+    orders = _by_size(now.task, now.settings, now.random)
+    for order, used in zip(orders, _used(now.task, orders), strict=True):
+        order[:used] = now.random.permutation(order[:used])
+    return orders
 
 
 def _chunk(now: Round, orders: list[np.ndarray], number: int) -> tuple[tuple, np.ndarray]:
     """(batches by bucket, rows) of one of the chunks of an exact pass."""
     chunks, spans, rows = now.settings.chunks, [], []
-    for order, own in zip(orders, bucket_slices(now.task.outputs), strict=True):
-        count = order.shape[0]
+    places, counts = bucket_slices(now.task.outputs), _used(now.task, orders)
+    for order, own, count in zip(orders, places, counts, strict=True):
         first, last = (count * (number + side) // chunks for side in (0, 1))
         spans.append((np.int32(first), np.int32(last)))
         rows.append(order[first:last].reshape(-1) + own.start)
@@ -198,7 +219,7 @@ def grown_round(now: Round, state: State, epsilon: Array) -> tuple[PyTree, Worki
     active = named_slots(settings, sets)
     report = empty_report(sets.losses.shape[0], active, sets.losses.dtype)
     shuffled = _shuffle(now)
-    orders = tuple(jnp.asarray(order, jnp.int32) for order in shuffled)
+    orders = tuple(map(jax.device_put, shuffled))
     found = []
     for number in range(settings.chunks):
         spans, chosen = _chunk(now, shuffled, number)

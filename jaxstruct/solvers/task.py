@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.formulations import Formulation, Penalty, penalty
 
@@ -22,11 +23,13 @@ class Task(NamedTuple):
       inputs, outputs: one pytree a bucket, leaves [N_b, ...]; N = sum N_b rows in all, in the order
         of the buckets.
       terms: the cap and ridge of each of the N rows; a row of padding has cap 0.
+      counts: how many rows of each bucket, the first ones, are examples; None where all are.
     """
 
     inputs: tuple[PyTree, ...]
     outputs: tuple[PyTree, ...]
     terms: Penalty
+    counts: tuple[np.int32, ...] | None = None
 
     def own_terms(self, index: Array | slice) -> Penalty:
         """The cap and ridge of some rows."""
@@ -39,7 +42,7 @@ def pad_examples(tree: PyTree, total: int) -> PyTree:
     def pad(leaf: np.ndarray) -> jax.Array:
         leaf = np.asarray(leaf)
         short = total - leaf.shape[0]
-        return jnp.asarray(np.concatenate([leaf, np.repeat(leaf[:1], short, axis=0)]))
+        return jax.device_put(np.concatenate([leaf, np.repeat(leaf[:1], short, axis=0)]))
 
     return jax.tree.map(pad, tree)
 
@@ -50,11 +53,25 @@ def batches_of(rows: int, batch: int, group: int = 1) -> tuple[int, int]:
     return count, -(-rows // (count * group)) * group
 
 
-def row_index(index: tuple[np.ndarray, ...], batch: int, group: int) -> np.ndarray:
+def batches_of_class(rows: int, batch: int, group: int = 1) -> tuple[int, int]:
+    """(how many batches, rows in each) of all numbers of rows of one size class.
+
+    Args:
+      rows: at least 1. batch: rows in a batch, at most; a multiple of `group`.
+    """
+    size = min(batch, -(-size_class(rows) // group) * group)
+    return size_class(-(-rows // size), 1), size
+
+
+Shapes: TypeAlias = list[tuple[int, int]]
+"""One (batches, rows in each) a bucket."""
+
+
+def row_index(index: tuple[np.ndarray, ...], shapes: Shapes) -> np.ndarray:
     """[N] the example of every row of a task, -1 where it is padding."""
     parts = []
-    for own in index:
-        rows = np.full(math.prod(batches_of(len(own), batch, group)), -1)
+    for own, shape in zip(index, shapes, strict=True):
+        rows = np.full(math.prod(shape), -1)
         rows[: len(own)] = own
         parts.append(rows)
     return np.concatenate(parts)
@@ -67,11 +84,10 @@ def make_task(
     formulation: Formulation,
     C: float,
     example_weights: np.ndarray | None,
-    batch: int,
-    group: int,
+    shapes: Shapes,
 ) -> Task:
     """The fixed side of a run, every bucket padded to whole batches with weight 0."""
-    rows = row_index(outputs.index, batch, group)
+    rows = row_index(outputs.index, shapes)
     n = int(np.sum(rows >= 0))
     given = np.ones(n) if example_weights is None else np.asarray(example_weights, np.float64)
     weights = np.where(rows >= 0, given[rows], 0.0)
@@ -84,7 +100,7 @@ def make_task(
     def integers(leaf: np.ndarray) -> np.ndarray:
         return np.asarray(leaf).astype(np.int32)
 
-    sizes = [math.prod(batches_of(len(own), batch, group)) for own in outputs.index]
+    sizes = list(map(math.prod, shapes))
     return Task(
         tuple(
             pad_examples(jax.tree.map(typed, x), m)
@@ -95,4 +111,5 @@ def make_task(
             for y, m in zip(outputs.parts, sizes, strict=True)
         ),
         penalty(formulation, C, weights, n, str(dtype)),
+        tuple(np.int32(len(own)) for own in outputs.index),
     )

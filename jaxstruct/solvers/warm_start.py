@@ -124,7 +124,7 @@ def _products(
     report = empty_report(sets.losses.shape[0], active, str(sets.losses.dtype))
     _, report, _ = oracle_program(
         problem, OracleOptions(oracle, active), task, w, copy_arrays(sets), report,
-        Calls(orders, whole(orders), jnp.asarray(jnp.inf, sets.losses.dtype), np.int32(0)),
+        Calls(orders, whole(task, orders), jnp.asarray(jnp.inf, sets.losses.dtype), np.int32(0)),
         effort=effort_of(problem, settings, oracle, task),
     )  # fmt: skip
     return report.terms.product

@@ -100,10 +100,10 @@ def empty_working_sets(outputs: tuple[PyTree, ...], capacity: int, dtype: str) -
     n = own[-1].stop
 
     def zeros(*shape: int) -> Array:  # made by NumPy, so that nothing compiles; one buffer each
-        return jnp.asarray(np.zeros(shape or (n, capacity), dtype))
+        return jax.device_put(np.zeros(shape or (n, capacity), dtype))
 
     def repeated(leaf: Array) -> Array:
-        return jnp.asarray(np.repeat(np.asarray(leaf)[:, None], capacity, axis=1))
+        return jax.device_put(np.repeat(np.asarray(leaf)[:, None], capacity, axis=1))
 
     return WorkingSets(
         outputs=jax.tree.map(repeated, outputs),
@@ -113,8 +113,8 @@ def empty_working_sets(outputs: tuple[PyTree, ...], capacity: int, dtype: str) -
         multipliers=zeros(),
         norms=zeros(),
         gram=tuple(zeros(o.stop - o.start, capacity, capacity) for o in own),
-        occupied=jnp.asarray(np.tile(np.arange(capacity) == 0, (n, 1))),
-        last_used=jnp.asarray(np.zeros((n, capacity), np.int32)),
+        occupied=jax.device_put(np.tile(np.arange(capacity) == 0, (n, 1))),
+        last_used=jax.device_put(np.zeros((n, capacity), np.int32)),
     )
 
 

@@ -22,7 +22,7 @@ from jaxstruct.core.contract import Contenders
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.task import Task, make_task
+from jaxstruct.solvers.task import Task, batches_of, make_task
 from tests.truth.quadratic_program import Truth, solve_primal
 
 SOFT = tuple(name for name in FORMULATIONS if name != "svm0")
@@ -54,7 +54,8 @@ class Case(NamedTuple):
     ) -> Task:
         """The fixed side of a run whose groups are whole batches."""
         examples, form = (as_buckets(self.x), as_buckets(self.y)), FORMULATIONS[formulation]
-        return make_task(self.problem(), *examples, form, C, weights, batch, batch)
+        shapes = [batches_of(len(own), batch, batch) for own in examples[1].index]
+        return make_task(self.problem(), *examples, form, C, weights, shapes)
 
     def psi(self) -> np.ndarray:
         """[n, k, D] Psi(x_i, y) = Phi(x_i) (x) Lambda(y), written down."""

@@ -17,7 +17,7 @@ from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.one_slack import fit_one_slack, one_slack_init, one_slack_step
 from jaxstruct.solvers.predict import predict
 from jaxstruct.solvers.status import Status
-from jaxstruct.solvers.task import make_task
+from jaxstruct.solvers.task import batches_of, make_task
 from tests.solvers.cases import padded_rows
 from tests.truth.quadratic_program import primal_value, solve_primal
 
@@ -259,7 +259,8 @@ def test_step_leaves_its_state_alone_and_jit_changes_nothing(monkeypatch):
     X, y, matrix = data()
     problem = multiclass(D, K, loss=matrix, dtype="float64")
     examples, form = (as_buckets(X[:6]), as_buckets(y[:6])), formulation_named("svm1_margin")
-    task = make_task(problem, *examples, form, 2.0, None, 4, 4)
+    shapes = [batches_of(len(own), 4, 4) for own in examples[1].index]
+    task = make_task(problem, *examples, form, 2.0, None, shapes)
     oracle = oracle_for(problem, form)
     start = one_slack_init(problem, 4)
     state, _ = one_slack_step(problem, oracle, task, start, 2.0, 4)

@@ -18,7 +18,7 @@ from jaxstruct.solvers.rounds import (
     solves_fully,
     with_gap,
 )
-from jaxstruct.solvers.task import make_task
+from jaxstruct.solvers.task import batches_of, make_task
 from jaxstruct.solvers.working_sets import is_enumerated
 from tests.solvers.cases import random_case
 
@@ -36,7 +36,8 @@ class Run:
         self.problem, self.formulation = case.problem("float32"), FORMULATIONS[formulation]
         self.settings = Settings(working_sets=way, **settings)
         inputs, outputs = as_buckets(case.x), as_buckets(case.y)
-        self.task = make_task(self.problem, inputs, outputs, self.formulation, 1.0, None, 16, 16)
+        shapes = [batches_of(len(own), 16, 16) for own in outputs.index]
+        self.task = make_task(self.problem, inputs, outputs, self.formulation, 1.0, None, shapes)
         self.state = cutting_plane.init(self.problem, self.task, self.settings)
 
     def fully(self, gap, added=0):

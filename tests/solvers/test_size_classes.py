@@ -1,0 +1,99 @@
+"""Other data of one size class run in the programs of the first training: nothing compiles."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+import scipy.sparse
+
+import jaxstruct as js
+from jaxstruct.solvers.task import batches_of_class
+from tests.trees import structure_cases as tree_cases
+
+S, D = 3, 5
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """The names of what jax's backend compiles, as it happens."""
+    names = []
+
+    def listen(event, _, **known):
+        if "backend_compile" in event:
+            names.append(known.get("fun_name", event))
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield names
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def chains(seed, n, longest):
+    rng = np.random.default_rng(seed)
+    labels = [rng.integers(0, S, length) for length in [longest, *rng.integers(1, 7, n - 1)]]
+    tokens = [rng.normal(size=(len(y), D)).astype(np.float32) + y[:, None] for y in labels]
+    return js.chains.chain(D, S), js.chains.chain_inputs(js.ragged(tokens)), js.ragged(labels)
+
+
+def classes(seed, n, _):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, S, n)
+    x = rng.normal(size=(n, D)).astype(np.float32) + y[:, None]
+    return js.multiclass.multiclass(D, S), x, y
+
+
+def texts(seed, n, longest):
+    rng = np.random.default_rng(seed)
+    table = (rng.random((n, 60)) < 0.04) * rng.normal(size=(n, 60)).astype(np.float32)
+    table[:, 8:] = 0
+    table[0, :longest] = 1
+    rows = js.from_scipy(scipy.sparse.csr_matrix(table))
+    return js.multiclass.multiclass(60, S), rows, rng.integers(0, S, n)
+
+
+def trees(seed, n, _):
+    own, all_trees = tree_cases.grammar(0), tree_cases.trees(seed=0)
+    some = [all_trees[i % len(all_trees)] for i in range(seed, seed + n)]
+    x = js.trees.sentence_inputs(own, [js.trees.tags(tree) for tree in some])
+    y = js.trees.tree_outputs([js.trees.encode(own, tree).tree for tree in some])
+    return js.trees.weighted_grammar(own), x, y
+
+
+def alignments(seed, n, longest):
+    rng = np.random.default_rng(seed)
+    firsts = [rng.integers(0, 4, length) for length in [longest, *rng.integers(3, 8, n - 1)]]
+    inputs = js.alignments.alignment_inputs(firsts, [first[1:] for first in firsts])
+    operations = [np.arange(len(first)) == 0 for first in firsts]
+    outputs = js.alignments.alignment_outputs([own.astype(int) for own in operations])
+    return js.alignments.pairwise_alignment(4), inputs, outputs
+
+
+WINGS = {each.__name__: each for each in (chains, classes, texts, trees, alignments)}
+
+
+@pytest.mark.parametrize("wing", WINGS)
+def test_other_data_of_the_class_compile_nothing(wing, compiled) -> None:
+    def train(seed, n, longest, C=1.0):
+        del compiled[:]
+        problem, x, y = WINGS[wing](seed, n, longest)
+        found = js.fit(problem, x, y, "svm1_margin", C * n, tolerance=0.05)
+        js.predict(problem, found, x)
+        return found.status, [name for name in compiled if "threefry" not in name]
+
+    _, first = train(0, 9, 8)
+    assert first
+    for others in ((1, 12, 7), (2, 10, 6), (3, 12, 8, 0.3)):
+        status, again = train(*others)
+        assert status == js.Status.CONVERGED and again == [], again
+
+
+@pytest.mark.parametrize("group", [1, 4, 16])
+def test_the_classes_of_numbers_of_rows(group) -> None:
+    """Whole groups, room for all, little too much, and the class of a class is itself."""
+    for n in range(1, 3000):
+        count, size = batches_of_class(n, 64, group)
+        assert count * size >= n and size % group == 0 and size <= 64
+        assert count == 1 or size == 64
+        assert count * size <= max(1.5 * n + 64, 16)
+        assert batches_of_class(count * size, 64, group) == (count, size)
+    assert len({batches_of_class(n, 64, group) for n in range(1, 3000)}) <= 24
