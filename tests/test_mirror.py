@@ -37,6 +37,7 @@ ACROSS = {
     "solvers/test_path.py": "fit and warm_start along a path of C",
     "solvers/test_ragged_training.py": "fit and predict on ragged stores, for every wing",
     "solvers/test_rounding.py": "certificates of every solver in float32",
+    "solvers/test_size_classes.py": "shapes of every wing, from core.sizes to compiled programs",
     "trees/oracles/test_cky_against_nltk.py": "cky against another program",
     "trees/phrases/test_real_treebanks.py": "all of phrases on whole treebanks",
 }

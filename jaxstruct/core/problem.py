@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 import jax
@@ -131,25 +131,6 @@ def make_problem(
     check = check if isinstance(check, Partial) else Partial(check)
     space = _as_partials(_completed(model, space, zero))
     return Problem(zero, model, oracles, space, check, padding)
-
-
-def _functions_in(tree: PyTree) -> Iterator[Callable]:
-    """Every function of a pytree of Partials, those bound to other functions, too."""
-    for part in jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, Partial)):
-        if isinstance(part, Partial):
-            yield part.func
-            yield from _functions_in((part.args, part.keywords))
-        elif callable(part):
-            yield part
-
-
-def is_of_package(problem: Problem) -> bool:
-    """Whether every function of a problem is one of this package, whose tests prove its oracles.
-
-    Parts of several structures of the package, joined by hand, count as its own.
-    """
-    modules = {function.__module__.partition(".")[0] for function in _functions_in(problem)}
-    return modules == {__name__.partition(".")[0]}
 
 
 def difference(problem: Problem, theta: PyTree, y_true: PyTree, y: PyTree) -> PyTree:

@@ -11,7 +11,7 @@ import jax
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.compiling import EFFORTS
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.problem import is_of_package
+from jaxstruct.core.origin import is_of_package
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.block_dual import SAFEGUARDS
 
