@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from jaxstruct.core.checks import text_of
-from jaxstruct.core.types import PyTree
+from jaxstruct.core.types import Array, PyTree
 
 
 class Buckets(NamedTuple):
@@ -96,6 +96,11 @@ def check_buckets(inputs: Buckets, outputs: Buckets | None) -> None:
         np.array_equal(a, b) for a, b in zip(inputs.index, outputs.index, strict=True)
     ):
         raise ValueError("inputs and outputs must be bucketed alike: their index arrays differ")
+
+
+def rows_at(tree: PyTree, index: Array) -> PyTree:
+    """Some rows of every array."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
 def bucket_slices(outputs: tuple[PyTree, ...]) -> list[slice]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.buckets import rows_at
 from jaxstruct.core.types import Array
 from jaxstruct.solvers.formulations import Penalty
-from jaxstruct.solvers.working_sets import WorkingSets, rows
+from jaxstruct.solvers.working_sets import WorkingSets
 
 
 def active_slots(own: WorkingSets, gradient: Array, active: int) -> Array:
@@ -49,14 +50,13 @@ def restrict(
       slots: [B, A], slot 0 first; 0 in another place stands for no slot; A = 0 for all slots.
     """
     if slots.shape[1] == 0:
-        return terms, rows(sets, index)
+        return terms, rows_at(sets, index)
     at = index[:, None]
     part = jax.tree.map(lambda leaf: leaf[at, slots], sets._replace(gram=sets.losses))
     real = (slots > 0) | (jnp.arange(slots.shape[1]) == 0)[None]
     part = part._replace(occupied=part.occupied & real)
-    gram = sets.gram[index]
-    if gram.shape[1]:
-        gram = sets.gram[at[:, :, None], slots[:, :, None], slots[:, None, :]]
+    columns = (slots[:, :, None], slots[:, None, :]) if sets.gram.shape[1] else ()
+    gram = sets.gram[at[:, :, None], *columns] if columns else sets.gram[index]
     mass = jnp.sum(sets.multipliers[index], axis=1)
     frozen = jnp.maximum(mass - jnp.sum(part.multipliers, axis=1), 0)
     planes = jnp.arange(slots.shape[1]) > 0

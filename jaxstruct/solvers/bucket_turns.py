@@ -20,11 +20,6 @@ TURNS = 16
 """Into how many parts a sweep over several buckets is cut, so that their examples mix."""
 
 
-def rows_at(tree: PyTree, index: Array) -> PyTree:
-    """Some rows of every array."""
-    return jax.tree.map(lambda leaf: leaf[index], tree)
-
-
 def bucket_task(task: Task, number: int) -> Task:
     """One bucket as a task of its own, its inputs and outputs no longer in tuples."""
     own = bucket_slices(task.outputs)[number]

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.buckets import bucket_slices
+from jaxstruct.core.buckets import bucket_slices, rows_at
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -22,7 +22,6 @@ from jaxstruct.solvers.bucket_turns import (
     bucket_task,
     empty_results,
     interleave,
-    rows_at,
     visited_rows,
 )
 from jaxstruct.solvers.certificate import ExampleTerms
@@ -38,7 +37,6 @@ from jaxstruct.solvers.working_sets import (
     insert,
     join_buckets,
     propose,
-    rows,
 )
 
 
@@ -143,7 +141,7 @@ def _call_batch(
 ) -> _Call:
     """One oracle call on a batch: planes to add, the terms of the certificate, active slots."""
     found, scores, met = _call(problem, options.oracle, task, w, sets, index)
-    own = rows(sets._replace(outputs=None, gram=None), index)
+    own = rows_at(sets._replace(outputs=None, gram=None), index)
     margins = jnp.where(own.occupied, scores[:, :1] - scores, 0)
     slopes = own.bounds - own.scales * margins
     known = jnp.maximum(jnp.max(jnp.where(own.occupied, slopes, -jnp.inf), axis=1), 0)

@@ -27,7 +27,7 @@ from jaxstruct.solvers.proximal_newton import newton_program
 from jaxstruct.solvers.settings import Settings, choice_of, resolved_settings
 from jaxstruct.solvers.state import State
 from jaxstruct.solvers.sweeps import Plan, rebuilt_weights, sweeps_program
-from jaxstruct.solvers.task import Task, batches_of_class
+from jaxstruct.solvers.task import Task, batches_of
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
 MIXED = 0.1
@@ -45,13 +45,13 @@ def _sizes(outputs: PyTree) -> np.ndarray:
 def _by_size(task: Task, settings: Settings, jitter: np.random.Generator | None) -> list:
     """One [batches, B] a bucket: outputs of about one size side by side, since a batch costs what
     its largest does; with a jitter in another order each time. Rows of padding come last."""
-    orders, group = [], choice_of(settings.group)
+    orders = []
     for number, outputs in enumerate(task.outputs):
         sizes = _sizes(outputs).astype(float)
         if jitter is not None:
             sizes += jitter.uniform(-MIXED * sizes.max(), MIXED * sizes.max(), sizes.size)
         sizes[_count(task, number) :] = np.inf
-        shape = batches_of_class(sizes.size, settings.oracle_batch, group)
+        shape = batches_of(sizes.size, settings.oracle_batch)
         orders.append(np.argsort(sizes, kind="stable").astype(np.int32).reshape(shape))
     return orders
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.buckets import bucket_slices
+from jaxstruct.core.buckets import bucket_slices, rows_at
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -19,13 +19,12 @@ from jaxstruct.solvers.bucket_turns import (
     bucket_task,
     empty_results,
     interleave,
-    rows_at,
     visited_rows,
 )
 from jaxstruct.solvers.settings import VisitOptions
 from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.visits import Planes, visit
-from jaxstruct.solvers.working_sets import WorkingSets, bucket_of, plane_coefficients, rows
+from jaxstruct.solvers.working_sets import WorkingSets, bucket_of, plane_coefficients
 
 
 class Plan(NamedTuple):
@@ -231,7 +230,7 @@ def weights_of_multipliers(
         def body(
             w: PyTree, index: Array, inputs: PyTree = inputs, sets: WorkingSets = own_sets
         ) -> tuple[PyTree, None]:
-            own = rows(sets, index)
+            own = rows_at(sets, index)
             c = plane_coefficients(own.scales * own.multipliers)
             return problem.space.add_planes(w, rows_at(inputs, index), own.outputs, c), None
 

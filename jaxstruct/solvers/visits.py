@@ -7,10 +7,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.buckets import rows_at
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.block_dual import box_sizes, line_search_sizes, pairwise_ascent
-from jaxstruct.solvers.bucket_turns import rows_at
 from jaxstruct.solvers.formulations import Penalty
 from jaxstruct.solvers.settings import VisitOptions, has_small_weights
 from jaxstruct.solvers.working_sets import WorkingSets, plane_coefficients

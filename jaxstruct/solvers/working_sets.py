@@ -165,11 +165,6 @@ def extend(sets: WorkingSets, capacity: int) -> WorkingSets:
     return jax.tree.map(widen, sets._replace(gram=()))._replace(gram=gram)
 
 
-def rows(sets: WorkingSets, index: Array) -> WorkingSets:
-    """The working sets of some examples of one bucket."""
-    return jax.tree.map(lambda leaf: leaf[index], sets)
-
-
 def _free_slot(own: WorkingSets) -> tuple[Array, Array]:
     """(slot, found): the first empty slot, else the least recently used one with beta = 0."""
     capacity = own.losses.shape[0]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings
+from jaxstruct.core.buckets import rows_at
 from jaxstruct.solvers import cutting_plane, rounds
 from jaxstruct.solvers import sweeps as sweep_programs
 from jaxstruct.solvers.active_slots import active_slots, merge_multipliers, restrict
@@ -22,7 +23,6 @@ from jaxstruct.solvers.working_sets import (
     insert,
     join_buckets,
     propose,
-    rows,
 )
 from tests.solvers.cases import dense_beta, flat, random_case
 from tests.truth.quadratic_program import dual_value
@@ -50,7 +50,7 @@ def _entered(problem, task, sets, y, loss):
     theta = jax.vmap(problem.model.potentials, (None, 0))(problem.initial_weights, x)
     _, met = meet(problem, own, Batch(every, x, y_true, theta), y)
     place = jax.vmap(lambda *of_one: propose(task.terms, *of_one))
-    found = place(rows(own, every), met, y, loss, jnp.ones(N, bool))
+    found = place(rows_at(own, every), met, y, loss, jnp.ones(N, bool))
     return join_buckets([insert(own, every, found, jnp.int32(1))])
 
 
