@@ -18,6 +18,7 @@ from jaxstruct.core.sparse_rows import from_scipy
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.host_loop import Progress
+from jaxstruct.solvers.memory import Memory, memory
 from jaxstruct.solvers.predict import predict
 from jaxstruct.solvers.problem_checks import check_problem
 from jaxstruct.solvers.settings import Settings
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Bounded",
     "Contenders",
+    "Memory",
     "Model",
     "Oracles",
     "Padding",
@@ -56,6 +58,7 @@ __all__ = [
     "joint_feature",
     "kernels",
     "make_problem",
+    "memory",
     "multiclass",
     "predict",
     "ragged",

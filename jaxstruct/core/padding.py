@@ -45,12 +45,16 @@ def bucketed(padding: Padding, inputs: PyTree, outputs: PyTree) -> tuple[Buckets
                 "jaxstruct.ragged), or pad both to arrays"
             )
         return as_buckets(inputs), as_buckets(outputs)
-    index, xs, ys = _index(padding, inputs), [], []
-    for own in index:
-        x = _padded_inputs(padding, inputs, own)
-        ys.append(_padded_outputs(padding, x, outputs, own))
-        xs.append(x if padding.complete is None else padding.complete(x))
-    return Buckets(tuple(xs), index), Buckets(tuple(ys), index)
+    index = _index(padding, inputs)
+    xs, ys = zip(*(_padded(padding, inputs, outputs, own) for own in index), strict=True)
+    return Buckets(xs, index), Buckets(ys, index)
+
+
+def _padded(padding: Padding, inputs: PyTree, outputs: PyTree, index: np.ndarray) -> tuple:
+    """(inputs, outputs) of one bucket."""
+    x = _padded_inputs(padding, inputs, index)
+    y = _padded_outputs(padding, x, outputs, index)
+    return x if padding.complete is None else padding.complete(x), y
 
 
 def bucketed_inputs(padding: Padding, inputs: PyTree) -> Buckets:
@@ -67,6 +71,30 @@ def _index(padding: Padding, inputs: PyTree) -> tuple[np.ndarray, ...]:
     sizes = _rounded(padding, np.max([leaf.lengths for leaf in stores], axis=0))
     ends = bucket_lengths(sizes, price=_price(padding, stores))
     return tuple(bucket.index for bucket in assign_buckets(sizes, ends))
+
+
+def bucket_shapes(
+    padding: Padding, inputs: PyTree, outputs: PyTree
+) -> list[tuple[int, PyTree, PyTree]]:
+    """(examples, shapes of one input, shapes of one output) a bucket, as `bucketed` makes them.
+
+    Only the longest examples of a bucket are padded, so nothing of the size of the data is made.
+    """
+    stores = ragged_leaves(inputs)
+    if not stores:
+        x, y = as_buckets(inputs), as_buckets(outputs)
+        return [(len(x.index[0]), _one(x.parts[0]), _one(y.parts[0]))]
+    found = []
+    for own in _index(padding, inputs):
+        longest = {own[leaf.lengths[own].argmax()] for leaf in stores}
+        x, y = _padded(padding, inputs, outputs, np.array(sorted(longest)))
+        found.append((len(own), _one(x), _one(y)))
+    return found
+
+
+def _one(tree: PyTree) -> PyTree:
+    """The shapes of one example."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf)[1:], leaf.dtype), tree)
 
 
 def _rounded(padding: Padding, lengths: np.ndarray) -> np.ndarray:

@@ -1,0 +1,135 @@
+"""What memory a training takes, said before it begins."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.checks import text_of
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.padding import bucket_shapes
+from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.cost_model import capacity_of
+from jaxstruct.solvers.settings import (
+    Settings,
+    check_settings,
+    choice_of,
+    enumerates,
+    resolved_settings,
+)
+from jaxstruct.solvers.task import batches_of_class
+
+COPIES = 2
+"""Working sets that a round holds: the last ones, and those that it makes of them."""
+
+NUMBERS = 8
+"""Numbers that a slot takes beside its output and its row of the Gram block."""
+
+
+class Memory(NamedTuple):
+    """Bytes of the arrays of a training by `fit`.
+
+    What Python, JAX and compiling take comes on top.
+
+    Fields:
+      examples: padded inputs and outputs.
+      working_sets: planes, Gram blocks and multipliers, `COPIES` times.
+      batch: the potentials of one batch of oracle calls, several times.
+      weights: w, and those of the best certificate and of the round.
+      slots: an example at the start; where a working set fills up, the number is doubled.
+    """
+
+    examples: int
+    working_sets: int
+    batch: int
+    weights: int
+    slots: int
+
+    @property
+    def total(self) -> int:
+        """The sum of the bytes."""
+        return self.examples + self.working_sets + self.batch + self.weights
+
+    def __str__(self) -> str:
+        """One line with units."""
+        sizes = {name: size for name, size in self._asdict().items() if name != "slots"}
+        each = ", ".join(f"{name} {_text_of_size(size)}" for name, size in sizes.items())
+        return f"{_text_of_size(self.total)} with {self.slots} slots an example: {each}"
+
+
+def _text_of_size(size: int) -> str:
+    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+
+
+def _bytes(tree: PyTree, dtype: np.dtype) -> int:
+    """Of arrays on the device: floats in the dtype of the run, others as they are."""
+
+    def size(leaf: jax.ShapeDtypeStruct) -> int:
+        floating = np.issubdtype(leaf.dtype, np.floating)
+        return math.prod(leaf.shape) * (dtype if floating else leaf.dtype).itemsize
+
+    return sum(map(size, jax.tree.leaves(tree)))
+
+
+def _rows_of(tree: PyTree, n: int) -> PyTree:
+    """Shapes of n examples of int32, from those of one."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((n, *leaf.shape), np.int32), tree)
+
+
+def memory(
+    problem: Problem,
+    inputs: PyTree,
+    outputs: PyTree,
+    settings: Settings = Settings(),  # noqa: B008
+) -> Memory:
+    """The bytes that `fit(problem, inputs, outputs, settings=settings)` will take.
+
+    It follows from shapes; nothing of the size of the data is made.
+
+    Args:
+      problem: the structure. inputs, outputs: the examples, as `fit` takes them.
+      settings: of `fit`.
+
+    Returns:
+      A `Memory`; print it.
+
+    Raises:
+      ValueError: an argument does not fit.
+    """
+    if not isinstance(problem, Problem):
+        raise ValueError(f"problem must be a Problem, got {text_of(problem)}")
+    check_settings(settings)
+    buckets = bucket_shapes(problem.padding, inputs, outputs)
+    settings = resolved_settings(problem, settings, max(count for count, *_ in buckets))
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+    batch, group = settings.oracle_batch, choice_of(settings.group)
+    shapes = [batches_of_class(count, batch, group) for count, *_ in buckets]
+    rows = list(map(math.prod, shapes))
+    truth = tuple(_rows_of(y, n) for n, (*_, y) in zip(rows, buckets, strict=True))
+    enumerated = enumerates(problem, settings)
+    slots = _listed(problem, truth[0]) if enumerated else 0
+    slots = slots or capacity_of(problem, settings, truth, dtype.itemsize)
+    numbers = NUMBERS if enumerated else NUMBERS + slots
+    examples = sum(n * _bytes(x, dtype) for n, (_, x, _) in zip(rows, buckets, strict=True))
+    batches = [
+        size * _bytes(jax.eval_shape(problem.model.potentials, problem.initial_weights, x), dtype)
+        for (_, size), (_, x, _) in zip(shapes, buckets, strict=True)
+    ]
+    planes = slots * (_bytes(truth, dtype) + sum(rows) * numbers * dtype.itemsize)
+    return Memory(
+        examples=examples + _bytes(truth, dtype),
+        working_sets=COPIES * planes,
+        batch=4 * max(batches),
+        weights=3 * _bytes(problem.initial_weights, dtype),
+        slots=slots,
+    )
+
+
+def _listed(problem: Problem, outputs: PyTree) -> int:
+    """How many outputs an example has, of a structure that lists them."""
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), outputs)
+    return jax.tree.leaves(jax.eval_shape(problem.oracles.all_outputs, one))[0].shape[0]

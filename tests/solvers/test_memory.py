@@ -1,0 +1,66 @@
+"""What is foretold is what the arrays of a training take, to the byte."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import jaxstruct as js
+from jaxstruct.solvers import fit as fit_module
+from jaxstruct.solvers.memory import COPIES, Memory, memory
+from tests.solvers.test_size_classes import WINGS
+
+
+def nbytes(tree):
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("wing", WINGS)
+def test_the_bytes_of_a_training(wing, several, monkeypatch) -> None:
+    """In one bucket and in several; of grown working sets and of enumerated ones."""
+    if several:
+        monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 20)
+    problem, x, y = WINGS[wing](4, 40, 30)
+    foretold, tasks, make_task = memory(problem, x, y), [], fit_module.make_task
+
+    def make(*arguments):
+        tasks.append(make_task(*arguments))
+        return tasks[-1]
+
+    monkeypatch.setattr(fit_module, "make_task", make)
+    settings = js.Settings(variant="subspace", effort="quick", max_capacity=foretold.slots)
+    found = js.fit(problem, x, y, C=1.0, max_passes=1, settings=settings)
+    (task,) = tasks
+    assert foretold.examples == nbytes((task.inputs, task.outputs))
+    sets = found.state.sets
+    assert foretold.slots == sets.losses.shape[1]
+    flags = 3 * sets.occupied.nbytes  # bool is counted as a number of float32
+    rest = sets.losses.nbytes  # and one number more for what a round says of a slot
+    assert foretold.working_sets == COPIES * (nbytes(sets) + flags + rest)
+    assert foretold.weights == 3 * nbytes(found.weights)
+
+
+def test_settings_and_words() -> None:
+    problem, x, y = WINGS["chains"](0, 100, 8)
+    few = memory(problem, x, y, js.Settings(capacity=16, max_capacity=16))
+    many = memory(problem, x, y, js.Settings(capacity=32))
+    assert (few.slots, many.slots) == (16, 32) and few.working_sets < many.working_sets
+    assert few.examples == many.examples
+    text = str(Memory(10_000_000, 2_500_000_000, 0, 0, 8))
+    assert text.startswith("2.51 GB with 8 slots an example: examples 10.0 MB, working_sets 2.50")
+    with pytest.raises(ValueError, match="problem must be a Problem"):
+        memory(None, x, y)
+    with pytest.raises(ValueError, match="settings must be Settings"):
+        memory(problem, x, y, np.zeros(3))
+
+
+def test_numbers_of_float64_are_twice_as_long(x64) -> None:
+    problem, x, y = WINGS["chains"](0, 100, 8)
+    settings = js.Settings(capacity=32)
+    single, double = (
+        memory(own, x, y, settings) for own in (problem, js.chains.chain(5, 3, dtype="float64"))
+    )
+    assert double.weights == 2 * single.weights and double.batch > single.batch
+    assert single.working_sets < double.working_sets < 2 * single.working_sets
