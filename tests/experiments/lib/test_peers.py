@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from experiments.lib.peers import crf_trainer, linear_svc, sparse_matrix
-from jaxstruct import SparseFeatures, fit
+from jaxstruct import Ragged, SparseFeatures, fit, from_scipy
 from jaxstruct.data.conll import Sentence
 from jaxstruct.data.token_features import FeatureOptions, token_features
 from jaxstruct.multiclass.structure import multiclass
-from tests.solvers.cases import padded_rows
 
 SENTENCES = (
     Sentence(("Ana", "vive", "en", "Madrid", "."), (), ("B-PER", "O", "O", "B-LOC", "O")),
@@ -19,25 +19,23 @@ SENTENCES = (
 
 
 @pytest.mark.parametrize("width", [6, 9])
-def test_a_sparse_matrix_is_the_dense_one_without_padding(width):
+def test_a_sparse_matrix_is_the_dense_one(width):
     random = np.random.default_rng(0)
     x = random.normal(size=(7, 6)) * (random.random((7, 6)) < 0.5)
-    x[3] = 0  # a row of padding alone
-    given = padded_rows(x, 6)
-    given = given._replace(indices=np.where(given.values == 0, width, given.indices))
-    matrix = sparse_matrix(given, width)
+    x[3] = 0  # a row without features
+    matrix = sparse_matrix(from_scipy(scipy.sparse.csr_matrix(x)), width)
     assert matrix.shape == (7, width) and matrix.dtype == np.float64
     assert matrix.nnz == np.count_nonzero(x)
     right = random.normal(size=(width, 2))
     np.testing.assert_allclose(matrix @ right, x @ right[:6], rtol=0, atol=1e-15)
 
 
-def test_values_on_padding_and_columns_named_twice():
-    """Whatever padding holds is dropped; what is named twice adds up."""
-    indices, values = np.array([[2, 3, 0], [1, 1, 3]], np.int32), np.array([[5, 7, 1], [2, 4, 9]])
-    matrix = sparse_matrix(SparseFeatures(indices, values.astype(np.float32)), 3)
-    np.testing.assert_array_equal(matrix.toarray(), [[1, 0, 5], [0, 6, 0]])
-    assert matrix.nnz == 4 and matrix.dtype == np.float64
+def test_columns_named_twice_add_up():
+    offsets = np.array([0, 1, 4])
+    indices, values = np.array([2, 1, 1, 0], np.int32), np.array([5, 2, 4, 9], np.float32)
+    matrix = sparse_matrix(SparseFeatures(Ragged(indices, offsets, 3), Ragged(values, offsets)), 3)
+    np.testing.assert_array_equal(matrix.toarray(), [[0, 0, 5], [9, 6, 0]])
+    assert matrix.dtype == np.float64
 
 
 def _overlapping(n=40, d=6, k=4):
