@@ -166,7 +166,7 @@ def _primal(
 
 
 def _rounding_of_sums(
-    eps: float,
+    eps: float | np.ndarray,
     error: np.ndarray,
     bound: np.ndarray,
     multiplier_sum: np.ndarray,
@@ -183,7 +183,7 @@ def _rounding_of_sums(
 def _rounding_of(
     primal_of: Callable[[np.ndarray], tuple[float, float]],
     primal: float,
-    eps: float,
+    eps: float | np.ndarray,
     examples: ExampleTerms,
     cap: np.ndarray,
     squared_norm: float,
@@ -218,7 +218,7 @@ def certify(
     primal_products: np.ndarray | None = None,
     dual_products: np.ndarray | None = None,
     coordinates: float | None = None,
-    off_by: float = ROUNDINGS,
+    off_by: float | np.ndarray = ROUNDINGS,
 ) -> Certificate:
     """Sum the terms of the examples.
 
@@ -233,7 +233,7 @@ def certify(
       formulation, terms, examples: what is certified.
       primal_products, dual_products: [N] terms of the two squared norms, where they differ.
       coordinates: |w|^2 of `coordinate_norm`, or None.
-      off_by: of `roundings` for the inputs; not used where w are no coordinates.
+      off_by: of `roundings` for all inputs, or [N] for each; not used where w are no coordinates.
     """
     off_by = ROUNDINGS if coordinates is None else off_by
     eps = off_by * float(np.finfo(np.asarray(examples.worst).dtype).eps)

@@ -20,7 +20,7 @@ from jaxstruct.solvers.task import Task
 CALLS = 100
 """Oracle calls an example, its share of the sweeps counted as some, that a usual run makes."""
 
-QUICK, FAIR = 1e8, 2e10
+QUICK, FAIR = 1e8, 3e10
 """Up to so many numbers in all the least effort pays, then the middle one."""
 
 MOST_SLOTS, FEWEST_SLOTS = 64, 8

@@ -9,7 +9,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, Status, fit
+from jaxstruct import Settings, Status, fit, ragged
+from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers.certificate import coordinate_norm, proven, roundings
 from jaxstruct.solvers.formulations import FORMULATIONS
@@ -207,3 +208,20 @@ def test_only_coordinates_have_a_norm_of_their_own():
     w = {"weights": np.full((3, 2), 3e19, np.float32)}  # its square is no float32
     assert coordinate_norm(linear, w, x) == pytest.approx(6 * 9e38)
     assert coordinate_norm(kernel, kernel.initial_weights, kernel_inputs(x @ x.T)) is None
+
+
+def test_one_long_example_leaves_the_rounding_of_the_others_as_it_is(monkeypatch):
+    """Two buckets: 40 short sequences, and one that is long and says nothing."""
+    monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 40)
+    random = np.random.default_rng(0)
+    labels = [random.integers(0, 3, 6) for _ in range(40)]
+    tokens = [random.normal(size=(6, 4)).astype(np.float32) + y[:, None] for y in labels]
+    problem, found = chain(4, 3), []
+    for length in (6, 600):
+        x = chain_inputs(ragged([*tokens, np.zeros((length, 4), np.float32)]))
+        y = ragged([*labels, np.zeros(length, int)])
+        weights = np.append(np.ones(40), 1e-3)  # its loss is of up to 600 labels
+        found.append(fit(problem, x, y, "svm1_margin", 10.0, example_weights=weights))
+    assert len(found[1].state.sets.outputs) == 2
+    short, long = (solution.certificate.rounding for solution in found)
+    assert 0 < long < 2 * short
