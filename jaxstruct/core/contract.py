@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+from jaxstruct.core.length_buckets import PRICE
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.static import static
 from jaxstruct.core.types import Array, PyTree
@@ -151,7 +152,7 @@ class Padding:
       complete: padded inputs -> the same with what only training reads; None for nothing.
     """
 
-    price: int = 40_000
+    price: int = PRICE
     output_sizes: Callable[[PyTree], PyTree] | None = None
     size: Callable[[int], int] = size_class
     complete: Callable[[PyTree], PyTree] | None = None
