@@ -170,9 +170,7 @@ def _tile(
 ) -> _Tile:
     """Tile number `at` of the examples `index`."""
 
-    def part(leaf: Array | None, size: int) -> Array | None:
-        if leaf is None:
-            return None
+    def part(leaf: Array, size: int) -> Array:
         return leaf[index[:, None], at * size + jnp.arange(size)]
 
     S, labels = w["transitions"].shape[0], part(d.labels, TILE)
@@ -183,7 +181,7 @@ def _tile(
         features,
         jnp.where(labels >= 0, cells, B * TILE * S),
         part(d.transitions, 2 * TILE),
-        part(d.triples, 3 * TILE),
+        None if d.triples is None else part(d.triples, 3 * TILE),
     )
 
 

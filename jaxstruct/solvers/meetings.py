@@ -68,13 +68,14 @@ def meet(problem: Problem, sets: WorkingSets, batch: Batch, y: PyTree) -> tuple[
         outputs = jax.tree.map(lambda leaf: leaf[batch.index[:, None], place], sets.outputs)
         inside = held[:, place]
         scores = jax.vmap(problem.space.plane_scores)(batch.theta, outputs)
-        new = scores, jnp.where(inside, column(outputs), 0)
         known = jnp.any(_same_outputs(outputs, y) & inside, axis=1)
-        put = [
-            jax.lax.dynamic_update_slice_in_dim(to, part.astype(to.dtype), first, axis=1)
-            for to, part in zip(found[:2], new, strict=True)
-        ]
-        return *put, found[2] | known
+
+        def put(to: Array, part: Array) -> Array:
+            part = part.astype(to.dtype)
+            return jax.lax.dynamic_update_slice_in_dim(to, part, first, axis=1)
+
+        products = jnp.where(inside, column(outputs), 0)
+        return put(found[0], scores), put(found[1], products), found[2] | known
 
     start = nothing, nothing, jnp.zeros(held.shape[0], bool)
     scores, products, known = jax.lax.fori_loop(0, -(-filled // tile), look, start)

@@ -83,7 +83,7 @@ def _space_excess(
     scores = score(theta, given.outputs)
     values = space.plane_values(w, *batch)[0]
     c = jnp.sin(frequencies[0] * jnp.arange(1, len(scores) + 1)).astype(scores.dtype)
-    c = c - jnp.mean(c)  # restricted inputs and kernels know differences alone
+    c = c - jnp.mean(c)  # plane_differences and kernels know differences alone
     moved = space.add_planes(zero, *batch, c[None])
     seen = score(model.potentials(moved, x), given.outputs)
     last = jax.tree.map(lambda leaf: leaf[-1], given.outputs)
@@ -92,17 +92,39 @@ def _space_excess(
     one = jnp.asarray([[1, -1]], scores.dtype)
     along = score(model.potentials(space.add_planes(zero, batch[0], pair, one), x), given.outputs)
     columns = jax.vmap(lambda y: space.plane_gram(x, y_true, given.outputs, y))(given.outputs)
+    short_values, short_seen = _by_differences(problem, w, x, batch[1], c, (values, seen))
     differences = (
         (values - values[0]) - (scores - scores[0]),
         gram - (along[0] - along),
         jnp.diagonal(columns) - space.plane_norms(x, y_true, given.outputs),
         (seen[0] - seen) + columns @ c,
+        (short_values - short_values[0]) - (scores - scores[0]),
+        (short_seen[0] - short_seen) - (seen[0] - seen),
     )
-    sizes = (scores, gram, jnp.diagonal(columns), columns)
+    sizes = (scores, gram, jnp.diagonal(columns), columns, scores, seen)
     return jnp.max(jnp.stack([
         share_of(jnp.max(jnp.abs(d)), jnp.max(jnp.abs(s)) + 1)
         for d, s in zip(differences, sizes, strict=True)
     ]))  # fmt: skip
+
+
+def _by_differences(
+    problem: Problem, w: PyTree, x: PyTree, outputs: PyTree, c: Array, whole: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """(values of the planes [1, K] at w, and at sum c Psi) by what tells them apart.
+
+    whole: the same by whole planes, which stands where the space knows no differences of these.
+    """
+    space, zero, model = problem.space, problem.initial_weights, problem.model
+    told = space.plane_differences and space.plane_differences(outputs)
+    if told is None:
+        return whole
+    inputs, index = jax.tree.map(lambda leaf: leaf[None], x), jnp.zeros(1, jnp.int32)
+    moved = space.add_differences(zero, inputs, told, index, c[None])
+    seen = jax.vmap(model.score, (None, 0))(
+        model.potentials(moved, x), jax.tree.map(lambda leaf: leaf[0], outputs)
+    )
+    return space.difference_values(w, inputs, told, index)[0], seen
 
 
 def _structure_checked(

@@ -21,6 +21,7 @@ from jaxstruct import (
     fit,
     make_problem,
 )
+from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.one_slack import fit_one_slack
 
@@ -225,3 +226,31 @@ def test_levels_and_space_are_compared_too():
     norms = Partial(lambda x, y_true, outputs: 2 * right.space.plane_norms(x, y_true, outputs))
     with pytest.raises(ValueError, match="the space sums planes to other products"):
         check_problem(right._replace(space=right.space._replace(plane_norms=norms)), X, Y)
+
+
+@pytest.mark.parametrize("name", ["difference_values", "add_differences"])
+def test_differences_of_planes_are_compared_too(name):
+    """Long sequences, whose planes are read where they differ: one of the two is off."""
+    problem = chain(4, 3)
+    random = np.random.default_rng(0)
+    x = chain_inputs(random.normal(size=(4, 24, 4)).astype(np.float32), np.full(4, 24))
+    y = random.integers(0, 3, (4, 24))
+    check_problem(problem, x, y)
+    honest = getattr(problem.space, name)
+
+    def wrong(w, inputs, told, index, *c):
+        found = honest(w, inputs, told, index, *c)
+        return {**found, "emissions": 2 * found["emissions"]} if c else 2 * found
+
+    lying = problem.space._replace(**{name: Partial(wrong)})
+    with pytest.raises(ValueError, match="the space sums planes to other products"):
+        check_problem(problem._replace(space=lying), x, y)
+
+
+def test_differences_come_together():
+    with pytest.raises(ValueError, match="plane_differences, difference_values, add_differences"):
+        right = problem_of("exact")
+        make_problem(
+            right.initial_weights, right.model, right.oracles,
+            right.space._replace(plane_differences=lambda y: y),
+        )  # fmt: skip
