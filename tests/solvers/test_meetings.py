@@ -1,0 +1,82 @@
+"""An output against the planes at hand: what whole working sets say, read tile by tile."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct.chains.structure import chain, chain_inputs
+from jaxstruct.multiclass.structure import multiclass
+from jaxstruct.solvers.meetings import TILE, Batch, filled_slots, meet, scores_at_hand
+from jaxstruct.solvers.working_sets import bucket_of, empty_working_sets
+
+N, B, T, S = 6, 4, 5, 3
+_meet = jax.jit(meet)
+
+
+def chains(random):
+    x = chain_inputs(random.normal(size=(N, T, 4)), random.integers(1, T + 1, N))
+    real = np.arange(T) < x.length[:, None]
+
+    def draw(*shape):
+        y = random.integers(0, S, (*shape, T))
+        return np.where(real.reshape(N, *[1] * (len(shape) - 1), T), y, -1).astype(np.int32)
+
+    return chain(4, S, dtype="float64"), x, draw
+
+
+def classes(random):
+    def draw(*shape):
+        return random.integers(0, 50, shape).astype(np.int32)
+
+    return multiclass(4, 50, dtype="float64"), random.normal(size=(N, 4)), draw
+
+
+@pytest.mark.parametrize("slots, filled", [(8, 1), (8, 8), (20, 3), (20, 9), (20, 20), (5, 4)])
+@pytest.mark.parametrize("wing", [chains, classes])
+def test_every_filled_slot_is_met(x64, wing, slots, filled):
+    """Scores and inner products of occupied slots, 0 in empty ones; a plane at hand is known."""
+    random = np.random.default_rng([slots, filled])
+    problem, x, draw = wing(random)
+    truth, held = draw(N), draw(N, slots)
+    held[:, 0] = truth
+    occupied = (random.random((N, slots)) < 0.7) & (np.arange(slots) < filled)
+    occupied[:, 0] = True
+    sets = bucket_of(empty_working_sets((truth,), slots, "float64"), 0)
+    sets = sets._replace(outputs=jnp.asarray(held), occupied=jnp.asarray(occupied))
+    w = jax.tree.map(lambda leaf: random.normal(size=leaf.shape), problem.initial_weights)
+    index = random.permutation(N)[:B]
+    some = jax.tree.map(lambda leaf: np.asarray(leaf)[index], x)
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, some)
+    y = draw(N)[index]
+    y[1], y[2] = held[index[1], 0], held[index[2], slots - 1]  # known; known if occupied
+    scores, met = _meet(problem, sets, Batch(jnp.asarray(index), some, truth[index], theta), y)
+    wanted = jax.vmap(problem.space.plane_scores)(theta, held[index])
+    gram = jax.vmap(problem.space.plane_gram)(some, truth[index], held[index], y)
+    inside = occupied[index]
+    np.testing.assert_allclose(np.where(inside, scores, 0), np.where(inside, wanted, 0), atol=1e-12)
+    np.testing.assert_allclose(met.products, np.where(inside, gram, 0), atol=1e-12)
+    own = jax.vmap(problem.space.plane_norms)(some, truth[index], y[:, None])[:, 0]
+    np.testing.assert_allclose(met.squared, own, atol=1e-12)
+    same = (held[index] == y[:, None]).reshape(B, slots, -1).all(axis=2) & inside
+    np.testing.assert_array_equal(met.known, same.any(axis=1))
+    assert met.known[1]
+    last = np.max(np.where(inside, np.arange(slots) + 1, 0))
+    assert filled_slots(jnp.asarray(inside)) == last
+    beyond = np.arange(slots) >= min(-(-last // TILE) * TILE, slots)
+    assert not np.any(np.asarray(scores)[:, beyond])
+
+
+def test_all_slots_of_enumerated_sets_are_scored(x64):
+    random = np.random.default_rng(0)
+    problem, x, draw = classes(random)
+    held, index = draw(N, 7), jnp.arange(B)
+    sets = bucket_of(empty_working_sets((held[:, 0],), 7, "float64"), 0)
+    sets = sets._replace(outputs=jnp.asarray(held))
+    w = {"weights": random.normal(size=problem.initial_weights["weights"].shape)}
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x[:B])
+    found = scores_at_hand(problem, sets, Batch(index, x[:B], held[:B, 0], theta))
+    wanted = np.take_along_axis(np.asarray(theta), held[:B], axis=1)
+    np.testing.assert_allclose(found, wanted, atol=1e-12)
