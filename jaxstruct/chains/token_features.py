@@ -201,8 +201,9 @@ def _neighbours(fetch: Callable, positions: Array, length: Array, T: int, window
         if not isinstance(moved, SparseFeatures):
             blocks.append(jnp.where(real, moved, 0))
             continue
-        real = real & (moved.indices < d)
-        indices = jnp.where(real, moved.indices + block * d, window.blocks * d)
+        places = moved.indices.astype(jnp.int32)  # narrow integers would wrap around
+        real = real & (places < d)
+        indices = jnp.where(real, places + block * d, window.blocks * d)
         blocks.append(SparseFeatures(indices, jnp.where(real, moved.values, 0)))
     return jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=-1), *blocks)
 

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import fit, predict
+from jaxstruct import SparseFeatures, fit, predict
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.chains.token_features import (
     KernelTokens,
@@ -67,6 +67,20 @@ def test_windows_and_their_inner_products(x64, radius):
         np.testing.assert_allclose(gram, token_gram(wide), rtol=0, atol=1e-12)
     whole = windowed_gram(np.full((1, 2, 2), 100, np.int8), np.array([2]), Window(1, 1))
     np.testing.assert_array_equal(whole, [[[200, 100], [100, 200]]])  # int8 does not wrap
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int64])
+def test_windows_of_narrow_indices_are_those_of_wide_ones(dtype):
+    """d = 100 fits 8 bits, 300 features of a window do not."""
+    random, window = np.random.default_rng(0), Window(1, 100)
+    indices, length = random.integers(0, 101, (4, 6, 3)), np.array([6, 4, 1, 0])
+    values = np.where(indices < 100, random.normal(size=indices.shape), 0)
+    found, wanted = (
+        windowed(SparseFeatures(indices.astype(kind), values), length, window)
+        for kind in (dtype, np.int32)
+    )
+    np.testing.assert_array_equal(found.indices, wanted.indices)
+    assert wanted.indices.max() == 300 and (np.asarray(wanted.indices) >= 256).any()
 
 
 @quick_jit
