@@ -234,12 +234,6 @@ def insert(sets: WorkingSets, index: Array, proposals: Proposal, clock: Array) -
     )
 
 
-def plane_margins(problem: Problem, w: PyTree, x: PyTree, outputs: PyTree) -> Array:
-    """[B, K] <w, delta Psi_i(y_k)> of the planes of a batch; slot 0 holds y_i."""
-    values = problem.space.plane_values(w, x, outputs)
-    return values[:, :1] - values
-
-
 def plane_coefficients(z: Array) -> Array:
     """[B, K] c with sum_k c_k Psi(x, y_k) = sum_k z_k delta Psi(y_k): slot 0 takes the sum."""
     planes = jnp.arange(z.shape[1]) > 0
