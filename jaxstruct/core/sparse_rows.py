@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxstruct.core.checks import checked_size
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import SparseFeatures
 
@@ -30,8 +31,8 @@ def from_scipy(
       Padding has index d and value 0.
 
     Raises:
-      ValueError: matrix is not sparse or of numbers, a row has more entries than width, or offsets
-        do not rise from 0 to the number of rows.
+      ValueError: matrix is not sparse or of numbers, width is no integer >= 1 or less than a row has
+        entries, or offsets do not rise from 0 to the number of rows.
     """
     rows = _tidy(matrix)
     d = rows.shape[1]
@@ -43,7 +44,7 @@ def from_scipy(
         return SparseFeatures(*stores)
     counts = stores[0].lengths
     longest = int(counts.max(initial=0))
-    width = max(longest, 1) if width is None else width
+    width = max(longest, 1) if width is None else checked_size("width", width)
     if longest > width:
         raise ValueError(f"width is {width}, but row {int(counts.argmax())} has {longest} entries")
     indices, values = (store.padded(np.arange(len(store)), width) for store in stores)

@@ -77,6 +77,8 @@ def test_rows_that_are_tokens_of_sequences():
             "width is 2, but row 0 has 3 entries",
         ),
         (scipy.sparse.csr_matrix(np.eye(3)), {"offsets": [0, 2]}, "offsets must go from 0 to 3"),
+        (scipy.sparse.csr_matrix((2, 3)), {"width": 0}, "width must be at least 1, got 0"),
+        (scipy.sparse.csr_matrix(np.eye(3)), {"width": 3.0}, "width must be .* integer, got 3.0"),
     ],
 )
 def test_what_is_refused(matrix, options, match):
