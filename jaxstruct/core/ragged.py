@@ -59,7 +59,10 @@ class Ragged:
     def __getitem__(self, i: int) -> np.ndarray:
         """[length, ...] the rows of example i."""
         if isinstance(i, bool) or not isinstance(i, (int, np.integer)):
-            raise ValueError(f"the number of an example must be an integer, got {text_of(i)}")
+            raise ValueError(
+                f"the number of an example must be an integer, got {text_of(i)}; of several "
+                "examples use jaxstruct.take"
+            )
         if not -len(self) <= i < len(self):
             raise IndexError(f"there is no example {i} of {len(self)}")
         i = int(i) % len(self)

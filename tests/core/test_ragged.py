@@ -114,7 +114,8 @@ def test_it_is_one_leaf() -> None:
             r"lists\[2\] has rows of shape \(3,\), lists\[1\] of \(2,\)",
         ),
         (lambda: STORE.padded([1, 2], 2), "length is 2, but example 2 has 3 rows"),
-        (lambda: STORE[[0, 1]], "number of an example must be an integer"),
+        (lambda: STORE[[0, 1]], r"number of an example must be an integer, got \[0, 1\]; .*take"),
+        (lambda: STORE[:2], "number of an example must be an integer, got slice.*; .*take"),
         (lambda: np.asarray(STORE), r"Ragged\(n=3, .* is no array of one shape"),
     ],
 )
