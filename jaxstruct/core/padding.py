@@ -188,11 +188,12 @@ def restored(padding: Padding, inputs: Buckets, outputs: tuple[PyTree, ...]) -> 
 
 
 def _unpadded(leaves: tuple[np.ndarray, ...]) -> Ragged:
-    """Rows of padded outputs [n_b, T_b] up to the last one that is not padding."""
+    """Rows of padded outputs [n_b, T_b, ...] up to the last one that is not all padding."""
     rows, lengths = [], []
     for leaf in leaves:
         steps = np.arange(1, leaf.shape[1] + 1)
-        own = np.max(np.where(leaf >= 0, steps, 0), axis=1, initial=0)
+        real = np.any(leaf >= 0, axis=tuple(range(2, leaf.ndim)))
+        own = np.max(np.where(real, steps, 0), axis=1, initial=0)
         rows.append(leaf[steps <= own[:, None]])
         lengths.append(own)
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths), dtype=np.int64)])

@@ -73,6 +73,22 @@ def test_what_is_restored_is_what_was_bucketed() -> None:
         np.testing.assert_array_equal(back["labels"].offsets, outputs["labels"].offsets)
 
 
+def test_positions_of_several_numbers_are_restored() -> None:
+    """A position is padding where all its numbers are; -1 beside a real number is none."""
+    rng = np.random.default_rng(4)
+    for shape in ((2,), (2, 3)):
+        pairs = [rng.integers(0, 5, (length, *shape)) for length in rng.integers(0, 40, 20)]
+        for one in pairs:
+            one[..., 0] = -1
+        inputs, outputs = ragged([one[..., 1] for one in pairs]), ragged(pairs)
+        padding = Padding(price=1, output_sizes=lambda x: x.shape[1])
+        x, y = bucketed(padding, inputs, outputs)
+        assert len(y.parts) > 1
+        back = restored(padding, x, y.parts)
+        np.testing.assert_array_equal(back.rows, outputs.rows)
+        np.testing.assert_array_equal(back.offsets, outputs.offsets)
+
+
 def test_only_training_completes_the_inputs() -> None:
     inputs, _ = random_examples(np.random.default_rng(2))
     x = bucketed_inputs(PADDING, inputs)
