@@ -31,8 +31,8 @@ def from_scipy(
       Padding has index d and value 0.
 
     Raises:
-      ValueError: matrix is not sparse or of numbers, width is no integer >= 1 or less than a row has
-        entries, or offsets do not rise from 0 to the number of rows.
+      ValueError: matrix is not sparse or of numbers, width is no integer >= 1, a row has more
+        entries than width, or offsets do not rise from 0 to the number of rows.
     """
     rows = _tidy(matrix)
     d = rows.shape[1]
