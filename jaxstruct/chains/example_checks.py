@@ -22,6 +22,10 @@ from jaxstruct.core.checks import (
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 
+_KINDS = (
+    "a jaxstruct.ragged of n sequences [l, d], or padded numbers [n, T, d] (SparseFeatures and "
+    "KernelTokens: leaves of either kind)"
+)
 GRAM_ROWS = 256
 """Rows of token Gram matrices that are computed again at the door, at most."""
 _TOLERANCE = 1e-3
@@ -63,11 +67,11 @@ def check_kind(features: PyTree) -> tuple[int, int]:
     if isinstance(features, (SparseFeatures, KernelTokens)):
         leaf = features[0]
     elif not hasattr(features, "shape"):
-        leaf = as_array("features", features, "[n, T, d] numbers, SparseFeatures or KernelTokens")
+        leaf = as_array("features", features, _KINDS)
     if len(np.shape(leaf)) != 3:
         raise ValueError(
-            "features must be [n, T, d], SparseFeatures of [n, T, m] leaves or KernelTokens, got "
-            f"{text_of(features)} of {np.ndim(leaf)} axes: chain_inputs(features, length, gram)"
+            f"features must be {_KINDS}, got {text_of(features)} of {np.ndim(leaf)} axes: "
+            "chain_inputs(features, length, gram)"
         )
     n, T, _ = np.shape(leaf)
     return n, T
@@ -88,6 +92,8 @@ def checked_stores(features: PyTree) -> np.ndarray:
         axes = 1 if field == "anchors" else 2
         if not isinstance(leaf, Ragged) or leaf.rows.ndim != axes:
             wanted = "[l] numbers" if axes == 1 else "[l, d] numbers, a row a token"
+            if isinstance(features, SparseFeatures):
+                wanted = "[l, m] numbers, a row a token (from_scipy with offsets makes them)"
             raise ValueError(f"{name} must be a Ragged of {wanted}, got {text_of(leaf)}")
         first = leaf.lengths if first is None else first
         if not np.array_equal(first, leaf.lengths):

@@ -84,6 +84,11 @@ def chain_inputs(
     if ragged_leaves(features):
         return _ragged_inputs(features, length, gram)
     n, T = chain_checks.check_kind(features)
+    if length is None:
+        raise ValueError(
+            f"length must be [n = {n}] integers in 0..{T} of padded features, got None: give it, "
+            "or a jaxstruct.ragged of the sequences"
+        )
     length = checked_lengths("length", length, n, 0, T)
     gram = token_gram(features) if gram is None else gram
     if np.shape(gram) != (n, T, T):

@@ -162,6 +162,10 @@ def test_the_door(examples, message, monkeypatch) -> None:
     ("features", "message"),
     [
         (js.ragged(LABELS), r"features must be a Ragged of \[l, d\] numbers, a row a token"),
+        (TOKENS, "features must be a jaxstruct.ragged of n sequences .* got"),
+        (np.zeros((3, 4)), r"features must be a jaxstruct.ragged of n .* of shape \(3, 4\)"),
+        (np.zeros((3, 4, 2)), r"length must be .* of padded features, got None: .*ragged"),
+        (js.from_scipy(scipy.sparse.eye(4)), "features.indices must be .*from_scipy.* offsets"),
         (
             SparseFeatures(js.ragged(TOKENS), np.zeros((40, 3, 4))),
             "features.values must be a Ragged",
