@@ -39,15 +39,20 @@ def bucketed(padding: Padding, inputs: PyTree, outputs: PyTree) -> tuple[Buckets
       ValueError: inputs are ragged and outputs are not, or the other way round.
     """
     if not ragged_leaves(inputs):
-        if ragged_leaves(outputs):
-            raise ValueError(
-                "outputs are ragged and inputs are not: make a Ragged of the inputs, too (see "
-                "jaxstruct.ragged), or pad both to arrays"
-            )
-        return as_buckets(inputs), as_buckets(outputs)
+        return _as_buckets(inputs, outputs)
     index = _index(padding, inputs)
     xs, ys = zip(*(_padded(padding, inputs, outputs, own) for own in index), strict=True)
     return Buckets(xs, index), Buckets(ys, index)
+
+
+def _as_buckets(inputs: PyTree, outputs: PyTree) -> tuple[Buckets, Buckets]:
+    """Examples without ragged inputs, which must have no ragged outputs, as one bucket."""
+    if ragged_leaves(outputs):
+        raise ValueError(
+            "outputs are ragged and inputs are not: make a Ragged of the inputs, too (see "
+            "jaxstruct.ragged), or pad both to arrays"
+        )
+    return as_buckets(inputs), as_buckets(outputs)
 
 
 def _padded(padding: Padding, inputs: PyTree, outputs: PyTree, index: np.ndarray) -> tuple:
@@ -79,10 +84,13 @@ def bucket_shapes(
     """(examples, shapes of one input, shapes of one output) a bucket, as `bucketed` makes them.
 
     Only the longest examples of a bucket are padded, so nothing of the size of the data is made.
+
+    Raises:
+      ValueError: as `bucketed`.
     """
     stores = ragged_leaves(inputs)
     if not stores:
-        x, y = as_buckets(inputs), as_buckets(outputs)
+        x, y = _as_buckets(inputs, outputs)
         return [(len(x.index[0]), _one(x.parts[0]), _one(y.parts[0]))]
     found = []
     for own in _index(padding, inputs):

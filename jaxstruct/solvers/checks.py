@@ -150,6 +150,20 @@ def _check_finite(name: str, tree: PyTree) -> None:
             raise ValueError(f"{name} has a NaN or an infinity, first in example {row}")
 
 
+def examples_in(inputs: PyTree, outputs: PyTree) -> int:
+    """The number n of examples, by shapes alone.
+
+    Raises:
+      ValueError: no examples, or leading axes that differ.
+    """
+    n, of_outputs = rows_in("inputs", inputs), rows_in("outputs", outputs)
+    if n != of_outputs:
+        raise ValueError(f"inputs has {n} examples, outputs has {of_outputs}: they must agree")
+    if n == 0:
+        raise ValueError("the training set is empty: inputs and outputs need at least one example")
+    return n
+
+
 def checked_examples(inputs: PyTree, outputs: PyTree, weights: np.ndarray | None) -> int:
     """The number n of examples.
 
@@ -157,11 +171,7 @@ def checked_examples(inputs: PyTree, outputs: PyTree, weights: np.ndarray | None
       ValueError: no examples, leading axes that differ, values that are not finite, or weights
         that are negative, not [n], or all zero.
     """
-    n, of_outputs = rows_in("inputs", inputs), rows_in("outputs", outputs)
-    if n != of_outputs:
-        raise ValueError(f"inputs has {n} examples, outputs has {of_outputs}: they must agree")
-    if n == 0:
-        raise ValueError("the training set is empty: inputs and outputs need at least one example")
+    n = examples_in(inputs, outputs)
     check_inputs(inputs)
     check_example_weights(weights, n)
     return n

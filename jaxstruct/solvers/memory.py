@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.padding import bucket_shapes
 from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.checks import check_is_problem, examples_in
 from jaxstruct.solvers.cost_model import capacity_of
 from jaxstruct.solvers.settings import (
     Settings,
@@ -100,9 +100,9 @@ def memory(
     Raises:
       ValueError: an argument does not fit.
     """
-    if not isinstance(problem, Problem):
-        raise ValueError(f"problem must be a Problem, got {text_of(problem)}")
+    check_is_problem(problem)
     check_settings(settings)
+    examples_in(inputs, outputs)
     buckets = bucket_shapes(problem.padding, inputs, outputs)
     settings = resolved_settings(problem, settings, max(count for count, *_ in buckets))
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))

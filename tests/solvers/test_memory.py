@@ -56,6 +56,26 @@ def test_settings_and_words() -> None:
         memory(problem, x, y, np.zeros(3))
 
 
+def test_examples_are_looked_at_as_fit_does() -> None:
+    """Every message is the one of `fit`."""
+    problem, x, y = WINGS["chains"](0, 5, 8)
+    every = np.arange(5)
+    whole = js.chains.chain_inputs(x.features.padded(every, 8), x.length)
+    four, none = np.arange(4), np.arange(0)
+    for inputs, outputs, message in (
+        (x, js.take(y, four), "inputs has 5 examples, outputs has 4"),
+        (js.take(x, four), y, "inputs has 4 examples, outputs has 5"),
+        (js.take(x, none), js.take(y, none), "the training set is empty"),
+        (whole, y, "outputs are ragged and inputs are not"),
+        (x, y.padded(every, 8, -1), "outputs hold an array of shape .5, 8., but inputs are ragged"),
+        (list(x.features), list(y), "inputs must agree in their leading axis"),
+        (x, None, "outputs must be arrays with a leading axis"),
+    ):
+        for way in (memory, js.fit):
+            with pytest.raises(ValueError, match=message):
+                way(problem, inputs, outputs)
+
+
 def test_numbers_of_float64_are_twice_as_long(x64) -> None:
     problem, x, y = WINGS["chains"](0, 100, 8)
     settings = js.Settings(capacity=32)
