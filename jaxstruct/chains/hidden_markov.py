@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.checks import as_array, check_integers, text_of
 from jaxstruct.core.contract import Padding
 from jaxstruct.core.padding import bucketed, bucketed_inputs, restored
 from jaxstruct.core.ragged import Ragged, ragged
@@ -158,12 +158,25 @@ def _padded_parts(
             f"symbols and labels must both be Ragged, or arrays [n, T], got {text_of(symbols)} and "
             f"{text_of(labels)}"
         )
-    x, y = bucketed(_PADDING, _with_fill(symbols), labels)
+    if isinstance(symbols, Ragged):
+        symbols = _with_fill(symbols)
+        if len(symbols) != len(labels):
+            raise ValueError(
+                f"symbols has {len(symbols)} sentences, labels has {len(labels)}: they must agree"
+            )
+    x, y = bucketed(_PADDING, symbols, labels)
     return list(zip(map(np.asarray, x.parts), map(np.asarray, y.parts), strict=True))
 
 
-def _with_fill(symbols: np.ndarray | Ragged) -> np.ndarray | Ragged:
-    return ragged(symbols, PADDING) if isinstance(symbols, Ragged) else symbols
+def _with_fill(symbols: Ragged) -> Ragged:
+    """Symbols whose padding is to be -1.
+
+    Raises:
+      ValueError: there is no sentence.
+    """
+    if not len(symbols):
+        raise ValueError("symbols has no sentence, expected at least one")
+    return ragged(symbols, PADDING)
 
 
 def sentence_potentials(model: HiddenMarkov, symbols: Array) -> ChainPotentials:
@@ -205,9 +218,17 @@ def decode(model: HiddenMarkov, symbols: np.ndarray | Ragged) -> np.ndarray | Ra
     Returns:
       int32 labels, a `Ragged` store, or [n, T], -1 on padding. Ties as in `chains.oracles.viterbi`.
       Where all probabilities are 0 (smoothing 0) some labels.
+
+    Raises:
+      ValueError: symbols are no integers, or a store without sentences.
     """
-    if isinstance(symbols, Ragged):
-        buckets = bucketed_inputs(_PADDING, _with_fill(symbols))
-        found = tuple(np.asarray(_decode(model, part)) for part in buckets.parts)
-        return restored(_PADDING, buckets, found)
-    return np.asarray(_decode(model, np.asarray(symbols, np.int32)))
+    if not isinstance(symbols, Ragged):
+        wanted = "a jaxstruct.ragged of sentences, or [n, T] integers"
+        plain = as_array("symbols", symbols, wanted)
+        check_integers("symbols", plain)
+        return np.asarray(_decode(model, plain.astype(np.int32)))
+    store = _with_fill(symbols)
+    check_integers("symbols", store.rows)
+    buckets = bucketed_inputs(_PADDING, store)
+    found = tuple(np.asarray(_decode(model, part)) for part in buckets.parts)
+    return restored(_PADDING, buckets, found)

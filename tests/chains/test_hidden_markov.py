@@ -179,3 +179,25 @@ def test_errors_name_what_does_not_fit(change: dict, message: str) -> None:
     arguments = dict(symbols=SYMBOLS, labels=LABELS, number_of_symbols=V, number_of_labels=S)
     with pytest.raises(ValueError, match=message):
         fit_hidden_markov(**(arguments | change))
+
+
+def test_stores_that_do_not_fit() -> None:
+    """One sentence too many was left out, one too few an IndexError of NumPy."""
+    symbols, labels = ragged([[0, 1], [2], []]), ragged([[0, 1], [1], []])
+    empty = ragged([])
+    for x, y, message in (
+        (symbols, labels.take([0, 1]), "symbols has 3 sentences, labels has 2: they must agree"),
+        (symbols.take([0, 1]), labels, "symbols has 2 sentences, labels has 3: they must agree"),
+        (empty, empty, "symbols has no sentence, expected at least one"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fit_hidden_markov(x, y, V, S)
+    model = fit_hidden_markov(symbols, labels, V, S)
+    for x, message in (
+        (empty, "symbols has no sentence, expected at least one"),
+        (ragged([[0.5]]), "symbols must be integers, got dtype float64"),
+        (np.full((1, 2), 0.5), "symbols must be integers, got dtype float64"),
+        ([[0, 1], [2]], r"symbols must be a jaxstruct.ragged of sentences, or \[n, T\] integers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            decode(model, x)
