@@ -32,14 +32,31 @@ def _shapes(outputs: PyTree, axes: int) -> list[tuple]:
     ]
 
 
+def _check_truth(sets: WorkingSets, task: Task, rows: np.ndarray) -> None:
+    """Raise ValueError where slot 0 of working sets holds other true outputs than a task has."""
+    differ = []
+    for part, truth in zip(sets.outputs, task.outputs, strict=True):
+        other = np.zeros(rows_of(truth), bool)
+        for held, leaf in zip(jax.tree.leaves(part), jax.tree.leaves(truth), strict=True):
+            unlike = np.asarray(held)[:, 0] != np.asarray(leaf)
+            other |= unlike.reshape(len(other), -1).any(axis=1)
+        differ.append(other)
+    examples = rows[np.concatenate(differ) & (rows >= 0)]
+    if examples.size:
+        raise ValueError(
+            f"start is of other outputs, first of example {examples.min()}: go on with the "
+            "examples, in the order, that it was trained on"
+        )
+
+
 def check_start(
     problem: Problem, task: Task, rows: np.ndarray, formulation: Formulation, start: Solution
 ) -> None:
     """Whether a run can go on from a solution; nothing runs here.
 
     Raises:
-      ValueError: start is no Solution, or one of another problem, formulation, number of examples
-        or assignment of them to rows.
+      ValueError: start is no Solution, or one of another problem, formulation, number of examples,
+        assignment of them to rows, or outputs.
     """
     if not isinstance(start, Solution):
         raise ValueError(
@@ -61,6 +78,7 @@ def check_start(
         raise ValueError("start holds its examples in other buckets: index must be what it was")
     if _shapes(sets.outputs, 2) != _shapes(task.outputs, 1):
         raise ValueError("start has outputs of other shapes than outputs: pad them alike")
+    _check_truth(sets, task, rows)
 
 
 def restart(

@@ -414,6 +414,8 @@ def test_a_start_is_looked_at_before_anything_runs(monkeypatch):
     for given, examples, of, form, match in (
         (start, moved, problem, "svm1", "start holds its examples in other buckets"),
         (start, more, problem, "svm1", r"start has buckets of \[8\]"),
+        (start, (X[::-1], Y[::-1]), problem, "svm1", "start is of other outputs, .* example 0:"),
+        (start, (X, np.append(Y[:5], 0)), problem, "svm1", "other outputs, first of example 5"),
         (start, (X, Y), problem, "svm2", "start solved svm1, not svm2"),
         (start, (X, Y), multiclass(3, 5), "svm1", r"weights of start must be .*\[3, 5\]"),
         (joint, (X, Y), problem, "svm1", "start must be a Solution of fit, got OneSlackSolution"),

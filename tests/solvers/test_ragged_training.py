@@ -107,6 +107,18 @@ def test_several_buckets_train_to_the_same_optimum(monkeypatch) -> None:
     assert again.statistics.passes <= several.statistics.passes
 
 
+def test_a_start_of_the_same_examples_in_another_order_is_refused(monkeypatch) -> None:
+    """It would go on from multipliers of other examples, which bound nothing."""
+    monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 400)
+    problem, x, y = chain(D, S), chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS)
+    start = js.fit(problem, x, y, max_passes=2)
+    order = np.arange(len(LABELS))
+    one, other = np.flatnonzero(y.lengths == 5)[:2]
+    order[[one, other]] = other, one
+    with pytest.raises(ValueError, match=f"start is of other outputs, first of example {one}: "):
+        js.fit(problem, js.take(x, order), js.take(y, order), start=start)
+
+
 def test_a_part_of_a_store_trains() -> None:
     which = np.array([9, 3, 20, 8, 1])
     x, y = chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS)
