@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from jaxstruct.core import transposition
-from jaxstruct.core.checks import check_record
+from jaxstruct.core.checks import check_record, checked_size, text_of
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.transposition import linear_leaves, sum_of_squares
 from jaxstruct.core.types import PyTree
@@ -70,6 +70,15 @@ def _check_parts(model: Model, oracles: Oracles, space: Space) -> None:
         )
 
 
+def _check_padding(padding: Padding) -> None:
+    check_record("padding", padding, Padding, "jaxstruct.Padding")
+    checked_size("padding.price", padding.price, 0)
+    for name, may_lack in (("output_sizes", True), ("size", False), ("complete", True)):
+        function = getattr(padding, name)
+        if not callable(function) and not (may_lack and function is None):
+            raise ValueError(f"padding.{name} must be a function, got {text_of(function)}")
+
+
 def _completed(model: Model, space: Space, zero: PyTree) -> Space:
     """The space with everything that was left out derived from the model."""
     euclidean = space.add is None and space.gram_action is None
@@ -125,7 +134,7 @@ def make_problem(
     """
     _check_weights(initial_weights)
     _check_parts(model, oracles, space)
-    check_record("padding", padding, Padding, "jaxstruct.Padding")
+    _check_padding(padding)
     model, oracles, space = _as_partials(model), _as_partials(oracles), _as_partials(space)
     zero = jax.tree.map(jnp.zeros_like, initial_weights)
     check = check if isinstance(check, Partial) else Partial(check)

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 from jax.tree_util import Partial
 
-from jaxstruct import Model, Oracles, Settings, fit, make_problem, predict
+from jaxstruct import Model, Oracles, Padding, Settings, fit, make_problem, predict
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
@@ -199,6 +199,16 @@ def test_make_problem():
     ):
         with pytest.raises(ValueError, match=match):
             make_problem(jnp.zeros(2), model, halves)
+    for padding, match in (
+        (len, "padding must be a Padding .* got builtin_function"),
+        (Padding(price="a"), "padding.price must be .* integer, got 'a'"),
+        (Padding(price=-1), "padding.price must be at least 0, got -1"),
+        (Padding(output_sizes=3), "padding.output_sizes must be a function, got 3"),
+        (Padding(size=None), "padding.size must be a function, got None"),
+        (Padding(complete="x"), "padding.complete must be a function, got 'x'"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            make_problem(jnp.zeros(2), model, oracles, padding=padding)
     for weights in ({}, jnp.zeros(2, int)):
         with pytest.raises(ValueError, match="initial_weights must be a pytree of floating-point"):
             make_problem(weights, model, oracles)
