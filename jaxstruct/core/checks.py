@@ -52,6 +52,12 @@ def text_of(value: object, limit: int = MOST_SHOWN) -> str:
     return f"{line[: limit - tail - 3]}...{line[len(line) - tail :]}"
 
 
+def kind_and_text_of(value: object) -> str:
+    """`text_of` a value with its type in front, where the text does not begin with it."""
+    kind, text = type(value).__name__, text_of(value)
+    return text if value is None or text.startswith(kind) else f"{kind} {text}"
+
+
 def checked_size(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
     """A size, such as a number of labels, as a Python integer.
 
@@ -264,6 +270,5 @@ def check_record(name: str, value: object, kind: type, maker: str) -> None:
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIO" else "a"
         raise ValueError(
-            f"{name} must be {article} {kind.__name__} (see {maker}), got {type(value).__name__} "
-            f"{text_of(value)}"
+            f"{name} must be {article} {kind.__name__} (see {maker}), got {kind_and_text_of(value)}"
         )

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets, check_buckets
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.checks import kind_and_text_of, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.padding import bucketed, bucketed_inputs
 from jaxstruct.core.ragged import Ragged
@@ -46,7 +46,7 @@ def check_is_problem(problem: Any) -> None:
     if not isinstance(problem, Problem):
         raise ValueError(
             f"problem must be a Problem (of multiclass, chain, make_problem, ...), got "
-            f"{type(problem).__name__} {text_of(problem)}: it is the first argument, before the "
+            f"{kind_and_text_of(problem)}: it is the first argument, before the "
             "examples"
         )
 
@@ -108,9 +108,7 @@ def rows_in(name: str, tree: PyTree) -> int:
     shapes = [np.shape(leaf) for leaf in leaves]
     if () in shapes:
         wrong = leaves[shapes.index(())]
-        raise ValueError(
-            f"{expected}, got {type(tree).__name__} {text_of(tree)}: {_scalar_advice(tree, wrong)}"
-        )
+        raise ValueError(f"{expected}, got {kind_and_text_of(tree)}: {_scalar_advice(tree, wrong)}")
     if len({shape[0] for shape in shapes}) > 1:
         raise ValueError(
             f"{name} must agree in their leading axis, got shapes {text_of(shapes)} "

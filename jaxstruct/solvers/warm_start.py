@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import rows_of
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.checks import kind_and_text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checks import check_weights
@@ -60,7 +60,7 @@ def check_start(
     """
     if not isinstance(start, Solution):
         raise ValueError(
-            f"start must be a Solution of fit, got {type(start).__name__} {text_of(start)}: "
+            f"start must be a Solution of fit, got {kind_and_text_of(start)}: "
             "weights alone hold no dual variables to go on from "
             "(checkpoints.save_solution keeps them)"
         )

@@ -127,6 +127,8 @@ def test_small_values_show_as_they_are():
         "[1, 2]",
         "{'a': 1}",
     ]
+    kinds = ([1], "list [1]"), (np.zeros((3, 4)), "ndarray float64 of shape (3, 4)"), (None, "None")
+    assert [checks.kind_and_text_of(value) for value, _ in kinds] == [text for _, text in kinds]
     assert checks.text_of(np.zeros((3, 4))) == "ndarray float64 of shape (3, 4)"
     assert checks.text_of(np.array([1, 2])) == "array([1, 2])"
     assert checks.text_of("a" * 200, 40).startswith("'aaaa") and "..." in checks.text_of(

@@ -158,7 +158,7 @@ X, Y = chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS)
         ((X, js.ragged([*LABELS[1:], LABELS[0]])), "outputs"),
         ((X, np.zeros((40, 7), int)), r"outputs hold an array of shape \(40, 7\), but inputs"),
         ((X, LABELS), r"outputs must agree .* jaxstruct.ragged"),
-        ((js.ragged(TOKENS), Y), "inputs must be a ChainInput"),
+        ((js.ragged(TOKENS), Y), "inputs must be a ChainInput .*, got ndarray float32"),
         ((X, js.ragged([y.astype(float) for y in LABELS])), "outputs must be integer labels"),
         ((X._replace(features=js.ragged([x[:, :2] for x in TOKENS])), Y), "number_of_features = 4"),
     ],
