@@ -142,7 +142,11 @@ class Space(NamedTuple):
 
 @static
 class Padding:
-    """What padding needs to know of a structure; functions are those of a module.
+    """What padding needs to know of a structure.
+
+    Ragged inputs reach the functions of a model padded on the right with the `fill` of their store.
+    A structure tells padding by a length that its inputs hold; outputs are -1 there. Functions
+    should be module-level, so that a second problem made of them does not compile anew.
 
     Fields:
       price: padded positions that a further bucket must save, for it is compiled, too.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
@@ -308,3 +309,56 @@ def test_hidden_markov_models_take_stores() -> None:
     labels = hidden_markov.decode(model, js.ragged(symbols))
     np.testing.assert_array_equal(labels.lengths, Y.lengths)
     np.testing.assert_array_equal(labels.padded(every, longest), hidden_markov.decode(model, wide))
+
+
+def _own_potentials(w, x):
+    return {"scores": x["tokens"] @ w, "length": x["length"]}
+
+
+def _own_real(theta):
+    return jnp.arange(theta["scores"].shape[0]) < theta["length"]
+
+
+def _own_score(theta, y):
+    own = jnp.take_along_axis(theta["scores"], jnp.maximum(y, 0)[:, None], axis=1)[:, 0]
+    return jnp.sum(jnp.where(_own_real(theta), own, 0))
+
+
+def _own_decode(theta):
+    return jnp.where(_own_real(theta), jnp.argmax(theta["scores"], axis=1), -1)
+
+
+def _own_loss(y_true, y):
+    return jnp.sum(y_true != y).astype(jnp.float32)
+
+
+def _own_augmented(theta, y_true, scale):
+    wrong = 1 - jax.nn.one_hot(y_true, S, dtype=theta["scores"].dtype)
+    return _own_decode({**theta, "scores": theta["scores"] + scale * wrong})
+
+
+def _own_sizes(x):
+    return x["tokens"].shape[1]
+
+
+def test_a_structure_of_ones_own_says_how_its_outputs_are_padded(monkeypatch) -> None:
+    """Token by token, in several buckets and padded by hand: one optimum, the same labels."""
+    problem = js.make_problem(
+        jnp.zeros((D, S)),
+        js.Model(_own_potentials, _own_score, _own_decode, _own_loss),
+        js.Oracles(loss_augmented_decode=_own_augmented),
+        padding=js.Padding(output_sizes=_own_sizes),
+    )
+    settings = js.Settings(variant="subspace", effort="quick", checked_examples=0, capacity=16)
+    monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 400)
+    x, y = {"tokens": js.ragged(TOKENS), "length": Y.lengths}, Y
+    every, longest = np.arange(len(Y)), int(Y.lengths.max())
+    whole = {**x, "tokens": x["tokens"].padded(every, longest)}
+    wanted = js.fit(problem, whole, y.padded(every, longest, -1), C=5.0, settings=settings)
+    found = js.fit(problem, x, y, C=5.0, settings=settings)
+    assert len(found.state.sets.outputs) > 1
+    assert found.status == js.Status.CONVERGED and overlap(found, wanted)
+    labels = js.predict(problem, found, x)
+    np.testing.assert_array_equal(labels.offsets, y.offsets)
+    of_padded = js.predict(problem, found, whole)
+    np.testing.assert_array_equal(labels.padded(every, longest), of_padded)
