@@ -75,7 +75,11 @@ def check_start(
             "be of the same examples, buckets and oracle_batch"
         )
     if not np.array_equal(start.rows, rows):
-        raise ValueError("start holds its examples in other buckets: index must be what it was")
+        counts = [int(np.sum(each >= 0)) for each in (start.rows, rows)]
+        raise ValueError(
+            f"start holds its examples in other buckets: it is of {counts[0]} examples, these are "
+            f"{counts[1]}; it must be of the same ones, in their order"
+        )
     if _shapes(sets.outputs, 2) != _shapes(task.outputs, 1):
         raise ValueError("start has outputs of other shapes than outputs: pad them alike")
     _check_truth(sets, task, rows)
