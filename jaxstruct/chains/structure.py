@@ -110,9 +110,20 @@ def _ragged_inputs(
 
 
 def _with_gram(x: ChainInput) -> ChainInput:
-    """Padded inputs with the Gram matrices that training reads."""
-    kernel = isinstance(x.features, KernelTokens)
-    return x._replace(gram=anchor_gram(x.features) if kernel else token_gram(x.features))
+    """Padded inputs with the Gram matrices that training reads.
+
+    Raises:
+      ValueError: features are so large that their inner products are not finite.
+    """
+    if isinstance(x.features, KernelTokens):
+        return x._replace(gram=anchor_gram(x.features))
+    with np.errstate(over="ignore", invalid="ignore"):
+        gram = token_gram(x.features)
+    if not np.isfinite(gram).all():
+        raise ValueError(
+            f"inner products of tokens overflow {gram.dtype}: scale inputs.features down"
+        )
+    return x._replace(gram=gram)
 
 
 def _output_sizes(x: ChainInput) -> int:

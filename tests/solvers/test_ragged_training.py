@@ -118,6 +118,9 @@ def test_a_start_of_the_same_examples_in_another_order_is_refused(monkeypatch) -
     order[[one, other]] = other, one
     with pytest.raises(ValueError, match=f"start is of other outputs, first of example {one}: "):
         js.fit(problem, js.take(x, order), js.take(y, order), start=start)
+    few = order[:-1]
+    with pytest.raises(ValueError, match="other buckets: .* of 40 examples, these are 39"):
+        js.fit(problem, js.take(x, few), js.take(y, few), start=start)
 
 
 def test_a_part_of_a_store_trains() -> None:
@@ -154,6 +157,10 @@ X, Y = chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS)
     ("examples", "message"),
     [
         (_with_nan(), "inputs has a NaN or an infinity, first in example 16"),
+        (
+            (chain_inputs(js.ragged([1e25 * one for one in TOKENS])), Y),
+            "inner products of tokens overflow float32: scale inputs.features down",
+        ),
         (_with_label(16, 9), r"example 16, taken by itself: outputs\[0, .*\] is 9: expected"),
         ((X, js.ragged(LABELS[:-1])), "inputs has 40 examples, outputs has 39"),
         ((X, js.ragged([*LABELS[1:], LABELS[0]])), "outputs"),
