@@ -14,7 +14,7 @@ from jaxstruct.core.checks import kind_and_text_of, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.padding import bucketed, bucketed_inputs
 from jaxstruct.core.ragged import Ragged
-from jaxstruct.core.types import PyTree
+from jaxstruct.core.types import PyTree, SparseFeatures
 
 FINEST = {"float32": 1e-5, "float64": 1e-12}
 
@@ -148,6 +148,21 @@ def _check_finite(name: str, tree: PyTree) -> None:
             raise ValueError(f"{name} has a NaN or an infinity, first in example {row}")
 
 
+def _check_sparse(name: str, tree: PyTree) -> None:
+    """Raise ValueError unless ragged sparse features have as many values as indices."""
+    for part in jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, SparseFeatures)):
+        if not isinstance(part, SparseFeatures) or not all(isinstance(x, Ragged) for x in part):
+            continue
+        indices, values = (leaf.lengths for leaf in part)
+        wrong = np.flatnonzero(indices != values)
+        if wrong.size:
+            i = wrong[0]
+            raise ValueError(
+                f"{name}: example {i} has {indices[i]} indices and {values[i]} values: they must "
+                "agree"
+            )
+
+
 def examples_in(inputs: PyTree, outputs: PyTree) -> int:
     """The number n of examples, by shapes alone.
 
@@ -178,6 +193,7 @@ def checked_examples(inputs: PyTree, outputs: PyTree, weights: np.ndarray | None
 def check_inputs(inputs: PyTree) -> None:
     """Raise ValueError unless the inputs are finite real numbers in arrays with a leading axis."""
     rows_in("inputs", inputs)
+    _check_sparse("inputs", inputs)
     _check_finite("inputs", inputs)
 
 

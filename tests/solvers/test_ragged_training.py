@@ -286,6 +286,18 @@ def test_sparse_texts_train_and_predict_as_padded_ones(monkeypatch) -> None:
     np.testing.assert_array_equal(js.predict(problem, found, part), classes[[11, 4]])
 
 
+def test_sparse_rows_have_as_many_values_as_indices() -> None:
+    """Padded to one size they would look alike, and features would be left out in silence."""
+    rows = SparseFeatures(js.ragged([[0, 1, 2], [1, 2]], 3), js.ragged([[1.0, 1.0], [1.0, 2.0]]))
+    problem = js.multiclass.multiclass(3, 2)
+    for way in (
+        lambda: js.fit(problem, rows, np.array([0, 1])),
+        lambda: js.predict(problem, problem.initial_weights, rows),
+    ):
+        with pytest.raises(ValueError, match="inputs: example 0 has 3 indices and 2 values"):
+            way()
+
+
 def test_baselines_and_one_slack_take_stores(monkeypatch) -> None:
     problem, few = chain(D, S), np.arange(16)
     x, y = js.take(X, few), js.take(Y, few)
