@@ -27,7 +27,8 @@ class Ragged:
       fill: what padding holds: 0 for dense features, d for indices of sparse ones.
 
     Raises:
-      ValueError: rows are no array of numbers, or offsets do not rise from 0 to R.
+      ValueError: rows are no array of numbers, offsets do not rise from 0 to R, or fill is no
+        number.
     """
 
     rows: np.ndarray
@@ -35,10 +36,12 @@ class Ragged:
     fill: float = 0
 
     def __post_init__(self) -> None:
-        """Look at both at the door."""
+        """Look at all three at the door."""
         rows = as_array("rows", self.rows, "[R, ...] numbers")
         if not rows.ndim or rows.dtype.kind not in "biuf":
             raise ValueError(f"rows must be [R, ...] numbers, got {text_of(self.rows)}")
+        if np.ndim(self.fill) or np.asarray(self.fill).dtype.kind not in "biuf":
+            raise ValueError(f"fill must be one number, got {text_of(self.fill)}")
         object.__setattr__(self, "rows", rows)
         object.__setattr__(self, "offsets", _checked_offsets(self.offsets, len(rows)))
 
