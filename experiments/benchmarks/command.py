@@ -3,6 +3,7 @@
     taskset -c 0 python -m experiments.benchmarks
     taskset -c 0 python -m experiments.benchmarks --tasks=words,spanish
     taskset -c 0 python -m experiments.benchmarks --growth=1000,3000,10000
+    taskset -c 0 python -m experiments.benchmarks --path=.02,.05,.1,.2,.3,.5,.7,1 --size=300
 
 svm1_margin with the default settings, to a relative gap of 1e-3, in processor seconds. Every row
 has processes of its own: one that compiles everything, one that finds the compiled programs on
@@ -11,7 +12,8 @@ is its own. Read ratios within one run; run it pinned to one core of a machine w
 do.
 
 --growth measures how time grows with n instead, on generated texts and sentences: slopes of the
-logarithms.
+logarithms. --path measures warm starts along values of C / n beside cold ones, of the handwritten
+words or of the tasks named.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Annotated, Any, NamedTuple
 import jax
 import numpy as np
 
+from experiments.benchmarks.paths import path_plot, path_rows, path_table
 from experiments.benchmarks.tasks import TASKS, Task, Training
 from experiments.lib import common, fields
 from experiments.lib.apart import run_apart
@@ -52,6 +55,10 @@ class Options(NamedTuple):
             least=1,
         ),
     ] = ()
+    path: Annotated[
+        Sequence[str],
+        flag("Values of C / n, rising: a path of warm starts in place of the rows.", each=float),
+    ] = ()
     tolerance: fields.Tolerance = 1e-3
     part: Annotated[
         str,
@@ -61,7 +68,7 @@ class Options(NamedTuple):
             ["all", *PARTS],
         ),
     ] = "all"
-    size: Annotated[int, flag("With --part: n of the task; 0: as it is.", least=0)] = 0
+    size: Annotated[int, flag("With --part or --path: n of the task; 0: as it is.", least=0)] = 0
     cache: Annotated[str, flag("With --part: folder of the compiled programs.")] = ""
     output: fields.Output = "results"
     seed: fields.Seed = 0
@@ -89,6 +96,8 @@ def run(options: Options) -> common.Outcome:
     common.prepare(options)
     if options.growth:
         return _grown(options)
+    if options.path:
+        return _followed(options)
     rows: list[dict[str, Any]] = []
     with common.kept_if_stopped("benchmarks", options, "benchmarks", {"rows": rows}):
         for name in options.tasks:
@@ -205,6 +214,18 @@ def _plot(rows: Sequence[dict[str, Any]]) -> Plot:
     }
     title = "First and later fits, beside LinearSVC and CRFsuite"
     return bar_groups([row["task"] for row in rows], series, title=title, ylabel="processor s")
+
+
+def _followed(options: Options) -> common.Outcome:
+    """A path of C for each task; of the words alone where none is named."""
+    names = ("words",) if tuple(options.tasks) == USUAL else options.tasks
+    values = sorted(float(value) for value in options.path)
+    rows: list[dict[str, Any]] = []
+    with common.kept_if_stopped("benchmarks", options, "benchmarks_path", {"rows": rows}):
+        for name in names:
+            rows.extend(path_rows(name, options.size, values, options.tolerance))
+    table, plots = path_table(rows, options.tolerance), {"benchmarks_path": path_plot(rows)}
+    return common.save("benchmarks", options, "benchmarks_path", table, {"rows": rows}, plots)
 
 
 class Growth(NamedTuple):

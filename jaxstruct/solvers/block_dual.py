@@ -34,7 +34,8 @@ def pairwise_ascent(
     gain (g_u - g_d)^2 / (G_uu + G_dd - 2 G_ud) it promises; ties to the lowest slot.
 
     The blocks take their steps side by side, each until no pair of it gains; one without a gain
-    makes steps of size 0, which is cheaper than to select what has changed.
+    makes steps of size 0, which is cheaper than to select what has changed. Inside, blocks are the
+    last axis: maxima over slots are then maxima of whole vectors of blocks.
 
     Args:
       columns: k [B] -> [B, K] column k_b of every G_b, ridge included, so that G need not be
@@ -45,32 +46,41 @@ def pairwise_ascent(
     Returns:
       [B, K] multipliers; the dual never falls, whatever max_steps.
     """
+    diagonal, gradient, multipliers, occupied = (
+        leaf.T for leaf in (diagonal, gradient, multipliers, occupied)
+    )
     eps, tiny = jnp.finfo(gradient.dtype).eps, jnp.finfo(gradient.dtype).tiny ** 0.5
-    floor = eps * jnp.max(diagonal, axis=1, keepdims=True) + tiny
+    floor = eps * jnp.max(diagonal, axis=0, keepdims=True) + tiny
     slopes = jnp.where(occupied, jnp.abs(gradient), 0)
-    slack = 8 * eps * (1 + jnp.max(slopes, axis=1, keepdims=True))
-    slots = jnp.arange(gradient.shape[1])[None]
+    slack = 8 * eps * (1 + jnp.max(slopes, axis=0, keepdims=True))
+    slots = jnp.arange(gradient.shape[0], dtype=jnp.int32)[:, None]
 
     def at(leaf: Array, chosen: Array) -> Array:
-        return jnp.sum(jnp.where(chosen, leaf, 0), axis=1, keepdims=True)
+        return jnp.sum(jnp.where(chosen, leaf, 0), axis=0, keepdims=True)
+
+    def first_largest(leaf: Array) -> tuple[Array, Array]:
+        """(its largest value [1, B], the first slot of that value [1, B])."""
+        largest = jnp.max(leaf, axis=0, keepdims=True)
+        place = jnp.where(leaf == largest, slots, slots.size - 1)
+        return largest, jnp.min(place, axis=0, keepdims=True)
 
     def step(state: tuple) -> tuple:
         count, g, beta, _ = state
-        up = jnp.argmax(g, axis=1)
-        top, receives, of_up = jnp.max(g, axis=1, keepdims=True), slots == up[:, None], columns(up)
+        top, up = first_largest(g)
+        receives, of_up = slots == up, columns(up[0]).T
         rise = jnp.where(beta > 0, top - g, 0)
         curvature = jnp.maximum(at(diagonal, receives) + diagonal - 2 * of_up, floor)
-        down = jnp.argmax(rise * rise / curvature, axis=1)
-        gives = slots == down[:, None]
+        down = first_largest(rise * rise / curvature)[1]
+        gives = slots == down
         gain = at(rise, gives)
         size = jnp.minimum(gain / at(curvature, gives), at(beta, gives))
         size = jnp.where(gain > slack, size, 0)
-        g = g - size * (of_up - columns(down))
+        g = g - size * (of_up - columns(down[0]).T)
         beta = jnp.where(receives, beta + size, jnp.where(gives, beta - size, beta))
         return count + 1, g, beta, jnp.any(gain > slack)
 
     state = (0, jnp.where(occupied, gradient, -jnp.inf), multipliers, True)
-    return jax.lax.while_loop(lambda s: (s[0] < max_steps) & s[3], step, state)[2]
+    return jax.lax.while_loop(lambda s: (s[0] < max_steps) & s[3], step, state)[2].T
 
 
 def block_ascent(

@@ -324,5 +324,5 @@ def named_slots(settings: Settings, sets: WorkingSets) -> int:
     few = enumerated and slots <= FEW_OUTPUTS
     if settings.variant == "full" or (settings.active is None and few):
         return 0
-    active = (8 if enumerated else 12) if settings.active is None else settings.active
+    active = (8 if enumerated else 24) if settings.active is None else settings.active
     return active if active < slots else 0

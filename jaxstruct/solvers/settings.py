@@ -72,12 +72,12 @@ class Settings(NamedTuple):
       safeguard: what keeps a group an ascent: "line_search" or "box" ("none" is no ascent and is
         there to be studied).
       cached_sweeps: sweeps over the planes at hand in each round at most, None for 10 on enumerated
-        working sets and 20 on grown ones; a warm round of enumerated working sets that are cut down
+        working sets and 50 on grown ones; a warm round of enumerated working sets that are cut down
         later makes one. With 0 every round of grown working sets is an exact pass alone.
       fading: the sweeps of a round end with one of less than this part of the first one's predicted
         gain; 0 to make all of them.
       active: slots an example that sweeps are restricted to, chosen anew by every oracle call; 0
-        for all of them, None for 12 of grown working sets and 8 of enumerated ones of more than 32
+        for all of them, None for 24 of grown working sets and 8 of enumerated ones of more than 32
         slots.
       coverage: after the warm rounds a sweep visits the examples of the largest block gaps that
         make up this part of the duality gap.
@@ -218,7 +218,7 @@ def resolved_settings(problem: Problem, settings: Settings, n: int) -> Settings:
     enumerated, small = enumerates(problem, settings), has_small_weights(problem.initial_weights)
     batch = min(settings.oracle_batch, 1 << max(n - 1, 0).bit_length())
     group = settings.group or (16 if small or enumerated else 1)
-    sweeps = 10 if enumerated else 20
+    sweeps = 10 if enumerated else 50
     checked = settings.checked_examples
     if checked is None:
         checked = 0 if is_of_package(problem) else 4

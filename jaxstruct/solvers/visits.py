@@ -128,10 +128,12 @@ def _solve_blocks(
 ) -> Array:  # fmt: skip
     """The blocks of a group, their Gram columns stored or computed as needed."""
     group, slots = jnp.arange(start.shape[0]), jnp.arange(start.shape[1])[None] > 0
+    rows, slots_in, width = own.gram.shape
+    stored = own.gram.reshape(rows * slots_in, width)  # gathers along one axis: half the time
 
     def columns(k: Array) -> Array:
         if own.gram.shape[1]:
-            products = own.gram[group, k]
+            products = stored[group * start.shape[1] + k]
         else:
             x = rows_at(planes.inputs, planes.index)
             y = jax.tree.map(lambda leaf: leaf[group, k], planes.outputs)

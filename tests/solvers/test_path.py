@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, fit, fit_path
+from jaxstruct import Ragged, Settings, fit, fit_path, take
+from jaxstruct.chains import chain, chain_inputs
+from jaxstruct.data.digit_words import load_digit_words
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.warm_start import restart
@@ -73,6 +75,24 @@ def test_a_start_makes_a_run_shorter(x64):
     warm = fit(case.problem(), case.x, case.y, "svm1_margin", 5.0, start=cold, **options)
     assert warm.status.solved and warm.statistics.passes < cold.statistics.passes / 2
     assert warm.primal == pytest.approx(cold.primal, rel=2e-7)
+
+
+def test_a_path_takes_half_the_rounds_of_cold_starts():
+    """Sixty words of digits; with 12 slots in sweeps stale planes crowd the new ones."""
+    words, _ = load_digit_words()
+    rows, values = np.arange(60), (0.1, 0.3, 0.7, 1.0)
+    x = take(chain_inputs(Ragged(words.pixels, words.offsets)), rows)
+    y = take(Ragged(words.labels, words.offsets), rows)
+    problem = chain(number_of_features=64, number_of_labels=10)
+    cold = [fit(problem, x, y, "svm1_margin", 60 * value) for value in values]
+    path = fit_path(problem, x, y, "svm1_margin", [60 * value for value in values])
+    total = 0
+    for alone, solution in zip(cold, path, strict=True):
+        total += solution.statistics.passes
+        assert solution.status.solved
+        assert solution.primal == pytest.approx(alone.primal, rel=2e-3)
+    first = cold[0].statistics.passes
+    assert total - first < sum(each.statistics.passes for each in cold[1:]) / 2
 
 
 def test_new_example_weights_leave_the_start_feasible(x64):

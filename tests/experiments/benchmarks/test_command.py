@@ -52,6 +52,20 @@ def test_growth_has_a_slope(here, tmp_path):
     assert (tmp_path / "benchmarks_growth.png").exists()
 
 
+def test_a_path_of_C_beside_cold_starts(here, tmp_path):
+    options = Options(
+        tasks=("texts",), path=("1", "0.1"), size=60, output=str(tmp_path), progress=False
+    )
+    outcome = benchmarks.run(options)
+    rows = outcome.numbers["rows"]
+    assert [row["C_over_n"] for row in rows] == [0.1, 1.0] and all(row["solved"] for row in rows)
+    for row in rows:
+        assert row["warm_primal"] == pytest.approx(row["cold_primal"], rel=2e-3)
+    assert rows[0]["warm_rounds"] == rows[0]["cold_rounds"]  # nothing to start from
+    assert outcome.table.rows[-1][3] == sum(row["cold_rounds"] for row in rows)
+    assert (tmp_path / "benchmarks_path.png").exists()
+
+
 def test_the_slope_is_that_of_a_power():
     sizes = [10, 100, 1000]
     assert Growth("texts", sizes, [0.2 * n**1.5 for n in sizes]).slope == pytest.approx(1.5)

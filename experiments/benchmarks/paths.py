@@ -1,0 +1,87 @@
+"""A path of C: warm starts beside cold ones, as a grid search would call them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+
+from experiments.benchmarks.tasks import TASKS, Training
+from experiments.lib.plots import Plot, curve_lines
+from experiments.lib.report import Table
+from jaxstruct import Solution, fit
+
+
+def path_rows(name: str, size: int, values: Sequence[float], tolerance: float) -> Iterator[dict]:
+    """One row a value of C / n: rounds and processor seconds, cold and started from the one before.
+
+    Programs are compiled before the clock starts.
+
+    Args:
+      name: of a task. size: how many examples, 0 as the task is. values: C / n, rising.
+    """
+    training = TASKS[name].prepare(size or TASKS[name].size)
+    _solve(training, values[0], tolerance, None)
+    before = None
+    for value in values:
+        cold, cold_seconds = _solve(training, value, tolerance, None)
+        warm, warm_seconds = _solve(training, value, tolerance, before)
+        before = warm
+        yield {
+            "task": name, "n": training.n, "C_over_n": value,
+            "cold_rounds": cold.statistics.passes, "cold_seconds": cold_seconds,
+            "warm_rounds": warm.statistics.passes, "warm_seconds": warm_seconds,
+            "cold_primal": cold.primal, "warm_primal": warm.primal, "dual": warm.dual,
+            "solved": cold.status.solved and warm.status.solved,
+        }  # fmt: skip
+
+
+def _solve(
+    training: Training, value: float, tolerance: float, start: Solution | None
+) -> tuple[Solution, float]:
+    clock = time.process_time()
+    solution = fit(
+        training.problem, training.inputs, training.outputs, "svm1_margin", value * training.n,
+        tolerance=tolerance, start=start,
+    )  # fmt: skip
+    jax.block_until_ready(solution.weights)
+    return solution, time.process_time() - clock
+
+
+_COUNTED = ("cold_rounds", "cold_seconds", "warm_rounds", "warm_seconds")
+
+
+def path_table(rows: Sequence[dict[str, Any]], tolerance: float) -> Table:
+    """A row a value of C, and the sums of every task."""
+    columns = [
+        "task", "n", "C/n", ("cold", "rounds"), ("cold", "s"), ("from the one before", "rounds"),
+        ("from the one before", "s"), "solved",
+    ]  # fmt: skip
+    body = [
+        [row["task"], row["n"], row["C_over_n"], *(row[key] for key in _COUNTED), row["solved"]]
+        for row in rows
+    ]
+    for name in dict.fromkeys(row["task"] for row in rows):
+        own = [row for row in rows if row["task"] == name]
+        sums = [sum(row[key] for row in own) for key in _COUNTED]
+        body.append([name, own[0]["n"], "all", *sums, all(row["solved"] for row in own)])
+    notes = [
+        f"svm1_margin to a relative gap of {tolerance:g}, default settings, processor seconds "
+        "without compiling."
+    ]
+    return Table("A path of C", columns, body, notes)
+
+
+def path_plot(rows: Sequence[dict[str, Any]]) -> Plot:
+    """Rounds along the path, cold and warm."""
+    curves = {}
+    for name in dict.fromkeys(row["task"] for row in rows):
+        own = [row for row in rows if row["task"] == name]
+        for way in ("cold", "warm"):
+            values = [row["C_over_n"] for row in own], [row[f"{way}_rounds"] for row in own]
+            curves[f"{name}, {way}"] = values
+    return curve_lines(
+        curves, title="Rounds along a path of C", xlabel="C / n", ylabel="rounds", log_x=True
+    )
