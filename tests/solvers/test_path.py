@@ -77,8 +77,8 @@ def test_a_start_makes_a_run_shorter(x64):
     assert warm.primal == pytest.approx(cold.primal, rel=2e-7)
 
 
-def test_a_path_takes_half_the_rounds_of_cold_starts():
-    """Sixty words of digits; with 12 slots in sweeps stale planes crowd the new ones."""
+def test_a_path_takes_less_than_half_the_rounds_of_cold_starts():
+    """Sixty words of digits: .30 of them; .41 where sweeps see 12 slots and are 20 at most."""
     words, _ = load_digit_words()
     rows, values = np.arange(60), (0.1, 0.3, 0.7, 1.0)
     x = take(chain_inputs(Ragged(words.pixels, words.offsets)), rows)
@@ -92,7 +92,7 @@ def test_a_path_takes_half_the_rounds_of_cold_starts():
         assert solution.status.solved
         assert solution.primal == pytest.approx(alone.primal, rel=2e-3)
     first = cold[0].statistics.passes
-    assert total - first < sum(each.statistics.passes for each in cold[1:]) / 2
+    assert total - first < 0.4 * sum(each.statistics.passes for each in cold[1:])
 
 
 def test_new_example_weights_leave_the_start_feasible(x64):
