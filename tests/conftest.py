@@ -1,14 +1,25 @@
-"""Settings and fixtures that all tests share."""
+"""Settings and fixtures that all tests share.
+
+Most of the time of the tests is compiling, and every test program runs for milliseconds: so they
+are compiled with the least effort, as a small `fit` compiles (`core.compiling`), which halves the
+processor time of the suite. `tests/test_compiler_effort.py` compares what users' own options give.
+`XLA_FLAGS= python -m pytest` runs all tests with those.
+"""
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import pathlib
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import jax
 import pytest
+
+from jaxstruct.core.compiling import EFFORTS
 
 MOST_BYTES = 2.5e9
 PROGRAMS = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
@@ -16,11 +27,25 @@ PROGRAMS = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A warning raised in our own package is an error; compiled programs are kept on disk."""
+    """A warning raised in our own package is an error; programs compile quickly and are kept."""
     config.addinivalue_line("filterwarnings", r"error:::jaxstruct(\..*)?")
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(PROGRAMS / "jaxstruct" / "tests"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+    if not hasattr(config, "workerinput"):  # workers inherit the environment
+        _compile_quickly()
+    gc.set_threshold(100_000, 50, 100)  # tracing makes objects by the million, few of them garbage
+
+
+def _compile_quickly() -> None:
+    """Set XLA_FLAGS, unless it is set, or the compiler would end over a flag it does not know."""
+    if "XLA_FLAGS" in os.environ:
+        return
+    options = EFFORTS["quick"].items()
+    flags = {"XLA_FLAGS": " ".join(f"--{name}={str(value).lower()}" for name, value in options)}
+    trial = [sys.executable, "-c", "import jax; jax.devices()"]
+    if subprocess.run(trial, env=os.environ | flags, capture_output=True).returncode == 0:
+        os.environ.update(flags)
 
 
 @pytest.fixture(autouse=True)
