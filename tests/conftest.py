@@ -16,6 +16,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+# Matrices of the tests are small: threads of BLAS only wait for one another, with the cores busy.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import jax
 import pytest
 
