@@ -238,8 +238,13 @@ def test_levels_and_space_are_compared_too():
 
 @pytest.mark.parametrize("name", ["difference_values", "add_differences"])
 def test_differences_of_planes_are_compared_too(name):
-    """Long sequences, whose planes are read where they differ: one of the two is off."""
-    problem = chain(4, 3)
+    """Long sequences, whose planes are read where they differ: one of the two is off.
+
+    One oracle, of two levels: a space that is off compiles the checks of every oracle anew.
+    """
+    problem = chain(4, 3, loss="zero_one")
+    problem = problem._replace(oracles=problem.oracles._replace(best_wrong=None))
+    assert problem.oracles.best_by_level is not None
     random = np.random.default_rng(0)
     x = chain_inputs(random.normal(size=(4, 24, 4)).astype(np.float32), np.full(4, 24))
     y = random.integers(0, 3, (4, 24))
