@@ -36,6 +36,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(PROGRAMS / "jaxstruct" / "tests"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+    # Operands of unequal rank never broadcast in silence: a missing axis is an error. For all tests
+    # and their fixtures at once, because a compiled program belongs to one such setting.
+    jax.config.update("jax_numpy_rank_promotion", "raise")
     if not hasattr(config, "workerinput"):  # workers inherit the environment
         _compile_quickly()
     gc.set_threshold(100_000, 50, 100)  # tracing makes objects by the million, few of them garbage
@@ -50,13 +53,6 @@ def _compile_quickly() -> None:
     trial = [sys.executable, "-c", "import jax; jax.devices()"]
     if subprocess.run(trial, env=os.environ | flags, capture_output=True).returncode == 0:
         os.environ.update(flags)
-
-
-@pytest.fixture(autouse=True)
-def strict() -> Iterator[None]:
-    """Operands of unequal rank never broadcast in silence: a missing axis is an error."""
-    with jax.numpy_rank_promotion("raise"):
-        yield
 
 
 def _resident_bytes() -> float:
