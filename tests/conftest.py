@@ -1,33 +1,71 @@
-"""Settings and fixtures that all tests share."""
+"""Settings and fixtures that all tests share.
+
+Most of the time of the tests is compiling, and every test program runs for milliseconds: so they
+are compiled with the least effort, as a small `fit` compiles (`core.compiling`), which halves the
+processor time of the suite. `tests/test_compiler_effort.py` compares what users' own options give.
+`XLA_FLAGS= python -m pytest` runs all tests with those.
+"""
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import pathlib
+import subprocess
+import sys
 from collections.abc import Iterator
+
+# Matrices of the tests are small: threads of BLAS only wait for one another, with the cores busy.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import jax
 import pytest
 
+from jaxstruct.core.compiling import EFFORTS
+
+COSTLIEST = (
+    "trees/test_structure.py", "solvers/test_agreement.py", "test_compiler_effort.py",
+    "solvers/test_exactness.py", "chains/test_structure.py", "chains/oracles/test_viterbi.py",
+    "chains/oracles/test_hamming_levels.py", "chains/test_token_features.py", "test_readme.py",
+)  # fmt: skip
+"""Files that take longest are begun first: at the end no worker should be alone with one."""
 MOST_BYTES = 2.5e9
 PROGRAMS = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 """Where compiled programs are kept: most of the time of the tests is compiling."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A warning raised in our own package is an error; compiled programs are kept on disk."""
+    """A warning raised in our own package is an error; programs compile quickly and are kept."""
     config.addinivalue_line("filterwarnings", r"error:::jaxstruct(\..*)?")
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(PROGRAMS / "jaxstruct" / "tests"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+    # Operands of unequal rank never broadcast in silence: a missing axis is an error. For all tests
+    # and their fixtures at once, because a compiled program belongs to one such setting.
+    jax.config.update("jax_numpy_rank_promotion", "raise")
+    if not hasattr(config, "workerinput"):  # workers inherit the environment
+        _compile_quickly()
+    gc.set_threshold(100_000, 50, 100)  # tracing makes objects by the million, few of them garbage
 
 
-@pytest.fixture(autouse=True)
-def strict() -> Iterator[None]:
-    """Operands of unequal rank never broadcast in silence: a missing axis is an error."""
-    with jax.numpy_rank_promotion("raise"):
-        yield
+def _compile_quickly() -> None:
+    """Set XLA_FLAGS, unless it is set, or the compiler would end over a flag it does not know."""
+    if "XLA_FLAGS" in os.environ:
+        return
+    options = EFFORTS["quick"].items()
+    flags = {"XLA_FLAGS": " ".join(f"--{name}={str(value).lower()}" for name, value in options)}
+    trial = [sys.executable, "-c", "import jax; jax.devices()"]
+    if subprocess.run(trial, env=os.environ | flags, capture_output=True).returncode == 0:
+        os.environ.update(flags)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The costliest files first; xdist, told not to sort files itself, hands them out in order."""
+    tests = pathlib.Path(__file__).parent
+    place = {tests / name: number for number, name in enumerate(COSTLIEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 def _resident_bytes() -> float:

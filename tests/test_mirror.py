@@ -11,6 +11,7 @@ ROOT = TESTS.parent
 OTHER = {"truth": "independent solvers of the same quadratic programs, and tests of these"}
 """Folders of tests that stand for no folder of the source, and why."""
 ACROSS = {
+    "test_compiler_effort.py": "every oracle and a fit as the compiler makes them by itself",
     "test_docs.py": "the code, links and names of the pages",
     "test_floors.py": "imports, docstrings and annotations of every module",
     "test_mirror.py": "the tests themselves",

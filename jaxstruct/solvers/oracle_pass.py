@@ -59,9 +59,10 @@ class OracleReport(NamedTuple):
 
 
 def empty_report(rows: int, active: int, dtype: str) -> OracleReport:
-    """Room for what oracle calls on all rows will say."""
-    zeros = [jax.device_put(np.zeros(rows, dtype)) for _ in ExampleTerms._fields]
-    return OracleReport(ExampleTerms(*zeros), jax.device_put(np.zeros((rows, active), np.int32)))
+    """Room for what oracle calls on all rows will say; one transfer, since every round makes it."""
+    zeros = [np.zeros(rows, dtype) for _ in ExampleTerms._fields]
+    slots = np.zeros((rows, active), np.int32)
+    return jax.device_put(OracleReport(ExampleTerms(*zeros), slots))
 
 
 class OracleOptions(NamedTuple):

@@ -95,10 +95,14 @@ def test_psi_inner_products_and_the_sums_of_planes(x64, gaps, symmetric):
     for i, (one, truth) in enumerate(rows[:20]):
         found = flat(feature(problem, one, truth))
         np.testing.assert_array_equal(found, psi_of(x, i, truth, **kind))
-    wrong = jax.vmap(lambda x, y: problem.oracles.best_wrong(problem.model.potentials(w, x), y))(
-        x, y
-    )
-    again = jax.vmap(lambda x: problem.model.decode(problem.model.potentials(w, x)))(x)
+
+    @jax.jit
+    @jax.vmap
+    def answers(x, y):
+        theta = problem.model.potentials(w, x)
+        return problem.oracles.best_wrong(theta, y), problem.model.decode(theta)
+
+    wrong, again = answers(x, y)
     planes = jax.tree.map(lambda a, b: np.stack([a, b], axis=1), wrong, again)
     gram = jax.jit(jax.vmap(problem.space.plane_gram))(x, y, planes, wrong)
     norms = jax.jit(jax.vmap(problem.space.plane_norms))(x, y, planes)

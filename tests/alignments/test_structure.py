@@ -122,24 +122,27 @@ def test_linear_maps(x64, gaps):
     """<delta Psi, delta Psi'> and A A' u from the hooks, against Psi written down."""
     data = aligned_pairs(n, M, N, False)
     problem = pairwise_alignment(3, gaps=gaps, dtype="float64")
+    w = weights_of(problem, 4)
+
+    @jax.jit
+    def summed(x, outputs, coefficients):
+        u = problem.space.combine(problem.model.potentials(w, x), outputs, coefficients)
+        one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (x, u))
+        added = problem.space.add(problem.initial_weights, *one)
+        return added, problem.model.potentials(added, x), problem.space.gram_action(x, u)
+
+    plane_gram = jax.jit(problem.space.plane_gram)
     for i in (0, 7):
         x, y_true, outputs = row(data.x, i), row(data.y, i), batch_of(data, i)
         psi = data.psi(i, gaps, True)
         dpsi = psi[data.truths[i]] - psi
         for k in (0, len(psi) - 1):
-            found = problem.space.plane_gram(x, y_true, outputs, row(outputs, k))
+            found = plane_gram(x, y_true, outputs, row(outputs, k))
             np.testing.assert_allclose(found, dpsi @ dpsi[k], atol=1e-12)
-        theta = problem.model.potentials(weights_of(problem, 4), x)
         coefficients = np.random.default_rng(5).normal(size=len(psi))
-        u = problem.space.combine(theta, outputs, coefficients)
-        one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (x, u))
-        added = problem.space.add(problem.initial_weights, *one)
+        added, through, action = summed(x, outputs, coefficients)
         np.testing.assert_allclose(flat_weights(added), coefficients @ psi, atol=1e-12)
-        through = problem.model.potentials(added, x)
-        jax.tree.map(
-            lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12),
-            through, problem.space.gram_action(x, u),
-        )  # fmt: skip
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), through, action)
 
 
 def test_float32_alone_and_with_more_padding():

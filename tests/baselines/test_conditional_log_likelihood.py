@@ -56,6 +56,10 @@ def summed(problem, weights, x, y):
     return jnp.sum(jax.vmap(lambda theta, y: tree_likelihood(problem, theta, y))(theta, y))
 
 
+slow = jax.value_and_grad(summed, 1)  # op by op; every one of them is a program
+fast = jax.jit(slow)
+
+
 def test_there_is_something_to_choose(features):
     assert len(features) == N
     assert sum(len(every) > 1 for _, every in features) >= 5
@@ -68,7 +72,7 @@ def test_value_and_gradient_are_those_of_all_trees(x64, features, scale):
     size = features[0][0].size
     flat = scale * np.random.default_rng(1).normal(size=size)
     value, gradient = enumerated(features, flat)
-    for call in (jax.value_and_grad(summed, 1), jax.jit(jax.value_and_grad(summed, 1))):
+    for call in (slow, fast):
         found, slope = call(problem, weights_of(problem, flat), x, y)
         np.testing.assert_allclose(found, value, rtol=1e-12)
         np.testing.assert_allclose(cases.flat(slope), gradient, rtol=1e-10, atol=1e-12)
@@ -79,7 +83,7 @@ def test_float32(features):
     x, y = cases.examples(SEED)
     flat = np.random.default_rng(1).normal(size=features[0][0].size)
     value, gradient = enumerated(features, flat)
-    found, slope = jax.value_and_grad(summed, 1)(problem, weights_of(problem, flat), x, y)
+    found, slope = fast(problem, weights_of(problem, flat), x, y)
     np.testing.assert_allclose(found, value, rtol=1e-5)
     np.testing.assert_allclose(cases.flat(slope), gradient, rtol=1e-4, atol=1e-5)
 

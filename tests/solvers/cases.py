@@ -31,6 +31,9 @@ FULL = Settings(variant="full", warm_passes=0, working_sets="grown")
 WAYS = {"grown": FULL, "enumerated": FULL._replace(working_sets="enumerated")}
 
 
+_truths: dict[tuple, Truth] = {}
+
+
 class Case(NamedTuple):
     """x [n, d], y [n], a loss matrix [k, k] and Lambda [k, p] (None: canonical)."""
 
@@ -65,8 +68,13 @@ class Case(NamedTuple):
         return joint.reshape(*joint.shape[:2], -1)
 
     def truth(self, formulation: str, C: float, weights: np.ndarray | None = None) -> Truth:
-        """The optimum, every constraint enumerated."""
-        return solve_primal(formulation, self.psi(), self.loss[self.y], self.y, C, weights)
+        """The optimum, every constraint enumerated; solved once for all ways to reach it."""
+        leaves = (*self, weights)
+        key = formulation, C, *(None if a is None else (a.shape, a.tobytes()) for a in leaves)
+        if key not in _truths:
+            of_case = self.psi(), self.loss[self.y], self.y
+            _truths[key] = solve_primal(formulation, *of_case, C, weights)
+        return _truths[key]
 
 
 @lru_cache

@@ -5,6 +5,8 @@ Six classes, of which an oracle may overlook one. The truth comes from the exact
 
 from __future__ import annotations
 
+from functools import cache, partial
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -71,13 +73,19 @@ def output(trace, level):
     return level.astype(jnp.int32)
 
 
+def all_outputs(y_true):
+    return jnp.roll(jnp.arange(K, dtype=jnp.int32), -y_true)
+
+
 def problem_of(way, **oracles):
     given = Oracles(contenders=_bound(way), output=output)._replace(**oracles)
     return make_problem(jnp.zeros((D, K)), Model(potentials, score, decode, loss), given)
 
 
+@cache
 def _bound(way):
-    return Partial(lambda theta, y_true: contenders(way, theta, y_true))
+    """One function a way: problems of equal functions share their compiled programs."""
+    return Partial(partial(contenders, way))
 
 
 def true_primal(formulation, w):
@@ -117,7 +125,7 @@ def test_a_wrong_oracle_is_refused_at_the_door(formulation):
 @pytest.mark.parametrize("formulation", SOFT)
 def test_planes_at_hand_refute_a_wrong_oracle(formulation):
     """Enumerated working sets hold what the oracle overlooks: the door is not needed there."""
-    wrong = problem_of("wrong", all_outputs=lambda y: jnp.roll(jnp.arange(K, dtype=jnp.int32), -y))
+    wrong = problem_of("wrong", all_outputs=all_outputs)
     solution = fit(wrong, X, Y, formulation, C, settings=UNCHECKED)
     assert solution.status is Status.WRONG_ORACLE and solution.certificate.missed > 0
 
@@ -230,8 +238,13 @@ def test_levels_and_space_are_compared_too():
 
 @pytest.mark.parametrize("name", ["difference_values", "add_differences"])
 def test_differences_of_planes_are_compared_too(name):
-    """Long sequences, whose planes are read where they differ: one of the two is off."""
-    problem = chain(4, 3)
+    """Long sequences, whose planes are read where they differ: one of the two is off.
+
+    One oracle, of two levels: a space that is off compiles the checks of every oracle anew.
+    """
+    problem = chain(4, 3, loss="zero_one")
+    problem = problem._replace(oracles=problem.oracles._replace(best_wrong=None))
+    assert problem.oracles.best_by_level is not None
     random = np.random.default_rng(0)
     x = chain_inputs(random.normal(size=(4, 24, 4)).astype(np.float32), np.full(4, 24))
     y = random.integers(0, 3, (4, 24))

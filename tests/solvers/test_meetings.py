@@ -14,6 +14,15 @@ from jaxstruct.solvers.working_sets import bucket_of, empty_working_sets
 
 N, B, T, S = 6, 4, 5, 3
 _meet = jax.jit(meet)
+_potentials = jax.jit(lambda problem, w, x: jax.vmap(problem.model.potentials, (None, 0))(w, x))
+
+
+@jax.jit
+def _whole(problem, theta, x, y_true, held, y):
+    """F of the planes at hand, their inner products with that of y, and its squared norm."""
+    scores = jax.vmap(problem.space.plane_scores)(theta, held)
+    gram = jax.vmap(problem.space.plane_gram)(x, y_true, held, y)
+    return scores, gram, jax.vmap(problem.space.plane_norms)(x, y_true, y[:, None])[:, 0]
 
 
 def chains(random):
@@ -49,16 +58,14 @@ def test_every_filled_slot_is_met(x64, wing, slots, filled):
     w = jax.tree.map(lambda leaf: random.normal(size=leaf.shape), problem.initial_weights)
     index = random.permutation(N)[:B]
     some = jax.tree.map(lambda leaf: np.asarray(leaf)[index], x)
-    theta = jax.vmap(problem.model.potentials, (None, 0))(w, some)
+    theta = _potentials(problem, w, some)
     y = draw(N)[index]
     y[1], y[2] = held[index[1], 0], held[index[2], slots - 1]  # known; known if occupied
     scores, met = _meet(problem, sets, Batch(jnp.asarray(index), some, truth[index], theta), y)
-    wanted = jax.vmap(problem.space.plane_scores)(theta, held[index])
-    gram = jax.vmap(problem.space.plane_gram)(some, truth[index], held[index], y)
+    wanted, gram, own = _whole(problem, theta, some, truth[index], held[index], y)
     inside = occupied[index]
     np.testing.assert_allclose(np.where(inside, scores, 0), np.where(inside, wanted, 0), atol=1e-12)
     np.testing.assert_allclose(met.products, np.where(inside, gram, 0), atol=1e-12)
-    own = jax.vmap(problem.space.plane_norms)(some, truth[index], y[:, None])[:, 0]
     np.testing.assert_allclose(met.squared, own, atol=1e-12)
     same = (held[index] == y[:, None]).reshape(B, slots, -1).all(axis=2) & inside
     np.testing.assert_array_equal(met.known, same.any(axis=1))
@@ -76,7 +83,7 @@ def test_all_slots_of_enumerated_sets_are_scored(x64):
     sets = bucket_of(empty_working_sets((held[:, 0],), 7, "float64"), 0)
     sets = sets._replace(outputs=jnp.asarray(held))
     w = {"weights": random.normal(size=problem.initial_weights["weights"].shape)}
-    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x[:B])
+    theta = _potentials(problem, w, x[:B])
     found = scores_at_hand(problem, sets, Batch(index, x[:B], held[:B, 0], theta))
     wanted = np.take_along_axis(np.asarray(theta), held[:B], axis=1)
     np.testing.assert_allclose(found, wanted, atol=1e-12)

@@ -144,9 +144,17 @@ def test_decoding_finds_the_most_probable_of_all_trees(x64):
     weights = fit_probabilistic_grammar(grammar, dtype="float64")
     read = ["t"] * 5
     every = forest(rules, len(grammar.symbols), 5, 5)
-    kept = [jax.tree.map(lambda leaf, a=a: leaf[a], every.trees) for a in range(len(every.tops))]
-    known = log_likelihood(grammar, weights, [decode(grammar, tree) for tree in kept])
-    assert len(kept) > 50 and np.isfinite(known).sum() > 50
+    reads = set(grammar.lexical_rules[:, 0].tolist())  # the one terminal is t
+    possible = np.isin(every.trees.symbols, list(reads)).all(axis=1)
+
+    def judged(chosen):
+        some = [jax.tree.map(lambda leaf, a=a: leaf[a], every.trees) for a in chosen]
+        return log_likelihood(grammar, weights, [decode(grammar, tree) for tree in some])
+
+    known = judged(np.flatnonzero(possible))
+    assert np.isfinite(known).sum() > 50
+    others = judged(np.flatnonzero(~possible)[::20])  # of 50,000, a symbol over t that reads none
+    assert len(others) > 2000 and (others == -np.inf).all()
     found = program()(rules, potentials_of(grammar, weights, read), 5)
     assert float(found.score) == pytest.approx(known.max(), rel=1e-12)
     tree = decode(grammar, found.tree)

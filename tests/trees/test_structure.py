@@ -64,11 +64,14 @@ def oracles(problem, w, x, y):
     missing = jax.vmap(same_output, (None, 0))(y, by_level)
     level_scores = jnp.where(missing, -jnp.inf, level_scores)
     level = jnp.argmax(losses + level_scores)
+    slopes = jnp.stack([losses, jnp.ones_like(losses)])  # slack and margin re-scaling
+    lines = jax.vmap(problem.oracles.best_by_level, (None, None, 0, 0))
+    found = lines(theta, y, losses[None] - slopes * truth, slopes)
     trees = {
         "decoded": problem.model.decode(theta),
         "wrong": problem.oracles.best_wrong(theta, y),
-        "slack": problem.oracles.best_by_level(theta, y, losses - losses * truth, losses),
-        "margin": problem.oracles.best_by_level(theta, y, losses - truth, jnp.ones_like(losses)),
+        "slack": jax.tree.map(lambda leaf: leaf[0], found),
+        "margin": jax.tree.map(lambda leaf: leaf[1], found),
         "contender": jax.tree.map(lambda leaf: leaf[level], by_level),
     }
     if problem.oracles.loss_augmented_decode is not None:

@@ -138,10 +138,12 @@ def test_batched_nested_jitted_and_alone(x64, align):
 def test_ties(x64):
     """The rules of the docstring on cases made by hand."""
 
+    jitted = {align: jax.jit(align) for align in (local_alignment, global_alignment)}
+
     def operations(align, pairs, opened, extended):
-        pairs = jnp.asarray(pairs, float)
-        found = align(AlignmentPotentials(pairs, opened, extended), np.array(pairs.shape))
-        return [int(o) for o in found.operations if o != PADDING], found.begin.tolist()
+        pairs = np.asarray(pairs, float)
+        found = jitted[align](AlignmentPotentials(pairs, opened, extended), np.array(pairs.shape))
+        return [int(o) for o in np.asarray(found.operations) if o != PADDING], found.begin.tolist()
 
     # two equal pairs: the one on the earlier anti-diagonal, there the smaller i
     assert operations(local_alignment, [[0, 1], [1, 0]], 1.0, 1.0) == ([PAIR], [0, 1])
@@ -157,8 +159,8 @@ def test_gradients_count_what_is_used(x64):
     """d F / d potentials of the best alignment is its Psi."""
     potentials, lengths = cases("float64", False)
     one = jax.tree.map(lambda leaf: jnp.asarray(leaf[7]), potentials)
-    found = local_alignment(one, np.array([M, N]))
-    counts = jax.grad(score_operations)(one, found.operations, found.begin)
+    found = jax.jit(local_alignment)(one, np.array([M, N]))
+    counts = jax.jit(jax.grad(score_operations))(one, found.operations, found.begin)
     kinds = np.asarray(found.operations)
     assert counts.pairs.sum() == (kinds == PAIR).sum() and set(np.unique(counts.pairs)) <= {0, 1}
     gaps = np.isin(kinds, (DELETE, INSERT)).sum()
@@ -166,7 +168,7 @@ def test_gradients_count_what_is_used(x64):
     total = sum(jnp.vdot(a, b) for a, b in zip(counts, one, strict=True))
     assert total == pytest.approx(float(found.score), abs=1e-12)
     for best in (lambda *pair: local_alignment(*pair).score, local_score):
-        gradient = jax.grad(best)(one, np.array([M, N]))
+        gradient = jax.jit(jax.grad(best))(one, np.array([M, N]))
         jax.tree.map(np.testing.assert_array_equal, gradient, counts)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,6 +35,12 @@ def _losses(given: Cases, i: int, weights: np.ndarray) -> np.ndarray:
     return total
 
 
+@jax.jit
+@partial(jax.vmap, in_axes=(0, 0, 0, 0, None))
+def decode(potentials, y_true, length, weights, scale):
+    return viterbi(loss_augmented(potentials, y_true, length, weights, scale), length)
+
+
 @pytest.mark.parametrize("structure", [FIRST, SECOND])
 @pytest.mark.parametrize("shape", [(5,), (5, 3)])
 @pytest.mark.parametrize("scale", [1.0, 2.5])
@@ -41,14 +49,8 @@ def test_decode_is_loss_augmented(
 ) -> None:
     given = cases(structure)
     weights = _weights(given, shape)
-
-    @jax.jit
-    @jax.vmap
-    def decode(potentials, y_true, length, weights):
-        return viterbi(loss_augmented(potentials, y_true, length, weights, scale), length)
-
     potentials = as_dtype(given.potentials, "float32")
-    found = decode(potentials, given.y_true, given.length, weights)
+    found = decode(potentials, given.y_true, given.length, weights, scale)
     assert found.score.dtype == jnp.float32
     for i, (y, F) in enumerate(zip(given.labelings, given.scores, strict=True)):
         total = F + scale * _losses(given, i, weights[i])

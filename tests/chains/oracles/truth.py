@@ -111,6 +111,13 @@ STRUCTURES = tuple(
     for second, varying, ends in itertools.product((False, True), repeat=3)
 )
 """What a compiled program depends on; ties and forbidden labels are mixed within `cases`."""
+PAIRWISE = tuple(STRUCTURES[i] for i in (1, 2, 4, 7))
+"""Every two options with and without each other, and all three.
+
+The order, varying tables and ends are read by `oracles.steps` alone, which all oracles share and
+`test_viterbi` meets under all eight structures: the others need every pair of them, not every
+triple. Half the structures with twice the chains are as many cases of half the programs.
+"""
 
 
 class Cases(NamedTuple):
@@ -131,14 +138,16 @@ class Cases(NamedTuple):
     scores: list[np.ndarray]
 
 
-def cases(structure: dict[str, bool], count: int = 400, T: int = 5, S: int = 3) -> Cases:
+def cases(
+    structure: dict[str, bool], count: int = 400, T: int = 5, S: int = 3, draw: int = 0
+) -> Cases:
     """`count` random chains of one structure, a quarter each with ties, forbidden labels, both."""
-    return _cases(tuple(structure.items()), count, T, S)
+    return _cases(tuple(structure.items()), count, T, S, draw)
 
 
 @functools.cache
-def _cases(structure: tuple, count: int, T: int, S: int) -> Cases:
-    random = np.random.default_rng([count, T, S, *(int(value) for _, value in structure)])
+def _cases(structure: tuple, count: int, T: int, S: int, draw: int) -> Cases:
+    random = np.random.default_rng([count, T, S, *(int(value) for _, value in structure), draw])
     tied = np.arange(count) % 2 == 0
     chains = [
         random_chain(random, T, S, **dict(structure), ties=tied[i], forbidden=i % 4 < 2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import jax
 import numpy as np
 import pytest
 
@@ -68,8 +67,7 @@ def options(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def outcome(options):
-    # as every test has it: a compiled program belongs to one such setting
-    with kept_settings(), jax.numpy_rank_promotion("raise"):
+    with kept_settings():
         return align_sequences.run(options)
 
 

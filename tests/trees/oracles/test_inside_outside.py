@@ -128,7 +128,8 @@ def test_far_apart_potentials_neither_overflow_nor_vanish(shift: float, toleranc
     lexical[:, 0] -= 300.0
     root = np.where(np.arange(7) == 1, 0.0, -np.inf).astype(np.float32)
     rules = np.where(given.rules.parents == 1, 0.0, 400.0).astype(np.float32)
-    found = rule_marginals(given.rules, TreePotentials(lexical.astype(np.float32), rules, root), 3)
+    far = TreePotentials(lexical.astype(np.float32), rules, root)
+    found = jax.jit(rule_marginals)(given.rules, far, 3)
     assert float(found.log_partition) > -np.inf
     np.testing.assert_allclose(np.asarray(found.lexical).sum(axis=1), 1, rtol=tolerance)
     np.testing.assert_allclose(np.asarray(found.rules).sum(), 2, rtol=tolerance)
