@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices, rows_of
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Problem, of_planes
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
 from jaxstruct.solvers.cost_model import effort_of
@@ -154,7 +154,7 @@ def _sweep(
     w, multipliers, last_used = time_part(
         now.seconds, "sweeps",
         partial(
-            sweeps_program, now.problem, now.settings.visit_options(), now.task, w, sets, slots,
+            sweeps_program, of_planes(now.problem), now.settings.visit_options(), now.task, w, sets, slots,
             _plan(now, chosen, count), now.clock, effort=now.effort,
         ),
     )  # fmt: skip
