@@ -97,7 +97,7 @@ def effort_for(numbers: float, equations: int) -> str:
 
 
 def calls_foretold(tolerance: float | None, max_passes: int) -> int:
-    """Oracle calls an example of a run by these rules of `fit`; a pass and its certificate make two.
+    """Oracle calls an example of a run by these rules of `fit`, two in a pass with certificate.
 
     Args:
       tolerance: None where the run stops by epsilon alone.

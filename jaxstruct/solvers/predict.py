@@ -77,8 +77,7 @@ def _predicted(problem: Problem, weights: PyTree, inputs: PyTree, batch: int) ->
     inputs = pad_examples(inputs, -(-n // batch) * batch)
     model = problem.model._replace(score=None, loss=None)
     pieces = [
-        jax.tree.map(lambda leaf, at=at: leaf[at : at + batch], inputs)
-        for at in range(0, n, batch)
+        jax.tree.map(lambda leaf, at=at: leaf[at : at + batch], inputs) for at in range(0, n, batch)
     ]
     effort = _effort(model, weights, pieces)
     parts = [decode_program(model, weights, piece, effort=effort) for piece in pieces]

@@ -154,8 +154,8 @@ def _sweep(
     w, multipliers, last_used = time_part(
         now.seconds, "sweeps",
         partial(
-            sweeps_program, of_planes(now.problem), now.settings.visit_options(), now.task, w, sets, slots,
-            _plan(now, chosen, count), now.clock, effort=now.effort,
+            sweeps_program, of_planes(now.problem), now.settings.visit_options(), now.task, w,
+            sets, slots, _plan(now, chosen, count), now.clock, effort=now.effort,
         ),
     )  # fmt: skip
     return w, sets._replace(multipliers=multipliers, last_used=last_used)
