@@ -69,10 +69,7 @@ class Experiment(NamedTuple):
     quick: dict[str, Any] | None
 
 
-SMALL = {
-    "repeats": 2, "grid": ("1", "10"), "per_class": ("2",), "tolerance": 1e-2,
-    "variant": "subspace", "working_sets": "grown", "capacity": 32,
-}  # fmt: skip
+SMALL = {"repeats": 2, "grid": ("1", "10"), "per_class": ("2",), "tolerance": 1e-2}
 """What --quick changes in a run of `experiments.taxonomy`."""
 
 EXPERIMENTS = (

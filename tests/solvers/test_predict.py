@@ -120,7 +120,7 @@ def test_structures_check_inputs_without_outputs():
 def test_the_effort_is_that_of_the_work_on_all_batches(monkeypatch):
     """Few inputs compile with little effort, many with more; what is predicted is the same."""
     problem, random = multiclass(4, 3), np.random.default_rng(0)
-    w = {"weights": random.normal(size=(3, 4)).astype(np.float32)}
+    w = {"weights": random.normal(size=(4, 3)).astype(np.float32)}
     efforts, decode = [], predict_module.decode_program
 
     def watched(*given, effort):
@@ -133,5 +133,5 @@ def test_the_effort_is_that_of_the_work_on_all_batches(monkeypatch):
         del efforts[:]
         x = random.normal(size=(n, 4)).astype(np.float32)
         found = js.predict(problem, w, x, batch=16)
-        np.testing.assert_array_equal(found, np.argmax(x @ w["weights"].T, axis=1))
+        np.testing.assert_array_equal(found, np.argmax(x @ w["weights"], axis=1))
         assert efforts == wanted
