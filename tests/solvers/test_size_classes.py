@@ -9,6 +9,7 @@ import scipy.sparse
 
 import jaxstruct as js
 from jaxstruct.core.compiling import programs_traced
+from jaxstruct.solvers import task
 from jaxstruct.solvers.task import FEW_ROWS, batches_of_class, fewest_batches
 from tests.trees import structure_cases as tree_cases
 
@@ -133,6 +134,21 @@ def test_few_examples_in_small_batches_are_of_one_class() -> None:
         assert found == {(FEW_ROWS // batch, batch)}
         assert batches_of_class(FEW_ROWS + 1, batch, 1, fewest) > (FEW_ROWS // batch, batch)
     assert fewest_batches(FEW_ROWS + 1) == fewest_batches(64) == 1
+
+
+def test_more_padding_changes_no_training(monkeypatch) -> None:
+    """The same planes, to the last bit, as without the rows that small batches add."""
+    problem, x, y = alignments(0, 5, 8)
+    settings = js.Settings(oracle_batch=1, group=1, chunks=5, effort="quick")
+
+    def train():
+        found = js.fit(problem, x, y, "svm1_margin", 5.0, tolerance=0.05, settings=settings)
+        return found.primal, found.dual, found.statistics.passes, len(found.rows)
+
+    *first, rows = train()
+    monkeypatch.setattr(task, "FEW_ROWS", 1)
+    *again, fewer = train()
+    assert first == again and (rows, fewer) == (FEW_ROWS, 6)
 
 
 @pytest.mark.parametrize("group", [1, 4, 16])
