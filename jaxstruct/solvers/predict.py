@@ -12,7 +12,7 @@ from jaxstruct.core.padding import ragged_leaves, restored
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checks import check_batch, check_weights, checked_inputs
-from jaxstruct.solvers.cost_model import effort_for, known_work
+from jaxstruct.solvers.cost_model import PREDICTIONS, effort_for, known_work
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.task import pad_examples
 
@@ -89,4 +89,5 @@ def _effort(model: Model, weights: PyTree, pieces: list[PyTree]) -> str:
     """By the work on so many batches, or on as many more as are of their size class."""
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), pieces[0])
     work = known_work("decode", decode_batch, model, weights, one)
-    return effort_for(size_class(len(pieces), 1) * work.numbers, work.equations)
+    numbers = PREDICTIONS * size_class(len(pieces), 1) * work.numbers
+    return effort_for(numbers, work.equations)

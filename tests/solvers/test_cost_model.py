@@ -60,14 +60,15 @@ def test_the_effort_changes_at_both_thresholds(seven, monkeypatch, buckets, call
 
 
 def test_larger_programs_must_run_for_longer():
-    """They compile for longer: twice the equations, twice the numbers; few equations count as the
-    usual ones."""
+    """They compile for longer: twice the equations, twice the numbers that are quick; few equations
+    count as the usual ones."""
     usual, quick, fair = cost_model.EQUATIONS, cost_model.QUICK, cost_model.FAIR
     for equations, times in ((1, 1), (usual, 1), (2 * usual, 2), (5 * usual, 5)):
         for numbers, wanted in (
-            (quick, "quick"), (1.01 * quick, "fair"), (fair, "fair"), (1.01 * fair, "full"),
+            (times * quick, "quick"), (1.01 * times * quick, "fair"), (fair, "fair"),
+            (1.01 * fair, "full"),
         ):  # fmt: skip
-            assert effort_for(times * numbers, equations) == wanted
+            assert effort_for(numbers, equations) == wanted
 
 
 def test_the_rule_of_epsilon_alone_makes_few_calls():

@@ -128,7 +128,7 @@ def test_the_effort_is_that_of_the_work_on_all_batches(monkeypatch):
         return decode(*given, effort=effort)
 
     monkeypatch.setattr(predict_module, "decode_program", watched)
-    monkeypatch.setattr(cost_model, "QUICK", 1_000)
+    monkeypatch.setattr(cost_model, "QUICK", 1_000 * cost_model.PREDICTIONS)
     for n, wanted in ((16, ["quick"]), (160, ["fair"] * 10)):
         del efforts[:]
         x = random.normal(size=(n, 4)).astype(np.float32)
