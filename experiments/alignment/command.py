@@ -115,7 +115,7 @@ class Options(NamedTuple):
             least=1,
         ),
     ] = 1
-    capacity: Annotated[int, flag("Cutting planes an example, at the start.", least=2)] = 32
+    capacity: fields.Capacity = 0
     output: fields.Output = "results"
     seed: fields.Seed = 0
     x64: fields.X64 = False
@@ -162,7 +162,7 @@ def run(options: Options) -> common.Outcome:
 def _settings(options: Options) -> Settings:
     """Planes are added as in algorithm 1: each example is called after those before it moved w."""
     return Settings(
-        variant="subspace", capacity=options.capacity, oracle_batch=options.oracle_batch,
+        variant="subspace", capacity=options.capacity or None, oracle_batch=options.oracle_batch,
         group=1, seed=options.seed,
     )  # fmt: skip
 

@@ -66,20 +66,16 @@ def as_examples(data: Homologues) -> tuple[HomologueInput, HomologueOutput]:
 
 
 @jax.jit
-def _choose(problem: Problem, weights: PyTree, x: HomologueInput) -> Array:
-    """[K, rows] the candidate that each of K weights takes for the homologue."""
-
-    def of_one(w: PyTree) -> Array:
-        theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
-        return jnp.argmax(jax.vmap(candidate_scores)(theta), axis=1)
-
-    return jax.lax.map(of_one, weights)
+def _choose(problem: Problem, w: PyTree, x: HomologueInput) -> Array:
+    """[rows] the candidate that is taken for the homologue."""
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
+    return jnp.argmax(jax.vmap(candidate_scores)(theta), axis=1)
 
 
 def errors(problem: Problem, weights: Sequence[PyTree], sample: Sample) -> np.ndarray:
     """[K, 2] per cent of the training and of the test examples in which a decoy is taken."""
-    stacked = jax.tree.map(lambda *leaves: np.stack(list(map(np.asarray, leaves))), *weights)
-    wrong = 100.0 * (np.asarray(_choose(problem, stacked, sample.x)) != sample.y.candidate)
+    chosen = np.stack([np.asarray(_choose(problem, w, sample.x)) for w in weights])
+    wrong = 100.0 * (chosen != sample.y.candidate)
     train, test = wrong[:, : sample.n], wrong[:, sample.n : sample.examples]
     return np.stack([train.mean(axis=1), test.mean(axis=1)], axis=1)
 

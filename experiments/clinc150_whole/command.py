@@ -115,7 +115,7 @@ def _jaxstruct(options: Options, data: Documents) -> Iterator[dict[str, Any]]:
     dtype = "float64" if options.x64 else "float32"
     problem = multiclass(data.number_of_features, len(data.taxonomy.classes), dtype=dtype)
     inputs, labels = take(data.inputs, data.train), data.labels[data.train]
-    settings = common.solver_settings(options)._replace(oracle_batch=128, group=64, cached_sweeps=4)
+    settings = common.solver_settings(options)
     for name in ("first run, with compiling", "second run"):
         with training_progress(500, name, options.progress, options.tolerance) as update:
             watch = Stopwatch()

@@ -69,16 +69,12 @@ class Experiment(NamedTuple):
     quick: dict[str, Any] | None
 
 
-SMALL = {
-    "repeats": 2, "grid": ("1", "10"), "per_class": ("2",), "tolerance": 1e-2,
-    "variant": "subspace", "working_sets": "grown", "capacity": 32,
-}  # fmt: skip
+SMALL = {"repeats": 2, "grid": ("1", "10"), "per_class": ("2",), "tolerance": 1e-2}
 """What --quick changes in a run of `experiments.taxonomy`."""
 
 EXPERIMENTS = (
     Experiment("digits", (), digits.run, digits.Options(), {
         "formulations": ("svm1_margin", "svm2_slack"), "c_over_n": ("0.1",), "examples": 200,
-        "variant": "subspace",
     }),
     Experiment("alignment", (), alignment.run, alignment.Options(), {
         "sizes": ("4", "20"), "samples": 2, "epsilons": ("0.3", "0.1"), "oracle_batch": 4,

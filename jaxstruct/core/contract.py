@@ -184,3 +184,14 @@ class Problem(NamedTuple):
     space: Space
     check: Callable
     padding: Padding = Padding()
+
+
+def of_planes(problem: Problem) -> Problem:
+    """What sums of planes read of a problem: problems of one space share the programs of those.
+
+    Two losses of one structure, say; the rest is None.
+    """
+    nothing = Padding()
+    return problem._replace(
+        model=Model(None, None, None, None), oracles=Oracles(), check=None, padding=nothing
+    )

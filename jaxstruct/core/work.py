@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -35,13 +35,29 @@ def _work(jaxpr: Any) -> float:
     return total
 
 
-def work_of(function: Callable, *arguments: Any) -> float:
-    """Numbers that a function computes, each turn of a loop of known length counted.
+def _equations(jaxpr: Any) -> int:
+    inner = [one for eqn in jaxpr.eqns for value in eqn.params.values() for one in _inner(value)]
+    return len(jaxpr.eqns) + sum(map(_equations, inner))
 
-    A rough measure, good to tell a thousand from a million: a turn of a loop of unknown length
-    counts once, a product of matrices by its multiplications.
+
+class Work(NamedTuple):
+    """What a function takes.
+
+    Fields:
+      numbers: that it computes, each turn of a loop of known length counted; a turn of a loop of
+        unknown length counts once, a product of matrices by its multiplications.
+      equations: of its trace, those of loops and of inner functions counted once: what is compiled.
+    """
+
+    numbers: float
+    equations: int
+
+
+def work_of(function: Callable, *arguments: Any) -> Work:
+    """The work of a function, a rough measure, good to tell a thousand from a million.
 
     Args:
       function: of arrays. arguments: arrays or `jax.ShapeDtypeStruct`s; nothing is computed.
     """
-    return _work(jax.make_jaxpr(function)(*arguments).jaxpr)
+    jaxpr = jax.make_jaxpr(function)(*arguments).jaxpr
+    return Work(_work(jaxpr), _equations(jaxpr))

@@ -6,22 +6,36 @@ Shapes alone decide, so that a run that is repeated or resumed has the same prog
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.core.work import work_of
-from jaxstruct.solvers.most_violated import most_violated
+from jaxstruct.core.work import Work, work_of
+from jaxstruct.solvers.most_violated import most_violated_of_batch
 from jaxstruct.solvers.settings import Settings
-from jaxstruct.solvers.task import Task
+from jaxstruct.solvers.task import Task, batches_of
 
 CALLS = 100
-"""Oracle calls an example, its share of the sweeps counted as some, that a usual run makes."""
+"""Oracle calls an example that a usual run makes."""
 
-QUICK, FAIR = 1e8, 3e10
+FEW_CALLS = 10
+"""The same by the rule of epsilon alone: trees took 4 to 16, alignments 16 to 25."""
+
+SWEEPS = 5_000
+"""Numbers that the sweeps compute for one oracle call."""
+
+QUICK, FAIR = 8e8, 3.2e10
 """Up to so many numbers in all the least effort pays, then the middle one."""
+
+EQUATIONS = 700
+"""Of an oracle call of whose size QUICK is; larger ones compile for longer. FAIR holds for all: of
+trees it takes 1.5 times as long as full effort."""
+
+PREDICTIONS = 10
+"""How often a program of `predict` is foretold to run on as many inputs as the first time."""
 
 MOST_SLOTS, FEWEST_SLOTS = 64, 8
 """Slots an example that grown working sets start with, where nothing else is said."""
@@ -29,7 +43,14 @@ MOST_SLOTS, FEWEST_SLOTS = 64, 8
 ROOM = 2**27
 """Bytes that planes and Gram blocks may take at the start, before slots are saved."""
 
-_known: dict[tuple, float] = {}
+_known: dict[tuple, Work] = {}
+
+
+def _rows(tree: PyTree, batch: int) -> PyTree:
+    """The shapes of a smaller batch."""
+    return jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((batch, *leaf.shape[1:]), leaf.dtype), tree
+    )
 
 
 def _one(tree: PyTree) -> PyTree:
@@ -69,28 +90,59 @@ def capacity_of(
     return min(slots, settings.max_capacity)
 
 
-def _work_of_call(problem: Problem, oracle: str, task: Task, bucket: int) -> float:
-    """Numbers that one oracle call on an example of a bucket computes."""
-    x, y = _one(task.inputs[bucket]), _one(task.outputs[bucket])
-    given = problem, task.terms, problem.initial_weights, x, y
+def effort_for(numbers: float, equations: int) -> str:
+    """The effort that pays for a program that computes so many numbers in all its runs.
+
+    Args:
+      equations: of its trace, which compiling takes time for.
+    """
+    quick = QUICK * max(equations / EQUATIONS, 1)
+    return "quick" if numbers <= quick else "fair" if numbers <= FAIR else "full"
+
+
+def calls_foretold(tolerance: float | None, max_passes: int) -> int:
+    """Oracle calls an example of a run by these rules of `fit`, two in a pass with certificate.
+
+    Args:
+      tolerance: None where the run stops by epsilon alone.
+    """
+    return min(CALLS if tolerance is not None else FEW_CALLS, 2 * max_passes)
+
+
+def known_work(name: str, function: Callable, *given: PyTree) -> Work:
+    """`work_of` a function under this name, counted once for all arguments of the same shapes."""
     shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in jax.tree.leaves(given))
-    key = oracle, jax.tree.structure(given), shapes
+    key = name, jax.tree.structure(given), shapes
     if key not in _known:
-
-        def call(problem: Problem, terms: PyTree, w: PyTree, x: PyTree, y: PyTree) -> PyTree:
-            theta = problem.model.potentials(w, x)
-            return most_violated(problem, oracle, terms, theta, y)
-
-        _known[key] = work_of(call, *given)
+        _known[key] = work_of(function, *given)
     return _known[key]
 
 
-def effort_of(problem: Problem, settings: Settings, oracle: str, task: Task) -> str:
-    """The effort of `core.compiling.EFFORTS` for this task, where the settings leave it open."""
+def _work_of_batch(problem: Problem, oracle: str, task: Task, bucket: int, batch: int) -> Work:
+    """Of the oracle calls on a batch of a bucket."""
+
+    def calls(problem: Problem, terms: PyTree, w: PyTree, x: PyTree, y: PyTree) -> PyTree:
+        return most_violated_of_batch(problem, oracle, terms, w, x, y)
+
+    x, y = (_rows(tree, batch) for tree in (task.inputs[bucket], task.outputs[bucket]))
+    return known_work(oracle, calls, problem, task.terms, problem.initial_weights, x, y)
+
+
+def effort_of(
+    problem: Problem, settings: Settings, oracle: str, task: Task, calls: int = CALLS
+) -> str:
+    """The effort of `core.compiling.EFFORTS` for this task, where the settings leave it open.
+
+    Args:
+      calls: oracle calls an example that the run will make, see `calls_foretold`.
+    """
     if settings.effort != "auto":
         return settings.effort
-    total = 0.0
+    total, equations = 0.0, 0
     for bucket, outputs in enumerate(task.outputs):
         rows = jax.tree.leaves(outputs)[0].shape[0]
-        total += CALLS * rows * _work_of_call(problem, oracle, task, bucket)
-    return "quick" if total <= QUICK else "fair" if total <= FAIR else "full"
+        _, batch = batches_of(rows, settings.oracle_batch)
+        work = _work_of_batch(problem, oracle, task, bucket, batch)
+        total += calls * rows * (work.numbers / batch + SWEEPS)
+        equations = max(equations, work.equations)
+    return effort_for(total, equations)

@@ -21,6 +21,7 @@ from jaxstruct.solvers.checks import (
     checked_buckets,
     rounding,
 )
+from jaxstruct.solvers.cost_model import calls_foretold, effort_of
 from jaxstruct.solvers.formulations import Formulation, formulation_named
 from jaxstruct.solvers.host_loop import (
     Method,
@@ -34,12 +35,13 @@ from jaxstruct.solvers.host_loop import (
     solve,
     statistics,
 )
+from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_rules import Sample, check_oracle, confirm, sample_of
 from jaxstruct.solvers.settings import Settings, check_settings, choice_of, resolved_settings
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import Info, State
 from jaxstruct.solvers.status import MESSAGES
-from jaxstruct.solvers.task import Task, batches_of_class, make_task, row_index
+from jaxstruct.solvers.task import Task, batches_of_class, fewest_batches, make_task, row_index
 from jaxstruct.solvers.warm_start import check_start, restart
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
@@ -186,14 +188,22 @@ def _run(
 
 
 def _first_state(fixed: _Fixed, start: Solution | None) -> State:
-    """Where the run begins; the start and the oracle are checked before anything else runs."""
+    """Where the run begins."""
+    problem, task, settings, formulation = fixed.of_step
+    if start is None:
+        return cutting_plane.init(problem, task, settings)
+    return restart(problem, task, settings, formulation, start, fixed.rules.C)
+
+
+def _with_effort(fixed: _Fixed, start: Solution | None) -> _Fixed:
+    """The same with its effort chosen; the start and the oracle are checked before that."""
     problem, task, settings, formulation = fixed.of_step
     if start is not None:
         check_start(problem, task, fixed.rows, formulation, start)
     check_oracle(problem, formulation, fixed.sample)
-    if start is None:
-        return cutting_plane.init(problem, task, settings)
-    return restart(problem, task, settings, formulation, start, fixed.rules.C)
+    calls = calls_foretold(fixed.rules.tolerance, fixed.rules.max_passes)
+    effort = effort_of(problem, settings, oracle_for(problem, formulation), task, calls)
+    return fixed._replace(settings=settings._replace(effort=effort))
 
 
 def _open_run(
@@ -207,9 +217,10 @@ def _open_run(
 ) -> tuple[Settings, Task, np.ndarray, Sample | None]:
     """(settings, task, the example of each of its rows, a sample) of data that pass the checks."""
     inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
+    fewest = fewest_batches(settings.oracle_batch)
     settings = resolved_settings(problem, settings, max(map(len, outputs.index)))
     batch, group = settings.oracle_batch, choice_of(settings.group)
-    shapes = [batches_of_class(len(own), batch, group) for own in outputs.index]
+    shapes = [batches_of_class(len(own), batch, group, fewest) for own in outputs.index]
     task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes)
     rows = row_index(outputs.index, shapes)
     return (
@@ -279,6 +290,7 @@ def fit(
     hard = formulation.penalty == 0
     rules = Rules(tolerance, epsilon, max_passes, float(C), hard, rounding(dtype))
     fixed = _Fixed(problem, task, settings, formulation, rules, min_margin, rows, sample)
+    fixed = _with_effort(fixed, start)
     return _run(fixed, _first_state(fixed, start), start, callback)
 
 

@@ -21,7 +21,7 @@ from jaxstruct.solvers.settings import (
     enumerates,
     resolved_settings,
 )
-from jaxstruct.solvers.task import batches_of_class
+from jaxstruct.solvers.task import batches_of_class, fewest_batches
 
 COPIES = 2
 """Working sets that a round holds: the last ones, and those that it makes of them."""
@@ -104,10 +104,11 @@ def memory(
     check_settings(settings)
     examples_in(inputs, outputs)
     buckets = bucket_shapes(problem.padding, inputs, outputs)
+    fewest = fewest_batches(settings.oracle_batch)
     settings = resolved_settings(problem, settings, max(count for count, *_ in buckets))
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     batch, group = settings.oracle_batch, choice_of(settings.group)
-    shapes = [batches_of_class(count, batch, group) for count, *_ in buckets]
+    shapes = [batches_of_class(count, batch, group, fewest) for count, *_ in buckets]
     rows = list(map(math.prod, shapes))
     truth = tuple(_rows_of(y, n) for n, (*_, y) in zip(rows, buckets, strict=True))
     enumerated = enumerates(problem, settings)

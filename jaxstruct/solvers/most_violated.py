@@ -16,6 +16,7 @@ follows from its own.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -202,3 +203,17 @@ def most_violated(
       theta, y_true: the potentials and the true output.
     """
     return _PROGRAMS[oracle](problem, terms, theta, y_true)
+
+
+@partial(jax.jit, static_argnums=1)
+def most_violated_of_batch(
+    problem: Problem, oracle: str, terms: Penalty, w: PyTree, x: PyTree, y_true: PyTree
+) -> tuple[PyTree, Found]:
+    """(theta, the most violated outputs) of a batch at w; traced once for all who ask.
+
+    Args:
+      problem, oracle, terms: of `most_violated`.
+      w: the weights. x, y_true: [B, ...] the inputs and the true outputs.
+    """
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
+    return theta, jax.vmap(partial(most_violated, problem, oracle, terms))(theta, y_true)

@@ -27,7 +27,7 @@ from jaxstruct.solvers.bucket_turns import (
 from jaxstruct.solvers.certificate import ExampleTerms
 from jaxstruct.solvers.formulations import power_of_loss
 from jaxstruct.solvers.meetings import Batch, meet, scores_at_hand
-from jaxstruct.solvers.most_violated import Found, most_violated, terms_size
+from jaxstruct.solvers.most_violated import Found, most_violated_of_batch, terms_size
 from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.working_sets import (
     Meeting,
@@ -123,8 +123,7 @@ def _call(
     problem: Problem, oracle: str, task: Task, w: PyTree, sets: WorkingSets, index: Array
 ) -> _Seen:
     x, y_true = rows_at((task.inputs, task.outputs), index)
-    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
-    found = jax.vmap(partial(most_violated, problem, oracle, task.terms))(theta, y_true)
+    theta, found = most_violated_of_batch(problem, oracle, task.terms, w, x, y_true)
     batch = Batch(index, x, y_true, theta)
     if sets.gram.shape[1] == 0:
         return _Seen(found, scores_at_hand(problem, sets, batch), None)
@@ -230,7 +229,7 @@ def oracle_pass(
 
         return body
 
-    bodies = [of_bucket(*bucket) for bucket in buckets]
+    bodies = [jax.jit(of_bucket(*bucket)) for bucket in buckets]  # shapes and loop: one trace
     totals = [order.shape[0] for order in orders]
     buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
     _, results = interleave(spans, 1, bodies, w, buffers)

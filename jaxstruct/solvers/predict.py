@@ -6,17 +6,24 @@ import jax
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets, rows_of
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.compiling import program
+from jaxstruct.core.contract import Model, Problem
 from jaxstruct.core.padding import ragged_leaves, restored
+from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checks import check_batch, check_weights, checked_inputs
+from jaxstruct.solvers.cost_model import PREDICTIONS, effort_for, known_work
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.task import pad_examples
 
 
 @jax.jit
-def _decode_batch(problem: Problem, weights: PyTree, inputs: PyTree) -> PyTree:
-    return jax.vmap(lambda x: problem.model.decode(problem.model.potentials(weights, x)))(inputs)
+def decode_batch(model: Model, weights: PyTree, inputs: PyTree) -> PyTree:
+    """argmax_y F of a batch of inputs; traced once for all who ask."""
+    return jax.vmap(lambda x: model.decode(model.potentials(weights, x)))(inputs)
+
+
+decode_program = program(decode_batch)
 
 
 def _weights_of(problem: Problem, given: PyTree | Solution) -> PyTree:
@@ -69,8 +76,18 @@ def _predicted(problem: Problem, weights: PyTree, inputs: PyTree, batch: int) ->
     n = rows_of(inputs)
     batch = min(batch, 1 << max(n - 1, 0).bit_length())
     inputs = pad_examples(inputs, -(-n // batch) * batch)
-    parts = [
-        _decode_batch(problem, weights, jax.tree.map(lambda leaf: leaf[at : at + batch], inputs))  # noqa: B023
-        for at in range(0, n, batch)
+    model = problem.model._replace(score=None, loss=None)
+    pieces = [
+        jax.tree.map(lambda leaf, at=at: leaf[at : at + batch], inputs) for at in range(0, n, batch)
     ]
+    effort = _effort(model, weights, pieces)
+    parts = [decode_program(model, weights, piece, effort=effort) for piece in pieces]
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:n], *parts)
+
+
+def _effort(model: Model, weights: PyTree, pieces: list[PyTree]) -> str:
+    """By the work on so many batches, or on as many more as are of their size class."""
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), pieces[0])
+    work = known_work("decode", decode_batch, model, weights, one)
+    numbers = PREDICTIONS * size_class(len(pieces), 1) * work.numbers
+    return effort_for(numbers, work.equations)

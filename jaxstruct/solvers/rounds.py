@@ -6,6 +6,7 @@ on the dual over all working sets.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices, rows_of
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Problem, of_planes
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
 from jaxstruct.solvers.cost_model import effort_of
@@ -27,7 +28,7 @@ from jaxstruct.solvers.proximal_newton import newton_program
 from jaxstruct.solvers.settings import Settings, choice_of, resolved_settings
 from jaxstruct.solvers.state import State
 from jaxstruct.solvers.sweeps import Plan, rebuilt_weights, sweeps_program
-from jaxstruct.solvers.task import Task, batches_of
+from jaxstruct.solvers.task import Task, batches_of, batches_of_class
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
 MIXED = 0.1
@@ -49,7 +50,8 @@ def _by_size(task: Task, settings: Settings, jitter: np.random.Generator | None)
     for number, outputs in enumerate(task.outputs):
         sizes = _sizes(outputs).astype(float)
         if jitter is not None:
-            sizes += jitter.uniform(-MIXED * sizes.max(), MIXED * sizes.max(), sizes.size)
+            most, drawn = MIXED * sizes.max(), _rows_drawn(task, settings, number)
+            sizes[:drawn] += jitter.uniform(-most, most, drawn)
         sizes[_count(task, number) :] = np.inf
         shape = batches_of(sizes.size, settings.oracle_batch)
         orders.append(np.argsort(sizes, kind="stable").astype(np.int32).reshape(shape))
@@ -59,6 +61,13 @@ def _by_size(task: Task, settings: Settings, jitter: np.random.Generator | None)
 def _count(task: Task, bucket: int) -> int:
     """How many rows of a bucket are examples."""
     return rows_of(task.outputs[bucket]) if task.counts is None else int(task.counts[bucket])
+
+
+def _rows_drawn(task: Task, settings: Settings, bucket: int) -> int:
+    """Rows of the size class without those that small batches add: they change no order."""
+    count, group = _count(task, bucket), choice_of(settings.group)
+    rows = math.prod(batches_of_class(count, settings.oracle_batch, group))
+    return min(rows, rows_of(task.outputs[bucket]))
 
 
 def _used(task: Task, orders: Sequence[AnyArray]) -> list[int]:
@@ -154,8 +163,8 @@ def _sweep(
     w, multipliers, last_used = time_part(
         now.seconds, "sweeps",
         partial(
-            sweeps_program, now.problem, now.settings.visit_options(), now.task, w, sets, slots,
-            _plan(now, chosen, count), now.clock, effort=now.effort,
+            sweeps_program, of_planes(now.problem), now.settings.visit_options(), now.task, w,
+            sets, slots, _plan(now, chosen, count), now.clock, effort=now.effort,
         ),
     )  # fmt: skip
     return w, sets._replace(multipliers=multipliers, last_used=last_used)

@@ -96,6 +96,7 @@ def _cut(problem: Problem, whole: Seen, slots: Array, grouped: Array, groups: Ar
             part = part._replace(outputs=None)
         return nothing, (terms.cap, part, differences)
 
+    body = jax.jit(body)  # shapes and loop: one trace
     _, shapes = jax.eval_shape(body, jnp.int32(0), ())
     room = jax.tree.map(lambda leaf: jnp.zeros((grouped.size, *leaf.shape[1:]), leaf.dtype), shapes)
 
@@ -146,7 +147,7 @@ def cached_pass(
         return body
 
     bodies = [
-        of_bucket(bucket, multipliers[own], order)
+        jax.jit(of_bucket(bucket, multipliers[own], order))  # shapes and loop: one trace
         for bucket, own, order in zip(seen, places, grouped, strict=True)
     ]
     totals = [order.shape[0] for order in grouped]

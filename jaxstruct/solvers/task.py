@@ -53,14 +53,24 @@ def batches_of(rows: int, batch: int, group: int = 1) -> tuple[int, int]:
     return count, -(-rows // (count * group)) * group
 
 
-def batches_of_class(rows: int, batch: int, group: int = 1) -> tuple[int, int]:
+FEW_ROWS = 24
+"""Where batches are small, up to so many rows are of one class: those of padding cost nothing."""
+
+
+def fewest_batches(batch: int) -> int:
+    """How many batches there are at least, where the settings ask for batches of this size."""
+    return max(FEW_ROWS // batch, 1)
+
+
+def batches_of_class(rows: int, batch: int, group: int = 1, fewest: int = 1) -> tuple[int, int]:
     """(how many batches, rows in each) of all numbers of rows of one size class.
 
     Args:
       rows: at least 1. batch: rows in a batch, at most; a multiple of `group`.
+      fewest: of `fewest_batches`.
     """
     size = min(batch, -(-size_class(rows) // group) * group)
-    return size_class(-(-rows // size), 1), size
+    return size_class(-(-rows // size), fewest), size
 
 
 Shapes: TypeAlias = list[tuple[int, int]]

@@ -6,9 +6,13 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from jaxstruct.core.work import work_of
+from jaxstruct.core.work import work_of as work_and_size
 
 A, B, D = 2, 3, 5
+
+
+def work_of(function, *arguments):
+    return work_and_size(function, *arguments).numbers
 
 
 def _of(*shape):
@@ -106,3 +110,16 @@ def test_arrays_and_their_shapes_count_alike_and_nothing_runs():
     assert work_of(watched, jnp.ones(B)) == work_of(watched, _of(B)) >= B
     jax.effects_barrier()
     assert not ran
+
+
+def test_equations_of_loops_and_inner_functions_count_once():
+    """Whatever the sizes and the turns: that is what is compiled."""
+
+    def size_of(function, *shape):
+        return work_and_size(function, _of(*shape)).equations
+
+    assert size_of(lambda x: x, B) == 0
+    assert size_of(lambda x: jnp.exp(x) * x, B) == 2
+    assert size_of(jax.jit(lambda x: jnp.exp(x) * x), B) == 1 + 2
+    assert size_of(_repeated, B) == size_of(lambda x: _repeated(x, 1000), 100 * B) == 1 + 2
+    assert size_of(_of_unknown_length, B) == 1 + 3

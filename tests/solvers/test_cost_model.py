@@ -8,9 +8,10 @@ import pytest
 
 from jaxstruct import Settings
 from jaxstruct.core.compiling import EFFORTS
+from jaxstruct.core.work import Work
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers import cost_model
-from jaxstruct.solvers.cost_model import capacity_of, effort_of
+from jaxstruct.solvers.cost_model import calls_foretold, capacity_of, effort_for, effort_of
 from jaxstruct.solvers.formulations import FORMULATIONS, penalty
 from jaxstruct.solvers.task import Task
 
@@ -35,17 +36,18 @@ def _unlisted(k=4):
 
 @pytest.fixture
 def seven(monkeypatch):
-    """Every oracle call computes seven numbers."""
-    monkeypatch.setattr(cost_model, "work_of", lambda *_: 7.0)
+    """Every oracle call of a batch of 16 computes seven numbers, in a program of usual size."""
+    monkeypatch.setattr(cost_model, "work_of", lambda *_: Work(16 * 7.0, cost_model.EQUATIONS))
     monkeypatch.setattr(cost_model, "_known", {})
 
 
+@pytest.mark.parametrize("calls", [cost_model.CALLS, 3])
 @pytest.mark.parametrize("buckets", [1, 3])
-def test_the_effort_changes_at_both_thresholds(seven, monkeypatch, buckets):
+def test_the_effort_changes_at_both_thresholds(seven, monkeypatch, buckets, calls):
     """At so many numbers the lesser effort still, beyond them the next; buckets add up."""
     problem, task = _classes(n=16)
     task = task._replace(inputs=task.inputs * buckets, outputs=task.outputs * buckets)
-    total = cost_model.CALLS * buckets * 16 * 7.0
+    total = calls * buckets * 16 * (7.0 + cost_model.SWEEPS)
     for quick, fair, wanted in (
         (total, 2 * total, "quick"),
         (total - 1, 2 * total, "fair"),
@@ -54,7 +56,29 @@ def test_the_effort_changes_at_both_thresholds(seven, monkeypatch, buckets):
     ):
         monkeypatch.setattr(cost_model, "QUICK", quick)
         monkeypatch.setattr(cost_model, "FAIR", fair)
-        assert effort_of(problem, Settings(), ORACLE, task) == wanted
+        assert effort_of(problem, Settings(), ORACLE, task, calls) == wanted
+
+
+def test_larger_programs_must_run_for_longer():
+    """They compile for longer: twice the equations, twice the numbers that are quick; few equations
+    count as the usual ones."""
+    usual, quick, fair = cost_model.EQUATIONS, cost_model.QUICK, cost_model.FAIR
+    for equations, times in ((1, 1), (usual, 1), (2 * usual, 2), (5 * usual, 5)):
+        for numbers, wanted in (
+            (times * quick, "quick"), (1.01 * times * quick, "fair"), (fair, "fair"),
+            (1.01 * fair, "full"),
+        ):  # fmt: skip
+            assert effort_for(numbers, equations) == wanted
+
+
+def test_the_rule_of_epsilon_alone_makes_few_calls():
+    """And no rule more than its passes, each with a certificate, allow."""
+    for tolerance, max_passes, wanted in (
+        (1e-3, 500, cost_model.CALLS), (None, 500, cost_model.FEW_CALLS), (None, 3, 6),
+        (1e-3, 3, 6), (1e-3, 1, 2), (None, 1, 2),
+    ):  # fmt: skip
+        assert calls_foretold(tolerance, max_passes) == wanted
+    assert cost_model.FEW_CALLS < cost_model.CALLS
 
 
 def test_larger_tasks_are_worth_more_effort():
@@ -73,18 +97,19 @@ def test_work_is_that_of_the_named_oracle_on_one_example(monkeypatch):
     problem, task = _classes(n=16, d=1000, k=50)
     per_call = 50 * 1000
     for slack, wanted in ((1.1, "quick"), (0.9, "fair")):
-        monkeypatch.setattr(cost_model, "QUICK", slack * cost_model.CALLS * 16 * per_call)
+        wanted_calls = cost_model.CALLS * 16 * (per_call + cost_model.SWEEPS)
+        monkeypatch.setattr(cost_model, "QUICK", slack * wanted_calls)
         assert effort_of(problem, Settings(), ORACLE, task) == wanted
 
 
 def test_what_is_known_is_not_counted_again(monkeypatch):
     """Another oracle, or an example of another shape, is."""
     counted = []
-    monkeypatch.setattr(cost_model, "work_of", lambda *given: counted.append(given) or 1.0)
+    monkeypatch.setattr(cost_model, "work_of", lambda *given: counted.append(given) or Work(1.0, 1))
     monkeypatch.setattr(cost_model, "_known", {})
     for oracle, d, n, wanted in (
-        (ORACLE, 5, 16, 1), (ORACLE, 5, 16, 1), (ORACLE, 5, 99, 1),
-        ("best_wrong", 5, 16, 2), (ORACLE, 6, 16, 3), (ORACLE, 5, 16, 3),
+        (ORACLE, 5, 64, 1), (ORACLE, 5, 64, 1), (ORACLE, 5, 128, 1),
+        ("best_wrong", 5, 64, 2), (ORACLE, 6, 64, 3), (ORACLE, 5, 64, 3),
     ):  # fmt: skip
         problem, task = _classes(n=n, d=d)
         effort_of(problem, Settings(), oracle, task)

@@ -8,7 +8,9 @@ import pytest
 import scipy.sparse
 
 import jaxstruct as js
-from jaxstruct.solvers.task import batches_of_class
+from jaxstruct.core.compiling import programs_traced
+from jaxstruct.solvers import task
+from jaxstruct.solvers.task import FEW_ROWS, batches_of_class, fewest_batches
 from tests.trees import structure_cases as tree_cases
 
 S, D = 3, 5
@@ -85,6 +87,68 @@ def test_other_data_of_the_class_compile_nothing(wing, compiled) -> None:
     for others in ((1, 12, 7), (2, 10, 6), (3, 12, 8, 0.3)):
         status, again = train(*others)
         assert status == js.Status.CONVERGED and again == [], again
+
+
+def _counting(problem, x, y):
+    """A function that trains, and says how many programs that took."""
+
+    def train(formulation, C=1.0, start=None, problem=problem):
+        before = programs_traced()
+        found = js.fit(problem, x, y, formulation, 20 * C, tolerance=0.05, start=start)
+        assert found.status == js.Status.CONVERGED
+        return found, programs_traced() - before
+
+    return train
+
+
+@pytest.mark.parametrize(
+    "wing, first, other",
+    [("trees", "svm2_slack", "svm2_margin"), ("alignments", "svm1_margin", "svm1_margin")],
+)
+def test_formulations_other_C_and_warm_starts_share_programs(wing, first, other) -> None:
+    """Two programs: oracle and sweeps; the first warm start has one that makes w again."""
+    train = _counting(*WINGS[wing](0, 20, 9))
+    found, count = train(first)
+    assert count == 2
+    assert train(other)[1] == 0
+    assert train(first, C=0.3)[1] == 0
+    later, count = train(first, C=1.3, start=found)
+    assert count <= 1
+    assert train(first, C=1.7, start=later)[1] == 0
+    assert train(other, start=train(other, C=0.7)[0])[1] == 0
+
+
+def test_losses_of_one_grammar_share_the_sweeps() -> None:
+    problem, x, y = trees(0, 40, None)
+    train = _counting(problem, x, y)
+    assert train("svm2_margin")[1] == 2
+    grammar = js.trees.weighted_grammar(tree_cases.grammar(0), loss="zero_one")
+    assert train("svm2", problem=grammar)[1] == 1
+
+
+def test_few_examples_in_small_batches_are_of_one_class() -> None:
+    """Batches of one, say, as algorithm 1 has them: 1 example or 20, the programs are the same."""
+    for batch in (1, 2, 4, 8):
+        fewest = fewest_batches(batch)
+        found = {batches_of_class(n, batch, 1, fewest) for n in range(batch, FEW_ROWS + 1)}
+        assert found == {(FEW_ROWS // batch, batch)}
+        assert batches_of_class(FEW_ROWS + 1, batch, 1, fewest) > (FEW_ROWS // batch, batch)
+    assert fewest_batches(FEW_ROWS + 1) == fewest_batches(64) == 1
+
+
+def test_more_padding_changes_no_training(monkeypatch) -> None:
+    """The same planes, to the last bit, as without the rows that small batches add."""
+    problem, x, y = alignments(0, 5, 8)
+    settings = js.Settings(oracle_batch=1, group=1, chunks=5, effort="quick")
+
+    def train():
+        found = js.fit(problem, x, y, "svm1_margin", 5.0, tolerance=0.05, settings=settings)
+        return found.primal, found.dual, found.statistics.passes, len(found.rows)
+
+    *first, rows = train()
+    monkeypatch.setattr(task, "FEW_ROWS", 1)
+    *again, fewer = train()
+    assert first == again and (rows, fewer) == (FEW_ROWS, 6)
 
 
 @pytest.mark.parametrize("group", [1, 4, 16])

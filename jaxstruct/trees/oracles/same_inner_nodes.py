@@ -43,6 +43,24 @@ def _other_rule(
     return _Choice(best, jnp.where(found, others[best] - scores[own], -jnp.inf))
 
 
+def _other_rules(
+    rules: GrammarRules, potentials: TreePotentials, tree: BinaryTree, length: Array
+) -> _Choice:
+    """Of all inner nodes [T - 1]: the loop ends with those of the longest sentence of a batch."""
+    nodes = tree[1:]
+
+    def choose(n: Array, choices: _Choice) -> _Choice:
+        node = tuple(leaf[n] for leaf in nodes)
+        found = _other_rule(rules, potentials, node)
+        return jax.tree.map(lambda to, new: to.at[n].set(new), choices, found)
+
+    blank = _Choice(
+        jnp.zeros(tree.rules.shape, jnp.int32),
+        jnp.full(tree.rules.shape, -jnp.inf, potentials.lexical.dtype),
+    )
+    return jax.lax.fori_loop(0, length - 1, choose, blank)
+
+
 def _of_one_token(potentials: TreePotentials, tree: BinaryTree) -> tuple[BinaryTree, Array]:
     """(tree, there): the best other symbol over a sentence of one token, if there is one."""
     tops = potentials.lexical[0] + potentials.root
@@ -52,10 +70,10 @@ def _of_one_token(potentials: TreePotentials, tree: BinaryTree) -> tuple[BinaryT
 
 
 def _of_more_tokens(
-    rules: GrammarRules, potentials: TreePotentials, tree: BinaryTree
+    rules: GrammarRules, potentials: TreePotentials, tree: BinaryTree, length: Array
 ) -> tuple[BinaryTree, Array]:
     """Every rule that gains is taken; if none does, the one that costs least."""
-    choice = jax.lax.map(partial(_other_rule, rules, potentials), tree[1:])
+    choice = _other_rules(rules, potentials, tree, length)
     taken = choice.gain > 0
     first = jnp.argmax(choice.gain)
     taken = taken.at[first].set(taken[first] | ~jnp.any(taken))
@@ -86,7 +104,7 @@ def same_inner_nodes(
     """
     rules, potentials, length = checked_sentence(rules, potentials, length)
     tree = BinaryTree(*(jnp.asarray(leaf, jnp.int32) for leaf in tree))
-    several, found = _of_more_tokens(rules, potentials, tree)
+    several, found = _of_more_tokens(rules, potentials, tree, length)
     single, of_one = _of_one_token(potentials, tree)
     best = jax.tree.map(partial(jnp.where, length > 1), several, single)
     found = jnp.where(length > 1, found, of_one)
