@@ -21,6 +21,7 @@ from jaxstruct.graphs.factors import (
     potts_tables,
     stacked,
 )
+from jaxstruct.graphs.inputs import GraphInput, graph_inputs
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.oracles.conditional_modes import conditional_modes
 from jaxstruct.graphs.oracles.enumeration import (
@@ -35,12 +36,14 @@ from jaxstruct.graphs.oracles.variable_elimination import (
     marginals,
 )
 from jaxstruct.graphs.potentials import GraphPotentials, score_labels
+from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.graphs.text import factor_text
 
 __all__ = [
     "BayesianNetwork",
     "Elimination",
     "FactorGraph",
+    "GraphInput",
     "GraphPotentials",
     "Variable",
     "all_scores",
@@ -54,6 +57,8 @@ __all__ = [
     "enumerated_log_partition",
     "factor_graph",
     "factor_text",
+    "graph_inputs",
+    "graph_labelling",
     "graph_potentials",
     "grid_edges",
     "log_partition",

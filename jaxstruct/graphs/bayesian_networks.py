@@ -52,9 +52,7 @@ class BayesianNetwork(NamedTuple):
         """
         names = [one.name for one in self.variables]
         if name not in names:
-            raise ValueError(
-                f"there is no variable {text_of(name)}; choose one of {text_of(names)}"
-            )
+            raise ValueError(f"no variable is {text_of(name)}; choose one of {text_of(names)}")
         return names.index(name)
 
     def value(self, name: str, value: str) -> int:
@@ -94,8 +92,8 @@ def _check_acyclic(network: BayesianNetwork) -> None:
         roots = [name for name, parents in left.items() if not parents & set(left)]
         if not roots:
             raise ValueError(
-                f"the variables {text_of(sorted(left))} depend on one another in a cycle: a directed "
-                "model has none"
+                f"the variables {text_of(sorted(left))} depend on one another in a cycle: a "
+                "directed model has none"
             )
         for name in roots:
             del left[name]
@@ -105,8 +103,8 @@ def bayesian_network(variables: Sequence[Variable]) -> BayesianNetwork:
     """A directed model, checked.
 
     Raises:
-      ValueError: no variables, a name twice, an unknown parent, a cycle, or a table of another shape
-        or that does not hold distributions.
+      ValueError: no variables, a name twice, an unknown parent, a cycle, or a table of another
+        shape or that does not hold distributions.
     """
     given = as_list("variables", variables, "a list of Variable")
     if not given:

@@ -89,13 +89,13 @@ def checked_edges(name: str, edges: object, nodes: int) -> np.ndarray:
     if wrong.size:
         i, j = wrong[0]
         raise ValueError(
-            f"{name}[{i}, {j}] is {array[i, j]}: expected a node 0..{nodes - 1} (nodes count from 0)"
+            f"{name}[{i}, {j}] is {array[i, j]}: expected a node 0..{nodes - 1}, counted from 0"
         )
     loops = np.flatnonzero(array[:, 0] == array[:, 1])
     if loops.size:
         raise ValueError(
-            f"{name}[{loops[0]}] joins node {array[loops[0], 0]} to itself: put its potentials into "
-            "those of the node"
+            f"{name}[{loops[0]}] joins node {array[loops[0], 0]} to itself: put its potentials "
+            "into those of the node"
         )
     ends = np.sort(array, axis=1)
     order = np.lexsort(ends.T[::-1])

@@ -85,7 +85,8 @@ def _tables_of_edges(
     wrong = np.flatnonzero((chosen < 0) | (chosen >= len(tables)))
     if wrong.size:
         raise ValueError(
-            f"kinds[{wrong[0]}] is {chosen[wrong[0]]}: expected 0..{len(tables) - 1}, a row of pairs"
+            f"kinds[{wrong[0]}] is {chosen[wrong[0]]}: expected a row of pairs, "
+            f"0..{len(tables) - 1}"
         )
     return tables, chosen.astype(np.int32)
 
@@ -113,8 +114,8 @@ def _check_some_output(nodes: np.ndarray, edges: np.ndarray, pairs: np.ndarray) 
     dead = np.flatnonzero(~allowed.any(axis=1))
     if dead.size:
         raise ValueError(
-            f"the potentials leave no output: every label of node {dead[0]} is forbidden by -inf in "
-            "nodes or pairs"
+            f"the potentials leave no output: every label of node {dead[0]} is forbidden by -inf "
+            "in nodes or pairs"
         )
 
 

@@ -1,4 +1,4 @@
-"""Thousands of small random graphs with every labelling scored in numpy, all of one padded shape."""
+"""Thousands of small random graphs of one padded shape, every labelling scored in numpy."""
 
 from __future__ import annotations
 

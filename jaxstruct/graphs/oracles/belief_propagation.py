@@ -258,12 +258,12 @@ def belief_propagation(
       schedule: static, "flooding" or "serial".
       passes: at most so many, at least 1; may be traced.
       tolerance: a pass that changes no message by more ends it.
-      damping: in [0, 1), how much of the old message stays; all graphs of a batch share the largest.
+      damping: in [0, 1), how much of the old message stays; a batch shares the largest.
 
     Returns:
       `Propagated`. A graph without edges converges after one pass. Labels break ties to the lowest.
-      It bounds nothing: the value is at most max F. Under `vmap`, nested or not, one batched program
-      runs for all graphs, each of which stops by itself. There is no derivative in JAX.
+      It bounds nothing: the value is at most max F. Under `vmap`, nested or not, one batched
+      program runs for all graphs, each of which stops by itself. There is no derivative in JAX.
 
     Raises:
       ValueError: as `checked_potentials`; kind or schedule is unknown; passes is below 1 or damping

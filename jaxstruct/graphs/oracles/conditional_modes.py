@@ -91,7 +91,7 @@ _of_one = of_one_example(_kernel, _score)
 
 
 def conditional_modes(potentials: GraphPotentials) -> Labelled:
-    """A labelling that no change of a single node improves, from the best labels of the nodes alone.
+    """A labelling that no change of a single node improves, from the best labels of the nodes.
 
     Each turn makes the one change that gains most.
 

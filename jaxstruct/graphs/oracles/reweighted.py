@@ -3,8 +3,8 @@
     value = F(labels) <= max_y F(y) <= bound,
 
 the bound never rises from one sweep to the next (see `sweeps` for both). It is the optimum of the
-linear program over the local polytope or above it: tight on forests, and wherever the program has an
-integral optimum and messages converge.
+linear program over the local polytope or above it: tight on forests, and wherever the program has
+an integral optimum and messages converge.
 """
 
 from __future__ import annotations

@@ -13,13 +13,13 @@ With shares g_s n_s <= 1, n_s the edges of s in the direction of the sweep, the 
     sum_s (1 - g_s n_s) reduce B_s + sum_edges [what was subtracted to normalise M_st]
 
 bound max F (with the maximum) or log sum exp F (with the sum) from above, whatever the messages
-against the sweep are: what a node does not pass on along its edges is its own term, the reduction of
-an edge's part over both ends is what normalises its message, and the parts of a node add up to B_s
-(Kolmogorov 2006, section 3, for maxima; for sums it is Hoelder's inequality with the weights g_s and
-1 - g_s n_s, Liu and Ihler 2011).
+against the sweep are: what a node does not pass on along its edges is its own term, the reduction
+of an edge's part over both ends is what normalises its message, and the parts of a node add up to
+B_s (Kolmogorov 2006, section 3, for maxima; for sums it is Hoelder's inequality with the weights
+g_s and 1 - g_s n_s, Liu and Ihler 2011).
 
-A. Kolmogorov, "Convergent tree-reweighted message passing for energy minimization", PAMI 28, 2006.
-B. Liu and A. Ihler, "Bounding the partition function using Hoelder's inequality", ICML 2011.
+V. Kolmogorov, "Convergent tree-reweighted message passing for energy minimization", PAMI 28, 2006.
+Q. Liu and A. Ihler, "Bounding the partition function using Hoelder's inequality", ICML 2011.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
@@ -42,7 +41,6 @@ from jaxstruct.graphs.oracles.layout import (
     times,
     with_rows_at,
 )
-
 
 MOST_WRITTEN = 32
 """Labels that a maximum is written out for."""
