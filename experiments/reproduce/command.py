@@ -25,6 +25,7 @@ from experiments.lib.report import Table
 from experiments.lib.start import NOTHING, STOPPED, is_for_the_user
 from experiments.named_entities import command as named_entities
 from experiments.parsing import command as parsing
+from experiments.snakes import command as snakes
 from experiments.taxonomy import command as taxonomy
 from jaxstruct.data.locate import DATA_VARIABLE, available
 from jaxstruct.data.registry import corpus_named
@@ -102,6 +103,9 @@ EXPERIMENTS = (
     ),
     Experiment("parsing", ("gum",), parsing.run, parsing.Options(), {
         "sentences": 300, "longest": 7, "methods": ("pcfg", "svm2_margin"),
+    }),
+    Experiment("snakes", ("snakes",), snakes.run, snakes.Options(), {
+        "examples": 20, "most_passes": 5, "passes": 5, "picture_grids": 6,
     }),
     Experiment(
         "clinc150_whole", ("clinc150",), clinc150_whole.run, clinc150_whole.Options(), None

