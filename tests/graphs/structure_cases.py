@@ -139,6 +139,8 @@ def sparse_rows(rows: list[np.ndarray]) -> SparseFeatures:
 
 
 PLAIN = Options()
+MOST = 4
+"""Nodes of a graph: the independent solver has every labelling as a constraint."""
 
 
 def random_graphs(
@@ -149,6 +151,8 @@ def random_graphs(
     found = Graphs([], [], [], [], [], S, options)
     for _ in range(n):
         V, edges = random_edges(rng, kind)
+        while V > MOST:
+            V, edges = random_edges(rng, kind)
         x = rng.normal(size=(V, d)) * (rng.random((V, d)) < 0.8)
         found.nodes.append(x.round(2))
         found.edges.append(edges.astype(np.int32))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -88,7 +89,8 @@ def test_sparse_inputs_and_no_pairs() -> None:
 
 def test_scores_are_those_of_psi() -> None:
     problem = multi_label(D, L, dtype="float64")
-    w = {name: RNG.normal(size=leaf.shape) for name, leaf in problem.initial_weights.items()}
+    shapes = {name: leaf.shape for name, leaf in problem.initial_weights.items()}
+    w = {name: jnp.asarray(RNG.normal(size=shape)) for name, shape in shapes.items()}
     theta = problem.model.potentials(w, X[0])
     found = jax.vmap(problem.model.score, (None, 0))(theta, SETS)
     np.testing.assert_allclose(found, psi(X[0]) @ flat(w), atol=1e-12)

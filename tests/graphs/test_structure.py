@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,7 +13,6 @@ from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.solvers.formulations import FORMULATIONS
 from tests.graphs.structure_cases import COSTS, Graphs, Options, flat, random_graphs
 
-SOFT = [name for name, form in FORMULATIONS.items() if form.penalty]
 CLOSE = 1e-6
 SEEDS = 30
 pytestmark = pytest.mark.usefixtures("x64")
@@ -25,10 +25,11 @@ def _solved(given: Graphs, problem: js.Problem, formulation: str, C: float, **in
     )  # fmt: skip
 
 
-def drawn(problem: js.Problem) -> dict[str, np.ndarray]:
+def drawn(problem: js.Problem) -> dict[str, jax.Array]:
     """Random weights."""
     rng = np.random.default_rng(0)
-    return {name: rng.normal(size=leaf.shape) for name, leaf in problem.initial_weights.items()}
+    shapes = {name: leaf.shape for name, leaf in problem.initial_weights.items()}
+    return {name: jnp.asarray(rng.normal(size=shape)) for name, shape in shapes.items()}
 
 
 def _assert_optimal(solution: js.Solution, objective: float) -> None:
@@ -37,7 +38,7 @@ def _assert_optimal(solution: js.Solution, objective: float) -> None:
     assert solution.dual == pytest.approx(objective, rel=2 * CLOSE)
 
 
-@pytest.mark.parametrize("formulation", SOFT)
+@pytest.mark.parametrize("formulation", ["svm1_slack", "svm2_margin"])
 def test_enumeration_serves_every_formulation(formulation: str) -> None:
     given = random_graphs(0, 10, "cycle")
     problem = given.problem(inference="enumeration")
@@ -45,7 +46,7 @@ def test_enumeration_serves_every_formulation(formulation: str) -> None:
     _assert_optimal(solution, given.truth(formulation, 3.0, "hamming").objective)
 
 
-@pytest.mark.parametrize("formulation", ["svm1", "svm2_margin"])
+@pytest.mark.parametrize("formulation", ["svm2"])
 def test_zero_one_serves_every_formulation_by_elimination(formulation: str) -> None:
     given = random_graphs(1, 10, "tree", Options(1, 2))
     problem = given.problem(inference="elimination", loss="zero_one")
@@ -56,10 +57,8 @@ def test_zero_one_serves_every_formulation_by_elimination(formulation: str) -> N
 @pytest.mark.parametrize(
     ("options", "kind", "loss"),
     [
-        (Options(), "cycle", "hamming"),
-        (Options(0, 3), "tree", COSTS),
+        (Options(1, 3), "cycle", COSTS),
         (Options(2, 0, True), "any", "normalised_hamming"),
-        (Options(0, 0), "apart", "hamming"),
     ],
 )
 def test_margin_rescaling_by_elimination(options: Options, kind: str, loss: object) -> None:
@@ -78,7 +77,7 @@ def test_a_bound_that_is_tight_certifies() -> None:
     _assert_optimal(solution, given.truth("svm1_margin", 4.0, "hamming").objective)
 
 
-@pytest.mark.parametrize("inference", ["reweighted", "modes", "propagation"])
+@pytest.mark.parametrize("inference", ["reweighted", "modes"])
 def test_certificates_never_lie(inference: str) -> None:
     """Complete graphs, whose relaxations are loose: the truth by enumeration."""
     seen, C = set(), 4.0
