@@ -15,7 +15,6 @@ from jaxstruct.core.checks import (
 )
 from jaxstruct.core.types import PyTree, SparseFeatures
 from jaxstruct.graphs.elimination import MOST_ENTRIES, Elimination
-from jaxstruct.graphs.inference import Inference
 from jaxstruct.graphs.inputs import GraphInput
 from jaxstruct.graphs.oracles.enumeration import number_of_labellings
 
@@ -96,11 +95,11 @@ def _check_edge_parts(sizes: Any, inputs: GraphInput, n: int) -> None:
         )
 
 
-def _check_inference(sizes: Any, inference: Inference, inputs: GraphInput, V: int) -> None:
+def _check_inference(sizes: Any, inference: str, inputs: GraphInput, V: int) -> None:
     """What the oracle asks for."""
-    if inference.name == "enumeration":
+    if inference == "enumeration":
         number_of_labellings(V, sizes.labels)
-    if inference.name != "elimination":
+    if inference != "elimination":
         return
     if not isinstance(inputs.plan, Elimination):
         raise ValueError(
@@ -134,13 +133,11 @@ def check_labels(S: int, nodes: np.ndarray, outputs: object, V: int) -> None:
         )
 
 
-def check_graphs(
-    sizes: Any, inference: Inference, inputs: GraphInput, outputs: object = None
-) -> None:
+def check_graphs(sizes: Any, inference: str, inputs: GraphInput, outputs: object = None) -> None:
     """All door checks of padded examples; outputs are given for training only.
 
     Args:
-      sizes: the GraphSizes of the problem. inference: its oracle.
+      sizes: the GraphSizes of the problem. inference: the name of its oracle.
 
     Raises:
       ValueError: a shape or a value does not fit.

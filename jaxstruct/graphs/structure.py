@@ -262,7 +262,7 @@ def _initial_weights(sizes: GraphSizes, dtype: str) -> dict[str, Array]:
 def _check(
     sizes: GraphSizes, tables: _Graph, inputs: GraphInput, outputs: np.ndarray | None = None
 ) -> None:
-    check_graphs(sizes, tables.inference, inputs, outputs)
+    check_graphs(sizes, tables.inference.name, inputs, outputs)
 
 
 def graph_labelling(

@@ -80,7 +80,7 @@ class Swept(NamedTuple):
     Fields:
       messages: new in its direction.
       bound: [B] of the module; meant for shares with nothing below 0 left.
-      change: [B] the largest change of a message.
+      change: [B] the largest change of a message; 0 where nobody looks (see `sweep`).
     """
 
     messages: Messages
@@ -150,7 +150,7 @@ def _own_terms(layout: Layout, left: Array, beliefs: Array, reduce: Callable) ->
     return jnp.sum(jnp.where(kept, times(left, each.reshape(V, B)), 0), axis=0)
 
 
-def _step(upward: bool, reduce: Callable, dampen: Array) -> Callable:
+def _step(upward: bool, reduce: Callable, dampen: Array | None) -> Callable:
     """The step at one edge; see the module."""
 
     def body(carry: tuple, row: tuple) -> tuple[tuple, tuple]:
@@ -163,11 +163,12 @@ def _step(upward: bool, reduce: Callable, dampen: Array) -> Callable:
         new = reduce(rest, table, share)
         lift = finite_or_zero(jnp.max(new, axis=0))
         new = new - lift[None]
-        kept = dampen * (finite_or_zero(old) - finite_or_zero(new))
-        new = jnp.where(new > -jnp.inf, new + kept, -jnp.inf)
+        if dampen is not None:
+            kept = dampen * (finite_or_zero(old) - finite_or_zero(new))
+            new = jnp.where(new > -jnp.inf, new + kept, -jnp.inf)
+            moved = jnp.max(jnp.abs(finite_or_zero(new) - finite_or_zero(old)), axis=0)
+            change = jnp.maximum(change, jnp.where(real, moved, 0))
         beliefs = with_rows_at(beliefs, target, minus(rows_at(beliefs, target), old) + new)
-        moved = jnp.max(jnp.abs(finite_or_zero(new) - finite_or_zero(old)), axis=0)
-        change = jnp.maximum(change, jnp.where(real, moved, 0))
         bound = bound + jnp.where(real, lift, 0)
         return (beliefs, bound, change), (jnp.where(real[None], new, 0),)
 
@@ -187,21 +188,22 @@ def sweep(
     reduce: Callable,
     *,
     upward: bool,
-    dampen: Array | float = 0.0,
+    dampen: Array | None = None,
 ) -> Swept:
     """One sweep; see the module.
 
     Args:
       layout, messages: of a batch. shares: `reweighted_shares` or `whole_shares`.
       reduce: static, `maximum` or `log_sum`. upward: static, the direction.
-      dampen: scalar in [0, 1), how much of the old message stays; the bound holds for 0 only.
+      dampen: scalar in [0, 1), how much of the old message stays; None for 0, without a look at how
+        messages change. The bound holds for None and 0 only.
     """
     up, down, beliefs = messages
     share = _shares_of_edges(layout, shares.part, upward)
     real = layout.low < layout.nodes.shape[0]
     rows = (layout.low, layout.high, layout.pairs, up, down, share, real)
     none = jnp.zeros_like(beliefs[0, 0])
-    body = _step(upward, reduce, jnp.asarray(dampen, beliefs.dtype))
+    body = _step(upward, reduce, dampen)
     (beliefs, lifted, change), (new,) = scan_first(
         body, (beliefs, none, none), rows, layout.count, reverse=not upward
     )

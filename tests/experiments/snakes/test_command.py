@@ -92,7 +92,7 @@ def test_errors_and_the_grids_shown_first() -> None:
 
 def test_flags_match_the_options() -> None:
     assert parsed_options(Options, "--features=windows", "--passes=3") == Options(
-        features=["windows"], passes=3
+        features=("windows",), passes=3
     )
 
 
