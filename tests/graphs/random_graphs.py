@@ -132,7 +132,7 @@ class Cases(NamedTuple):
 
 
 @functools.cache
-def cases(count: int = 400, seed: int = 0) -> Cases:
+def cases(count: int = 200, seed: int = 0) -> Cases:
     """`count` graphs of each kind; V is padded to 12, E to 16."""
     rng, found = np.random.default_rng(seed), []
     for kind in KINDS:

@@ -14,7 +14,7 @@ from jaxstruct.solvers.formulations import FORMULATIONS
 from tests.graphs.structure_cases import COSTS, Graphs, Options, flat, random_graphs
 
 CLOSE = 1e-6
-SEEDS = 30
+SEEDS = 40
 pytestmark = pytest.mark.usefixtures("x64")
 
 
@@ -92,6 +92,7 @@ def test_certificates_never_lie(inference: str) -> None:
         true, optimum = given.primal(w, C, "hamming"), given.truth("svm1_margin", C, "hamming")
         room = 1e-4 * max(1, abs(true))
         seen.add(solution.status.name)
+        assert not seed or not solution.statistics.compilations  # other graphs, the same programs
         assert solution.dual <= optimum.objective + room
         assert certificate.primal_found <= true + room
         assert solution.primal >= true - room
