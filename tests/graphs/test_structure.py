@@ -10,11 +10,10 @@ import pytest
 import jaxstruct as js
 from jaxstruct.graphs.inputs import graph_inputs
 from jaxstruct.graphs.structure import graph_labelling
-from jaxstruct.solvers.formulations import FORMULATIONS
 from tests.graphs.structure_cases import COSTS, Graphs, Options, flat, random_graphs
 
 CLOSE = 1e-6
-SEEDS = 40
+SEEDS = 16
 pytestmark = pytest.mark.usefixtures("x64")
 
 
@@ -106,21 +105,13 @@ def test_certificates_never_lie(inference: str) -> None:
     assert ("CONVERGED" in seen) == (inference == "reweighted")
 
 
-@pytest.mark.parametrize("options", [Options(2, 2), Options(2, 0, True)])
-def test_check_problem_finds_nothing(options: Options) -> None:
-    given = random_graphs(4, 6, "tree", options, S=3)
-    for inference in ("elimination", "enumeration")[: 2 - options.symmetric]:
-        few = [i for i, x in enumerate(given.nodes) if len(x) <= 6]
-        problem = given.problem(inference=inference)
-        x, y = (
-            js.take(given.inputs(plans=True), np.array(few)),
-            js.take(given.outputs, np.array(few)),
-        )
-        report = js.check_problem(problem, x, y, draws=3, examples=3)
-        assert max(report.excess.values()) < 1e-7
-        served = {name for name, oracle in report.oracles.items() if "needs" not in oracle}
-        additive = {"svm0", "svm1", "svm2", "svm1_margin", "svm1_slack", "svm2_slack"}
-        assert served == (set(FORMULATIONS) if inference == "enumeration" else additive)
+def test_check_problem_finds_nothing_with_sparse_rows_and_kinds() -> None:
+    given = random_graphs(4, 6, "tree", Options(2, 2))
+    problem, x = given.problem(inference="elimination"), given.inputs(plans=True, sparse=True)
+    report = js.check_problem(problem, x, given.outputs, draws=2, examples=2)
+    assert max(report.excess.values()) < 1e-7
+    served = {name for name, oracle in report.oracles.items() if "needs" not in oracle}
+    assert served == {"svm0", "svm1", "svm2", "svm1_margin", "svm1_slack", "svm2_slack"}
 
 
 def test_the_score_is_that_of_psi() -> None:
@@ -130,7 +121,7 @@ def test_the_score_is_that_of_psi() -> None:
         w = drawn(problem)
         for sparse in (False, True):
             x = given.inputs(sparse=sparse)
-            for i in range(3):
+            for i in (int(np.argmax([len(e) for e in given.edges])),):
                 own = jax.tree.map(
                     lambda leaf, i=i: leaf[i], x, is_leaf=lambda z: hasattr(z, "rows")
                 )
@@ -138,15 +129,6 @@ def test_the_score_is_that_of_psi() -> None:
                 theta = problem.model.potentials(w, own)
                 found = jax.vmap(problem.model.score, (None, 0))(theta, labels)
                 np.testing.assert_allclose(found, psi @ flat(w), atol=1e-10)
-
-
-def test_sparse_rows_train_to_the_same_optimum() -> None:
-    given = random_graphs(6, 8, "tree")
-    problem = given.problem(inference="elimination")
-    dense, sparse = (
-        _solved(given, problem, "svm1_margin", 2.0, plans=True, sparse=way) for way in (False, True)
-    )
-    assert sparse.primal == pytest.approx(dense.primal, rel=2 * CLOSE)
 
 
 def test_predictions_are_ragged_and_best() -> None:

@@ -53,7 +53,7 @@ def test_alone_as_in_a_batch() -> None:
     """A graph stops by itself, whatever else is in the batch."""
     given = cases()
     which = np.r_[0, 201, 402, 1001]
-    alone = jax.jit(reweighted)
+    alone = quick_jit(reweighted)
     batch = together(given.batch, 100, 1e-6)
     for i in which:
         own = jax.tree.map(lambda leaf, i=i: leaf[i], given.batch)

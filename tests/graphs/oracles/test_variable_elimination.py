@@ -86,7 +86,7 @@ def test_log_partition_and_its_gradient() -> None:
 def test_alone_as_in_a_batch_and_its_derivative() -> None:
     given, plans = planned()
     together = best(given.batch, plans)
-    alone = jax.jit(jax.value_and_grad(lambda g, p: best_labelling(g, p).score, allow_int=True))
+    alone = quick_jit(jax.value_and_grad(lambda g, p: best_labelling(g, p).score, allow_int=True))
     for i in (3, 300, 900):
         own = jax.tree.map(lambda leaf, i=i: leaf[i], (given.batch, plans))
         score, counts = alone(*own)
