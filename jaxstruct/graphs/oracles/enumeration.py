@@ -59,12 +59,19 @@ def _couplings(low: Array, high: Array, pairs: Array, V: int) -> Array:
     return jnp.swapaxes(dense, 1, 2).reshape(V * S, V * S, B)
 
 
-def _halves(nodes: Array, couplings: Array) -> Array:
-    """[S^V, B] sums over all labellings of finite numbers."""
+def _halves(nodes: Array, couplings: Array | None) -> Array:
+    """[S^V, B] sums of all labellings over finite numbers; couplings None: there are no edges."""
     V, S, B = nodes.shape
     first = V // 2
     hot_a, hot_b = (jnp.asarray(_one_hot(n, S), nodes.dtype) for n in (first, V - first))
     flat, cut = nodes.reshape(V * S, B), first * S
+
+    if couplings is None:
+        a, b = (
+            jnp.einsum("aj,jb->ab", hot, part, precision="highest")
+            for hot, part in ((hot_a, flat[:cut]), (hot_b, flat[cut:]))
+        )
+        return (a[:, None] + b[None]).reshape(S**V, B)
 
     def within(hot: Array, part: slice) -> Array:
         met = jnp.einsum("ai,ijb->ajb", hot, couplings[part, part], precision="highest")
@@ -83,17 +90,22 @@ def _scores_kernel(potentials: GraphPotentials) -> Array:
     nodes = jnp.where(beyond, -jnp.inf, layout.nodes)
     pairs = layout.pairs
 
-    def couplings(table: Array) -> Array:
-        return _couplings(layout.low, layout.high, table, V)
+    def couplings(table: Array) -> Array | None:
+        return _couplings(layout.low, layout.high, table, V) if pairs.shape[0] else None
 
     allowed_nodes, allowed_pairs = nodes > -jnp.inf, pairs > -jnp.inf
     scores = _halves(
         jnp.where(allowed_nodes, nodes, 0), couplings(jnp.where(allowed_pairs, pairs, 0))
     )
-    barred = _halves(
-        (~allowed_nodes).astype(nodes.dtype), couplings((~allowed_pairs).astype(nodes.dtype))
-    )
-    return jnp.where(barred > 0.5, -jnp.inf, scores)
+
+    def cut_down() -> Array:
+        barred = _halves(
+            (~allowed_nodes).astype(nodes.dtype), couplings((~allowed_pairs).astype(nodes.dtype))
+        )
+        return jnp.where(barred > 0.5, -jnp.inf, scores)
+
+    some = jnp.any(~allowed_nodes) | jnp.any(~allowed_pairs)
+    return jax.lax.cond(some, cut_down, lambda: scores)
 
 
 _scores_of_one = of_one_example(_scores_kernel)
