@@ -1,7 +1,7 @@
 """jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005).
 
-The wings (`jaxstruct.multiclass`, `chains`, `trees`, `alignments`), `kernels`, `baselines` and
-`evaluation` are imported when they are first used.
+The wings (`jaxstruct.multiclass`, `chains`, `trees`, `alignments`, `graphs`), `kernels`,
+`baselines` and `evaluation` are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,16 @@ from jaxstruct.solvers.status import Status
 from jaxstruct.solvers.trace import Trace
 
 if TYPE_CHECKING:
-    from jaxstruct import alignments, baselines, chains, evaluation, kernels, multiclass, trees
+    from jaxstruct import (
+        alignments,
+        baselines,
+        chains,
+        evaluation,
+        graphs,
+        kernels,
+        multiclass,
+        trees,
+    )
 
 __version__ = "0.1.0"
 
@@ -55,6 +64,7 @@ __all__ = [
     "fit",
     "fit_path",
     "from_scipy",
+    "graphs",
     "joint_feature",
     "kernels",
     "make_problem",
@@ -68,7 +78,7 @@ __all__ = [
 ]
 
 _LAZY = frozenset(
-    {"alignments", "baselines", "chains", "evaluation", "kernels", "multiclass", "trees"}
+    {"alignments", "baselines", "chains", "evaluation", "graphs", "kernels", "multiclass", "trees"}
 )
 
 

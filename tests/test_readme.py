@@ -6,6 +6,7 @@ import pathlib
 import re
 
 import numpy as np
+import pytest
 
 import jaxstruct as js
 
@@ -74,6 +75,14 @@ def test_a_grammar_is_learned_and_parses(capsys) -> None:
     _run("weighted_grammar")
     printed = capsys.readouterr().out.strip()
     assert f"# {printed}\n" in _block("weighted_grammar") and printed.startswith("(S ")
+
+
+def test_graphs_are_labelled(capsys) -> None:
+    solution = _run("noisy_grid")["solution"]
+    status, alone, together = capsys.readouterr().out.split()
+    assert status == "CONVERGED" and solution.primal >= solution.dual
+    assert float(alone) == pytest.approx(0.388, abs=1e-3)
+    assert float(together) == pytest.approx(0.141, abs=0.01)
 
 
 def test_own_structure_trains_and_certifies() -> None:

@@ -23,8 +23,10 @@ from experiments.lib import common, fields
 from experiments.lib.options import AnyOptions, flag
 from experiments.lib.report import Table
 from experiments.lib.start import NOTHING, STOPPED, is_for_the_user
+from experiments.multi_label import command as multi_label
 from experiments.named_entities import command as named_entities
 from experiments.parsing import command as parsing
+from experiments.snakes import command as snakes
 from experiments.taxonomy import command as taxonomy
 from jaxstruct.data.locate import DATA_VARIABLE, available
 from jaxstruct.data.registry import corpus_named
@@ -99,6 +101,17 @@ EXPERIMENTS = (
     Experiment("parsing", ("gum",), parsing.run, parsing.Options(), {
         "sentences": 300, "longest": 7, "methods": ("pcfg", "svm2_margin"),
     }),
+    Experiment("snakes", ("snakes",), snakes.run, snakes.Options(), {
+        "examples": 20, "most_passes": 5, "passes": 5, "picture_grids": 6,
+    }),
+    Experiment(
+        "multi_label_scene", ("multilabel",), multi_label.run, multi_label.Options(),
+        {"training": ("edgeless", "exact"), "c_path": ("0.1",), "most_passes": 10},
+    ),
+    Experiment(
+        "multi_label_yeast", ("multilabel",), multi_label.run, multi_label.Options(data="yeast"),
+        None,
+    ),
     Experiment(
         "clinc150_whole", ("clinc150",), clinc150_whole.run, clinc150_whole.Options(), None
     ),

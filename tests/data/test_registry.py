@@ -19,7 +19,7 @@ def _table_rows(columns: int) -> set[tuple[str, ...]]:
     return {row for row in rows if len(row) == columns and not row[0].startswith(("---", "corpus"))}
 
 
-def test_six_corpora_under_their_own_names() -> None:
+def test_eight_corpora_under_their_own_names() -> None:
     """The layout of JAXSTRUCT_DATA is by corpus name."""
     assert list(registry.CORPORA) == [
         "conll2002",
@@ -28,6 +28,8 @@ def test_six_corpora_under_their_own_names() -> None:
         "clinc150",
         "wipo_alpha_d",
         "ocr_letters",
+        "snakes",
+        "multilabel",
     ]
     assert all(name == corpus.name for name, corpus in registry.CORPORA.items())
 

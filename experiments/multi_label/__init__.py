@@ -1,0 +1,1 @@
+"""Sets of labels: exact and inexact oracles in training and in prediction."""

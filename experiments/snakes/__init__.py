@@ -1,0 +1,1 @@
+"""Snakes in small grids: labels of cells where edge features decide."""

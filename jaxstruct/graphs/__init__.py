@@ -1,0 +1,78 @@
+"""Graph labelling: factor graphs, their inference with and without bounds, and its learning."""
+
+from jaxstruct.graphs.bayesian_networks import (
+    BayesianNetwork,
+    Variable,
+    bayesian_network,
+    network_factors,
+)
+from jaxstruct.graphs.edge_lists import complete_edges, grid_edges, tree_edges
+from jaxstruct.graphs.elimination import (
+    Elimination,
+    elimination,
+    min_fill_width,
+    stacked_plans,
+)
+from jaxstruct.graphs.factors import (
+    FactorGraph,
+    factor_graph,
+    graph_potentials,
+    padded,
+    potts_tables,
+    stacked,
+)
+from jaxstruct.graphs.inputs import GraphInput, graph_inputs
+from jaxstruct.graphs.multi_label import multi_label
+from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
+from jaxstruct.graphs.oracles.conditional_modes import conditional_modes
+from jaxstruct.graphs.oracles.enumeration import (
+    all_scores,
+    best_of_all,
+    enumerated_log_partition,
+)
+from jaxstruct.graphs.oracles.reweighted import log_partition_bound, reweighted
+from jaxstruct.graphs.oracles.variable_elimination import (
+    best_labelling,
+    log_partition,
+    marginals,
+)
+from jaxstruct.graphs.potentials import GraphPotentials, score_labels
+from jaxstruct.graphs.structure import graph_labelling
+from jaxstruct.graphs.text import factor_text
+
+__all__ = [
+    "BayesianNetwork",
+    "Elimination",
+    "FactorGraph",
+    "GraphInput",
+    "GraphPotentials",
+    "Variable",
+    "all_scores",
+    "bayesian_network",
+    "belief_propagation",
+    "best_labelling",
+    "best_of_all",
+    "complete_edges",
+    "conditional_modes",
+    "elimination",
+    "enumerated_log_partition",
+    "factor_graph",
+    "factor_text",
+    "graph_inputs",
+    "graph_labelling",
+    "graph_potentials",
+    "grid_edges",
+    "log_partition",
+    "log_partition_bound",
+    "marginals",
+    "min_fill_width",
+    "multi_label",
+    "network_factors",
+    "padded",
+    "potts_tables",
+    "reweighted",
+    "score_labels",
+    "stacked",
+    "stacked_plans",
+    "tree_edges",
+]

@@ -1,0 +1,109 @@
+"""Edge lists of common graphs, [E, 2] int32 in NumPy: what the builders and inputs take."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jaxstruct.core.checks import as_array, checked_size
+
+
+def grid_edges(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """(right, down): the edges of a grid whose cell (i, j) is node i width + j.
+
+    Args:
+      height, width: at least 1.
+
+    Returns:
+      Two arrays [E, 2] int32: from each cell to its right neighbour, and to the one below.
+
+    Raises:
+      ValueError: a size is no integer of at least 1.
+    """
+    shape = checked_size("height", height), checked_size("width", width)
+    cells = np.arange(shape[0] * shape[1], dtype=np.int32).reshape(shape)
+    right = np.stack([cells[:, :-1].ravel(), cells[:, 1:].ravel()], axis=1)
+    down = np.stack([cells[:-1].ravel(), cells[1:].ravel()], axis=1)
+    return right, down
+
+
+def complete_edges(nodes: int) -> np.ndarray:
+    """[V (V - 1) / 2, 2] int32: every pair (a, b) with a < b, in lexicographic order.
+
+    Raises:
+      ValueError: nodes is no integer of at least 1.
+    """
+    first, second = np.triu_indices(checked_size("nodes", nodes), 1)
+    return np.stack([first, second], axis=1).astype(np.int32)
+
+
+def tree_edges(parents: np.ndarray) -> np.ndarray:
+    """[E, 2] int32: the edge (parent, child) of every node that has a parent.
+
+    Args:
+      parents: [V] integers, the parent of each node, -1 for a root.
+
+    Raises:
+      ValueError: parents are no integers in -1..V-1, or some nodes are their own ancestors.
+    """
+    parents = as_array("parents", parents, "[V] integers")
+    if parents.ndim != 1 or parents.dtype.kind not in "iu" or not len(parents):
+        raise ValueError(
+            f"parents must be [V] integers, got {parents.dtype} of shape {parents.shape}"
+        )
+    V = len(parents)
+    wrong = np.flatnonzero((parents < -1) | (parents >= V))
+    if wrong.size:
+        raise ValueError(
+            f"parents[{wrong[0]}] is {parents[wrong[0]]}: expected a node 0..{V - 1}, or -1 for a "
+            "root"
+        )
+    above = parents.astype(np.int64)
+    for _ in range(V):  # after V steps every node is past its root, unless there is a cycle
+        above = np.where(above >= 0, parents[np.maximum(above, 0)], -1)
+    if (above >= 0).any():
+        raise ValueError(
+            f"parents: node {np.flatnonzero(above >= 0)[0]} is on a cycle or below one, so this is "
+            "no tree: give the edges of a graph with cycles as an edge list"
+        )
+    children = np.flatnonzero(parents >= 0)
+    return np.stack([parents[children], children], axis=1).astype(np.int32)
+
+
+def checked_edges(name: str, edges: object, nodes: int) -> np.ndarray:
+    """[E, 2] int32 edges of a simple graph.
+
+    Args:
+      name: of the argument. edges: array-like; an empty list is a graph without edges.
+      nodes: V, how many there are.
+
+    Raises:
+      ValueError: they are no integers [E, 2], an end is not in 0..V-1, an edge joins a node to
+        itself, or two edges join the same two nodes.
+    """
+    array = as_array(name, edges, "[E, 2] integers")
+    if array.size == 0:
+        return np.zeros((0, 2), np.int32)
+    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be [E, 2] integers, got {array.dtype} of {array.shape}")
+    wrong = np.argwhere((array < 0) | (array >= nodes))
+    if wrong.size:
+        i, j = wrong[0]
+        raise ValueError(
+            f"{name}[{i}, {j}] is {array[i, j]}: expected a node 0..{nodes - 1}, counted from 0"
+        )
+    loops = np.flatnonzero(array[:, 0] == array[:, 1])
+    if loops.size:
+        raise ValueError(
+            f"{name}[{loops[0]}] joins node {array[loops[0], 0]} to itself: put its potentials "
+            "into those of the node"
+        )
+    ends = np.sort(array, axis=1)
+    order = np.lexsort(ends.T[::-1])
+    same = np.flatnonzero((ends[order][1:] == ends[order][:-1]).all(axis=1))
+    if same.size:
+        i, j = sorted(order[same[0] : same[0] + 2])
+        raise ValueError(
+            f"{name}[{i}] and {name}[{j}] both join {ends[i, 0]} and {ends[i, 1]}: add their "
+            "potentials or features up into one edge"
+        )
+    return array.astype(np.int32)

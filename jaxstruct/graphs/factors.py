@@ -1,0 +1,311 @@
+"""Factor graphs from tables: P(y) = 1/Z exp(sum_j psi_j), each psi_j a table over a few nodes.
+
+A table over one node is added to that node, one over two nodes to their edge. One over k >= 3
+nodes becomes a further node, whose label is their joint label, and an edge of 0 and -inf to each of
+them that holds both alike: F of a labelling with consistent further nodes is the sum of all tables,
+any other labelling is forbidden. So every oracle serves tables of any size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxstruct.core.checks import as_array, as_list, as_numbers, checked_dtype, checked_size
+from jaxstruct.core.sizes import size_class
+from jaxstruct.graphs.edge_lists import checked_edges
+from jaxstruct.graphs.potentials import PADDING, GraphPotentials
+
+MOST_JOINT_LABELS = 4096
+"""Joint labels of a table over three nodes and more, at most."""
+
+
+class FactorGraph(NamedTuple):
+    """Potentials of tables over any number of nodes.
+
+    Fields:
+      potentials: nodes 0..n-1 are those given, the others stand for tables of three nodes and more.
+      labels: [n] int, how many labels each given node has.
+      scopes: the nodes of every table, in the order given.
+    """
+
+    potentials: GraphPotentials
+    labels: np.ndarray
+    scopes: tuple[tuple[int, ...], ...]
+
+
+def potts_tables(weights: np.ndarray, number_of_labels: int) -> np.ndarray:
+    """[E, S, S] Potts tables: weights[e] where both ends have one label, else 0.
+
+    Args:
+      weights: [E] numbers; above 0 prefers equal labels. number_of_labels: S.
+
+    Raises:
+      ValueError: weights are not one axis of numbers, or S no integer of at least 1.
+    """
+    weights = as_numbers("weights", weights, "[E] numbers")
+    if weights.ndim != 1:
+        raise ValueError(f"weights must be [E] numbers, got shape {weights.shape}")
+    S = checked_size("number_of_labels", number_of_labels)
+    return weights[:, None, None] * np.eye(S)
+
+
+def _checked_table(name: str, table: object, expected: str, axes: int) -> np.ndarray:
+    array = as_numbers(name, table, expected)
+    if array.ndim != axes:
+        raise ValueError(f"{name} must be {expected}, got shape {array.shape}")
+    if np.isnan(array).any() or (array == np.inf).any():
+        place = "".join(f"[{i}]" for i in np.argwhere(np.isnan(array) | (array == np.inf))[0])
+        raise ValueError(
+            f"{name}{place} is NaN or +inf: potentials are finite, or -inf where they forbid"
+        )
+    return array
+
+
+def _tables_of_edges(
+    pairs: object, kinds: object, E: int, S: int
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """(pairs, kinds), checked."""
+    rows = f"E = {E}" if kinds is None else "K"
+    expected = f"[{rows}, S, S] = [.., {S}, {S}] numbers"
+    if E == 0 and np.size(pairs) == 0:
+        pairs = np.zeros((0, S, S))
+    tables = _checked_table("pairs", pairs, expected, 3)
+    if tables.shape[1:] != (S, S) or (kinds is None and len(tables) != E):
+        raise ValueError(f"pairs must be {expected}, got shape {tables.shape}")
+    if kinds is None:
+        return tables, None
+    chosen = as_array("kinds", kinds, f"[E] = [{E}] integers")
+    if chosen.shape != (E,) or (E and chosen.dtype.kind not in "iu"):
+        raise ValueError(
+            f"kinds must be [E] = [{E}] integers, got {chosen.dtype} of {chosen.shape}"
+        )
+    wrong = np.flatnonzero((chosen < 0) | (chosen >= len(tables)))
+    if wrong.size:
+        raise ValueError(
+            f"kinds[{wrong[0]}] is {chosen[wrong[0]]}: expected a row of pairs, "
+            f"0..{len(tables) - 1}"
+        )
+    return tables, chosen.astype(np.int32)
+
+
+def _without_dead_ends(nodes: np.ndarray, edges: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """[V, S] bool: labels that every neighbour has a partner for (arc consistency)."""
+    allowed, possible = nodes > -np.inf, pairs > -np.inf
+    while True:
+        before = allowed.copy()
+        for (a, b), table in zip(edges, possible, strict=True):
+            allowed[a] &= (table & allowed[b]).any(axis=1)
+            allowed[b] &= (table & allowed[a][:, None]).any(axis=0)
+        if (allowed == before).all():
+            return allowed
+
+
+def _check_some_output(nodes: np.ndarray, edges: np.ndarray, pairs: np.ndarray) -> None:
+    """Raise ValueError where potentials of -inf are seen to leave no output.
+
+    What passes may still leave none, on graphs with cycles; oracles then say -inf.
+    """
+    if (nodes > -np.inf).all() and (pairs > -np.inf).all():
+        return
+    allowed = _without_dead_ends(nodes, edges, pairs)
+    dead = np.flatnonzero(~allowed.any(axis=1))
+    if dead.size:
+        raise ValueError(
+            f"the potentials leave no output: every label of node {dead[0]} is forbidden by -inf "
+            "in nodes or pairs"
+        )
+
+
+def graph_potentials(
+    nodes: np.ndarray,
+    edges: np.ndarray,
+    pairs: np.ndarray,
+    *,
+    kinds: np.ndarray | None = None,
+    dtype: str = "float32",
+) -> GraphPotentials:
+    """Potentials of one graph, checked.
+
+    Args:
+      nodes: [V, S], V >= 1; -inf forbids a label, as those beyond the last one of a node that has
+        fewer than S.
+      edges: [E, 2] integers, any simple graph (`edge_lists` has grids, trees, complete graphs).
+      pairs: [E, S, S], the first label axis that of edges[:, 0] (`potts_tables` makes some); with
+        kinds [K, S, S].
+      kinds: [E] integers in 0..K-1, which table each edge has; None for a table each.
+      dtype: "float32" or "float64".
+
+    Raises:
+      ValueError: a shape or a value does not fit, an edge is out of range, joins a node to itself
+        or is there twice, or -inf is seen to leave no output.
+    """
+    dtype = checked_dtype(dtype)
+    nodes = _checked_table("nodes", nodes, "[V, S] numbers, V >= 1 and S >= 1", 2)
+    if 0 in nodes.shape:
+        raise ValueError(
+            f"nodes must be [V, S] numbers, V >= 1 and S >= 1, got shape {nodes.shape}: a graph "
+            "without nodes has no output"
+        )
+    V, S = nodes.shape
+    edges = checked_edges("edges", edges, V)
+    tables, chosen = _tables_of_edges(pairs, kinds, len(edges), S)
+    _check_some_output(nodes, edges, tables if chosen is None else tables[chosen])
+    return GraphPotentials(
+        nodes.astype(dtype), edges, tables.astype(dtype), np.int32(V), np.int32(len(edges)), chosen
+    )
+
+
+def _padded_rows(array: np.ndarray, rows: int, fill: float) -> np.ndarray:
+    out = np.full((rows, *array.shape[1:]), fill, array.dtype)
+    out[: len(array)] = array
+    return out
+
+
+def padded(potentials: GraphPotentials, nodes: int, edges: int, labels: int) -> GraphPotentials:
+    """The same graph with room for more: sizes V, E and S.
+
+    Labels are padded with -inf, nodes and edges with zeros; tables are written out, one an edge.
+
+    Raises:
+      ValueError: the graph has more nodes, edges or labels than that.
+    """
+    table, ends, pairs, V, E, kinds = potentials
+    V, E, S = int(V), int(E), np.shape(table)[1]
+    for name, own, room in (("nodes", V, nodes), ("edges", E, edges), ("labels", S, labels)):
+        if own > room:
+            raise ValueError(f"{name} is {room}, but the graph has {own}: raise it")
+    pairs = np.asarray(pairs) if kinds is None else np.asarray(pairs)[np.asarray(kinds)]
+    wide = [(0, 0), (0, labels - S)]
+    table = np.pad(np.asarray(table)[:V], wide, constant_values=-np.inf)
+    pairs = np.pad(pairs[:E], [*wide, (0, labels - S)], constant_values=-np.inf)
+    return GraphPotentials(
+        _padded_rows(table, nodes, 0),
+        _padded_rows(np.asarray(ends)[:E], edges, PADDING),
+        _padded_rows(pairs, edges, 0),
+        np.int32(V),
+        np.int32(E),
+    )
+
+
+def stacked(graphs: Sequence[GraphPotentials]) -> GraphPotentials:
+    """A batch of n graphs of any sizes, padded to common size classes: every leaf has an axis [n].
+
+    `jax.vmap` of an oracle takes it.
+
+    Raises:
+      ValueError: no graphs, or something else than GraphPotentials.
+    """
+    graphs = as_list("graphs", graphs, "a list of GraphPotentials")
+    if not graphs or not all(isinstance(one, GraphPotentials) for one in graphs):
+        raise ValueError("graphs must be a list of GraphPotentials, at least one")
+    V = size_class(max(int(one.number_of_nodes) for one in graphs))
+    E = size_class(max(int(one.number_of_edges) for one in graphs))
+    S = max(np.shape(one.nodes)[1] for one in graphs)
+    rows = [padded(one, V, E, S) for one in graphs]
+    return GraphPotentials(
+        *(np.stack(leaf) for leaf in zip(*(row[:5] for row in rows), strict=True))
+    )
+
+
+def _checked_factor(
+    number: int, scope: object, table: object, labels: np.ndarray
+) -> tuple[tuple[int, ...], np.ndarray]:
+    """(nodes, table) of one factor."""
+    name = f"factors[{number}]"
+    nodes = as_array(f"{name}[0]", scope, "the nodes of a table")
+    if nodes.ndim != 1 or not len(nodes) or nodes.dtype.kind not in "iu":
+        raise ValueError(f"{name}[0] must be the nodes of a table, integers, got {scope!r:.80}")
+    if (nodes < 0).any() or (nodes >= len(labels)).any() or len(set(nodes)) < len(nodes):
+        raise ValueError(
+            f"{name}[0] is {nodes.tolist()}: expected different nodes in 0..{len(labels) - 1}"
+        )
+    shape = tuple(int(size) for size in labels[nodes])
+    array = _checked_table(f"{name}[1]", table, f"of shape {shape}", len(shape))
+    if array.shape != shape:
+        raise ValueError(
+            f"{name}[1] must be of shape {shape}, an axis a node of {nodes.tolist()}, got "
+            f"{array.shape}"
+        )
+    if array.size > MOST_JOINT_LABELS and len(shape) > 2:
+        raise ValueError(
+            f"{name}[1] has {array.size} joint labels, at most {MOST_JOINT_LABELS} fit: split the "
+            "table into smaller ones"
+        )
+    return tuple(int(v) for v in nodes), array
+
+
+class _Builder:
+    """Node and edge tables as they are added up."""
+
+    def __init__(self, labels: np.ndarray) -> None:
+        self.nodes = [np.zeros(size) for size in labels]
+        self.edges: dict[tuple[int, int], np.ndarray] = {}
+
+    def add(self, scope: tuple[int, ...], table: np.ndarray) -> None:
+        """Add one table."""
+        if len(scope) == 1:
+            self.nodes[scope[0]] = self.nodes[scope[0]] + table
+        elif len(scope) == 2:
+            a, b = scope
+            key, own = ((a, b), table) if a < b else ((b, a), table.T)
+            self.edges[key] = self.edges.get(key, 0) + own
+        else:
+            self._add_node(scope, table)
+
+    def _add_node(self, scope: tuple[int, ...], table: np.ndarray) -> None:
+        joint = len(self.nodes)
+        self.nodes.append(table.ravel())
+        digits = np.stack(np.unravel_index(np.arange(table.size), table.shape))
+        for v, own in zip(scope, digits, strict=True):
+            alike = np.arange(len(self.nodes[v]))[:, None] == own
+            self.edges[v, joint] = np.where(alike, 0, -np.inf)
+
+    def potentials(self, dtype: str) -> GraphPotentials:
+        """All of them, padded to the most labels."""
+        S = max(map(len, self.nodes))
+
+        def wide(table: np.ndarray) -> np.ndarray:
+            return np.pad(table, [(0, S - size) for size in table.shape], constant_values=-np.inf)
+
+        pairs = [wide(table) for table in self.edges.values()]
+        return graph_potentials(
+            np.stack([wide(table) for table in self.nodes]),
+            np.array(list(self.edges), np.int32).reshape(-1, 2),
+            np.stack(pairs) if pairs else np.zeros((0, S, S)),
+            dtype=dtype,
+        )
+
+
+def factor_graph(
+    number_of_labels: Sequence[int],
+    factors: Sequence[tuple[Sequence[int], np.ndarray]],
+    *,
+    dtype: str = "float32",
+) -> FactorGraph:
+    """The factor graph of log-potentials over any nodes; see the module.
+
+    Args:
+      number_of_labels: [n] of each node, at least 1.
+      factors: (nodes, table) pairs; the table psi has an axis for each of its nodes, in that order.
+        Several tables over the same nodes are added up.
+      dtype: "float32" or "float64".
+
+    Raises:
+      ValueError: no nodes, nodes out of range or twice in one table, a table of another shape or
+        with NaN or +inf, too large a table, or -inf is seen to leave no output.
+    """
+    sizes = as_list("number_of_labels", number_of_labels, "[n] integers, at least one")
+    if not sizes:
+        raise ValueError("number_of_labels is empty: a graph without nodes has no output")
+    labels = np.array([checked_size(f"number_of_labels[{i}]", s) for i, s in enumerate(sizes)])
+    builder, scopes = _Builder(labels), []
+    for number, factor in enumerate(as_list("factors", factors, "(nodes, table) pairs")):
+        if not isinstance(factor, (tuple, list)) or len(factor) != 2:
+            raise ValueError(f"factors[{number}] must be a (nodes, table) pair, got {factor!r:.80}")
+        scope, table = _checked_factor(number, *factor, labels)
+        builder.add(scope, table)
+        scopes.append(scope)
+    return FactorGraph(builder.potentials(dtype), labels, tuple(scopes))

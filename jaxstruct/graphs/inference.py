@@ -1,0 +1,75 @@
+"""How a graph structure finds its best labelling: exact, with a bound, or without one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from jaxstruct.core.static import static
+from jaxstruct.core.types import Array
+from jaxstruct.graphs.elimination import Elimination
+from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
+from jaxstruct.graphs.oracles.conditional_modes import conditional_modes
+from jaxstruct.graphs.oracles.enumeration import best_of_all
+from jaxstruct.graphs.oracles.reweighted import reweighted
+from jaxstruct.graphs.oracles.variable_elimination import best_labelling
+from jaxstruct.graphs.potentials import GraphPotentials
+
+EXACT = ("elimination", "enumeration")
+BOUNDED = ("reweighted",)
+UNBOUNDED = ("modes", "propagation")
+NAMES = (*BOUNDED, *EXACT, *UNBOUNDED)
+
+
+@static
+class Inference:
+    """Which oracle serves a structure.
+
+    Fields:
+      name: one of `NAMES`. passes: of message passing, at most.
+    """
+
+    name: str
+    passes: int
+
+
+class Best(NamedTuple):
+    """The best labelling found, and at least max F; None where it is the value itself."""
+
+    labels: Array
+    bound: Array | None
+
+
+def best_found(inference: Inference, potentials: GraphPotentials, plan: Elimination | None) -> Best:
+    """The best labelling of one graph by the oracle named.
+
+    Args:
+      inference: static. potentials: of one graph. plan: where elimination is wanted.
+
+    Returns:
+      `Best`; the bound is +inf of an oracle that knows none.
+
+    Raises:
+      ValueError: elimination is wanted and there is no plan.
+    """
+    if inference.name == "elimination":
+        if plan is None:
+            raise ValueError(
+                'inference="elimination" needs plans: make the inputs with graph_inputs(.., '
+                "plans=True)"
+            )
+        return Best(best_labelling(potentials, plan).labels, None)
+    if inference.name == "enumeration":
+        return Best(best_of_all(potentials).labels, None)
+    if inference.name == "reweighted":
+        found = reweighted(potentials, inference.passes)
+        return Best(found.labels, found.bound)
+    if inference.name == "modes":
+        labels = conditional_modes(potentials).labels
+    else:
+        ends = belief_propagation(
+            potentials, kind="max", schedule="serial", passes=inference.passes, damping=0.3
+        )
+        labels = ends.labels
+    return Best(labels, jnp.full((), jnp.inf, potentials.nodes.dtype))

@@ -1,0 +1,148 @@
+"""Graphs to label: features of nodes and edges, ragged, and where wanted a plan of elimination."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxstruct.core.checks import as_list, check_flag, text_of
+from jaxstruct.core.ragged import Ragged, ragged
+from jaxstruct.core.types import AnyArray, PyTree, SparseFeatures
+from jaxstruct.graphs.edge_lists import checked_edges
+from jaxstruct.graphs.elimination import Elimination, elimination, min_fill_width
+from jaxstruct.graphs.potentials import PADDING
+
+
+class GraphInput(NamedTuple):
+    """One graph to label; `graph_inputs` builds n of them, with `Ragged` leaves.
+
+    Fields:
+      nodes: [V, d] features, or SparseFeatures of [V, m] leaves; zeros on padding.
+      edges: [E, 2] int32 the ends of each edge, -1 on padding.
+      edge_features: [E, p], SparseFeatures of [E, m] leaves, or None.
+      kinds: [E] int32 which table of the problem an edge has, or None.
+      number_of_nodes, number_of_edges: int32 scalars.
+      plan: an Elimination of this graph, or None.
+    """
+
+    nodes: PyTree
+    edges: AnyArray
+    edge_features: PyTree
+    kinds: AnyArray | None
+    number_of_nodes: AnyArray
+    number_of_edges: AnyArray
+    plan: Elimination | None
+
+
+def _store(name: str, rows: PyTree, expected: str, axes: int) -> Ragged | SparseFeatures:
+    """Rows as a Ragged of `axes` axes, or SparseFeatures of two of them.
+
+    Raises:
+      ValueError: they are neither these nor a list of arrays.
+    """
+    if isinstance(rows, SparseFeatures):
+        parts = [_store(f"{name}.{field}", leaf, expected, axes)
+                 for field, leaf in rows._asdict().items()]  # fmt: skip
+        if not np.array_equal(parts[0].lengths, parts[1].lengths):
+            raise ValueError(f"{name}.indices and {name}.values must have the same rows")
+        return SparseFeatures(*parts)
+    store = rows if isinstance(rows, Ragged) else ragged(as_list(name, rows, expected))
+    if store.rows.ndim != axes and not (len(store.rows) == 0 and store.rows.ndim == 1):
+        raise ValueError(
+            f"{name} must be {expected}, got rows of {store.rows.ndim} axes: {text_of(rows)}"
+        )
+    return store
+
+
+def _lengths(store: Ragged | SparseFeatures) -> np.ndarray:
+    return (store.indices if isinstance(store, SparseFeatures) else store).lengths
+
+
+def _check_same(name: str, lengths: np.ndarray, of: str, wanted: np.ndarray) -> None:
+    if len(lengths) != len(wanted):
+        raise ValueError(f"{name} holds {len(lengths)} graphs, {of} holds {len(wanted)}")
+    wrong = np.flatnonzero(lengths != wanted)
+    if wrong.size:
+        i = wrong[0]
+        raise ValueError(
+            f"{name}[{i}] has {lengths[i]} rows, but {of}[{i}] has {wanted[i]}: a row each"
+        )
+
+
+def _edge_store(edges: Sequence[np.ndarray] | Ragged, nodes: np.ndarray) -> Ragged:
+    """All edges, checked graph by graph."""
+    given = as_list("edges", edges, "a list of n arrays [E, 2], or a Ragged of them")
+    if len(given) != len(nodes):
+        raise ValueError(f"edges holds {len(given)} graphs, nodes holds {len(nodes)}")
+    rows = [checked_edges(f"edges[{i}]", own, int(nodes[i])) for i, own in enumerate(given)]
+    offsets = np.concatenate([[0], np.cumsum([len(own) for own in rows])])
+    return Ragged(np.concatenate(rows), offsets, PADDING)
+
+
+def _plans(edges: Ragged, nodes: np.ndarray) -> Elimination:
+    """Plans of one width, the largest that a graph needs, as stores."""
+    plain = [(int(V), own) for V, own in zip(nodes, edges, strict=True)]
+    width = max(min_fill_width(*each) for each in plain)
+    plans = [elimination(*each, width) for each in plain]
+    return Elimination(
+        ragged([plan.steps for plan in plans]),
+        Ragged(np.concatenate([plan.edges for plan in plans]), edges.offsets),
+    )
+
+
+def graph_inputs(
+    nodes: PyTree,
+    edges: Sequence[np.ndarray] | Ragged,
+    *,
+    edge_features: PyTree = None,
+    kinds: Sequence[np.ndarray] | Ragged | None = None,
+    plans: bool = False,
+) -> GraphInput:
+    """n graphs of any sizes.
+
+    Args:
+      nodes: a list of n arrays [V, d], or a `Ragged` of them; or `SparseFeatures` of two such with
+        rows [V, m]. Every graph has at least one node.
+      edges: a list of n arrays [E, 2] of nodes 0..V-1, or a `Ragged`; E may be 0. The first end has
+        the first label axis.
+      edge_features: a list of n arrays [E, p], a `Ragged`, or `SparseFeatures` of two; None for
+        none.
+      kinds: a list of n arrays [E] of integers, which table of the problem each edge has; None
+        where all edges share one.
+      plans: whether to plan exact inference by elimination (see `elimination`), for a problem of
+        inference="elimination". It takes tables of S^(w + 1) entries, w the largest width of all
+        graphs: 1 for forests.
+
+    Raises:
+      ValueError: rows that do not fit together, a graph without nodes, or edges as `checked_edges`
+        refuses them.
+    """
+    check_flag("plans", plans)
+    features = _store("nodes", nodes, "n arrays [V, d], a Ragged, or SparseFeatures", 2)
+    sizes = _lengths(features)
+    if not len(sizes) or not sizes.all():
+        which = f"nodes[{np.flatnonzero(sizes == 0)[0]}] has no rows" if len(sizes) else "no graphs"
+        raise ValueError(f"nodes: {which}; a graph needs at least one node")
+    links = _edge_store(edges, sizes)
+    rows = None
+    if edge_features is not None:
+        rows = _store("edge_features", edge_features, "n arrays [E, p], or a Ragged", 2)
+        _check_same("edge_features", _lengths(rows), "edges", links.lengths)
+    chosen = None
+    if kinds is not None:
+        chosen = _store("kinds", kinds, "n arrays [E] of integers, or a Ragged", 1)
+        _check_same("kinds", chosen.lengths, "edges", links.lengths)
+        if len(chosen.rows) and chosen.rows.dtype.kind not in "iu":
+            raise ValueError(f"kinds must be integers, got {chosen.rows.dtype}")
+        chosen = Ragged(chosen.rows.astype(np.int32), chosen.offsets)
+    return GraphInput(
+        features,
+        links,
+        rows,
+        chosen,
+        sizes.astype(np.int32),
+        links.lengths.astype(np.int32),
+        _plans(links, sizes) if plans else None,
+    )

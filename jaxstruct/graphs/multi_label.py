@@ -1,0 +1,274 @@
+"""Sets of labels as graphs: every label is a node of two values, every pair of labels an edge.
+
+F(x, y; w) = sum_l <u_l, Phi(x)> [l in y] + sum_{k < l} t^{kl}_{y_k y_l}
+
+(Finley and Joachims 2008, section 5: "each label is a node in a fully connected graph"). Up to
+about 14 labels all 2^L sets are enumerated, so that every loss and every formulation is exact.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from jaxstruct.core.checks import (
+    as_array,
+    check_choice,
+    check_flag,
+    check_integers,
+    check_no_feature_twice,
+    checked_dtype,
+    checked_size,
+)
+from jaxstruct.core.contract import Bounded, Contenders, Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.problem import make_problem
+from jaxstruct.core.static import static
+from jaxstruct.core.transposition import sum_of_squares
+from jaxstruct.core.types import Array, PyTree, SparseFeatures
+from jaxstruct.graphs import inference as graph_inference
+from jaxstruct.graphs.edge_lists import complete_edges
+from jaxstruct.graphs.inference import Inference, best_found
+from jaxstruct.graphs.oracles.enumeration import all_scores, labelling, number_of_labellings
+from jaxstruct.graphs.oracles.reweighted import PASSES
+from jaxstruct.graphs.potentials import GraphPotentials
+
+LOSSES = ("hamming", "normalised_hamming", "zero_one", "f1")
+INFERENCE = ("enumeration", *graph_inference.BOUNDED, *graph_inference.UNBOUNDED)
+_PADDING = Padding(price=1_000_000)
+"""A position is one feature of one input, of little work."""
+
+
+@static
+class _Kind:
+    """What a program of label sets depends on."""
+
+    labels: int
+    loss: str
+    pairs: bool
+    inference: Inference
+
+
+class SetTheta(NamedTuple):
+    """Potentials of one input.
+
+    Fields:
+      labels: [L] what each label adds where it is in the set.
+      pairs: [P, 2, 2] of pairs (k, l), k < l, in lexicographic order; None without pairs.
+    """
+
+    labels: Array
+    pairs: Array | None
+
+
+def set_losses(loss: str, y_true: Array, y: Array) -> Array:
+    """[..] Delta of sets of labels, 0/1 along the last axis of y [.., L].
+
+    hamming: labels in one set alone; normalised_hamming: the same over L; zero_one: whether the
+    sets differ; f1: 1 - 2 |both| / (|y_true| + |y|), 0 where both are empty.
+
+    Args:
+      loss: static, one of `LOSSES`. y_true: [L].
+    """
+    wrong = jnp.sum(y != y_true, axis=-1)
+    if loss == "hamming":
+        return wrong
+    if loss == "normalised_hamming":
+        return wrong / y_true.shape[-1]
+    if loss == "zero_one":
+        return wrong > 0
+    return wrong / jnp.maximum(jnp.sum(y_true) + jnp.sum(y, axis=-1), 1)
+
+
+def _delta(kind: _Kind, dtype: jnp.dtype, y_true: Array, y: Array) -> Array:
+    own = y_true.reshape((1,) * (y.ndim - 1) + (-1,))
+    return set_losses(kind.loss, own, y).astype(dtype)
+
+
+def _scores_of_labels(w: Array, x: PyTree) -> Array:
+    """[L] <u_l, Phi(x)>."""
+    if isinstance(x, SparseFeatures):
+        return x.values @ w.at[x.indices].get(mode="clip")
+    return x @ w
+
+
+def _potentials(kind: _Kind, w: PyTree, x: PyTree) -> SetTheta:
+    return SetTheta(_scores_of_labels(w["labels"], x), w["pairs"] if kind.pairs else None)
+
+
+def _add(kind: _Kind, w: PyTree, x: PyTree, u: SetTheta) -> PyTree:
+    """w + A' u of a batch."""
+    if isinstance(x, SparseFeatures):
+        rows = x.values[..., None] * u.labels[:, None, :]
+        new = {"labels": w["labels"].at[x.indices].add(rows, mode="drop")}
+    else:
+        new = {"labels": w["labels"] + x.T @ u.labels}
+    if kind.pairs:
+        new["pairs"] = w["pairs"] + jnp.sum(u.pairs, axis=0)
+    return new
+
+
+def _gram_action(x: PyTree, u: SetTheta) -> SetTheta:
+    values = x.values if isinstance(x, SparseFeatures) else x
+    values = values.astype(jnp.result_type(values.dtype, jnp.float32))  # bytes would wrap
+    return u._replace(labels=jnp.sum(values * values) * u.labels)
+
+
+def _graph(kind: _Kind, theta: SetTheta) -> GraphPotentials:
+    """The graph of one input; without pairs it has no edges."""
+    L = kind.labels
+    nodes = jnp.stack([jnp.zeros_like(theta.labels), theta.labels], axis=1)
+    edges, pairs = jnp.zeros((0, 2), jnp.int32), jnp.zeros((0, 2, 2), nodes.dtype)
+    if theta.pairs is not None:
+        edges, pairs = jnp.asarray(complete_edges(L)), theta.pairs
+    return GraphPotentials(nodes, edges, pairs, jnp.int32(L), jnp.int32(len(edges)))
+
+
+def _score(theta: SetTheta, y: Array) -> Array:
+    total = jnp.sum(theta.labels * y.astype(theta.labels.dtype))
+    if theta.pairs is None:
+        return total
+    first, second = np.triu_indices(theta.labels.shape[0], 1)
+    return total + jnp.sum(theta.pairs[jnp.arange(len(first)), y[first], y[second]])
+
+
+def _decode(kind: _Kind, theta: SetTheta) -> Array:
+    return best_found(kind.inference, _graph(kind, theta), None).labels
+
+
+def _loss(kind: _Kind, like: Array, y_true: Array, y: Array) -> Array:
+    return _delta(kind, like.dtype, y_true, y)
+
+
+def _loss_augmented(kind: _Kind, theta: SetTheta, y_true: Array, scale: Array) -> Array | Bounded:
+    """Of an additive loss: what a wrong label costs goes to its node."""
+    graph = _graph(kind, theta)
+    each = scale / kind.labels if kind.loss == "normalised_hamming" else scale
+    wrong = jnp.arange(2)[None] != y_true[:, None]
+    best = best_found(kind.inference, graph._replace(nodes=graph.nodes + each * wrong), None)
+    return best.labels if best.bound is None else Bounded(best.labels, best.bound)
+
+
+def _contenders(kind: _Kind, theta: SetTheta, y_true: Array) -> Contenders:
+    """Every set is a level."""
+    L = kind.labels
+    scores = all_scores(_graph(kind, theta))
+    sets = labelling(jnp.arange(scores.shape[0]), L, 2)
+    wrong = jnp.any(sets != y_true[None], axis=1)
+    losses = _delta(kind, scores.dtype, y_true, sets)
+    return Contenders(losses, jnp.where(wrong, scores, -jnp.inf), ())
+
+
+def _output(kind: _Kind, trace: PyTree, level: Array) -> Array:
+    del trace
+    return labelling(level, kind.labels, 2)
+
+
+def _check_inputs(d: int, inputs: PyTree) -> int:
+    if isinstance(inputs, SparseFeatures):
+        indices, values = np.asarray(inputs.indices), np.asarray(inputs.values)
+        check_integers("inputs.indices", indices)
+        if indices.ndim != 2 or indices.shape != values.shape:
+            raise ValueError(
+                "inputs.indices and inputs.values must both be [n, m], got shapes "
+                f"{indices.shape} and {values.shape}"
+            )
+        if indices.size and (indices.min() < 0 or indices.max() > d):
+            raise ValueError(f"inputs.indices must lie in 0..{d - 1} (padding: {d})")
+        check_no_feature_twice("inputs.indices", indices, values)
+        return len(indices)
+    array = as_array("inputs", inputs, f"[n, number_of_features = {d}]")
+    if array.ndim != 2 or array.shape[1] != d:
+        raise ValueError(f"inputs must be [n, number_of_features = {d}], got shape {array.shape}")
+    return len(array)
+
+
+def _check(d: int, L: int, inputs: PyTree, outputs: object = None) -> None:
+    """Door checks; outputs are given for training only."""
+    n = _check_inputs(d, inputs)
+    if outputs is None:
+        return
+    y = as_array("outputs", outputs, f"[n, L] = [{n}, {L}] zeros and ones")
+    if y.shape != (n, L) or y.dtype.kind not in "iub":
+        raise ValueError(
+            f"outputs must be [n, L] = [{n}, {L}] zeros and ones, got {y.dtype} of {y.shape}"
+        )
+    wrong = np.argwhere((y != 0) & (y != 1))
+    if wrong.size:
+        i, label = wrong[0]
+        raise ValueError(f"outputs[{i}, {label}] is {y[i, label]}: expected 0 or 1")
+
+
+def _oracles(kind: _Kind) -> Oracles:
+    additive = Partial(_loss_augmented, kind) if "hamming" in kind.loss else None
+    if kind.inference.name == "enumeration":
+        return Oracles(Partial(_contenders, kind), Partial(_output, kind), additive)
+    if additive is None:
+        raise ValueError(
+            f'loss="{kind.loss}" needs inference="enumeration": only hamming and '
+            "normalised_hamming add up over labels"
+        )
+    return Oracles(loss_augmented_decode=additive)
+
+
+def _squared_norm(w: PyTree, x: PyTree) -> Array:
+    return sum_of_squares(w, x)
+
+
+def multi_label(
+    number_of_features: int,
+    number_of_labels: int,
+    *,
+    pairs: bool = True,
+    loss: str = "hamming",
+    inference: str = "enumeration",
+    passes: int = PASSES,
+    dtype: str = "float32",
+) -> Problem:
+    """Learning which labels an input has; see the module for F.
+
+    Weights w = {"labels": u [d, L], "pairs": t [P, 2, 2]} with P = L (L - 1) / 2 pairs k < l in
+    lexicographic order.
+
+    Args:
+      number_of_features: d. Inputs are dense [d] or `SparseFeatures` padded with index d.
+      number_of_labels: L >= 1; enumeration takes up to 17.
+      pairs: whether pairs of labels have weights; without them labels are independent.
+      loss: "hamming", "normalised_hamming", "zero_one" or "f1" (see `set_losses`).
+      inference: "enumeration", exact; "reweighted", with a bound; "modes" and "propagation" without
+        one. All but the first take additive losses only.
+      passes: of message passing, at most.
+      dtype: "float32" or "float64".
+
+    Returns:
+      A Problem on arrays [n, d]. Outputs are [L] int32, 1 for the labels of the set. Enumeration
+      serves all seven formulations with any loss, the others svm1_margin and both slack
+      re-scalings. Ties go to the lexicographically lowest set, where all are enumerated.
+
+    Raises:
+      ValueError: an argument does not fit.
+
+    Source: T. Finley and T. Joachims, "Training structural SVMs when exact inference is
+    intractable", ICML 2008.
+    """
+    d = checked_size("number_of_features", number_of_features)
+    L = checked_size("number_of_labels", number_of_labels)
+    check_flag("pairs", pairs)
+    check_choice("loss", loss, LOSSES)
+    check_choice("inference", inference, INFERENCE)
+    dtype = checked_dtype(dtype)
+    if inference == "enumeration":
+        number_of_labellings(L, 2)
+    way = Inference(inference, checked_size("passes", passes))
+    kind = _Kind(L, loss, bool(pairs) and L > 1, way)
+    zero = {"labels": jnp.zeros((d, L), dtype)}
+    if kind.pairs:
+        zero["pairs"] = jnp.zeros((L * (L - 1) // 2, 2, 2), dtype)
+    model = Model(
+        Partial(_potentials, kind), _score, Partial(_decode, kind),
+        Partial(_loss, kind, jnp.zeros((), dtype)),
+    )  # fmt: skip
+    space = Space(add=Partial(_add, kind), gram_action=_gram_action, squared_norm=_squared_norm)
+    return make_problem(zero, model, _oracles(kind), space, Partial(_check, d, L), _PADDING)

@@ -1,0 +1,170 @@
+"""Every labelling of a small graph, scored: S^V of them, node 0 the slowest to change.
+
+F splits into the labels of the first half of the nodes, those of the second half, and the edges
+between: two short lists and one product of matrices of one-hot labels make all scores.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.types import Array
+from jaxstruct.graphs.oracles.layout import batch_of, first_argmax, laid_out, summed_at
+from jaxstruct.graphs.potentials import (
+    PADDING,
+    GraphPotentials,
+    Labelled,
+    checked_potentials,
+    score_labels,
+)
+
+MOST_LABELLINGS = 1 << 17
+
+
+def number_of_labellings(V: int, S: int) -> int:
+    """S^V, padding included.
+
+    Raises:
+      ValueError: they are more than `MOST_LABELLINGS`.
+    """
+    if S**V > MOST_LABELLINGS:
+        raise ValueError(
+            f"{V} nodes (with padding) of {S} labels have {S**V} labellings, at most "
+            f"{MOST_LABELLINGS} are enumerated: take best_labelling or reweighted"
+        )
+    return S**V
+
+
+def labelling(number: Array, V: int, S: int) -> Array:
+    """[.., V] int32 the labels of labellings by their number [..], padding not yet marked."""
+    shape = (1,) * number.ndim + (V,)
+    powers = jnp.asarray(S ** np.arange(V - 1, -1, -1), jnp.int32).reshape(shape)
+    return number.astype(jnp.int32)[..., None] // powers % S
+
+
+def _one_hot(nodes: int, S: int) -> np.ndarray:
+    """[S^nodes, nodes S] the labels of every labelling of some nodes."""
+    every = np.arange(S**nodes)[:, None] // S ** np.arange(nodes - 1, -1, -1) % S
+    return (every[:, :, None] == np.arange(S)).reshape(len(every), nodes * S).astype(np.float32)
+
+
+def _couplings(low: Array, high: Array, pairs: Array, V: int) -> Array:
+    """[V S, V S, B] the tables of all edges, above the diagonal of nodes."""
+    S, B = pairs.shape[1], pairs.shape[3]
+    place = jnp.where(low < V, low * V + high, V * V)
+    dense = summed_at(V * V, place, pairs).reshape(V, V, S, S, B)
+    return jnp.swapaxes(dense, 1, 2).reshape(V * S, V * S, B)
+
+
+def _halves(nodes: Array, couplings: Array | None) -> Array:
+    """[S^V, B] sums of all labellings over finite numbers; couplings None: there are no edges."""
+    V, S, B = nodes.shape
+    first = V // 2
+    hot_a, hot_b = (jnp.asarray(_one_hot(n, S), nodes.dtype) for n in (first, V - first))
+    flat, cut = nodes.reshape(V * S, B), first * S
+
+    if couplings is None:
+        a, b = (
+            jnp.einsum("aj,jb->ab", hot, part, precision="highest")
+            for hot, part in ((hot_a, flat[:cut]), (hot_b, flat[cut:]))
+        )
+        return (a[:, None] + b[None]).reshape(S**V, B)
+
+    def within(hot: Array, part: slice) -> Array:
+        met = jnp.einsum("ai,ijb->ajb", hot, couplings[part, part], precision="highest")
+        return jnp.einsum("aj,ajb->ab", hot, met + flat[part][None], precision="highest")
+
+    between = jnp.einsum("ai,ijb->ajb", hot_a, couplings[:cut, cut:], precision="highest")
+    between = jnp.einsum("ajb,cj->acb", between, hot_b, precision="highest")
+    a, b = within(hot_a, slice(0, cut)), within(hot_b, slice(cut, V * S))
+    return (a[:, None] + b[None] + between).reshape(S**V, B)
+
+
+def _scores_kernel(potentials: GraphPotentials) -> Array:
+    layout = laid_out(potentials, batch_of(potentials))
+    V, S, _ = layout.nodes.shape
+    beyond = ~layout.real[:, None] & (jnp.arange(S)[None, :, None] > 0)
+    nodes = jnp.where(beyond, -jnp.inf, layout.nodes)
+    pairs = layout.pairs
+
+    def couplings(table: Array) -> Array | None:
+        return _couplings(layout.low, layout.high, table, V) if pairs.shape[0] else None
+
+    allowed_nodes, allowed_pairs = nodes > -jnp.inf, pairs > -jnp.inf
+    scores = _halves(
+        jnp.where(allowed_nodes, nodes, 0), couplings(jnp.where(allowed_pairs, pairs, 0))
+    )
+
+    def cut_down() -> Array:
+        barred = _halves(
+            (~allowed_nodes).astype(nodes.dtype), couplings((~allowed_pairs).astype(nodes.dtype))
+        )
+        return jnp.where(barred > 0.5, -jnp.inf, scores)
+
+    some = jnp.any(~allowed_nodes) | jnp.any(~allowed_pairs)
+    return jax.lax.cond(some, cut_down, lambda: scores)
+
+
+_scores_of_one = of_one_example(_scores_kernel)
+
+
+def _checked(potentials: GraphPotentials) -> GraphPotentials:
+    potentials = checked_potentials(potentials)
+    number_of_labellings(*potentials.nodes.shape)
+    return potentials
+
+
+def all_scores(potentials: GraphPotentials) -> Array:
+    """[S^V] F of every labelling of one graph, -inf where forbidden or where padding is not 0.
+
+    `labelling(k, V, S)` are the labels of number k. They have no derivative in JAX.
+
+    Raises:
+      ValueError: as `checked_potentials`; too many labellings.
+    """
+    return _scores_of_one(_checked(potentials))
+
+
+def _best_kernel(potentials: GraphPotentials) -> Labelled:
+    scores = _scores_kernel(potentials)
+    V, S, _ = potentials.nodes.shape
+    best = first_argmax(scores, 0)
+    real = jnp.arange(V)[:, None] < potentials.number_of_nodes[None]
+    labels = jnp.where(real, labelling(best, V, S).T, PADDING)
+    return Labelled(labels, jnp.max(scores, axis=0))
+
+
+def _score(found: Labelled, potentials: GraphPotentials) -> Array:
+    return score_labels(potentials, found.labels)
+
+
+_best_of_one = of_one_example(_best_kernel, _score)
+
+
+def best_of_all(potentials: GraphPotentials) -> Labelled:
+    """argmax_y F(y) of one small graph by enumeration, exact.
+
+    Args:
+      potentials: of one graph of at most `MOST_LABELLINGS` labellings, padding included.
+
+    Returns:
+      `Labelled`. Ties go to the lexicographically lowest labelling. If every labelling is forbidden
+      the score is -inf and the labels are some labels. Under `vmap`, nested or not, one batched
+      program runs for all graphs. The derivative of the score counts what the labels use.
+
+    Raises:
+      ValueError: as `all_scores`.
+    """
+    return _best_of_one(_checked(potentials))
+
+
+def enumerated_log_partition(potentials: GraphPotentials) -> Array:
+    """log Z = log sum_y exp F(y) of one small graph by enumeration; no derivative in JAX.
+
+    Raises:
+      ValueError: as `all_scores`.
+    """
+    return jax.nn.logsumexp(all_scores(potentials))

@@ -1,0 +1,144 @@
+"""Potentials of a factor graph and the score of a labelling under them.
+
+F(y) = sum_v nodes[v, y_v] + sum_e pairs[e, y_a, y_b],   edge e = (a, b)
+
+(the slides' "Undirected Graphical Models": P(y) = exp(F(y)) / Z). A potential of -inf forbids, so
+that nodes may have different numbers of labels. Tables over three nodes and more become a node
+whose labels are their joint labels; see `factors`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.lengths import known
+from jaxstruct.core.types import AnyArray, Array
+
+PADDING = -1
+"""The label of nodes beyond the last one, and both ends of edges beyond the last one."""
+
+
+class GraphPotentials(NamedTuple):
+    """Potentials of ONE graph of V nodes, E edges (both with padding) and at most S labels.
+
+    A potential of -inf forbids; the others are finite. Entries beyond the last node and beyond the
+    last edge are never read. `factors.graph_potentials` builds and checks one, `factors.stacked`
+    a padded batch.
+
+    Fields:
+      nodes: [V, S].
+      edges: [E, 2] int32, two different nodes each; the first one has the first label axis. Several
+        edges between the same two nodes count together.
+      pairs: [E, S, S]; or, with kinds, [K, S, S] tables that edges share.
+      number_of_nodes, number_of_edges: int32 scalars.
+      kinds: [E] int32 in 0..K-1, which table an edge has; None for a table each.
+    """
+
+    nodes: AnyArray
+    edges: AnyArray
+    pairs: AnyArray
+    number_of_nodes: AnyArray
+    number_of_edges: AnyArray
+    kinds: AnyArray | None = None
+
+
+class Labelled(NamedTuple):
+    """One labelling of a graph.
+
+    Fields:
+      labels: [V] int32, PADDING beyond the last node.
+      score: scalar F(labels); -inf where a potential forbids it.
+    """
+
+    labels: Array
+    score: Array
+
+
+def score_labels(potentials: GraphPotentials, labels: Array) -> Array:
+    """F(y) of one labelling, differentiable in the potentials.
+
+    Args:
+      potentials: of one graph; see the module's equation.
+      labels: [V] int32; nodes beyond the last one are ignored.
+
+    Returns:
+      The score, a scalar.
+    """
+    nodes = jnp.asarray(potentials.nodes)
+    V, S = nodes.shape
+    y = jnp.clip(labels, 0, S - 1)
+    real = jnp.arange(V) < potentials.number_of_nodes
+    total = jnp.sum(jnp.where(real, nodes[jnp.arange(V), y], 0))
+    edges = jnp.clip(jnp.asarray(potentials.edges), 0, V - 1)
+    E = edges.shape[0]
+    tables = jnp.arange(E) if potentials.kinds is None else potentials.kinds
+    pairs = jnp.asarray(potentials.pairs)[tables, y[edges[:, 0]], y[edges[:, 1]]]
+    real = jnp.arange(E) < potentials.number_of_edges
+    return total + jnp.sum(jnp.where(real, pairs, 0))
+
+
+def _shape_error(name: str, expected: str, leaf: Array) -> ValueError:
+    return ValueError(
+        f"potentials.{name} must be {expected}, got shape {tuple(leaf.shape)}; use jax.vmap for a "
+        "batch"
+    )
+
+
+def checked_potentials(potentials: GraphPotentials) -> GraphPotentials:
+    """Potentials of one graph as arrays of one floating dtype, a table for each edge.
+
+    Raises:
+      ValueError: they are no GraphPotentials, a shape does not fit, V or S is 0, or potentials are
+        no floating-point numbers or edges no integers; where the values are known, a number of
+        nodes or edges out of its range.
+    """
+    if not isinstance(potentials, GraphPotentials):
+        raise ValueError(
+            "potentials must be GraphPotentials (see graph_potentials), got "
+            f"{type(potentials).__name__}"
+        )
+    nodes, edges, pairs, *counts, kinds = jax.tree.map(jnp.asarray, potentials)
+    if nodes.ndim != 2 or 0 in nodes.shape:
+        raise _shape_error("nodes", "[V, S] of one graph, V >= 1 and S >= 1", nodes)
+    V, S = nodes.shape
+    if edges.ndim != 2 or edges.shape[1] != 2:
+        raise _shape_error("edges", "[E, 2]", edges)
+    E = edges.shape[0]
+    if pairs.ndim != 3 or pairs.shape[1:] != (S, S) or (kinds is None and len(pairs) != E):
+        wanted = f"[E, S, S] = [{E}, {S}, {S}]" if kinds is None else f"[K, S, S] = [K, {S}, {S}]"
+        raise _shape_error("pairs", wanted, pairs)
+    integers = [("edges", edges), ("number_of_nodes", counts[0]), ("number_of_edges", counts[1])]
+    for name, leaf in [*integers, *([] if kinds is None else [("kinds", kinds)])]:
+        if not jnp.issubdtype(leaf.dtype, jnp.integer):
+            raise ValueError(f"potentials.{name} must be integers, got {leaf.dtype}")
+    if kinds is not None and kinds.shape != (E,):
+        raise _shape_error("kinds", f"[E] = [{E}]", kinds)
+    dtype = jnp.result_type(nodes, pairs)
+    if not jnp.issubdtype(dtype, jnp.floating):
+        raise ValueError(f"potentials must be floating-point numbers, got {dtype}")
+    _check_counts(counts, (V, E))
+    if kinds is not None:
+        pairs = pairs.at[kinds].get(mode="clip") if len(pairs) else jnp.zeros((E, S, S), dtype)
+    counts = [count.astype(jnp.int32) for count in counts]
+    return GraphPotentials(
+        nodes.astype(dtype), edges.astype(jnp.int32), pairs.astype(dtype), *counts
+    )
+
+
+def _check_counts(counts: list[Array], most: tuple[int, int]) -> None:
+    """Look at the numbers of nodes and edges where they are known."""
+    for name, count, size, least in zip(
+        ("number_of_nodes", "number_of_edges"), counts, most, (1, 0), strict=True
+    ):
+        if count.ndim:
+            raise ValueError(
+                f"potentials.{name} must be a scalar, got shape {count.shape}; use jax.vmap"
+            )
+        if known(count) and not least <= int(np.asarray(count)) <= size:
+            raise ValueError(
+                f"potentials.{name} must be in {least}..{size}, got {int(np.asarray(count))}"
+            )

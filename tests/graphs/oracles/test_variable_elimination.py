@@ -1,0 +1,110 @@
+"""Variable elimination against enumeration: the best labelling, log Z, marginals, derivatives."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from jaxstruct.graphs.elimination import Elimination, elimination, min_fill_width, stacked_plans
+from jaxstruct.graphs.oracles.variable_elimination import (
+    best_labelling,
+    log_partition,
+    marginals,
+)
+from tests.graphs.random_graphs import Cases, cases, quick_jit
+
+WIDTH = 3
+best = quick_jit(jax.vmap(best_labelling))
+values = quick_jit(jax.vmap(jax.value_and_grad(log_partition, allow_int=True)))
+probabilities = quick_jit(jax.vmap(marginals))
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+@functools.cache
+def planned() -> tuple[Cases, Elimination]:
+    """The graphs of a width up to `WIDTH`, with plans of that width."""
+    given = cases()
+    plain = [(len(c.graph.nodes), c.graph.edges) for c in given.cases]
+    which = np.flatnonzero([min_fill_width(*each) <= WIDTH for each in plain])
+    plans = [elimination(*plain[i], WIDTH) for i in which]
+    kept = Cases(
+        tuple(given.cases[i] for i in which),
+        given.take(which),
+        given.best[which],
+        given.log_partition[which],
+    )
+    return kept, stacked_plans(plans, 12, 16)
+
+
+def _preferred(case, plan: np.ndarray) -> np.ndarray:
+    """Of the best labellings the one that the order decides for: last eliminated node first."""
+    tied = case.labels[case.scores >= case.scores.max() - 1e-9]
+    return tied[np.lexsort(tied[:, plan[: case.labels.shape[1], 0]].T)[0]]
+
+
+def test_the_best_labelling_of_thousands_of_graphs() -> None:
+    given, plans = planned()
+    assert set(given.kinds) == {"tree", "cycle", "complete", "any", "apart", "grid"}
+    found = best(given.batch, plans)
+    np.testing.assert_allclose(found.score, given.best, atol=1e-10)
+    given.check_labels(found.labels, found.score, 1e-10)
+    for case, plan, own in zip(given.cases, plans.steps, np.asarray(found.labels), strict=True):
+        if case.scores.max() > -np.inf:
+            wanted = _preferred(case, plan)
+            np.testing.assert_array_equal(own[: len(wanted)], wanted)
+
+
+def test_in_float32() -> None:
+    given, plans = planned()
+    found = best(given.cast("float32"), plans)
+    np.testing.assert_allclose(found.score, given.best, rtol=1e-5, atol=1e-5)
+    given.check_labels(found.labels, found.score, 2e-5)
+
+
+def test_log_partition_and_its_gradient() -> None:
+    given, plans = planned()
+    found, gradient = values(given.batch, plans)
+    np.testing.assert_allclose(found, given.log_partition, atol=1e-9)
+    own = probabilities(given.batch, plans)
+    np.testing.assert_allclose(own.log_partition, given.log_partition, atol=1e-9)
+    np.testing.assert_allclose(gradient.nodes, own.nodes, atol=1e-12)
+    np.testing.assert_allclose(gradient.pairs, own.pairs, atol=1e-12)
+    for i, case in enumerate(given.cases):
+        (V, S), E = case.graph.nodes.shape, len(case.graph.edges)
+        if case.scores.max() == -np.inf:
+            assert not np.asarray(own.nodes[i]).any()
+            continue
+        nodes, pairs = case.marginals()
+        np.testing.assert_allclose(own.nodes[i, :V, :S], nodes, atol=1e-9)
+        np.testing.assert_allclose(own.pairs[i, :E, :S, :S], pairs, atol=1e-9)
+        assert not np.asarray(own.nodes[i, V:]).any() and not np.asarray(own.pairs[i, E:]).any()
+
+
+def test_alone_as_in_a_batch_and_its_derivative() -> None:
+    given, plans = planned()
+    together = best(given.batch, plans)
+    alone = quick_jit(jax.value_and_grad(lambda g, p: best_labelling(g, p).score, allow_int=True))
+    for i in (3, 300, 900):
+        own = jax.tree.map(lambda leaf, i=i: leaf[i], (given.batch, plans))
+        score, counts = alone(*own)
+        np.testing.assert_array_equal(score, together.score[i])
+        V = int(own[0].number_of_nodes)
+        labels = np.asarray(together.labels[i])[:V]
+        np.testing.assert_array_equal(counts.nodes[:V], np.eye(3)[labels])
+        assert not np.asarray(counts.nodes[V:]).any()
+    np.testing.assert_array_equal(best_labelling(*own).labels, together.labels[i])
+
+
+def test_the_door() -> None:
+    given, plans = planned()
+    own, plan = jax.tree.map(lambda leaf: leaf[0], (given.batch, plans))
+    with pytest.raises(ValueError, match="plan must be an Elimination"):
+        best_labelling(own, plan.steps)
+    with pytest.raises(ValueError, match="plan must be of this graph, of shapes"):
+        best_labelling(own, plan._replace(steps=plan.steps[:3]))
+    wide = elimination(12, own.edges[:0], 10)._replace(edges=np.zeros((16, 12), np.int32))
+    with pytest.raises(ValueError, match="width 10 over 3 labels has tables of 177147 entries"):
+        best_labelling(own, wide)

@@ -1,0 +1,147 @@
+"""Thousands of small random graphs of one padded shape, every labelling scored in numpy."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxstruct.graphs.edge_lists import complete_edges, grid_edges, tree_edges
+from jaxstruct.graphs.factors import graph_potentials, stacked
+from jaxstruct.graphs.potentials import GraphPotentials
+
+KINDS = ("tree", "cycle", "complete", "any", "apart", "grid")
+"""`any` has isolated nodes now and then, `apart` no edges at all, `grid` is 3 x 3 with 2 labels."""
+quick_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+"""For programs that run once: compiling them takes longer than running them."""
+TIED = 1e-9
+
+
+def random_edges(rng: np.random.Generator, kind: str) -> tuple[int, np.ndarray]:
+    """(V, edges) of one graph, its nodes in random order and its edges turned at random."""
+    V = 9 if kind == "grid" else int(rng.integers(1, 7))
+    edges = complete_edges(V)
+    if kind == "tree":
+        edges = tree_edges(np.array([-1, *(int(rng.integers(-1, i)) for i in range(1, V))]))
+    elif kind == "cycle":
+        edges = np.stack([np.arange(V), (np.arange(V) + 1) % V], axis=1)[: V if V > 2 else V - 1]
+    elif kind == "any":
+        edges = edges[rng.random(len(edges)) < 0.4]
+    elif kind == "apart":
+        edges = edges[:0]
+    elif kind == "grid":
+        edges = np.concatenate(grid_edges(3, 3))
+    edges = rng.permutation(V)[edges].reshape(-1, 2)
+    return V, np.where(rng.random(len(edges))[:, None] < 0.5, edges[:, ::-1], edges)
+
+
+def random_potentials(rng: np.random.Generator, kind: str) -> GraphPotentials:
+    """One graph; a third has integers (many ties), a fifth some labels and pairs forbidden."""
+    V, edges = random_edges(rng, kind)
+    S = 2 if kind == "grid" else int(rng.integers(1, 4))
+    while True:
+        nodes = rng.normal(size=(V, S))
+        pairs = rng.choice([0.0, 0.3, 1.0, 3.0]) * rng.normal(size=(len(edges), S, S))
+        if rng.random() < 0.3:
+            nodes, pairs = np.round(nodes), np.round(pairs)
+        if rng.random() < 0.1:
+            nodes, pairs = 0 * nodes, 0 * pairs
+        if rng.random() < 0.2:
+            nodes[rng.random(nodes.shape) < 0.2] = -np.inf
+            pairs[rng.random(pairs.shape) < 0.1] = -np.inf
+        try:
+            return graph_potentials(nodes, edges, pairs, dtype="float64")
+        except ValueError as error:
+            assert "leave no output" in str(error)
+
+
+def every_labelling(V: int, S: int) -> np.ndarray:
+    """[S^V, V] in lexicographic order."""
+    return np.array(list(itertools.product(range(S), repeat=V)), np.int32).reshape(-1, V)
+
+
+def scores_of(graph: GraphPotentials, labels: np.ndarray) -> np.ndarray:
+    """[k] F of labellings [k, V]."""
+    scores = graph.nodes[np.arange(labels.shape[1]), labels].sum(axis=1)
+    for (a, b), table in zip(graph.edges, graph.pairs, strict=True):
+        scores = scores + table[labels[:, a], labels[:, b]]
+    return scores
+
+
+class Case(NamedTuple):
+    """A graph, its kind and the scores of all its labellings."""
+
+    graph: GraphPotentials
+    kind: str
+    labels: np.ndarray
+    scores: np.ndarray
+
+    def marginals(self) -> tuple[np.ndarray, np.ndarray]:
+        """([V, S], [E, S, S]) probabilities."""
+        (V, S), E = self.graph.nodes.shape, len(self.graph.edges)
+        nodes, pairs = np.zeros((V, S)), np.zeros((E, S, S))
+        p = np.exp(self.scores - np.logaddexp.reduce(self.scores))
+        for v in range(V):
+            np.add.at(nodes[v], self.labels[:, v], p)
+        for e, (a, b) in enumerate(self.graph.edges):
+            np.add.at(pairs[e], (self.labels[:, a], self.labels[:, b]), p)
+        return nodes, pairs
+
+
+class Cases(NamedTuple):
+    """Some graphs, and what is true of them.
+
+    Fields:
+      batch: padded to one shape, float64. best: [n] max F. log_partition: [n].
+    """
+
+    cases: tuple[Case, ...]
+    batch: GraphPotentials
+    best: np.ndarray
+    log_partition: np.ndarray
+
+    @property
+    def kinds(self) -> np.ndarray:
+        """[n] the kind of each."""
+        return np.array([case.kind for case in self.cases])
+
+    def cast(self, dtype: str) -> GraphPotentials:
+        """The batch in a dtype."""
+        nodes, pairs = (leaf.astype(dtype) for leaf in (self.batch.nodes, self.batch.pairs))
+        return self.batch._replace(nodes=nodes, pairs=pairs)
+
+    def take(self, which: np.ndarray) -> GraphPotentials:
+        """Some of the batch."""
+        return jax.tree.map(lambda leaf: leaf[which], self.batch)
+
+    def check_labels(self, labels: np.ndarray, wanted: np.ndarray, tolerance: float) -> None:
+        """Labels [n, V] are of the right form, and their scores are those wanted [n]."""
+        labels = np.asarray(labels)
+        assert labels.dtype == np.int32
+        for case, own, score in zip(self.cases, labels, np.asarray(wanted), strict=True):
+            V, S = case.graph.nodes.shape
+            assert (own[V:] == -1).all() and (own[:V] >= 0).all()
+            if score == -np.inf:
+                continue
+            assert (own[:V] < S).all()
+            (found,) = scores_of(case.graph, own[None, :V])
+            np.testing.assert_allclose(found, score, rtol=tolerance, atol=tolerance)
+
+
+@functools.cache
+def cases(count: int = 200, seed: int = 0) -> Cases:
+    """`count` graphs of each kind; V is padded to 12, E to 16."""
+    rng, found = np.random.default_rng(seed), []
+    for kind in KINDS:
+        for _ in range(count):
+            graph = random_potentials(rng, kind)
+            labels = every_labelling(*graph.nodes.shape)
+            found.append(Case(graph, kind, labels, scores_of(graph, labels)))
+    best = np.array([case.scores.max() for case in found])
+    log_partition = np.array([np.logaddexp.reduce(case.scores) for case in found])
+    batch = stacked([case.graph for case in found])
+    assert batch.nodes.shape[1:] == (12, 3) and batch.pairs.shape[1:] == (16, 3, 3)
+    return Cases(tuple(found), batch, best, log_partition)

@@ -1,0 +1,166 @@
+"""Small random graphs to label, and their joint features written down in numpy."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+import jaxstruct as js
+from jaxstruct.core.types import SparseFeatures
+from jaxstruct.graphs.inputs import GraphInput, graph_inputs
+from jaxstruct.graphs.structure import graph_labelling
+from tests.graphs.random_graphs import every_labelling, random_edges
+from tests.truth.quadratic_program import Truth, solve_primal
+
+COSTS = np.array([[0.0, 1.0, 4.0], [2.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+"""Asymmetric; nodes of label 2 are left out."""
+
+
+class Options(NamedTuple):
+    """What changes Psi: edge features p, kinds K, symmetric tables."""
+
+    p: int = 2
+    K: int = 1
+    symmetric: bool = False
+
+
+class Graphs(NamedTuple):
+    """n labelled graphs, lists of arrays.
+
+    Fields:
+      nodes: [V, d]. edges: [E, 2]. edge_features: [E, p]. kinds: [E]. y: [V]. S: labels.
+    """
+
+    nodes: list[np.ndarray]
+    edges: list[np.ndarray]
+    edge_features: list[np.ndarray]
+    kinds: list[np.ndarray]
+    y: list[np.ndarray]
+    S: int
+    options: Options
+
+    def inputs(self, plans: bool = False, sparse: bool = False) -> GraphInput:
+        """As `graph_labelling` takes them."""
+        p, K, _ = self.options
+        return graph_inputs(
+            sparse_rows(self.nodes) if sparse else self.nodes,
+            self.edges,
+            edge_features=None if not p else self.edge_features,
+            kinds=self.kinds if K > 1 else None,
+            plans=plans,
+        )
+
+    @property
+    def outputs(self) -> js.Ragged:
+        """As a store."""
+        return js.ragged([y.astype(np.int32) for y in self.y])
+
+    def problem(self, **options: object) -> js.Problem:
+        """`graph_labelling` in float64 unless told otherwise."""
+        p, K, symmetric = self.options
+        return graph_labelling(
+            self.nodes[0].shape[1],
+            self.S,
+            number_of_edge_features=p,
+            edge_kinds=K,
+            symmetric=symmetric,
+            **{"dtype": "float64"} | options,
+        )
+
+    def psi(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """([k, V] every labelling of graph i, [k, D] its Psi as the weights are laid out)."""
+        V, S = len(self.nodes[i]), self.S
+        p, K, symmetric = self.options
+        labels = every_labelling(V, S)
+        hot = np.eye(S)
+        of_nodes = np.einsum("vd,kvs->kds", self.nodes[i], hot[labels])
+        rows = []
+        for (a, b), f, kind in zip(
+            self.edges[i], self.edge_features[i], self.kinds[i], strict=True
+        ):
+            pair = np.einsum("ks,kt->kst", hot[labels[:, a]], hot[labels[:, b]])
+            if symmetric:
+                pair = (pair + pair.transpose(0, 2, 1)) / 2
+            of_kind = np.eye(K)[kind] if K else np.zeros(0)
+            rows.append((np.einsum("p,kst->kpst", f[:p], pair),
+                         np.einsum("q,kst->kqst", of_kind, pair)))  # fmt: skip
+        of_edges = sum((row[0] for row in rows), np.zeros((len(labels), p, S, S)))
+        of_kinds = sum((row[1] for row in rows), np.zeros((len(labels), K, S, S)))
+        parts = [of_edges] * bool(p) + [of_nodes] + [of_kinds] * bool(K)  # in order of the names
+        return labels, np.concatenate([part.reshape(len(labels), -1) for part in parts], axis=1)
+
+    def losses(self, i: int, loss: str | np.ndarray) -> np.ndarray:
+        """[k] Delta(y_i, .)."""
+        labels = every_labelling(len(self.nodes[i]), self.S)
+        if not isinstance(loss, str):
+            return loss[self.y[i][None], labels].sum(axis=1)
+        wrong = (labels != self.y[i]).sum(axis=1)
+        scale = {"hamming": wrong, "zero_one": wrong > 0,
+                 "normalised_hamming": wrong / len(self.nodes[i])}  # fmt: skip
+        return np.asarray(scale[loss], float)
+
+    def place(self, i: int) -> int:
+        """Where the true output stands among all labellings."""
+        labels = every_labelling(len(self.nodes[i]), self.S)
+        return int(np.flatnonzero((labels == self.y[i]).all(axis=1))[0])
+
+    def truth(self, formulation: str, C: float, loss: str | np.ndarray) -> Truth:
+        """The optimum by an independent solver; graphs of fewer labellings repeat one of them."""
+        features, losses, places = [], [], [self.place(i) for i in range(len(self.y))]
+        most = max(len(every_labelling(len(y), self.S)) for y in self.y)
+        for i, place in enumerate(places):
+            psi, costs = self.psi(i)[1], self.losses(i, loss)
+            other = (place + 1) % len(psi)  # a constraint that is there anyhow
+            fill = np.r_[np.arange(len(psi)), np.full(most - len(psi), other)]
+            features.append(psi[fill])
+            losses.append(costs[fill])
+        return solve_primal(formulation, np.stack(features), np.stack(losses), places, C)
+
+    def primal(self, w: np.ndarray, C: float, loss: str | np.ndarray) -> float:
+        """P(w) of svm1_margin by enumeration."""
+        total = 0.0
+        for i in range(len(self.y)):
+            scores = self.psi(i)[1] @ w
+            total += (self.losses(i, loss) + scores - scores[self.place(i)]).max()
+        return 0.5 * w @ w + C / len(self.y) * total
+
+
+def flat(weights: dict[str, np.ndarray]) -> np.ndarray:
+    """The weights in the order of their names."""
+    return np.concatenate([np.asarray(weights[name]).ravel() for name in sorted(weights)])
+
+
+def sparse_rows(rows: list[np.ndarray]) -> SparseFeatures:
+    """The non-zero features of dense rows."""
+    d = rows[0].shape[1]
+    indices = [np.where(one != 0, np.arange(d, dtype=np.int32), d) for one in rows]
+    return SparseFeatures(js.ragged(indices, d), js.ragged(rows))
+
+
+PLAIN = Options()
+MOST = 4
+"""Nodes of a graph: the independent solver has every labelling as a constraint."""
+
+
+def random_graphs(
+    seed: int, n: int, kind: str, options: Options = PLAIN, *, d: int = 2, S: int = 2
+) -> Graphs:  # fmt: skip
+    """Gaussian features with holes; labels of a random machine with noise."""
+    rng = np.random.default_rng(seed)
+    found = Graphs([], [], [], [], [], S, options)
+    for _ in range(n):
+        V, edges = random_edges(rng, kind)
+        while V > MOST:
+            V, edges = random_edges(rng, kind)
+        x = rng.normal(size=(V, d)) * (rng.random((V, d)) < 0.8)
+        found.nodes.append(x.round(2))
+        found.edges.append(edges.astype(np.int32))
+        found.edge_features.append(rng.normal(size=(len(edges), max(options.p, 1))).round(2))
+        found.kinds.append(rng.integers(0, max(options.K, 1), len(edges)))
+        found.y.append(np.zeros(V, np.int32))
+    w = rng.normal(size=found.psi(0)[1].shape[1])
+    for i in range(n):
+        labels, psi = found.psi(i)
+        found.y[i] = labels[np.argmax(psi @ w + 0.7 * rng.gumbel(size=len(psi)))]
+    return found

@@ -1,0 +1,120 @@
+"""Directed models as factor graphs: the slides' alarm, against the product of its tables."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from jaxstruct.graphs.bayesian_networks import (
+    BayesianNetwork,
+    Variable,
+    bayesian_network,
+    network_factors,
+)
+from jaxstruct.graphs.elimination import elimination
+from jaxstruct.graphs.oracles.variable_elimination import best_labelling, marginals
+from jaxstruct.graphs.text import factor_text
+from tests.graphs.random_graphs import quick_jit
+
+best_of, probabilities_of = quick_jit(best_labelling), quick_jit(marginals)
+NO = ("no", "yes")
+CAUSES = np.array([[[0.999, 0.001], [0.71, 0.29]], [[0.06, 0.94], [0.05, 0.95]]])
+
+
+def alarm() -> BayesianNetwork:
+    """P(B) P(E) P(A | B, E) P(R | E) P(N | A): burglary, earthquake, alarm, radio, neighbour."""
+    return bayesian_network([
+        Variable("B", NO, (), np.array([0.99, 0.01])),
+        Variable("E", NO, (), np.array([0.98, 0.02])),
+        Variable("A", NO, ("B", "E"), CAUSES),
+        Variable("R", NO, ("E",), np.array([[1.0, 0.0], [0.1, 0.9]])),
+        Variable("N", NO, ("A",), np.array([[0.95, 0.05], [0.2, 0.8]])),
+    ])  # fmt: skip
+
+
+def joint() -> np.ndarray:
+    """[2, 2, 2, 2, 2] P(B, E, A, R, N), written down."""
+    b, e, a, r, n = (one.table for one in alarm().variables)
+    found = np.zeros((2,) * 5)
+    for B, E, A, R, N in itertools.product(range(2), repeat=5):
+        found[B, E, A, R, N] = b[B] * e[E] * a[B, E, A] * r[E, R] * n[A, N]
+    return found
+
+
+@pytest.mark.parametrize("evidence", [{}, {"N": "yes"}, {"N": "yes", "R": "yes"}, {"R": "no"}])
+def test_queries_by_evidence(x64, evidence: dict) -> None:
+    network = alarm()
+    graph = network_factors(network, evidence, dtype="float64")
+    potentials = graph.potentials
+    plan = elimination(len(potentials.nodes), potentials.edges)
+    table = joint()
+    for name, value in evidence.items():
+        axis = network.number(name)
+        keep = np.arange(2) == network.value(name, value)
+        table = table * keep.reshape([2 if i == axis else 1 for i in range(5)])
+    own, best = probabilities_of(potentials, plan), best_of(potentials, plan)
+    np.testing.assert_allclose(np.exp(own.log_partition), table.sum(), rtol=1e-12)
+    for v in range(5):
+        others = tuple(i for i in range(5) if i != v)
+        posterior = table.sum(axis=others) / table.sum()
+        np.testing.assert_allclose(own.nodes[v, :2], posterior, atol=1e-12)
+    assert tuple(best.labels[:5]) == np.unravel_index(table.argmax(), table.shape)
+    np.testing.assert_allclose(np.exp(best.score), table.max(), rtol=1e-12)
+
+
+def test_an_earthquake_explains_the_alarm_away(x64) -> None:
+    def burglary(evidence: dict) -> float:
+        potentials = network_factors(alarm(), evidence, dtype="float64").potentials
+        plan = elimination(len(potentials.nodes), potentials.edges)
+        return float(probabilities_of(potentials, plan).nodes[0, 1])
+
+    assert burglary({}) == pytest.approx(0.01)
+    assert burglary({"A": "yes", "R": "yes"}) < 0.04 < 0.5 < burglary({"A": "yes", "R": "no"})
+
+
+def test_a_factor_graph_in_words() -> None:
+    text = factor_text(network_factors(alarm()), list("BEARN"))
+    assert text.splitlines() == [
+        "5 nodes: B 2, E 2, A 2, R 2, N 2",
+        "psi_0(B)", "psi_1(E)", "psi_2(B, E, A)", "psi_3(E, R)", "psi_4(A, N)",
+    ]  # fmt: skip
+    assert factor_text(network_factors(alarm())).splitlines()[3] == "psi_2(0, 1, 2)"
+    with pytest.raises(ValueError, match=r"names must be \[n\] = \[5\] names, got 2"):
+        factor_text(network_factors(alarm()), ["B", "E"])
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ([], "variables is empty"),
+        ([Variable("B", NO, (), [0.5, 0.5])] * 2, "variables names 'B' twice"),
+        ([Variable("B", NO, ("X",), [0.5, 0.5])], "no variable is 'X'; choose one of"),
+        ([Variable("B", NO, (), [0.5, 0.6])], r"the table of B must hold probabilities .*1.1"),
+        ([Variable("B", NO, (), [1.5, -0.5])], "the table of B must hold probabilities"),
+        ([Variable("B", NO, (), [0.2, 0.3, 0.5])], r"the table of B must be of shape \(2,\)"),
+        ([("B", NO, (), [1.0])], r"variables\[0\] must be a Variable"),
+        (
+            [Variable("A", NO, ("B",), np.full((2, 2), 0.5)),
+             Variable("B", NO, ("A",), np.full((2, 2), 0.5))],
+            "depend on one another in a cycle",
+        ),
+    ],
+)  # fmt: skip
+def test_the_door(variables: list, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        bayesian_network(variables)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "message"),
+    [
+        ({"X": "yes"}, "no variable is 'X'"),
+        ({"B": "maybe"}, r"B has no value 'maybe'; choose one of"),
+        ({"E": "no", "R": "yes"}, "leave no output"),
+    ],
+)
+def test_evidence_that_cannot_be(evidence: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        network_factors(alarm(), evidence)

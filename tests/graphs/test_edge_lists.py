@@ -1,0 +1,56 @@
+"""Edge lists of common graphs, and what is no edge list."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jaxstruct.graphs.edge_lists import checked_edges, complete_edges, grid_edges, tree_edges
+
+
+def test_a_grid() -> None:
+    right, down = grid_edges(2, 3)
+    assert right.tolist() == [[0, 1], [1, 2], [3, 4], [4, 5]]
+    assert down.tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert right.dtype == np.int32
+    assert [len(each) for each in grid_edges(1, 1)] == [0, 0]
+
+
+def test_a_complete_graph_and_a_tree() -> None:
+    assert complete_edges(3).tolist() == [[0, 1], [0, 2], [1, 2]]
+    assert complete_edges(1).shape == (0, 2)
+    assert tree_edges(np.array([1, -1, 1, 0])).tolist() == [[1, 0], [1, 2], [0, 3]]
+
+
+@pytest.mark.parametrize(
+    ("parents", "message"),
+    [
+        ([1, 0], "node 0 is on a cycle or below one"),
+        ([-1, 2], r"parents\[1\] is 2: expected a node 0..1, or -1 for a root"),
+        ([0.5], r"parents must be \[V\] integers"),
+    ],
+)
+def test_what_is_no_tree(parents: list, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tree_edges(np.array(parents))
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ([[0, 3]], r"edges\[0, 1\] is 3: expected a node 0..2, counted from 0"),
+        ([[0, 1], [-1, 2]], r"edges\[1, 0\] is -1"),
+        ([[0, 1], [2, 2]], r"edges\[1\] joins node 2 to itself"),
+        ([[0, 1], [1, 2], [1, 0]], r"edges\[0\] and edges\[2\] both join 0 and 1"),
+        ([[0.0, 1.0]], r"edges must be \[E, 2\] integers, got float64"),
+        ([[0, 1, 2]], r"edges must be \[E, 2\] integers"),
+    ],
+)
+def test_what_is_no_edge_list(edges: list, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        checked_edges("edges", edges, 3)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_edges_are_an_edge_list() -> None:
+    assert checked_edges("edges", [], 3).shape == (0, 2)

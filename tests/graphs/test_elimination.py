@@ -1,0 +1,60 @@
+"""Orders of elimination: known widths, and plans that programs can follow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jaxstruct.graphs.edge_lists import complete_edges, grid_edges, tree_edges
+from jaxstruct.graphs.elimination import elimination, min_fill_width, stacked_plans
+from tests.graphs.random_graphs import random_edges
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "width"),
+    [
+        (1, [], 1),
+        (4, [], 1),
+        (6, tree_edges(np.array([-1, 0, 0, 1, 1, 2])), 1),
+        (5, np.stack([np.arange(5), (np.arange(5) + 1) % 5], axis=1), 2),
+        (9, np.concatenate(grid_edges(3, 3)), 3),
+        (20, np.concatenate(grid_edges(2, 10)), 2),
+        (6, complete_edges(6), 5),
+    ],
+)
+def test_widths(nodes: int, edges: np.ndarray, width: int) -> None:
+    assert min_fill_width(nodes, edges) == width
+    assert elimination(nodes, edges).width == width
+
+
+@pytest.mark.parametrize("kind", ["tree", "cycle", "complete", "any", "grid"])
+def test_a_plan_is_an_elimination(kind: str) -> None:
+    """Every node once; a message goes to a later step that holds all that it speaks of."""
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        V, edges = random_edges(rng, kind)
+        plan = elimination(V, edges)
+        w, order = plan.width, plan.steps[:, 0]
+        assert sorted(order) == list(range(V))
+        axes = [{int(row[0]), *(int(a) for a in row[2 : 2 + w] if a >= 0)} for row in plan.steps]
+        for k, (row, own) in enumerate(zip(plan.steps, axes, strict=True)):
+            rest = own - {int(order[k])}
+            assert (row[1] == V) == (not rest)
+            if rest:
+                assert row[1] > k and rest <= axes[row[1]]
+        for (a, b), row in zip(edges, plan.edges, strict=True):
+            assert {int(a), int(b)} <= axes[row[0]]
+
+
+def test_the_door() -> None:
+    with pytest.raises(ValueError, match="width is 1, but the order found needs 2: raise it"):
+        elimination(3, complete_edges(3), 1)
+    with pytest.raises(ValueError, match=r"edges\[0\] joins node 1 to itself"):
+        elimination(3, [[1, 1]])
+    with pytest.raises(
+        ValueError, match=r"plans must be of one width, at least one plan, got \[\]"
+    ):
+        stacked_plans([], 3, 3)
+    both = [elimination(3, complete_edges(3)), elimination(3, [])]
+    with pytest.raises(ValueError, match=r"got \[1, 2\]"):
+        stacked_plans(both, 3, 3)

@@ -1,0 +1,124 @@
+"""Sets of labels: every loss and formulation against an independent QP with all sets."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxstruct as js
+from jaxstruct.graphs.multi_label import LOSSES, multi_label, set_losses
+from jaxstruct.solvers.formulations import FORMULATIONS
+from tests.graphs.random_graphs import every_labelling
+from tests.graphs.structure_cases import flat
+from tests.truth.quadratic_program import solve_primal
+
+N, D, L = 12, 3, 3
+SETS = every_labelling(L, 2)
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, D)).round(2)
+Y = SETS[RNG.integers(0, len(SETS), N)]
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+def psi(x: np.ndarray) -> np.ndarray:
+    """[8, D L + 12] of every set, as the weights are laid out."""
+    labels = np.einsum("d,kl->kdl", x, SETS).reshape(len(SETS), -1)
+    hot = np.eye(2)[SETS]
+    pairs = [np.einsum("ks,kt->kst", hot[:, a], hot[:, b]) for a, b in ((0, 1), (0, 2), (1, 2))]
+    return np.concatenate([labels, np.stack(pairs, axis=1).reshape(len(SETS), -1)], axis=1)
+
+
+def losses(name: str, y: np.ndarray) -> np.ndarray:
+    """[8] of every set, by counting."""
+    wrong = np.array([sum(a != b for a, b in zip(own, y, strict=True)) for own in SETS], float)
+    both = np.array([sum(a and b for a, b in zip(own, y, strict=True)) for own in SETS], float)
+    total = SETS.sum(axis=1) + y.sum()
+    f1 = np.where(total > 0, 1 - 2 * both / np.maximum(total, 1), 0)
+    return {"hamming": wrong, "normalised_hamming": wrong / L, "zero_one": wrong > 0, "f1": f1}[
+        name
+    ].astype(float)
+
+
+def test_losses_are_those_counted() -> None:
+    for name in LOSSES:
+        for y in SETS:
+            found = set_losses(name, y[None], SETS)
+            np.testing.assert_allclose(np.asarray(found, float), losses(name, y), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("formulation", "loss"), [("svm1_margin", "hamming"), ("svm2_slack", "f1")]
+)
+def test_the_optimum(formulation: str, loss: str) -> None:
+    problem = multi_label(D, L, loss=loss, dtype="float64")
+    solution = js.fit(
+        problem, X, Y, formulation, 5.0, tolerance=1e-6,
+        settings=js.Settings(variant="subspace"), max_passes=3000,
+    )  # fmt: skip
+    places = [int(np.flatnonzero((SETS == y).all(axis=1))[0]) for y in Y]
+    truth = solve_primal(
+        formulation, np.stack([psi(x) for x in X]), np.stack([losses(loss, y) for y in Y]),
+        places, 5.0,
+    )  # fmt: skip
+    assert solution.status == js.Status.CONVERGED
+    assert solution.primal == pytest.approx(truth.objective, rel=2e-6)
+    assert solution.dual == pytest.approx(truth.objective, rel=2e-6)
+    found = js.predict(problem, solution, X)
+    scores = np.stack([psi(x) for x in X]) @ flat(solution.weights)
+    np.testing.assert_array_equal(found, SETS[scores.argmax(axis=1)])
+
+
+def test_check_problem_finds_nothing_and_all_formulations_are_served() -> None:
+    problem = multi_label(D, L, loss="f1", dtype="float64")
+    report = js.check_problem(problem, X, Y, listed=SETS, examples=3, draws=3)
+    assert set(report.oracles) == set(FORMULATIONS)
+    assert set(report.oracles.values()) == {"contenders"}
+
+
+def test_sparse_inputs_and_no_pairs() -> None:
+    dense = multi_label(D, L, pairs=False, dtype="float64")
+    w = {"labels": RNG.normal(size=(D, L))}
+    rows = np.where(np.abs(X) < 0.5, 0, X)
+    indices = np.where(rows != 0, np.arange(D, dtype=np.int32), D)
+    found = [js.predict(dense, w, x) for x in (rows, js.SparseFeatures(indices, rows))]
+    np.testing.assert_array_equal(found[0], (rows @ w["labels"] > 0).astype(int))
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_scores_are_those_of_psi() -> None:
+    problem = multi_label(D, L, dtype="float64")
+    shapes = {name: leaf.shape for name, leaf in problem.initial_weights.items()}
+    w = {name: jnp.asarray(RNG.normal(size=shape)) for name, shape in shapes.items()}
+    theta = problem.model.potentials(w, X[0])
+    found = jax.vmap(problem.model.score, (None, 0))(theta, SETS)
+    np.testing.assert_allclose(found, psi(X[0]) @ flat(w), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"number_of_labels": 18}, r"18 nodes \(with padding\) of 2 labels have 262144"),
+        ({"loss": "rank"}, "loss is 'rank'; choose one of"),
+        ({"inference": "elimination"}, "inference is 'elimination'; choose one of"),
+        ({"inference": "modes", "loss": "f1"}, 'loss="f1" needs inference="enumeration"'),
+        ({"pairs": "no"}, "pairs must be True or False"),
+    ],
+)
+def test_the_door_of_the_structure(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        multi_label(**{"number_of_features": D, "number_of_labels": L} | options)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (X[:, :2], Y, r"inputs must be \[n, number_of_features = 3\], got shape \(12, 2\)"),
+        (X, Y[:, :2], r"outputs must be \[n, L\] = \[12, 3\] zeros and ones"),
+        (X, Y + 1, r"outputs\[\d+, \d\] is 2: expected 0 or 1"),
+    ],
+)
+def test_the_door_of_examples(x: np.ndarray, y: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        js.fit(multi_label(D, L, dtype="float64"), x, y)
