@@ -265,6 +265,21 @@ def _check(
     check_graphs(sizes, tables.inference.name, inputs, outputs)
 
 
+def _assembled(sizes: GraphSizes, tables: _Graph, dtype: str) -> Problem:
+    space = Space(
+        add=Partial(_add, tables),
+        gram_action=Partial(_gram_action, sizes, tables),
+        squared_norm=_squared_norm,
+    )
+    model = Model(
+        Partial(_potentials, tables), _score, Partial(_decode, tables), Partial(_loss, tables)
+    )
+    return make_problem(
+        _initial_weights(sizes, dtype), model, _oracles(tables), space,
+        Partial(_check, sizes, tables), _PADDING,
+    )  # fmt: skip
+
+
 def graph_labelling(
     number_of_features: int,
     number_of_labels: int,
@@ -321,18 +336,7 @@ def graph_labelling(
     dtype = checked_dtype(dtype)
     way = Inference(inference, checked_size("passes", passes))
     tables = _Graph(graph_loss(loss, sizes.labels, dtype), way, Static(bool(symmetric)))
-    space = Space(
-        add=Partial(_add, tables),
-        gram_action=Partial(_gram_action, sizes, tables),
-        squared_norm=_squared_norm,
-    )
-    model = Model(
-        Partial(_potentials, tables), _score, Partial(_decode, tables), Partial(_loss, tables)
-    )
-    return make_problem(
-        _initial_weights(sizes, dtype), model, _oracles(tables), space,
-        Partial(_check, sizes, tables), _PADDING,
-    )  # fmt: skip
+    return _assembled(sizes, tables, dtype)
 
 
 def _squared_norm(w: PyTree, x: PyTree) -> Array:
