@@ -191,7 +191,6 @@ def of_planes(problem: Problem) -> Problem:
 
     Two losses of one structure, say; the rest is None.
     """
-    nothing = Padding()
-    return problem._replace(
-        model=Model(None, None, None, None), oracles=Oracles(), check=None, padding=nothing
-    )
+    none: Any = None
+    unread = Model(none, none, none, none)
+    return problem._replace(model=unread, oracles=Oracles(), check=none, padding=Padding())

@@ -55,7 +55,8 @@ def load_snakes(path: Path | None = None) -> tuple[Snakes, Snakes]:
     path = Path(path) if path else find_file("snakes", "snakes.npz")
     names = [f"{part}_{key}" for part in PARTS for key in _KEYS]
     arrays = read_npz(path, names)
-    return tuple(_checked(path, part, *arrays[3 * i : 3 * i + 3]) for i, part in enumerate(PARTS))
+    train, test = (_checked(path, part, *arrays[3 * i : 3 * i + 3]) for i, part in enumerate(PARTS))
+    return train, test
 
 
 def _checked(

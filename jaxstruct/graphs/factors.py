@@ -9,7 +9,7 @@ any other labelling is forbidden. So every oracle serves tables of any size.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,7 +65,7 @@ def _checked_table(name: str, table: object, expected: str, axes: int) -> np.nda
 
 
 def _tables_of_edges(
-    pairs: object, kinds: object, E: int, S: int
+    pairs: Any, kinds: Any, E: int, S: int
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """(pairs, kinds), checked."""
     rows = f"E = {E}" if kinds is None else "K"
@@ -305,7 +305,7 @@ def factor_graph(
     for number, factor in enumerate(as_list("factors", factors, "(nodes, table) pairs")):
         if not isinstance(factor, (tuple, list)) or len(factor) != 2:
             raise ValueError(f"factors[{number}] must be a (nodes, table) pair, got {factor!r:.80}")
-        scope, table = _checked_factor(number, *factor, labels)
+        scope, table = _checked_factor(number, factor[0], factor[1], labels)
         builder.add(scope, table)
         scopes.append(scope)
     return FactorGraph(builder.potentials(dtype), labels, tuple(scopes))

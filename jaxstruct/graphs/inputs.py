@@ -36,18 +36,27 @@ class GraphInput(NamedTuple):
     plan: Elimination | None
 
 
-def _store(name: str, rows: PyTree, expected: str, axes: int) -> Ragged | SparseFeatures:
-    """Rows as a Ragged of `axes` axes, or SparseFeatures of two of them.
+def _features(name: str, rows: PyTree, expected: str) -> Ragged | SparseFeatures:
+    """Rows of features as a Ragged [.., d], or SparseFeatures of two of them.
 
     Raises:
       ValueError: they are neither these nor a list of arrays.
     """
-    if isinstance(rows, SparseFeatures):
-        parts = [_store(f"{name}.{field}", leaf, expected, axes)
-                 for field, leaf in rows._asdict().items()]  # fmt: skip
-        if not np.array_equal(parts[0].lengths, parts[1].lengths):
-            raise ValueError(f"{name}.indices and {name}.values must have the same rows")
-        return SparseFeatures(*parts)
+    if not isinstance(rows, SparseFeatures):
+        return _store(name, rows, expected, 2)
+    indices = _store(f"{name}.indices", rows.indices, expected, 2)
+    values = _store(f"{name}.values", rows.values, expected, 2)
+    if not np.array_equal(indices.lengths, values.lengths):
+        raise ValueError(f"{name}.indices and {name}.values must have the same rows")
+    return SparseFeatures(indices, values)
+
+
+def _store(name: str, rows: PyTree, expected: str, axes: int) -> Ragged:
+    """Rows as a Ragged of `axes` axes.
+
+    Raises:
+      ValueError: they are neither one nor a list of arrays.
+    """
     store = rows if isinstance(rows, Ragged) else ragged(as_list(name, rows, expected))
     if store.rows.ndim != axes and not (len(store.rows) == 0 and store.rows.ndim == 1):
         raise ValueError(
@@ -120,7 +129,7 @@ def graph_inputs(
         refuses them.
     """
     check_flag("plans", plans)
-    features = _store("nodes", nodes, "n arrays [V, d], a Ragged, or SparseFeatures", 2)
+    features = _features("nodes", nodes, "n arrays [V, d], a Ragged, or SparseFeatures")
     sizes = _lengths(features)
     if not len(sizes) or not sizes.all():
         which = f"nodes[{np.flatnonzero(sizes == 0)[0]}] has no rows" if len(sizes) else "no graphs"
@@ -128,7 +137,7 @@ def graph_inputs(
     links = _edge_store(edges, sizes)
     rows = None
     if edge_features is not None:
-        rows = _store("edge_features", edge_features, "n arrays [E, p], or a Ragged", 2)
+        rows = _features("edge_features", edge_features, "n arrays [E, p], or a Ragged")
         _check_same("edge_features", _lengths(rows), "edges", links.lengths)
     chosen = None
     if kinds is not None:

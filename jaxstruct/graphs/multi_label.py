@@ -105,7 +105,7 @@ def _add(kind: _Kind, w: PyTree, x: PyTree, u: SetTheta) -> PyTree:
         new = {"labels": w["labels"].at[x.indices].add(rows, mode="drop")}
     else:
         new = {"labels": w["labels"] + x.T @ u.labels}
-    if kind.pairs:
+    if u.pairs is not None:
         new["pairs"] = w["pairs"] + jnp.sum(u.pairs, axis=0)
     return new
 

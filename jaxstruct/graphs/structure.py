@@ -180,7 +180,7 @@ def _best_other(tables: _Graph, theta: GraphTheta, y_true: Array) -> Best:
     V, S = theta.nodes.shape
     at, labels = jnp.arange(V), jnp.arange(S)
 
-    def without(v: Array) -> tuple[Best, Array]:
+    def without(v: Array) -> tuple[Array, Array, Array]:
         barred = (at == v)[:, None] & (labels[None] == y_true[v])
         nodes = jnp.where(barred, -jnp.inf, theta.nodes)
         best = _best(tables, theta._replace(nodes=nodes))
@@ -188,14 +188,14 @@ def _best_other(tables: _Graph, theta: GraphTheta, y_true: Array) -> Best:
         real = v < theta.number_of_nodes
         bound = value if best.bound is None else best.bound
         lowest = jnp.asarray(-jnp.inf, value.dtype)
-        return Best(best.labels, jnp.where(real, bound, lowest)), jnp.where(real, value, lowest)
+        return best.labels, jnp.where(real, value, lowest), jnp.where(real, bound, lowest)
 
-    every, values = jax.vmap(without)(at)
+    every, values, bounds = jax.vmap(without)(at)
     first = jnp.argmax(values)
     found = values[first] > -jnp.inf
-    y = jnp.where(found, every.labels[first], y_true)
+    y = jnp.where(found, every[first], y_true)
     exact = tables.inference.name in graph_inference.EXACT
-    return Best(y, None if exact else jnp.max(every.bound))
+    return Best(y, None if exact else jnp.max(bounds))
 
 
 def _best_wrong(tables: _Graph, theta: GraphTheta, y_true: Array) -> Array | Bounded:

@@ -62,7 +62,7 @@ def empty_report(rows: int, active: int, dtype: str) -> OracleReport:
     """Room for what oracle calls on all rows will say; one transfer, since every round makes it."""
     zeros = [np.zeros(rows, dtype) for _ in ExampleTerms._fields]
     slots = np.zeros((rows, active), np.int32)
-    return jax.device_put(OracleReport(ExampleTerms(*zeros), slots))
+    return OracleReport(*jax.device_put((ExampleTerms(*zeros), slots)))
 
 
 class OracleOptions(NamedTuple):

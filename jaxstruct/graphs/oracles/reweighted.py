@@ -100,7 +100,7 @@ def _kernel(potentials: GraphPotentials, passes: Array, tolerance: Array) -> Rew
         return jnp.any(~state.done & (state.turn < most))
 
     def body(state: _State) -> _State:
-        return _pass(layout, shares, tolerance, state._replace(done=state.done))
+        return _pass(layout, shares, tolerance, state)
 
     first = _State(no_messages(layout), none, most < 1, jnp.int32(0))
     best = jax.lax.while_loop(unfinished, body, first).best
