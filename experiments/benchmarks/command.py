@@ -57,7 +57,11 @@ class Options(NamedTuple):
     ] = ()
     path: Annotated[
         Sequence[str],
-        flag("Values of C / n, rising: a path of warm starts in place of the rows.", each=float),
+        flag(
+            "Values of C / n, rising: a path of warm starts in place of the rows.",
+            each=float,
+            above=0,
+        ),
     ] = ()
     tolerance: fields.Tolerance = 1e-3
     part: Annotated[
