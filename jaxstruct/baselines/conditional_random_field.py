@@ -24,7 +24,6 @@ from jaxstruct.baselines.conditional_log_likelihood import Likelihood, in_blocks
 from jaxstruct.baselines.line_search import wolfe_step
 from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.chains.token_features import KernelTokens
-from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.multiclass.structure import KernelInput
@@ -266,8 +265,8 @@ def _result(
 
 def fit_random_field(
     problem: Problem,
-    inputs: PyTree | Buckets,
-    outputs: PyTree | Buckets,
+    inputs: PyTree,
+    outputs: PyTree,
     C: float = 1.0,
     *,
     tolerance: float = 1e-3,

@@ -98,8 +98,8 @@ def _distinct(updates: list[_Updates], outputs: PyTree) -> _Pairs:
 
 def dual_perceptron(
     problem: Problem,
-    inputs: PyTree | Buckets,
-    outputs: PyTree | Buckets,
+    inputs: PyTree,
+    outputs: PyTree,
     *,
     max_epochs: int = 20,
     seed: int = 0,
@@ -158,7 +158,7 @@ def dual_perceptron(
     )
 
 
-def _is_plain(inputs: PyTree | Buckets) -> bool:
+def _is_plain(inputs: PyTree) -> bool:
     """Whether the examples come as arrays of one size, not in buckets."""
     return not isinstance(inputs, Buckets) and not ragged_leaves(inputs)
 
@@ -181,8 +181,8 @@ def _batch_of(tree: PyTree, rows: np.ndarray) -> PyTree:
 def weights_of(
     problem: Problem,
     dual: DualPerceptron,
-    inputs: PyTree | Buckets,
-    outputs: PyTree | Buckets,
+    inputs: PyTree,
+    outputs: PyTree,
     *,
     averaged: bool = False,
 ) -> PyTree:

@@ -212,8 +212,8 @@ def run_online(
 
 def perceptron(
     problem: Problem,
-    inputs: PyTree | Buckets,
-    outputs: PyTree | Buckets,
+    inputs: PyTree,
+    outputs: PyTree,
     *,
     max_epochs: int = 20,
     seed: int = 0,

@@ -1,7 +1,8 @@
-"""Training sets in buckets: groups of examples padded to different sizes.
+"""Examples as compiled code sees them: buckets, groups of examples padded to different sizes.
 
 Real corpora hold one sentence of 1,238 tokens among lengths of 30. Padded to one size they would be
-forty times larger; in a handful of buckets, each with its own padding, little is wasted.
+forty times larger; in a handful of buckets, each with its own padding, little is wasted. Users hand
+in ragged examples or arrays; `core.padding` makes buckets of them.
 """
 
 from __future__ import annotations

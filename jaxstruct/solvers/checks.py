@@ -242,11 +242,14 @@ def _outline(tree: PyTree) -> str:
 
 def checked_buckets(
     problem: Problem,
-    inputs: PyTree | Buckets,
-    outputs: PyTree | Buckets,
+    inputs: PyTree,
+    outputs: PyTree,
     example_weights: np.ndarray | None,
 ) -> tuple[Buckets, Buckets]:
-    """The examples in buckets, or a ValueError that names what does not fit."""
+    """The examples in buckets, or a ValueError that names what does not fit.
+
+    Those that are in buckets already pass through, checked.
+    """
     check_is_problem(problem)
     if isinstance(inputs, Buckets) != isinstance(outputs, Buckets):
         raise ValueError("inputs and outputs must both be Buckets, or neither")
@@ -278,7 +281,7 @@ def _check_part(problem: Problem, x: PyTree, y: PyTree, index: np.ndarray) -> No
         raise
 
 
-def checked_inputs(problem: Problem, inputs: PyTree | Buckets) -> Buckets:
+def checked_inputs(problem: Problem, inputs: PyTree) -> Buckets:
     """The inputs to predict of, in buckets, or a ValueError that names what does not fit."""
     check_is_problem(problem)
     if not isinstance(inputs, Buckets):

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import cutting_plane
@@ -208,8 +207,8 @@ def _with_effort(fixed: _Fixed, start: Solution | None) -> _Fixed:
 
 def _open_run(
     problem: Problem,
-    inputs: PyTree | Buckets,
-    outputs: PyTree | Buckets,
+    inputs: PyTree,
+    outputs: PyTree,
     formulation: Formulation,
     C: float,
     example_weights: np.ndarray | None,
@@ -233,8 +232,8 @@ def _open_run(
 
 def fit(
     problem: Problem,
-    inputs: PyTree | Buckets,
-    outputs: PyTree | Buckets,
+    inputs: PyTree,
+    outputs: PyTree,
     formulation: str | Formulation = "svm1_margin",
     C: float = 1.0,
     *,

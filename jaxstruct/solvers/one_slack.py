@@ -36,7 +36,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.certificate import Certificate
@@ -194,8 +193,8 @@ def _solution(
 
 def fit_one_slack(
     problem: Problem,
-    inputs: PyTree | Buckets,
-    outputs: PyTree | Buckets,
+    inputs: PyTree,
+    outputs: PyTree,
     formulation: str | Formulation = "svm1_margin",
     C: float = 1.0,
     *,

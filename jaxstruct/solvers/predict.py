@@ -36,7 +36,7 @@ def _weights_of(problem: Problem, given: PyTree | Solution) -> PyTree:
 def predict(
     problem: Problem,
     weights: PyTree | Solution,
-    inputs: PyTree | Buckets,
+    inputs: PyTree,
     *,
     batch: int = 1024,
 ) -> PyTree:
