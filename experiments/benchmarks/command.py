@@ -4,6 +4,7 @@
     taskset -c 0 python -m experiments.benchmarks --tasks=words,spanish
     taskset -c 0 python -m experiments.benchmarks --growth=1000,3000,10000
     taskset -c 0 python -m experiments.benchmarks --path=.02,.05,.1,.2,.3,.5,.7,1 --size=300
+    taskset -c 0 python -m experiments.benchmarks --grid=.1,1,10
 
 svm1_margin with the default settings, to a relative gap of 1e-3, in processor seconds. Every row
 has processes of its own: one that compiles everything, one that finds the compiled programs on
@@ -13,7 +14,7 @@ do.
 
 --growth measures how time grows with n instead, on generated texts and sentences: slopes of the
 logarithms. --path measures warm starts along values of C / n beside cold ones, of the handwritten
-words or of the tasks named.
+words or of the tasks named. --grid searches values of C / n on held-out texts, from strings.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Annotated, Any, NamedTuple
 import jax
 import numpy as np
 
+from experiments.benchmarks.grids import grid_rows, grid_table
 from experiments.benchmarks.paths import path_plot, path_rows, path_table
 from experiments.benchmarks.tasks import TASKS, Task, Training
 from experiments.lib import common, fields
@@ -63,6 +65,15 @@ class Options(NamedTuple):
             above=0,
         ),
     ] = ()
+    grid: Annotated[
+        Sequence[str],
+        flag(
+            "Values of C / n: a grid search of 5 folds over generated texts of 20 classes, in "
+            "place of the rows.",
+            each=float,
+            above=0,
+        ),
+    ] = ()
     tolerance: fields.Tolerance = 1e-3
     part: Annotated[
         str,
@@ -72,7 +83,9 @@ class Options(NamedTuple):
             ["all", *PARTS],
         ),
     ] = "all"
-    size: Annotated[int, flag("With --part or --path: n of the task; 0: as it is.", least=0)] = 0
+    size: Annotated[
+        int, flag("With --part, --path or --grid: n of the task; 0: as it is.", least=0)
+    ] = 0
     cache: Annotated[str, flag("With --part: folder of the compiled programs.")] = ""
     output: fields.Output = "results"
     seed: fields.Seed = 0
@@ -102,6 +115,8 @@ def run(options: Options) -> common.Outcome:
         return _grown(options)
     if options.path:
         return _followed(options)
+    if options.grid:
+        return _searched(options)
     rows: list[dict[str, Any]] = []
     with common.kept_if_stopped("benchmarks", options, "benchmarks", {"rows": rows}):
         for name in options.tasks:
@@ -230,6 +245,17 @@ def _followed(options: Options) -> common.Outcome:
             rows.extend(path_rows(name, options.size, values, options.tolerance))
     table, plots = path_table(rows, options.tolerance), {"benchmarks_path": path_plot(rows)}
     return common.save("benchmarks", options, "benchmarks_path", table, {"rows": rows}, plots)
+
+
+def _searched(options: Options) -> common.Outcome:
+    """A grid search on generated texts, ours and LinearSVC's."""
+    values = sorted(float(value) for value in options.grid)
+    rows: list[dict[str, Any]] = []
+    with common.kept_if_stopped("benchmarks", options, "benchmarks_grid", {"rows": rows}):
+        size = options.size or TASKS["texts"].size
+        rows.extend(grid_rows(size, values, options.tolerance, options.seed))
+    table = grid_table(rows, options.tolerance)
+    return common.save("benchmarks", options, "benchmarks_grid", table, {"rows": rows}, {})
 
 
 class Growth(NamedTuple):

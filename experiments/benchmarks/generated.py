@@ -37,17 +37,32 @@ def _zipf(size: int) -> np.ndarray:
     return weights / weights.sum()
 
 
-def texts(n: int, seed: int = 0) -> Texts:
-    """n short texts of 20 classes over 5,000 words."""
+def _documents(n: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """(the words of each text, its class)."""
     random = np.random.default_rng([seed, n])
     classes = random.integers(0, CLASSES, n).astype(np.int32)
     ranks = np.stack([random.permutation(WORDS) for _ in range(CLASSES)])
     common, counts = _zipf(WORDS), np.clip(random.lognormal(4.0, 0.5, n), 8, 400).astype(int)
-    rows = []
+    documents = []
     for own, count in zip(classes, counts, strict=True):
         drawn = random.choice(WORDS, count, p=common)
         topical = random.random(count) < 0.3
-        words, times = np.unique(np.where(topical, ranks[own][drawn], drawn), return_counts=True)
+        documents.append(np.where(topical, ranks[own][drawn], drawn))
+    return documents, classes
+
+
+def strings(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The texts of `texts` as strings [n], and their classes [n]."""
+    documents, classes = _documents(n, seed)
+    return np.array([" ".join(f"w{word}" for word in own) for own in documents]), classes
+
+
+def texts(n: int, seed: int = 0) -> Texts:
+    """n short texts of 20 classes over 5,000 words."""
+    documents, classes = _documents(n, seed)
+    rows = []
+    for own in documents:
+        words, times = np.unique(own, return_counts=True)
         values = (1 + np.log(times)) * np.log(2 + words)  # frequent words weigh less
         rows.append((words, values / np.linalg.norm(values)))
     indices = ragged([words.astype(np.int32) for words, _ in rows], WORDS)

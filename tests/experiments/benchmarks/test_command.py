@@ -66,6 +66,26 @@ def test_a_path_of_C_beside_cold_starts(here, tmp_path):
     assert (tmp_path / "benchmarks_path.png").exists()
 
 
+def test_a_grid_search_chooses_as_its_errors_say(here, tmp_path):
+    options = Options(
+        grid=("1", "0.01"), size=200, tolerance=1e-2, output=str(tmp_path), progress=False
+    )
+    outcome = benchmarks.run(options)
+    ours, peer = outcome.numbers["rows"]
+    assert [ours["method"], peer["method"]] == ["jaxstruct", "LinearSVC"]
+    assert ours["C_over_n"] == [0.01, 1.0] and len(ours["error"]) == 2
+    assert ours["chosen"] == ours["C_over_n"][int(np.argmin(ours["error"]))]
+    np.testing.assert_allclose(ours["error"], peer["error"], atol=5)
+    assert (tmp_path / "benchmarks_grid.json").exists()
+
+
+def test_strings_hold_the_words_of_the_texts():
+    texts, (strings, classes) = generated.texts(30), generated.strings(30)
+    np.testing.assert_array_equal(classes, texts.classes)
+    for string, words in zip(strings, texts.features.indices, strict=True):
+        assert {int(word[1:]) for word in string.split()} == set(words.tolist())
+
+
 def test_the_slope_is_that_of_a_power():
     sizes = [10, 100, 1000]
     assert Growth("texts", sizes, [0.2 * n**1.5 for n in sizes]).slope == pytest.approx(1.5)
