@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import numpy as np
 
+from experiments.lib.interrupts import raise_noted_interrupt
+
 if TYPE_CHECKING:
     from tqdm import tqdm
 
@@ -73,7 +75,7 @@ def training_progress(
 
     Yields:
       update(passed), which shows `passed.passes`, `passed.primal` and `passed.gap`; it returns
-      None, so that it never stops a run.
+      None, so that it never stops a run, but for a Ctrl-C that was lost (see `interrupts`).
 
     Raises:
       ValueError: `total` or `tolerance` is not positive.
@@ -83,12 +85,17 @@ def training_progress(
             raise ValueError(f"{name}: got {value}, expected a positive number or None.")
     shown_on = sys.stderr if stream is None else stream
     if not (shown_on.isatty() if enabled is None else enabled):
-        yield lambda passed: None
+        yield lambda passed: raise_noted_interrupt()
         return
     show, close = _tqdm_bar(description, shown_on) or _plain_lines(description, shown_on)
     track = _Track(total, tolerance)
+
+    def update(passed: Passed) -> None:
+        show(*track.add(passed))
+        raise_noted_interrupt()
+
     try:
-        yield lambda passed: show(*track.add(passed))
+        yield update
     finally:
         close()
 

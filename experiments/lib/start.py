@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.lib.interrupts import note_interrupts
+
 WRONG = 2
 """The exit code after a wrong option or file."""
 
@@ -39,6 +41,7 @@ def start(name: str) -> None:
       SystemExit: always but for a bug; 0, what `main` of the command returned, 2 after a wrong
         option or file, or 130 after Ctrl-C.
     """
+    note_interrupts()
     try:
         _run(importlib.import_module(f"experiments.{name}.command"))
     except KeyboardInterrupt as stopped:
