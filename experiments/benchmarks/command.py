@@ -12,9 +12,10 @@ disk, and one for the peer (LinearSVC on the Crammer-Singer objective, or CRFsui
 is its own. Read ratios within one run; run it pinned to one core of a machine with nothing else to
 do.
 
---growth measures how time grows with n instead, on generated texts and sentences: slopes of the
-logarithms. --path measures warm starts along values of C / n beside cold ones, of the handwritten
-words or of the tasks named. --grid searches values of C / n on held-out texts, from strings.
+--growth measures how time grows with n instead, on generated texts and sentences or on the tasks
+named: slopes of the logarithms. --path measures warm starts along values of C / n beside cold ones,
+of the handwritten words or of the tasks named. --grid searches values of C / n on held-out texts,
+from strings.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Options(NamedTuple):
     growth: Annotated[
         Sequence[str],
         flag(
-            "Sizes n of generated texts and sentences to measure in place of the rows.",
+            "Sizes n of generated texts and sentences, or of --tasks, in place of the rows.",
             each=int,
             least=1,
         ),
@@ -281,7 +282,7 @@ def _grown(options: Options) -> common.Outcome:
         Growth(name, *(
             [row[key] for row in rows if row["task"] == name] for key in ("size", "again")
         ))
-        for name in GROWING
+        for name in _growing_tasks(options)
     ]  # fmt: skip
     columns = ["task", "n", "first fit, s", "again, s", "peak MB", "rounds", "slope"]
     body = [
@@ -300,8 +301,12 @@ def _grown(options: Options) -> common.Outcome:
     return common.save("benchmarks", options, "benchmarks_growth", table, {"rows": rows}, plots)
 
 
+def _growing_tasks(options: Options) -> Sequence[str]:
+    return GROWING if tuple(options.tasks) == USUAL else options.tasks
+
+
 def _growing(options: Options) -> Iterator[dict[str, Any]]:
-    for name in GROWING:
+    for name in _growing_tasks(options):
         for size in options.growth:
             own = options._replace(tasks=(name,), size=int(size), growth=(), part="first")
             (found,) = run_apart("benchmarks", own, _part_name(name, "first"))
