@@ -86,13 +86,16 @@ def _pass(layout: Layout, shares: Shares, tolerance: Array, state: _State) -> _S
     return _State(down.messages, best, state.done | closed | rest, state.turn + 1)
 
 
-def _kernel(potentials: GraphPotentials, passes: Array, tolerance: Array) -> Reweighted:
-    batch = batch_of(potentials, passes, tolerance)
-    layout = laid_out(potentials, batch)
+def closed_by_maxima(
+    layout: Layout, most: Array, tolerance: Array
+) -> tuple[Reweighted, Messages]:
+    """(what sweeps of maxima find of a batch, padding not marked; their last messages).
+
+    Args:
+      most: [B] passes. tolerance: [B].
+    """
     V, _, B = layout.nodes.shape
-    dtype, most = layout.nodes.dtype, jnp.broadcast_to(passes, (B,))
-    tolerance = jnp.broadcast_to(tolerance, (B,)).astype(dtype)
-    infinite = jnp.full(B, jnp.inf, dtype)
+    infinite = jnp.full(B, jnp.inf, layout.nodes.dtype)
     none = Reweighted(jnp.zeros((V, B), jnp.int32), -infinite, infinite, jnp.full(B, -1, jnp.int32))
     shares = reweighted_shares(layout)
 
@@ -103,9 +106,18 @@ def _kernel(potentials: GraphPotentials, passes: Array, tolerance: Array) -> Rew
         return _pass(layout, shares, tolerance, state)
 
     first = _State(no_messages(layout), none, most < 1, jnp.int32(0))
-    best = jax.lax.while_loop(unfinished, body, first).best
-    bound = jnp.maximum(best.bound, best.value)
-    return best._replace(labels=padded_labels(layout, best.labels), bound=bound)
+    last = jax.lax.while_loop(unfinished, body, first)
+    best = last.best
+    return best._replace(bound=jnp.maximum(best.bound, best.value)), last.messages
+
+
+def _kernel(potentials: GraphPotentials, passes: Array, tolerance: Array) -> Reweighted:
+    batch = batch_of(potentials, passes, tolerance)
+    layout = laid_out(potentials, batch)
+    most = jnp.broadcast_to(passes, (batch,))
+    tolerance = jnp.broadcast_to(tolerance, (batch,)).astype(layout.nodes.dtype)
+    best, _ = closed_by_maxima(layout, most, tolerance)
+    return best._replace(labels=padded_labels(layout, best.labels))
 
 
 _of_one = of_one_example(_kernel)
