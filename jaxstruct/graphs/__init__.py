@@ -22,6 +22,7 @@ from jaxstruct.graphs.factors import (
     stacked,
 )
 from jaxstruct.graphs.inputs import GraphInput, graph_inputs
+from jaxstruct.graphs.marginals import Marginals, marginal_outputs, set_marginals
 from jaxstruct.graphs.multi_label import multi_label
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.oracles.conditional_modes import conditional_modes
@@ -30,6 +31,7 @@ from jaxstruct.graphs.oracles.enumeration import (
     best_of_all,
     enumerated_log_partition,
 )
+from jaxstruct.graphs.oracles.relaxation import relaxed
 from jaxstruct.graphs.oracles.reweighted import log_partition_bound, reweighted
 from jaxstruct.graphs.oracles.variable_elimination import (
     best_labelling,
@@ -46,6 +48,7 @@ __all__ = [
     "FactorGraph",
     "GraphInput",
     "GraphPotentials",
+    "Marginals",
     "Variable",
     "all_scores",
     "bayesian_network",
@@ -64,14 +67,17 @@ __all__ = [
     "grid_edges",
     "log_partition",
     "log_partition_bound",
+    "marginal_outputs",
     "marginals",
     "min_fill_width",
     "multi_label",
     "network_factors",
     "padded",
     "potts_tables",
+    "relaxed",
     "reweighted",
     "score_labels",
+    "set_marginals",
     "stacked",
     "stacked_plans",
     "tree_edges",

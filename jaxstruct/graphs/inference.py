@@ -19,7 +19,9 @@ from jaxstruct.graphs.potentials import GraphPotentials
 EXACT = ("elimination", "enumeration")
 BOUNDED = ("reweighted",)
 UNBOUNDED = ("modes", "propagation")
-NAMES = (*BOUNDED, *EXACT, *UNBOUNDED)
+RELAXED = "relaxed"
+"""Not one of labellings: its outputs are marginals, see `marginals`."""
+NAMES = (*BOUNDED, *EXACT, *UNBOUNDED, RELAXED)
 
 
 @static

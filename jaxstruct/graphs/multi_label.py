@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
@@ -25,18 +26,28 @@ from jaxstruct.core.checks import (
 )
 from jaxstruct.core.contract import Bounded, Contenders, Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.problem import make_problem
-from jaxstruct.core.static import static
+from jaxstruct.core.static import Static, static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.graphs import inference as graph_inference
 from jaxstruct.graphs.edge_lists import complete_edges
 from jaxstruct.graphs.inference import Inference, best_found
+from jaxstruct.graphs.marginals import (
+    Marginals,
+    best_marginals,
+    check_marginals,
+    labels_of,
+    mean_cost,
+    score_marginals,
+)
 from jaxstruct.graphs.oracles.enumeration import all_scores, labelling, number_of_labellings
 from jaxstruct.graphs.oracles.reweighted import PASSES
 from jaxstruct.graphs.potentials import GraphPotentials
 
 LOSSES = ("hamming", "normalised_hamming", "zero_one", "f1")
-INFERENCE = ("enumeration", *graph_inference.BOUNDED, *graph_inference.UNBOUNDED)
+INFERENCE = (
+    "enumeration", *graph_inference.BOUNDED, *graph_inference.UNBOUNDED, graph_inference.RELAXED,
+)  # fmt: skip
 _PADDING = Padding(price=1_000_000)
 """A position is one feature of one input, of little work."""
 
@@ -145,9 +156,8 @@ def _loss(kind: _Kind, like: Array, y_true: Array, y: Array) -> Array:
 def _loss_augmented(kind: _Kind, theta: SetTheta, y_true: Array, scale: Array) -> Array | Bounded:
     """Of an additive loss: what a wrong label costs goes to its node."""
     graph = _graph(kind, theta)
-    each = scale / kind.labels if kind.loss == "normalised_hamming" else scale
-    wrong = jnp.arange(2)[None] != y_true[:, None]
-    best = best_found(kind.inference, graph._replace(nodes=graph.nodes + each * wrong), None)
+    costs = scale * _costs(kind, jnp.zeros((), graph.nodes.dtype), y_true)
+    best = best_found(kind.inference, graph._replace(nodes=graph.nodes + costs), None)
     return best.labels if best.bound is None else Bounded(best.labels, best.bound)
 
 
@@ -164,6 +174,32 @@ def _contenders(kind: _Kind, theta: SetTheta, y_true: Array) -> Contenders:
 def _output(kind: _Kind, trace: PyTree, level: Array) -> Array:
     del trace
     return labelling(level, kind.labels, 2)
+
+
+def _marginal_score(theta: SetTheta, y: Marginals) -> Array:
+    nodes = jnp.stack([jnp.zeros_like(theta.labels), theta.labels], axis=1)
+    return score_marginals(nodes, theta.pairs, y)
+
+
+def _marginal_decode(kind: _Kind, theta: SetTheta) -> Marginals:
+    return best_marginals(_graph(kind, theta), kind.inference.passes).output
+
+
+def _costs(kind: _Kind, like: Array, y_true: Array) -> Array:
+    """[L, 2] what each value of each label costs, of an additive loss."""
+    each = jnp.ones_like(like) / (kind.labels if kind.loss == "normalised_hamming" else 1)
+    return each * (jnp.arange(2)[None] != y_true[:, None])
+
+
+def _marginal_loss(kind: _Kind, like: Array, y_true: Marginals, y: Marginals) -> Array:
+    return mean_cost(_costs(kind, like, labels_of(y_true)), y)
+
+
+def _marginals_augmented(kind: _Kind, theta: SetTheta, y_true: Marginals, scale: Array) -> Bounded:
+    graph = _graph(kind, theta)
+    costs = scale * _costs(kind, jnp.zeros((), graph.nodes.dtype), labels_of(y_true))
+    graph = graph._replace(nodes=graph.nodes + costs)
+    return best_marginals(graph, kind.inference.passes)
 
 
 def _check_inputs(d: int, inputs: PyTree) -> int:
@@ -185,11 +221,14 @@ def _check_inputs(d: int, inputs: PyTree) -> int:
     return len(array)
 
 
-def _check(d: int, L: int, inputs: PyTree, outputs: object = None) -> None:
+def _check(d: int, L: int, relaxed: Static, inputs: PyTree, outputs: object = None) -> None:
     """Door checks; outputs are given for training only."""
     n = _check_inputs(d, inputs)
     if outputs is None:
         return
+    if relaxed.value:
+        check_marginals(outputs, "graphs.set_marginals")
+        outputs = labels_of(jax.tree.map(np.asarray, outputs))
     y = as_array("outputs", outputs, f"[n, L] = [{n}, {L}] zeros and ones")
     if y.shape != (n, L) or y.dtype.kind not in "iub":
         raise ValueError(
@@ -199,6 +238,25 @@ def _check(d: int, L: int, inputs: PyTree, outputs: object = None) -> None:
     if wrong.size:
         i, label = wrong[0]
         raise ValueError(f"outputs[{i}, {label}] is {y[i, label]}: expected 0 or 1")
+
+
+def _relaxed_parts(kind: _Kind, like: Array) -> tuple[Model, Oracles]:
+    """Of marginals in place of sets.
+
+    Raises:
+      ValueError: there are no pairs, or the loss does not add up.
+    """
+    if not kind.pairs:
+        raise ValueError(
+            'inference="relaxed" needs pairs=True and two labels: without pairs nothing is relaxed'
+        )
+    if "hamming" not in kind.loss:
+        raise ValueError(f'loss="{kind.loss}" does not add up over labels: take "hamming"')
+    model = Model(
+        Partial(_potentials, kind), _marginal_score, Partial(_marginal_decode, kind),
+        Partial(_marginal_loss, kind, like),
+    )  # fmt: skip
+    return model, Oracles(loss_augmented_decode=Partial(_marginals_augmented, kind))
 
 
 def _oracles(kind: _Kind) -> Oracles:
@@ -211,6 +269,13 @@ def _oracles(kind: _Kind) -> Oracles:
             "normalised_hamming add up over labels"
         )
     return Oracles(loss_augmented_decode=additive)
+
+
+def _parts(kind: _Kind, like: Array) -> tuple[Model, Oracles]:
+    model = Model(
+        Partial(_potentials, kind), _score, Partial(_decode, kind), Partial(_loss, kind, like)
+    )
+    return model, _oracles(kind)
 
 
 def _squared_norm(w: PyTree, x: PyTree) -> Array:
@@ -238,7 +303,8 @@ def multi_label(
       pairs: whether pairs of labels have weights; without them labels are independent.
       loss: "hamming", "normalised_hamming", "zero_one" or "f1" (see `set_losses`).
       inference: "enumeration", exact; "reweighted", with a bound; "modes" and "propagation" without
-        one. All but the first take additive losses only.
+        one; "relaxed", marginals in place of sets, whose outputs are those of `set_marginals` (see
+        `graph_labelling` for what its certificate says). All but the first take additive losses.
       passes: of message passing, at most.
       dtype: "float32" or "float64".
 
@@ -266,9 +332,8 @@ def multi_label(
     zero = {"labels": jnp.zeros((d, L), dtype)}
     if kind.pairs:
         zero["pairs"] = jnp.zeros((L * (L - 1) // 2, 2, 2), dtype)
-    model = Model(
-        Partial(_potentials, kind), _score, Partial(_decode, kind),
-        Partial(_loss, kind, jnp.zeros((), dtype)),
-    )  # fmt: skip
+    relaxed = inference == graph_inference.RELAXED
+    model, oracles = (_relaxed_parts if relaxed else _parts)(kind, jnp.zeros((), dtype))
     space = Space(add=Partial(_add, kind), gram_action=_gram_action, squared_norm=_squared_norm)
-    return make_problem(zero, model, _oracles(kind), space, Partial(_check, d, L), _PADDING)
+    check = Partial(_check, d, L, Static(relaxed))
+    return make_problem(zero, model, oracles, space, check, _PADDING)

@@ -34,6 +34,14 @@ from jaxstruct.graphs.example_checks import check_graphs
 from jaxstruct.graphs.inference import Best, Inference, best_found
 from jaxstruct.graphs.inputs import GraphInput
 from jaxstruct.graphs.losses import GraphLoss, delta, graph_loss, node_costs
+from jaxstruct.graphs.marginals import (
+    Marginals,
+    best_marginals,
+    check_marginals,
+    labels_of,
+    mean_cost,
+    score_marginals,
+)
 from jaxstruct.graphs.oracles.enumeration import all_scores, labelling
 from jaxstruct.graphs.oracles.reweighted import PASSES
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials, score_labels
@@ -80,7 +88,13 @@ def _output_sizes(x: GraphInput) -> int:
     return np.shape(jax.tree.leaves(x.nodes)[0])[1]
 
 
+def _marginal_sizes(x: GraphInput) -> Marginals:
+    """The positions of marginals are the nodes and the edges, one at least."""
+    return Marginals(_output_sizes(x), max(np.shape(x.edges)[1], 1))
+
+
 _PADDING = Padding(output_sizes=_output_sizes)
+_PADDING_OF_MARGINALS = Padding(output_sizes=_marginal_sizes)
 
 
 def _mean_of_both(tables: Array) -> Array:
@@ -249,6 +263,44 @@ def _oracles(tables: _Graph) -> Oracles:
     )
 
 
+def _marginal_score(theta: GraphTheta, y: Marginals) -> Array:
+    return score_marginals(*_real_parts(theta), y)
+
+
+def _marginal_decode(tables: _Graph, theta: GraphTheta) -> Marginals:
+    return best_marginals(graph_potentials_of(theta), tables.inference.passes).output
+
+
+def _marginal_loss(tables: _Graph, y_true: Marginals, y: Marginals) -> Array:
+    return mean_cost(node_costs(tables.loss, labels_of(y_true)), y)
+
+
+def _marginals_augmented(
+    tables: _Graph, theta: GraphTheta, y_true: Marginals, scale: Array
+) -> Bounded:
+    costs = scale * node_costs(tables.loss, labels_of(y_true))
+    graph = graph_potentials_of(theta._replace(nodes=theta.nodes + costs))
+    return best_marginals(graph, tables.inference.passes)
+
+
+def _relaxed_parts(tables: _Graph) -> tuple[Model, Oracles]:
+    """Of marginals in place of labellings.
+
+    Raises:
+      ValueError: the loss does not add up over nodes.
+    """
+    if not tables.loss.additive:
+        raise ValueError(
+            'loss="zero_one" does not add up over nodes, which inference="relaxed" needs: take '
+            '"hamming", "normalised_hamming" or costs'
+        )
+    model = Model(
+        Partial(_potentials, tables), _marginal_score, Partial(_marginal_decode, tables),
+        Partial(_marginal_loss, tables),
+    )  # fmt: skip
+    return model, Oracles(loss_augmented_decode=Partial(_marginals_augmented, tables))
+
+
 def _initial_weights(sizes: GraphSizes, dtype: str) -> dict[str, Array]:
     d, S, p, K = sizes.features, sizes.labels, sizes.edge_features, sizes.edge_kinds
     shapes: dict[str, tuple[int, ...]] = {"nodes": (d, S)}
@@ -262,7 +314,12 @@ def _initial_weights(sizes: GraphSizes, dtype: str) -> dict[str, Array]:
 def _check(
     sizes: GraphSizes, tables: _Graph, inputs: GraphInput, outputs: np.ndarray | None = None
 ) -> None:
-    check_graphs(sizes, tables.inference.name, inputs, outputs)
+    if tables.inference.name != graph_inference.RELAXED:
+        check_graphs(sizes, tables.inference.name, inputs, outputs)
+        return
+    check_graphs(sizes, tables.inference.name, inputs)
+    if outputs is not None:
+        check_marginals(outputs, "graphs.marginal_outputs")
 
 
 def _assembled(sizes: GraphSizes, tables: _Graph, dtype: str) -> Problem:
@@ -271,12 +328,14 @@ def _assembled(sizes: GraphSizes, tables: _Graph, dtype: str) -> Problem:
         gram_action=Partial(_gram_action, sizes, tables),
         squared_norm=_squared_norm,
     )
+    relaxed = tables.inference.name == graph_inference.RELAXED
     model = Model(
         Partial(_potentials, tables), _score, Partial(_decode, tables), Partial(_loss, tables)
     )
+    model, oracles = _relaxed_parts(tables) if relaxed else (model, _oracles(tables))
     return make_problem(
-        _initial_weights(sizes, dtype), model, _oracles(tables), space,
-        Partial(_check, sizes, tables), _PADDING,
+        _initial_weights(sizes, dtype), model, oracles, space, Partial(_check, sizes, tables),
+        _PADDING_OF_MARGINALS if relaxed else _PADDING,
     )  # fmt: skip
 
 
@@ -309,7 +368,8 @@ def graph_labelling(
       inference: "reweighted" for any graph, with a bound that the certificate counts;
         "elimination", exact, for inputs with plans; "enumeration", exact, for a few nodes;
         "modes" and "propagation" (max-product), cheap and without a bound, so that no training with
-        them is ever certified.
+        them is ever certified; "relaxed", marginals in place of labellings: the outputs are those
+        of `marginal_outputs`, of E S^2 numbers each.
       passes: of message passing, at most.
       dtype: "float32" or "float64".
 
@@ -318,6 +378,11 @@ def graph_labelling(
       serve svm1_margin and both slack re-scalings, and svm0, svm1 and svm2 by the best wrong
       labelling, of V calls; zero_one serves all seven that way, enumeration all seven with any
       loss. Ties are broken as the oracle breaks them.
+
+      A relaxed problem has the same weights. Its certificate is of the relaxed training: its
+      constraints hold for all marginals, those of the labellings among them, so that its primal is
+      at least the exact one at the same w (and `risk_bound` holds for exact inference), while its
+      dual may lie above the exact optimum. Predict with another problem of the same options.
 
     Raises:
       ValueError: an argument does not fit.

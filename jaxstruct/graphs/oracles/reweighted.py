@@ -86,9 +86,7 @@ def _pass(layout: Layout, shares: Shares, tolerance: Array, state: _State) -> _S
     return _State(down.messages, best, state.done | closed | rest, state.turn + 1)
 
 
-def closed_by_maxima(
-    layout: Layout, most: Array, tolerance: Array
-) -> tuple[Reweighted, Messages]:
+def closed_by_maxima(layout: Layout, most: Array, tolerance: Array) -> tuple[Reweighted, Messages]:
     """(what sweeps of maxima find of a batch, padding not marked; their last messages).
 
     Args:
