@@ -86,11 +86,17 @@ def _even_log_sum(own: Array, table: Array, share: Array) -> Array:
     return log_sum(own, table, jnp.ones_like(share))
 
 
+def _like(row: Array, leaf: Array) -> Array:
+    """A row [B] with as many axes as a leaf [.., B]."""
+    return row.reshape((1,) * (leaf.ndim - 1) + row.shape)
+
+
 def _scaled(layout: Layout, messages: Messages, factor: Array) -> tuple[Layout, Messages]:
     """Potentials and messages times a factor [B]."""
-    nodes, pairs = times(factor, layout.nodes), times(factor, layout.pairs)
-    moved = Messages(*(times(factor, leaf) for leaf in messages))
-    return layout._replace(nodes=nodes, pairs=pairs), moved
+    nodes, pairs, *moved = (
+        times(_like(factor, leaf), leaf) for leaf in (layout.nodes, layout.pairs, *messages)
+    )
+    return layout._replace(nodes=nodes, pairs=pairs), Messages(*moved)
 
 
 def _range(layout: Layout) -> Array:
@@ -118,7 +124,7 @@ def _softened(
         hot, moved = _scaled(layout, messages, 1 / t)
         moved = sweep(hot, moved, shares, _even_log_sum, upward=True).messages
         moved = sweep(hot, moved, shares, _even_log_sum, upward=False).messages
-        moved = Messages(*(times(t, leaf) for leaf in moved))
+        _, moved = _scaled(hot, moved, t)
         going = (turn < most)[None, None]
         return jax.tree.map(partial(jnp.where, going), moved, messages), turn + 1
 
@@ -226,7 +232,7 @@ def _of_labels(layout: Layout, labels: Array, value: Array) -> _Point:
 def _better(a: _Point, b: _Point) -> _Point:
     """The better of two, ties to the first."""
     take = b.value > a.value
-    return jax.tree.map(lambda old, new: jnp.where(take, new, old), a, b)
+    return jax.tree.map(lambda old, new: jnp.where(_like(take, new), new, old), a, b)
 
 
 def _kernel(potentials: GraphPotentials, passes: Array, tolerance: Array) -> Relaxed:
@@ -239,7 +245,7 @@ def _kernel(potentials: GraphPotentials, passes: Array, tolerance: Array) -> Rel
     size = tolerance * jnp.maximum(1, jnp.abs(found.bound))
     open_ = found.bound - found.value > size
     messages, bound, t = _softened(layout, shares, messages, most, open_)
-    marginals = jax.nn.softmax(times(shares.part[:, None] / t, messages.beliefs), axis=1)
+    marginals = jax.nn.softmax(times((shares.part / t[None])[:, None], messages.beliefs), axis=1)
     scores = _edge_scores(layout, shares, messages)
     best = _of_labels(layout, found.labels, found.value)
     for parts in PARTS:
