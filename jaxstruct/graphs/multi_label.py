@@ -8,6 +8,7 @@ about 14 labels all 2^L sets are enumerated, so that every loss and every formul
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -47,6 +48,7 @@ from jaxstruct.graphs.potentials import GraphPotentials
 LOSSES = ("hamming", "normalised_hamming", "zero_one", "f1")
 INFERENCE = (
     "enumeration", *graph_inference.BOUNDED, *graph_inference.UNBOUNDED, graph_inference.RELAXED,
+    graph_inference.ESCALATED,
 )  # fmt: skip
 _PADDING = Padding(price=1_000_000)
 """A position is one feature of one input, of little work."""
@@ -268,7 +270,11 @@ def _oracles(kind: _Kind) -> Oracles:
             f'loss="{kind.loss}" needs inference="enumeration": only hamming and '
             "normalised_hamming add up over labels"
         )
-    return Oracles(loss_augmented_decode=additive)
+    cheap = kind.inference.cheap
+    if cheap is None:
+        return Oracles(loss_augmented_decode=additive)
+    first = Partial(_loss_augmented, dataclasses.replace(kind, inference=cheap))
+    return Oracles(loss_augmented_decode=additive, cheap=Oracles(loss_augmented_decode=first))
 
 
 def _parts(kind: _Kind, like: Array) -> tuple[Model, Oracles]:
@@ -303,7 +309,8 @@ def multi_label(
       pairs: whether pairs of labels have weights; without them labels are independent.
       loss: "hamming", "normalised_hamming", "zero_one" or "f1" (see `set_losses`).
       inference: "enumeration", exact; "reweighted", with a bound; "modes" and "propagation" without
-        one; "relaxed", marginals in place of sets, whose outputs are those of `set_marginals` (see
+        one; "escalated", modes first and reweighted where they find nothing violated; "relaxed",
+        marginals in place of sets, whose outputs are those of `set_marginals` (see
         `graph_labelling` for what its certificate says). All but the first take additive losses.
       passes: of message passing, at most.
       dtype: "float32" or "float64".

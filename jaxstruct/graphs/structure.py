@@ -255,7 +255,9 @@ def _oracles(tables: _Graph) -> Oracles:
         return Oracles(
             contenders=Partial(_contenders, tables), output=_output, loss_augmented_decode=augmented
         )
+    cheap = tables.inference.cheap
     return Oracles(
+        cheap=None if cheap is None else _oracles(tables._replace(inference=cheap)),
         loss_augmented_decode=augmented,
         best_wrong=Partial(_best_wrong, tables),
         level_losses=None if additive else Partial(_level_losses, tables),
@@ -368,7 +370,8 @@ def graph_labelling(
       inference: "reweighted" for any graph, with a bound that the certificate counts;
         "elimination", exact, for inputs with plans; "enumeration", exact, for a few nodes;
         "modes" and "propagation" (max-product), cheap and without a bound, so that no training with
-        them is ever certified; "relaxed", marginals in place of labellings: the outputs are those
+        them is ever certified; "escalated", modes first and reweighted where they find nothing
+        violated; "relaxed", marginals in place of labellings: the outputs are those
         of `marginal_outputs`, of E S^2 numbers each.
       passes: of message passing, at most.
       dtype: "float32" or "float64".
