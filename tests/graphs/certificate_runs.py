@@ -135,7 +135,10 @@ def check_run(seed: int, oracle: str, formulation: str, S: int, C: float = 4.0) 
 
     assert solution.primal >= true - room, "P is below the true one"
     assert certificate.primal >= exact - room, "the last P is below the true one"
+    assert (certificate.oracle == "none") == (oracle in ("modes", "propagation"))
     if oracle != "relaxed":
+        if certificate.oracle == "exact":
+            assert abs(certificate.primal - exact) <= room, "the last P is not the true one"
         optimum = labellings.optimum(formulation, C, best)
         assert certificate.primal_found <= exact + room, "P as found is above the true one"
         assert solution.dual <= optimum + room, "D is above the optimum"
