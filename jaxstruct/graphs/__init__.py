@@ -35,6 +35,7 @@ from jaxstruct.graphs.oracles.relaxation import relaxed
 from jaxstruct.graphs.oracles.reweighted import log_partition_bound, reweighted
 from jaxstruct.graphs.oracles.variable_elimination import (
     best_labelling,
+    best_other,
     log_partition,
     marginals,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "belief_propagation",
     "best_labelling",
     "best_of_all",
+    "best_other",
     "complete_edges",
     "conditional_modes",
     "elimination",

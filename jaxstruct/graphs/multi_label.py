@@ -45,7 +45,8 @@ from jaxstruct.graphs.oracles.enumeration import all_scores, labelling, number_o
 from jaxstruct.graphs.oracles.reweighted import PASSES
 from jaxstruct.graphs.potentials import GraphPotentials
 
-LOSSES = ("hamming", "normalised_hamming", "zero_one", "f1")
+LOSSES = ("hamming", "normalised_hamming", "zero_one", "f1", "ranking")
+ADDITIVE = ("hamming", "normalised_hamming", "ranking")
 INFERENCE = (
     "enumeration", *graph_inference.BOUNDED, *graph_inference.UNBOUNDED, graph_inference.RELAXED,
     graph_inference.ESCALATED,
@@ -92,7 +93,17 @@ def set_losses(loss: str, y_true: Array, y: Array) -> Array:
         return wrong / y_true.shape[-1]
     if loss == "zero_one":
         return wrong > 0
+    if loss == "ranking":
+        return jnp.sum((y != y_true) * _of_ranking(y_true), axis=-1)
     return wrong / jnp.maximum(jnp.sum(y_true) + jnp.sum(y, axis=-1), 1)
+
+
+def _of_ranking(y_true: Array) -> Array:
+    """[.., L] what each label wrong adds to the ranking loss."""
+    inside = jnp.sum(y_true, axis=-1, keepdims=True)
+    rest = y_true.shape[-1] - inside
+    each = 0.5 / jnp.maximum(jnp.where(y_true > 0, inside, rest), 1)
+    return jnp.where((inside > 0) & (rest > 0), each, 0)
 
 
 def _delta(kind: _Kind, dtype: jnp.dtype, y_true: Array, y: Array) -> Array:
@@ -189,8 +200,12 @@ def _marginal_decode(kind: _Kind, theta: SetTheta) -> Marginals:
 
 def _costs(kind: _Kind, like: Array, y_true: Array) -> Array:
     """[L, 2] what each value of each label costs, of an additive loss."""
-    each = jnp.ones_like(like) / (kind.labels if kind.loss == "normalised_hamming" else 1)
-    return each * (jnp.arange(2)[None] != y_true[:, None])
+    each = jnp.ones(kind.labels, like.dtype)
+    if kind.loss == "normalised_hamming":
+        each = each / kind.labels
+    elif kind.loss == "ranking":
+        each = _of_ranking(y_true).astype(like.dtype)
+    return each[:, None] * (jnp.arange(2)[None] != y_true[:, None])
 
 
 def _marginal_loss(kind: _Kind, like: Array, y_true: Marginals, y: Marginals) -> Array:
@@ -252,8 +267,8 @@ def _relaxed_parts(kind: _Kind, like: Array) -> tuple[Model, Oracles]:
         raise ValueError(
             'inference="relaxed" needs pairs=True and two labels: without pairs nothing is relaxed'
         )
-    if "hamming" not in kind.loss:
-        raise ValueError(f'loss="{kind.loss}" does not add up over labels: take "hamming"')
+    if kind.loss not in ADDITIVE:
+        raise ValueError(f'loss="{kind.loss}" does not add up over labels: take one of {ADDITIVE}')
     model = Model(
         Partial(_potentials, kind), _marginal_score, Partial(_marginal_decode, kind),
         Partial(_marginal_loss, kind, like),
@@ -262,13 +277,13 @@ def _relaxed_parts(kind: _Kind, like: Array) -> tuple[Model, Oracles]:
 
 
 def _oracles(kind: _Kind) -> Oracles:
-    additive = Partial(_loss_augmented, kind) if "hamming" in kind.loss else None
+    additive = Partial(_loss_augmented, kind) if kind.loss in ADDITIVE else None
     if kind.inference.name == "enumeration":
         return Oracles(Partial(_contenders, kind), Partial(_output, kind), additive)
     if additive is None:
         raise ValueError(
-            f'loss="{kind.loss}" needs inference="enumeration": only hamming and '
-            "normalised_hamming add up over labels"
+            f'loss="{kind.loss}" needs inference="enumeration": only hamming, '
+            "normalised_hamming and ranking add up over labels"
         )
     cheap = kind.inference.cheap
     if cheap is None:
@@ -307,7 +322,7 @@ def multi_label(
       number_of_features: d. Inputs are dense [d] or `SparseFeatures` padded with index d.
       number_of_labels: L >= 1; enumeration takes up to 17.
       pairs: whether pairs of labels have weights; without them labels are independent.
-      loss: "hamming", "normalised_hamming", "zero_one" or "f1" (see `set_losses`).
+      loss: "hamming", "normalised_hamming", "zero_one", "f1" or "ranking" (see `set_losses`).
       inference: "enumeration", exact; "reweighted", with a bound; "modes" and "propagation" without
         one; "escalated", modes first and reweighted where they find nothing violated; "relaxed",
         marginals in place of sets, whose outputs are those of `set_marginals` (see

@@ -44,6 +44,7 @@ from jaxstruct.graphs.marginals import (
 )
 from jaxstruct.graphs.oracles.enumeration import all_scores, labelling
 from jaxstruct.graphs.oracles.reweighted import PASSES
+from jaxstruct.graphs.oracles.variable_elimination import best_other
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials, score_labels
 from jaxstruct.graphs.row_features import add_rows, row_action, row_scores
 
@@ -191,6 +192,8 @@ def _loss_augmented(
 
 def _best_other(tables: _Graph, theta: GraphTheta, y_true: Array) -> Best:
     """The best y != y_true: some node has another label, whichever it is; ties to the lowest."""
+    if tables.inference.name == "elimination" and theta.plan is not None:
+        return Best(best_other(graph_potentials_of(theta), theta.plan, y_true).labels, None)
     V, S = theta.nodes.shape
     at, labels = jnp.arange(V), jnp.arange(S)
 
@@ -379,8 +382,8 @@ def graph_labelling(
     Returns:
       A Problem on `graph_inputs`. Outputs are [V] int32 labels, -1 on padding. Additive losses
       serve svm1_margin and both slack re-scalings, and svm0, svm1 and svm2 by the best wrong
-      labelling, of V calls; zero_one serves all seven that way, enumeration all seven with any
-      loss. Ties are broken as the oracle breaks them.
+      labelling, of V calls (of three sweeps by elimination); zero_one serves all seven that way,
+      enumeration all seven with any loss. Ties are broken as the oracle breaks them.
 
       A relaxed problem has the same weights. Its certificate is of the relaxed training: its
       constraints hold for all marginals, those of the labellings among them, so that its primal is

@@ -11,6 +11,7 @@ import pytest
 from jaxstruct.graphs.elimination import Elimination, elimination, min_fill_width, stacked_plans
 from jaxstruct.graphs.oracles.variable_elimination import (
     best_labelling,
+    best_other,
     log_partition,
     marginals,
 )
@@ -18,6 +19,7 @@ from tests.graphs.random_graphs import Cases, cases, quick_jit
 
 WIDTH = 3
 best = quick_jit(jax.vmap(best_labelling))
+other = quick_jit(jax.vmap(best_other))
 values = quick_jit(jax.vmap(jax.value_and_grad(log_partition, allow_int=True)))
 probabilities = quick_jit(jax.vmap(marginals))
 pytestmark = pytest.mark.usefixtures("x64")
@@ -62,6 +64,28 @@ def test_in_float32() -> None:
     found = best(given.cast("float32"), plans)
     np.testing.assert_allclose(found.score, given.best, rtol=1e-5, atol=1e-5)
     given.check_labels(found.labels, found.score, 2e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_best_other_labelling_of_thousands_of_graphs(dtype: str) -> None:
+    """Than the best one, which makes the two best, and than one at random."""
+    given, plans = planned()
+    batch, rng = given.cast(dtype), np.random.default_rng(0)
+    close = 1e-9 if dtype == "float64" else 3e-5
+    drawn = rng.integers(0, batch.nodes.shape[2], batch.nodes.shape[:2]).astype(np.int32)
+    for labels in (np.asarray(best(batch, plans).labels), drawn):
+        found = other(batch, plans, labels)
+        for case, given_y, y, score in zip(given.cases, labels, *map(np.asarray, found),
+                                           strict=True):  # fmt: skip
+            V = len(case.graph.nodes)
+            rest = case.scores[(case.labels != given_y[:V]).any(axis=1)]
+            wanted = rest.max(initial=-np.inf)
+            assert score == pytest.approx(wanted, rel=close, abs=close)
+            if wanted > -np.inf:
+                assert (y[:V] != given_y[:V]).any() and (y[V:] == -1).all()
+                assert case.scores[(case.labels == y[:V]).all(axis=1)] >= wanted - 10 * close
+            else:
+                np.testing.assert_array_equal(y[:V], given_y[:V])
 
 
 def test_log_partition_and_its_gradient() -> None:
