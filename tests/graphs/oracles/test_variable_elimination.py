@@ -88,6 +88,25 @@ def test_the_best_other_labelling_of_thousands_of_graphs(dtype: str) -> None:
                 np.testing.assert_array_equal(y[:V], given_y[:V])
 
 
+def test_the_best_other_alone_and_its_derivative() -> None:
+    given, plans = planned()
+    labels = np.asarray(best(given.batch, plans).labels)
+    batch = other(given.batch, plans, labels)
+    i = int(np.argmax((given.kinds == "cycle") & (np.asarray(batch.score) > -np.inf)))
+    graph, plan = jax.tree.map(lambda leaf: leaf[i], (given.batch, plans))
+
+    def score(nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
+        found = best_other(graph._replace(nodes=nodes), plan, labels[i])
+        return found.score, found.labels
+
+    (value, own), slope = quick_jit(jax.value_and_grad(score, has_aux=True))(graph.nodes)
+    assert value == pytest.approx(float(batch.score[i]))
+    np.testing.assert_array_equal(own, batch.labels[i])
+    np.testing.assert_array_equal(slope, np.asarray(own)[:, None] == np.arange(slope.shape[1]))
+    with pytest.raises(ValueError, match=r"labels must be integers \[V\] = \[12\], got float64"):
+        best_other(graph, plan, np.zeros(12))
+
+
 def test_log_partition_and_its_gradient() -> None:
     given, plans = planned()
     found, gradient = values(given.batch, plans)
