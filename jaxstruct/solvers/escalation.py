@@ -16,9 +16,8 @@ import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.types import Array
-from jaxstruct.solvers.oracle_pass import OracleReport
-from jaxstruct.solvers.task import Task
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.solvers.certificate import ExampleTerms
 
 Spans = tuple[tuple[np.int32, np.int32], ...]
 
@@ -37,26 +36,31 @@ def first_asked(problem: Problem) -> tuple[Problem, bool]:
     return (problem, False) if cheap is None else (problem._replace(oracles=cheap), True)
 
 
+def quiet(terms: ExampleTerms, cap: Array, epsilon: Array) -> np.ndarray:
+    """[N] the rows of positive weight whose call found nothing violated by more than epsilon."""
+    value, known = np.asarray(terms.value), np.asarray(terms.known)
+    return (np.asarray(cap) > 0) & ~(value > known + float(epsilon))
+
+
 def asked_again(
-    task: Task, orders: list[np.ndarray], spans: Spans, report: OracleReport, epsilon: float
+    outputs: PyTree, orders: list[np.ndarray], spans: Spans, wanted: np.ndarray
 ) -> Again | None:
-    """The rows of a chunk whose cheap call found nothing violated by more than epsilon, or None.
+    """The rows of a chunk that are wanted in the first of its batches, or None for none.
 
     Where they fill no whole batch it calls other rows of the chunk besides.
 
     Args:
-      orders: one [batches, B] a bucket. spans: of the chunk. report: of its cheap calls.
+      outputs: one a bucket. orders: one [batches, B] a bucket. spans: of the chunk.
+      wanted: [N] bool.
     """
-    value, known = np.asarray(report.terms.value), np.asarray(report.terms.known)
-    quiet = (np.asarray(task.terms.cap) > 0) & ~(value > known + epsilon)
     moved, fewer, calls = [], [], 0
-    for order, (first, last), own in zip(orders, spans, bucket_slices(task.outputs), strict=True):
+    for order, (first, last), own in zip(orders, spans, bucket_slices(outputs), strict=True):
         rows = order[first:last].reshape(-1)
-        wanted = quiet[own][rows]
-        batches = -(-int(wanted.sum()) // order.shape[1])
+        some = wanted[own][rows]
+        batches = -(-int(some.sum()) // order.shape[1])
         new = order.copy()
-        new[first:last] = np.r_[rows[wanted], rows[~wanted]].reshape(-1, order.shape[1])
+        new[first:last] = np.r_[rows[some], rows[~some]].reshape(-1, order.shape[1])
         moved.append(new)
         fewer.append((first, np.int32(first + batches)))
-        calls += int(wanted.sum())
+        calls += int(some.sum())
     return Again(tuple(map(jax.device_put, moved)), tuple(fewer), calls) if calls else None

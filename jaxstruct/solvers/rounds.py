@@ -20,7 +20,7 @@ from jaxstruct.core.contract import Problem, of_planes
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
 from jaxstruct.solvers.cost_model import effort_of
-from jaxstruct.solvers.escalation import asked_again, first_asked
+from jaxstruct.solvers.escalation import asked_again, first_asked, quiet
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_pass import (
@@ -261,7 +261,8 @@ def grown_round(now: Round, state: State, epsilon: Array) -> tuple[PyTree, Worki
         calls = Calls(orders, spans, epsilon, now.clock)
         sets, report, counts = _asked(now, first, w, sets, report, calls)
         found.append(counts)
-        if cheap and (more := asked_again(now.task, shuffled, spans, report, float(epsilon))):
+        rest = quiet(report.terms, now.task.terms.cap, epsilon) if cheap else None
+        if cheap and (more := asked_again(now.task.outputs, shuffled, spans, rest)):
             calls = calls._replace(orders=more.orders, spans=more.spans)
             sets, report, counts = _asked(now, now.problem, w, sets, report, calls)
             found.append(counts)

@@ -38,14 +38,16 @@ from jaxstruct.graphs.oracles.layout import (
     minus,
     times,
 )
-from jaxstruct.graphs.oracles.reweighted import PASSES, TOLERANCE, closed_by_maxima
 from jaxstruct.graphs.oracles.sweeps import (
+    PASSES,
+    TOLERANCE,
     Messages,
     Shares,
     log_sum,
     maximum,
     reweighted_shares,
     sweep,
+    swept_to_rest,
 )
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials, checked_potentials
 
@@ -240,7 +242,7 @@ def _kernel(potentials: GraphPotentials, passes: Array, tolerance: Array) -> Rel
     layout = laid_out(potentials, batch)
     most = jnp.broadcast_to(passes, (batch,))
     tolerance = jnp.broadcast_to(tolerance, (batch,)).astype(layout.nodes.dtype)
-    found, messages = closed_by_maxima(layout, most, tolerance)
+    found, messages = swept_to_rest(layout, most, tolerance)
     shares = reweighted_shares(layout)
     size = tolerance * jnp.maximum(1, jnp.abs(found.bound))
     open_ = found.bound - found.value > size
