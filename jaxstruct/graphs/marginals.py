@@ -6,7 +6,13 @@ Psi is linear in them, F = sum_v <theta_v, p_v> + sum_e <theta_e, p_e>, and so i
 
 With all p of the local polytope in place of the labellings training stays convex, and has an exact
 certificate of its own: Finley and Joachims 2008 call it over-generating, since every labelling is
-one of these p, with the same Psi and the same loss.
+one of these p, with the same Psi and the same loss. So
+
+    P of the relaxation >= P of the labellings at the same w, and its slacks bound their risk,
+    D of the relaxation <= its own optimum, which may lie above that of the labellings.
+
+An output is E S^2 integers: many labels or edges leave room for fewer planes. Weights are those of
+the problem of labellings with the same options, which predicts.
 """
 
 from __future__ import annotations

@@ -325,8 +325,8 @@ def multi_label(
       loss: "hamming", "normalised_hamming", "zero_one", "f1" or "ranking" (see `set_losses`).
       inference: "enumeration", exact; "reweighted", with a bound; "modes" and "propagation" without
         one; "escalated", modes first and reweighted where they find nothing violated; "relaxed",
-        marginals in place of sets, whose outputs are those of `set_marginals` (see
-        `graph_labelling` for what its certificate says). All but the first take additive losses.
+        marginals in place of sets, whose outputs are those of `set_marginals` (`marginals`
+        says what its certificate means). All but the first take additive losses.
       passes: of message passing, at most.
       dtype: "float32" or "float64".
 

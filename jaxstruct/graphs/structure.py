@@ -374,8 +374,7 @@ def graph_labelling(
         "elimination", exact, for inputs with plans; "enumeration", exact, for a few nodes;
         "modes" and "propagation" (max-product), cheap and without a bound, so that no training with
         them is ever certified; "escalated", modes first and reweighted where they find nothing
-        violated; "relaxed", marginals in place of labellings: the outputs are those
-        of `marginal_outputs`, of E S^2 numbers each.
+        violated; "relaxed", marginals in place of labellings: outputs of `marginal_outputs`.
       passes: of message passing, at most.
       dtype: "float32" or "float64".
 
@@ -384,11 +383,7 @@ def graph_labelling(
       serve svm1_margin and both slack re-scalings, and svm0, svm1 and svm2 by the best wrong
       labelling, of V calls (of three sweeps by elimination); zero_one serves all seven that way,
       enumeration all seven with any loss. Ties are broken as the oracle breaks them.
-
-      A relaxed problem has the same weights. Its certificate is of the relaxed training: its
-      constraints hold for all marginals, those of the labellings among them, so that its primal is
-      at least the exact one at the same w (and `risk_bound` holds for exact inference), while its
-      dual may lie above the exact optimum. Predict with another problem of the same options.
+      A relaxed problem has the same weights; `marginals` says what its certificate means.
 
     Raises:
       ValueError: an argument does not fit.
