@@ -90,6 +90,8 @@ class Oracles(NamedTuple):
         that maximises offsets + slopes F; y_true where there is none. Contenders and output in one
         program.
       all_outputs: y_true -> y[K], every output with the true one first, for a small output space.
+      cheap: other Oracles, which a training pass asks first: only where what they find violates
+        nothing are those above asked. They certify nothing, and may be as inexact as they like.
     """
 
     contenders: Given = None
@@ -99,6 +101,7 @@ class Oracles(NamedTuple):
     level_losses: Given = None
     best_by_level: Given = None
     all_outputs: Given = None
+    cheap: Given = None
 
 
 class Space(NamedTuple):

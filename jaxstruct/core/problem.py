@@ -53,6 +53,8 @@ def _check_parts(model: Model, oracles: Oracles, space: Space) -> None:
             raise ValueError(
                 f"{name} must be a jaxstruct.{kind.__name__}, got {type(part).__name__}"
             )
+    if oracles.cheap is not None:
+        _check_cheap(oracles.cheap)
     missing = [name for name, function in model._asdict().items() if function is None]
     if missing:
         raise ValueError(f"model.{missing[0]} must be a function, got NoneType")
@@ -60,6 +62,10 @@ def _check_parts(model: Model, oracles: Oracles, space: Space) -> None:
     given = [name for name in differing if getattr(space, name) is not None]
     if given and len(given) < len(differing):
         raise ValueError(f"space: {', '.join(differing)} go together, got {given[0]} without all")
+    _check_oracles(oracles)
+
+
+def _check_oracles(oracles: Oracles) -> None:
     for first, second in (("contenders", "output"), ("level_losses", "best_by_level")):
         if (getattr(oracles, first) is None) != (getattr(oracles, second) is None):
             raise ValueError(f"oracles: {first} and {second} go together: give both or neither")
@@ -68,6 +74,15 @@ def _check_parts(model: Model, oracles: Oracles, space: Space) -> None:
             "oracles must find a violated output: give contenders and output, level_losses and "
             "best_by_level, or loss_augmented_decode"
         )
+
+
+def _check_cheap(cheap: Oracles) -> None:
+    if not isinstance(cheap, Oracles) or cheap.cheap is not None or cheap.all_outputs is not None:
+        raise ValueError(
+            "oracles.cheap must be jaxstruct.Oracles without a cheap and all_outputs of their own, "
+            f"got {text_of(cheap)}"
+        )
+    _check_oracles(cheap)
 
 
 def _check_padding(padding: Padding) -> None:
@@ -135,7 +150,9 @@ def make_problem(
     _check_weights(initial_weights)
     _check_parts(model, oracles, space)
     _check_padding(padding)
-    model, oracles, space = _as_partials(model), _as_partials(oracles), _as_partials(space)
+    cheap = None if oracles.cheap is None else _as_partials(oracles.cheap)
+    oracles = _as_partials(oracles._replace(cheap=None))._replace(cheap=cheap)
+    model, space = _as_partials(model), _as_partials(space)
     zero = jax.tree.map(jnp.zeros_like, initial_weights)
     check = check if isinstance(check, Partial) else Partial(check)
     space = _as_partials(_completed(model, space, zero))

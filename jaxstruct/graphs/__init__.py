@@ -22,6 +22,7 @@ from jaxstruct.graphs.factors import (
     stacked,
 )
 from jaxstruct.graphs.inputs import GraphInput, graph_inputs
+from jaxstruct.graphs.marginals import Marginals, marginal_outputs, set_marginals
 from jaxstruct.graphs.multi_label import multi_label
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.oracles.conditional_modes import conditional_modes
@@ -30,9 +31,11 @@ from jaxstruct.graphs.oracles.enumeration import (
     best_of_all,
     enumerated_log_partition,
 )
+from jaxstruct.graphs.oracles.relaxation import relaxed
 from jaxstruct.graphs.oracles.reweighted import log_partition_bound, reweighted
 from jaxstruct.graphs.oracles.variable_elimination import (
     best_labelling,
+    best_other,
     log_partition,
     marginals,
 )
@@ -46,12 +49,14 @@ __all__ = [
     "FactorGraph",
     "GraphInput",
     "GraphPotentials",
+    "Marginals",
     "Variable",
     "all_scores",
     "bayesian_network",
     "belief_propagation",
     "best_labelling",
     "best_of_all",
+    "best_other",
     "complete_edges",
     "conditional_modes",
     "elimination",
@@ -64,14 +69,17 @@ __all__ = [
     "grid_edges",
     "log_partition",
     "log_partition_bound",
+    "marginal_outputs",
     "marginals",
     "min_fill_width",
     "multi_label",
     "network_factors",
     "padded",
     "potts_tables",
+    "relaxed",
     "reweighted",
     "score_labels",
+    "set_marginals",
     "stacked",
     "stacked_plans",
     "tree_edges",

@@ -19,7 +19,11 @@ from jaxstruct.graphs.potentials import GraphPotentials
 EXACT = ("elimination", "enumeration")
 BOUNDED = ("reweighted",)
 UNBOUNDED = ("modes", "propagation")
-NAMES = (*BOUNDED, *EXACT, *UNBOUNDED)
+RELAXED = "relaxed"
+"""Not one of labellings: its outputs are marginals, see `marginals`."""
+ESCALATED = "escalated"
+"""Conditional modes first, tree-reweighted passing where they find nothing violated."""
+NAMES = (*BOUNDED, *EXACT, *UNBOUNDED, RELAXED, ESCALATED)
 
 
 @static
@@ -32,6 +36,11 @@ class Inference:
 
     name: str
     passes: int
+
+    @property
+    def cheap(self) -> Inference | None:
+        """Which one is asked first, if any."""
+        return Inference("modes", self.passes) if self.name == ESCALATED else None
 
 
 class Best(NamedTuple):
@@ -62,7 +71,7 @@ def best_found(inference: Inference, potentials: GraphPotentials, plan: Eliminat
         return Best(best_labelling(potentials, plan).labels, None)
     if inference.name == "enumeration":
         return Best(best_of_all(potentials).labels, None)
-    if inference.name == "reweighted":
+    if inference.name in ("reweighted", ESCALATED):
         found = reweighted(potentials, inference.passes)
         return Best(found.labels, found.bound)
     if inference.name == "modes":

@@ -8,8 +8,10 @@ about 14 labels all 2^L sets are enumerated, so that every loss and every formul
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
@@ -25,18 +27,30 @@ from jaxstruct.core.checks import (
 )
 from jaxstruct.core.contract import Bounded, Contenders, Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.problem import make_problem
-from jaxstruct.core.static import static
+from jaxstruct.core.static import Static, static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.graphs import inference as graph_inference
 from jaxstruct.graphs.edge_lists import complete_edges
 from jaxstruct.graphs.inference import Inference, best_found
+from jaxstruct.graphs.marginals import (
+    Marginals,
+    best_marginals,
+    check_marginals,
+    labels_of,
+    mean_cost,
+    score_marginals,
+)
 from jaxstruct.graphs.oracles.enumeration import all_scores, labelling, number_of_labellings
 from jaxstruct.graphs.oracles.reweighted import PASSES
 from jaxstruct.graphs.potentials import GraphPotentials
 
-LOSSES = ("hamming", "normalised_hamming", "zero_one", "f1")
-INFERENCE = ("enumeration", *graph_inference.BOUNDED, *graph_inference.UNBOUNDED)
+LOSSES = ("hamming", "normalised_hamming", "zero_one", "f1", "ranking")
+ADDITIVE = ("hamming", "normalised_hamming", "ranking")
+INFERENCE = (
+    "enumeration", *graph_inference.BOUNDED, *graph_inference.UNBOUNDED, graph_inference.RELAXED,
+    graph_inference.ESCALATED,
+)  # fmt: skip
 _PADDING = Padding(price=1_000_000)
 """A position is one feature of one input, of little work."""
 
@@ -79,7 +93,17 @@ def set_losses(loss: str, y_true: Array, y: Array) -> Array:
         return wrong / y_true.shape[-1]
     if loss == "zero_one":
         return wrong > 0
+    if loss == "ranking":
+        return jnp.sum((y != y_true) * _of_ranking(y_true), axis=-1)
     return wrong / jnp.maximum(jnp.sum(y_true) + jnp.sum(y, axis=-1), 1)
+
+
+def _of_ranking(y_true: Array) -> Array:
+    """[.., L] what each label wrong adds to the ranking loss."""
+    inside = jnp.sum(y_true, axis=-1, keepdims=True)
+    rest = y_true.shape[-1] - inside
+    each = 0.5 / jnp.maximum(jnp.where(y_true > 0, inside, rest), 1)
+    return jnp.where((inside > 0) & (rest > 0), each, 0)
 
 
 def _delta(kind: _Kind, dtype: jnp.dtype, y_true: Array, y: Array) -> Array:
@@ -145,9 +169,8 @@ def _loss(kind: _Kind, like: Array, y_true: Array, y: Array) -> Array:
 def _loss_augmented(kind: _Kind, theta: SetTheta, y_true: Array, scale: Array) -> Array | Bounded:
     """Of an additive loss: what a wrong label costs goes to its node."""
     graph = _graph(kind, theta)
-    each = scale / kind.labels if kind.loss == "normalised_hamming" else scale
-    wrong = jnp.arange(2)[None] != y_true[:, None]
-    best = best_found(kind.inference, graph._replace(nodes=graph.nodes + each * wrong), None)
+    costs = scale * _costs(kind, jnp.zeros((), graph.nodes.dtype), y_true)
+    best = best_found(kind.inference, graph._replace(nodes=graph.nodes + costs), None)
     return best.labels if best.bound is None else Bounded(best.labels, best.bound)
 
 
@@ -164,6 +187,36 @@ def _contenders(kind: _Kind, theta: SetTheta, y_true: Array) -> Contenders:
 def _output(kind: _Kind, trace: PyTree, level: Array) -> Array:
     del trace
     return labelling(level, kind.labels, 2)
+
+
+def _marginal_score(theta: SetTheta, y: Marginals) -> Array:
+    nodes = jnp.stack([jnp.zeros_like(theta.labels), theta.labels], axis=1)
+    return score_marginals(nodes, theta.pairs, y)
+
+
+def _marginal_decode(kind: _Kind, theta: SetTheta) -> Marginals:
+    return best_marginals(_graph(kind, theta), kind.inference.passes).output
+
+
+def _costs(kind: _Kind, like: Array, y_true: Array) -> Array:
+    """[L, 2] what each value of each label costs, of an additive loss."""
+    each = jnp.ones(kind.labels, like.dtype)
+    if kind.loss == "normalised_hamming":
+        each = each / kind.labels
+    elif kind.loss == "ranking":
+        each = _of_ranking(y_true).astype(like.dtype)
+    return each[:, None] * (jnp.arange(2)[None] != y_true[:, None])
+
+
+def _marginal_loss(kind: _Kind, like: Array, y_true: Marginals, y: Marginals) -> Array:
+    return mean_cost(_costs(kind, like, labels_of(y_true)), y)
+
+
+def _marginals_augmented(kind: _Kind, theta: SetTheta, y_true: Marginals, scale: Array) -> Bounded:
+    graph = _graph(kind, theta)
+    costs = scale * _costs(kind, jnp.zeros((), graph.nodes.dtype), labels_of(y_true))
+    graph = graph._replace(nodes=graph.nodes + costs)
+    return best_marginals(graph, kind.inference.passes)
 
 
 def _check_inputs(d: int, inputs: PyTree) -> int:
@@ -185,11 +238,14 @@ def _check_inputs(d: int, inputs: PyTree) -> int:
     return len(array)
 
 
-def _check(d: int, L: int, inputs: PyTree, outputs: object = None) -> None:
+def _check(d: int, L: int, relaxed: Static, inputs: PyTree, outputs: object = None) -> None:
     """Door checks; outputs are given for training only."""
     n = _check_inputs(d, inputs)
     if outputs is None:
         return
+    if relaxed.value:
+        check_marginals(outputs, "graphs.set_marginals")
+        outputs = labels_of(jax.tree.map(np.asarray, outputs))
     y = as_array("outputs", outputs, f"[n, L] = [{n}, {L}] zeros and ones")
     if y.shape != (n, L) or y.dtype.kind not in "iub":
         raise ValueError(
@@ -201,16 +257,46 @@ def _check(d: int, L: int, inputs: PyTree, outputs: object = None) -> None:
         raise ValueError(f"outputs[{i}, {label}] is {y[i, label]}: expected 0 or 1")
 
 
+def _relaxed_parts(kind: _Kind, like: Array) -> tuple[Model, Oracles]:
+    """Of marginals in place of sets.
+
+    Raises:
+      ValueError: there are no pairs, or the loss does not add up.
+    """
+    if not kind.pairs:
+        raise ValueError(
+            'inference="relaxed" needs pairs=True and two labels: without pairs nothing is relaxed'
+        )
+    if kind.loss not in ADDITIVE:
+        raise ValueError(f'loss="{kind.loss}" does not add up over labels: take one of {ADDITIVE}')
+    model = Model(
+        Partial(_potentials, kind), _marginal_score, Partial(_marginal_decode, kind),
+        Partial(_marginal_loss, kind, like),
+    )  # fmt: skip
+    return model, Oracles(loss_augmented_decode=Partial(_marginals_augmented, kind))
+
+
 def _oracles(kind: _Kind) -> Oracles:
-    additive = Partial(_loss_augmented, kind) if "hamming" in kind.loss else None
+    additive = Partial(_loss_augmented, kind) if kind.loss in ADDITIVE else None
     if kind.inference.name == "enumeration":
         return Oracles(Partial(_contenders, kind), Partial(_output, kind), additive)
     if additive is None:
         raise ValueError(
-            f'loss="{kind.loss}" needs inference="enumeration": only hamming and '
-            "normalised_hamming add up over labels"
+            f'loss="{kind.loss}" needs inference="enumeration": only hamming, '
+            "normalised_hamming and ranking add up over labels"
         )
-    return Oracles(loss_augmented_decode=additive)
+    cheap = kind.inference.cheap
+    if cheap is None:
+        return Oracles(loss_augmented_decode=additive)
+    first = Partial(_loss_augmented, dataclasses.replace(kind, inference=cheap))
+    return Oracles(loss_augmented_decode=additive, cheap=Oracles(loss_augmented_decode=first))
+
+
+def _parts(kind: _Kind, like: Array) -> tuple[Model, Oracles]:
+    model = Model(
+        Partial(_potentials, kind), _score, Partial(_decode, kind), Partial(_loss, kind, like)
+    )
+    return model, _oracles(kind)
 
 
 def _squared_norm(w: PyTree, x: PyTree) -> Array:
@@ -236,9 +322,11 @@ def multi_label(
       number_of_features: d. Inputs are dense [d] or `SparseFeatures` padded with index d.
       number_of_labels: L >= 1; enumeration takes up to 17.
       pairs: whether pairs of labels have weights; without them labels are independent.
-      loss: "hamming", "normalised_hamming", "zero_one" or "f1" (see `set_losses`).
+      loss: "hamming", "normalised_hamming", "zero_one", "f1" or "ranking" (see `set_losses`).
       inference: "enumeration", exact; "reweighted", with a bound; "modes" and "propagation" without
-        one. All but the first take additive losses only.
+        one; "escalated", modes first and reweighted where they find nothing violated; "relaxed",
+        marginals in place of sets, whose outputs are those of `set_marginals` (`marginals`
+        says what its certificate means). All but the first take additive losses.
       passes: of message passing, at most.
       dtype: "float32" or "float64".
 
@@ -266,9 +354,8 @@ def multi_label(
     zero = {"labels": jnp.zeros((d, L), dtype)}
     if kind.pairs:
         zero["pairs"] = jnp.zeros((L * (L - 1) // 2, 2, 2), dtype)
-    model = Model(
-        Partial(_potentials, kind), _score, Partial(_decode, kind),
-        Partial(_loss, kind, jnp.zeros((), dtype)),
-    )  # fmt: skip
+    relaxed = inference == graph_inference.RELAXED
+    model, oracles = (_relaxed_parts if relaxed else _parts)(kind, jnp.zeros((), dtype))
     space = Space(add=Partial(_add, kind), gram_action=_gram_action, squared_norm=_squared_norm)
-    return make_problem(zero, model, _oracles(kind), space, Partial(_check, d, L), _PADDING)
+    check = Partial(_check, d, L, Static(relaxed))
+    return make_problem(zero, model, oracles, space, check, _PADDING)

@@ -34,8 +34,17 @@ from jaxstruct.graphs.example_checks import check_graphs
 from jaxstruct.graphs.inference import Best, Inference, best_found
 from jaxstruct.graphs.inputs import GraphInput
 from jaxstruct.graphs.losses import GraphLoss, delta, graph_loss, node_costs
+from jaxstruct.graphs.marginals import (
+    Marginals,
+    best_marginals,
+    check_marginals,
+    labels_of,
+    mean_cost,
+    score_marginals,
+)
 from jaxstruct.graphs.oracles.enumeration import all_scores, labelling
 from jaxstruct.graphs.oracles.reweighted import PASSES
+from jaxstruct.graphs.oracles.variable_elimination import best_other
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials, score_labels
 from jaxstruct.graphs.row_features import add_rows, row_action, row_scores
 
@@ -80,7 +89,13 @@ def _output_sizes(x: GraphInput) -> int:
     return np.shape(jax.tree.leaves(x.nodes)[0])[1]
 
 
+def _marginal_sizes(x: GraphInput) -> Marginals:
+    """The positions of marginals are the nodes and the edges, one at least."""
+    return Marginals(_output_sizes(x), max(np.shape(x.edges)[1], 1))
+
+
 _PADDING = Padding(output_sizes=_output_sizes)
+_PADDING_OF_MARGINALS = Padding(output_sizes=_marginal_sizes)
 
 
 def _mean_of_both(tables: Array) -> Array:
@@ -177,6 +192,8 @@ def _loss_augmented(
 
 def _best_other(tables: _Graph, theta: GraphTheta, y_true: Array) -> Best:
     """The best y != y_true: some node has another label, whichever it is; ties to the lowest."""
+    if tables.inference.name == "elimination" and theta.plan is not None:
+        return Best(best_other(graph_potentials_of(theta), theta.plan, y_true).labels, None)
     V, S = theta.nodes.shape
     at, labels = jnp.arange(V), jnp.arange(S)
 
@@ -241,12 +258,52 @@ def _oracles(tables: _Graph) -> Oracles:
         return Oracles(
             contenders=Partial(_contenders, tables), output=_output, loss_augmented_decode=augmented
         )
+    cheap = tables.inference.cheap
     return Oracles(
+        cheap=None if cheap is None else _oracles(tables._replace(inference=cheap)),
         loss_augmented_decode=augmented,
         best_wrong=Partial(_best_wrong, tables),
         level_losses=None if additive else Partial(_level_losses, tables),
         best_by_level=None if additive else Partial(_best_by_level, tables),
     )
+
+
+def _marginal_score(theta: GraphTheta, y: Marginals) -> Array:
+    return score_marginals(*_real_parts(theta), y)
+
+
+def _marginal_decode(tables: _Graph, theta: GraphTheta) -> Marginals:
+    return best_marginals(graph_potentials_of(theta), tables.inference.passes).output
+
+
+def _marginal_loss(tables: _Graph, y_true: Marginals, y: Marginals) -> Array:
+    return mean_cost(node_costs(tables.loss, labels_of(y_true)), y)
+
+
+def _marginals_augmented(
+    tables: _Graph, theta: GraphTheta, y_true: Marginals, scale: Array
+) -> Bounded:
+    costs = scale * node_costs(tables.loss, labels_of(y_true))
+    graph = graph_potentials_of(theta._replace(nodes=theta.nodes + costs))
+    return best_marginals(graph, tables.inference.passes)
+
+
+def _relaxed_parts(tables: _Graph) -> tuple[Model, Oracles]:
+    """Of marginals in place of labellings.
+
+    Raises:
+      ValueError: the loss does not add up over nodes.
+    """
+    if not tables.loss.additive:
+        raise ValueError(
+            'loss="zero_one" does not add up over nodes, which inference="relaxed" needs: take '
+            '"hamming", "normalised_hamming" or costs'
+        )
+    model = Model(
+        Partial(_potentials, tables), _marginal_score, Partial(_marginal_decode, tables),
+        Partial(_marginal_loss, tables),
+    )  # fmt: skip
+    return model, Oracles(loss_augmented_decode=Partial(_marginals_augmented, tables))
 
 
 def _initial_weights(sizes: GraphSizes, dtype: str) -> dict[str, Array]:
@@ -262,7 +319,12 @@ def _initial_weights(sizes: GraphSizes, dtype: str) -> dict[str, Array]:
 def _check(
     sizes: GraphSizes, tables: _Graph, inputs: GraphInput, outputs: np.ndarray | None = None
 ) -> None:
-    check_graphs(sizes, tables.inference.name, inputs, outputs)
+    if tables.inference.name != graph_inference.RELAXED:
+        check_graphs(sizes, tables.inference.name, inputs, outputs)
+        return
+    check_graphs(sizes, tables.inference.name, inputs)
+    if outputs is not None:
+        check_marginals(outputs, "graphs.marginal_outputs")
 
 
 def _assembled(sizes: GraphSizes, tables: _Graph, dtype: str) -> Problem:
@@ -271,12 +333,14 @@ def _assembled(sizes: GraphSizes, tables: _Graph, dtype: str) -> Problem:
         gram_action=Partial(_gram_action, sizes, tables),
         squared_norm=_squared_norm,
     )
+    relaxed = tables.inference.name == graph_inference.RELAXED
     model = Model(
         Partial(_potentials, tables), _score, Partial(_decode, tables), Partial(_loss, tables)
     )
+    model, oracles = _relaxed_parts(tables) if relaxed else (model, _oracles(tables))
     return make_problem(
-        _initial_weights(sizes, dtype), model, _oracles(tables), space,
-        Partial(_check, sizes, tables), _PADDING,
+        _initial_weights(sizes, dtype), model, oracles, space, Partial(_check, sizes, tables),
+        _PADDING_OF_MARGINALS if relaxed else _PADDING,
     )  # fmt: skip
 
 
@@ -309,15 +373,17 @@ def graph_labelling(
       inference: "reweighted" for any graph, with a bound that the certificate counts;
         "elimination", exact, for inputs with plans; "enumeration", exact, for a few nodes;
         "modes" and "propagation" (max-product), cheap and without a bound, so that no training with
-        them is ever certified.
+        them is ever certified; "escalated", modes first and reweighted where they find nothing
+        violated; "relaxed", marginals in place of labellings: outputs of `marginal_outputs`.
       passes: of message passing, at most.
       dtype: "float32" or "float64".
 
     Returns:
       A Problem on `graph_inputs`. Outputs are [V] int32 labels, -1 on padding. Additive losses
       serve svm1_margin and both slack re-scalings, and svm0, svm1 and svm2 by the best wrong
-      labelling, of V calls; zero_one serves all seven that way, enumeration all seven with any
-      loss. Ties are broken as the oracle breaks them.
+      labelling, of V calls (of three sweeps by elimination); zero_one serves all seven that way,
+      enumeration all seven with any loss. Ties are broken as the oracle breaks them.
+      A relaxed problem has the same weights; `marginals` says what its certificate means.
 
     Raises:
       ValueError: an argument does not fit.

@@ -92,6 +92,14 @@ class Certificate(NamedTuple):
         """P - D."""
         return self.primal - self.dual
 
+    @property
+    def oracle(self) -> str:
+        """What P rests on: "exact", the outputs found; "bounded", the oracle's bounds, at most
+        primal - primal_found above the true P(w); "none", nothing."""
+        if not math.isfinite(self.primal):
+            return "none"
+        return "exact" if self.primal_found >= self.primal else "bounded"
+
 
 def proven(gap: float, rounding: float, allowance: float) -> bool | None:
     """Whether a gap is within what is allowed: True, False, or None where rounding hides it.

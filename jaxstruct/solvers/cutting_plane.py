@@ -168,7 +168,7 @@ def step(
     else:
         w, sets, moved = grown_round(now, state, threshold)
         state = state._replace(weights=w, sets=sets, span=None, block_gaps=moved.gaps)
-        added, overflow, estimate, calls = moved.added, moved.overflow, moved.estimate, examples
+        added, overflow, estimate, calls = moved.added, moved.overflow, moved.estimate, moved.calls
     due = state.clock % settings.certify_every == 0
     if fully or due or estimate is None or _is_done(estimate, goal, settled):
         state, certificate, slack, counts = _certify(now, state, threshold, products)

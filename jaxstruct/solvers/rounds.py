@@ -20,9 +20,17 @@ from jaxstruct.core.contract import Problem, of_planes
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
 from jaxstruct.solvers.cost_model import effort_of
+from jaxstruct.solvers.escalation import asked_again, first_asked, quiet
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
-from jaxstruct.solvers.oracle_pass import Calls, OracleOptions, empty_report, oracle_program
+from jaxstruct.solvers.oracle_pass import (
+    Calls,
+    OracleOptions,
+    OracleReport,
+    PassCounts,
+    empty_report,
+    oracle_program,
+)
 from jaxstruct.solvers.programs import time_part
 from jaxstruct.solvers.proximal_newton import newton_program
 from jaxstruct.solvers.settings import Settings, choice_of, resolved_settings
@@ -194,12 +202,13 @@ def enumerated_round(now: Round, state: State) -> tuple[PyTree, WorkingSets]:
 
 
 class Moved(NamedTuple):
-    """What a grown round leaves beside w and the sets."""
+    """What a grown round leaves beside w and the sets; calls: of oracles, cheap ones, too."""
 
     added: int
     overflow: int
     estimate: Certificate
     gaps: np.ndarray
+    calls: int
 
 
 def _shuffle(now: Round) -> list[np.ndarray]:
@@ -221,6 +230,20 @@ def _chunk(now: Round, orders: list[np.ndarray], number: int) -> tuple[tuple, np
     return tuple(spans), np.concatenate(rows)
 
 
+def _asked(
+    now: Round, problem: Problem, w: PyTree, sets: WorkingSets, report: OracleReport, calls: Calls
+) -> tuple[WorkingSets, OracleReport, PassCounts]:
+    """The oracle of a problem on some batches, at w."""
+    options = OracleOptions(oracle_for(problem, now.formulation), report.slots.shape[1])
+    part = "oracle" if problem is now.problem else "cheap oracle"
+    return time_part(
+        now.seconds, part,
+        partial(
+            oracle_program, problem, options, now.task, w, sets, report, calls, effort=now.effort
+        ),
+    )  # fmt: skip
+
+
 def grown_round(now: Round, state: State, epsilon: Array) -> tuple[PyTree, WorkingSets, Moved]:
     """The exact pass of algorithm 3 chunk by chunk, then sweeps over the slots that matter."""
     settings, w = now.settings, state.weights
@@ -229,26 +252,28 @@ def grown_round(now: Round, state: State, epsilon: Array) -> tuple[PyTree, Worki
     report = empty_report(sets.losses.shape[0], active, sets.losses.dtype)
     shuffled = _shuffle(now)
     orders = tuple(map(jax.device_put, shuffled))
-    found = []
+    found, again = [], 0
+    first, cheap = first_asked(now.problem)
     for number in range(settings.chunks):
         spans, chosen = _chunk(now, shuffled, number)
         if not chosen.size:
             continue
-        sets, report, counts = time_part(
-            now.seconds, "oracle",
-            partial(
-                oracle_program, now.problem, now.oracle_options(active), now.task, w, sets, report,
-                Calls(orders, spans, epsilon, now.clock), effort=now.effort,
-            ),
-        )  # fmt: skip
+        calls = Calls(orders, spans, epsilon, now.clock)
+        sets, report, counts = _asked(now, first, w, sets, report, calls)
         found.append(counts)
+        rest = quiet(report.terms, now.task.terms.cap, epsilon) if cheap else None
+        if cheap and (more := asked_again(now.task.outputs, shuffled, spans, rest)):
+            calls = calls._replace(orders=more.orders, spans=more.spans)
+            sets, report, counts = _asked(now, now.problem, w, sets, report, calls)
+            found.append(counts)
+            again += more.calls
         w, sets = _sweep(now, 1, w, sets, chosen, report.slots)
     gaps = block_gaps(now.formulation, now.task.terms, report.terms)
     chosen = _covering(gaps, settings.coverage)
     w, sets = _sweep(now, choice_of(settings.cached_sweeps), w, sets, chosen, report.slots)
     estimate = certify(now.formulation, now.task.terms, report.terms)
     added, overflow = np.sum(jax.device_get(found), axis=0).tolist()
-    return w, sets, Moved(added, overflow, estimate, gaps)
+    return w, sets, Moved(added, overflow, estimate, gaps, examples_of(now.task) + again)
 
 
 def full_round(now: Round, state: State) -> tuple[State, np.ndarray, np.ndarray]:

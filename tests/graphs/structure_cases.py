@@ -70,25 +70,22 @@ class Graphs(NamedTuple):
 
     def psi(self, i: int) -> tuple[np.ndarray, np.ndarray]:
         """([k, V] every labelling of graph i, [k, D] its Psi as the weights are laid out)."""
-        V, S = len(self.nodes[i]), self.S
-        p, K, symmetric = self.options
-        labels = every_labelling(V, S)
-        hot = np.eye(S)
-        of_nodes = np.einsum("vd,kvs->kds", self.nodes[i], hot[labels])
-        rows = []
-        for (a, b), f, kind in zip(
-            self.edges[i], self.edge_features[i], self.kinds[i], strict=True
-        ):
-            pair = np.einsum("ks,kt->kst", hot[labels[:, a]], hot[labels[:, b]])
-            if symmetric:
-                pair = (pair + pair.transpose(0, 2, 1)) / 2
-            of_kind = np.eye(K)[kind] if K else np.zeros(0)
-            rows.append((np.einsum("p,kst->kpst", f[:p], pair),
-                         np.einsum("q,kst->kqst", of_kind, pair)))  # fmt: skip
-        of_edges = sum((row[0] for row in rows), np.zeros((len(labels), p, S, S)))
-        of_kinds = sum((row[1] for row in rows), np.zeros((len(labels), K, S, S)))
+        labels, hot = every_labelling(len(self.nodes[i]), self.S), np.eye(self.S)
+        ends = (labels[:, self.edges[i][:, side]] for side in (0, 1))
+        first, second = (hot[own] for own in ends)
+        return labels, self.psi_of(i, hot[labels], first[..., :, None] * second[..., None, :])
+
+    def psi_of(self, i: int, nodes: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+        """[k, D] Psi of marginals [k, V, S] and [k, E, S, S] of graph i, linear in both."""
+        (p, K, symmetric), k = self.options, len(nodes)
+        if symmetric:
+            pairs = (pairs + np.swapaxes(pairs, 2, 3)) / 2
+        of_nodes = np.einsum("vd,kvs->kds", self.nodes[i], nodes)
+        of_edges = np.einsum("ep,kest->kpst", self.edge_features[i][:, :p], pairs)
+        kinds = self.kinds[i][:, None] == np.arange(K)
+        of_kinds = np.einsum("eq,kest->kqst", kinds.astype(float), pairs)
         parts = [of_edges] * bool(p) + [of_nodes] + [of_kinds] * bool(K)  # in order of the names
-        return labels, np.concatenate([part.reshape(len(labels), -1) for part in parts], axis=1)
+        return np.concatenate([part.reshape(k, -1) for part in parts], axis=1)
 
     def losses(self, i: int, loss: str | np.ndarray) -> np.ndarray:
         """[k] Delta(y_i, .)."""

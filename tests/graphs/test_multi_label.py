@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
+from jaxstruct.graphs.marginals import UNITS, set_marginals
 from jaxstruct.graphs.multi_label import LOSSES, multi_label, set_losses
 from jaxstruct.solvers.formulations import FORMULATIONS
 from tests.graphs.random_graphs import every_labelling
 from tests.graphs.structure_cases import flat
+from tests.truth.formulations import primal_value
 from tests.truth.quadratic_program import solve_primal
 
 N, D, L = 12, 3, 3
@@ -36,9 +38,15 @@ def losses(name: str, y: np.ndarray) -> np.ndarray:
     both = np.array([sum(a and b for a, b in zip(own, y, strict=True)) for own in SETS], float)
     total = SETS.sum(axis=1) + y.sum()
     f1 = np.where(total > 0, 1 - 2 * both / np.maximum(total, 1), 0)
-    return {"hamming": wrong, "normalised_hamming": wrong / L, "zero_one": wrong > 0, "f1": f1}[
-        name
-    ].astype(float)
+    ranking = np.array([misordered(y, own) for own in SETS])
+    found = {"hamming": wrong, "normalised_hamming": wrong / L, "zero_one": wrong > 0, "f1": f1}
+    return (found | {"ranking": ranking})[name].astype(float)
+
+
+def misordered(y: np.ndarray, own: np.ndarray) -> float:
+    """The part of the pairs (in y, not in y) out of order; level pairs count half."""
+    pairs = [(own[a], own[b]) for a in np.flatnonzero(y) for b in np.flatnonzero(y == 0)]
+    return float(np.mean([(a < b) + 0.5 * (a == b) for a, b in pairs])) if pairs else 0.0
 
 
 def test_losses_are_those_counted() -> None:
@@ -49,7 +57,8 @@ def test_losses_are_those_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("formulation", "loss"), [("svm1_margin", "hamming"), ("svm2_slack", "f1")]
+    ("formulation", "loss"),
+    [("svm1_margin", "hamming"), ("svm2_slack", "f1"), ("svm1_margin", "ranking")],
 )
 def test_the_optimum(formulation: str, loss: str) -> None:
     problem = multi_label(D, L, loss=loss, dtype="float64")
@@ -68,6 +77,26 @@ def test_the_optimum(formulation: str, loss: str) -> None:
     found = js.predict(problem, solution, X)
     scores = np.stack([psi(x) for x in X]) @ flat(solution.weights)
     np.testing.assert_array_equal(found, SETS[scores.argmax(axis=1)])
+
+
+def test_relaxed_and_escalated_training() -> None:
+    """Three labels on a complete graph: the exact P and D by all sets hold both of them."""
+    scores, C = np.stack([psi(x) for x in X]), 5.0
+    costs = np.stack([losses("ranking", y) for y in Y])
+    places = [int(np.flatnonzero((SETS == y).all(axis=1))[0]) for y in Y]
+    optimum = solve_primal("svm1_margin", scores, costs, places, C).objective
+    for inference, y in (("relaxed", set_marginals(Y)), ("escalated", Y)):
+        problem = multi_label(D, L, loss="ranking", inference=inference, dtype="float64")
+        solution = js.fit(problem, X, y, "svm1_margin", C, tolerance=1e-4)
+        true = primal_value("svm1_margin", flat(solution.weights), scores, costs, places, C)
+        assert solution.primal >= true - 1e-9 and solution.primal >= optimum - 1e-9
+        assert solution.status in (js.Status.CONVERGED, js.Status.INEXACT_ORACLE)
+        if inference == "relaxed":
+            assert solution.status.solved and solution.certificate.oracle != "none"
+            found = js.predict(problem, solution, X)
+            assert found.nodes.shape == (N, L, 2) and (found.nodes.sum(axis=2) == UNITS).all()
+        else:
+            assert solution.dual <= optimum + 1e-9
 
 
 def test_check_problem_finds_nothing_and_all_formulations_are_served() -> None:
@@ -104,11 +133,24 @@ def test_scores_are_those_of_psi() -> None:
         ({"inference": "elimination"}, "inference is 'elimination'; choose one of"),
         ({"inference": "modes", "loss": "f1"}, 'loss="f1" needs inference="enumeration"'),
         ({"pairs": "no"}, "pairs must be True or False"),
+        ({"inference": "relaxed", "loss": "f1"}, 'loss="f1" does not add up over labels'),
+        ({"inference": "relaxed", "pairs": False}, 'inference="relaxed" needs pairs=True'),
     ],
 )
 def test_the_door_of_the_structure(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         multi_label(**{"number_of_features": D, "number_of_labels": L} | options)
+
+
+def test_sets_where_marginals_are_wanted_are_refused() -> None:
+    problem = multi_label(D, L, inference="relaxed", dtype="float64")
+    with pytest.raises(ValueError, match="outputs must be Marginals .* by graphs.set_marginals"):
+        js.fit(problem, X, Y)
+    whole = set_marginals(Y)
+    with pytest.raises(ValueError, match="outputs.nodes must be 5040 at one label each"):
+        js.fit(problem, X, whole._replace(nodes=whole.nodes // 2))
+    with pytest.raises(ValueError, match=r"outputs must be \[n, L\] zeros and ones"):
+        set_marginals(Y + 1)
 
 
 @pytest.mark.parametrize(

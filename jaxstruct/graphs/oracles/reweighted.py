@@ -16,23 +16,17 @@ import jax.numpy as jnp
 
 from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.types import Array
-from jaxstruct.graphs.oracles.layout import Layout, batch_of, laid_out, padded_labels, score
+from jaxstruct.graphs.oracles.layout import batch_of, laid_out, padded_labels
 from jaxstruct.graphs.oracles.sweeps import (
-    Messages,
-    Shares,
-    decided,
+    PASSES,
+    TOLERANCE,
     log_sum,
-    maximum,
     no_messages,
     reweighted_shares,
     sweep,
+    swept_to_rest,
 )
 from jaxstruct.graphs.potentials import GraphPotentials, checked_potentials
-
-PASSES = 100
-TOLERANCE = 1e-6
-"""Relative to max(1, |bound|): a gap below it is closed, a bound that falls by less has come to
-rest."""
 
 
 class Reweighted(NamedTuple):
@@ -51,61 +45,13 @@ class Reweighted(NamedTuple):
     passes: Array
 
 
-class _State(NamedTuple):
-    messages: Messages
-    best: Reweighted
-    done: Array
-    turn: Array
-
-
-def _better(
-    best: Reweighted, labels: Array, value: Array, bound: Array, open_: Array
-) -> Reweighted:
-    """The best of two, where the graph is still open; ties keep the labelling met first."""
-    gains = open_ & ((value > best.value) | (best.passes < 0))
-    return Reweighted(
-        jnp.where(gains[None], labels, best.labels),
-        jnp.where(gains, value, best.value),
-        jnp.where(open_, jnp.minimum(bound, best.bound), best.bound),
-        best.passes,
-    )
-
-
-def _pass(layout: Layout, shares: Shares, tolerance: Array, state: _State) -> _State:
-    """A sweep up and one down."""
-    best, open_ = state.best, ~state.done
-    up = sweep(layout, state.messages, shares, maximum, upward=True)
-    down = sweep(layout, up.messages, shares, maximum, upward=False)
-    labels = decided(layout, down.messages)
-    bound = jnp.minimum(up.bound, down.bound)
-    best = _better(best, labels, score(layout, labels), bound, open_)
-    best = best._replace(passes=jnp.where(open_, state.turn + 1, best.passes))
-    size = tolerance * jnp.maximum(1, jnp.abs(best.bound))
-    closed = ~(best.bound - best.value > size)
-    rest = ~(state.best.bound - best.bound > size)
-    return _State(down.messages, best, state.done | closed | rest, state.turn + 1)
-
-
 def _kernel(potentials: GraphPotentials, passes: Array, tolerance: Array) -> Reweighted:
     batch = batch_of(potentials, passes, tolerance)
     layout = laid_out(potentials, batch)
-    V, _, B = layout.nodes.shape
-    dtype, most = layout.nodes.dtype, jnp.broadcast_to(passes, (B,))
-    tolerance = jnp.broadcast_to(tolerance, (B,)).astype(dtype)
-    infinite = jnp.full(B, jnp.inf, dtype)
-    none = Reweighted(jnp.zeros((V, B), jnp.int32), -infinite, infinite, jnp.full(B, -1, jnp.int32))
-    shares = reweighted_shares(layout)
-
-    def unfinished(state: _State) -> Array:
-        return jnp.any(~state.done & (state.turn < most))
-
-    def body(state: _State) -> _State:
-        return _pass(layout, shares, tolerance, state)
-
-    first = _State(no_messages(layout), none, most < 1, jnp.int32(0))
-    best = jax.lax.while_loop(unfinished, body, first).best
-    bound = jnp.maximum(best.bound, best.value)
-    return best._replace(labels=padded_labels(layout, best.labels), bound=bound)
+    most = jnp.broadcast_to(passes, (batch,))
+    tolerance = jnp.broadcast_to(tolerance, (batch,)).astype(layout.nodes.dtype)
+    best, _ = swept_to_rest(layout, most, tolerance)
+    return Reweighted(padded_labels(layout, best.labels), best.value, best.bound, best.passes)
 
 
 _of_one = of_one_example(_kernel)

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
@@ -37,6 +38,7 @@ from jaxstruct.graphs.oracles.layout import (
     first_argmax,
     minus,
     rows_at,
+    score,
     summed_at,
     times,
     with_rows_at,
@@ -46,6 +48,12 @@ MOST_WRITTEN = 32
 """Labels that a maximum is written out for."""
 LITTLE = 1e-6
 """Below it nothing is left of a node but rounding."""
+
+
+PASSES = 100
+TOLERANCE = 1e-6
+"""Relative to max(1, |bound|): a gap below it is closed, a bound that falls by less has come to
+rest."""
 
 
 class Messages(NamedTuple):
@@ -242,3 +250,74 @@ def edge_beliefs(layout: Layout, messages: Messages) -> Array:
     first = minus(at_ends(layout.low), messages.down)
     second = minus(at_ends(layout.high), messages.up)
     return first[:, :, None] + second[:, None] + layout.pairs
+
+
+class Met(NamedTuple):
+    """The best labellings that sweeps of maxima met, [V, B], padding not marked.
+
+    Fields:
+      labels: [V, B]. value: [B] their F. bound: [B] at least max F. passes: [B].
+    """
+
+    labels: Array
+    value: Array
+    bound: Array
+    passes: Array
+
+
+class _Rest(NamedTuple):
+    """Where sweeps of maxima stand."""
+
+    messages: Messages
+    best: Met
+    done: Array
+    turn: Array
+
+
+def _better(best: Met, labels: Array, value: Array, bound: Array, open_: Array) -> Met:
+    """The best of two, where the graph is still open; ties keep the labelling met first."""
+    gains = open_ & ((value > best.value) | (best.passes < 0))
+    return Met(
+        jnp.where(gains[None], labels, best.labels),
+        jnp.where(gains, value, best.value),
+        jnp.where(open_, jnp.minimum(bound, best.bound), best.bound),
+        best.passes,
+    )
+
+
+def _pass(layout: Layout, shares: Shares, tolerance: Array, state: _Rest) -> _Rest:
+    """A sweep up and one down."""
+    best, open_ = state.best, ~state.done
+    up = sweep(layout, state.messages, shares, maximum, upward=True)
+    down = sweep(layout, up.messages, shares, maximum, upward=False)
+    labels = decided(layout, down.messages)
+    bound = jnp.minimum(up.bound, down.bound)
+    best = _better(best, labels, score(layout, labels), bound, open_)
+    best = best._replace(passes=jnp.where(open_, state.turn + 1, best.passes))
+    size = tolerance * jnp.maximum(1, jnp.abs(best.bound))
+    closed = ~(best.bound - best.value > size)
+    rest = ~(state.best.bound - best.bound > size)
+    return _Rest(down.messages, best, state.done | closed | rest, state.turn + 1)
+
+
+def swept_to_rest(layout: Layout, most: Array, tolerance: Array) -> tuple[Met, Messages]:
+    """(what sweeps of maxima find of a batch, padding not marked; their last messages).
+
+    Args:
+      most: [B] passes. tolerance: [B].
+    """
+    V, _, B = layout.nodes.shape
+    infinite = jnp.full(B, jnp.inf, layout.nodes.dtype)
+    none = Met(jnp.zeros((V, B), jnp.int32), -infinite, infinite, jnp.full(B, -1, jnp.int32))
+    shares = reweighted_shares(layout)
+
+    def unfinished(state: _Rest) -> Array:
+        return jnp.any(~state.done & (state.turn < most))
+
+    def body(state: _Rest) -> _Rest:
+        return _pass(layout, shares, tolerance, state)
+
+    first = _Rest(no_messages(layout), none, most < 1, jnp.int32(0))
+    last = jax.lax.while_loop(unfinished, body, first)
+    best = last.best
+    return best._replace(bound=jnp.maximum(best.bound, best.value)), last.messages

@@ -24,7 +24,7 @@ def write(path) -> str:
 
 def options_in(folder, **changes) -> Options:
     return Options(
-        data_file=write(folder / "own.npz"), training=("edgeless", "exact", "greedy"),
+        data_file=write(folder / "own.npz"), training=("edgeless", "exact", "greedy", "relaxed"),
         prediction=("exact", "greedy"), compilation_cache=False, progress=False,
         output=str(folder),
     )._replace(**changes)  # fmt: skip
@@ -38,7 +38,10 @@ def outcome(tmp_path_factory) -> common.Outcome:
 
 def test_rows_say_what_is_proven(outcome: common.Outcome) -> None:
     rows = {row["training"]: row for row in outcome.numbers["rows"]}
-    assert list(rows) == ["edgeless", "exact", "greedy"]
+    assert list(rows) == ["edgeless", "exact", "greedy", "relaxed"]
+    assert rows["relaxed"]["c_over_n"] in (0.1, 1) and rows["relaxed"]["status"].name == "CONVERGED"
+    if rows["relaxed"]["c_over_n"] == rows["exact"]["c_over_n"]:  # more constraints
+        assert rows["relaxed"]["primal"] >= rows["exact"]["dual"]
     for name in ("edgeless", "exact"):
         assert rows[name]["status"].name == "CONVERGED"
         assert rows[name]["primal"] >= rows[name]["dual"]
@@ -54,7 +57,7 @@ def test_the_table_is_written(outcome: common.Outcome) -> None:
         "multi_label_own.json", "multi_label_own.csv"
     }  # fmt: skip
     (path,) = (path for path in outcome.files if path.suffix == ".json")
-    assert len(strict_json(path)["rows"]) == 3
+    assert len(strict_json(path)["rows"]) == 4
     edgeless = outcome.table.rows[0]
     assert edgeless[7] == edgeless[8]
 

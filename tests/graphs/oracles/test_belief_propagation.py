@@ -15,12 +15,38 @@ pytestmark = pytest.mark.usefixtures("x64")
 
 
 @functools.cache
-def found(kind: str, schedule: str) -> Propagated:
+def found(kind: str, schedule: str, dtype: str = "float64") -> Propagated:
     """What all graphs end with."""
+    tolerance = 1e-11 if dtype == "float64" else 1e-5
     run = functools.partial(
-        belief_propagation, kind=kind, schedule=schedule, tolerance=1e-11, damping=0.3
+        belief_propagation, kind=kind, schedule=schedule, tolerance=tolerance, damping=0.3
     )
-    return jax.device_get(quick_jit(jax.vmap(run))(cases().batch))
+    return jax.device_get(quick_jit(jax.vmap(run))(cases().cast(dtype)))
+
+
+@pytest.mark.parametrize(("kind", "schedule"), [("sum", "serial"), ("max", "flooding")])
+def test_in_float32(kind: str, schedule: str) -> None:
+    given, ends = cases(), found(kind, schedule, "float32")
+    forest = np.isin(given.kinds, ("tree", "apart"))
+    wanted = given.log_partition if kind == "sum" else given.best
+    got = ends.log_partition if kind == "sum" else ends.value
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got[forest], wanted[forest], rtol=3e-5, atol=1e-4)
+    given.check_labels(ends.labels, ends.value, 2e-5)
+
+
+def test_alone_as_in_a_batch() -> None:
+    """A graph stops by itself, whatever else is in the batch, one vmap or two."""
+    run = functools.partial(
+        belief_propagation, kind="sum", schedule="serial", tolerance=1e-11, damping=0.3
+    )
+    given, ends = cases().batch, found("sum", "serial")
+    which = np.array([[3, 402], [650, 1001]])
+    nested = quick_jit(jax.vmap(jax.vmap(run)))(jax.tree.map(lambda leaf: leaf[which], given))
+    alone = quick_jit(run)(jax.tree.map(lambda leaf: leaf[402], given))
+    for one, two, all_ in zip(alone, nested, ends, strict=True):
+        np.testing.assert_allclose(one, all_[402], atol=1e-12)
+        np.testing.assert_allclose(two, all_[which], atol=1e-12)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

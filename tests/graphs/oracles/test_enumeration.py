@@ -55,6 +55,15 @@ def test_all_scores_of_one_graph() -> None:
     np.testing.assert_array_equal(labels, case.labels)
 
 
+def test_alone_as_in_a_batch() -> None:
+    given = small("float32")
+    together, alone = best(given.batch), quick_jit(best_of_all)
+    for i in (0, 350, 801):
+        own = alone(jax.tree.map(lambda leaf, i=i: leaf[i], given.batch))
+        np.testing.assert_array_equal(own.labels, together.labels[i])
+        np.testing.assert_allclose(own.score, together.score[i], rtol=1e-6)
+
+
 def test_too_many_are_refused() -> None:
     graph = graph_potentials(np.zeros((3, 2)), [], np.zeros((0, 2, 2)))
     with pytest.raises(ValueError, match=r"18 nodes \(with padding\) of 2 labels have 262144"):

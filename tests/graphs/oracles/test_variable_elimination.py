@@ -11,6 +11,7 @@ import pytest
 from jaxstruct.graphs.elimination import Elimination, elimination, min_fill_width, stacked_plans
 from jaxstruct.graphs.oracles.variable_elimination import (
     best_labelling,
+    best_other,
     log_partition,
     marginals,
 )
@@ -18,6 +19,7 @@ from tests.graphs.random_graphs import Cases, cases, quick_jit
 
 WIDTH = 3
 best = quick_jit(jax.vmap(best_labelling))
+other = quick_jit(jax.vmap(best_other))
 values = quick_jit(jax.vmap(jax.value_and_grad(log_partition, allow_int=True)))
 probabilities = quick_jit(jax.vmap(marginals))
 pytestmark = pytest.mark.usefixtures("x64")
@@ -62,6 +64,47 @@ def test_in_float32() -> None:
     found = best(given.cast("float32"), plans)
     np.testing.assert_allclose(found.score, given.best, rtol=1e-5, atol=1e-5)
     given.check_labels(found.labels, found.score, 2e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_best_other_labelling_of_thousands_of_graphs(dtype: str) -> None:
+    """Than the best one, which makes the two best, and than one at random."""
+    given, plans = planned()
+    batch, rng = given.cast(dtype), np.random.default_rng(0)
+    close = 1e-9 if dtype == "float64" else 3e-5
+    drawn = rng.integers(0, batch.nodes.shape[2], batch.nodes.shape[:2]).astype(np.int32)
+    for labels in (np.asarray(best(batch, plans).labels), drawn):
+        found = other(batch, plans, labels)
+        for case, given_y, y, score in zip(given.cases, labels, *map(np.asarray, found),
+                                           strict=True):  # fmt: skip
+            V = len(case.graph.nodes)
+            rest = case.scores[(case.labels != given_y[:V]).any(axis=1)]
+            wanted = rest.max(initial=-np.inf)
+            assert score == pytest.approx(wanted, rel=close, abs=close)
+            if wanted > -np.inf:
+                assert (y[:V] != given_y[:V]).any() and (y[V:] == -1).all()
+                assert case.scores[(case.labels == y[:V]).all(axis=1)] >= wanted - 10 * close
+            else:
+                np.testing.assert_array_equal(y[:V], given_y[:V])
+
+
+def test_the_best_other_alone_and_its_derivative() -> None:
+    given, plans = planned()
+    labels = np.asarray(best(given.batch, plans).labels)
+    batch = other(given.batch, plans, labels)
+    i = int(np.argmax((given.kinds == "cycle") & (np.asarray(batch.score) > -np.inf)))
+    graph, plan = jax.tree.map(lambda leaf: leaf[i], (given.batch, plans))
+
+    def score(nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
+        found = best_other(graph._replace(nodes=nodes), plan, labels[i])
+        return found.score, found.labels
+
+    (value, own), slope = quick_jit(jax.value_and_grad(score, has_aux=True))(graph.nodes)
+    assert value == pytest.approx(float(batch.score[i]))
+    np.testing.assert_array_equal(own, batch.labels[i])
+    np.testing.assert_array_equal(slope, np.asarray(own)[:, None] == np.arange(slope.shape[1]))
+    with pytest.raises(ValueError, match=r"labels must be integers \[V\] = \[12\], got float64"):
+        best_other(graph, plan, np.zeros(12))
 
 
 def test_log_partition_and_its_gradient() -> None:

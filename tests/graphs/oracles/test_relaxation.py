@@ -1,0 +1,119 @@
+"""Relaxed labelling: points of the local polytope, against its linear program by HiGHS."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from jaxstruct.graphs.oracles.relaxation import UNITS, Relaxed, relaxed
+from jaxstruct.graphs.oracles.reweighted import reweighted
+from jaxstruct.graphs.potentials import GraphPotentials
+from tests.graphs.random_graphs import Cases, cases, quick_jit
+from tests.truth.local_polytope import relaxed_optimum
+
+together = quick_jit(jax.vmap(relaxed, (0, None, None)))
+PASSES = 40
+EVERY = 9
+"""Every so manieth graph is given to the general solver."""
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+def value_of(graph: GraphPotentials, nodes: np.ndarray, pairs: np.ndarray) -> float:
+    """<theta, p>; forbidden where p is not 0 means -inf."""
+    total = 0.0
+    for theta, counts in ((graph.nodes, nodes), (graph.pairs, pairs)):
+        total += np.sum(np.where(counts > 0, counts / UNITS * np.where(counts > 0, theta, 0), 0))
+    return float(total)
+
+
+def _check_points(given: Cases, found: Relaxed, tolerance: float) -> None:
+    """Sums are right to the last unit, padding is marked, values are those of the points."""
+    for case, nodes, pairs, value in zip(
+        given.cases, *(np.asarray(leaf) for leaf in found[:3]), strict=True
+    ):
+        (V, S), E = case.graph.nodes.shape, len(case.graph.edges)
+        assert (nodes[V:] == -1).all() and (pairs[E:] == -1).all()
+        own, of_edges = nodes[:V], pairs[:E]
+        assert (own >= 0).all() and (own.sum(axis=1) == UNITS).all() and (of_edges >= 0).all()
+        for (a, b), table in zip(case.graph.edges, of_edges, strict=True):
+            np.testing.assert_array_equal(table.sum(axis=1), own[a])
+            np.testing.assert_array_equal(table.sum(axis=0), own[b])
+        if value > -np.inf:
+            assert not own[:, S:].any()
+            met = value_of(case.graph, own[:, :S], of_edges[:, :S, :S])
+            assert met == pytest.approx(value, rel=tolerance, abs=tolerance)
+
+
+@functools.cache
+def _found() -> Relaxed:
+    """Of all cases."""
+    return jax.tree.map(np.asarray, together(cases().batch, PASSES, 1e-9))
+
+
+def test_points_and_bounds_of_thousands_of_graphs() -> None:
+    given, found = cases(), _found()
+    labels = _labelled(given)
+    _check_points(given, found, 1e-9)
+    room = 1e-9 * np.maximum(1, np.abs(np.where(given.best > -np.inf, given.best, 0)))
+    assert (np.asarray(found.bound) >= given.best - room).all()
+    assert (np.asarray(found.value) >= labels - room).all()
+    closed = np.asarray(found.bound - found.value) < 1e-6
+    fractional = np.asarray(found.value) > given.best + 1e-6
+    assert closed.mean() > 0.97 and fractional.any()
+    exact = np.isin(given.kinds, ("tree", "apart")) & (given.best > -np.inf)
+    np.testing.assert_allclose(found.value[exact], given.best[exact], atol=1e-4)
+
+
+def _labelled(given: Cases) -> np.ndarray:
+    """The values of the best labellings that message passing meets."""
+    return np.asarray(
+        quick_jit(jax.vmap(reweighted, (0, None, None)))(given.batch, PASSES, 1e-9).value
+    )
+
+
+def test_the_optimum_of_the_linear_program() -> None:
+    given, found = cases(), _found()
+    gaps = np.asarray(found.bound - found.value)
+    which = np.union1d(np.arange(0, len(given.cases), EVERY), np.flatnonzero(gaps > 1e-6))
+    short = []
+    for i in which:
+        graph = given.cases[i].graph
+        optimum = relaxed_optimum(graph.nodes, graph.edges, graph.pairs)
+        room = 1e-7 * max(1, abs(optimum)) if optimum > -np.inf else 0
+        assert found.value[i] <= optimum + room and found.bound[i] >= optimum - room
+        short.append(optimum - float(found.value[i]) if optimum > -np.inf else 0)
+    assert np.mean(np.array(short) < 1e-6) > 0.97
+    assert len(which) > 130
+
+
+def test_in_float32() -> None:
+    given = cases()
+    found = together(given.cast("float32"), PASSES, 1e-6)
+    _check_points(given, found, 2e-5)
+    allowed = given.best > -np.inf
+    room = 2e-5 * np.maximum(1, np.abs(given.best))
+    assert (np.asarray(found.bound, float)[allowed] >= (given.best - room)[allowed]).all()
+
+
+def test_alone_as_in_a_batch() -> None:
+    given, alone, batch = cases(), quick_jit(relaxed), _found()
+    open_ = int(np.argmax(batch.value > given.best + 1e-6))
+    for i in (0, 702, open_):
+        own = jax.tree.map(lambda leaf, i=i: leaf[i], given.batch)
+        for one, many in zip(alone(own, PASSES, 1e-9), batch, strict=True):
+            np.testing.assert_allclose(one, many[i], rtol=1e-12)
+    own = jax.tree.map(lambda leaf: leaf[[open_, 0]], given.batch)
+    mixed = quick_jit(jax.vmap(relaxed, (0, 0, None)))(own, np.array([PASSES, 500]), 1e-9)
+    np.testing.assert_array_equal(mixed.nodes[0], batch.nodes[open_])
+
+
+def test_no_derivative_and_no_passes_are_refused() -> None:
+    own = jax.tree.map(lambda leaf: leaf[0], cases().batch)
+    with pytest.raises(ValueError, match="passes must be at least 1, got 0"):
+        relaxed(own, 0)
+    slope = jax.grad(lambda nodes: relaxed(own._replace(nodes=nodes)).bound)
+    with pytest.raises(TypeError, match="has no derivative in JAX"):
+        jax.eval_shape(slope, own.nodes)  # tracing is enough

@@ -1,0 +1,83 @@
+"""Marginals as outputs: a labelling written as one keeps its score, its loss and its Psi."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxstruct as js
+from jaxstruct.graphs.inputs import graph_inputs
+from jaxstruct.graphs.marginals import UNITS, Marginals, marginal_outputs
+from jaxstruct.graphs.structure import graph_labelling
+from tests.graphs.structure_cases import Options, flat, random_graphs
+
+GIVEN = random_graphs(4, 5, "any", Options(2, 2, True), S=3)
+X, Y = GIVEN.inputs(), GIVEN.outputs
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+def _example(tree, i: int):
+    return jax.tree.map(lambda leaf: leaf[i], tree, is_leaf=lambda leaf: hasattr(leaf, "rows"))
+
+
+def test_a_labelling_keeps_its_score_and_its_loss() -> None:
+    relaxed = GIVEN.problem(inference="relaxed", loss="normalised_hamming")
+    plain = GIVEN.problem(loss="normalised_hamming")
+    rng, given = np.random.default_rng(0), marginal_outputs(X, Y, 3)
+    w = {
+        name: jnp.asarray(rng.normal(size=leaf.shape))
+        for name, leaf in plain.initial_weights.items()
+    }
+    drawn = js.ragged([rng.integers(0, 3, len(y)).astype(np.int32) for y in Y])
+    other = marginal_outputs(X, drawn, 3)
+    for i in (int(np.argmax([len(edges) for edges in GIVEN.edges])),):
+        x = _example(X, i)
+        theta = plain.model.potentials(w, x)
+        for labels, p in ((Y[i], _example(given, i)), (drawn[i], _example(other, i))):
+            assert relaxed.model.score(theta, p) == pytest.approx(plain.model.score(theta, labels))
+            loss = relaxed.model.loss(_example(given, i), p)
+            assert loss == pytest.approx(plain.model.loss(Y[i], labels))
+            psi = flat(js.joint_feature(relaxed, x, p))
+            np.testing.assert_allclose(psi, flat(js.joint_feature(plain, x, labels)), atol=1e-12)
+
+
+def test_graphs_without_edges_train_and_predict() -> None:
+    """Pairs of marginals are one row of padding there."""
+    nodes = [np.eye(2)[[0, 1]], np.eye(2)[[1]]]
+    x = graph_inputs(nodes, [np.zeros((0, 2), int)] * 2)
+    y = marginal_outputs(x, js.ragged([[0, 1], [1]]), 2)
+    problem = graph_labelling(2, 2, inference="relaxed", dtype="float64")
+    solution = js.fit(problem, x, y, "svm1_margin", 10.0)
+    found = js.predict(problem, solution, x)
+    assert solution.status == js.Status.CONVERGED and isinstance(found, Marginals)
+    np.testing.assert_array_equal(found.nodes[0], UNITS * np.eye(2))
+    np.testing.assert_array_equal(found.nodes[1], [[0, UNITS]])
+    assert len(found.pairs[0]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((X.nodes, Y, 3), "inputs must be a GraphInput"),
+        ((X, Y, 1), "number_of_labels must be at least 2, got 1"),
+        ((X, [y.tolist() for y in Y], 3), "outputs must be a Ragged of labels"),
+        ((X, js.take(Y, np.arange(2)), 3), "outputs must hold a label for every node"),
+        ((X, js.ragged([y + 9 for y in Y]), 3), r"outputs must be integer labels 0\.\.2"),
+    ],
+)
+def test_the_door_of_marginals(arguments: tuple, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        marginal_outputs(*arguments)
+
+
+def test_the_door_of_relaxed_training() -> None:
+    with pytest.raises(ValueError, match='loss="zero_one" does not add up over nodes'):
+        GIVEN.problem(inference="relaxed", loss="zero_one")
+    problem, given = GIVEN.problem(inference="relaxed"), marginal_outputs(X, Y, 3)
+    with pytest.raises(ValueError, match="outputs must be a pytree like"):
+        js.fit(problem, X, Y)
+    with pytest.raises(ValueError, match="outputs.pairs must be 5040 at one label each"):
+        half = js.Ragged(given.pairs.rows // 2, given.pairs.offsets, -1)
+        js.fit(problem, X, given._replace(pairs=half))
