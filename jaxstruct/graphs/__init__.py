@@ -22,6 +22,12 @@ from jaxstruct.graphs.factors import (
     stacked,
 )
 from jaxstruct.graphs.inputs import GraphInput, graph_inputs
+from jaxstruct.graphs.likelihood import (
+    bethe_likelihood,
+    graph_likelihood,
+    pseudo_likelihood,
+    reweighted_likelihood,
+)
 from jaxstruct.graphs.multi_label import multi_label
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.oracles.conditional_modes import conditional_modes
@@ -31,6 +37,7 @@ from jaxstruct.graphs.oracles.enumeration import (
     enumerated_log_partition,
 )
 from jaxstruct.graphs.oracles.reweighted import log_partition_bound, reweighted
+from jaxstruct.graphs.oracles.reweighted_marginals import PseudoMarginals, reweighted_marginals
 from jaxstruct.graphs.oracles.variable_elimination import (
     best_labelling,
     log_partition,
@@ -46,12 +53,14 @@ __all__ = [
     "FactorGraph",
     "GraphInput",
     "GraphPotentials",
+    "PseudoMarginals",
     "Variable",
     "all_scores",
     "bayesian_network",
     "belief_propagation",
     "best_labelling",
     "best_of_all",
+    "bethe_likelihood",
     "complete_edges",
     "conditional_modes",
     "elimination",
@@ -60,6 +69,7 @@ __all__ = [
     "factor_text",
     "graph_inputs",
     "graph_labelling",
+    "graph_likelihood",
     "graph_potentials",
     "grid_edges",
     "log_partition",
@@ -70,7 +80,10 @@ __all__ = [
     "network_factors",
     "padded",
     "potts_tables",
+    "pseudo_likelihood",
     "reweighted",
+    "reweighted_likelihood",
+    "reweighted_marginals",
     "score_labels",
     "stacked",
     "stacked_plans",

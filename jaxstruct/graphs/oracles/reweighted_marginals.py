@@ -136,9 +136,7 @@ def _kernel(potentials: GraphPotentials, passes: Array, tolerance: Array) -> Pse
     (_, _, B), dtype = layout.nodes.shape, layout.nodes.dtype
     shares = even_shares(layout)
     tolerance = jnp.broadcast_to(tolerance, (B,)).astype(dtype)
-    ends = _passed(
-        layout, shares, jnp.broadcast_to(passes, (B,)), tolerance, jnp.zeros((), dtype)
-    )
+    ends = _passed(layout, shares, jnp.broadcast_to(passes, (B,)), tolerance, jnp.zeros((), dtype))
     last = sweep(layout, ends.messages, shares, log_sum, upward=True)
     nodes, pairs = _gradient(layout, last.messages, shares)
     allowed = last.bound > -jnp.inf
