@@ -1,0 +1,125 @@
+"""Labellers of graphs that two commands compare: how each is trained, and how each is read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from experiments.lib.progress import training_progress
+from jaxstruct import Problem, Ragged, predict
+from jaxstruct.baselines import fit_random_field
+from jaxstruct.core.types import PyTree
+from jaxstruct.graphs.inputs import GraphInput
+from jaxstruct.graphs.likelihood import (
+    bethe_likelihood,
+    pseudo_likelihood,
+    reweighted_likelihood,
+)
+from jaxstruct.graphs.structure import graph_labelling
+from jaxstruct.solvers.one_slack import fit_one_slack
+
+LIKELIHOODS = {
+    "logistic": pseudo_likelihood,
+    "pseudo": pseudo_likelihood,
+    "bethe": bethe_likelihood,
+    "bound": reweighted_likelihood,
+}
+TRAINING = ("independent", "logistic", "svm", "pseudo", "bethe", "bound")
+"""independent, logistic: nodes alone, by SVM and by likelihood; svm: with edges and the reweighted
+oracle; pseudo, bethe, bound: log-linear models, see `graphs.likelihood`."""
+EDGELESS = ("independent", "logistic")
+PREDICTION = {"icm": "modes", "lbp": "propagation", "reweighted": "reweighted"}
+"""Names of oracles in tables, and what `graph_labelling` calls them."""
+
+
+class Part(NamedTuple):
+    """Some labelled graphs.
+
+    Fields:
+      x: graphs with their edges. alone: the same nodes without edges. y: labels, a store.
+    """
+
+    x: GraphInput
+    alone: GraphInput
+    y: Ragged
+
+
+class Model(NamedTuple):
+    """Which potentials there are: d, S, whether edges have two ends alike, passes, dtype."""
+
+    features: int
+    labels: int
+    symmetric: bool
+    passes: int
+    dtype: str
+
+    def problem(self, inference: str = "reweighted", *, edges: bool = True) -> Problem:
+        """The structure with one oracle."""
+        return graph_labelling(
+            self.features, self.labels, edge_kinds=int(edges), symmetric=self.symmetric,
+            inference=inference, passes=self.passes, dtype=self.dtype,
+        )  # fmt: skip
+
+
+class Stop(NamedTuple):
+    """When training ends: the gap or the gradient, relative, and passes or iterations.
+
+    Fields:
+      progress: whether a bar shows, as `training_progress` takes it.
+    """
+
+    tolerance: float
+    most_passes: int
+    progress: bool | None = None
+
+
+def trained(
+    model: Model, part: Part, name: str, ratio: float, stop: Stop
+) -> tuple[PyTree, dict[str, Any]]:
+    """(weights, what to report) of one way of training.
+
+    Args:
+      model, part: potentials and training graphs. name: one of `TRAINING`.
+      ratio: C' = C / n. stop: see `Stop`.
+    """
+    edges = name not in EDGELESS
+    problem, x = model.problem(edges=edges), part.x if edges else part.alone
+    start, C = time.perf_counter(), ratio * len(part.y)
+    if name in LIKELIHOODS:
+        field = fit_random_field(
+            problem, x, part.y, C, likelihood=LIKELIHOODS[name], tolerance=stop.tolerance,
+            max_iterations=stop.most_passes,
+        )  # fmt: skip
+        report = {"primal": field.objective, "dual": None, "passes": field.evaluations}
+        found: Any = field
+    else:
+        with training_progress(
+            stop.most_passes, name, stop.progress, stop.tolerance
+        ) as update:
+            found = fit_one_slack(
+                problem, x, part.y, "svm1_margin", C, tolerance=stop.tolerance,
+                max_passes=stop.most_passes, callback=update,
+            )  # fmt: skip
+        report = {"primal": found.primal, "dual": found.dual, "passes": found.statistics.passes}
+    seconds = time.perf_counter() - start
+    own = {"training": name, "c_over_n": ratio, "status": found.status, "seconds": seconds}
+    return found.weights, own | report
+
+
+def read_by(
+    model: Model, part: Part, name: str, weights: PyTree, prediction: Sequence[str]
+) -> dict[str, Ragged]:
+    """Oracle -> labels as predicted; without edges every oracle is the best label of each node."""
+    if name in EDGELESS:
+        alone = predict(model.problem(edges=False), weights, part.alone)
+        return dict.fromkeys(prediction, alone)
+    return {
+        oracle: predict(model.problem(PREDICTION[oracle]), weights, part.x)
+        for oracle in prediction
+    }
+
+
+def error_of(y: Ragged, read: Ragged) -> float:
+    """Nodes labelled wrong, in %."""
+    return 100 * float((y.rows != read.rows).mean())
