@@ -44,7 +44,7 @@ class Options(NamedTuple):
     ] = ("2", "5")
     size: Annotated[int, flag("Cells along a side of a grid.", least=2)] = 12
     grids: Annotated[int, flag("Grids to learn from, and as many to test.", least=1)] = 20
-    noise: Annotated[float, flag("Standard deviation of a channel.", above=0)] = 1.0
+    noise: Annotated[float, flag("Standard deviation of a channel.", above=0)] = 0.7
     coupling: Annotated[
         float, flag("Of neighbours; at 1 an infinite grid begins to order.", above=0)
     ] = 1.0

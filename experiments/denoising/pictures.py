@@ -18,7 +18,7 @@ def _palette(labels: int) -> np.ndarray:
     """[S, 3] a light colour a label; two labels are light and dark grey."""
     if labels == 2:
         return np.array([[0.93, 0.93, 0.93], [0.35, 0.35, 0.35]])
-    chosen = [COLOURS[k % len(COLOURS)] for k in range(labels)]
+    chosen = [COLOURS[1 + k % (len(COLOURS) - 2)] for k in range(labels)]
     inks = np.array([[int(text[i : i + 2], 16) for i in (1, 3, 5)] for text in chosen]) / 255
     return 0.35 + 0.65 * inks
 

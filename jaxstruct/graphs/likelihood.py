@@ -27,8 +27,10 @@ from jaxstruct.graphs.oracles.variable_elimination import log_partition
 from jaxstruct.graphs.potentials import GraphPotentials
 from jaxstruct.graphs.structure import GraphTheta, graph_potentials_of
 
-DAMPING = 0.3
-"""Of belief propagation: without it messages of strong edges swing."""
+DAMPING = 0.1
+"""Of belief propagation: without any, messages of strong edges may swing for ever."""
+PASSES = 100
+"""Of belief propagation, at most: what has not come to rest by then seldom does."""
 
 
 def _checked(problem: Problem, theta: PyTree) -> GraphPotentials:
@@ -81,7 +83,9 @@ def _with_gradient(found: Callable) -> Callable:
 
 
 def _propagated(potentials: GraphPotentials) -> PyTree:
-    return belief_propagation(potentials, kind="sum", schedule="serial", damping=DAMPING)
+    return belief_propagation(
+        potentials, kind="sum", schedule="serial", passes=PASSES, damping=DAMPING
+    )
 
 
 _bethe = _with_gradient(_propagated)
