@@ -31,6 +31,7 @@ from experiments.lib.graph_training import (
     Model,
     Stop,
     error_of,
+    of_pictures,
     read_by,
     trained,
 )
@@ -59,9 +60,9 @@ class Options(NamedTuple):
         flag("Ways to train: papers alone by SVM (independent) and by likelihood (logistic); with "
              "links by SVM, pseudo-likelihood, Bethe, tree-reweighted bound.", TRAINING, some=True),
     ] = TRAINING  # fmt: skip
-    prediction: Annotated[
-        Sequence[str], flag("Oracles that predict.", tuple(PREDICTION), some=True)
-    ] = tuple(PREDICTION)
+    prediction: Annotated[Sequence[str], flag("Oracles that predict.", PREDICTION, some=True)] = (
+        PREDICTION
+    )
     c_over_n: Annotated[float, flag("C' = C / n.", above=0)] = 0.1
     passes: Annotated[int, flag("Of message passing, at most.", least=1)] = 20
     tolerance: fields.Tolerance = 1e-2
@@ -111,9 +112,7 @@ def run(options: Options) -> common.Outcome:
             shown[row["training"]] = read
     plots = {"citation_graph": _picture(options, data, shown)} if options.picture else {}
     table = _table(options, data, rows)
-    return common.save(
-        "citation_graph", options, "citation_graph", table, {"rows": rows}, plots
-    )
+    return common.save("citation_graph", options, "citation_graph", table, {"rows": rows}, plots)
 
 
 def _measurements(options: Options, data: _Data) -> Iterator[tuple[dict[str, Any], Ragged]]:
@@ -123,9 +122,10 @@ def _measurements(options: Options, data: _Data) -> Iterator[tuple[dict[str, Any
     for name in options.training:
         weights, row = trained(model, train, name, options.c_over_n, stop)
         read = read_by(model, test, name, weights, options.prediction)
-        last = read[options.prediction[-1]]
         errors = {oracle: error_of(test.y, labelled) for oracle, labelled in read.items()}
-        yield row | {"test_errors": errors, "equal_links": equal_links(data.test, last)}, last
+        links = {oracle: equal_links(data.test, labelled) for oracle, labelled in read.items()}
+        report = row | {"test_errors": errors, "equal_links": links}
+        yield report, read[of_pictures(options.prediction)]
 
 
 def _picture(options: Options, data: _Data, shown: dict[str, Ragged]) -> Plot:
@@ -134,7 +134,7 @@ def _picture(options: Options, data: _Data, shown: dict[str, Ragged]) -> Plot:
     joined = [name for name in options.training if name not in EDGELESS][:1]
     spoken = {"independent": "papers alone, SVM", "svm": "with links, SVM"}
     read = {spoken.get(name, name): shown[name][0] for name in [*alone, *joined]}
-    title = f"The first test graph, predicted by {options.prediction[-1]}"
+    title = f"The first test graph, predicted by {of_pictures(options.prediction)}"
     return graph_picture(data.test[0], read, title, options.seed)
 
 
@@ -142,13 +142,13 @@ def _table(options: Options, data: _Data, rows: Sequence[dict[str, Any]]) -> Tab
     columns = [
         "trained by", "status", ("objective", "P, by the bound"), ("objective", "D"),
         *(("test papers wrong %, predicted by", name) for name in options.prediction),
-        "links of equal labels %", "evaluations", "seconds",
+        *(("links of equal labels %, by", name) for name in options.prediction), "seconds",
     ]  # fmt: skip
     body = [
         [row["training"], row["status"].name, f"{row['primal']:.2f}",
          None if row["dual"] is None else f"{row['dual']:.2f}",
-         *(row["test_errors"][name] for name in options.prediction), row["equal_links"],
-         row["passes"], row["seconds"]]
+         *(row["test_errors"][name] for name in options.prediction),
+         *(row["equal_links"][name] for name in options.prediction), row["seconds"]]
         for row in rows
     ]  # fmt: skip
     papers, links = (sum(len(one[k]) for one in data.test) for k in (0, 2))
@@ -162,6 +162,7 @@ def _table(options: Options, data: _Data, rows: Sequence[dict[str, Any]]) -> Tab
         f"loss, tree-reweighted oracle of {options.passes} passes at most, one-slack; pseudo, "
         "bethe, bound: log-linear models by pseudo-likelihood, by loopy belief propagation and by "
         "the tree-reweighted bound of log Z. Objectives of different kinds do not compare.",
-        f"Links of equal labels: as predicted by {options.prediction[-1]}.",
+        "icm, lbp, reweighted look for the best labelling; marginals takes the likeliest label of "
+        "each paper.",
     ]
     return Table("Topics of papers that cite one another", columns, body, notes)

@@ -49,7 +49,7 @@ def drawn_papers(rng: np.random.Generator, drawing: Drawing) -> Papers:
 
     A paper draws its topic, each word from those of its topic (the block of the vocabulary) or from
     all, and each citation from earlier papers of its topic or from all of them, the more often
-    cited the likelier: P(v) is proportional to 1 + citations of v. Citations drawn twice count once.
+    cited the likelier: P(v) is proportional to 1 + citations of v. Repeats count once.
     """
     V, S = int(rng.integers(drawing.fewest, drawing.most + 1)), drawing.topics
     y = rng.integers(0, S, V)

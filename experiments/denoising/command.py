@@ -27,6 +27,7 @@ from experiments.lib.graph_training import (
     Model,
     Stop,
     error_of,
+    of_pictures,
     read_by,
     trained,
 )
@@ -54,9 +55,9 @@ class Options(NamedTuple):
         flag("Ways to train: nodes alone by SVM (independent) and by likelihood (logistic); with "
              "edges by SVM, pseudo-likelihood, Bethe, tree-reweighted bound.", TRAINING, some=True),
     ] = TRAINING  # fmt: skip
-    prediction: Annotated[
-        Sequence[str], flag("Oracles that predict.", tuple(PREDICTION), some=True)
-    ] = tuple(PREDICTION)
+    prediction: Annotated[Sequence[str], flag("Oracles that predict.", PREDICTION, some=True)] = (
+        PREDICTION
+    )
     c_over_n: Annotated[float, flag("C' = C / n.", above=0)] = 0.1
     passes: Annotated[int, flag("Of message passing, at most.", least=1)] = 20
     tolerance: fields.Tolerance = 1e-2
@@ -113,9 +114,7 @@ def _measured(
 ) -> Iterator[dict[str, Any]]:
     """A row a way of training, then a row an oracle; pictures go into `plots`."""
     rng = np.random.default_rng([options.seed, labels])
-    drawing = Drawing(
-        options.size, labels, options.coupling, options.sweeps, options.noise
-    )
+    drawing = Drawing(options.size, labels, options.coupling, options.sweeps, options.noise)
     grids = [drawn_grids(rng, options.grids, drawing) for _ in range(2)]
     train, test = (part.part(dtype) for part in grids)
     model = Model(labels + 1, labels, True, options.passes, dtype)
@@ -126,7 +125,7 @@ def _measured(
         weights, row = trained(model, train, name, options.c_over_n, stop)
         read = read_by(model, test, name, weights, options.prediction)
         found[name] = weights
-        shown[_spoken(name)] = read[options.prediction[-1]].rows.reshape(grids[1].y.shape)
+        shown[_spoken(name)] = read[of_pictures(options.prediction)].rows.reshape(grids[1].y.shape)
         errors = {oracle: error_of(test.y, labelled) for oracle, labelled in read.items()}
         yield {"labels": labels, **row, "test_errors": errors}
     if options.picture_grids:
@@ -149,7 +148,7 @@ def _picture(options: Options, grids: Grids, shown: dict[str, np.ndarray]) -> Pl
     chosen = {name: shown[name] for name in [*alone, *joined]}
     title = (
         f"Test grids of {grids.channels.shape[-1]} labels, noise {options.noise:g}, predicted by "
-        f"{options.prediction[-1]}"
+        f"{of_pictures(options.prediction)}"
     )
     return grid_picture(grids, chosen, options.picture_grids, title)
 
@@ -174,6 +173,8 @@ def _error_table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
         f"loss, tree-reweighted oracle of {options.passes} passes at most, one-slack; pseudo, "
         "bethe, bound: log-linear models by pseudo-likelihood, by loopy belief propagation and by "
         "the tree-reweighted bound of log Z. Objectives of different kinds do not compare.",
+        "icm, lbp, reweighted look for the best labelling; marginals takes the likeliest label of "
+        "each pixel.",
     ]
     return Table("Noisy grids: pixels labelled wrong", columns, body, notes)
 

@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.lib.graph_training import PREDICTION, Model, Part
+from experiments.lib.graph_training import MAXIMA, Model, Part
 from experiments.lib.timing import compile_ahead, in_turns
 from jaxstruct.core.padding import bucketed_inputs
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs.inference import Inference, best_found
 from jaxstruct.graphs.potentials import GraphPotentials, score_labels
-from jaxstruct.graphs.structure import graph_potentials_of
+from jaxstruct.graphs.theta import graph_potentials_of
 
 TRUTH, ALONE, MILP = "true labels", "best label of each node", "SciPy MILP"
 PROVEN = 1e-4
@@ -68,7 +68,7 @@ def integer_program(graph: GraphPotentials) -> float:
 
 def _labelled(name: str, passes: int, graph: GraphPotentials) -> tuple[Array, Array]:
     """(labels, bound) of one graph."""
-    best = best_found(Inference(PREDICTION[name], passes), graph, None)
+    best = best_found(Inference(MAXIMA[name], passes), graph, None)
     assert best.bound is not None, "no oracle here is exact"
     return best.labels, best.bound
 
@@ -86,7 +86,7 @@ def compared(
     V, n = y.shape[1], len(y)
     programs: dict[str, Callable] = {
         name: compile_ahead(jax.vmap(partial(_labelled, name, model.passes)), graphs).call
-        for name in PREDICTION
+        for name in MAXIMA
     }
     times = in_turns([partial(call, graphs) for call in programs.values()], repeats)
     seconds = np.median(times[:, :, 0], axis=0)
@@ -113,9 +113,7 @@ def compared(
     return rows
 
 
-def _row(
-    name: str, value: np.ndarray, bound: np.ndarray, optimum: np.ndarray
-) -> dict[str, Any]:
+def _row(name: str, value: np.ndarray, bound: np.ndarray, optimum: np.ndarray) -> dict[str, Any]:
     """Means over graphs; `below` those to the optimum over the graphs where it is known."""
     known, k = np.isfinite(bound).all(), len(optimum)
     gap = bound - value

@@ -25,7 +25,7 @@ def _palette(labels: int) -> np.ndarray:
 
 def _mixed(channels: np.ndarray, palette: np.ndarray) -> np.ndarray:
     """[h, w, 3] the colours of all labels, each by how much its channel speaks for it."""
-    weights = np.exp(channels - channels.max(axis=-1, keepdims=True))
+    weights = np.exp(2 * (channels - channels.max(axis=-1, keepdims=True)))
     return weights / weights.sum(axis=-1, keepdims=True) @ palette
 
 

@@ -6,17 +6,23 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
+import numpy as np
+
 from experiments.lib.progress import training_progress
 from jaxstruct import Problem, Ragged, predict
 from jaxstruct.baselines import fit_random_field
-from jaxstruct.core.types import PyTree
+from jaxstruct.core.padding import bucketed_inputs, restored
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs.inputs import GraphInput
 from jaxstruct.graphs.likelihood import (
     bethe_likelihood,
     pseudo_likelihood,
     reweighted_likelihood,
 )
+from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.structure import graph_labelling
+from jaxstruct.graphs.theta import graph_potentials_of
 from jaxstruct.solvers.one_slack import fit_one_slack
 
 LIKELIHOODS = {
@@ -29,8 +35,11 @@ TRAINING = ("independent", "logistic", "svm", "pseudo", "bethe", "bound")
 """independent, logistic: nodes alone, by SVM and by likelihood; svm: with edges and the reweighted
 oracle; pseudo, bethe, bound: log-linear models, see `graphs.likelihood`."""
 EDGELESS = ("independent", "logistic")
-PREDICTION = {"icm": "modes", "lbp": "propagation", "reweighted": "reweighted"}
-"""Names of oracles in tables, and what `graph_labelling` calls them."""
+MAXIMA = {"icm": "modes", "lbp": "propagation", "reweighted": "reweighted"}
+"""Names in tables of oracles that look for the best labelling, and what `graph_labelling` calls
+them."""
+PREDICTION = (*MAXIMA, "marginals")
+"""marginals: the likeliest label of each node, by loopy belief propagation with sums."""
 
 
 class Part(NamedTuple):
@@ -94,9 +103,7 @@ def trained(
         report = {"primal": field.objective, "dual": None, "passes": field.evaluations}
         found: Any = field
     else:
-        with training_progress(
-            stop.most_passes, name, stop.progress, stop.tolerance
-        ) as update:
+        with training_progress(stop.most_passes, name, stop.progress, stop.tolerance) as update:
             found = fit_one_slack(
                 problem, x, part.y, "svm1_margin", C, tolerance=stop.tolerance,
                 max_passes=stop.most_passes, callback=update,
@@ -115,9 +122,31 @@ def read_by(
         alone = predict(model.problem(edges=False), weights, part.alone)
         return dict.fromkeys(prediction, alone)
     return {
-        oracle: predict(model.problem(PREDICTION[oracle]), weights, part.x)
+        oracle: predict(model.problem(MAXIMA[oracle]), weights, part.x)
+        if oracle in MAXIMA
+        else _by_marginals(model.problem(), weights, part.x)
         for oracle in prediction
     }
+
+
+@jax.jit
+def _likeliest(problem: Problem, weights: PyTree, x: GraphInput) -> Array:
+    def of_one(own: GraphInput) -> Array:
+        graph = graph_potentials_of(problem.model.potentials(weights, own))
+        return belief_propagation(graph, schedule="serial", passes=100, damping=0.1).labels
+
+    return jax.vmap(of_one)(x)
+
+
+def _by_marginals(problem: Problem, weights: PyTree, x: GraphInput) -> Ragged:
+    buckets = bucketed_inputs(problem.padding, x)
+    found = tuple(np.asarray(_likeliest(problem, weights, part)) for part in buckets.parts)
+    return restored(problem.padding, buckets, found)
+
+
+def of_pictures(prediction: Sequence[str]) -> str:
+    """The oracle whose labels a picture shows: the reweighted one, or the last one of those."""
+    return "reweighted" if "reweighted" in prediction else prediction[-1]
 
 
 def error_of(y: Ragged, read: Ragged) -> float:

@@ -25,12 +25,15 @@ from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.oracles.reweighted_marginals import reweighted_marginals
 from jaxstruct.graphs.oracles.variable_elimination import log_partition
 from jaxstruct.graphs.potentials import GraphPotentials
-from jaxstruct.graphs.structure import GraphTheta, graph_potentials_of
+from jaxstruct.graphs.theta import GraphTheta, graph_potentials_of
 
 DAMPING = 0.1
 """Of belief propagation: without any, messages of strong edges may swing for ever."""
 PASSES = 100
 """Of belief propagation, at most: what has not come to rest by then seldom does."""
+BOUND_PASSES, BOUND_TOLERANCE = 50, 1e-4
+"""Of tree-reweighted sums: they creep on nodes of many edges, where 25 passes leave 1e-5 of the
+bound, and 400 passes messages that move by 1e-3."""
 
 
 def _checked(problem: Problem, theta: PyTree) -> GraphPotentials:
@@ -88,8 +91,12 @@ def _propagated(potentials: GraphPotentials) -> PyTree:
     )
 
 
+def _bounded(potentials: GraphPotentials) -> PyTree:
+    return reweighted_marginals(potentials, BOUND_PASSES, BOUND_TOLERANCE)
+
+
 _bethe = _with_gradient(_propagated)
-_bound = _with_gradient(reweighted_marginals)
+_bound = _with_gradient(_bounded)
 
 
 def graph_likelihood(problem: Problem, theta: PyTree, y: Array) -> Array:
@@ -142,7 +149,8 @@ def bethe_likelihood(problem: Problem, theta: PyTree, y: Array) -> Array:
 def reweighted_likelihood(problem: Problem, theta: PyTree, y: Array) -> Array:
     """A bound of -log P(y | x), from above: the tree-reweighted bound of log Z, less F(y).
 
-    Convex in w, so that training has one optimum, and exact on chains in the order of their nodes.
+    Convex in w where messages come to rest, so that training has one optimum, and exact on chains
+    in the order of their nodes. It is a bound however early they stop.
 
     Args:
       problem, theta, y: as `graph_likelihood`, without a plan.

@@ -23,7 +23,8 @@ from jaxstruct.graphs.factors import factor_graph, stacked
 from jaxstruct.graphs.likelihood import graph_likelihood
 from jaxstruct.graphs.oracles import variable_elimination as exact
 from jaxstruct.graphs.potentials import GraphPotentials
-from jaxstruct.graphs.structure import graph_labelling, graph_potentials_of
+from jaxstruct.graphs.structure import graph_labelling
+from jaxstruct.graphs.theta import graph_potentials_of
 from tests.graphs.random_graphs import quick_jit
 
 CLOSE = 1e-6
