@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from experiments.lib.progress import training_progress
-from jaxstruct import Problem, Ragged, predict
+from jaxstruct import Problem, Ragged, Solution, fit, predict
 from jaxstruct.baselines import fit_random_field
 from jaxstruct.core.padding import bucketed_inputs, restored
 from jaxstruct.core.types import Array, PyTree
@@ -23,6 +23,7 @@ from jaxstruct.graphs.likelihood import (
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.graphs.theta import graph_potentials_of
+from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.one_slack import fit_one_slack
 
 LIKELIHOODS = {
@@ -102,6 +103,10 @@ def trained(
         )  # fmt: skip
         report = {"primal": field.objective, "dual": None, "passes": field.evaluations}
         found: Any = field
+    elif not edges:
+        found = _trained_alone(model, part, C, stop)
+        found = found._replace(weights={"nodes": found.weights["weights"]})
+        report = {"primal": found.primal, "dual": found.dual, "passes": found.statistics.passes}
     else:
         with training_progress(stop.most_passes, name, stop.progress, stop.tolerance) as update:
             found = fit_one_slack(
@@ -114,12 +119,27 @@ def trained(
     return found.weights, own | report
 
 
+def _trained_alone(model: Model, part: Part, C: float, stop: Stop) -> Solution:
+    """The SVM of nodes alone: its Hamming loss falls apart into a multiclass machine of all nodes.
+
+    C' max_y [sum over nodes] is the sum of the C' max over nodes, so both have one optimum.
+    """
+    rows = jax.tree.map(
+        lambda store: store.rows, part.alone.nodes, is_leaf=lambda leaf: isinstance(leaf, Ragged)
+    )
+    problem = multiclass(model.features, model.labels, dtype=model.dtype)
+    return fit(
+        problem, rows, part.y.rows, "svm1_margin", C * len(part.y.rows) / len(part.y),
+        tolerance=stop.tolerance,
+    )  # fmt: skip
+
+
 def read_by(
     model: Model, part: Part, name: str, weights: PyTree, prediction: Sequence[str]
 ) -> dict[str, Ragged]:
     """Oracle -> labels as predicted; without edges every oracle is the best label of each node."""
     if name in EDGELESS:
-        alone = predict(model.problem(edges=False), weights, part.alone)
+        alone = predict(model.problem("modes", edges=False), weights, part.alone)
         return dict.fromkeys(prediction, alone)
     return {
         oracle: predict(model.problem(MAXIMA[oracle]), weights, part.x)

@@ -21,6 +21,7 @@ from experiments.lib.graph_training import (
 from jaxstruct import Ragged, Status
 from jaxstruct.graphs.oracles.enumeration import all_scores, labelling
 from jaxstruct.graphs.theta import graph_potentials_of
+from jaxstruct.solvers.one_slack import fit_one_slack
 
 MODEL, STOP = Model(3, 2, True, 20, "float32"), Stop(1e-2, 100, False)
 PART = drawn_grids(np.random.default_rng(0), 6, Drawing(3, 2, 1.5, 20, 0.8)).part("float32")
@@ -39,6 +40,17 @@ def test_every_way_trains_and_is_read(name: str) -> None:
         np.testing.assert_array_equal(labelled.offsets, PART.y.offsets)
     if name in EDGELESS:
         assert len({error_of(PART.y, labelled) for labelled in read.values()}) == 1
+
+
+def test_nodes_alone_are_a_multiclass_machine() -> None:
+    """Its optimum is that of the graphs without edges, by another solver."""
+    _, row = trained(MODEL, PART, "independent", 0.5, Stop(1e-4, 100, False))
+    graphs = fit_one_slack(
+        MODEL.problem(edges=False), PART.alone, PART.y, "svm1_margin", 0.5 * len(PART.y),
+        tolerance=1e-4,
+    )  # fmt: skip
+    assert row["primal"] == pytest.approx(graphs.primal, rel=2e-4)
+    assert row["dual"] == pytest.approx(graphs.dual, rel=2e-4)
 
 
 def test_marginals_are_those_of_enumeration() -> None:
