@@ -17,7 +17,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from experiments.denoising.data import Drawing, Grids, drawn_grids
-from experiments.denoising.inference import MILP, compared
+from experiments.denoising.inference import compared
 from experiments.denoising.pictures import grid_picture
 from experiments.lib import common, fields
 from experiments.lib.graph_training import (
@@ -184,12 +184,16 @@ def _oracle_table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
         "labels", "oracle", "F, mean", "bound of F, mean", "proven best, % of grids",
         f"below the optimum, first {options.exact_grids} grids", "wrong %", "ms a grid",
     ]  # fmt: skip
-    names = ("value", "bound", "proven", "below", "wrong", "milliseconds")
-    body = [[row["labels"], row["inference"], *(row.get(name) for name in names)] for row in rows]
+    body = [
+        [row["labels"], row["inference"], row["value"], row["bound"], row["proven"],
+         None if row["below"] is None else f"{row['below']:z.3f}", row["wrong"],
+         row["milliseconds"]]
+        for row in rows
+    ]  # fmt: skip
     trained_by = ", ".join(dict.fromkeys(row["training"] for row in rows))
     notes = [
         f"All test grids under the potentials of the same weights, trained by {trained_by}; "
         f"{options.passes} passes at most. Time of one call for all grids, compiled before.",
-        f"{MILP} is of the first {options.exact_grids} grids alone, so its F does not compare.",
+        "The optimum is that of SciPy's MILP (HiGHS).",
     ]
     return Table("Noisy grids: what oracles find of the same potentials", columns, body, notes)
