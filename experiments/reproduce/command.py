@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from experiments.alignment import command as alignment
+from experiments.citation_graph import command as citation_graph
 from experiments.clinc150_whole import command as clinc150_whole
+from experiments.denoising import command as denoising
 from experiments.digits import command as digits
 from experiments.handwriting import command as handwriting
 from experiments.lib import common, fields
@@ -100,6 +102,13 @@ EXPERIMENTS = (
     ),
     Experiment("parsing", ("gum",), parsing.run, parsing.Options(), {
         "sentences": 300, "longest": 7, "methods": ("pcfg", "svm2_margin"),
+    }),
+    Experiment("denoising", (), denoising.run, denoising.Options(), {
+        "labels": ("2",), "size": 8, "training": ("independent", "svm", "pseudo"),
+        "most_passes": 20, "exact_grids": 2, "repeats": 1,
+    }),
+    Experiment("citation_graph", (), citation_graph.run, citation_graph.Options(), {
+        "graphs": 10, "training": ("independent", "svm", "pseudo"), "most_passes": 20,
     }),
     Experiment("snakes", ("snakes",), snakes.run, snakes.Options(), {
         "examples": 20, "most_passes": 5, "passes": 5, "picture_grids": 6,

@@ -283,7 +283,9 @@ def fit_random_field(
     jaxstruct decodes with the weights.
 
     Args:
-      problem: a `chain` of features; a `weighted_grammar` with `tree_likelihood`; or any other
+      problem: a `chain` of features; a `weighted_grammar` with `tree_likelihood`; a
+        `graph_labelling` with `graph_likelihood`, or with what stands in for it where that is too
+        dear (`bethe_likelihood`, `reweighted_likelihood`, `pseudo_likelihood`); or any other
         structure with its likelihood. Losses and oracles of the problem play no part.
       inputs, outputs: pytrees of n examples, of arrays [n, ...] or `Ragged` stores.
       C: the trade-off; divided by n.

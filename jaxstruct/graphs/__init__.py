@@ -22,6 +22,12 @@ from jaxstruct.graphs.factors import (
     stacked,
 )
 from jaxstruct.graphs.inputs import GraphInput, graph_inputs
+from jaxstruct.graphs.likelihood import (
+    bethe_likelihood,
+    graph_likelihood,
+    pseudo_likelihood,
+    reweighted_likelihood,
+)
 from jaxstruct.graphs.marginals import Marginals, marginal_outputs, set_marginals
 from jaxstruct.graphs.multi_label import multi_label
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
@@ -33,6 +39,7 @@ from jaxstruct.graphs.oracles.enumeration import (
 )
 from jaxstruct.graphs.oracles.relaxation import relaxed
 from jaxstruct.graphs.oracles.reweighted import log_partition_bound, reweighted
+from jaxstruct.graphs.oracles.reweighted_marginals import PseudoMarginals, reweighted_marginals
 from jaxstruct.graphs.oracles.variable_elimination import (
     best_labelling,
     best_other,
@@ -50,6 +57,7 @@ __all__ = [
     "GraphInput",
     "GraphPotentials",
     "Marginals",
+    "PseudoMarginals",
     "Variable",
     "all_scores",
     "bayesian_network",
@@ -57,6 +65,7 @@ __all__ = [
     "best_labelling",
     "best_of_all",
     "best_other",
+    "bethe_likelihood",
     "complete_edges",
     "conditional_modes",
     "elimination",
@@ -65,6 +74,7 @@ __all__ = [
     "factor_text",
     "graph_inputs",
     "graph_labelling",
+    "graph_likelihood",
     "graph_potentials",
     "grid_edges",
     "log_partition",
@@ -76,8 +86,11 @@ __all__ = [
     "network_factors",
     "padded",
     "potts_tables",
+    "pseudo_likelihood",
     "relaxed",
     "reweighted",
+    "reweighted_likelihood",
+    "reweighted_marginals",
     "score_labels",
     "set_marginals",
     "stacked",

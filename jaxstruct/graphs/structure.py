@@ -29,7 +29,6 @@ from jaxstruct.core.static import Static, static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs import inference as graph_inference
-from jaxstruct.graphs.elimination import Elimination
 from jaxstruct.graphs.example_checks import check_graphs
 from jaxstruct.graphs.inference import Best, Inference, best_found
 from jaxstruct.graphs.inputs import GraphInput
@@ -45,8 +44,9 @@ from jaxstruct.graphs.marginals import (
 from jaxstruct.graphs.oracles.enumeration import all_scores, labelling
 from jaxstruct.graphs.oracles.reweighted import PASSES
 from jaxstruct.graphs.oracles.variable_elimination import best_other
-from jaxstruct.graphs.potentials import PADDING, GraphPotentials, score_labels
+from jaxstruct.graphs.potentials import PADDING, score_labels
 from jaxstruct.graphs.row_features import add_rows, row_action, row_scores
+from jaxstruct.graphs.theta import GraphTheta, graph_potentials_of
 
 
 @static
@@ -65,22 +65,6 @@ class _Graph(NamedTuple):
     loss: GraphLoss
     inference: Inference
     symmetric: Static
-
-
-class GraphTheta(NamedTuple):
-    """Potentials of one input, and its integers.
-
-    Fields:
-      nodes: [V, S]. pairs: [E, S, S].
-      edges, number_of_nodes, number_of_edges, plan: of the input.
-    """
-
-    nodes: Array
-    pairs: Array
-    edges: Array
-    number_of_nodes: Array
-    number_of_edges: Array
-    plan: Elimination | None
 
 
 def _output_sizes(x: GraphInput) -> int:
@@ -154,13 +138,6 @@ def _gram_action(sizes: GraphSizes, tables: _Graph, x: GraphInput, u: GraphTheta
         flat = row_action(x.edge_features, pairs.reshape(E, S * S))
         moved = moved + flat.reshape(E, S, S)
     return u._replace(nodes=row_action(x.nodes, nodes), pairs=moved)
-
-
-def graph_potentials_of(theta: GraphTheta) -> GraphPotentials:
-    """The potentials of a graph's theta as the oracles take them."""
-    return GraphPotentials(
-        theta.nodes, theta.edges, theta.pairs, theta.number_of_nodes, theta.number_of_edges
-    )
 
 
 def _score(theta: GraphTheta, y: Array) -> Array:

@@ -75,11 +75,14 @@ class Shares(NamedTuple):
 
     Fields:
       part: [V, B]. left_up, left_down: [V, B] what the edges of the direction do not take.
+      edges: [E, B] the part that an edge takes of its source, upward and downward alike; None where
+        it is `part` of the source.
     """
 
     part: Array
     left_up: Array
     left_down: Array
+    edges: Array | None = None
 
 
 class Swept(NamedTuple):
@@ -114,6 +117,22 @@ def reweighted_shares(layout: Layout) -> Shares:
     up, down = degrees(layout)
     part = 1 / positive_or_one(jnp.maximum(up, down))
     return Shares(part, 1 - part * up, 1 - part * down)
+
+
+def even_shares(layout: Layout) -> Shares:
+    """Of tree-reweighted sums: the smaller share of both ends, so that both sweeps see one entropy.
+
+    Upward as downward, the bound's dual is then <mu, theta> + sum_v H(mu_v) - sum_e g_e I(mu_e).
+    """
+    part = reweighted_shares(layout).part
+    least = part.shape[0] - 1
+    edges = jnp.minimum(
+        jnp.take_along_axis(part, jnp.minimum(layout.low, least), axis=0),
+        jnp.take_along_axis(part, jnp.minimum(layout.high, least), axis=0),
+    )
+    V = layout.nodes.shape[0]
+    taken_up, taken_down = (summed_at(V, end, edges) for end in (layout.low, layout.high))
+    return Shares(part, 1 - taken_up, 1 - taken_down, edges)
 
 
 def whole_shares(layout: Layout) -> Shares:
@@ -201,13 +220,15 @@ def sweep(
     """One sweep; see the module.
 
     Args:
-      layout, messages: of a batch. shares: `reweighted_shares` or `whole_shares`.
+      layout, messages: of a batch. shares: `reweighted_shares`, `even_shares` or `whole_shares`.
       reduce: static, `maximum` or `log_sum`. upward: static, the direction.
       dampen: scalar in [0, 1), how much of the old message stays; None for 0, without a look at how
         messages change. The bound holds for None and 0 only.
     """
     up, down, beliefs = messages
-    share = _shares_of_edges(layout, shares.part, upward)
+    share = shares.edges
+    if share is None:
+        share = _shares_of_edges(layout, shares.part, upward)
     real = layout.low < layout.nodes.shape[0]
     rows = (layout.low, layout.high, layout.pairs, up, down, share, real)
     none = jnp.zeros_like(beliefs[0, 0])

@@ -1,0 +1,1 @@
+"""Collective classification: papers with words and citations, drawn, and their topics."""

@@ -1,0 +1,1 @@
+"""Noisy grids of labels: training and inference of labelled graphs, compared."""

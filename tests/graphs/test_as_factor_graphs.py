@@ -1,0 +1,198 @@
+"""Hidden Markov models, random fields on chains and logistic regression, as factor graphs.
+
+The slides' instances of one thing: marginals, argmax and likelihood are those of the chain wing, of
+the multiclass wing and of the formula, to 1e-6 and better.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxstruct as js
+from jaxstruct.chains.hidden_markov import HiddenMarkov, fit_hidden_markov, sentence_potentials
+from jaxstruct.chains.likelihood import chain_likelihood
+from jaxstruct.chains.oracles import forward_backward
+from jaxstruct.chains.oracles.viterbi import viterbi
+from jaxstruct.chains.structure import chain, chain_inputs, chain_potentials
+from jaxstruct.graphs.edge_lists import tree_edges
+from jaxstruct.graphs.elimination import elimination, stacked_plans
+from jaxstruct.graphs.factors import factor_graph, stacked
+from jaxstruct.graphs.likelihood import graph_likelihood
+from jaxstruct.graphs.oracles import variable_elimination as exact
+from jaxstruct.graphs.potentials import GraphPotentials
+from jaxstruct.graphs.structure import graph_labelling
+from jaxstruct.graphs.theta import graph_potentials_of
+from tests.graphs.random_graphs import quick_jit
+
+CLOSE = 1e-6
+N, S, SYMBOLS = 40, 3, 5
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+def exact_of(graphs: list[GraphPotentials]) -> tuple:
+    """(marginals, best labellings) of graphs of any sizes, by elimination."""
+    batch = stacked(graphs)
+    V, E = batch.nodes.shape[1], batch.edges.shape[1]
+    plans = [elimination(len(one.nodes), one.edges, 1) for one in graphs]
+    plans = stacked_plans(plans, V, E)
+    return tuple(
+        jax.device_get(quick_jit(jax.vmap(oracle))(batch, plans))
+        for oracle in (exact.marginals, exact.best_labelling)
+    )
+
+
+def sentences(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(symbols [N, 7], labels [N, 7], -1 on padding, lengths from 1 to 7)."""
+    rng = np.random.default_rng(seed)
+    length = rng.integers(1, 8, N)
+    real = np.arange(7) < length[:, None]
+    y = np.where(real, rng.integers(0, S, (N, 7)), -1)
+    x = np.where(real, (y + rng.integers(0, 3, (N, 7))) % SYMBOLS, -1)
+    return x.astype(np.int32), y.astype(np.int32), length
+
+
+def hidden_markov_factors(model: HiddenMarkov, symbols: np.ndarray) -> GraphPotentials:
+    """Nodes 0..T-1 are the hidden labels, T..2T-1 the symbols, observed: P(x, y) factor by factor.
+
+    Edges (t, T + t) hold log P(x | y), evidence cuts the symbols down to the ones seen.
+    """
+    T = len(symbols)
+    factors = [((0,), model.start), ((T - 1,), model.stop)]
+    factors += [((t, t + 1), model.transitions) for t in range(T - 1)]
+    factors += [((t, T + t), model.emissions) for t in range(T)]
+    for t, seen in enumerate(symbols):
+        evidence = np.where(np.arange(SYMBOLS + 1) == seen, 0.0, -np.inf)
+        factors.append(((T + t,), evidence))
+    sizes = [S] * T + [SYMBOLS + 1] * T
+    return factor_graph(sizes, factors, dtype="float64").potentials
+
+
+def test_a_hidden_markov_model() -> None:
+    symbols, labels, length = sentences(0)
+    model = fit_hidden_markov(symbols, labels, SYMBOLS, S, dtype="float64")
+    graphs = [hidden_markov_factors(model, x[:T]) for x, T in zip(symbols, length, strict=True)]
+    found, best = exact_of(graphs)
+
+    def by_chain(x: jax.Array) -> tuple:
+        potentials, T = sentence_potentials(model, x), jnp.sum(x >= 0)
+        return forward_backward.marginals(potentials, T), viterbi(potentials, T)
+
+    wanted, path = jax.device_get(quick_jit(jax.vmap(by_chain))(symbols))
+    np.testing.assert_allclose(found.log_partition, wanted.log_partition, atol=CLOSE)  # log P(x)
+    np.testing.assert_allclose(best.score, path.score, atol=CLOSE)
+    for i, T in enumerate(length):
+        np.testing.assert_allclose(found.nodes[i, :T, :S], wanted.labels[i, :T], atol=CLOSE)
+        np.testing.assert_array_equal(best.labels[i, :T], path.labels[i, :T])
+        np.testing.assert_array_equal(best.labels[i, T : 2 * T], symbols[i, :T])
+        between = {tuple(edge): e for e, edge in enumerate(graphs[i].edges)}
+        for t in range(T - 1):
+            pair = found.pairs[i, between[t, t + 1], :S, :S]
+            np.testing.assert_allclose(pair, wanted.pairs[i, t], atol=CLOSE)
+
+
+class Fields:
+    """A random field on chains, once in the chain wing and once as a labelled graph."""
+
+    def __init__(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        _, self.y, length = sentences(seed)
+        self.tokens = [rng.normal(size=(T, 4)) for T in length]
+        self.outputs = js.ragged([y[:T] for y, T in zip(self.y, length, strict=True)])
+        self.chain = chain(4, S, dtype="float64")
+        self.graph = graph_labelling(4, S, dtype="float64")
+        edges = [tree_edges(np.arange(-1, T - 1)) for T in length]
+        self.of_chain = chain_inputs(js.ragged(self.tokens))
+        self.of_graph = js.graphs.graph_inputs(self.tokens, edges, plans=True)
+
+    def trained(self) -> list:
+        """Both, at C/n = 2."""
+        kinds = (
+            (self.chain, self.of_chain, chain_likelihood),
+            (self.graph, self.of_graph, graph_likelihood),
+        )
+        return [
+            js.baselines.fit_random_field(
+                problem, x, self.outputs, 2.0 * N, likelihood=likelihood, tolerance=1e-9
+            )
+            for problem, x, likelihood in kinds
+        ]
+
+
+def test_a_conditional_random_field() -> None:
+    given = Fields(1)
+    of_chain, of_graph = given.trained()
+    assert of_chain.status is of_graph.status is js.Status.CONVERGED
+    np.testing.assert_allclose(of_graph.objective, of_chain.objective, rtol=1e-10)
+    w, u = of_chain.weights, of_graph.weights
+    np.testing.assert_allclose(u["nodes"], w["emissions"], atol=CLOSE)
+    np.testing.assert_allclose(u["pairs"][0], w["transitions"], atol=CLOSE)
+    read = [js.predict(problem, w, x) for problem, w, x in
+            ((given.chain, w, given.of_chain), (given.graph, u, given.of_graph))]  # fmt: skip
+    np.testing.assert_array_equal(read[0].rows, read[1].rows)
+
+
+def test_its_likelihood_and_its_marginals() -> None:
+    """At weights that are not trained, sentence by sentence."""
+    given, rng = Fields(2), np.random.default_rng(3)
+    u = {"nodes": jnp.asarray(rng.normal(size=(4, S))), "pairs": jnp.asarray(rng.normal(
+        size=(1, S, S)))}  # fmt: skip
+    w = {"emissions": u["nodes"], "transitions": u["pairs"][0]}
+    which = [int(np.flatnonzero(given.outputs.lengths == T)[0]) for T in (1, 7)]
+    for i in which:
+        y = jnp.asarray(given.outputs[i])
+        x = chain_inputs(given.tokens[i][None], np.array([len(y)]))
+        theta = given.chain.model.potentials(w, jax.tree.map(lambda leaf: leaf[0], x))
+        own = js.take(given.of_graph, np.array([i]))
+        own = jax.tree.map(lambda z: z[0], own, is_leaf=lambda z: isinstance(z, js.Ragged))
+        of_graph = given.graph.model.potentials(u, own)
+        np.testing.assert_allclose(
+            quick_jit(graph_likelihood)(given.graph, of_graph, y),
+            quick_jit(chain_likelihood)(given.chain, theta, y), atol=CLOSE,
+        )  # fmt: skip
+        found = quick_jit(exact.marginals)(graph_potentials_of(of_graph), of_graph.plan)
+        wanted = quick_jit(forward_backward.marginals)(*chain_potentials(given.chain, theta))
+        np.testing.assert_allclose(found.nodes, wanted.labels, atol=CLOSE)
+        np.testing.assert_allclose(found.pairs, wanted.pairs[: len(y) - 1], atol=CLOSE)
+        np.testing.assert_allclose(found.log_partition, wanted.log_partition, atol=CLOSE)
+
+
+def test_logistic_regression() -> None:
+    """P(y | x) = exp(<u_y, x>) / Z: a table psi_j(y) = u_jy x_j for each feature of one node."""
+    rng = np.random.default_rng(4)
+    u, x = rng.normal(size=(4, S)), rng.normal(size=(N, 4))
+    graphs = [
+        factor_graph([S], [((0,), u[j] * row[j]) for j in range(4)], dtype="float64").potentials
+        for row in x
+    ]
+    found, best = exact_of(graphs)
+    scores = x @ u
+    p = np.exp(scores - scores.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.nodes[:, 0], p, atol=CLOSE)
+    np.testing.assert_array_equal(best.labels[:, 0], p.argmax(axis=1))
+    np.testing.assert_allclose(best.score - found.log_partition, np.log(p.max(axis=1)), atol=CLOSE)
+
+
+def _of_classes(problem: js.Problem, theta: jax.Array, y: jax.Array) -> jax.Array:
+    del problem
+    return jax.nn.logsumexp(theta) - theta[y]
+
+
+def test_logistic_regression_trained_as_a_graph_of_one_node() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(N, 4))
+    y = np.argmax(x[:, :S] + rng.gumbel(size=(N, S)), axis=1)
+    fit, C = js.baselines.fit_random_field, 5.0 * N
+    classes = js.multiclass.multiclass(4, S, dtype="float64")
+    nodes = graph_labelling(4, S, edge_kinds=0, dtype="float64")
+    graphs = js.graphs.graph_inputs(list(x[:, None]), [[]] * N, plans=True)
+    wanted = fit(classes, x, y, C, likelihood=_of_classes, tolerance=1e-9)
+    found = fit(nodes, graphs, js.ragged(list(y[:, None])), C, likelihood=graph_likelihood,
+                tolerance=1e-9)  # fmt: skip
+    np.testing.assert_allclose(found.objective, wanted.objective, rtol=1e-10)
+    (of_classes,) = jax.tree.leaves(wanted.weights)
+    weights = np.asarray(of_classes).reshape(found.weights["nodes"].shape)
+    np.testing.assert_allclose(found.weights["nodes"], weights, atol=CLOSE)

@@ -1,0 +1,247 @@
+"""Likelihoods of labelled graphs against enumeration, finite differences and other solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import logsumexp
+from sklearn.linear_model import LogisticRegression
+
+import jaxstruct as js
+from jaxstruct.baselines import conditional_log_likelihood, fit_random_field
+from jaxstruct.baselines.conditional_log_likelihood import in_blocks, value_and_gradient
+from jaxstruct.core.padding import bucketed
+from jaxstruct.graphs.edge_lists import tree_edges
+from jaxstruct.graphs.elimination import elimination
+from jaxstruct.graphs.likelihood import (
+    bethe_likelihood,
+    graph_likelihood,
+    pseudo_likelihood,
+    reweighted_likelihood,
+)
+from jaxstruct.graphs.potentials import GraphPotentials
+from jaxstruct.graphs.theta import GraphTheta
+from tests.graphs.random_graphs import every_labelling, scores_of
+from tests.graphs.structure_cases import Graphs, Options, flat, random_graphs
+
+EVERY = (graph_likelihood, bethe_likelihood, reweighted_likelihood, pseudo_likelihood)
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+def shaped(problem: js.Problem, numbers: np.ndarray) -> dict:
+    """Weights with these numbers, in the order of their names."""
+    shapes, found, first = problem.initial_weights, {}, 0
+    for name in sorted(shapes):
+        last = first + shapes[name].size
+        found[name] = jnp.asarray(numbers[first:last]).reshape(shapes[name].shape)
+        first = last
+    return found
+
+
+def measured(given: Graphs, likelihood: Callable) -> Callable:
+    """w -> (sum over the examples, its gradient), as training computes it."""
+    problem = given.problem()
+    x, y = bucketed(problem.padding, given.inputs(plans=True), given.outputs)
+    blocks = in_blocks(x, y, 64, jnp.dtype("float64"))
+
+    def of(w: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = value_and_gradient(problem, likelihood, shaped(problem, w), blocks)
+        return value, flat(gradient)
+
+    return of
+
+
+def enumerated(given: Graphs, w: np.ndarray) -> tuple[float, np.ndarray]:
+    """(sum of -log P, its gradient) with every labelling written down."""
+    value, gradient = 0.0, np.zeros_like(w)
+    for i in range(len(given.y)):
+        psi, true = given.psi(i)[1], given.place(i)
+        log_z = logsumexp(psi @ w)
+        value += log_z - psi[true] @ w
+        gradient += np.exp(psi @ w - log_z) @ psi - psi[true]
+    return value, gradient
+
+
+def conditionals(given: Graphs, w: np.ndarray) -> tuple[float, np.ndarray]:
+    """(sum of -log P(y_v | all others), its gradient): labellings that differ from y at v alone."""
+    value, gradient = 0.0, np.zeros_like(w)
+    for i, y in enumerate(given.y):
+        labels, psi = given.psi(i)
+        for v in range(len(y)):
+            others = np.delete(labels, v, axis=1) == np.delete(y, v)
+            own, true = psi[others.all(axis=1)], psi[given.place(i)]
+            log_z = logsumexp(own @ w)
+            value += log_z - true @ w
+            gradient += np.exp(own @ w - log_z) @ own - true
+    return value, gradient
+
+
+def drawn(given: Graphs, scale: float, seed: int = 0) -> np.ndarray:
+    return scale * np.random.default_rng(seed).normal(size=given.psi(0)[1].shape[1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"), [("any", Options(2, 2)), ("complete", Options(0, 1, True))]
+)
+@pytest.mark.parametrize(
+    ("likelihood", "truth"), [(graph_likelihood, enumerated), (pseudo_likelihood, conditionals)]
+)
+def test_exact_and_pseudo_are_what_enumeration_makes_of_them(
+    kind: str, options: Options, likelihood: Callable, truth: Callable
+) -> None:
+    given = random_graphs(0, 6, kind, options, S=3)
+    of = measured(given, likelihood)
+    for scale in (0.0, 1.0, 4.0):
+        w = drawn(given, scale)
+        value, gradient = of(w)
+        expected, slope = truth(given, w)
+        np.testing.assert_allclose(value, expected, rtol=1e-11)
+        np.testing.assert_allclose(gradient, slope, atol=1e-9)
+
+
+def test_bethe_is_exact_on_forests() -> None:
+    given = random_graphs(1, 8, "tree", Options(1, 2), S=3)
+    w = drawn(given, 1.5)
+    value, gradient = measured(given, bethe_likelihood)(w)
+    expected, slope = enumerated(given, w)
+    np.testing.assert_allclose(value, expected, rtol=1e-7)
+    np.testing.assert_allclose(gradient, slope, atol=1e-4)
+
+
+def test_the_bound_is_above_and_bethe_below_where_edges_attract() -> None:
+    """Cycles of two labels: -log P lies between the two, and on longer ones apart from both."""
+    given = random_graphs(10, 8, "cycle", Options(0, 1, True))
+    of_bound, of_bethe = (measured(given, each) for each in (EVERY[2], EVERY[1]))
+    for scale in (0.5, 1.5):
+        w = np.r_[drawn(given, 0.2)[:-4], scale * np.eye(2).ravel()]
+        true = enumerated(given, w)[0]
+        assert of_bethe(w)[0] < true - 1e-3 < true + 1e-3 < of_bound(w)[0]
+
+
+@pytest.mark.parametrize("likelihood", [bethe_likelihood, reweighted_likelihood])
+def test_gradients_are_those_of_differences(likelihood: Callable) -> None:
+    given = random_graphs(2, 6, "cycle", Options(1, 2))
+    of = measured(given, likelihood)
+    w = drawn(given, 1.0)
+    slope = approx_fprime(w, lambda at: of(at)[0], 1e-4)
+    np.testing.assert_allclose(of(w)[1], slope, atol=5e-3)
+    assert np.abs(slope).max() > 0.1
+
+
+def test_the_bound_is_convex_in_the_weights() -> None:
+    given = random_graphs(3, 6, "complete")
+    of = measured(given, reweighted_likelihood)
+    ends = [drawn(given, 2.0, seed) for seed in (0, 1)]
+    for share in (0.25, 0.5, 0.75):
+        at = share * ends[0] + (1 - share) * ends[1]
+        assert of(at)[0] <= share * of(ends[0])[0] + (1 - share) * of(ends[1])[0] + 1e-8
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "truth"), [(graph_likelihood, enumerated), (pseudo_likelihood, conditionals)]
+)
+def test_training_finds_the_optimum_of_scipy(likelihood: Callable, truth: Callable) -> None:
+    given, C = random_graphs(4, 10, "any", Options(1, 2)), 20.0
+
+    def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = truth(given, w)
+        return w @ w / 2 + C / 10 * value, w + C / 10 * gradient
+
+    best = minimize(objective, drawn(given, 0.0), jac=True, tol=1e-12)
+    found = fit_random_field(
+        given.problem(), given.inputs(plans=True), given.outputs, C,
+        likelihood=likelihood, tolerance=1e-8,
+    )  # fmt: skip
+    assert found.status is js.Status.CONVERGED
+    np.testing.assert_allclose(found.objective, best.fun, rtol=1e-10)
+    np.testing.assert_allclose(flat(found.weights), best.x, atol=1e-5)
+
+
+def test_training_with_the_bound_has_one_optimum_above_the_exact_one() -> None:
+    given, C = random_graphs(5, 10, "complete"), 10.0
+    problem, found = given.problem(), []
+    for scale in (0.0, 3.0):
+        start = shaped(problem, drawn(given, scale))
+        found.append(fit_random_field(
+            problem, given.inputs(), given.outputs, C, likelihood=reweighted_likelihood,
+            tolerance=1e-4, start=start,
+        ))  # fmt: skip
+        assert found[-1].status is js.Status.CONVERGED
+    np.testing.assert_allclose(flat(found[0].weights), flat(found[1].weights), atol=1e-3)
+    exact = fit_random_field(
+        problem, given.inputs(plans=True), given.outputs, C, likelihood=graph_likelihood
+    )
+    assert found[0].objective > exact.objective + 1e-3
+
+
+def test_independent_nodes_are_logistic_regression() -> None:
+    """Without edges all four are the likelihood of nodes one by one: scikit-learn's optimum."""
+    rng = np.random.default_rng(6)
+    x = [rng.normal(size=(size, 4)) for size in (3, 1, 5, 7, 2, 9, 4, 8)]
+    y = [np.argmax(rows[:, :3] + rng.gumbel(size=(len(rows), 3)), axis=1) for rows in x]
+    problem = js.graphs.graph_labelling(4, 3, edge_kinds=0, dtype="float64")
+    inputs = js.graphs.graph_inputs(x, [[]] * len(x), plans=True)
+    reference = LogisticRegression(C=2.0, fit_intercept=False, tol=1e-10, max_iter=1000)
+    reference.fit(np.concatenate(x), np.concatenate(y))
+    for likelihood in EVERY:
+        found = fit_random_field(
+            problem, inputs, js.ragged(y), 2.0 * len(x), likelihood=likelihood, tolerance=1e-7
+        )
+        assert found.status is js.Status.CONVERGED
+        np.testing.assert_allclose(found.weights["nodes"].T, reference.coef_, atol=1e-5)
+
+
+def test_other_graphs_of_the_same_class_compile_nothing() -> None:
+    counts = []
+    for seed in (7, 8):
+        given = random_graphs(seed, 8, "tree", Options(1, 1))
+        for likelihood in (graph_likelihood, pseudo_likelihood):
+            measured(given, likelihood)(drawn(given, 1.0, seed))
+        counts.append(conditional_log_likelihood.add_block._cache_size())
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("likelihood", EVERY)
+def test_the_difference_of_log_z_and_the_score_keeps_its_digits(likelihood: Callable) -> None:
+    """-log P of a nearly certain labelling: log Z and F are in the thousands, P is near one."""
+    rng = np.random.default_rng(6)
+    V, S = 6, 3
+    edges, y = tree_edges(np.arange(-1, V - 1)), rng.integers(0, S, V)
+    nodes = rng.normal(size=(V, S)) + 1000 * rng.random((V, 1))
+    nodes[np.arange(V), y] += 6
+    pairs = rng.normal(size=(V - 1, S, S)) + 1000 * rng.random((V - 1, 1, 1))
+    nodes, pairs = (leaf.astype(np.float32) for leaf in (nodes, pairs))
+    theta = GraphTheta(
+        jnp.asarray(nodes), jnp.asarray(pairs), jnp.asarray(edges), jnp.int32(V), jnp.int32(V - 1),
+        jax.tree.map(jnp.asarray, elimination(V, edges)),
+    )  # fmt: skip
+    labels = every_labelling(V, S)
+    graph = GraphPotentials(nodes.astype(float), edges, pairs.astype(float), V, V - 1)
+    scores = scores_of(graph, labels)
+    right = (labels == y).sum(axis=1)
+    true = logsumexp(scores) - scores[right == V][0]
+    if likelihood is pseudo_likelihood:
+        true = 0.0
+        for v in range(V):
+            own = scores[(right >= V - 1) & (np.delete(labels == y, v, axis=1).all(axis=1))]
+            true += logsumexp(own) - scores[right == V][0]
+    found = jax.jit(likelihood)(None, theta, jnp.asarray(y, jnp.int32))
+    assert found.dtype == jnp.float32 and 1e-3 < true < 1
+    np.testing.assert_allclose(found, true, atol=1e-5)
+
+
+def test_without_a_plan_or_a_graph_it_says_so() -> None:
+    given = random_graphs(9, 3, "tree")
+    with pytest.raises(ValueError, match=r"graph_likelihood needs plans .* plans=True") as caught:
+        fit_random_field(
+            given.problem(), given.inputs(), given.outputs, likelihood=graph_likelihood
+        )
+    assert "\n" not in str(caught.value)
+    classes = js.multiclass.multiclass(2, 2, dtype="float64")
+    with pytest.raises(ValueError, match="made by graph_labelling"):
+        fit_random_field(classes, np.eye(2), np.arange(2), likelihood=pseudo_likelihood)
