@@ -1,0 +1,160 @@
+"""Belief propagation that sends all messages at once: gathers and scatters, no loop over edges.
+
+Every edge is two directed ones, first all those from the lower node to the higher one, then all
+those back. Messages are [S, 2 E, B], labels first, so that every step runs along edges and graphs.
+Where each graph of a batch has edges of its own they are one graph of many parts, [S, 2 E B]; so
+is a single graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.core.finite import finite_or_zero
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.graphs.oracles.layout import Layout, minus
+from jaxstruct.graphs.oracles.sweeps import MOST_WRITTEN, Messages
+
+
+class Schedule(NamedTuple):
+    """In which order messages are sent.
+
+    Fields:
+      first: all messages 0, in a form of the schedule's own.
+      turn: (messages, [B] whether each graph goes on) -> (messages after one pass, [B] the largest
+        change of one of those sent). Graphs that have stopped keep theirs.
+      read: messages in that form -> `Messages`.
+    """
+
+    first: PyTree
+    turn: Callable
+    read: Callable
+
+
+class _Flood(NamedTuple):
+    """What passes read; N stands for "V, B" or "V B", M for "2 E, B" or "2 E B".
+
+    Fields:
+      nodes: [S, N]. tables: [S, S, M], first the label at the target; B may be 1.
+      source, target: [2 E] or [2 E B] places in nodes, beyond the last one at padding.
+      real: [M] bool.
+    """
+
+    nodes: Array
+    tables: Array
+    source: Array
+    target: Array
+    real: Array
+
+
+def _directed(layout: Layout) -> _Flood:
+    """The directed edges of an arranged layout."""
+    V, S, B = layout.nodes.shape
+    up, down = jnp.transpose(layout.pairs, (2, 1, 0, 3)), jnp.transpose(layout.pairs, (1, 2, 0, 3))
+    tables = jnp.concatenate([up, down], axis=2)
+    source = jnp.concatenate([layout.low, layout.high])
+    target = jnp.concatenate([layout.high, layout.low])
+    nodes = jnp.moveaxis(layout.nodes, 1, 0)
+    real = source < V
+    if source.shape[1] < B:
+        return _Flood(nodes, tables, source[:, 0], target[:, 0], real)
+    columns = jnp.arange(B, dtype=jnp.int32)[None]
+    places = (jnp.where(real, ends * B + columns, V * B).ravel() for ends in (source, target))
+    tables = jnp.broadcast_to(tables, (*tables.shape[:-1], B)).reshape(S, S, source.size)
+    return _Flood(nodes.reshape(S, V * B), tables, *places, real.ravel())
+
+
+def _largest(rows: Array) -> Array:
+    """The maximum over the first axis, written out: as a reduction it takes longer."""
+    if rows.shape[0] > MOST_WRITTEN:
+        return jnp.max(rows, axis=0)
+    best = rows[0]
+    for row in rows[1:]:
+        best = jnp.maximum(best, row)
+    return best
+
+
+def _maximum_at(rest: Array, table: Array) -> Array:
+    """[M] max_x rest[x] + table[x]."""
+    if rest.shape[0] > MOST_WRITTEN:
+        return jnp.max(rest + table, axis=0)
+    best = rest[0] + table[0]
+    for x in range(1, rest.shape[0]):
+        best = jnp.maximum(best, rest[x] + table[x])
+    return best
+
+
+def _log_sum_at(rest: Array, table: Array) -> Array:
+    """[M] log sum_x exp(rest[x] + table[x])."""
+    if rest.ndim == 2 or rest.shape[0] > MOST_WRITTEN:  # as one array, where nothing broadcasts
+        both = rest + table
+        top = finite_or_zero(_largest(both))
+        return top + jnp.log(jnp.sum(jnp.exp(both - top[None]), axis=0))
+    top = finite_or_zero(_maximum_at(rest, table))
+    total = jnp.exp(rest[0] + table[0] - top)
+    for x in range(1, rest.shape[0]):
+        total = total + jnp.exp(rest[x] + table[x] - top)
+    return top + jnp.log(total)
+
+
+def _beliefs(flood: _Flood, messages: Array) -> Array:
+    """[S, N] potentials of nodes and all messages into them."""
+    zeros = jnp.zeros_like(flood.nodes)
+    return flood.nodes + zeros.at[:, flood.target].add(messages, mode="drop")
+
+
+def _change(messages: Array, old: Array, batch: int) -> Array:
+    """[B] the largest change of a message."""
+    moved = _largest(jnp.abs(finite_or_zero(messages) - finite_or_zero(old)))
+    if batch == 1:  # to a scalar: with a trailing axis of 1 it takes five times as long
+        return jnp.max(moved, initial=0)[None]
+    return jnp.max(moved.reshape(-1, batch), axis=0, initial=0)
+
+
+def _pass(
+    flood: _Flood, reduce: Callable, dampen: Array, messages: Array, going: Array
+) -> tuple[Array, Array]:
+    """All messages anew; see the module of `belief_propagation` for the equation."""
+    half = messages.shape[1] // 2
+    against = jnp.concatenate([messages[:, half:], messages[:, :half]], axis=1)
+    beliefs = _beliefs(flood, messages)
+    rest = minus(beliefs.at[:, flood.source].get(mode="clip"), against)
+    # a loop over target labels: without it what is gathered is gathered anew for each of them
+    new = jax.lax.map(partial(reduce, rest), flood.tables)
+    new = new - finite_or_zero(_largest(new))[None]
+    kept = dampen * (finite_or_zero(messages) - finite_or_zero(new))
+    new = jnp.where(new > -jnp.inf, new + kept, -jnp.inf)
+    new = jnp.where(flood.real[None], new, 0)
+    change = _change(new, messages, going.shape[0])
+    if messages.ndim == 2:
+        going = jnp.broadcast_to(going, (messages.shape[1] // going.shape[0], *going.shape)).ravel()
+        return jnp.where(going[None], new, messages), change
+    return jnp.where(going[None, None], new, messages), change
+
+
+def flooding(layout: Layout, summed: bool, dampen: Array) -> Schedule:
+    """All messages at once.
+
+    Args:
+      layout: as `arranged` leaves it. summed: static, sums or maxima.
+      dampen: scalar in [0, 1), how much of the old message stays.
+    """
+    V, S, B = layout.nodes.shape
+    E = layout.low.shape[0]
+    flood = _directed(layout)
+
+    def read(messages: Array) -> Messages:
+        """[E, S, B] each way, and beliefs [V, S, B]."""
+        both = jnp.moveaxis(messages.reshape(S, 2, E, B), 0, 2)
+        beliefs = _beliefs(flood, messages).reshape(S, V, B)
+        return Messages(both[0], both[1], jnp.moveaxis(beliefs, 0, 1))
+
+    sizes = (S, *flood.source.shape, *flood.nodes.shape[2:])
+    reduce = _log_sum_at if summed else _maximum_at
+    first = jnp.zeros(sizes, layout.nodes.dtype)
+    return Schedule(first, partial(_pass, flood, reduce, dampen), read)
