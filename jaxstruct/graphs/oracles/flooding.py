@@ -91,14 +91,18 @@ def _maximum_at(rest: Array, table: Array) -> Array:
 
 def _log_sum_at(rest: Array, table: Array) -> Array:
     """[M] log sum_x exp(rest[x] + table[x])."""
-    if rest.ndim == 2 or rest.shape[0] > MOST_WRITTEN:  # as one array, where nothing broadcasts
+    if rest.shape[0] > MOST_WRITTEN:
+        return jax.nn.logsumexp(rest + table, axis=0)
+    if rest.ndim == 2:  # as one array: five times as fast, and as much slower where it broadcasts
         both = rest + table
         top = finite_or_zero(_largest(both))
-        return top + jnp.log(jnp.sum(jnp.exp(both - top[None]), axis=0))
-    top = finite_or_zero(_maximum_at(rest, table))
-    total = jnp.exp(rest[0] + table[0] - top)
-    for x in range(1, rest.shape[0]):
-        total = total + jnp.exp(rest[x] + table[x] - top)
+        terms = list(jnp.exp(both - top[None]))
+    else:
+        top = finite_or_zero(_maximum_at(rest, table))
+        terms = [jnp.exp(own + score - top) for own, score in zip(rest, table, strict=True)]
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
     return top + jnp.log(total)
 
 
@@ -120,21 +124,20 @@ def _pass(
     flood: _Flood, reduce: Callable, dampen: Array, messages: Array, going: Array
 ) -> tuple[Array, Array]:
     """All messages anew; see the module of `belief_propagation` for the equation."""
-    half = messages.shape[1] // 2
+    half, batch = messages.shape[1] // 2, going.shape[0]
     against = jnp.concatenate([messages[:, half:], messages[:, :half]], axis=1)
     beliefs = _beliefs(flood, messages)
     rest = minus(beliefs.at[:, flood.source].get(mode="clip"), against)
     # a loop over target labels: without it what is gathered is gathered anew for each of them
     new = jax.lax.map(partial(reduce, rest), flood.tables)
     new = new - finite_or_zero(_largest(new))[None]
-    kept = dampen * (finite_or_zero(messages) - finite_or_zero(new))
-    new = jnp.where(new > -jnp.inf, new + kept, -jnp.inf)
-    new = jnp.where(flood.real[None], new, 0)
-    change = _change(new, messages, going.shape[0])
+    new = (1 - dampen) * new + dampen * finite_or_zero(messages)  # -inf stays -inf
     if messages.ndim == 2:
-        going = jnp.broadcast_to(going, (messages.shape[1] // going.shape[0], *going.shape)).ravel()
-        return jnp.where(going[None], new, messages), change
-    return jnp.where(going[None, None], new, messages), change
+        going = jnp.broadcast_to(going, (messages.shape[1] // batch, batch)).ravel()
+        new = jnp.where((flood.real & going)[None], new, messages)
+    else:
+        new = jnp.where((flood.real & going[None])[None], new, messages)
+    return new, _change(new, messages, batch)
 
 
 def flooding(layout: Layout, summed: bool, dampen: Array) -> Schedule:
