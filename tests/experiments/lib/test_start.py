@@ -80,6 +80,7 @@ WRONG = {
     "digits": ["--formulations=svm3", "--c_over_n=x", "--tolerance=0", "--variant=slow",
                "--unknown", "--seed=-1", "--examples=20 --tolerance=1e-7", "--capacity=1024"],
     "digits_speed": ["--c_over_n=0.2", "--repeats=x"],
+    "graph_speed": ["--grids=9x9", "--batches=x", "--kinds=min", "--passes=0", "--near=0"],
     "handwriting": ["--formulations=svm3", "--baselines=hmm", "--letter_data=absent.data",
                     "--predict_only", "--folds=2 --model=m"],
     "benchmarks": ["--tasks=table", "--growth=x", "--part=first", "--path=x", "--path=0"],
