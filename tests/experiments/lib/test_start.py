@@ -85,6 +85,8 @@ WRONG = {
                     "--predict_only", "--folds=2 --model=m"],
     "benchmarks": ["--tasks=table", "--growth=x", "--part=first", "--path=x", "--path=0"],
     "handwriting_speed": ["--repeats=0"],
+    "label_graphs": ["", "--train=absent.npz", "--train=a.txt", "--train=a.csv", "--loss=zero_one",
+                     "--train=a.npz --train_edges=b.csv", "--c_over_n=0", "--inference=exact"],
     "multi_label": ["--data=yeasts", "--data_file=absent.npz", "--training=odd", "--c_path=0",
                     "--held_out=1", "--passes=0"],
     "named_entities": ["--methods=memm", "--C=x", "--whole --speed", "--path=absent.zip",
