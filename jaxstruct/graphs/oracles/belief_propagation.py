@@ -188,7 +188,8 @@ def _kernel(
         jnp.int32(0),
     )
     last = jax.lax.while_loop(lambda state: jnp.any(open_(state)), body, first)
-    return _results(layout, last._replace(messages=plan.read(last.messages)), tolerance, summed)
+    last = last._replace(messages=Messages(*plan.read(last.messages)))
+    return _results(layout, last, tolerance, summed)
 
 
 _PROGRAMS = {

@@ -17,8 +17,7 @@ import jax.numpy as jnp
 
 from jaxstruct.core.finite import finite_or_zero
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.graphs.oracles.layout import Layout, minus
-from jaxstruct.graphs.oracles.sweeps import MOST_WRITTEN, Messages
+from jaxstruct.graphs.oracles.layout import MOST_WRITTEN, Layout, minus
 
 
 class Schedule(NamedTuple):
@@ -28,7 +27,7 @@ class Schedule(NamedTuple):
       first: all messages 0, in a form of the schedule's own.
       turn: (messages, [B] whether each graph goes on) -> (messages after one pass, [B] the largest
         change of one of those sent). Graphs that have stopped keep theirs.
-      read: messages in that form -> `Messages`.
+      read: messages in that form -> those upward and downward [E, S, B], and beliefs [V, S, B].
     """
 
     first: PyTree
@@ -151,11 +150,10 @@ def flooding(layout: Layout, summed: bool, dampen: Array) -> Schedule:
     E = layout.low.shape[0]
     flood = _directed(layout)
 
-    def read(messages: Array) -> Messages:
-        """[E, S, B] each way, and beliefs [V, S, B]."""
+    def read(messages: Array) -> tuple[Array, Array, Array]:
         both = jnp.moveaxis(messages.reshape(S, 2, E, B), 0, 2)
         beliefs = _beliefs(flood, messages).reshape(S, V, B)
-        return Messages(both[0], both[1], jnp.moveaxis(beliefs, 0, 1))
+        return both[0], both[1], jnp.moveaxis(beliefs, 0, 1)
 
     sizes = (S, *flood.source.shape, *flood.nodes.shape[2:])
     reduce = _log_sum_at if summed else _maximum_at

@@ -16,6 +16,9 @@ import jax.numpy as jnp
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials
 
+MOST_WRITTEN = 32
+"""Labels that a maximum is written out for."""
+
 
 class Layout(NamedTuple):
     """A batch of B graphs.

@@ -33,6 +33,7 @@ from jaxstruct.core.finite import finite_or_zero, positive_or_one
 from jaxstruct.core.loops import scan_first
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.oracles.layout import (
+    MOST_WRITTEN,
     Layout,
     first_argmax,
     minus,
@@ -42,8 +43,6 @@ from jaxstruct.graphs.oracles.layout import (
     with_rows_at,
 )
 
-MOST_WRITTEN = 32
-"""Labels that a maximum is written out for."""
 LITTLE = 1e-6
 """Below it nothing is left of a node but rounding."""
 
