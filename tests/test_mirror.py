@@ -22,6 +22,7 @@ ACROSS = {
     "data/test_fetch_script.py": "third_party_data/fetch.py, which is no module of the package",
     "data/test_side_wing.py": "what the whole wing imports",
     "experiments/test_layout.py": "how the folders of all commands are made",
+    "graphs/oracles/test_against_scipy.py": "every oracle against another program",
     "solvers/test_agreement.py": "the optimum of every formulation and structure",
     "solvers/test_alignment_training.py": "solvers with alignments",
     "solvers/test_ascent.py": "the dual under every safeguard of sweeps",
