@@ -73,6 +73,9 @@ class Options(NamedTuple):
     passes: Annotated[
         int, flag("Passes of a call; a tenth of them, at least 2, with 32 grids or more.", least=1)
     ] = 100
+    damping: Annotated[
+        float, flag("How much of an old message stays; PGMax's default.", least=0, most=0.99)
+    ] = 0.5
     coupling: Annotated[
         float, flag("Standard deviation of the tables in belief propagation.", above=0)
     ] = 0.3
@@ -110,7 +113,8 @@ def run(options: Options) -> common.Outcome:
     rows = common.finished_rows("graph_speed", options, "graph_speed", groups)
     there = "" if installed() else " PGMax is not installed."
     notes = [
-        f"Flooding, {dtype}, without damping, {options.repeats} calls of a batch; the tables are "
+        f"Flooding, {dtype}, damping {options.damping:g}, {options.repeats} calls of a batch; the "
+        "tables are "
         f"normal with deviation {options.coupling:g}. Updates a second from the least wall time, "
         f"ratios from the least processor times; all that a call does counts, but for compiling."
         + there,
@@ -157,10 +161,12 @@ def _cases(options: Options, dtype: str) -> Iterator[Case]:
         yield _case(options, dtype, name, edges, sizes)
 
 
-def _own_beliefs(graph: GraphPotentials, kind: str, passes: int) -> Callable[[Array], Array]:
+def _own_beliefs(
+    graph: GraphPotentials, kind: str, passes: int, damping: float
+) -> Callable[[Array], Array]:
     def of_one(nodes: Array) -> Array:
         # a negative tolerance: no pass is the last one before the time
-        run = partial(belief_propagation, kind=kind, passes=passes, tolerance=-1.0)
+        run = partial(belief_propagation, kind=kind, passes=passes, tolerance=-1.0, damping=damping)
         return run(graph._replace(nodes=nodes)).nodes
 
     return jax.vmap(of_one)
@@ -184,7 +190,8 @@ def _propagation(options: Options, case: Case) -> Iterator[dict[str, Any]]:
         makers["PGMax"] = peer_beliefs
     for kind in options.kinds:
         programs = [
-            compile_ahead(make(case.graph, kind, passes), case.nodes) for make in makers.values()
+            compile_ahead(make(case.graph, kind, passes, options.damping), case.nodes)
+            for make in makers.values()
         ]
         calls = [partial(each.call, case.nodes) for each in programs]
         ends = [np.asarray(call()) for call in calls]

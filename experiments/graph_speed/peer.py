@@ -30,11 +30,14 @@ def _modules() -> tuple[Any, ...]:
     )
 
 
-def peer_beliefs(graph: GraphPotentials, kind: str, passes: int) -> Callable[[Array], Array]:
-    """(nodes [B, V, S]) -> beliefs [B, V, S] of PGMax after so many passes without damping.
+def peer_beliefs(
+    graph: GraphPotentials, kind: str, passes: int, damping: float
+) -> Callable[[Array], Array]:
+    """(nodes [B, V, S]) -> beliefs [B, V, S] of PGMax after so many passes.
 
     Args:
       graph: its edges and tables are those of all B graphs. kind: "sum" or "max".
+      damping: how much of an old message stays.
 
     Raises:
       ImportError: PGMax is missing.
@@ -53,7 +56,7 @@ def peer_beliefs(graph: GraphPotentials, kind: str, passes: int) -> Callable[[Ar
     def of_one(nodes: Array) -> Array:
         arrays = inferer.init(evidence_updates={variables: nodes})
         temperature = 1.0 if kind == "sum" else 0.0
-        arrays = inferer.run(arrays, num_iters=passes, damping=0.0, temperature=temperature)
+        arrays = inferer.run(arrays, num_iters=passes, damping=damping, temperature=temperature)
         return inferer.get_beliefs(arrays)[variables]
 
     return jax.vmap(of_one)

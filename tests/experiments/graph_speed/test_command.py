@@ -62,8 +62,8 @@ def test_both_tables_are_written(outcome: common.Outcome) -> None:
 def test_with_a_peer_ratios_and_differences_are_told(monkeypatch) -> None:
     """A peer that gives our own beliefs, shifted: their differences vanish."""
 
-    def other(graph, kind, passes):
-        own = graph_speed._own_beliefs(graph, kind, passes)
+    def other(graph, kind, passes, damping):
+        own = graph_speed._own_beliefs(graph, kind, passes, damping)
         return lambda nodes: jnp.log(own(nodes)) + 3 if kind == "sum" else own(nodes) - 2
 
     monkeypatch.setattr(graph_speed, "installed", lambda: True)
@@ -96,8 +96,8 @@ def test_the_peer_is_set_up(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pgmax", ModuleType("pgmax"))
     (case, *_) = graph_speed._cases(SMALL, "float32")
     nodes = np.asarray(case.nodes)
-    np.testing.assert_array_equal(peer.peer_beliefs(case.graph, "max", 3)(nodes), nodes)
-    assert seen["num_iters"] == 3 and seen["temperature"] == 0 and seen["damping"] == 0
+    np.testing.assert_array_equal(peer.peer_beliefs(case.graph, "max", 3, 0.4)(nodes), nodes)
+    assert seen["num_iters"] == 3 and seen["temperature"] == 0 and seen["damping"] == 0.4
     assert len(seen["variables_for_factors"]) == 17
     assert seen["log_potential_matrix"].shape == (17, 3, 3)
 
