@@ -115,9 +115,8 @@ def run(options: Options) -> common.Outcome:
     notes = [
         f"Flooding, {dtype}, damping {options.damping:g}, {options.repeats} calls of a batch; the "
         "tables are "
-        f"normal with deviation {options.coupling:g}. Updates a second from the least wall time, "
-        f"ratios from the least processor times; all that a call does counts, but for compiling."
-        + there,
+        f"normal with deviation {options.coupling:g}. Updates a second of processor time, "
+        f"the least of all calls; all that a call does counts, but for compiling." + there,
     ]
     table = rows_table("Loopy belief propagation: speed", COLUMNS, rows, notes)
     outcome = common.save("graph_speed", options, "graph_speed", table, {"rows": rows})
@@ -201,7 +200,7 @@ def _propagation(options: Options, case: Case) -> Iterator[dict[str, Any]]:
                 "graph": case.name, "labels": S, "batch": B, "kind": kind, "program": name,
                 "passes": passes, "least": 1e3 * wall[i] / passes,
                 "processor": 1e3 * processor[i] / passes,
-                "rate": 2 * len(case.graph.edges) * B * passes / wall[i] / 1e6,
+                "rate": 2 * len(case.graph.edges) * B * passes / processor[i] / 1e6,
                 "ratio": processor[-1] / processor[i] if len(makers) > 1 else None,
                 "compile_seconds": programs[i].seconds,
                 "difference": _difference(kind, ends[0], ends[1]) if i else None,
