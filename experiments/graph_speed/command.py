@@ -40,13 +40,13 @@ from jaxstruct.graphs.potentials import GraphPotentials
 GRID = size_reader("height x width x labels", "100x100x5")
 BIPARTITE = size_reader("nodes x nodes", "100x25")
 KINDS = ("max", "sum")
-COLUMNS = {
+COLUMNS: dict[str | tuple[str, str], str] = {
     "graph": "graph", "labels": "labels", "batch": "batch", "kind": "kind", "program": "program",
     ("ms a pass", "least"): "least", ("ms a pass", "processor"): "processor",
     "million updates a second": "rate", "times PGMax": "ratio", "compile s": "compile_seconds",
     "beliefs differ by": "difference",
 }  # fmt: skip
-RELAXED_COLUMNS = {
+RELAXED_COLUMNS: dict[str | tuple[str, str], str] = {
     "graph": "graph", "labels": "labels", "program": "program", "passes": "passes",
     "seconds": "seconds", "compile s": "compile_seconds", "bound": "bound",
     "above the optimum": "gap", "value": "value",

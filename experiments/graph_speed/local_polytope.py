@@ -88,9 +88,10 @@ def best_value(program: LocalPolytope) -> float:
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
+    sums: Any = program.sums  # its stubs want a number
     found = milp(
         program.cost,
-        constraints=LinearConstraint(program.matrix, program.sums, program.sums),
+        constraints=LinearConstraint(program.matrix, sums, sums),
         integrality=np.ones(len(program.cost)),
         bounds=Bounds(0, 1),
         options={"mip_rel_gap": 0},

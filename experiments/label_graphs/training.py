@@ -54,9 +54,10 @@ def _codec(known: Sequence[Graph]) -> LabelCodec:
     if not labels:
         raise MalformedFile(f"{known[0].where}: training graphs need labels")
     codec = fit_codec(_values(labels))
-    if len(codec.classes) < 2:
+    first, *others = codec.classes
+    if not others:
         raise MalformedFile(
-            f"{known[0].where}: all nodes have the label {codec.classes[0]}, expected two or more"
+            f"{known[0].where}: all nodes have the label {first}, expected two or more"
         )
     return codec
 
@@ -72,7 +73,7 @@ def _check_fits(known: Sequence[Graph], new: Sequence[Graph], kinds: LabelCodec 
         for name in ("nodes", "edge_features"):
             own, wanted = getattr(one, name).shape[1], getattr(known[0], name).shape[1]
             if own != wanted:
-                told = name.replace("nodes", "node_features").replace("_", " ")
+                told = "node features" if name == "nodes" else "edge features"
                 raise MalformedFile(
                     f"{one.where}: {own} {told}, but the training graphs have {wanted}"
                 )

@@ -63,9 +63,13 @@ def _directed(layout: Layout) -> _Flood:
     if source.shape[1] < B:
         return _Flood(nodes, tables, source[:, 0], target[:, 0], real)
     columns = jnp.arange(B, dtype=jnp.int32)[None]
-    places = (jnp.where(real, ends * B + columns, V * B).ravel() for ends in (source, target))
+
+    def places(ends: Array) -> Array:
+        return jnp.where(real, ends * B + columns, V * B).ravel()
+
     tables = jnp.broadcast_to(tables, (*tables.shape[:-1], B)).reshape(S, S, source.size)
-    return _Flood(nodes.reshape(S, V * B), tables, *places, real.ravel())
+    nodes = nodes.reshape(S, V * B)
+    return _Flood(nodes, tables, places(source), places(target), real.ravel())
 
 
 def _largest(rows: Array) -> Array:

@@ -84,9 +84,8 @@ def arranged(potentials: GraphPotentials, batch: int) -> Layout:
 
 def widened(layout: Layout, batch: int) -> Layout:
     """Every leaf of an arranged layout, but for the count, with a trailing axis of B."""
-    *leaves, count = layout
-    wide = (jnp.broadcast_to(leaf, (*leaf.shape[:-1], batch)) for leaf in leaves)
-    return Layout(*wide, count)
+    wide = (jnp.broadcast_to(leaf, (*leaf.shape[:-1], batch)) for leaf in layout[:-1])
+    return Layout._make((*wide, layout.count))
 
 
 def laid_out(potentials: GraphPotentials, batch: int) -> Layout:
