@@ -31,6 +31,23 @@ def test_a_new_output_type_is_one_page(capsys) -> None:
     assert status == "CONVERGED" and float(error) < 0.05
 
 
+def test_graphs_and_their_files(capsys, monkeypatch, tmp_path) -> None:
+    """What the page prints is what it shows; its file is one that the command reads."""
+    from experiments.label_graphs.data import read_graphs
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    page = PAGES["docs/graphs.md"]
+    network, files = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    exec(network, {})  # noqa: S102
+    (shown,) = re.findall(r"It prints\n\n```\n(.*?)```", page, flags=re.S)
+    assert capsys.readouterr().out == shown
+    assert (tmp_path / "alarm.png").stat().st_size > 5000
+    exec(files, {})  # noqa: S102
+    graphs = read_graphs([str(tmp_path / "known.npz")], [], ("train", "train_edges"))
+    assert [one.labels.tolist() for one in graphs] == [["a", "b", "b"], ["b", "a"]]
+
+
 def _headings(page: str) -> set[str]:
     """The anchors of a page's headings."""
     lines = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page, flags=re.S), flags=re.M)

@@ -22,6 +22,7 @@ ACROSS = {
     "data/test_fetch_script.py": "third_party_data/fetch.py, which is no module of the package",
     "data/test_side_wing.py": "what the whole wing imports",
     "experiments/test_layout.py": "how the folders of all commands are made",
+    "graphs/oracles/test_against_scipy.py": "every oracle against another program",
     "graphs/test_as_factor_graphs.py": "chains and classes written as factor graphs",
     "graphs/test_certificates.py": "what certificates of graph training say, by enumeration",
     "solvers/test_agreement.py": "the optimum of every formulation and structure",

@@ -8,6 +8,30 @@ from typing import Any, NamedTuple
 
 import jax
 
+_REPEATED = "repeated_"
+
+
+def repeated(function: Callable, turns: int) -> Callable:
+    """The same function, which `work_of` counts `turns` times: the body of a loop that runs on.
+
+    Args:
+      function: of arrays. turns: about how many turns the loop takes, of an unknown length.
+    """
+
+    def one(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    one.__name__ = one.__qualname__ = f"{_REPEATED}{turns}"
+    return jax.jit(one)
+
+
+def _turns(equation: Any) -> int:
+    """How often what is inside an equation runs."""
+    name = str(equation.params.get("name", ""))
+    if name.startswith(_REPEATED):
+        return int(name.removeprefix(_REPEATED))
+    return equation.params.get("length", 1)
+
 
 def _inner(parameter: Any) -> Iterator[Any]:
     """The jaxprs in one parameter of an equation."""
@@ -24,7 +48,7 @@ def _work(jaxpr: Any) -> float:
     for equation in jaxpr.eqns:
         inner = [one for value in equation.params.values() for one in _inner(value)]
         if inner:
-            total += equation.params.get("length", 1) * sum(map(_work, inner))
+            total += _turns(equation) * sum(map(_work, inner))
             continue
         sizes = [math.prod(getattr(out.aval, "shape", ())) for out in equation.outvars]
         if equation.primitive.name == "dot_general":
@@ -45,7 +69,8 @@ class Work(NamedTuple):
 
     Fields:
       numbers: that it computes, each turn of a loop of known length counted; a turn of a loop of
-        unknown length counts once, a product of matrices by its multiplications.
+        unknown length counts once, unless `repeated` says how often, a product of matrices by its
+        multiplications.
       equations: of its trace, those of loops and of inner functions counted once: what is compiled.
     """
 

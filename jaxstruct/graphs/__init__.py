@@ -46,6 +46,7 @@ from jaxstruct.graphs.oracles.variable_elimination import (
     log_partition,
     marginals,
 )
+from jaxstruct.graphs.pictures import factor_picture, factor_places
 from jaxstruct.graphs.potentials import GraphPotentials, score_labels
 from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.graphs.text import factor_text
@@ -71,6 +72,8 @@ __all__ = [
     "elimination",
     "enumerated_log_partition",
     "factor_graph",
+    "factor_picture",
+    "factor_places",
     "factor_text",
     "graph_inputs",
     "graph_labelling",

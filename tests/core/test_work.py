@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from jaxstruct.core.work import repeated
 from jaxstruct.core.work import work_of as work_and_size
 
 A, B, D = 2, 3, 5
@@ -57,6 +58,16 @@ def test_a_loop_of_known_length_counts_every_turn():
 
 def test_a_loop_of_unknown_length_counts_one_turn():
     assert work_of(_of_unknown_length, _of(B)) == 1 + 1 + B
+
+
+def test_a_body_counts_as_often_as_it_is_said_to_repeat():
+    def told(x):
+        body = repeated(lambda s: (s[0] + 1, s[1] * s[1]), 40)
+        return jax.lax.while_loop(lambda s: s[0] < 9, body, (0, x))
+
+    assert work_of(told, _of(B)) == 1 + 40 * (1 + B)
+    assert told(jnp.ones(B))[0] == 9
+    assert work_and_size(told, _of(B)).equations <= 6
 
 
 def test_a_choice_counts_every_branch():

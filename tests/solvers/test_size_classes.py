@@ -70,7 +70,24 @@ def alignments(seed, n, longest):
     return js.alignments.pairwise_alignment(4), inputs, outputs
 
 
-WINGS = {each.__name__: each for each in (chains, classes, texts, trees, alignments)}
+def graphs(seed, n, longest):
+    """Paths, cycles, stars and nodes apart, of other shapes for every seed."""
+    rng = np.random.default_rng(seed)
+    sizes = [longest, *rng.integers(1, 7, n - 1)]
+    labels = [rng.integers(0, S, V) for V in sizes]
+    cells = [rng.normal(size=(len(y), D)).astype(np.float32) + 2 * y[:, None] for y in labels]
+    path = [np.stack([np.arange(V - 1), np.arange(1, V)], axis=1) for V in sizes]
+    kinds = (
+        lambda V, own: own if V < 3 else np.concatenate([own, [[V - 1, 0]]]),
+        lambda V, own: np.stack([np.zeros(V - 1, int), np.arange(1, V)], axis=1),
+        lambda V, own: own[:0],
+    )
+    edges = [path[0], *(kinds[rng.integers(3)](V, own)
+                        for V, own in zip(sizes[1:], path[1:], strict=True))]  # fmt: skip
+    return js.graphs.graph_labelling(D, S), js.graphs.graph_inputs(cells, edges), js.ragged(labels)
+
+
+WINGS = {each.__name__: each for each in (chains, classes, texts, trees, alignments, graphs)}
 
 
 @pytest.mark.parametrize("wing", WINGS)

@@ -19,17 +19,17 @@ import jax.numpy as jnp
 from jaxstruct.core.batch_last import of_one_example
 from jaxstruct.core.checks import check_choice
 from jaxstruct.core.finite import finite_or_zero
-from jaxstruct.core.types import Array
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.graphs.oracles.flooding import Schedule, flooding
 from jaxstruct.graphs.oracles.layout import (
     Layout,
+    arranged,
     batch_of,
     first_argmax,
     in_given_order,
-    laid_out,
-    minus,
     padded_labels,
     score,
-    summed_at,
+    widened,
 )
 from jaxstruct.graphs.oracles.sweeps import (
     Messages,
@@ -77,67 +77,24 @@ class Propagated(NamedTuple):
 
 
 class _State(NamedTuple):
-    messages: Messages
+    messages: PyTree
     residual: Array
     passes: Array
     turn: Array
 
 
-def _labels_first(rows: Array) -> Array:
-    """[S, E B] of rows [E, S, B]."""
-    return jnp.moveaxis(rows, 1, 0).reshape(rows.shape[1], -1)
-
-
-def _sent(rest: Array, tables: Array, old: Array, reduce: Callable, dampen: Array) -> Array:
-    """[E, S, B] new messages from rest [E, S, B] through tables [S, T, E B]."""
-    E, S, B = rest.shape
-    new = reduce(_labels_first(rest), tables, jnp.ones(E * B, rest.dtype))
-    new = jnp.moveaxis(new.reshape(S, E, B), 0, 1)
-    new = new - finite_or_zero(jnp.max(new, axis=1, keepdims=True))
-    kept = dampen * (finite_or_zero(old) - finite_or_zero(new))
-    return jnp.where(new > -jnp.inf, new + kept, -jnp.inf)
-
-
-def _flooded(
-    layout: Layout, tables: tuple[Array, Array], reduce: Callable, dampen: Array, state: Messages
-) -> tuple[Messages, Array]:
-    """(all messages anew, [B] the largest change); tables: [S, S, E B] as sent upward, downward."""
-    V = layout.nodes.shape[0]
-    real = (layout.low < V)[:, None]
-
-    def rest(index: Array, against: Array) -> Array:
-        index = jnp.minimum(index, V - 1)
-        return minus(jnp.take_along_axis(state.beliefs, index[:, None], axis=0), against)
-
-    up = _sent(rest(layout.low, state.down), tables[0], state.up, reduce, dampen)
-    down = _sent(rest(layout.high, state.up), tables[1], state.down, reduce, dampen)
-    up, down = jnp.where(real, up, 0), jnp.where(real, down, 0)
-    beliefs = layout.nodes + summed_at(V, layout.low, down) + summed_at(V, layout.high, up)
-    pairs = ((up, state.up), (down, state.down))
-    moves = [jnp.abs(finite_or_zero(new) - finite_or_zero(old)) for new, old in pairs]
-    change = jnp.maximum(*(jnp.max(move, axis=(0, 1), initial=0) for move in moves))
-    return Messages(up, down, beliefs), change
-
-
-def _flooding(layout: Layout, reduce: Callable, dampen: Array) -> Callable:
-    pairs = layout.pairs
-    S = pairs.shape[1]
-    tables = (
-        jnp.moveaxis(pairs, 0, 2).reshape(S, S, -1),
-        jnp.transpose(pairs, (2, 1, 0, 3)).reshape(S, S, -1),
-    )
-    return partial(_flooded, layout, tables, reduce, dampen)
-
-
-def _serial(layout: Layout, reduce: Callable, dampen: Array) -> Callable:
+def _serial(layout: Layout, reduce: Callable, dampen: Array) -> Schedule:
     shares = whole_shares(layout)
 
-    def both(messages: Messages) -> tuple[Messages, Array]:
+    def both(messages: Messages, going: Array) -> tuple[Messages, Array]:
         up = sweep(layout, messages, shares, reduce, upward=True, dampen=dampen)
         down = sweep(layout, up.messages, shares, reduce, upward=False, dampen=dampen)
-        return down.messages, jnp.maximum(up.change, down.change)
+        new = jax.tree.map(
+            lambda fresh, old: jnp.where(going[None, None], fresh, old), down.messages, messages
+        )
+        return new, jnp.maximum(up.change, down.change)
 
-    return both
+    return Schedule(no_messages(layout), both, lambda messages: messages)
 
 
 def _normalised(table: Array, axes: tuple[int, ...], summed: bool) -> Array:
@@ -200,37 +157,38 @@ def _kernel(
     dampen: Array,
 ) -> Propagated:
     batch = batch_of(potentials, passes, tolerance, dampen)
-    layout = laid_out(potentials, batch)
+    narrow = arranged(potentials, batch)
+    layout = widened(narrow, batch)
     B, dtype = layout.nodes.shape[2], layout.nodes.dtype
     most = jnp.broadcast_to(passes, (B,))
     tolerance = jnp.broadcast_to(tolerance, (B,)).astype(dtype)
-    reduce = log_sum if summed else maximum
-    kind = _flooding if schedule == "flooding" else _serial
-    turn = kind(layout, reduce, jnp.max(dampen).astype(dtype))
+    dampen = jnp.max(dampen).astype(dtype)
+    if schedule == "flooding":
+        plan = flooding(narrow, summed, dampen)
+    else:
+        plan = _serial(layout, log_sum if summed else maximum, dampen)
 
     def open_(state: _State) -> Array:
         return (state.residual > tolerance) & (state.turn < most)
 
     def body(state: _State) -> _State:
         going = open_(state)
-        new, change = turn(state.messages)
-        kept = jax.tree.map(
-            lambda fresh, old: jnp.where(going[None, None], fresh, old), new, state.messages
-        )
+        new, change = plan.turn(state.messages, going)
         return _State(
-            kept,
+            new,
             jnp.where(going, change, state.residual),
             jnp.where(going, state.turn + 1, state.passes),
             state.turn + 1,
         )
 
     first = _State(
-        no_messages(layout),
+        plan.first,
         jnp.full(B, jnp.inf, dtype),
         jnp.zeros(B, jnp.int32),
         jnp.int32(0),
     )
     last = jax.lax.while_loop(lambda state: jnp.any(open_(state)), body, first)
+    last = last._replace(messages=Messages(*plan.read(last.messages)))
     return _results(layout, last, tolerance, summed)
 
 

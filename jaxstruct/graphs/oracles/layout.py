@@ -16,6 +16,9 @@ import jax.numpy as jnp
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials
 
+MOST_WRITTEN = 32
+"""Labels that a maximum is written out for."""
+
 
 class Layout(NamedTuple):
     """A batch of B graphs.
@@ -43,19 +46,21 @@ def batch_of(*trees: object) -> int:
     return max(leaf.shape[-1] for leaf in jax.tree.leaves(trees))
 
 
-def laid_out(potentials: GraphPotentials, batch: int) -> Layout:
-    """Potentials with a trailing batch axis, a table an edge, in the order of the module.
+def arranged(potentials: GraphPotentials, batch: int) -> Layout:
+    """As `laid_out`, but what all graphs share keeps a trailing axis of 1.
+
+    Nodes and real have B all the same. Edges that all graphs share are sorted once.
 
     Args:
-      potentials: as `checked_potentials` leaves them, every leaf [.., B] or [.., 1].
-      batch: B.
+      potentials, batch: as `laid_out`.
     """
-    wide = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[:-1], batch)), potentials)
-    nodes, edges, pairs, number_of_nodes, number_of_edges, _ = wide
-    V, _, _ = nodes.shape
-    E = edges.shape[0]
-    real = jnp.arange(V)[:, None] < number_of_nodes[None]
-    used = jnp.arange(E)[:, None] < number_of_edges[None]
+    nodes, edges, pairs, number_of_nodes, number_of_edges, _ = potentials
+    wide = max(edges.shape[-1], number_of_edges.shape[-1])
+    edges = jnp.broadcast_to(edges, (*edges.shape[:-1], wide))
+    nodes = jnp.broadcast_to(nodes, (*nodes.shape[:-1], batch))
+    V, E = nodes.shape[0], edges.shape[0]
+    real = jnp.arange(V)[:, None] < jnp.broadcast_to(number_of_nodes, (batch,))[None]
+    used = jnp.arange(E)[:, None] < jnp.broadcast_to(number_of_edges, (wide,))[None]
     low = jnp.where(used, jnp.min(edges, axis=1), V)
     high = jnp.where(used, jnp.max(edges, axis=1), V)
     turned = used & (edges[:, 0] > edges[:, 1])
@@ -64,14 +69,33 @@ def laid_out(potentials: GraphPotentials, batch: int) -> Layout:
         low, high, turned, used = (
             jnp.take_along_axis(leaf, order, axis=0) for leaf in (low, high, turned, used)
         )
-        pairs = jnp.take_along_axis(pairs, order[:, None, None], axis=0)
+        if wide > 1:
+            pairs = jnp.broadcast_to(pairs, (*pairs.shape[:-1], wide))
+            pairs = jnp.take_along_axis(pairs, order[:, None, None], axis=0)
+        else:
+            pairs = pairs[order[:, 0]]
         pairs = jnp.where(turned[:, None, None], jnp.swapaxes(pairs, 1, 2), pairs)
         pairs = jnp.where(used[:, None, None], pairs, 0)
     else:
-        order = jnp.zeros((0, batch), jnp.int32)
+        order = jnp.zeros((0, wide), jnp.int32)
     nodes = jnp.where(real[:, None], nodes, 0)
-    count = jnp.max(number_of_edges)
-    return Layout(nodes, low, high, pairs, order, turned, real, count)
+    return Layout(nodes, low, high, pairs, order, turned, real, jnp.max(number_of_edges))
+
+
+def widened(layout: Layout, batch: int) -> Layout:
+    """Every leaf of an arranged layout, but for the count, with a trailing axis of B."""
+    wide = (jnp.broadcast_to(leaf, (*leaf.shape[:-1], batch)) for leaf in layout[:-1])
+    return Layout._make((*wide, layout.count))
+
+
+def laid_out(potentials: GraphPotentials, batch: int) -> Layout:
+    """Potentials with a trailing batch axis, a table an edge, in the order of the module.
+
+    Args:
+      potentials: as `checked_potentials` leaves them, every leaf [.., B] or [.., 1].
+      batch: B.
+    """
+    return widened(arranged(potentials, batch), batch)
 
 
 def rows_at(table: Array, index: Array) -> Array:

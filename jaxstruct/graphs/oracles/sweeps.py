@@ -33,7 +33,9 @@ import jax.numpy as jnp
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
 from jaxstruct.core.loops import scan_first
 from jaxstruct.core.types import Array
+from jaxstruct.core.work import repeated
 from jaxstruct.graphs.oracles.layout import (
+    MOST_WRITTEN,
     Layout,
     first_argmax,
     minus,
@@ -44,8 +46,8 @@ from jaxstruct.graphs.oracles.layout import (
     with_rows_at,
 )
 
-MOST_WRITTEN = 32
-"""Labels that a maximum is written out for."""
+FORETOLD = 20
+"""Passes that message passing usually takes, for the work that is foretold of it."""
 LITTLE = 1e-6
 """Below it nothing is left of a node but rounding."""
 
@@ -232,7 +234,7 @@ def sweep(
     real = layout.low < layout.nodes.shape[0]
     rows = (layout.low, layout.high, layout.pairs, up, down, share, real)
     none = jnp.zeros_like(beliefs[0, 0])
-    body = _step(upward, reduce, dampen)
+    body = repeated(_step(upward, reduce, dampen), FORETOLD * layout.low.shape[0])
     (beliefs, lifted, change), (new,) = scan_first(
         body, (beliefs, none, none), rows, layout.count, reverse=not upward
     )

@@ -25,8 +25,8 @@ from tests.experiments.scripts import parsed_options
 COMMANDS = sorted(path.parent.name for path in Path(experiments.__path__[0]).glob("*/__main__.py"))
 TODAY = {
     "align_sequences", "alignment", "alignment_speed", "clinc150_whole", "decoding_speed",
-    "digits", "digits_speed", "handwriting", "handwriting_speed", "named_entities",
-    "parse_sentences", "parsing", "parsing_speed", "reproduce", "taxonomy",
+    "digits", "digits_speed", "graph_speed", "handwriting", "handwriting_speed", "label_graphs",
+    "named_entities", "parse_sentences", "parsing", "parsing_speed", "reproduce", "taxonomy",
 }  # fmt: skip
 SHARED = ("output", "seed", "x64", "progress", "compilation_cache")
 

@@ -116,3 +116,32 @@ def test_the_door(options: dict, message: str) -> None:
     own = jax.tree.map(lambda leaf: leaf[0], cases().batch)
     with pytest.raises(ValueError, match=message):
         belief_propagation(own, **options)
+
+
+@pytest.mark.parametrize("kind", ["sum", "max"])
+def test_graphs_that_share_their_edges_end_as_each_alone(kind: str) -> None:
+    """Tables are shared, too, or are their own; some labels are forbidden."""
+    given = cases()
+    own = given.take(np.flatnonzero(given.kinds == "any")[7])
+    rng = np.random.default_rng(0)
+    nodes = own.nodes + rng.normal(size=(4, *own.nodes.shape))
+    nodes[1, 0, 0] = -np.inf
+    pairs = own.pairs + rng.normal(size=(4, *own.pairs.shape))
+    run = functools.partial(belief_propagation, kind=kind, passes=20, damping=0.2)
+    alone = quick_jit(run)
+    for tables in (None, pairs):
+        axes = own._replace(
+            nodes=0, edges=None, pairs=None if tables is None else 0, number_of_nodes=None,
+            number_of_edges=None,
+        )  # fmt: skip
+        batch = own._replace(nodes=nodes, pairs=own.pairs if tables is None else tables)
+        found = quick_jit(jax.vmap(run, (axes,)))(batch)
+        for i in range(4):
+            one = own._replace(nodes=nodes[i], pairs=own.pairs if tables is None else tables[i])
+            want = alone(one)
+            np.testing.assert_array_equal(found.labels[i], want.labels)
+            assert found.passes[i] == want.passes
+            for leaf in ("nodes", "pairs", "value", "log_partition", "residual"):
+                np.testing.assert_allclose(
+                    getattr(found, leaf)[i], getattr(want, leaf), rtol=1e-9, atol=1e-9
+                )

@@ -1,0 +1,1 @@
+"""Graphs of your own, labelled by what is learned from others."""
