@@ -45,7 +45,10 @@ def _read(texts: np.ndarray, held_out: np.ndarray) -> tuple[Any, Any]:
     """Features of the texts that train, and of those held out, by the words of the former."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    vectorizer = TfidfVectorizer(max_features=generated.WORDS, dtype=np.float32)
+    vectorizer = TfidfVectorizer(
+        max_features=generated.WORDS,
+        dtype=np.float32,  # pyright: ignore[reportArgumentType]
+    )
     return vectorizer.fit_transform(texts[~held_out]), vectorizer.transform(texts[held_out])
 
 

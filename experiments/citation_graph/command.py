@@ -102,8 +102,8 @@ def run(options: Options) -> common.Outcome:
         options.fewest, options.most, options.topics, options.vocabulary, options.words,
         options.focus, options.citations, options.homophily,
     )  # fmt: skip
-    parts = [[drawn_papers(rng, drawing) for _ in range(options.graphs)] for _ in range(2)]
-    data = _Data(drawing, *parts, dtype)
+    train, test = ([drawn_papers(rng, drawing) for _ in range(options.graphs)] for _ in range(2))
+    data = _Data(drawing, train, test, dtype)
     rows: list[dict[str, Any]] = []
     shown: dict[str, Ragged] = {}
     with common.kept_if_stopped("citation_graph", options, "citation_graph", {"rows": rows}):

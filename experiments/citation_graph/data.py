@@ -89,7 +89,7 @@ def part_of(graphs: list[Papers], drawing: Drawing, dtype: str) -> Part:
     y = ragged([one.y.astype(np.int32) for one in graphs])
     return Part(
         graph_inputs(nodes, [one.links for one in graphs]),
-        graph_inputs(nodes, [[]] * len(graphs)),
+        graph_inputs(nodes, [np.zeros((0, 2), np.int32)] * len(graphs)),
         Ragged(y.rows, y.offsets, -1),
     )
 

@@ -136,8 +136,8 @@ def _trained_alone(model: Model, part: Part, C: float, stop: Stop) -> Solution:
 
 def read_by(
     model: Model, part: Part, name: str, weights: PyTree, prediction: Sequence[str]
-) -> dict[str, Ragged]:
-    """Oracle -> labels as predicted; without edges every oracle is the best label of each node."""
+) -> dict[str, Any]:
+    """Oracle -> labels (a `Ragged`) as predicted; without edges all are the best of each node."""
     if name in EDGELESS:
         alone = predict(model.problem("modes", edges=False), weights, part.alone)
         return dict.fromkeys(prediction, alone)

@@ -191,7 +191,8 @@ def _output(kind: _Kind, trace: PyTree, level: Array) -> Array:
 
 def _marginal_score(theta: SetTheta, y: Marginals) -> Array:
     nodes = jnp.stack([jnp.zeros_like(theta.labels), theta.labels], axis=1)
-    return score_marginals(nodes, theta.pairs, y)
+    pairs = jnp.zeros((0, 2, 2), nodes.dtype) if theta.pairs is None else theta.pairs
+    return score_marginals(nodes, pairs, y)
 
 
 def _marginal_decode(kind: _Kind, theta: SetTheta) -> Marginals:

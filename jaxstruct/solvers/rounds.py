@@ -261,12 +261,13 @@ def grown_round(now: Round, state: State, epsilon: Array) -> tuple[PyTree, Worki
         calls = Calls(orders, spans, epsilon, now.clock)
         sets, report, counts = _asked(now, first, w, sets, report, calls)
         found.append(counts)
-        rest = quiet(report.terms, now.task.terms.cap, epsilon) if cheap else None
-        if cheap and (more := asked_again(now.task.outputs, shuffled, spans, rest)):
-            calls = calls._replace(orders=more.orders, spans=more.spans)
-            sets, report, counts = _asked(now, now.problem, w, sets, report, calls)
-            found.append(counts)
-            again += more.calls
+        if cheap:
+            rest = quiet(report.terms, now.task.terms.cap, epsilon)
+            if more := asked_again(now.task.outputs, shuffled, spans, rest):
+                calls = calls._replace(orders=more.orders, spans=more.spans)
+                sets, report, counts = _asked(now, now.problem, w, sets, report, calls)
+                found.append(counts)
+                again += more.calls
         w, sets = _sweep(now, 1, w, sets, chosen, report.slots)
     gaps = block_gaps(now.formulation, now.task.terms, report.terms)
     chosen = _covering(gaps, settings.coverage)
