@@ -28,6 +28,7 @@ from jaxstruct.graphs.likelihood import (
     pseudo_likelihood,
     reweighted_likelihood,
 )
+from jaxstruct.graphs.losses import weighted_labels
 from jaxstruct.graphs.marginals import Marginals, marginal_outputs, set_marginals
 from jaxstruct.graphs.multi_label import multi_label
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
@@ -99,4 +100,5 @@ __all__ = [
     "stacked",
     "stacked_plans",
     "tree_edges",
+    "weighted_labels",
 ]

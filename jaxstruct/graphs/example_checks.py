@@ -115,8 +115,12 @@ def _check_inference(sizes: Any, inference: str, inputs: GraphInput, V: int) -> 
         )
 
 
-def check_labels(S: int, nodes: np.ndarray, outputs: object, V: int) -> None:
-    """Raise ValueError unless outputs hold labels 0..S-1 up to the last node, and -1 after it."""
+def check_labels(S: int, nodes: np.ndarray, outputs: object, V: int, classes: int = 1) -> None:
+    """Raise ValueError unless outputs hold labels 0..S-1 up to the last node, and -1 after it.
+
+    Args:
+      classes: of nodes; with more than one labels are y + S c, see `losses`.
+    """
     n = len(nodes)
     y = as_array("outputs", outputs, f"[n, V] = [{n}, {V}] integer labels")
     if y.shape != (n, V):
@@ -124,12 +128,15 @@ def check_labels(S: int, nodes: np.ndarray, outputs: object, V: int) -> None:
     if y.dtype.kind not in "iu":
         raise ValueError(f"outputs must be integer labels, got {y.dtype}: see core.labels")
     real = np.arange(V) < nodes[:, None]
-    wrong = np.argwhere(np.where(real, (y < 0) | (y >= S), y != -1))
+    wrong = np.argwhere(np.where(real, (y < 0) | (y >= S * classes), y != -1))
     if wrong.size:
         i, v = wrong[0]
+        told = f"labels 0..{S - 1}"
+        if classes > 1:
+            told += f", plus {S} times a class of node in 0..{classes - 1} (see weighted_labels),"
         raise ValueError(
-            f"outputs[{i}, {v}] is {y[i, v]}: expected labels 0..{S - 1} for the {nodes[i]} nodes "
-            f"and -1 (padding) after them ({len(wrong)} such)"
+            f"outputs[{i}, {v}] is {y[i, v]}: expected {told} for the {nodes[i]} nodes and -1 "
+            f"(padding) after them ({len(wrong)} such)"
         )
 
 
@@ -149,4 +156,4 @@ def check_graphs(sizes: Any, inference: str, inputs: GraphInput, outputs: object
     _check_edge_parts(sizes, inputs, n)
     _check_inference(sizes, inference, inputs, V)
     if outputs is not None:
-        check_labels(sizes.labels, nodes, outputs, V)
+        check_labels(sizes.labels, nodes, outputs, V, sizes.node_classes)

@@ -1,21 +1,25 @@
 """Losses of graph labellings: Delta(y_true, y) over the nodes of one graph.
 
     hamming             sum_v [y_v != y_true_v]
-    normalised_hamming  the same over the number of nodes
+    normalised_hamming  the same over the number of nodes (the sum of their weights)
     zero_one            [some label is wrong]
     costs [S, S]        sum_v costs[y_true_v, y_v]; a row of zeros leaves nodes of that label out
 
-All but zero_one add up over nodes, so that a loss-augmented labelling is one plain labelling.
+All but zero_one add up over nodes, so that a loss-augmented labelling is one plain labelling. In
+these a node may weigh more or less than 1: its true label is then told as y_v + S c, which stands
+for label y_v with the weight of class c. Outputs that are found are plain labels, c = 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import as_numbers, text_of
+from jaxstruct.core.checks import as_numbers, checked_size, text_of
+from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.static import static
 from jaxstruct.core.types import Array
 
@@ -40,10 +44,12 @@ class GraphLoss(NamedTuple):
 
     Fields:
       costs: [S, S] what label y costs in place of y_true, 0 on the diagonal.
+      weights: [W] of the classes of nodes, 1 first.
       kind: static.
     """
 
     costs: Array
+    weights: Array
     kind: GraphLossKind
 
     @property
@@ -52,19 +58,26 @@ class GraphLoss(NamedTuple):
         return not self.kind.whole
 
 
-def graph_loss(loss: str | np.ndarray, labels: int, dtype: str) -> GraphLoss:
+def graph_loss(
+    loss: str | np.ndarray, labels: int, dtype: str, node_weights: Sequence[float] = ()
+) -> GraphLoss:
     """The loss that a name or a table of costs stands for.
 
+    Args:
+      loss: see the module. labels: S. node_weights: of the classes 1, 2, .. of nodes.
+
     Raises:
-      ValueError: an unknown name, or costs that are not [S, S], finite, >= 0, 0 on the diagonal.
+      ValueError: an unknown name, costs that are not [S, S], finite, >= 0, 0 on the diagonal, or
+        weights that are not finite and >= 0, or that are given with zero_one.
     """
+    weights = _checked_weights(loss, node_weights)
     if isinstance(loss, str):
         if loss not in NAMES:
             raise ValueError(
                 f"loss is {text_of(loss)}; choose one of {NAMES}, or an [S, S] matrix of costs"
             )
         kind = GraphLossKind(loss == "normalised_hamming", loss == "zero_one")
-        return GraphLoss(jnp.asarray(1 - np.eye(labels), dtype), kind)
+        return GraphLoss(jnp.asarray(1 - np.eye(labels), dtype), jnp.asarray(weights, dtype), kind)
     costs = as_numbers("loss", loss, f"a name of {NAMES} or [{labels}, {labels}] costs")
     if costs.shape != (labels, labels) or not np.isfinite(costs).all() or (costs < 0).any():
         raise ValueError(
@@ -72,22 +85,88 @@ def graph_loss(loss: str | np.ndarray, labels: int, dtype: str) -> GraphLoss:
         )
     if np.diagonal(costs).any():
         raise ValueError("loss must be 0 on its diagonal: a right label costs nothing")
-    return GraphLoss(jnp.asarray(costs, dtype), GraphLossKind(False, False))
+    kind = GraphLossKind(False, False)
+    return GraphLoss(jnp.asarray(costs, dtype), jnp.asarray(weights, dtype), kind)
+
+
+def _checked_weights(loss: str | np.ndarray, node_weights: Sequence[float]) -> np.ndarray:
+    """[W] with the 1 of class 0 in front."""
+    weights = as_numbers("node_weights", node_weights, "[W] weights of the classes of nodes")
+    if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError(
+            f"node_weights must be a list of finite numbers >= 0, got {text_of(node_weights)}"
+        )
+    if weights.size and isinstance(loss, str) and loss == "zero_one":
+        raise ValueError(
+            'node_weights: loss="zero_one" is of the labelling as a whole; take "hamming", '
+            '"normalised_hamming" or costs'
+        )
+    return np.append(1.0, weights)
+
+
+def weighted_labels(
+    labels: Sequence[np.ndarray] | Ragged, classes: Sequence[np.ndarray] | Ragged, S: int
+) -> Ragged:
+    """True labels that tell the weights of their nodes in the loss: y_v + S c_v.
+
+    Args:
+      labels: [V] integers 0..S-1 of each graph. classes: [V] of each graph, the class of each node:
+        0 for the weight 1, c for `node_weights[c - 1]` of `graph_labelling`. S: labels.
+
+    Returns:
+      A store of outputs to train on.
+
+    Raises:
+      ValueError: labels are out of range, classes are negative, or both are not of one shape.
+    """
+    S = checked_size("S", S, 2)
+    y, c = (own if isinstance(own, Ragged) else ragged(own) for own in (labels, classes))
+    for name, store in (("labels", y), ("classes", c)):
+        if store.rows.dtype.kind not in "iu" or store.rows.ndim != 1:
+            raise ValueError(f"{name} must be integers [V] of each graph, got {store!r}")
+    if not np.array_equal(y.offsets, c.offsets):
+        raise ValueError(
+            f"classes must have one for every label, got {c.lengths.tolist()[:8]} of labels of "
+            f"{y.lengths.tolist()[:8]} nodes"
+        )
+    if y.rows.size and (y.rows.min() < 0 or y.rows.max() >= S or c.rows.min() < 0):
+        raise ValueError(
+            f"labels must lie in 0..{S - 1} and classes be at least 0, got labels "
+            f"{y.rows.min()}..{y.rows.max()} and classes from {c.rows.min()}"
+        )
+    return Ragged((y.rows.astype(np.int64) + S * c.rows.astype(np.int64)), y.offsets, -1)
+
+
+def plain_labels(loss: GraphLoss, y: Array) -> Array:
+    """Labels 0..S-1 without the classes of their nodes; -1 on padding."""
+    return y if len(loss.weights) == 1 else jnp.where(y >= 0, y % len(loss.costs), y)
+
+
+def _weights_of(loss: GraphLoss, y_true: Array) -> Array:
+    """[V] the weight of each node, 0 on padding."""
+    classes = jnp.minimum(jnp.maximum(y_true, 0) // len(loss.costs), len(loss.weights) - 1)
+    return jnp.where(y_true >= 0, loss.weights[classes], 0)
 
 
 def node_costs(loss: GraphLoss, y_true: Array) -> Array:
     """[V, S] what each label would cost at each node, 0 on padding; of an additive loss."""
-    real = y_true >= 0
-    costs = jnp.where(real[:, None], loss.costs[jnp.maximum(y_true, 0)], 0)
-    return costs / jnp.maximum(jnp.sum(real), 1) if loss.kind.by_size else costs
+    weights = _weights_of(loss, y_true)
+    costs = weights[:, None] * loss.costs[jnp.maximum(plain_labels(loss, y_true), 0)]
+    return costs / _size(weights) if loss.kind.by_size else costs
 
 
 def delta(loss: GraphLoss, y_true: Array, y: Array) -> Array:
     """Delta(y_true, y) of labellings [V] with -1 on padding."""
-    real = y_true >= 0
-    costs = loss.costs[jnp.maximum(y_true, 0), jnp.maximum(y, 0)]
-    costs = jnp.where(real, costs, 0)
+    weights = _weights_of(loss, y_true)
+    labels = jnp.maximum(plain_labels(loss, y_true), 0)
+    costs = weights * loss.costs[labels, jnp.maximum(plain_labels(loss, y), 0)]
     if loss.kind.whole:
         return jnp.max(costs, initial=0)
     total = jnp.sum(costs)
-    return total / jnp.maximum(jnp.sum(real), 1) if loss.kind.by_size else total
+    return total / _size(weights) if loss.kind.by_size else total
+
+
+def _size(weights: Array) -> Array:
+    """What a normalised loss is divided by: the sum of the weights, 1 where nothing weighs."""
+    total = jnp.sum(weights)
+    return jnp.where(total > 0, total, 1)

@@ -9,6 +9,7 @@ for every kind of edge, and features of edges with label pairs, as chosen.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -32,7 +33,7 @@ from jaxstruct.graphs import inference as graph_inference
 from jaxstruct.graphs.example_checks import check_graphs
 from jaxstruct.graphs.inference import Best, Inference, best_found
 from jaxstruct.graphs.inputs import GraphInput
-from jaxstruct.graphs.losses import GraphLoss, delta, graph_loss, node_costs
+from jaxstruct.graphs.losses import GraphLoss, delta, graph_loss, node_costs, plain_labels
 from jaxstruct.graphs.marginals import (
     Marginals,
     best_marginals,
@@ -51,12 +52,14 @@ from jaxstruct.graphs.theta import GraphTheta, graph_potentials_of
 
 @static
 class GraphSizes:
-    """What the inputs of a structure must fit: d, S, p (0 for none), K (0 for none)."""
+    """What the examples of a structure must fit: d, S, p (0 for none), K (0 for none), and how many
+    classes of weights its nodes are of."""
 
     features: int
     labels: int
     edge_features: int
     edge_kinds: int
+    node_classes: int
 
 
 class _Graph(NamedTuple):
@@ -140,8 +143,8 @@ def _gram_action(sizes: GraphSizes, tables: _Graph, x: GraphInput, u: GraphTheta
     return u._replace(nodes=row_action(x.nodes, nodes), pairs=moved)
 
 
-def _score(theta: GraphTheta, y: Array) -> Array:
-    return score_labels(graph_potentials_of(theta), y)
+def _score(tables: _Graph, theta: GraphTheta, y: Array) -> Array:
+    return score_labels(graph_potentials_of(theta), plain_labels(tables.loss, y))
 
 
 def _best(tables: _Graph, theta: GraphTheta) -> Best:
@@ -169,16 +172,17 @@ def _loss_augmented(
 
 def _best_other(tables: _Graph, theta: GraphTheta, y_true: Array) -> Best:
     """The best y != y_true: some node has another label, whichever it is; ties to the lowest."""
+    right = plain_labels(tables.loss, y_true)
     if tables.inference.name == "elimination" and theta.plan is not None:
-        return Best(best_other(graph_potentials_of(theta), theta.plan, y_true).labels, None)
+        return Best(best_other(graph_potentials_of(theta), theta.plan, right).labels, None)
     V, S = theta.nodes.shape
     at, labels = jnp.arange(V), jnp.arange(S)
 
     def without(v: Array) -> tuple[Array, Array, Array]:
-        barred = (at == v)[:, None] & (labels[None] == y_true[v])
+        barred = (at == v)[:, None] & (labels[None] == right[v])
         nodes = jnp.where(barred, -jnp.inf, theta.nodes)
         best = _best(tables, theta._replace(nodes=nodes))
-        value = _score(theta._replace(nodes=nodes), best.labels)
+        value = _score(tables, theta._replace(nodes=nodes), best.labels)
         real = v < theta.number_of_nodes
         bound = value if best.bound is None else best.bound
         lowest = jnp.asarray(-jnp.inf, value.dtype)
@@ -219,7 +223,7 @@ def _contenders(tables: _Graph, theta: GraphTheta, y_true: Array) -> Contenders:
     real = (jnp.arange(V) < theta.number_of_nodes)[None]
     labels = jnp.where(real, labels, PADDING)
     losses = jax.vmap(_loss, (None, None, 0))(tables, y_true, labels)
-    wrong = jnp.any(labels != y_true[None], axis=1)
+    wrong = jnp.any(labels != plain_labels(tables.loss, y_true)[None], axis=1)
     return Contenders(losses, jnp.where(wrong, scores, -jnp.inf), theta)
 
 
@@ -312,8 +316,9 @@ def _assembled(sizes: GraphSizes, tables: _Graph, dtype: str) -> Problem:
     )
     relaxed = tables.inference.name == graph_inference.RELAXED
     model = Model(
-        Partial(_potentials, tables), _score, Partial(_decode, tables), Partial(_loss, tables)
-    )
+        Partial(_potentials, tables), Partial(_score, tables), Partial(_decode, tables),
+        Partial(_loss, tables),
+    )  # fmt: skip
     model, oracles = _relaxed_parts(tables) if relaxed else (model, _oracles(tables))
     return make_problem(
         _initial_weights(sizes, dtype), model, oracles, space, Partial(_check, sizes, tables),
@@ -329,6 +334,7 @@ def graph_labelling(
     edge_kinds: int = 1,
     symmetric: bool = False,
     loss: str | np.ndarray = "hamming",
+    node_weights: Sequence[float] = (),
     inference: str = "reweighted",
     passes: int = PASSES,
     dtype: str = "float32",
@@ -347,6 +353,8 @@ def graph_labelling(
       symmetric: whether t and p do not tell the ends of an edge apart; only their symmetric part
         then counts.
       loss: "hamming", "normalised_hamming", "zero_one", or [S, S] costs (see `losses`).
+      node_weights: of an additive loss, what nodes of class 1, 2, .. weigh where others weigh 1,
+        and 0 for nodes to ignore; `weighted_labels` tells the class of each node to train on.
       inference: "reweighted" for any graph, with a bound that the certificate counts;
         "elimination", exact, for inputs with plans; "enumeration", exact, for a few nodes;
         "modes" and "propagation" (max-product), cheap and without a bound, so that no training with
@@ -356,7 +364,8 @@ def graph_labelling(
       dtype: "float32" or "float64".
 
     Returns:
-      A Problem on `graph_inputs`. Outputs are [V] int32 labels, -1 on padding. Additive losses
+      A Problem on `graph_inputs`. Outputs are [V] int32 labels, -1 on padding, with classes of
+      nodes to train on only. svm0, svm1 and svm2 know no loss, and no weights. Additive losses
       serve svm1_margin and both slack re-scalings, and svm0, svm1 and svm2 by the best wrong
       labelling, of V calls (of three sweeps by elimination); zero_one serves all seven that way,
       enumeration all seven with any loss. Ties are broken as the oracle breaks them.
@@ -368,18 +377,24 @@ def graph_labelling(
     Source: T. Finley and T. Joachims, "Training structural SVMs when exact inference is
     intractable", ICML 2008, for training with inexact oracles.
     """
+    labels, dtype = checked_size("number_of_labels", number_of_labels, 2), checked_dtype(dtype)
+    told = graph_loss(loss, labels, dtype, node_weights)
     sizes = GraphSizes(
         checked_size("number_of_features", number_of_features),
-        checked_size("number_of_labels", number_of_labels, 2),
+        labels,
         checked_size("number_of_edge_features", number_of_edge_features, 0),
         checked_size("edge_kinds", edge_kinds, 0),
+        len(told.weights),
     )
     check_flag("symmetric", symmetric)
     check_choice("inference", inference, graph_inference.NAMES)
-    dtype = checked_dtype(dtype)
+    if sizes.node_classes > 1 and inference == graph_inference.RELAXED:
+        raise ValueError(
+            'node_weights: inference="relaxed" has marginals as outputs, which tell no classes of '
+            "nodes; take another inference, or costs with a row of zeros for a label to ignore"
+        )
     way = Inference(inference, checked_size("passes", passes))
-    tables = _Graph(graph_loss(loss, sizes.labels, dtype), way, Static(bool(symmetric)))
-    return _assembled(sizes, tables, dtype)
+    return _assembled(sizes, _Graph(told, way, Static(bool(symmetric))), dtype)
 
 
 def _squared_norm(w: PyTree, x: PyTree) -> Array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,6 +16,10 @@ from tests.truth.quadratic_program import Truth, solve_primal
 
 COSTS = np.array([[0.0, 1.0, 4.0], [2.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
 """Asymmetric; nodes of label 2 are left out."""
+
+
+Loss: TypeAlias = str | np.ndarray | Callable[[int, np.ndarray], np.ndarray]
+"""A name, costs [S, S], or (i, every labelling [k, V]) -> Delta(y_i, .) [k]."""
 
 
 class Options(NamedTuple):
@@ -87,9 +92,11 @@ class Graphs(NamedTuple):
         parts = [of_edges] * bool(p) + [of_nodes] + [of_kinds] * bool(K)  # in order of the names
         return np.concatenate([part.reshape(k, -1) for part in parts], axis=1)
 
-    def losses(self, i: int, loss: str | np.ndarray) -> np.ndarray:
+    def losses(self, i: int, loss: Loss) -> np.ndarray:
         """[k] Delta(y_i, .)."""
         labels = every_labelling(len(self.nodes[i]), self.S)
+        if callable(loss):
+            return loss(i, labels)
         if not isinstance(loss, str):
             return loss[self.y[i][None], labels].sum(axis=1)
         wrong = (labels != self.y[i]).sum(axis=1)
@@ -102,7 +109,7 @@ class Graphs(NamedTuple):
         labels = every_labelling(len(self.nodes[i]), self.S)
         return int(np.flatnonzero((labels == self.y[i]).all(axis=1))[0])
 
-    def truth(self, formulation: str, C: float, loss: str | np.ndarray) -> Truth:
+    def truth(self, formulation: str, C: float, loss: Loss) -> Truth:
         """The optimum by an independent solver; graphs of fewer labellings repeat one of them."""
         features, losses, places = [], [], [self.place(i) for i in range(len(self.y))]
         most = max(len(every_labelling(len(y), self.S)) for y in self.y)
@@ -114,7 +121,7 @@ class Graphs(NamedTuple):
             losses.append(costs[fill])
         return solve_primal(formulation, np.stack(features), np.stack(losses), places, C)
 
-    def primal(self, w: np.ndarray, C: float, loss: str | np.ndarray) -> float:
+    def primal(self, w: np.ndarray, C: float, loss: Loss) -> float:
         """P(w) of svm1_margin by enumeration."""
         total = 0.0
         for i in range(len(self.y)):

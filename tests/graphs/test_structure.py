@@ -69,6 +69,78 @@ def test_margin_rescaling_by_elimination(options: Options, kind: str, loss: obje
     _assert_optimal(solution, given.truth("svm1_margin", 4.0, loss).objective)
 
 
+WEIGHTS = (0.0, 2.5)
+"""Of nodes of class 1, to ignore, and 2."""
+
+
+@pytest.mark.parametrize(
+    ("inference", "loss", "formulation"),
+    [
+        ("elimination", "hamming", "svm1_margin"),
+        ("enumeration", COSTS, "svm2_slack"),
+        ("reweighted", "normalised_hamming", "svm1_margin"),
+    ],
+)
+def test_nodes_weigh_in_the_loss_as_their_classes_say(
+    inference: str, loss: str | np.ndarray, formulation: str
+) -> None:
+    S, rng = (2, 3)[not isinstance(loss, str)], np.random.default_rng(6)
+    given = random_graphs(6, 9, "tree", S=S)
+    classes = [rng.integers(0, 3, len(y)) for y in given.y]
+    classes[0][:] = 1  # a graph of which nothing counts
+    costs = 1 - np.eye(S) if isinstance(loss, str) else loss
+    normalised = isinstance(loss, str) and loss == "normalised_hamming"
+
+    def weighed(i: int, labels: np.ndarray) -> np.ndarray:
+        weights = np.array([1.0, *WEIGHTS])[classes[i]]
+        total = (weights * costs[given.y[i][None], labels]).sum(axis=1)
+        return total / max(weights.sum(), 1e-9) if normalised else total
+
+    problem = given.problem(inference=inference, loss=loss, node_weights=WEIGHTS, passes=400)
+    x, y = given.inputs(plans=True), js.graphs.weighted_labels(given.y, classes, S)
+    solution = js.fit(problem, x, y, formulation, 4.0, tolerance=CLOSE, max_passes=3000,
+                      settings=js.Settings(variant="subspace"))  # fmt: skip
+    truth = given.truth(formulation, 4.0, weighed)
+    _assert_optimal(solution, truth.objective)
+    assert abs(truth.objective / given.truth(formulation, 4.0, loss).objective - 1) > 0.01
+    for own in js.predict(problem, solution, x):
+        assert own.min() >= 0 and own.max() < S
+    for i, told in enumerate(y):
+        labels = given.psi(i)[0]
+        losses = jax.vmap(problem.model.loss, (None, 0))(jnp.asarray(told), labels)
+        np.testing.assert_allclose(losses, weighed(i, labels), atol=1e-12)
+        assert problem.model.loss(jnp.asarray(told), jnp.asarray(told)) == 0
+
+
+@pytest.mark.parametrize("formulation", ["svm1"])
+def test_without_a_loss_weights_change_nothing(formulation: str) -> None:
+    given = random_graphs(9, 6, "tree")
+    classes = [np.full(len(y), 2) for y in given.y]
+    y = js.graphs.weighted_labels(given.y, classes, 2)
+    problem = given.problem(inference="elimination", node_weights=WEIGHTS)
+    solution = js.fit(
+        problem, given.inputs(plans=True), y, formulation, 2.0, tolerance=1e-5, max_passes=3000
+    )
+    plain = _solved(given, given.problem(inference="elimination"), formulation, 2.0, plans=True)
+    assert solution.status == plain.status
+    if plain.status.solved:
+        assert solution.primal == pytest.approx(plain.primal, rel=3e-5)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "message"),
+    [
+        ([[0, 2]], [[0, 0]], r"labels must lie in 0..1 and classes be at least 0, got labels 0..2"),
+        ([[0, 1]], [[0, -1]], "and classes from -1"),
+        ([[0, 1]], [[0]], r"classes must have one for every label, got \[1\] of labels of \[2\]"),
+        ([[0.5, 1]], [[0, 0]], "labels must be integers"),
+    ],
+)
+def test_the_door_of_weighted_labels(labels: list, classes: list, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        js.graphs.weighted_labels(list(map(np.array, labels)), list(map(np.array, classes)), 2)
+
+
 def test_a_bound_that_is_tight_certifies() -> None:
     """Trees: the relaxation is exact, so training with it converges to the same optimum."""
     given = random_graphs(3, 12, "tree")
@@ -155,6 +227,10 @@ X, Y = GIVEN.inputs(), GIVEN.outputs
         ({"loss": np.ones((3, 3))}, r"loss must be \[S, S\] = \[2, 2\] finite costs"),
         ({"inference": "cut"}, "inference is 'cut'; choose one of"),
         ({"symmetric": 1}, "symmetric must be True or False"),
+        ({"node_weights": (1, -2)}, "node_weights must be a list of finite numbers >= 0"),
+        ({"node_weights": 2.0}, "node_weights must be a list of finite numbers >= 0, got 2.0"),
+        ({"node_weights": (2,), "loss": "zero_one"}, 'node_weights: loss="zero_one" is of the'),
+        ({"node_weights": (2,), "inference": "relaxed"}, 'node_weights: inference="relaxed" has'),
         ({"dtype": "float16"}, 'dtype must be "float32" or "float64"'),
     ],
 )
@@ -173,6 +249,10 @@ def test_the_door_of_the_structure(options: dict, message: str) -> None:
         (X, js.ragged([y + 5 for y in GIVEN.y]), {}, r"is \d: expected labels 0..1 for the"),
         (X, js.ragged([y[:-1] for y in GIVEN.y]), {}, "is -1: expected labels 0..1 for the"),
         (X, js.ragged([y * 1.0 for y in GIVEN.y]), {}, "outputs must be integer labels"),
+        (
+            X, js.ragged([y + 6 for y in GIVEN.y]), {"node_weights": (0.0, 2.0)},
+            r"expected labels 0..1, plus 2 times a class of node in 0..2 \(see weighted_labels\)",
+        ),
     ],
 )  # fmt: skip
 def test_the_door_of_examples(inputs, outputs, options: dict, message: str) -> None:
