@@ -47,9 +47,12 @@ def _checked(problem: Problem, theta: PyTree) -> GraphPotentials:
 
 
 def _ends(potentials: GraphPotentials, y: Array) -> tuple[Array, Array, Array, Array]:
-    """([V] labels, [E] labels of the first ends, of the second ones, [E] whether there is one)."""
+    """([V] labels, [E] labels of the first ends, of the second ones, [E] whether there is one).
+
+    Labels may tell the classes of their nodes, y + S c (see `losses`), which play no part here.
+    """
     nodes, edges = potentials.nodes, potentials.edges
-    labels = jnp.clip(y, 0, nodes.shape[1] - 1)
+    labels = jnp.maximum(y, 0) % nodes.shape[1]
     ends = jnp.clip(edges, 0, nodes.shape[0] - 1)
     real = jnp.arange(edges.shape[0]) < potentials.number_of_edges
     return labels, labels[ends[:, 0]], labels[ends[:, 1]], real

@@ -109,6 +109,9 @@ def weighted_labels(
 ) -> Ragged:
     """True labels that tell the weights of their nodes in the loss: y_v + S c_v.
 
+    They are for what trains by a loss (`fit`, `fit_one_slack`). Likelihoods read the labels alone;
+    the perceptrons, which count an output as wrong where it is not equal, need plain labels.
+
     Args:
       labels: [V] integers 0..S-1 of each graph. classes: [V] of each graph, the class of each node:
         0 for the weight 1, c for `node_weights[c - 1]` of `graph_labelling`. S: labels.

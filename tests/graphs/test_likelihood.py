@@ -245,3 +245,23 @@ def test_without_a_plan_or_a_graph_it_says_so() -> None:
     classes = js.multiclass.multiclass(2, 2, dtype="float64")
     with pytest.raises(ValueError, match="made by graph_labelling"):
         fit_random_field(classes, np.eye(2), np.arange(2), likelihood=pseudo_likelihood)
+
+
+@pytest.mark.parametrize("likelihood", EVERY)
+def test_classes_of_nodes_play_no_part(likelihood: Callable) -> None:
+    """Labels that tell the weights of their nodes in the loss are those labels."""
+    given, rng = random_graphs(14, 3, "tree", Options(1, 1)), np.random.default_rng(0)
+    problem = given.problem(node_weights=(0.0, 3.0))
+    w = shaped(problem, rng.normal(size=given.psi(0)[1].shape[1]))
+    told = js.graphs.weighted_labels(given.y, [rng.integers(0, 3, len(y)) for y in given.y], 2)
+    assert told.rows.max() > 1
+    x = given.inputs(plans=True)
+    (x,), (plain,), (weighted,) = (
+        bucketed(problem.padding, x, y)[side].parts
+        for side, y in ((0, told), (1, given.outputs), (1, told))
+    )
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
+    values = [
+        jax.vmap(lambda t, own: likelihood(problem, t, own))(theta, y) for y in (plain, weighted)
+    ]
+    np.testing.assert_array_equal(*values)
