@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.lib.graph_training import MAXIMA, Model, Part
+from experiments.lib.local_polytope import best_value, local_polytope
 from experiments.lib.timing import compile_ahead, in_turns
 from jaxstruct.core.padding import bucketed_inputs
 from jaxstruct.core.types import Array, PyTree
@@ -31,39 +32,6 @@ def potentials_of(model: Model, part: Part, weights: PyTree) -> GraphPotentials:
     (x,) = bucketed_inputs(problem.padding, part.x).parts
     theta = jax.jit(jax.vmap(problem.model.potentials, (None, 0)))(weights, x)
     return graph_potentials_of(theta)
-
-
-def integer_program(graph: GraphPotentials) -> float:
-    """max F of one graph by SciPy's MILP (HiGHS); NaN where it does not end in time.
-
-    max <nodes, mu> + <pairs, mu> over the local polytope, the mu of nodes integers.
-    """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import coo_matrix
-
-    V, E = int(graph.number_of_nodes), int(graph.number_of_edges)
-    nodes, pairs = np.asarray(graph.nodes, float)[:V], np.asarray(graph.pairs, float)[:E]
-    S, ends = nodes.shape[1], np.asarray(graph.edges)[:E]
-    node = np.arange(V * S).reshape(V, S)
-    pair = V * S + np.arange(E * S * S).reshape(E, S, S)
-    rows, columns, values = [np.repeat(np.arange(V), S)], [node.ravel()], [np.ones(V * S)]
-    for end, axis in ((0, 2), (1, 1)):  # the mu of an edge sum up to those of either end
-        row = V + end * E * S + np.arange(E * S).reshape(E, S)
-        rows += [np.repeat(row.ravel(), S), row.ravel()]
-        columns += [np.moveaxis(pair, axis, 2).ravel(), node[ends[:, end]].ravel()]
-        values += [np.ones(E * S * S), -np.ones(E * S)]
-    sums = np.r_[np.ones(V), np.zeros(2 * E * S)]
-    table = coo_matrix(
-        (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))),
-        shape=(len(sums), V * S + E * S * S),
-    )
-    found = milp(
-        -np.r_[nodes.ravel(), pairs.ravel()], bounds=Bounds(0, 1),
-        constraints=LinearConstraint(table, sums, sums),
-        integrality=np.r_[np.ones(V * S), np.zeros(E * S * S)],
-        options={"time_limit": SECONDS, "mip_rel_gap": 1e-7},
-    )  # fmt: skip
-    return -float(found.fun) if found.status == 0 else float("nan")
 
 
 def _labelled(name: str, passes: int, graph: GraphPotentials) -> tuple[Array, Array]:
@@ -91,7 +59,9 @@ def compared(
     times = in_turns([partial(call, graphs) for call in programs.values()], repeats)
     seconds = np.median(times[:, :, 0], axis=0)
     optimum = np.array([
-        integer_program(jax.tree.map(lambda leaf, i=i: np.asarray(leaf)[i], graphs))
+        best_value(
+            local_polytope(jax.tree.map(lambda leaf, i=i: np.asarray(leaf)[i], graphs)), SECONDS
+        )
         for i in range(min(exact_grids, n))
     ])  # fmt: skip
     score = jax.jit(jax.vmap(score_labels))

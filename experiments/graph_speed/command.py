@@ -24,9 +24,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.graph_speed.local_polytope import METHODS, local_polytope, relaxed_optimum
 from experiments.graph_speed.peer import installed, peer_beliefs
 from experiments.lib import common, fields
+from experiments.lib.local_polytope import METHODS, local_polytope, relaxed_optimum
 from experiments.lib.options import flag, size_reader
 from experiments.lib.report import rows_table
 from experiments.lib.timing import compile_ahead, in_turns

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.graph_speed.local_polytope import best_value, local_polytope, relaxed_optimum
+from experiments.lib.local_polytope import best_value, local_polytope, relaxed_optimum
 from jaxstruct.graphs.edge_lists import complete_edges, grid_edges
 from jaxstruct.graphs.elimination import elimination
 from jaxstruct.graphs.factors import graph_potentials

@@ -8,11 +8,11 @@ import jax
 import numpy as np
 import pytest
 
+from experiments.lib.local_polytope import local_polytope, relaxed_optimum
 from jaxstruct.graphs.oracles.relaxation import UNITS, Relaxed, relaxed
 from jaxstruct.graphs.oracles.reweighted import reweighted
 from jaxstruct.graphs.potentials import GraphPotentials
 from tests.graphs.random_graphs import Cases, cases, quick_jit
-from tests.truth.local_polytope import relaxed_optimum
 
 together = quick_jit(jax.vmap(relaxed, (0, None, None)))
 PASSES = 40
@@ -81,7 +81,7 @@ def test_the_optimum_of_the_linear_program() -> None:
     short = []
     for i in which:
         graph = given.cases[i].graph
-        optimum = relaxed_optimum(graph.nodes, graph.edges, graph.pairs)
+        optimum = relaxed_optimum(local_polytope(graph))
         room = 1e-7 * max(1, abs(optimum)) if optimum > -np.inf else 0
         assert found.value[i] <= optimum + room and found.bound[i] >= optimum - room
         short.append(optimum - float(found.value[i]) if optimum > -np.inf else 0)
