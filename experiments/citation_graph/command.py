@@ -25,12 +25,15 @@ from experiments.citation_graph.data import (
 from experiments.citation_graph.pictures import graph_picture
 from experiments.lib import common, fields
 from experiments.lib.graph_training import (
-    EDGELESS,
     PREDICTION,
     TRAINING,
     Model,
+    Prediction,
     Stop,
+    Training,
     error_of,
+    in_pictures,
+    notes_of,
     of_pictures,
     read_by,
     trained,
@@ -55,14 +58,8 @@ class Options(NamedTuple):
     homophily: Annotated[
         float, flag("Part of the citations that stay in the topic.", least=0, most=1)
     ] = 0.8
-    training: Annotated[
-        Sequence[str],
-        flag("Ways to train: papers alone by SVM (independent) and by likelihood (logistic); with "
-             "links by SVM, pseudo-likelihood, Bethe, tree-reweighted bound.", TRAINING, some=True),
-    ] = TRAINING  # fmt: skip
-    prediction: Annotated[Sequence[str], flag("Oracles that predict.", PREDICTION, some=True)] = (
-        PREDICTION
-    )
+    training: Training = TRAINING
+    prediction: Prediction = PREDICTION
     c_over_n: Annotated[float, flag("C' = C / n.", above=0)] = 0.1
     passes: Annotated[int, flag("Of message passing, at most.", least=1)] = 20
     tolerance: fields.Tolerance = 1e-2
@@ -130,12 +127,10 @@ def _measurements(options: Options, data: _Data) -> Iterator[tuple[dict[str, Any
 
 def _picture(options: Options, data: _Data, shown: dict[str, Ragged]) -> Plot:
     """The truth, the first labeller of papers alone and the first one with links."""
-    alone = [name for name in options.training if name in EDGELESS][:1]
-    joined = [name for name in options.training if name not in EDGELESS][:1]
     spoken = {"independent": "papers alone, SVM", "svm": "with links, SVM"}
-    read = {spoken.get(name, name): shown[name][0] for name in [*alone, *joined]}
+    read = {spoken.get(name, name): shown[name][0] for name in in_pictures(options.training)}
     title = f"The first test graph, predicted by {of_pictures(options.prediction)}"
-    return graph_picture(data.test[0], read, title, options.seed)
+    return graph_picture(data.test[0], read, title)
 
 
 def _table(options: Options, data: _Data, rows: Sequence[dict[str, Any]]) -> Table:
@@ -158,11 +153,6 @@ def _table(options: Options, data: _Data, rows: Sequence[dict[str, Any]]) -> Tab
         f"{truth:.1f} % of them between equal topics); {options.topics} topics, {options.words} "
         f"words a paper; C' = {options.c_over_n:g}, tolerance {options.tolerance:g}; seconds with "
         "compiling.",
-        "independent, logistic: papers alone, by SVM and by likelihood; svm: svm1_margin, Hamming "
-        f"loss, tree-reweighted oracle of {options.passes} passes at most, one-slack; pseudo, "
-        "bethe, bound: log-linear models by pseudo-likelihood, by loopy belief propagation and by "
-        "the tree-reweighted bound of log Z. Objectives of different kinds do not compare.",
-        "icm, lbp, reweighted look for the best labelling; marginals takes the likeliest label of "
-        "each paper.",
+        *notes_of(options.passes, "paper"),
     ]
     return Table("Topics of papers that cite one another", columns, body, notes)

@@ -10,41 +10,23 @@ import numpy as np
 from experiments.citation_graph.data import Papers
 from experiments.lib.plots import COLOURS, Plot
 from experiments.lib.report import Table
+from jaxstruct.graphs.pictures import graph_places
 
 WRONG = "#c40000"
-TURNS = 300
 
 
-def layout(nodes: int, links: np.ndarray, seed: int) -> np.ndarray:
-    """[V, 2] places: linked nodes attract, all repel (Fruchterman and Reingold 1991)."""
-    rng = np.random.default_rng(seed)
-    places, wanted = rng.random((nodes, 2)), 1 / np.sqrt(nodes)
-    for step in np.linspace(0.1, 0.002, TURNS):
-        apart = places[:, None] - places[None]
-        distance = np.maximum(np.linalg.norm(apart, axis=2, keepdims=True), 1e-3)
-        push = (apart / distance * wanted**2 / distance).sum(axis=1)
-        for first, second in ((0, 1), (1, 0)):
-            a, b = links[:, first], links[:, second]
-            pull = apart[a, b] * distance[a, b] / wanted
-            np.add.at(push, a, -pull)
-        push -= 0.5 * (places - 0.5)  # a little gravity, so that nothing drifts off
-        length = np.maximum(np.linalg.norm(push, axis=1, keepdims=True), 1e-9)
-        places = places + push / length * np.minimum(length, step)
-    return places
-
-
-def graph_picture(papers: Papers, read: Mapping[str, np.ndarray], title: str, seed: int) -> Plot:
+def graph_picture(papers: Papers, read: Mapping[str, np.ndarray], title: str) -> Plot:
     """One graph, a panel for the truth and one a labeller; wrong nodes have a red ring.
 
     Args:
-      papers: the graph. read: name -> [V] labels. title: over all of it. seed: of the layout.
+      papers: the graph. read: name -> [V] labels. title: over all of it.
 
     Raises:
       ImportError: matplotlib is missing.
     """
     from matplotlib.figure import Figure
 
-    places = layout(len(papers.y), papers.links, seed)
+    places = graph_places(len(papers.y), papers.links)
     inks = np.array(COLOURS[1:7] + COLOURS[:1])
     figure = Figure(figsize=(5.2 * (1 + len(read)), 5.4), layout="constrained")
     figure.suptitle(title)

@@ -25,8 +25,12 @@ from experiments.lib.graph_training import (
     PREDICTION,
     TRAINING,
     Model,
+    Prediction,
     Stop,
+    Training,
     error_of,
+    in_pictures,
+    notes_of,
     of_pictures,
     read_by,
     trained,
@@ -50,14 +54,8 @@ class Options(NamedTuple):
         float, flag("Of neighbours; at 1 an infinite grid begins to order.", above=0)
     ] = 1.0
     sweeps: Annotated[int, flag("Of Gibbs sampling, for the labels.", least=0)] = 60
-    training: Annotated[
-        Sequence[str],
-        flag("Ways to train: nodes alone by SVM (independent) and by likelihood (logistic); with "
-             "edges by SVM, pseudo-likelihood, Bethe, tree-reweighted bound.", TRAINING, some=True),
-    ] = TRAINING  # fmt: skip
-    prediction: Annotated[Sequence[str], flag("Oracles that predict.", PREDICTION, some=True)] = (
-        PREDICTION
-    )
+    training: Training = TRAINING
+    prediction: Prediction = PREDICTION
     c_over_n: Annotated[float, flag("C' = C / n.", above=0)] = 0.1
     passes: Annotated[int, flag("Of message passing, at most.", least=1)] = 20
     tolerance: fields.Tolerance = 1e-2
@@ -143,9 +141,7 @@ def _spoken(name: str) -> str:
 
 def _picture(options: Options, grids: Grids, shown: dict[str, np.ndarray]) -> Plot:
     """The first two labellers that differ in kind: alone, and the first with edges."""
-    alone = [_spoken(name) for name in options.training if name in EDGELESS][:1]
-    joined = [_spoken(name) for name in options.training if name not in EDGELESS][:1]
-    chosen = {name: shown[name] for name in [*alone, *joined]}
+    chosen = {name: shown[name] for name in map(_spoken, in_pictures(options.training))}
     title = (
         f"Test grids of {grids.channels.shape[-1]} labels, noise {options.noise:g}, predicted by "
         f"{of_pictures(options.prediction)}"
@@ -169,12 +165,7 @@ def _error_table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
     notes = [
         f"{options.grids} grids of {options.size} x {options.size} cells train, as many test; "
         f"C' = {options.c_over_n:g}, tolerance {options.tolerance:g}; seconds with compiling.",
-        "independent, logistic: pixels alone, by SVM and by likelihood; svm: svm1_margin, Hamming "
-        f"loss, tree-reweighted oracle of {options.passes} passes at most, one-slack; pseudo, "
-        "bethe, bound: log-linear models by pseudo-likelihood, by loopy belief propagation and by "
-        "the tree-reweighted bound of log Z. Objectives of different kinds do not compare.",
-        "icm, lbp, reweighted look for the best labelling; marginals takes the likeliest label of "
-        "each pixel.",
+        *notes_of(options.passes, "pixel"),
     ]
     return Table("Noisy grids: pixels labelled wrong", columns, body, notes)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
 
+from experiments.lib.options import flag
 from experiments.lib.progress import training_progress
 from jaxstruct import Problem, Ragged, Solution, fit, predict
 from jaxstruct.baselines import fit_random_field
@@ -41,6 +42,20 @@ MAXIMA = {"icm": "modes", "lbp": "propagation", "reweighted": "reweighted"}
 them."""
 PREDICTION = (*MAXIMA, "marginals")
 """marginals: the likeliest label of each node, by loopy belief propagation with sums."""
+
+
+Training: TypeAlias = Annotated[
+    Sequence[str],
+    flag(
+        "Ways to train: nodes alone by SVM (independent) and by likelihood (logistic); with edges "
+        "by SVM, pseudo-likelihood, Bethe, tree-reweighted bound.",
+        TRAINING,
+        some=True,
+    ),
+]
+Prediction: TypeAlias = Annotated[
+    Sequence[str], flag("Oracles that predict.", PREDICTION, some=True)
+]
 
 
 class Part(NamedTuple):
@@ -167,6 +182,25 @@ def _by_marginals(problem: Problem, weights: PyTree, x: GraphInput) -> Ragged:
 def of_pictures(prediction: Sequence[str]) -> str:
     """The oracle whose labels a picture shows: the reweighted one, or the last one of those."""
     return "reweighted" if "reweighted" in prediction else prediction[-1]
+
+
+def in_pictures(training: Sequence[str]) -> list[str]:
+    """The labellers that a picture shows: the first of nodes alone, the first with edges."""
+    alone = [name for name in training if name in EDGELESS]
+    joined = [name for name in training if name not in EDGELESS]
+    return alone[:1] + joined[:1]
+
+
+def notes_of(passes: int, node: str) -> list[str]:
+    """What the names in a table stand for. passes: of the oracle, at most. node: what one is."""
+    return [
+        f"independent, logistic: {node}s alone, by SVM and by likelihood; svm: svm1_margin, "
+        f"Hamming loss, tree-reweighted oracle of {passes} passes at most, one-slack; pseudo, "
+        "bethe, bound: log-linear models by pseudo-likelihood, by loopy belief propagation and by "
+        "the tree-reweighted bound of log Z. Objectives of different kinds do not compare.",
+        "icm, lbp, reweighted look for the best labelling; marginals takes the likeliest label of "
+        f"each {node}.",
+    ]
 
 
 def error_of(y: Ragged, read: Ragged) -> float:

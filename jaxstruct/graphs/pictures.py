@@ -49,6 +49,28 @@ def _start(steps: np.ndarray) -> np.ndarray:
     return axes + 0.1 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
+def graph_places(number_of_nodes: int, edges: np.ndarray) -> np.ndarray:
+    """Where a picture has the nodes of a graph, the same at every call; see the module.
+
+    Args:
+      number_of_nodes: V, at least 1. edges: [E, 2].
+
+    Returns:
+      [V, 2] x and y, about 1 from neighbour to neighbour.
+    """
+    if number_of_nodes == 1:
+        return np.zeros((1, 2))
+    steps = _steps(np.asarray(edges, int).reshape(-1, 2), number_of_nodes)
+    weights = 1 / np.where(steps > 0, steps, np.inf) ** 2
+    inverse = np.linalg.pinv(np.diag(weights.sum(axis=1)) - weights)
+    places = _start(steps)
+    for _ in range(_TURNS):
+        lengths = np.linalg.norm(places[:, None] - places[None], axis=2)
+        pull = weights * steps / np.where(lengths > 0, lengths, np.inf)
+        places = inverse @ (np.diag(pull.sum(axis=1)) - pull) @ places
+    return places
+
+
 def factor_places(graph: FactorGraph) -> tuple[np.ndarray, np.ndarray]:
     """Where a picture has the parts of a factor graph, the same at every call.
 
@@ -68,17 +90,8 @@ def factor_places(graph: FactorGraph) -> tuple[np.ndarray, np.ndarray]:
             f"graph has {n} nodes and {m} tables, at most {MOST_DRAWN} in all are drawn: draw a "
             "part of it"
         )
-    if n + m == 1:
-        return np.zeros((1, 2)), np.zeros((0, 2))
     lines = [(v, n + j) for j, scope in enumerate(graph.scopes) for v in scope]
-    steps = _steps(np.array(lines, int).reshape(-1, 2), n + m)
-    weights = 1 / np.where(steps > 0, steps, np.inf) ** 2
-    inverse = np.linalg.pinv(np.diag(weights.sum(axis=1)) - weights)
-    places = _start(steps)
-    for _ in range(_TURNS):
-        lengths = np.linalg.norm(places[:, None] - places[None], axis=2)
-        pull = weights * steps / np.where(lengths > 0, lengths, np.inf)
-        places = inverse @ (np.diag(pull.sum(axis=1)) - pull) @ places
+    places = graph_places(n + m, np.array(lines, int))
     return places[:n], places[n:]
 
 

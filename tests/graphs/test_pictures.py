@@ -12,7 +12,7 @@ import pytest
 from jaxstruct.graphs.bayesian_networks import network_factors
 from jaxstruct.graphs.edge_lists import grid_edges
 from jaxstruct.graphs.factors import FactorGraph, factor_graph
-from jaxstruct.graphs.pictures import factor_picture, factor_places
+from jaxstruct.graphs.pictures import factor_picture, factor_places, graph_places
 from tests.graphs.test_bayesian_networks import alarm
 
 
@@ -101,3 +101,10 @@ def test_matplotlib_is_asked_for_in_words(monkeypatch) -> None:
 def test_the_wing_is_imported_without_matplotlib() -> None:
     code = "import sys, jaxstruct.graphs; assert 'matplotlib' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_linked_nodes_lie_closer() -> None:
+    links = np.array([[0, 1], [1, 2], [3, 4], [4, 5]])
+    places = graph_places(6, links)
+    apart = np.linalg.norm(places[:, None] - places[None], axis=2)
+    assert apart[tuple(links.T)].max() < apart[:3, 3:].mean() and np.isfinite(places).all()

@@ -8,7 +8,6 @@ import pytest
 from experiments.citation_graph import command as citation_graph
 from experiments.citation_graph.command import Options
 from experiments.citation_graph.data import Drawing, drawn_papers, equal_links, part_of
-from experiments.citation_graph.pictures import layout
 from experiments.lib import common
 from tests.experiments.scripts import kept_settings, parsed_options, strict_json
 
@@ -64,13 +63,6 @@ def test_every_word_counts_once() -> None:
     for row, own, value in zip(papers.words, indices, values, strict=True):
         assert sorted(own[value > 0]) == [*np.unique(row), 12] and value.max() == 1
         assert (own[value == 0] == DRAWING.features).all()
-
-
-def test_linked_papers_lie_closer() -> None:
-    links = np.array([[0, 1], [1, 2], [3, 4], [4, 5]])
-    places = layout(6, links, 0)
-    apart = np.linalg.norm(places[:, None] - places[None], axis=2)
-    assert apart[tuple(links.T)].max() < apart[:3, 3:].mean() and np.isfinite(places).all()
 
 
 @pytest.mark.parametrize(
