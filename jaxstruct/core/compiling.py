@@ -16,11 +16,18 @@ from typing import Any
 import jax
 
 EFFORTS: dict[str, dict[str, Any]] = {
-    "quick": {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False},
+    "quick": {
+        "xla_backend_optimization_level": 0,
+        "xla_cpu_use_fusion_emitters": False,
+        "xla_cpu_parallel_codegen_split_count": 1,
+    },
     "fair": {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False},
     "full": {},
 }
-"""Options of the compiler by effort; a compiler that does not know them compiles as usual."""
+"""Options of the compiler by effort; a compiler that does not know them compiles as usual.
+
+The least effort makes code in one piece: 32 pieces, made side by side, take a fifth more in all.
+"""
 
 _traced: Counter[str] = Counter()
 

@@ -100,7 +100,7 @@ def _certify(
         now.seconds, "certify",
         lambda: oracle_program(
             now.problem, now.oracle_options(active), now.task, state.weights, before, report,
-            Calls(orders, whole(now.task, orders), epsilon, now.clock), effort=now.effort,
+            Calls(orders, whole(now.task, orders), epsilon, now.clock), effort=now.efforts.oracle,
         ),
     )  # fmt: skip
     norm = coordinate_norm(now.problem, state.weights, now.task.inputs[0])

@@ -20,7 +20,7 @@ from jaxstruct.solvers.checks import (
     checked_buckets,
     rounding,
 )
-from jaxstruct.solvers.cost_model import calls_foretold, effort_of
+from jaxstruct.solvers.cost_model import calls_foretold, efforts_of
 from jaxstruct.solvers.formulations import Formulation, formulation_named
 from jaxstruct.solvers.host_loop import (
     Method,
@@ -203,8 +203,8 @@ def _with_effort(fixed: _Fixed, start: Solution | None) -> _Fixed:
         check_start(problem, task, fixed.rows, formulation, start)
     check_oracle(problem, formulation, fixed.sample)
     calls = calls_foretold(fixed.rules.tolerance, fixed.rules.max_passes)
-    effort = effort_of(problem, settings, oracle_for(problem, formulation), task, calls)
-    return fixed._replace(settings=settings._replace(effort=effort))
+    efforts = efforts_of(problem, settings, oracle_for(problem, formulation), task, calls)
+    return fixed._replace(settings=settings._replace(effort=efforts))
 
 
 def _open_run(

@@ -166,10 +166,12 @@ def _newton_step(
 
     def poor(state: tuple) -> Array:
         count, t, new = state
-        return (count < options.line_trials) & ~(new.value <= now.value + 1e-4 * t * slope)
+        return (count <= options.line_trials) & ~(new.value <= now.value + 1e-4 * t * slope)
 
-    one = jnp.ones((), beta.dtype)
-    _, t, new = jax.lax.while_loop(poor, shorter, (0, one, trial(one)))
+    # The first trial is of t = 1, and inside the loop: compiled once.
+    two = jnp.full((), 2, beta.dtype)
+    untried = now._replace(value=jnp.full_like(now.value, jnp.inf))
+    _, t, new = jax.lax.while_loop(poor, shorter, (0, two, untried))
     w = jax.tree.map(lambda a, d: a + t * d, now.w, direction)
     return new._replace(w=w)
 

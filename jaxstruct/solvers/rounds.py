@@ -19,7 +19,7 @@ from jaxstruct.core.buckets import bucket_slices, rows_of
 from jaxstruct.core.contract import Problem, of_planes
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
-from jaxstruct.solvers.cost_model import effort_of
+from jaxstruct.solvers.cost_model import efforts_of
 from jaxstruct.solvers.escalation import asked_again, first_asked, quiet
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
@@ -33,7 +33,7 @@ from jaxstruct.solvers.oracle_pass import (
 )
 from jaxstruct.solvers.programs import time_part
 from jaxstruct.solvers.proximal_newton import newton_program
-from jaxstruct.solvers.settings import Settings, choice_of, resolved_settings
+from jaxstruct.solvers.settings import Efforts, Settings, choice_of, resolved_settings
 from jaxstruct.solvers.state import State
 from jaxstruct.solvers.sweeps import Plan, rebuilt_weights, sweeps_program
 from jaxstruct.solvers.task import Task, batches_of, batches_of_class
@@ -104,7 +104,7 @@ class Round(NamedTuple):
     clock: np.int32
     random: np.random.Generator
     seconds: dict[str, float]
-    effort: str
+    efforts: Efforts
 
     def oracle_options(self, active: int) -> OracleOptions:
         """The static options of an oracle call that names so many active slots."""
@@ -120,7 +120,7 @@ def round_of(
     return Round(
         problem, task, settings, formulation, oracle, np.int32(clock),
         np.random.default_rng([settings.seed, clock]), {},
-        effort_of(problem, settings, oracle, task),
+        efforts_of(problem, settings, oracle, task),
     )  # fmt: skip
 
 
@@ -172,7 +172,7 @@ def _sweep(
         now.seconds, "sweeps",
         partial(
             sweeps_program, of_planes(now.problem), now.settings.visit_options(), now.task, w,
-            sets, slots, _plan(now, chosen, count), now.clock, effort=now.effort,
+            sets, slots, _plan(now, chosen, count), now.clock, effort=now.efforts.sweeps,
         ),
     )  # fmt: skip
     return w, sets._replace(multipliers=multipliers, last_used=last_used)
@@ -239,7 +239,8 @@ def _asked(
     return time_part(
         now.seconds, part,
         partial(
-            oracle_program, problem, options, now.task, w, sets, report, calls, effort=now.effort
+            oracle_program, problem, options, now.task, w, sets, report, calls,
+            effort=now.efforts.oracle,
         ),
     )  # fmt: skip
 
@@ -285,14 +286,16 @@ def full_round(now: Round, state: State) -> tuple[State, np.ndarray, np.ndarray]
         span = state.sets.multipliers
         w = time_part(
             now.seconds, "newton",
-            lambda: rebuilt_weights(now.problem, now.task, state.sets, orders, effort=now.effort),
+            lambda: rebuilt_weights(
+                now.problem, now.task, state.sets, orders, effort=now.efforts.newton
+            ),
         )  # fmt: skip
     sigma = jnp.asarray(state.sigma, span.dtype)
     found = time_part(
         now.seconds, "newton",
         lambda: newton_program(
             now.problem, settings.newton, now.task, w, span, state.sets, sigma, now.clock,
-            effort=now.effort,
+            effort=now.efforts.newton,
         ),
     )  # fmt: skip
     solved = int(found.newton_steps) < settings.newton.newton_steps

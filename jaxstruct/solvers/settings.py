@@ -52,6 +52,14 @@ class NewtonOptions(NamedTuple):
     cg_tolerance: float = 0.3
 
 
+class Efforts(NamedTuple):
+    """How much the compiler tries at each program of a run: names of `core.compiling.EFFORTS`."""
+
+    oracle: str
+    sweeps: str
+    newton: str
+
+
 class Settings(NamedTuple):
     """How a run works; shape-like, so a change compiles anew.
 
@@ -89,8 +97,8 @@ class Settings(NamedTuple):
       checked_examples: on how many examples the rules of a problem are tried before a run and at
         its end (see `oracle_rules`); 0 for none. None for 4, and none where every function of the
         problem is one of this package: its tests prove them, and trying them compiles for seconds.
-      effort: how much the compiler tries, a name of `core.compiling.EFFORTS`, or "auto": by the
-        work that shapes foretell (see `cost_model`).
+      effort: how much the compiler tries, a name of `core.compiling.EFFORTS` for all programs, one
+        for each, or "auto": by the work that shapes foretell (see `cost_model`).
       seed: of the order of the examples.
     """
 
@@ -111,7 +119,7 @@ class Settings(NamedTuple):
     warm_passes: int = 1
     newton: NewtonOptions = NewtonOptions()
     checked_examples: int | None = None
-    effort: str = "auto"
+    effort: str | Efforts = "auto"
     seed: int = 0
 
     def visit_options(self) -> VisitOptions:
@@ -148,11 +156,14 @@ def check_settings(settings: Settings) -> None:
         "working_sets": ("auto", "grown", "enumerated"),
         "effort": ("auto", *EFFORTS),
     }
-    for name, allowed in choices.items():
-        if getattr(settings, name) not in allowed:
-            raise ValueError(
-                f"{name} is {text_of(getattr(settings, name))}; choose one of {allowed}"
-            )
+    given = {name: getattr(settings, name) for name in choices}
+    if isinstance(settings.effort, Efforts):
+        del given["effort"]
+        given |= {f"effort.{name}": value for name, value in settings.effort._asdict().items()}
+    for name, value in given.items():
+        allowed = choices.get(name, tuple(EFFORTS))
+        if value not in allowed:
+            raise ValueError(f"{name} is {text_of(value)}; choose one of {allowed}")
     for name in _INTEGERS:
         value = getattr(settings, name)
         may_be_none = Settings._field_defaults[name] is None

@@ -11,7 +11,7 @@ from jaxstruct.core.checks import kind_and_text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checks import check_weights
-from jaxstruct.solvers.cost_model import effort_of
+from jaxstruct.solvers.cost_model import efforts_of
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_pass import Calls, OracleOptions, empty_report, oracle_program
@@ -112,8 +112,8 @@ def restart(
     )
     sets = sets._replace(multipliers=beta * share[:, None])
     multiplier_sum = multiplier_sum * share
-    effort = effort_of(problem, settings, oracle_for(problem, formulation), task)
-    w = rebuilt_weights(problem, task, sets, orders, effort=effort)
+    efforts = efforts_of(problem, settings, oracle_for(problem, formulation), task)
+    w = rebuilt_weights(problem, task, sets, orders, effort=efforts.newton)
     gain = float(jnp.sum(sets.multipliers * sets.bounds))
     products = _products(problem, settings, formulation, task, w, sets, orders)
     cost = float(jnp.sum(products)) + float(jnp.sum(terms.ridge * multiplier_sum**2))
@@ -147,6 +147,6 @@ def _products(
     _, report, _ = oracle_program(
         problem, OracleOptions(oracle, active), task, w, copy_arrays(sets), report,
         Calls(orders, whole(task, orders), jnp.asarray(jnp.inf, sets.losses.dtype), np.int32(0)),
-        effort=effort_of(problem, settings, oracle, task),
+        effort=efforts_of(problem, settings, oracle, task).oracle,
     )  # fmt: skip
     return report.terms.product

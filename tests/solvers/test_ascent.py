@@ -9,7 +9,7 @@ from jaxstruct import Settings, fit
 from jaxstruct.data.digits import load_digits_split
 from jaxstruct.multiclass.structure import multiclass
 
-N = 300
+N = 128
 RATES = (0.001, 0.1, 10.0, 100.0)
 
 

@@ -14,6 +14,7 @@ from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers import cutting_plane, rounds, warm_start
 from jaxstruct.solvers.one_slack import fit_one_slack
+from jaxstruct.solvers.settings import Efforts
 from tests.solvers.cases import FULL
 
 X = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
@@ -140,6 +141,7 @@ def test_numbers(options, match):
         ({"active": 2}, "active must be 0 .all slots. or at least 3, got 2"),
         ({"capacity": "8"}, "capacity must be an integer, got '8'"),
         ({"effort": "most"}, "effort is 'most'; choose one of"),
+        ({"effort": Efforts("fair", "auto", "full")}, "effort.sweeps is .auto.; choose one of"),
         ({"oracle_batch": 16.0}, "oracle_batch must be an integer, got 16.0"),
         ({"seed": "a"}, "seed must be an integer, got 'a'"),
         ({"fading": None}, "fading must be a number, got None"),

@@ -11,8 +11,9 @@ from jaxstruct.core.compiling import EFFORTS
 from jaxstruct.core.work import Work
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers import cost_model
-from jaxstruct.solvers.cost_model import calls_foretold, capacity_of, effort_for, effort_of
+from jaxstruct.solvers.cost_model import calls_foretold, capacity_of, effort_for, efforts_of
 from jaxstruct.solvers.formulations import FORMULATIONS, penalty
+from jaxstruct.solvers.settings import Efforts
 from jaxstruct.solvers.task import Task
 
 ORACLE = "contenders"
@@ -56,7 +57,7 @@ def test_the_effort_changes_at_both_thresholds(seven, monkeypatch, buckets, call
     ):
         monkeypatch.setattr(cost_model, "QUICK", quick)
         monkeypatch.setattr(cost_model, "FAIR", fair)
-        assert effort_of(problem, Settings(), ORACLE, task, calls) == wanted
+        assert efforts_of(problem, Settings(), ORACLE, task, calls).sweeps == wanted
 
 
 def test_larger_programs_must_run_for_longer():
@@ -88,7 +89,7 @@ def test_larger_tasks_are_worth_more_effort():
         [{"n": 1000, "d": d, "k": k} for d, k in ((5, 3), (100, 100), (1000, 1000))],
     ):
         tasks = [_classes(**size) for size in sizes]
-        found = [effort_of(problem, Settings(), ORACLE, task) for problem, task in tasks]
+        found = [efforts_of(problem, Settings(), ORACLE, task).sweeps for problem, task in tasks]
         assert found == ["quick", "fair", "full"]
 
 
@@ -99,7 +100,7 @@ def test_work_is_that_of_the_named_oracle_on_one_example(monkeypatch):
     for slack, wanted in ((1.1, "quick"), (0.9, "fair")):
         wanted_calls = cost_model.CALLS * 16 * (per_call + cost_model.SWEEPS)
         monkeypatch.setattr(cost_model, "QUICK", slack * wanted_calls)
-        assert effort_of(problem, Settings(), ORACLE, task) == wanted
+        assert efforts_of(problem, Settings(), ORACLE, task).sweeps == wanted
 
 
 def test_what_is_known_is_not_counted_again(monkeypatch):
@@ -112,7 +113,7 @@ def test_what_is_known_is_not_counted_again(monkeypatch):
         ("best_wrong", 5, 64, 2), (ORACLE, 6, 64, 3), (ORACLE, 5, 64, 3),
     ):  # fmt: skip
         problem, task = _classes(n=n, d=d)
-        effort_of(problem, Settings(), oracle, task)
+        efforts_of(problem, Settings(), oracle, task)
         assert len(counted) == wanted
 
 
@@ -122,7 +123,26 @@ def test_an_effort_of_the_settings_wins(effort, monkeypatch):
     monkeypatch.setattr(cost_model, "_known", {})
     for n in (16, 10**7):
         problem, task = _classes(n=n)
-        assert effort_of(problem, Settings(effort=effort), ORACLE, task) == effort
+        assert set(efforts_of(problem, Settings(effort=effort), ORACLE, task)) == {effort}
+        each = Efforts(effort, "fair", "quick")
+        assert efforts_of(problem, Settings(effort=each), ORACLE, task) == each
+
+
+def test_programs_of_one_run_have_efforts_of_their_own(seven, monkeypatch):
+    """Enumerated sets call the oracle to certify alone, Newton steps evaluate all planes; sweeps,
+    and the oracle of grown sets, count both."""
+    problem, task = _classes(n=16)
+    certifying, newton = cost_model.CALLS * 16 * 7.0, cost_model.EVALUATIONS * 16 * 7.0
+    monkeypatch.setattr(cost_model, "NEWTON_EQUATIONS", cost_model.EQUATIONS)
+    for quick, sets, wanted in (
+        (certifying, "auto", Efforts("quick", "fair", "fair")),
+        (certifying - 1, "auto", Efforts("fair", "fair", "fair")),
+        (newton, "auto", Efforts("quick", "fair", "quick")),
+        (newton, "grown", Efforts("fair", "fair", "quick")),
+    ):
+        monkeypatch.setattr(cost_model, "QUICK", quick)
+        found = efforts_of(problem, Settings(working_sets=sets), ORACLE, task)
+        assert found == wanted
 
 
 def test_a_capacity_of_the_settings_wins():
