@@ -124,8 +124,8 @@ def _table(options: Options, sets: Mapping[str, Data], rows: Sequence[Mapping[st
         *(f"{name}: {data.title}; {len(data.labels)} to learn from, {len(data.test_labels)} to "
           f"test, {data.number_of_classes} classes." for name, data in sets.items()),
         f"C' = {options.c_over_n:g} for every slack: C = C' n, of Weston and Watkins C' n (k - 1). "
-        f"Relative gap {options.tolerance:g}, {'float64' if options.x64 else 'float32'}. Objectives "
-        "of binary machines are sums over them.",
+        f"Relative gap {options.tolerance:g}, {'float64' if options.x64 else 'float32'}. "
+        "Objectives of binary machines are sums over them.",
         "Usual decoders: the largest value of one against all, Hamming distance (votes of all "
         "pairs) of codes, ties to the better margins; hinge and linear: by margins.",
         "Indented: scikit-learn's machine, its weights in our objective (float64). LIBSVM (SVC) "
