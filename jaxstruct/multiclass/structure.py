@@ -387,6 +387,22 @@ def kernel_multiclass(
     )
 
 
+def check_canonical(problem: Problem) -> int:
+    """Returns k of a problem of this module with canonical output features (4.1).
+
+    Raises:
+      ValueError: it is of another structure, or has output features.
+    """
+    potentials = problem.model.potentials if isinstance(problem, Problem) else None
+    known = potentials is not None and potentials.func in (_linear_potentials, _kernel_potentials)
+    if not known or potentials.args[0] is not None:
+        raise ValueError(
+            "problem must be one of multiclass or kernel_multiclass without output_features, got "
+            f"{text_of(type(problem).__name__ if potentials is None else potentials.func)}"
+        )
+    return jax.tree.leaves(problem.initial_weights)[0].shape[1]
+
+
 def kernel_inputs(gram: Array, *, self_kernel: Array | None = None) -> KernelInput:
     """Inputs of `kernel_multiclass` from kernel values.
 

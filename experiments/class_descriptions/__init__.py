@@ -1,0 +1,1 @@
+"""Class descriptions and similarities with few examples a class, and with none."""

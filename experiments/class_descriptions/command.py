@@ -1,0 +1,251 @@
+"""Class descriptions and similarities of classes on CLINC150, with few examples a class or none.
+
+    python -m experiments.class_descriptions
+    python -m experiments.class_descriptions --per_class=1 --repeats=1 --methods=flat,words
+
+Source: thesis 4.3.1, which proposes output features of taxonomies, textual descriptions and given
+similarities, and reports numbers for taxonomies alone (`experiments.taxonomy`). Here a class is
+described by its name (two or three words) and its domain. Each method is a matrix L(y, y') in the
+joint kernel K(x, x') L(y, y') (4.12); its weight beside the identity and C' are chosen on held-out
+queries. Classes without an example are known by their descriptions alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from experiments.class_descriptions.queries import Queries, load_queries
+from experiments.class_descriptions.similarities import METHODS
+from experiments.class_descriptions.trials import (
+    Cell,
+    Grid,
+    Task,
+    accuracy,
+    few_examples,
+    no_examples,
+    run_methods,
+    zero_shot,
+)
+from experiments.lib import common, fields
+from experiments.lib.options import flag
+from experiments.lib.plots import Plot, bar_groups, curve_lines
+from experiments.lib.progress import jobs_bar
+from experiments.lib.report import Table
+from jaxstruct.evaluation.metrics import mean_and_deviation
+
+NONE = "no examples"
+
+
+class Options(NamedTuple):
+    """The flags of this command."""
+
+    path: Annotated[str | None, flag("Folder of the corpus; default: see third_party_data.")] = None
+    per_class: Annotated[
+        Sequence[str],
+        flag("Training examples drawn of each class, a list.", each=int, least=1, some=True),
+    ] = ("1", "2", "5", "10")
+    unseen: Annotated[
+        int,
+        flag(
+            "Classes of each domain without any example, and as many again to choose the "
+            "constants by; 0: leave this part out.",
+            least=0,
+        ),
+    ] = 3
+    unseen_per_class: Annotated[
+        int, flag("Examples of each other class in that part.", least=1)
+    ] = 5
+    repeats: Annotated[int, flag("Training sets drawn for each size.", least=1)] = 3
+    methods: Annotated[Sequence[str], flag("Which methods.", METHODS, some=True)] = tuple(METHODS)
+    grid: Annotated[
+        Sequence[str], flag("Values of C' = C / n.", each=float, above=0, some=True)
+    ] = ("1", "10")
+    identity: Annotated[
+        Sequence[str],
+        flag("Weights of the class identity beside descriptions.", each=float, above=0, some=True),
+    ] = ("0.5", "1")
+    held_out: Annotated[
+        int, flag("Held-out queries of each class that choose the constants.", least=1)
+    ] = 5
+    tolerance: Annotated[float, flag("Relative duality gap to stop at.", above=0)] = 1e-2
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
+
+
+def run(options: Options) -> common.Outcome:
+    """Train every method on every draw, print the table and write it.
+
+    Raises:
+      ValueError: an option that does not fit.
+      CorpusMissing: the corpus is not on this machine; the message says how to get it.
+    """
+    dtype = common.prepare(options)
+    queries = load_queries(Path(options.path) if options.path else None)
+    _check_unseen(options, queries)
+    numbers = (tuple(map(float, values)) for values in (options.grid, options.identity))
+    grid = Grid(*numbers, options.tolerance, dtype, options.held_out)
+    settings = [*map(int, options.per_class), *([NONE] if options.unseen else [])]
+    jobs = [(setting, repeat) for setting in settings for repeat in range(options.repeats)]
+    rows: list[dict[str, Any]] = []
+    with (
+        common.kept_if_stopped("class_descriptions", options, "class_descriptions", {"rows": rows}),
+        jobs_bar(jobs, "class_descriptions", options.progress) as bar,
+    ):
+        for setting, repeat in bar:
+            rows.extend(_draw(options, queries, grid, setting, repeat))
+    means = _means(rows)
+    table = _table(options, queries, rows, means)
+    content = {"rows": rows, "means": means}
+    return common.save(
+        "class_descriptions", options, "class_descriptions", table, content, _plots(options, means)
+    )
+
+
+def _check_unseen(options: Options, queries: Queries) -> None:
+    parents = [queries.taxonomy.parents[node][0] for node in queries.taxonomy.classes]
+    least = int(np.unique(parents, return_counts=True)[1].min())
+    if 2 * options.unseen >= least:
+        raise ValueError(
+            f"unseen: got {options.unseen}, but a domain has {least} classes, of which some must "
+            f"have examples; at most {(least - 1) // 2}"
+        )
+
+
+def _draw(
+    options: Options, queries: Queries, grid: Grid, setting: int | str, repeat: int
+) -> list[dict[str, Any]]:
+    seed = options.seed + repeat
+    if setting == NONE:
+        tasks = no_examples(queries, options.unseen_per_class, options.unseen, seed, grid)
+        cells = zero_shot(queries, tasks, options.methods, grid)
+        task = tasks[1]
+    else:
+        assert isinstance(setting, int)
+        task = few_examples(queries, setting, seed, grid)
+        cells = run_methods(queries, task, options.methods, grid)
+    return [
+        {"setting": setting, "repeat": repeat, "method": name, "chosen": cell.chosen,
+         "seconds": cell.seconds, "unsolved": cell.unsolved} | _scored(cell, task)
+        for name, cell in cells.items()
+    ]  # fmt: skip
+
+
+def _scored(cell: Cell, task: Task) -> dict[str, float]:
+    """Accuracies on test queries; of unseen classes also among all classes, and of the others."""
+    truth, everything = task.test.y, np.arange(cell.plain.shape[1])
+    tested = np.isin(truth, task.testing)
+    values = {
+        "plain": accuracy(cell.plain[tested], truth[tested], task.testing),
+        "matched": accuracy(cell.matched[tested], truth[tested], task.testing),
+    }
+    if len(task.testing) < len(everything):
+        values["among_all"] = accuracy(cell.matched[tested], truth[tested], everything)
+        values["others"] = accuracy(cell.matched[~tested], truth[~tested], everything)
+    return values
+
+
+MEASURES = ("plain", "matched", "among_all", "others")
+
+
+def _means(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Mean and deviation of each method in each setting, and of its gain over flat, by draws."""
+    table = {(r["setting"], r["method"], r["repeat"]): r for r in rows}
+    found = []
+    for setting, method in dict.fromkeys((r["setting"], r["method"]) for r in rows):
+        own = [r for r in rows if (r["setting"], r["method"]) == (setting, method)]
+        row: dict[str, Any] = {"setting": setting, "method": method}
+        for measure in MEASURES:
+            if measure in own[0]:
+                row[measure] = mean_and_deviation([r[measure] for r in own])
+        flat = [table.get((setting, "flat", r["repeat"])) for r in own]
+        for measure in ("plain", "matched"):
+            gains = [r[measure] - f[measure] for r, f in zip(own, flat, strict=True) if f]
+            row[f"{measure}_gain"] = mean_and_deviation(gains) if gains else None
+        found.append(row)
+    return found
+
+
+def _text(stat: Any, sign: str = "") -> str | None:
+    if stat is None:
+        return None
+    spread = "" if np.isnan(stat.deviation) else f" ± {stat.deviation:.2f}"
+    return f"{stat.mean:{sign}.2f}{spread}"
+
+
+def _table(
+    options: Options,
+    queries: Queries,
+    rows: Sequence[Mapping[str, Any]],
+    means: Sequence[Mapping[str, Any]],
+) -> Table:
+    columns = [
+        "examples", "method", ("accuracy %", "machine"), ("accuracy %", "over flat"),
+        ("accuracy %", "with names"), ("accuracy %", "over flat, too"),
+        ("among all classes %", "unseen"), ("among all classes %", "others"),
+    ]  # fmt: skip
+    body = [
+        [f"{row['setting']} a class" if row["setting"] != NONE else NONE, row["method"],
+         _text(row["plain"]), _text(row["plain_gain"], "+"), _text(row["matched"]),
+         _text(row["matched_gain"], "+"), _text(row.get("among_all")), _text(row.get("others"))]
+        for row in means
+    ]  # fmt: skip
+    return Table(
+        f"Class descriptions: CLINC150, mean ± deviation over {options.repeats} draws",
+        columns, body, _notes(options, queries, rows),
+    )  # fmt: skip
+
+
+def _notes(options: Options, queries: Queries, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    per_domain = options.unseen
+    unsolved = sum(row["unsolved"] for row in rows)
+    return [
+        f"{len(queries.names)} classes, {len(queries.test.y)} test queries, tf-idf of words. tree: "
+        "domains; words, characters: tf-idf of the names' words and of 2 to 4 neighbouring "
+        "characters; latent: the names in 100 latent semantic dimensions of the unlabelled "
+        "training queries; centroids: mean vectors of the examples drawn; 'all' averages the five.",
+        "with names: plus a weighted cosine of the query and the class's name, which no training "
+        "changes; names alone: that cosine without a machine. over flat: differences by draws.",
+        f"svm1, zero-one loss, gap {options.tolerance:g}. C' of {', '.join(options.grid)}, the "
+        f"identity's weight of {', '.join(options.identity)} and that of the names are chosen by "
+        f"{options.held_out} queries a class of the validation part.",
+        *([f"{NONE}: {per_domain} classes of each domain have none ({NONE} of theirs are trained "
+           f"against, either), the others {options.unseen_per_class} each; machine and with names "
+           "tell the unseen classes apart; constants chosen by as many other classes, held out in "
+           "the same way, queries of theirs alone. A tie of m classes counts 1 / m."]
+          if options.unseen else []),
+        f"{sum(row['seconds'] for row in rows):.0f} s in all; {unsolved} trainings without a proof "
+        "of convergence.",
+    ]  # fmt: skip
+
+
+def _plots(options: Options, means: Sequence[Mapping[str, Any]]) -> dict[str, Plot]:
+    sizes = list(map(int, options.per_class))
+    found = {(row["setting"], row["method"]): row for row in means}
+    methods = list(dict.fromkeys(row["method"] for row in means))
+    plots = {}
+    for measure, words in (("plain", "the machine"), ("matched", "with the match of names")):
+        curves = {
+            name: (sizes, [round(found[size, name][measure].mean, 2) for size in sizes])
+            for name in methods
+        }
+        plots[f"class_descriptions_{measure}"] = curve_lines(
+            curves, f"CLINC150, few examples a class: {words}", "training examples a class",
+            "accuracy, %", log_x=True, log_y=False,
+        )  # fmt: skip
+    if options.unseen:
+        series, errors = {}, {}
+        for measure, words in (("plain", "machine"), ("matched", "with names")):
+            stats = [found[NONE, name][measure] for name in methods]
+            series[words] = [round(stat.mean, 1) for stat in stats]
+            errors[words] = [0.0 if np.isnan(s.deviation) else s.deviation for s in stats]
+        plots["class_descriptions_unseen"] = bar_groups(
+            methods, series, errors, "CLINC150, classes without examples, told apart", "accuracy, %"
+        )
+    return plots

@@ -1,0 +1,1 @@
+"""The multiclass machines of chapter 2, all of them."""

@@ -1,0 +1,157 @@
+"""The machines of chapter 2 on one task: what each needs to train, and what came of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from experiments.lib.record import Elapsed, Stopwatch
+from experiments.multiclass.data import Data
+from jaxstruct import fit, predict
+from jaxstruct.multiclass import (
+    all_pairs_code,
+    decision_values,
+    decode_code,
+    decode_largest,
+    fit_output_code,
+    fit_weston_watkins,
+    one_against_all_code,
+    random_code,
+)
+
+MACHINES = ("one_against_all", "all_pairs", "random_code", "weston_watkins", "crammer_singer")
+WORDS = {
+    "one_against_all": "one against all", "all_pairs": "all pairs", "random_code": "random code",
+    "weston_watkins": "Weston-Watkins", "crammer_singer": "Crammer-Singer",
+}  # fmt: skip
+PENALTIES = {"L1": "svm1", "L2": "svm2"}
+
+
+class Run(NamedTuple):
+    """How the machines are trained; see the flags."""
+
+    c: float
+    tolerance: float
+    code_length: int
+    dtype: str
+    seed: int
+
+
+class Trained(NamedTuple):
+    """One machine.
+
+    Fields:
+      machine, penalty: which. machines: how many hyperplanes it has.
+      status, objective, gap: of the training; objective and gap are sums over binary machines, the
+        gap in parts of the objective.
+      support: multipliers that are not 0.
+      guesses: name of the decoder -> [N] classes of the test inputs; the first is its usual one.
+      first, second: seconds of two trainings, the first with compiling.
+    """
+
+    machine: str
+    penalty: str
+    machines: int
+    status: str
+    objective: float
+    gap: float
+    support: int
+    guesses: Mapping[str, np.ndarray]
+    first: Elapsed
+    second: Elapsed
+
+
+def code_of(machine: str, data: Data, run: Run) -> np.ndarray:
+    """The code matrix of a machine that is made of binary ones."""
+    k = data.number_of_classes
+    if machine == "one_against_all":
+        return one_against_all_code(k)
+    if machine == "all_pairs":
+        return all_pairs_code(k)
+    return random_code(k, run.code_length or 4 * math.ceil(math.log2(k)), run.seed)
+
+
+def trained(machine: str, penalty: str, data: Data, run: Run, twice: bool) -> Trained:
+    """Train one machine, a second time for the clock where `twice`, and let it guess.
+
+    Every slack costs C' = `run.c`: C is C' n, of Weston and Watkins C' n (k - 1).
+    """
+    make = {"weston_watkins": _weston_watkins, "crammer_singer": _crammer_singer}.get(machine)
+    train, tell = make(penalty, data, run) if make else _binary(machine, penalty, data, run)
+    seconds = []
+    for _ in range(1 + twice):
+        watch = Stopwatch()
+        found = train()
+        seconds.append(watch.elapsed())
+    return Trained(machine, penalty, *tell(found), seconds[0], seconds[-1])
+
+
+def _binary(machine: str, penalty: str, data: Data, run: Run) -> tuple[Callable, Callable]:
+    code, n = code_of(machine, data, run), len(data.labels)
+    width = None if data.kernel else data.number_of_features
+
+    def train() -> Any:
+        return fit_output_code(
+            data.inputs, data.labels, code, PENALTIES[penalty], run.c * n,
+            number_of_features=width, tolerance=run.tolerance, dtype=run.dtype,
+        )  # fmt: skip
+
+    def tell(found: Any) -> tuple:
+        values = decision_values(found, data.test)
+        guesses = dict(_decoded(machine, code, values))
+        return (
+            code.shape[1], found.status.name, float(found.primal.sum()),
+            float(found.gap.sum() / found.primal.sum()), int(np.sum(found.alpha > 0)), guesses,
+        )  # fmt: skip
+
+    return train, tell
+
+
+def _decoded(
+    machine: str, code: np.ndarray, values: np.ndarray
+) -> Iterator[tuple[str, np.ndarray]]:
+    if machine == "one_against_all":
+        yield "largest", decode_largest(values)
+        return
+    for rule in ("hamming", "hinge", "linear"):
+        yield rule, decode_code(code, values, rule, "margins")
+
+
+def _weston_watkins(penalty: str, data: Data, run: Run) -> tuple[Callable, Callable]:
+    problem, n, k = data.problem(run.dtype), len(data.labels), data.number_of_classes
+
+    def train() -> Any:
+        return fit_weston_watkins(
+            problem, data.inputs, data.labels, PENALTIES[penalty], run.c * n * (k - 1),
+            tolerance=run.tolerance, max_passes=2000, seed=run.seed,
+        )  # fmt: skip
+
+    def tell(found: Any) -> tuple:
+        guess = np.asarray(predict(problem, found.weights, data.test))
+        support = int(np.sum(found.alpha > 0))
+        return k, found.status.name, found.primal, found.gap / found.primal, support, {"": guess}
+
+    return train, tell
+
+
+def _crammer_singer(penalty: str, data: Data, run: Run) -> tuple[Callable, Callable]:
+    problem, n = data.problem(run.dtype), len(data.labels)
+
+    def train() -> Any:
+        return fit(
+            problem, data.inputs, data.labels, PENALTIES[penalty], run.c * n,
+            tolerance=run.tolerance,
+        )  # fmt: skip
+
+    def tell(found: Any) -> tuple:
+        guess = np.asarray(predict(problem, found.weights, data.test))
+        support = found.statistics.support_planes
+        return (
+            data.number_of_classes, found.status.name, found.primal, found.gap / found.primal,
+            support, {"": guess},
+        )  # fmt: skip
+
+    return train, tell

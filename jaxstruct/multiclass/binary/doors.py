@@ -1,0 +1,141 @@
+"""What `fit_binary` and its relatives refuse at the door, and the forms that they read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.checks import (
+    as_array,
+    as_numbers,
+    check_integers,
+    check_no_feature_twice,
+    checked_size,
+    text_of,
+)
+from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.types import PyTree, SparseFeatures
+from jaxstruct.multiclass.binary.examples import DenseRows, Examples, KernelRows, SparseRows
+from jaxstruct.multiclass.structure import KernelInput
+
+
+def examples_of(
+    inputs: PyTree,
+    number_of_features: int | None,
+    dtype: str,
+    kernel_columns: int | None = None,
+) -> Examples:
+    """Checked inputs as arrays of one dtype.
+
+    Args:
+      inputs: dense, sparse or kernel values, see `fit_binary`.
+      number_of_features: d, or None for that of dense inputs.
+      dtype: of the result.
+      kernel_columns: kernel values have so many columns; None: they are square, for training.
+
+    Raises:
+      ValueError: another type, shape or value than expected.
+    """
+    if isinstance(inputs, KernelInput):
+        return _kernel(inputs, dtype, kernel_columns)
+    if kernel_columns is not None:
+        raise ValueError(
+            f"inputs must be a KernelInput, as the training inputs were, got {text_of(inputs)}"
+        )
+    if isinstance(inputs, SparseFeatures):
+        return _sparse(inputs, number_of_features, dtype)
+    x = as_numbers("inputs", inputs, "[n, d] numbers, SparseFeatures or a KernelInput")
+    if x.ndim != 2 or not x.size:
+        raise ValueError(f"inputs must be [n, d] numbers, got shape {x.shape}")
+    if number_of_features is not None and x.shape[1] != number_of_features:
+        raise ValueError(
+            f"inputs must be [n, number_of_features = {number_of_features}], got shape {x.shape}"
+        )
+    _check_finite("inputs", x)
+    return DenseRows(jnp.asarray(x, dtype))
+
+
+def _check_finite(name: str, values: np.ndarray) -> None:
+    if not np.isfinite(values).all():
+        place = np.argwhere(~np.isfinite(values))[0]
+        raise ValueError(f"{name}{[int(i) for i in place]} is {values[tuple(place)]}, not finite")
+
+
+def _kernel(inputs: KernelInput, dtype: str, columns: int | None) -> KernelRows:
+    gram = as_numbers("inputs.row", inputs.row, "[n, m] kernel values")
+    if columns is None and not np.array_equal(np.asarray(inputs.anchor), np.arange(len(gram))):
+        raise ValueError(
+            "inputs must be the anchors in their order, kernel_inputs(gram) of the square kernel "
+            f"matrix, got rows of shape {gram.shape}"
+        )
+    wanted = len(gram) if columns is None else columns
+    if gram.ndim != 2 or gram.shape[1] != wanted or not gram.size:
+        raise ValueError(f"inputs.row must be [n, {wanted}] kernel values, got shape {gram.shape}")
+    _check_finite("inputs.row", gram)
+    return KernelRows(jnp.asarray(gram, dtype))
+
+
+def _sparse(inputs: SparseFeatures, d: int | None, dtype: str) -> SparseRows:
+    if d is None:
+        raise ValueError("number_of_features is None: sparse inputs do not tell it, so give d")
+    d = checked_size("number_of_features", d)
+    indices, values = inputs
+    if isinstance(indices, Ragged) and isinstance(values, Ragged):
+        every, width = np.arange(len(indices)), max(1, int(indices.lengths.max(initial=1)))
+        indices, values = indices.padded(every, width, d), values.padded(every, width)
+    indices = as_array("inputs.indices", indices, "[n, m] integers")
+    check_integers("inputs.indices", indices)
+    values = as_numbers("inputs.values", values, "[n, m] numbers")
+    if indices.ndim != 2 or indices.shape != values.shape:
+        raise ValueError(
+            "inputs.indices and inputs.values must both be [n, m], got shapes "
+            f"{indices.shape} and {values.shape}"
+        )
+    if indices.size and (indices.min() < 0 or indices.max() > d):
+        raise ValueError(
+            f"inputs.indices must lie in 0..{d - 1} (padding: {d}), got "
+            f"{indices.min()}..{indices.max()}"
+        )
+    _check_finite("inputs.values", values)
+    check_no_feature_twice("inputs.indices", indices, values)
+    x = SparseFeatures(jnp.asarray(indices, jnp.int32), jnp.asarray(values, dtype))
+    return SparseRows(x, jnp.zeros(d, dtype))
+
+
+def checked_signs(signs: Any, n: int, example_weights: np.ndarray) -> np.ndarray:
+    """[n, M] int8 of -1, 0 and 1, with both signs in each column.
+
+    Raises:
+      ValueError: another shape or value, or a machine without examples of one sign.
+    """
+    array = as_array("signs", signs, "[n] or [n, M] of -1, 0 and 1")
+    if array.ndim not in (1, 2) or len(array) != n or not array.size:
+        raise ValueError(f"signs must be [n = {n}] or [n, M], got shape {array.shape}")
+    if array.dtype.kind not in "iuf" or not np.isin(array, (-1, 0, 1)).all():
+        raise ValueError(f"signs must be -1, 0 (left out) or 1, got {text_of(np.unique(array))}")
+    table = array.reshape(n, -1).astype(np.int8)
+    used = table[example_weights > 0]
+    for sign in (1, -1):
+        bare = np.flatnonzero(~(used == sign).any(axis=0))
+        if bare.size:
+            raise ValueError(
+                f"signs[:, {bare[0]}] has no {sign} ({bare.size} such): a machine needs "
+                "examples of weight > 0 on both sides"
+            )
+    return table
+
+
+def checked_example_weights(weights: Any, n: int) -> np.ndarray:
+    """[n] float64, ones where None is given.
+
+    Raises:
+      ValueError: another shape, or numbers that are negative or not finite.
+    """
+    if weights is None:
+        return np.ones(n)
+    v = as_numbers("example_weights", weights, f"[n = {n}] numbers >= 0")
+    if v.shape != (n,) or not np.all(np.isfinite(v) & (v >= 0)):
+        raise ValueError(f"example_weights must be [n = {n}] finite numbers >= 0, got {text_of(v)}")
+    return v

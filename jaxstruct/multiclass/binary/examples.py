@@ -1,0 +1,123 @@
+"""Training inputs as the dual sees them: inner products of few, scores of many.
+
+Three kinds: dense rows [n, d], sparse rows, a kernel matrix [n, n]. An index n (out of range) is
+padding: its input is the zero vector. Weights are w [d], of a kernel matrix coefficients [n].
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.core.types import Array, SparseFeatures
+
+BLOCK = 256
+"""Inputs whose sparse scores are made together."""
+
+
+class DenseRows(NamedTuple):
+    """Dense inputs `x` [n, d]."""
+
+    x: Array
+
+
+class SparseRows(NamedTuple):
+    """Sparse inputs.
+
+    Fields:
+      x: SparseFeatures of [n, m], padded with index d and value 0.
+      zero: [d] zeros, the weights before training.
+    """
+
+    x: SparseFeatures
+    zero: Array
+
+
+class KernelRows(NamedTuple):
+    """Inputs as their kernel values `gram` [n, n]."""
+
+    gram: Array
+
+
+Examples: TypeAlias = DenseRows | SparseRows | KernelRows
+
+
+def number_of(examples: Examples) -> int:
+    """How many inputs there are, n."""
+    if isinstance(examples, SparseRows):
+        return examples.x.indices.shape[0]
+    return examples[0].shape[0]
+
+
+def _rows(x: Array, index: Array, fill: float = 0) -> Array:
+    return x.at[index].get(mode="fill", fill_value=fill)
+
+
+def _sparse_rows(examples: SparseRows, index: Array) -> SparseFeatures:
+    d = examples.zero.shape[0]
+    x = examples.x
+    return SparseFeatures(_rows(x.indices, index, d), _rows(x.values, index))
+
+
+def _sparse_gram(x: SparseFeatures, zero: Array) -> Array:
+    """[q, q]: the rows are made dense side by side, and each sums the entries that it meets."""
+    q = x.indices.shape[0]
+    columns = jnp.zeros((len(zero), q), zero.dtype)
+    columns = columns.at[x.indices, jnp.arange(q)[:, None]].add(x.values, mode="drop")
+
+    def add(total: Array, entry: tuple[Array, Array]) -> tuple[Array, None]:
+        index, value = entry
+        return total + value[:, None] * _rows(columns, index), None
+
+    return jax.lax.scan(add, jnp.zeros((q, q), zero.dtype), (x.indices.T, x.values.T))[0]
+
+
+def gram_of(examples: Examples, index: Array) -> Array:
+    """[q, q] K(x_i, x_j) of the inputs `index` [q]."""
+    if isinstance(examples, KernelRows):
+        return _rows(_rows(examples.gram, index).T, index)
+    if isinstance(examples, SparseRows):
+        return _sparse_gram(_sparse_rows(examples, index), examples.zero)
+    x = _rows(examples.x, index)
+    return jnp.matmul(x, x.T, precision=jax.lax.Precision.HIGHEST)
+
+
+def weights_of(examples: Examples, index: Array, beta: Array) -> Array:
+    """w = sum_j beta_j x_j (2.12) of the inputs `index` [s], [d]; coefficients [n] of a kernel."""
+    if isinstance(examples, KernelRows):
+        zero = jnp.zeros(examples.gram.shape[0], beta.dtype)
+        return zero.at[index].add(beta, mode="drop")
+    if isinstance(examples, SparseRows):
+        x = _sparse_rows(examples, index)
+        return examples.zero.at[x.indices].add(x.values * beta[:, None], mode="drop")
+    x = _rows(examples.x, index)
+    return jnp.matmul(beta, x, precision=jax.lax.Precision.HIGHEST)
+
+
+def scores_of(examples: Examples, w: Array, index: Array) -> Array:
+    """<w, x_i> of the inputs `index` [s]."""
+    if isinstance(examples, SparseRows):
+        x = _sparse_rows(examples, index)
+        return jnp.sum(x.values * _rows(w, x.indices), axis=-1)
+    return jnp.matmul(_rows(examples[0], index), w, precision=jax.lax.Precision.HIGHEST)
+
+
+def scores_of_all(examples: Examples, weights: Array) -> Array:
+    """<w_m, x_i> of all inputs, [n, M], for weights [d, M]."""
+    if not isinstance(examples, SparseRows):
+        return jnp.matmul(examples[0], weights, precision=jax.lax.Precision.HIGHEST)
+
+    def of_one(x: SparseFeatures) -> Array:
+        return x.values @ _rows(weights, x.indices)
+
+    return jax.lax.map(of_one, examples.x, batch_size=BLOCK)
+
+
+def squared_norms_of(examples: Examples, index: Array) -> Array:
+    """K(x_i, x_i) of the inputs `index` [s]."""
+    if isinstance(examples, KernelRows):
+        return examples.gram.at[index, index].get(mode="fill", fill_value=0)
+    values = examples.x.values if isinstance(examples, SparseRows) else examples.x
+    return _rows(jnp.sum(values * values, axis=-1), index)

@@ -1,0 +1,238 @@
+"""`fit_binary`: any number of binary machines with a bias, trained side by side and certified."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxstruct.core.checks import (
+    check_choice,
+    checked_dtype,
+    checked_number,
+    checked_size,
+)
+from jaxstruct.core.status import Status
+from jaxstruct.core.types import PyTree
+from jaxstruct.multiclass.binary.doors import checked_example_weights, checked_signs, examples_of
+from jaxstruct.multiclass.binary.examples import (
+    Examples,
+    KernelRows,
+    number_of,
+    scores_of_all,
+)
+from jaxstruct.multiclass.binary.training import Rules, Trained, groups_of, terms_of, trained
+
+FORMULATIONS = ("svm0", "svm1", "svm2")
+"""Hard margin (2.5), linear (2.6) and squared slack (2.7)."""
+FINEST = {"float32": 1e-5, "float64": 1e-12}
+
+
+class BinaryMachines(NamedTuple):
+    """M trained machines F_m(x) = <w_m, x> + b_m; arrays are NumPy's.
+
+    Fields:
+      weights: {"weights": W [d, M], "bias": b [M]}; of kernel values {"coefficients": [n, M],
+        "bias"}. W is the expansion sum_i t_i alpha_i x_i (2.12) of each machine.
+      status: how the worst of them ended, statuses: each of them.
+      primal, dual, gap: [M], primal >= optimum >= dual up to `rounding` [M].
+      margin_bound: [M] no hyperplane has a larger geometric margin; told for svm0, else NaN.
+      members: [M, s] int32 the examples of each machine, n where there are no more.
+      alpha: [M, s] their multipliers. signs: [M, s] their t_i. slack: [M, s] their xi_i.
+      steps: [M] pairwise steps.
+      formulation, C: what was solved.
+    """
+
+    weights: PyTree
+    status: Status
+    statuses: tuple[Status, ...]
+    primal: np.ndarray
+    dual: np.ndarray
+    gap: np.ndarray
+    rounding: np.ndarray
+    margin_bound: np.ndarray
+    members: np.ndarray
+    alpha: np.ndarray
+    signs: np.ndarray
+    slack: np.ndarray
+    steps: np.ndarray
+    formulation: str
+    C: float
+
+    def __repr__(self) -> str:
+        """One line without the arrays."""
+        return (
+            f"BinaryMachines(machines={len(self.primal)}, status={self.status}, formulation="
+            f"{self.formulation!r}, C={self.C:.6g}, primal={self.primal.sum():.6g} in sum, "
+            f"support vectors={int(np.sum(self.alpha > 0))})"
+        )
+
+
+class SupportVectors(NamedTuple):
+    """The examples that carry one machine (2.13, 2.14): alpha_i > 0.
+
+    Fields:
+      example: [v] positions in the training set, rising. alpha: [v]. signs: [v] t_i.
+      slack: [v] xi_i, 0 on the margin, more for outliers.
+    """
+
+    example: np.ndarray
+    alpha: np.ndarray
+    signs: np.ndarray
+    slack: np.ndarray
+
+
+def fit_binary(
+    inputs: PyTree,
+    signs: np.ndarray,
+    formulation: str = "svm1",
+    C: float = 1.0,
+    *,
+    number_of_features: int | None = None,
+    example_weights: np.ndarray | None = None,
+    tolerance: float = 1e-3,
+    max_passes: int = 200,
+    min_margin: float = 1e-3,
+    dtype: str = "float32",
+) -> BinaryMachines:
+    """Trains binary machines with a bias that is not regularised (thesis 2.3, 2.4).
+
+        svm0 (2.5)  min 1/2 |w|^2                            t_i (<w, x_i> + b) >= 1
+        svm1 (2.6)  min 1/2 |w|^2 + C/n sum_i v_i xi_i       t_i (<w, x_i> + b) >= 1 - xi_i
+        svm2 (2.7)  min 1/2 |w|^2 + C/(2n) sum_i v_i xi_i^2  the same
+
+    All machines are one program: the steps of `pairwise_ascent`, on the kernel matrix of a
+    machine's examples where these are at most 4096 (always for kernel values that all machines
+    share), on parts of it otherwise. (2.8) to (2.10) print a dual without the bias and with signed
+    multipliers; here alpha >= 0 and sum_i t_i alpha_i = 0.
+
+    Args:
+      inputs: [n, d] dense, `SparseFeatures` of n rows (padded or ragged), or the `KernelInput` of
+        `kernel_inputs(gram)`, n x n.
+      signs: [n] of -1 and 1, or [n, M], a column a machine; 0 leaves an example out.
+      formulation: svm0, svm1 or svm2.
+      C: divided by n, the number of ALL examples, in each machine: an example's slack costs the
+        same in machines that see few. Ignored by svm0.
+      number_of_features: d, needed with sparse inputs alone.
+      example_weights: [n] v_i >= 0.
+      tolerance: each machine stops when P - D, with its rounding, is at most tolerance P.
+      max_passes: bound on the passes, of several thousand steps each.
+      min_margin: svm0 gives a machine up once its margin is proven to be below this fraction of
+        the largest distance of its examples from their mean.
+      dtype: "float32", certified down to 1e-5, or "float64" (needs jax's x64 mode), to 1e-12.
+
+    Returns:
+      BinaryMachines; look at `status` first: CONVERGED, PASS_LIMIT, ROUNDING (the dtype hides the
+      rest), NOT_SEPARABLE (svm0) or NOT_FINITE.
+
+    Raises:
+      ValueError: an argument does not fit, or a machine lacks one of the two signs.
+    """
+    check_choice("formulation", formulation, FORMULATIONS)
+    dtype = checked_dtype(dtype)
+    C = checked_number("C", C, strict=True)
+    tolerance = checked_number("tolerance", tolerance, FINEST[dtype])
+    rules = Rules(
+        tolerance, checked_size("max_passes", max_passes),
+        checked_number("min_margin", min_margin, strict=True), dtype,
+    )  # fmt: skip
+    examples = examples_of(inputs, number_of_features, dtype)
+    n = number_of(examples)
+    v = checked_example_weights(example_weights, n)
+    members, own = _members(checked_signs(signs, n, v), n)
+    parts = [
+        trained(
+            examples, members[at], terms_of(own[at], members[at], v, formulation, C, dtype), rules
+        )
+        for at in groups_of(members, n, examples)
+    ]
+    return _gathered(examples, members, own, parts, formulation, C)
+
+
+def _members(signs: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """[M, s] examples and signs of each machine; all of them where some machine sees most."""
+    counts = np.count_nonzero(signs, axis=0)
+    machines = signs.shape[1]
+    if 2 * counts.max() > n:
+        everyone = np.broadcast_to(np.arange(n, dtype=np.int32), (machines, n))
+        return everyone, np.ascontiguousarray(signs.T)
+    machine, example = np.nonzero(signs.T)
+    place = np.arange(len(machine)) - np.repeat(np.cumsum(counts) - counts, counts)
+    members = np.full((machines, counts.max()), n, np.int32)
+    own = np.zeros(members.shape, np.int8)
+    members[machine, place], own[machine, place] = example, signs[example, machine]
+    return members, own
+
+
+def _gathered(
+    examples: Examples,
+    members: np.ndarray,
+    signs: np.ndarray,
+    parts: list[Trained],
+    formulation: str,
+    C: float,
+) -> BinaryMachines:
+    """The machines of all groups as one record."""
+
+    def joined(pick: Any, axis: int = 0) -> np.ndarray:
+        return np.concatenate([np.asarray(pick(part)) for part in parts], axis)
+
+    statuses = joined(lambda part: part.statuses)
+    primal, dual = joined(lambda part: part.proof.primal), joined(lambda part: part.proof.dual)
+    name = "coefficients" if isinstance(examples, KernelRows) else "weights"
+    weights = joined(lambda part: part.weights, 1)
+    bound = joined(lambda part: part.proof.margin_bound)
+    return BinaryMachines(
+        weights={name: weights, "bias": joined(lambda part: part.proof.bias)},
+        status=Status(int(statuses.max())),
+        statuses=tuple(Status(int(each)) for each in statuses),
+        primal=primal,
+        dual=dual,
+        gap=primal - dual,
+        rounding=joined(lambda part: part.proof.rounding),
+        margin_bound=bound if formulation == "svm0" else np.full_like(bound, np.nan),
+        members=members,
+        alpha=joined(lambda part: part.point.alpha),
+        signs=signs,
+        slack=joined(lambda part: part.proof.slack),
+        steps=joined(lambda part: part.point.steps),
+        formulation=formulation,
+        C=C,
+    )
+
+
+_scores_of_all = jax.jit(scores_of_all)
+
+
+def decision_values(machines: BinaryMachines, inputs: PyTree) -> np.ndarray:
+    """F_m(x) = <w_m, x> + b_m of each input and machine, [N, M] in the dtype of the weights.
+
+    Args:
+      machines: of `fit_binary`.
+      inputs: N inputs of the kind that trained them; of kernel values `kernel_inputs(gram,
+        self_kernel=...)` with gram [N, n] against the training inputs.
+
+    Raises:
+      ValueError: inputs do not fit the machines.
+    """
+    if not isinstance(machines, BinaryMachines):
+        raise ValueError(
+            f"machines must be BinaryMachines (see fit_binary), got {type(machines).__name__}"
+        )
+    kernel = "coefficients" in machines.weights
+    weights = machines.weights["coefficients" if kernel else "weights"]
+    examples = examples_of(inputs, len(weights), weights.dtype.name, kernel_columns=len(weights)
+                           if kernel else None)  # fmt: skip
+    return np.asarray(_scores_of_all(examples, weights)) + machines.weights["bias"][None, :]
+
+
+def support_vectors(machines: BinaryMachines, machine: int = 0) -> SupportVectors:
+    """The support vectors of one of the machines; all others have alpha_i = 0 exactly."""
+    machine = checked_size("machine", machine, 0, len(machines.primal) - 1)
+    rows = (
+        machines.members[machine], machines.alpha[machine], machines.signs[machine],
+        machines.slack[machine],
+    )  # fmt: skip
+    carried = machines.alpha[machine] > 0
+    return SupportVectors(*(row[carried] for row in rows))

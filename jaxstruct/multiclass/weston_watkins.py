@@ -1,0 +1,276 @@
+"""Weston and Watkins's machine: a slack for each of the n (k - 1) constraints (2.27, 2.28).
+
+    min 1/2 sum_r |w_r|^2 + C/(n (k - 1)) sum_i sum_{y != y_i} xi_iy          svm1 (2.27)
+                          + C/(2 n (k - 1)) sum_i sum_{y != y_i} xi_iy^2      svm2 (2.28)
+    <w_{y_i} - w_y, x_i> >= 1 - xi_iy      ((2.27b) prints an eta before w, which is none)
+
+Two ways: `rival_pairs` writes it as a structural machine for `jaxstruct.fit`; the ascent here goes
+through its dual example by example. With a_y = alpha_iy and q = K(x_i, x_i) the k - 1 multipliers
+of an example see the quadratic form q (I + 1 1') and boxes of their own, so that their best values
+hang on their sum S alone,
+
+    a_y = clip((g_y - q S) / (q + r), 0, cap),   S = sum_y a_y,    cap = C v_i / (n (k - 1)), r = 0
+                                                                   of svm1; r = n (k - 1) / (C v_i)
+
+(r and no cap of svm2), where g_y is the gradient less what a itself does to it; S is found by
+bisection, then exactly on its piece.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.checks import check_choice, checked_number, checked_size
+from jaxstruct.core.compiling import program
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.status import Status
+from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.multiclass.binary.doors import checked_example_weights
+from jaxstruct.multiclass.structure import check_canonical
+
+SWEEPS = 5
+"""Sweeps over all examples between two certificates."""
+FINEST = {"float32": 1e-5, "float64": 1e-12}
+
+
+class WestonWatkins(NamedTuple):
+    """A trained machine.
+
+    Fields:
+      weights: w as of the problem, for `jaxstruct.predict(problem, weights, inputs)`.
+      status: CONVERGED, PASS_LIMIT, ROUNDING or NOT_FINITE.
+      primal, dual, gap: primal >= optimum >= dual up to `rounding`.
+      alpha: [n, k] alpha_iy >= 0, 0 at y_i. slack: [n, k] xi_iy, 0 at y_i.
+      passes: sweeps over all examples.
+      formulation, C: what was solved.
+    """
+
+    weights: PyTree
+    status: Status
+    primal: float
+    dual: float
+    gap: float
+    rounding: float
+    alpha: np.ndarray
+    slack: np.ndarray
+    passes: int
+    formulation: str
+    C: float
+
+    def __repr__(self) -> str:
+        """One line without the arrays."""
+        return (
+            f"WestonWatkins(status={self.status}, formulation={self.formulation!r}, "
+            f"C={self.C:.6g}, primal={self.primal:.6g}, dual={self.dual:.6g}, gap={self.gap:.6g}, "
+            f"passes={self.passes}, planes={int(np.sum(self.alpha > 0))})"
+        )
+
+
+class _Data(NamedTuple):
+    """Examples of the dual: inputs, classes [n], caps [n] and ridges [n] (0 cap: no part)."""
+
+    x: PyTree
+    y: Array
+    cap: Array
+    ridge: Array
+
+
+class _Value(NamedTuple):
+    primal: Array
+    dual: Array
+    rounding: Array
+    slack: Array
+
+
+def best_block(g: Array, q: Array, ridge: Array, cap: Array) -> Array:
+    """The multipliers of one example: max of g'a - 1/2 a'(q (I + 1 1') + r I) a, 0 <= a <= cap.
+
+    a_y = clip((g_y - q S) / (q + r), 0, cap) with S = sum_y a_y. The S that fits is the zero of a
+    falling function made of straight pieces: Newton's steps, kept in a bracket by bisection.
+
+    Args:
+      g: [k], -inf where a_y is to stay 0. q, ridge, cap: scalars >= 0, cap may be infinite where
+        q + ridge > 0.
+    """
+    divisor = jnp.maximum(q + ridge, jnp.finfo(g.dtype).tiny)
+
+    def at(total: Array) -> Array:
+        return jnp.clip((g - q * total) / divisor, 0, cap)
+
+    def wanted(state: tuple) -> Array:
+        low, high, total, count = state
+        return (high - low > 2 * jnp.finfo(g.dtype).eps * high) & (count < 64) & (total >= 0)
+
+    def body(state: tuple) -> tuple:
+        low, high, total, count = state
+        a = at(total)
+        error = jnp.sum(a) - total
+        low, high = jnp.where(error > 0, total, low), jnp.where(error > 0, high, total)
+        free = jnp.sum((a > 0) & (a < cap))
+        newton = total + error / (1 + free * q / divisor)
+        inside = (newton > low) & (newton < high)
+        met = jnp.abs(error) <= 4 * jnp.finfo(g.dtype).eps * high
+        low, high = jnp.where(met, total, low), jnp.where(met, total, high)
+        return low, high, jnp.where(inside, newton, (low + high) / 2), count + 1
+
+    most = jnp.sum(at(jnp.zeros_like(q)))
+    start = (jnp.zeros_like(most), most, most, jnp.int32(0))
+    return at(jax.lax.while_loop(wanted, body, start)[2])
+
+
+def _visit(problem: Problem, data: _Data, w: PyTree, i: Array, own: Array) -> tuple:
+    """(w, multipliers [k]) after the block of example i was solved."""
+    x = jax.tree.map(lambda leaf: leaf[i], data.x)
+    truth = data.y[i]
+    scores = problem.model.potentials(w, x)
+    wrong = jnp.arange(len(scores)) != truth
+    q = problem.space.gram_action(x, jnp.ones_like(scores))[0]
+    g = 1 - (scores[truth] - scores) + q * (jnp.sum(own) + own)
+    new = best_block(jnp.where(wrong, g, -jnp.inf), q, data.ridge[i], data.cap[i])
+    moved = new - own
+    u = (-moved).at[truth].add(jnp.sum(moved))
+    one = jax.tree.map(lambda leaf: leaf[None], x)
+    return problem.space.add(w, one, u[None]), new
+
+
+def _sweep(problem: Problem, data: _Data, w: PyTree, alpha: Array, orders: Array) -> tuple:
+    """(w, alpha) after each row of `orders` [sweeps, n] was visited in turn."""
+
+    def one(w: PyTree, each: tuple[Array, Array]) -> tuple:
+        return _visit(problem, data, w, *each)
+
+    def all_examples(state: tuple, order: Array) -> tuple:
+        w, alpha = state
+        w, new = jax.lax.scan(one, w, (order, alpha[order]))
+        return (w, alpha.at[order].set(new, unique_indices=True)), None
+
+    return jax.lax.scan(all_examples, (w, alpha), orders)[0]
+
+
+def _value(problem: Problem, data: _Data, alpha: Array) -> tuple[PyTree, _Value]:
+    """w made anew from alpha, and what it proves."""
+    rows = jnp.arange(len(alpha))
+    u = (-alpha).at[rows, data.y].add(jnp.sum(alpha, axis=1))
+    w = problem.space.add(jax.tree.map(jnp.zeros_like, problem.initial_weights), data.x, u)
+    scores = jax.lax.map(lambda x: problem.model.potentials(w, x), data.x, batch_size=256)
+    margins = scores[rows, data.y][:, None] - scores
+    wrong = jnp.arange(alpha.shape[1])[None, :] != data.y[:, None]
+    slack = jnp.where(wrong, jnp.maximum(0, 1 - margins), 0)
+    norm, total = jnp.sum(alpha * margins), jnp.sum(alpha)
+    turned = jnp.sum(data.ridge[:, None] * alpha * alpha)
+    squared = data.ridge > 0
+    cost = jnp.where(
+        squared,
+        jnp.sum(slack * slack, axis=1) / jnp.where(squared, 2 * data.ridge, 1),
+        jnp.where(jnp.isfinite(data.cap), data.cap, 0) * jnp.sum(slack, axis=1),
+    )
+    primal, dual = norm / 2 + jnp.sum(cost), total - norm / 2 - turned / 2
+    rounding = 8 * jnp.finfo(alpha.dtype).eps * (total + primal)
+    return w, _Value(primal, dual, rounding, slack)
+
+
+sweep_program = program(_sweep)
+value_program = program(_value)
+
+
+def fit_weston_watkins(
+    problem: Problem,
+    inputs: PyTree,
+    labels: np.ndarray,
+    formulation: str = "svm1",
+    C: float = 1.0,
+    *,
+    example_weights: np.ndarray | None = None,
+    tolerance: float = 1e-3,
+    max_passes: int = 1000,
+    seed: int = 0,
+) -> WestonWatkins:
+    """Trains Weston and Watkins's machine, (2.27) or (2.28), by ascent of its dual.
+
+    Each visit solves the k - 1 multipliers of one example exactly; every fifth sweep over all
+    examples, in random orders, is followed by a certificate.
+
+    Args:
+      problem: `multiclass` or `kernel_multiclass` without output features; its dtype counts.
+      inputs: n examples, of arrays [n, ...] or `Ragged` stores. labels: [n] integers 0..k-1.
+      formulation: svm1 (2.27) or svm2 (2.28); a hard margin goes through `rival_pairs`.
+      C: divided by n (k - 1), the number of slacks. example_weights: [n] v_i >= 0.
+      tolerance: stop when P - D, with its rounding, is at most tolerance P.
+      max_passes: bound on the sweeps, rounded up to whole fives. seed: of their orders.
+
+    Raises:
+      ValueError: an argument does not fit.
+    """
+    k = check_canonical(problem)
+    dtype = str(jnp.result_type(*jax.tree.leaves(problem.initial_weights)))
+    check_choice("formulation", formulation, ("svm1", "svm2"))
+    C = checked_number("C", C, strict=True)
+    tolerance = checked_number("tolerance", tolerance, FINEST[dtype])
+    rounds = -(-checked_size("max_passes", max_passes) // SWEEPS)
+    orders = np.random.default_rng(checked_size("seed", seed, 0))
+    x = jax.tree.map(_padded, inputs)
+    labels = np.asarray(labels)
+    problem.check(x, labels)
+    n = len(labels)
+    _check_numbers(x, n)
+    data = _data(x, labels, checked_example_weights(example_weights, n), formulation, C / (k - 1))
+    data = jax.tree.map(lambda leaf: jnp.asarray(leaf, _dtype_of(leaf, dtype)), data)
+    alpha = jnp.zeros((n, k), dtype)
+    w, value = value_program(problem, data, alpha)
+    status, made = Status.PASS_LIMIT, 0
+    while status is Status.PASS_LIMIT and made < rounds:
+        order = np.stack([orders.permutation(n) for _ in range(SWEEPS)])
+        _, alpha = sweep_program(problem, data, w, alpha, jnp.asarray(order, jnp.int32))
+        w, value = value_program(problem, data, alpha)
+        status, made = _judged(value, tolerance), made + 1
+    primal, dual, rounding = (float(each) for each in value[:3])
+    return WestonWatkins(
+        jax.tree.map(np.asarray, w), status, primal, dual, primal - dual, rounding,
+        np.asarray(alpha), np.asarray(value.slack), SWEEPS * made, formulation, C,
+    )  # fmt: skip
+
+
+def _judged(value: _Value, tolerance: float) -> Status:
+    primal, dual, rounding = (float(each) for each in value[:3])
+    if not np.isfinite([primal, dual]).all():
+        return Status.NOT_FINITE
+    if primal - dual + rounding <= tolerance * primal:
+        return Status.CONVERGED
+    return Status.ROUNDING if primal - dual <= rounding else Status.PASS_LIMIT
+
+
+def _check_numbers(x: PyTree, n: int) -> None:
+    """Raise ValueError unless the leaves are finite and as many as there are labels."""
+    for leaf in jax.tree.leaves(x):
+        if len(leaf) != n:
+            raise ValueError(f"labels must be one for each of {len(leaf)} inputs, got {n}")
+        if not np.isfinite(leaf).all():
+            example = int(np.argwhere(~np.isfinite(leaf))[0][0])
+            raise ValueError(f"inputs[{example}] must be finite, got NaN or infinity")
+
+
+def _padded(leaf: AnyArray | Ragged) -> np.ndarray:
+    if not isinstance(leaf, Ragged):
+        return np.asarray(leaf)
+    return leaf.padded(np.arange(len(leaf)), max(1, int(leaf.lengths.max(initial=1))))
+
+
+def _data(x: PyTree, labels: np.ndarray, v: np.ndarray, formulation: str, C: float) -> _Data:
+    """Caps and ridges of (2.27) and (2.28); a weight of 0 makes a cap of 0."""
+    n, used = len(labels), v > 0
+    ridge = np.zeros(n)
+    cap = C * v / n
+    if formulation == "svm2":
+        ridge = np.where(used, n / (C * np.where(used, v, 1.0)), 0.0)
+        cap = np.where(used, np.inf, 0.0)
+    return _Data(x, labels, cap, ridge)
+
+
+def _dtype_of(leaf: np.ndarray, dtype: str) -> str:
+    """Integers stay what they are, other numbers take the run's dtype."""
+    return "int32" if leaf.dtype.kind in "iu" else dtype
