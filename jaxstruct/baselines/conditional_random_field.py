@@ -5,6 +5,18 @@
 P(y | x) = exp(F(x, y; w)) / Z(x) as in thesis 3.5, with the regulariser and the scale of C of the
 structural SVM, so that the two differ in their loss alone. CRFsuite minimises
 sum_i -log P(y_i | x_i) + c2 |w|^2: that is n/C times this objective at c2 = n / (2 C).
+
+Its dual is over distributions mu_i of the outputs of each example, with H the entropy:
+
+    max_mu  C/n sum_i H(mu_i) - 1/2 |w(mu)|^2,    w(mu) = C/n sum_i (Psi(x_i, y_i) - E_mu_i Psi)
+
+(Collins, Globerson, Koo, Carreras and Bartlett, JMLR 9, 2008). At mu_i = P(. | x_i; w), the
+marginals that the gradient is made of, w - w(mu) is the gradient and
+
+    P(w) - D(mu) = 1/2 |gradient of P at w|^2,
+
+so that every w, of whatever training, brings its certificate (`certify_random_field`).
+`dual_random_field` makes the dual variables of their own.
 """
 
 from __future__ import annotations
@@ -26,6 +38,7 @@ from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
+from jaxstruct.graphs.likelihood import bethe_likelihood
 from jaxstruct.multiclass.structure import KernelInput
 from jaxstruct.solvers.checks import checked_buckets
 from jaxstruct.solvers.status import Status
@@ -40,6 +53,8 @@ MESSAGES = {
     Status.STOPPED: "the callback asked to stop",
 }
 _PATIENCE = 20
+NOT_CONVEX = (bethe_likelihood,)
+"""Likelihoods of which a gradient bounds nothing."""
 
 
 class FieldProgress(NamedTuple):
@@ -68,6 +83,8 @@ class RandomField(NamedTuple):
       seconds: wall seconds, compiling included.
       history: [iterations + 1, 4] seconds, objective, gradient_norm, evaluations; the first row is
         the start.
+      dual: the largest P - 1/2 |gradient|^2 of all iterates, a lower bound of the optimum, up to
+        rounding (float32: some 1e-6 of P); -inf where the likelihood is not convex.
     """
 
     weights: PyTree
@@ -79,6 +96,35 @@ class RandomField(NamedTuple):
     evaluations: int
     seconds: float
     history: np.ndarray
+    dual: float
+
+    @property
+    def primal(self) -> float:
+        """P(w), the objective."""
+        return self.objective
+
+    @property
+    def gap(self) -> float:
+        """P - D: by how much P(w) is above the optimum, at most."""
+        return self.objective - self.dual
+
+
+class FieldCertificate(NamedTuple):
+    """What is proven of some weights of a random field.
+
+    Fields:
+      primal: P(w). dual: P(w) - 1/2 |gradient|^2 <= the optimum, up to rounding; -inf where the
+        likelihood is not convex. gradient_norm: |gradient of P at w|.
+    """
+
+    primal: float
+    dual: float
+    gradient_norm: float
+
+    @property
+    def gap(self) -> float:
+        """P - D."""
+        return self.primal - self.dual
 
 
 class _Row(NamedTuple):
@@ -210,6 +256,11 @@ def _check(
     for name, value in counts.items():
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
+    check_features(inputs)
+
+
+def check_features(inputs: PyTree) -> None:
+    """Raise ValueError where inputs hold kernel values."""
     kernels = (KernelTokens, KernelInput)
     nodes = jax.tree.leaves(inputs, is_leaf=lambda node: isinstance(node, kernels))
     if any(isinstance(node, kernels) for node in nodes):
@@ -224,7 +275,7 @@ def _shapes(tree: PyTree) -> tuple[object, list[tuple[int, ...]]]:
     return structure, [np.shape(leaf) for leaf in leaves]
 
 
-def _first_weights(problem: Problem, start: PyTree | None) -> PyTree:
+def first_weights(problem: Problem, start: PyTree | None) -> PyTree:
     """The weights to start from, in the dtype of the problem."""
     zeros = problem.initial_weights
     if start is None:
@@ -247,8 +298,23 @@ def _asks_to_stop(
     return bool(callback(progress))
 
 
+def lower_bound(objective: float, gradient_norm: float, likelihood: Likelihood) -> float:
+    """P - 1/2 |gradient|^2, a dual value where the likelihood is convex in theta; else -inf.
+
+    P is 1/2 |w|^2 and a convex function, so P(v) >= P(w) + <g, v - w> + 1/2 |v - w|^2, which is
+    least at v = w - g.
+    """
+    bound = objective - gradient_norm**2 / 2
+    return bound if likelihood not in NOT_CONVEX and math.isfinite(bound) else -math.inf
+
+
 def _result(
-    point: _Point, status: Status, log: list[_Row], evaluations: int, seconds: float
+    point: _Point,
+    status: Status,
+    log: list[_Row],
+    evaluations: int,
+    seconds: float,
+    likelihood: Likelihood,
 ) -> RandomField:
     return RandomField(
         weights=point.weights,
@@ -260,7 +326,36 @@ def _result(
         evaluations=evaluations,
         seconds=seconds,
         history=np.asarray(log, np.float64),
+        dual=max(lower_bound(row.objective, row.gradient_norm, likelihood) for row in log),
     )
+
+
+def certify_random_field(
+    problem: Problem,
+    weights: PyTree,
+    inputs: PyTree,
+    outputs: PyTree,
+    C: float = 1.0,
+    *,
+    positions: int = 1 << 13,
+    likelihood: Likelihood = chain_likelihood,
+) -> FieldCertificate:
+    """Primal and dual value of any weights, by one pass over the examples; see the module.
+
+    Args:
+      weights: of the problem, such as those of another program.
+      problem, inputs, outputs, C, positions, likelihood: as in `fit_random_field`.
+
+    Raises:
+      ValueError: an argument does not fit, or inputs are kernel values.
+    """
+    inputs, outputs = checked_buckets(problem, inputs, outputs, None)
+    _check(C, 1.0, 1, 1, positions, inputs.parts)
+    weights = first_weights(problem, weights)
+    blocks = in_blocks(inputs, outputs, positions, jnp.result_type(*jax.tree.leaves(weights)))
+    point = _Objective(problem, likelihood, blocks, C / sum(map(len, outputs.index)))(weights)
+    dual = lower_bound(point.objective, point.gradient_norm, likelihood)
+    return FieldCertificate(point.objective, dual, point.gradient_norm)
 
 
 def fit_random_field(
@@ -311,7 +406,7 @@ def fit_random_field(
     began = time.perf_counter()
     inputs, outputs = checked_buckets(problem, inputs, outputs, None)
     _check(C, tolerance, max_iterations, memory, positions, inputs.parts)
-    weights = _first_weights(problem, start)
+    weights = first_weights(problem, start)
     blocks = in_blocks(inputs, outputs, positions, jnp.result_type(*jax.tree.leaves(weights)))
     objective = _Objective(problem, likelihood, blocks, C / sum(map(len, outputs.index)))
     log: list[_Row] = []
@@ -324,4 +419,5 @@ def fit_random_field(
             break
     else:
         status = Status.ROUNDING
-    return _result(point, status, log, objective.calls, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    return _result(point, status, log, objective.calls, seconds, likelihood)

@@ -1,5 +1,6 @@
 """Multiclass: classes, output features, taxonomies (thesis 4.2, 4.3)."""
 
+from jaxstruct.multiclass.likelihood import class_likelihood
 from jaxstruct.multiclass.losses import matrix_loss, tree_loss, zero_one_loss
 from jaxstruct.multiclass.output_features import (
     canonical_features,
@@ -16,6 +17,7 @@ __all__ = [
     "Taxonomy",
     "canonical_features",
     "class_kernel",
+    "class_likelihood",
     "description_features",
     "kernel_inputs",
     "kernel_multiclass",
