@@ -79,7 +79,7 @@ def values_and_slopes(
 ) -> tuple[Array, PyTree]:
     """([B] -log P of the examples of a batch, their gradients in theta).
 
-    The gradients are expected less true parts, shaped as theta with its integers (lengths) in place.
+    The gradients are expected less true parts, shaped as theta, its integers (lengths) in place.
     """
 
     def total(theta: PyTree) -> tuple[Array, Array]:

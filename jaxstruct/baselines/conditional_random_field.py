@@ -33,12 +33,12 @@ import numpy as np
 import optax
 
 from jaxstruct.baselines.conditional_log_likelihood import Likelihood, in_blocks, value_and_gradient
+from jaxstruct.baselines.field_certificate import FieldCertificate, lower_bound
 from jaxstruct.baselines.line_search import wolfe_step
 from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.graphs.likelihood import bethe_likelihood
 from jaxstruct.multiclass.structure import KernelInput
 from jaxstruct.solvers.checks import checked_buckets
 from jaxstruct.solvers.status import Status
@@ -53,8 +53,6 @@ MESSAGES = {
     Status.STOPPED: "the callback asked to stop",
 }
 _PATIENCE = 20
-NOT_CONVEX = (bethe_likelihood,)
-"""Likelihoods of which a gradient bounds nothing."""
 
 
 class FieldProgress(NamedTuple):
@@ -107,24 +105,6 @@ class RandomField(NamedTuple):
     def gap(self) -> float:
         """P - D: by how much P(w) is above the optimum, at most."""
         return self.objective - self.dual
-
-
-class FieldCertificate(NamedTuple):
-    """What is proven of some weights of a random field.
-
-    Fields:
-      primal: P(w). dual: P(w) - 1/2 |gradient|^2 <= the optimum, up to rounding; -inf where the
-        likelihood is not convex. gradient_norm: |gradient of P at w|.
-    """
-
-    primal: float
-    dual: float
-    gradient_norm: float
-
-    @property
-    def gap(self) -> float:
-        """P - D."""
-        return self.primal - self.dual
 
 
 class _Row(NamedTuple):
@@ -296,16 +276,6 @@ def _asks_to_stop(
         return False
     progress = FieldProgress(iterations=len(log) - 1, weights=point.weights, **log[-1]._asdict())
     return bool(callback(progress))
-
-
-def lower_bound(objective: float, gradient_norm: float, likelihood: Likelihood) -> float:
-    """P - 1/2 |gradient|^2, a dual value where the likelihood is convex in theta; else -inf.
-
-    P is 1/2 |w|^2 and a convex function, so P(v) >= P(w) + <g, v - w> + 1/2 |v - w|^2, which is
-    least at v = w - g.
-    """
-    bound = objective - gradient_norm**2 / 2
-    return bound if likelihood not in NOT_CONVEX and math.isfinite(bound) else -math.inf
 
 
 def _result(

@@ -23,26 +23,28 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
-from jaxstruct.baselines.conditional_log_likelihood import Likelihood, values_and_slopes
-from jaxstruct.baselines.conditional_random_field import (
-    NOT_CONVEX,
-    check_features,
-    first_weights,
+from jaxstruct.baselines.conditional_log_likelihood import Likelihood
+from jaxstruct.baselines.conditional_random_field import check_features, first_weights
+from jaxstruct.baselines.examples import on_device, row_blocks, without_gram
+from jaxstruct.baselines.field_certificate import NOT_CONVEX
+from jaxstruct.baselines.field_multipliers import (
+    FieldExamples,
+    Multipliers,
+    collect,
+    first_multipliers,
+    likelihoods,
+    visit_groups,
 )
-from jaxstruct.baselines.examples import on_device, without_gram
 from jaxstruct.baselines.perceptron import epoch_order
 from jaxstruct.chains.likelihood import chain_likelihood
-from jaxstruct.core.buckets import Buckets, rows_at, rows_of
+from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.transposition import is_linear, linear_leaves
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.checks import FINEST, checked_buckets, rounding
 from jaxstruct.solvers.status import Status
@@ -59,22 +61,7 @@ MESSAGES = {
 }
 CERTAINTIES = (0.0, 1.0, 2.0, 4.0, 8.0)
 """Of the first distributions: theta_i has one of them at the parts of y_i and 0 elsewhere."""
-_HALVINGS = 12
 _GROUPS = 8  # in one call of the program
-
-
-class Multipliers(NamedTuple):
-    """The dual variables of the examples of one bucket.
-
-    Fields:
-      theta: the potentials [N, ...] of mu_i, the floating-point leaves alone.
-      slope: as theta, the gradient of -log P(y_i) at theta_i: parts under mu_i less those of y_i.
-      conjugate: [N] <theta_i, slope_i> + log P(y_i) at theta_i = -H(mu_i).
-    """
-
-    theta: list[Array]
-    slope: list[Array]
-    conjugate: Array
 
 
 class DualProgress(NamedTuple):
@@ -122,166 +109,6 @@ class DualRandomField(NamedTuple):
         return self.primal - self.dual
 
 
-class _Fixed(NamedTuple):
-    """What a run does not change: the problem, C/n, inputs and outputs of one bucket."""
-
-    problem: Problem
-    scale: Array
-    inputs: PyTree
-    outputs: PyTree
-
-
-def _inner(u: list[Array], v: list[Array]) -> Array:
-    """[B] inner products of the examples of two lists of leaves [B, ...]."""
-    products = [jnp.sum((a * b).reshape(a.shape[0], -1), axis=1) for a, b in zip(u, v, strict=True)]
-    return jnp.sum(jnp.stack(products), axis=0)
-
-
-def _filled(theta: PyTree, leaves: list[Array]) -> PyTree:
-    """theta with these floating-point leaves and its own integers."""
-    given, (own, structure) = iter(leaves), jax.tree.flatten(theta)
-    whole = [next(given) if is_linear(leaf) else leaf for leaf in own]
-    return jax.tree.unflatten(structure, whole)
-
-
-def _masked(real: Array, leaves: list[Array]) -> list[Array]:
-    def of_leaf(leaf: Array) -> Array:
-        return jnp.where(real.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, 0)
-
-    return [of_leaf(leaf) for leaf in leaves]
-
-
-def _examples(fixed: _Fixed, rows: Array) -> tuple[PyTree, PyTree, Array]:
-    """(inputs, outputs, which are real) of some rows, of which -1 is padding."""
-    return *rows_at((fixed.inputs, fixed.outputs), jnp.maximum(rows, 0)), rows >= 0
-
-
-def _distribution(
-    problem: Problem, likelihood: Likelihood, theta: PyTree, y: PyTree
-) -> tuple[Array, Multipliers]:
-    """([B] -log P, the multipliers) at the potentials theta of a batch."""
-    values, slope = values_and_slopes(problem, likelihood, theta, y)
-    at, toward = linear_leaves(theta), linear_leaves(slope)
-    return values, Multipliers(at, toward, _inner(at, toward) - values)
-
-
-def _added(fixed: _Fixed, w: PyTree, x: PyTree, theta: PyTree, slope: list[Array]) -> PyTree:
-    """w - C/n sum_i A_i' slope_i."""
-    u = _filled(theta, [-fixed.scale * leaf for leaf in slope])
-    return fixed.problem.space.add(w, x, u)
-
-
-class _Trial(NamedTuple):
-    """A step of one group: its length, where it leads, how w changes and what D gains."""
-
-    gamma: Array
-    ends: Multipliers
-    change: PyTree
-    gain: Array
-    count: Array
-
-
-def _step_length(scale: Array, delta: list[Array], turn: list[Array], move: PyTree) -> Array:
-    """The peak of gamma s - gamma^2/2 (s + |move|^2), s = C/n sum_i <delta_i, turn_i>.
-
-    s is the slope of D toward the marginals of w, sum_i C/n (KL + KL), and about what the entropies
-    bend by; -1/2 |w|^2 bends by |move|^2.
-    """
-    slope = scale * jnp.sum(_inner(delta, turn))
-    bend = slope + optax.tree.norm(move, squared=True)
-    return jnp.where(bend > 0, jnp.clip(slope / jnp.where(bend > 0, bend, 1), 0, 1), 0)
-
-
-def _visit(
-    fixed: _Fixed, likelihood: Likelihood, carry: tuple[PyTree, Multipliers], rows: Array
-) -> tuple[tuple[PyTree, Multipliers], Array]:
-    """One step on a group of examples; also [3] its gap, gain and calls of the oracle."""
-    w, all_of = carry
-    problem, scale = fixed.problem, fixed.scale
-    x, y, real = _examples(fixed, rows)
-    old = rows_at(all_of, jnp.maximum(rows, 0))
-    seen = jax.vmap(problem.model.potentials, (None, 0))(w, x)
-    values, found = _distribution(problem, likelihood, seen, y)
-    gaps = jnp.where(real, values - _inner(found.theta, old.slope) + old.conjugate, 0)
-    delta = _masked(real, [a - b for a, b in zip(found.theta, old.theta, strict=True)])
-    turn = _masked(real, [a - b for a, b in zip(found.slope, old.slope, strict=True)])
-    zero = jax.tree.map(jnp.zeros_like, w)
-    move = _added(fixed, zero, x, seen, turn)
-    sizes = jnp.where(real, jnp.abs(old.conjugate) + jnp.abs(values), 0)
-    noise = 8 * jnp.finfo(values.dtype).eps * scale * jnp.sum(sizes)
-
-    def attempt(last: _Trial) -> _Trial:
-        gamma = last.gamma / 2
-        there = [a + gamma * b for a, b in zip(old.theta, delta, strict=True)]
-        _, ends = _distribution(problem, likelihood, _filled(seen, there), y)
-        turned = _masked(real, [a - b for a, b in zip(ends.slope, old.slope, strict=True)])
-        change = _added(fixed, zero, x, seen, turned)
-        entropies = jnp.sum(jnp.where(real, old.conjugate - ends.conjugate, 0))
-        gain = scale * (entropies + jnp.sum(_inner(found.theta, turned)))
-        gain = gain - optax.tree.norm(change, squared=True) / 2
-        return _Trial(gamma, ends, change, gain, last.count + 1)
-
-    def fails(last: _Trial) -> Array:
-        return ~(last.gain >= -noise) & (last.count < _HALVINGS)
-
-    first = 2 * _step_length(scale, delta, turn, move)
-    start = _Trial(first, old, zero, jnp.full_like(first, -jnp.inf), jnp.int32(0))
-    end = jax.lax.while_loop(fails, attempt, start)
-    good = end.gain >= -noise
-    w = jax.tree.map(lambda a, b: a + jnp.where(good, b, 0), w, end.change)
-    at = jnp.where(real & good, rows, all_of.conjugate.shape[0])
-    all_of = jax.tree.map(lambda leaf, new: leaf.at[at].set(new, mode="drop"), all_of, end.ends)
-    calls = jnp.sum(real) * (1 + end.count)
-    gain = jnp.where(good, end.gain, 0)
-    return (w, all_of), jnp.stack([scale * jnp.sum(gaps), gain, calls.astype(gain.dtype)])
-
-
-@partial(jax.jit, static_argnames="likelihood", donate_argnames=("w", "multipliers"))
-def _visit_groups(
-    fixed: _Fixed, likelihood: Likelihood, w: PyTree, multipliers: Multipliers, groups: Array
-) -> tuple[PyTree, Multipliers, Array]:
-    """Steps on groups [q, group] of rows, one after the other."""
-    body = partial(_visit, fixed, likelihood)
-    (w, multipliers), told = jax.lax.scan(body, (w, multipliers), groups)
-    return w, multipliers, jnp.sum(told, axis=0)
-
-
-@partial(jax.jit, static_argnames="likelihood")
-def _first(
-    fixed: _Fixed, likelihood: Likelihood, w: PyTree, certainty: Array, rows: Array
-) -> Multipliers:
-    """Multipliers of some rows: theta_i = A_i w, and `certainty` more at the parts of y_i."""
-    x, y, _ = _examples(fixed, rows)
-    theta = jax.vmap(fixed.problem.model.potentials, (None, 0))(w, x)
-    one = jnp.ones((rows.shape[0], 1), jnp.result_type(*linear_leaves(theta)))
-    outputs = jax.tree.map(lambda leaf: leaf[:, None], y)
-    parts = jax.vmap(fixed.problem.space.combine)(theta, outputs, one)
-    raised = [
-        a + certainty * jnp.clip(b, 0, 1)
-        for a, b in zip(linear_leaves(theta), linear_leaves(parts), strict=True)
-    ]
-    return _distribution(fixed.problem, likelihood, _filled(theta, raised), y)[1]
-
-
-@partial(jax.jit, donate_argnames="w")
-def _collect(fixed: _Fixed, multipliers: Multipliers, w: PyTree, rows: Array) -> PyTree:
-    """w with the part of w(mu) that some rows have."""
-    x, _, real = _examples(fixed, rows)
-    zero = jax.tree.map(jnp.zeros_like, w)
-    theta = jax.vmap(fixed.problem.model.potentials, (None, 0))(zero, x)
-    slope = rows_at(multipliers.slope, jnp.maximum(rows, 0))
-    return _added(fixed, w, x, theta, _masked(real, slope))
-
-
-@partial(jax.jit, static_argnames="likelihood")
-def _values(fixed: _Fixed, likelihood: Likelihood, w: PyTree, rows: Array) -> Array:
-    """[rows] -log P(y_i | x_i; w), 0 on padding."""
-    x, y, real = _examples(fixed, rows)
-    theta = jax.vmap(fixed.problem.model.potentials, (None, 0))(w, x)
-    values = jax.vmap(partial(likelihood, fixed.problem))(theta, y)
-    return jnp.where(real, values, 0)
-
-
 class _Ascent:
     """The state of a run on the host: w, the multipliers of all buckets, and what was counted."""
 
@@ -295,14 +122,15 @@ class _Ascent:
     ) -> None:
         dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
         inputs, outputs = examples
+        ratio = jnp.asarray(scale, dtype)
         self.problem, self.likelihood = problem, likelihood
         self.index = outputs.index
         self.scale = scale
         self.fixed = [
-            _Fixed(problem, jnp.asarray(scale, dtype), *on_device((without_gram(x), y), dtype))
+            FieldExamples(problem, ratio, *on_device((without_gram(x), y), dtype))
             for x, y in zip(inputs.parts, outputs.parts, strict=True)
         ]
-        self.blocks = [_row_blocks(y, positions) for y in outputs.parts]
+        self.blocks = [row_blocks(y, positions) for y in outputs.parts]
         self.weights = problem.initial_weights
         self.multipliers: list[Multipliers] = []
         self.calls = 0
@@ -311,7 +139,7 @@ class _Ascent:
         """The first distributions, and the w that belongs to them."""
         at = jnp.asarray(certainty, self.fixed[0].scale.dtype)
         self.multipliers = [
-            _joined(_first(own, self.likelihood, weights, at, rows) for rows in blocks)
+            _joined(first_multipliers(own, self.likelihood, weights, at, rows) for rows in blocks)
             for own, blocks in zip(self.fixed, self.blocks, strict=True)
         ]
         self.calls += sum(map(len, self.index))
@@ -322,7 +150,7 @@ class _Ascent:
         w = jax.tree.map(jnp.zeros_like, self.problem.initial_weights)
         for own, multipliers, blocks in self._buckets():
             for rows in blocks:
-                w = _collect(own, multipliers, w, rows)
+                w = collect(own, multipliers, w, rows)
         self.weights = w
 
     def dual(self) -> float:
@@ -336,7 +164,7 @@ class _Ascent:
     def primal(self) -> float:
         """P(w), summed in float64."""
         losses = [
-            np.asarray(_values(own, self.likelihood, self.weights, rows), np.float64).sum()
+            np.asarray(likelihoods(own, self.likelihood, self.weights, rows), np.float64).sum()
             for own, _, blocks in self._buckets()
             for rows in blocks
         ]
@@ -347,7 +175,7 @@ class _Ascent:
         """(the gap that the groups of a pass met, what D gained)."""
         told = []
         for bucket, rows in epoch_order(self.index, group * _GROUPS, seed, number):
-            self.weights, self.multipliers[bucket], sums = _visit_groups(
+            self.weights, self.multipliers[bucket], sums = visit_groups(
                 self.fixed[bucket], self.likelihood, self.weights, self.multipliers[bucket],
                 rows.reshape(_GROUPS, group),
             )  # fmt: skip
@@ -356,17 +184,8 @@ class _Ascent:
         self.calls += int(calls)
         return float(gap), float(gain)
 
-    def _buckets(self) -> Iterator[tuple[_Fixed, Multipliers, list[Array]]]:
+    def _buckets(self) -> Iterator[tuple[FieldExamples, Multipliers, list[Array]]]:
         return zip(self.fixed, self.multipliers, self.blocks, strict=True)
-
-
-def _row_blocks(outputs: PyTree, positions: int) -> list[Array]:
-    """The rows of a bucket in blocks of one size, of about so many labels; -1 is padding."""
-    n = rows_of(outputs)
-    labels = max(1, sum(np.asarray(leaf)[0].size for leaf in jax.tree.leaves(outputs)))
-    size = min(n, max(1, positions // labels))
-    rows = np.pad(np.arange(n, dtype=np.int32), (0, -n % size), constant_values=-1)
-    return list(jnp.asarray(rows.reshape(-1, size)))
 
 
 def _joined(parts: Iterator[Multipliers]) -> Multipliers:
@@ -443,7 +262,7 @@ def dual_random_field(
     *,
     tolerance: float = 1e-4,
     max_passes: int = 200,
-    group: int = 16,
+    group: int = 8,
     seed: int = 0,
     positions: int = 1 << 13,
     likelihood: Likelihood = chain_likelihood,
