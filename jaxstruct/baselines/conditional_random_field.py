@@ -34,12 +34,11 @@ import optax
 
 from jaxstruct.baselines.conditional_log_likelihood import Likelihood, in_blocks, value_and_gradient
 from jaxstruct.baselines.field_certificate import FieldCertificate, lower_bound
+from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.line_search import wolfe_step
 from jaxstruct.chains.likelihood import chain_likelihood
-from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.multiclass.structure import KernelInput
 from jaxstruct.solvers.checks import checked_buckets
 from jaxstruct.solvers.status import Status
 
@@ -226,9 +225,7 @@ def _status(
     return Status.STOPPED if stopped else None
 
 
-def _check(
-    C: float, tolerance: float, max_iterations: int, memory: int, positions: int, inputs: PyTree
-) -> None:
+def _check(C: float, tolerance: float, max_iterations: int, memory: int, positions: int) -> None:
     for name, value in (("C", C), ("tolerance", tolerance)):
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name} must be a positive finite number, got {value!r}")
@@ -236,18 +233,6 @@ def _check(
     for name, value in counts.items():
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
-    check_features(inputs)
-
-
-def check_features(inputs: PyTree) -> None:
-    """Raise ValueError where inputs hold kernel values."""
-    kernels = (KernelTokens, KernelInput)
-    nodes = jax.tree.leaves(inputs, is_leaf=lambda node: isinstance(node, kernels))
-    if any(isinstance(node, kernels) for node in nodes):
-        raise ValueError(
-            "inputs hold kernel values, but a random field is trained on weights, of which |w|^2 "
-            "is the squared norm: give it features, or train a structural SVM or a dual perceptron"
-        )
 
 
 def _shapes(tree: PyTree) -> tuple[object, list[tuple[int, ...]]]:
@@ -317,11 +302,13 @@ def certify_random_field(
       problem, inputs, outputs, C, positions, likelihood: as in `fit_random_field`.
 
     Raises:
-      ValueError: an argument does not fit, or inputs are kernel values.
+      ValueError: an argument does not fit.
     """
     inputs, outputs = checked_buckets(problem, inputs, outputs, None)
-    _check(C, 1.0, 1, 1, positions, inputs.parts)
+    _check(C, 1.0, 1, 1, positions)
     weights = first_weights(problem, weights)
+    problem, _, lower = in_coordinates(problem, inputs)
+    weights = lower(weights)
     blocks = in_blocks(inputs, outputs, positions, jnp.result_type(*jax.tree.leaves(weights)))
     point = _Objective(problem, likelihood, blocks, C / sum(map(len, outputs.index)))(weights)
     dual = lower_bound(point.objective, point.gradient_norm, likelihood)
@@ -348,11 +335,14 @@ def fit_random_field(
     jaxstruct decodes with the weights.
 
     Args:
-      problem: a `chain` of features; a `weighted_grammar` with `tree_likelihood`; a
-        `graph_labelling` with `graph_likelihood`, or with what stands in for it where that is too
-        dear (`bethe_likelihood`, `reweighted_likelihood`, `pseudo_likelihood`); or any other
-        structure with its likelihood. Losses and oracles of the problem play no part.
-      inputs, outputs: pytrees of n examples, of arrays [n, ...] or `Ragged` stores.
+      problem: a `chain`; a `weighted_grammar` with `tree_likelihood`; a `multiclass` with
+        `class_likelihood`; a `graph_labelling` with `graph_likelihood`, or with what stands in for
+        it where that is too dear (`bethe_likelihood`, `reweighted_likelihood`,
+        `pseudo_likelihood`); or any other structure with its likelihood. Losses and oracles of the
+        problem play no part.
+      inputs, outputs: pytrees of n examples, of arrays [n, ...] or `Ragged` stores. Kernel values
+        (`KernelTokens`, `KernelInput`) make a kernel random field (thesis 4.4.5; Lafferty, Zhu and
+        Liu, ICML 2004): weights are the coefficients of the anchors, training points among them.
       C: the trade-off; divided by n.
       tolerance: stop when |gradient| <= tolerance max(1, |w|).
       max_iterations: a bound. memory: past steps that L-BFGS keeps, each of twice the size of w.
@@ -366,8 +356,7 @@ def fit_random_field(
       A RandomField; look at its status before its weights.
 
     Raises:
-      ValueError: an argument does not fit, inputs are kernel values, or the problem is no chain and
-        no likelihood was given.
+      ValueError: an argument does not fit, or the problem is no chain and no likelihood was given.
 
     Source: Lafferty, McCallum and Pereira, "Conditional random fields", ICML 2001; slides
     "Undirected Sequence Models". Of trees: Finkel, Kleeman and Manning, "Efficient, feature-based,
@@ -375,8 +364,10 @@ def fit_random_field(
     """
     began = time.perf_counter()
     inputs, outputs = checked_buckets(problem, inputs, outputs, None)
-    _check(C, tolerance, max_iterations, memory, positions, inputs.parts)
+    _check(C, tolerance, max_iterations, memory, positions)
     weights = first_weights(problem, start)
+    problem, lift, lower = in_coordinates(problem, inputs)
+    weights, callback = lower(weights), lifted(callback, lift, "weights")
     blocks = in_blocks(inputs, outputs, positions, jnp.result_type(*jax.tree.leaves(weights)))
     objective = _Objective(problem, likelihood, blocks, C / sum(map(len, outputs.index)))
     log: list[_Row] = []
@@ -390,4 +381,5 @@ def fit_random_field(
     else:
         status = Status.ROUNDING
     seconds = time.perf_counter() - began
+    point = point._replace(weights=lift(point.weights))
     return _result(point, status, log, objective.calls, seconds, likelihood)

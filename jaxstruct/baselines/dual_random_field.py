@@ -30,7 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.baselines.conditional_log_likelihood import Likelihood
-from jaxstruct.baselines.conditional_random_field import check_features, first_weights
+from jaxstruct.baselines.conditional_random_field import first_weights
 from jaxstruct.baselines.examples import on_device, row_blocks, without_gram
 from jaxstruct.baselines.field_certificate import NOT_CONVEX
 from jaxstruct.baselines.field_multipliers import (
@@ -41,6 +41,7 @@ from jaxstruct.baselines.field_multipliers import (
     likelihoods,
     visit_groups,
 )
+from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.perceptron import epoch_order
 from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.core.buckets import Buckets, rows_of
@@ -290,7 +291,7 @@ def dual_random_field(
       A DualRandomField; look at its status before its weights.
 
     Raises:
-      ValueError: an argument does not fit, inputs are kernel values, or the likelihood is not
+      ValueError: an argument does not fit, or the likelihood is not
         convex.
 
     Source: Le Priol, Piche and Lacoste-Julien, UAI 2018; Collins et al., JMLR 9, 2008.
@@ -300,13 +301,15 @@ def dual_random_field(
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     counts = dict(max_passes=max_passes, group=group, positions=positions, seed=seed)
     _check(C, tolerance, counts, dtype)
-    check_features(inputs.parts)
     if likelihood in NOT_CONVEX:
         raise ValueError(f"likelihood {likelihood.__name__} is not convex and has no dual")
     group = min(group, max(map(rows_of, outputs.parts)))
     scale = C / sum(map(len, outputs.index))
+    first = None if start is None else first_weights(problem, start)
+    problem, lift, lower = in_coordinates(problem, inputs)
+    callback = lifted(callback, lift, "weights")
     ascent = _Ascent(problem, likelihood, (inputs, outputs), scale, positions)
-    _start(ascent, None if start is None else first_weights(problem, start))
+    _start(ascent, None if first is None else lower(first))
 
     def certified(passes: int) -> _Row:
         primal, dual = ascent.primal(), ascent.dual()
@@ -330,8 +333,8 @@ def dual_random_field(
                 Status.PASS_LIMIT if passes >= max_passes else Status.ROUNDING
             )  # fmt: skip
     return DualRandomField(
-        weights=ascent.weights, status=status, message=MESSAGES[status], primal=log[-1].primal,
-        dual=log[-1].dual, passes=passes, oracle_calls=ascent.calls,
+        weights=lift(ascent.weights), status=status, message=MESSAGES[status],
+        primal=log[-1].primal, dual=log[-1].dual, passes=passes, oracle_calls=ascent.calls,
         seconds=time.perf_counter() - began, history=np.asarray(log, np.float64),
     )  # fmt: skip
 

@@ -34,9 +34,10 @@ import numpy as np
 import optax
 
 from jaxstruct.baselines.conditional_log_likelihood import Likelihood, values_and_slopes
-from jaxstruct.baselines.conditional_random_field import check_features, first_weights
+from jaxstruct.baselines.conditional_random_field import first_weights
 from jaxstruct.baselines.examples import on_device, row_blocks, without_gram
 from jaxstruct.baselines.field_certificate import NOT_CONVEX
+from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.perceptron import epoch_order
 from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.core.buckets import Buckets, rows_at, rows_of
@@ -340,7 +341,7 @@ def fit_stochastic(
     """Train a random field or a structural SVM with stochastic (sub)gradients; see the module.
 
     Args:
-      problem: any structure whose weights are coordinates.
+      problem: any structure.
       inputs, outputs: pytrees of n examples, of arrays [n, ...] or `Ragged` stores.
       objective: "random_field", or a formulation with slacks: svm1, svm2, svm1_slack, svm1_margin,
         svm2_slack, svm2_margin. The most violated outputs are those of the problem's oracles.
@@ -359,7 +360,7 @@ def fit_stochastic(
       A StochasticFit. `predict` of jaxstruct decodes with either of its weights.
 
     Raises:
-      ValueError: an argument does not fit, or inputs are kernel values.
+      ValueError: an argument does not fit.
 
     Source: slides, "Conditional Random Field: Learning" and "SVM-Struct: Learning Algorithm".
     """
@@ -367,11 +368,12 @@ def fit_stochastic(
     inputs, outputs = checked_buckets(problem, inputs, outputs, None)
     counts = dict(max_epochs=max_epochs, batch=batch, positions=positions, seed=seed)
     _check(objective, C, rate, counts, optimiser)
-    check_features(inputs.parts)
+    w = first_weights(problem, start)
+    problem, lift, lower = in_coordinates(problem, inputs)
+    w, callback = jax.tree.map(jnp.copy, lower(w)), lifted(callback, lift, "weights", "averaged")
     kind, terms = _kind(problem, objective, C, likelihood)
     optimiser = optimiser or falling_sgd(rate, C)
     parts = _parts(problem, C, terms, inputs, outputs)
-    w = jax.tree.map(jnp.copy, first_weights(problem, start))
     run = _Run(w, optimiser.init(w), jax.tree.map(jnp.copy, w), jnp.int32(0))
     losses, status, n = [], None, sum(map(len, outputs.index))
     batch = min(batch, max(map(rows_of, outputs.parts)))
@@ -387,7 +389,8 @@ def fit_stochastic(
             status = status or Status.STOPPED
     ends = [_evaluate(parts, kind, w, C, positions) for w in (run.weights, run.averaged)]
     return StochasticFit(
-        weights=run.weights, averaged=run.averaged, status=status, message=MESSAGES[status],
+        weights=lift(run.weights), averaged=lift(run.averaged),
+        status=status, message=MESSAGES[status],
         primal=ends[0].primal, primal_averaged=ends[1].primal,
         dual=max(end.dual for end in ends), losses=np.asarray(losses), steps=int(run.steps),
         seconds=time.perf_counter() - began,

@@ -24,8 +24,7 @@ from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.chains.oracles.forward_backward import log_partition
 from jaxstruct.chains.potentials import score_labels
-from jaxstruct.chains.structure import Constraints, chain_inputs, chain_potentials
-from jaxstruct.chains.token_features import KernelTokens
+from jaxstruct.chains.structure import Constraints, chain_potentials
 from jaxstruct.core.buckets import as_buckets
 from jaxstruct.graphs.likelihood import bethe_likelihood
 from jaxstruct.multiclass.structure import multiclass
@@ -200,7 +199,7 @@ def test_padding_and_the_size_of_blocks_change_nothing(x64: None) -> None:
 
 @pytest.mark.parametrize("C", [0.5, 200.0])
 def test_any_weights_have_a_certificate(x64: None, C: float) -> None:
-    """D at the marginals of w is P - |gradient|^2 / 2, never above the optimum, P at the optimum."""
+    """D at the marginals of w is P - |gradient|^2 / 2: at most the optimum, there equal to P."""
     truth, problem = Enumerated(SMALL, PLAIN), SMALL.problem(PLAIN, dtype="float64")
     best, objective = truth.optimum(C)
     random, duals = np.random.default_rng(3), []
@@ -324,10 +323,6 @@ def test_errors_name_the_argument(options: dict, message: str) -> None:
         fit_random_field(SMALL.problem(PLAIN), SMALL.inputs(), SMALL.y, **options)
 
 
-def test_kernels_and_other_structures_are_refused() -> None:
-    rows = KernelTokens(np.zeros((8, 4, 3), np.float32), np.zeros((8, 4), np.int32))
-    x = chain_inputs(rows, SMALL.length, np.zeros((8, 4, 4), np.float32))
-    with pytest.raises(ValueError, match="kernel values"):
-        fit_random_field(SMALL.problem(PLAIN), x, SMALL.y)
+def test_other_structures_are_refused() -> None:
     with pytest.raises(ValueError, match="made by"):
         fit_random_field(multiclass(2, 2), np.eye(2, dtype=np.float32), np.arange(2))

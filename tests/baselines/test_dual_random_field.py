@@ -120,13 +120,9 @@ def test_trees_and_graphs(x64: None) -> None:
     ]  # fmt: skip
     every = [given.psi(i)[1] for i in range(10)]
     of_graphs = [(psi[given.place(i)], psi) for i, psi in enumerate(every)]
+    grammar = weighted_grammar(trees.grammar(0), dtype="float64")
     cases: tuple[tuple[Any, ...], ...] = (
-        (
-            weighted_grammar(trees.grammar(0), dtype="float64"),
-            *sentences,
-            tree_likelihood,
-            of_trees,
-        ),
+        (grammar, *sentences, tree_likelihood, of_trees),
         (given.problem(), given.inputs(plans=True), given.outputs, graph_likelihood, of_graphs),
     )
     for problem, x, y, likelihood, features in cases:
