@@ -33,6 +33,7 @@ import numpy as np
 import optax
 
 from jaxstruct.baselines.conditional_log_likelihood import Likelihood, in_blocks, value_and_gradient
+from jaxstruct.baselines.examples import first_weights
 from jaxstruct.baselines.field_certificate import FieldCertificate, lower_bound
 from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.line_search import wolfe_step
@@ -233,24 +234,6 @@ def _check(C: float, tolerance: float, max_iterations: int, memory: int, positio
     for name, value in counts.items():
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
-
-
-def _shapes(tree: PyTree) -> tuple[object, list[tuple[int, ...]]]:
-    leaves, structure = jax.tree.flatten(tree)
-    return structure, [np.shape(leaf) for leaf in leaves]
-
-
-def first_weights(problem: Problem, start: PyTree | None) -> PyTree:
-    """The weights to start from, in the dtype of the problem."""
-    zeros = problem.initial_weights
-    if start is None:
-        return zeros
-    if _shapes(start) != _shapes(zeros):
-        raise ValueError(
-            f"start must be weights of the shapes {jax.tree.map(np.shape, zeros)}, got "
-            f"{jax.tree.map(np.shape, start)}: give weights of the same problem"
-        )
-    return jax.tree.map(lambda zero, leaf: jnp.asarray(leaf, zero.dtype), zeros, start)
 
 
 def _asks_to_stop(

@@ -30,9 +30,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.baselines.conditional_log_likelihood import Likelihood
-from jaxstruct.baselines.conditional_random_field import first_weights
-from jaxstruct.baselines.examples import on_device, row_blocks, without_gram
-from jaxstruct.baselines.field_certificate import NOT_CONVEX
+from jaxstruct.baselines.examples import first_weights, on_device, row_blocks, without_gram
+from jaxstruct.baselines.field_certificate import is_convex
 from jaxstruct.baselines.field_multipliers import (
     FieldExamples,
     Multipliers,
@@ -301,7 +300,7 @@ def dual_random_field(
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     counts = dict(max_passes=max_passes, group=group, positions=positions, seed=seed)
     _check(C, tolerance, counts, dtype)
-    if likelihood in NOT_CONVEX:
+    if not is_convex(likelihood):
         raise ValueError(f"likelihood {likelihood.__name__} is not convex and has no dual")
     group = min(group, max(map(rows_of, outputs.parts)))
     scale = C / sum(map(len, outputs.index))

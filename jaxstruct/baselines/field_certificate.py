@@ -14,10 +14,11 @@ import math
 from typing import NamedTuple
 
 from jaxstruct.baselines.conditional_log_likelihood import Likelihood
-from jaxstruct.graphs.likelihood import bethe_likelihood
 
-NOT_CONVEX = (bethe_likelihood,)
-"""Likelihoods of which a gradient bounds nothing."""
+
+def is_convex(likelihood: Likelihood | None) -> bool:
+    """Whether gradients bound anything: not of a likelihood marked `is_convex = False`."""
+    return getattr(likelihood, "is_convex", True)
 
 
 class FieldCertificate(NamedTuple):
@@ -41,4 +42,4 @@ class FieldCertificate(NamedTuple):
 def lower_bound(objective: float, gradient_norm: float, likelihood: Likelihood) -> float:
     """P - 1/2 |gradient|^2 where the likelihood is convex in theta; else -inf."""
     bound = objective - gradient_norm**2 / 2
-    return bound if likelihood not in NOT_CONVEX and math.isfinite(bound) else -math.inf
+    return bound if is_convex(likelihood) and math.isfinite(bound) else -math.inf

@@ -34,9 +34,8 @@ import numpy as np
 import optax
 
 from jaxstruct.baselines.conditional_log_likelihood import Likelihood, values_and_slopes
-from jaxstruct.baselines.conditional_random_field import first_weights
-from jaxstruct.baselines.examples import on_device, row_blocks, without_gram
-from jaxstruct.baselines.field_certificate import NOT_CONVEX
+from jaxstruct.baselines.examples import first_weights, on_device, row_blocks, without_gram
+from jaxstruct.baselines.field_certificate import is_convex
 from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.perceptron import epoch_order
 from jaxstruct.chains.likelihood import chain_likelihood
@@ -216,7 +215,7 @@ def _evaluate(parts: list[_Data], kind: _Kind, w: PyTree, C: float, positions: i
     slopes = weights + C / n * slopes
     half, scale = weights @ weights / 2, C / n
     dual = half + scale * found - slopes @ slopes / 2
-    known = kind.likelihood not in NOT_CONVEX and math.isfinite(dual)
+    known = is_convex(kind.likelihood) and math.isfinite(dual)
     return Evaluated(float(half + scale * bounded), float(dual) if known else -math.inf)
 
 

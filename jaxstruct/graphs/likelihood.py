@@ -149,6 +149,9 @@ def bethe_likelihood(problem: Problem, theta: PyTree, y: Array) -> Array:
     return _bethe(_less_truth(_checked(problem, theta), y))
 
 
+bethe_likelihood.is_convex = False  # what `baselines` asks before it tells a lower bound
+
+
 def reweighted_likelihood(problem: Problem, theta: PyTree, y: Array) -> Array:
     """A bound of -log P(y | x), from above: the tree-reweighted bound of log Z, less F(y).
 
