@@ -7,9 +7,10 @@ from jaxstruct.baselines.conditional_random_field import (
 )
 from jaxstruct.baselines.dual_perceptron import DualPerceptron, dual_perceptron
 from jaxstruct.baselines.dual_random_field import DualRandomField, dual_random_field
+from jaxstruct.baselines.falling_steps import falling_sgd
 from jaxstruct.baselines.field_certificate import FieldCertificate
 from jaxstruct.baselines.perceptron import Perceptron, perceptron
-from jaxstruct.baselines.stochastic_gradients import StochasticFit, falling_sgd, fit_stochastic
+from jaxstruct.baselines.stochastic_gradients import StochasticFit, fit_stochastic
 
 __all__ = [
     "DualPerceptron",

@@ -35,6 +35,7 @@ import optax
 
 from jaxstruct.baselines.conditional_log_likelihood import Likelihood, values_and_slopes
 from jaxstruct.baselines.examples import first_weights, on_device, row_blocks, without_gram
+from jaxstruct.baselines.falling_steps import falling_sgd
 from jaxstruct.baselines.field_certificate import is_convex
 from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.perceptron import epoch_order
@@ -90,9 +91,12 @@ class StochasticFit(NamedTuple):
       weights: the last iterate. averaged: the mean of the iterates, of weights t.
       status, message: how the run ended.
       primal, primal_averaged: P of the two, with all examples (the bounds of an inexact oracle).
-      dual: the larger P - 1/2 |gradient|^2 of the two, a lower bound of the optimum up to rounding
-        (see `field_certificate`); loose where the loss is a hinge, -inf where nothing is known.
+      dual: the largest P - 1/2 |gradient|^2 that was evaluated, a lower bound of the optimum up to
+        rounding (see `field_certificate`); loose where the loss is a hinge, -inf where nothing is
+        known.
       losses: [epochs] mean of l_i, each at the weights that met it.
+      history: [evaluations, 5] epochs, seconds without those of evaluations, primal,
+        primal_averaged, dual; the last row is the end.
       steps: of the optimiser. seconds: wall seconds, compiling included.
     """
 
@@ -104,6 +108,7 @@ class StochasticFit(NamedTuple):
     primal_averaged: float
     dual: float
     losses: np.ndarray
+    history: np.ndarray
     steps: int
     seconds: float
 
@@ -219,40 +224,6 @@ def _evaluate(parts: list[_Data], kind: _Kind, w: PyTree, C: float, positions: i
     return Evaluated(float(half + scale * bounded), float(dual) if known else -math.inf)
 
 
-class _Falling(NamedTuple):
-    """The state of `falling_sgd`."""
-
-    step: Array
-    rate: Array
-    ridge: Array
-
-
-def _fall(
-    gradient: PyTree, state: _Falling, params: PyTree | None = None
-) -> tuple[PyTree, _Falling]:
-    del params
-    size = state.rate / (1 + state.rate * state.ridge * state.step)
-    return jax.tree.map(lambda g: -size.astype(g.dtype) * g, gradient), state._replace(
-        step=state.step + 1
-    )
-
-
-def falling_sgd(rate: float, C: float) -> optax.GradientTransformation:
-    """Plain steps of size rate / (1 + rate t / C), t = 0, 1, ..: C / t in the long run.
-
-    Its numbers are in its state, so that all rates and all C share one compiled program.
-
-    Args:
-      rate: of the first step. C: the trade-off of the objective.
-    """
-
-    def init(params: PyTree) -> _Falling:
-        del params
-        return _Falling(jnp.float32(0), jnp.float32(rate), jnp.float32(1 / C))
-
-    return optax.GradientTransformation(init, _fall)
-
-
 def _check(objective: str, C: float, rate: float, counts: dict[str, int], optimiser: Any) -> None:
     if objective not in OBJECTIVES:
         raise ValueError(
@@ -263,7 +234,7 @@ def _check(objective: str, C: float, rate: float, counts: dict[str, int], optimi
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name} must be a positive finite number, got {value!r}")
     for name, value in counts.items():
-        least = 0 if name == "seed" else 1
+        least = 0 if name in ("seed", "evaluate_every") else 1
         if value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
     if optimiser is not None and not isinstance(optimiser, optax.GradientTransformation):
@@ -332,6 +303,7 @@ def fit_stochastic(
     rate: float = 0.1,
     optimiser: optax.GradientTransformation | None = None,
     seed: int = 0,
+    evaluate_every: int = 0,
     positions: int = 1 << 13,
     likelihood: Likelihood = chain_likelihood,
     start: PyTree | None = None,
@@ -350,7 +322,8 @@ def fit_stochastic(
       rate: of the first step of the default, `falling_sgd(rate, C)`.
       optimiser: of optax, in its place; gradients are those of P / C.
       seed: of the order, >= 0.
-      positions: labels in a block, when P is evaluated at the end.
+      evaluate_every: epochs after which P is evaluated for the history; 0: at the end alone.
+      positions: labels in a block, when P is evaluated.
       likelihood: of a random field, see `fit_random_field`.
       start: weights to start from, or None for zeros.
       callback: called after each epoch with a `StochasticProgress`; a true answer stops the run.
@@ -366,6 +339,7 @@ def fit_stochastic(
     began = time.perf_counter()
     inputs, outputs = checked_buckets(problem, inputs, outputs, None)
     counts = dict(max_epochs=max_epochs, batch=batch, positions=positions, seed=seed)
+    counts["evaluate_every"] = evaluate_every
     _check(objective, C, rate, counts, optimiser)
     w = first_weights(problem, start)
     problem, lift, lower = in_coordinates(problem, inputs)
@@ -375,7 +349,8 @@ def fit_stochastic(
     parts = _parts(problem, C, terms, inputs, outputs)
     run = _Run(w, optimiser.init(w), jax.tree.map(jnp.copy, w), jnp.int32(0))
     losses, status, n = [], None, sum(map(len, outputs.index))
-    batch = min(batch, max(map(rows_of, outputs.parts)))
+    log: list[tuple[float, ...]] = []
+    paused, batch = 0.0, min(batch, max(map(rows_of, outputs.parts)))
     while status is None:
         sums = []
         for bucket, rows in epoch_order(outputs.index, batch * _BATCHES, seed, len(losses)):
@@ -386,11 +361,16 @@ def fit_stochastic(
         status = _status(run, losses, max_epochs)
         if callback is not None and _asks_to_stop(callback, run, losses, began):
             status = status or Status.STOPPED
-    ends = [_evaluate(parts, kind, w, C, positions) for w in (run.weights, run.averaged)]
+        if status is not None or (evaluate_every and len(losses) % evaluate_every == 0):
+            now = time.perf_counter()
+            ends = [_evaluate(parts, kind, w, C, positions) for w in (run.weights, run.averaged)]
+            dual = max(end.dual for end in ends)
+            log.append((len(losses), now - began - paused, *(end.primal for end in ends), dual))
+            paused += time.perf_counter() - now
     return StochasticFit(
         weights=lift(run.weights), averaged=lift(run.averaged),
         status=status, message=MESSAGES[status],
-        primal=ends[0].primal, primal_averaged=ends[1].primal,
-        dual=max(end.dual for end in ends), losses=np.asarray(losses), steps=int(run.steps),
+        primal=log[-1][2], primal_averaged=log[-1][3], dual=max(row[4] for row in log),
+        losses=np.asarray(losses), history=np.asarray(log), steps=int(run.steps),
         seconds=time.perf_counter() - began,
     )  # fmt: skip

@@ -69,8 +69,9 @@ def test_a_full_batch_is_gradient_descent_of_the_objective_over_C(x64: None) -> 
     begin = jax.tree.map(lambda leaf: leaf, problem.initial_weights)
     begin = dict(zip(begin, _split(start, begin), strict=True))
     found = fit_stochastic(
-        problem, SMALL.inputs(), SMALL.y, C=C, max_epochs=3, batch=8, rate=0.5, start=begin
-    )
+        problem, SMALL.inputs(), SMALL.y, C=C, max_epochs=3, batch=8, rate=0.5, start=begin,
+        evaluate_every=1,
+    )  # fmt: skip
     np.testing.assert_allclose(flat(found.weights), w, rtol=1e-6)
     mean = (walked[0] + 2 * walked[1] + 3 * walked[2]) / 6
     np.testing.assert_allclose(flat(found.averaged), mean, rtol=1e-6)
@@ -80,7 +81,12 @@ def test_a_full_batch_is_gradient_descent_of_the_objective_over_C(x64: None) -> 
     other, slope = truth.objective(flat(found.averaged), C)
     np.testing.assert_allclose(found.primal_averaged, other, rtol=1e-10)
     duals = [value - gradient @ gradient / 2, other - slope @ slope / 2]
-    np.testing.assert_allclose(found.dual, max(duals), rtol=1e-9)
+    epochs, seconds, *values, bounds = found.history.T
+    np.testing.assert_array_equal(epochs, [1, 2, 3])
+    np.testing.assert_allclose(values[0], [truth.objective(w, C)[0] for w in walked], rtol=1e-6)
+    np.testing.assert_allclose(bounds[-1], max(duals), rtol=1e-9)
+    assert found.dual == bounds.max() and (np.diff(seconds) > 0).all()
+    assert [values[0][-1], values[1][-1]] == [found.primal, found.primal_averaged]
 
 
 def _split(w: np.ndarray, like: dict) -> list[np.ndarray]:
@@ -149,6 +155,7 @@ def test_a_seed_is_a_run_other_numbers_share_its_program_and_a_callback_sees_epo
         (dict(batch=0), "batch must be"),
         (dict(max_epochs=0), "max_epochs must be"),
         (dict(seed=-1), "seed must be"),
+        (dict(evaluate_every=-1), "evaluate_every must be"),
         (dict(optimiser=0.1), "optimiser must be an optax.GradientTransformation"),
     ],
 )
