@@ -109,15 +109,16 @@ def _notes(options: Options) -> Iterator[str]:
         "a hinge loss a loose bound)."
     )
     yield (
-        "P above the best D: relative to the largest D of any method for this objective, so at "
-        "least how far above the optimum P may be. seconds to the gap: until (P - D) / P <= "
+        "P above the best D: relative to the largest D of any method for this objective; P is above "
+        "the optimum by no more. seconds to the gap: until (P - D) / P <= "
         f"{options.tolerance:g} by the method's own bound; stochastic gradients without the time "
         "of evaluating P, which the other columns have."
     )
     yield (
         f"passes: evaluations of P for L-BFGS, iterations for CRFsuite. Groups of {options.group} "
         f"in dual ascent; batches of {options.batch} and a first rate of {options.rate:g} in "
-        "stochastic gradients. Test errors are of letters (words) and of tokens (sentences, testb)."
+        "stochastic gradients. CRFsuite knows the labels alone that occur in training. Test errors "
+        "are of letters (words) and of tokens (sentences, testb)."
     )
     if not all(map(installed, options.methods)):
         yield "python-crfsuite is not installed."
@@ -131,13 +132,13 @@ def _pictures(options: Options, rows: Sequence[dict[str, Any]]) -> dict[str, Plo
         curves = {}
         for row in own:
             seconds, primal, dual = np.asarray(row["curve"]).T
-            curves[f"{TITLES[row['method']]}: P - D"] = (seconds, (primal - dual) / primal)
+            curves[TITLES[row["method"]].split(",")[0]] = (seconds, (primal - dual) / primal)
             if row["method"] == "stochastic":
                 best = row["best_dual"]
-                curves["the same: P - the best D"] = (seconds, (primal - best) / best)
+                curves["the same, best D"] = (seconds, (primal - best) / best)
         if curves:
             plots[f"{NAME}_{task}"] = curve_lines(
                 curves, f"Random field, {own[0]['title']}: proven gap", "seconds, compiled before",
-                "relative gap", options.tolerance, log_x=True,
+                "(P - D) / P", options.tolerance, log_x=True,
             )  # fmt: skip
     return plots
