@@ -109,8 +109,8 @@ def _notes(options: Options) -> Iterator[str]:
         "a hinge loss a loose bound)."
     )
     yield (
-        "P above the best D: relative to the largest D of any method for this objective; P is above "
-        "the optimum by no more. seconds to the gap: until (P - D) / P <= "
+        "P above the best D: relative to the largest D of any method for this objective; P is no "
+        "more than that above the optimum. seconds to the gap: until (P - D) / P <= "
         f"{options.tolerance:g} by the method's own bound; stochastic gradients without the time "
         "of evaluating P, which the other columns have."
     )
