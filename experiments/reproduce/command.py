@@ -104,7 +104,10 @@ EXPERIMENTS = (
     Experiment(
         "random_field_certificates", ("ocr_letters", "conll2002"), random_field_certificates.run,
         random_field_certificates.Options(),
-        {"examples": 100, "sentences": 60, "epochs": 10, "methods": ("lbfgs", "dual", "stochastic")},
+        {
+            "examples": 100, "sentences": 60, "epochs": 10,
+            "methods": ("lbfgs", "dual", "stochastic"),
+        },
     ),
     Experiment("parsing", ("gum",), parsing.run, parsing.Options(), {
         "sentences": 300, "longest": 7, "methods": ("pcfg", "svm2_margin"),

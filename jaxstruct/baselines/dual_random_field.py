@@ -59,7 +59,7 @@ MESSAGES = {
     ),
     Status.STOPPED: "the callback asked to stop",
 }
-CERTAINTIES = (0.0, 1.0, 2.0, 4.0, 8.0)
+CERTAINTIES = (4.0, 8.0)
 """Of the first distributions: theta_i has one of them at the parts of y_i and 0 elsewhere."""
 _GROUPS = 8  # in one call of the program
 
