@@ -31,7 +31,6 @@ import numpy as np
 
 from jaxstruct.baselines.conditional_log_likelihood import Likelihood
 from jaxstruct.baselines.examples import first_weights, on_device, row_blocks, without_gram
-from jaxstruct.baselines.field_certificate import is_convex
 from jaxstruct.baselines.field_multipliers import (
     FieldExamples,
     Multipliers,
@@ -45,6 +44,7 @@ from jaxstruct.baselines.perceptron import epoch_order
 from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.convexity import is_convex
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.checks import FINEST, checked_buckets, rounding
 from jaxstruct.solvers.status import Status

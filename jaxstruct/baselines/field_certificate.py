@@ -14,11 +14,7 @@ import math
 from typing import NamedTuple
 
 from jaxstruct.baselines.conditional_log_likelihood import Likelihood
-
-
-def is_convex(likelihood: Likelihood | None) -> bool:
-    """Whether gradients bound anything: not of a likelihood marked `is_convex = False`."""
-    return getattr(likelihood, "is_convex", True)
+from jaxstruct.core.convexity import is_convex
 
 
 class FieldCertificate(NamedTuple):

@@ -36,13 +36,13 @@ import optax
 from jaxstruct.baselines.conditional_log_likelihood import Likelihood, values_and_slopes
 from jaxstruct.baselines.examples import first_weights, on_device, row_blocks, without_gram
 from jaxstruct.baselines.falling_steps import falling_sgd
-from jaxstruct.baselines.field_certificate import is_convex
 from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.perceptron import epoch_order
 from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.core.buckets import Buckets, rows_at, rows_of
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.convexity import is_convex
 from jaxstruct.core.problem import difference
 from jaxstruct.core.static import static
 from jaxstruct.core.transposition import scaled

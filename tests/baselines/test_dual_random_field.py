@@ -80,7 +80,9 @@ def test_constraints_label_triples_and_sparse_tokens(x64: None) -> None:
     data = barred_sequences(1)
     problem = data.problem(RICH, constraints=BARRED, dtype="float64")
     _, objective = Enumerated(data, RICH, BARRED).optimum(5.0)
-    found = dual_random_field(problem, data.sparse_inputs(), data.y, 5.0, tolerance=1e-8, group=3)
+    found = dual_random_field(
+        problem, data.sparse_inputs(), data.y, 5.0, tolerance=1e-8, group=3, positions=16
+    )  # blocks of 4 rows, the last with three of padding
     assert found.status is Status.CONVERGED
     np.testing.assert_allclose([found.primal, found.dual], objective, rtol=1e-8)
 

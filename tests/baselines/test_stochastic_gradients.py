@@ -70,7 +70,7 @@ def test_a_full_batch_is_gradient_descent_of_the_objective_over_C(x64: None) -> 
     begin = dict(zip(begin, _split(start, begin), strict=True))
     found = fit_stochastic(
         problem, SMALL.inputs(), SMALL.y, C=C, max_epochs=3, batch=8, rate=0.5, start=begin,
-        evaluate_every=1,
+        evaluate_every=1, positions=12,
     )  # fmt: skip
     np.testing.assert_allclose(flat(found.weights), w, rtol=1e-6)
     mean = (walked[0] + 2 * walked[1] + 3 * walked[2]) / 6
