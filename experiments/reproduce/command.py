@@ -28,6 +28,7 @@ from experiments.lib.start import NOTHING, STOPPED, is_for_the_user
 from experiments.multi_label import command as multi_label
 from experiments.named_entities import command as named_entities
 from experiments.parsing import command as parsing
+from experiments.random_field_certificates import command as random_field_certificates
 from experiments.snakes import command as snakes
 from experiments.taxonomy import command as taxonomy
 from jaxstruct.data.locate import DATA_VARIABLE, available
@@ -98,6 +99,14 @@ EXPERIMENTS = (
         "named_entities", ("conll2002",), named_entities.run, named_entities.Options(), {
             "sentences": 60, "folds": 2, "C": ("n",), "epochs": 5,
             "methods": ("commonest", "hmm", "crf", "perceptron_linear"),
+        },
+    ),
+    Experiment(
+        "random_field_certificates", ("ocr_letters", "conll2002"), random_field_certificates.run,
+        random_field_certificates.Options(),
+        {
+            "examples": 100, "sentences": 60, "epochs": 10,
+            "methods": ("lbfgs", "dual", "stochastic"),
         },
     ),
     Experiment("parsing", ("gum",), parsing.run, parsing.Options(), {

@@ -74,6 +74,22 @@ def _block_sum(
     return jnp.sum(jnp.where(real, values, 0))
 
 
+def values_and_slopes(
+    problem: Problem, likelihood: Likelihood, theta: PyTree, outputs: PyTree
+) -> tuple[Array, PyTree]:
+    """([B] -log P of the examples of a batch, their gradients in theta).
+
+    The gradients are expected less true parts, shaped as theta, its integers (lengths) in place.
+    """
+
+    def total(theta: PyTree) -> tuple[Array, Array]:
+        values = jax.vmap(partial(likelihood, problem))(theta, outputs)
+        return jnp.sum(values), values
+
+    u, values = jax.grad(total, allow_int=True, has_aux=True)(theta)
+    return values, _fill(u, theta)
+
+
 def _fill(u: PyTree, theta: PyTree) -> PyTree:
     """A gradient in theta with the integers of theta (lengths) in place."""
     return jax.tree.map(

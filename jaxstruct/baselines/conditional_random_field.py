@@ -5,6 +5,18 @@
 P(y | x) = exp(F(x, y; w)) / Z(x) as in thesis 3.5, with the regulariser and the scale of C of the
 structural SVM, so that the two differ in their loss alone. CRFsuite minimises
 sum_i -log P(y_i | x_i) + c2 |w|^2: that is n/C times this objective at c2 = n / (2 C).
+
+Its dual is over distributions mu_i of the outputs of each example, with H the entropy:
+
+    max_mu  C/n sum_i H(mu_i) - 1/2 |w(mu)|^2,    w(mu) = C/n sum_i (Psi(x_i, y_i) - E_mu_i Psi)
+
+(Collins, Globerson, Koo, Carreras and Bartlett, JMLR 9, 2008). At mu_i = P(. | x_i; w), the
+marginals that the gradient is made of, w - w(mu) is the gradient and
+
+    P(w) - D(mu) = 1/2 |gradient of P at w|^2,
+
+so that every w, of whatever training, brings its certificate (`certify_random_field`).
+`dual_random_field` makes the dual variables of their own.
 """
 
 from __future__ import annotations
@@ -21,12 +33,13 @@ import numpy as np
 import optax
 
 from jaxstruct.baselines.conditional_log_likelihood import Likelihood, in_blocks, value_and_gradient
+from jaxstruct.baselines.examples import first_weights
+from jaxstruct.baselines.field_certificate import FieldCertificate, lower_bound
+from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.line_search import wolfe_step
 from jaxstruct.chains.likelihood import chain_likelihood
-from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.multiclass.structure import KernelInput
 from jaxstruct.solvers.checks import checked_buckets
 from jaxstruct.solvers.status import Status
 
@@ -68,6 +81,8 @@ class RandomField(NamedTuple):
       seconds: wall seconds, compiling included.
       history: [iterations + 1, 4] seconds, objective, gradient_norm, evaluations; the first row is
         the start.
+      dual: the largest P - 1/2 |gradient|^2 of all iterates, a lower bound of the optimum, up to
+        rounding (float32: some 1e-6 of P); -inf where the likelihood is not convex.
     """
 
     weights: PyTree
@@ -79,6 +94,17 @@ class RandomField(NamedTuple):
     evaluations: int
     seconds: float
     history: np.ndarray
+    dual: float
+
+    @property
+    def primal(self) -> float:
+        """P(w), the objective."""
+        return self.objective
+
+    @property
+    def gap(self) -> float:
+        """P - D: by how much P(w) is above the optimum, at most."""
+        return self.objective - self.dual
 
 
 class _Row(NamedTuple):
@@ -200,9 +226,7 @@ def _status(
     return Status.STOPPED if stopped else None
 
 
-def _check(
-    C: float, tolerance: float, max_iterations: int, memory: int, positions: int, inputs: PyTree
-) -> None:
+def _check(C: float, tolerance: float, max_iterations: int, memory: int, positions: int) -> None:
     for name, value in (("C", C), ("tolerance", tolerance)):
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name} must be a positive finite number, got {value!r}")
@@ -210,31 +234,6 @@ def _check(
     for name, value in counts.items():
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
-    kernels = (KernelTokens, KernelInput)
-    nodes = jax.tree.leaves(inputs, is_leaf=lambda node: isinstance(node, kernels))
-    if any(isinstance(node, kernels) for node in nodes):
-        raise ValueError(
-            "inputs hold kernel values, but a random field is trained on weights, of which |w|^2 "
-            "is the squared norm: give it features, or train a structural SVM or a dual perceptron"
-        )
-
-
-def _shapes(tree: PyTree) -> tuple[object, list[tuple[int, ...]]]:
-    leaves, structure = jax.tree.flatten(tree)
-    return structure, [np.shape(leaf) for leaf in leaves]
-
-
-def _first_weights(problem: Problem, start: PyTree | None) -> PyTree:
-    """The weights to start from, in the dtype of the problem."""
-    zeros = problem.initial_weights
-    if start is None:
-        return zeros
-    if _shapes(start) != _shapes(zeros):
-        raise ValueError(
-            f"start must be weights of the shapes {jax.tree.map(np.shape, zeros)}, got "
-            f"{jax.tree.map(np.shape, start)}: give weights of the same problem"
-        )
-    return jax.tree.map(lambda zero, leaf: jnp.asarray(leaf, zero.dtype), zeros, start)
 
 
 def _asks_to_stop(
@@ -248,7 +247,12 @@ def _asks_to_stop(
 
 
 def _result(
-    point: _Point, status: Status, log: list[_Row], evaluations: int, seconds: float
+    point: _Point,
+    status: Status,
+    log: list[_Row],
+    evaluations: int,
+    seconds: float,
+    likelihood: Likelihood,
 ) -> RandomField:
     return RandomField(
         weights=point.weights,
@@ -260,7 +264,38 @@ def _result(
         evaluations=evaluations,
         seconds=seconds,
         history=np.asarray(log, np.float64),
+        dual=max(lower_bound(row.objective, row.gradient_norm, likelihood) for row in log),
     )
+
+
+def certify_random_field(
+    problem: Problem,
+    weights: PyTree,
+    inputs: PyTree,
+    outputs: PyTree,
+    C: float = 1.0,
+    *,
+    positions: int = 1 << 13,
+    likelihood: Likelihood = chain_likelihood,
+) -> FieldCertificate:
+    """Primal and dual value of any weights, by one pass over the examples; see the module.
+
+    Args:
+      weights: of the problem, such as those of another program.
+      problem, inputs, outputs, C, positions, likelihood: as in `fit_random_field`.
+
+    Raises:
+      ValueError: an argument does not fit.
+    """
+    inputs, outputs = checked_buckets(problem, inputs, outputs, None)
+    _check(C, 1.0, 1, 1, positions)
+    weights = first_weights(problem, weights)
+    problem, _, lower = in_coordinates(problem, inputs)
+    weights = lower(weights)
+    blocks = in_blocks(inputs, outputs, positions, jnp.result_type(*jax.tree.leaves(weights)))
+    point = _Objective(problem, likelihood, blocks, C / sum(map(len, outputs.index)))(weights)
+    dual = lower_bound(point.objective, point.gradient_norm, likelihood)
+    return FieldCertificate(point.objective, dual, point.gradient_norm)
 
 
 def fit_random_field(
@@ -283,11 +318,14 @@ def fit_random_field(
     jaxstruct decodes with the weights.
 
     Args:
-      problem: a `chain` of features; a `weighted_grammar` with `tree_likelihood`; a
-        `graph_labelling` with `graph_likelihood`, or with what stands in for it where that is too
-        dear (`bethe_likelihood`, `reweighted_likelihood`, `pseudo_likelihood`); or any other
-        structure with its likelihood. Losses and oracles of the problem play no part.
-      inputs, outputs: pytrees of n examples, of arrays [n, ...] or `Ragged` stores.
+      problem: a `chain`; a `weighted_grammar` with `tree_likelihood`; a `multiclass` with
+        `class_likelihood`; a `graph_labelling` with `graph_likelihood`, or with what stands in for
+        it where that is too dear (`bethe_likelihood`, `reweighted_likelihood`,
+        `pseudo_likelihood`); or any other structure with its likelihood. Losses and oracles of the
+        problem play no part.
+      inputs, outputs: pytrees of n examples, of arrays [n, ...] or `Ragged` stores. Kernel values
+        (`KernelTokens`, `KernelInput`) make a kernel random field (thesis 4.4.5; Lafferty, Zhu and
+        Liu, ICML 2004): weights are the coefficients of the anchors, training points among them.
       C: the trade-off; divided by n.
       tolerance: stop when |gradient| <= tolerance max(1, |w|).
       max_iterations: a bound. memory: past steps that L-BFGS keeps, each of twice the size of w.
@@ -301,8 +339,7 @@ def fit_random_field(
       A RandomField; look at its status before its weights.
 
     Raises:
-      ValueError: an argument does not fit, inputs are kernel values, or the problem is no chain and
-        no likelihood was given.
+      ValueError: an argument does not fit, or the problem is no chain and no likelihood was given.
 
     Source: Lafferty, McCallum and Pereira, "Conditional random fields", ICML 2001; slides
     "Undirected Sequence Models". Of trees: Finkel, Kleeman and Manning, "Efficient, feature-based,
@@ -310,8 +347,10 @@ def fit_random_field(
     """
     began = time.perf_counter()
     inputs, outputs = checked_buckets(problem, inputs, outputs, None)
-    _check(C, tolerance, max_iterations, memory, positions, inputs.parts)
-    weights = _first_weights(problem, start)
+    _check(C, tolerance, max_iterations, memory, positions)
+    weights = first_weights(problem, start)
+    problem, lift, lower = in_coordinates(problem, inputs)
+    weights, callback = lower(weights), lifted(callback, lift, "weights")
     blocks = in_blocks(inputs, outputs, positions, jnp.result_type(*jax.tree.leaves(weights)))
     objective = _Objective(problem, likelihood, blocks, C / sum(map(len, outputs.index)))
     log: list[_Row] = []
@@ -324,4 +363,6 @@ def fit_random_field(
             break
     else:
         status = Status.ROUNDING
-    return _result(point, status, log, objective.calls, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    point = point._replace(weights=lift(point.weights))
+    return _result(point, status, log, objective.calls, seconds, likelihood)

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.chains.inputs import ChainInput
+from jaxstruct.core.buckets import rows_of
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 
 
@@ -25,3 +27,38 @@ def on_device(tree: PyTree, dtype: jnp.dtype) -> PyTree:
 def without_gram(inputs: PyTree) -> PyTree:
     """Inputs of a chain without their token Gram matrices: only dual solvers read these."""
     return inputs._replace(gram=None) if isinstance(inputs, ChainInput) else inputs
+
+
+def row_blocks(outputs: PyTree, positions: int) -> list[Array]:
+    """The rows of a bucket in blocks of one size, of about so many labels; -1 is padding.
+
+    Args:
+      outputs: of the bucket. positions: labels in a block, padding included.
+    """
+    n = rows_of(outputs)
+    labels = max(1, sum(np.asarray(leaf)[0].size for leaf in jax.tree.leaves(outputs)))
+    size = min(n, max(1, positions // labels))
+    rows = np.pad(np.arange(n, dtype=np.int32), (0, -n % size), constant_values=-1)
+    return list(jnp.asarray(rows.reshape(-1, size)))
+
+
+def _shapes(tree: PyTree) -> tuple[object, list[tuple[int, ...]]]:
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, [np.shape(leaf) for leaf in leaves]
+
+
+def first_weights(problem: Problem, start: PyTree | None) -> PyTree:
+    """The weights to start from, zeros where `start` is None, in the dtype of the problem.
+
+    Raises:
+      ValueError: start is of other shapes than the weights of the problem.
+    """
+    zeros = problem.initial_weights
+    if start is None:
+        return zeros
+    if _shapes(start) != _shapes(zeros):
+        raise ValueError(
+            f"start must be weights of the shapes {jax.tree.map(np.shape, zeros)}, got "
+            f"{jax.tree.map(np.shape, start)}: give weights of the same problem"
+        )
+    return jax.tree.map(lambda zero, leaf: jnp.asarray(leaf, zero.dtype), zeros, start)

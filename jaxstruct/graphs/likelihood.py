@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.convexity import not_convex
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.oracles.reweighted_marginals import reweighted_marginals
@@ -127,6 +128,7 @@ def graph_likelihood(problem: Problem, theta: PyTree, y: Array) -> Array:
     return log_partition(_less_truth(potentials, y), theta.plan)
 
 
+@not_convex
 def bethe_likelihood(problem: Problem, theta: PyTree, y: Array) -> Array:
     """The Bethe approximation of -log P(y | x): log Z_Bethe - F(y), by loopy belief propagation.
 

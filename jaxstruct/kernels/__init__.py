@@ -2,6 +2,12 @@
 
 from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.kernels.combine import direct_sum, product, tensor_product, weighted_sum
+from jaxstruct.kernels.features import (
+    KernelFeatures,
+    features_of,
+    gram_factor,
+    kernel_features,
+)
 from jaxstruct.kernels.gram import gram_matrix, pairwise_gram
 from jaxstruct.kernels.input import (
     gaussian,
@@ -12,11 +18,15 @@ from jaxstruct.kernels.input import (
 from jaxstruct.kernels.points import inner_product, squared_distance
 
 __all__ = [
+    "KernelFeatures",
     "check_positive_semidefinite",
     "direct_sum",
+    "features_of",
     "gaussian",
+    "gram_factor",
     "gram_matrix",
     "inner_product",
+    "kernel_features",
     "linear",
     "pairwise_gram",
     "polynomial",

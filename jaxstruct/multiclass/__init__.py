@@ -7,6 +7,7 @@ from jaxstruct.multiclass.binary import (
     fit_binary,
     support_vectors,
 )
+from jaxstruct.multiclass.likelihood import class_likelihood
 from jaxstruct.multiclass.losses import matrix_loss, tree_loss, zero_one_loss
 from jaxstruct.multiclass.output_codes import (
     all_pairs_code,
@@ -44,6 +45,7 @@ __all__ = [
     "decision_values",
     "decode_code",
     "decode_largest",
+    "class_likelihood",
     "description_features",
     "fit_binary",
     "fit_output_code",

@@ -139,6 +139,17 @@ def _kernel_potentials(class_kernel: Array | None, w: PyTree, x: KernelInput) ->
     return scores if class_kernel is None else scores @ class_kernel
 
 
+def kernel_of_classes(problem: Problem) -> Array | None:
+    """L [k, k] = Lambda Lambda' of a problem of `kernel_multiclass`; None where it is the identity.
+
+    Raises:
+      ValueError: the problem is of another kind.
+    """
+    if problem.model.potentials.func is not _kernel_potentials:
+        raise ValueError("problem must be made by jaxstruct.multiclass.kernel_multiclass")
+    return problem.model.potentials.args[0]
+
+
 def _kernel_add(w: PyTree, x: KernelInput, u: Array) -> PyTree:
     return {"coefficients": w["coefficients"].at[x.anchor].add(u, mode="drop")}
 

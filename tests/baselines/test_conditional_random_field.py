@@ -9,19 +9,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import logsumexp
+from scipy.special import logsumexp, xlogy
 
 from jaxstruct import Status, predict
 from jaxstruct.baselines import conditional_log_likelihood
 from jaxstruct.baselines.conditional_log_likelihood import in_blocks, value_and_gradient
-from jaxstruct.baselines.conditional_random_field import FieldProgress, fit_random_field
+from jaxstruct.baselines.conditional_random_field import (
+    FieldProgress,
+    certify_random_field,
+    fit_random_field,
+)
+from jaxstruct.baselines.field_certificate import lower_bound
 from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.chains.oracles.forward_backward import log_partition
 from jaxstruct.chains.potentials import score_labels
-from jaxstruct.chains.structure import Constraints, chain_inputs, chain_potentials
-from jaxstruct.chains.token_features import KernelTokens
+from jaxstruct.chains.structure import Constraints, chain_potentials
 from jaxstruct.core.buckets import as_buckets
+from jaxstruct.graphs.likelihood import bethe_likelihood
 from jaxstruct.multiclass.structure import multiclass
 from tests.baselines.sequences import (
     BARRED,
@@ -59,6 +64,15 @@ class Enumerated:
         value, gradient = self.likelihood(w)
         scale = C / len(self.true)
         return w @ w / 2 + scale * value, w + scale * gradient
+
+    def dual(self, w: np.ndarray, C: float) -> float:
+        """C/n sum_i H(mu_i) - 1/2 |w(mu)|^2 at the distributions mu_i of w."""
+        scale, entropy, found = C / len(self.true), 0.0, np.zeros_like(w)
+        for psi, true in zip(self.wrong, self.true, strict=True):
+            mu = np.exp(psi @ w - logsumexp(psi @ w))
+            entropy -= xlogy(mu, mu).sum()
+            found = found + scale * (true - mu @ psi)
+        return scale * entropy - found @ found / 2
 
     def optimum(self, C: float) -> tuple[np.ndarray, float]:
         return _minimum(lambda w: self.objective(w, C), self.true.shape[1])
@@ -183,6 +197,34 @@ def test_padding_and_the_size_of_blocks_change_nothing(x64: None) -> None:
     assert np.linalg.norm(flat(found[0][1])) > 1
 
 
+@pytest.mark.parametrize("C", [0.5, 200.0])
+def test_any_weights_have_a_certificate(x64: None, C: float) -> None:
+    """D at the marginals of w is P - |gradient|^2 / 2: at most the optimum, there equal to P."""
+    truth, problem = Enumerated(SMALL, PLAIN), SMALL.problem(PLAIN, dtype="float64")
+    best, objective = truth.optimum(C)
+    random, duals = np.random.default_rng(3), []
+    for scale in (1.0, 0.1, 1e-3, 0.0):
+        w = best + scale * random.normal(size=best.size)
+        weights = like(w, problem.initial_weights)
+        found = certify_random_field(problem, weights, SMALL.inputs(), SMALL.y, C)
+        np.testing.assert_allclose(found.primal, truth.objective(w, C)[0], rtol=1e-12)
+        np.testing.assert_allclose(found.dual, truth.dual(w, C), rtol=1e-9)
+        assert found.dual <= objective * (1 + 1e-12) and found.gap >= 0
+        duals.append(found.dual)
+    assert duals[0] < duals[2] < duals[3]
+    np.testing.assert_allclose(duals[3], objective, rtol=1e-10)
+    trained = fit_random_field(problem, SMALL.inputs(), SMALL.y, C, tolerance=1e-4)
+    assert trained.primal == trained.objective and 0 <= trained.gap <= 1e-6 * trained.primal
+    assert trained.dual <= objective * (1 + 1e-12)
+    assert trained.dual >= (trained.history[:, 1] - trained.history[:, 2] ** 2 / 2).max() - 1e-12
+
+
+def test_a_likelihood_that_is_not_convex_has_no_bound() -> None:
+    assert lower_bound(3.0, 1.0, chain_likelihood) == 2.5
+    assert lower_bound(3.0, 1.0, bethe_likelihood) == -np.inf
+    assert lower_bound(np.nan, 1.0, chain_likelihood) == -np.inf
+
+
 def test_it_learns_what_the_labels_follow() -> None:
     data = random_sequences(5, n=16, T=4, d=3, S=3)
     real = np.arange(4) < data.length[:, None]
@@ -281,10 +323,6 @@ def test_errors_name_the_argument(options: dict, message: str) -> None:
         fit_random_field(SMALL.problem(PLAIN), SMALL.inputs(), SMALL.y, **options)
 
 
-def test_kernels_and_other_structures_are_refused() -> None:
-    rows = KernelTokens(np.zeros((8, 4, 3), np.float32), np.zeros((8, 4), np.int32))
-    x = chain_inputs(rows, SMALL.length, np.zeros((8, 4, 4), np.float32))
-    with pytest.raises(ValueError, match="kernel values"):
-        fit_random_field(SMALL.problem(PLAIN), x, SMALL.y)
+def test_other_structures_are_refused() -> None:
     with pytest.raises(ValueError, match="made by"):
         fit_random_field(multiclass(2, 2), np.eye(2, dtype=np.float32), np.arange(2))

@@ -1,0 +1,1 @@
+"""Random fields by four trainers, each with what it proves of its end point."""

@@ -1,0 +1,355 @@
+"""Conditional random fields by ascent in the dual, a few examples at a time.
+
+    max_mu  D = C/n sum_i H(mu_i) - 1/2 |w(mu)|^2,    w(mu) = C/n sum_i (Psi(x_i, y_i) - E_mu_i Psi)
+
+the dual of `conditional_random_field`. As in SDCA (Le Priol, Piche and Lacoste-Julien, "Adaptive
+stochastic dual coordinate ascent for conditional random fields", UAI 2018) a step takes some
+examples, asks for the marginals of P(. | x_i; w), and moves mu_i toward them by a line search. The
+gap of an example is KL(mu_i | P(. | x_i; w)), which that call tells; all of them add up to P - D.
+
+Here mu_i is kept as the distribution of the potentials theta_i in place of tables of marginals, and
+moves along theta_i + gamma (A_i w - theta_i), as exponentiated gradient does (Collins, Globerson,
+Koo, Carreras and Bartlett, JMLR 9, 2008). Then
+
+    H(mu_i) = log Z(theta_i) - <theta_i, mu_i>
+
+is exact with log Z alone, for chains, classes, trees and graphs alike, and D is a lower bound of
+the optimum at every iterate. A mixture of marginals would need a table of pairs at every position,
+and the entropy of a junction tree for every structure.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.baselines.conditional_log_likelihood import Likelihood
+from jaxstruct.baselines.examples import first_weights, on_device, row_blocks, without_gram
+from jaxstruct.baselines.field_multipliers import (
+    FieldExamples,
+    Multipliers,
+    collect,
+    first_multipliers,
+    likelihoods,
+    visit_groups,
+)
+from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
+from jaxstruct.baselines.perceptron import epoch_order
+from jaxstruct.chains.likelihood import chain_likelihood
+from jaxstruct.core.buckets import Buckets, rows_of
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.convexity import is_convex
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.solvers.checks import FINEST, checked_buckets, rounding
+from jaxstruct.solvers.status import Status
+
+MESSAGES = {
+    Status.CONVERGED: "the relative duality gap is within the tolerance",
+    Status.PASS_LIMIT: "max_passes was reached first: raise it, or loosen tolerance",
+    Status.NOT_FINITE: "the iterate is not finite: check the scale of the inputs, or use float64",
+    Status.ROUNDING: (
+        "no step raises the dual, or the dual exceeds the primal by more than rounding allows: "
+        "loosen tolerance, or use float64"
+    ),
+    Status.STOPPED: "the callback asked to stop",
+}
+CERTAINTIES = (4.0, 8.0)
+"""Of the first distributions: theta_i has one of them at the parts of y_i and 0 elsewhere."""
+_GROUPS = 8  # in one call of the program
+
+
+class DualProgress(NamedTuple):
+    """What a callback of `dual_random_field` sees after each pass.
+
+    Fields:
+      passes: so far. primal, dual, gap: the last certified ones; nan before the first.
+      estimate: the relative gap that this pass saw, at most a little above the one it ends with.
+      seconds: since the start, compiling included. weights: w.
+    """
+
+    passes: int
+    primal: float
+    dual: float
+    gap: float
+    estimate: float
+    seconds: float
+    weights: PyTree
+
+
+class DualRandomField(NamedTuple):
+    """The result of `dual_random_field`.
+
+    Fields:
+      weights: w(mu). status, message: how the run ended.
+      primal: P(w). dual: D(mu), at most the optimum, up to rounding.
+      passes: over the examples. oracle_calls: examples whose log Z and marginals were asked for.
+      seconds: wall seconds, compiling included.
+      history: [certificates, 4] seconds, passes, primal, dual; the first row is the start.
+    """
+
+    weights: PyTree
+    status: Status
+    message: str
+    primal: float
+    dual: float
+    passes: int
+    oracle_calls: int
+    seconds: float
+    history: np.ndarray
+
+    @property
+    def gap(self) -> float:
+        """P - D."""
+        return self.primal - self.dual
+
+
+class _Ascent:
+    """The state of a run on the host: w, the multipliers of all buckets, and what was counted."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        likelihood: Likelihood,
+        examples: tuple[Buckets, Buckets],
+        scale: float,
+        positions: int,
+    ) -> None:
+        dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+        inputs, outputs = examples
+        ratio = jnp.asarray(scale, dtype)
+        self.problem, self.likelihood = problem, likelihood
+        self.index = outputs.index
+        self.scale = scale
+        self.fixed = [
+            FieldExamples(problem, ratio, *on_device((without_gram(x), y), dtype))
+            for x, y in zip(inputs.parts, outputs.parts, strict=True)
+        ]
+        self.blocks = [row_blocks(y, positions) for y in outputs.parts]
+        self.weights = problem.initial_weights
+        self.multipliers: list[Multipliers] = []
+        self.calls = 0
+
+    def begin(self, weights: PyTree, certainty: float) -> None:
+        """The first distributions, and the w that belongs to them."""
+        at = jnp.asarray(certainty, self.fixed[0].scale.dtype)
+        self.multipliers = [
+            _joined(first_multipliers(own, self.likelihood, weights, at, rows) for rows in blocks)
+            for own, blocks in zip(self.fixed, self.blocks, strict=True)
+        ]
+        self.calls += sum(map(len, self.index))
+        self.refresh()
+
+    def refresh(self) -> None:
+        """w(mu) anew, without what rounding has added up."""
+        w = jax.tree.map(jnp.zeros_like, self.problem.initial_weights)
+        for own, multipliers, blocks in self._buckets():
+            for rows in blocks:
+                w = collect(own, multipliers, w, rows)
+        self.weights = w
+
+    def dual(self) -> float:
+        """D(mu), summed in float64; w must be w(mu)."""
+        terms = [
+            np.asarray(own.conjugate[: len(index)], np.float64).sum()
+            for own, index in zip(self.multipliers, self.index, strict=True)
+        ]
+        return -self.scale * sum(terms) - _squared_norm(self.weights) / 2
+
+    def primal(self) -> float:
+        """P(w), summed in float64."""
+        losses = [
+            np.asarray(likelihoods(own, self.likelihood, self.weights, rows), np.float64).sum()
+            for own, _, blocks in self._buckets()
+            for rows in blocks
+        ]
+        self.calls += sum(map(len, self.index))
+        return _squared_norm(self.weights) / 2 + self.scale * sum(losses)
+
+    def sweep(self, group: int, seed: int, number: int) -> tuple[float, float]:
+        """(the gap that the groups of a pass met, what D gained)."""
+        told = []
+        for bucket, rows in epoch_order(self.index, group * _GROUPS, seed, number):
+            self.weights, self.multipliers[bucket], sums = visit_groups(
+                self.fixed[bucket], self.likelihood, self.weights, self.multipliers[bucket],
+                rows.reshape(_GROUPS, group),
+            )  # fmt: skip
+            told.append(sums)
+        gap, gain, calls = np.asarray(told, np.float64).sum(axis=0)
+        self.calls += int(calls)
+        return float(gap), float(gain)
+
+    def _buckets(self) -> Iterator[tuple[FieldExamples, Multipliers, list[Array]]]:
+        return zip(self.fixed, self.multipliers, self.blocks, strict=True)
+
+
+def _joined(parts: Iterator[Multipliers]) -> Multipliers:
+    """Blocks of rows as one; rows beyond the examples stay, and are never read."""
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+
+
+def _squared_norm(w: PyTree) -> float:
+    leaves = [np.asarray(leaf, np.float64).ravel() for leaf in jax.tree.leaves(w)]
+    return float(sum(leaf @ leaf for leaf in leaves))
+
+
+class _Row(NamedTuple):
+    """One row of `DualRandomField.history`."""
+
+    seconds: float
+    passes: int
+    primal: float
+    dual: float
+
+    @property
+    def relative_gap(self) -> float:
+        return (self.primal - self.dual) / max(abs(self.primal), abs(self.dual), 1e-300)
+
+
+def _start(ascent: _Ascent, start: PyTree | None) -> None:
+    """The first multipliers: those of the given weights, or of the certainty of the largest D."""
+    if start is not None:
+        ascent.begin(start, 0.0)
+        return
+    duals = []
+    for certainty in CERTAINTIES:
+        ascent.begin(ascent.problem.initial_weights, certainty)
+        duals.append(ascent.dual())
+    best = CERTAINTIES[int(np.argmax(np.nan_to_num(duals, nan=-np.inf)))]
+    if best != CERTAINTIES[-1]:
+        ascent.begin(ascent.problem.initial_weights, best)
+
+
+def _status(row: _Row, tolerance: float, dtype: jnp.dtype) -> Status | None:
+    if not (math.isfinite(row.primal) and math.isfinite(row.dual)):
+        return Status.NOT_FINITE
+    if row.relative_gap < -rounding(dtype):
+        return Status.ROUNDING
+    return Status.CONVERGED if row.relative_gap <= tolerance else None
+
+
+def _check(C: float, tolerance: float, counts: dict[str, int], dtype: jnp.dtype) -> None:
+    for name, value in (("C", C), ("tolerance", tolerance)):
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+    finest = FINEST.get(str(dtype), math.inf)
+    if tolerance < finest:
+        raise ValueError(
+            f"tolerance {tolerance:g} is below what {dtype} certifies ({finest:g}): raise it, or "
+            "use float64 weights"
+        )
+    for name, value in counts.items():
+        if value < (0 if name == "seed" else 1):
+            least = 0 if name == "seed" else 1
+            raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def _is_due(passes: int, last: int) -> bool:
+    """Whether a pass is certified for the record: those after about half as many again."""
+    return passes >= last + max(1, last // 2)
+
+
+def dual_random_field(
+    problem: Problem,
+    inputs: PyTree,
+    outputs: PyTree,
+    C: float = 1.0,
+    *,
+    tolerance: float = 1e-4,
+    max_passes: int = 200,
+    group: int = 8,
+    seed: int = 0,
+    positions: int = 1 << 13,
+    likelihood: Likelihood = chain_likelihood,
+    start: PyTree | None = None,
+    callback: Callable[[DualProgress], bool | None] | None = None,
+) -> DualRandomField:
+    """Train a conditional random field in its dual until the duality gap is closed.
+
+    The objective is that of `fit_random_field`; see the module for the dual. `predict` of jaxstruct
+    decodes with the weights.
+
+    Args:
+      problem, inputs, outputs, C, positions: as in `fit_random_field`.
+      tolerance: stop when P - D <= tolerance |P|; float32 certifies 1e-5.
+      max_passes: a bound. A pass visits every example once, in an order drawn from seed.
+      group: examples that a step moves together. One by one needs the fewest passes, more keep the
+        processor busy.
+      likelihood: convex in theta, with its exact gradient: `chain_likelihood`, `class_likelihood`,
+        `tree_likelihood`, `graph_likelihood`, `pseudo_likelihood`. A function of a module.
+      start: weights whose marginals are the first mu, such as those of `fit_random_field`; None:
+        the truth, as certain as D likes best.
+      callback: called after each pass with a `DualProgress`; a true answer stops the run.
+
+    Returns:
+      A DualRandomField; look at its status before its weights.
+
+    Raises:
+      ValueError: an argument does not fit, or the likelihood is not
+        convex.
+
+    Source: Le Priol, Piche and Lacoste-Julien, UAI 2018; Collins et al., JMLR 9, 2008.
+    """
+    began = time.perf_counter()
+    inputs, outputs = checked_buckets(problem, inputs, outputs, None)
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+    counts = dict(max_passes=max_passes, group=group, positions=positions, seed=seed)
+    _check(C, tolerance, counts, dtype)
+    if not is_convex(likelihood):
+        raise ValueError(f"likelihood {likelihood.__name__} is not convex and has no dual")
+    group = min(group, max(map(rows_of, outputs.parts)))
+    scale = C / sum(map(len, outputs.index))
+    first = None if start is None else first_weights(problem, start)
+    problem, lift, lower = in_coordinates(problem, inputs)
+    callback = lifted(callback, lift, "weights")
+    ascent = _Ascent(problem, likelihood, (inputs, outputs), scale, positions)
+    _start(ascent, None if first is None else lower(first))
+
+    def certified(passes: int) -> _Row:
+        primal, dual = ascent.primal(), ascent.dual()
+        return _Row(time.perf_counter() - began, passes, primal, dual)
+
+    log = [certified(0)]
+    status = _status(log[0], tolerance, dtype)
+    passes = 0
+    while status is None:
+        gap, gain = ascent.sweep(group, seed, passes)
+        passes += 1
+        estimate = gap / max(abs(log[-1].dual), 1e-300)
+        stopped = _asks_to_stop(callback, ascent, log[-1], passes, estimate, began)
+        ends = stopped or passes >= max_passes or not gain > 0
+        if ends or estimate <= 2 * tolerance or _is_due(passes, log[-1].passes):
+            ascent.refresh()
+            log.append(certified(passes))
+            status = _status(log[-1], tolerance, dtype)
+        if status is None and ends:
+            status = Status.STOPPED if stopped else (
+                Status.PASS_LIMIT if passes >= max_passes else Status.ROUNDING
+            )  # fmt: skip
+    return DualRandomField(
+        weights=lift(ascent.weights), status=status, message=MESSAGES[status],
+        primal=log[-1].primal, dual=log[-1].dual, passes=passes, oracle_calls=ascent.calls,
+        seconds=time.perf_counter() - began, history=np.asarray(log, np.float64),
+    )  # fmt: skip
+
+
+def _asks_to_stop(
+    callback: Callable[[DualProgress], bool | None] | None,
+    ascent: _Ascent,
+    row: _Row,
+    passes: int,
+    estimate: float,
+    began: float,
+) -> bool:
+    """Whether the callback answers so."""
+    if callback is None:
+        return False
+    weights = jax.tree.map(jnp.copy, ascent.weights)  # the run goes on in place
+    seconds = time.perf_counter() - began
+    told = (row.primal, row.dual, row.primal - row.dual, estimate, seconds, weights)
+    return bool(callback(DualProgress(passes, *told)))
