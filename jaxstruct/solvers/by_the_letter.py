@@ -1,0 +1,524 @@
+"""Algorithms 2 and 3 as they are printed: one example at a time, the QP solved after every plane.
+
+    repeat
+        for i = 1, ..., n
+            y = argmax_y H(y),   xi_i = max(0, max over S_i of H)
+            if H(y) > xi_i + epsilon
+                S_i <- S_i + {y}
+                optimise the dual over S = union S_i   (variant "full", step 10a)
+                              or over S_i alone        (variant "subspace", step 10b)
+    until no S_i has changed in an epoch
+
+(thesis, algorithms 2 and 3; JMLR, algorithm 1). `fit` reaches the same optimum in far less time: it
+calls many examples at one w, adds their planes together, and lets multipliers lag. So its number of
+constraints is not the papers'. This solver is for that number, and for the propositions about it.
+
+What the text leaves open. "Optimise" is to `exactness` epsilon: no H(y) in S exceeds xi_i by more,
+and none with a multiplier lags it by more (`working_set_dual`). The examples come in the order
+given; ragged ones bucket after bucket. In variant "subspace" the dual over all of S is optimised
+"much less frequently" (thesis 3.5.1): here at the end of an epoch that changed no S_i, and the run
+ends with an epoch that follows one and changes nothing either.
+
+Memory is |S|^2 numbers, time grows with |S|^2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.buckets import rows_of
+from jaxstruct.core.checks import text_of
+from jaxstruct.core.compiling import program
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.problem import difference
+from jaxstruct.core.transposition import scaled
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.solvers.certificate import (
+    Certificate,
+    ExampleTerms,
+    certify,
+    coordinate_norm,
+    roundings,
+)
+from jaxstruct.solvers.checks import (
+    check_batch,
+    check_callback,
+    check_is_problem,
+    check_run,
+    checked_buckets,
+    rounding,
+)
+from jaxstruct.solvers.formulations import Formulation, formulation_named, power_of_loss
+from jaxstruct.solvers.host_loop import (
+    Method,
+    Progress,
+    Round,
+    Rules,
+    Standing,
+    begin,
+    in_callers_order,
+    last_certificate,
+    solve,
+    statistics,
+)
+from jaxstruct.solvers.most_violated import most_violated, oracle_for, terms_size
+from jaxstruct.solvers.oracle_rules import check_oracle, confirm, sample_of
+from jaxstruct.solvers.solution import summary
+from jaxstruct.solvers.status import MESSAGES, Status
+from jaxstruct.solvers.task import Task, make_task, row_index
+from jaxstruct.solvers.trace import Statistics
+from jaxstruct.solvers.working_set_dual import WorkingSetDual
+
+VARIANTS = ("full", "subspace")
+CHECKED_EXAMPLES = 4
+MOST_STEPS = 10**6
+"""Of one optimisation of the dual."""
+_FIRST_SLOTS = 8
+
+
+class Course(NamedTuple):
+    """The constraints in the order in which they were added, m of them.
+
+    Fields:
+      example: [m] i. epoch: [m] 1 in the first. loss: [m] Delta(y_i, y).
+      violation: [m] H(y) - xi_i when it was added, above epsilon.
+      rise: [m] by how much the dual rose when it was optimised with the constraint.
+      multiplier: [m] beta at the end; the thesis's alpha is s beta.
+    """
+
+    example: np.ndarray
+    epoch: np.ndarray
+    loss: np.ndarray
+    violation: np.ndarray
+    rise: np.ndarray
+    multiplier: np.ndarray
+
+
+class LetterSolution(NamedTuple):
+    """The result of `fit_by_the_letter`.
+
+    Fields:
+      weights: w of the last epoch. status, message: how it ended.
+      primal, dual, gap: P, D and P - D; certificate: of the last epoch.
+      slack: [n] max(0, max_y H(y)), in the order of the examples.
+      constraints: |S|, the number that the tables of the papers print as "Const".
+      epochs: passes over the examples, the last one, which changed nothing, among them: "Iter".
+      course: what each constraint did.
+      statistics: counts and times; passes are epochs, planes are constraints.
+      formulation, C: what was solved.
+    """
+
+    weights: PyTree
+    status: Status
+    message: str
+    primal: float
+    dual: float
+    gap: float
+    certificate: Certificate
+    slack: np.ndarray
+    constraints: int
+    epochs: int
+    course: Course
+    statistics: Statistics
+    formulation: str
+    C: float
+
+    def __repr__(self) -> str:
+        """One line without the arrays."""
+        return summary(self, self.epochs, self.constraints)
+
+
+class _Answer(NamedTuple):
+    """What the oracle says of examples, all [B, ...]."""
+
+    output: PyTree
+    loss: Array
+    value: Array
+    bound: Array
+    size: Array
+
+
+@partial(program, static_argnums=(1, 3))
+def _ask(
+    problem: Problem, oracle: str, task: Task, bucket: int, w: PyTree, index: Array
+) -> _Answer:
+    """The most violated outputs of some examples of a bucket at w."""
+    x, y_true = jax.tree.map(lambda leaf: leaf[index], (task.inputs[bucket], task.outputs[bucket]))
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
+    found = jax.vmap(partial(most_violated, problem, oracle, task.terms))(theta, y_true)
+    scale = power_of_loss(found.loss, task.terms.scale_power)
+    bound = power_of_loss(found.loss, task.terms.bound_power)
+    size = terms_size(scale, bound, jax.vmap(problem.model.score)(theta, y_true), found.bound)
+    return _Answer(*found, size)
+
+
+@partial(program, static_argnums=2)
+def _plane(
+    problem: Problem, task: Task, bucket: int, row: Array, y: PyTree, scale: Array
+) -> PyTree:
+    """phi = s delta Psi_i(y), shaped as the weights."""
+    x, y_true = jax.tree.map(lambda leaf: leaf[row], (task.inputs[bucket], task.outputs[bucket]))
+    zero = problem.initial_weights
+    u = difference(problem, problem.model.potentials(zero, x), y_true, y)
+    one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (x, scaled(u, scale)))
+    return problem.space.add(zero, *one)
+
+
+@program
+def _values(problem: Problem, task: Task, slots: tuple[PyTree, ...], w: PyTree) -> list[Array]:
+    """[N_b, K] F(x_i, y_i; w) - F(x_i, y; w) of the outputs in the slots, one a bucket."""
+    found = []
+    for x, outputs in zip(task.inputs, slots, strict=True):
+        scores = problem.space.plane_values(w, x, outputs)
+        found.append(scores[:, :1] - scores)
+    return found
+
+
+@program
+def _sum(
+    problem: Problem, task: Task, slots: tuple[PyTree, ...], coefficients: tuple[Array, ...]
+) -> PyTree:
+    """w = sum_i sum_k c_ik Psi(x_i, y_ik)."""
+    w = problem.initial_weights
+    for x, outputs, c in zip(task.inputs, slots, coefficients, strict=True):
+        w = problem.space.add_planes(w, x, outputs, c)
+    return w
+
+
+@program
+def _put(slots: PyTree, row: Array, slot: Array, y: PyTree) -> PyTree:
+    """The slots of a bucket with an output more."""
+    return jax.tree.map(lambda leaf, one: leaf.at[row, slot].set(one), slots, y)
+
+
+@partial(jax.jit, static_argnums=1)
+def _widened(slots: PyTree, count: int) -> PyTree:
+    """Slots [N, K, ...] as [N, count, ...]; new ones hold the true output, as slot 0 does."""
+
+    def wide(leaf: Array) -> Array:
+        rest = jnp.broadcast_to(leaf[:, :1], (leaf.shape[0], count - leaf.shape[1], *leaf.shape[2:]))
+        return jnp.concatenate([leaf, rest], axis=1)
+
+    return jax.tree.map(wide, slots)
+
+
+class _Fixed(NamedTuple):
+    """What stays as it is during a run.
+
+    Fields:
+      place: [N, 2] bucket and row of each example in it. allowed: of the QP, in the units of H.
+    """
+
+    problem: Problem
+    oracle: str
+    task: Task
+    formulation: Formulation
+    rules: Rules
+    place: np.ndarray
+    variant: str
+    allowed: float
+    min_margin: float
+    look_ahead: int
+
+
+class _Run:
+    """S with its planes, w, and what was noted of each constraint."""
+
+    def __init__(self, fixed: _Fixed) -> None:
+        cap, ridge = (np.asarray(leaf, np.float64) for leaf in fixed.task.terms[2:])
+        self.fixed, self.dual = fixed, WorkingSetDual(cap, ridge)
+        self.used = cap > 0
+        self.w = fixed.problem.initial_weights
+        first = jax.tree.map(lambda leaf: leaf[:, None], fixed.task.outputs)
+        self.slots = tuple(_widened(part, _FIRST_SLOTS) for part in first)
+        self.filled = np.zeros(len(cap), np.int64)
+        self.slot: list[int] = []
+        self.scale: list[float] = []
+        self.known: set[bytes] = set()
+        self.noted: list[tuple[int, int, float, float, float]] = []
+        self.epoch, self.calls, self.repeated, self.hopeless = 0, 0, False, False
+
+    def ask(self, first: int, count: int) -> tuple[int, _Answer]:
+        """(examples answered, the oracle's answers) from the first one on, at the current w."""
+        bucket, row = self.fixed.place[first]
+        size = rows_of(self.fixed.task.outputs[bucket])
+        real = min(count, size - row)
+        index = jnp.asarray(np.minimum(row + np.arange(count), size - 1), jnp.int32)
+        found = _ask(
+            self.fixed.problem, self.fixed.oracle, self.fixed.task, int(bucket), self.w, index
+        )
+        return real, jax.tree.map(np.asarray, jax.device_get(found))
+
+    def visit(self, i: int, answer: _Answer, at: int) -> bool:
+        """Lines 7 to 13 for one example; whether S_i has changed."""
+        value, slack = float(answer.value[at]), self.dual.largest()[i]
+        violation = value - slack
+        if not self.used[i] or not violation > self.fixed.rules.epsilon:
+            return False
+        y = jax.tree.map(lambda leaf: leaf[at], answer.output)
+        key = b"".join([np.int64(i).tobytes(), *(leaf.tobytes() for leaf in jax.tree.leaves(y))])
+        if key in self.known:  # rounding alone says that it is violated
+            self.repeated = True
+            return False
+        self.known.add(key)
+        before, loss = self.dual.value(), float(answer.loss[at])
+        self._add(i, y, loss)
+        only = i if self.fixed.variant == "subspace" else None
+        self.optimise(only)
+        self.noted.append((i, self.epoch, loss, violation, self.dual.value() - before))
+        return True
+
+    def _add(self, i: int, y: PyTree, loss: float) -> None:
+        """The constraint of y with its row of inner products."""
+        fixed, form = self.fixed, self.fixed.formulation
+        (bucket, row), slot = fixed.place[i], int(self.filled[i]) + 1
+        if slot == jax.tree.leaves(self.slots)[0].shape[1]:
+            self.slots = tuple(_widened(part, 2 * slot) for part in self.slots)
+        put = _put(self.slots[bucket], jnp.int32(row), jnp.int32(slot), y)
+        self.slots = (*self.slots[:bucket], put, *self.slots[bucket + 1 :])
+        scale, self.filled[i] = loss**form.scale_power, slot
+        dtype = fixed.task.terms.cap.dtype
+        plane = _plane(
+            fixed.problem, fixed.task, int(bucket), jnp.int32(row), y, jnp.asarray(scale, dtype)
+        )
+        margins = np.concatenate([
+            np.asarray(part, np.float64)
+            for part in _values(fixed.problem, fixed.task, self.slots, plane)
+        ])  # fmt: skip
+        self.slot.append(slot)
+        self.scale.append(scale)
+        examples = np.append(self.dual.examples, i)
+        self.dual.add(i, loss**form.bound_power, margins[examples, self.slot] * self.scale)
+
+    def optimise(self, only: int | None = None) -> bool:
+        """The dual over S, or over S_i of one example, and w; whether anything moved."""
+        steps = self.dual.steps
+        solved = self.dual.solve(
+            self.fixed.allowed, only=only, least_margin=self.least_margin(),
+            most_steps=MOST_STEPS,
+        )  # fmt: skip
+        self.hopeless = not solved
+        if self.dual.steps > steps:
+            self.w = self._weights()
+        return self.dual.steps > steps
+
+    def least_margin(self) -> float:
+        """Of a hard margin: `min_margin` times the longest plane of S; else 0."""
+        if not self.fixed.rules.hard or not self.dual.size:
+            return 0.0
+        return self.fixed.min_margin * float(np.sqrt(np.max(np.diag(self.dual.gram))))
+
+    def _weights(self) -> PyTree:
+        dual, fixed = self.dual, self.fixed
+        coefficients = np.zeros((len(self.used), jax.tree.leaves(self.slots)[0].shape[1]))
+        alpha = dual.multipliers * self.scale
+        coefficients[dual.examples, self.slot] = -alpha
+        np.add.at(coefficients[:, 0], dual.examples, alpha)
+        ends = np.cumsum([rows_of(part) for part in fixed.task.outputs])[:-1]
+        dtype = fixed.task.terms.cap.dtype
+        parts = tuple(jnp.asarray(part, dtype) for part in np.split(coefficients, ends))
+        return _sum(fixed.problem, fixed.task, self.slots, parts)
+
+    def pass_over(self, add: bool) -> tuple[int, list[_Answer]]:
+        """(S_i changed, the last answer about each example); add: whether constraints enter.
+
+        Where nothing was added lately some examples are called ahead of their turn, all at the
+        current w; what they said is thrown away when w moves before it is their turn.
+        """
+        changed, found, count, i = 0, [], 1, 0
+        while i < len(self.used) and not self.hopeless:
+            real, answers = self.ask(i, count)
+            for at in range(real):
+                added = add and self.visit(i + at, answers, at)
+                changed += added
+                if added:
+                    break
+            self.calls += at + 1
+            found.append(jax.tree.map(lambda leaf, end=at + 1: leaf[:end], answers))
+            i, count = i + at + 1, 1 if added else self.fixed.look_ahead
+        return changed, found
+
+    def terms(self, answers: list[_Answer]) -> ExampleTerms:
+        """The terms of the certificate from an epoch in which w did not move."""
+        join = (np.concatenate([getattr(a, name) for a in answers]) for name in _Answer._fields[2:])
+        value, bound, size = join
+        dual, n = self.dual, len(self.used)
+        reach = np.zeros(n)
+        np.maximum.at(reach, dual.examples, np.sqrt(np.maximum(np.diag(dual.gram), 0)))
+        return ExampleTerms(
+            worst=bound, value=value, slack=np.maximum(bound, 0), known=dual.largest(),
+            bound=np.bincount(dual.examples, dual.multipliers * dual.bounds, n),
+            product=dual.products(), multiplier_sum=dual.sums(), size=size, reach=reach,
+        )  # fmt: skip
+
+
+def _certificate(run: _Run, answers: list[_Answer]) -> tuple[Certificate, np.ndarray]:
+    """(what the answers at one w prove, [N] slacks)."""
+    fixed, terms = run.fixed, run.terms(answers)
+    off_by = np.concatenate([
+        np.full(rows_of(y), roundings(x))
+        for x, y in zip(fixed.task.inputs, fixed.task.outputs, strict=True)
+    ])  # fmt: skip
+    length = coordinate_norm(fixed.problem, run.w, fixed.task.inputs[0])
+    certificate = certify(
+        fixed.formulation, fixed.task.terms, terms, coordinates=length, off_by=off_by
+    )
+    return certificate, terms.slack
+
+
+def _method(fixed: _Fixed) -> Method:
+    """An epoch a round; certified where w did not move in it, and at the last."""
+
+    def step(now: Standing) -> tuple[_Run, Round]:
+        run: Any = now.state
+        run.epoch, before = run.epoch + 1, run.calls
+        changed, answers = run.pass_over(add=True)
+        moved = changed > 0
+        if not changed and not run.hopeless:
+            moved = fixed.variant == "subspace" and run.optimise()
+        last = run.hopeless or (moved and run.epoch >= fixed.rules.max_passes)
+        if last:
+            run.hopeless = False
+            _, answers = run.pass_over(add=False)
+        dual = run.dual.value()
+        certificate, slack = (None, None) if moved and not last else _certificate(run, answers)
+        still = not moved or last  # the next epoch would be the same as this
+        return run, Round(
+            certificate=certificate,
+            primal=np.inf if certificate is None else certificate.primal,
+            dual=dual,
+            planes_added=changed,
+            oracle_calls=run.calls - before,
+            clock=fixed.rules.max_passes if still else run.epoch,
+            seconds={},
+            weights=run.w,
+            slack=slack,
+            least_margin=run.least_margin(),
+            state=run,
+        )
+
+    def certify_now(now: Standing) -> tuple[_Run, Round]:
+        run: Any = now.state
+        before = run.calls
+        _, answers = run.pass_over(add=False)
+        certificate, slack = _certificate(run, answers)
+        return run, Round(
+            certificate, certificate.primal, certificate.dual, 0, run.calls - before, run.epoch,
+            {}, run.w, slack, state=run,
+        )  # fmt: skip
+
+    return Method(step, certify_now)
+
+
+def _course(run: _Run, rows: np.ndarray) -> Course:
+    """What was noted, by the caller's numbers of the examples."""
+    columns = np.array(run.noted, np.float64).reshape(-1, 5).T
+    example, epoch = rows[columns[0].astype(np.int64)], columns[1].astype(np.int64)
+    return Course(example, epoch, *columns[2:], run.dual.multipliers.copy())
+
+
+def _solution(fixed: _Fixed, now: Standing, start: Any, status: Status, rows: np.ndarray) -> Any:
+    """What the end of a run says."""
+    best, run = now.best, now.state
+    certificate, slack = last_certificate(best)
+    support = int(np.sum(run.dual.multipliers > 0))
+    if status is Status.PASS_LIMIT and run.repeated:
+        status = Status.ROUNDING
+    return LetterSolution(
+        weights=best.weights,
+        status=status,
+        message=MESSAGES[status],
+        primal=best.primal,
+        dual=best.dual,
+        gap=best.primal - best.dual,
+        certificate=certificate,
+        slack=in_callers_order(slack, rows),
+        constraints=run.dual.size,
+        epochs=run.epoch,
+        course=_course(run, rows),
+        statistics=statistics(now, start, run.dual.size, support, int(np.max(run.filled)) + 1),
+        formulation=fixed.formulation.name,
+        C=fixed.rules.C,
+    )
+
+
+def _check_choices(variant: str, exactness: float) -> None:
+    if variant not in VARIANTS:
+        raise ValueError(f"variant is {text_of(variant)}; choose one of {VARIANTS}")
+    if isinstance(exactness, bool) or not isinstance(exactness, (int, float, np.number)):
+        raise ValueError(f"exactness must be a number, got {text_of(exactness)}")
+    if not 0 < exactness < 1:
+        raise ValueError(f"exactness is a part of epsilon, between 0 and 1, got {exactness}")
+
+
+def fit_by_the_letter(
+    problem: Problem,
+    inputs: PyTree,
+    outputs: PyTree,
+    formulation: str | Formulation = "svm1_margin",
+    C: float = 1.0,
+    *,
+    epsilon: float = 0.01,
+    variant: str = "full",
+    exactness: float = 1e-3,
+    example_weights: np.ndarray | None = None,
+    max_epochs: int = 1000,
+    min_margin: float = 1e-3,
+    look_ahead: int = 1,
+    callback: Callable[[Progress], bool | None] | None = None,
+) -> LetterSolution:
+    """Train a structural SVM by algorithm 2 or 3 to the letter; see the module.
+
+    The objectives are those of `fit`. The number of constraints is bounded: theorem 2 (SVM0),
+    R^2 / (gamma epsilon)^2; theorem 3, for example (C Delta R^2 + n Delta) / epsilon^2 of
+    svm2_margin, with R = max |delta Psi_i(y)| and Delta the largest loss.
+
+    Args:
+      problem, inputs, outputs, formulation, C, example_weights, min_margin: as in `fit`.
+      epsilon: a constraint is added where H(y) > xi_i + epsilon; the papers have 0.01 and 0.1.
+      variant: "full", the QP over all of S after every constraint (step 10a), or "subspace", over
+        S_i alone (step 10b).
+      exactness: part of epsilon to which a QP is solved.
+      max_epochs: bound on the passes over the examples.
+      look_ahead: examples called in one batch where nothing was added lately. Their answers count
+        only while w stays as it is, so this changes the time alone.
+      callback: called after each epoch with a `Progress`; a true answer stops the run.
+
+    Returns:
+      A LetterSolution; look at its status before its weights. It is EPSILON at the regular end.
+
+    Raises:
+      ValueError: an argument does not fit, or the problem breaks a rule on a few of the examples.
+
+    Source: thesis, algorithms 2 and 3 (3.5.1, 3.7.3); JMLR 6:1453-1484, algorithm 1.
+    """
+    check_is_problem(problem)
+    formulation = formulation_named(formulation)
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+    check_run(C, None, epsilon, max_epochs, min_margin, dtype)
+    check_batch(look_ahead)
+    check_callback(callback)
+    _check_choices(variant, exactness)
+    inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
+    shapes = [(len(own), 1) for own in outputs.index]
+    task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes)
+    rows = row_index(outputs.index, shapes)
+    sample = sample_of(problem, inputs, outputs, CHECKED_EXAMPLES)
+    check_oracle(problem, formulation, sample)
+    hard = formulation.penalty == 0
+    rules = Rules(None, epsilon, max_epochs, float(C), hard, rounding(dtype))
+    place = np.array([(b, r) for b, (size, _) in enumerate(shapes) for r in range(size)])
+    fixed = _Fixed(
+        problem, oracle_for(problem, formulation), task, formulation, rules, place, variant,
+        exactness * epsilon, min_margin, int(look_ahead),
+    )  # fmt: skip
+    run, start = _Run(fixed), begin()
+    now, status = solve(_method(fixed), run, run.w, rules, start, callback)
+    status = confirm(status, problem, formulation, sample, now.best.weights)
+    return _solution(fixed, now, start, status, rows)
