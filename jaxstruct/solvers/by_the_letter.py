@@ -71,7 +71,7 @@ from jaxstruct.solvers.most_violated import most_violated, oracle_for, terms_siz
 from jaxstruct.solvers.oracle_rules import check_oracle, confirm, sample_of
 from jaxstruct.solvers.solution import summary
 from jaxstruct.solvers.status import MESSAGES, Status
-from jaxstruct.solvers.task import Task, make_task, row_index
+from jaxstruct.solvers.task import Task, batches_of_class, fewest_batches, make_task, row_index
 from jaxstruct.solvers.trace import Statistics
 from jaxstruct.solvers.working_set_dual import WorkingSetDual
 
@@ -89,6 +89,7 @@ class Course(NamedTuple):
       example: [m] i. epoch: [m] 1 in the first. loss: [m] Delta(y_i, y).
       violation: [m] H(y) - xi_i when it was added, above epsilon.
       rise: [m] by how much the dual rose when it was optimised with the constraint.
+      length: [m] |delta Psi_i(y)|.
       multiplier: [m] beta at the end; the thesis's alpha is s beta.
     """
 
@@ -97,6 +98,7 @@ class Course(NamedTuple):
     loss: np.ndarray
     violation: np.ndarray
     rise: np.ndarray
+    length: np.ndarray
     multiplier: np.ndarray
 
 
@@ -212,7 +214,8 @@ class _Fixed(NamedTuple):
     """What stays as it is during a run.
 
     Fields:
-      place: [N, 2] bucket and row of each example in it. allowed: of the QP, in the units of H.
+      rows: [N] the example of each row, -1 where it is padding, which comes last in its bucket.
+      place: [N, 2] bucket and row in it. allowed: of the QP, in the units of H.
     """
 
     problem: Problem
@@ -220,6 +223,7 @@ class _Fixed(NamedTuple):
     task: Task
     formulation: Formulation
     rules: Rules
+    rows: np.ndarray
     place: np.ndarray
     variant: str
     allowed: float
@@ -231,7 +235,8 @@ class _Run:
     """S with its planes, w, and what was noted of each constraint."""
 
     def __init__(self, fixed: _Fixed) -> None:
-        cap, ridge = (np.asarray(leaf, np.float64) for leaf in fixed.task.terms[2:])
+        terms = fixed.task.terms
+        cap, ridge = (np.asarray(leaf, np.float64) for leaf in (terms.cap, terms.ridge))
         self.fixed, self.dual = fixed, WorkingSetDual(cap, ridge)
         self.used = cap > 0
         self.w = fixed.problem.initial_weights
@@ -247,7 +252,7 @@ class _Run:
     def ask(self, first: int, count: int) -> tuple[int, _Answer]:
         """(examples answered, the oracle's answers) from the first one on, at the current w."""
         bucket, row = self.fixed.place[first]
-        size = rows_of(self.fixed.task.outputs[bucket])
+        size = int(self.fixed.task.counts[bucket])
         real = min(count, size - row)
         index = jnp.asarray(np.minimum(row + np.arange(count), size - 1), jnp.int32)
         found = _ask(
@@ -331,24 +336,31 @@ class _Run:
         Where nothing was added lately some examples are called ahead of their turn, all at the
         current w; what they said is thrown away when w moves before it is their turn.
         """
-        changed, found, count, i = 0, [], 1, 0
-        while i < len(self.used) and not self.hopeless:
-            real, answers = self.ask(i, count)
-            for at in range(real):
-                added = add and self.visit(i + at, answers, at)
+        order = np.flatnonzero(self.fixed.rows >= 0)
+        changed, found, count, at = 0, [], 1, 0
+        while at < len(order) and not self.hopeless:
+            real, answers = self.ask(order[at], count)
+            for seen in range(real):
+                added = add and self.visit(int(order[at + seen]), answers, seen)
                 changed += added
                 if added:
                     break
-            self.calls += at + 1
-            found.append(jax.tree.map(lambda leaf, end=at + 1: leaf[:end], answers))
-            i, count = i + at + 1, 1 if added else self.fixed.look_ahead
+            self.calls += seen + 1
+            found.append(jax.tree.map(lambda leaf, end=seen + 1: leaf[:end], answers))
+            at, count = at + seen + 1, 1 if added else self.fixed.look_ahead
         return changed, found
 
     def terms(self, answers: list[_Answer]) -> ExampleTerms:
         """The terms of the certificate from an epoch in which w did not move."""
-        join = (np.concatenate([getattr(a, name) for a in answers]) for name in _Answer._fields[2:])
-        value, bound, size = join
         dual, n = self.dual, len(self.used)
+
+        def joined(name: str) -> np.ndarray:
+            parts = np.concatenate([getattr(answer, name) for answer in answers])
+            whole = np.zeros(n, parts.dtype)
+            whole[self.fixed.rows >= 0] = parts
+            return whole
+
+        value, bound, size = map(joined, _Answer._fields[2:])
         reach = np.zeros(n)
         np.maximum.at(reach, dual.examples, np.sqrt(np.maximum(np.diag(dual.gram), 0)))
         return ExampleTerms(
@@ -416,11 +428,44 @@ def _method(fixed: _Fixed) -> Method:
     return Method(step, certify_now)
 
 
+def most_constraints(
+    formulation: str | Formulation,
+    C: float,
+    n: int,
+    epsilon: float,
+    radius: float,
+    loss: float = 1.0,
+) -> float:
+    """How many constraints algorithm 3 adds at most (theorem 3; JMLR, theorem 18).
+
+    SVM1: max{2 n Delta / epsilon, 8 C Delta s^2 R^2 / epsilon^2}; SVM2: (C Delta s^2 R^2 + n Delta)
+    / epsilon^2, where s^2 is Delta^2 (SVM1) or Delta (SVM2) of slack re-scaling and 1 of margin
+    re-scaling. Without re-scaling Delta is 1.
+
+    Args:
+      formulation: any but svm0, whose bound is R^2 / (gamma epsilon)^2 (theorem 2).
+      C, n, epsilon: of the run. radius: R = max_i,y |delta Psi_i(y)|.
+      loss: Delta = max_i,y Delta(y_i, y), not read without re-scaling.
+
+    Raises:
+      ValueError: the formulation is svm0.
+    """
+    form = formulation_named(formulation)
+    if form.penalty == 0:
+        raise ValueError("svm0 has the bound R^2 / (gamma epsilon)^2, of its margin gamma")
+    delta = loss if form.bound_power else 1.0
+    scaled_radius = delta ** (2 * form.scale_power) * radius**2
+    if form.penalty == 1:
+        return max(2 * n * delta / epsilon, 8 * C * delta * scaled_radius / epsilon**2)
+    return (C * delta * scaled_radius + n * delta) / epsilon**2
+
+
 def _course(run: _Run, rows: np.ndarray) -> Course:
     """What was noted, by the caller's numbers of the examples."""
     columns = np.array(run.noted, np.float64).reshape(-1, 5).T
     example, epoch = rows[columns[0].astype(np.int64)], columns[1].astype(np.int64)
-    return Course(example, epoch, *columns[2:], run.dual.multipliers.copy())
+    lengths = np.sqrt(np.maximum(np.diag(run.dual.gram), 0)) / np.asarray(run.scale)
+    return Course(example, epoch, *columns[2:], lengths, run.dual.multipliers.copy())
 
 
 def _solution(fixed: _Fixed, now: Standing, start: Any, status: Status, rows: np.ndarray) -> Any:
@@ -506,16 +551,16 @@ def fit_by_the_letter(
     check_callback(callback)
     _check_choices(variant, exactness)
     inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
-    shapes = [(len(own), 1) for own in outputs.index]
+    shapes = [batches_of_class(len(own), 1, 1, fewest_batches(1)) for own in outputs.index]
     task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes)
     rows = row_index(outputs.index, shapes)
     sample = sample_of(problem, inputs, outputs, CHECKED_EXAMPLES)
     check_oracle(problem, formulation, sample)
     hard = formulation.penalty == 0
     rules = Rules(None, epsilon, max_epochs, float(C), hard, rounding(dtype))
-    place = np.array([(b, r) for b, (size, _) in enumerate(shapes) for r in range(size)])
+    place = np.array([(b, row) for b, (size, _) in enumerate(shapes) for row in range(size)])
     fixed = _Fixed(
-        problem, oracle_for(problem, formulation), task, formulation, rules, place, variant,
+        problem, oracle_for(problem, formulation), task, formulation, rules, rows, place, variant,
         exactness * epsilon, min_margin, int(look_ahead),
     )  # fmt: skip
     run, start = _Run(fixed), begin()
