@@ -33,7 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import rows_of
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.problem import difference
@@ -47,7 +47,6 @@ from jaxstruct.solvers.certificate import (
     roundings,
 )
 from jaxstruct.solvers.checks import (
-    check_batch,
     check_callback,
     check_is_problem,
     check_run,
@@ -496,9 +495,7 @@ def _solution(fixed: _Fixed, now: Standing, start: Any, status: Status, rows: np
 def _check_choices(variant: str, exactness: float) -> None:
     if variant not in VARIANTS:
         raise ValueError(f"variant is {text_of(variant)}; choose one of {VARIANTS}")
-    if isinstance(exactness, bool) or not isinstance(exactness, (int, float, np.number)):
-        raise ValueError(f"exactness must be a number, got {text_of(exactness)}")
-    if not 0 < exactness < 1:
+    if checked_number("exactness", exactness, strict=True) >= 1:
         raise ValueError(f"exactness is a part of epsilon, between 0 and 1, got {exactness}")
 
 
@@ -546,8 +543,9 @@ def fit_by_the_letter(
     check_is_problem(problem)
     formulation = formulation_named(formulation)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+    max_epochs = checked_size("max_epochs", max_epochs)
+    look_ahead = checked_size("look_ahead", look_ahead)
     check_run(C, None, epsilon, max_epochs, min_margin, dtype)
-    check_batch(look_ahead)
     check_callback(callback)
     _check_choices(variant, exactness)
     inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
@@ -561,7 +559,7 @@ def fit_by_the_letter(
     place = np.array([(b, row) for b, (size, _) in enumerate(shapes) for row in range(size)])
     fixed = _Fixed(
         problem, oracle_for(problem, formulation), task, formulation, rules, rows, place, variant,
-        exactness * epsilon, min_margin, int(look_ahead),
+        exactness * epsilon, min_margin, look_ahead,
     )  # fmt: skip
     run, start = _Run(fixed), begin()
     now, status = solve(_method(fixed), run, run.w, rules, start, callback)

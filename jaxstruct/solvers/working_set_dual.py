@@ -25,13 +25,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-_WATCH = 64
-"""Steps between two looks at whether a hard margin exists."""
 _PATIENCE = 20
 """Single steps between two walks over faces, and one for every four constraints of a face."""
 _REFRESH = 10_000
 """Steps after which the gradient is computed anew."""
 _MOST_ITERATIONS = 200
+_FLAT = 1e-13
 _FIRST = 64
 """Constraints that there is room for at the start; doubled when full."""
 
@@ -199,11 +198,12 @@ class WorkingSetDual:
         if self.steps - self._fresh > _REFRESH:
             self._refresh()
         patience = _PATIENCE
-        for step in range(most_steps):
-            if least_margin > 0 and step % _WATCH == 0 and self.margin_bound() <= least_margin:
-                return False
+        for _ in range(most_steps):
             difference, *pair = self._widest(only)
-            if difference <= exactness:
+            solved = difference <= exactness
+            if least_margin > 0 and self.margin_bound() <= least_margin:
+                return False
+            if solved:
                 return True
             self._step(difference, *pair)
             self.steps, patience = self.steps + 1, patience - 1
@@ -236,7 +236,8 @@ class WorkingSetDual:
         def curved(d: np.ndarray) -> np.ndarray:
             return inside(gram @ d + (ridge * np.bincount(index, d, blocks.size))[index])
 
-        d = _conjugate_gradients(curved, inside(self._gradient[free]), exactness / 10)
+        steepest = float(np.max(np.diag(gram), initial=0.0))
+        d = _conjugate_gradients(curved, inside(self._gradient[free]), exactness / 10, steepest)
         sums = np.bincount(index, d, blocks.size)
         with np.errstate(divide="ignore", invalid="ignore"):
             ends = np.where(d < 0, self.multipliers[free] / -d, np.inf)
@@ -259,11 +260,15 @@ class WorkingSetDual:
 
 
 def _conjugate_gradients(
-    curved: Callable[[np.ndarray], np.ndarray], residual: np.ndarray, allowed: float
+    curved: Callable[[np.ndarray], np.ndarray],
+    residual: np.ndarray,
+    allowed: float,
+    steepest: float,
 ) -> np.ndarray:
     """d with curved(d) = residual to `allowed` in each entry, from d = 0, or as near as it comes.
 
-    Every iterate raises residual' d - d' curved(d) / 2, which falls nowhere between it and 0.
+    Every iterate raises residual' d - d' curved(d) / 2, which falls nowhere between it and 0. Directions flat beside
+    the steepest of curvature `steepest` are left out: a step along them would be rounding alone.
     """
     d, direction, size = np.zeros_like(residual), residual.copy(), float(residual @ residual)
     for _ in range(min(residual.size, _MOST_ITERATIONS)):
@@ -271,7 +276,7 @@ def _conjugate_gradients(
             break
         image = curved(direction)
         curvature = float(direction @ image)
-        if curvature <= 0:
+        if curvature <= _FLAT * float(direction @ direction) * steepest:
             break
         length = size / curvature
         d, residual = d + length * direction, residual - length * image
