@@ -267,8 +267,9 @@ def _conjugate_gradients(
 ) -> np.ndarray:
     """d with curved(d) = residual to `allowed` in each entry, from d = 0, or as near as it comes.
 
-    Every iterate raises residual' d - d' curved(d) / 2, which falls nowhere between it and 0. Directions flat beside
-    the steepest of curvature `steepest` are left out: a step along them would be rounding alone.
+    Every iterate raises residual' d - d' curved(d) / 2, which falls nowhere between it and 0.
+    Directions that are flat beside the steepest, of curvature `steepest`, are left out: a step
+    along them would be rounding alone.
     """
     d, direction, size = np.zeros_like(residual), residual.copy(), float(residual @ residual)
     for _ in range(min(residual.size, _MOST_ITERATIONS)):

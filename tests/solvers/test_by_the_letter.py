@@ -170,8 +170,8 @@ def test_theorem_2_bounds_the_constraints():
 
 def _chain_examples(random):
     lengths = random.integers(1, 5, 8)
-    x = js.chains.chain_inputs(js.ragged([random.normal(size=(l, 3)) for l in lengths]))
-    return x, js.ragged([random.integers(0, 3, l) for l in lengths])
+    x = js.chains.chain_inputs(js.ragged([random.normal(size=(length, 3)) for length in lengths]))
+    return x, js.ragged([random.integers(0, 3, length) for length in lengths])
 
 
 def test_sparseness_of_each_wing():
@@ -270,6 +270,4 @@ def test_how_a_run_ends():
 def test_the_door(options, message):
     case = random_case(0, n=N, d=8, k=K)
     with pytest.raises(ValueError, match=message):
-        fit_by_the_letter(
-            case.problem(), case.x, case.y, "svm2", **({"C": 1.0} | options)
-        )
+        fit_by_the_letter(case.problem(), case.x, case.y, "svm2", **({"C": 1.0} | options))

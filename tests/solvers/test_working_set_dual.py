@@ -88,7 +88,9 @@ def test_corollary_2_the_rise_of_a_limited_step():
             slope, curvature = parts(drawn, beta, eta)
             inside = slope <= limit * curvature
             cases[inside] += 1
-            exact = slope**2 / (2 * curvature) if inside else limit * slope - limit**2 / 2 * curvature
+            exact = (
+                slope**2 / (2 * curvature) if inside else limit * slope - limit**2 / 2 * curvature
+            )
             assert rise == pytest.approx(exact, rel=1e-8, abs=1e-14)
             assert rise >= 0.5 * min(limit, slope / curvature) * slope * (1 - 1e-8)
     assert min(cases.values()) > 5
