@@ -84,12 +84,13 @@ def spelling(word: str) -> str:
     return "initial" if word[0].isupper() else "small"
 
 
-def hidden_markov(fold: Fold, problem: Problem, *, rare: str) -> Numbers:
+def hidden_markov(fold: Fold, problem: Problem, *, rare: str, stop: bool = True) -> Numbers:
     """An HMM whose symbols are words, with Laplace correction 1.
 
     Args:
       rare: "unknown": what the training sentences do not hold is the unknown symbol; "spelling": a
         word that they hold less than twice is the symbol of its `spelling`.
+      stop: whether sentences have a probability to end, which the slides' count leaves out.
     """
     del problem  # of a chain over features, which an HMM has none of
     start = time.perf_counter()
@@ -108,7 +109,8 @@ def hidden_markov(fold: Fold, problem: Problem, *, rare: str) -> Numbers:
         return Ragged(numbers, part.outputs.offsets)
 
     train = fold.train
-    model = fit_hidden_markov(symbols(train), train.outputs, len(known), len(train.names))
+    sizes = len(known), len(train.names)
+    model = fit_hidden_markov(symbols(train), train.outputs, *sizes, stop=stop)
     model = _widen(model, 1 << len(known).bit_length())
 
     def decoded(part: Corpus) -> Labels:

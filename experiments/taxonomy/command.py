@@ -2,6 +2,7 @@
 
     python -m experiments.taxonomy                                      # CLINC150
     python -m experiments.taxonomy --data=wipo_alpha_d
+    python -m experiments.taxonomy --data=wipo_alpha_d --folds=3,5      # as the table was made
     python -m experiments.taxonomy --data=wipo_xml --path=FOLDER        # WIPO-alpha as shipped
     python -m experiments.taxonomy --data=clus --path=train.arff --test_path=test.arff
 
@@ -11,7 +12,7 @@ papers name neither the slack formulation of their Δ columns nor C: --formulati
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -30,7 +31,7 @@ from experiments.taxonomy.comparison import (
     train_and_test,
 )
 from experiments.taxonomy.report import make_plots, make_table, run_numbers, summarise
-from jaxstruct.data.splits import per_class_subsample
+from jaxstruct.data.splits import per_class_subsample, stratified_folds
 
 DATA = ("clinc150", "wipo_alpha_d", "wipo_xml", "clus", "synthetic")
 DELTA_FORMULATIONS = ("svm1_slack", "svm1_margin", "svm2_slack", "svm2_margin")
@@ -57,6 +58,15 @@ class Options(NamedTuple):
         ),
     ] = ("4", "2")
     repeats: Annotated[int, flag("Training sets drawn for each size.", least=1)] = 5
+    folds: Annotated[
+        Sequence[str],
+        flag(
+            "Cross-validation in place of repeats: how many folds for each entry of per_class (3,5 "
+            "in the paper). A fold is tested, the examples are drawn from the others. Empty: none.",
+            each=int,
+            least=2,
+        ),
+    ] = ()
     formulation: Annotated[
         str,
         flag(
@@ -116,15 +126,18 @@ def run(options: Options) -> common.Outcome:
         grid, options.inner_folds, options.selection_tolerance, options.tolerance,
         common.solver_settings(options),
     )  # fmt: skip
-    name, results, runs = f"taxonomy_{options.data}", [], []
-    jobs = [(int(size), repeat) for size in options.per_class for repeat in range(options.repeats)]
+    name, results, runs = f"taxonomy_{options.data}{'_folds' if options.folds else ''}", [], []
+    jobs = list(_jobs(options))
     with (
         common.kept_if_stopped("taxonomy", options, name, {"runs": runs}),
         jobs_bar(jobs, f"taxonomy, {options.data}", options.progress) as bar,
     ):
-        for size, repeat in bar:
+        for size, repeat, folds in bar:
             seed = options.seed + repeat
-            chosen, test = draw(data, size, seed)
+            if folds:
+                chosen, test = draw_beside_fold(data, size, folds, repeat, options.seed)
+            else:
+                chosen, test = draw(data, size, seed)
             cells: dict[str, Cell] = {
                 column: train_and_test(data, columns[column], chosen, test, search, seed)
                 for column in COLUMNS
@@ -133,6 +146,23 @@ def run(options: Options) -> common.Outcome:
             runs.append(run_numbers(results[-1]))
     table, numbers = make_table(options, data, results)
     return common.save("taxonomy", options, name, table, numbers, make_plots(name, data, numbers))
+
+
+def _jobs(options: Options) -> Iterator[tuple[int, int, int]]:
+    """(examples a class, number of the training set or of the fold, folds or 0).
+
+    Raises:
+      ValueError: there is not one number of folds for each entry of per_class.
+    """
+    if options.folds and len(options.folds) != len(options.per_class):
+        raise ValueError(
+            f"folds: got {','.join(options.folds)}, expected one number for each entry of "
+            f"per_class, {','.join(options.per_class)}"
+        )
+    for place, size in enumerate(options.per_class):
+        folds = int(options.folds[place]) if options.folds else 0
+        for number in range(folds or options.repeats):
+            yield int(size), number, folds
 
 
 def load(options: Options) -> documents.Documents:
@@ -157,9 +187,26 @@ def draw(data: documents.Documents, size: int, seed: int) -> tuple[np.ndarray, n
     Raises:
       ValueError: nothing is left to test on.
     """
-    picked = per_class_subsample(data.labels[data.train], size, seed) if size else slice(None)
-    chosen = data.train[picked]
+    chosen = _picked(data, data.train, size, seed)
     test = np.setdiff1d(data.train, chosen) if data.test is None else data.test
     if not len(test):
         raise ValueError("per_class: 0 leaves nothing to test on, this corpus has no test part")
     return chosen, test
+
+
+def draw_beside_fold(
+    data: documents.Documents, size: int, folds: int, number: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Positions to train on, `size` of each class from the other folds, and the fold to test on.
+
+    The training part of the corpus is dealt into stratified folds; a test part is left alone.
+    """
+    fold = stratified_folds(data.labels[data.train], folds, seed)[number]
+    return _picked(data, data.train[fold.train], size, seed), data.train[fold.test]
+
+
+def _picked(data: documents.Documents, positions: np.ndarray, size: int, seed: int) -> np.ndarray:
+    """`size` of these documents of each class, 0 for all."""
+    if not size:
+        return positions
+    return positions[per_class_subsample(data.labels[positions], size, seed)]

@@ -99,7 +99,10 @@ def make_table(
     rows = [row for size in sizes for row in _rows(size, numbers["sizes"][size], size in paper)]
     columns = ["training", "measure", "", *COLUMNS, "gain %"]
     notes = [*_notes(options, data, groups), *_mcnemar_notes(numbers["mcnemar"])]
-    title = f"Table 1: {data.title}; mean ± deviation over {options.repeats} training sets"
+    over = f"{options.repeats} training sets"
+    if options.folds:
+        over = f"{' and '.join(options.folds)} folds"
+    title = f"Table 1: {data.title}; mean ± deviation over {over}"
     return Table(title, columns, rows, notes), numbers
 
 

@@ -3,7 +3,8 @@
     P(x, y) = P(y^1) prod_t P(x^t | y^t) prod_{t<l} P(y^{t+1} | y^t) P(stop | y^l)
 
 x^t is a symbol, a word for instance. With stop probabilities, those of all pairs (x, y) of all
-lengths from 1 on sum to one.
+lengths from 1 on sum to one. The slides have none (`stop=False`): then those of one length do, and
+the last label counts for no transition.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
-from jaxstruct.core.checks import as_array, check_integers, text_of
+from jaxstruct.core.checks import as_array, check_flag, check_integers, text_of
 from jaxstruct.core.contract import Padding
 from jaxstruct.core.padding import bucketed, bucketed_inputs, restored
 from jaxstruct.core.ragged import Ragged, ragged
@@ -30,7 +31,8 @@ class HiddenMarkov(NamedTuple):
     Fields:
       start: [S] log P(y^1 = s); sums to one over s.
       transitions: [S, S] log P(y^{t+1} = s' | y^t = s), the row is the earlier label.
-      stop: [S] log P(stop | s); a row of transitions and its stop sum to one.
+      stop: [S] log P(stop | s); a row of transitions and its stop sum to one. 0 in a model
+        without stop probabilities, whose rows of transitions sum to one.
       emissions: [S, V + 1] log P(o | s), in column V that of any unknown symbol; rows sum to one.
     """
 
@@ -103,19 +105,22 @@ def fit_hidden_markov(
     number_of_labels: int,
     *,
     smoothing: float = 1.0,
+    stop: bool = True,
     dtype: str = "float32",
 ) -> HiddenMarkov:
     """Probabilities of the largest joint likelihood, with the Laplace correction.
 
     P(event | s) = (count of the event in s + c) / (count of s + c number of events), with c the
-    smoothing: among S first labels, S + 1 successors of a label (one of them is to stop), and
-    V + 1 symbols (one of them unknown). At c = 0 this maximises prod_i P(x_i, y_i).
+    smoothing: among S first labels, S + 1 successors of a label (one of them is to stop; S without
+    stop probabilities), and V + 1 symbols (one of them unknown). At c = 0 this maximises
+    prod_i P(x_i, y_i).
 
     Args:
       symbols: integers 0..V - 1, a `Ragged` store of n sequences, or [n, T], -1 on padding.
       labels: integers 0..S - 1, likewise. Empty sequences are ignored.
       number_of_symbols: V of the training set. number_of_labels: S.
       smoothing: c >= 0. At 0 an unknown symbol, and a label that never occurs, have probability 0.
+      stop: whether to stop is a successor of a label; False counts as the slides do.
       dtype: of the result.
 
     Returns:
@@ -132,18 +137,19 @@ def fit_hidden_markov(
         raise ValueError(f"number_of_symbols and number_of_labels must be at least 1: {V}, {S}")
     if not (math.isfinite(smoothing) and smoothing >= 0):
         raise ValueError(f"smoothing must be finite and >= 0, got {smoothing!r}")
+    check_flag("stop", stop)
     counts = _Counts(np.zeros(S), np.zeros((S, S)), np.zeros(S), np.zeros((S, V + 1)))
     for x, y in _padded_parts(symbols, labels):
         _checked_part(x, y, V, S)
         _count(counts, x, y)
     if not counts.start.any():
         raise ValueError("labels: every sequence is empty, expected at least one label")
-    after = np.concatenate([counts.transitions, counts.stop[:, None]], axis=1)
-    after = _log_shares(after, smoothing)
+    ends = [counts.stop[:, None]] if stop else []
+    after = _log_shares(np.concatenate([counts.transitions, *ends], axis=1), smoothing)
     model = HiddenMarkov(
         start=_log_shares(counts.start, smoothing),
         transitions=after[:, :S],
-        stop=after[:, S],
+        stop=after[:, S] if stop else np.zeros(S),
         emissions=_log_shares(counts.emissions, smoothing),
     )
     return HiddenMarkov(*(leaf.astype(dtype) for leaf in model))

@@ -145,6 +145,20 @@ def test_linear_maps(x64, gaps):
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), through, action)
 
 
+@pytest.mark.parametrize("gaps", ["linear", "affine"])
+def test_sparseness_of_alignments(gaps):
+    """JMLR 4.4.3: |Psi(x, y, a)|_1 <= 2 N and |Psi(x, y, a) - Psi(x, y', a')| <= 2 sqrt(2) N."""
+    data = aligned_pairs(6, 3, 3, local=True)
+    for i in range(6):
+        N = max(len(data.firsts[i]), len(data.seconds[i]))
+        counts = data.psi(i, gaps, False)
+        assert np.abs(counts).sum(axis=1).max() <= 2 * N
+        squares = ((counts[:, None] - counts) ** 2).sum(axis=2)
+        assert N**2 <= squares.max() <= 8 * N**2
+    ends = [data.psi(i, gaps, False)[[0, -1]] for i in range(6)]
+    assert any(np.any(first != last) for first, last in ends)
+
+
 def test_float32_alone_and_with_more_padding():
     """One example, not jitted, padded further and jitted: the same alignment."""
     data, i = aligned_pairs(n, M, N, True), 3

@@ -60,6 +60,29 @@ def test_counts_by_hand_with_the_laplace_correction() -> None:
     np.testing.assert_allclose(np.exp(model.emissions), shares, rtol=1e-6)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 1.0])
+def test_the_count_of_the_slides(smoothing: float) -> None:
+    """a_ij is a share of the transitions from i: the last label of a sequence counts for none."""
+    model = fit_hidden_markov(SYMBOLS, LABELS, V, S, smoothing=smoothing, stop=False)
+    shares = [[0, 1], [1 / 2, 1 / 2]] if smoothing == 0 else [[1 / 3, 2 / 3], [1 / 2, 1 / 2]]
+    np.testing.assert_allclose(np.exp(model.transitions), shares, rtol=1e-6)
+    np.testing.assert_array_equal(model.stop, np.zeros(S))
+    ends = fit_hidden_markov(SYMBOLS, LABELS, V, S, smoothing=smoothing)
+    np.testing.assert_array_equal(model.start, ends.start)
+    np.testing.assert_array_equal(model.emissions, ends.emissions)
+    with pytest.raises(ValueError, match="stop must be True or False"):
+        fit_hidden_markov(SYMBOLS, LABELS, V, S, stop="no")
+
+
+def test_probabilities_of_one_length_sum_to_one_without_stops() -> None:
+    model = fit_hidden_markov(*random_corpus(1), V, S, smoothing=0.5, stop=False, dtype="float64")
+    for length in (1, 2, 3):
+        every = itertools.product(itertools.product(range(V + 1), repeat=length), repeat=1)
+        labels = list(itertools.product(range(S), repeat=length))
+        total = sum(np.exp(probability(model, x, y)) for (x,) in every for y in labels)
+        np.testing.assert_allclose(total, 1, rtol=1e-12)
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 def test_probabilities_sum_to_one(smoothing: float) -> None:
     model = fit_hidden_markov(*random_corpus(1), V, S, smoothing=smoothing, dtype="float64")

@@ -1,4 +1,4 @@
-"""Output features against their definitions, and propositions 19 and 21 to 23 on them."""
+"""Output features against their definitions, and propositions 19 to 23, corollary 4 on them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from jaxstruct.multiclass.output_features import (
     similarity_features,
     taxonomy_features,
 )
+from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.multiclass.taxonomy import taxonomy_from_parents, taxonomy_from_paths
 
 TREE = taxonomy_from_paths(
@@ -244,3 +245,52 @@ def test_wrong_types_at_the_door(make, match):
     with pytest.raises(ValueError, match=match) as error:
         make()
     assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["canonical", "tree", "weighted", "texts", "similarity"])
+def test_corollary_4_features_beside_the_identity_add_no_power(name):
+    """Thesis, corollary 4 (JMLR, 23): Lambda = (Lambda~', Lambda^c')' scores what Lambda^c does.
+
+    Every w~ has a w of the same scores, v_y = sum_r lambda_r(y) v~_r, and every w a w~.
+    """
+    tilde, k, d = all_features()[name], 4, 3
+    both = np.concatenate([tilde, canonical_features(k)], axis=1)
+    with jax.enable_x64(True):
+        large = multiclass(d, k, output_features=both, dtype="float64")
+        small = multiclass(d, k, dtype="float64")
+        (leaf,), shape = jax.tree.flatten(large.initial_weights)
+        (plain,), flat_shape = jax.tree.flatten(small.initial_weights)
+        x, y = RNG.normal(size=(5, d)), np.arange(k)
+
+        def scores(problem, w):
+            theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
+            return np.asarray(
+                jax.vmap(jax.vmap(problem.model.score, (None, 0)), (0, None))(theta, y)
+            )
+
+        given = RNG.normal(size=(tilde.shape[1] + k, d))  # v~_r, a row each
+        combined = both @ given  # v_y
+        of_large = jax.tree.unflatten(shape, [_as_leaf(given, leaf)])
+        of_small = jax.tree.unflatten(flat_shape, [_as_leaf(combined, plain)])
+        assert np.abs(scores(large, of_large)).max() > 0.1
+        np.testing.assert_allclose(scores(small, of_small), scores(large, of_large), atol=1e-12)
+        back = np.concatenate([np.zeros((tilde.shape[1], d)), combined])
+        again = jax.tree.unflatten(shape, [_as_leaf(back, leaf)])
+        np.testing.assert_allclose(scores(large, again), scores(small, of_small), atol=1e-12)
+
+
+def _as_leaf(rows, leaf):
+    """Vectors, one a row, in the way that the weights hold them."""
+    return jax.numpy.asarray(rows if leaf.shape == rows.shape else rows.T, leaf.dtype)
+
+
+def test_proposition_20_the_distance_of_two_classes():
+    """|Psi(x, y) - Psi(x, y')|^2 <= 2 |x|^2 for the canonical features, reached by y != y'."""
+    x = RNG.normal(size=(5, 3))
+    with jax.enable_x64(True):
+        problem = multiclass(3, 4, dtype="float64")
+        y_true, planes = np.arange(5) % 4, np.tile(np.arange(4), (5, 1))
+        found = np.asarray(jax.vmap(problem.space.plane_norms)(x, y_true, planes))
+    bound = 2 * np.sum(x**2, axis=1)[:, None] * np.ones(4)
+    assert (found <= bound * (1 + 1e-12)).all()
+    np.testing.assert_allclose(found, np.where(planes == y_true[:, None], 0, bound), rtol=1e-12)

@@ -31,6 +31,7 @@ from tests.trees.structure_cases import (
     flat,
     grammar,
     loss,
+    nodes,
     psi,
     row_of,
     same,
@@ -190,6 +191,25 @@ def test_psi_inner_products_and_the_sums_of_planes(x64):
         np.testing.assert_allclose(values[i], two @ flat(w), **CLOSE)
         expected = expected + c[i] @ two
     np.testing.assert_allclose(flat(total), expected, **CLOSE)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sparseness_of_trees(seed):
+    """Thesis 4.5.3: l tokens make 2 l - 1 nodes and |Psi(x, y) - Psi(x, y')| < 2 sqrt(2) l.
+
+    Ours count the symbol at the root besides, which the bound has room for.
+    """
+    compared = 0
+    for row in range(len(trees(seed=seed))):
+        length = int(examples(seed)[0].length[row])
+        counts = np.array([psi(seed, row, tree) for tree in all_trees(seed, row)])
+        assert (counts >= 0).all() and (counts.sum(axis=1) == 2 * length - 1 + 1).all()
+        assert all(len(nodes(seed, tree)) == 2 * length - 1 for tree in all_trees(seed, row))
+        squares = ((counts[:, None] - counts) ** 2).sum(axis=2)
+        assert squares.max() <= 4 * length**2 + 4 * (length - 1) ** 2 + 2
+        assert squares.max() < 8 * length**2
+        compared += len(counts) > 1
+    assert compared >= 2
 
 
 def test_padding_and_single_sentences_change_nothing(x64):

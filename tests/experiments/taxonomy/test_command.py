@@ -271,3 +271,38 @@ def test_the_gains_of_the_paper_follow_from_its_means_but_for_one():
 def test_a_corpus_of_files_needs_its_path():
     with pytest.raises(ValueError, match="--path"):
         taxonomy.load(Options(data="clus"))
+
+
+def test_folds_are_tested_in_turn_and_trained_on_the_others(corpus):
+    data = documents.clinc150(corpus)
+    seen = []
+    for number in range(3):
+        chosen, test = taxonomy.draw_beside_fold(data, 2, 3, number, seed=0)
+        assert not np.intersect1d(chosen, test).size
+        assert np.isin(test, data.train).all() and np.isin(chosen, data.train).all()
+        assert np.bincount(data.labels[chosen]).max() == 2
+        whole, same = taxonomy.draw_beside_fold(data, 0, 3, number, seed=0)
+        np.testing.assert_array_equal(same, test)
+        np.testing.assert_array_equal(np.sort(np.concatenate([whole, test])), np.sort(data.train))
+        seen.append(test)
+    np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.sort(data.train))
+
+
+def test_a_fold_count_for_each_size():
+    options = Options(per_class=("4", "2"), folds=("3", "5"))
+    jobs = list(taxonomy._jobs(options))
+    assert jobs == [(4, i, 3) for i in range(3)] + [(2, i, 5) for i in range(5)]
+    repeated = list(taxonomy._jobs(options._replace(folds=(), repeats=2)))
+    assert repeated == [(4, 0, 0), (4, 1, 0), (2, 0, 0), (2, 1, 0)]
+    with pytest.raises(ValueError, match="folds: got 3, expected one number for each entry"):
+        list(taxonomy._jobs(options._replace(folds=("3",))))
+
+
+def test_the_papers_folds_have_a_file_of_their_own(corpus, tmp_path):
+    options = Options(path=str(corpus), output=str(tmp_path), **CHEAP)._replace(
+        per_class=("2",), folds=("2",)
+    )
+    with kept_settings():
+        found = taxonomy.run(options)
+    assert (tmp_path / "taxonomy_clinc150_folds.json").exists()
+    assert "over 2 folds" in found.table.title and len(found.numbers["runs"]) == 2

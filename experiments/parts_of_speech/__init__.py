@@ -1,0 +1,1 @@
+"""Parts of speech on a treebank: the slides' hidden Markov model beside discriminative chains."""

@@ -1,0 +1,273 @@
+"""Algorithm 3 to the letter: the printed loop, the optimum, and every bound on the constraints."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from scipy.optimize import nnls
+
+import jaxstruct as js
+from jaxstruct.alignments.homologues import homologue_search
+from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
+from jaxstruct.solvers.by_the_letter import fit_by_the_letter, most_constraints
+from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.status import Status
+from tests.alignments.homologue_cases import A, random_examples
+from tests.solvers.cases import SOFT, case_for, flat, random_case
+from tests.solvers.test_bounds import K, N, bounded_case, guaranteed, losses, required
+from tests.trees.structure_cases import examples as tree_examples
+from tests.trees.structure_cases import grammar
+
+C = 5.0
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def fitted(case, formulation, C=C, **options):
+    return fit_by_the_letter(case.problem(), case.x, case.y, formulation, C, **options)
+
+
+@pytest.mark.parametrize("variant", ["full", "subspace"])
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_the_optimum(formulation, variant):
+    """Within epsilon of the independent QP: P - D <= C epsilon, and what P and D bound."""
+    case = case_for(formulation, n=N, d=8, k=K)
+    truth = case.truth(formulation, C)
+    found = fitted(case, formulation, epsilon=1e-5, variant=variant)
+    assert found.status is Status.EPSILON
+    assert found.dual <= truth.objective * (1 + 1e-9)
+    assert found.primal >= truth.objective * (1 - 1e-9)
+    assert found.gap <= 2e-5 * max(C, truth.objective)
+    assert found.constraints == len(found.course.example) == found.statistics.planes_kept
+    np.testing.assert_allclose(flat(found.weights), truth.w, atol=0.03)
+    assert found.certificate.violation <= 1e-5
+
+
+class Printed:
+    """Algorithm 3 in NumPy: all outputs enumerated, every QP by non-negative least squares."""
+
+    def __init__(self, case, formulation, C):
+        self.formulation, self.delta, n = formulation, losses(case, formulation), len(case.y)
+        psi = case.psi()
+        self.dpsi = psi[np.arange(n), case.y][:, None] - psi
+        self.y, self.ridge = case.y, 0.0 if formulation == "svm0" else n / C
+        slack = formulation == "svm2_slack"
+        self.s = np.sqrt(self.delta) if slack else np.ones_like(self.delta)
+        self.w, self.S = np.zeros(psi.shape[2]), []
+
+    def H(self, i):
+        H = required(self.formulation, self.delta[i], self.dpsi[i] @ self.w)
+        H[self.y[i]] = -np.inf
+        return H
+
+    def solve(self):
+        i, y = np.array(self.S).T
+        phi = self.s[i, y][:, None] * self.dpsi[i, y]
+        b = {"svm2_slack": self.s, "svm2_margin": np.sqrt(self.delta)}.get(
+            self.formulation, np.ones_like(self.delta)
+        )[i, y]
+        J = phi @ phi.T + self.ridge * (i[:, None] == i) + 1e-12 * np.eye(len(i))
+        L = np.linalg.cholesky(J)
+        self.w = nnls(L.T, np.linalg.solve(L, b))[0] @ phi
+
+    def run(self, epsilon):
+        epochs, changed = 0, True
+        while changed:
+            changed, epochs = False, epochs + 1
+            for i in range(len(self.y)):
+                H = self.H(i)
+                slack = max([0.0, *(H[y] for j, y in self.S if j == i)])
+                if H.max() > slack + epsilon:
+                    self.S.append((i, int(H.argmax())))
+                    self.solve()
+                    changed = True
+        return epochs
+
+
+@pytest.mark.parametrize("formulation", ["svm0", "svm2", "svm2_slack", "svm2_margin"])
+def test_it_is_the_printed_loop(formulation):
+    """The same constraints in the same order and as many epochs as the loop written down."""
+    case = case_for(formulation, n=N, d=8, k=K)
+    printed = Printed(case, formulation, C)
+    epochs = printed.run(0.05)
+    found = fitted(case, formulation, epsilon=0.05, exactness=1e-6)
+    np.testing.assert_array_equal(found.course.example, [i for i, _ in printed.S])
+    want = [printed.delta[i, y] for i, y in printed.S]
+    if formulation.endswith(("slack", "margin")):
+        np.testing.assert_allclose(found.course.loss, want)
+    assert found.epochs == epochs
+    of_svm0 = found.certificate.scale if formulation == "svm0" else 1.0
+    np.testing.assert_allclose(flat(found.weights), printed.w * of_svm0, atol=1e-5)
+
+
+def test_examples_called_ahead_change_nothing():
+    case = random_case(0, n=N, d=8, k=K)
+    one, ahead = (fitted(case, "svm2_margin", look_ahead=count) for count in (1, 4))
+    for a, b in zip(one.course, ahead.course, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert one.epochs == ahead.epochs and one.statistics.oracle_calls == one.epochs * N
+    assert ahead.statistics.oracle_calls == one.statistics.oracle_calls
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_propositions_6_and_14_to_17_every_constraint_raises_the_dual(formulation):
+    """The QP is over all of S; `test_bounds` has the same for S_i."""
+    case = bounded_case(formulation == "svm0")
+    delta = losses(case, formulation)
+    psi = case.psi()
+    dpsi = psi[np.arange(N), case.y][:, None] - psi
+    for C in (0.05, 50.0):
+        course = fitted(case, formulation, C, exactness=1e-5).course
+        for i, violation, rise in zip(course.example, course.violation, course.rise, strict=True):
+            radius = np.linalg.norm(dpsi[i], axis=1).max()
+            least = guaranteed(formulation, violation, C, N, radius, delta[i].max())
+            assert violation > 0.01 and rise >= least * (1 - 1e-6)
+        assert len(course.example) >= N
+
+
+@pytest.mark.parametrize("formulation", SOFT)
+def test_theorem_3_bounds_the_constraints(formulation):
+    case = bounded_case(False)
+    delta, psi = losses(case, formulation).max(), case.psi()
+    radius = np.linalg.norm(psi[np.arange(N), case.y][:, None] - psi, axis=2).max()
+    limits = []
+    for C, epsilon in ((0.5, 0.6), (1.0, 0.9), (20.0, 0.1)):
+        found = fitted(case, formulation, C, epsilon=epsilon)
+        limits.append(most_constraints(formulation, C, N, epsilon, radius, delta))
+        assert found.constraints <= limits[-1]
+        np.testing.assert_array_less(found.course.length, radius * (1 + 1e-9))
+    assert min(limits) < N * (K - 1)  # else the theorem says nothing here
+
+
+def test_theorem_3_in_numbers():
+    """(3.75) with n = 2, Delta = 3, R = 5, C = 7, epsilon = 1/2."""
+    numbers = {
+        "svm1_slack": max(24, 8 * 7 * 27 * 25 * 4), "svm1_margin": max(24, 8 * 7 * 3 * 25 * 4),
+        "svm2_slack": (7 * 9 * 25 + 6) * 4, "svm2_margin": (7 * 3 * 25 + 6) * 4,
+        "svm1": max(8, 8 * 7 * 25 * 4), "svm2": (7 * 25 + 2) * 4,
+    }  # fmt: skip
+    for name, want in numbers.items():
+        assert most_constraints(name, 7.0, 2, 0.5, 5.0, 3.0) == want
+    assert most_constraints("svm1_margin", 1e-9, 2, 0.5, 5.0, 3.0) == 24
+    with pytest.raises(ValueError, match="svm0 has the bound"):
+        most_constraints("svm0", 1.0, 1, 0.1, 1.0)
+
+
+def test_theorem_2_bounds_the_constraints():
+    case = bounded_case(True)
+    gamma = 1 / np.sqrt(2 * case.truth("svm0", 1.0).objective)
+    for epsilon in (0.999, 0.5, 0.05):
+        found = fitted(case, "svm0", 1.0, epsilon=epsilon)
+        radius = found.course.length.max()
+        assert 0 < found.constraints <= radius**2 / (gamma * epsilon) ** 2
+        assert found.dual <= 1 / (2 * gamma**2) * (1 + 1e-9)
+
+
+def _chain_examples(random):
+    lengths = random.integers(1, 5, 8)
+    x = js.chains.chain_inputs(js.ragged([random.normal(size=(length, 3)) for length in lengths]))
+    return x, js.ragged([random.integers(0, 3, length) for length in lengths])
+
+
+def test_sparseness_of_each_wing():
+    """4.2.3 (proposition 20), 4.4.3 (24), 4.5.3 and JMLR 4.4.3: R of the class, on real runs.
+
+    Every plane met is at most R long, and with that R theorem 3 bounds the constraints.
+    """
+    random = np.random.default_rng(0)
+    case = random_case(0, n=N, d=8, k=K)
+    sentences, labels = _chain_examples(random)
+    trees, homologues = tree_examples(0), random_examples(8, seed=3)
+    letters = max(np.shape(homologues[0].native)[1], np.shape(homologues[0].candidates)[2])
+    runs = {
+        "classes": (case.problem(), case.x, case.y, 2 * np.sum(case.x**2, axis=1).max()),
+        "sequences": (
+            js.chains.chain(3, 3, dtype="float64"), sentences, labels,
+            2 * 4**2 * (max(np.sum(x**2, axis=1).max() for x in sentences.features) + 1),
+        ),
+        "trees": (
+            js.trees.weighted_grammar(grammar(0), loss="zero_one", dtype="float64"), *trees,
+            8 * int(np.max(trees[0].length)) ** 2,
+        ),
+        "alignments": (homologue_search(A, dtype="float64"), *homologues, 8 * letters**2),
+    }  # fmt: skip
+    for name, (problem, x, y, squared) in runs.items():
+        found = fit_by_the_letter(problem, x, y, "svm2", C, epsilon=0.1)
+        assert found.status is Status.EPSILON, name
+        assert 0 < found.course.length.max() ** 2 <= squared, name
+        n = len(found.slack)
+        assert 0 < found.constraints <= most_constraints("svm2", C, n, 0.1, squared**0.5), name
+
+
+def test_kernels_and_coordinates_are_one_machine():
+    """A linear kernel: the same constraints, though weights are no coordinates."""
+    case = random_case(0, n=N, d=8, k=K)
+    problem = kernel_multiclass(N, K, loss=case.loss, dtype="float64")
+    inputs = kernel_inputs(case.x @ case.x.T)
+    plain = fitted(case, "svm2_slack", exactness=1e-6)
+    found = fit_by_the_letter(problem, inputs, case.y, "svm2_slack", C, exactness=1e-6)
+    for name in ("example", "loss", "violation", "length"):
+        np.testing.assert_allclose(
+            getattr(found.course, name), getattr(plain.course, name), rtol=1e-5, atol=1e-6
+        )
+    assert found.dual == pytest.approx(plain.dual, rel=1e-9)
+
+
+def test_weights_of_examples():
+    """An example of weight 0 takes no part; one of weight 2 counts as two."""
+    case = random_case(3, n=N, d=8, k=K)
+    weights = np.where(np.arange(N) == 4, 0.0, np.where(np.arange(N) == 7, 2.0, 1.0))
+    found = fitted(case, "svm1_margin", epsilon=1e-5, example_weights=weights)
+    truth = case.truth("svm1_margin", C, weights)
+    assert 4 not in found.course.example
+    assert found.primal == pytest.approx(truth.objective, rel=1e-4)
+
+
+def test_a_hard_margin_that_does_not_exist():
+    case = random_case(0, n=N, d=8, k=K)
+    twice = case.x.copy()
+    twice[1] = twice[0]  # of another class
+    assert case.y[0] != case.y[1]
+    found = fitted(case._replace(x=twice), "svm0")
+    assert found.status is Status.NOT_SEPARABLE
+    assert found.certificate.margin_bound < 1e-3 * found.course.length.max()
+
+
+def test_how_a_run_ends():
+    case = random_case(0, n=N, d=8, k=K)
+    stopped = fitted(case, "svm2", callback=lambda progress: True)
+    assert stopped.status is Status.STOPPED and stopped.primal > stopped.dual
+    assert len(stopped.course.example) == stopped.constraints > 0
+    short = fitted(case, "svm2", max_epochs=1)
+    assert short.status is Status.PASS_LIMIT and short.epochs == 1
+    assert short.primal >= case.truth("svm2", C).objective >= short.dual
+    assert "constraints" not in repr(short) and "planes=" in repr(short)
+    x, y = case.x.astype(np.float32) * 1e3, case.y
+    fine = fit_by_the_letter(case.problem("float32"), x, y, "svm2", C, epsilon=1e-9)
+    assert fine.status in (Status.ROUNDING, Status.PASS_LIMIT) and fine.epochs < 1000
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"variant": "auto"}, "variant is 'auto'; choose one of"),
+        ({"exactness": 0.0}, "exactness must be"),
+        ({"exactness": 2.0}, "exactness is a part of epsilon, between 0 and 1, got 2.0"),
+        ({"exactness": "fine"}, "exactness must be .*'fine'"),
+        ({"epsilon": None}, "tolerance and epsilon are both None"),
+        ({"epsilon": -1.0}, "epsilon must be a positive finite number, got -1.0"),
+        ({"max_epochs": 0}, "max_epochs must be at least 1"),
+        ({"look_ahead": 0}, "look_ahead must be at least 1"),
+        ({"callback": 3}, "callback must be a function"),
+        ({"C": 0.0}, "C must be a positive finite number"),
+    ],
+)  # fmt: skip
+def test_the_door(options, message):
+    case = random_case(0, n=N, d=8, k=K)
+    with pytest.raises(ValueError, match=message):
+        fit_by_the_letter(case.problem(), case.x, case.y, "svm2", **({"C": 1.0} | options))
