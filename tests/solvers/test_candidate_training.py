@@ -8,10 +8,11 @@ import pytest
 
 from jaxstruct import check_problem, fit, fit_path, predict
 from jaxstruct.core.examples import take
+from jaxstruct.kernels import gram_matrix
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.one_slack import fit_one_slack
-from jaxstruct.strings.inputs import feature_inputs, joint_inputs, kernel_inputs
-from jaxstruct.strings.structure import candidates
+from jaxstruct.strings.inputs import feature_inputs, joint_inputs, joint_pairs, kernel_inputs
+from jaxstruct.strings.structure import candidates, joint_candidates
 from tests.solvers.cases import FULL, flat
 from tests.strings.candidate_cases import MACHINES, N, random_case
 from tests.truth.quadratic_program import solve_primal
@@ -62,6 +63,27 @@ def test_new_inputs_are_scored_as_by_explicit_features(x64: None) -> None:
         problem, x = case.machine(name)
         solution = fit(problem, x, case.y, "svm1_slack", 10.0, tolerance=FINE, settings=FULL)
         np.testing.assert_array_equal(predict(problem, solution, inputs), wanted)
+
+
+def polynomial_of_pairs(a: tuple, b: tuple) -> jax.Array:
+    """J((x, y), (x', y')) that is no product of a K and an L."""
+    return (1 + a[0] @ b[0] + a[1] @ b[1]) ** 2
+
+
+def test_any_joint_kernel_given_as_a_function(x64: None) -> None:
+    """The features of the QP are a root of the matrix J, which nothing else knows."""
+    case = random_case(1)
+    pairs = joint_pairs(case.x, case.rows, case.lists)
+    J = np.asarray(gram_matrix(polynomial_of_pairs, pairs))
+    values, vectors = np.linalg.eigh(J)
+    assert values.min() > -1e-9 * values.max() and (values > 1e-9 * values.max()).sum() > 25
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    problem = joint_candidates(len(J), loss=case.loss, dtype="float64")
+    x = joint_inputs(J, case.lists)
+    for formulation in ("svm0", "svm1_margin", "svm2_slack"):
+        truth = solve_primal(formulation, *case.listed(root), C=1.0)
+        solution = fit(problem, x, case.y, formulation, 1.0, tolerance=FINE, settings=FULL)
+        assert solution.primal == pytest.approx(truth.objective, rel=CLOSE)
 
 
 def test_other_solvers_and_folds(x64: None) -> None:

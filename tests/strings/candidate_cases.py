@@ -52,12 +52,12 @@ class Case(NamedTuple):
         ends = np.cumsum([len(own) for own in self.lists])[:-1]
         return np.split(self.psi() @ w, ends)
 
-    def listed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(Psi [N, k, D P], Delta [N, k], column of y_i): the true output first, then all wrong
-        ones, the last of them as often as lists are shorter."""
-        psi, ends = self.psi(), np.cumsum([len(own) for own in self.lists])[:-1]
-        k = max(map(len, self.lists))
-        features, losses = np.zeros((N, k, D * P)), np.zeros((N, k))
+    def listed(self, psi: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(Psi [N, k, d], Delta [N, k], column of y_i): the true output first, then all wrong
+        ones, the last of them as often as lists are shorter; psi: features of all candidates."""
+        psi = self.psi() if psi is None else psi
+        ends, k = np.cumsum([len(own) for own in self.lists])[:-1], max(map(len, self.lists))
+        features, losses = np.zeros((N, k, psi.shape[1])), np.zeros((N, k))
         for i, (own, rows) in enumerate(zip(self.lists, np.split(psi, ends), strict=True)):
             first = int(np.flatnonzero(own == self.y[i])[0])
             order = [first, *(j for j in range(len(own)) if j != first)]
