@@ -51,7 +51,12 @@ def against_one_best(row: Mapping[str, Any]) -> list[Any]:
     better, worse = after < before, before < after
     if not (better | worse).any():
         return [0, 0, "1"]
-    return [int(better.sum()), int(worse.sum()), f"{mcnemar(better, worse).p_value:.2g}"]
+    return [int(better.sum()), int(worse.sum()), _p_text(mcnemar(better, worse).p_value)]
+
+
+def _p_text(value: float) -> str:
+    """Two digits; what a float64 rounds to 0 is below its smallest number."""
+    return f"{value:.2g}" if value else "< 1e-300"
 
 
 def make_table(

@@ -21,4 +21,5 @@ def test_against_the_one_best() -> None:
     costs = [(1.0, 0.0)] * 6 + [(0.0, 0.5), (1.0, 1.0)]
     assert against_one_best({"costs": costs}) == [6, 1, "0.12"]
     assert against_one_best({"costs": []}) == [0, 0, "1"]
+    assert against_one_best({"costs": [(1.0, 0.0)] * 3000}) == [3000, 0, "< 1e-300"]
     assert against_one_best({}) == [None] * 3
