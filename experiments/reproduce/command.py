@@ -29,6 +29,7 @@ from experiments.multi_label import command as multi_label
 from experiments.named_entities import command as named_entities
 from experiments.parsing import command as parsing
 from experiments.random_field_certificates import command as random_field_certificates
+from experiments.reranking import command as reranking
 from experiments.snakes import command as snakes
 from experiments.taxonomy import command as taxonomy
 from jaxstruct.data.locate import DATA_VARIABLE, available
@@ -130,6 +131,10 @@ EXPERIMENTS = (
         "multi_label_yeast", ("multilabel",), multi_label.run, multi_label.Options(data="yeast"),
         None,
     ),
+    Experiment("reranking", ("ocr_letters", "gum"), reranking.run, reranking.Options(), {
+        "examples": 200, "test_examples": 300, "k_words": 5, "tasks": ("words",),
+        "machines": ("svm1_margin", "perceptron"), "c_path": ("0.1",),
+    }),
     Experiment(
         "clinc150_whole", ("clinc150",), clinc150_whole.run, clinc150_whole.Options(), None
     ),
