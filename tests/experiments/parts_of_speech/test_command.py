@@ -78,4 +78,4 @@ def test_only_the_methods_asked_for() -> None:
 
 
 def test_flags_are_the_options() -> None:
-    assert parsed_options("parts_of_speech", []) == Options()
+    assert parsed_options(Options) == Options()
