@@ -52,7 +52,7 @@ PARTS = {"wsj": ("01", "00"), "gum": ("train", "test")}
 SHORT = {
     "commonest tag of the word": "word", "HMM, the slides' count": "HMM",
     "HMM, with stop probabilities": "HMM stop", "HMM, classes of rare words": "HMM rare",
-    "perceptron, averaged": "averaged",
+    "perceptron": "perc.", "perceptron, averaged": "perc. av.",
 }  # fmt: skip
 """Names of rows in the picture, where they are not their first part."""
 NAMES = {"wsj": "WSJ sample, section 01 to 00", "gum": "GUM, document split"}
@@ -260,6 +260,7 @@ def _table(options: Options, fold: Fold, rows: Sequence[Numbers]) -> Table:
 def _plots(options: Options, rows: Sequence[Numbers]) -> dict[str, Plot]:
     errors = {"test": [round(row["test"]["token_error"], 2) for row in rows]}
     title = f"Parts of speech, {NAMES[options.corpus]}"
-    names = [SHORT.get(row["method"], row["method"].split(",")[0]) for row in rows]
+    names = [SHORT.get(row["method"], row["method"].partition(",")[0]) for row in rows]
+    names = ["SVM" if name in FORMULATIONS else name for name in names]
     bars = bar_groups(names, errors, {}, title, "test error, per cent")
     return {f"parts_of_speech_{options.corpus}": bars}
