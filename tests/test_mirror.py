@@ -13,6 +13,7 @@ OTHER = {"truth": "independent solvers of the same quadratic programs, and tests
 ACROSS = {
     "test_compiler_effort.py": "every oracle and a fit as the compiler makes them by itself",
     "test_docs.py": "the code, links and names of the pages",
+    "test_documents.py": "the rows of docs/documents.md",
     "test_floors.py": "imports, docstrings and annotations of every module",
     "test_mirror.py": "the tests themselves",
     "test_readme.py": "what the README shows",

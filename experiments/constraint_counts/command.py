@@ -85,10 +85,12 @@ def run(options: Options) -> common.Outcome:
     """
     dtype = common.prepare(options)
     groups = (_rows(options, case) for case in cases_of(options, dtype))
-    name = "constraint_counts"
-    rows = common.finished_rows(name, options, name, groups)
+    every = set(options.parts) == set(PARTS)
+    name = "constraint_counts" if every else "_".join(("constraint_counts", *options.parts))
+    rows = common.finished_rows("constraint_counts", options, name, groups)
     table = make_table(options, rows)
-    return common.save(name, options, name, table, {"rows": rows}, counts_plots(options, rows))
+    plots = counts_plots(options, rows)
+    return common.save("constraint_counts", options, name, table, {"rows": rows}, plots)
 
 
 def _rows(options: Options, case: Case) -> list[dict[str, Any]]:

@@ -49,6 +49,12 @@ from jaxstruct.trees.phrases.tree import tags, words
 METHODS = ("word", "hmm", "crf", "perceptron", "svm")
 PARTS = {"wsj": ("01", "00"), "gum": ("train", "test")}
 """Corpus -> (part to train on, part to test on): sections of the WSJ, documents of GUM."""
+SHORT = {
+    "commonest tag of the word": "word", "HMM, the slides' count": "HMM",
+    "HMM, with stop probabilities": "HMM stop", "HMM, classes of rare words": "HMM rare",
+    "perceptron": "perc.", "perceptron, averaged": "perc. av.",
+}  # fmt: skip
+"""Names of rows in the picture, where they are not their first part."""
 NAMES = {"wsj": "WSJ sample, section 01 to 00", "gum": "GUM, document split"}
 
 
@@ -252,7 +258,9 @@ def _table(options: Options, fold: Fold, rows: Sequence[Numbers]) -> Table:
 
 
 def _plots(options: Options, rows: Sequence[Numbers]) -> dict[str, Plot]:
-    errors = {"test": [row["test"]["token_error"] for row in rows]}
+    errors = {"test": [round(row["test"]["token_error"], 2) for row in rows]}
     title = f"Parts of speech, {NAMES[options.corpus]}"
-    bars = bar_groups([row["method"] for row in rows], errors, {}, title, "test error, per cent")
+    names = [SHORT.get(row["method"], row["method"].partition(",")[0]) for row in rows]
+    names = ["SVM" if name in FORMULATIONS else name for name in names]
+    bars = bar_groups(names, errors, {}, title, "test error, per cent")
     return {f"parts_of_speech_{options.corpus}": bars}

@@ -18,6 +18,7 @@ from typing import Annotated, Any, NamedTuple
 from experiments.alignment import command as alignment
 from experiments.citation_graph import command as citation_graph
 from experiments.clinc150_whole import command as clinc150_whole
+from experiments.constraint_counts import command as constraint_counts
 from experiments.denoising import command as denoising
 from experiments.digits import command as digits
 from experiments.handwriting import command as handwriting
@@ -28,6 +29,7 @@ from experiments.lib.start import NOTHING, STOPPED, is_for_the_user
 from experiments.multi_label import command as multi_label
 from experiments.named_entities import command as named_entities
 from experiments.parsing import command as parsing
+from experiments.parts_of_speech import command as parts_of_speech
 from experiments.random_field_certificates import command as random_field_certificates
 from experiments.reranking import command as reranking
 from experiments.snakes import command as snakes
@@ -93,6 +95,10 @@ EXPERIMENTS = (
         "taxonomy_wipo_alpha_d", ("wipo_alpha_d",), taxonomy.run,
         taxonomy.Options(data="wipo_alpha_d"), SMALL,
     ),
+    Experiment(
+        "taxonomy_wipo_alpha_d_folds", ("wipo_alpha_d",), taxonomy.run,
+        taxonomy.Options(data="wipo_alpha_d", folds=("3", "5")), SMALL | {"folds": ("2",)},
+    ),
     Experiment("handwriting", ("ocr_letters",), handwriting.run, handwriting.Options(), {
         "examples": 100, "tolerance": 1e-2, "baselines": (), "picture_words": 6,
     }),
@@ -113,6 +119,21 @@ EXPERIMENTS = (
     Experiment("parsing", ("gum",), parsing.run, parsing.Options(), {
         "sentences": 300, "longest": 7, "methods": ("pcfg", "svm2_margin"),
     }),
+    Experiment(
+        "parts_of_speech", ("treebank",), parts_of_speech.run, parts_of_speech.Options(), {
+            "sentences": 100, "test_sentences": 100, "methods": ("word", "hmm"),
+        },
+    ),
+    Experiment(
+        "constraint_counts_homologues", (), constraint_counts.run,
+        constraint_counts.Options(parts=("homologues",)), {
+            "sizes": ("1", "4"), "epsilons": ("0.3",), "epsilon_size": 4, "repeats": 1,
+        },
+    ),
+    Experiment(
+        "constraint_counts", ("conll2002", "gum"), constraint_counts.run,
+        constraint_counts.Options(parts=("named_entities", "trees")), None,
+    ),
     Experiment("denoising", (), denoising.run, denoising.Options(), {
         "labels": ("2",), "size": 8, "training": ("independent", "svm", "pseudo"),
         "most_passes": 20, "exact_grids": 2, "repeats": 1,

@@ -217,6 +217,9 @@ def _notes(options: Options, data: Documents, groups: Mapping[int, Sequence[Resu
     unsolved = sum(cell.unsolved for cell in cells)
     lines = [
         *data.notes,
+        "Tested here: each fold of the training part, trained on examples from the others."
+        if options.folds
+        else "",
         f"{sizes}.",
         f"{short}." if short else "",
         PAPER_NOTE if _paper_of(data) else "",

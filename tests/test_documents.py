@@ -1,0 +1,64 @@
+"""docs/documents.md: every row names files and tests that there are."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "documents.md").read_text(encoding="utf-8")
+SECTIONS = re.split(r"^## ", PAGE, flags=re.M)[1:]
+HOLDING = [part for part in SECTIONS if "| file | test |" in part]
+
+
+def _rows(section: str) -> list[list[str]]:
+    """The cells of each row of the section's table, heading and rule left out."""
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+ROWS = [row for section in HOLDING for row in _rows(section)]
+NAMED = sorted(set(re.findall(r"`([\w/]+\.py)::(\w+)`", PAGE)))
+
+
+def test_the_page_has_every_document() -> None:
+    titles = [section.splitlines()[0] for section in HOLDING]
+    assert len(titles) == 6 and sum(title.startswith("Thesis") for title in titles) == 3
+    assert {"Notes", "Slides"} <= set(titles) and len(ROWS) > 100
+    assert {len(row) for row in ROWS} == {4}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_every_row_opens_files_that_exist(row: list[str]) -> None:
+    _, what, files, tests = row
+    paths = re.findall(r"`([^`]+)`", files)
+    assert what and paths and re.fullmatch(r"(`[^`]+`(, )?)+", files), row
+    for path in paths:
+        assert (ROOT / path).is_file(), path
+    assert re.fullmatch(r"(`tests/[\w/]+\.py::test_\w+`(, )?)+", tests), row
+
+
+@pytest.mark.parametrize("path, name", NAMED, ids=lambda part: part)
+def test_every_test_that_is_named_exists(path: str, name: str) -> None:
+    source = (ROOT / path).read_text(encoding="utf-8")
+    assert re.search(rf"^def {name}\(", source, flags=re.M), f"{path} has no {name}"
+
+
+def test_every_numbered_statement_has_its_row() -> None:
+    """Algorithms, propositions, theorems, lemma and corollaries of the thesis up to 4.5."""
+    cells = " ".join(row[0] for row in ROWS)
+    found = set()
+    for kind, first, last in re.findall(
+        r"(propositions?|corollary|theorem|lemma|algorithm)s? (\d+)(?: to (\d+))?", cells
+    ):
+        kind = kind.removesuffix("s")
+        found |= {(kind, number) for number in range(int(first), int(last or first) + 1)}
+    for kind, first, last in re.findall(r"(proposition)s (\d+), (\d+)", cells):
+        found |= {(kind, int(first)), (kind, int(last))}
+    wanted = {("proposition", number) for number in range(1, 25)}
+    wanted |= {("algorithm", number) for number in range(1, 6)}
+    wanted |= {("corollary", number) for number in range(1, 5)}
+    wanted |= {("theorem", number) for number in range(1, 4)} | {("lemma", 1)}
+    assert wanted <= found, sorted(wanted - found)
