@@ -305,7 +305,7 @@ def dual_random_field(
     group = min(group, max(map(rows_of, outputs.parts)))
     scale = C / sum(map(len, outputs.index))
     first = None if start is None else first_weights(problem, start)
-    problem, lift, lower = in_coordinates(problem, inputs)
+    problem, inputs, lift, lower = in_coordinates(problem, inputs)
     callback = lifted(callback, lift, "weights")
     ascent = _Ascent(problem, likelihood, (inputs, outputs), scale, positions)
     _start(ascent, None if first is None else lower(first))
