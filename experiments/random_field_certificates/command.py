@@ -32,7 +32,8 @@ from jaxstruct.baselines.stochastic_gradients import FIELD
 
 NAME = "random_field_certificates"
 COLUMNS: dict[str | tuple[str, str], Any] = {
-    "data": "title", "C'": "c_over_n", "objective": "objective", "method": lambda row: TITLES[row["method"]],
+    "data": "title", "C'": "c_over_n", "objective": "objective",
+    "method": lambda row: TITLES[row["method"]],
     "status": "status", "passes": "passes", "P": lambda row: f"{row['primal']:.3f}",
     "D": lambda row: f"{row['dual']:.3f}", "(P - D) / P": "relative_gap",
     "P above the best D": "excess", ("seconds", "with compiling"): "first_seconds",

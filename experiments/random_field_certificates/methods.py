@@ -170,7 +170,8 @@ def measurements(options: Options, task: FieldTask) -> Iterator[dict[str, Any]]:
         found, seconds = _timed(options, task, name, C)
         gap = found.primal - found.dual
         yield seconds | {
-            "task": task.name, "title": task.title, "c_over_n": task.c_over_n, "objective": OBJECTIVES[name], "method": name,
+            "task": task.name, "title": task.title, "c_over_n": task.c_over_n,
+            "objective": OBJECTIVES[name], "method": name,
             "status": found.status, "passes": found.passes, "primal": found.primal,
             "dual": found.dual, "gap": gap if math.isfinite(gap) else None,
             "relative_gap": gap / abs(found.primal), "curve": found.curve,
