@@ -32,7 +32,8 @@ from jaxstruct.baselines.stochastic_gradients import FIELD
 
 NAME = "random_field_certificates"
 COLUMNS: dict[str | tuple[str, str], Any] = {
-    "data": "title", "objective": "objective", "method": lambda row: TITLES[row["method"]],
+    "data": "title", "C'": "c_over_n", "objective": "objective",
+    "method": lambda row: TITLES[row["method"]],
     "status": "status", "passes": "passes", "P": lambda row: f"{row['primal']:.3f}",
     "D": lambda row: f"{row['dual']:.3f}", "(P - D) / P": "relative_gap",
     "P above the best D": "excess", ("seconds", "with compiling"): "first_seconds",
@@ -44,7 +45,10 @@ COLUMNS: dict[str | tuple[str, str], Any] = {
 class Options(NamedTuple):
     """The flags of this command."""
 
-    data: Annotated[Sequence[str], flag("What is trained.", tuple(TASKS), some=True)] = tuple(TASKS)
+    data: Annotated[
+        Sequence[str],
+        flag("What is trained; kernel_words: by a kernel of degree 2.", tuple(TASKS), some=True),
+    ] = ("words", "sentences")
     methods: Annotated[
         Sequence[str], flag("Which trainers; CRFsuite where it is installed.", METHODS, some=True)
     ] = METHODS
@@ -56,7 +60,9 @@ class Options(NamedTuple):
     ] = None
     examples: Annotated[int, flag("Words of fold 1 that train; 0: all.", least=0)] = 0
     sentences: Annotated[int, flag("Spanish sentences that train; 0: all.", least=0)] = 300
+    kernel_examples: Annotated[int, flag("Words of fold 1 in kernel_words.", least=1)] = 200
     c_over_n: Annotated[float, flag("C' = C / n.", above=0)] = 0.1
+    kernel_c_over_n: Annotated[float, flag("C' of kernel_words.", above=0)] = 10.0
     tolerance: Annotated[
         float, flag("Relative duality gap at which dual ascent stops.", above=0)
     ] = 1e-4
@@ -104,7 +110,7 @@ def run(options: Options) -> common.Outcome:
 
 def _notes(options: Options) -> Iterator[str]:
     yield (
-        f"C' = {options.c_over_n:g}. D of dual ascent and of working sets is that of their dual "
+        "D of dual ascent and of working sets is that of their dual "
         "variables, of the others P - 1/2 |gradient|^2, the dual value at the marginals of w (for "
         "a hinge loss a loose bound)."
     )

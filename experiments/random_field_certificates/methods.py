@@ -115,6 +115,7 @@ def _crfsuite(options: Options, task: FieldTask, C: float) -> tuple[Trained, dic
     """CRFsuite on the same weights, whose end point gets our certificate; and its seconds."""
     import pycrfsuite  # pyright: ignore[reportMissingImports]
 
+    assert task.strings is not None, "CRFsuite reads strings"
     strings = task.strings()
     trainer = pycrfsuite.Trainer(  # pyright: ignore[reportAttributeAccessIssue]
         algorithm="lbfgs", verbose=False
@@ -162,12 +163,15 @@ def reached(curve: np.ndarray, level: float) -> float | None:
 
 def measurements(options: Options, task: FieldTask) -> Iterator[dict[str, Any]]:
     """A row a method."""
-    C = options.c_over_n * task.n
+    C = task.c_over_n * task.n
     for name in filter(installed, options.methods):
+        if name == "crfsuite" and task.strings is None:
+            continue
         found, seconds = _timed(options, task, name, C)
         gap = found.primal - found.dual
         yield seconds | {
-            "task": task.name, "title": task.title, "objective": OBJECTIVES[name], "method": name,
+            "task": task.name, "title": task.title, "c_over_n": task.c_over_n,
+            "objective": OBJECTIVES[name], "method": name,
             "status": found.status, "passes": found.passes, "primal": found.primal,
             "dual": found.dual, "gap": gap if math.isfinite(gap) else None,
             "relative_gap": gap / abs(found.primal), "curve": found.curve,

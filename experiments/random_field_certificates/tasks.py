@@ -13,7 +13,10 @@ from experiments.handwriting import data as handwriting
 from experiments.handwriting.machines import chain_problem, read_words
 from experiments.named_entities.data import label_strings, score, sparse_inputs
 from experiments.named_entities.model import prepare
-from jaxstruct import Problem, predict, take
+from jaxstruct import Problem, Ragged, predict, take
+from jaxstruct.chains import chain, chain_inputs
+from jaxstruct.chains.inputs import ChainInput
+from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.types import PyTree
 from jaxstruct.data.conll import load_conll2002
 from jaxstruct.data.ocr_letters import LETTERS, PIXELS
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 FEATURES = FeatureOptions(4, 1, False)
 """Of the Spanish sentences: words, up to 4 letters of affixes, shapes, one neighbour each side."""
+WORDS = 512
+"""Words whose kernel values are made at once."""
 
 
 class Strings(NamedTuple):
@@ -45,8 +50,9 @@ class FieldTask(NamedTuple):
 
     Fields:
       name: of the files. title: of rows. error: what the test error counts.
-      problem, inputs, outputs: the training set. test: weights -> test error in %.
-      strings: makes the training set for CRFsuite.
+      problem, inputs, outputs: the training set. c_over_n: its C / n.
+      test: weights -> test error in %.
+      strings: makes the training set for CRFsuite; None of kernel values.
     """
 
     name: str
@@ -55,8 +61,9 @@ class FieldTask(NamedTuple):
     problem: Problem
     inputs: PyTree
     outputs: PyTree
+    c_over_n: float
     test: Callable[[PyTree], float]
-    strings: Callable[[], Strings]
+    strings: Callable[[], Strings] | None
 
     @property
     def n(self) -> int:
@@ -91,7 +98,52 @@ def words(options: Options, dtype: str) -> FieldTask:
 
     x, y = take(data.inputs, split.train), take(data.outputs, split.train)
     title = f"{len(split.train)} OCR words"
-    return FieldTask("words", title, "letters", problem, x, y, test, strings)
+    return FieldTask("words", title, "letters", problem, x, y, options.c_over_n, test, strings)
+
+
+def _kernel_rows(pixels: np.ndarray, anchors: np.ndarray) -> np.ndarray:
+    """[a, b] K(x, z) = (<x, z> + 1)^2 / sqrt(K(x, x) K(z, z)) of letters, float32."""
+    products = pixels @ anchors.T + 1
+    lengths = [np.sum(each * each, axis=1) + 1 for each in (pixels, anchors)]
+    return (products**2 / (lengths[0][:, None] * lengths[1])).astype(np.float32)
+
+
+def _chosen_letters(data: handwriting.Data, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(pixels of the letters of some words in float64, [words + 1] where each word begins)."""
+    letters = handwriting.letters_of(data, chosen)
+    offsets = np.concatenate([[0], np.cumsum(data.lengths[chosen])])
+    return data.words.pixels[letters].astype(np.float64), offsets
+
+
+def kernel_words(options: Options, dtype: str) -> FieldTask:
+    """The first words of fold 1 by a kernel of degree 2: all their letters are anchors.
+
+    Raises:
+      CorpusMissing, MalformedFile, FileNotFoundError: as `handwriting.load`.
+    """
+    data = handwriting.load(options.letter_data, dtype)
+    split = handwriting.one_split(data.words, ("1",), options.kernel_examples)
+    anchors, offsets = _chosen_letters(data, split.train)
+    m = len(anchors)
+    problem = chain(m, len(LETTERS), dtype=dtype)
+
+    def inputs(chosen: np.ndarray, places: np.ndarray | None = None) -> ChainInput:
+        pixels, begins = _chosen_letters(data, chosen)
+        places = np.full(len(pixels), m) if places is None else places
+        rows = Ragged(_kernel_rows(pixels, anchors), begins)
+        return chain_inputs(KernelTokens(rows, Ragged(places.astype(np.int32), begins, m)))
+
+    def test(weights: PyTree) -> float:
+        read = []
+        for first in range(0, len(split.test), WORDS):
+            read += list(predict(problem, weights, inputs(split.test[first : first + WORDS])))
+        return handwriting.errors(data, split.test, read).letters
+
+    title = f"{len(split.train)} OCR words, kernel"
+    return FieldTask(
+        "kernel_words", title, "letters", problem, inputs(split.train, np.arange(m)),
+        take(data.outputs, split.train), options.kernel_c_over_n, test, None,
+    )  # fmt: skip
 
 
 def sentences(options: Options, dtype: str) -> FieldTask:
@@ -119,11 +171,19 @@ def sentences(options: Options, dtype: str) -> FieldTask:
     title = f"{len(train)} Spanish sentences"
     given = data.corpus
     return FieldTask(
-        "sentences", title, "tokens", data.problem, given.inputs, given.outputs, test, strings
+        "sentences",
+        title,
+        "tokens",
+        data.problem,
+        given.inputs,
+        given.outputs,
+        options.c_over_n,
+        test,
+        strings,
     )
 
 
-TASKS = {"words": words, "sentences": sentences}
+TASKS = {"words": words, "sentences": sentences, "kernel_words": kernel_words}
 
 
 def weights_of_strings(

@@ -46,7 +46,7 @@ from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.convexity import is_convex
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.checks import FINEST, checked_buckets, rounding
+from jaxstruct.solvers.checks import FINEST, checked_buckets
 from jaxstruct.solvers.status import Status
 
 MESSAGES = {
@@ -68,8 +68,8 @@ class DualProgress(NamedTuple):
     """What a callback of `dual_random_field` sees after each pass.
 
     Fields:
-      passes: so far. primal, dual, gap: the last certified ones; nan before the first.
-      estimate: the relative gap that this pass saw, at most a little above the one it ends with.
+      passes: so far. primal, dual, gap: the last certified ones.
+      estimate: the sum of the gaps that its examples met in this pass, relative to the last D.
       seconds: since the start, compiling included. weights: w.
     """
 
@@ -225,10 +225,10 @@ def _start(ascent: _Ascent, start: PyTree | None) -> None:
         ascent.begin(ascent.problem.initial_weights, best)
 
 
-def _status(row: _Row, tolerance: float, dtype: jnp.dtype) -> Status | None:
+def _status(row: _Row, tolerance: float) -> Status | None:
     if not (math.isfinite(row.primal) and math.isfinite(row.dual)):
         return Status.NOT_FINITE
-    if row.relative_gap < -rounding(dtype):
+    if row.relative_gap < -tolerance:
         return Status.ROUNDING
     return Status.CONVERGED if row.relative_gap <= tolerance else None
 
@@ -254,6 +254,56 @@ def _is_due(passes: int, last: int) -> bool:
     return passes >= last + max(1, last // 2)
 
 
+def _asks_to_stop(
+    callback: Callable[[DualProgress], bool | None] | None,
+    ascent: _Ascent,
+    row: _Row,
+    passes: int,
+    estimate: float,
+    began: float,
+) -> bool:
+    """Whether the callback answers so."""
+    if callback is None:
+        return False
+    weights = jax.tree.map(jnp.copy, ascent.weights)  # the run goes on in place
+    seconds = time.perf_counter() - began
+    told = (row.primal, row.dual, row.primal - row.dual, estimate, seconds, weights)
+    return bool(callback(DualProgress(passes, *told)))
+
+
+def _ascend(
+    ascent: _Ascent,
+    tolerance: float,
+    max_passes: int,
+    group: int,
+    seed: int,
+    callback: Callable[[DualProgress], bool | None] | None,
+    began: float,
+) -> tuple[Status, list[_Row], int]:
+    """(the status, the certificates, how many passes)."""
+
+    def certified(passes: int) -> _Row:
+        primal, dual = ascent.primal(), ascent.dual()
+        return _Row(time.perf_counter() - began, passes, primal, dual)
+
+    log, passes = [certified(0)], 0
+    status = _status(log[0], tolerance)
+    while status is None:
+        gap, gain = ascent.sweep(group, seed, passes)
+        passes += 1
+        estimate = gap / max(abs(log[-1].dual), 1e-300)
+        stopped = _asks_to_stop(callback, ascent, log[-1], passes, estimate, began)
+        ends = stopped or passes >= max_passes or not gain > 0
+        if ends or estimate <= 2 * tolerance or _is_due(passes, log[-1].passes):
+            ascent.refresh()
+            log.append(certified(passes))
+            status = _status(log[-1], tolerance)
+        if status is None and ends:
+            limit = Status.PASS_LIMIT if passes >= max_passes else Status.ROUNDING
+            status = Status.STOPPED if stopped else limit
+    return status, log, passes
+
+
 def dual_random_field(
     problem: Problem,
     inputs: PyTree,
@@ -276,7 +326,7 @@ def dual_random_field(
 
     Args:
       problem, inputs, outputs, C, positions: as in `fit_random_field`.
-      tolerance: stop when P - D <= tolerance |P|; float32 certifies 1e-5.
+      tolerance: stop when P - D <= tolerance max(|P|, |D|); float32 certifies 1e-5.
       max_passes: a bound. A pass visits every example once, in an order drawn from seed.
       group: examples that a step moves together. One by one needs the fewest passes, more keep the
         processor busy.
@@ -290,8 +340,7 @@ def dual_random_field(
       A DualRandomField; look at its status before its weights.
 
     Raises:
-      ValueError: an argument does not fit, or the likelihood is not
-        convex.
+      ValueError: an argument does not fit, or the likelihood is not convex.
 
     Source: Le Priol, Piche and Lacoste-Julien, UAI 2018; Collins et al., JMLR 9, 2008.
     """
@@ -305,51 +354,13 @@ def dual_random_field(
     group = min(group, max(map(rows_of, outputs.parts)))
     scale = C / sum(map(len, outputs.index))
     first = None if start is None else first_weights(problem, start)
-    problem, lift, lower = in_coordinates(problem, inputs)
+    problem, inputs, lift, lower = in_coordinates(problem, inputs)
     callback = lifted(callback, lift, "weights")
     ascent = _Ascent(problem, likelihood, (inputs, outputs), scale, positions)
     _start(ascent, None if first is None else lower(first))
-
-    def certified(passes: int) -> _Row:
-        primal, dual = ascent.primal(), ascent.dual()
-        return _Row(time.perf_counter() - began, passes, primal, dual)
-
-    log = [certified(0)]
-    status = _status(log[0], tolerance, dtype)
-    passes = 0
-    while status is None:
-        gap, gain = ascent.sweep(group, seed, passes)
-        passes += 1
-        estimate = gap / max(abs(log[-1].dual), 1e-300)
-        stopped = _asks_to_stop(callback, ascent, log[-1], passes, estimate, began)
-        ends = stopped or passes >= max_passes or not gain > 0
-        if ends or estimate <= 2 * tolerance or _is_due(passes, log[-1].passes):
-            ascent.refresh()
-            log.append(certified(passes))
-            status = _status(log[-1], tolerance, dtype)
-        if status is None and ends:
-            status = Status.STOPPED if stopped else (
-                Status.PASS_LIMIT if passes >= max_passes else Status.ROUNDING
-            )  # fmt: skip
+    status, log, passes = _ascend(ascent, tolerance, max_passes, group, seed, callback, began)
     return DualRandomField(
         weights=lift(ascent.weights), status=status, message=MESSAGES[status],
         primal=log[-1].primal, dual=log[-1].dual, passes=passes, oracle_calls=ascent.calls,
         seconds=time.perf_counter() - began, history=np.asarray(log, np.float64),
     )  # fmt: skip
-
-
-def _asks_to_stop(
-    callback: Callable[[DualProgress], bool | None] | None,
-    ascent: _Ascent,
-    row: _Row,
-    passes: int,
-    estimate: float,
-    began: float,
-) -> bool:
-    """Whether the callback answers so."""
-    if callback is None:
-        return False
-    weights = jax.tree.map(jnp.copy, ascent.weights)  # the run goes on in place
-    seconds = time.perf_counter() - began
-    told = (row.primal, row.dual, row.primal - row.dual, estimate, seconds, weights)
-    return bool(callback(DualProgress(passes, *told)))

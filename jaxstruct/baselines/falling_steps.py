@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,14 +19,11 @@ class _Falling(NamedTuple):
     ridge: Array
 
 
-def _fall(
-    gradient: PyTree, state: _Falling, params: PyTree | None = None
-) -> tuple[PyTree, _Falling]:
+def _fall(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[PyTree, _Falling]:
     del params
     size = state.rate / (1 + state.rate * state.ridge * state.step)
-    return jax.tree.map(lambda g: -size.astype(g.dtype) * g, gradient), state._replace(
-        step=state.step + 1
-    )
+    steps = jax.tree.map(lambda g: -size.astype(g.dtype) * g, updates)
+    return steps, state._replace(step=state.step + 1)
 
 
 def falling_sgd(rate: float, C: float) -> optax.GradientTransformation:

@@ -2,10 +2,10 @@
 
 A kernel machine's weights are coefficients B on anchors, u_s = sum_j B[j, s] Phi(anchor_j), with
 |u|^2 = tr(B' K B) (thesis 4.22). In B = R V with R of `kernels.gram_factor` it is |V|^2: V are
-coordinates, in which the very same problem is one of features K R. What is trained is V; what
+coordinates, in which the very same problem is one of the features K R. What is trained is V; what
 comes back is B, so that `predict` reads kernel values as it does for every kernel machine.
 
-With Lambda of the classes, J = K L (4.12), B = R V S' with S the factor of L.
+With class features, J = K L (4.12), B = R V S' with S the factor of L, and F = K R V (L S)'.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
+from jaxstruct.baselines.examples import without_gram
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem, Space
@@ -32,14 +33,15 @@ _COEFFICIENTS = ("emissions", "pairs", "coefficients")
 
 
 class Coordinates(NamedTuple):
-    """A problem on weights that are coordinates, and the way between them and the user's.
+    """A problem on weights that are coordinates, its inputs, and the way to the user's weights.
 
     Fields:
-      problem: what is trained. lift: its weights -> those of the given problem. lower: the inverse,
-        up to coefficients that no kernel value shows.
+      problem, inputs: what is trained. lift: its weights -> those of the given problem.
+      lower: the inverse, up to coefficients that no kernel value shows.
     """
 
     problem: Problem
+    inputs: Buckets
     lift: Callable[[PyTree], PyTree]
     lower: Callable[[PyTree], PyTree]
 
@@ -109,8 +111,33 @@ def _lower(factors: _Factors, w: PyTree) -> PyTree:
     return {name: of_leaf(name, leaf) for name, leaf in w.items()}
 
 
-def _potentials(potentials: Callable, factors: _Factors, w: PyTree, x: PyTree) -> PyTree:
-    return potentials(_lift(factors, w), x)
+def _class_scores(features: Array | None, w: PyTree, x: KernelInput) -> Array:
+    """[k] scores of the classes, x.row being features."""
+    scores = x.row @ w["coefficients"]
+    return scores if features is None else scores @ features.T
+
+
+def _of_classes(problem: Problem, factors: _Factors) -> Problem:
+    """The problem of classes on features in the place of kernel values."""
+    class_kernel, space = kernel_of_classes(problem), problem.space
+    shown = None if factors.classes is None else jnp.asarray(class_kernel) @ factors.classes
+    return make_problem(
+        problem.initial_weights,
+        problem.model._replace(potentials=Partial(_class_scores, shown)),
+        problem.oracles,
+        Space(plane_scores=space.plane_scores, combine=space.combine),
+    )
+
+
+def _in_features(part: PyTree, factor: np.ndarray) -> PyTree:
+    """The inputs of a bucket with K R in the place of kernel values; without Gram matrices."""
+
+    def of_node(node: Any) -> Any:
+        if isinstance(node, KernelTokens):
+            return np.asarray(node.rows) @ factor
+        return node._replace(row=np.asarray(node.row) @ factor) if _is_kernel(node) else node
+
+    return jax.tree.map(of_node, without_gram(part), is_leaf=_is_kernel)
 
 
 def in_coordinates(problem: Problem, inputs: Buckets) -> Coordinates:
@@ -124,26 +151,24 @@ def in_coordinates(problem: Problem, inputs: Buckets) -> Coordinates:
     """
     parts = _kernel_parts(inputs)
     if not parts:
-        return Coordinates(problem, _same, _same)
+        return Coordinates(problem, inputs, _same, _same)
     zero = problem.initial_weights
     dtype = jnp.result_type(*jax.tree.leaves(zero))
     m = next(leaf.shape[0] for name, leaf in zero.items() if name in _COEFFICIENTS)
-    classes = kernel_of_classes(problem) if isinstance(parts[0], KernelInput) else None
+    of_classes = isinstance(parts[0], KernelInput)
+    classes = kernel_of_classes(problem) if of_classes else None
+    factor = _anchor_factor(parts, m)
     factors = _Factors(
-        jnp.asarray(_anchor_factor(parts, m), dtype),
+        jnp.asarray(factor, dtype),
         None if classes is None else jnp.asarray(gram_factor(np.asarray(classes)), dtype),
     )
     lower = Partial(_lower, factors)
-    model, space = problem.model, problem.space
-    moved = make_problem(
-        lower(zero),
-        model._replace(potentials=Partial(_potentials, model.potentials, factors)),
-        problem.oracles,
-        Space(plane_scores=space.plane_scores, combine=space.combine),
-        problem.check,
-        problem.padding,
-    )
-    return Coordinates(moved, Partial(_lift, factors), lower)
+    moved = _of_classes(problem, factors) if of_classes else problem
+    shown = tuple(_in_features(part, factor) for part in inputs.parts)
+    return Coordinates(
+        moved._replace(initial_weights=lower(zero)), Buckets(shown, inputs.index),
+        Partial(_lift, factors), lower,
+    )  # fmt: skip
 
 
 def lifted(callback: Callable | None, lift: Callable, *names: str) -> Callable | None:

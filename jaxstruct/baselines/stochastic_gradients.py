@@ -291,6 +291,29 @@ def _asks_to_stop(
     return bool(callback(StochasticProgress(len(losses), losses[-1], seconds, w, averaged)))
 
 
+def _epoch(
+    parts: list[_Data],
+    kind: _Kind,
+    update: Callable,
+    run: _Run,
+    order: list[tuple[int, np.ndarray]],
+) -> tuple[_Run, float]:
+    """(the run after the chunks of an epoch, the sum of l at the weights that met them)."""
+    sums = []
+    for bucket, rows in order:
+        run, value = _steps(parts[bucket], kind, update, run, rows.reshape(_BATCHES, -1))
+        sums.append(value)
+    return run, float(np.sum(np.asarray(sums, np.float64)))
+
+
+def _ends(
+    parts: list[_Data], kind: _Kind, run: _Run, C: float, positions: int
+) -> tuple[float, float, float]:
+    """P of the iterate, P of the average, and the larger of their lower bounds."""
+    last, mean = (_evaluate(parts, kind, w, C, positions) for w in (run.weights, run.averaged))
+    return last.primal, mean.primal, max(last.dual, mean.dual)
+
+
 def fit_stochastic(
     problem: Problem,
     inputs: PyTree,
@@ -342,7 +365,7 @@ def fit_stochastic(
     counts["evaluate_every"] = evaluate_every
     _check(objective, C, rate, counts, optimiser)
     w = first_weights(problem, start)
-    problem, lift, lower = in_coordinates(problem, inputs)
+    problem, inputs, lift, lower = in_coordinates(problem, inputs)
     w, callback = jax.tree.map(jnp.copy, lower(w)), lifted(callback, lift, "weights", "averaged")
     kind, terms = _kind(problem, objective, C, likelihood)
     optimiser = optimiser or falling_sgd(rate, C)
@@ -352,20 +375,16 @@ def fit_stochastic(
     log: list[tuple[float, ...]] = []
     paused, batch = 0.0, min(batch, max(map(rows_of, outputs.parts)))
     while status is None:
-        sums = []
-        for bucket, rows in epoch_order(outputs.index, batch * _BATCHES, seed, len(losses)):
-            batches = rows.reshape(_BATCHES, batch)
-            run, value = _steps(parts[bucket], kind, optimiser.update, run, batches)
-            sums.append(value)
-        losses.append(float(np.sum(np.asarray(sums, np.float64))) / n)
+        order = epoch_order(outputs.index, batch * _BATCHES, seed, len(losses))
+        run, total = _epoch(parts, kind, optimiser.update, run, order)
+        losses.append(total / n)
         status = _status(run, losses, max_epochs)
         if callback is not None and _asks_to_stop(callback, run, losses, began):
             status = status or Status.STOPPED
         if status is not None or (evaluate_every and len(losses) % evaluate_every == 0):
             now = time.perf_counter()
-            ends = [_evaluate(parts, kind, w, C, positions) for w in (run.weights, run.averaged)]
-            dual = max(end.dual for end in ends)
-            log.append((len(losses), now - began - paused, *(end.primal for end in ends), dual))
+            ends = _ends(parts, kind, run, C, positions)
+            log.append((len(losses), now - began - paused, *ends))
             paused += time.perf_counter() - now
     return StochasticFit(
         weights=lift(run.weights), averaged=lift(run.averaged),

@@ -326,7 +326,8 @@ def weighted_grammar(
       loss: "zero_one", "node_f1" (as the thesis has it), "all_node_f1" or "f1", see `tree_losses`;
         f1 takes much longer, since its levels are all pairs of matched and predicted constituents.
       longest: tokens of the longest (padded) sentence, needed by "f1" only.
-      span_features: D, how many features `SentenceInput.spans` has; 0 for none.
+      span_features: D, how many features `SentenceInput.spans` has; 0 for none. With the features
+        of `kernels.features_of` a node's weight is a kernelised function of x and the span (4.5.1).
       dtype: "float32" or "float64".
 
     Returns:

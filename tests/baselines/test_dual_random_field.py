@@ -170,6 +170,18 @@ def test_the_other_ways_a_run_ends() -> None:
     assert dual_random_field(problem, huge, SMALL.y).status is Status.NOT_FINITE
 
 
+def test_the_gap_that_a_pass_meets_is_the_one_it_begins_with() -> None:
+    """All examples in one group see the first w: their KL divergences add up to P - D there."""
+    seen: list[DualProgress] = []
+    found = dual_random_field(
+        SMALL.problem(PLAIN), SMALL.inputs(), SMALL.y, 5.0, max_passes=1, group=8,
+        callback=seen.append,
+    )  # fmt: skip
+    _, _, primal, dual = found.history[0]
+    np.testing.assert_allclose(seen[0].estimate * abs(dual), primal - dual, rtol=1e-4)
+    assert seen[0].primal == primal and found.oracle_calls > 3 * 8
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -72,6 +72,23 @@ def test_sentences_and_their_strings(tmp_path, monkeypatch) -> None:
     assert rows[-1]["test_error"] == rows[0]["test_error"] and rows[-1]["relative_gap"] < 1e-2
 
 
+def test_words_by_a_kernel(tmp_path) -> None:
+    """(<x, z> + 1)^2 tells random letters apart; CRFsuite, which reads strings, is left out."""
+    wanted = ("lbfgs", "crfsuite", "stochastic")
+    options = options_in(tmp_path, data=("kernel_words",), methods=wanted, kernel_examples=8)
+    with kept_settings():
+        rows = command.run(options).numbers["rows"]
+    assert [row["method"] for row in rows] == ["lbfgs", "stochastic"]
+    assert rows[0]["relative_gap"] < 1e-4 and rows[1]["primal"] > rows[0]["dual"]
+    assert rows[0]["c_over_n"] == 10.0 and rows[0]["title"] == "8 OCR words, kernel"
+    pixels = np.random.default_rng(0).integers(0, 2, (3, 5)).astype(float)
+    gram = tasks._kernel_rows(pixels, pixels)
+    np.testing.assert_allclose(np.diagonal(gram), 1, rtol=1e-6)
+    expected = (pixels @ pixels.T + 1) ** 2
+    roots = np.sqrt(np.diagonal(expected))
+    np.testing.assert_allclose(gram, expected / np.outer(roots, roots), rtol=1e-6)
+
+
 def test_a_level_is_reached_at_the_first_point_below_it() -> None:
     curve = np.array([[1.0, 10.0, 5.0], [2.0, 8.0, 7.9], [3.0, 8.0, 8.0]])
     assert reached(curve, 0.0125) == 2.0 and reached(curve, 1e-9) == 3.0
