@@ -11,7 +11,6 @@ from jaxstruct.core.labels import encode, fit_codec
 from jaxstruct.data.clinc150 import load_clinc150
 from jaxstruct.multiclass.taxonomy import Taxonomy, taxonomy_from_paths
 
-
 LATENT = 100
 """Dimensions of the latent semantic space."""
 
