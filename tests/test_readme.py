@@ -40,11 +40,19 @@ def test_every_example_has_a_test() -> None:
 
 
 def test_training_example_prints_what_it_says(capsys) -> None:
-    _run("load_digits_split")
+    _run("multiclass(number_of_features")
     status, primal, dual, error = capsys.readouterr().out.split()
     assert status == "CONVERGED"
     assert 29.90 < float(dual) <= DIGITS_OPTIMUM + 1e-4 <= float(primal) + 2e-4
     assert float(error) < 0.035
+
+
+def test_machines_of_codes_print_what_they_say(capsys) -> None:
+    machines = _run("all_pairs_code")["machines"]
+    status, count, error = capsys.readouterr().out.split()
+    assert (status, count) == ("CONVERGED", "45") and machines.status.solved
+    said = re.search(r"# CONVERGED 45 (\S+)\n", _block("all_pairs_code"))
+    assert float(error) == pytest.approx(float(said.group(1)), abs=3e-3)
 
 
 def test_label_sequences_train(capsys) -> None:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, NamedTuple
 
 from experiments.alignment import command as alignment
 from experiments.citation_graph import command as citation_graph
+from experiments.class_descriptions import command as class_descriptions
 from experiments.clinc150_whole import command as clinc150_whole
 from experiments.constraint_counts import command as constraint_counts
 from experiments.denoising import command as denoising
@@ -27,6 +28,7 @@ from experiments.lib.options import AnyOptions, flag
 from experiments.lib.report import Table
 from experiments.lib.start import NOTHING, STOPPED, is_for_the_user
 from experiments.multi_label import command as multi_label
+from experiments.multiclass import command as multiclass
 from experiments.named_entities import command as named_entities
 from experiments.parsing import command as parsing
 from experiments.parts_of_speech import command as parts_of_speech
@@ -156,6 +158,14 @@ EXPERIMENTS = (
         "examples": 200, "test_examples": 300, "k_words": 5, "tasks": ("words",),
         "machines": ("svm1_margin", "perceptron"), "c_path": ("0.1",),
     }),
+    Experiment("multiclass", ("clinc150",), multiclass.run, multiclass.Options(), {
+        "data": ("digits",), "per_class": 20, "twice": False,
+    }),
+    Experiment(
+        "class_descriptions", ("clinc150",), class_descriptions.run, class_descriptions.Options(), {
+            "per_class": ("1",), "unseen": 0, "repeats": 1, "methods": ("flat", "tree", "words"),
+        },
+    ),
     Experiment(
         "clinc150_whole", ("clinc150",), clinc150_whole.run, clinc150_whole.Options(), None
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -12,6 +13,7 @@ from jaxstruct.core.checks import (
     as_numbers,
     check_integers,
     check_no_feature_twice,
+    checked_dtype,
     checked_size,
     text_of,
 )
@@ -19,6 +21,22 @@ from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
 from jaxstruct.multiclass.binary.examples import DenseRows, Examples, KernelRows, SparseRows
 from jaxstruct.multiclass.structure import KernelInput
+
+
+def held_dtype(dtype: Any) -> str:
+    """The name of a dtype that jax holds as it is set.
+
+    Raises:
+      ValueError: neither float32 nor float64, or float64 without jax's x64 mode, in which jax
+        would compute in float32.
+    """
+    name = checked_dtype(dtype)
+    if name == "float64" and not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+        raise ValueError(
+            'dtype is "float64", but jax\'s x64 mode is off: jax.config.update("jax_enable_x64", '
+            "True) before anything else, or take float32"
+        )
+    return name
 
 
 def examples_of(

@@ -9,13 +9,17 @@ import numpy as np
 
 from jaxstruct.core.checks import (
     check_choice,
-    checked_dtype,
     checked_number,
     checked_size,
 )
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
-from jaxstruct.multiclass.binary.doors import checked_example_weights, checked_signs, examples_of
+from jaxstruct.multiclass.binary.doors import (
+    checked_example_weights,
+    checked_signs,
+    examples_of,
+    held_dtype,
+)
 from jaxstruct.multiclass.binary.examples import (
     Examples,
     KernelRows,
@@ -26,6 +30,9 @@ from jaxstruct.multiclass.binary.training import Rules, Trained, groups_of, term
 
 FORMULATIONS = ("svm0", "svm1", "svm2")
 """Hard margin (2.5), linear (2.6) and squared slack (2.7)."""
+MILDEST_FIRST = (
+    Status.CONVERGED, Status.ROUNDING, Status.PASS_LIMIT, Status.NOT_SEPARABLE, Status.NOT_FINITE,
+)  # fmt: skip
 FINEST = {"float32": 1e-5, "float64": 1e-12}
 
 
@@ -35,7 +42,7 @@ class BinaryMachines(NamedTuple):
     Fields:
       weights: {"weights": W [d, M], "bias": b [M]}; of kernel values {"coefficients": [n, M],
         "bias"}. W is the expansion sum_i t_i alpha_i x_i (2.12) of each machine.
-      status: how the worst of them ended, statuses: each of them.
+      status: how the worst of them ended (of `MILDEST_FIRST`), statuses: each of them.
       primal, dual, gap: [M], primal >= optimum >= dual up to `rounding` [M].
       margin_bound: [M] no hyperplane has a larger geometric margin; told for svm0, else NaN.
       members: [M, s] int32 the examples of each machine, n where there are no more.
@@ -130,7 +137,7 @@ def fit_binary(
       ValueError: an argument does not fit, or a machine lacks one of the two signs.
     """
     check_choice("formulation", formulation, FORMULATIONS)
-    dtype = checked_dtype(dtype)
+    dtype = held_dtype(dtype)
     C = checked_number("C", C, strict=True)
     tolerance = checked_number("tolerance", tolerance, FINEST[dtype])
     rules = Rules(
@@ -178,15 +185,15 @@ def _gathered(
     def joined(pick: Any, axis: int = 0) -> np.ndarray:
         return np.concatenate([np.asarray(pick(part)) for part in parts], axis)
 
-    statuses = joined(lambda part: part.statuses)
+    statuses = tuple(Status(int(each)) for each in joined(lambda part: part.statuses))
     primal, dual = joined(lambda part: part.proof.primal), joined(lambda part: part.proof.dual)
     name = "coefficients" if isinstance(examples, KernelRows) else "weights"
     weights = joined(lambda part: part.weights, 1)
     bound = joined(lambda part: part.proof.margin_bound)
     return BinaryMachines(
         weights={name: weights, "bias": joined(lambda part: part.proof.bias)},
-        status=Status(int(statuses.max())),
-        statuses=tuple(Status(int(each)) for each in statuses),
+        status=max(statuses, key=MILDEST_FIRST.index),
+        statuses=statuses,
         primal=primal,
         dual=dual,
         gap=primal - dual,

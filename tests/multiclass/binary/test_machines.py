@@ -163,6 +163,7 @@ def test_a_run_that_is_cut_short_still_says_its_gap(monkeypatch):
         ({"example_weights": -np.ones(N)}, r"example_weights must be \[n = 24\]"),
         ({"max_passes": 0}, "max_passes must be at least 1"),
         ({"dtype": "int8"}, "dtype must be"),
+        ({"dtype": "float64"}, "x64 mode is off"),
     ],
 )
 def test_the_door_names_the_argument(change, message):

@@ -1,0 +1,78 @@
+"""experiments.multiclass on a few digits: rows, objectives of others, files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.lib import common
+from experiments.multiclass import command as multiclass
+from experiments.multiclass.command import Options
+from experiments.multiclass.machines import MACHINES
+from tests.experiments.scripts import kept_settings, stop_after, strict_json
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    options = Options(
+        data=("digits",), per_class=4, tolerance=1e-5, x64=True, twice=False,
+        compilation_cache=False, progress=False, output=str(tmp_path_factory.mktemp("m")),
+    )  # fmt: skip
+    with kept_settings():
+        return multiclass.run(options)
+
+
+def rows_of(outcome, peer=None):
+    return [row for row in outcome.numbers["rows"] if (row["peer"] is None) == (peer is None)]
+
+
+def test_every_machine_is_trained_and_better_than_chance(outcome):
+    own = rows_of(outcome)
+    assert [row["machine"] for row in own[:10]] == [name for name in MACHINES for _ in "12"]
+    for row in own:
+        assert row["status"] == "CONVERGED" and row["gap"] <= 1e-5
+        assert row["accuracy"] > 50 and row["support"] > 0
+        assert row["first"].wall >= row["seconds"].wall > 0
+
+
+def test_libsvm_and_liblinear_without_a_bias_have_our_optimum(outcome):
+    same = [row for row in rows_of(outcome, "theirs") if "SVC" in row["peer"]]
+    exact = [
+        row for row in same if row["peer"].startswith("SVC") or row["machine"] == "crammer_singer"
+    ]
+    assert {row["machine"] for row in exact} == {"one_against_all", "all_pairs", "crammer_singer"}
+    for row in exact:
+        assert abs(row["above_ours"]) < 1e-4, row
+    near = [row["above_ours"] for row in same if row["objective"] == row["objective"]]
+    assert min(near) > -1e-4  # a bias that costs makes other machines, worse by our objective
+    assert len(near) < len(same)  # codes of its own are other machines
+
+
+def test_kernel_values_are_libsvms_too(tmp_path):
+    options = Options(
+        data=("digits_gaussian",), machines=("all_pairs",), penalties=("L1",), per_class=4,
+        tolerance=1e-5, x64=True, twice=False, compilation_cache=False, progress=False,
+        output=str(tmp_path),
+    )  # fmt: skip
+    with kept_settings():
+        ours, theirs = multiclass.run(options).numbers["rows"]
+    assert theirs["peer"] == "SVC" and abs(theirs["above_ours"]) < 1e-4
+    assert ours["accuracies"].keys() == {"hamming", "hinge", "linear"}
+
+
+def test_the_files_hold_the_rows(outcome):
+    names = {path.name for path in outcome.files}
+    assert {"multiclass.json", "multiclass.csv", "multiclass_digits.png"} <= names
+    (path,) = (path for path in outcome.files if path.name == "multiclass.json")
+    content = strict_json(path)
+    assert len(content["rows"]) == len(outcome.numbers["rows"]) == len(outcome.table.rows)
+    assert content["record"]["flags"]["per_class"] == 4
+
+
+def test_a_run_that_is_stopped_keeps_its_rows(monkeypatch, tmp_path):
+    monkeypatch.setattr(multiclass, "load", lambda *_: None)
+    monkeypatch.setattr(multiclass, "_measurements", stop_after(2, [{"accuracy": np.nan}]))
+    options = Options(output=str(tmp_path), compilation_cache=False, progress=False)
+    with kept_settings(), pytest.raises(common.Stopped, match="multiclass.stopped.json"):
+        multiclass.run(options)
+    assert len(strict_json(tmp_path / "multiclass.stopped.json")["rows"]) == 2
