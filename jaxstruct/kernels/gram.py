@@ -19,10 +19,12 @@ from jax.tree_util import Partial
 from jaxstruct.core.checks import checked_size, text_of
 from jaxstruct.core.lengths import known
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
-from jaxstruct.kernels import combine, normalisation
+from jaxstruct.kernels import combine
 from jaxstruct.kernels import input as single
 from jaxstruct.kernels.convolution import convolution_kernel, decomposed, weighted_by
 from jaxstruct.kernels.mismatch import mismatch_against, mismatch_kernel
+from jaxstruct.kernels.normalisation import divided, normalised_kernel
+from jaxstruct.kernels.radial import radial_kernel, radial_values
 from jaxstruct.kernels.sets import as_sets, inner_products, squared_norms
 from jaxstruct.kernels.spectrum import spectrum_against, spectrum_kernel
 from jaxstruct.kernels.string_grams import string_gram
@@ -60,9 +62,9 @@ def gram_matrix(
     """Returns the kernel matrix [K(x_i, z_j)] [n, m].
 
     Linear, polynomial and Gaussian kernels are made from the matrix of inner products (one matrix
-    product); precomputed kernels are looked up; sums, products and normalised kernels are made of
-    the matrices of their parts; string kernels meet many strings of Z at a time, a convolution
-    decomposes each object once. Any other function goes through `pairwise_gram`.
+    product); precomputed kernels are looked up; sums, products, normalised and radial kernels are
+    made of the matrices of their parts; string kernels meet many strings of Z at a time, and a
+    convolution decomposes each object once. Any other function goes through `pairwise_gram`.
 
     The Gaussian then comes from ||x||^2 + ||z||^2 - 2 <x, z> (dense sets are first moved to the
     mean of Z), so a squared distance has an absolute error of some units in the last place of the
@@ -169,10 +171,19 @@ def _direct_sum(kernel, X, Z, options):
 
 def _normalised(kernel, X, Z, options):
     (inner,) = kernel.args
-    own = _diagonal(inner, X, options.block)
-    other = own if Z is X else _diagonal(inner, Z, options.block)
-    values = _on_sets(inner, options)(X, Z)
-    return normalisation.divided(values, own[:, None], other[None, :])
+    return divided(*_with_diagonals(inner, X, Z, options))
+
+
+def _radial(kernel, X, Z, options):
+    inner, sigma = kernel.args
+    return radial_values(*_with_diagonals(inner, X, Z, options), sigma)
+
+
+def _with_diagonals(kernel, X, Z, options):
+    """(K(x_i, z_j) [n, m], K(x_i, x_i) [n, 1], K(z_j, z_j) [1, m])."""
+    own = _diagonal(kernel, X, options.block)
+    other = own if Z is X else _diagonal(kernel, Z, options.block)
+    return _on_sets(kernel, options)(X, Z), own[:, None], other[None, :]
 
 
 @partial(jax.jit, static_argnums=2)
@@ -218,7 +229,8 @@ _RULES = {
     combine.product_kernel: _product,
     combine.tensor_product_kernel: _tensor_product,
     combine.direct_sum_kernel: _direct_sum,
-    normalisation.normalised_kernel: _normalised,
+    normalised_kernel: _normalised,
+    radial_kernel: _radial,
     convolution_kernel: _convolution,
     subsequences_kernel: _strings(subsequences_against),
     substrings_kernel: _strings(substrings_against),
