@@ -1,6 +1,6 @@
 """jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005).
 
-The wings (`jaxstruct.multiclass`, `chains`, `trees`, `alignments`, `graphs`), `kernels`,
+The wings (`jaxstruct.multiclass`, `chains`, `trees`, `alignments`, `graphs`, `strings`), `kernels`,
 `baselines` and `evaluation` are imported when they are first used.
 """
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         graphs,
         kernels,
         multiclass,
+        strings,
         trees,
     )
 
@@ -72,14 +73,18 @@ __all__ = [
     "multiclass",
     "predict",
     "ragged",
+    "strings",
     "support_outputs",
     "take",
     "trees",
 ]
 
 _LAZY = frozenset(
-    {"alignments", "baselines", "chains", "evaluation", "graphs", "kernels", "multiclass", "trees"}
-)
+    {
+        "alignments", "baselines", "chains", "evaluation", "graphs", "kernels", "multiclass",
+        "strings", "trees",
+    }
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> ModuleType:

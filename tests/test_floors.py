@@ -21,6 +21,7 @@ FLOORS = {
     "trees": 2,
     "alignments": 2,
     "graphs": 2,
+    "strings": 2,
     "solvers": 2,
     "baselines": 3,
 }
@@ -148,7 +149,7 @@ def test_imports_are_at_most_eight_deep() -> None:
 def test_oracles_know_no_weights_and_solvers_no_wing(path: pathlib.Path) -> None:
     """Oracles see potentials and lengths; solvers see a problem; wings do not see each other."""
     parts, used = path.relative_to(PACKAGE).parts, _imports(path)
-    wings = {"multiclass", "chains", "trees", "alignments", "graphs"}
+    wings = {"multiclass", "chains", "trees", "alignments", "graphs", "strings"}
     if "oracles" in parts[:-1]:
         assert not [name for name in used if ".structure" in name or ".solvers" in name]
     if parts[0] == "solvers":

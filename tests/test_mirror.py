@@ -30,6 +30,7 @@ ACROSS = {
     "solvers/test_ascent.py": "the dual under every safeguard of sweeps",
     "solvers/test_bounds.py": "propositions on block_dual, formulations and cutting_plane",
     "solvers/test_buckets.py": "examples in buckets through every solver",
+    "solvers/test_candidate_training.py": "solvers with candidate sets",
     "solvers/test_certifying.py": "when rounds, pooled and one_slack certify",
     "solvers/test_chain_most_violated.py": "most_violated with chains",
     "solvers/test_chain_training.py": "solvers with chains",

@@ -12,19 +12,25 @@ from jaxstruct.baselines.perceptron import EpochProgress, perceptron
 from jaxstruct.chains.structure import ChainInput, chain, chain_inputs
 from jaxstruct.chains.token_features import kernel_token_inputs
 from jaxstruct.core.buckets import Buckets
+from jaxstruct.core.padding import bucketed
 from jaxstruct.kernels.gram import gram_matrix
 from jaxstruct.kernels.input import linear, polynomial
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
+from jaxstruct.strings.inputs import joint_inputs, joint_pairs
+from jaxstruct.strings.structure import joint_candidates
 from tests.baselines.online import (
     Online,
     Outputs,
     chain_outputs,
     class_outputs,
+    differences,
     integer_sequences,
     online_perceptron,
     orders,
 )
 from tests.baselines.sequences import Sequences, flat
+from tests.baselines.test_perceptron import largest_margin
+from tests.strings.candidate_cases import MACHINES, Case, random_case
 
 MODEL: dict = dict(eta=1.0)
 N, EPOCHS = 11, 5
@@ -109,6 +115,91 @@ def test_multiclass(name: str) -> None:
         found = weights_of(problem, dual, inputs, y, averaged=averaged)
         np.testing.assert_allclose(features(x).T @ found["coefficients"], w["weights"], atol=1e-3)
     np.testing.assert_array_equal(perceptron(problem, inputs, y, **RUN).mistakes, dual.mistakes)
+
+
+def listed_outputs(case: Case) -> Outputs:
+    """The candidates of each list in their order, which breaks ties."""
+    ends = np.cumsum([len(own) for own in case.lists])[:-1]
+    pairs = zip(case.lists, case.y, strict=True)
+    true = np.array([int(np.flatnonzero(own == y)[0]) for own, y in pairs])
+    return Outputs(case.lists, np.split(case.psi(), ends), true)
+
+
+def integer_case(seed: int) -> Case:
+    """Small integers, so that float32 makes no rounding errors."""
+    case = random_case(seed)
+    random = np.random.default_rng(seed)
+    draw = [random.integers(-2, 3, leaf.shape).astype(float) for leaf in (case.x, case.rows)]
+    return case._replace(x=draw[0], rows=draw[1])
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_candidate_sets(name: str) -> None:
+    """Algorithm 1 on lists of several lengths, J in every form: the pairs of explicit features."""
+    case = integer_case(3)
+    problem, x = case.machine(name, "float32")
+    buckets = bucketed(problem.padding, x, case.y)
+    slow = online_perceptron(
+        listed_outputs(case), orders(buckets[1].index, 4, 3, EPOCHS)
+    )  # fmt: skip
+    dual = dual_perceptron(problem, x, case.y, **RUN)
+    agree(dual._replace(output=np.concatenate(dual.output)), listed_outputs(case), slow)
+    found = weights_of(problem, dual, x, case.y)
+    for scores, own, best in zip(
+        case.scores(slow.weights), case.lists, predict(problem, found, x), strict=True
+    ):
+        assert best == own[np.argmax(scores)]
+
+
+def squared_sum(a: tuple, b: tuple) -> jax.Array:
+    """J((x, y), (x', y')) of small integers, exact in float32."""
+    return (a[0] @ b[0] + a[1] @ b[1]) ** 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_algorithm_1_to_the_letter_under_any_joint_kernel(seed: int) -> None:
+    """J is a function, and no product: (<x, x'> + <y, y'>)^2; F is summed over pairs by (3.6)."""
+    case = integer_case(seed)
+    pairs = [(i, y) for i, own in enumerate(case.lists) for y in own]
+    of_pairs = joint_pairs(case.x, case.rows, case.lists)
+    J = np.asarray(gram_matrix(squared_sum, of_pairs), int)
+    problem, x = joint_candidates(len(pairs)), joint_inputs(J.astype(np.float32), case.lists)
+    dual = dual_perceptron(problem, x, case.y, **RUN)
+    place = {pair: a for a, pair in enumerate(pairs)}
+    alpha: dict[tuple[int, int], int] = {}
+    index = bucketed(problem.padding, x, case.y)[1].index
+    for order in orders(index, 4, 3, EPOCHS):
+        for i in order:
+            F = [
+                sum(
+                    count * (J[place[j, case.y[j]], place[i, y]] - J[place[j, z], place[i, y]])
+                    for (j, z), count in alpha.items()
+                )
+                for y in case.lists[i]
+            ]
+            best = int(case.lists[i][np.argmax(F)])
+            if best != case.y[i]:
+                alpha[i, best] = alpha.get((i, best), 0) + 1
+    wrong = np.concatenate(dual.output)
+    found = dict(zip(zip(dual.example.tolist(), wrong.tolist(), strict=True), dual.alpha,
+                     strict=True))  # fmt: skip
+    assert found == alpha and max(alpha.values()) > 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_theorem_1_with_candidate_sets(seed: int) -> None:
+    """At most R^2 / gamma^2 updates over the candidates Y_i, whatever other outputs there are."""
+    case, w = integer_case(seed), np.random.default_rng(20 + seed).normal(size=20)
+    case = case._replace(
+        y=np.array([own[np.argmax(f)] for own, f in zip(case.lists, case.scores(w), strict=True)])
+    )
+    rows = differences(listed_outputs(case))
+    rows = rows[(rows**2).sum(axis=1) > 0]
+    gamma = largest_margin(rows)[1]
+    problem, x = case.machine("joint", "float32")
+    dual = dual_perceptron(problem, x, case.y, max_epochs=500)
+    assert dual.status is Status.CONVERGED
+    assert 2 <= dual.alpha.sum() <= (rows**2).sum(axis=1).max() / gamma**2
 
 
 def test_buckets_and_explicit_features() -> None:

@@ -1,0 +1,41 @@
+"""Strings to strings and other candidate sets: the argmax over Gen(x) (thesis 4.6)."""
+
+from jaxstruct.strings.candidate_lists import (
+    Candidates,
+    generated_candidates,
+    number_candidates,
+    observed_candidates,
+    outputs_of,
+)
+from jaxstruct.strings.inputs import (
+    CandidateFeatures,
+    JointCandidates,
+    KernelCandidates,
+    feature_inputs,
+    joint_inputs,
+    joint_pairs,
+    kernel_inputs,
+)
+from jaxstruct.strings.losses import candidate_losses, loss_table, similarity_loss
+from jaxstruct.strings.structure import candidates, joint_candidates, kernel_candidates
+
+__all__ = [
+    "CandidateFeatures",
+    "Candidates",
+    "JointCandidates",
+    "KernelCandidates",
+    "candidate_losses",
+    "candidates",
+    "feature_inputs",
+    "generated_candidates",
+    "joint_candidates",
+    "joint_inputs",
+    "joint_pairs",
+    "kernel_candidates",
+    "kernel_inputs",
+    "loss_table",
+    "number_candidates",
+    "observed_candidates",
+    "outputs_of",
+    "similarity_loss",
+]

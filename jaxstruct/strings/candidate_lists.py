@@ -1,0 +1,213 @@
+"""Gen(x): the outputs that an input may have, observed ones or a generator's (thesis 4.6.2).
+
+Here outputs are what the user has: strings, tuples of labels, trees, anything hashable. They are
+numbered by one table, which is what the problems of this wing read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxstruct.core.checks import (
+    as_list,
+    check_choice,
+    check_flag,
+    check_integers,
+    checked_size,
+    text_of,
+)
+from jaxstruct.core.ragged import Ragged
+
+MISSING = ("refuse", "add", "best")
+
+
+class Candidates(NamedTuple):
+    """Candidates of n inputs, numbered.
+
+    Fields:
+      numbers: the rows of the table in each list, of n lists that differ in length.
+      outputs: the table, M outputs.
+      targets: [n] int32, what training aims at: the true output, or the best candidate where that
+        was asked for. None where no true outputs were given.
+      present: [n] bool, whether Gen(x) held the true output by itself; None likewise.
+    """
+
+    numbers: Ragged
+    outputs: tuple
+    targets: np.ndarray | None
+    present: np.ndarray | None
+
+
+def observed_candidates(outputs: Sequence[Hashable], n: int | None = None) -> list[list]:
+    """Gen(x) = every output that was observed, for each of n inputs (thesis 4.6.4).
+
+    Args:
+      outputs: those of the training set. n: inputs, None for as many as outputs.
+
+    Returns:
+      n times one list, the distinct outputs in the order in which they first occur.
+
+    Raises:
+      ValueError: there are no outputs, or n is no size.
+    """
+    outputs = as_list("outputs", outputs, "a list of outputs", letters=True)
+    return [_distinct_of("outputs", outputs)] * (
+        len(outputs) if n is None else checked_size("n", n)
+    )
+
+
+def generated_candidates(
+    generate: Callable[[Any], Iterable[Hashable]], inputs: Iterable[Any]
+) -> list[list]:
+    """Gen(x) = what a user's generator gives for each input, the best k of a parser for instance.
+
+    An output that comes again in a list is dropped.
+
+    Args:
+      generate: x -> outputs, in the order in which ties are to be broken. inputs: n inputs.
+
+    Raises:
+      ValueError: a list is empty, or an output is not hashable.
+    """
+    if not callable(generate):
+        raise ValueError(f"generate must be a function of an input, got {text_of(generate)}")
+    lists = []
+    for i, x in enumerate(inputs):
+        name = f"generate(inputs[{i}])"
+        lists.append(_distinct_of(name, as_list(name, generate(x), "outputs", letters=True)))
+    return lists
+
+
+def number_candidates(
+    lists: Sequence[Sequence[Hashable]],
+    true_outputs: Sequence[Hashable] | None = None,
+    *,
+    missing: str = "refuse",
+    loss: Callable[[Any, Any], float] | None = None,
+    shared: bool = True,
+    table: Sequence[Hashable] = (),
+) -> Candidates:
+    """Number the candidates of n inputs by one table, and find the target of each input.
+
+    Args:
+      lists: n lists of outputs.
+      true_outputs: of the n inputs; None where they are not known.
+      missing: what to do where Gen(x) lacks the true output: "refuse" it, "add" it to the list's
+        end, or aim at the "best" candidate, of the least loss, the first of these.
+      loss: (true output, output) -> Delta, for "best".
+      shared: whether an output has one number wherever it stands, as kernels L and tables of
+        losses need it. Else candidates are numbered one after the other, each of them once, as
+        losses by list need it.
+      table: outputs that are numbered before, those of the training set for instance: they keep
+        their numbers, and new ones follow. For shared numbers only.
+
+    Returns:
+      Candidates; see there.
+
+    Raises:
+      ValueError: an argument does not fit, a list is empty, or a true output is missing.
+    """
+    check_choice("missing", missing, MISSING)
+    check_flag("shared", shared)
+    if table and not shared:
+        raise ValueError("table is for shared numbers: leave it out, or shared=True")
+    if missing == "best" and not callable(loss):
+        raise ValueError('missing="best" needs loss, a function (true output, output) -> number')
+    lists = as_list("lists", lists, "n lists of outputs")
+    rows = [
+        _distinct_of(f"lists[{i}]", as_list(f"lists[{i}]", own, "outputs", letters=True))
+        for i, own in enumerate(lists)
+    ]
+    if true_outputs is not None:
+        true_outputs = as_list("true_outputs", true_outputs, "n outputs", letters=True)
+        if len(true_outputs) != len(rows):
+            raise ValueError(f"true_outputs are {len(true_outputs)}, lists {len(rows)}: one a list")
+    present = None
+    aims = true_outputs
+    if true_outputs is not None:
+        present = np.array([y in set(own) for own, y in zip(rows, true_outputs, strict=True)])
+        aims = _aims(rows, true_outputs, present, missing, loss)
+    return _numbered(rows, aims, present, list(table), shared)
+
+
+def _distinct_of(name: str, outputs: list) -> list:
+    """The outputs without what comes again, in their order.
+
+    Raises:
+      ValueError: there are none, or one is not hashable.
+    """
+    if not outputs:
+        raise ValueError(f"{name} has no candidate: Gen(x) must hold an output for every input")
+    try:
+        return list(dict.fromkeys(outputs))
+    except TypeError:
+        raise ValueError(
+            f"{name} must hold hashable outputs, got {text_of(outputs)}: make a tuple of a list or "
+            "an array"
+        ) from None
+
+
+def _aims(
+    rows: list[list],
+    true_outputs: list,
+    present: np.ndarray,
+    missing: str,
+    loss: Callable[[Any, Any], float] | None,
+) -> list:
+    """The target of each list, which is added to it where `missing` says so."""
+    absent = np.flatnonzero(~present)
+    if absent.size and missing == "refuse":
+        i = absent[0]
+        raise ValueError(
+            f"true_outputs[{i}] is {text_of(true_outputs[i])}, which lists[{i}] lacks "
+            f'({absent.size} such): say missing="add" to add it, or "best" to aim at the '
+            "candidate of least loss"
+        )
+    aims = list(true_outputs)
+    for i in absent:
+        if missing == "add":
+            rows[i].append(true_outputs[i])
+        else:
+            costs = [loss(true_outputs[i], y) for y in rows[i]]
+            aims[i] = rows[i][int(np.argmin(costs))]
+    return aims
+
+
+def _numbered(
+    rows: list[list], aims: list | None, present: np.ndarray | None, table: list, shared: bool
+) -> Candidates:
+    offsets = np.cumsum([0, *map(len, rows)])
+    every = [y for own in rows for y in own]
+    if shared:
+        places = {y: number for number, y in enumerate(table)}
+        for y in every:
+            places.setdefault(y, len(places))
+        numbers = np.array([places[y] for y in every], np.int32)
+        outputs = tuple(places)
+    else:
+        numbers, outputs = np.arange(len(every), dtype=np.int32), tuple(every)
+    store = Ragged(numbers, offsets, -1)
+    if aims is None:
+        return Candidates(store, outputs, None, None)
+    places_of = zip(rows, aims, store, strict=True)
+    targets = np.array([own[row.index(y)] for row, y, own in places_of], np.int32)
+    return Candidates(store, outputs, targets, present)
+
+
+def outputs_of(candidates: Candidates, predicted: np.ndarray) -> list:
+    """The outputs that numbers stand for, such as those of `predict`.
+
+    Raises:
+      ValueError: they are no [n] rows of the table.
+    """
+    predicted = np.asarray(predicted)
+    check_integers("predicted", predicted)
+    size = len(candidates.outputs)
+    if predicted.ndim != 1 or (
+        predicted.size and not 0 <= predicted.min() <= predicted.max() < size
+    ):
+        raise ValueError(f"predicted must be [n] rows 0..{size - 1}, got {text_of(predicted)}")
+    return [candidates.outputs[number] for number in predicted]

@@ -1,0 +1,130 @@
+"""Training on candidate sets against an independent QP, and kernels against explicit features."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from jaxstruct import check_problem, fit, fit_path, predict
+from jaxstruct.core.examples import take
+from jaxstruct.kernels import gram_matrix
+from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.one_slack import fit_one_slack
+from jaxstruct.strings.inputs import feature_inputs, joint_inputs, joint_pairs, kernel_inputs
+from jaxstruct.strings.structure import candidates, joint_candidates
+from tests.solvers.cases import FULL, flat
+from tests.strings.candidate_cases import MACHINES, N, random_case
+from tests.truth.quadratic_program import solve_primal
+
+FINE = 2e-9
+CLOSE = 1e-8
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_every_formulation_is_that_of_the_quadratic_program(x64: None, name: str) -> None:
+    """Features, K and L, and J are one machine: one optimum, with lists of several lengths."""
+    case = random_case(1)
+    problem, x = case.machine(name)
+    for formulation in FORMULATIONS:
+        truth = solve_primal(formulation, *case.listed(), C=10.0)
+        assert truth.feasible and truth.objective > 0.1
+        solution = fit(problem, x, case.y, formulation, 10.0, tolerance=FINE, settings=FULL)
+        assert solution.status.name == "CONVERGED", formulation
+        for value in (solution.primal, solution.dual):
+            assert value == pytest.approx(truth.objective, rel=CLOSE), formulation
+        predicted = predict(problem, solution, x)
+        for i, (scores, own) in enumerate(zip(case.scores(truth.w), case.lists, strict=True)):
+            chosen = scores[own == predicted[i]]
+            assert chosen.size == 1 and chosen[0] >= scores.max() - 1e-3 * np.abs(scores).max()
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_rules_of_a_problem_hold(x64: None, name: str) -> None:
+    case = random_case(2)
+    problem, x = case.machine(name)
+    report = check_problem(problem, x, case.y, examples=4, draws=4)
+    assert set(report.oracles.values()) == {"contenders"}
+
+
+def test_new_inputs_are_scored_as_by_explicit_features(x64: None) -> None:
+    case, other = random_case(1), random_case(3)
+    listed = zip(other.x, other.lists, strict=True)
+    pairs = [np.kron(x, case.rows[y]) for x, own in listed for y in own]
+    problem, x = case.machine("features")
+    explicit = fit(problem, x, case.y, "svm1_slack", 10.0, tolerance=FINE, settings=FULL)
+    wanted = predict(problem, explicit, feature_inputs(other.lists, np.stack(pairs)))
+    assert len(set(wanted.tolist())) > 2
+    fresh = {
+        "kernel": kernel_inputs(other.x @ case.x.T, other.lists, new=True),
+        "joint": joint_inputs(np.stack(pairs) @ case.psi().T, other.lists, new=True),
+    }
+    for name, inputs in fresh.items():
+        problem, x = case.machine(name)
+        solution = fit(problem, x, case.y, "svm1_slack", 10.0, tolerance=FINE, settings=FULL)
+        np.testing.assert_array_equal(predict(problem, solution, inputs), wanted)
+
+
+def polynomial_of_pairs(a: tuple, b: tuple) -> jax.Array:
+    """J((x, y), (x', y')) that is no product of a K and an L."""
+    return (1 + a[0] @ b[0] + a[1] @ b[1]) ** 2
+
+
+def test_any_joint_kernel_given_as_a_function(x64: None) -> None:
+    """The features of the QP are a root of the matrix J, which nothing else knows."""
+    case = random_case(1)
+    pairs = joint_pairs(case.x, case.rows, case.lists)
+    J = np.asarray(gram_matrix(polynomial_of_pairs, pairs))
+    values, vectors = np.linalg.eigh(J)
+    assert values.min() > -1e-9 * values.max() and (values > 1e-9 * values.max()).sum() > 25
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    problem = joint_candidates(len(J), loss=case.loss, dtype="float64")
+    x = joint_inputs(J, case.lists)
+    for formulation in ("svm0", "svm1_margin", "svm2_slack"):
+        truth = solve_primal(formulation, *case.listed(root), C=1.0)
+        solution = fit(problem, x, case.y, formulation, 1.0, tolerance=FINE, settings=FULL)
+        assert solution.primal == pytest.approx(truth.objective, rel=CLOSE)
+
+
+def test_other_solvers_and_folds(x64: None) -> None:
+    """1-slack, a path of C, and a fold taken of a kernel machine's inputs."""
+    case = random_case(1)
+    problem, x = case.machine("kernel")
+    truth = solve_primal("svm1_margin", *case.listed(), C=10.0)
+    one = fit_one_slack(problem, x, case.y, "svm1_margin", 10.0, tolerance=1e-6)
+    assert one.primal == pytest.approx(truth.objective, rel=2e-6)
+    path = list(fit_path(problem, x, case.y, "svm1_margin", [1.0, 10.0], tolerance=1e-6))
+    assert path[-1].primal == pytest.approx(truth.objective, rel=2e-6)
+    fold = np.arange(0, N, 2)
+    weights = np.zeros(N)
+    weights[fold] = N / len(fold)
+    truth = solve_primal("svm1_margin", *case.listed(), 10.0, weights)
+    solution = fit(
+        problem, take(x, fold), case.y[fold], "svm1_margin", 10.0, tolerance=FINE, settings=FULL
+    )
+    assert solution.primal == pytest.approx(truth.objective, rel=CLOSE)
+
+
+def test_losses_by_list_and_lists_of_one(x64: None) -> None:
+    """A target that costs something itself, and an input without a wrong candidate."""
+    random = np.random.default_rng(4)
+    lengths = np.array([1, 3, 4, 2, 1, 4])
+    lists = np.split(np.arange(15), np.cumsum(lengths)[:-1])
+    psi, losses = random.normal(size=(15, 6)), random.uniform(0.2, 2, 15)
+    y = np.array([own[losses[own].argmin()] for own in lists], np.int32)
+    features, delta = np.zeros((6, 4, 6)), np.zeros((6, 4))
+    for i, own in enumerate(lists):
+        order = np.array([y[i], *own[own != y[i]]])
+        order = np.append(order, np.repeat(order[-1], 4 - len(own)))
+        features[i], delta[i] = psi[order], losses[order] - losses[y[i]]
+    some = (lengths > 1).astype(float)
+    problem, x = candidates(6, loss=losses, dtype="float64"), feature_inputs(lists, psi)
+    for formulation in ("svm1", "svm1_margin", "svm2_slack"):
+        truth = solve_primal(formulation, features, delta, np.zeros(6, int), 5.0, some)
+        solution = fit(problem, x, y, formulation, 5.0, tolerance=FINE, settings=FULL)
+        assert solution.primal == pytest.approx(truth.objective, rel=CLOSE)
+        distance = np.linalg.norm(flat(solution.weights) - truth.w)
+        assert distance <= np.sqrt(4 * CLOSE * truth.objective)
+    weights = jax.tree.map(np.zeros_like, solution.weights)
+    firsts = [own[0] for own in lists]
+    np.testing.assert_array_equal(predict(problem, weights, x), firsts)  # ties go to the first

@@ -1,0 +1,167 @@
+"""Oracles of candidate sets against enumeration, and proposition 25."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct import joint_feature
+from jaxstruct.core.types import Array
+from jaxstruct.strings.structure import (
+    CandidateScores,
+    candidates,
+    joint_candidates,
+    kernel_candidates,
+)
+from tests.strings.candidate_cases import D, M, P, random_case
+
+CASES, K = 4000, 6
+
+
+def random_lists(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores with ties, lists of 1 to 6 outputs of 7 in any order, a true output of each."""
+    random = np.random.default_rng(seed)
+    numbers = random.permuted(np.tile(np.arange(M, dtype=np.int32), (CASES, 1)), axis=1)[:, :K]
+    lengths = random.integers(1, K + 1, CASES)
+    numbers[np.arange(K) >= lengths[:, None]] = -1
+    y = numbers[np.arange(CASES), random.integers(0, lengths)]
+    return random.integers(-2, 3, (CASES, K)).astype(np.float32), numbers, y
+
+
+def losses_of(kind: str) -> np.ndarray | str:
+    random = np.random.default_rng(5)
+    if kind == "zero_one":
+        return kind
+    table = random.choice([0.25, 1.0, 2.0], size=(M, M)) * (1 - np.eye(M))
+    return table if kind == "table" else np.arange(M) / 4.0
+
+
+def slow_loss(kind: str, y_true: int, y: int) -> float:
+    numbers = losses_of(kind)
+    if kind == "zero_one":
+        return float(y_true != y)
+    return numbers[y_true, y] if kind == "table" else numbers[y] - numbers[y_true]
+
+
+@pytest.mark.parametrize("kind", ["zero_one", "table", "by list"])
+def test_oracles_against_enumeration(kind: str) -> None:
+    """Decode, and the most violated candidate of each level, of thousands of lists; ties first."""
+    problem = candidates(3, loss=losses_of(kind))
+    scores, numbers, y = random_lists(len(kind))
+    if kind == "by list":  # the target is a cheapest one of its list
+        y = np.where(numbers >= 0, numbers, M).min(axis=1).astype(np.int32)
+
+    @jax.jit
+    @jax.vmap
+    def answers(scores: Array, numbers: Array, y: Array) -> tuple:
+        theta = CandidateScores(scores, numbers)
+        found = problem.oracles.contenders(theta, y)
+        worst = problem.oracles.output(found.trace, jnp.argmax(found.losses + found.scores))
+        return problem.model.decode(theta), worst, found.losses, found.scores
+
+    decoded, worst, losses, own = map(np.asarray, answers(scores, numbers, y))
+    for i in range(CASES):
+        real = [k for k in range(K) if numbers[i, k] >= 0]
+        assert decoded[i] == numbers[i, max(real, key=lambda k: (scores[i, k], -k))]
+        wrong = [k for k in real if numbers[i, k] != y[i]]
+        assert set(np.flatnonzero(np.isfinite(own[i]))) == set(wrong)
+        costs = {k: slow_loss(kind, y[i], numbers[i, k]) for k in wrong}
+        assert all(losses[i, k] == pytest.approx(costs[k]) for k in wrong)
+        assert (losses[i] >= 0).all()
+        if wrong:
+            values = [costs[k] + scores[i, k] for k in wrong]
+            best = wrong[int(np.argmax(np.float32(values)))]
+            assert worst[i] == numbers[i, best]
+
+
+def test_scores_and_sums_of_planes() -> None:
+    """The score of a number is that of its place; of an output that is no candidate, 0."""
+    problem = candidates(3)
+    scores, numbers, y = random_lists(3)
+    theta = CandidateScores(jnp.asarray(scores), jnp.asarray(numbers))
+    found = jax.jit(jax.vmap(problem.model.score))(theta, y)
+    place = (numbers == y[:, None]).argmax(axis=1)
+    np.testing.assert_array_equal(found, scores[np.arange(CASES), place])
+    absent = jax.jit(jax.vmap(problem.model.score, (0, None)))(theta, jnp.int32(M))
+    assert not np.asarray(absent).any()
+    c = np.random.default_rng(6).normal(size=(CASES, 2)).astype(np.float32)
+    pair = np.stack([y, numbers[:, 0]], axis=1)
+    u = jax.jit(jax.vmap(problem.space.combine))(theta, pair, c)
+    seen = np.asarray(jax.vmap(problem.space.plane_scores)(theta, pair))
+    np.testing.assert_allclose(np.sum(u.scores * scores, axis=1), (seen * c).sum(axis=1), atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_proposition_25(x64: None, seed: int) -> None:
+    """|Psi(x_i, y) - Psi(x_i, y')|^2 <= 2 R_i^2 S^2 where L >= 0, and what it needs L >= 0 for.
+
+    |a - b|^2 = |a|^2 + |b|^2 - 2 <a, b>, and <a, b> = K(x, x) L(y, y') (proposition 21).
+    """
+    case = random_case(seed)
+    rows = np.abs(case.rows)
+    assert (rows @ rows.T >= 0).all()
+    for table, bounded in ((rows, True), (np.vstack([rows[:1], -rows[:1]]), False)):
+        problem = kernel_candidates(len(case.x), table @ table.T, dtype="float64")
+        every = jnp.arange(len(table))
+        for i, x in enumerate(case.x):
+            row = jnp.asarray(case.x @ x)
+            x_i = type(case.machine("kernel")[1])(row, jnp.int32(i), every)
+            norms = jnp.stack([problem.space.plane_norms(x_i, y, every) for y in every])
+            R2, S2 = x @ x, (table**2).sum(axis=1).max()
+            explicit = np.kron(x, table[0]) - np.kron(x, table[1])
+            assert norms[0, 1] == pytest.approx(explicit @ explicit)
+            assert (norms.max() <= 2 * R2 * S2 * (1 + 1e-12)) == bounded
+            assert norms.max() > 0.1 * R2 * S2
+
+
+def test_theta_of_the_three_machines_is_one(x64: None) -> None:
+    """Kernels: F, Psi and the products of planes are those of explicit features."""
+    case = random_case(5)
+    pairs = [(i, y) for i, own in enumerate(case.lists) for y in own]
+    random = np.random.default_rng(7)
+    alpha = random.normal(size=len(pairs))
+    w = alpha @ case.psi()
+    for name in ("features", "sparse", "kernel", "joint"):
+        problem, x = case.machine(name)
+        one = _row(x, 3, case.lists[3])
+        weights = {"weights": jnp.asarray(w)}
+        if name == "joint":
+            weights = {"coefficients": jnp.asarray(alpha)}
+        if name == "kernel":
+            B = np.zeros((len(case.x), M))
+            np.add.at(B, tuple(np.transpose(pairs)), alpha)
+            weights = {"coefficients": jnp.asarray(B)}
+        theta = problem.model.potentials(weights, one)
+        np.testing.assert_allclose(theta.scores, case.scores(w)[3], rtol=1e-9, atol=1e-9)
+        y = jnp.asarray(case.lists[3][1])
+        psi = joint_feature(problem, one, y)
+        seen = problem.model.potentials(psi, one).scores  # <Psi(x, y), Psi(x, .)>
+        own = case.scores(np.kron(case.x[3], case.rows[case.lists[3][1]]))[3]
+        np.testing.assert_allclose(seen, own, rtol=1e-9, atol=1e-9)
+
+
+def _row(x: tuple, i: int, own: np.ndarray) -> tuple:
+    """Input i without padding."""
+    leaves, structure = jax.tree.flatten(x)
+    return jax.tree.unflatten(structure, [jnp.asarray(leaf[i]) for leaf in leaves])
+
+
+def test_constructors_name_what_does_not_fit() -> None:
+    indefinite = np.array([[1.0, 2.0], [2.0, 1.0]])
+    with pytest.raises(ValueError, match="output_gram: not positive semi-definite") as error:
+        kernel_candidates(3, indefinite)
+    assert "\n" not in str(error.value)
+    with pytest.raises(ValueError, match="output_gram: got nan"):
+        kernel_candidates(3, indefinite * np.nan)
+    with pytest.raises(ValueError, match="number_of_features must be"):
+        candidates(0)
+    with pytest.raises(ValueError, match="number_of_pairs must be"):
+        joint_candidates(2.5)
+    with pytest.raises(ValueError, match="dtype"):
+        candidates(D * P, dtype="int32")
+    with pytest.raises(ValueError, match="loss must be numbers"):
+        candidates(3, loss=lambda a, b: 0.0)
+    with pytest.raises(ValueError, match="loss is 'hamming'"):
+        candidates(3, loss="hamming")
