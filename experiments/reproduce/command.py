@@ -29,6 +29,7 @@ from experiments.multi_label import command as multi_label
 from experiments.named_entities import command as named_entities
 from experiments.parsing import command as parsing
 from experiments.snakes import command as snakes
+from experiments.string_mapping import command as string_mapping
 from experiments.taxonomy import command as taxonomy
 from jaxstruct.data.locate import DATA_VARIABLE, available
 from jaxstruct.data.registry import corpus_named
@@ -109,6 +110,9 @@ EXPERIMENTS = (
     }),
     Experiment("citation_graph", (), citation_graph.run, citation_graph.Options(), {
         "graphs": 10, "training": ("independent", "svm", "pseudo"), "most_passes": 20,
+    }),
+    Experiment("string_mapping", (), string_mapping.run, string_mapping.Options(), {
+        "strings": 60, "repeats": 1, "readings": (),
     }),
     Experiment("snakes", ("snakes",), snakes.run, snakes.Options(), {
         "examples": 20, "most_passes": 5, "passes": 5, "picture_grids": 6,

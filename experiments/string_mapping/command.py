@@ -40,12 +40,12 @@ PAPER = {
 MEASURES = ("1 - L", "zero-one", "distance")
 READINGS: Mapping[str, dict[str, Any]] = MappingProxyType({
     "C / n = 1 / n": {"C": "1"},
-    "two deletions, as printed": {"noise": "deletions"},
-    "two deletions, C / n = 1 / n": {"noise": "deletions", "C": "1"},
+    "two deletions as printed": {"noise": "deletions"},
+    "two deletions and C / n = 1 / n": {"noise": "deletions", "C": "1"},
     "one fold of four trains": {"train_on": "one"},
     "n-grams of 1 to 3 letters": {"shortest": 1},
     "short outputs are like nothing": {"short": "none"},
-    "Gaussian of width 1 for SVMs, too": {"sigma": 1.0},
+    "Gaussian of width 1 for SVMs too": {"sigma": 1.0},
 })  # fmt: skip
 """What a reading changes in the options."""
 
