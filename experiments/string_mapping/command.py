@@ -56,6 +56,7 @@ class Options(NamedTuple):
     strings: Annotated[int, flag("Pairs in a data set.", least=20)] = 200
     folds: Annotated[int, flag("Of cross-validation.", least=2)] = 4
     repeats: Annotated[int, flag("Data sets drawn.", least=1)] = 5
+    methods: Annotated[Sequence[str], flag("Rows of the table.", METHODS, some=True)] = METHODS
     train_on: Annotated[
         str, flag("What trains: all folds but one, or one alone.", ("others", "one"))
     ] = "others"
@@ -142,8 +143,8 @@ def _measurements(
 ) -> Iterator[dict[str, Any]]:
     """A row a method: its errors on every fold of every data set."""
     _number_of(options, 1)
-    errors: dict[str, list[np.ndarray]] = {name: [] for name in METHODS}
-    details: dict[str, list[dict[str, Any]]] = {name: [] for name in METHODS}
+    errors: dict[str, list[np.ndarray]] = {name: [] for name in options.methods}
+    details: dict[str, list[dict[str, Any]]] = {name: [] for name in options.methods}
     lengths = (options.shortest or options.n_grams, options.n_grams)
     for repeat in jobs_bar(range(options.repeats), reading, options.progress):
         seed = options.seed + repeat
@@ -157,11 +158,11 @@ def _measurements(
             machine = Machine(
                 _number_of(options, len(train)), options.sigma, options.tolerance, seed, dtype
             )
-            for name in METHODS:
+            for name in options.methods:
                 found, detail = predicted(name, kernels, train, test, machine)
                 errors[name].append(_errors(kernels, test, found))
                 details[name].append({"seed": seed, "fold": fold} | detail)
-    for name in METHODS:
+    for name in options.methods:
         each = np.array(errors[name]).reshape(options.repeats, options.folds, len(MEASURES))
         yield {
             "reading": reading, "method": name, "errors": each.tolist(),
@@ -225,16 +226,16 @@ def _reading_table(options: Options, rows: Sequence[Mapping[str, Any]]) -> Table
     names = list(dict.fromkeys(row["reading"] for row in rows))
     of = {(row["reading"], row["method"]): row for row in rows}
     body = [
-        [name, measure, *(of[name, method]["mean"][m] for method in METHODS)]
+        [name, measure, *(of[name, method]["mean"][m] for method in options.methods)]
         for name in names
         for m, measure in enumerate(MEASURES)
     ]
-    body.append(["thesis", "Test Err", *(PAPER[method][0] for method in METHODS)])
+    body.append(["thesis", "Test Err", *(PAPER[method][0] for method in options.methods)])
     notes = [
         f"Means of {options.reading_repeats} data sets, the first row's of {options.repeats}. A "
         "row changes what its name says, and nothing else."
     ]
-    columns = ["reading", "measure", *METHODS]
+    columns = ["reading", "measure", *options.methods]
     return Table("Strings to strings under other readings", columns, body, notes)
 
 
