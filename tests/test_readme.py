@@ -64,6 +64,13 @@ def test_oracles_stand_alone() -> None:
     assert (np.asarray(labels) == 0).all()  # ties go to the lowest label
 
 
+def test_strings_are_mapped_to_strings(capsys) -> None:
+    names = _run("similarity_loss")
+    assert capsys.readouterr().out.split() == ["CONVERGED", "aaab", "abab"]
+    read = [word[:2] for word in names["read"]]  # what tells the two kinds of inputs apart
+    assert np.mean([a == b[:2] for a, b in zip(read, names["words"], strict=True)]) > 0.7
+
+
 def test_alignments_are_learned_and_written(capsys) -> None:
     names = _run("alignment_text")
     assert names["solution"].status.solved

@@ -37,7 +37,10 @@ def check_positive_semidefinite(
             f"{name}: not symmetric, entries [{i}, {j}] and [{j}, {i}] differ by {skewness:.3g}; "
             f"expected a kernel matrix; if only rounding differs, pass ({name} + {name}.T) / 2"
         )
-    values = np.linalg.eigvalsh((matrix + matrix.T) / 2)
+    matrix = (matrix + matrix.T) / 2
+    if _has_cholesky_factor(matrix, tolerance):
+        return
+    values = np.linalg.eigvalsh(matrix)
     smallest, largest = values[0], np.abs(values).max()
     if smallest < -tolerance * largest:
         raise ValueError(
@@ -45,3 +48,19 @@ def check_positive_semidefinite(
             f"size {largest:.6g}, tolerance {tolerance:g} of it); add at least {-smallest:.6g} to "
             f"the diagonal, set the negative eigenvalues to zero, or use {name} @ {name}.T"
         )
+
+
+def _has_cholesky_factor(matrix: np.ndarray, tolerance: float) -> bool:
+    """Whether A + tolerance max_i A_ii I has a Cholesky factor, which is soon tried.
+
+    The largest eigenvalue is at least the largest diagonal entry, so that where it has one no
+    eigenvalue is below -tolerance times the largest. Where not, the eigenvalues decide.
+    """
+    shift = tolerance * np.diag(matrix).max()
+    if shift <= 0:
+        return False
+    try:
+        np.linalg.cholesky(matrix + shift * np.eye(len(matrix)))
+    except np.linalg.LinAlgError:
+        return False
+    return True

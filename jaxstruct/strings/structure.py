@@ -231,7 +231,9 @@ def kernel_candidates(
 
     F(x, y; w) = sum_j sum_y' K(x, x_j) B[j, y'] L(y', y) with w = {"coefficients": B [m, M]} on m
     anchors, the training inputs, and a table of M outputs: all that are a candidate of an input,
-    those of inputs to predict included. Only outputs of training get coefficients.
+    those of inputs to predict included. Only outputs of training get coefficients. Where L >= 0,
+    |Psi(x_i, y) - Psi(x_i, y')|^2 <= 2 R_i^2 S^2 with R_i^2 = K(x_i, x_i) and S^2 = max L(y, y)
+    (proposition 25), of which the bounds on the number of constraints are made.
 
     Args:
       number_of_anchors: m.

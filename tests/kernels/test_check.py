@@ -31,6 +31,25 @@ def test_tolerance_is_relative():
         check_positive_semidefinite(np.diag([-1e-9, -1e-9]), "K", 1e-6)
 
 
+def test_a_factor_decides_as_the_eigenvalues_do():
+    """Smallest eigenvalues around the tolerance, from 1e-8 to 1e-4 of the largest."""
+    random, accepted = np.random.default_rng(0), 0
+    for _ in range(200):
+        vectors = np.linalg.qr(random.normal(size=(8, 8)))[0]
+        values = np.abs(random.normal(size=8))
+        values[0] = -(10 ** random.uniform(-8, -4)) * values.max()
+        matrix = (vectors * values) @ vectors.T
+        matrix = (matrix + matrix.T) / 2
+        found = np.linalg.eigvalsh(matrix)
+        if found[0] >= -1e-6 * np.abs(found).max():
+            check_positive_semidefinite(matrix)
+            accepted += 1
+        else:
+            with pytest.raises(ValueError, match="semi-definite"):
+                check_positive_semidefinite(matrix)
+    assert 60 < accepted < 140
+
+
 @pytest.mark.parametrize(
     ("matrix", "message"),
     [

@@ -42,7 +42,7 @@ def statuses(outcome):
 def test_quick_runs_what_it_can(no_corpora, options, capsys):
     absent = (
         "taxonomy_clinc150", "taxonomy_wipo_alpha_d", "handwriting", "named_entities",
-        "parsing", "snakes", "multi_label_scene", "clinc150_whole",
+        "parsing", "snakes", "multi_label_scene", "reranking", "clinc150_whole",
     )  # fmt: skip
     outcome = reproduce.run(options._replace(quick=True, only=("digits", *absent)))
     assert statuses(outcome) == {"digits": "done"} | dict.fromkeys(absent, "left out")

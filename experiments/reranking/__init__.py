@@ -1,0 +1,1 @@
+"""The k best of a base model, re-ranked with features of whole outputs."""
