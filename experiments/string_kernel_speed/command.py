@@ -36,11 +36,22 @@ from jaxstruct.kernels import (
 )
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+
+
+def digits(value: float | None) -> str | None:
+    """Three significant digits: a column holds seconds of Python and of one matrix product."""
+    return (
+        None if value is None else np.format_float_positional(value, 3, fractional=False, trim="-")
+    )
+
+
 COLUMNS = {
-    "kernel": "kernel", ("seconds a matrix", "processor"): "processor",
-    ("seconds a matrix", "wall"): "wall",
-    "us a pair": lambda row: f"{row['microseconds']:.3g}",
-    "times faster than plain Python": "ratio", "compile s": "compile_seconds",
+    "kernel": "kernel",
+    ("seconds a matrix", "processor"): lambda row: digits(row["processor"]),
+    ("seconds a matrix", "wall"): lambda row: digits(row["wall"]),
+    "us a pair": lambda row: digits(row["microseconds"]),
+    "times faster than plain Python": lambda row: digits(row["ratio"]),
+    "compile s": "compile_seconds",
     "temporary MiB": lambda row: row["mebibytes"] and round(row["mebibytes"], 2),
     "off by": lambda row: None if row["error"] is None else f"{row['error']:.0e}",
 }  # fmt: skip
