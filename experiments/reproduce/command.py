@@ -35,6 +35,7 @@ from experiments.parts_of_speech import command as parts_of_speech
 from experiments.random_field_certificates import command as random_field_certificates
 from experiments.reranking import command as reranking
 from experiments.snakes import command as snakes
+from experiments.string_mapping import command as string_mapping
 from experiments.taxonomy import command as taxonomy
 from jaxstruct.data.locate import DATA_VARIABLE, available
 from jaxstruct.data.registry import corpus_named
@@ -142,6 +143,9 @@ EXPERIMENTS = (
     }),
     Experiment("citation_graph", (), citation_graph.run, citation_graph.Options(), {
         "graphs": 10, "training": ("independent", "svm", "pseudo"), "most_passes": 20,
+    }),
+    Experiment("string_mapping", (), string_mapping.run, string_mapping.Options(), {
+        "strings": 60, "repeats": 1, "readings": (),
     }),
     Experiment("snakes", ("snakes",), snakes.run, snakes.Options(), {
         "examples": 20, "most_passes": 5, "passes": 5, "picture_grids": 6,

@@ -9,6 +9,14 @@ from jaxstruct.baselines.dual_perceptron import DualPerceptron, dual_perceptron
 from jaxstruct.baselines.dual_random_field import DualRandomField, dual_random_field
 from jaxstruct.baselines.falling_steps import falling_sgd
 from jaxstruct.baselines.field_certificate import FieldCertificate
+from jaxstruct.baselines.kernel_dependency_estimation import (
+    KernelDependency,
+    choose_kernel_dependency,
+    fit_kernel_dependency,
+    predict_kernel_dependency,
+)
+from jaxstruct.baselines.most_frequent_output import most_frequent_output
+from jaxstruct.baselines.nearest_neighbours import choose_neighbours, nearest_outputs
 from jaxstruct.baselines.perceptron import Perceptron, perceptron
 from jaxstruct.baselines.stochastic_gradients import StochasticFit, fit_stochastic
 
@@ -25,5 +33,16 @@ __all__ = [
     "falling_sgd",
     "fit_random_field",
     "fit_stochastic",
+    "KernelDependency",
+    "Perceptron",
+    "RandomField",
+    "choose_kernel_dependency",
+    "choose_neighbours",
+    "dual_perceptron",
+    "fit_kernel_dependency",
+    "fit_random_field",
+    "most_frequent_output",
+    "nearest_outputs",
     "perceptron",
+    "predict_kernel_dependency",
 ]

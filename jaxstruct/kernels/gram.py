@@ -1,12 +1,14 @@
 """Kernel matrices [n, m] of two sets of points: by matrix products where the kernel allows it.
 
 A set of points carries a leading axis on every leaf: [n, d] dense, SparseFeatures([n, m], [n, m]),
-[n] integers for a precomputed kernel, a pair of sets for a tensor product or a direct sum.
+[n] integers for a precomputed kernel, Strings([n, T], [n]), a pair of sets for a tensor product
+or a direct sum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -19,7 +21,15 @@ from jaxstruct.core.lengths import known
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels import combine
 from jaxstruct.kernels import input as single
+from jaxstruct.kernels.convolution import convolution_kernel, decomposed, weighted_by
+from jaxstruct.kernels.mismatch import mismatch_against, mismatch_kernel
+from jaxstruct.kernels.normalisation import divided, normalised_kernel
+from jaxstruct.kernels.radial import radial_kernel, radial_values
 from jaxstruct.kernels.sets import as_sets, inner_products, squared_norms
+from jaxstruct.kernels.spectrum import spectrum_against, spectrum_kernel
+from jaxstruct.kernels.string_grams import string_gram
+from jaxstruct.kernels.subsequences import subsequences_against, subsequences_kernel
+from jaxstruct.kernels.substrings import substrings_against, substrings_kernel
 
 
 class _Options(NamedTuple):
@@ -52,8 +62,9 @@ def gram_matrix(
     """Returns the kernel matrix [K(x_i, z_j)] [n, m].
 
     Linear, polynomial and Gaussian kernels are made from the matrix of inner products (one matrix
-    product); precomputed kernels are looked up; sums and products are made of the matrices of
-    their parts. Any other function goes through `pairwise_gram`.
+    product); precomputed kernels are looked up; sums, products, normalised and radial kernels are
+    made of the matrices of their parts; string kernels meet many strings of Z at a time, and a
+    convolution decomposes each object once. Any other function goes through `pairwise_gram`.
 
     The Gaussian then comes from ||x||^2 + ||z||^2 - 2 <x, z> (dense sets are first moved to the
     mean of Z), so a squared distance has an absolute error of some units in the last place of the
@@ -158,6 +169,53 @@ def _direct_sum(kernel, X, Z, options):
     return combine.direct_sum_kernel(first, second, X, Z)
 
 
+def _normalised(kernel, X, Z, options):
+    (inner,) = kernel.args
+    return divided(*_with_diagonals(inner, X, Z, options))
+
+
+def _radial(kernel, X, Z, options):
+    inner, sigma = kernel.args
+    return radial_values(*_with_diagonals(inner, X, Z, options), sigma)
+
+
+def _with_diagonals(kernel, X, Z, options):
+    """(K(x_i, z_j) [n, m], K(x_i, x_i) [n, 1], K(z_j, z_j) [1, m])."""
+    own = _diagonal(kernel, X, options.block)
+    other = own if Z is X else _diagonal(kernel, Z, options.block)
+    return _on_sets(kernel, options)(X, Z), own[:, None], other[None, :]
+
+
+@partial(jax.jit, static_argnums=2)
+def _diagonal(kernel, X, block):
+    """[n] K(x_i, x_i)."""
+    return jax.lax.map(lambda x: kernel(x, x), jax.tree.map(jnp.asarray, X), batch_size=block)
+
+
+def _convolution(kernel, X, Z, options):
+    """A row at a time: its r decompositions against those of all of Z, each component by rule."""
+    decompose, kernels = kernel.args
+    parts = [
+        jax.vmap(lambda x: decomposed(decompose, kernels, x))(jax.tree.map(jnp.asarray, each))
+        for each in (X, Z)
+    ]
+    m, r = parts[1].weights.shape
+    flat = jax.tree.map(lambda leaf: leaf.reshape(m * r, *leaf.shape[2:]), parts[1].components)
+
+    def row(own):
+        values = 1.0
+        for part, a, b in zip(kernels, own.components, flat, strict=True):
+            values = _on_sets(part, options)(a, b) * values
+        tables = values.reshape(-1, m, r).transpose(1, 0, 2)
+        return jax.vmap(weighted_by, (None, 0, 0))(own.weights, tables, parts[1].weights)
+
+    return jax.lax.map(row, parts[0])
+
+
+def _strings(against: Callable) -> Callable:
+    return lambda kernel, X, Z, options: string_gram(against, kernel, X, Z)
+
+
 def _on_sets(kernel, options: _Options) -> Callable:
     return lambda X, Z: gram_matrix(kernel, X, Z, options.block, options.num_features)
 
@@ -171,4 +229,11 @@ _RULES = {
     combine.product_kernel: _product,
     combine.tensor_product_kernel: _tensor_product,
     combine.direct_sum_kernel: _direct_sum,
+    normalised_kernel: _normalised,
+    radial_kernel: _radial,
+    convolution_kernel: _convolution,
+    subsequences_kernel: _strings(subsequences_against),
+    substrings_kernel: _strings(substrings_against),
+    spectrum_kernel: _strings(spectrum_against),
+    mismatch_kernel: _strings(mismatch_against),
 }

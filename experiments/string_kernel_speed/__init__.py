@@ -1,0 +1,1 @@
+"""Kernel matrices of strings: time and memory, beside plain Python."""

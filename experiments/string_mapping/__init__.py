@@ -1,0 +1,1 @@
+"""Strings to strings, the thesis's table 4.5."""

@@ -1,0 +1,198 @@
+"""The rows of table 4.5: each method maps test inputs to outputs that training has seen."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from experiments.string_mapping.generator import ALPHABET, Pairs
+from jaxstruct import Problem, Settings, Solution, Status, fit, predict
+from jaxstruct.baselines import (
+    choose_kernel_dependency,
+    choose_neighbours,
+    fit_kernel_dependency,
+    most_frequent_output,
+    nearest_outputs,
+    predict_kernel_dependency,
+)
+from jaxstruct.core.sizes import size_class
+from jaxstruct.kernels import (
+    encode_strings,
+    gram_matrix,
+    normalised,
+    radial_values,
+    subsequences,
+)
+from jaxstruct.strings import KernelCandidates, kernel_candidates
+
+MACHINES = {"SVM2": "svm2", "SVM2 Δs": "svm2_slack", "SVM2 Δm": "svm2_margin"}
+METHODS = ("baseline", "k-NN", "KDE", *MACHINES)
+NEIGHBOURS = (1, 2, 3, 5, 7, 10, 15, 20, 25)
+WIDTHS = (0.1, 0.3, 1.0, 3.0)
+RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+INNER_FOLDS = 5
+SHORT = ("own", "none")
+
+
+class Kernels(NamedTuple):
+    """One data set as the methods see it.
+
+    Fields:
+      inputs: [n, n] K of the inputs.
+      numbers: [n] which of the M distinct outputs each example has.
+      outputs: [room, room] L of the distinct outputs, 0 beyond M; room is the size class of M, so
+        that data sets share their programs.
+      loss: [room, room] 1 - L, 0 on the diagonal.
+    """
+
+    inputs: np.ndarray
+    numbers: np.ndarray
+    outputs: np.ndarray
+    loss: np.ndarray
+
+
+class Machine(NamedTuple):
+    """What the methods choose or are given.
+
+    Fields:
+      C: of the SVMs; the solver divides it by n.
+      sigma: of a Gaussian on the inputs' kernel for the SVMs, 0 for none.
+      tolerance: relative gap. seed: of inner folds. dtype: of the solver.
+    """
+
+    C: float
+    sigma: float
+    tolerance: float
+    seed: int
+    dtype: str
+
+
+def kernels_of(pairs: Pairs, decay: float, lengths: tuple[int, int], short: str) -> Kernels:
+    """The normalised gapped-subsequence kernels of inputs and of distinct outputs.
+
+    Args:
+      decay, lengths: of `subsequences`, (shortest, longest).
+      short: what an output with no subsequence is: "own", a direction of its own, L(y, y) = 1 and
+        0 with all others; "none", L(y, y) = 0.
+    """
+    kernel = normalised(subsequences(lengths[1], decay, shortest=lengths[0]))
+    distinct = list(dict.fromkeys(pairs.outputs))
+    places = {y: number for number, y in enumerate(distinct)}
+    room = size_class(len(distinct))
+    gram = np.asarray(
+        gram_matrix(kernel, encode_strings(distinct + [""] * (room - len(distinct)), ALPHABET)),
+        float,
+    )
+    if short == "own":
+        size = len(distinct)
+        gram[:size, :size] += np.diag(np.diag(gram)[:size] == 0)
+    loss = np.clip(1 - gram, 0, 1)
+    np.fill_diagonal(loss, 0)
+    inputs = gram_matrix(kernel, encode_strings(pairs.inputs, ALPHABET))
+    return Kernels(
+        np.asarray(inputs, float),
+        np.array([places[y] for y in pairs.outputs], np.int32),
+        gram,
+        loss,
+    )
+
+
+def predicted(
+    name: str, kernels: Kernels, train: np.ndarray, test: np.ndarray, machine: Machine
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """(the number of each test example's predicted output, what was chosen or certified)."""
+    numbers = kernels.numbers[train]
+    if name == "baseline":
+        return np.full(len(test), numbers[most_frequent_output(numbers.tolist())]), {}
+    if name in MACHINES:
+        return _by_machine(MACHINES[name], kernels, train, test, machine)
+    by = _by_neighbours if name == "k-NN" else _by_dependency
+    found, chosen = by(kernels, train, test, machine.seed)
+    return numbers[found], chosen
+
+
+def _training(kernels: Kernels, train: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(K, L, Delta) of the training examples, [t, t] each."""
+    numbers = kernels.numbers[train]
+    pairs = np.ix_(numbers, numbers)
+    return kernels.inputs[np.ix_(train, train)], kernels.outputs[pairs], kernels.loss[pairs]
+
+
+def _gaussian(gram: np.ndarray, sigma: float) -> np.ndarray:
+    """The Gaussian of the distance in the kernel's feature space."""
+    own = np.diag(gram)
+    return np.asarray(radial_values(gram, own[:, None], own[None, :], sigma), float)
+
+
+def _by_neighbours(
+    kernels: Kernels, train: np.ndarray, test: np.ndarray, seed: int
+) -> tuple[np.ndarray, dict[str, Any]]:
+    gram, outputs, loss = _training(kernels, train)
+    sizes = [k for k in NEIGHBOURS if k <= len(train) // 2]
+    k = choose_neighbours(gram, outputs, loss, sizes, folds=INNER_FOLDS, seed=seed).setting
+    across = kernels.inputs[np.ix_(test, train)]
+    return nearest_outputs(across, np.diag(gram), outputs, k), {"neighbours": k}
+
+
+def _by_dependency(
+    kernels: Kernels, train: np.ndarray, test: np.ndarray, seed: int
+) -> tuple[np.ndarray, dict[str, Any]]:
+    _, outputs, loss = _training(kernels, train)
+    wide = [_gaussian(kernels.inputs, sigma) for sigma in WIDTHS]
+    inside = np.ix_(train, train)
+    width, ridge = choose_kernel_dependency(
+        [gram[inside] for gram in wide], outputs, loss, RIDGES, folds=INNER_FOLDS, seed=seed
+    ).setting
+    fitted = fit_kernel_dependency(wide[width][inside], outputs, ridge)
+    across = wide[width][np.ix_(test, train)]
+    return predict_kernel_dependency(fitted, across), {"sigma": WIDTHS[width], "ridge": ridge}
+
+
+def _by_machine(
+    formulation: str, kernels: Kernels, train: np.ndarray, test: np.ndarray, machine: Machine
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Gen(x) = the outputs observed in training, J = K L; the lists are padded to one length."""
+    if machine.sigma:
+        kernels = kernels._replace(inputs=_gaussian(kernels.inputs, machine.sigma))
+    problem = kernel_candidates(len(train), kernels.outputs, loss=kernels.loss, dtype=machine.dtype)
+    distinct = list(dict.fromkeys(kernels.numbers[train].tolist()))
+    observed = np.full(size_class(len(distinct)), -1, np.int32)
+    observed[: len(distinct)] = distinct
+    solution = _trained(
+        problem,
+        _inputs(kernels, train, train, observed),
+        kernels.numbers[train],
+        formulation,
+        machine,
+    )
+    found = predict(problem, solution, _inputs(kernels, test, train, observed))
+    return np.asarray(found), {
+        "status": solution.status.name, "primal": solution.primal, "dual": solution.dual,
+        "candidates": len(distinct), "C": machine.C,
+    }  # fmt: skip
+
+
+def _inputs(
+    kernels: Kernels, some: np.ndarray, train: np.ndarray, observed: np.ndarray
+) -> KernelCandidates:
+    """Inputs on the training inputs as anchors."""
+    row = kernels.inputs[np.ix_(some, train)]
+    anchors = np.arange(len(some)) if some is train else np.full(len(some), len(train))
+    return KernelCandidates(row, anchors.astype(np.int32), np.tile(observed, (len(some), 1)))
+
+
+def _trained(
+    problem: Problem,
+    inputs: KernelCandidates,
+    outputs: np.ndarray,
+    formulation: str,
+    machine: Machine,
+) -> Solution:
+    solution = fit(
+        problem, inputs, outputs, formulation, machine.C, tolerance=machine.tolerance,
+        settings=Settings(seed=machine.seed),
+    )  # fmt: skip
+    if solution.status is not Status.CONVERGED:
+        raise ValueError(f"{formulation} did not converge: {solution.message}")
+    return solution

@@ -1,0 +1,66 @@
+"""Nearest neighbours through kernels against distances of vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.neighbors import KNeighborsClassifier
+
+from jaxstruct.baselines import choose_neighbours, nearest_outputs
+
+RNG = np.random.default_rng(0)
+X, Z = RNG.normal(size=(30, 3)), RNG.normal(size=(9, 3))
+CLASSES = RNG.integers(0, 3, 30)
+FEATURES = RNG.normal(size=(30, 4))
+OWN = np.sum(X**2, axis=1)
+
+
+def test_one_neighbour_is_the_closest_input() -> None:
+    found = nearest_outputs(Z @ X.T, OWN, FEATURES @ FEATURES.T, 1)
+    np.testing.assert_array_equal(found, ((Z[:, None] - X) ** 2).sum(-1).argmin(1))
+
+
+def test_several_have_the_output_closest_to_their_mean() -> None:
+    found = nearest_outputs(Z @ X.T, OWN, FEATURES @ FEATURES.T, 4)
+    near = ((Z[:, None] - X) ** 2).sum(-1).argsort(1)[:, :4]
+    means = FEATURES[near].mean(axis=1)
+    want = ((means[:, None] - FEATURES) ** 2).sum(-1).argmin(1)
+    np.testing.assert_array_equal(found, want)
+    assert (found != near[:, 0]).any()
+
+
+def test_of_classes_it_is_the_vote() -> None:
+    same = (CLASSES[:, None] == CLASSES).astype(float)
+    found = CLASSES[nearest_outputs(Z @ X.T, OWN, same, 5)]
+    votes = np.array([np.bincount(CLASSES[row], minlength=3) for row in
+                      ((Z[:, None] - X) ** 2).sum(-1).argsort(1)[:, :5]])  # fmt: skip
+    clear = np.sort(votes)[:, -1] > np.sort(votes)[:, -2]
+    want = KNeighborsClassifier(5).fit(X, CLASSES).predict(Z)
+    assert clear.sum() > 4
+    np.testing.assert_array_equal(found[clear], want[clear])
+
+
+def test_ties_go_to_the_lowest_index() -> None:
+    assert nearest_outputs(np.zeros((1, 3)), np.zeros(3), np.eye(3), 1).tolist() == [0]
+    assert nearest_outputs(np.zeros((1, 3)), np.zeros(3), np.eye(3), 2).tolist() == [0]
+
+
+def test_noise_asks_for_more_neighbours() -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(120, 1)), rng.integers(0, 2, 120)
+    noisy = np.where(rng.random(120) < 0.25, y, (x[:, 0] > 0).astype(int))
+    same = (noisy[:, None] == noisy).astype(float)
+    choice = choose_neighbours(x @ x.T, same, 1 - same, [1, 3, 15])
+    assert choice.setting == 15 and choice.losses[2] < choice.losses[0]
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    gram = FEATURES @ FEATURES.T
+    with pytest.raises(ValueError, match="neighbours must be at most 30, got 31"):
+        nearest_outputs(Z @ X.T, OWN, gram, 31)
+    with pytest.raises(ValueError, match=r"kernel must be \[m, 30\], a row of kernel values"):
+        nearest_outputs(X @ Z.T, OWN, gram, 1)
+    with pytest.raises(ValueError, match=r"own must be \[30\]"):
+        nearest_outputs(Z @ X.T, OWN[:3], gram, 1)
+    with pytest.raises(ValueError, match=r"output_gram must be \[30, 30\]"):
+        choose_neighbours(X @ X.T, np.eye(4), gram, [1])
