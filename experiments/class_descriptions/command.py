@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from experiments.class_descriptions.queries import Queries, load_queries
-from experiments.class_descriptions.similarities import METHODS
+from experiments.class_descriptions.similarities import METHODS, OF_EXAMPLES
 from experiments.class_descriptions.trials import (
     ALONE,
     Cell,
@@ -242,7 +242,8 @@ def _plots(options: Options, means: Sequence[Mapping[str, Any]]) -> dict[str, Pl
             "training examples a class", "points of accuracy", log_x=True, log_y=False,
         )  # fmt: skip
     if options.unseen:
-        plots["class_descriptions_unseen"] = _unseen_plot([found[NONE, name] for name in methods])
+        shown = [name for name in methods if name not in OF_EXAMPLES]  # these know no unseen class
+        plots["class_descriptions_unseen"] = _unseen_plot([found[NONE, name] for name in shown])
     return plots
 
 
