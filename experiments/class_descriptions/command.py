@@ -19,8 +19,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from experiments.class_descriptions.queries import Queries, load_queries
-from experiments.class_descriptions.similarities import METHODS
+from experiments.class_descriptions.similarities import METHODS, OF_EXAMPLES
 from experiments.class_descriptions.trials import (
+    ALONE,
     Cell,
     Grid,
     Task,
@@ -229,23 +230,29 @@ def _plots(options: Options, means: Sequence[Mapping[str, Any]]) -> dict[str, Pl
     sizes = list(map(int, options.per_class))
     found = {(row["setting"], row["method"]): row for row in means}
     methods = list(dict.fromkeys(row["method"] for row in means))
-    plots = {}
-    for measure, words in (("plain", "the machine"), ("matched", "with the match of names")):
+    plots, others = {}, [name for name in methods if name not in ("flat", ALONE)]
+    ways = (("plain", "the machine"), ("matched", "with the match of names"))
+    for measure, words in ways if "flat" in methods and others else ():
         curves = {
-            name: (sizes, [round(found[size, name][measure].mean, 2) for size in sizes])
-            for name in methods
+            name: (sizes, [round(found[size, name][f"{measure}_gain"].mean, 2) for size in sizes])
+            for name in others
         }
         plots[f"class_descriptions_{measure}"] = curve_lines(
-            curves, f"CLINC150, few examples a class: {words}", "training examples a class",
-            "accuracy, %", log_x=True, log_y=False,
+            curves, f"CLINC150, few examples a class, gain over flat: {words}",
+            "training examples a class", "points of accuracy", log_x=True, log_y=False,
         )  # fmt: skip
     if options.unseen:
-        series, errors = {}, {}
-        for measure, words in (("plain", "machine"), ("matched", "with names")):
-            stats = [found[NONE, name][measure] for name in methods]
-            series[words] = [round(stat.mean, 1) for stat in stats]
-            errors[words] = [0.0 if np.isnan(s.deviation) else s.deviation for s in stats]
-        plots["class_descriptions_unseen"] = bar_groups(
-            methods, series, errors, "CLINC150, classes without examples, told apart", "accuracy, %"
-        )
+        shown = [name for name in methods if name not in OF_EXAMPLES]  # these know no unseen class
+        plots["class_descriptions_unseen"] = _unseen_plot([found[NONE, name] for name in shown])
     return plots
+
+
+def _unseen_plot(rows: Sequence[Mapping[str, Any]]) -> Plot:
+    series, errors = {}, {}
+    for measure, words in (("plain", "machine"), ("matched", "with names")):
+        stats = [row[measure] for row in rows]
+        series[words] = [round(stat.mean, 1) for stat in stats]
+        errors[words] = [0.0 if np.isnan(stat.deviation) else stat.deviation for stat in stats]
+    names = [row["method"].replace(" + ", "+") for row in rows]
+    title = "CLINC150, classes without examples, told apart"
+    return bar_groups(names, series, errors, title, "accuracy, %")
