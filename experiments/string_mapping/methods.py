@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 
 from experiments.string_mapping.generator import ALPHABET, Pairs
 from jaxstruct import Problem, Settings, Solution, Status, fit, predict
@@ -170,9 +172,21 @@ def _by_machine(
     )
     found = predict(problem, solution, _inputs(kernels, test, train, observed))
     return np.asarray(found), {
-        "status": solution.status.name, "primal": solution.primal, "dual": solution.dual, "compilations": solution.statistics.compilations,
+        "status": solution.status.name, "primal": solution.primal, "dual": solution.dual,
+        "compilations": solution.statistics.compilations,
         "candidates": len(distinct), "C": machine.C,
     }  # fmt: skip
+
+
+def _problem(kernels: Kernels, n: int, dtype: str) -> Problem:
+    """`kernel_candidates` with its check as one flat Partial.
+
+    The wing nests two, which compare unequal from problem to problem, so that every training
+    compiled all programs anew and a long run ended for want of memory maps.
+    """
+    problem = kernel_candidates(n, kernels.outputs, loss=kernels.loss, dtype=dtype)
+    sizes = Static((n, len(kernels.outputs)))
+    return problem._replace(check=Partial(check_kernel, sizes, jnp.asarray(kernels.loss, dtype)))
 
 
 def _inputs(
