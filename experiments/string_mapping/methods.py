@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 
 from experiments.string_mapping.generator import ALPHABET, Pairs
 from jaxstruct import Problem, Settings, Solution, Status, fit, predict
@@ -17,6 +19,7 @@ from jaxstruct.baselines import (
     predict_kernel_dependency,
 )
 from jaxstruct.core.sizes import size_class
+from jaxstruct.core.static import Static
 from jaxstruct.kernels import (
     encode_strings,
     gram_matrix,
@@ -25,6 +28,7 @@ from jaxstruct.kernels import (
     subsequences,
 )
 from jaxstruct.strings import KernelCandidates, kernel_candidates
+from jaxstruct.strings.example_checks import check_kernel
 
 MACHINES = {"SVM2": "svm2", "SVM2 Δs": "svm2_slack", "SVM2 Δm": "svm2_margin"}
 METHODS = ("baseline", "k-NN", "KDE", *MACHINES)
@@ -155,7 +159,7 @@ def _by_machine(
     """Gen(x) = the outputs observed in training, J = K L; the lists are padded to one length."""
     if machine.sigma:
         kernels = kernels._replace(inputs=_gaussian(kernels.inputs, machine.sigma))
-    problem = kernel_candidates(len(train), kernels.outputs, loss=kernels.loss, dtype=machine.dtype)
+    problem = _problem(kernels, len(train), machine.dtype)
     distinct = list(dict.fromkeys(kernels.numbers[train].tolist()))
     observed = np.full(size_class(len(distinct)), -1, np.int32)
     observed[: len(distinct)] = distinct
@@ -169,8 +173,20 @@ def _by_machine(
     found = predict(problem, solution, _inputs(kernels, test, train, observed))
     return np.asarray(found), {
         "status": solution.status.name, "primal": solution.primal, "dual": solution.dual,
+        "compilations": solution.statistics.compilations,
         "candidates": len(distinct), "C": machine.C,
     }  # fmt: skip
+
+
+def _problem(kernels: Kernels, n: int, dtype: str) -> Problem:
+    """`kernel_candidates` with its check as one flat Partial.
+
+    The wing nests two, which compare unequal from problem to problem, so that every training
+    compiled all programs anew and a long run ended for want of memory maps.
+    """
+    problem = kernel_candidates(n, kernels.outputs, loss=kernels.loss, dtype=dtype)
+    sizes = Static((n, len(kernels.outputs)))
+    return problem._replace(check=Partial(check_kernel, sizes, jnp.asarray(kernels.loss, dtype)))
 
 
 def _inputs(

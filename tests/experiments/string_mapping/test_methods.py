@@ -27,6 +27,12 @@ def test_strings_that_are_told_apart_are_read(name: str) -> None:
         assert detail
 
 
+def test_another_training_set_of_the_same_sizes_compiles_nothing() -> None:
+    predicted("SVM2", KERNELS, TRAIN, TEST, MACHINE)
+    detail = predicted("SVM2", KERNELS, TRAIN + 3, TEST, MACHINE)[1]
+    assert detail["compilations"] == 0
+
+
 def test_a_gaussian_serves_the_machines_too() -> None:
     machine = MACHINE._replace(sigma=1.0)
     found, detail = predicted("SVM2 Δm", KERNELS, TRAIN, TEST, machine)
