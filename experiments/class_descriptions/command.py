@@ -90,8 +90,8 @@ def run(options: Options) -> common.Outcome:
     dtype = common.prepare(options)
     queries = load_queries(Path(options.path) if options.path else None)
     _check_unseen(options, queries)
-    numbers = (tuple(map(float, values)) for values in (options.grid, options.identity))
-    grid = Grid(*numbers, options.tolerance, dtype, options.held_out)
+    values, identity = (tuple(map(float, each)) for each in (options.grid, options.identity))
+    grid = Grid(values, identity, options.tolerance, dtype, options.held_out)
     settings = [*map(int, options.per_class), *([NONE] if options.unseen else [])]
     jobs = [(setting, repeat) for setting in settings for repeat in range(options.repeats)]
     rows: list[dict[str, Any]] = []

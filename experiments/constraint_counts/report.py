@@ -97,7 +97,7 @@ def counts_plots(options: Options, rows: Sequence[dict[str, Any]]) -> dict[str, 
         values = sorted({row[name] for row in chosen})
         if len(values) < 2:
             continue
-        curves = {
+        curves: dict[str, Any] = {
             NAMES[way]: (
                 values,
                 [

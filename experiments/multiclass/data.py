@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from experiments.lib.peers import sparse_matrix
@@ -64,11 +65,12 @@ def _digits(name: str, per_class: int, seed: int) -> Data:
     distances = np.sum((x[:200, None, :] - x[None, :200, :]) ** 2, axis=2)
     width = float(np.sqrt(np.median(distances[distances > 0])))
     kernel = gaussian(width)
-    gram, rows = (np.asarray(gram_matrix(kernel, each, x)) for each in (x, new))
-    ones = np.ones(len(new), gram.dtype)
+    gram, rows = (gram_matrix(kernel, each, x) for each in (x, new))
+    ones = jnp.ones(len(new), gram.dtype)
     return Data(
         f"digits, Gaussian kernel, sigma {width:.2f}", True, kernel_inputs(gram),
-        kernel_inputs(rows, self_kernel=ones), gram, rows, y, truth, len(y), 10,
+        kernel_inputs(rows, self_kernel=ones), np.asarray(gram), np.asarray(rows), y, truth,
+        len(y), 10,
     )  # fmt: skip
 
 
@@ -76,10 +78,10 @@ def _queries(per_class: int, seed: int) -> Data:
     data = clinc150()
     assert data.test is not None, "CLINC150 has a test part"
     train = data.train[_some(data.labels[data.train], per_class, seed)]
-    parts = [take(data.inputs, train), take(data.inputs, data.test)]
-    matrices = [sparse_matrix(part, data.number_of_features) for part in parts]
+    inputs, test = take(data.inputs, train), take(data.inputs, data.test)
+    x, x_test = (sparse_matrix(part, data.number_of_features) for part in (inputs, test))
     return Data(
-        "CLINC150, tf-idf of queries", False, *parts, *matrices, data.labels[train],
+        "CLINC150, tf-idf of queries", False, inputs, test, x, x_test, data.labels[train],
         data.labels[data.test], data.number_of_features, len(data.taxonomy.classes),
     )  # fmt: skip
 

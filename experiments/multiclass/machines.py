@@ -86,7 +86,11 @@ def trained(machine: str, penalty: str, data: Data, run: Run, twice: bool) -> Tr
         watch = Stopwatch()
         found = train()
         seconds.append(watch.elapsed())
-    return Trained(machine, penalty, *tell(found), seconds[0], seconds[-1])
+    machines, status, objective, gap, support, guesses = tell(found)
+    return Trained(
+        machine, penalty, machines, status, objective, gap, support, guesses,
+        seconds[0], seconds[-1],
+    )  # fmt: skip
 
 
 def _binary(machine: str, penalty: str, data: Data, run: Run) -> tuple[Callable, Callable]:

@@ -260,7 +260,7 @@ def _table(options: Options, fold: Fold, rows: Sequence[Numbers]) -> Table:
 def _plots(options: Options, rows: Sequence[Numbers]) -> dict[str, Plot]:
     errors = {"test": [round(row["test"]["token_error"], 2) for row in rows]}
     title = f"Parts of speech, {NAMES[options.corpus]}"
-    names = [SHORT.get(row["method"], row["method"].partition(",")[0]) for row in rows]
+    names = [str(SHORT.get(row["method"], row["method"].partition(",")[0])) for row in rows]
     names = ["SVM" if name in FORMULATIONS else name for name in names]
     bars = bar_groups(names, errors, {}, title, "test error, per cent")
     return {f"parts_of_speech_{options.corpus}": bars}

@@ -34,7 +34,7 @@ class Lists(NamedTuple):
         """The place of the candidate of least cost in each list, of equal ones the base's best."""
         return [int(np.argmin(own)) for own in self.costs]
 
-    def take(self, which: Sequence[int]) -> Lists:
+    def take(self, which: Sequence[int] | np.ndarray) -> Lists:
         """Some of the inputs."""
         return Lists(*([column[i] for i in which] for column in self))
 

@@ -143,7 +143,7 @@ def _measurements(
 ) -> Iterator[dict[str, Any]]:
     """A row a method: its errors on every fold of every data set."""
     _number_of(options, 1)
-    errors: dict[str, list[np.ndarray]] = {name: [] for name in options.methods}
+    errors: dict[str, list[list[float]]] = {name: [] for name in options.methods}
     details: dict[str, list[dict[str, Any]]] = {name: [] for name in options.methods}
     lengths = (options.shortest or options.n_grams, options.n_grams)
     for repeat in jobs_bar(range(options.repeats), reading, options.progress):

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import Partial
 
 from experiments.string_mapping.generator import ALPHABET, Pairs
 from jaxstruct import Problem, Settings, Solution, Status, fit, predict
@@ -19,7 +18,6 @@ from jaxstruct.baselines import (
     predict_kernel_dependency,
 )
 from jaxstruct.core.sizes import size_class
-from jaxstruct.core.static import Static
 from jaxstruct.kernels import (
     encode_strings,
     gram_matrix,
@@ -28,7 +26,6 @@ from jaxstruct.kernels import (
     subsequences,
 )
 from jaxstruct.strings import KernelCandidates, kernel_candidates
-from jaxstruct.strings.example_checks import check_kernel
 
 MACHINES = {"SVM2": "svm2", "SVM2 Δs": "svm2_slack", "SVM2 Δm": "svm2_margin"}
 METHODS = ("baseline", "k-NN", "KDE", *MACHINES)
@@ -125,8 +122,9 @@ def _training(kernels: Kernels, train: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 def _gaussian(gram: np.ndarray, sigma: float) -> np.ndarray:
     """The Gaussian of the distance in the kernel's feature space."""
-    own = np.diag(gram)
-    return np.asarray(radial_values(gram, own[:, None], own[None, :], sigma), float)
+    values = jnp.asarray(gram)
+    own = jnp.diagonal(values)
+    return np.asarray(radial_values(values, own[:, None], own[None, :], sigma), float)
 
 
 def _by_neighbours(
@@ -159,7 +157,7 @@ def _by_machine(
     """Gen(x) = the outputs observed in training, J = K L; the lists are padded to one length."""
     if machine.sigma:
         kernels = kernels._replace(inputs=_gaussian(kernels.inputs, machine.sigma))
-    problem = _problem(kernels, len(train), machine.dtype)
+    problem = kernel_candidates(len(train), kernels.outputs, loss=kernels.loss, dtype=machine.dtype)
     distinct = list(dict.fromkeys(kernels.numbers[train].tolist()))
     observed = np.full(size_class(len(distinct)), -1, np.int32)
     observed[: len(distinct)] = distinct
@@ -176,17 +174,6 @@ def _by_machine(
         "compilations": solution.statistics.compilations,
         "candidates": len(distinct), "C": machine.C,
     }  # fmt: skip
-
-
-def _problem(kernels: Kernels, n: int, dtype: str) -> Problem:
-    """`kernel_candidates` with its check as one flat Partial.
-
-    The wing nests two, which compare unequal from problem to problem, so that every training
-    compiled all programs anew and a long run ended for want of memory maps.
-    """
-    problem = kernel_candidates(n, kernels.outputs, loss=kernels.loss, dtype=dtype)
-    sizes = Static((n, len(kernels.outputs)))
-    return problem._replace(check=Partial(check_kernel, sizes, jnp.asarray(kernels.loss, dtype)))
 
 
 def _inputs(

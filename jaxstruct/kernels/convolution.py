@@ -38,7 +38,7 @@ def convolution_kernel(
 ) -> Array:
     """Returns K(x, x') of `convolution`: what that factory wraps."""
     own, other = (decomposed(decompose, kernels, part) for part in (x, z))
-    values = 1.0
+    values = jnp.ones(())
     for kernel, a, b in zip(kernels, own.components, other.components, strict=True):
         table = jax.vmap(lambda p, k=kernel, b=b: jax.vmap(lambda q: k(p, q))(b))(a)
         values = table * values

@@ -203,7 +203,7 @@ def _convolution(kernel, X, Z, options):
     flat = jax.tree.map(lambda leaf: leaf.reshape(m * r, *leaf.shape[2:]), parts[1].components)
 
     def row(own):
-        values = 1.0
+        values = jnp.ones(())
         for part, a, b in zip(kernels, own.components, flat, strict=True):
             values = _on_sets(part, options)(a, b) * values
         tables = values.reshape(-1, m, r).transpose(1, 0, 2)

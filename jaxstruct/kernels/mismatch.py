@@ -127,6 +127,8 @@ def _counts(letters: Array, length: int, mismatches: int, number_of_letters: int
     rows = jnp.arange(len(codes))[:, None]
     counts = jnp.zeros((len(codes), d), dtype).at[rows, codes].add(1, mode="drop")
     digits = [jnp.arange(d) // number_of_letters**c % number_of_letters for c in range(length)]
-    unlike = sum((digit[:, None] != digit[None, :]).astype(jnp.int32) for digit in digits)
+    unlike = jnp.zeros((d, d), jnp.int32)
+    for digit in digits:
+        unlike += digit[:, None] != digit[None, :]
     near = (unlike <= mismatches).astype(dtype)
     return jnp.matmul(counts, near, precision=jax.lax.Precision.HIGHEST)

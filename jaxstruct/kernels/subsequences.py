@@ -109,7 +109,10 @@ def subsequences_against(
     before = tuple(jnp.zeros(z.shape, dtype) for _ in range(longest - 1))
     totals = tuple(jnp.zeros(z.shape[1], dtype) for _ in range(shortest, longest + 1))
     (_, totals), _ = jax.lax.scan(row, (before, totals), x)
-    return sum(decay ** (2 * (shortest + q)) * total for q, total in enumerate(totals))
+    value = jnp.zeros(z.shape[1], dtype)
+    for q, total in enumerate(totals):
+        value += decay ** (2 * (shortest + q)) * total
+    return value
 
 
 def subsequence_features(

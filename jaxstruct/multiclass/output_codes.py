@@ -189,8 +189,11 @@ def _distances(table: np.ndarray, values: np.ndarray, rule: str) -> np.ndarray:
     """[N, k] by Hamming distance or by the hinge loss; an entry 0 counts 1/2, or 1."""
     if rule == "hamming":
         return (table.shape[1] - np.sign(values) @ table.T) / 2
-    against = {sign: np.maximum(0, 1 - sign * values) for sign in (-1, 0, 1)}
-    return sum(against[sign] @ (table == sign).T.astype(np.float64) for sign in against)
+    against = [
+        np.maximum(0, 1 - sign * values) @ (table == sign).T.astype(np.float64)
+        for sign in (-1, 0, 1)
+    ]
+    return np.sum(against, axis=0)
 
 
 def _values(name: str, values: ArrayLike) -> np.ndarray:

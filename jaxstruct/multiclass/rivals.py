@@ -32,8 +32,8 @@ class RivalPair(NamedTuple):
     """
 
     x: PyTree
-    truth: Array
-    rival: Array
+    truth: AnyArray
+    rival: AnyArray
 
 
 def rival_pairs(

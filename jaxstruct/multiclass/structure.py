@@ -405,8 +405,8 @@ def check_canonical(problem: Problem) -> int:
       ValueError: it is of another structure, or has output features.
     """
     potentials = problem.model.potentials if isinstance(problem, Problem) else None
-    known = potentials is not None and potentials.func in (_linear_potentials, _kernel_potentials)
-    if not known or potentials.args[0] is not None:
+    known = (_linear_potentials, _kernel_potentials)
+    if potentials is None or potentials.func not in known or potentials.args[0] is not None:
         raise ValueError(
             "problem must be one of multiclass or kernel_multiclass without output_features, got "
             f"{text_of(type(problem).__name__ if potentials is None else potentials.func)}"

@@ -75,9 +75,9 @@ class _Data(NamedTuple):
     """Examples of the dual: inputs, classes [n], caps [n] and ridges [n] (0 cap: no part)."""
 
     x: PyTree
-    y: Array
-    cap: Array
-    ridge: Array
+    y: AnyArray
+    cap: AnyArray
+    ridge: AnyArray
 
 
 class _Value(NamedTuple):

@@ -205,7 +205,9 @@ def _course(run: Run, rows: np.ndarray) -> Course:
     columns = np.array(run.noted, np.float64).reshape(-1, 5).T
     example, epoch = rows[columns[0].astype(np.int64)], columns[1].astype(np.int64)
     lengths = np.sqrt(np.maximum(np.diag(run.dual.gram), 0)) / np.asarray(run.scale)
-    return Course(example, epoch, *columns[2:], lengths, run.dual.multipliers.copy())
+    loss, violation, rise = columns[2:]
+    multipliers = run.dual.multipliers.copy()
+    return Course(example, epoch, loss, violation, rise, lengths, multipliers)
 
 
 def _solution(

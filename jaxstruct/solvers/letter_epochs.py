@@ -136,6 +136,7 @@ class Run:
         cap, ridge = (np.asarray(leaf, np.float64) for leaf in (terms.cap, terms.ridge))
         self.fixed, self.dual = fixed, WorkingSetDual(cap, ridge)
         self.used = cap > 0
+        self.sizes = np.bincount(fixed.place[fixed.rows >= 0, 0], minlength=len(fixed.task.outputs))
         self.w = fixed.problem.initial_weights
         first = jax.tree.map(lambda leaf: leaf[:, None], fixed.task.outputs)
         self.slots = tuple(_widened(part, _FIRST_SLOTS) for part in first)
@@ -149,7 +150,7 @@ class Run:
     def ask(self, first: int, count: int) -> tuple[int, Answer]:
         """(examples answered, the oracle's answers) from the first one on, at the current w."""
         bucket, row = self.fixed.place[first]
-        size = int(self.fixed.task.counts[bucket])
+        size = self.sizes[bucket]
         real = min(count, size - row)
         index = jnp.asarray(np.minimum(row + np.arange(count), size - 1), jnp.int32)
         found = _ask(

@@ -168,7 +168,7 @@ def _aims(
         )
     aims = list(true_outputs)
     for i in absent:
-        if missing == "add":
+        if loss is None or missing == "add":
             rows[i].append(true_outputs[i])
         else:
             costs = [loss(true_outputs[i], y) for y in rows[i]]

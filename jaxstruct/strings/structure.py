@@ -170,7 +170,7 @@ def _joint_action(x: JointCandidates, u: CandidateScores) -> CandidateScores:
 
 
 def _problem(
-    zero: PyTree, potentials: Callable, space: Space, check: Callable, loss: Loss
+    zero: PyTree, potentials: Callable, space: Space, check: Partial, loss: Loss
 ) -> Problem:
     """What the three machines share: losses, oracles, and how candidates are read of theta."""
     dtype = jax.tree.leaves(zero)[0].dtype
@@ -185,7 +185,7 @@ def _problem(
         Model(potentials, _score, _decode, function),
         Oracles(contenders=Partial(_contenders, function), output=_output),
         space._replace(plane_scores=_plane_scores, combine=_combine),
-        Partial(check, table),
+        Partial(check.func, *check.args, table),  # nested ones would be equal to no others
     )
 
 
