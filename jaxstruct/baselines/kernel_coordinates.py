@@ -24,7 +24,7 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.kernels.features import gram_factor
+from jaxstruct.kernels.gram_factor import gram_factor
 from jaxstruct.multiclass.structure import KernelInput, kernel_of_classes
 
 _KINDS = (KernelTokens, KernelInput)

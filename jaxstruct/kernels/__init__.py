@@ -6,10 +6,10 @@ from jaxstruct.kernels.convolution import Parts, convolution, equality, windows
 from jaxstruct.kernels.features import (
     KernelFeatures,
     features_of,
-    gram_factor,
     kernel_features,
 )
 from jaxstruct.kernels.gram import gram_matrix, pairwise_gram
+from jaxstruct.kernels.gram_factor import gram_factor
 from jaxstruct.kernels.input import (
     gaussian,
     linear,
