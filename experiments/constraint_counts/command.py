@@ -58,6 +58,9 @@ class Options(NamedTuple):
         str, flag("Trees: C' = C / n; 1/n is the C = 1 of table 5, which learns too little.")
     ] = "0.1"
     epsilon: Annotated[float, flag("Named entities and trees.", above=0)] = 0.01
+    exactness: Annotated[
+        float, flag("Part of epsilon to which the letter solves a QP, below 1.", above=0)
+    ] = 1e-3  # fmt: skip
     sizes: Annotated[
         Sequence[str], flag("Homologues: numbers n of training examples.", each=int, least=1)
     ] = ("1", "2", "4", "10", "20", "40", "80")
@@ -124,8 +127,8 @@ def _measure(options: Options, case: Case, way: str, update: Any) -> dict[str, A
             "oracle_calls": solution.statistics.oracle_calls, "bound": None,
         }  # fmt: skip
     found = fit_by_the_letter(
-        *data, epsilon=case.epsilon, variant=way, look_ahead=options.look_ahead,
-        max_epochs=options.max_epochs, callback=update,
+        *data, epsilon=case.epsilon, variant=way, exactness=options.exactness,
+        look_ahead=options.look_ahead, max_epochs=options.max_epochs, callback=update,
     )  # fmt: skip
     met = found.course.length, found.course.loss
     radius, loss = (float(np.max(values, initial=0.0)) for values in met)
