@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -188,7 +189,9 @@ def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> co
     names = [experiment.name for experiment in experiments]
     unknown = [name for name in options.only if name not in names]
     if unknown:
-        raise ValueError(f"only: {unknown} is none of {names}")
+        near = {each for name in unknown for each in get_close_matches(name, names, 4, 0.5)}
+        hint = f"near it: {', '.join(sorted(near))}; " if near else ""
+        raise ValueError(f"only: {unknown} is no experiment; {hint}--help names them all")
     common.prepare(options)
     chosen = [each for each in experiments if not options.only or each.name in options.only]
     rows = _run_all(chosen, options)
