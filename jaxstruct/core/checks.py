@@ -18,6 +18,8 @@ import numpy as np
 MOST_SHOWN = 120
 """Characters of a value that a message shows at most."""
 DTYPES = ("float32", "float64")
+FINEST = {"float32": 1e-5, "float64": 1e-12}
+"""The smallest relative gap that a dtype certifies."""
 _INT32 = np.iinfo(np.int32)
 _FEW = 6
 
@@ -229,6 +231,48 @@ def check_no_feature_twice(name: str, indices: np.ndarray, values: np.ndarray) -
                 f"{name}{''.join(f'[{i}]' for i in row_index)} names feature {used[row, place]} "
                 "twice: add the values of a feature up, so that every index stands in a row once"
             )
+
+
+def check_sparse(name: str, indices: np.ndarray, values: np.ndarray, d: int, shape: str) -> None:
+    """Raise ValueError unless indices and values are sparse features below d, padded with d.
+
+    Args:
+      name: of the features, whose arrays are `name`.indices and `name`.values.
+      indices, values: arrays of one shape. d: how many features there are.
+      shape: of both, such as "[n, m]".
+    """
+    check_integers(f"{name}.indices", indices)
+    if indices.ndim != shape.count(",") + 1 or indices.shape != values.shape:
+        raise ValueError(
+            f"{name}.indices and {name}.values must both be {shape}, got shapes "
+            f"{indices.shape} and {values.shape}"
+        )
+    if indices.size and (indices.min() < 0 or indices.max() > d):
+        raise ValueError(
+            f"{name}.indices must lie in 0..{d - 1} (padding: {d}), got "
+            f"{indices.min()}..{indices.max()}"
+        )
+    if values[indices == d].any():
+        raise ValueError(f"{name}.values must be 0 where the index is {d} (padding)")
+    check_no_feature_twice(f"{name}.indices", indices, values)
+
+
+def checked_example_weights(weights: object, n: int) -> np.ndarray:
+    """[n] float64 weights v_i of examples, ones where None is given.
+
+    Raises:
+      ValueError: other things than numbers, another shape, or not finite, >= 0 and not all zero.
+    """
+    if weights is None:
+        return np.ones(n)
+    array = np.asarray(weights)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"example_weights must hold real numbers, got dtype {array.dtype}")
+    if array.shape != (n,):
+        raise ValueError(f"example_weights must be [n = {n}], got shape {array.shape}")
+    if not np.isfinite(array).all() or (array < 0).any() or not (array > 0).any():
+        raise ValueError("example_weights must be finite, >= 0 and not all zero")
+    return array.astype(np.float64)
 
 
 def as_numbers(name: str, value: object, expected: str) -> np.ndarray:

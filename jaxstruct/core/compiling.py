@@ -8,9 +8,10 @@ effort 1.9 s, with the least 0.5 s) and pay back on long runs only: programs of 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -30,11 +31,25 @@ The least effort makes code in one piece: 32 pieces, made side by side, take a f
 """
 
 _traced: Counter[str] = Counter()
+_listeners: list[Callable[[str], None]] = []
 
 
 def programs_traced() -> int:
     """How many programs this process has traced so far, those of efforts and of shapes apart."""
     return _traced.total()
+
+
+@contextlib.contextmanager
+def told_of_compiling(listener: Callable[[str], None]) -> Iterator[None]:
+    """Within, `listener` hears the name of each program when its tracing begins, in words.
+
+    A program that is there already says nothing.
+    """
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
 
 
 class Program:
@@ -54,11 +69,14 @@ class Program:
         """Wrap the function; nothing compiles yet."""
         functools.update_wrapper(self, function)
         name = f"{function.__module__}.{function.__qualname__}"
+        words = function.__name__.strip("_").replace("_", " ")
 
         def counted() -> Callable:
             @functools.wraps(function)
             def traced(*arguments: Any) -> Any:
                 _traced[name] += 1
+                for listener in tuple(_listeners):
+                    listener(words)
                 return function(*arguments)
 
             return traced

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Hashable, Iterable, Sequence
+import itertools
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxstruct.core.checks import as_array, as_list, check_record, text_of
+from jaxstruct.core.ragged import Ragged
 
 
 class LabelCodec(NamedTuple):
@@ -29,12 +32,23 @@ def _clean(label, position: int, what: str) -> Hashable:
             f"{what}[{position}]: got the unhashable {type(label).__name__} {text_of(label)}, "
             "expected a str, number, tuple or the like, one for each example"
         ) from None
-    if label is None or label != label:
+    if label is None or _is_no_number(label):
         raise ValueError(
             f"{what}[{position}]: got {text_of(label)}, a missing label; leave the example out or "
             "give the class a name"
         )
     return label
+
+
+def _is_no_number(label: Any) -> bool:
+    """Whether a label is nan or NaT, which differ from themselves, or pandas' NA, which says not.
+
+    What cannot be compared with itself is missing, too.
+    """
+    try:
+        return bool(label != label)
+    except TypeError:
+        return True
 
 
 def _as_labels(labels: Iterable, what: str) -> list[Hashable]:
@@ -100,7 +114,7 @@ def _unseen(label: Hashable, position: int, classes: Sequence[Hashable]) -> Valu
             message += f"; close names: {', '.join(map(text_of, close))}"
         elif not names:
             message += f"; the classes are {type(classes[0]).__name__}, not str"
-    return ValueError(f"{message}; correct it, or give fit_codec all classes")
+    return ValueError(f"{message}; correct it, or name all classes at the start, classes=[...]")
 
 
 def encode(codec: LabelCodec, labels: Iterable[Hashable]) -> np.ndarray:
@@ -117,6 +131,52 @@ def encode(codec: LabelCodec, labels: Iterable[Hashable]) -> np.ndarray:
         if label not in index:
             raise _unseen(label, position, codec.classes)
     return np.array([index[label] for label in labels], np.int32)
+
+
+def encode_lists(codec: LabelCodec, labels: Iterable[Iterable[Hashable]]) -> Ragged:
+    """The class indices of n lists of labels, ragged.
+
+    Args:
+      codec: of the labels. labels: n lists, such as the labels of the tokens of n sequences.
+
+    Raises:
+      ValueError: as `encode`; the message has the label's list and its place in it.
+    """
+    flat, offsets = flat_labels(labels)
+    with placed_errors(offsets):
+        return Ragged(encode(codec, flat), offsets, -1)
+
+
+def flat_labels(labels: Any) -> tuple[list[Hashable], np.ndarray]:
+    """(the labels of n lists, one list after the other, [n + 1] where each begins).
+
+    Raises:
+      ValueError: they are no lists.
+    """
+    expected = "a list of n lists of labels"
+    lists = as_list("labels", labels, expected)
+    lists = [as_list(f"labels[{i}]", one, expected, letters=True) for i, one in enumerate(lists)]
+    offsets = np.concatenate([[0], np.cumsum([len(one) for one in lists], dtype=np.int64)])
+    return [*itertools.chain(*lists)], offsets.astype(np.int64)
+
+
+@contextlib.contextmanager
+def placed_errors(offsets: np.ndarray) -> Iterator[None]:
+    """Within it, an error about label j of all lists names its list and its place in it."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(_placed(str(error), offsets)) from None
+
+
+def _placed(message: str, offsets: np.ndarray) -> str:
+    """A message of all labels, with list and place in front where it had a number."""
+    front, found, rest = message.partition("]")
+    number = front.removeprefix("labels[")
+    if not found or not number.isdigit():
+        return message
+    i = int(np.searchsorted(offsets, int(number), side="right")) - 1
+    return f"labels[{i}][{int(number) - offsets[i]}]{rest}"
 
 
 def decode(codec: LabelCodec, indices: ArrayLike) -> list[Hashable]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.core import Tracer
 
-from jaxstruct.core.types import AnyArray, Array
 
-
-def known(value: AnyArray) -> bool:
+def known(value: Any) -> bool:
     """Whether a value can be looked at: while tracing it cannot."""
     return not isinstance(value, Tracer)
 
 
-def checked_length(length: AnyArray, most: int | None = None, least: int = 0) -> Array:
+def checked_length(length: Any, most: int | None = None, least: int = 0) -> Array:
     """The length of one chain (or sentence) as an int32 scalar.
 
     Args:

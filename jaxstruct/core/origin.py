@@ -25,5 +25,7 @@ def is_of_package(problem: PyTree) -> bool:
 
     Parts of several structures of the package, joined by hand, count as its own.
     """
-    modules = {str(f.__module__).partition(".")[0] for f in _functions_in(problem)}
+    modules = {
+        str(getattr(f, "__module__", None)).partition(".")[0] for f in _functions_in(problem)
+    }
     return modules == {__name__.partition(".")[0]}

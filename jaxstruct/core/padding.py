@@ -206,3 +206,23 @@ def _unpadded(leaves: tuple[np.ndarray, ...]) -> Ragged:
         lengths.append(own)
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths), dtype=np.int64)])
     return Ragged(np.concatenate(rows), offsets, PADDING)
+
+
+def padded(padding: Padding, inputs: PyTree, outputs: PyTree) -> tuple[PyTree, PyTree]:
+    """All examples as one batch of arrays, padded to the longest, without what only `fit` reads.
+
+    Arrays pass through where nothing is ragged.
+
+    Args:
+      padding: of the structure. inputs, outputs: of the same examples, `Ragged` leaves or arrays.
+
+    Raises:
+      ValueError: as `bucketed`.
+    """
+    stores = ragged_leaves(inputs)
+    if not stores:
+        x, y = _as_buckets(inputs, outputs)
+        return x.parts[0], y.parts[0]
+    index = np.arange(len(stores[0]))
+    x = _padded_inputs(padding, inputs, index)
+    return x, _padded_outputs(padding, x, outputs, index)

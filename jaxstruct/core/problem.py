@@ -12,8 +12,9 @@ from jax.tree_util import Partial
 from jaxstruct.core import transposition
 from jaxstruct.core.checks import check_record, checked_size, text_of
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.device import zeros_on_device
 from jaxstruct.core.transposition import linear_leaves, sum_of_squares
-from jaxstruct.core.types import PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree
 
 Part = TypeVar("Part", Model, Oracles, Space)
 
@@ -43,6 +44,10 @@ def _check_weights(weights: PyTree) -> None:
         jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in leaves
     ):
         raise ValueError("initial_weights must be a pytree of floating-point arrays (zeros)")
+
+
+def _zero(leaf: AnyArray) -> Array:
+    return zeros_on_device(jnp.shape(leaf), jnp.result_type(leaf))
 
 
 def _check_parts(model: Model, oracles: Oracles, space: Space) -> None:
@@ -153,7 +158,7 @@ def make_problem(
     cheap = None if oracles.cheap is None else _as_partials(oracles.cheap)
     oracles = _as_partials(oracles._replace(cheap=None))._replace(cheap=cheap)
     model, space = _as_partials(model), _as_partials(space)
-    zero = jax.tree.map(jnp.zeros_like, initial_weights)
+    zero = jax.tree.map(_zero, initial_weights)
     check = check if isinstance(check, Partial) else Partial(check)
     space = _as_partials(_completed(model, space, zero))
     return Problem(zero, model, oracles, space, check, padding)

@@ -34,7 +34,7 @@ def from_scipy(
       ValueError: matrix is not sparse or of numbers, width is no integer >= 1, a row has more
         entries than width, or offsets do not rise from 0 to the number of rows.
     """
-    rows = _tidy(matrix)
+    rows = compressed("matrix", matrix)
     d = rows.shape[1]
     values = rows.data if rows.dtype.kind == "f" else rows.data.astype(np.float32)
     stores = (
@@ -53,23 +53,26 @@ def from_scipy(
     return SparseFeatures(Ragged(indices, offsets, d), Ragged(values, offsets))
 
 
-def _tidy(matrix: Any) -> Any:
-    """A copy in the CSR format.
+def compressed(name: str, matrix: Any) -> Any:
+    """A copy of a SciPy matrix in the CSR format, rows sorted, repeats summed, zeros dropped.
+
+    Args:
+      name: of the argument, for messages. matrix: [n, d], of any sparse format.
 
     Raises:
       ValueError: the matrix is not sparse, or not of real numbers.
     """
     if not hasattr(matrix, "tocsr"):
         raise ValueError(
-            f"matrix must be a SciPy sparse matrix, got {type(matrix).__name__}: dense arrays are "
+            f"{name} must be a SciPy sparse matrix, got {type(matrix).__name__}: dense arrays are "
             "inputs as they are"
         )
     rows = matrix.tocsr(copy=True)
-    rows.sum_duplicates()  # sorts each row, too
-    rows.eliminate_zeros()
     if rows.dtype.kind not in "biuf" or rows.ndim != 2 or rows.shape[1] >= 2**31:
         raise ValueError(
-            f"matrix must be [n, d] real numbers with d < 2**31, got {rows.dtype} of shape "
+            f"{name} must be [n, d] real numbers with d < 2**31, got {rows.dtype} of shape "
             f"{rows.shape}"
         )
+    rows.sum_duplicates()  # sorts each row, too
+    rows.eliminate_zeros()
     return rows

@@ -1,7 +1,7 @@
 """The data side wing: where corpora are, how they are read, and how they are split.
 
 NumPy and the standard library only (scikit-learn where a docstring says so); of jaxstruct outside
-this folder it imports `core.files` alone.
+this folder it imports `core.files` and `core.feature_index` alone.
 
   registry, locate, fetching   what each corpus is, where it lies, how it is downloaded
   rebuild                      corpora built from a file that the user has downloaded

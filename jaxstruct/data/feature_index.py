@@ -1,34 +1,17 @@
-"""Feature strings as columns 0 .. d-1, and tokens as rows of those columns."""
+"""Tokens as rows of the columns of a feature index, and the index as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from jaxstruct.core.feature_index import FeatureIndex, index_of_names
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.utf8 import parse_json
 
 _FORMAT = "jaxstruct-feature-index"
-
-
-class FeatureIndex(NamedTuple):
-    """Which feature is which column. Made by `fit_index` or `from_json`.
-
-    Fields:
-      names: the d features, column j is names[j].
-      columns: feature -> column.
-    """
-
-    names: tuple[str, ...]
-    columns: Mapping[str, int]
-
-    @property
-    def number_of_features(self) -> int:
-        """The dimension d."""
-        return len(self.names)
 
 
 class TokenRows(NamedTuple):
@@ -66,33 +49,6 @@ def token_table(rows: TokenRows) -> np.ndarray:
     return table
 
 
-def fit_index(counts: Mapping[str, int], *, min_count: int = 1) -> FeatureIndex:
-    """Numbers the features that occur at least `min_count` times in the training set.
-
-    Frequent features come first; ties go by name. The order of the sentences does not matter.
-
-    Args:
-      counts: feature -> how many tokens have it, of the training set alone.
-      min_count: at least 1.
-
-    Raises:
-      ValueError: `min_count` is below 1, or no feature is left.
-    """
-    if min_count < 1:
-        raise ValueError(f"min_count: got {min_count}, expected at least 1")
-    kept = [(-count, name) for name, count in counts.items() if count >= min_count]
-    if not kept:
-        raise ValueError(
-            f"counts: none of the {len(counts)} features occurs {min_count} times; lower min_count"
-        )
-    return _of_names(name for _, name in sorted(kept))
-
-
-def _of_names(names: Iterable[str]) -> FeatureIndex:
-    names = tuple(names)
-    return FeatureIndex(names, {name: column for column, name in enumerate(names)})
-
-
 def to_json(index: FeatureIndex) -> str:
     """Returns the index as JSON text, for a saved model to carry; `from_json` reads it."""
     return json.dumps({"format": _FORMAT, "names": index.names}, ensure_ascii=False)
@@ -110,7 +66,7 @@ def from_json(text: str) -> FeatureIndex:
         raise MalformedFile(f"text: expected an object of format {_FORMAT!r} with 'names'")
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise MalformedFile("text: 'names' is not a list of strings")
-    index = _of_names(names)
+    index = index_of_names(names)
     if len(index.columns) != len(index.names):
         raise MalformedFile("text: 'names' lists a feature twice")
     return index

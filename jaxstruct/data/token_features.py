@@ -28,8 +28,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxstruct.core.feature_index import FeatureIndex, fit_index
 from jaxstruct.data.conll import Sentence
-from jaxstruct.data.feature_index import FeatureIndex, TokenRows, fit_index
+from jaxstruct.data.feature_index import TokenRows
 
 _NUMBER = re.compile(r"(?=.*\d)[\d.,:/-]+")
 _CHUNK = 1 << 17  # tokens at a time, so that the padded tables stay small

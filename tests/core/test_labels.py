@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.core.labels import LabelCodec, decode, encode, fit_codec
+from jaxstruct.core.labels import LabelCodec, decode, encode, encode_lists, fit_codec
 
 
 @pytest.mark.parametrize(
@@ -129,3 +129,30 @@ def test_wrong_types_at_the_door(make, match):
     with pytest.raises(ValueError, match=match) as error:
         make()
     assert len(str(error.value).splitlines()) == 1 and len(str(error.value)) < 300
+
+
+class _NotAvailable:
+    """As pandas.NA: comparing it gives no truth value."""
+
+    def __ne__(self, other: object):
+        return self
+
+    def __bool__(self) -> bool:
+        raise TypeError("boolean value of NA is ambiguous")
+
+    __hash__ = object.__hash__
+
+
+def test_what_cannot_be_compared_is_missing() -> None:
+    with pytest.raises(ValueError, match=r"labels\[1\]: got .*, a missing label"):
+        fit_codec(["a", _NotAvailable()])
+
+
+def test_lists_of_labels_and_where_a_wrong_one_stands() -> None:
+    codec = fit_codec("ab")
+    found = encode_lists(codec, ["ab", [], ("b",)])
+    assert found.rows.tolist() == [0, 1, 1] and found.offsets.tolist() == [0, 2, 2, 3]
+    with pytest.raises(ValueError, match=r"labels\[2\]\[1\]: 'c' is none of the 2 known classes"):
+        encode_lists(codec, ["ab", [], "bc"])
+    with pytest.raises(ValueError, match=r"labels\[0\]\[1\]: got None, a missing label"):
+        encode_lists(codec, [["a", None]])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxstruct import Padding, Ragged, ragged
-from jaxstruct.core.padding import NUMBERS, bucketed, bucketed_inputs, restored
+from jaxstruct.core.padding import NUMBERS, bucketed, bucketed_inputs, padded, restored
 from jaxstruct.core.sizes import size_class
 
 
@@ -133,3 +133,19 @@ def test_a_structure_that_does_not_say_how_outputs_are_padded() -> None:
     parts = bucketed_inputs(Padding(price=1), x)
     with pytest.raises(ValueError, match="does not say which axis is padded"):
         restored(Padding(), parts, parts.parts)
+
+
+def test_one_batch_of_the_longest() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        inputs, outputs = random_examples(rng)
+        x, y = padded(PADDING, inputs, outputs)
+        assert set(x) == {"tokens", "other", "plain"}  # nothing is completed
+        T = size_class(int(inputs["tokens"].lengths.max()))
+        assert x["tokens"].shape == y["labels"].shape == (len(inputs["tokens"]), T)
+        for i, own in enumerate(inputs["tokens"]):
+            np.testing.assert_array_equal(x["tokens"][i], [*own, *[-1] * (T - len(own))])
+            np.testing.assert_array_equal(y["labels"][i], [*(own + 1), *[-1] * (T - len(own))])
+        np.testing.assert_array_equal(y["class"], outputs["class"])
+        again, _ = padded(PADDING, x, y)
+        assert again["tokens"] is x["tokens"]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import jax
 import numpy as np
 import pytest
 import scipy.sparse
 
 import jaxstruct as js
+from jaxstruct.core.padding import bucketed
 from jaxstruct.multiclass.structure import multiclass
 
 
@@ -62,7 +66,16 @@ def test_rows_that_are_tokens_of_sequences():
     assert [one.tolist() for one in tokens.values] == [[[2, 0]], [], [[1, 3], [0, 0], [4, 0]]]
     x = js.chains.chain_inputs(tokens)
     assert x.length.tolist() == [1, 0, 3]
-    js.fit(js.chains.chain(3, 2), x, js.ragged([[0], [], [1, 0, 1]]), C=2.0, max_passes=2)
+    rows = table.astype(np.float32)
+    full = js.chains.chain_inputs(js.ragged([rows[:1], rows[:0], rows[1:]]))
+    problem, random = js.chains.chain(3, 2), np.random.default_rng(0)
+    w = jax.tree.map(lambda leaf: random.normal(size=leaf.shape), problem.initial_weights)
+    of_rows = jax.jit(jax.vmap(problem.model.potentials, (None, 0)))
+    y = js.ragged([[0], [], [1, 0, 1]])
+    parts = (bucketed(problem.padding, each, y)[0].parts for each in (x, full))
+    for pair in zip(*parts, strict=True):
+        found, wanted = (of_rows(w, each) for each in pair)
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), found, wanted)
 
 
 @pytest.mark.parametrize(

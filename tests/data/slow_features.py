@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from jaxstruct.data.feature_index import FeatureIndex, TokenRows
+from jaxstruct.core.feature_index import FeatureIndex
+from jaxstruct.data.feature_index import TokenRows
 
 
 def count_features(sentences: Iterable[Sequence[Sequence[str]]]) -> Counter[str]:

@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from jaxstruct.core.feature_index import fit_index
 from jaxstruct.data import (
     archives,
     clinc150,
@@ -126,7 +127,7 @@ GUM = {"splits.md": b"## train\n  * GUM_a\n## dev\n  * GUM_b\n", "const/GUM_a.pt
        "const/GUM_b.ptb": TREES}  # fmt: skip
 NAMES = {f"conll2002/esp.{part}": CONLL for part in ("train", "testa", "testb")}
 DOMAINS = b'{"one": ["x"], "two": ["y"]}'
-INDEX = feature_index.to_json(feature_index.fit_index({"a": 2, "bias": 3})).encode()
+INDEX = feature_index.to_json(fit_index({"a": 2, "bias": 3})).encode()
 
 
 def _conll(path: Path) -> object:

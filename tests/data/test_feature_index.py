@@ -8,11 +8,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from jaxstruct.core.feature_index import FeatureIndex, fit_index
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.feature_index import (
-    FeatureIndex,
     TokenRows,
-    fit_index,
     from_json,
     to_json,
     token_table,

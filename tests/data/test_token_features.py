@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from jaxstruct.core.feature_index import fit_index
 from jaxstruct.data.conll import Sentence, load_conll2002
-from jaxstruct.data.feature_index import fit_index
 from jaxstruct.data.token_features import (
     FeatureOptions,
     fit_token_index,

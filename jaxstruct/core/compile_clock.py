@@ -1,0 +1,76 @@
+"""How long jax has spent on tracing, lowering and compiling, apart from running."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import cache
+from typing import NamedTuple
+
+import jax
+
+COMPILING = "/jax/core/compile/"
+"""How the names of jax's events of these kinds start."""
+
+
+class Elapsed(NamedTuple):
+    """Seconds: `wall` by the clock, `process` of all threads' processor time together."""
+
+    wall: float
+    process: float
+
+
+class _Interval(NamedTuple):
+    """When it began, and its seconds."""
+
+    start: float
+    wall: float
+    process: float
+
+
+class CompileClock:
+    """Wall and processor seconds of all compiling since the clock was made.
+
+    jax tells the wall seconds of an interval when it ends; one within another counts once. An
+    interval has as many processor seconds to a wall second as the process has had since the
+    interval before it ended. A program that is read from the disk counts with what that takes.
+    """
+
+    def __init__(self) -> None:
+        """Start to listen."""
+        self._intervals: list[_Interval] = []
+        self._sum = Elapsed(0.0, 0.0)
+        self._last = Elapsed(time.perf_counter(), time.process_time())
+        self._lock = threading.Lock()
+        jax.monitoring.register_event_duration_secs_listener(self._heard)
+
+    def _heard(self, event: str, duration_secs: float, **_: str | int) -> None:
+        if event.startswith(COMPILING):
+            with self._lock:
+                self._add(duration_secs)
+
+    def _add(self, seconds: float) -> None:
+        """An interval of so many seconds that ends now, in place of those within it."""
+        now = Elapsed(time.perf_counter(), time.process_time())
+        start, wall, process = now.wall - seconds, 0.0, 0.0
+        while self._intervals and self._intervals[-1].start >= start:
+            inner = self._intervals.pop()
+            wall, process = wall + inner.wall, process + inner.process
+        between = max(now.wall - self._last.wall, 1e-9)
+        more = (seconds - wall) * (now.process - self._last.process) / between
+        self._intervals.append(_Interval(start, seconds, process + more))
+        self._sum = Elapsed(self._sum.wall + seconds - wall, self._sum.process + more)
+        self._last = now
+
+    def read(self) -> Elapsed:
+        """The seconds so far."""
+        return self._sum
+
+
+@cache
+def compile_clock() -> CompileClock:
+    """The clock of this process, which has run since this was first called.
+
+    There is but one: jax has no open way to take a listener away.
+    """
+    return CompileClock()

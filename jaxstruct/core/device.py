@@ -1,0 +1,28 @@
+"""Arrays that NumPy makes and that are moved to the device.
+
+`jnp.zeros`, `jnp.asarray` and their like compile a program for every shape and dtype, 20 to 30 ms
+each; a move compiles nothing. So what is set up once is made here.
+"""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+
+def on_device(values: ArrayLike | jax.Array, dtype: DTypeLike | None = None) -> jax.Array:
+    """The values, of any array or nested lists, as an array of JAX's.
+
+    Args:
+      values: known numbers: under `jit` this is for constants only.
+      dtype: what they are rounded to, by NumPy; None to keep theirs. 64 bits become 32 unless
+        jax's x64 mode is on, as everywhere in JAX.
+    """
+    with np.errstate(over="ignore"):  # beyond the dtype is infinite, as in JAX
+        return jax.device_put(np.asarray(values, dtype))
+
+
+def zeros_on_device(shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
+    """Zeros of that shape and dtype."""
+    return jax.device_put(np.zeros(shape, dtype))
