@@ -7,6 +7,7 @@ from jaxstruct.multiclass.binary import (
     fit_binary,
     support_vectors,
 )
+from jaxstruct.multiclass.encoding import ClassEncoding, fit_encoding
 from jaxstruct.multiclass.likelihood import class_likelihood
 from jaxstruct.multiclass.losses import matrix_loss, tree_loss, zero_one_loss
 from jaxstruct.multiclass.output_codes import (
@@ -33,6 +34,7 @@ from jaxstruct.multiclass.weston_watkins import WestonWatkins, fit_weston_watkin
 
 __all__ = [
     "BinaryMachines",
+    "ClassEncoding",
     "KernelInput",
     "RivalPair",
     "SupportVectors",
@@ -48,6 +50,7 @@ __all__ = [
     "decode_largest",
     "description_features",
     "fit_binary",
+    "fit_encoding",
     "fit_output_code",
     "fit_weston_watkins",
     "kernel_inputs",

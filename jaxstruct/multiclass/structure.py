@@ -19,12 +19,13 @@ from jaxstruct.core.checks import (
     as_array,
     as_numbers,
     check_integers,
-    check_no_feature_twice,
+    check_sparse,
     checked_dtype,
     checked_size,
     text_of,
 )
 from jaxstruct.core.contract import Contenders, Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.device import on_device, zeros_on_device
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
@@ -201,19 +202,8 @@ def check_classes(k: int, outputs: np.ndarray) -> None:
 
 
 def _check_sparse(d: int, inputs: SparseFeatures) -> None:
-    indices = np.asarray(inputs.indices)
-    check_integers("inputs.indices", indices)
-    if indices.ndim != 2 or indices.shape != np.shape(inputs.values):
-        raise ValueError(
-            "inputs.indices and inputs.values must both be [n, m], got shapes "
-            f"{indices.shape} and {np.shape(inputs.values)}"
-        )
-    if indices.size and (indices.min() < 0 or indices.max() > d):
-        raise ValueError(
-            f"inputs.indices must lie in 0..{d - 1} (padding: {d}), got "
-            f"{indices.min()}..{indices.max()}"
-        )
-    check_no_feature_twice("inputs.indices", indices, np.asarray(inputs.values))
+    indices, values = np.asarray(inputs.indices), np.asarray(inputs.values)
+    check_sparse("inputs", indices, values, d, "[n, m]")
 
 
 def _check_linear(d: int, k: int, inputs: PyTree, outputs: np.ndarray | None = None) -> None:
@@ -292,18 +282,18 @@ def _checked_tables(
             )
         if not np.isfinite(output_features).all():
             raise ValueError("output_features must be finite, got NaN or infinity")
-        features = jnp.asarray(output_features, dtype)
+        features = on_device(output_features, dtype)
     matrix = loss_matrices.zero_one_loss(k) if loss is None else loss_matrices.matrix_loss(loss)
     if matrix.shape != (k, k):
         raise ValueError(f"loss must be [{k}, {k}], one row a class, got shape {matrix.shape}")
-    return features, jnp.asarray(matrix, dtype)
+    return features, on_device(matrix, dtype)
 
 
 def _outputs_side(
     loss_matrix: Array, class_kernel: Array | None
 ) -> tuple[Callable, Oracles, Space]:
     """(loss, oracles, the part of the space that classes decide)."""
-    classes = jnp.arange(loss_matrix.shape[0], dtype=jnp.int32)
+    classes = on_device(np.arange(loss_matrix.shape[0], dtype=np.int32))
     oracles = Oracles(
         contenders=Partial(_contenders, loss_matrix),
         output=_output,
@@ -350,7 +340,7 @@ def multiclass(
     class_kernel = None if features is None else features @ features.T
     loss_function, oracles, space = _outputs_side(matrix, class_kernel)
     return make_problem(
-        {"weights": jnp.zeros((number_of_features, p), dtype)},
+        {"weights": zeros_on_device((number_of_features, p), dtype)},
         Model(Partial(_linear_potentials, features), _score, _decode, loss_function),
         oracles,
         space._replace(
@@ -387,7 +377,7 @@ def kernel_multiclass(
     checked_size("number_of_anchors", number_of_anchors)
     features, matrix = _checked_tables(number_of_classes, output_features, loss, dtype)
     class_kernel = None if features is None else features @ features.T
-    zeros = jnp.zeros((number_of_anchors, number_of_classes), dtype)
+    zeros = zeros_on_device((number_of_anchors, number_of_classes), dtype)
     loss_function, oracles, space = _outputs_side(matrix, class_kernel)
     return make_problem(
         {"coefficients": zeros},
@@ -414,6 +404,11 @@ def check_canonical(problem: Problem) -> int:
     return jax.tree.leaves(problem.initial_weights)[0].shape[1]
 
 
+def is_multiclass(problem: Problem) -> bool:
+    """Whether theta of a problem is the scores [k] of classes."""
+    return getattr(problem.model.decode, "func", None) is _decode
+
+
 def kernel_inputs(gram: Array, *, self_kernel: Array | None = None) -> KernelInput:
     """Inputs of `kernel_multiclass` from kernel values.
 
@@ -429,17 +424,19 @@ def kernel_inputs(gram: Array, *, self_kernel: Array | None = None) -> KernelInp
     """
     if np.ndim(gram) != 2:
         raise ValueError(f"gram must be a matrix [inputs, anchors], got shape {np.shape(gram)}")
-    gram = jnp.asarray(gram)
+    gram = on_device(gram)
     n, m = gram.shape
     if self_kernel is None:
         if n != m:
             raise ValueError(
                 f"gram is {n} x {m}: without self_kernel the inputs must be the anchors themselves"
             )
-        return KernelInput(gram, jnp.arange(n, dtype=jnp.int32), jnp.diagonal(gram))
+        return KernelInput(
+            gram, on_device(np.arange(n, dtype=np.int32)), on_device(np.diagonal(gram))
+        )
     if np.shape(self_kernel) != (n,):
         raise ValueError(
             f"self_kernel must be [n = {n}], K(x, x) of each row of gram, got shape "
             f"{np.shape(self_kernel)}"
         )
-    return KernelInput(gram, jnp.full(n, m, jnp.int32), jnp.asarray(self_kernel))
+    return KernelInput(gram, on_device(np.full(n, m, np.int32)), on_device(self_kernel))

@@ -24,18 +24,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.checks import check_choice, checked_number, checked_size
+from jaxstruct.core.checks import (
+    FINEST,
+    check_choice,
+    checked_example_weights,
+    checked_number,
+    checked_size,
+)
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.multiclass.binary.doors import checked_example_weights
 from jaxstruct.multiclass.structure import check_canonical
 
 SWEEPS = 5
 """Sweeps over all examples between two certificates."""
-FINEST = {"float32": 1e-5, "float64": 1e-12}
 
 
 class WestonWatkins(NamedTuple):

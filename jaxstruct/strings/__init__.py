@@ -7,6 +7,7 @@ from jaxstruct.strings.candidate_lists import (
     observed_candidates,
     outputs_of,
 )
+from jaxstruct.strings.encoding import CandidateEncoding, fit_encoding
 from jaxstruct.strings.inputs import (
     CandidateFeatures,
     JointCandidates,
@@ -17,16 +18,24 @@ from jaxstruct.strings.inputs import (
     kernel_inputs,
 )
 from jaxstruct.strings.losses import candidate_losses, loss_table, similarity_loss
-from jaxstruct.strings.structure import candidates, joint_candidates, kernel_candidates
+from jaxstruct.strings.structure import (
+    CandidateScores,
+    candidates,
+    joint_candidates,
+    kernel_candidates,
+)
 
 __all__ = [
+    "CandidateEncoding",
     "CandidateFeatures",
+    "CandidateScores",
     "Candidates",
     "JointCandidates",
     "KernelCandidates",
     "candidate_losses",
     "candidates",
     "feature_inputs",
+    "fit_encoding",
     "generated_candidates",
     "joint_candidates",
     "joint_inputs",

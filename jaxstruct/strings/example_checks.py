@@ -7,8 +7,8 @@ import numpy as np
 from jaxstruct.core.checks import (
     as_array,
     check_integers,
-    check_no_feature_twice,
     check_record,
+    check_sparse,
 )
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
@@ -108,18 +108,7 @@ def _dense_shape(inputs: CandidateFeatures, d: int) -> tuple[int, ...]:
 
 def _sparse_shape(features: SparseFeatures, d: int) -> tuple[int, ...]:
     indices, values = np.asarray(features.indices), np.asarray(features.values)
-    check_integers("inputs.features.indices", indices)
-    if indices.ndim != 3 or indices.shape != values.shape:
-        raise ValueError(
-            "inputs.features.indices and .values must both be [n, K, m], got shapes "
-            f"{indices.shape} and {values.shape}"
-        )
-    if indices.size and (indices.min() < 0 or indices.max() > d):
-        raise ValueError(
-            f"inputs.features.indices must lie in 0..{d - 1} (padding: {d}), got "
-            f"{indices.min()}..{indices.max()}"
-        )
-    check_no_feature_twice("inputs.features.indices", indices, values)
+    check_sparse("inputs.features", indices, values, d, "[n, K, m]")
     return indices.shape[:2]
 
 

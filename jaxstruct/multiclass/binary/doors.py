@@ -11,8 +11,7 @@ import numpy as np
 from jaxstruct.core.checks import (
     as_array,
     as_numbers,
-    check_integers,
-    check_no_feature_twice,
+    check_sparse,
     checked_dtype,
     checked_size,
     text_of,
@@ -104,20 +103,9 @@ def _sparse(inputs: SparseFeatures, d: int | None, dtype: str) -> SparseRows:
         every, width = np.arange(len(indices)), max(1, int(indices.lengths.max(initial=1)))
         indices, values = indices.padded(every, width, d), values.padded(every, width)
     indices = as_array("inputs.indices", indices, "[n, m] integers")
-    check_integers("inputs.indices", indices)
     values = as_numbers("inputs.values", values, "[n, m] numbers")
-    if indices.ndim != 2 or indices.shape != values.shape:
-        raise ValueError(
-            "inputs.indices and inputs.values must both be [n, m], got shapes "
-            f"{indices.shape} and {values.shape}"
-        )
-    if indices.size and (indices.min() < 0 or indices.max() > d):
-        raise ValueError(
-            f"inputs.indices must lie in 0..{d - 1} (padding: {d}), got "
-            f"{indices.min()}..{indices.max()}"
-        )
     _check_finite("inputs.values", values)
-    check_no_feature_twice("inputs.indices", indices, values)
+    check_sparse("inputs", indices, values, d, "[n, m]")
     x = SparseFeatures(jnp.asarray(indices, jnp.int32), jnp.asarray(values, dtype))
     return SparseRows(x, jnp.zeros(d, dtype))
 
@@ -143,17 +131,3 @@ def checked_signs(signs: Any, n: int, example_weights: np.ndarray) -> np.ndarray
                 "examples of weight > 0 on both sides"
             )
     return table
-
-
-def checked_example_weights(weights: Any, n: int) -> np.ndarray:
-    """[n] float64, ones where None is given.
-
-    Raises:
-      ValueError: another shape, or numbers that are negative or not finite.
-    """
-    if weights is None:
-        return np.ones(n)
-    v = as_numbers("example_weights", weights, f"[n = {n}] numbers >= 0")
-    if v.shape != (n,) or not np.all(np.isfinite(v) & (v >= 0)):
-        raise ValueError(f"example_weights must be [n = {n}] finite numbers >= 0, got {text_of(v)}")
-    return v

@@ -8,14 +8,15 @@ import jax
 import numpy as np
 
 from jaxstruct.core.checks import (
+    FINEST,
     check_choice,
+    checked_example_weights,
     checked_number,
     checked_size,
 )
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.multiclass.binary.doors import (
-    checked_example_weights,
     checked_signs,
     examples_of,
     held_dtype,
@@ -33,7 +34,6 @@ FORMULATIONS = ("svm0", "svm1", "svm2")
 MILDEST_FIRST = (
     Status.CONVERGED, Status.ROUNDING, Status.PASS_LIMIT, Status.NOT_SEPARABLE, Status.NOT_FINITE,
 )  # fmt: skip
-FINEST = {"float32": 1e-5, "float64": 1e-12}
 
 
 class BinaryMachines(NamedTuple):

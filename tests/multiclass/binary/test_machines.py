@@ -160,7 +160,7 @@ def test_a_run_that_is_cut_short_still_says_its_gap(monkeypatch):
         ({"formulation": "svm1_slack"}, "formulation is 'svm1_slack'"),
         ({"C": 0.0}, "C must be finite and > 0"),
         ({"tolerance": 1e-9}, "tolerance must be finite and >= 1e-05"),
-        ({"example_weights": -np.ones(N)}, r"example_weights must be \[n = 24\]"),
+        ({"example_weights": -np.ones(N)}, "example_weights must be finite, >= 0 and not all zero"),
         ({"max_passes": 0}, "max_passes must be at least 1"),
         ({"dtype": "int8"}, "dtype must be"),
         ({"dtype": "float64"}, "x64 mode is off"),

@@ -1,0 +1,163 @@
+"""Aligned pairs of texts as people hold them, as inputs and outputs of alignments, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from jaxstruct.alignments.alphabets import Alphabet, alphabet, encode
+from jaxstruct.alignments.losses import AlignmentOutput
+from jaxstruct.alignments.structure import (
+    AlignmentInput,
+    alignment_inputs,
+    alignment_outputs,
+    pairwise_alignment,
+)
+from jaxstruct.alignments.text import WrittenAlignment, read_rows, write_rows
+from jaxstruct.core.checks import as_list, check_record, kind_and_text_of, text_of
+from jaxstruct.core.contract import Problem
+
+Pairs: TypeAlias = "Iterable[tuple[str, str] | WrittenAlignment]"
+"""n pairs of texts, aligned ("AC-T", "ACGT") or plain, or `WrittenAlignment`s."""
+_GAPS = str.maketrans("", "", "-.")
+
+
+class AlignmentEncoding(NamedTuple):
+    """Which letter is which number. Made by `fit_encoding`.
+
+        encoding = fit_encoding(aligned)
+        problem = encoding.problem()
+        solution = fit(problem, encoding.inputs(aligned), encoding.outputs(aligned), C=10.0)
+        rows = encoding.decode(predict(problem, solution, encoding.inputs(pairs)), pairs)
+
+    Fields:
+      alphabet: its letters.
+    """
+
+    alphabet: Alphabet
+
+    def problem(self, **options: Any) -> Problem:
+        """`pairwise_alignment` of these letters; options are those of `pairwise_alignment`."""
+        return pairwise_alignment(len(self.alphabet.letters), **options)
+
+    def inputs(self, pairs: Pairs) -> AlignmentInput:
+        """The inputs of n pairs of sequences, ragged; gaps ("-", ".") are left out.
+
+        Raises:
+          ValueError: they are no pairs of texts, or hold a letter that training did not have; the
+            message names pair and place.
+        """
+        texts = _sequences("pairs", pairs)
+        first, second = (
+            [self._numbers(i, side, pair[side]) for i, pair in enumerate(texts)] for side in (0, 1)
+        )
+        return alignment_inputs(first, second)
+
+    def outputs(self, aligned: Pairs) -> AlignmentOutput:
+        """The alignments of n pairs of rows with gaps, ragged.
+
+        Raises:
+          ValueError: the rows of a pair differ in length, or one holds no letter.
+        """
+        written = _written("aligned", aligned)
+        begin = np.stack([np.asarray(one.begin, np.int32) for one in written])
+        return alignment_outputs([one.operations for one in written], begin=begin)
+
+    def decode(self, outputs: AlignmentOutput, pairs: Pairs) -> list[tuple[str, str]]:
+        """The two rows with gaps of n alignments, such as `predict` returns them.
+
+        Args:
+          outputs: n alignments. pairs: the n pairs of sequences that they align.
+
+        Returns:
+          n pairs of texts of one length; of local alignments the stretches that are aligned.
+
+        Raises:
+          ValueError: there are not as many pairs as outputs, or they do not fit them.
+        """
+        check_record("outputs", outputs, AlignmentOutput, "alignment_outputs")
+        texts = _sequences("pairs", pairs)
+        if len(texts) != len(outputs.begin):
+            raise ValueError(f"pairs are {len(texts)}, outputs {len(outputs.begin)}: one each")
+        found = zip(texts, outputs.operations, np.asarray(outputs.begin), strict=True)
+        return [write_rows(WrittenAlignment(*two, np.asarray(ops), at)) for two, ops, at in found]
+
+    def _numbers(self, i: int, side: int, text: str) -> np.ndarray:
+        try:
+            return encode(self.alphabet, text)
+        except ValueError as error:
+            raise ValueError(f"pairs[{i}][{side}], {error}") from None
+
+
+def _checked(name: str, pairs: Pairs) -> list:
+    """n pairs.
+
+    Raises:
+      ValueError: they are none, or one is no pair of texts.
+    """
+    listed = as_list(name, pairs, "a list of pairs of texts")
+    if not listed:
+        raise ValueError(f"{name} must hold a pair of texts at least, got none")
+    for i, one in enumerate(listed):
+        if isinstance(one, WrittenAlignment):
+            continue
+        fits = isinstance(one, (tuple, list)) and len(one) == 2
+        if not fits or not all(isinstance(text, str) for text in one):
+            raise ValueError(f"{name}[{i}] must be a pair of texts, got {kind_and_text_of(one)}")
+    return listed
+
+
+def _sequences(name: str, pairs: Pairs) -> list[tuple[str, str]]:
+    """The two whole sequences of each pair, without gaps."""
+    return [
+        (one.first, one.second)
+        if isinstance(one, WrittenAlignment)
+        else (one[0].translate(_GAPS), one[1].translate(_GAPS))
+        for one in _checked(name, pairs)
+    ]
+
+
+def _written(name: str, aligned: Pairs) -> list[WrittenAlignment]:
+    written = []
+    for i, one in enumerate(_checked(name, aligned)):
+        try:
+            written.append(one if isinstance(one, WrittenAlignment) else read_rows(*one))
+        except ValueError as error:
+            raise ValueError(f"{name}[{i}]: {error}") from None
+    return written
+
+
+def fit_encoding(
+    aligned: Pairs, *, letters: Alphabet | str | Iterable[str] | None = None
+) -> AlignmentEncoding:
+    """The encoding of aligned pairs.
+
+    Args:
+      aligned: n pairs of rows with gaps ("-" or "."), or `WrittenAlignment`s, which tell where a
+        local alignment begins.
+      letters: all letters in the wanted order, an `Alphabet` such as PROTEIN or a text; None for
+        those of the pairs, sorted.
+
+    Raises:
+      ValueError: they are no aligned pairs, or hold a letter that is none of `letters`.
+    """
+    texts = _sequences("aligned", aligned)
+    _written("aligned", aligned)
+    if letters is None:
+        chosen = alphabet(sorted({letter for pair in texts for text in pair for letter in text}))
+    else:
+        chosen = letters if isinstance(letters, Alphabet) else alphabet(_letters_of(letters))
+    encoding = AlignmentEncoding(chosen)
+    encoding.inputs(aligned)
+    return encoding
+
+
+def _letters_of(letters: Any) -> list[str]:
+    expected = "an Alphabet, a text or a list of letters"
+    listed = as_list("letters", letters, expected, letters=True)
+    wrong = next((one for one in listed if not isinstance(one, str)), None)
+    if wrong is not None:
+        raise ValueError(f"letters must be {expected}, got {text_of(wrong)} among them")
+    return listed

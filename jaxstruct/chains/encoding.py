@@ -1,0 +1,116 @@
+"""Sequences and their labels as people hold them, as inputs and outputs of `chain`, and back."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxstruct.chains.inputs import ChainInput
+from jaxstruct.chains.structure import chain, chain_inputs
+from jaxstruct.core.checks import check_record
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.feature_encoding import (
+    FeatureEncoding,
+    dense_or_sparse,
+    fit_features,
+    inputs_of,
+)
+from jaxstruct.core.feature_rows import read_sequences
+from jaxstruct.core.labels import (
+    LabelCodec,
+    decode,
+    encode_lists,
+    fit_codec,
+    flat_labels,
+    placed_errors,
+)
+from jaxstruct.core.ragged import Ragged
+
+
+class ChainEncoding(NamedTuple):
+    """What the columns of tokens and the numbers of labels mean. Made by `fit_encoding`.
+
+        encoding = fit_encoding(sequences, labels)
+        problem = encoding.problem()
+        solution = fit(problem, encoding.inputs(sequences), encoding.outputs(labels), C=10.0)
+        predicted = encoding.decode(predict(problem, solution, encoding.inputs(new_sequences)))
+
+    Fields:
+      features: which feature is which column. codec: which label is which number.
+    """
+
+    features: FeatureEncoding
+    codec: LabelCodec
+
+    def problem(self, **options: Any) -> Problem:
+        """`chain` of these features and labels; options are those of `chain`."""
+        return chain(self.features.number_of_features, len(self.codec.classes), **options)
+
+    def inputs(self, sequences: Any) -> ChainInput:
+        """The inputs of n sequences, ragged.
+
+        Args:
+          sequences: n sequences of tokens, of the kind of training: see `core.feature_rows`.
+
+        Raises:
+          ValueError: they are none, or have other columns.
+        """
+        rows, offsets = read_sequences("sequences", sequences)
+        return chain_inputs(inputs_of(dense_or_sparse(self.features, "sequences", rows), offsets))
+
+    def outputs(self, labels: Sequence[Iterable[Hashable]]) -> Ragged:
+        """The labels of n sequences, ragged; ValueError names one that training did not have."""
+        return encode_lists(self.codec, labels)
+
+    def decode(self, outputs: Ragged) -> list[list[Hashable]]:
+        """The labels of n sequences, such as `predict` returns them."""
+        check_record("outputs", outputs, Ragged, "predict")
+        flat = decode(self.codec, outputs.rows)
+        bounds = itertools.pairwise(outputs.offsets.tolist())
+        return [flat[begin:end] for begin, end in bounds]
+
+
+def fit_encoding(
+    sequences: Any,
+    labels: Sequence[Iterable[Hashable]],
+    *,
+    classes: Iterable[Hashable] | None = None,
+    min_count: int = 1,
+    constant: float = 0.0,
+) -> ChainEncoding:
+    """The encoding of a training set.
+
+    Args:
+      sequences: n sequences. Each holds the features of its tokens: a list of lists of names, or of
+        mappings name -> number, bool or text; an array [l, d]; a SciPy matrix or a pandas frame of
+        l rows (see `core.feature_rows`).
+      labels: n lists of labels of any hashable kind, as many as the sequence has tokens.
+      classes: all labels in the wanted order; None for those of `labels`, sorted if they can be.
+      min_count: tokens that must have a named feature for it to count.
+      constant: value of a feature that every token has, which learns a constant for each label; 0
+        for none.
+
+    Raises:
+      ValueError: sequences, labels or a number do not fit; there is one label only.
+    """
+    rows, offsets = read_sequences("sequences", sequences)
+    flat, bounds = flat_labels(labels)
+    if len(bounds) != len(offsets):
+        raise ValueError(
+            f"labels must be of n = {len(offsets) - 1} sequences, got {len(bounds) - 1} lists"
+        )
+    wrong = np.flatnonzero(np.diff(bounds) != np.diff(offsets))
+    if wrong.size:
+        i = wrong[0]
+        raise ValueError(
+            f"labels[{i}] has {np.diff(bounds)[i]} labels, but sequences[{i}] has "
+            f"{np.diff(offsets)[i]} tokens: every token has one label"
+        )
+    with placed_errors(offsets):
+        codec = fit_codec(flat, classes)
+    if len(codec.classes) < 2:
+        raise ValueError(f"labels must name at least two labels, got {codec.classes} alone")
+    return ChainEncoding(fit_features(rows, min_count=min_count, constant=constant), codec)

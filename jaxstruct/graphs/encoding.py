@@ -1,0 +1,225 @@
+"""Graphs and the labels of their nodes as people hold them, as inputs and outputs, and back."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxstruct.core.checks import as_list, check_flag, check_record
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.feature_encoding import (
+    FeatureEncoding,
+    dense_or_sparse,
+    fit_features,
+    inputs_of,
+)
+from jaxstruct.core.feature_rows import read_sequences
+from jaxstruct.core.labels import (
+    LabelCodec,
+    decode,
+    encode_lists,
+    fit_codec,
+    flat_labels,
+    placed_errors,
+)
+from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.types import PyTree
+from jaxstruct.graphs.given_graphs import ReadGraph, read_graphs
+from jaxstruct.graphs.inputs import GraphInput, graph_inputs
+from jaxstruct.graphs.structure import graph_labelling
+
+
+class GraphEncoding(NamedTuple):
+    """What the columns of nodes and edges and the numbers of labels mean. Made by `fit_encoding`.
+
+        encoding = fit_encoding(graphs, labels)
+        problem = encoding.problem()
+        solution = fit(problem, encoding.inputs(graphs), encoding.outputs(labels), C=10.0)
+        predicted = encoding.decode(predict(problem, solution, encoding.inputs(new_graphs)))
+
+    Fields:
+      nodes, edges: which feature is which column; edges are None where they have no features.
+      codec: which label is which number. plans: whether inputs are planned for elimination.
+      ignore: names that are no features.
+    """
+
+    nodes: FeatureEncoding
+    edges: FeatureEncoding | None
+    codec: LabelCodec
+    plans: bool
+    ignore: tuple[str, ...]
+
+    def problem(self, **options: Any) -> Problem:
+        """`graph_labelling` of these features and labels; options are those of `graph_labelling`.
+
+        With plans, inference is "elimination" unless the options say otherwise.
+        """
+        p = 0 if self.edges is None else self.edges.number_of_features
+        if self.plans:
+            options = {"inference": "elimination", **options}
+        sizes = self.nodes.number_of_features, len(self.codec.classes)
+        return graph_labelling(*sizes, number_of_edge_features=p, **options)
+
+    def inputs(self, graphs: Any) -> GraphInput:
+        """The inputs of n graphs, ragged.
+
+        Args:
+          graphs: n graphs of the kinds of training; see `given_graphs`.
+
+        Raises:
+          ValueError: they are none, have other columns, or edges with features where training had
+            edges without, or the other way round.
+        """
+        read = read_graphs(graphs, frozenset(self.ignore))
+        new = [i for i, one in enumerate(read) if one.edge_features is not None]
+        if self.edges is None and new:
+            raise ValueError(
+                f"graphs[{new[0]}] has edge features, which those of training had not: leave them "
+                "out, or fit the encoding to such graphs"
+            )
+        nodes = _encoded(self.nodes, "nodes", [one.nodes for one in read])
+        edges = [one.edges for one in read]
+        rows = None if self.edges is None else self._edge_rows(read)
+        return graph_inputs(nodes, edges, edge_features=rows, plans=self.plans)
+
+    def outputs(
+        self,
+        labels: Sequence[Iterable[Hashable] | Mapping[Hashable, Hashable]],
+        graphs: Any = None,
+    ) -> Ragged:
+        """The labels of the nodes of n graphs, ragged.
+
+        Args:
+          labels: of each graph a list in the order of its nodes, or a mapping node -> label.
+          graphs: the n graphs, which say the order of the nodes of mappings; None for lists.
+
+        Raises:
+          ValueError: a label is none of training's, or a mapping does not have the graph's nodes.
+        """
+        return encode_lists(self.codec, _in_order(labels, graphs))
+
+    def decode(self, outputs: Ragged, graphs: Any = None) -> list:
+        """The labels of n graphs, such as `predict` returns them.
+
+        Args:
+          outputs: n lists of numbers.
+          graphs: the n graphs. Those whose nodes have names get a mapping node -> label, the others
+            a list in the order of their nodes; None for lists of all.
+        """
+        check_record("outputs", outputs, Ragged, "predict")
+        bounds = itertools.pairwise(outputs.offsets.tolist())
+        flat = decode(self.codec, outputs.rows)
+        lists = [flat[begin:end] for begin, end in bounds]
+        if graphs is None:
+            return lists
+        names = [one.names for one in read_graphs(graphs)]
+        return [
+            own if nodes is None else dict(zip(nodes, own, strict=True))
+            for nodes, own in zip(names, lists, strict=True)
+        ]
+
+    def _edge_rows(self, read: list[ReadGraph]) -> PyTree:
+        assert self.edges is not None, "edges have features"
+        bare = [i for i, one in enumerate(read) if one.edge_features is None and len(one.edges)]
+        if bare:
+            raise ValueError(
+                f"graphs[{bare[0]}] has edges without features, which those of training had: give "
+                "an edge without any an empty row"
+            )
+        rows = [[] if one.edge_features is None else one.edge_features for one in read]
+        return _encoded(self.edges, "edge_features", rows)
+
+
+def _encoded(features: FeatureEncoding, name: str, rows: list) -> PyTree:
+    read, offsets = read_sequences(name, rows)
+    return inputs_of(dense_or_sparse(features, name, read), offsets)
+
+
+def _in_order(labels: Any, graphs: Any) -> list:
+    """The labels of each graph as a list in the order of its nodes."""
+    lists = as_list("labels", labels, "a list of n lists of labels, or mappings node -> label")
+    mapped = [i for i, one in enumerate(lists) if isinstance(one, Mapping)]
+    if not mapped:
+        return lists
+    if graphs is None:
+        raise ValueError(
+            f"labels[{mapped[0]}] is a mapping node -> label: give the graphs, too, which say the "
+            "order of their nodes"
+        )
+    names = [one.names for one in read_graphs(graphs)]
+    if len(names) != len(lists):
+        raise ValueError(f"labels are of {len(lists)} graphs, graphs are {len(names)}")
+    return [_by_name(i, one, own) for i, (one, own) in enumerate(zip(lists, names, strict=True))]
+
+
+def _by_name(i: int, labels: Any, names: tuple[Hashable, ...] | None) -> Any:
+    if not isinstance(labels, Mapping):
+        return labels
+    nodes = range(len(labels)) if names is None else names
+    wrong = next((node for node in nodes if node not in labels), None)
+    if wrong is not None or len(labels) != len(nodes):
+        lacks = f"lacks node {wrong!r}" if wrong is not None else "has nodes that the graph has not"
+        raise ValueError(f"labels[{i}] {lacks}: every node has one label")
+    return [labels[node] for node in nodes]
+
+
+def _check_one_a_node(labels: np.ndarray, nodes: np.ndarray) -> None:
+    """Raise ValueError unless every node of every graph has a label."""
+    if len(labels) != len(nodes):
+        raise ValueError(f"labels must be of n = {len(nodes)} graphs, got {len(labels)} lists")
+    wrong = np.flatnonzero(labels != nodes)
+    if wrong.size:
+        i = wrong[0]
+        raise ValueError(
+            f"labels[{i}] has {labels[i]} labels, but graphs[{i}] has {nodes[i]} nodes: every node "
+            "has one label"
+        )
+
+
+def fit_encoding(
+    graphs: Any,
+    labels: Sequence[Iterable[Hashable] | Mapping[Hashable, Hashable]],
+    *,
+    classes: Iterable[Hashable] | None = None,
+    min_count: int = 1,
+    constant: float = 0.0,
+    plans: bool = False,
+    ignore: Iterable[str] = (),
+) -> GraphEncoding:
+    """The encoding of a training set of graphs.
+
+    Args:
+      graphs: n graphs: (nodes, edges), (nodes, edges, edge_features) or of networkx. Nodes are rows
+        of features of any kind or a mapping node -> row, edges pairs of nodes; see `given_graphs`.
+      labels: of each graph a list of labels in the order of its nodes, of any hashable kind, or a
+        mapping node -> label.
+      classes: all labels in the wanted order; None for those of `labels`, sorted if they can be.
+      min_count: nodes (edges) that must have a named feature for it to count.
+      constant: value of a feature that every node has; 0 for none.
+      plans: whether to plan exact inference, for forests and graphs of small treewidth.
+      ignore: names of node and edge attributes that are no features, such as that of the label.
+
+    Raises:
+      ValueError: graphs, labels or an option do not fit; there is one label only.
+    """
+    check_flag("plans", plans)
+    if isinstance(ignore, str):
+        raise ValueError(f"ignore must be a list of names, got the text {ignore!r}")
+    ignored = tuple(sorted(set(ignore)))
+    read = read_graphs(graphs, frozenset(ignored))
+    rows, offsets = read_sequences("nodes", [one.nodes for one in read])
+    flat, bounds = flat_labels(_in_order(labels, graphs))
+    _check_one_a_node(np.diff(bounds), np.diff(offsets))
+    with placed_errors(bounds):
+        codec = fit_codec(flat, classes)
+    if len(codec.classes) < 2:
+        raise ValueError(f"labels must name at least two labels, got {codec.classes} alone")
+    nodes = fit_features(rows, min_count=min_count, constant=constant)
+    edges = None
+    if any(one.edge_features is not None for one in read):
+        given = [[] if one.edge_features is None else one.edge_features for one in read]
+        edges = fit_features(read_sequences("edge_features", given)[0], min_count=min_count)
+    return GraphEncoding(nodes, edges, codec, plans, ignored)

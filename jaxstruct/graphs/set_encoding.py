@@ -1,0 +1,129 @@
+"""Things and their sets of labels as people hold them, as those of `multi_label`, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxstruct.core.checks import as_list
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.feature_encoding import (
+    FeatureEncoding,
+    dense_or_sparse,
+    fit_features,
+    inputs_of,
+)
+from jaxstruct.core.feature_rows import read_rows
+from jaxstruct.core.labels import (
+    LabelCodec,
+    encode_lists,
+    fit_codec,
+    flat_labels,
+    placed_errors,
+)
+from jaxstruct.core.types import PyTree
+from jaxstruct.graphs.multi_label import multi_label
+
+MOST_ENUMERATED = 14
+"""Labels of which all 2^L sets are enumerated unless the options say otherwise."""
+
+
+class SetEncoding(NamedTuple):
+    """What the columns of inputs and the numbers of labels mean. Made by `fit_set_encoding`.
+
+        encoding = fit_set_encoding(rows, labels)
+        problem = encoding.problem()
+        solution = fit(problem, encoding.inputs(rows), encoding.outputs(labels), C=10.0)
+        predicted = encoding.decode(predict(problem, solution, encoding.inputs(new_rows)))
+
+    Fields:
+      features: which feature is which column. codec: which label is which number.
+    """
+
+    features: FeatureEncoding
+    codec: LabelCodec
+
+    def problem(self, **options: Any) -> Problem:
+        """`multi_label` of these features and labels; options are those of `multi_label`.
+
+        Of more than 14 labels inference is "reweighted", with a bound that the certificate counts,
+        unless the options say otherwise.
+        """
+        L = len(self.codec.classes)
+        if L > MOST_ENUMERATED:
+            options = {"inference": "reweighted", **options}
+        return multi_label(self.features.number_of_features, L, **options)
+
+    def inputs(self, rows: Any) -> PyTree:
+        """The inputs of n things: an array [n, d], or `SparseFeatures` of ragged stores.
+
+        Args:
+          rows: n rows, of the kind of training: see `core.feature_rows`.
+
+        Raises:
+          ValueError: they are none, or have other columns.
+        """
+        read = read_rows("rows", rows)
+        return inputs_of(dense_or_sparse(self.features, "rows", read))
+
+    def outputs(self, labels: Sequence[Iterable[Hashable]]) -> np.ndarray:
+        """[n, L] int32, 1 for the labels of each set; they may be empty.
+
+        Raises:
+          ValueError: a label is none of training's, or a text stands where a set should.
+        """
+        found = encode_lists(self.codec, _sets(labels))
+        sets = np.zeros((len(found), len(self.codec.classes)), np.int32)
+        sets[np.repeat(np.arange(len(found)), found.lengths), found.rows] = 1
+        return sets
+
+    def decode(self, outputs: np.ndarray) -> list[set[Hashable]]:
+        """The sets of labels of n outputs [n, L], such as `predict` returns them."""
+        outputs = np.asarray(outputs)
+        if outputs.ndim != 2 or outputs.shape[1] != len(self.codec.classes):
+            raise ValueError(
+                f"outputs must be [n, L = {len(self.codec.classes)}], got shape {outputs.shape}"
+            )
+        classes = self.codec.classes
+        return [{classes[number] for number in np.flatnonzero(row > 0)} for row in outputs]
+
+
+def _sets(labels: Any) -> list[list]:
+    """The labels of each set, as lists."""
+    expected = "a list of n sets of labels"
+    listed = as_list("labels", labels, expected)
+    return [as_list(f"labels[{i}]", one, "a set of labels") for i, one in enumerate(listed)]
+
+
+def fit_set_encoding(
+    rows: Any,
+    labels: Sequence[Iterable[Hashable]],
+    *,
+    classes: Iterable[Hashable] | None = None,
+    min_count: int = 1,
+    constant: float = 1.0,
+) -> SetEncoding:
+    """The encoding of a training set of things that have any number of labels each.
+
+    Args:
+      rows: n rows of features: lists of names, mappings name -> number, bool or text, an array
+        [n, d], a SciPy matrix or a pandas frame (see `core.feature_rows`).
+      labels: n sets (or lists) of labels of any hashable kind; a set may be empty.
+      classes: all labels in the wanted order; None for those of `labels`, sorted if they can be.
+      min_count: rows that must have a named feature for it to count.
+      constant: value of a feature that every row has, which learns a constant for each label; 0 for
+        none.
+
+    Raises:
+      ValueError: rows, labels or a number do not fit.
+    """
+    read = read_rows("rows", rows)
+    sets = _sets(labels)
+    if len(sets) != read.count:
+        raise ValueError(f"labels must be of n = {read.count} rows, got {len(sets)} sets")
+    flat, offsets = flat_labels(sets)
+    with placed_errors(offsets):
+        codec = fit_codec(flat, classes)
+    return SetEncoding(fit_features(read, min_count=min_count, constant=constant), codec)

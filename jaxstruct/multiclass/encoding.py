@@ -1,0 +1,95 @@
+"""Things and their classes as people hold them, as inputs and outputs of `multiclass`, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxstruct.core import labels as codecs
+from jaxstruct.core.checks import as_list
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.feature_encoding import (
+    FeatureEncoding,
+    dense_or_sparse,
+    fit_features,
+    inputs_of,
+)
+from jaxstruct.core.feature_rows import read_rows
+from jaxstruct.core.labels import LabelCodec, fit_codec
+from jaxstruct.core.types import PyTree
+from jaxstruct.multiclass.structure import multiclass
+
+
+class ClassEncoding(NamedTuple):
+    """What the columns of inputs and the numbers of classes mean. Made by `fit_encoding`.
+
+        encoding = fit_encoding(rows, labels)
+        problem = encoding.problem()
+        solution = fit(problem, encoding.inputs(rows), encoding.outputs(labels), C=10.0)
+        predicted = encoding.decode(predict(problem, solution, encoding.inputs(new_rows)))
+
+    Fields:
+      features: which feature is which column. codec: which label is which class.
+    """
+
+    features: FeatureEncoding
+    codec: LabelCodec
+
+    def problem(self, **options: Any) -> Problem:
+        """`multiclass` of these features and classes; options are those of `multiclass`."""
+        sizes = self.features.number_of_features, len(self.codec.classes)
+        return multiclass(*sizes, **options)
+
+    def inputs(self, rows: Any) -> PyTree:
+        """The inputs of n things: an array [n, d], or `SparseFeatures` of ragged stores.
+
+        Args:
+          rows: n rows, of the kind of training: see `core.feature_rows`.
+
+        Raises:
+          ValueError: they are none, or have other columns.
+        """
+        read = read_rows("rows", rows)
+        return inputs_of(dense_or_sparse(self.features, "rows", read))
+
+    def outputs(self, labels: Iterable[Hashable]) -> np.ndarray:
+        """[n] int32 classes; ValueError names a label that training did not have."""
+        return codecs.encode(self.codec, labels)
+
+    def decode(self, outputs: np.ndarray) -> list[Hashable]:
+        """The labels of n classes, such as `predict` returns them."""
+        return codecs.decode(self.codec, outputs)
+
+
+def fit_encoding(
+    rows: Any,
+    labels: Iterable[Hashable],
+    *,
+    classes: Iterable[Hashable] | None = None,
+    min_count: int = 1,
+    constant: float = 1.0,
+) -> ClassEncoding:
+    """The encoding of a training set.
+
+    Args:
+      rows: n rows of features: lists of names, mappings name -> number, bool or text, an array
+        [n, d], a SciPy matrix or a pandas frame (see `core.feature_rows`).
+      labels: n labels of any hashable kind.
+      classes: all classes in the wanted order; None for those of `labels`, sorted if they can be.
+      min_count: rows that must have a named feature for it to count.
+      constant: value of a feature that every row has, which learns a constant for each class
+        (regularised as every weight); 0 for none.
+
+    Raises:
+      ValueError: rows, labels or a number do not fit; there is one class only.
+    """
+    read = read_rows("rows", rows)
+    labels = as_list("labels", labels, f"a list of n = {read.count} labels, one a row")
+    if len(labels) != read.count:
+        raise ValueError(f"labels must be n = {read.count}, one a row, got {len(labels)}")
+    codec = fit_codec(labels, classes)
+    if len(codec.classes) < 2:
+        raise ValueError(f"labels must name at least two classes, got {codec.classes} alone")
+    return ClassEncoding(fit_features(read, min_count=min_count, constant=constant), codec)

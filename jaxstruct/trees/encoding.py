@@ -1,0 +1,182 @@
+"""Treebanks as people hold them, bracketed text, as inputs and outputs of a grammar, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import numpy as np
+
+from jaxstruct.core.checks import as_list, check_flag, check_record, kind_and_text_of
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.types import BinaryTree
+from jaxstruct.trees.parts import SentenceInput
+from jaxstruct.trees.phrases.binarisation import Binarisation
+from jaxstruct.trees.phrases.bracketing import read_tree, read_trees
+from jaxstruct.trees.phrases.cleaning import without_outer
+from jaxstruct.trees.phrases.grammar import Grammar, read_grammar
+from jaxstruct.trees.phrases.integer_trees import decode, encode
+from jaxstruct.trees.phrases.tree import Tree, tags, words
+from jaxstruct.trees.phrases.unknown_words import UnknownWords
+from jaxstruct.trees.structure import sentence_inputs, tree_outputs, weighted_grammar
+
+Trees: TypeAlias = "str | Iterable[Tree | str]"
+"""Trees: one bracketed text of all, or a list of Trees or of bracketed texts, one tree each."""
+Sentences: TypeAlias = "Trees | Sequence[Sequence[str]]"
+"""Sentences: lists of what the grammar reads, tags or words; or trees, whose leaves are read."""
+
+
+class TreeEncoding(NamedTuple):
+    """What the numbers of symbols, rules and terminals mean. Made by `fit_encoding`.
+
+        encoding = fit_encoding(trees)
+        problem = encoding.problem()
+        solution = fit(problem, encoding.inputs(trees), encoding.outputs(trees), C=10.0)
+        parsed = encoding.decode(predict(problem, solution, encoding.inputs(new)), new)
+
+    Fields:
+      grammar: read off the training trees.
+    """
+
+    grammar: Grammar
+
+    def problem(self, **options: Any) -> Problem:
+        """`weighted_grammar` of these rules; options are those of `weighted_grammar`."""
+        return weighted_grammar(self.grammar, **options)
+
+    def inputs(self, sentences: Sentences) -> SentenceInput:
+        """The inputs of n sentences, ragged.
+
+        Args:
+          sentences: n lists of tags, or of words where the grammar reads words; or trees. A token
+            that the grammar does not know has no terminal, and its sentence no parse.
+
+        Raises:
+          ValueError: they are no sentences, or one is empty.
+        """
+        return sentence_inputs(self.grammar, [self._read(one) for one in _listed(sentences)])
+
+    def outputs(self, trees: Trees) -> BinaryTree:
+        """The trees in the numbers of the grammar, ragged.
+
+        Raises:
+          ValueError: they are no trees, or one of them needs a rule that training did not have; the
+            message names the tree and what the grammar lacks.
+        """
+        encoded = []
+        for i, tree in enumerate(_as_trees("trees", trees)):
+            found = encode(self.grammar, tree)
+            if found.tree is None:
+                raise ValueError(
+                    f"trees[{i}] is no tree of the grammar, which lacks {found.missing[0]} "
+                    f"({len(found.missing)} such): fit the encoding to this tree, too, or leave it "
+                    "out"
+                )
+            encoded.append(found.tree)
+        return tree_outputs(encoded)
+
+    def decode(self, outputs: BinaryTree, sentences: Sentences | None = None) -> list[Tree | None]:
+        """The trees of n sentences, such as `predict` returns them.
+
+        Args:
+          outputs: n trees of numbers.
+          sentences: the n sentences, whose words stand at the leaves; of lists of tags the tags.
+            None: each leaf holds its tag once more.
+
+        Returns:
+          n trees, without intermediate symbols; None for a sentence that has no parse.
+
+        Raises:
+          ValueError: outputs are no trees of the grammar, or sentences are of other lengths.
+        """
+        check_record("outputs", outputs, BinaryTree, "tree_outputs")
+        found = [_one(outputs, i) for i in range(len(outputs.symbols))]
+        if sentences is None:
+            texts: list[tuple[str, ...] | None] = [None] * len(found)
+        else:
+            texts = [_words_of(one) for one in _listed(sentences)]
+        if len(texts) != len(found):
+            raise ValueError(f"sentences are {len(texts)}, outputs {len(found)}: one a tree")
+        return [
+            decode(self.grammar, tree, text) if (tree.symbols >= 0).any() else None
+            for tree, text in zip(found, texts, strict=True)
+        ]
+
+    def _read(self, sentence: Any) -> Sequence[str]:
+        """What the grammar reads of one sentence."""
+        if isinstance(sentence, Tree):
+            return tags(sentence) if self.grammar.unknown_words is None else words(sentence)
+        return sentence
+
+
+def _one(outputs: BinaryTree, i: int) -> BinaryTree:
+    return jax.tree.map(
+        lambda leaf: np.asarray(leaf[i]), outputs, is_leaf=lambda leaf: isinstance(leaf, Ragged)
+    )
+
+
+def _words_of(sentence: Any) -> tuple[str, ...]:
+    return words(sentence) if isinstance(sentence, Tree) else tuple(sentence)
+
+
+def _listed(sentences: Sentences) -> list:
+    """Sentences one by one; bracketed texts as trees."""
+    if isinstance(sentences, str):
+        return _as_trees("sentences", sentences)
+    expected = "a list of sentences, each a list of str, or bracketed trees"
+    listed = as_list("sentences", sentences, expected)
+    return [
+        read_tree(one, f"sentences[{i}]") if isinstance(one, str) else one
+        for i, one in enumerate(listed)
+    ]
+
+
+def _as_trees(name: str, trees: Trees) -> list[Tree]:
+    """Trees one by one, without the outer bracket of a treebank."""
+    if isinstance(trees, str):
+        return [without_outer(tree) for tree in read_trees(trees, name)]
+    expected = "bracketed text, or a list of Trees or of bracketed texts"
+    if isinstance(trees, Tree):
+        raise ValueError(f"{name} must be {expected}, got one Tree: put it into a list")
+    found = []
+    for i, one in enumerate(as_list(name, trees, expected)):
+        tree = read_tree(one, f"{name}[{i}]") if isinstance(one, str) else one
+        if not isinstance(tree, Tree):
+            raise ValueError(
+                f"{name}[{i}] must be a Tree or its bracketed text, got {kind_and_text_of(tree)}"
+            )
+        found.append(without_outer(tree))
+    return found
+
+
+def fit_encoding(
+    trees: Trees,
+    *,
+    read_words: bool = False,
+    rare: int = 1,
+    memory: int | None = 0,
+    branching: str = "right",
+) -> TreeEncoding:
+    """The encoding of a treebank: its grammar in Chomsky normal form.
+
+    An outer bracket (without label, ROOT, TOP) is taken off. What else a treebank adds to plain
+    phrase structure, traces and function tags, is the business of `clean`.
+
+    Args:
+      trees: one bracketed text of all trees, or a list of Trees or of bracketed texts.
+      read_words: whether sentences are words, in place of part-of-speech tags.
+      rare: of words, those seen at most so often count as their class (`UnknownWords`), as unknown
+        words do when parsing.
+      memory: how many children an intermediate symbol remembers; None for all. With few of them the
+        grammar accepts more trees than those seen.
+      branching: "right" or "left" (`Binarisation`).
+
+    Raises:
+      ValueError: there is no tree, a text is no tree, or an option does not fit.
+    """
+    check_flag("read_words", read_words)
+    unknown = UnknownWords(rare) if read_words else None
+    options = Binarisation(branching, memory)
+    return TreeEncoding(read_grammar(_as_trees("trees", trees), options, unknown))

@@ -1,0 +1,67 @@
+"""Pairs of texts: the four methods, alphabets learned and given, refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxstruct.alignments import DNA, PROTEIN, fit_encoding, read_rows
+
+ROWS = [("ACGTTGCA", "ACG--GCA"), ("TTGACA", "T.GGCA"), ("GATTACA", "GA-TGCA")]
+WRITTEN = [(first, second.replace(".", "-")) for first, second in ROWS]
+ENCODING = fit_encoding(ROWS)
+
+
+def test_rows_come_back_from_their_numbers() -> None:
+    assert ENCODING.alphabet == DNA  # its letters, sorted
+    assert ENCODING.decode(ENCODING.outputs(ROWS), ROWS) == WRITTEN
+    plain = [tuple(text.replace("-", "").replace(".", "") for text in pair) for pair in ROWS]
+    assert ENCODING.decode(ENCODING.outputs(ROWS), plain) == WRITTEN
+    x, same = ENCODING.inputs(ROWS), ENCODING.inputs(plain)
+    assert x.lengths.tolist() == same.lengths.tolist() == [[8, 6], [6, 5], [7, 6]]
+    assert x.second.rows.tolist() == same.second.rows.tolist()
+
+
+def test_local_alignments_know_where_they_begin() -> None:
+    local = [read_rows("GTT", "G-T", ("ACGTTA", "CCGTC"))]
+    encoding = fit_encoding(local, letters="TGCA")
+    assert encoding.alphabet.letters == "TGCA"
+    y = encoding.outputs(local)
+    assert y.begin.tolist() == [[2, 2]]
+    assert encoding.decode(y, [("ACGTTA", "CCGTC")]) == [("GTT", "G-T")]
+
+
+def test_letters_may_be_given() -> None:
+    assert fit_encoding(ROWS, letters=PROTEIN).alphabet is PROTEIN
+    assert fit_encoding(ROWS, letters=["T", "G", "C", "A"]).alphabet.letters == "TGCA"
+    problem = fit_encoding(ROWS, letters=PROTEIN).problem(gaps="linear")
+    assert problem.initial_weights["substitution"].shape == (20, 20)
+
+
+WRONG = {
+    "no pairs": (lambda: fit_encoding([]), "aligned must hold a pair of texts at least"),
+    "text": (lambda: fit_encoding("ACGT"), "aligned must be a list of pairs of texts"),
+    "no pair": (lambda: fit_encoding([("A", "C", "G")]), r"aligned\[0\] must be a pair of texts"),
+    "numbers": (lambda: fit_encoding([("A", 3)]), r"aligned\[0\] must be a pair of texts"),
+    "lengths": (
+        lambda: fit_encoding([ROWS[0], ("AC", "A")]),
+        r"aligned\[1\]: first_row and second_row have 2 and 1 columns",
+    ),
+    "letters": (lambda: fit_encoding(ROWS, letters="ACG"), r"pairs\[0\]\[0\], text: 'T' at pos"),
+    "no letters": (lambda: fit_encoding(ROWS, letters=[1]), "letters must be .* got 1 among them"),
+    "unseen": (
+        lambda: ENCODING.inputs([ROWS[0], ("ACG", "AXG")]),
+        r"pairs\[1\]\[1\], text: 'X' at position 2 is not in the alphabet",
+    ),
+    "count": (lambda: ENCODING.decode(ENCODING.outputs(ROWS), ROWS[:1]), "pairs are 1, outputs 3"),
+    "no output": (lambda: ENCODING.decode(ROWS, ROWS), "outputs must be an AlignmentOutput"),
+    "other pairs": (
+        lambda: ENCODING.decode(ENCODING.outputs(ROWS[:1]), [("A", "C")]), "operations cover let",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_does_not_fit_is_refused(case: str) -> None:
+    call, message = WRONG[case]
+    with pytest.raises(ValueError, match=message):
+        call()

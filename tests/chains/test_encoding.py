@@ -1,0 +1,83 @@
+"""Sequences from people's own data: the four methods, order, empty sequences, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from jaxstruct.chains import fit_encoding
+from jaxstruct.core.feature_encoding import UnseenFeatures
+from jaxstruct.solvers.predict import predict
+
+SEQUENCES = [[["f0"], ["f1"], ["f1", "f0"]], [], [["f1"]], [["f0"]] * 7]
+LABELS = [["A", "B", "B"], [], ["B"], ["A"] * 7]
+
+
+def _weights(encoding) -> dict[str, np.ndarray]:
+    """Feature j votes for label j, the later one louder."""
+    problem = encoding.problem()
+    w = {name: np.zeros(leaf.shape, np.float32) for name, leaf in problem.initial_weights.items()}
+    w["emissions"][[0, 1], [0, 1]] = 1, 2
+    return w
+
+
+def test_predictions_come_in_the_callers_labels_and_order() -> None:
+    encoding = fit_encoding(SEQUENCES, LABELS)
+    assert encoding.features.names == ("f0", "f1")
+    problem = encoding.problem()
+    found = encoding.decode(predict(problem, _weights(encoding), encoding.inputs(SEQUENCES)))
+    assert found == LABELS
+    assert encoding.decode(encoding.outputs(LABELS)) == LABELS
+    nothing = encoding.decode(predict(problem, _weights(encoding), encoding.inputs([[], []])))
+    assert nothing == [[], []]
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, lambda rows: rows.tolist()])
+def test_arrays_matrices_and_lists_of_numbers(kind) -> None:
+    sequences = [kind(np.eye(3)), kind(np.ones((1, 3)))]
+    encoding = fit_encoding(sequences, ["aba", "b"], constant=1)
+    x = encoding.inputs(sequences)
+    assert x.length.tolist() == [3, 1] and encoding.features.number_of_features == 4
+    assert encoding.outputs(["aba", "b"]).rows.tolist() == [0, 1, 0, 1]
+    assert encoding.inputs([[], []]).length.tolist() == [0, 0]
+
+
+def test_options_are_those_of_chain() -> None:
+    problem = fit_encoding(SEQUENCES, LABELS).problem(start_stop=True, window=1)
+    assert (
+        problem.initial_weights["emissions"].shape == (6, 2) and "start" in problem.initial_weights
+    )
+
+
+@pytest.mark.parametrize(
+    "labels, message",
+    [
+        (LABELS[:3], r"labels must be of n = 4 sequences, got 3 lists"),
+        (
+            [*LABELS[:2], ["B", "A"], LABELS[3]],
+            r"labels\[2\] has 2 labels, but sequences\[2\] has 1",
+        ),
+        ([["A"] * 3, [], ["A"], ["A"] * 7], "at least two labels"),
+        ([["A", "B", None], [], ["B"], ["A"] * 7], r"labels\[0\]\[2\]: got None, a missing label"),
+        ([*LABELS[:3], 3], r"labels\[3\] must be a list of n lists of labels, got 3"),
+        ("abc", "labels must be a list of n lists of labels"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(labels, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fit_encoding(SEQUENCES, labels)
+
+
+def test_outputs_are_those_of_predict() -> None:
+    with pytest.raises(ValueError, match="outputs must be a Ragged .see predict., got list"):
+        fit_encoding(SEQUENCES, LABELS).decode([[0, 1]])
+
+
+def test_an_unseen_label_is_named_with_sequence_and_token() -> None:
+    encoding = fit_encoding(SEQUENCES, LABELS)
+    with pytest.raises(ValueError, match=r"labels\[2\]\[0\]: 'C' is none of the 2 known classes"):
+        encoding.outputs([["A", "B"], [], ["C"]])
+    with pytest.warns(UnseenFeatures, match="sequences names feature 'new'"):
+        encoding.inputs([[["f0", "new"]]])
+    assert fit_encoding(SEQUENCES, LABELS, classes=["B", "A", "C"]).outputs([["C"]]).rows == [2]

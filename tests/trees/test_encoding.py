@@ -1,0 +1,89 @@
+"""Treebanks as bracketed text: the four methods, words at the leaves, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jaxstruct.core.types import BinaryTree
+from jaxstruct.trees import encode, fit_encoding, read_trees, tags, words, write_line
+
+TEXT = """(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (DT a) (NN cat))))
+( (S (NP (NNS kings)) (VP (VBZ sleeps))))
+(ROOT (S (NP (DT a) (NN man)) (VP (VBZ sees) (NP (PRP her)) (PP (IN in) (NP (NN town))))))"""
+PLAIN = """(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (DT a) (NN cat))))
+(S (NP (NNS kings)) (VP (VBZ sleeps)))
+(S (NP (DT a) (NN man)) (VP (VBZ sees) (NP (PRP her)) (PP (IN in) (NP (NN town)))))"""
+TREES = list(read_trees(PLAIN))
+
+
+@pytest.mark.parametrize("trees", [TEXT, TREES, TEXT.splitlines()], ids=["text", "trees", "lines"])
+def test_trees_come_back_from_their_numbers(trees) -> None:
+    encoding = fit_encoding(trees)
+    y = encoding.outputs(trees)
+    assert encoding.decode(y, trees) == TREES
+    assert encoding.decode(y, [words(tree) for tree in TREES]) == TREES
+    bare = encoding.decode(y)[0]
+    assert write_line(bare) == "(S (NP (DT DT) (NN NN)) (VP (VBZ VBZ) (NP (DT DT) (NN NN))))"
+
+
+def test_sentences_are_tags_or_trees() -> None:
+    encoding = fit_encoding(TEXT)
+    by_tree, by_tags = encoding.inputs(TEXT), encoding.inputs([tags(tree) for tree in TREES])
+    np.testing.assert_array_equal(by_tree.terminals.rows, by_tags.terminals.rows)
+    assert by_tree.length.tolist() == [5, 2, 6]
+    assert encoding.inputs([["DT", "XX"]]).terminals.rows.tolist()[1] == -1  # no such tag
+
+
+def test_words_are_read_where_wanted_and_rare_ones_by_their_class() -> None:
+    encoding = fit_encoding(TEXT, read_words=True, rare=1)
+    assert "sees" in encoding.grammar.terminals and "dog" not in encoding.grammar.terminals
+    assert encoding.decode(encoding.outputs(TEXT), TEXT) == TREES
+    x = encoding.inputs([["a", "zebra", "sees"]])
+    assert (x.terminals.rows >= 0).all()
+
+
+def test_a_sentence_without_a_parse_is_none() -> None:
+    encoding = fit_encoding(TEXT)
+    one = encode(encoding.grammar, TREES[1]).tree
+    none = BinaryTree(*(np.full_like(leaf, -1) for leaf in one))
+    both = BinaryTree(*(np.stack(pair) for pair in zip(one, none, strict=True)))
+    assert encoding.decode(both, [["kings", "sleeps"], ["a", "b"]]) == [TREES[1], None]
+
+
+def test_options_of_the_grammar_and_of_the_problem() -> None:
+    right = fit_encoding(TEXT, memory=None).grammar
+    left = fit_encoding(TEXT, memory=0, branching="left").grammar
+    assert right.binarisation.memory is None and left.binarisation.branching == "left"
+    problem = fit_encoding(TEXT).problem(loss="zero_one")
+    assert problem.initial_weights["rules"].shape == (len(fit_encoding(TEXT).grammar.binary_rules),)
+
+
+ENCODING = fit_encoding(TEXT)
+WRONG = {
+    "one tree": (lambda: fit_encoding(TREES[0]), "trees must be .*, got one Tree: put it into"),
+    "no tree": (lambda: fit_encoding([]), "trees: got none"),
+    "no text": (lambda: fit_encoding([3]), r"trees\[0\] must be a Tree or its bracketed text, got"),
+    "open": (lambda: fit_encoding("(S (A b)"), "trees:1: the text ends inside of"),
+    "two in one": (lambda: fit_encoding([PLAIN]), r"trees\[0\]: holds 3 trees, expected exactly"),
+    "flag": (lambda: fit_encoding(TEXT, read_words="no"), "read_words must be True or False"),
+    "new rule": (
+        lambda: ENCODING.outputs("(S (NP (DT a) (NN b)) (VP (VBZ c)) (PP (IN d) (NP (NN e))))"),
+        r"trees\[0\] is no tree of the grammar, which lacks the binary rule S -> NP @S",
+    ),
+    "empty sentence": (lambda: ENCODING.inputs([[]]), r"sentences\[0\]"),
+    "number of sentences": (
+        lambda: ENCODING.decode(ENCODING.outputs(TEXT), TREES[:2]), "sentences are 2, outputs 3",
+    ),
+    "number of words": (
+        lambda: ENCODING.decode(ENCODING.outputs(PLAIN.splitlines()[:1]), [["a"]]), "got 1, expe",
+    ),
+    "no outputs": (lambda: ENCODING.decode([1]), "outputs must be a BinaryTree"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_does_not_fit_is_refused(case: str) -> None:
+    call, message = WRONG[case]
+    with pytest.raises(ValueError, match=message):
+        call()
