@@ -11,19 +11,33 @@ from jaxstruct.alignments.alphabets import (
     encode,
 )
 from jaxstruct.alignments.costs import AlignmentCosts, alignment_costs
-from jaxstruct.alignments.homologues import homologue_inputs, homologue_outputs, homologue_search
+from jaxstruct.alignments.encoding import AlignmentEncoding, fit_encoding
+from jaxstruct.alignments.homologues import (
+    HomologueTheta,
+    aligned_candidate,
+    candidate_scores,
+    homologue_inputs,
+    homologue_outputs,
+    homologue_search,
+)
+from jaxstruct.alignments.likelihood import alignment_likelihood
 from jaxstruct.alignments.log_odds import alignment_weights, homologue_counts, log_odds, pair_counts
+from jaxstruct.alignments.oracles.k_best import k_best_global, k_best_local
 from jaxstruct.alignments.oracles.pairwise import (
     global_alignment,
     global_score,
     local_alignment,
     local_score,
 )
+from jaxstruct.alignments.oracles.sums import AlignmentMarginals, log_partition, marginals, sample
 from jaxstruct.alignments.potentials import Alignment, AlignmentPotentials
 from jaxstruct.alignments.structure import (
     AlignmentInput,
+    AlignmentTheta,
     alignment_inputs,
     alignment_outputs,
+    is_local,
+    pair_potentials,
     pairwise_alignment,
     written_alignments,
 )
@@ -32,33 +46,48 @@ from jaxstruct.alignments.text import alignment_text, read_rows, write_rows
 __all__ = [
     "Alignment",
     "AlignmentCosts",
+    "AlignmentEncoding",
     "AlignmentInput",
+    "AlignmentMarginals",
     "AlignmentPotentials",
+    "AlignmentTheta",
     "Alphabet",
     "DNA",
+    "HomologueTheta",
     "PROTEIN",
     "PROTEIN_AMBIGUOUS",
     "RNA",
+    "aligned_candidate",
     "alignment_costs",
     "alignment_inputs",
+    "alignment_likelihood",
     "alignment_outputs",
     "alignment_text",
     "alignment_weights",
     "alphabet",
+    "candidate_scores",
     "decode",
     "encode",
+    "fit_encoding",
     "global_alignment",
     "global_score",
     "homologue_counts",
     "homologue_inputs",
     "homologue_outputs",
     "homologue_search",
+    "is_local",
+    "k_best_global",
+    "k_best_local",
     "local_alignment",
     "local_score",
     "log_odds",
+    "log_partition",
+    "marginals",
     "pair_counts",
+    "pair_potentials",
     "pairwise_alignment",
     "read_rows",
+    "sample",
     "write_rows",
     "written_alignments",
 ]

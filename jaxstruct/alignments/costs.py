@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxstruct.alignments.potentials import (
     DELETE,
@@ -55,8 +57,8 @@ class OperationCounts(NamedTuple):
 def initial_weights(alphabet_size: int, gaps: str, dtype: str) -> dict[str, Array]:
     """Zeros of every weight."""
     names = ("gap",) if gaps == "linear" else ("gap_open", "gap_extend")
-    zeros = {name: jnp.zeros((), dtype) for name in names}
-    return {"substitution": jnp.zeros((alphabet_size, alphabet_size), dtype), **zeros}
+    zeros = {name: np.zeros((), dtype) for name in names}
+    return jax.device_put({"substitution": np.zeros((alphabet_size,) * 2, dtype), **zeros})
 
 
 def alignment_costs(symmetric: Array | float, w: PyTree) -> AlignmentCosts:

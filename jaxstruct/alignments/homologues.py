@@ -128,7 +128,8 @@ def candidate_scores(theta: HomologueTheta) -> Array:
     return jnp.where(x.candidate_lengths > 0, scores, -jnp.inf)
 
 
-def _align(theta: HomologueTheta, candidate: Array) -> HomologueOutput:
+def aligned_candidate(theta: HomologueTheta, candidate: Array) -> HomologueOutput:
+    """A candidate with its best alignment."""
     x, candidate = theta.x, candidate.astype(jnp.int32)
     potentials = alignment_potentials(theta.costs, x.native, x.candidates[candidate])
     found = local_alignment(potentials, _pair_lengths(x, candidate))
@@ -136,7 +137,7 @@ def _align(theta: HomologueTheta, candidate: Array) -> HomologueOutput:
 
 
 def _decode(theta: HomologueTheta) -> HomologueOutput:
-    return _align(theta, jnp.argmax(candidate_scores(theta)))
+    return aligned_candidate(theta, jnp.argmax(candidate_scores(theta)))
 
 
 def _decoy_scores(theta: HomologueTheta, y_true: HomologueOutput) -> Array:
@@ -145,7 +146,7 @@ def _decoy_scores(theta: HomologueTheta, y_true: HomologueOutput) -> Array:
 
 
 def _best_wrong(theta: HomologueTheta, y_true: HomologueOutput) -> HomologueOutput:
-    return _align(theta, jnp.argmax(_decoy_scores(theta, y_true)))
+    return aligned_candidate(theta, jnp.argmax(_decoy_scores(theta, y_true)))
 
 
 def _loss(dtype: Static[str], y_true: HomologueOutput, y: HomologueOutput) -> Array:
@@ -160,7 +161,7 @@ def _contenders(theta: HomologueTheta, y_true: HomologueOutput) -> Contenders:
 
 def _output(trace: tuple[HomologueTheta, Array], level: Array) -> HomologueOutput:
     del level  # there is one
-    return _align(*trace)
+    return aligned_candidate(*trace)
 
 
 def homologue_inputs(

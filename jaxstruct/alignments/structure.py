@@ -115,7 +115,13 @@ def _combine(theta: AlignmentTheta, y: AlignmentOutput, c: Array) -> AlignmentTh
     return AlignmentTheta(combined_counts(theta.costs, counts, c), theta.x)
 
 
-def _pair_potentials(theta: AlignmentTheta) -> AlignmentPotentials:
+def is_local(problem: Problem) -> bool:
+    """Whether a problem of `pairwise_alignment` has mode "local"."""
+    return problem.model.decode.args[0].func is _best_local
+
+
+def pair_potentials(theta: AlignmentTheta) -> AlignmentPotentials:
+    """The potentials of one input as the oracles take them; its lengths are theta.x.lengths."""
     return alignment_potentials(theta.costs, theta.x.first, theta.x.second)
 
 
@@ -131,13 +137,13 @@ _BEST = {"global": Partial(_best_global), "local": Partial(_best_local)}
 
 
 def _decode(best: Partial, theta: AlignmentTheta) -> AlignmentOutput:
-    return best(_pair_potentials(theta), theta.x.lengths)
+    return best(pair_potentials(theta), theta.x.lengths)
 
 
 def _loss_augmented(
     best: Partial, loss: AlignmentLoss, theta: AlignmentTheta, y_true: AlignmentOutput, scale: Array
 ) -> AlignmentOutput:
-    potentials = _pair_potentials(theta)
+    potentials = pair_potentials(theta)
     costs = pair_costs(loss, y_true, *potentials.pairs.shape)
     pairs = potentials.pairs + (scale * costs).astype(potentials.pairs.dtype)
     return best(potentials._replace(pairs=pairs), theta.x.lengths)

@@ -1,5 +1,7 @@
 """Label sequences (thesis 4.4): structure, oracles, losses, the hidden Markov baseline, IOB2."""
 
+from jaxstruct.chains.augmented import augmented_k_best, softmax_margin
+from jaxstruct.chains.encoding import ChainEncoding, fit_encoding
 from jaxstruct.chains.hidden_markov import HiddenMarkov, fit_hidden_markov
 from jaxstruct.chains.inputs import ChainInput, Constraints
 from jaxstruct.chains.iob2 import (
@@ -10,6 +12,7 @@ from jaxstruct.chains.iob2 import (
     iob2_spans,
     is_iob2,
 )
+from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.chains.losses import label_weights
 from jaxstruct.chains.oracles.additive_loss import loss_augmented
@@ -27,18 +30,22 @@ from jaxstruct.chains.structure import (
 from jaxstruct.chains.token_features import KernelTokens, kernel_token_inputs, token_gram
 
 __all__ = [
+    "ChainEncoding",
     "ChainInput",
     "ChainPotentials",
+    "ChainTheta",
     "Constraints",
     "HiddenMarkov",
     "KernelTokens",
     "as_iob2",
+    "augmented_k_best",
     "best_of_levels",
     "chain",
     "chain_inputs",
     "chain_likelihood",
     "chain_potentials",
     "entity_f1",
+    "fit_encoding",
     "fit_hidden_markov",
     "forbidden_starts",
     "forbidden_transitions",
@@ -53,6 +60,7 @@ __all__ = [
     "marginals",
     "sample",
     "score_labels",
+    "softmax_margin",
     "token_gram",
     "viterbi",
 ]

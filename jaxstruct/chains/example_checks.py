@@ -13,8 +13,7 @@ from jaxstruct.chains.losses import ChainLoss
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.checks import (
     as_array,
-    check_integers,
-    check_no_feature_twice,
+    check_sparse,
     checked_number,
     checked_size,
     text_of,
@@ -104,23 +103,7 @@ def checked_stores(features: PyTree) -> np.ndarray:
 
 def _check_sparse(d: int, features: SparseFeatures) -> tuple[int, int]:
     indices, values = np.asarray(features.indices), np.asarray(features.values)
-    check_integers("inputs.features.indices", indices)
-    if indices.ndim != 3:
-        raise ValueError(
-            f"inputs.features.indices must be [n, T, m] integers, got shape {indices.shape}"
-        )
-    if indices.shape != values.shape:
-        raise ValueError(
-            f"inputs.features.indices {indices.shape} and values {values.shape} must have one shape"
-        )
-    if indices.size and (indices.min() < 0 or indices.max() > d):
-        raise ValueError(
-            f"inputs.features.indices must lie in 0..{d - 1} (padding: {d}), got "
-            f"{indices.min()}..{indices.max()}"
-        )
-    if values[indices == d].any():
-        raise ValueError(f"inputs.features.values must be 0 where the index is {d} (padding)")
-    check_no_feature_twice("inputs.features.indices", indices, values)
+    check_sparse("inputs.features", indices, values, d, "[n, T, m]")
     return indices.shape[:2]
 
 

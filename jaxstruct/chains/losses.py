@@ -101,7 +101,7 @@ def chain_loss(
       ValueError: an unknown name, a function that makes no scalar, or costs that are not [S, S],
         finite, >= 0, 0 on the diagonal.
     """
-    ones = jnp.asarray(1 - np.eye(labels), dtype)
+    ones = jax.device_put((1 - np.eye(labels)).astype(dtype))
     if isinstance(loss, str):
         table = {
             "hamming": ChainLoss(Partial(_count), ones, LossKind(False, False, dtype)),

@@ -304,7 +304,7 @@ def _initial_weights(
         shapes["triples"] = (S, S, S)
     if pair_features:
         shapes["pairs"] = (d, S * S)
-    return {name: jnp.zeros(shape, dtype) for name, shape in shapes.items()}
+    return {name: jax.device_put(np.zeros(shape, dtype)) for name, shape in shapes.items()}
 
 
 def _check(
@@ -356,7 +356,7 @@ def _tables(
     if constraints is not None:
         chain_checks.check_tables(Constraints._fields, constraints, S)
         constraints = Constraints(*map(jnp.asarray, constraints))
-    return _Chain(jnp.asarray(eta, dtype), kind, constraints, window)
+    return _Chain(jax.device_put(np.asarray(eta, dtype)), kind, constraints, window)
 
 
 def _model(tables: _Chain) -> Model:

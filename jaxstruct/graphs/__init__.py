@@ -1,5 +1,6 @@
 """Graph labelling: factor graphs, their inference with and without bounds, and its learning."""
 
+from jaxstruct.graphs.augmented import softmax_margin
 from jaxstruct.graphs.bayesian_networks import (
     BayesianNetwork,
     Variable,
@@ -13,6 +14,7 @@ from jaxstruct.graphs.elimination import (
     min_fill_width,
     stacked_plans,
 )
+from jaxstruct.graphs.encoding import GraphEncoding, fit_encoding
 from jaxstruct.graphs.factors import (
     FactorGraph,
     factor_graph,
@@ -27,20 +29,24 @@ from jaxstruct.graphs.likelihood import (
     graph_likelihood,
     pseudo_likelihood,
     reweighted_likelihood,
+    set_likelihood,
 )
 from jaxstruct.graphs.losses import weighted_labels
 from jaxstruct.graphs.marginals import Marginals, marginal_outputs, set_marginals
-from jaxstruct.graphs.multi_label import multi_label
+from jaxstruct.graphs.multi_label import multi_label, set_graph
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.oracles.conditional_modes import conditional_modes
 from jaxstruct.graphs.oracles.enumeration import (
+    MOST_LABELLINGS,
     all_scores,
     best_of_all,
     enumerated_log_partition,
 )
+from jaxstruct.graphs.oracles.k_best import k_best_labellings, k_best_of_all
 from jaxstruct.graphs.oracles.relaxation import relaxed
 from jaxstruct.graphs.oracles.reweighted import log_partition_bound, reweighted
 from jaxstruct.graphs.oracles.reweighted_marginals import PseudoMarginals, reweighted_marginals
+from jaxstruct.graphs.oracles.sampling import sample_labelling, sample_of_all
 from jaxstruct.graphs.oracles.variable_elimination import (
     best_labelling,
     best_other,
@@ -49,17 +55,24 @@ from jaxstruct.graphs.oracles.variable_elimination import (
 )
 from jaxstruct.graphs.pictures import factor_picture, factor_places
 from jaxstruct.graphs.potentials import GraphPotentials, score_labels
+from jaxstruct.graphs.set_encoding import SetEncoding, fit_set_encoding
 from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.graphs.text import factor_text
+from jaxstruct.graphs.theta import GraphTheta, SetTheta, graph_potentials_of
 
 __all__ = [
     "BayesianNetwork",
     "Elimination",
     "FactorGraph",
+    "GraphEncoding",
     "GraphInput",
     "GraphPotentials",
+    "GraphTheta",
+    "MOST_LABELLINGS",
     "Marginals",
     "PseudoMarginals",
+    "SetEncoding",
+    "SetTheta",
     "Variable",
     "all_scores",
     "bayesian_network",
@@ -76,11 +89,16 @@ __all__ = [
     "factor_picture",
     "factor_places",
     "factor_text",
+    "fit_encoding",
+    "fit_set_encoding",
     "graph_inputs",
     "graph_labelling",
     "graph_likelihood",
     "graph_potentials",
+    "graph_potentials_of",
     "grid_edges",
+    "k_best_labellings",
+    "k_best_of_all",
     "log_partition",
     "log_partition_bound",
     "marginal_outputs",
@@ -95,8 +113,13 @@ __all__ = [
     "reweighted",
     "reweighted_likelihood",
     "reweighted_marginals",
+    "sample_labelling",
+    "sample_of_all",
     "score_labels",
+    "set_graph",
+    "set_likelihood",
     "set_marginals",
+    "softmax_margin",
     "stacked",
     "stacked_plans",
     "tree_edges",

@@ -9,8 +9,8 @@ import numpy as np
 from jaxstruct.core.checks import (
     as_array,
     check_integers,
-    check_no_feature_twice,
     check_record,
+    check_sparse,
     checked_lengths,
 )
 from jaxstruct.core.types import PyTree, SparseFeatures
@@ -27,20 +27,7 @@ def _rows_of(name: str, d: int, rows: PyTree, option: str) -> tuple[int, int]:
             raise ValueError(f"{name} must be [n, rows, {option} = {d}], got shape {shape}")
         return shape[:2]
     indices, values = np.asarray(rows.indices), np.asarray(rows.values)
-    check_integers(f"{name}.indices", indices)
-    if indices.ndim != 3 or indices.shape != values.shape:
-        raise ValueError(
-            f"{name}.indices and {name}.values must both be [n, rows, m], got shapes "
-            f"{indices.shape} and {values.shape}"
-        )
-    if indices.size and (indices.min() < 0 or indices.max() > d):
-        raise ValueError(
-            f"{name}.indices must lie in 0..{d - 1} (padding: {d}), got "
-            f"{indices.min()}..{indices.max()}"
-        )
-    if values[indices == d].any():
-        raise ValueError(f"{name}.values must be 0 where the index is {d} (padding)")
-    check_no_feature_twice(f"{name}.indices", indices, values)
+    check_sparse(name, indices, values, d, "[n, rows, m]")
     return indices.shape[:2]
 
 

@@ -6,6 +6,7 @@ P(y | x) = exp(F(x, y; w)) / Z(x). Where Z is too dear, three things stand in fo
     bethe_likelihood       the Bethe approximation of log Z by loopy belief propagation
     reweighted_likelihood  the tree-reweighted bound of log Z: at least -log P, convex in w
     pseudo_likelihood      - sum_v log P(y_v | the labels of its neighbours, x)
+    set_likelihood         log Z - F of one set of labels, exact, over all sets
 
 F(y) is taken off the potentials before any sum, node by node and edge by edge, so that y itself
 scores 0: log Z and F would be large and nearly equal, and their difference coarse in float32. For
@@ -18,15 +19,17 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.convexity import not_convex
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
+from jaxstruct.graphs.oracles.enumeration import labelling, number_of_labellings
 from jaxstruct.graphs.oracles.reweighted_marginals import reweighted_marginals
 from jaxstruct.graphs.oracles.variable_elimination import log_partition
 from jaxstruct.graphs.potentials import GraphPotentials
-from jaxstruct.graphs.theta import GraphTheta, graph_potentials_of
+from jaxstruct.graphs.theta import GraphTheta, SetTheta, graph_potentials_of
 
 DAMPING = 0.1
 """Of belief propagation: without any, messages of strong edges may swing for ever."""
@@ -170,6 +173,43 @@ def reweighted_likelihood(problem: Problem, theta: PyTree, y: Array) -> Array:
     partition function", IEEE Transactions on Information Theory 51, 2005.
     """
     return _bound(_less_truth(_checked(problem, theta), y))
+
+
+def set_likelihood(problem: Problem, theta: PyTree, y: Array) -> Array:
+    """-log P(y | x) = log Z - F(y) of one set of labels, exact, over all 2^L sets.
+
+    Args:
+      problem: made by `multi_label` with inference="enumeration"; its loss plays no part.
+      theta: its potentials of one input. y: [L] zeros and ones.
+
+    Returns:
+      A scalar >= 0, convex in theta.
+
+    Raises:
+      ValueError: theta is none of a multi_label.
+    """
+    del problem
+    if not isinstance(theta, SetTheta):
+        raise ValueError(
+            f"theta must be that of a problem made by multi_label, got {type(theta).__name__}: "
+            "give the likelihood of its own structure"
+        )
+    L, pairs = theta.labels.shape[0], theta.pairs
+    sets = labelling(jnp.arange(number_of_labellings(L, 2)), L, 2)
+    less, weights = sets - y[None], theta.labels
+    if pairs is not None:  # t_ab of two values in {0, 1} is a polynomial in them
+        first, second = np.triu_indices(L, 1)
+        less = jnp.concatenate(
+            [
+                less, less[:, first], less[:, second],
+                sets[:, first] * sets[:, second] - (y[first] * y[second])[None],
+            ],
+            axis=1,
+        )  # fmt: skip
+        rises = pairs[:, 1, 0] - pairs[:, 0, 0], pairs[:, 0, 1] - pairs[:, 0, 0]
+        both = pairs[:, 1, 1] - pairs[:, 0, 0] - rises[0] - rises[1]
+        weights = jnp.concatenate([weights, *rises, both])
+    return jax.nn.logsumexp(less.astype(weights.dtype) @ weights)
 
 
 def pseudo_likelihood(problem: Problem, theta: PyTree, y: Array) -> Array:

@@ -9,7 +9,6 @@ about 14 labels all 2^L sets are enumerated, so that every loss and every formul
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +19,7 @@ from jaxstruct.core.checks import (
     as_array,
     check_choice,
     check_flag,
-    check_integers,
-    check_no_feature_twice,
+    check_sparse,
     checked_dtype,
     checked_size,
 )
@@ -44,6 +42,7 @@ from jaxstruct.graphs.marginals import (
 from jaxstruct.graphs.oracles.enumeration import all_scores, labelling, number_of_labellings
 from jaxstruct.graphs.oracles.reweighted import PASSES
 from jaxstruct.graphs.potentials import GraphPotentials
+from jaxstruct.graphs.theta import SetTheta
 
 LOSSES = ("hamming", "normalised_hamming", "zero_one", "f1", "ranking")
 ADDITIVE = ("hamming", "normalised_hamming", "ranking")
@@ -63,18 +62,6 @@ class _Kind:
     loss: str
     pairs: bool
     inference: Inference
-
-
-class SetTheta(NamedTuple):
-    """Potentials of one input.
-
-    Fields:
-      labels: [L] what each label adds where it is in the set.
-      pairs: [P, 2, 2] of pairs (k, l), k < l, in lexicographic order; None without pairs.
-    """
-
-    labels: Array
-    pairs: Array | None
 
 
 def set_losses(loss: str, y_true: Array, y: Array) -> Array:
@@ -150,6 +137,11 @@ def _graph(kind: _Kind, theta: SetTheta) -> GraphPotentials:
     return GraphPotentials(nodes, edges, pairs, jnp.int32(L), jnp.int32(len(edges)))
 
 
+def set_graph(problem: Problem, theta: SetTheta) -> GraphPotentials:
+    """The potentials of one input of a `multi_label` problem: a node a label, an edge a pair."""
+    return _graph(problem.model.decode.args[0], theta)
+
+
 def _score(theta: SetTheta, y: Array) -> Array:
     total = jnp.sum(theta.labels * y.astype(theta.labels.dtype))
     if theta.pairs is None:
@@ -223,15 +215,7 @@ def _marginals_augmented(kind: _Kind, theta: SetTheta, y_true: Marginals, scale:
 def _check_inputs(d: int, inputs: PyTree) -> int:
     if isinstance(inputs, SparseFeatures):
         indices, values = np.asarray(inputs.indices), np.asarray(inputs.values)
-        check_integers("inputs.indices", indices)
-        if indices.ndim != 2 or indices.shape != values.shape:
-            raise ValueError(
-                "inputs.indices and inputs.values must both be [n, m], got shapes "
-                f"{indices.shape} and {values.shape}"
-            )
-        if indices.size and (indices.min() < 0 or indices.max() > d):
-            raise ValueError(f"inputs.indices must lie in 0..{d - 1} (padding: {d})")
-        check_no_feature_twice("inputs.indices", indices, values)
+        check_sparse("inputs", indices, values, d, "[n, m]")
         return len(indices)
     array = as_array("inputs", inputs, f"[n, number_of_features = {d}]")
     if array.ndim != 2 or array.shape[1] != d:

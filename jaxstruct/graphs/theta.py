@@ -1,4 +1,4 @@
-"""What the weights make of one graph to label: theta of `graph_labelling`."""
+"""What the weights make of one input: theta of `graph_labelling` and of `multi_label`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,18 @@ class GraphTheta(NamedTuple):
     number_of_nodes: Array
     number_of_edges: Array
     plan: Elimination | None
+
+
+class SetTheta(NamedTuple):
+    """Potentials of one set of labels.
+
+    Fields:
+      labels: [L] what each label adds where it is in the set.
+      pairs: [P, 2, 2] of pairs (k, l), k < l, in lexicographic order; None without pairs.
+    """
+
+    labels: Array
+    pairs: Array | None
 
 
 def graph_potentials_of(theta: GraphTheta) -> GraphPotentials:

@@ -1,11 +1,14 @@
 """Phrase trees (thesis 4.5): weighted grammars, oracles, losses, treebanks, the PCFG baseline."""
 
+from jaxstruct.trees.augmented import augmented_k_best, softmax_margin
+from jaxstruct.trees.encoding import TreeEncoding, fit_encoding
 from jaxstruct.trees.likelihood import tree_likelihood
 from jaxstruct.trees.oracles.cky import cky, cky_score
 from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
+from jaxstruct.trees.oracles.sampling import sample_tree
 from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels, level_trees, tree_levels
-from jaxstruct.trees.parts import SentenceInput
+from jaxstruct.trees.parts import SentenceInput, TreeTheta
 from jaxstruct.trees.phrases.binarisation import Binarisation, binarise, debinarise
 from jaxstruct.trees.phrases.bracketing import read_tree, read_trees, write_indented, write_line
 from jaxstruct.trees.phrases.cleaning import Cleaning, clean
@@ -32,7 +35,10 @@ __all__ = [
     "Measure",
     "SentenceInput",
     "Tree",
+    "TreeEncoding",
     "TreePotentials",
+    "TreeTheta",
+    "augmented_k_best",
     "best_of_tree_levels",
     "binarise",
     "cky",
@@ -42,22 +48,25 @@ __all__ = [
     "debinarise",
     "decode",
     "encode",
+    "fit_encoding",
     "fit_probabilistic_grammar",
-    "log_likelihood",
     "grammar_potentials",
     "k_best_trees",
     "leaves",
     "level_trees",
     "load_grammar",
+    "log_likelihood",
     "log_partition",
     "read_grammar",
     "read_tree",
     "read_trees",
     "rule_marginals",
+    "sample_tree",
     "save_grammar",
     "score",
     "score_tree",
     "sentence_inputs",
+    "softmax_margin",
     "summarise",
     "tags",
     "tree_levels",

@@ -63,8 +63,8 @@ class GrammarTables(NamedTuple):
     """
 
     rules: GrammarRules
-    lexical: Array
-    roots: Array
+    lexical: AnyArray
+    roots: AnyArray
 
 
 class TreeUse(NamedTuple):

@@ -251,18 +251,32 @@ def _best_wrong(tables: GrammarTables, theta: TreeTheta, y_true: BinaryTree) -> 
     return _best_by_level(tables, tree_losses.ZERO_ONE, theta, y_true, jnp.zeros(2, dtype), ones)
 
 
-def _loss_augmented(
+def augmented_tree_potentials(
     tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree,
     scale: Array,
-) -> BinaryTree:  # fmt: skip
-    """Missing a node of the true tree costs scale / number of nodes: 2 l - 1 or l - 1."""
+) -> TreePotentials:  # fmt: skip
+    """Potentials whose score is F + scale Delta, up to a constant of the true tree.
+
+    Missing a node of the true tree costs scale / number of nodes: 2 l - 1 or l - 1.
+
+    Args:
+      tables, strata: what `oracles.loss_augmented_decode` of a weighted grammar is bound to.
+      theta, y_true: of one sentence. scale: a scalar.
+    """
     potentials, T = tree_potentials(tables, theta), theta.x.terminals.shape[0]
     nodes = tree_losses.true_nodes(tables, y_true, theta.x.length, strata.counts_tokens)
     share = scale / jnp.maximum(tree_losses.node_count(y_true, strata.counts_tokens), 1)
     cost = (share * nodes).astype(theta.rules.dtype)
     tokens = jnp.arange(T)
     spans = -cost if potentials.spans is None else potentials.spans - cost
-    potentials = potentials._replace(lexical=potentials.lexical - cost[tokens, tokens], spans=spans)
+    return potentials._replace(lexical=potentials.lexical - cost[tokens, tokens], spans=spans)
+
+
+def _loss_augmented(
+    tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree,
+    scale: Array,
+) -> BinaryTree:  # fmt: skip
+    potentials = augmented_tree_potentials(tables, strata, theta, y_true, scale)
     return cky(tables.rules, potentials, theta.x.length).tree
 
 
@@ -293,8 +307,8 @@ def grammar_tables(grammar: Grammar) -> GrammarTables:
     lexical = np.full((len(grammar.terminals), len(grammar.symbols)), NOWHERE, np.int32)
     symbols, terminals = grammar.lexical_rules.T
     lexical[terminals, symbols] = np.arange(len(symbols))
-    rules = GrammarRules(*(jnp.asarray(column, jnp.int32) for column in grammar.binary_rules.T))
-    return GrammarTables(rules, jnp.asarray(lexical), jnp.asarray(grammar.root_counts > 0))
+    rules = GrammarRules(*grammar.binary_rules.T.astype(np.int32))
+    return jax.device_put(GrammarTables(rules, lexical, grammar.root_counts > 0))
 
 
 def _initial_weights(grammar: Grammar, D: int, dtype: str) -> dict[str, Array]:
@@ -305,7 +319,7 @@ def _initial_weights(grammar: Grammar, D: int, dtype: str) -> dict[str, Array]:
     }  # fmt: skip
     if D:
         shapes["spans"] = (D, S)
-    return {name: jnp.zeros(shape, dtype) for name, shape in shapes.items()}
+    return {name: jax.device_put(np.zeros(shape, dtype)) for name, shape in shapes.items()}
 
 
 def weighted_grammar(

@@ -35,7 +35,7 @@ LOCAL = {"global": False, "local": True}
 def weights_of(problem, seed, shift=0.5):
     random = np.random.default_rng(seed)
     return jax.tree.map(
-        lambda leaf: jnp.asarray(random.normal(shift, 1, leaf.shape), leaf.dtype),
+        lambda leaf: random.normal(shift, 1, leaf.shape).astype(leaf.dtype),
         problem.initial_weights,
     )
 
@@ -63,12 +63,13 @@ def test_losses_of_all_alignments(x64, mode):
     for name in NAMES:
         kind, seen = alignment_loss(name, "float64"), set()
         losses = jax.jit(jax.vmap(partial(delta, kind), (None, 0)))
+        costs_of = jax.jit(lambda y_true, kind=kind: pair_costs(kind, y_true, M, N))
         for i in range(12):
             y_true, wanted = row(data.y, i), data.losses(i, name)
             outputs = batch_of(data, i)
             padded = jax.tree.map(lambda leaf: np.resize(leaf, (2000, *leaf.shape[1:])), outputs)
             np.testing.assert_allclose(losses(y_true, padded)[: len(wanted)], wanted, atol=1e-15)
-            costs = np.asarray(pair_costs(kind, y_true, M, N))
+            costs = np.asarray(costs_of(y_true))
             sums = [sum(costs[pair] for pair in used(*y)[0]) for y in data.outputs(i)]
             nothing = wanted - np.array(sums)
             np.testing.assert_allclose(nothing, nothing[0], atol=1e-12)
@@ -76,6 +77,18 @@ def test_losses_of_all_alignments(x64, mode):
             seen |= set(wanted)
         assert len(seen) > (1 if "pairs" in name else 3)
         assert max(seen) <= 1 or mode == "local" or "normalised" not in name
+
+
+@jax.jit
+@partial(jax.vmap, in_axes=(None, None, 0, 0, None))
+def answers_of(problem, w, x, y, scales):
+    """F and Psi of y, the best alignment, and with F the best with the loss at every scale."""
+    theta = problem.model.potentials(w, x)
+    best = jax.vmap(problem.oracles.loss_augmented_decode, (None, None, 0))(theta, y, scales)
+    return (
+        problem.model.score(theta, y), joint_feature(problem, x, y), problem.model.decode(theta),
+        best, jax.vmap(problem.model.score, (None, 0))(theta, best),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -93,14 +106,11 @@ def test_augmented_decode_and_psi(x64, mode, gaps, symmetric, loss):
         3, mode=mode, gaps=gaps, symmetric=symmetric, loss=loss, dtype="float64"
     )
     w = weights_of(problem, 1)
-    theta = jax.vmap(problem.model.potentials, (None, 0))(w, data.x)
-    augmented = jax.jit(jax.vmap(problem.oracles.loss_augmented_decode, (0, 0, None)))
-    score = jax.jit(jax.vmap(problem.model.score))
-    features = jax.jit(jax.vmap(partial(joint_feature, problem)))(data.x, data.y)
-    F_true = np.asarray(score(theta, data.y))
-    for scale in (0.0, 0.4, 3.0):
-        found = augmented(theta, data.y, jnp.asarray(scale))
-        F = np.asarray(score(theta, found))
+    scales = np.array([0.0, 0.4, 3.0])
+    answers = jax.tree.map(np.asarray, answers_of(problem, w, data.x, data.y, scales))
+    F_true, features, best, every, scores = answers
+    for k, scale in enumerate(scales):
+        found, F = jax.tree.map(lambda leaf, k=k: leaf[:, k], (every, scores))
         for i in range(n):
             psi = data.psi(i, gaps, symmetric)
             total = psi @ flat_weights(w) + scale * data.losses(i, loss)
@@ -111,10 +121,8 @@ def test_augmented_decode_and_psi(x64, mode, gaps, symmetric, loss):
                 truth = psi[data.truths[i]]
                 np.testing.assert_allclose(flat_weights(row(features, i)), truth, atol=1e-14)
                 assert F_true[i] == pytest.approx(truth @ flat_weights(w), abs=1e-12)
-    best = jax.jit(jax.vmap(problem.model.decode))(theta)
-    jax.tree.map(np.testing.assert_array_equal, best, augmented(theta, data.y, jnp.asarray(0.0)))
-    moved = augmented(theta, data.y, jnp.asarray(3.0))
-    assert (np.asarray(moved.operations) != np.asarray(best.operations)).any(axis=1).sum() > 3
+    jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b[:, 0]), best, every)
+    assert (every.operations[:, 2] != best.operations).any(axis=1).sum() > 3
 
 
 @pytest.mark.parametrize("gaps", ["linear", "affine"])
@@ -136,12 +144,14 @@ def test_linear_maps(x64, gaps):
         x, y_true, outputs = row(data.x, i), row(data.y, i), batch_of(data, i)
         psi = data.psi(i, gaps, True)
         dpsi = psi[data.truths[i]] - psi
+        outputs = jax.tree.map(lambda leaf: np.resize(leaf, (200, *leaf.shape[1:])), outputs)
         for k in (0, len(psi) - 1):
             found = plane_gram(x, y_true, outputs, row(outputs, k))
-            np.testing.assert_allclose(found, dpsi @ dpsi[k], atol=1e-12)
-        coefficients = np.random.default_rng(5).normal(size=len(psi))
+            np.testing.assert_allclose(found[: len(psi)], dpsi @ dpsi[k], atol=1e-12)
+        coefficients = np.zeros(200)
+        coefficients[: len(psi)] = np.random.default_rng(5).normal(size=len(psi))
         added, through, action = summed(x, outputs, coefficients)
-        np.testing.assert_allclose(flat_weights(added), coefficients @ psi, atol=1e-12)
+        np.testing.assert_allclose(flat_weights(added), coefficients[: len(psi)] @ psi, atol=1e-12)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), through, action)
 
 
@@ -160,36 +170,39 @@ def test_sparseness_of_alignments(gaps):
 
 
 def test_float32_alone_and_with_more_padding():
-    """One example, not jitted, padded further and jitted: the same alignment."""
+    """One example, and padded further: the same alignment."""
     data, i = aligned_pairs(n, M, N, True), 3
     problem = pairwise_alignment(3, mode="local")
     w = weights_of(problem, 2)
     operations, begin = real(row(data.y, i))
 
-    def answer(size, wrap):
+    @jax.jit
+    def decoded(x, y):
+        theta = problem.model.potentials(w, x)
+        found = problem.oracles.loss_augmented_decode(theta, y, jnp.float32(0.7))
+        return found, problem.model.loss(y, found)
+
+    def answer(size):
         x = row(alignment_inputs([data.firsts[i]], [data.seconds[i]], size), 0)
         y = row(alignment_outputs([np.array(operations, int)], [begin], sum(size)), 0)
-        found = wrap(problem.oracles.loss_augmented_decode)(
-            problem.model.potentials(w, x), y, jnp.float32(0.7)
-        )
-        loss = problem.model.loss(y, found)
+        found, loss = decoded(x, y)
         assert loss.dtype == "float32" and found.operations.dtype == "int32"
         return real(found), float(loss)
 
-    tight = answer((len(data.firsts[i]), len(data.seconds[i])), lambda function: function)
-    assert tight == answer((M + 2, N + 3), jax.jit)
+    tight = answer((len(data.firsts[i]), len(data.seconds[i])))
+    assert tight == answer((M + 2, N + 3))
     assert tight[1] > 0 and w["substitution"].dtype == "float32"
 
 
 def test_pair_counts():
     data = aligned_pairs(n, M, N, True)
     moved = jax.tree.map(lambda leaf: np.roll(leaf, 1, axis=0), data.y)
-    counts = jax.vmap(pair_counts)(data.y, moved)
+    counts = jax.tree.map(np.asarray, jax.jit(jax.vmap(pair_counts))(data.y, moved))
     for i in range(n):
         true, made = (set(used(*real(row(y, i)))[0]) for y in (data.y, moved))
         wanted = len(true), len(made), len(true & made)
         assert tuple(int(leaf[i]) for leaf in counts) == wanted
-    assert np.asarray(counts.right).sum() > 0
+    assert counts.right.sum() > 0
 
 
 def test_written():

@@ -139,8 +139,7 @@ def test_gram_matrices_of_other_tokens(kind):
         )
     # equal norms on the diagonal, other products beside it: row i % length of each is compared
     refused(r"inputs.gram\[2, 2, 0\] is", fit, problem, x._replace(gram=changed(gram, 2, 2, 0)), Y)
-    solution = fit(problem, x._replace(gram=changed(gram, 1, 2, 2)), Y)  # padding is never read
-    assert solution.status.solved
+    problem.check(x._replace(gram=changed(gram, 1, 2, 2)), Y)  # padding is never read
 
 
 def test_features_named_twice():

@@ -156,11 +156,14 @@ def test_decoding_is_the_most_probable_label_sequence(smoothing: float) -> None:
 def test_the_potentials_score_the_joint_probability(x64: None) -> None:
     model = fit_hidden_markov(*random_corpus(3), V, S, dtype="float64")
     x, y = (np.array(values, np.int32) for values in ([2, 7, 0, -1], [1, 0, 0, -1]))
-    potentials = jax.jit(sentence_potentials)(model, x)
-    assert potentials.emissions.shape == (T, S) and potentials.emissions.dtype == "float64"
-    np.testing.assert_allclose(
-        score_labels(potentials, y, 3), probability(model, x[:3], y[:3]), rtol=1e-12
-    )
+
+    @jax.jit
+    def scored(model: HiddenMarkov, x: np.ndarray, y: np.ndarray) -> jax.Array:
+        potentials = sentence_potentials(model, x)
+        assert potentials.emissions.shape == (T, S) and potentials.emissions.dtype == "float64"
+        return score_labels(potentials, y, 3)
+
+    np.testing.assert_allclose(scored(model, x, y), probability(model, x[:3], y[:3]), rtol=1e-12)
 
 
 def test_stores_and_padding_change_nothing() -> None:

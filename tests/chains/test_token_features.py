@@ -15,6 +15,7 @@ from jaxstruct.chains.token_features import (
     windowed,
     windowed_gram,
 )
+from tests.chains.oracles.truth import all_labelings
 from tests.chains.structure_cases import (
     Model,
     flat_psi,
@@ -22,6 +23,8 @@ from tests.chains.structure_cases import (
     random_sequences,
     sparse_tokens,
 )
+from tests.solvers.cases import flat
+from tests.truth.quadratic_program import solve_primal
 
 N, T, D, S = 8, 5, 3, 3
 RICH = Model(order=2, start_stop=True, pair_features=True)
@@ -43,27 +46,40 @@ def padded_with_junk(data):
     return np.where(data.places[:, :, None] >= 0, data.tokens, 7.0)
 
 
+def psi_of(model, wide, planes):
+    """[n, k, D] Psi of wide tokens, written down."""
+    return np.array(
+        [[flat_psi(model, S, x, y) for y in rows] for x, rows in zip(wide, planes, strict=True)]
+    )
+
+
 def inputs_of(way, data):
     tokens = padded_with_junk(data)
     features = tokens if way == "dense" else sparse_tokens(tokens)
     return chain_inputs(features, data.length, token_gram(features))
 
 
+@quick_jit
+def windows_of(features, grams, length, window):
+    """Of dense and of sparse tokens."""
+    grams = [windowed_gram(gram, length, window) for gram in grams]
+    return [windowed(each, length, window) for each in features], grams
+
+
 @pytest.mark.parametrize("radius", [0, 1, 2, 7])
 def test_windows_and_their_inner_products(x64, radius):
     data = random_sequences(0, N, T, D, S, shortest=0)
     window, wide = Window(radius, D), written(data.tokens, data.length, radius)
-    for way in ("dense", "sparse"):
-        x = inputs_of(way, data)
-        found = windowed(x.features, data.length, window)
-        if way == "sparse":
+    both = [inputs_of(way, data) for way in ("dense", "sparse")]
+    given = [x.features for x in both], [x.gram for x in both], data.length
+    for found, gram in zip(*windows_of(*given, window), strict=True):
+        if isinstance(found, SparseFeatures):
             assert (np.asarray(found.indices)[np.asarray(found.values) == 0] == wide.shape[2]).all()
             dense = np.zeros((N, T, wide.shape[2] + 1))
             places = np.arange(N)[:, None, None], np.arange(T)[:, None], np.asarray(found.indices)
             np.add.at(dense, places, np.asarray(found.values))
             found = dense[:, :, :-1]
         np.testing.assert_array_equal(found, wide)
-        gram = windowed_gram(np.asarray(x.gram), data.length, window)
         np.testing.assert_allclose(gram, token_gram(wide), rtol=0, atol=1e-12)
     whole = windowed_gram(np.full((1, 2, 2), 100, np.int8), np.array([2]), Window(1, 1))
     np.testing.assert_array_equal(whole, [[[200, 100], [100, 200]]])  # int8 does not wrap
@@ -76,7 +92,7 @@ def test_windows_of_narrow_indices_are_those_of_wide_ones(dtype):
     indices, length = random.integers(0, 101, (4, 6, 3)), np.array([6, 4, 1, 0])
     values = np.where(indices < 100, random.normal(size=indices.shape), 0)
     found, wanted = (
-        windowed(SparseFeatures(indices.astype(kind), values), length, window)
+        jax.jit(windowed)(SparseFeatures(indices.astype(kind), values), length, window)
         for kind in (dtype, np.int32)
     )
     np.testing.assert_array_equal(found.indices, wanted.indices)
@@ -109,58 +125,75 @@ def test_a_window_is_the_chain_of_wide_tokens(x64, way, model):
     assert jax.tree.map(np.shape, problem.initial_weights) == jax.tree.map(np.shape, w)
     planes = np.where(data.y[:, None] >= 0, random.integers(0, S, (N, 4, T)), -1).astype(np.int32)
     planes[:, 0], c = data.y, random.normal(size=(N, 4))
-    found = hooks(problem, w, inputs_of(way, data), planes, c)
-    wanted = hooks(plain, w, chain_inputs(wide, data.length), planes, c)
-    for name, leaf in found.items():
-        jax.tree.map(
-            lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=1e-11), leaf, wanted[name]
-        )
-    psi = np.array(
-        [[flat_psi(model, S, x, y) for y in rows] for x, rows in zip(wide, planes, strict=True)]
+    found = jax.tree.map(np.asarray, hooks(problem, w, inputs_of(way, data), planes, c))
+    psi, v, close = psi_of(model, wide, planes), flat(w), dict(rtol=0, atol=1e-11)
+    delta, moved = psi[:, :1] - psi, v + np.einsum("nk,nkd->d", c, psi)
+    np.testing.assert_allclose(found["scores"], psi @ v, **close)
+    values = found["plane_values"]
+    np.testing.assert_allclose(values - values[:, :1], psi @ v - (psi @ v)[:, :1], **close)
+    for name in ("add", "add_planes"):
+        np.testing.assert_allclose(flat(found[name]), moved, **close)
+    gram = np.einsum("nkd,nd->nk", delta, delta[:, 1])
+    np.testing.assert_allclose(found["plane_gram"], gram, **close)
+    np.testing.assert_allclose(found["plane_norms"], (delta**2).sum(axis=2), **close)
+    assert np.abs(gram).max() > 1
+    for tokens, length, decoded in zip(wide, data.length, found["decode"], strict=True):
+        every = all_labelings(S, int(length), T)
+        best = every[(psi_of(model, tokens[None], every[None])[0] @ v).argmax()]
+        np.testing.assert_array_equal(decoded, best)  # without ties
+
+
+@quick_jit
+def by_differences(problem, w, x, planes, index, c):
+    told = problem.space.plane_differences(planes)
+    return (
+        problem.space.difference_values(w, x, told, index),
+        problem.space.add_differences(w, x, told, index, c),
     )
-    flat = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(w)])
-    np.testing.assert_allclose(found["scores"], psi @ flat, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("way", ["dense", "sparse"])
 def test_windows_of_long_sequences_are_read_where_planes_differ(x64, way):
     """Only the tokens at which planes differ are kept, with their neighbours."""
     data, random = random_sequences(0, 6, 20, D, S, shortest=17), np.random.default_rng(2)
-    problem, x = chain(D, S, window=1, dtype="float64"), inputs_of(way, data)
+    problem, x = chain(D, S, window=1, eta=Model().eta, dtype="float64"), inputs_of(way, data)
     planes = np.repeat(data.y[:, None], 3, axis=1)
     planes[:, 1, 4], planes[:, 2, 9] = (planes[:, 1, 4] + 1) % S, (planes[:, 2, 9] + 1) % S
     w = jax.tree.map(lambda leaf: random.normal(size=leaf.shape), problem.initial_weights)
     index = np.array([5, 0, 3])
-    told = quick_jit(problem.space.plane_differences)(planes)
-    cut = quick_jit(problem.space.difference_values)(w, x, told, index)
-    values = quick_jit(problem.space.plane_values)(w, x, planes)[index]
-    np.testing.assert_allclose(cut - cut[:, :1], values - values[:, :1], rtol=0, atol=1e-11)
     c = random.normal(size=(3, 3))
     c -= c.mean(axis=1, keepdims=True)
-    some = jax.tree.map(lambda leaf: leaf[index], (x, planes))
-    moved = quick_jit(problem.space.add_planes)(w, *some, c)
-    also = quick_jit(problem.space.add_differences)(w, x, told, index, c)
-    for name, leaf in moved.items():
-        np.testing.assert_allclose(also[name], leaf, rtol=0, atol=1e-11)
+    found = by_differences(problem, w, x, planes, index, c)
+    cut, also = jax.tree.map(np.asarray, found)
+    psi = psi_of(Model(), written(data.tokens, data.length, 1), planes)[index]
+    values = psi @ flat(w)
+    np.testing.assert_allclose(cut - cut[:, :1], values - values[:, :1], rtol=0, atol=1e-11)
+    moved = flat(w) + np.einsum("nk,nkd->d", c, psi)
+    np.testing.assert_allclose(flat(also), moved, rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize("way", ["dense", "sparse"])
-def test_training_with_a_window(x64, way):
-    """The certified optimum is that of the wide tokens; predictions too."""
-    data = random_sequences(3, 24, T, D, S)
-    wide = chain_inputs(written(data.tokens, data.length, 1), data.length)
-    pairs = (
-        (chain(D, S, window=1, dtype="float64"), inputs_of(way, data)),
-        (chain(3 * D, S, dtype="float64"), wide),
-    )
-    found, wanted = (
-        fit(problem, x, data.y, "svm1_margin", C=24.0, tolerance=1e-6) for problem, x in pairs
-    )
-    assert found.status.solved and wanted.status.solved
-    assert found.primal == pytest.approx(wanted.primal, rel=2e-6)
+def test_training_with_a_window(x64):
+    """The certified optimum is that of the wide tokens, all constraints enumerated; predictions
+    too, of both kinds of tokens."""
+    n, T = 8, 3
+    data, model = random_sequences(3, n, T, D, S), Model()
+    problem = chain(D, S, window=1, dtype="float64", **model._asdict())
+    wide = written(data.tokens, data.length, 1)
+    outputs = np.full((n, 1 + S**T, T), -1, np.int32)
+    outputs[:, 0] = data.y
+    for row, length in zip(outputs, data.length, strict=True):
+        every = all_labelings(S, int(length), T)
+        row[1:] = every[np.arange(S**T) % len(every)]
+    psi = psi_of(model, wide, outputs)
+    delta = (outputs != outputs[:, :1]).sum(axis=2).astype(float)
+    truth = solve_primal("svm1_margin", psi, delta, np.zeros(n, int), 24.0)
+    found = fit(problem, inputs_of("sparse", data), data.y, "svm1_margin", C=24.0, tolerance=1e-6)
+    assert found.status.solved
+    assert found.primal == pytest.approx(truth.objective, rel=2e-6)
     assert abs(found.primal - found.dual) <= 1e-6 * found.primal
-    answers = [predict(problem, found.weights, x) for problem, x in pairs]
-    np.testing.assert_array_equal(*answers)
+    best = outputs[np.arange(n), (psi @ flat(found.weights)).argmax(axis=1)]
+    for way in ("dense", "sparse"):
+        np.testing.assert_array_equal(predict(problem, found.weights, inputs_of(way, data)), best)
 
 
 def test_windows_at_the_door():

@@ -81,14 +81,11 @@ class Case(NamedTuple):
 
     def marginals(self) -> tuple[np.ndarray, np.ndarray]:
         """([V, S], [E, S, S]) probabilities."""
-        (V, S), E = self.graph.nodes.shape, len(self.graph.edges)
-        nodes, pairs = np.zeros((V, S)), np.zeros((E, S, S))
         p = np.exp(self.scores - np.logaddexp.reduce(self.scores))
-        for v in range(V):
-            np.add.at(nodes[v], self.labels[:, v], p)
-        for e, (a, b) in enumerate(self.graph.edges):
-            np.add.at(pairs[e], (self.labels[:, a], self.labels[:, b]), p)
-        return nodes, pairs
+        hot = np.eye(self.graph.nodes.shape[1])[self.labels]
+        first, second = (hot[:, self.graph.edges[:, side]] for side in (0, 1))
+        nodes = np.einsum("k,kvs->vs", p, hot)
+        return nodes, np.einsum("kes,ket->est", p[:, None, None] * first, second)
 
 
 class Cases(NamedTuple):
@@ -119,16 +116,42 @@ class Cases(NamedTuple):
 
     def check_labels(self, labels: np.ndarray, wanted: np.ndarray, tolerance: float) -> None:
         """Labels [n, V] are of the right form, and their scores are those wanted [n]."""
-        labels = np.asarray(labels)
-        assert labels.dtype == np.int32
-        for case, own, score in zip(self.cases, labels, np.asarray(wanted), strict=True):
-            V, S = case.graph.nodes.shape
-            assert (own[V:] == -1).all() and (own[:V] >= 0).all()
-            if score == -np.inf:
-                continue
-            assert (own[:V] < S).all()
-            (found,) = scores_of(case.graph, own[None, :V])
-            np.testing.assert_allclose(found, score, rtol=tolerance, atol=tolerance)
+        labels, wanted = np.asarray(labels), np.asarray(wanted, float)
+        nodes, edges, pairs, V, E, _ = self.batch
+        real = np.arange(labels.shape[1]) < V[:, None]
+        assert labels.dtype == np.int32 and len(wanted) == len(self.cases)
+        assert (labels[~real] == -1).all() and (labels[real] >= 0).all()
+        sizes = np.array([case.graph.nodes.shape[1] for case in self.cases])
+        allowed = wanted > -np.inf
+        assert (labels < sizes[:, None])[allowed].all()
+        rows = np.arange(len(labels))[:, None]
+        own = np.where(real, nodes[rows, np.arange(labels.shape[1]), labels], 0)
+        ends = np.maximum(edges, 0)
+        tables = pairs[rows, np.arange(edges.shape[1]), labels[rows, ends[..., 0]],
+                       labels[rows, ends[..., 1]]]  # fmt: skip
+        shared = np.where(np.arange(edges.shape[1]) < E[:, None], tables, 0)
+        found = own.astype(float).sum(axis=1) + shared.astype(float).sum(axis=1)
+        np.testing.assert_allclose(found[allowed], wanted[allowed], rtol=tolerance, atol=tolerance)
+
+    def marginals(self) -> tuple[np.ndarray, np.ndarray]:
+        """([n, V, S], [n, E, S, S]) probabilities, 0 on padding."""
+        nodes, pairs = np.zeros(self.batch.nodes.shape), np.zeros(self.batch.pairs.shape)
+        for i, case in enumerate(self.cases):
+            (V, S), E = case.graph.nodes.shape, len(case.graph.edges)
+            if self.best[i] > -np.inf:
+                nodes[i, :V, :S], pairs[i, :E, :S, :S] = case.marginals()
+        return nodes, pairs
+
+    def check_sums(
+        self, nodes: np.ndarray, pairs: np.ndarray, which: np.ndarray, tolerance: float
+    ) -> None:
+        """Of graphs `which`, tables [E, S, S] of edges sum up to the rows [V, S] of their ends."""
+        nodes, pairs, (_, edges, _, _, E, _) = nodes[which], pairs[which], self.take(which)
+        rows, real = np.arange(len(edges))[:, None], np.arange(edges.shape[1]) < E[:, None]
+        assert real.any()
+        for side, axis in ((0, 3), (1, 2)):
+            ends = nodes[rows, np.maximum(edges[..., side], 0)]
+            np.testing.assert_allclose(pairs.sum(axis=axis)[real], ends[real], atol=tolerance)
 
 
 @functools.cache

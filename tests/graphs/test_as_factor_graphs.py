@@ -17,9 +17,12 @@ from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.chains.oracles import forward_backward
 from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.structure import chain, chain_inputs, chain_potentials
+from jaxstruct.core.padding import bucketed
+from jaxstruct.core.types import PyTree
 from jaxstruct.graphs.edge_lists import tree_edges
-from jaxstruct.graphs.elimination import elimination, stacked_plans
-from jaxstruct.graphs.factors import factor_graph, stacked
+from jaxstruct.graphs.elimination import Elimination, elimination, stacked_plans
+from jaxstruct.graphs.factors import factor_graph, padded
+from jaxstruct.graphs.inputs import GraphInput
 from jaxstruct.graphs.likelihood import graph_likelihood
 from jaxstruct.graphs.oracles import variable_elimination as exact
 from jaxstruct.graphs.potentials import GraphPotentials
@@ -32,16 +35,22 @@ N, S, SYMBOLS = 40, 3, 5
 pytestmark = pytest.mark.usefixtures("x64")
 
 
+ROOM = (16, 16, SYMBOLS + 1)
+"""Nodes, edges and labels that all factor graphs are padded to: one program."""
+
+
+@quick_jit
+@jax.vmap
+def by_elimination(graph: GraphPotentials, plan: Elimination) -> tuple:
+    """(marginals, best labelling)."""
+    return exact.marginals(graph, plan), exact.best_labelling(graph, plan)
+
+
 def exact_of(graphs: list[GraphPotentials]) -> tuple:
     """(marginals, best labellings) of graphs of any sizes, by elimination."""
-    batch = stacked(graphs)
-    V, E = batch.nodes.shape[1], batch.edges.shape[1]
+    batch = jax.tree.map(lambda *leaves: np.stack(leaves), *(padded(g, *ROOM) for g in graphs))
     plans = [elimination(len(one.nodes), one.edges, 1) for one in graphs]
-    plans = stacked_plans(plans, V, E)
-    return tuple(
-        jax.device_get(quick_jit(jax.vmap(oracle))(batch, plans))
-        for oracle in (exact.marginals, exact.best_labelling)
-    )
+    return jax.device_get(by_elimination(batch, stacked_plans(plans, *ROOM[:2])))
 
 
 def sentences(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -135,28 +144,35 @@ def test_a_conditional_random_field() -> None:
 
 
 def test_its_likelihood_and_its_marginals() -> None:
-    """At weights that are not trained, sentence by sentence."""
+    """At weights that are not trained, of all sentences."""
     given, rng = Fields(2), np.random.default_rng(3)
     u = {"nodes": jnp.asarray(rng.normal(size=(4, S))), "pairs": jnp.asarray(rng.normal(
         size=(1, S, S)))}  # fmt: skip
     w = {"emissions": u["nodes"], "transitions": u["pairs"][0]}
-    which = [int(np.flatnonzero(given.outputs.lengths == T)[0]) for T in (1, 7)]
-    for i in which:
-        y = jnp.asarray(given.outputs[i])
-        x = chain_inputs(given.tokens[i][None], np.array([len(y)]))
-        theta = given.chain.model.potentials(w, jax.tree.map(lambda leaf: leaf[0], x))
-        own = js.take(given.of_graph, np.array([i]))
-        own = jax.tree.map(lambda z: z[0], own, is_leaf=lambda z: isinstance(z, js.Ragged))
-        of_graph = given.graph.model.potentials(u, own)
-        np.testing.assert_allclose(
-            quick_jit(graph_likelihood)(given.graph, of_graph, y),
-            quick_jit(chain_likelihood)(given.chain, theta, y), atol=CLOSE,
-        )  # fmt: skip
-        found = quick_jit(exact.marginals)(graph_potentials_of(of_graph), of_graph.plan)
-        wanted = quick_jit(forward_backward.marginals)(*chain_potentials(given.chain, theta))
-        np.testing.assert_allclose(found.nodes, wanted.labels, atol=CLOSE)
-        np.testing.assert_allclose(found.pairs, wanted.pairs[: len(y) - 1], atol=CLOSE)
-        np.testing.assert_allclose(found.log_partition, wanted.log_partition, atol=CLOSE)
+
+    def of_graph(x: GraphInput, y: jax.Array) -> tuple:
+        theta = given.graph.model.potentials(u, x)
+        found = exact.marginals(graph_potentials_of(theta), theta.plan)
+        return graph_likelihood(given.graph, theta, y), found
+
+    def of_chain(x: PyTree, y: jax.Array) -> tuple:
+        theta = given.chain.model.potentials(w, x)
+        found = forward_backward.marginals(*chain_potentials(given.chain, theta))
+        return chain_likelihood(given.chain, theta, y), found
+
+    ends = []
+    for problem, x, of_one in (
+        (given.graph, given.of_graph, of_graph), (given.chain, given.of_chain, of_chain)
+    ):  # fmt: skip
+        (x,), (y,) = (side.parts for side in bucketed(problem.padding, x, given.outputs))
+        ends.append(jax.device_get(quick_jit(jax.vmap(of_one))(x, y)))
+    (value, found), (other, wanted) = ends
+    np.testing.assert_allclose(value, other, atol=CLOSE)
+    np.testing.assert_allclose(found.log_partition, wanted.log_partition, atol=CLOSE)
+    assert set(given.outputs.lengths) >= {1, 7}
+    for i, T in enumerate(given.outputs.lengths):
+        np.testing.assert_allclose(found.nodes[i, :T], wanted.labels[i, :T], atol=CLOSE)
+        np.testing.assert_allclose(found.pairs[i, : T - 1], wanted.pairs[i, : T - 1], atol=CLOSE)
 
 
 def test_logistic_regression() -> None:
@@ -171,7 +187,7 @@ def test_logistic_regression() -> None:
     scores = x @ u
     p = np.exp(scores - scores.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(found.nodes[:, 0], p, atol=CLOSE)
+    np.testing.assert_allclose(found.nodes[:, 0, :S], p, atol=CLOSE)
     np.testing.assert_array_equal(best.labels[:, 0], p.argmax(axis=1))
     np.testing.assert_allclose(best.score - found.log_partition, np.log(p.max(axis=1)), atol=CLOSE)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import jax
@@ -29,8 +30,25 @@ from jaxstruct.graphs.theta import GraphTheta
 from tests.graphs.random_graphs import every_labelling, scores_of
 from tests.graphs.structure_cases import Graphs, Options, flat, random_graphs
 
+PLAIN, SYMMETRIC = Options(1, 2), Options(0, 1, True)
+KINDS = ("complete", "any", "cycle", "tree", "complete", "any", "cycle", "complete")
+"""One graph of each by `mixed`, so that a program a likelihood serves all of them."""
 EVERY = (graph_likelihood, bethe_likelihood, reweighted_likelihood, pseudo_likelihood)
 pytestmark = pytest.mark.usefixtures("x64")
+
+
+def mixed(
+    seed: int, kinds: tuple[str, ...] = KINDS, options: Options = PLAIN, S: int = 2
+) -> Graphs:
+    """Graphs of these kinds; the first one has four nodes, the most."""
+    draw = itertools.count(100 * seed)
+    parts: list[Graphs] = []
+    while len(parts) < len(kinds):
+        part = random_graphs(next(draw), 1, kinds[len(parts)], options, S=S)
+        if parts or len(part.y[0]) == 4:
+            parts.append(part)
+    lists = (sum((part[field] for part in parts), []) for field in range(5))
+    return Graphs(*lists, S, options)
 
 
 def shaped(problem: js.Problem, numbers: np.ndarray) -> dict:
@@ -43,10 +61,17 @@ def shaped(problem: js.Problem, numbers: np.ndarray) -> dict:
     return found
 
 
-def measured(given: Graphs, likelihood: Callable) -> Callable:
+def problem_of(given: Graphs) -> js.Problem:
+    """With classes of nodes that play no part here, but for symmetric tables."""
+    weights = () if given.options.symmetric else (0.0, 3.0)
+    return given.problem(node_weights=weights)
+
+
+def measured(given: Graphs, likelihood: Callable, y: js.Ragged | None = None) -> Callable:
     """w -> (sum over the examples, its gradient), as training computes it."""
-    problem = given.problem()
-    x, y = bucketed(problem.padding, given.inputs(plans=True), given.outputs)
+    problem = problem_of(given)
+    outputs = given.outputs if y is None else y
+    x, y = bucketed(problem.padding, given.inputs(plans=True), outputs)
     blocks = in_blocks(x, y, 64, jnp.dtype("float64"))
 
     def of(w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -86,15 +111,14 @@ def drawn(given: Graphs, scale: float, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("kind", "options"), [("any", Options(2, 2)), ("complete", Options(0, 1, True))]
+    "given", [mixed(0), mixed(1, KINDS, SYMMETRIC, 3)], ids=["plain", "symmetric"]
 )
 @pytest.mark.parametrize(
     ("likelihood", "truth"), [(graph_likelihood, enumerated), (pseudo_likelihood, conditionals)]
 )
 def test_exact_and_pseudo_are_what_enumeration_makes_of_them(
-    kind: str, options: Options, likelihood: Callable, truth: Callable
+    given: Graphs, likelihood: Callable, truth: Callable
 ) -> None:
-    given = random_graphs(0, 6, kind, options, S=3)
     of = measured(given, likelihood)
     for scale in (0.0, 1.0, 4.0):
         w = drawn(given, scale)
@@ -105,7 +129,7 @@ def test_exact_and_pseudo_are_what_enumeration_makes_of_them(
 
 
 def test_bethe_is_exact_on_forests() -> None:
-    given = random_graphs(1, 8, "tree", Options(1, 2), S=3)
+    given = mixed(1, ("tree",) * 8)
     w = drawn(given, 1.5)
     value, gradient = measured(given, bethe_likelihood)(w)
     expected, slope = enumerated(given, w)
@@ -114,18 +138,18 @@ def test_bethe_is_exact_on_forests() -> None:
 
 
 def test_the_bound_is_above_and_bethe_below_where_edges_attract() -> None:
-    """Cycles of two labels: -log P lies between the two, and on longer ones apart from both."""
-    given = random_graphs(10, 8, "cycle", Options(0, 1, True))
+    """Of two labels: -log P lies between the two, and with longer cycles apart from both."""
+    given = mixed(2)
     of_bound, of_bethe = (measured(given, each) for each in (EVERY[2], EVERY[1]))
     for scale in (0.5, 1.5):
-        w = np.r_[drawn(given, 0.2)[:-4], scale * np.eye(2).ravel()]
+        w = np.r_[np.zeros(4), drawn(given, 0.2)[4:8], scale * np.tile(np.eye(2).ravel(), 2)]
         true = enumerated(given, w)[0]
         assert of_bethe(w)[0] < true - 1e-3 < true + 1e-3 < of_bound(w)[0]
 
 
 @pytest.mark.parametrize("likelihood", [bethe_likelihood, reweighted_likelihood])
 def test_gradients_are_those_of_differences(likelihood: Callable) -> None:
-    given = random_graphs(2, 6, "cycle", Options(1, 2))
+    given = mixed(3)
     of = measured(given, likelihood)
     w = drawn(given, 1.0)
     slope = approx_fprime(w, lambda at: of(at)[0], 1e-4)
@@ -134,7 +158,7 @@ def test_gradients_are_those_of_differences(likelihood: Callable) -> None:
 
 
 def test_the_bound_is_convex_in_the_weights() -> None:
-    given = random_graphs(3, 6, "complete")
+    given = mixed(4)
     of = measured(given, reweighted_likelihood)
     ends = [drawn(given, 2.0, seed) for seed in (0, 1)]
     for share in (0.25, 0.5, 0.75):
@@ -146,15 +170,15 @@ def test_the_bound_is_convex_in_the_weights() -> None:
     ("likelihood", "truth"), [(graph_likelihood, enumerated), (pseudo_likelihood, conditionals)]
 )
 def test_training_finds_the_optimum_of_scipy(likelihood: Callable, truth: Callable) -> None:
-    given, C = random_graphs(4, 10, "any", Options(1, 2)), 20.0
+    given, C = mixed(5), 20.0
 
     def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = truth(given, w)
-        return w @ w / 2 + C / 10 * value, w + C / 10 * gradient
+        return w @ w / 2 + C / 8 * value, w + C / 8 * gradient
 
     best = minimize(objective, drawn(given, 0.0), jac=True, tol=1e-12)
     found = fit_random_field(
-        given.problem(), given.inputs(plans=True), given.outputs, C,
+        problem_of(given), given.inputs(plans=True), given.outputs, C,
         likelihood=likelihood, tolerance=1e-8,
     )  # fmt: skip
     assert found.status is js.Status.CONVERGED
@@ -163,12 +187,12 @@ def test_training_finds_the_optimum_of_scipy(likelihood: Callable, truth: Callab
 
 
 def test_training_with_the_bound_has_one_optimum_above_the_exact_one() -> None:
-    given, C = random_graphs(5, 10, "complete"), 10.0
-    problem, found = given.problem(), []
+    given, C = mixed(6), 10.0
+    problem, found = problem_of(given), []
     for scale in (0.0, 3.0):
         start = shaped(problem, drawn(given, scale))
         found.append(fit_random_field(
-            problem, given.inputs(), given.outputs, C, likelihood=reweighted_likelihood,
+            problem, given.inputs(plans=True), given.outputs, C, likelihood=reweighted_likelihood,
             tolerance=1e-4, start=start,
         ))  # fmt: skip
         assert found[-1].status is js.Status.CONVERGED
@@ -199,7 +223,7 @@ def test_independent_nodes_are_logistic_regression() -> None:
 def test_other_graphs_of_the_same_class_compile_nothing() -> None:
     counts = []
     for seed in (7, 8):
-        given = random_graphs(seed, 8, "tree", Options(1, 1))
+        given = mixed(seed)
         for likelihood in (graph_likelihood, pseudo_likelihood):
             measured(given, likelihood)(drawn(given, 1.0, seed))
         counts.append(conditional_log_likelihood.add_block._cache_size())
@@ -250,18 +274,10 @@ def test_without_a_plan_or_a_graph_it_says_so() -> None:
 @pytest.mark.parametrize("likelihood", EVERY)
 def test_classes_of_nodes_play_no_part(likelihood: Callable) -> None:
     """Labels that tell the weights of their nodes in the loss are those labels."""
-    given, rng = random_graphs(14, 3, "tree", Options(1, 1)), np.random.default_rng(0)
-    problem = given.problem(node_weights=(0.0, 3.0))
-    w = shaped(problem, rng.normal(size=given.psi(0)[1].shape[1]))
-    told = js.graphs.weighted_labels(given.y, [rng.integers(0, 3, len(y)) for y in given.y], 2)
+    given, rng = mixed(9), np.random.default_rng(0)
+    classes = [rng.integers(0, 3, len(y)) for y in given.y]
+    told = js.graphs.weighted_labels(given.y, classes, 2)
     assert told.rows.max() > 1
-    x = given.inputs(plans=True)
-    (x,), (plain,), (weighted,) = (
-        bucketed(problem.padding, x, y)[side].parts
-        for side, y in ((0, told), (1, given.outputs), (1, told))
-    )
-    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
-    values = [
-        jax.vmap(lambda t, own: likelihood(problem, t, own))(theta, y) for y in (plain, weighted)
-    ]
-    np.testing.assert_array_equal(*values)
+    ends = (measured(given, likelihood, y)(drawn(given, 1.0)) for y in (given.outputs, told))
+    for plain, weighted in zip(*ends, strict=True):
+        np.testing.assert_array_equal(plain, weighted)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.graphs.inputs import graph_inputs
+from jaxstruct.core.padding import bucketed
+from jaxstruct.graphs.inputs import GraphInput, graph_inputs
 from jaxstruct.graphs.marginals import UNITS, Marginals, marginal_outputs
 from jaxstruct.graphs.structure import graph_labelling
 from tests.graphs.structure_cases import Options, flat, random_graphs
@@ -20,6 +21,14 @@ pytestmark = pytest.mark.usefixtures("x64")
 
 def _example(tree, i: int):
     return jax.tree.map(lambda leaf: leaf[i], tree, is_leaf=lambda leaf: hasattr(leaf, "rows"))
+
+
+@jax.jit
+def told(problem: js.Problem, w: dict, x: GraphInput, y_true: jax.Array, y: jax.Array) -> tuple:
+    """(F, Delta, Psi) of an output."""
+    theta = problem.model.potentials(w, x)
+    parts = problem.model.score(theta, y), problem.model.loss(y_true, y)
+    return *parts, js.joint_feature(problem, x, y)
 
 
 def test_a_labelling_keeps_its_score_and_its_loss() -> None:
@@ -34,24 +43,30 @@ def test_a_labelling_keeps_its_score_and_its_loss() -> None:
     other = marginal_outputs(X, drawn, 3)
     for i in (int(np.argmax([len(edges) for edges in GIVEN.edges])),):
         x = _example(X, i)
-        theta = plain.model.potentials(w, x)
         for labels, p in ((Y[i], _example(given, i)), (drawn[i], _example(other, i))):
-            assert relaxed.model.score(theta, p) == pytest.approx(plain.model.score(theta, labels))
-            loss = relaxed.model.loss(_example(given, i), p)
-            assert loss == pytest.approx(plain.model.loss(Y[i], labels))
-            psi = flat(js.joint_feature(relaxed, x, p))
-            np.testing.assert_allclose(psi, flat(js.joint_feature(plain, x, labels)), atol=1e-12)
+            score, loss, psi = told(relaxed, w, x, _example(given, i), p)
+            wanted = told(plain, w, x, Y[i], labels)
+            assert score == pytest.approx(wanted[0]) and loss == pytest.approx(wanted[1])
+            np.testing.assert_allclose(flat(psi), flat(wanted[2]), atol=1e-12)
 
 
-def test_graphs_without_edges_train_and_predict() -> None:
-    """Pairs of marginals are one row of padding there."""
+def test_graphs_without_edges_fit_and_are_predicted() -> None:
+    """Pairs of marginals are padding alone there, of what is given and of what is found."""
     nodes = [np.eye(2)[[0, 1]], np.eye(2)[[1]]]
     x = graph_inputs(nodes, [np.zeros((0, 2), int)] * 2)
     y = marginal_outputs(x, js.ragged([[0, 1], [1]]), 2)
     problem = graph_labelling(2, 2, inference="relaxed", dtype="float64")
-    solution = js.fit(problem, x, y, "svm1_margin", 10.0)
-    found = js.predict(problem, solution, x)
-    assert solution.status == js.Status.CONVERGED and isinstance(found, Marginals)
+    (of_x,), (of_y,) = (side.parts for side in bucketed(problem.padding, x, y))
+    w = {"nodes": jnp.eye(2), "pairs": jnp.ones((1, 2, 2))}
+
+    def augmented(x: GraphInput, y: Marginals) -> Marginals:
+        theta = problem.model.potentials(w, x)
+        return problem.oracles.loss_augmented_decode(theta, y, jnp.ones(())).output
+
+    likely = jax.eval_shape(jax.vmap(augmented), of_x, of_y)  # a training pass writes them there
+    assert jax.tree.map(np.shape, likely) == jax.tree.map(np.shape, of_y)
+    found = js.predict(problem, w, x)
+    assert isinstance(found, Marginals)
     np.testing.assert_array_equal(found.nodes[0], UNITS * np.eye(2))
     np.testing.assert_array_equal(found.nodes[1], [[0, UNITS]])
     assert len(found.pairs[0]) == 0

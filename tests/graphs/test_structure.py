@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.graphs.inputs import graph_inputs
+from jaxstruct.core.padding import bucketed
+from jaxstruct.graphs.inputs import GraphInput, graph_inputs
 from jaxstruct.graphs.structure import graph_labelling
-from tests.graphs.structure_cases import COSTS, Graphs, Options, flat, random_graphs
+from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.most_violated import oracle_for
+from tests.graphs.random_graphs import quick_jit
+from tests.graphs.structure_cases import COSTS, MOST, Graphs, Options, flat, random_graphs
 
 CLOSE = 1e-6
 SEEDS = 16
 pytestmark = pytest.mark.usefixtures("x64")
 
 
-def _solved(given: Graphs, problem: js.Problem, formulation: str, C: float, **inputs: bool):
+def _solved(
+    given: Graphs, problem: js.Problem, formulation: str, C: float,
+    y: js.Ragged | None = None, **inputs: bool,
+):  # fmt: skip
     return js.fit(
-        problem, given.inputs(**inputs), given.outputs, formulation, C, tolerance=CLOSE,
-        max_passes=3000, settings=js.Settings(variant="subspace"),
+        problem, given.inputs(**inputs), given.outputs if y is None else y, formulation, C,
+        tolerance=CLOSE, max_passes=3000, settings=js.Settings(variant="subspace"),
     )  # fmt: skip
 
 
@@ -37,58 +47,77 @@ def _assert_optimal(solution: js.Solution, objective: float) -> None:
     assert solution.dual == pytest.approx(objective, rel=2 * CLOSE)
 
 
-@pytest.mark.parametrize("formulation", ["svm1_slack", "svm2_margin"])
-def test_enumeration_serves_every_formulation(formulation: str) -> None:
-    given = random_graphs(0, 10, "cycle")
-    problem = given.problem(inference="enumeration")
-    solution = _solved(given, problem, formulation, 3.0)
-    _assert_optimal(solution, given.truth(formulation, 3.0, "hamming").objective)
-
-
-@pytest.mark.parametrize("formulation", ["svm2"])
-def test_zero_one_serves_every_formulation_by_elimination(formulation: str) -> None:
-    given = random_graphs(1, 10, "tree", Options(1, 2))
-    problem = given.problem(inference="elimination", loss="zero_one")
-    solution = _solved(given, problem, formulation, 3.0, plans=True)
-    _assert_optimal(solution, given.truth(formulation, 3.0, "zero_one").objective)
-
-
-@pytest.mark.parametrize(
-    ("options", "kind", "loss"),
-    [
-        (Options(1, 3), "cycle", COSTS),
-        (Options(2, 0, True), "any", "normalised_hamming"),
-    ],
-)
-def test_margin_rescaling_by_elimination(options: Options, kind: str, loss: object) -> None:
-    S = 2 if isinstance(loss, str) else 3
-    given = random_graphs(2, 8, kind, options, S=S)
-    given = given._replace(y=[np.minimum(y, S - 1) for y in given.y])
-    problem = given.problem(inference="elimination", loss=loss)
-    solution = _solved(given, problem, "svm1_margin", 4.0, plans=True)
-    _assert_optimal(solution, given.truth("svm1_margin", 4.0, loss).objective)
-
-
 WEIGHTS = (0.0, 2.5)
 """Of nodes of class 1, to ignore, and 2."""
 
 
+DEAR_FIRST = np.array([[0.0, 3.0], [1.0, 0.0]])
+"""Costs of two labels."""
+
+
+def enumerated() -> tuple[Graphs, js.Problem]:
+    """All tests of enumeration share its program, which serves every formulation."""
+    given = random_graphs(0, 10, "cycle")
+    options = {"loss": DEAR_FIRST, "node_weights": WEIGHTS}
+    return given, given.problem(inference="enumeration", **options)
+
+
+def eliminated() -> tuple[Graphs, js.Problem]:
+    """Three kinds of edges and three labels."""
+    given = random_graphs(2, 8, "cycle", Options(1, 3), S=3)
+    return given, given.problem(inference="elimination", loss=COSTS, node_weights=WEIGHTS)
+
+
+def passed(seed: int = 6) -> tuple[Graphs, js.Problem]:
+    """Trees, where the relaxation is exact."""
+    given = random_graphs(seed, 9, "tree")
+    options = {"loss": "normalised_hamming", "node_weights": WEIGHTS}
+    return given, given.problem(inference="reweighted", passes=400, **options)
+
+
+def classes_of(given: Graphs) -> list[np.ndarray]:
+    """Drawn, but for the first graph, of which nothing counts."""
+    rng = np.random.default_rng(6)
+    classes = [rng.integers(0, 3, len(y)) for y in given.y]
+    classes[0][:] = 1
+    return classes
+
+
+@pytest.mark.parametrize("formulation", ["svm1_slack", "svm2_margin"])
+def test_enumeration_serves_every_formulation(formulation: str) -> None:
+    given, problem = enumerated()
+    solution = _solved(given, problem, formulation, 3.0, plans=True)
+    _assert_optimal(solution, given.truth(formulation, 3.0, DEAR_FIRST).objective)
+
+
+def test_zero_one_by_elimination() -> None:
+    """By the level of all wrong labellings, which serves every formulation."""
+    given = random_graphs(1, 10, "tree", Options(1, 2))
+    problem = given.problem(inference="elimination", loss="zero_one")
+    solution = _solved(given, problem, "svm2_slack", 3.0, plans=True)
+    _assert_optimal(solution, given.truth("svm2_slack", 3.0, "zero_one").objective)
+
+
+@jax.jit
+def losses_of(problem: js.Problem, y: jax.Array, labels: jax.Array) -> jax.Array:
+    """[n, k] Delta(y_i, .) of labellings [n, k, V]."""
+    return jax.vmap(jax.vmap(problem.model.loss, (None, 0)))(y, labels)
+
+
 @pytest.mark.parametrize(
-    ("inference", "loss", "formulation"),
+    ("parts", "loss", "formulation"),
     [
-        ("elimination", "hamming", "svm1_margin"),
-        ("enumeration", COSTS, "svm2_slack"),
-        ("reweighted", "normalised_hamming", "svm1_margin"),
+        (eliminated, COSTS, "svm1_margin"),
+        (enumerated, DEAR_FIRST, "svm2_slack"),
+        (passed, "normalised_hamming", "svm1_margin"),
     ],
 )
 def test_nodes_weigh_in_the_loss_as_their_classes_say(
-    inference: str, loss: str | np.ndarray, formulation: str
+    parts: Callable, loss: str | np.ndarray, formulation: str
 ) -> None:
-    S, rng = (2, 3)[not isinstance(loss, str)], np.random.default_rng(6)
-    given = random_graphs(6, 9, "tree", S=S)
-    classes = [rng.integers(0, 3, len(y)) for y in given.y]
-    classes[0][:] = 1  # a graph of which nothing counts
-    costs = 1 - np.eye(S) if isinstance(loss, str) else loss
+    given, problem = parts()
+    classes = classes_of(given)
+    costs = 1 - np.eye(given.S) if isinstance(loss, str) else loss
     normalised = isinstance(loss, str) and loss == "normalised_hamming"
 
     def weighed(i: int, labels: np.ndarray) -> np.ndarray:
@@ -96,35 +125,34 @@ def test_nodes_weigh_in_the_loss_as_their_classes_say(
         total = (weights * costs[given.y[i][None], labels]).sum(axis=1)
         return total / max(weights.sum(), 1e-9) if normalised else total
 
-    problem = given.problem(inference=inference, loss=loss, node_weights=WEIGHTS, passes=400)
-    x, y = given.inputs(plans=True), js.graphs.weighted_labels(given.y, classes, S)
-    solution = js.fit(problem, x, y, formulation, 4.0, tolerance=CLOSE, max_passes=3000,
-                      settings=js.Settings(variant="subspace"))  # fmt: skip
+    told = js.graphs.weighted_labels(given.y, classes, given.S)
+    solution = _solved(given, problem, formulation, 4.0, told, plans=True)
     truth = given.truth(formulation, 4.0, weighed)
     _assert_optimal(solution, truth.objective)
     assert abs(truth.objective / given.truth(formulation, 4.0, loss).objective - 1) > 0.01
-    for own in js.predict(problem, solution, x):
-        assert own.min() >= 0 and own.max() < S
-    for i, told in enumerate(y):
+    if parts is enumerated:  # every decoder reads theta alone
+        for own in js.predict(problem, solution, given.inputs(plans=True)):
+            assert own.min() >= 0 and own.max() < given.S
+    y, every = np.full((len(told), MOST), -1), np.full((len(told), given.S**MOST, MOST), -1)
+    for i, own in enumerate(told):
         labels = given.psi(i)[0]
-        losses = jax.vmap(problem.model.loss, (None, 0))(jnp.asarray(told), labels)
-        np.testing.assert_allclose(losses, weighed(i, labels), atol=1e-12)
-        assert problem.model.loss(jnp.asarray(told), jnp.asarray(told)) == 0
+        y[i, : len(own)], every[i, : len(labels), : len(own)] = own, labels
+    found, right = losses_of(problem, y, every), losses_of(problem, y, y[:, None])
+    for i in range(len(told)):
+        labels = given.psi(i)[0]
+        np.testing.assert_allclose(found[i, : len(labels)], weighed(i, labels), atol=1e-12)
+    assert not right.any()
 
 
-@pytest.mark.parametrize("formulation", ["svm1"])
+@pytest.mark.parametrize("formulation", ["svm1", "svm2"])
 def test_without_a_loss_weights_change_nothing(formulation: str) -> None:
-    given = random_graphs(9, 6, "tree")
+    """The best wrong labelling by elimination, with symmetric tables of features alone."""
+    given = random_graphs(2, 8, "any", Options(2, 0, True))
     classes = [np.full(len(y), 2) for y in given.y]
     y = js.graphs.weighted_labels(given.y, classes, 2)
     problem = given.problem(inference="elimination", node_weights=WEIGHTS)
-    solution = js.fit(
-        problem, given.inputs(plans=True), y, formulation, 2.0, tolerance=1e-5, max_passes=3000
-    )
-    plain = _solved(given, given.problem(inference="elimination"), formulation, 2.0, plans=True)
-    assert solution.status == plain.status
-    if plain.status.solved:
-        assert solution.primal == pytest.approx(plain.primal, rel=3e-5)
+    solution = _solved(given, problem, formulation, 2.0, y, plans=True)
+    _assert_optimal(solution, given.truth(formulation, 2.0, "hamming").objective)
 
 
 @pytest.mark.parametrize(
@@ -143,33 +171,40 @@ def test_the_door_of_weighted_labels(labels: list, classes: list, message: str) 
 
 def test_a_bound_that_is_tight_certifies() -> None:
     """Trees: the relaxation is exact, so training with it converges to the same optimum."""
-    given = random_graphs(3, 12, "tree")
-    solution = _solved(given, given.problem(passes=400), "svm1_margin", 4.0)
-    _assert_optimal(solution, given.truth("svm1_margin", 4.0, "hamming").objective)
+    given, problem = passed(3)
+    solution = _solved(given, problem, "svm1_margin", 4.0, plans=True)
+    _assert_optimal(solution, given.truth("svm1_margin", 4.0, "normalised_hamming").objective)
+
+
+@functools.cache
+def complete_graphs(seed: int) -> tuple[Graphs, float]:
+    """Whose relaxations are loose, and the optimum of svm1_margin at C = 4."""
+    given = random_graphs(seed, 5, "complete")
+    return given, given.truth("svm1_margin", 4.0, "hamming").objective
 
 
 @pytest.mark.parametrize("inference", ["reweighted", "modes"])
 def test_certificates_never_lie(inference: str) -> None:
-    """Complete graphs, whose relaxations are loose: the truth by enumeration."""
+    """The truth by enumeration."""
     seen, C = set(), 4.0
     for seed in range(SEEDS):
-        given = random_graphs(seed, 5, "complete")
+        given, optimum = complete_graphs(seed)
         problem = given.problem(inference=inference, dtype="float32", passes=20)
         inputs = given.inputs()
         solution = js.fit(
             problem, inputs, given.outputs, "svm1_margin", C, tolerance=1e-3, max_passes=300
         )
         w, certificate = flat(solution.weights).astype(float), solution.certificate
-        true, optimum = given.primal(w, C, "hamming"), given.truth("svm1_margin", C, "hamming")
+        true = given.primal(w, C, "hamming")
         room = 1e-4 * max(1, abs(true))
         seen.add(solution.status.name)
         assert not seed or not solution.statistics.compilations  # other graphs, the same programs
-        assert solution.dual <= optimum.objective + room
+        assert solution.dual <= optimum + room
         assert certificate.primal_found <= true + room
         assert solution.primal >= true - room
         if solution.status.solved:
             assert inference == "reweighted"
-            assert true - optimum.objective <= 1e-3 * true + room
+            assert true - optimum <= 1e-3 * true + room
         elif inference != "reweighted":
             assert solution.primal == np.inf
     assert "INEXACT_ORACLE" in seen
@@ -179,11 +214,45 @@ def test_certificates_never_lie(inference: str) -> None:
 
 def test_check_problem_finds_nothing_with_sparse_rows_and_kinds() -> None:
     given = random_graphs(4, 6, "tree", Options(2, 2))
-    problem, x = given.problem(inference="elimination"), given.inputs(plans=True, sparse=True)
+    problem, x = given.problem(inference="enumeration"), given.inputs(sparse=True)
     report = js.check_problem(problem, x, given.outputs, draws=2, examples=2)
     assert max(report.excess.values()) < 1e-7
-    served = {name for name, oracle in report.oracles.items() if "needs" not in oracle}
-    assert served == {"svm0", "svm1", "svm2", "svm1_margin", "svm1_slack", "svm2_slack"}
+    assert not any("needs" in oracle for oracle in report.oracles.values())
+
+
+def test_what_serves_the_formulations_by_elimination() -> None:
+    served = set(FORMULATIONS) - {"svm2_margin"}
+    for loss, names in (("hamming", served), ("zero_one", set(FORMULATIONS))):
+        problem = random_graphs(4, 1, "tree").problem(inference="elimination", loss=loss)
+        for name in names:
+            assert "needs" not in oracle_for(problem, FORMULATIONS[name])
+        for name in set(FORMULATIONS) - names:
+            with pytest.raises(ValueError, match="needs"):
+                oracle_for(problem, FORMULATIONS[name])
+
+
+def test_the_search_of_slack_rescaling_weighs_the_loss_by_elimination() -> None:
+    """Searched for with many weights of the loss; `core.test_slack_search` has the search."""
+    given, problem = eliminated()
+    x, y, w = given.inputs(plans=True), given.outputs, drawn(problem)
+    (of_x,), (of_y,) = (side.parts for side in bucketed(problem.padding, x, y))
+    call = jax.vmap(problem.oracles.loss_augmented_decode, (0, 0, None))
+
+    def of_scale(scale: jax.Array) -> jax.Array:
+        return call(jax.vmap(problem.model.potentials, (None, 0))(w, of_x), of_y, scale)
+
+    found = quick_jit(jax.vmap(of_scale))(np.array([0.0, 0.3, 20.0]))
+    for scale, labels in zip((0.0, 0.3, 20.0), found, strict=True):
+        for i, own in enumerate(np.asarray(labels)):
+            every, psi = given.psi(i)
+            best = np.argmax(psi @ flat(w) + scale * given.losses(i, COSTS))
+            np.testing.assert_array_equal(own[: every.shape[1]], every[best])
+
+
+@jax.jit
+def scores_of(problem: js.Problem, w: dict, x: GraphInput, labels: jax.Array) -> jax.Array:
+    """[k] F of labellings."""
+    return jax.vmap(problem.model.score, (None, 0))(problem.model.potentials(w, x), labels)
 
 
 def test_the_score_is_that_of_psi() -> None:
@@ -198,8 +267,7 @@ def test_the_score_is_that_of_psi() -> None:
                     lambda leaf, i=i: leaf[i], x, is_leaf=lambda z: hasattr(z, "rows")
                 )
                 labels, psi = given.psi(i)
-                theta = problem.model.potentials(w, own)
-                found = jax.vmap(problem.model.score, (None, 0))(theta, labels)
+                found = scores_of(problem, w, own, labels)
                 np.testing.assert_allclose(found, psi @ flat(w), atol=1e-10)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from jaxstruct import fit, joint_feature, predict
-from jaxstruct.core.levels import best_of_levels
-from jaxstruct.solvers.most_violated import same_output
 from jaxstruct.trees.losses import NAMES, most_constituents
 from jaxstruct.trees.parts import SentenceInput
 from jaxstruct.trees.phrases.binarisation import Binarisation
@@ -38,9 +38,10 @@ from tests.trees.structure_cases import (
     trees,
 )
 
-CLOSE = dict(rtol=0, atol=1e-9)
+CLOSE, ROUNDED = dict(rtol=0, atol=1e-9), dict(rtol=0, atol=1e-5)
 
 
+@cache
 def problem_of(seed, name, dtype="float64"):
     return weighted_grammar(grammar(seed), loss=name, longest=T, dtype=dtype)
 
@@ -50,88 +51,117 @@ def random_weights(problem, integers, seed=0):
 
     def draw(leaf):
         values = random.integers(-1, 2, leaf.shape) if integers else random.normal(size=leaf.shape)
-        return jnp.asarray(values, leaf.dtype)
+        return values.astype(leaf.dtype)
 
     return jax.tree.map(draw, problem.initial_weights)
 
 
-def oracles(problem, w, x, y):
-    """What the solver asks of one example, under slack and margin re-scaling."""
+def oracles(problem, w, x, y, without_loss):
+    """What the solver asks of one example: each level, slack and margin re-scaling, and the rest.
+
+    The best tree and the best wrong one do not ask for the loss: for one loss they are enough.
+    """
     theta = problem.model.potentials(w, x)
-    losses = problem.oracles.level_losses(y)
-    truth = problem.model.score(theta, y)
-    _, by_level = best_of_levels(problem, theta, y)
-    level_scores = jax.vmap(problem.model.score, (None, 0))(theta, by_level)
-    missing = jax.vmap(same_output, (None, 0))(y, by_level)
-    level_scores = jnp.where(missing, -jnp.inf, level_scores)
-    level = jnp.argmax(losses + level_scores)
-    slopes = jnp.stack([losses, jnp.ones_like(losses)])  # slack and margin re-scaling
+    losses, truth = problem.oracles.level_losses(y), problem.model.score(theta, y)
+    one_level = jnp.where(jnp.eye(len(losses), dtype=bool), 0, -jnp.inf).astype(losses.dtype)
+    scaled = jnp.stack([losses, jnp.ones_like(losses)])  # slack and margin re-scaling
+    offsets = jnp.concatenate([one_level, losses[None] - scaled * truth])
+    slopes = jnp.concatenate([jnp.ones_like(one_level), scaled])
     lines = jax.vmap(problem.oracles.best_by_level, (None, None, 0, 0))
-    found = lines(theta, y, losses[None] - slopes * truth, slopes)
-    trees = {
-        "decoded": problem.model.decode(theta),
-        "wrong": problem.oracles.best_wrong(theta, y),
-        "slack": jax.tree.map(lambda leaf: leaf[0], found),
-        "margin": jax.tree.map(lambda leaf: leaf[1], found),
-        "contender": jax.tree.map(lambda leaf: leaf[level], by_level),
-    }
+    trees, others = lines(theta, y, offsets, slopes), {}
+    if without_loss:
+        others["decoded"] = problem.model.decode(theta)
+        others["wrong"] = problem.oracles.best_wrong(theta, y)
     if problem.oracles.loss_augmented_decode is not None:
         two = jnp.asarray(2.0, losses.dtype)
-        trees["augmented"] = problem.oracles.loss_augmented_decode(theta, y, two)
-    scores = {name: problem.model.score(theta, tree) for name, tree in trees.items()}
-    of_trees = {name: problem.model.loss(y, tree) for name, tree in trees.items()}
-    return trees, scores, of_trees, truth, (losses, level_scores)
+        others["augmented"] = problem.oracles.loss_augmented_decode(theta, y, two)
+    every = jax.tree.map(lambda first, *rest: jnp.stack([*first, *rest]), trees, *others.values())
+    scores = jax.vmap(problem.model.score, (None, 0))(theta, every)
+    of_trees = jax.vmap(problem.model.loss, (None, 0))(y, every)
+    return every, scores, of_trees, truth, losses
+
+
+@partial(jax.jit, static_argnums=4)
+def answers_of_all(problem, w, x, y, without_loss):
+    return jax.vmap(lambda x, y: oracles(problem, w, x, y, without_loss))(x, y)
+
+
+def named(problem, answers, without_loss):
+    """({name: (tree, score, loss)}, score of the truth, (losses of the levels, their answers))."""
+    every, scores, of_trees, truth, losses = answers
+    names = ["slack", "margin", *["decoded", "wrong"] * without_loss]
+    names += ["augmented"] * (problem.oracles.loss_augmented_decode is not None)
+    one = [(row_of(every, k), scores[k], of_trees[k]) for k in range(len(scores))]
+    assert len(one) == len(losses) + len(names)
+    return dict(zip(names, one[len(losses) :], strict=True)), truth, (losses, one[: len(losses)])
 
 
 @pytest.mark.parametrize(
-    "name, dtype, integers, seed",
+    "name, dtype, seed",
     [
-        *((name, "float64", False, 0) for name in NAMES),
-        *((name, "float32", True, 1) for name in ("node_f1", "all_node_f1", "f1")),
+        *((name, "float64", 0) for name in NAMES),
+        *((name, "float32", 1) for name in ("node_f1", "f1")),
     ],
 )
-def test_oracles_are_the_best_of_all_trees(x64, name, dtype, integers, seed):
+def test_oracles_are_the_best_of_all_trees(x64, name, dtype, seed):
+    """Under random weights, and under integers, where many trees are equal."""
     problem, (x, y) = problem_of(seed, name, dtype), examples(seed)
-    w = random_weights(problem, integers, seed)
-    answers = jax.jit(jax.vmap(lambda x, y: oracles(problem, w, x, y)))(x, y)
-    vector = flat(w).astype(float)
-    close = CLOSE if dtype == "float64" else dict(rtol=0, atol=1e-5)
-    for i in range(len(x.length)):
-        trees, scores, losses, truth, contenders = row_of(answers, i)
-        every, own = all_trees(seed, i), row_of(y, i)
-        F = np.array([psi(seed, i, tree) @ vector for tree in every])
-        delta = np.array([loss(name, seed, own, tree) for tree in every])
-        wrong = np.array([not same(own, tree) for tree in every])
-        margin = truth - F
-        np.testing.assert_allclose(truth, psi(seed, i, own) @ vector, **close)
-        for which, tree in trees.items():
-            np.testing.assert_allclose(scores[which], psi(seed, i, tree) @ vector, **close)
-            np.testing.assert_allclose(losses[which], loss(name, seed, own, tree), **close)
-        np.testing.assert_allclose(scores["decoded"], F.max(), **close)
-        if not wrong.any():
-            assert same(trees["wrong"], own) and same(trees["slack"], own)
-            continue
-        np.testing.assert_allclose(scores["wrong"], F[wrong].max(), **close)
-        assert not same(trees["wrong"], own)
-        bound = bound_by(name, "svm1_margin", delta, wrong)
-        if bound.any():
-            found = losses["slack"] * (1 - truth + scores["slack"])
-            np.testing.assert_allclose(found, (delta * (1 - margin))[bound].max(), **close)
-            found = losses["margin"] - truth + scores["margin"]
-            np.testing.assert_allclose(found, (delta - margin)[bound].max(), **close)
-            found = losses["contender"] + scores["contender"]
-            np.testing.assert_allclose(found, (delta + F)[bound].max(), **close)
-        if "augmented" in trees:
-            found = scores["augmented"] + 2 * losses["augmented"]
-            np.testing.assert_allclose(found, (F + 2 * delta).max(), **close)
-        for level_loss, level_score in zip(*contenders, strict=True):
-            at = bound & (np.abs(delta - level_loss) < 1e-6)
-            if level_score > -np.inf:
-                assert level_score <= F[at].max() + 1e-5
-        for value in set(delta[bound].round(9)):
-            at = bound & (np.abs(delta - value) < 1e-6)
-            levels = np.abs(contenders[0] - value) < 1e-6
-            np.testing.assert_allclose(contenders[1][levels].max(), F[at].max(), **close)
+    without_loss = name == "zero_one"
+    for integers in (False, True)[dtype == "float32" :]:
+        w = random_weights(problem, integers, seed)
+        answers = jax.tree.map(np.asarray, answers_of_all(problem, w, x, y, without_loss))
+        assert answers[1].dtype == answers[2].dtype == answers[4].dtype == dtype
+        for i in range(len(x.length)):
+            check_answers(name, dtype, seed, i, w, named(problem, row_of(answers, i), without_loss))
+
+
+def check_answers(name, dtype, seed, i, w, answers):
+    """Of example i, against every tree."""
+    (found, truth, levels), close = answers, CLOSE if dtype == "float64" else ROUNDED
+    (_, y), vector = examples(seed), flat(w).astype(float)
+    every, own = all_trees(seed, i), row_of(y, i)
+    F = np.array([psi(seed, i, tree) @ vector for tree in every])
+    delta = np.array([loss(name, seed, own, tree) for tree in every])
+    wrong = np.array([not same(own, tree) for tree in every])
+    margin = truth - F
+    np.testing.assert_allclose(truth, psi(seed, i, own) @ vector, **close)
+    for tree, score, of_tree in (*found.values(), *levels[1]):
+        np.testing.assert_allclose(score, psi(seed, i, tree) @ vector, **close)
+        np.testing.assert_allclose(of_tree, loss(name, seed, own, tree), **close)
+    if "decoded" in found:
+        np.testing.assert_allclose(found["decoded"][1], F.max(), **close)
+    if not wrong.any():
+        assert all(same(found[which][0], own) for which in found if which in ("wrong", "slack"))
+        return
+    if "wrong" in found:
+        np.testing.assert_allclose(found["wrong"][1], F[wrong].max(), **close)
+        assert not same(found["wrong"][0], own)
+    bound = bound_by(name, "svm1_margin", delta, wrong)
+    if bound.any():
+        _, score, of_tree = found["slack"]
+        np.testing.assert_allclose(
+            of_tree * (1 - truth + score), (delta * (1 - margin))[bound].max(), **close
+        )
+        _, score, of_tree = found["margin"]
+        np.testing.assert_allclose(of_tree - truth + score, (delta - margin)[bound].max(), **close)
+    if "augmented" in found:
+        _, score, of_tree = found["augmented"]
+        np.testing.assert_allclose(score + 2 * of_tree, (F + 2 * delta).max(), **close)
+    check_levels(levels, own, F, delta, bound, close)
+
+
+def check_levels(levels, own, F, delta, bound, close):
+    """No level's tree is better than the best of its loss, and one of the levels has that."""
+    losses, answers = levels
+    scores = np.array([-np.inf if same(own, tree) else score for tree, score, _ in answers])
+    for level_loss, level_score in zip(losses, scores, strict=True):
+        at = bound & (np.abs(delta - level_loss) < 1e-6)
+        if level_score > -np.inf:
+            assert level_score <= F[at].max() + 1e-5
+    for value in set(delta[bound].round(9)):
+        at = bound & (np.abs(delta - value) < 1e-6)
+        of_value = np.abs(losses - value) < 1e-6
+        np.testing.assert_allclose(scores[of_value].max(), F[at].max(), **close)
 
 
 def test_the_loss_of_table_4_6_by_hand(x64):
@@ -143,6 +173,7 @@ def test_the_loss_of_table_4_6_by_hand(x64):
     problem = {name: weighted_grammar(own, loss=name, dtype="float64")
                for name in ("node_f1", "all_node_f1")}  # fmt: skip
     coded = [encode(own, tree, 4).tree for tree in read]
+    losses = {name: jax.jit(each.model.loss) for name, each in problem.items()}
     for a, b, inner, all_nodes in [
         (0, 1, 2 / 3, 3 / 7),  # S over all, three of the tags
         (2, 2, 0, 0), (2, 3, 0, 1 / 3), (2, 4, 1, 1 / 3), (3, 4, 1, 2 / 3),
@@ -150,15 +181,15 @@ def test_the_loss_of_table_4_6_by_hand(x64):
     ]:  # fmt: skip
         for pair in ((a, b), (b, a)):
             true, tree = (coded[place] for place in pair)
-            assert problem["node_f1"].model.loss(true, tree) == pytest.approx(inner)
-            assert problem["all_node_f1"].model.loss(true, tree) == pytest.approx(all_nodes)
+            assert losses["node_f1"](true, tree) == pytest.approx(inner)
+            assert losses["all_node_f1"](true, tree) == pytest.approx(all_nodes)
 
 
 def test_the_levels_of_inner_nodes_are_as_many_as_tokens():
     """And one more, of the trees that have the inner nodes of the true one; m falls from T - 1."""
     (_, y), many = examples(0), {}
     for name in ("node_f1", "all_node_f1"):
-        many[name] = jax.vmap(problem_of(0, name, "float32").oracles.level_losses)(y)
+        many[name] = jax.jit(jax.vmap(problem_of(0, name, "float32").oracles.level_losses))(y)
     assert many["node_f1"].shape[1] == T + 1 and many["all_node_f1"].shape[1] == 2 * T
     for losses, symbols in zip(many["node_f1"], y.symbols, strict=True):
         most = int((symbols >= 0).sum()) - 1
@@ -166,31 +197,46 @@ def test_the_levels_of_inner_nodes_are_as_many_as_tokens():
         np.testing.assert_allclose(losses, wanted, rtol=0, atol=1e-6)
 
 
+def random_planes(seed, random):
+    """Two of the trees of each sentence of a grammar."""
+    drawn = []
+    for row in range(len(trees(seed=seed))):
+        every = all_trees(seed, row)
+        two = [every[place] for place in random.integers(0, len(every), 2)]
+        drawn.append(jax.tree.map(lambda *leaves: np.stack(leaves), *two))
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
+
+
+@jax.jit
+def hooks(problem, w, x, y, planes, c):
+    """Psi of the true trees and every hook on a batch of planes."""
+    other = jax.tree.map(lambda leaf: leaf[:, 0], planes)
+    return (
+        jax.vmap(partial(joint_feature, problem))(x, y),
+        jax.vmap(problem.space.plane_gram)(x, y, planes, other),
+        jax.vmap(problem.space.plane_norms)(x, y, planes),
+        problem.space.plane_values(w, x, planes),
+        problem.space.add_planes(w, x, planes, c),
+    )
+
+
 def test_psi_inner_products_and_the_sums_of_planes(x64):
-    seed = 0
+    seed, random = 0, np.random.default_rng(1)
     problem, (x, y) = problem_of(seed, "zero_one"), examples(seed)
-    w, n = random_weights(problem, False), len(x.length)
-    feature = jax.jit(joint_feature)
-    decoded = predict(problem, w, x)
-    wrong = jax.jit(
-        jax.vmap(lambda x, y: problem.oracles.best_wrong(problem.model.potentials(w, x), y))
-    )(x, y)
-    planes = jax.tree.map(lambda a, b: np.stack([a, b], axis=1), wrong, decoded)
-    gram = jax.jit(jax.vmap(problem.space.plane_gram))(x, y, planes, wrong)
-    norms = jax.jit(jax.vmap(problem.space.plane_norms))(x, y, planes)
-    values = jax.jit(problem.space.plane_values)(w, x, planes)
-    c = np.random.default_rng(1).normal(size=(n, 2))
-    total, expected = jax.jit(problem.space.add_planes)(w, x, planes, c), flat(w)
+    w, n, planes = random_weights(problem, False), len(x.length), random_planes(seed, random)
+    c = random.normal(size=(n, 2))
+    found = jax.tree.map(np.asarray, hooks(problem, w, x, y, planes, c))
+    (feature, gram, norms, values, total), expected = found, flat(w)
     for i in range(n):
         own = psi(seed, i, row_of(y, i))
-        if i < 4:
-            np.testing.assert_array_equal(flat(feature(problem, row_of(x, i), row_of(y, i))), own)
-        two = np.array([psi(seed, i, row_of(each, i)) for each in (wrong, decoded)])
+        np.testing.assert_array_equal(flat(row_of(feature, i)), own)
+        two = np.array([psi(seed, i, row_of(row_of(planes, i), k)) for k in range(2)])
         np.testing.assert_allclose(gram[i], (own - two) @ (own - two[0]), **CLOSE)
         np.testing.assert_allclose(norms[i], ((own - two) ** 2).sum(axis=1), **CLOSE)
         np.testing.assert_allclose(values[i], two @ flat(w), **CLOSE)
         expected = expected + c[i] @ two
     np.testing.assert_allclose(flat(total), expected, **CLOSE)
+    assert np.abs(gram).max() > 1 and (gram[:, 0] != gram[:, 1]).sum() > 2
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -212,38 +258,50 @@ def test_sparseness_of_trees(seed):
     assert compared >= 2
 
 
-def test_padding_and_single_sentences_change_nothing(x64):
+@jax.jit
+def decoded_alone(problem, w, x):
+    return problem.model.decode(problem.model.potentials(w, x))
+
+
+def test_padding_and_batches_change_nothing(x64):
     problem, (x, _) = problem_of(0, "node_f1"), examples(0)
     w = random_weights(problem, False)
-    wanted = predict(problem, w, x)
     wider = x._replace(terminals=np.pad(x.terminals, ((0, 0), (0, 2)), constant_values=-1))
     padded = predict(problem, w, wider)
-    for a, b in zip(padded, wanted, strict=True):
-        np.testing.assert_array_equal(a[:, : b.shape[1]], b)
-        assert (a[:, b.shape[1] :] == -1).all()
-    decode = jax.jit(lambda x: problem.model.decode(problem.model.potentials(w, x)))
-    for i in range(3):
-        assert same(decode(row_of(x, i)), row_of(wanted, i))
+    for i in range(len(x.length)):
+        for a, b in zip(padded, decoded_alone(problem, w, row_of(x, i)), strict=True):
+            np.testing.assert_array_equal(a[i, : len(b)], b)
+            assert (a[i, len(b) :] == -1).all()
+    assert (padded.rules >= 0).sum() > T
 
 
-def test_a_sentence_without_a_parse_gives_no_tree():
-    problem = problem_of(0, "zero_one", "float32")
-    x = sentence_inputs(grammar(0), [["a"], ["?", "a"]], T)
-    assert x.terminals.tolist()[1][:2] == [-1, grammar(0).terminals.index("a")]
+def test_a_sentence_without_a_parse_gives_no_tree(x64):
+    problem = problem_of(0, "node_f1")
+    sentences = [["?", "a"], *(tags(tree) for tree in trees()[1:])]
+    x = sentence_inputs(grammar(0), sentences, T + 2)
+    assert x.terminals.tolist()[0][:2] == [-1, grammar(0).terminals.index("a")]
     found = predict(problem, problem.initial_weights, x)
-    assert all((leaf[1] == -1).all() for leaf in found)
+    assert all((leaf[0] == -1).all() for leaf in found)
+    assert (found.symbols[1:, 0] >= 0).all()
 
 
 def test_features_of_spans(x64):
     """Psi of the additional features is the sum over nodes; their Gram matrix goes with it."""
     D, own = 2, grammar(0)
     problem = weighted_grammar(own, loss="node_f1", span_features=D, dtype="float64")
-    x, y = examples(0)
-    random = np.random.default_rng(3)
+    (x, y), random = examples(0), np.random.default_rng(3)
     x = x._replace(spans=random.normal(size=(len(x.length), T, T, D)))
     w = random_weights(problem, False)
     decoded = predict(problem, w, x)
-    for i in (1, 2, 5):
+
+    @jax.jit
+    @jax.vmap
+    def answers(x, y, best):
+        alone = jax.tree.map(lambda leaf: leaf[None], best)
+        return joint_feature(problem, x, y), problem.space.plane_gram(x, y, alone, best)[0]
+
+    features, grams = jax.tree.map(np.asarray, answers(x, y, decoded))
+    for i in range(len(x.length)):
 
         def full(tree, i=i):
             spans = np.zeros((D, len(own.symbols)))
@@ -254,16 +312,13 @@ def test_features_of_spans(x64):
             assert len(lexical_root_rules) == split
             return np.concatenate([lexical_root_rules, spans.ravel()])
 
-        one, truth, best = row_of(x, i), row_of(y, i), row_of(decoded, i)
-        found = flat(jax.jit(joint_feature)(problem, one, truth))
-        np.testing.assert_allclose(found, full(truth), **CLOSE)
+        truth, best = row_of(y, i), row_of(decoded, i)
+        np.testing.assert_allclose(flat(row_of(features, i)), full(truth), **CLOSE)
         F = np.array([full(tree) @ flat(w) for tree in all_trees(0, i)])
         assert full(best) @ flat(w) == pytest.approx(F.max())
-        gram = jax.jit(problem.space.plane_gram)(
-            one, truth, jax.tree.map(lambda a: a[None], best), best
-        )
         difference = full(truth) - full(best)
-        assert gram[0] == pytest.approx(difference @ difference)
+        assert grams[i] == pytest.approx(difference @ difference)
+    assert grams.max() > 1
 
 
 def test_most_constituents_is_reached():

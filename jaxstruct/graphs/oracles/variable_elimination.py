@@ -96,9 +96,10 @@ def _tables(potentials: GraphPotentials, plan: Elimination, digits: Array) -> Ar
     return jnp.where(real, tables, 0)
 
 
-def _prepared(
+def prepared_steps(
     potentials: GraphPotentials, plan: Elimination, batch: int | None = None
 ) -> tuple[GraphPotentials, _Steps]:
+    """(potentials, steps of their plan) with a batch axis throughout."""
     batch = batch_of(potentials, plan) if batch is None else batch
     potentials, plan = jax.tree.map(
         lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[:-1], batch)), (potentials, plan)
@@ -127,7 +128,7 @@ def _log_sum(table: Array) -> Array:
     return top + jnp.log(jnp.sum(jnp.exp(table - top[None]), axis=0))
 
 
-def _eliminated(steps: _Steps, S: int, summed: bool) -> tuple[Array, Array, Array]:
+def eliminated(steps: _Steps, S: int, summed: bool) -> tuple[Array, Array, Array]:
     """([V, C, B] full tables, [V, C / S, B] messages, [B] the reduction over all nodes)."""
     V, C, B = steps.tables.shape
     columns = jnp.arange(B)[None]
@@ -149,9 +150,9 @@ def _eliminated(steps: _Steps, S: int, summed: bool) -> tuple[Array, Array, Arra
 
 
 def _best_kernel(potentials: GraphPotentials, plan: Elimination) -> Labelled:
-    potentials, steps = _prepared(potentials, plan)
+    potentials, steps = prepared_steps(potentials, plan)
     V, S, B = potentials.nodes.shape
-    tables, _, total = _eliminated(steps, S, summed=False)
+    tables, _, total = eliminated(steps, S, summed=False)
     C = tables.shape[1]
     columns = jnp.arange(B)
 
@@ -180,7 +181,12 @@ def _score(found: Labelled, potentials: GraphPotentials, plan: Elimination) -> A
 _best_of_one = of_one_example(_best_kernel, _score)
 
 
-def _checked(potentials: GraphPotentials, plan: Elimination) -> tuple:
+def checked_plan(potentials: GraphPotentials, plan: Elimination) -> tuple:
+    """(potentials, plan) of one graph as arrays.
+
+    Raises:
+      ValueError: as `best_labelling`.
+    """
     potentials = checked_potentials(potentials)
     if not isinstance(plan, Elimination):
         raise ValueError(
@@ -217,7 +223,7 @@ def best_labelling(potentials: GraphPotentials, plan: Elimination) -> Labelled:
     Raises:
       ValueError: as `checked_potentials`; the plan is of other shapes, or its tables are too large.
     """
-    return _best_of_one(*_checked(potentials, plan))
+    return _best_of_one(*checked_plan(potentials, plan))
 
 
 def _max_beliefs(steps: _Steps, tables: Array, messages: Array, S: int) -> Array:
@@ -242,9 +248,9 @@ def _other_kernel(potentials: GraphPotentials, plan: Elimination, labels: Array)
     """Some node must have another label: the one where that costs least, then the best of these."""
     batch = batch_of(potentials, plan, labels)
     labels = jnp.broadcast_to(labels, (labels.shape[0], batch))
-    potentials, steps = _prepared(potentials, plan, batch)
+    potentials, steps = prepared_steps(potentials, plan, batch)
     V, S, B = potentials.nodes.shape
-    tables, messages, _ = _eliminated(steps, S, summed=False)
+    tables, messages, _ = eliminated(steps, S, summed=False)
     beliefs = _max_beliefs(steps, tables, messages, S)
     each = jnp.max(beliefs.reshape(V, S, -1, B), axis=2)
     places = jnp.zeros((V, B), jnp.int32).at[steps.node, jnp.arange(B)[None]]
@@ -293,7 +299,7 @@ def best_other(potentials: GraphPotentials, plan: Elimination, labels: Array) ->
     Raises:
       ValueError: as `best_labelling`; labels are no integers [V].
     """
-    potentials, plan = _checked(potentials, plan)
+    potentials, plan = checked_plan(potentials, plan)
     labels = jnp.asarray(labels)
     if labels.shape != potentials.nodes.shape[:1] or not jnp.issubdtype(labels.dtype, jnp.integer):
         raise ValueError(
@@ -304,8 +310,8 @@ def best_other(potentials: GraphPotentials, plan: Elimination, labels: Array) ->
 
 
 def _value_kernel(potentials: GraphPotentials, plan: Elimination) -> Array:
-    potentials, steps = _prepared(potentials, plan)
-    return _eliminated(steps, potentials.nodes.shape[1], summed=True)[2]
+    potentials, steps = prepared_steps(potentials, plan)
+    return eliminated(steps, potentials.nodes.shape[1], summed=True)[2]
 
 
 def _beliefs(steps: _Steps, tables: Array, messages: Array, S: int) -> Array:
@@ -329,10 +335,10 @@ def _beliefs(steps: _Steps, tables: Array, messages: Array, S: int) -> Array:
 
 
 def _marginals_kernel(potentials: GraphPotentials, plan: Elimination) -> GraphMarginals:
-    potentials, steps = _prepared(potentials, plan)
+    potentials, steps = prepared_steps(potentials, plan)
     nodes, edges, _, _, number_of_edges, _ = potentials
     (V, S, B), E = nodes.shape, edges.shape[0]
-    tables, messages, total = _eliminated(steps, S, summed=True)
+    tables, messages, total = eliminated(steps, S, summed=True)
     beliefs = _beliefs(steps, tables, messages, S)
     beliefs = jnp.where((steps.node < V)[:, None], beliefs, 0)
     of_steps = jnp.sum(beliefs.reshape(V, S, -1, B), axis=2)
@@ -390,7 +396,7 @@ def log_partition(potentials: GraphPotentials, plan: Elimination) -> Array:
     Raises:
       ValueError: as `best_labelling`.
     """
-    return _log_partition(*_checked(potentials, plan))
+    return _log_partition(*checked_plan(potentials, plan))
 
 
 def marginals(potentials: GraphPotentials, plan: Elimination) -> GraphMarginals:
@@ -405,4 +411,4 @@ def marginals(potentials: GraphPotentials, plan: Elimination) -> GraphMarginals:
     Raises:
       ValueError: as `best_labelling`.
     """
-    return _marginals_of_one(*_checked(potentials, plan))
+    return _marginals_of_one(*checked_plan(potentials, plan))

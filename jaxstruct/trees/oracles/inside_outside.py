@@ -67,7 +67,7 @@ class TreeMarginals(NamedTuple):
     log_partition: Array
 
 
-class _Inside(NamedTuple):
+class Inside(NamedTuple):
     """Log sums over the trees below nodes, batch last.
 
     Fields:
@@ -130,7 +130,8 @@ def _tokens(given: Sentences) -> Array:
     return jnp.broadcast_to(jnp.where(real, lexical, 0), (*lexical.shape[:2], given.batch))
 
 
-def _inside(layout: Layout, given: Sentences) -> _Inside:
+def inside_sums(layout: Layout, given: Sentences) -> Inside:
+    """Fill the chart of a batch upward."""
     tokens, constant = _tokens(given), block_scores(given)
     T, S, batch = tokens.shape
     empty = jnp.zeros((layout.size - T, S, batch), tokens.dtype)
@@ -150,10 +151,10 @@ def _inside(layout: Layout, given: Sentences) -> _Inside:
     place = given.length[None, None] - 1
     top = jnp.take_along_axis(cells[layout.whole], place, axis=0)[0] + given.potentials.root
     shift = jnp.max(top, axis=0)
-    return _Inside(raw, cells, top - finite_or_zero(shift)[None], shift)
+    return Inside(raw, cells, top - finite_or_zero(shift)[None], shift)
 
 
-def _log_partition(inside: _Inside) -> Array:
+def _log_partition(inside: Inside) -> Array:
     return inside.shift + jnp.log(jnp.sum(jnp.exp(inside.top), axis=0))
 
 
@@ -174,7 +175,7 @@ def _by_child(joint: Array, order: _Order) -> Array:
     return _total_by_key(total, (order.blocks, order.groups))
 
 
-def _top_marginals(layout: Layout, inside: _Inside, length: Array) -> tuple[Array, Array]:
+def _top_marginals(layout: Layout, inside: Inside, length: Array) -> tuple[Array, Array]:
     """([rows, S, B] with the probabilities of top nodes at their places, [S, B] these alone)."""
     weights = jnp.exp(inside.top)
     top = weights / positive_or_one(jnp.sum(weights, axis=0, keepdims=True))
@@ -183,7 +184,7 @@ def _top_marginals(layout: Layout, inside: _Inside, length: Array) -> tuple[Arra
     return jnp.zeros_like(inside.cells).at[layout.whole].set(placed), top
 
 
-def _outside(layout: Layout, given: Sentences, inside: _Inside) -> tuple[Array, Array, Array]:
+def _outside(layout: Layout, given: Sentences, inside: Inside) -> tuple[Array, Array, Array]:
     """([rows, S, B] p(node), expected counts of rules, [S, B] p(top node))."""
     S, R, T = inside.cells.shape[1], given.table.rules.parents.shape[0], layout.tokens
     parents, lefts, rights = given.table.rules
@@ -223,21 +224,22 @@ def _outside(layout: Layout, given: Sentences, inside: _Inside) -> tuple[Array, 
     return nodes, counts, top
 
 
-def _prepare(
+def prepared(
     rules: GrammarRules, potentials: TreePotentials, length: Array
 ) -> tuple[Layout, Sentences]:
+    """(layout, batch) of the arguments of a kernel."""
     return plain(potentials.lexical.shape[0]), sentences(rules, potentials, length)
 
 
 def _value_kernel(rules: GrammarRules, potentials: TreePotentials, length: Array) -> Array:
-    return _log_partition(_inside(*_prepare(rules, potentials, length)))
+    return _log_partition(inside_sums(*prepared(rules, potentials, length)))
 
 
 def _marginals_kernel(
     rules: GrammarRules, potentials: TreePotentials, length: Array
 ) -> TreeMarginals:
-    layout, given = _prepare(rules, potentials, length)
-    inside = _inside(layout, given)
+    layout, given = prepared(rules, potentials, length)
+    inside = inside_sums(layout, given)
     nodes, counts, top = _outside(layout, given, inside)
     T = layout.tokens
     places = (layout.begins, layout.begins + layout.widths - 1)

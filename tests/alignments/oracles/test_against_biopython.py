@@ -61,13 +61,13 @@ def padded(texts, width):
     return rows
 
 
+POTENTIALS = jax.jit(jax.vmap(alignment_potentials, (None, 0, 0)))
+
+
 def batch(firsts, seconds, substitution, gaps, dtype):
     """(potentials, lengths) of all pairs."""
     costs = AlignmentCosts(*(np.asarray(leaf, dtype) for leaf in (substitution, *gaps)))
-    costs = jax.tree.map(jax.numpy.asarray, costs)
-    potentials = jax.vmap(alignment_potentials, (None, 0, 0))(
-        costs, padded(firsts, M), padded(seconds, N)
-    )
+    potentials = POTENTIALS(costs, padded(firsts, M), padded(seconds, N))
     lengths = np.array([[len(a), len(b)] for a, b in zip(firsts, seconds, strict=True)])
     return potentials, lengths
 
@@ -133,4 +133,4 @@ def test_gaps_of_both_sequences_may_meet(x64):
     aligner = aligner_of("global", np.full((20, 20), -9.0), (3.0, 0.5))
     assert aligner.score("AAA", "CCC") == -8.0
     potentials = AlignmentPotentials(np.full((3, 3), -9.0), 3.0, 0.5)
-    assert global_score(potentials, np.array([3, 3])) == -8.0
+    assert jax.jit(global_score)(potentials, np.array([3, 3])) == -8.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache, partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -46,10 +45,10 @@ def features(m, n, local):
     return np.array(rows, float)
 
 
-def best(pairs, gap_open, gap_extend, lengths, local):
-    """max F by enumeration."""
-    w = np.concatenate([pairs.ravel(), [-gap_open, -gap_extend]])
-    return (features(*lengths, local) @ w).max()
+@cache
+def place_of(m, n, local):
+    """{(operations, begin): its row of `features`}."""
+    return {output: row for row, output in enumerate(every(m, n, local))}
 
 
 def cases(dtype, integers, linear=False, seed=0):
@@ -66,6 +65,22 @@ def cases(dtype, integers, linear=False, seed=0):
     return AlignmentPotentials(pairs.astype(dtype), opened, gaps[:, 0]), lengths
 
 
+BATCHED = {
+    oracle: jax.jit(jax.vmap(oracle))
+    for oracle in (local_alignment, global_alignment, local_score, global_score, score_operations)
+}
+
+
+def test_features_are_the_scores_letter_by_letter():
+    """What `features` counts, against `score`."""
+    potentials, _ = cases("float64", False)
+    one = jax.tree.map(lambda leaf: leaf[0], potentials)
+    w = np.array([*one.pairs.ravel(), -one.gap_open, -one.gap_extend])
+    for m, n, local in ((M, N, True), (M, N, False), (2, 0, True)):
+        wanted = [score(*one, *output) for output in every(m, n, local)]
+        np.testing.assert_allclose(features(m, n, local) @ w, wanted, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("local", [True, False])
 @pytest.mark.parametrize(
     "dtype, integers, linear",
@@ -79,26 +94,30 @@ def cases(dtype, integers, linear=False, seed=0):
 def test_scores_and_alignments_are_the_best(x64, dtype, integers, linear, local):
     potentials, lengths = cases(dtype, integers, linear)
     align, alone = (local_alignment, local_score) if local else (global_alignment, global_score)
-    found = jax.jit(jax.vmap(align))(potentials, lengths)
+    found = BATCHED[align](potentials, lengths)
     assert found.score.dtype == dtype and found.operations.dtype == np.int32
-    np.testing.assert_array_equal(jax.jit(jax.vmap(alone))(potentials, lengths), found.score)
-    again = jax.jit(jax.vmap(score_operations))(potentials, found.operations, found.begin)
+    np.testing.assert_array_equal(BATCHED[alone](potentials, lengths), found.score)
+    again = BATCHED[score_operations](potentials, found.operations, found.begin)
     close = dict(rtol=0, atol=1e-12 if dtype == "float64" else 0)
     np.testing.assert_allclose(again, found.score, **close)
-    operations, begins = np.asarray(found.operations), np.asarray(found.begin)
-    for c in range(CASES):
-        one = jax.tree.map(lambda leaf, c=c: leaf[c].astype(float), potentials)
-        wanted = best(*one, tuple(lengths[c]), local)
-        assert abs(found.score[c] - wanted) <= 1e-12
-        real = tuple(operations[c][operations[c] != PADDING])
-        assert (operations[c][len(real) :] == PADDING).all()
-        assert abs(score(*one, real, begins[c]) - wanted) <= 1e-12
-        used = begins[c] + np.sum([STEP[kind] for kind in real], axis=0) if real else begins[c]
-        assert (begins[c] >= 0).all() and (used <= lengths[c]).all()
-        if not local:
-            np.testing.assert_array_equal((begins[c], used), ((0, 0), lengths[c]))
-    assert (np.asarray(found.score) > 0).any()
-    assert {PAIR, DELETE, INSERT} <= set(np.unique(operations))
+    found = jax.tree.map(np.asarray, found)
+    real = found.operations != PADDING
+    assert (real[:, 1:] <= real[:, :-1]).all()
+    pairs, gaps = (leaf.astype(float) for leaf in (potentials.pairs, np.stack(potentials[1:], 1)))
+    w = np.concatenate([pairs.reshape(CASES, -1), -gaps], axis=1)
+    for m, n in np.ndindex(M + 1, N + 1):
+        rows = np.flatnonzero((lengths == (m, n)).all(axis=1))
+        F, place = w[rows] @ features(m, n, local).T, place_of(m, n, local)
+        outputs = [
+            (tuple(found.operations[c][real[c]].tolist()), tuple(found.begin[c].tolist()))
+            for c in rows
+        ]
+        reached = F[np.arange(len(rows)), [place[output] for output in outputs]]
+        np.testing.assert_allclose(found.score[rows], F.max(axis=1), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(reached, F.max(axis=1), rtol=0, atol=1e-12)
+        assert len(rows) > 100
+    assert (found.score > 0).any()
+    assert {PAIR, DELETE, INSERT} <= set(np.unique(found.operations))
 
 
 def test_what_is_beyond_the_lengths_is_never_read(x64):
@@ -106,7 +125,7 @@ def test_what_is_beyond_the_lengths_is_never_read(x64):
     inside = (np.arange(M)[:, None] < lengths[:, 0, None, None]) & (
         np.arange(N) < lengths[:, 1, None, None]
     )
-    jitted = [jax.jit(jax.vmap(align)) for align in (local_alignment, global_alignment)]
+    jitted = [BATCHED[align] for align in (local_alignment, global_alignment)]
     for junk in (np.nan, np.inf, -np.inf, 1e9):
         spoiled = potentials._replace(pairs=np.where(inside, potentials.pairs, junk))
         for align in jitted:
@@ -117,19 +136,22 @@ def test_what_is_beyond_the_lengths_is_never_read(x64):
 
 @pytest.mark.parametrize("align", [local_alignment, global_alignment])
 def test_batched_nested_jitted_and_alone(x64, align):
+    """One of the two without jit as well: the recursion is shared."""
     potentials, lengths = cases("float64", True)
+    batched = jax.tree.map(lambda leaf: np.asarray(leaf)[:4], BATCHED[align](potentials, lengths))
     potentials, lengths = jax.tree.map(lambda leaf: leaf[:4], (potentials, lengths))
     rows = [jax.tree.map(lambda leaf, c=c: leaf[c], (potentials, lengths)) for c in range(4)]
     jitted = jax.jit(align)
     wanted = jax.tree.map(lambda *leaves: np.stack(leaves), *(jitted(*row) for row in rows))
     folded = jax.tree.map(lambda leaf: leaf.reshape(2, 2, *leaf.shape[1:]), (potentials, lengths))
-    nested = jax.tree.map(
-        lambda leaf: leaf.reshape(4, *leaf.shape[2:]), jax.jit(jax.vmap(jax.vmap(align)))(*folded)
-    )
-    for found in (jax.vmap(align)(potentials, lengths), nested):
+    nested = jax.jit(jax.vmap(jax.vmap(align)))(*folded)
+    nested = jax.tree.map(lambda leaf: np.reshape(leaf, (4, *leaf.shape[2:])), nested)
+    for found in (batched, nested):
         jax.tree.map(np.testing.assert_array_equal, found, wanted)
-    jax.tree.map(np.testing.assert_array_equal, align(*rows[0]), jitted(*rows[0]))
+    if align is local_alignment:
+        jax.tree.map(np.testing.assert_array_equal, align(*rows[0]), jitted(*rows[0]))
     shared = jax.jit(jax.vmap(partial(align, rows[0][0])))(lengths)  # one table, several lengths
+    shared = jax.tree.map(np.asarray, shared)
     for c in range(4):
         own = jax.tree.map(lambda leaf, c=c: leaf[c], shared)
         jax.tree.map(np.testing.assert_array_equal, own, jitted(rows[0][0], lengths[c]))
@@ -155,32 +177,36 @@ def test_ties(x64):
     assert operations(global_alignment, [[-3.0]], 1.0, 1.0) == ([INSERT, DELETE], [0, 0])
 
 
-def test_gradients_count_what_is_used(x64):
+@pytest.mark.parametrize(
+    "align, alone", [(local_alignment, local_score), (global_alignment, global_score)]
+)
+def test_gradients_count_what_is_used(x64, align, alone):
     """d F / d potentials of the best alignment is its Psi."""
-    potentials, lengths = cases("float64", False)
-    one = jax.tree.map(lambda leaf: jnp.asarray(leaf[7]), potentials)
-    found = jax.jit(local_alignment)(one, np.array([M, N]))
-    counts = jax.jit(jax.grad(score_operations))(one, found.operations, found.begin)
-    kinds = np.asarray(found.operations)
+    potentials, _ = cases("float64", False)
+    one = jax.tree.map(lambda leaf: leaf[7], potentials)
+
+    @jax.jit
+    def answers(one, lengths):
+        found = jax.lax.stop_gradient(align(one, lengths))
+        return (
+            found,
+            jax.grad(score_operations)(one, found.operations, found.begin),
+            jax.grad(lambda one: align(one, lengths).score)(one),
+            jax.grad(alone)(one, lengths),
+        )
+
+    found, counts, *gradients = jax.tree.map(np.asarray, answers(one, np.array([M, N])))
+    kinds = found.operations
     assert counts.pairs.sum() == (kinds == PAIR).sum() and set(np.unique(counts.pairs)) <= {0, 1}
     gaps = np.isin(kinds, (DELETE, INSERT)).sum()
     assert -(counts.gap_open + counts.gap_extend) == gaps
-    total = sum(jnp.vdot(a, b) for a, b in zip(counts, one, strict=True))
+    total = sum(np.vdot(a, b) for a, b in zip(counts, one, strict=True))
     assert total == pytest.approx(float(found.score), abs=1e-12)
-    for best in (lambda *pair: local_alignment(*pair).score, local_score):
-        gradient = jax.jit(jax.grad(best))(one, np.array([M, N]))
+    for gradient in gradients:
         jax.tree.map(np.testing.assert_array_equal, gradient, counts)
 
 
-@pytest.mark.parametrize(
-    "oracle",
-    [
-        local_score,
-        global_score,
-        lambda *pair: local_alignment(*pair).score,
-        lambda *pair: global_alignment(*pair).score,
-    ],
-)
+@pytest.mark.parametrize("oracle", [lambda *pair: local_alignment(*pair).score, global_score])
 def test_derivatives_against_differences(x64, oracle):
     potentials, lengths = jax.tree.map(lambda leaf: leaf[:300], cases("float64", False))
     call = jax.jit(jax.vmap(oracle))
@@ -189,10 +215,14 @@ def test_derivatives_against_differences(x64, oracle):
 
 def test_forbidden_pairs(x64):
     """Only gaps are left: m + n of them."""
-    pairs, lengths = np.full((M, N), -np.inf), np.array([M, N])
-    found = global_alignment(AlignmentPotentials(pairs, 1.0, 0.5), lengths)
-    assert found.score == -(1 + 0.5 * (M - 1) + 1 + 0.5 * (N - 1))
-    assert local_alignment(AlignmentPotentials(pairs, 1.0, 0.5), lengths).score == 0
+    potentials, lengths = cases("float64", False)
+    potentials = AlignmentPotentials(
+        np.full_like(potentials.pairs, -np.inf), np.full(CASES, 1.0), np.full(CASES, 0.5)
+    )
+    opened, later = (lengths > 0).sum(axis=1), np.maximum(lengths - 1, 0).sum(axis=1)
+    found = BATCHED[global_alignment](potentials, lengths)
+    np.testing.assert_array_equal(found.score, -(1.0 * opened + 0.5 * later))
+    assert (np.asarray(BATCHED[local_alignment](potentials, lengths).score) == 0).all()
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_equals_enumeration(structure: dict[str, bool]) -> None:
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("structure", STRUCTURES[::3])
+@pytest.mark.parametrize("structure", STRUCTURES[3:5])
 def test_equals_enumeration_in_float64(structure: dict[str, bool]) -> None:
     given = cases(structure)
     decoded = batched(as_dtype(given.potentials, "float64"), given.length)
@@ -53,16 +53,19 @@ def test_equals_enumeration_in_float64(structure: dict[str, bool]) -> None:
     _check(given, decoded, 1e-13)
 
 
-@pytest.mark.parametrize("structure", [FIRST, SECOND])
-def test_many_labels(structure: dict[str, bool]) -> None:
+@pytest.mark.parametrize(
+    ("structure", "dtype", "tolerance"), [(FIRST, "float32", 1e-5), (SECOND, "float64", 1e-13)]
+)
+def test_many_labels(structure: dict[str, bool], dtype: str, tolerance: float) -> None:
     """More labels than are written out: loops over labels with a remainder."""
     given = cases(structure, count=120, T=3, S=19)
-    _check(given, batched(as_dtype(given.potentials, "float32"), given.length), 1e-5)
-    with jax.enable_x64(True):
-        _check(given, batched(as_dtype(given.potentials, "float64"), given.length), 1e-13)
+    with jax.enable_x64(dtype == "float64"):
+        decoded = batched(as_dtype(given.potentials, dtype), given.length)
+        assert decoded.score.dtype == dtype
+        _check(given, decoded, tolerance)
 
 
-@pytest.mark.parametrize("S", [2, 9, 17, 25])
+@pytest.mark.parametrize("S", [2, 9, 17])
 def test_every_number_of_labels(S: int) -> None:
     given = cases(FIRST, count=300, T=2, S=S)
     _check(given, batched(as_dtype(given.potentials, "float32"), given.length), 1e-5)
@@ -79,10 +82,10 @@ def test_smallest_chains(structure: dict[str, bool], T: int, S: int) -> None:
 def test_one_chain_at_a_time(structure: dict[str, bool]) -> None:
     given = cases(structure)
     potentials = as_dtype(given.potentials, "float32")
-    together = batched(potentials, given.length)
+    together = jax.tree.map(np.asarray, batched(potentials, given.length))
     for i in range(12):
         own = jax.tree.map(lambda leaf, i=i: leaf[i], potentials)
-        for call in (viterbi, alone) if i < 1 else (alone,):
+        for call in (viterbi, alone) if i < 1 and structure is SECOND else (alone,):
             decoded = call(own, given.length[i])
             np.testing.assert_array_equal(decoded.labels, together.labels[i])
             np.testing.assert_array_equal(decoded.score, together.score[i])
@@ -93,30 +96,30 @@ def test_nested_vmap_and_shared_tables(structure: dict[str, bool]) -> None:
     """Transitions of the outer batch, emissions of both, lengths of the inner one."""
     given = cases(structure | dict(start_stop=True))
     potentials = as_dtype(given.potentials, "float32")
-    emissions = jnp.nan_to_num(potentials.emissions[:12]).reshape(3, 4, 5, 3)
-    lengths = jnp.asarray([5, 0, 2, 4])
+    emissions = np.nan_to_num(potentials.emissions[:12]).reshape(3, 4, 5, 3)
+    lengths = np.asarray([5, 0, 2, 4], np.int32)
     outer = jax.tree.map(lambda leaf: leaf[:3], potentials)._replace(emissions=emissions)
     inner_axes = ChainPotentials(0, None, None, None, None)
     decode = jax.vmap(jax.vmap(viterbi, (inner_axes, 0)), (0, None))
-    for call in (decode, jax.jit(decode)) if structure is SECOND else (jax.jit(decode),):
-        together = call(outer, lengths)
-        assert together.labels.shape == (3, 4, 5)
-        for i, j in np.ndindex(3, 4):
-            own = jax.tree.map(lambda leaf, i=i: leaf[i], outer)
-            decoded = alone(own._replace(emissions=emissions[i, j]), lengths[j])
-            np.testing.assert_array_equal(decoded.labels, together.labels[i, j])
-            np.testing.assert_array_equal(decoded.score, together.score[i, j])
+    together = jax.tree.map(np.asarray, jax.jit(decode)(outer, lengths))
+    assert together.labels.shape == (3, 4, 5)
+    for i, j in np.ndindex(3, 4):
+        own = jax.tree.map(lambda leaf, i=i: leaf[i], outer)
+        decoded = alone(own._replace(emissions=emissions[i, j]), lengths[j])
+        np.testing.assert_array_equal(decoded.labels, together.labels[i, j])
+        np.testing.assert_array_equal(decoded.score, together.score[i, j])
 
 
 def test_shared_transitions_many_labels() -> None:
+    """Of the shapes of `test_many_labels`, whose program decodes the tables apart."""
     random = np.random.default_rng(0)
     potentials = ChainPotentials(
-        jnp.asarray(random.integers(-2, 3, (6, 7, 20)), "float32"),
-        jnp.asarray(random.integers(-2, 3, (20, 20)), "float32"),
+        random.integers(-2, 3, (120, 3, 19)).astype(np.float32),
+        random.integers(-2, 3, (19, 19)).astype(np.float32),
     )
-    lengths = jnp.asarray([7, 6, 3, 1, 0, 7])
+    lengths = random.integers(0, 4, 120).astype(np.int32)
     shared = jax.jit(jax.vmap(viterbi, (SHARED, 0)))(potentials, lengths)
-    own = jnp.broadcast_to(potentials.transitions, (6, 20, 20))
+    own = np.broadcast_to(potentials.transitions, (120, 19, 19))
     apart = batched(potentials._replace(transitions=own), lengths)
     np.testing.assert_array_equal(shared.labels, apart.labels)
     np.testing.assert_array_equal(shared.score, apart.score)
@@ -128,17 +131,17 @@ def test_one_potential_of_the_batch_is_enough() -> None:
     """Only the lengths, or only the transitions, differ between examples."""
     given = cases(FIRST)
     full = int(np.argmax(given.length == 5))
-    one = jax.tree.map(lambda leaf: jnp.asarray(leaf[full], "float32"), given.potentials)
-    lengths = jnp.arange(6)
+    one = jax.tree.map(lambda leaf: np.asarray(leaf[full], np.float32), given.potentials)
+    lengths = np.arange(6, dtype=np.int32)
     together = jax.jit(jax.vmap(viterbi, (None, 0)))(one, lengths)
-    tables = jnp.stack([one.transitions, -one.transitions.T])
+    tables = np.stack([one.transitions, -one.transitions.T])
     decode = jax.jit(jax.vmap(viterbi, (ChainPotentials(None, 0), None)))
-    moved = decode(one._replace(transitions=tables), 5)
-    for i in range(6):
-        np.testing.assert_array_equal(alone(one, i).labels, together.labels[i])
+    moved = np.asarray(decode(one._replace(transitions=tables), np.int32(5)).labels)
+    for i, labels in enumerate(np.asarray(together.labels)):
+        np.testing.assert_array_equal(alone(one, lengths[i]).labels, labels)
     for i in range(2):
-        decoded = alone(one._replace(transitions=tables[i]), 5)
-        np.testing.assert_array_equal(decoded.labels, moved.labels[i])
+        decoded = alone(one._replace(transitions=tables[i]), np.int32(5))
+        np.testing.assert_array_equal(decoded.labels, moved[i])
 
 
 @pytest.mark.parametrize("structure", STRUCTURES[:6:5])
@@ -146,16 +149,18 @@ def test_padding_changes_nothing(structure: dict[str, bool]) -> None:
     given = cases(structure)
     potentials = as_dtype(given.potentials, "float32")
     pads = ((0, 0), (0, 3))
-    emissions = jnp.pad(potentials.emissions, (*pads, (0, 0)), constant_values=7)
+    emissions = np.pad(potentials.emissions, (*pads, (0, 0)), constant_values=7)
     padded = potentials._replace(emissions=emissions)
     if potentials.transitions.ndim == 4:
-        table = jnp.pad(potentials.transitions, (*pads, *2 * ((0, 0),)), constant_values=7)
-        triples = jnp.pad(potentials.triples, (*pads, *3 * ((0, 0),)), constant_values=7)
+        table = np.pad(potentials.transitions, (*pads, *2 * ((0, 0),)), constant_values=7)
+        triples = np.pad(potentials.triples, (*pads, *3 * ((0, 0),)), constant_values=7)
         padded = padded._replace(transitions=table, triples=triples)
-    short, long = batched(potentials, given.length), batched(padded, given.length)
+    short, long = (
+        jax.tree.map(np.asarray, batched(each, given.length)) for each in (potentials, padded)
+    )
     np.testing.assert_array_equal(short.labels, long.labels[:, :5])
     np.testing.assert_array_equal(short.score, long.score)
-    assert (np.asarray(long.labels)[:, 5:] == PADDING).all()
+    assert (long.labels[:, 5:] == PADDING).all()
 
 
 WRONG = {
@@ -218,8 +223,9 @@ def test_the_gradient_of_the_score_counts_the_labels(structure: dict[str, bool])
     found = jax.jit(jax.vmap(jax.grad(score)))(potentials, given.length)
     together = jax.jit(jax.grad(total))(potentials)
     decoded = batched(potentials, given.length)
+    found, together, decoded = jax.tree.map(np.asarray, (found, together, decoded))
     for i, length in enumerate(given.length):
-        labels, own = np.asarray(decoded.labels[i]), jax.tree.map(lambda x, i=i: x[i], potentials)
+        labels, own = decoded.labels[i], jax.tree.map(lambda x, i=i: x[i], potentials)
         wanted = _counts(own, labels, int(length))
         if not decoded.score[i] > -np.inf:
             wanted = jax.tree.map(np.zeros_like, wanted)
@@ -229,9 +235,9 @@ def test_the_gradient_of_the_score_counts_the_labels(structure: dict[str, bool])
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("structure", STRUCTURES[3:5])
-def test_derivatives_against_differences(structure: dict[str, bool]) -> None:
-    given = cases(structure, count=200)
+def test_derivatives_against_differences() -> None:
+    """In second order with ends; `test_the_gradient_...` counts in the other structures."""
+    given = cases(STRUCTURES[5].values[0], count=200)
     rows = np.flatnonzero(~given.tied)
     potentials = jax.tree.map(
         lambda leaf: np.nan_to_num(leaf[rows], neginf=-np.inf), given.potentials
@@ -241,6 +247,12 @@ def test_derivatives_against_differences(structure: dict[str, bool]) -> None:
 
 
 def test_labels_have_no_derivative() -> None:
-    potentials = ChainPotentials(jnp.ones((4, 3)), jnp.ones((3, 3)))
-    _, moved = jax.jvp(lambda p: viterbi(p, 4), (potentials,), (potentials,))
-    assert moved.labels.dtype == jax.dtypes.float0 and moved.score == 7
+    potentials = ChainPotentials(np.ones((4, 3), np.float32), np.ones((3, 3), np.float32))
+
+    @jax.jit
+    def moved_score(potentials: ChainPotentials) -> jax.Array:
+        _, moved = jax.jvp(lambda p: viterbi(p, 4), (potentials,), (potentials,))
+        assert moved.labels.dtype == jax.dtypes.float0
+        return moved.score
+
+    assert moved_score(potentials) == 7

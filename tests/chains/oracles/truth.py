@@ -7,7 +7,6 @@ import itertools
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -162,8 +161,8 @@ def _cases(structure: tuple, count: int, T: int, S: int, draw: int) -> Cases:
 
 
 def as_dtype(potentials: ChainPotentials, dtype: str) -> ChainPotentials:
-    """The potentials as jax arrays of a dtype."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), potentials)
+    """The potentials in another dtype."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf, dtype), potentials)
 
 
 def preferred(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:

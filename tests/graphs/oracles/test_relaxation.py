@@ -14,8 +14,8 @@ from jaxstruct.graphs.oracles.reweighted import reweighted
 from jaxstruct.graphs.potentials import GraphPotentials
 from tests.graphs.random_graphs import Cases, cases, quick_jit
 
-together = quick_jit(jax.vmap(relaxed, (0, None, None)))
-PASSES = 40
+together = quick_jit(jax.vmap(relaxed, (0, 0, None)))
+PASSES, MORE = 40, 45
 EVERY = 9
 """Every so manieth graph is given to the general solver."""
 pytestmark = pytest.mark.usefixtures("x64")
@@ -38,19 +38,23 @@ def _check_points(given: Cases, found: Relaxed, tolerance: float) -> None:
         assert (nodes[V:] == -1).all() and (pairs[E:] == -1).all()
         own, of_edges = nodes[:V], pairs[:E]
         assert (own >= 0).all() and (own.sum(axis=1) == UNITS).all() and (of_edges >= 0).all()
-        for (a, b), table in zip(case.graph.edges, of_edges, strict=True):
-            np.testing.assert_array_equal(table.sum(axis=1), own[a])
-            np.testing.assert_array_equal(table.sum(axis=0), own[b])
+        for side in (0, 1):
+            assert (of_edges.sum(axis=2 - side) == own[case.graph.edges[:, side]]).all()
         if value > -np.inf:
             assert not own[:, S:].any()
             met = value_of(case.graph, own[:, :S], of_edges[:, :S, :S])
-            assert met == pytest.approx(value, rel=tolerance, abs=tolerance)
+            assert np.isclose(met, value, rtol=tolerance, atol=tolerance)
 
 
 @functools.cache
 def _found() -> Relaxed:
-    """Of all cases."""
-    return jax.tree.map(np.asarray, together(cases().batch, PASSES, 1e-9))
+    """Of all cases, every seventh with more passes than the others."""
+    return jax.device_get(together(cases().batch, allowed_passes(), 1e-9))
+
+
+def allowed_passes() -> np.ndarray:
+    """[n] of each graph."""
+    return np.where(np.arange(len(cases().cases)) % 7 == 0, MORE, PASSES)
 
 
 def test_points_and_bounds_of_thousands_of_graphs() -> None:
@@ -91,7 +95,7 @@ def test_the_optimum_of_the_linear_program() -> None:
 
 def test_in_float32() -> None:
     given = cases()
-    found = together(given.cast("float32"), PASSES, 1e-6)
+    found = jax.device_get(together(given.cast("float32"), allowed_passes(), 1e-6))
     _check_points(given, found, 2e-5)
     allowed = given.best > -np.inf
     room = 2e-5 * np.maximum(1, np.abs(given.best))
@@ -100,14 +104,12 @@ def test_in_float32() -> None:
 
 def test_alone_as_in_a_batch() -> None:
     given, alone, batch = cases(), quick_jit(relaxed), _found()
-    open_ = int(np.argmax(batch.value > given.best + 1e-6))
-    for i in (0, 702, open_):
+    open_, passes = np.flatnonzero(batch.value > given.best + 1e-6), allowed_passes()
+    few, more = (int(open_[passes[open_] == number][0]) for number in (PASSES, MORE))
+    for i in (0, 702, few, more):
         own = jax.tree.map(lambda leaf, i=i: leaf[i], given.batch)
-        for one, many in zip(alone(own, PASSES, 1e-9), batch, strict=True):
+        for one, many in zip(alone(own, passes[i], 1e-9), batch, strict=True):
             np.testing.assert_allclose(one, many[i], rtol=1e-12)
-    own = jax.tree.map(lambda leaf: leaf[[open_, 0]], given.batch)
-    mixed = quick_jit(jax.vmap(relaxed, (0, 0, None)))(own, np.array([PASSES, 500]), 1e-9)
-    np.testing.assert_array_equal(mixed.nodes[0], batch.nodes[open_])
 
 
 def test_no_derivative_and_no_passes_are_refused() -> None:

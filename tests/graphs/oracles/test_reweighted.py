@@ -54,15 +54,14 @@ def test_alone_as_in_a_batch() -> None:
     given = cases()
     which = np.r_[0, 201, 402, 1001]
     alone = quick_jit(reweighted)
-    batch = together(given.batch, 100, 1e-6)
+    batch = jax.device_get(together(given.batch, 100, 1e-6))
     for i in which:
         own = jax.tree.map(lambda leaf, i=i: leaf[i], given.batch)
-        for call in (alone, reweighted) if i == 201 else (alone,):
-            found = call(own)
-            np.testing.assert_array_equal(found.labels, batch.labels[i])
-            np.testing.assert_allclose(found.value, batch.value[i], atol=1e-12)
-            np.testing.assert_allclose(found.bound, batch.bound[i], atol=1e-12)
-            assert found.passes == batch.passes[i]
+        found = alone(own)
+        np.testing.assert_array_equal(found.labels, batch.labels[i])
+        np.testing.assert_allclose(found.value, batch.value[i], atol=1e-12)
+        np.testing.assert_allclose(found.bound, batch.bound[i], atol=1e-12)
+        assert found.passes == batch.passes[i]
 
 
 def test_log_partition_is_bounded() -> None:
@@ -80,5 +79,6 @@ def test_no_derivative_and_no_passes_are_refused() -> None:
     own = jax.tree.map(lambda leaf: leaf[0], cases().batch)
     with pytest.raises(ValueError, match="passes must be at least 1, got 0"):
         reweighted(own, 0)
+    slope = jax.grad(lambda nodes: reweighted(own._replace(nodes=nodes)).bound)
     with pytest.raises(TypeError, match="has no derivative in JAX"):
-        jax.grad(lambda nodes: reweighted(own._replace(nodes=nodes)).bound)(own.nodes)
+        jax.eval_shape(slope, own.nodes)  # tracing is enough

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.graphs.edge_lists import tree_edges
-from jaxstruct.graphs.factors import graph_potentials
+from jaxstruct.graphs.factors import graph_potentials, padded
 from jaxstruct.graphs.oracles.reweighted_marginals import PseudoMarginals, reweighted_marginals
 from tests.graphs.random_graphs import Case, cases, every_labelling, quick_jit, scores_of
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("x64")
 @functools.cache
 def found() -> PseudoMarginals:
     """What all graphs end with."""
-    return jax.device_get(together(cases().batch, 200, 1e-9))
+    return jax.device_get(together(cases().batch, 100, 1e-9))
 
 
 def test_above_log_z_and_exact_without_edges() -> None:
@@ -34,7 +34,7 @@ def test_above_log_z_and_exact_without_edges() -> None:
         ends.log_partition[apart], given.log_partition[apart], rtol=1e-12, atol=1e-12
     )
     assert ends.converged.mean() > 0.98
-    assert (ends.passes >= 1).all() and ends.passes.max() == 200
+    assert (ends.passes >= 1).all() and ends.passes.max() == 100
 
 
 def test_chains_in_order_are_exact_after_one_pass() -> None:
@@ -63,15 +63,12 @@ def test_it_bounds_however_early_it_stops() -> None:
 
 def test_pseudo_marginals_fit_together() -> None:
     given, ends = cases(), found()
-    for i in np.flatnonzero(ends.converged & (given.best > -np.inf)):
-        V = given.cases[i].labels.shape[1]
-        np.testing.assert_allclose(ends.nodes[i, :V].sum(axis=1), 1, atol=1e-9)
-        assert not ends.nodes[i, V:].any()
-        for e, (a, b) in enumerate(given.cases[i].graph.edges):
-            pair = ends.pairs[i, e]
-            assert pair.min() >= 0
-            np.testing.assert_allclose(pair.sum(axis=1), ends.nodes[i, a], atol=1e-7)
-            np.testing.assert_allclose(pair.sum(axis=0), ends.nodes[i, b], atol=1e-7)
+    which = np.flatnonzero(ends.converged & (given.best > -np.inf))
+    sums = ends.nodes[which].sum(axis=2)
+    real = np.arange(sums.shape[1]) < given.batch.number_of_nodes[which, None]
+    np.testing.assert_allclose(sums[real], 1, atol=1e-9)
+    assert not ends.nodes[which][~real].any() and ends.pairs[which].min() >= 0
+    given.check_sums(ends.nodes, ends.pairs, which, 1e-7)
 
 
 def test_they_are_the_gradient_of_the_bound() -> None:
@@ -95,10 +92,12 @@ def test_they_are_the_gradient_of_the_bound() -> None:
 
 def test_no_output_and_the_door() -> None:
     """An odd cycle of unequal labels has none, which passing messages cannot see."""
-    barred = graph_potentials(np.zeros((3, 2)), [[0, 1], [1, 2], [0, 2]], np.zeros((3, 2, 2)))
-    pairs = np.where(np.eye(2, dtype=bool), -np.inf, 0)
-    assert np.isfinite(alone(barred._replace(pairs=np.stack([pairs] * 3)), 200, 1e-5).log_partition)
-    ends = alone(barred._replace(nodes=np.full((3, 2), -np.inf, np.float32)), 200, 1e-5)
+    edges, zeros = [[0, 1], [1, 2], [0, 2]], np.zeros((3, 2, 2))
+    free = graph_potentials(np.zeros((3, 2)), edges, zeros, dtype="float64")
+    barred = free._replace(pairs=zeros + np.where(np.eye(2, dtype=bool), -np.inf, 0))
+    assert np.isfinite(alone(padded(barred, 6, 5, 3), 200, 1e-9).log_partition)
+    barred = padded(free._replace(nodes=np.full((3, 2), -np.inf)), 6, 5, 3)
+    ends = alone(barred, 200, 1e-9)
     assert ends.log_partition == -np.inf and not ends.nodes.any() and not ends.pairs.any()
     with pytest.raises(ValueError, match="passes must be at least 1, got 0"):
         reweighted_marginals(barred, 0)

@@ -56,7 +56,7 @@ def test_the_best_labelling_of_thousands_of_graphs() -> None:
     for case, plan, own in zip(given.cases, plans.steps, np.asarray(found.labels), strict=True):
         if case.scores.max() > -np.inf:
             wanted = _preferred(case, plan)
-            np.testing.assert_array_equal(own[: len(wanted)], wanted)
+            assert (own[: len(wanted)] == wanted).all(), (own, wanted)
 
 
 def test_in_float32() -> None:
@@ -80,12 +80,12 @@ def test_the_best_other_labelling_of_thousands_of_graphs(dtype: str) -> None:
             V = len(case.graph.nodes)
             rest = case.scores[(case.labels != given_y[:V]).any(axis=1)]
             wanted = rest.max(initial=-np.inf)
-            assert score == pytest.approx(wanted, rel=close, abs=close)
+            assert np.isclose(score, wanted, rtol=close, atol=close)
             if wanted > -np.inf:
                 assert (y[:V] != given_y[:V]).any() and (y[V:] == -1).all()
                 assert case.scores[(case.labels == y[:V]).all(axis=1)] >= wanted - 10 * close
             else:
-                np.testing.assert_array_equal(y[:V], given_y[:V])
+                assert (y[:V] == given_y[:V]).all()
 
 
 def test_the_best_other_alone_and_its_derivative() -> None:
@@ -115,15 +115,15 @@ def test_log_partition_and_its_gradient() -> None:
     np.testing.assert_allclose(own.log_partition, given.log_partition, atol=1e-9)
     np.testing.assert_allclose(gradient.nodes, own.nodes, atol=1e-12)
     np.testing.assert_allclose(gradient.pairs, own.pairs, atol=1e-12)
-    for i, case in enumerate(given.cases):
-        (V, S), E = case.graph.nodes.shape, len(case.graph.edges)
-        if case.scores.max() == -np.inf:
-            assert not np.asarray(own.nodes[i]).any()
-            continue
-        nodes, pairs = case.marginals()
-        np.testing.assert_allclose(own.nodes[i, :V, :S], nodes, atol=1e-9)
-        np.testing.assert_allclose(own.pairs[i, :E, :S, :S], pairs, atol=1e-9)
-        assert not np.asarray(own.nodes[i, V:]).any() and not np.asarray(own.pairs[i, E:]).any()
+    impossible = given.best == -np.inf
+    for found, wanted, real in zip(
+        (own.nodes, own.pairs), given.marginals(), (given.batch.number_of_nodes,
+        given.batch.number_of_edges), strict=True,
+    ):  # fmt: skip
+        found = np.asarray(found)
+        np.testing.assert_allclose(found, wanted, atol=1e-9)
+        padding = np.arange(found.shape[1]) >= real[:, None]
+        assert not found[padding].any() and not found[impossible].any()
 
 
 def test_alone_as_in_a_batch_and_its_derivative() -> None:
@@ -138,7 +138,6 @@ def test_alone_as_in_a_batch_and_its_derivative() -> None:
         labels = np.asarray(together.labels[i])[:V]
         np.testing.assert_array_equal(counts.nodes[:V], np.eye(3)[labels])
         assert not np.asarray(counts.nodes[V:]).any()
-    np.testing.assert_array_equal(best_labelling(*own).labels, together.labels[i])
 
 
 def test_the_door() -> None:

@@ -106,7 +106,7 @@ def test_gradient_of_a_score_counts_what_the_tree_uses() -> None:
     n = int(np.flatnonzero((given.length == 4) & (parsed.score > -np.inf))[0])
     potentials = one(as_dtype(given.potentials, "float32"), given.axes, n)
     tree = jax.tree.map(lambda leaf: leaf[n], parsed.tree)
-    gradient = jax.grad(score_tree, 1)(given.rules, potentials, tree, 4)
+    gradient = jax.jit(jax.grad(score_tree, 1))(given.rules, potentials, tree, 4)
     lexical = np.zeros((5, 3))
     lexical[np.arange(4), tree.symbols[:4]] = 1
     np.testing.assert_array_equal(gradient.lexical, lexical)
@@ -123,7 +123,7 @@ def test_labelled_spans_are_those_of_the_tree() -> None:
     given = cases(SHARED, SMALL, 0)
     parsed = _parsed(given)
     spans = jax.vmap(lambda tree, length: labelled_spans(given.rules, tree, length, 3))
-    found = np.asarray(spans(parsed.tree, given.length))
+    found = np.asarray(jax.jit(spans)(parsed.tree, given.length))
     for n, length in enumerate(given.length):
         symbols, rules, begins, _, ends = tree_of(parsed.tree, n)
         wanted = np.zeros((5, 5, 3), bool)
@@ -135,24 +135,22 @@ def test_labelled_spans_are_those_of_the_tree() -> None:
 
 
 def test_padding_nesting_and_single_calls_change_nothing() -> None:
+    """Nested batches of wider sentences, and one call: `test_one_rule` makes one without jit."""
     given = cases(SHARED, SMALL, 3)
     potentials, batch = as_dtype(given.potentials, "float32"), _parsed(given)
     nested = jax.vmap(jax.vmap(cky, (None, given.axes, 0)), (None, given.axes, 0))
+    wider = np.pad(potentials.lexical, ((0, 0), (0, 2), (0, 0)), constant_values=np.nan)
     split = TreePotentials(
-        potentials.lexical.reshape(5, 10, 5, 3), potentials.rules, potentials.root.reshape(5, 10, 3)
+        wider.reshape(5, 10, 7, 3), potentials.rules, potentials.root.reshape(5, 10, 3)
     )
     found = jax.jit(nested)(given.rules, split, given.length.reshape(5, 10))
     for mine, other in zip(jax.tree.leaves(found), jax.tree.leaves(batch), strict=True):
-        np.testing.assert_array_equal(np.asarray(mine).reshape(other.shape), other)
-    alone = cky(given.rules, one(potentials, given.axes, 7), given.length[7])
-    for mine, other in zip(jax.tree.leaves(alone), jax.tree.leaves(batch), strict=True):
-        np.testing.assert_array_equal(mine, other[7])
-    wider = potentials._replace(lexical=np.pad(potentials.lexical, ((0, 0), (0, 2), (0, 0))))
-    padded = _batched(cky, given.axes)(given.rules, wider, given.length)
-    for mine, other in zip(jax.tree.leaves(padded), jax.tree.leaves(batch), strict=True):
-        mine = np.asarray(mine)
+        mine = np.asarray(mine).reshape(50, *np.shape(mine)[2:])
         np.testing.assert_array_equal(mine[:, : other.shape[1]] if mine.ndim > 1 else mine, other)
         assert mine.ndim == 1 or (mine[:, other.shape[1] :] == -1).all()
+    alone = jax.jit(cky)(given.rules, one(potentials, given.axes, 7), given.length[7])
+    for mine, other in zip(jax.tree.leaves(alone), jax.tree.leaves(batch), strict=True):
+        np.testing.assert_array_equal(mine, other[7])
 
 
 def test_the_second_call_does_not_compile() -> None:
@@ -196,7 +194,7 @@ def test_bad_dtypes() -> None:
 
 def test_rules_of_each_sentence_are_refused() -> None:
     own = GrammarRules(*(np.stack([leaf, leaf]) for leaf in RULES))
-    potentials = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), POTENTIALS)
+    potentials = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), POTENTIALS)
     with pytest.raises(ValueError, match="shared by all sentences"):
         jax.vmap(cky)(own, potentials, np.array([2, 2]))
 
@@ -216,18 +214,43 @@ def test_one_rule() -> None:
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("kind, size", KINDS[:2])
-def test_derivatives_against_differences(kind: str, size: tuple) -> None:
-    """Of the score, with its tree or without; its gradient counts what the tree uses."""
-    given = cases(kind, size, 0)
-    potentials, axes = as_dtype(given.potentials, "float64"), given.axes
-    for oracle in (lambda *sentence: cky(*sentence).score, cky_score):
-        of_all = jax.jit(jax.vmap(oracle, (None, axes, 0)))
-        assert_derivatives(lambda p, f=of_all: f(given.rules, p, given.length), potentials)
-    n = int(np.argmax(_parsed(given, "float64").score))
-    own, length = one(potentials, axes, n), given.length[n]
-    tree = BinaryTree(*tree_of(_parsed(given, "float64").tree, n))
-    counts = jax.grad(score_tree, 1)(given.rules, own, tree, length)
-    found = jax.grad(lambda p: cky(given.rules, p, length).score)(own)
-    jax.tree.map(np.testing.assert_array_equal, found, counts)
-    assert counts.lexical.sum() == length
+def test_derivatives_against_differences() -> None:
+    """Of the score without its tree, over rules of spans."""
+    given = cases(OVER_SPANS, SMALL, 0)
+    call = _batched(cky_score, given.axes)
+    potentials = as_dtype(given.potentials, "float64")
+    assert_derivatives(lambda p: call(given.rules, p, given.length), potentials)
+
+
+@pytest.mark.usefixtures("x64")
+def test_gradients_with_and_without_the_tree_count_what_it_uses() -> None:
+    """Summed over the sentences where they share the rules; 0 where there is no parse."""
+    given = cases(SHARED, SMALL, 12)
+    potentials, length, axes = as_dtype(given.potentials, "float64"), given.length, given.axes
+
+    def summed(scores: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.where(scores > -jnp.inf, scores, 0))
+
+    @jax.jit
+    def gradients(potentials: TreePotentials) -> tuple:
+        parsed = jax.vmap(cky, (None, axes, 0))(given.rules, potentials, length)
+        trees = BinaryTree(*map(jax.lax.stop_gradient, parsed.tree))
+
+        def of_trees(p: TreePotentials) -> jax.Array:
+            each = jax.vmap(score_tree, (None, axes, 0, 0))(given.rules, p, trees, length)
+            return jnp.sum(jnp.where(parsed.score > -jnp.inf, each, 0))
+
+        def with_tree(p: TreePotentials) -> jax.Array:
+            return summed(jax.vmap(cky, (None, axes, 0))(given.rules, p, length).score)
+
+        def without(p: TreePotentials) -> jax.Array:
+            return summed(jax.vmap(cky_score, (None, axes, 0))(given.rules, p, length))
+
+        return parsed.score, *(jax.grad(f)(potentials) for f in (of_trees, with_tree, without))
+
+    score, counts, *found = jax.tree.map(np.asarray, gradients(potentials))
+    for each in found:
+        jax.tree.map(np.testing.assert_array_equal, each, counts)
+    parses = score > -np.inf
+    assert counts.lexical.sum() == length[parses].sum() and 0 < parses.sum() < len(length)
+    assert counts.rules.sum() == (length[parses] - 1).sum()

@@ -9,7 +9,6 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.oracles.chart_levels import LevelSizes, NodeCounts, capped_sizes, inner_sizes
 from jaxstruct.trees.oracles.tree_levels import (
     BestTreeLevel,
@@ -17,7 +16,7 @@ from jaxstruct.trees.oracles.tree_levels import (
     level_trees,
     tree_levels,
 )
-from jaxstruct.trees.potentials import Parsed, TreePotentials, labelled_spans
+from jaxstruct.trees.potentials import Parsed, TreePotentials
 from tests.core.derivatives import assert_derivatives
 from tests.trees.oracles.truth import (
     OVER_SPANS,
@@ -34,7 +33,8 @@ from tests.trees.oracles.truth import (
 )
 
 T, S = SMALL.tokens, SMALL.symbols
-PREDICTED = np.array([1, 0, 2], np.int32)
+SHORT = SMALL._replace(tokens=4)
+"""Where levels are pairs: most of the time goes by in tracing back a tree for each of them."""
 
 
 @cache
@@ -63,8 +63,11 @@ def _true_trees(given: Cases, seed: int) -> tuple[list[int], np.ndarray]:
         a = int(random.integers(max(1, len(forest.tops)))) if len(forest.tops) else -1
         chosen.append(a)
         if a >= 0:
-            tree = BinaryTree(*(leaf[a] for leaf in forest.trees))
-            spans[n] = labelled_spans(given.rules, tree, length, symbols)
+            own, real = forest.trees, np.arange(length)
+            spans[n, real, real, own.symbols[a, :length]] = True
+            inner = own.rules[a] >= 0
+            ends = own.ends[a, inner] - 1
+            spans[n, own.begins[a, inner], ends, forest.parents[a, inner]] = True
     return chosen, spans
 
 
@@ -85,28 +88,27 @@ def _level_of(given: Cases, n: int, counts: NodeCounts, shape: tuple[int, ...]) 
     return np.where(predicted < shape[0], predicted * shape[1] + matched, -1)
 
 
-def _best_by_level(given: Cases, n: int, counts: NodeCounts, shape: tuple[int, ...]) -> np.ndarray:
+def _best_by_level(F: np.ndarray, level: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     best = np.full(int(np.prod(shape)), -np.inf)
-    level = _level_of(given, n, counts, shape)
-    np.maximum.at(best, level[level >= 0], given.scores[n][level >= 0])
+    np.maximum.at(best, level[level >= 0], F[level >= 0])
     return best
 
 
 def _check_trees(given: Cases, counts: NodeCounts, parsed: Parsed, tolerance: float) -> None:
     """Every level's score is the best, and its tree is a tree of that level with that score."""
-    shape = parsed.score.shape[1:]
+    shape, close = parsed.score.shape[1:], dict(rtol=tolerance, atol=tolerance)
     for n, F in enumerate(given.scores):
-        best = _best_by_level(given, n, counts, shape)
-        np.testing.assert_allclose(parsed.score[n].ravel(), best, rtol=tolerance, atol=tolerance)
         levels = _level_of(given, n, counts, shape)
-        for flat, index in enumerate(np.ndindex(shape)):
-            tree = tree_of(parsed.tree, n, *index)
-            if best[flat] == -np.inf:
-                assert all((leaf == -1).all() for leaf in tree)
-                continue
-            (place,) = places(given.forests[int(given.length[n])], tree)
-            assert levels[place] == flat
-            np.testing.assert_allclose(F[place], best[flat], rtol=tolerance, atol=tolerance)
+        best = _best_by_level(F, levels, shape)
+        np.testing.assert_allclose(parsed.score[n].ravel(), best, **close)
+        trees = [leaf[n].reshape(len(best), -1) for leaf in parsed.tree]
+        assert all((leaf[best == -np.inf] == -1).all() for leaf in trees)
+        forest, real = given.forests[int(given.length[n])], np.flatnonzero(best > -np.inf)
+        found = [places(forest, tuple(leaf[flat] for leaf in trees)) for flat in real]
+        assert all(len(place) == 1 for place in found)
+        found = np.concatenate([np.zeros(0, int), *found])
+        np.testing.assert_array_equal(levels[found], real)
+        np.testing.assert_allclose(F[found], best[real], **close)
 
 
 def _inner_counts(given: Cases, seed: int) -> tuple[NodeCounts, LevelSizes]:
@@ -139,38 +141,28 @@ def test_matched_inner_nodes(kind: str, size: tuple) -> None:
             np.testing.assert_array_equal(alone, parsed.score)
 
 
-def test_any_counts_up_to_a_cap() -> None:
+@pytest.mark.usefixtures("x64")
+def test_any_counts_up_to_a_cap_in_float64() -> None:
     """Counts of 0 to 2 at any node; the last level holds all trees with at least three."""
     sizes = capped_sizes(T, 3)
     for seed in range(6):
         given = cases(OVER_SPANS, SMALL, seed)
         matched = np.random.default_rng([seed, 3]).integers(0, 3, (50, T, T, S)).astype(np.int32)
         counts = NodeCounts(matched)
-        _check_trees(given, counts, _called(level_trees, sizes, given, counts), 1e-5)
+        parsed = _called(level_trees, sizes, given, counts, dtype="float64")
+        assert parsed.score.dtype == np.float64
+        _check_trees(given, counts, parsed, 1e-13)
 
 
-@pytest.mark.parametrize("kind, size", [(OVER_SPANS, SMALL), (SHARED, SKEWED)])
-def test_every_pair_of_matched_and_predicted(kind: str, size: tuple) -> None:
+@pytest.mark.parametrize("kind, size, cap", [(OVER_SPANS, SHORT, None), (SHARED, SKEWED, 3)])
+def test_every_pair_of_matched_and_predicted(kind: str, size: tuple, cap: int | None) -> None:
+    """Also with a cap of the matched ones: the last of them holds all trees with at least two."""
     for seed in range(5):
         given = cases(kind, size, seed)
         counts, sizes = _pair_counts(given, seed)
+        if cap:
+            sizes = LevelSizes((cap,) * size.tokens, sizes.predicted)
         _check_trees(given, counts, _called(level_trees, sizes, given, counts), 1e-5)
-
-
-def test_pairs_up_to_a_cap_of_the_matched_ones() -> None:
-    given = cases(OVER_SPANS, SMALL, 4)
-    counts, sizes = _pair_counts(given, 4)
-    capped = LevelSizes((3,) * T, sizes.predicted)
-    _check_trees(given, counts, _called(level_trees, capped, given, counts), 1e-5)
-
-
-@pytest.mark.usefixtures("x64")
-def test_float64() -> None:
-    given = cases(OVER_SPANS, SMALL, 2)
-    counts, sizes = _inner_counts(given, 2)
-    parsed = _called(level_trees, sizes, given, counts, dtype="float64")
-    assert parsed.score.dtype == np.float64
-    _check_trees(given, counts, parsed, 1e-13)
 
 
 def _check_best(
@@ -178,7 +170,8 @@ def _check_best(
 ) -> None:
     shape = offsets.shape[1:]
     for n in range(len(given.length)):
-        best = _best_by_level(given, n, counts, shape)
+        level = _level_of(given, n, counts, shape)
+        best = _best_by_level(given.scores[n], level, shape)
         usable = valid[n].ravel() & (best > -np.inf) & (offsets[n].ravel() > -np.inf)
         tree = tree_of(found.tree, n)
         if not usable.any():
@@ -189,7 +182,7 @@ def _check_best(
         values = np.where(usable, offsets[n].ravel() + slopes[n].ravel() * safe, -np.inf)
         np.testing.assert_allclose(found.value[n], values.max(), rtol=1e-5, atol=1e-5)
         (place,) = places(given.forests[int(given.length[n])], tree)
-        level = _level_of(given, n, counts, shape)[place]
+        level = level[place]
         assert level == found.predicted[n] * shape[-1] + found.matched[n]
         np.testing.assert_allclose(values[level], values.max(), rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(found.score[n], given.scores[n][place], rtol=1e-5, atol=1e-5)
@@ -239,7 +232,7 @@ def test_one_sentence_alone() -> None:
     counts, sizes = _inner_counts(given, 2)
     batch = _called(tree_levels, sizes, given, counts)
     potentials = one(as_dtype(given.potentials, "float32"), given.axes, 5)
-    alone = tree_levels(
+    alone = jax.jit(tree_levels, static_argnums=4)(
         given.rules, potentials, NodeCounts(counts.matched[5]), given.length[5], sizes
     )
     np.testing.assert_array_equal(alone, batch[5])
@@ -267,24 +260,41 @@ def test_offsets_must_have_the_shape_of_the_levels() -> None:
         call(NodeCounts(np.zeros((T, T, S))), 2, inner_sizes(T), np.zeros(5), np.zeros(5))
 
 
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("counted", [_inner_counts, _pair_counts])
-def test_derivatives_against_differences(counted: Callable) -> None:
-    """Of the scores of all levels, with trees or without, and of the best with its numbers."""
+def _scores_of(counted: Callable) -> tuple[Callable, TreePotentials, tuple[int, ...]]:
+    """((oracle, potentials, *rest) -> what it finds, potentials, shape of the levels)."""
     given = cases(SHARED, SMALL, 0)
     counts, sizes = counted(given, 0)
-    potentials = as_dtype(given.potentials, "float64")
 
     def called(oracle: Callable, potentials: TreePotentials, *rest: np.ndarray):
         call = _batched(oracle, sizes, given.axes, len(rest))
         return call(given.rules, potentials, *counts, given.length, *rest)
 
+    most = [each[-1] for each in (sizes.predicted, sizes.matched) if each is not None]
+    return called, as_dtype(given.potentials, "float64"), (len(given.length), *most)
+
+
+@pytest.mark.usefixtures("x64")
+def test_derivatives_of_levels_against_differences() -> None:
+    """The scores of all levels; they have the same derivative with their trees."""
+    called, potentials, shape = _scores_of(_inner_counts)
     assert_derivatives(partial(called, tree_levels), potentials)
-    assert_derivatives(lambda p: called(level_trees, p).score, potentials)
-    scores = called(tree_levels, potentials)
+    cotangent = np.random.default_rng(1).normal(size=shape)
+
+    @jax.jit
+    def gradients(p: TreePotentials) -> tuple:
+        both = (partial(called, tree_levels), lambda p: called(level_trees, p).score)
+        return tuple(jax.vjp(scores, p)[1](cotangent)[0] for scores in both)
+
+    jax.tree.map(np.testing.assert_array_equal, *gradients(potentials))
+
+
+@pytest.mark.usefixtures("x64")
+def test_derivatives_of_the_best_level_against_differences() -> None:
+    """Of its score, and of its value by potentials, offsets and slopes."""
+    called, potentials, shape = _scores_of(_pair_counts)
     random = np.random.default_rng(0)
-    offsets, slopes = random.normal(size=scores.shape), random.random(scores.shape)
-    offsets[random.random(offsets.shape) < 0.2] = -np.inf
+    offsets, slopes = random.normal(size=shape), random.random(shape)
+    offsets[random.random(shape) < 0.2] = -np.inf
 
     def best(given: tuple) -> tuple:
         found = called(best_of_tree_levels, *given)
