@@ -33,15 +33,21 @@ class Block(NamedTuple):
     Fields:
       inputs, outputs: as a Problem takes them.
       real: [rows] False on padding, which repeats an example.
+      weights: [rows] v_i of the examples; None where all are 1.
     """
 
     inputs: PyTree
     outputs: PyTree
     real: Array
+    weights: Array | None = None
 
 
 def in_blocks(
-    inputs: Buckets, outputs: Buckets, positions: int, dtype: jnp.dtype
+    inputs: Buckets,
+    outputs: Buckets,
+    positions: int,
+    dtype: jnp.dtype,
+    weights: np.ndarray | None = None,
 ) -> tuple[Block, ...]:
     """The training set in blocks of about so many labels, padding included.
 
@@ -52,9 +58,10 @@ def in_blocks(
       inputs, outputs: Buckets with the same examples in the same places.
       positions: labels in a block, at least 1; a block has 8 rows at least.
       dtype: of the floating-point numbers.
+      weights: [n] v_i of the examples, or None.
     """
     blocks = []
-    for x, y in zip(inputs.parts, outputs.parts, strict=True):
+    for x, y, index in zip(inputs.parts, outputs.parts, outputs.index, strict=True):
         n = rows_of(y)
         labels = max(1, sum(np.asarray(leaf)[0].size for leaf in jax.tree.leaves(y)))
         count, rows = batches_of(n, max(1, positions // labels), 8)
@@ -63,15 +70,15 @@ def in_blocks(
             own = np.where(place < n, place, 0)
             some = jax.tree.map(lambda leaf, own=own: np.asarray(leaf)[own], (without_gram(x), y))
             x_rows, y_rows = on_device(some, dtype)
-            blocks.append(Block(x_rows, y_rows, jnp.asarray(place < n)))
+            v = None if weights is None else jnp.asarray(weights[index[own]], dtype)
+            blocks.append(Block(x_rows, y_rows, jnp.asarray(place < n), v))
     return tuple(blocks)
 
 
-def _block_sum(
-    problem: Problem, likelihood: Likelihood, theta: PyTree, outputs: PyTree, real: Array
-) -> Array:
-    values = jax.vmap(partial(likelihood, problem))(theta, outputs)
-    return jnp.sum(jnp.where(real, values, 0))
+def _block_sum(problem: Problem, likelihood: Likelihood, theta: PyTree, block: Block) -> Array:
+    values = jax.vmap(partial(likelihood, problem))(theta, block.outputs)
+    values = values if block.weights is None else block.weights * values
+    return jnp.sum(jnp.where(block.real, values, 0))
 
 
 def values_and_slopes(
@@ -107,14 +114,14 @@ def add_block(
     """
     theta = jax.vmap(problem.model.potentials, (None, 0))(weights, block.inputs)
     value_of = jax.value_and_grad(partial(_block_sum, problem, likelihood), allow_int=True)
-    value, u = value_of(theta, block.outputs, block.real)
+    value, u = value_of(theta, block)
     return value, problem.space.add(gradient, block.inputs, _fill(u, theta))
 
 
 def value_and_gradient(
     problem: Problem, likelihood: Likelihood, weights: PyTree, blocks: tuple[Block, ...]
 ) -> tuple[float, PyTree]:
-    """sum_i -log P(y_i | x_i; w) and its gradient in w.
+    """sum_i v_i (-log P(y_i | x_i; w)) and its gradient in w.
 
     Args:
       problem: the structure.

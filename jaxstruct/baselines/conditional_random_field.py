@@ -38,6 +38,7 @@ from jaxstruct.baselines.field_certificate import FieldCertificate, lower_bound
 from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.line_search import wolfe_step
 from jaxstruct.chains.likelihood import chain_likelihood
+from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.checks import checked_buckets
@@ -228,12 +229,10 @@ def _status(
 
 def _check(C: float, tolerance: float, max_iterations: int, memory: int, positions: int) -> None:
     for name, value in (("C", C), ("tolerance", tolerance)):
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+        checked_number(name, value, strict=True)
     counts = dict(max_iterations=max_iterations, memory=memory, positions=positions)
     for name, value in counts.items():
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+        checked_size(name, value)
 
 
 def _asks_to_stop(
@@ -310,6 +309,7 @@ def fit_random_field(
     positions: int = 1 << 13,
     likelihood: Likelihood = chain_likelihood,
     start: PyTree | None = None,
+    example_weights: np.ndarray | None = None,
     callback: Callable[[FieldProgress], bool | None] | None = None,
 ) -> RandomField:
     """Train a conditional random field; see the module for the objective.
@@ -319,10 +319,10 @@ def fit_random_field(
 
     Args:
       problem: a `chain`; a `weighted_grammar` with `tree_likelihood`; a `multiclass` with
-        `class_likelihood`; a `graph_labelling` with `graph_likelihood`, or with what stands in for
-        it where that is too dear (`bethe_likelihood`, `reweighted_likelihood`,
-        `pseudo_likelihood`); or any other structure with its likelihood. Losses and oracles of the
-        problem play no part.
+        `class_likelihood`; a `pairwise_alignment` with `alignment_likelihood`; a
+        `graph_labelling` with `graph_likelihood`, or with what stands in for it where that is too
+        dear (`bethe_likelihood`, `reweighted_likelihood`, `pseudo_likelihood`); or any other
+        structure with its likelihood. Losses and oracles of the problem play no part.
       inputs, outputs: pytrees of n examples, of arrays [n, ...] or `Ragged` stores. Kernel values
         (`KernelTokens`, `KernelInput`) make a kernel random field (thesis 4.4.5; Lafferty, Zhu and
         Liu, ICML 2004): weights are the coefficients of the anchors, training points among them.
@@ -333,6 +333,8 @@ def fit_random_field(
         the labels; a block larger than the processor's cache is slower, a small one too.
       likelihood: (problem, theta, y) -> -log P(y | x) of one example, a function of a module.
       start: finite weights to start from, as the problem's in shape, or None for zeros.
+      example_weights: [n] v_i >= 0, as in `fit`: each takes part as v_i times itself; C is still
+        divided by n.
       callback: called after each iteration with a `FieldProgress`; a true answer stops the run.
 
     Returns:
@@ -346,12 +348,15 @@ def fit_random_field(
     conditional random field parsing", ACL 2008.
     """
     began = time.perf_counter()
-    inputs, outputs = checked_buckets(problem, inputs, outputs, None)
+    inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
     _check(C, tolerance, max_iterations, memory, positions)
     weights = first_weights(problem, start)
     problem, inputs, lift, lower = in_coordinates(problem, inputs)
     weights, callback = lower(weights), lifted(callback, lift, "weights")
-    blocks = in_blocks(inputs, outputs, positions, jnp.result_type(*jax.tree.leaves(weights)))
+    dtype = jnp.result_type(*jax.tree.leaves(weights))
+    if example_weights is not None:
+        example_weights = np.asarray(example_weights, np.float64)
+    blocks = in_blocks(inputs, outputs, positions, dtype, example_weights)
     objective = _Objective(problem, likelihood, blocks, C / sum(map(len, outputs.index)))
     log: list[_Row] = []
     for point in _descent(objective, weights, memory):

@@ -43,6 +43,7 @@ from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.perceptron import epoch_order
 from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.core.buckets import Buckets, rows_of
+from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.convexity import is_convex
 from jaxstruct.core.types import Array, PyTree
@@ -235,8 +236,7 @@ def _status(row: _Row, tolerance: float) -> Status | None:
 
 def _check(C: float, tolerance: float, counts: dict[str, int], dtype: jnp.dtype) -> None:
     for name, value in (("C", C), ("tolerance", tolerance)):
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+        checked_number(name, value, strict=True)
     finest = FINEST.get(str(dtype), math.inf)
     if tolerance < finest:
         raise ValueError(
@@ -244,9 +244,7 @@ def _check(C: float, tolerance: float, counts: dict[str, int], dtype: jnp.dtype)
             "use float64 weights"
         )
     for name, value in counts.items():
-        if value < (0 if name == "seed" else 1):
-            least = 0 if name == "seed" else 1
-            raise ValueError(f"{name} must be at least {least}, got {value}")
+        checked_size(name, value, 0 if name == "seed" else 1)
 
 
 def _is_due(passes: int, last: int) -> bool:

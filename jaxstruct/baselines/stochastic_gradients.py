@@ -40,16 +40,16 @@ from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.perceptron import epoch_order
 from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.core.buckets import Buckets, rows_at, rows_of
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.convexity import is_convex
-from jaxstruct.core.problem import difference
 from jaxstruct.core.static import static
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.checks import checked_buckets
-from jaxstruct.solvers.formulations import FORMULATIONS, penalty, power_of_loss
-from jaxstruct.solvers.most_violated import most_violated, oracle_for
+from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.hinges import hinge, hinge_terms
+from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.status import Status
 
 MESSAGES = {
@@ -141,18 +141,6 @@ class _Data(NamedTuple):
     outputs: PyTree
 
 
-def _hinge(
-    problem: Problem, kind: _Kind, terms: PyTree, theta: PyTree, y: PyTree
-) -> tuple[Array, Array, PyTree]:
-    """(l, its bound, a subgradient in theta) of one example."""
-    found = most_violated(problem, kind.oracle, terms, theta, y)
-    slack, bound = (jnp.maximum(value, 0) for value in (found.value, found.bound))
-    factor = jnp.where(found.value > 0, -power_of_loss(found.loss, terms.scale_power), 0)
-    if kind.squared:
-        factor, slack, bound = factor * slack, slack * slack / 2, bound * bound / 2
-    return slack, bound, scaled(difference(problem, theta, y, found.output), factor)
-
-
 def _losses(
     data: _Data, kind: _Kind, w: PyTree, rows: Array
 ) -> tuple[Array, Array, PyTree, PyTree]:
@@ -161,7 +149,8 @@ def _losses(
     x, y = rows_at((data.inputs, data.outputs), jnp.maximum(rows, 0))
     theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
     if kind.oracle:
-        values, bounds, u = jax.vmap(partial(_hinge, problem, kind, data.terms))(theta, y)
+        of_one = partial(hinge, problem, kind.oracle, kind.squared, data.terms)
+        values, bounds, u = jax.vmap(of_one)(theta, y)
     else:
         values, u = values_and_slopes(problem, kind.likelihood, theta, y)
         bounds = values
@@ -231,12 +220,9 @@ def _check(objective: str, C: float, rate: float, counts: dict[str, int], optimi
             "margin, svm0, has no subgradient)"
         )
     for name, value in (("C", C), ("rate", rate)):
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+        checked_number(name, value, strict=True)
     for name, value in counts.items():
-        least = 0 if name in ("seed", "evaluate_every") else 1
-        if value < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}")
+        checked_size(name, value, 0 if name in ("seed", "evaluate_every") else 1)
     if optimiser is not None and not isinstance(optimiser, optax.GradientTransformation):
         raise ValueError(
             f"optimiser must be an optax.GradientTransformation, got {text_of(optimiser)}: such as "
@@ -251,13 +237,7 @@ def _kind(
     if objective == FIELD:
         return _Kind("", likelihood, False), None
     formulation = FORMULATIONS[objective]
-    dtype = str(jnp.result_type(*jax.tree.leaves(problem.initial_weights)))
-    terms = penalty(formulation, C, np.ones(1), 1, dtype)
-    terms = terms._replace(cap=jnp.ones((), dtype), ridge=jnp.zeros((), dtype))
-    terms = terms._replace(
-        scale_power=jnp.asarray(terms.scale_power, dtype),
-        bound_power=jnp.asarray(terms.bound_power, dtype),
-    )
+    terms = hinge_terms(formulation, jnp.result_type(*jax.tree.leaves(problem.initial_weights)))
     return _Kind(oracle_for(problem, formulation), None, formulation.penalty == 2), terms
 
 

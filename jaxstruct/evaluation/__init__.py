@@ -1,5 +1,10 @@
-"""Measures of predictions, and whether two systems differ."""
+"""Measures of predictions and of their confidence, and whether two systems differ."""
 
+from jaxstruct.evaluation.calibration import (
+    Reliability,
+    expected_calibration_error,
+    reliability,
+)
 from jaxstruct.evaluation.metrics import (
     MeanAndDeviation,
     accuracy,
@@ -12,9 +17,12 @@ from jaxstruct.evaluation.significance import McNemarResult, mcnemar
 __all__ = [
     "McNemarResult",
     "MeanAndDeviation",
+    "Reliability",
     "accuracy",
     "confusion_matrix",
+    "expected_calibration_error",
     "mcnemar",
     "mean_and_deviation",
     "mean_loss",
+    "reliability",
 ]

@@ -61,10 +61,10 @@ from jaxstruct.solvers.host_loop import (
 from jaxstruct.solvers.letter_epochs import Fixed, Run, certificate_of
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_rules import check_oracle, confirm, sample_of
-from jaxstruct.solvers.solution import summary
+from jaxstruct.solvers.solution import description, summary
 from jaxstruct.solvers.status import MESSAGES, Status
 from jaxstruct.solvers.task import batches_of_class, fewest_batches, make_task, row_index
-from jaxstruct.solvers.trace import Statistics
+from jaxstruct.solvers.trace import Statistics, Trace
 
 VARIANTS = ("full", "subspace")
 CHECKED_EXAMPLES = 4
@@ -122,6 +122,15 @@ class LetterSolution(NamedTuple):
     def __repr__(self) -> str:
         """One line without the arrays."""
         return summary(self, self.epochs, self.constraints)
+
+    def __str__(self) -> str:
+        """A few lines: how it ended, the certificate, counts and seconds by part."""
+        return description(self)
+
+    @property
+    def trace(self) -> Trace:
+        """The course of the training, a row a round, as a table; it can be printed and saved."""
+        return self.statistics.history
 
 
 def _method(fixed: Fixed) -> Method:

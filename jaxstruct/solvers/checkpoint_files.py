@@ -19,7 +19,7 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.files import write_file
 from jaxstruct.core.types import PyTree
 
-FORMAT, VERSION = "jaxstruct-checkpoint", 3
+FORMAT, VERSION = "jaxstruct-checkpoint", 4
 HEADER = "header"
 
 

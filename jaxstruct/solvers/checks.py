@@ -10,13 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets, check_buckets
-from jaxstruct.core.checks import kind_and_text_of, text_of
+from jaxstruct.core.checks import (
+    FINEST,
+    checked_example_weights,
+    kind_and_text_of,
+    text_of,
+)
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.padding import bucketed, bucketed_inputs
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
-
-FINEST = {"float32": 1e-5, "float64": 1e-12}
 
 
 def rounding(dtype: jnp.dtype) -> float:
@@ -186,7 +189,7 @@ def checked_examples(inputs: PyTree, outputs: PyTree, weights: np.ndarray | None
     """
     n = examples_in(inputs, outputs)
     check_inputs(inputs)
-    check_example_weights(weights, n)
+    checked_example_weights(weights, n)
     return n
 
 
@@ -257,7 +260,7 @@ def checked_buckets(
         checked_examples(inputs, outputs, example_weights)
         inputs, outputs = bucketed(problem.padding, inputs, outputs)
     check_buckets(inputs, outputs)
-    check_example_weights(example_weights, sum(map(len, outputs.index)))
+    checked_example_weights(example_weights, sum(map(len, outputs.index)))
     for x, y, index in zip(inputs.parts, outputs.parts, inputs.index, strict=True):
         checked_examples(x, y, None)
         _check_part(problem, x, y, index)
@@ -294,13 +297,3 @@ def checked_inputs(problem: Problem, inputs: PyTree) -> Buckets:
         check_inputs(x)
         _check_part(problem, x, None, index)
     return inputs
-
-
-def check_example_weights(weights: np.ndarray | None, n: int) -> None:
-    """Raise ValueError unless the example weights are None or [n], finite, >= 0, not all 0."""
-    if weights is not None:
-        weights = _real("example_weights", weights)
-        if weights.shape != (n,):
-            raise ValueError(f"example_weights must be [n = {n}], got shape {weights.shape}")
-        if not np.isfinite(weights).all() or (weights < 0).any() or not (weights > 0).any():
-            raise ValueError("example_weights must be finite, >= 0 and not all zero")

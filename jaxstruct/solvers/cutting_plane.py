@@ -9,6 +9,7 @@ example at the new w, which certifies it and adds the planes that it meets.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ import numpy as np
 from jaxstruct.core.buckets import rows_of
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.types import Array
+from jaxstruct.core.types import AnyArray, PyTree
 from jaxstruct.solvers.certificate import (
     Certificate,
     block_gaps,
@@ -52,6 +53,7 @@ from jaxstruct.solvers.working_sets import (
     enumerated_working_sets,
     extend,
     is_enumerated,
+    widened,
 )
 
 enumerated_program = program(enumerated_working_sets)
@@ -66,7 +68,12 @@ def init(problem: Problem, task: Task, settings: Settings) -> State:
     else:
         capacity = capacity_of(problem, settings, task.outputs, dtype.itemsize)
         sets = empty_working_sets(task.outputs, capacity, str(dtype))
-    return State(copy_arrays(problem.initial_weights), sets, None, 30.0, 0, None)
+    return State(own_weights(problem), sets, None, 30.0, 0, None)
+
+
+def own_weights(problem: Problem) -> PyTree:
+    """The initial weights in buffers of their own, which programs take over."""
+    return jax.tree.map(partial(jax.device_put, may_alias=False), problem.initial_weights)
 
 
 def _count_entered(sets: WorkingSets) -> int:
@@ -89,7 +96,7 @@ def _roundings(task: Task) -> np.ndarray:
 
 
 def _certify(
-    now: Round, state: State, epsilon: Array, products: tuple
+    now: Round, state: State, epsilon: AnyArray, products: tuple
 ) -> tuple[State, Certificate, np.ndarray, PassCounts]:
     """One oracle call an example at w: (state, certificate, slack, counts)."""
     active = named_slots(now.settings, state.sets)
@@ -153,7 +160,7 @@ def step(
     state = state._replace(clock=state.clock + 1)
     now = round_of(problem, task, settings, formulation, state.clock)
     settings, examples = now.settings, examples_of(task)
-    threshold = jnp.asarray(epsilon, state.sets.losses.dtype)
+    threshold = np.asarray(epsilon, state.sets.losses.dtype)
     entered, enumerated = _count_entered(state.sets), is_enumerated(state.sets)
     products = (None, None)
     fully = solves_fully(now, state)
@@ -197,7 +204,7 @@ def certify_state(
       as in `step`.
     """
     now = round_of(problem, task, settings, formulation, state.clock)
-    threshold = jnp.asarray(epsilon, state.sets.losses.dtype)
+    threshold = np.asarray(epsilon, state.sets.losses.dtype)
     state, certificate, slack, counts = _certify(now, state, threshold, (None, None))
     added, overflow = int(counts.added), int(counts.overflow)
     info = Info(certificate, certificate, added, overflow, examples_of(task), now.seconds, slack)
@@ -207,5 +214,5 @@ def certify_state(
 def with_capacity(state: State, capacity: int) -> State:
     """The same state with more slots an example."""
     old = state.sets.losses.shape[1]
-    span = None if state.span is None else jnp.pad(state.span, ((0, 0), (0, capacity - old)))
+    span = None if state.span is None else widened(state.span, capacity - old, (1,))
     return state._replace(sets=extend(state.sets, capacity), span=span)

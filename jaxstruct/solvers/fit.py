@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -23,23 +24,28 @@ from jaxstruct.solvers.checks import (
 from jaxstruct.solvers.cost_model import calls_foretold, efforts_of
 from jaxstruct.solvers.formulations import Formulation, formulation_named
 from jaxstruct.solvers.host_loop import (
+    Beginning,
     Method,
     Progress,
     Round,
     Rules,
     Standing,
     begin,
+    improve,
     in_callers_order,
     last_certificate,
+    seconds_so_far,
     solve,
     statistics,
 )
+from jaxstruct.solvers.keeping import GOES_ON, Keeper, check_checkpoint
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_rules import Sample, check_oracle, confirm, sample_of
+from jaxstruct.solvers.progress import check_verbose, training_progress
 from jaxstruct.solvers.settings import Settings, check_settings, choice_of, resolved_settings
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import Info, State
-from jaxstruct.solvers.status import MESSAGES
+from jaxstruct.solvers.status import MESSAGES, Status
 from jaxstruct.solvers.task import Task, batches_of_class, fewest_batches, make_task, row_index
 from jaxstruct.solvers.warm_start import check_start, restart
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
@@ -151,25 +157,16 @@ def _method(fixed: _Fixed) -> Method:
 
 def _planes(sets: WorkingSets, rows: np.ndarray) -> int:
     """Planes at hand of real examples; of enumerated working sets those that ever moved."""
-    carried = sets.last_used > 0 if is_enumerated(sets) else sets.occupied
-    return int(np.sum(np.asarray(carried)[rows >= 0, 1:]))
+    carried = np.asarray(sets.last_used) > 0 if is_enumerated(sets) else np.asarray(sets.occupied)
+    return int(np.sum(carried[rows >= 0, 1:]))
 
 
-def _run(
-    fixed: _Fixed,
-    state: State,
-    start: Solution | None,
-    callback: Callable[[Progress], bool | None] | None,
-) -> Solution:
-    """The host loop, and what its end says."""
-    rows, C = fixed.rows, fixed.rules.C
-    before = start.statistics.history if start is not None and start.C == C else None
-    beginning = begin(_planes(state.sets, rows), before)
-    state = state._replace(clock=0)
-    now, status = solve(_method(fixed), state, state.weights, fixed.rules, beginning, callback)
-    best, sets = now.best, now.state.sets
+def _solution(
+    fixed: _Fixed, now: Standing, status: Status, beginning: Beginning
+) -> Solution:  # fmt: skip
+    """What a run that stands there has found."""
+    rows, best, sets = fixed.rows, now.best, now.state.sets
     certificate, slack = last_certificate(best)
-    status = confirm(status, fixed.problem, fixed.formulation, fixed.sample, best.weights)
     support = int(np.sum(np.asarray(sets.multipliers)[rows >= 0] > 0))
     return Solution(
         weights=best.weights,
@@ -182,10 +179,60 @@ def _run(
         slack=in_callers_order(slack, rows),
         rows=rows,
         formulation=fixed.formulation.name,
-        C=C,
+        C=fixed.rules.C,
         state=now.state,
         statistics=statistics(now, beginning, _planes(sets, rows), support, sets.losses.shape[1]),
     )
+
+
+def _on_the_way(fixed: _Fixed, method: Method, now: Standing, beginning: Beginning) -> Solution:
+    """What a run that goes on has found; where nothing is proved yet, by a pass that it forgets."""
+    if now.best.certificate is None and method.certify is not None:
+        _, found = method.certify(now)
+        now = now._replace(best=improve(now.best, found))
+    now = now._replace(seconds=seconds_so_far(now, beginning))
+    return _solution(fixed, now, Status.STOPPED, beginning)._replace(message=GOES_ON)
+
+
+def _run(
+    fixed: _Fixed,
+    state: State,
+    start: Solution | None,
+    callback: Callable[[Progress], bool | None],
+    checkpoint: tuple[str | os.PathLike, float] | None,
+) -> Solution:
+    """The host loop, what it writes on the way, and what its end says."""
+    before = start.statistics.history if start is not None and start.C == fixed.rules.C else None
+    beginning = begin(_planes(state.sets, fixed.rows), before)
+    state, method, keeper = state._replace(clock=0), _method(fixed), None
+    if checkpoint is not None:
+        keeper = Keeper(*checkpoint, lambda now: _on_the_way(fixed, method, now, beginning))
+    try:
+        now, status = solve(
+            method, state, state.weights, fixed.rules, beginning, callback,
+            None if keeper is None else keeper.keep,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        if keeper is not None:
+            keeper.write()
+        raise
+    status = confirm(status, fixed.problem, fixed.formulation, fixed.sample, now.best.weights)
+    solution = _solution(fixed, now, status, beginning)
+    if keeper is not None:
+        keeper.write_end(solution)
+    return solution
+
+
+def _both(
+    show: Callable[[Progress], None], callback: Callable[[Progress], bool | None] | None
+) -> Callable[[Progress], bool | None]:
+    """A callback that shows a round, then asks the caller's."""
+
+    def told(progress: Progress) -> bool | None:
+        show(progress)
+        return None if callback is None else callback(progress)
+
+    return told
 
 
 def _first_state(fixed: _Fixed, start: Solution | None) -> State:
@@ -247,6 +294,9 @@ def fit(
     min_margin: float = 1e-3,
     start: Solution | None = None,
     callback: Callable[[Progress], bool | None] | None = None,
+    verbose: bool | str = False,
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_seconds: float = 60.0,
 ) -> Solution:
     """Train a structural SVM (thesis, algorithms 2 and 3).
 
@@ -271,11 +321,19 @@ def fit(
       start: a Solution of the same examples and formulation (any C) to start from; with the same C
         its history goes on.
       callback: called after each pass with a `Progress`; a true answer stops the run.
+      verbose: True writes lines of text on standard error: which program is compiled, and now and
+        then the gap and the time left without compiling. "bar" shows them in one moving bar, with
+        tqdm and on a terminal; elsewhere it is as True.
+      checkpoint: a file for what has been found so far, which a run with
+        start=`checkpoints.load_solution(checkpoint, problem)` goes on from; a file that is there
+        is replaced, whole, never in part. Written now and then, on Ctrl-C and at the end.
+      checkpoint_seconds: between two checkpoints; 0: after every pass.
 
     Returns:
       A Solution; look at its status before its weights.
 
     Raises:
+      OSError: the checkpoint cannot be written.
       ValueError: an argument does not fit, or the problem breaks a rule on a few of the examples
         (see `check_problem`); the message names it.
     """
@@ -285,14 +343,19 @@ def fit(
     check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
     check_settings(settings)
     check_callback(callback)
+    check_verbose(verbose)
+    check_checkpoint(checkpoint, checkpoint_seconds, problem)
     settings, task, rows, sample = _open_run(
         problem, inputs, outputs, formulation, C, example_weights, settings
     )
     hard = formulation.penalty == 0
     rules = Rules(tolerance, epsilon, max_passes, float(C), hard, rounding(dtype))
     fixed = _Fixed(problem, task, settings, formulation, rules, min_margin, rows, sample)
-    fixed = _with_effort(fixed, start)
-    return _run(fixed, _first_state(fixed, start), start, callback)
+    kept = None if checkpoint is None else (checkpoint, float(checkpoint_seconds))
+    words = f"{formulation.name}, C = {float(C):g}"
+    with training_progress(max_passes, words, verbose, tolerance) as show:
+        fixed = _with_effort(fixed, start)
+        return _run(fixed, _first_state(fixed, start), start, _both(show, callback), kept)
 
 
 def fit_path(

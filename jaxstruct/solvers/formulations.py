@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.checks import text_of
+from jaxstruct.core.device import on_device
 from jaxstruct.core.types import AnyArray, Array
 
 
@@ -88,7 +89,7 @@ class Penalty(NamedTuple):
 def penalty(formulation: Formulation, C: float, weights: np.ndarray, n: int, dtype: str) -> Penalty:
     """The dual's cap and ridge for C and example weights, as `penalty_numbers` in a run's dtype."""
     numbers = penalty_numbers(formulation, C, weights, n)
-    return Penalty(*(jnp.asarray(value, dtype) for value in numbers))
+    return Penalty(*(on_device(value, dtype) for value in numbers))
 
 
 def penalty_numbers(formulation: Formulation, C: float, weights: np.ndarray, n: int) -> Penalty:

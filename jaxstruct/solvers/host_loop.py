@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxstruct.core.compile_clock import compile_clock
 from jaxstruct.core.compiling import programs_traced
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.certificate import Certificate, proven
+from jaxstruct.solvers.programs import COMPILE
 from jaxstruct.solvers.status import MESSAGES, Status
 from jaxstruct.solvers.trace import Entry, Statistics, Trace, trace_of
 
@@ -126,9 +128,14 @@ class Method(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """What the counts of a run are taken from: clock, programs, planes, and the trace before."""
+    """What the counts of a run are taken from: clocks, programs, planes, and the trace before.
+
+    time, processor, compiled: readings of the clocks of wall, processor and compile seconds.
+    """
 
     time: float
+    processor: float
+    compiled: float
     programs: int
     planes: int = 0
     trace: Trace | None = None
@@ -136,7 +143,14 @@ class Beginning(NamedTuple):
 
 def begin(planes: int = 0, trace: Trace | None = None) -> Beginning:
     """The beginning of a run, now."""
-    return Beginning(time.perf_counter(), programs_traced(), planes, trace)
+    clocks = time.perf_counter(), time.process_time(), compile_clock().read().wall
+    return Beginning(*clocks, programs_traced(), planes, trace)
+
+
+def seconds_so_far(now: Standing, start: Beginning) -> dict[str, float]:
+    """The wall seconds of a run by part, its compiling and its total as they are now."""
+    compiling = compile_clock().read().wall - start.compiled
+    return now.seconds | {COMPILE: compiling, "total": time.perf_counter() - start.time}
 
 
 def improve(best: Best, found: Round) -> Best:
@@ -216,12 +230,15 @@ def _entry(best: Best, found: Round, start: Beginning) -> Entry:
     """One round of the trace."""
     return Entry(
         seconds=time.perf_counter() - start.time,
+        processor_seconds=time.process_time() - start.processor,
+        compile_seconds=compile_clock().read().wall - start.compiled,
         primal=best.primal,
         dual=best.dual,
         planes_added=found.planes_added,
         oracle_calls=found.oracle_calls,
         round_primal=found.primal,
         round_dual=found.dual,
+        certified=found.certificate is not None,
     )
 
 
@@ -252,12 +269,14 @@ def solve(
     rules: Rules,
     start: Beginning,
     callback: Callable[[Progress], bool | None] | None = None,
+    keep: Callable[[Standing], None] | None = None,
 ) -> tuple[Standing, Status]:
     """Rounds until a status is reached.
 
     Args:
       method: the solver. state: its first state. weights: of it, where no round certifies any.
       rules: when to stop. start: of `begin`. callback: see `Progress`; a true answer stops.
+      keep: given the standing after each round that does not end the run.
     """
     now = Standing(state, Best(math.inf, -math.inf, weights), math.inf, {}, [])
     status = None
@@ -265,6 +284,8 @@ def solve(
         state, found = method.step(now)
         now = _note(now, state, found, start)
         status, best = status_of(rules, now.best, found), now.best
+        if status is None and keep is not None:
+            keep(now)
         shown = Progress(
             len(now.log), best.primal, best.dual, best.primal - best.dual, found.info, found.state
         )
@@ -275,8 +296,7 @@ def solve(
                 _merge_last(now.log)
         if status is None and method.adapt is not None:
             now = now._replace(state=method.adapt(now.state, found))
-    now.seconds["total"] = time.perf_counter() - start.time
-    return now, status
+    return now._replace(seconds=seconds_so_far(now, start)), status
 
 
 def statistics(
@@ -333,6 +353,7 @@ __all__ = [
     "improve",
     "in_callers_order",
     "last_certificate",
+    "seconds_so_far",
     "solve",
     "statistics",
     "status_of",

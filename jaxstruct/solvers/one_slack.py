@@ -69,10 +69,10 @@ from jaxstruct.solvers.one_slack_step import (
     one_slack_step,
 )
 from jaxstruct.solvers.oracle_rules import check_oracle, confirm, sample_of
-from jaxstruct.solvers.solution import summary
+from jaxstruct.solvers.solution import description, summary
 from jaxstruct.solvers.status import MESSAGES, Status
 from jaxstruct.solvers.task import Task, batches_of, make_task, row_index
-from jaxstruct.solvers.trace import Statistics
+from jaxstruct.solvers.trace import Statistics, Trace
 
 CHECKED_EXAMPLES = 4
 _FULL = "all planes at hand carry a positive multiplier: raise capacity, or tolerance or epsilon"
@@ -106,6 +106,15 @@ class OneSlackSolution(NamedTuple):
     def __repr__(self) -> str:
         """One line without the arrays."""
         return summary(self, self.statistics.passes, self.statistics.planes_kept)
+
+    def __str__(self) -> str:
+        """A few lines: how it ended, the certificate, counts and seconds by part."""
+        return description(self)
+
+    @property
+    def trace(self) -> Trace:
+        """The course of the training, a row a round, as a table; it can be printed and saved."""
+        return self.statistics.history
 
 
 def _linear_penalty(name: str | Formulation) -> Formulation:

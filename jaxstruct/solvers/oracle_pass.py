@@ -89,7 +89,7 @@ class Calls(NamedTuple):
 
     orders: tuple[Array, ...]
     spans: tuple[tuple[AnyArray, AnyArray], ...]
-    epsilon: Array
+    epsilon: AnyArray
     clock: AnyArray
 
 
@@ -137,7 +137,7 @@ def _call_batch(
     w: PyTree,
     sets: WorkingSets,
     index: Array,
-    epsilon: Array,
+    epsilon: AnyArray,
 ) -> _Call:
     """One oracle call on a batch: planes to add, the terms of the certificate, active slots."""
     found, scores, met = _call(problem, options.oracle, task, w, sets, index)

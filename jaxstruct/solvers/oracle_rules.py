@@ -26,6 +26,7 @@ import numpy as np
 from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.device import on_device
 from jaxstruct.core.transposition import is_linear, linear_leaves, scaled
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.formulations import (
@@ -109,7 +110,7 @@ def drawn_weights(problem: Problem, frequency: Array) -> PyTree:
 
 def frequencies_of(draws: int) -> Array:
     """One frequency a draw, no two in a simple ratio."""
-    return jnp.asarray(12.9898 * np.sqrt(np.arange(1, draws + 1) + 0.37), jnp.float32)
+    return on_device(12.9898 * np.sqrt(np.arange(1, draws + 1) + 0.37), np.float32)
 
 
 def _thetas(problem: Problem, x: PyTree, w: PyTree, frequencies: Array) -> PyTree:
@@ -243,7 +244,7 @@ def _of_example(
     )  # fmt: skip
 
 
-def _checked(
+def _check_of_oracle(
     problem: Problem,
     oracle: str,
     terms: Penalty,
@@ -260,7 +261,7 @@ def _checked(
     return jax.tree.map(jnp.max, found)
 
 
-_of_oracle = program(_checked, static_argnums=1)
+_of_oracle = program(_check_of_oracle, static_argnums=1)
 
 
 class Sample(NamedTuple):

@@ -14,7 +14,7 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checks import check_batch, check_weights, checked_inputs
 from jaxstruct.solvers.cost_model import PREDICTIONS, effort_for, known_work
 from jaxstruct.solvers.solution import Solution
-from jaxstruct.solvers.task import pad_examples
+from jaxstruct.solvers.task import padded_rows
 
 
 @jax.jit
@@ -26,7 +26,7 @@ def decode_batch(model: Model, weights: PyTree, inputs: PyTree) -> PyTree:
 decode_program = program(decode_batch)
 
 
-def _weights_of(problem: Problem, given: PyTree | Solution) -> PyTree:
+def weights_of(problem: Problem, given: PyTree | Solution) -> PyTree:
     """The weights of a solution of any solver; weights pass through."""
     if jax.tree.structure(given) == jax.tree.structure(problem.initial_weights):
         return given
@@ -61,7 +61,7 @@ def predict(
     """
     buckets = checked_inputs(problem, inputs)
     check_batch(batch)
-    weights = _weights_of(problem, weights)
+    weights = weights_of(problem, weights)
     check_weights(problem, weights)
     parts = tuple(_predicted(problem, weights, part, batch) for part in buckets.parts)
     if isinstance(inputs, Buckets):
@@ -75,7 +75,7 @@ def _predicted(problem: Problem, weights: PyTree, inputs: PyTree, batch: int) ->
     """The outputs of one bucket."""
     n = rows_of(inputs)
     batch = min(batch, 1 << max(n - 1, 0).bit_length())
-    inputs = pad_examples(inputs, -(-n // batch) * batch)
+    inputs = padded_rows(inputs, -(-n // batch) * batch)
     model = problem.model._replace(score=None, loss=None)
     pieces = [
         jax.tree.map(lambda leaf, at=at: leaf[at : at + batch], inputs) for at in range(0, n, batch)

@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.device import on_device
 from jaxstruct.core.levels import best_of_levels
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.checks import checked_buckets
@@ -127,7 +128,7 @@ def _by_differences(
     return space.difference_values(w, inputs, told, index)[0], seen
 
 
-def _structure_checked(
+def _check_of_structure(
     problem: Problem, x: PyTree, y: PyTree, frequencies: Array, listed: PyTree
 ) -> SpaceExcess:
     w = drawn_weights(problem, frequencies[0])
@@ -145,7 +146,7 @@ def _structure_checked(
     return jax.tree.map(jnp.max, found)
 
 
-_of_structure = program(_structure_checked)
+_of_structure = program(_check_of_structure)
 
 
 def check_problem(
@@ -174,7 +175,7 @@ def check_problem(
     """
     sample = sample_of(problem, *checked_buckets(problem, inputs, outputs, None), examples)
     assert sample is not None, "at least one example"
-    listed = jax.tree.map(jnp.asarray, listed)
+    listed = jax.tree.map(on_device, listed)
     worst: dict[str, float] = {}
     oracles, lines = {}, []
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))

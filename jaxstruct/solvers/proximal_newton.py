@@ -43,6 +43,9 @@ from jaxstruct.solvers.settings import NewtonOptions
 from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.working_sets import WorkingSets
 
+FEW_BLOCKS = 24
+"""Up to so many blocks are never gathered: it would save nothing, and is a loop more to compile."""
+
 
 def _face_derivative(blocks: Blocks, free: Array, v: Array) -> Array:
     """The derivative of the projection: v - (sum_F v) / (|F| + a) on the free slots F, else 0."""
@@ -105,7 +108,7 @@ def _conjugate_gradients(
 def _newton_direction(
     problem: Problem, options: NewtonOptions, blocks: Blocks, free: Array, e0: Residual
 ) -> Array:
-    """[N, K] the direction's multipliers; CG runs on a third of a single bucket if it can."""
+    """[N, K] the direction's multipliers; CG runs on a third of a large single bucket if it can."""
     n = free.shape[0]
     active = jnp.sum(free, axis=1) > jnp.where(capped(blocks), 1, 0)
     count = jnp.sum(active)
@@ -125,7 +128,7 @@ def _newton_direction(
         d = _conjugate_gradients(problem, blocks, face, length, image, options)
         return d.along * residual + d.z
 
-    if len(blocks.inputs) > 1:
+    if len(blocks.inputs) > 1 or n <= FEW_BLOCKS:
         return whole()
     capacities = [max(n // 3, 1)]
     branch = sum((count > capacity).astype(jnp.int32) for capacity in capacities)

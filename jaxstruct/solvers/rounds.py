@@ -245,7 +245,7 @@ def _asked(
     )  # fmt: skip
 
 
-def grown_round(now: Round, state: State, epsilon: Array) -> tuple[PyTree, WorkingSets, Moved]:
+def grown_round(now: Round, state: State, epsilon: AnyArray) -> tuple[PyTree, WorkingSets, Moved]:
     """The exact pass of algorithm 3 chunk by chunk, then sweeps over the slots that matter."""
     settings, w = now.settings, state.weights
     sets = copy_arrays(state.sets)  # the program takes its buffers over
@@ -290,7 +290,7 @@ def full_round(now: Round, state: State) -> tuple[State, np.ndarray, np.ndarray]
                 now.problem, now.task, state.sets, orders, effort=now.efforts.newton
             ),
         )  # fmt: skip
-    sigma = jnp.asarray(state.sigma, span.dtype)
+    sigma = np.asarray(state.sigma, span.dtype)
     found = time_part(
         now.seconds, "newton",
         lambda: newton_program(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any, NamedTuple
 
 import jax
@@ -13,20 +14,44 @@ from jaxstruct.core.types import AnyArray, PyTree
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.state import State
 from jaxstruct.solvers.status import Status
-from jaxstruct.solvers.trace import Statistics
+from jaxstruct.solvers.trace import Statistics, Trace
+
+WIDTH = 100
+"""Characters in a line of what `print` shows."""
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, (int, float)) else text_of(value)
 
 
 def summary(solution: Any, passes: int, planes: int) -> str:
     """A solution of any of the solvers in one line, without its arrays."""
-
-    def number(value: Any) -> str:
-        return f"{value:.6g}" if isinstance(value, (int, float)) else text_of(value)
-
-    numbers = (f"{name}={number(getattr(solution, name))}" for name in ("primal", "dual", "gap"))
+    numbers = (f"{name}={_number(getattr(solution, name))}" for name in ("primal", "dual", "gap"))
     return (
         f"{type(solution).__name__}(status={solution.status}, "
-        f"formulation={solution.formulation!r}, C={number(solution.C)}, {', '.join(numbers)}, "
-        f"passes={number(passes)}, planes={number(planes)})"
+        f"formulation={solution.formulation!r}, C={_number(solution.C)}, {', '.join(numbers)}, "
+        f"passes={_number(passes)}, planes={_number(planes)})"
+    )
+
+
+def description(solution: Any) -> str:
+    """A solution with `statistics` in a few lines, without its arrays: what `print` shows."""
+    counts = solution.statistics
+    relative = solution.gap / abs(solution.primal) if solution.primal else 0.0
+    parts = {name: value for name, value in counts.seconds.items() if name != "total"}
+    ranked = sorted(parts.items(), key=lambda part: -part[1])
+    spent = ", ".join(f"{value:.2f} {name}" for name, value in ranked)
+    total = counts.seconds.get("total", sum(parts.values()))
+    return "\n".join(
+        [
+            *textwrap.wrap(f"{solution.status}: {solution.message}", WIDTH),
+            f"{solution.formulation}, C = {_number(solution.C)}, {len(solution.slack)} examples",
+            f"primal {_number(solution.primal)}, dual {_number(solution.dual)}, "
+            f"gap {_number(solution.gap)} (relative {relative:.1e})",
+            f"{counts.passes} rounds, {counts.oracle_calls} oracle calls, "
+            f"{counts.planes_kept} planes, {counts.support_planes} of them support planes",
+            f"{total:.2f} seconds" + (f": {spent}" if spent else ""),
+        ]
     )
 
 
@@ -60,6 +85,15 @@ class Solution(NamedTuple):
     def __repr__(self) -> str:
         """One line without the arrays."""
         return summary(self, self.statistics.passes, self.statistics.planes_kept)
+
+    def __str__(self) -> str:
+        """A few lines: how it ended, the certificate, counts and seconds by part."""
+        return description(self)
+
+    @property
+    def trace(self) -> Trace:
+        """The course of the training, a row a round, as a table; it can be printed and saved."""
+        return self.statistics.history
 
 
 class SupportOutputs(NamedTuple):

@@ -36,15 +36,20 @@ class Task(NamedTuple):
         return self.terms._replace(cap=self.terms.cap[index], ridge=self.terms.ridge[index])
 
 
-def pad_examples(tree: PyTree, total: int) -> PyTree:
-    """The first row repeated up to `total` rows; padding carries weight 0."""
+def padded_rows(tree: PyTree, total: int) -> PyTree:
+    """The first row repeated up to `total` rows; NumPy's arrays, of which parts cost nothing."""
 
-    def pad(leaf: np.ndarray) -> jax.Array:
+    def pad(leaf: np.ndarray) -> np.ndarray:
         leaf = np.asarray(leaf)
         short = total - leaf.shape[0]
-        return jax.device_put(np.concatenate([leaf, np.repeat(leaf[:1], short, axis=0)]))
+        return np.concatenate([leaf, np.repeat(leaf[:1], short, axis=0)])
 
     return jax.tree.map(pad, tree)
+
+
+def pad_examples(tree: PyTree, total: int) -> PyTree:
+    """`padded_rows` on the device; padding carries weight 0."""
+    return jax.tree.map(jax.device_put, padded_rows(tree, total))
 
 
 def batches_of(rows: int, batch: int, group: int = 1) -> tuple[int, int]:

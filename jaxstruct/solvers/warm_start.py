@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import rows_of
 from jaxstruct.core.checks import kind_and_text_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.device import on_device
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checks import check_weights
 from jaxstruct.solvers.cost_model import efforts_of
@@ -104,32 +104,32 @@ def restart(
     """
     sets = start.state.sets
     orders = in_order(task, settings)
-    terms = task.terms
-    beta = sets.multipliers * (C / start.C if formulation.penalty == 1 else 1.0)
-    multiplier_sum = jnp.sum(beta, axis=1)
-    share = jnp.where(
-        multiplier_sum > terms.cap, terms.cap / jnp.where(multiplier_sum > 0, multiplier_sum, 1), 1
+    cap, ridge = np.asarray(task.terms.cap), np.asarray(task.terms.ridge)
+    beta = np.asarray(sets.multipliers) * cap.dtype.type(
+        C / start.C if formulation.penalty == 1 else 1.0
     )
-    sets = sets._replace(multipliers=beta * share[:, None])
-    multiplier_sum = multiplier_sum * share
+    multiplier_sum = np.sum(beta, axis=1)
+    share = _cap_share(cap, multiplier_sum)
+    beta = beta * np.minimum(share, 1)[:, None]
+    sets = sets._replace(multipliers=on_device(beta))
+    multiplier_sum = multiplier_sum * np.minimum(share, 1)
     efforts = efforts_of(problem, settings, oracle_for(problem, formulation), task)
     w = rebuilt_weights(problem, task, sets, orders, effort=efforts.newton)
-    gain = float(jnp.sum(sets.multipliers * sets.bounds))
-    products = _products(problem, settings, formulation, task, w, sets, orders)
-    cost = float(jnp.sum(products)) + float(jnp.sum(terms.ridge * multiplier_sum**2))
-    room = float(
-        jnp.min(
-            jnp.where(
-                multiplier_sum > 0,
-                terms.cap / jnp.where(multiplier_sum > 0, multiplier_sum, 1),
-                jnp.inf,
-            )
-        )
-    )
+    gain = float(np.sum(beta * np.asarray(sets.bounds)))
+    products = np.asarray(_products(problem, settings, formulation, task, w, sets, orders))
+    cost = float(np.sum(products)) + float(np.sum(ridge * multiplier_sum**2))
+    room = float(np.min(_cap_share(cap, multiplier_sum)))
     gamma = min(gain / cost, room) if cost > 0 else 1.0
-    sets = sets._replace(multipliers=sets.multipliers * gamma)
-    w = jax.tree.map(lambda leaf: leaf * gamma, w)
+    sets = sets._replace(multipliers=on_device(beta * beta.dtype.type(gamma)))
+    w = jax.tree.map(lambda leaf: on_device(np.asarray(leaf) * leaf.dtype.type(gamma)), w)
     return State(w, sets, None, start.state.sigma, 0, None)
+
+
+def _cap_share(cap: np.ndarray, multiplier_sum: np.ndarray) -> np.ndarray:
+    """[N] by how much each example's multipliers may grow until its cap binds, or must shrink."""
+    own = multiplier_sum > 0
+    with np.errstate(over="ignore"):
+        return np.where(own, cap / np.where(own, multiplier_sum, 1), np.inf).astype(cap.dtype)
 
 
 def _products(
@@ -146,7 +146,7 @@ def _products(
     report = empty_report(sets.losses.shape[0], active, str(sets.losses.dtype))
     _, report, _ = oracle_program(
         problem, OracleOptions(oracle, active), task, w, copy_arrays(sets), report,
-        Calls(orders, whole(task, orders), jnp.asarray(jnp.inf, sets.losses.dtype), np.int32(0)),
+        Calls(orders, whole(task, orders), np.asarray(np.inf, sets.losses.dtype), np.int32(0)),
         effort=efforts_of(problem, settings, oracle, task).oracle,
     )  # fmt: skip
     return report.terms.product

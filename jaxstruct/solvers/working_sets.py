@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.device import on_device
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.formulations import Penalty, power_of_loss
 
@@ -153,15 +154,20 @@ def is_enumerated(sets: WorkingSets) -> bool:
     return sets.gram[0].shape[1] == 0
 
 
+def widened(leaf: Array, more: int, axes: tuple[int, ...]) -> Array:
+    """The array with `more` zeros at the end of some axes, made by NumPy: nothing compiles."""
+    pad = [(0, more if axis in axes else 0) for axis in range(leaf.ndim)]
+    return on_device(np.pad(np.asarray(leaf), pad))
+
+
 def extend(sets: WorkingSets, capacity: int) -> WorkingSets:
     """The same working sets with more slots."""
     old = sets.losses.shape[1]
 
-    def widen(leaf: Array, axes: tuple[int, ...] = (1,)) -> Array:
-        pad = [(0, capacity - old if axis in axes else 0) for axis in range(leaf.ndim)]
-        return jnp.pad(leaf, pad)
+    def widen(leaf: Array) -> Array:
+        return widened(leaf, capacity - old, (1,))
 
-    gram = tuple(widen(block, (1, 2)) for block in sets.gram)
+    gram = tuple(widened(block, capacity - old, (1, 2)) for block in sets.gram)
     return jax.tree.map(widen, sets._replace(gram=()))._replace(gram=gram)
 
 

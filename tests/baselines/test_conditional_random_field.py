@@ -308,6 +308,8 @@ def test_the_other_ways_a_run_ends() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (dict(C="1"), "C must be"),
+        (dict(max_iterations=2.5), "max_iterations must be"),
         (dict(C=0.0), "C must be"),
         (dict(C=float("inf")), "C must be"),
         (dict(tolerance=-1.0), "tolerance must be"),

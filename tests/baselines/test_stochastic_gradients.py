@@ -148,6 +148,8 @@ def test_a_seed_is_a_run_other_numbers_share_its_program_and_a_callback_sees_epo
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (dict(C="1"), "C must be"),
+        (dict(max_epochs=2.5), "max_epochs must be"),
         (dict(objective="svm0"), "no subgradient"),
         (dict(objective="crf"), "choose one of random_field"),
         (dict(C=-1.0), "C must be"),

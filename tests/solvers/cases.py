@@ -28,7 +28,9 @@ from tests.truth.quadratic_program import Truth, solve_primal
 SOFT = tuple(name for name in FORMULATIONS if name != "svm0")
 FULL = Settings(variant="full", warm_passes=0, working_sets="grown")
 """Compiles two programs only: Newton and oracle."""
-WAYS = {"grown": FULL, "enumerated": FULL._replace(working_sets="enumerated")}
+GROWN = FULL._replace(capacity=4)
+"""Room for the planes of four classes; what two slots grow to."""
+WAYS = {"grown": GROWN, "enumerated": FULL._replace(working_sets="enumerated")}
 
 
 _truths: dict[tuple, Truth] = {}

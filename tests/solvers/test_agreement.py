@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct import Oracles, Settings, Status, fit, make_problem, predict, support_outputs
+from jaxstruct import Settings, Status, check_problem, fit, predict, support_outputs
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers.formulations import FORMULATIONS
 from tests.solvers.cases import (
     FULL,
+    GROWN,
     SOFT,
     WAYS,
     case_for,
@@ -38,8 +38,7 @@ def assert_optimal(solution, truth, tolerance=CLOSE):
     assert solution.dual == pytest.approx(truth.objective, rel=tolerance)
 
 
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0, 1000.0])
-@pytest.mark.parametrize("n", [9, 16])
+@pytest.mark.parametrize("n, C", [(9, 0.01), (16, 0.01), (9, 1.0), (16, 100.0), (9, 1000.0)])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_full_variant(x64, formulation, way, n, C):
@@ -54,7 +53,7 @@ def test_full_variant(x64, formulation, way, n, C):
     assert distance <= np.sqrt(4 * CLOSE * truth.objective)
 
 
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0, 1000.0])
+@pytest.mark.parametrize("C", [0.01, 1.0, 1000.0])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_example_weights(x64, formulation, way, C):
@@ -93,7 +92,7 @@ def test_working_sets_grow_from_two_slots(x64, formulation, C):
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_subspace_variant(x64, formulation, way):
     case = case_for(formulation, seed=4)
-    settings = Settings(variant="subspace", working_sets=way)
+    settings = Settings(variant="subspace", working_sets=way, capacity=4)
     for C in (0.1, 10.0):
         solution = fit(
             case.problem(),
@@ -108,7 +107,7 @@ def test_subspace_variant(x64, formulation, way):
         assert_optimal(solution, case.truth(formulation, C), 1e-7)
 
 
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("C", [0.01, 100.0])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_float32_to_its_finest_tolerance(formulation, way, C):
@@ -126,20 +125,20 @@ def test_float32_to_its_finest_tolerance(formulation, way, C):
 
 @pytest.mark.parametrize("formulation", ["svm1", "svm2_slack", "svm1_slack"])
 def test_seven_functions_suffice(x64, formulation):
-    """Psi written down, and the hooks of multiclass left out: the same optimum."""
+    """Psi written down, and no hooks: the same optimum as with those of multiclass."""
     case = random_case(6, output_features=3)
     truth = case.truth(formulation, 10.0)
-    enumerated, inputs = enumerated_problem(case)
-    hooked = case.problem()
-    bare = make_problem(
-        hooked.initial_weights,
-        hooked.model,
-        Oracles(hooked.oracles.contenders, hooked.oracles.output),
-    )
-    for problem, x in ((hooked, case.x), (bare, case.x), (enumerated, inputs)):
-        solution = fit(problem, x, case.y, formulation, 10.0, tolerance=FINE, settings=FULL)
+    for problem, x in ((case.problem(), case.x), enumerated_problem(case)):
+        solution = fit(problem, x, case.y, formulation, 10.0, tolerance=FINE, settings=GROWN)
         assert_optimal(solution, truth)
         assert_best(predict(problem, solution.weights, x), case.psi() @ truth.w)
+
+
+def test_hooks_are_what_is_derived_without_them(x64):
+    """Sums, values and products of planes, and the oracle, by potentials and score alone."""
+    case = random_case(6, output_features=3)
+    report = check_problem(case.problem(), case.x, case.y, examples=4, draws=2)
+    assert max(report.excess.values()) < 1e-12
 
 
 @pytest.mark.parametrize("output_features", [0, 3])
@@ -149,7 +148,7 @@ def test_sparse_inputs_equal_dense_ones(x64, output_features):
     assert (sparse.indices == 5).any()
     for formulation in ("svm1_margin", "svm2"):
         truth = case.truth(formulation, 10.0)
-        solution = fit(problem, sparse, case.y, formulation, 10.0, tolerance=FINE, settings=FULL)
+        solution = fit(problem, sparse, case.y, formulation, 10.0, tolerance=FINE, settings=GROWN)
         assert_optimal(solution, truth)
         distance = np.linalg.norm(flat(solution.weights) - truth.w)
         assert distance <= np.sqrt(4 * CLOSE * truth.objective)
@@ -165,13 +164,12 @@ def test_a_linear_kernel_is_the_linear_machine(x64, output_features):
     problem = kernel_multiclass(
         13, 4, output_features=case.output_features, loss=case.loss, dtype="float64"
     )
-    inputs = kernel_inputs(jnp.asarray(case.x @ case.x.T))
+    inputs = kernel_inputs(case.x @ case.x.T)
     for formulation in ("svm1_slack", "svm2_margin"):
         truth = case.truth(formulation, 10.0)
-        solution = fit(problem, inputs, case.y, formulation, 10.0, tolerance=FINE, settings=FULL)
+        solution = fit(problem, inputs, case.y, formulation, 10.0, tolerance=FINE, settings=GROWN)
         assert_optimal(solution, truth)
-        norms = jnp.asarray((fresh**2).sum(axis=1))
-        kernels = kernel_inputs(jnp.asarray(fresh @ case.x.T), self_kernel=norms)
+        kernels = kernel_inputs(fresh @ case.x.T, self_kernel=(fresh**2).sum(axis=1))
         rows = np.eye(4) if case.output_features is None else case.output_features
         scores = fresh @ truth.w.reshape(5, -1) @ rows.T
         assert_best(predict(problem, solution.weights, kernels), scores)
@@ -181,7 +179,9 @@ def test_a_linear_kernel_is_the_linear_machine(x64, output_features):
 def test_support_outputs_span_the_weights(x64, formulation):
     """w = sum alpha delta Psi_i(y) (3.28) over the pairs that `support_outputs` names."""
     case = random_case(9)
-    solution = fit(case.problem(), case.x, case.y, formulation, 10.0, tolerance=FINE, settings=FULL)
+    solution = fit(
+        case.problem(), case.x, case.y, formulation, 10.0, tolerance=FINE, settings=GROWN
+    )
     support, psi = support_outputs(solution), case.psi()
     dpsi = psi[support.example, case.y[support.example]] - psi[support.example, support.output]
     scale = np.linalg.norm(flat(solution.weights))
@@ -197,11 +197,12 @@ def test_integer_inputs_are_features_like_any_other(x64):
     case = random_case(10)
     levels = np.clip(np.round(np.abs(case.x) * 12), 0, 200).astype(np.uint8)
     exact = case._replace(x=levels.astype(float)).truth("svm1", 0.01)
-    for settings in WAYS.values():
+    for way in WAYS:
+        settings = Settings(variant="subspace", working_sets=way, capacity=4)
         solution = fit(
-            case.problem(), levels, case.y, "svm1", 0.01, tolerance=FINE, settings=settings
+            case.problem(), levels, case.y, "svm1", 0.01, tolerance=1e-7, settings=settings
         )
-        assert_optimal(solution, exact)
+        assert_optimal(solution, exact, 1e-7)
         norms = (levels.astype(float) ** 2).sum(axis=1)
         found = np.asarray(solution.state.sets.gram[0])
         if found.size:  # |delta Psi_i(y)|^2 = 2 |x_i|^2
@@ -226,7 +227,7 @@ def test_duplicates_and_contradictions(x64):
     for formulation in SOFT:
         for C in (1.0, 100.0):
             solution = fit(
-                twice.problem(), twice.x, twice.y, formulation, C, tolerance=FINE, settings=FULL
+                twice.problem(), twice.x, twice.y, formulation, C, tolerance=FINE, settings=GROWN
             )
             assert_optimal(solution, twice.truth(formulation, C))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -101,7 +100,7 @@ class Ascent:
 
     def visit(self, i, epsilon):
         """Solve the block of example i; first add its most violated output above epsilon."""
-        order = jnp.roll(jnp.arange(N, dtype=jnp.int32), -i)  # example i first, and it alone
+        order = np.roll(np.arange(N, dtype=np.int32), -i)  # example i first, and it alone
         self.sets, self.told, counts = _oracle(
             self.problem,
             oracle_pass.OracleOptions("contenders", 0),
@@ -111,9 +110,9 @@ class Ascent:
             self.told,
             oracle_pass.Calls(
                 (order[:, None],),
-                ((jnp.int32(0), jnp.int32(1)),),
-                jnp.asarray(epsilon),
-                jnp.int32(1),
+                ((np.int32(0), np.int32(1)),),
+                np.float64(epsilon),
+                np.int32(1),
             ),
         )
         self.w, multipliers, _ = _cached(
@@ -123,7 +122,7 @@ class Ascent:
             self.w,
             self.sets,
             (order,),
-            (jnp.int32(1),),
+            (np.int32(1),),
         )
         self.sets = self.sets._replace(multipliers=multipliers)
         return int(counts.added)

@@ -11,6 +11,7 @@ from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers.formulations import FORMULATIONS
 from tests.solvers.cases import (
     FULL,
+    GROWN,
     case_for,
     dense_beta,
     enumerated_problem,
@@ -20,10 +21,10 @@ from tests.solvers.cases import (
 )
 from tests.truth.quadratic_program import dual_value, primal_value, problem, slacks
 
-EVERY = Settings(variant="subspace", working_sets="grown", certify_every=1)
+EVERY = Settings(variant="subspace", working_sets="grown", certify_every=1, capacity=4)
 VARIANTS = {
     "subspace": EVERY,
-    "full": FULL,
+    "full": GROWN,
     "growing": EVERY._replace(capacity=2, cached_sweeps=1),
     "enumerated": Settings(variant="subspace", working_sets="enumerated"),
     "evicting": EVERY._replace(capacity=3, max_capacity=3),
@@ -87,12 +88,12 @@ def test_every_round_tells_the_truth(x64, formulation, variant):
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-@pytest.mark.parametrize("C", [1e-3, 0.1, 10.0, 1000.0])
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1000.0])
 def test_float32_never_claims_more_than_the_optimum(formulation, C):
     """P >= optimum >= D, up to rounding: the dual variables must be feasible in float32 too."""
     case = case_for(formulation, seed=5)
     optimum = case.truth(formulation, C).objective
-    for settings in (FULL, Settings(variant="subspace", working_sets="grown")):
+    for settings in (GROWN, EVERY):
         solution = fit(
             case.problem("float32"),
             case.x,
@@ -117,11 +118,10 @@ def linear(case):
 
 
 def kernel(case):
-    gram = jax.numpy.asarray(case.x @ case.x.T)
     problem = kernel_multiclass(
         len(case.y), 4, output_features=case.output_features, loss=case.loss, dtype="float64"
     )
-    return problem, kernel_inputs(gram)
+    return problem, kernel_inputs(case.x @ case.x.T)
 
 
 @pytest.mark.parametrize("make", [linear, enumerated_problem])

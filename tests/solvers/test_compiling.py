@@ -20,6 +20,33 @@ ALL = {
 }
 
 
+_compiled: list[str] = []
+
+
+def _note(event: str, _: float, **told: object) -> None:
+    if event.endswith("backend_compile_duration"):
+        _compiled.append(str(told.get("fun_name")))
+
+
+jax.monitoring.register_event_duration_secs_listener(_note)
+
+
+@pytest.mark.parametrize("way", ["enumerated", "grown"])
+def test_set_up_compiles_nothing(way):
+    """Of a first fit, sets that grow, a warm start and predictions only the programs compile."""
+    case = random_case(0, d=12 if way == "grown" else 11, k=3)  # shapes of their own
+    settings = Settings(variant="subspace", working_sets=way, capacity=2)
+    _compiled.clear()
+    problem = case.problem("float32")
+    first = fit(problem, case.x, case.y, "svm1", 10.0, settings=settings, max_passes=4)
+    again = fit(problem, case.x, case.y, "svm1", 1.0, settings=settings, max_passes=2, start=first)
+    predict(problem, again, case.x)
+    assert first.statistics.capacity > 2
+    programs = {"sweeps_pass", "oracle_pass", "weights_of_multipliers", "decode_batch"}
+    programs |= {"map"} | ({"enumerated_working_sets"} if way == "enumerated" else set())
+    assert {name.removeprefix("jit(").removesuffix(")") for name in _compiled} == programs
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_the_second_run_compiles_nothing(name):
     """Whatever the values: C, formulation, tolerances, losses, data, weights, n up to padding."""

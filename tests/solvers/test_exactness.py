@@ -26,11 +26,13 @@ from jaxstruct import (
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.one_slack import fit_one_slack
+from jaxstruct.solvers.oracle_rules import DRAWS
 
 K, D, N, MISSED = 4, 3, 24, 2
 random = np.random.default_rng(0)
 X = random.normal(size=(N, D)).astype(np.float32)
 Y = np.argmax(X @ random.normal(size=(D, K)) + 0.3 * random.normal(size=(N, K)), 1).astype(np.int32)
+ZERO = np.zeros((D, K), np.float32)
 UNCHECKED = Settings(checked_examples=0)
 C = 5.0
 
@@ -79,7 +81,7 @@ def all_outputs(y_true):
 
 def problem_of(way, **oracles):
     given = Oracles(contenders=_bound(way), output=output)._replace(**oracles)
-    return make_problem(jnp.zeros((D, K)), Model(potentials, score, decode, loss), given)
+    return make_problem(ZERO, Model(potentials, score, decode, loss), given)
 
 
 @cache
@@ -178,7 +180,7 @@ def _bounded_decode(theta, y_true, scale):
 def test_a_bounded_decode_serves_margin_and_slack_rescaling(formulation, optima):
     model = Model(potentials, score, decode, loss)
     oracles = Oracles(loss_augmented_decode=_bounded_decode)
-    solution = fit(make_problem(jnp.zeros((D, K)), model, oracles), X, Y, formulation, C)
+    solution = fit(make_problem(ZERO, model, oracles), X, Y, formulation, C)
     assert solution.status in (Status.INEXACT_ORACLE, Status.CONVERGED)
     assert solution.dual <= optima[formulation][1] * (1 + 1e-5)
     assert solution.primal >= true_primal(formulation, solution.weights) - 1e-4
@@ -199,11 +201,11 @@ def test_a_bounded_decode_serves_margin_and_slack_rescaling(formulation, optima)
 def test_a_model_that_breaks_a_rule_is_refused(change, match):
     model = Model(potentials, score, decode, loss)._replace(**change)
     oracles = Oracles(contenders=_bound("exact"), output=output)
-    problem = make_problem(jnp.zeros((D, K)), model, oracles)
+    problem = make_problem(ZERO, model, oracles)
     with pytest.raises(ValueError, match=match):
         fit(problem, X, Y, "svm1_margin", C)
-    with pytest.raises(ValueError, match=match):
-        check_problem(problem, X, Y)
+    with pytest.raises(ValueError, match=match):  # the same program
+        check_problem(problem, X, Y, examples=4, draws=DRAWS)
 
 
 def test_floating_leaves_that_are_no_potentials_are_refused():
@@ -216,7 +218,7 @@ def test_floating_leaves_that_are_no_potentials_are_refused():
     )
     oracles = Oracles(lambda theta, y: contenders("exact", theta[0], y), output)
     with pytest.raises(ValueError, match="carry other numbers in integers"):
-        fit(make_problem(jnp.zeros((D, K)), model, oracles), X, Y, "svm1_margin", C)
+        fit(make_problem(ZERO, model, oracles), X, Y, "svm1_margin", C)
 
 
 def test_a_right_problem_passes_with_all_its_outputs():
@@ -236,8 +238,7 @@ def test_levels_and_space_are_compared_too():
         check_problem(right._replace(space=right.space._replace(plane_norms=norms)), X, Y)
 
 
-@pytest.mark.parametrize("name", ["difference_values", "add_differences"])
-def test_differences_of_planes_are_compared_too(name):
+def test_differences_of_planes_are_compared_too():
     """Long sequences, whose planes are read where they differ: one of the two is off.
 
     One oracle, of two levels: a space that is off compiles the checks of every oracle anew.
@@ -249,15 +250,16 @@ def test_differences_of_planes_are_compared_too(name):
     x = chain_inputs(random.normal(size=(4, 24, 4)).astype(np.float32), np.full(4, 24))
     y = random.integers(0, 3, (4, 24))
     check_problem(problem, x, y)
-    honest = getattr(problem.space, name)
+    for name in ("difference_values", "add_differences"):
+        lying = problem.space._replace(**{name: Partial(_doubled, getattr(problem.space, name))})
+        with pytest.raises(ValueError, match="the space sums planes to other products"):
+            check_problem(problem._replace(space=lying), x, y)
 
-    def wrong(w, inputs, told, index, *c):
-        found = honest(w, inputs, told, index, *c)
-        return {**found, "emissions": 2 * found["emissions"]} if c else 2 * found
 
-    lying = problem.space._replace(**{name: Partial(wrong)})
-    with pytest.raises(ValueError, match="the space sums planes to other products"):
-        check_problem(problem._replace(space=lying), x, y)
+def _doubled(honest, w, inputs, told, index, *c):
+    """Values of planes, or weights with the planes added, of which the emissions are doubled."""
+    found = honest(w, inputs, told, index, *c)
+    return {**found, "emissions": 2 * found["emissions"]} if c else 2 * found
 
 
 def test_differences_come_together():

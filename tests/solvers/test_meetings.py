@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -13,7 +12,7 @@ from jaxstruct.solvers.meetings import TILE, Batch, filled_slots, meet, scores_a
 from jaxstruct.solvers.working_sets import bucket_of, empty_working_sets
 
 N, B, T, S = 6, 4, 5, 3
-_meet = jax.jit(meet)
+_meet, _filled = jax.jit(meet), jax.jit(filled_slots)
 _potentials = jax.jit(lambda problem, w, x: jax.vmap(problem.model.potentials, (None, 0))(w, x))
 
 
@@ -54,14 +53,14 @@ def test_every_filled_slot_is_met(x64, wing, slots, filled):
     occupied = (random.random((N, slots)) < 0.7) & (np.arange(slots) < filled)
     occupied[:, 0] = True
     sets = bucket_of(empty_working_sets((truth,), slots, "float64"), 0)
-    sets = sets._replace(outputs=jnp.asarray(held), occupied=jnp.asarray(occupied))
+    sets = sets._replace(outputs=held, occupied=occupied)
     w = jax.tree.map(lambda leaf: random.normal(size=leaf.shape), problem.initial_weights)
     index = random.permutation(N)[:B]
     some = jax.tree.map(lambda leaf: np.asarray(leaf)[index], x)
     theta = _potentials(problem, w, some)
     y = draw(N)[index]
     y[1], y[2] = held[index[1], 0], held[index[2], slots - 1]  # known; known if occupied
-    scores, met = _meet(problem, sets, Batch(jnp.asarray(index), some, truth[index], theta), y)
+    scores, met = _meet(problem, sets, Batch(index, some, truth[index], theta), y)
     wanted, gram, own = _whole(problem, theta, some, truth[index], held[index], y)
     inside = occupied[index]
     np.testing.assert_allclose(np.where(inside, scores, 0), np.where(inside, wanted, 0), atol=1e-12)
@@ -71,7 +70,7 @@ def test_every_filled_slot_is_met(x64, wing, slots, filled):
     np.testing.assert_array_equal(met.known, same.any(axis=1))
     assert met.known[1]
     last = np.max(np.where(inside, np.arange(slots) + 1, 0))
-    assert filled_slots(jnp.asarray(inside)) == last
+    assert _filled(inside) == last
     beyond = np.arange(slots) >= min(-(-last // TILE) * TILE, slots)
     assert not np.any(np.asarray(scores)[:, beyond])
 
@@ -79,11 +78,11 @@ def test_every_filled_slot_is_met(x64, wing, slots, filled):
 def test_all_slots_of_enumerated_sets_are_scored(x64):
     random = np.random.default_rng(0)
     problem, x, draw = classes(random)
-    held, index = draw(N, 7), jnp.arange(B)
+    held, index = draw(N, 7), np.arange(B)
     sets = bucket_of(empty_working_sets((held[:, 0],), 7, "float64"), 0)
-    sets = sets._replace(outputs=jnp.asarray(held))
+    sets = sets._replace(outputs=held)
     w = {"weights": random.normal(size=problem.initial_weights["weights"].shape)}
     theta = _potentials(problem, w, x[:B])
-    found = scores_at_hand(problem, sets, Batch(index, x[:B], held[:B, 0], theta))
+    found = jax.jit(scores_at_hand)(problem, sets, Batch(index, x[:B], held[:B, 0], theta))
     wanted = np.take_along_axis(np.asarray(theta), held[:B], axis=1)
     np.testing.assert_allclose(found, wanted, atol=1e-12)

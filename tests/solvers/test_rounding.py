@@ -77,9 +77,10 @@ def test_block_ascent_and_newton_do_not_call_a_gap_closed_that_rounding_hides():
     beta = dense_beta(solution.state.sets, len(edge.y), len(edge.loss))
     primal, dual = values(edge, "svm2_slack", flat(solution.weights), beta)
     assert primal - dual > 2 * tolerance * primal  # nothing was proven
-    assert solution.status is Status.ROUNDING and not solution.status.solved
+    # Which of the two ends it is up to the order in which a processor sums.
+    assert solution.status in (Status.ROUNDING, Status.PASS_LIMIT) and not solution.status.solved
     assert abs((primal - dual) - solution.gap) <= solution.certificate.rounding
-    assert "certificate.rounding" in solution.message
+    assert solution.certificate.rounding > tolerance * solution.primal
 
 
 def test_one_slack_does_not_claim_a_primal_below_the_rounding_of_its_slacks():
@@ -168,7 +169,7 @@ def test_a_score_is_off_by_no_more_than_its_roundings(kind, terms):
 
 
 def test_block_ascent_does_not_call_a_primal_of_many_features_certain():
-    """float64 finds a gap of 3.7e-5 where float32 says 3e-7: sums of 20,000 terms in order."""
+    """Sums of 20,000 terms in order are off by 3.7e-5, in lanes of a wide processor by 3e-7."""
     random, (n, d, k) = np.random.default_rng(1), (8, 20_000, 3)
     y = np.arange(n, dtype=np.int32) % k
     x = np.exp(2 * random.normal(size=(n, d))) * (1 + 0.5 * y[:, None]) / math.sqrt(d)
@@ -177,8 +178,8 @@ def test_block_ascent_does_not_call_a_primal_of_many_features_certain():
         multiclass(d, k), edge.x, y, "svm2", edge.C, tolerance=2e-5, settings=FULL, max_passes=20
     )
     primal, _ = values(edge, "svm2", flat(solution.weights), np.zeros((n, k)))
-    assert abs(primal - solution.primal) > 2e-5 * primal
     assert abs(primal - solution.primal) <= solution.certificate.rounding
+    assert solution.gap < 2e-5 * primal < solution.certificate.rounding
     assert solution.status is Status.ROUNDING
 
 

@@ -1,0 +1,320 @@
+"""What a training says while it runs: which program is compiled, rounds, gap and time left.
+
+Times are without compiling, which is told apart: the first rounds compile, the later ones do not,
+so that a forecast which counted it would be far too long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from time import monotonic
+from typing import Any, Protocol, TextIO
+
+import numpy as np
+
+from jaxstruct.core.checks import text_of
+from jaxstruct.core.compile_clock import compile_clock
+from jaxstruct.core.compiling import told_of_compiling
+
+MIN_POINTS = 3
+"""Rounds without which nothing is forecast."""
+
+LINE_SECONDS, LINE_SHARE = 5.0, 0.1
+"""A plain line follows another after so many seconds, or this share of the time so far."""
+
+BAR_SECONDS = 0.1
+"""A bar is drawn anew after so many seconds."""
+
+NO_BAR = "a bar needs tqdm (pip install 'jaxstruct[progress]'); lines of text instead"
+
+
+class Passed(Protocol):
+    """What `update` reads: passes so far, and the best primal, dual and gap = primal - dual.
+
+    Where `info.certificate` is None the pass has proved nothing new, and `info.estimate.gap` says
+    where it is likely to be; other solvers have no such fields, and every pass of theirs counts.
+    """
+
+    @property
+    def passes(self) -> int:
+        """Passes so far."""
+        ...
+
+    @property
+    def primal(self) -> float:
+        """The best so far."""
+        ...
+
+    @property
+    def dual(self) -> float:
+        """The best so far."""
+        ...
+
+    @property
+    def gap(self) -> float:
+        """primal - dual."""
+        ...
+
+
+def check_verbose(verbose: Any) -> None:
+    """Raise ValueError unless it is False, True or "bar"."""
+    if not (isinstance(verbose, (bool, np.bool_)) or (verbose == "bar" and type(verbose) is str)):
+        raise ValueError(
+            f'verbose must be False, True (lines of text) or "bar", got {text_of(verbose)}'
+        )
+
+
+@contextlib.contextmanager
+def training_progress(
+    total: int | None,
+    description: str = "training",
+    verbose: bool | str = True,
+    tolerance: float | None = 1e-3,
+    stream: TextIO | None = None,
+) -> Iterator[Callable[[Passed], None]]:
+    """Tells of a training run; the value is the `callback` that the solvers ask for.
+
+        with training_progress(500, "C = 1", "bar") as update:
+            fit_one_slack(problem, inputs, outputs, callback=update)
+
+    `fit(verbose=...)` does this by itself. A bar fills as the logarithm of the relative gap,
+    gap / |primal|, falls from its first value to `tolerance`, or with the passes where there is no
+    tolerance; it is one moving line. Lines of text come at the first pass, now and then, and at the
+    end. Both name the programs that are being compiled. A pass without a certificate leaves gap
+    and bar as they were, and the words add the gap that it estimates.
+
+    Args:
+      total: the limit of passes, None where there is none.
+      description: what is being trained.
+      verbose: False says nothing; True writes lines of text; "bar" shows a bar of tqdm, or lines
+        where the stream is no terminal or tqdm is not installed.
+      tolerance: the relative gap at which training stops, None where it does not.
+      stream: where to; None: standard error.
+
+    Yields:
+      update(passed), which shows `passed.passes`, `passed.primal` and `passed.gap`; it returns
+      None, so that it never stops a run.
+
+    Raises:
+      ValueError: `total` or `tolerance` is not positive, or `verbose` is another value.
+    """
+    for name, value in (("total", total), ("tolerance", tolerance)):
+        if value is not None and not value > 0:
+            raise ValueError(f"{name}: got {value}, expected a positive number or None.")
+    check_verbose(verbose)
+    if not verbose:
+        yield lambda passed: None
+        return
+    track = _Track(total, tolerance)
+    shown = _shown(description, verbose, sys.stderr if stream is None else stream)
+
+    def update(passed: Passed) -> None:
+        track.add(passed)
+        if shown.is_due():
+            shown.show(track.share(), track.words())
+
+    try:
+        with told_of_compiling(lambda program: shown.tell(track.share(), f"compiling {program}")):
+            yield update
+    finally:
+        shown.close(track.share(), track.ending())
+
+
+def seconds_left(seconds: Sequence[float], gaps: Sequence[float], tolerance: float) -> float | None:
+    """Time until the gap reaches `tolerance`, if it goes on falling at its present rate.
+
+    A straight line through the later half of (seconds, log of the smallest gap so far).
+
+    Args:
+      seconds: increasing times of the gaps, since any origin.
+      gaps: positive; infinite or nan ones are passed over.
+      tolerance: the gap that is wanted.
+
+    Returns:
+      Seconds after the last time, 0 once there; None while fewer than three gaps are known or the
+      gap does not fall.
+    """
+    usable = [(t, g) for t, g in zip(seconds, gaps, strict=True) if 0 < g < math.inf]
+    if any(gap <= tolerance for gap in gaps):
+        return 0.0
+    if len(usable) < MIN_POINTS:
+        return None
+    times, sizes = np.array(usable).T
+    levels = np.log(np.minimum.accumulate(sizes))
+    late = slice(-max(MIN_POINTS, len(times) // 2), None)
+    centred = times[late] - times[late].mean()
+    slope = centred @ levels[late] / (centred @ centred) if centred.any() else 0.0
+    return float((math.log(tolerance) - levels[-1]) / slope) if slope < 0 else None
+
+
+def _relative(gap: float, primal: float) -> float:
+    """gap / |primal|; 0 where the gap is none (rounding, or a problem solved by zero)."""
+    size = abs(primal)
+    relative = gap / size if 0 < size < math.inf else math.inf
+    return 0.0 if gap <= 0 else relative
+
+
+def _worded(relative: float) -> str:
+    return f"{relative:.1e}" if math.isfinite(relative) else "unknown"
+
+
+def _estimate(passed: Passed) -> Any:
+    """What a pass without a certificate estimates, None where it has one."""
+    info = getattr(passed, "info", None)
+    proved = getattr(info, "certificate", None) is not None
+    return None if proved else getattr(info, "estimate", None)
+
+
+class _Track:
+    """Remembers the certified gaps of a run, by seconds without compiling, and words its state."""
+
+    def __init__(self, total: int | None, tolerance: float | None) -> None:
+        self.total, self.tolerance = total, tolerance
+        self.start, self.compiled = monotonic(), compile_clock().read().wall
+        self.seconds: list[float] = []
+        self.gaps: list[float] = []
+        self.last: Passed | None = None
+        self.now, self.relative = 0.0, math.inf
+        self.first, self.least = math.inf, math.inf
+
+    def compiling(self) -> float:
+        """The seconds of it so far."""
+        return compile_clock().read().wall - self.compiled
+
+    def add(self, passed: Passed) -> None:
+        """Notes a pass that has ended now; of thousands of passes each costs the same."""
+        self.now, self.last = monotonic() - self.start - self.compiling(), passed
+        self.relative = _relative(passed.gap, passed.primal)
+        if _estimate(passed) is not None:
+            return
+        self.seconds.append(self.now)
+        self.gaps.append(self.relative)
+        self.least = min(self.least, self.relative)
+        if math.isinf(self.first) and self.relative > 0:
+            self.first = self.relative
+
+    def words(self) -> str:
+        """The state after the last pass."""
+        assert self.last is not None, "no pass has ended"
+        passes, estimate, aside = self.last.passes, _estimate(self.last), ""
+        if estimate is not None:
+            aside = f", estimated {_worded(_relative(estimate.gap, estimate.primal))}"
+        limit = "" if self.total is None else f"/{self.total}"
+        wanted = "" if self.tolerance is None else f" (goal {self.tolerance:.0e})"
+        gap = f"gap {_worded(self.relative)}{aside}{wanted}"
+        return f"pass {passes}{limit}, {gap}, {self._left(passes, self.now)}"
+
+    def ending(self) -> str:
+        """The words at the end; none where no pass came to its end."""
+        if self.last is None:
+            return ""
+        apart = self.compiling()
+        with_compiling = f" and {_clock(apart)} compiling" if round(apart) else ""
+        return (
+            f"ended after pass {self.last.passes}, gap {_worded(self.relative)}, "
+            f"{_clock(self.now)} training{with_compiling}"
+        )
+
+    def _left(self, passes: int, now: float) -> str:
+        to_limit = to_gap = None
+        known_well = self.tolerance is None or passes >= MIN_POINTS
+        if self.total is not None and passes > 0 and known_well:
+            to_limit = now / passes * max(0, self.total - passes)
+        if self.tolerance is not None:
+            to_gap = seconds_left(self.seconds, self.gaps, self.tolerance)
+        if to_gap:  # it counts from the last certificate, and an overdue forecast was wrong
+            to_gap = max(0.0, to_gap - (now - self.seconds[-1])) or None
+        known = [seconds for seconds in (to_limit, to_gap) if seconds is not None]
+        if not known:
+            return "time left unknown"
+        bound = "<" if to_gap is None and self.tolerance is not None else "~"
+        return f"{bound}{_clock(min(known))} left"
+
+    def share(self) -> float:
+        """The filled share of the bar, in [0, 1]."""
+        if self.tolerance is None:
+            by_passes = self.last.passes / self.total if self.total and self.last else 0.0
+            return min(1.0, by_passes)
+        if self.least <= self.tolerance:
+            return 1.0
+        if math.isinf(self.first):
+            return 0.0
+        return math.log(self.first / self.least) / math.log(self.first / self.tolerance)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _shown(description: str, verbose: bool | str, stream: TextIO) -> _Bar | _Lines:
+    """A bar, or lines of text."""
+    if verbose != "bar" or not stream.isatty():
+        return _Lines(description, stream)
+    try:
+        tqdm: Any = importlib.import_module("tqdm").tqdm
+    except ImportError:
+        lines = _Lines(description, stream)
+        lines.tell(0.0, NO_BAR)
+        return lines
+    return _Bar(tqdm, description, stream)
+
+
+class _Bar:
+    """A bar of tqdm, drawn anew a few times a second at most."""
+
+    def __init__(self, tqdm: Any, description: str, stream: TextIO) -> None:
+        self._frame, self._due = "{desc} {percentage:3.0f}% |{bar:20}| ", -math.inf
+        frame = self._frame + "starting"
+        self._bar = tqdm(total=1.0, desc=description, file=stream, bar_format=frame)
+
+    def is_due(self) -> bool:
+        """Whether it is time to `show`."""
+        return monotonic() >= self._due
+
+    def show(self, share: float, words: str) -> None:
+        """The filled share and the words after it."""
+        self._bar.bar_format, self._bar.n = self._frame + words, share
+        self._bar.refresh()
+        self._due = monotonic() + BAR_SECONDS
+
+    tell = show
+
+    def close(self, share: float, words: str) -> None:
+        """The last words, where there are any."""
+        if words:
+            self.show(share, words)
+        self._bar.close()
+
+
+class _Lines:
+    """Lines of text at first, then now and then, and one at the end."""
+
+    def __init__(self, description: str, stream: TextIO) -> None:
+        self._description, self._stream = description, stream
+        self._start, self._due = monotonic(), -math.inf
+
+    def is_due(self) -> bool:
+        """Whether it is time to `show`."""
+        return monotonic() - self._start >= self._due
+
+    def show(self, share: float, words: str) -> None:
+        """A line; the next one is due later."""
+        self.tell(share, words)
+        spent = monotonic() - self._start
+        self._due = spent + max(LINE_SECONDS, LINE_SHARE * spent)
+
+    def tell(self, share: float, words: str) -> None:
+        """A line out of turn."""
+        self._stream.write(f"{self._description}: {words}\n")
+        self._stream.flush()
+
+    def close(self, share: float, words: str) -> None:
+        """The last line, where there are words."""
+        if words:
+            self.tell(share, words)
