@@ -1,0 +1,22 @@
+"""Trained models: all that predicting needs, in one file, and what they have learned."""
+
+from jaxstruct.models.explanation import explain
+from jaxstruct.models.model_files import load, save
+from jaxstruct.models.pictures import explanation_picture
+from jaxstruct.models.tables import Explanation, Matrix, Ranking, Support
+from jaxstruct.models.trained import TrainedModel, trained
+from jaxstruct.models.training import Training
+
+__all__ = [
+    "Explanation",
+    "Matrix",
+    "Ranking",
+    "Support",
+    "TrainedModel",
+    "Training",
+    "explain",
+    "explanation_picture",
+    "load",
+    "save",
+    "trained",
+]

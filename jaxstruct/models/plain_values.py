@@ -1,0 +1,140 @@
+"""Python values as plain JSON with type tags, arrays aside; nothing is ever unpickled.
+
+None, True, integers, finite floats, texts and lists stand for themselves. The others are objects
+of one key: {"tuple": [..]}, {"float": "inf"}, {"dict": [[key, value], ..]}, {"array": name}, and
+{"record": [name, {field: value}]} of a few known records, which check what they are made of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxstruct.core.checks import kind_and_text_of, text_of
+
+MOST_DEEP = 40
+"""Levels of values within values."""
+_MOST_TOLD = 300
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, or its kind, on one line of at most 300 characters."""
+    text = " ".join((str(error) or type(error).__name__).split())
+    return text if len(text) <= _MOST_TOLD else f"{text[: _MOST_TOLD - 3]}..."
+
+
+class Record(NamedTuple):
+    """A record that files may hold.
+
+    Fields:
+      kind: its class, a NamedTuple. build: its fields by name -> the record, or ValueError.
+      fields: the record -> its fields by name; None for all of them.
+    """
+
+    kind: type
+    build: Callable[[dict[str, Any]], Any]
+    fields: Callable[[Any], dict[str, Any]] | None = None
+
+
+def to_plain(
+    value: Any, name: str, arrays: dict[str, np.ndarray], records: Mapping[str, Record]
+) -> Any:
+    """The plain form of a value; its arrays are added to `arrays` under new names.
+
+    Args:
+      value: what is to be written. name: of it, for messages. arrays: name -> array, added to.
+      records: by the name that files have for them.
+
+    Raises:
+      ValueError: it is of a kind that files do not hold, such as a function.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, str)) or type(value) is int:
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"float": repr(float(value))}
+    for kind, record in records.items():
+        if isinstance(value, record.kind):
+            own = value._asdict() if record.fields is None else record.fields(value)
+            return {"record": [kind, _plain_fields(own, name, arrays, records)]}
+    if isinstance(value, (np.ndarray, jax.Array)):
+        return {"array": _kept(np.asarray(value), name, arrays)}
+    if type(value) in (list, tuple):
+        items = [to_plain(one, f"{name}[{i}]", arrays, records) for i, one in enumerate(value)]
+        return items if isinstance(value, list) else {"tuple": items}
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {"dict": [*map(list, _plain_fields(value, name, arrays, records).items())]}
+    raise ValueError(
+        f"{name} is {kind_and_text_of(value)}, which a model file does not hold: it holds texts, "
+        "numbers, True and False, tuples and lists of these, and arrays"
+    )
+
+
+def _plain_fields(fields: Mapping[str, Any], name: str, arrays: dict, records: Mapping) -> dict:
+    return {key: to_plain(value, f"{name}.{key}", arrays, records) for key, value in fields.items()}
+
+
+def _kept(array: np.ndarray, name: str, arrays: dict[str, np.ndarray]) -> str:
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name} is an array of {array.dtype}, expected real numbers or bool")
+    key = str(len(arrays))
+    arrays[key] = array
+    return key
+
+
+def from_plain(
+    plain: Any, arrays: dict[str, np.ndarray], records: Mapping[str, Record], depth: int = 0
+) -> Any:
+    """The value of a plain form; arrays that it names are taken out of `arrays`.
+
+    Raises:
+      ValueError: it is no plain form, a record does not hold together, or an array is not there.
+    """
+    if depth > MOST_DEEP:
+        raise ValueError(f"values stand more than {MOST_DEEP} levels within one another")
+    if plain is None or isinstance(plain, (bool, int, float, str)):
+        return plain
+
+    def read(part: Any) -> Any:
+        return from_plain(part, arrays, records, depth + 1)
+
+    if isinstance(plain, list):
+        return [read(one) for one in plain]
+    if not isinstance(plain, dict) or len(plain) != 1:
+        raise ValueError(f"a value is {text_of(plain)}, expected an object of one key")
+    ((tag, inside),) = plain.items()
+    if tag == "tuple" and isinstance(inside, list):
+        return tuple(read(one) for one in inside)
+    if tag == "float" and inside in ("inf", "-inf", "nan"):
+        return float(inside)
+    if tag == "array" and isinstance(inside, str) and inside in arrays:
+        return arrays.pop(inside)
+    if tag == "dict" and isinstance(inside, list):
+        return _dict_of(inside, read)
+    if tag == "record" and isinstance(inside, list) and len(inside) == 2:
+        return _record_of(inside, read, records)
+    raise ValueError(f"a value is {text_of(plain)}, which is none of this format")
+
+
+def _dict_of(pairs: list, read: Callable[[Any], Any]) -> dict[str, Any]:
+    fine = all(isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) for one in pairs)
+    if not fine or len({one[0] for one in pairs}) != len(pairs):
+        raise ValueError("a mapping has keys that are no texts, or that come twice")
+    return {key: read(value) for key, value in pairs}
+
+
+def _record_of(inside: list, read: Callable[[Any], Any], records: Mapping[str, Record]) -> Any:
+    name, fields = inside
+    if not isinstance(name, str) or name not in records or not isinstance(fields, dict):
+        raise ValueError(f"a record is {text_of(name)}, which this version does not know")
+    record = records[name]
+    values = {key: read(value) for key, value in fields.items()}
+    try:
+        return record.build(values)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{name} does not hold together: {one_line(error)}") from error

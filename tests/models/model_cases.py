@@ -1,0 +1,59 @@
+"""A small model of every wing, with random weights: no training, one program a wing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jaxstruct import alignments, chains, graphs, multiclass, strings, trees
+from jaxstruct.models import TrainedModel, trained
+
+TREES = """(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (DT a) (NN cat))))
+(S (NP (DT a) (NN man)) (VP (VBZ sees) (NP (NP (PRP her)) (PP (IN in) (NP (NN town))))))"""
+SEQUENCES = [[["a", "b"], ["b"], ["c"]], [], [{"b": 2.0}, ["a"]]]
+TAGS = [["A", ("B", 1), "A"], [], [("B", 1), "A"]]
+ROWS = [{"word": "x", "n": 2.0}, {"word": "y"}, {"caps": True}]
+GRAPHS = [
+    ({"p": ["f"], "q": ["g"], "r": []}, [("p", "q"), ("q", "r")], [["e"], {"w": 0.5}]),
+    ({"s": ["g"], "t": ["f"]}, [("s", "t")], [{"w": 1.0}]),
+]
+ALIGNED = [("ACGT", "AC-T"), ("TTGACA", "T-GGCA")]
+LISTS = [{"good": {"f": 1.0}, "bad": {"g": 1.0}}, {"x": ["g"], "y": ["f"], "z": ["h"]}]
+
+
+def _barred() -> chains.Constraints:
+    table = np.zeros((2, 2), bool)
+    table[1, 1] = True
+    return chains.Constraints(table, np.zeros(2, bool), np.zeros(2, bool))
+
+
+CASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
+    "multiclass": (
+        multiclass.fit_encoding(ROWS, ["u", 1.5, True]),
+        {"loss": np.array([[0, 1, 2], [1, 0, 1], [2, 1, 0]])}, ROWS,
+    ),
+    "dense": (multiclass.fit_encoding(np.eye(3), list("abc")), {}, np.eye(3)),
+    "chain": (
+        chains.fit_encoding(SEQUENCES, TAGS),
+        {"start_stop": True, "eta": np.float64(0.5), "constraints": _barred()}, SEQUENCES,
+    ),
+    "weighted_grammar": (trees.fit_encoding(TREES, read_words=True), {"loss": "zero_one"}, TREES),
+    "pairwise_alignment": (alignments.fit_encoding(ALIGNED), {"gaps": "linear"}, ALIGNED),
+    "graph_labelling": (
+        graphs.fit_encoding(GRAPHS, ["ABA", "BA"], plans=True, ignore=("x",)),
+        {"node_weights": (2.0,)}, GRAPHS,
+    ),
+    "multi_label": (graphs.fit_set_encoding(ROWS, [{"u"}, {"v", 2}, set()]), {}, ROWS),
+    "candidates": (strings.fit_encoding(LISTS), {}, LISTS),
+}  # fmt: skip
+"""name -> (encoding, options, data to predict)."""
+
+
+def model_of(name: str, seed: int = 0) -> TrainedModel:
+    """The model of a case, its weights drawn."""
+    encoding, options, _ = CASES[name]
+    problem, rng = encoding.problem(**options), np.random.default_rng(seed)
+    shapes = {key: leaf.shape for key, leaf in problem.initial_weights.items()}
+    w = {key: rng.normal(size=shape).astype(np.float32) for key, shape in shapes.items()}
+    return trained(encoding, problem, w, **options)

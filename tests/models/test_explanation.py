@@ -1,0 +1,194 @@
+"""What models have learned, by name, in every wing; support outputs of an example."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+
+from jaxstruct import Ragged, Solution, chains, fit, graphs, multiclass, support_outputs, trees
+from jaxstruct.models import Matrix, Ranking, TrainedModel, explain, trained
+from tests.models.model_cases import ALIGNED, CASES, SEQUENCES, TAGS, TREES, model_of
+
+
+def _table(model: TrainedModel, title: str, **options):
+    (found,) = [one for one in explain(model, **options).tables if one.title.startswith(title)]
+    return found
+
+
+def test_the_largest_features_of_a_label_come_first_and_the_smallest_last() -> None:
+    encoding = multiclass.fit_encoding(np.eye(6), list("abcabc"), constant=0)
+    w = np.zeros((6, 3), np.float32)
+    w[:, 1] = [3, -1, 0, 2, -5, 1]
+    model = trained(encoding, encoding.problem(), {"weights": w})
+    found = _table(model, "features of b", largest=2)
+    assert found.names == ("0", "3", "1", "4") and found.weights.tolist() == [3, 2, -1, -5]
+    assert _table(model, "features of a").names == ()
+    assert "features of a\n  (all are 0)" in str(explain(model))
+
+
+def test_names_stay_on_one_line() -> None:
+    encoding = multiclass.fit_encoding([["a\nb"], ["x" * 200]], ["u\nv", "w"], constant=0)
+    model = trained(encoding, encoding.problem(), {"weights": np.ones((2, 2), np.float32)})
+    lines = str(explain(model)).splitlines()
+    assert len(lines) == 9 and max(map(len, lines)) < 100 and "features of u v" in lines
+
+
+def test_output_features_count() -> None:
+    encoding = multiclass.fit_encoding(np.eye(2), ["a", "b"], constant=0)
+    output_features, w = np.array([[1.0, 2], [0, -1]]), np.array([[1, 1], [0, 2]], np.float32)
+    problem = encoding.problem(output_features=output_features)
+    model = trained(encoding, problem, {"weights": w}, output_features=output_features)
+    assert _table(model, "features of a").weights.tolist() == [4, 3]
+    assert _table(model, "features of b").weights.tolist() == [-1, -2]
+
+
+def test_transitions_of_chains_and_windows() -> None:
+    model = model_of("chain")
+    found = _table(model, "transitions")
+    assert isinstance(found, Matrix) and found.rows == found.columns == ("A", "('B', 1)")
+    np.testing.assert_allclose(found.values, model.weights["transitions"])
+    assert len(_table(model, "start").names) == 2
+    encoding = chains.fit_encoding(SEQUENCES, TAGS)
+    problem = encoding.problem(window=1)
+    w = {key: np.zeros(leaf.shape, np.float32) for key, leaf in problem.initial_weights.items()}
+    w["emissions"][[0, 4, 8], 0] = (
+        1,
+        2,
+        3,
+    )  # the first name before, the second here, the third after
+    names = encoding.features.names
+    found = _table(trained(encoding, problem, w, window=1), "features of A")
+    assert found.names == (f"{names[2]} [+1]", names[1], f"{names[0]} [-1]")
+
+
+def test_many_labels_are_ranked_not_tabled() -> None:
+    labels = [[*range(13)]]
+    encoding = chains.fit_encoding([np.eye(13)], labels)
+    problem = encoding.problem()
+    w = {key: np.zeros(leaf.shape, np.float32) for key, leaf in problem.initial_weights.items()}
+    w["transitions"][3, 5] = 1
+    found = _table(trained(encoding, problem, w), "transitions")
+    assert isinstance(found, Ranking) and found.names == ("3 -> 5",)
+
+
+def test_rules_costs_edges_and_sets_go_by_their_names() -> None:
+    tree = model_of("weighted_grammar")
+    rules = _table(tree, "rules", largest=100)
+    assert "S -> NP VP" in rules.names and len(rules.names) == tree.weights["rules"].size
+    assert any(name.startswith("NP+NN -> ") for name in _table(tree, "lexical", largest=99).names)
+    costs = explain(model_of("pairwise_alignment")).tables
+    assert costs[0].rows == tuple("ACGT") and (costs[0].values == costs[0].values.T).all()
+    assert costs[1].weights[0] == costs[1].weights[1]  # linear gaps
+    edges = _table(model_of("graph_labelling"), "features of edges").names
+    assert any(name.startswith("w: ") for name in edges)
+    sets = _table(model_of("multi_label"), "pairs of labels")
+    t = model_of("multi_label").weights["pairs"]
+    assert sets.values[0, 1] == pytest.approx(t[0, 1, 1] + t[0, 0, 0] - t[0, 0, 1] - t[0, 1, 0])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_wing_explains_itself_in_text(name: str) -> None:
+    text = str(explain(model_of(name), largest=3))
+    assert text.startswith("TrainedModel(") and text.count("\n") >= 5
+    assert max(map(len, text.splitlines()[1:])) < 120
+
+
+def test_symmetric_tables_are_shown_symmetric() -> None:
+    encoding = graphs.fit_encoding([(np.eye(2), [(0, 1)])], ["AB"])
+    problem = encoding.problem(symmetric=True)
+    w = {key: np.zeros(leaf.shape, np.float32) for key, leaf in problem.initial_weights.items()}
+    w["pairs"][0, 0, 1] = 2
+    assert _table(trained(encoding, problem, w, symmetric=True), "edges").values.tolist() == [
+        [0, 1], [1, 0],
+    ]  # fmt: skip
+
+
+def test_support_outputs_of_an_example() -> None:
+    encoding = chains.fit_encoding(SEQUENCES, TAGS)
+    problem = encoding.problem()
+    solution = fit(problem, encoding.inputs(SEQUENCES), encoding.outputs(TAGS), C=10.0)
+    model = trained(encoding, problem, solution)
+    (table,) = explain(model, solution=solution, example=0).tables
+    alone = support_outputs(solution)
+    np.testing.assert_allclose(np.sort(table.alpha), np.sort(alone.alpha[alone.example == 0]))
+    assert (np.diff(table.alpha) <= 0).all() and len(table.outputs) == len(table.alpha) > 0
+    assert all(text.startswith("[") and text != str(TAGS[0]) for text in table.outputs)
+    assert table.loss.min() >= 1 and "support outputs of example 0" in str(
+        explain(model, solution=solution, example=0)
+    )
+    assert explain(model, solution=solution, example=1).tables[0].outputs == ()
+    for options, message in (
+        ({"example": 0}, "solution and example come together"),
+        ({"solution": solution, "example": 3}, r"example is 3, of 3 \(counted from 0\)"),
+        ({"largest": 0}, "largest must be at least 1"),
+        ({"solution": 3, "example": 0}, "solution must be a Solution"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            explain(model, **options)
+    with pytest.raises(ValueError, match="model must be a TrainedModel"):
+        explain(solution)
+
+
+def _solution(outputs: object) -> Solution:
+    """A solution whose one example has these outputs, [1, ...], and one slot that is empty."""
+    slots = jax.tree.map(lambda leaf: np.stack([leaf[0], leaf[0]])[None], outputs)
+    numbers = np.array([[0.5, 0.0]])
+    sets = SimpleNamespace(
+        multipliers=numbers, scales=np.ones((1, 2)), losses=np.ones((1, 2)), outputs=(slots,)
+    )
+    empty = Solution(*(None for _ in Solution._fields))
+    state = SimpleNamespace(sets=sets)
+    return empty._replace(state=state, rows=np.zeros(1, np.int64), slack=np.zeros(1))
+
+
+def _padded(store: Ragged, length: int = 12) -> np.ndarray:
+    return store.padded(np.arange(len(store)), length, -1)
+
+
+def _outputs(name: str) -> object:
+    """The padded output of the first example of a case, as working sets hold it."""
+    encoding = CASES[name][0]
+    if name == "weighted_grammar":
+        return jax.tree.map(_padded, encoding.outputs(TREES), is_leaf=_is_ragged)
+    if name == "pairwise_alignment":
+        y = encoding.outputs(ALIGNED)
+        return y._replace(operations=_padded(y.operations))
+    if name in ("chain", "graph_labelling"):
+        return _padded(encoding.outputs(TAGS if name == "chain" else ["ABA", "BA"]))
+    if name == "multi_label":
+        return encoding.outputs([{"v", 2}])
+    return np.array([1])
+
+
+def _is_ragged(leaf: object) -> bool:
+    return isinstance(leaf, Ragged)
+
+
+WRITTEN = {
+    "multiclass": "1.5",
+    "chain": "['A', ('B', 1), 'A']",
+    "weighted_grammar": "Tree('S', <5 leaves>)",
+    "pairwise_alignment": "('ACGT', 'AC-T')",
+    "graph_labelling": "{'p': 'A', 'q': 'B', 'r': 'A'}",
+    "multi_label": "{2, 'v'}",
+    "candidates": "'bad'",
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_support_outputs_are_written_in_the_callers_terms(name: str) -> None:
+    data, solution = CASES[name][2], _solution(_outputs(name))
+    data = trees.read_trees(TREES) if name == "weighted_grammar" else data
+    (table,) = explain(model_of(name), solution=solution, example=0, data=data).tables
+    assert len(table.outputs) == 1 and table.alpha.tolist() == [0.5]
+    (written,) = table.outputs
+    assert set(written) == set(WRITTEN[name]) and len(written) == len(WRITTEN[name])
+
+
+def test_outputs_that_need_data_say_so() -> None:
+    solution = _solution(_outputs("pairwise_alignment"))
+    with pytest.raises(ValueError, match="data must be given to write the outputs of a pairwise"):
+        explain(model_of("pairwise_alignment"), solution=solution, example=0)

@@ -1,0 +1,330 @@
+"""Model files: every wing there and back, and 1,000 damaged files of which none is loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import pathlib
+import zipfile
+from collections.abc import Callable
+
+import jax
+import numpy as np
+import pytest
+
+from jaxstruct import multiclass
+from jaxstruct.models import load, save, trained
+from jaxstruct.models.model_files import VERSION
+from tests.models.model_cases import CASES, model_of
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_loaded_model_predicts_as_the_one_that_was_saved(name: str, tmp_path) -> None:
+    model, data = model_of(name), CASES[name][2]
+    path = save(model, tmp_path / "own.model")
+    found = load(path)
+    assert type(found.encoding) is type(model.encoding) and found.version == model.version
+    assert repr(found) == repr(model) and found.training == model.training
+    predicted = found.predict(data)
+    assert predicted == model.predict(data) and len(predicted) > 1
+    for key, leaf in model.weights.items():
+        np.testing.assert_array_equal(found.weights[key], leaf)
+    again = save(found, tmp_path / "again.model")
+    assert again.read_bytes() == path.read_bytes()  # the same model is the same file
+
+
+def test_a_float64_model_needs_x64_mode_again(tmp_path) -> None:
+    encoding, options, data = CASES["dense"]
+    with jax.enable_x64(True):
+        problem = encoding.problem(dtype="float64")
+        w = {"weights": np.random.default_rng(0).normal(size=(4, 3))}
+        model = trained(encoding, problem, w, dtype="float64", **options)
+        path = save(model, tmp_path / "m")
+        assert load(path).predict(data) == model.predict(data)
+    with pytest.raises(ValueError, match="float64.*x64 mode"):
+        load(path)
+
+
+def test_labels_come_back_as_they_were(tmp_path) -> None:
+    labels = ["", "é\n", 3, -(10**20), 2.5, float("inf"), True, ("a", (1, False))]
+    encoding = multiclass.fit_encoding(np.eye(len(labels)), labels)
+    problem = encoding.problem()
+    model = trained(encoding, problem, problem.initial_weights)
+    classes = load(save(model, tmp_path / "m")).encoding.codec.classes
+    assert repr(classes) == repr(encoding.codec.classes)
+
+
+def test_what_files_do_not_hold_is_refused_at_save(tmp_path) -> None:
+    encoding = multiclass.fit_encoding(np.eye(2), ["a", frozenset("b")])
+    problem = encoding.problem()
+    model = trained(encoding, problem, problem.initial_weights)
+    with pytest.raises(ValueError, match=r"encoding\.codec\.classes\[1\] is frozenset"):
+        save(model, tmp_path / "m")
+    with pytest.raises(ValueError, match="model must be a TrainedModel"):
+        save(problem, tmp_path / "m")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path) -> None:
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "none")
+
+
+def _parts(content: bytes) -> tuple[dict, dict[str, bytes]]:
+    """The header of a file, and its other members."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    return json.loads(members.pop("header.json")), members
+
+
+def _sealed(header: object, members: dict[str, bytes], first: str = "header.json") -> bytes:
+    """A file of these with a digest that fits, as somebody could make one."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        text = header if isinstance(header, (str, bytes)) else json.dumps(header)
+        archive.writestr(first, text)
+        for name, member in members.items():
+            archive.writestr(name, member)
+        archive.comment = b"sha256:" + b"0" * 64
+    content = stream.getvalue()[:-64]
+    return content + hashlib.sha256(content).hexdigest().encode()
+
+
+def _swapped(content: bytes, rng: np.random.Generator) -> bytes:
+    """Two members in each other's place, the digest as it was."""
+    header, members = _parts(content)
+    names = list(members)
+    a, b = rng.choice(len(names), 2, replace=False)
+    members[names[a]], members[names[b]] = members[names[b]], members[names[a]]
+    return _sealed(header, members)[:-64] + content[-64:]
+
+
+def _cut(content: bytes, rng: np.random.Generator) -> bytes:
+    return content[: int(rng.integers(0, len(content)))]
+
+
+def _flipped(content: bytes, rng: np.random.Generator) -> bytes:
+    changed = bytearray(content)
+    for at in rng.integers(0, len(content), int(rng.integers(1, 4))):
+        changed[at] ^= 1 << int(rng.integers(0, 8))
+    return bytes(changed)
+
+
+def _holed(content: bytes, rng: np.random.Generator) -> bytes:
+    a, b = np.sort(rng.choice(len(content), 2, replace=False))
+    return content[:a] + content[b:]
+
+
+def _overwritten(content: bytes, rng: np.random.Generator) -> bytes:
+    at, size = int(rng.integers(0, len(content))), int(rng.integers(1, 64))
+    return (content[:at] + rng.bytes(size) + content[at + size :])[: len(content)]
+
+
+def _appended(content: bytes, rng: np.random.Generator) -> bytes:
+    return content + rng.bytes(int(rng.integers(1, 64)))
+
+
+DAMAGES = (_cut, _flipped, _holed, _overwritten, _appended, _swapped)
+
+
+def test_a_thousand_damaged_files_are_refused(tmp_path) -> None:
+    rng, path = np.random.default_rng(0), tmp_path / "damaged.model"
+    names = ["chain", "weighted_grammar", "graph_labelling", "pairwise_alignment"]
+    whole = [save(model_of(name), tmp_path / name).read_bytes() for name in names]
+    refused = 0
+    for number in range(1000):
+        content = whole[number % len(whole)]
+        damaged = DAMAGES[number % len(DAMAGES)](content, rng)
+        assert damaged != content
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="^model file .*damaged.model (is|does|has) "):
+            load(path)
+        refused += 1
+    assert refused == 1000
+
+
+def _changed(change: Callable[[dict, dict], object]) -> bytes:
+    """The file of a chain after a change of header and members, with a digest that fits."""
+    header, members = _parts(CHAIN)
+    change(header, members)
+    return _sealed(header, members)
+
+
+def _saved(name: str) -> bytes:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        return save(model_of(name), pathlib.Path(folder) / "m").read_bytes()
+
+
+CHAIN = _saved("chain")
+
+
+def _fields(header: dict, record: str) -> dict:
+    """The fields of a record of the encoding."""
+    return header["encoding"]["record"][1][record]["record"][1]
+
+
+def _of_array(array: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=True)
+    return stream.getvalue()
+
+
+def _smaller(header: dict, members: dict) -> None:
+    """The first array in another shape, which the header tells, too."""
+    members["3.npy"] = _of_array(np.zeros((1, 1), np.float32))
+    header["arrays"]["3"] = ["float32", [1, 1]]
+
+
+CRAFTED: dict[str, tuple[Callable[[dict, dict], object], str]] = {
+    "version": (lambda h, m: h.update(version=VERSION + 1), "is of version 2 of the format, this"),
+    "format": (lambda h, m: h.update(format="x"), "is of no format 'jaxstruct-model'"),
+    "structure": (lambda h, m: h.update(structure="kernel"), "is of the structure 'kernel', expec"),
+    "other structure": (
+        lambda h, m: h.update(structure="multi_label"),
+        "is of the structure 'multi_label', but its encoding of 'chain'",
+    ),
+    "other record": (
+        lambda h, m: h["encoding"]["record"].__setitem__(0, "multiclass"), "but its encoding of",
+    ),
+    "unknown record": (lambda h, m: h["encoding"]["record"].__setitem__(0, "os"), "does not know"),
+    "no record": (lambda h, m: h.update(encoding=3), "encoding must be made by fit_encoding"),
+    "entry missing": (lambda h, m: h.pop("training"), r"\['training'\] missing or too many"),
+    "entry too many": (lambda h, m: h.update(x=1), r"\['x'\] missing or too many"),
+    "member too many": (lambda h, m: m.update({"x.npy": b""}), "some are missing or too many"),
+    "member missing": (lambda h, m: m.popitem(), "some are missing or too many"),
+    "member renamed": (lambda h, m: m.update({"9.npy": m.pop("0.npy")}), "missing or too many"),
+    "array unnamed": (
+        lambda h, m: (h["arrays"].update(z=["bool", [1]]),
+                      m.update({"z.npy": _of_array(np.ones(1, bool))})),
+        r"has arrays that nothing names: \['z'\]",
+    ),
+    "shape": (_smaller, r"weights\['\w+'\] is of shape \(1, 1\), the structure's of"),
+    "dtype": (
+        lambda h, m: (m.update({"3.npy": _of_array(np.zeros((3, 2)))}),
+                      h["arrays"].update({"3": ["float64", [3, 2]]})),
+        r"weights\['\w+'\] is float64, which jax is not set to hold",
+    ),
+    "table": (lambda h, m: h["arrays"].update({"3": ["float32", [9]]}), "its header says"),
+    "pickle": (
+        lambda h, m: (m.update({"3.npy": _of_array(np.array([{}], object))}),
+                      h["arrays"].update({"3": ["object", [1]]})),
+        "of object",
+    ),
+    "no array": (lambda h, m: m.update({"3.npy": b"x" * 200}), "without a proper head"),
+    "short array": (lambda h, m: m.update({"3.npy": m["3.npy"][:-1]}), "in 23 bytes"),
+    "long array": (lambda h, m: m.update({"3.npy": m["3.npy"] + b"x"}), "in 25 bytes"),
+    "names twice": (
+        lambda h, m: _fields(h, "features")["names"].update(tuple=["a", "a", "b"]),
+        "features does not hold together: names has a text twice",
+    ),
+    "names missing": (
+        lambda h, m: _fields(h, "features")["names"].update(tuple=["a"]), "1 names of 3 columns",
+    ),
+    "columns": (lambda h, m: _fields(h, "features").update(columns=-1), "columns must be at least"),
+    "constant": (lambda h, m: _fields(h, "features").update(constant="x"), "constant must be fin"),
+    "kind": (lambda h, m: _fields(h, "features").update(kind="kernel"), "kind is 'kernel'"),
+    "classes": (
+        lambda h, m: _fields(h, "codec")["classes"].update(tuple=["A", "A"]), "every class once",
+    ),
+    "one class": (lambda h, m: _fields(h, "codec")["classes"].update(tuple=["A"]), "at least 2"),
+    "option": (
+        lambda h, m: h["options"]["dict"].append(["order", 3]), "together: order must be 1 or 2",
+    ),
+    "unknown option": (lambda h, m: h["options"]["dict"].append(["x", 3]), "unexpected keyword"),
+    "options": (lambda h, m: h.update(options=[]), "has options or a training that are none"),
+    "weights": (
+        lambda h, m: h.update(weights={"dict": [["emissions", 3]]}), "weights that are no arrays",
+    ),
+    "training": (
+        lambda h, m: h["training"]["record"][1].update(C="x"), "training does not hold together: C",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CRAFTED)
+def test_a_file_that_was_made_up_is_refused_with_its_reason(case: str, tmp_path) -> None:
+    change, message = CRAFTED[case]
+    path = tmp_path / "made_up.model"
+    path.write_bytes(_changed(change))
+    with pytest.raises(ValueError, match=message) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"model file {path} ") and "\n" not in str(caught.value)
+
+
+def test_nothing_changed_is_loaded(tmp_path) -> None:
+    """What the made-up files are made with does not spoil them by itself."""
+    path = tmp_path / "m"
+    path.write_bytes(_changed(lambda header, members: None))
+    assert load(path).predict([[["a"]]]) == model_of("chain").predict([[["a"]]])
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "is no model file"),
+        (b"pickle", "is no model file"),
+        (_sealed("{", {}), "does not hold together"),
+        (_sealed("[1]", {}), "is of no format"),
+        (_sealed('{"format": "jaxstruct-model", "format": "jaxstruct-model"}', {}), "a key twice"),
+        (_sealed('{"format": NaN}', {}), "NaN, which is no number of JSON"),
+        (_sealed("[" * 100_000, {}), "does not hold together"),
+        (_sealed(b"\xff", {}), "does not hold together"),
+        (_sealed("{}", {}, first="x"), "expected header.json first"),
+    ],
+    ids=range(9),
+)
+def test_other_files_are_refused(content: bytes, message: str, tmp_path) -> None:
+    (tmp_path / "m").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path / "m")
+
+
+def test_a_bomb_is_refused_before_it_unpacks(tmp_path) -> None:
+    bomb = _changed(lambda header, members: members.update({"9.npy": bytes(1 << 24)}))
+    assert len(bomb) < 1 << 16
+    (tmp_path / "m").write_bytes(bomb)
+    with pytest.raises(ValueError, match="unpacks to more than 1048576 bytes: give a larger limit"):
+        load(tmp_path / "m", limit=1 << 20)
+    with pytest.raises(ValueError, match="some are missing or too many"):
+        load(tmp_path / "m")
+
+
+def test_a_file_that_was_there_stays_if_saving_fails(tmp_path) -> None:
+    path = save(model_of("chain"), tmp_path / "m")
+    before = path.read_bytes()
+    encoding = multiclass.fit_encoding(np.eye(2), ["a", frozenset("b")])
+    problem = encoding.problem()
+    with pytest.raises(ValueError):
+        save(trained(encoding, problem, problem.initial_weights), path)
+    assert path.read_bytes() == before and [*tmp_path.iterdir()] == [path]
+
+
+def test_made_up_headers_never_end_in_another_error(tmp_path) -> None:
+    """One value of the header changed at random: a ValueError, or a model that predicts."""
+    rng, path = np.random.default_rng(1), tmp_path / "m"
+    values = [None, True, -1, 2, 1e300, "x", "", [], {}, {"tuple": []}, {"array": "0"}, [[]]]
+    outcomes = set()
+    for _ in range(150):
+        header, members = _parts(CHAIN)
+        places = [*_places(header)]
+        container, key = places[int(rng.integers(len(places)))]
+        container[key] = values[int(rng.integers(len(values)))]
+        path.write_bytes(_sealed(header, members))
+        try:
+            load(path)
+            outcomes.add("loaded")
+        except ValueError:
+            outcomes.add("refused")
+    assert "refused" in outcomes
+
+
+def _places(value: object):
+    """Every (container, key) within a JSON value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, part in [*items]:
+        yield value, key
+        if isinstance(part, (dict, list)):
+            yield from _places(part)

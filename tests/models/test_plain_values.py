@@ -1,0 +1,78 @@
+"""Python values through JSON and back, and what files do not hold."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+
+import numpy as np
+import pytest
+
+from jaxstruct.models.plain_values import from_plain, to_plain
+
+VALUES = [
+    None, True, False, 0, -(10**30), 0.0, -0.0, 1e-300, math.inf, -math.inf, "", "é\n\x00", [], (),
+    [1, [2.0, "x"]], (1, (True, None)), {}, {"b": (1,), "a": [2]}, {"tuple": 1},
+]  # fmt: skip
+
+
+def _there_and_back(value: object) -> object:
+    arrays: dict[str, np.ndarray] = {}
+    text = json.dumps(to_plain(value, "value", arrays, {}), allow_nan=False)
+    return from_plain(json.loads(text), arrays, {})
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_values_come_back_with_their_types(value: object) -> None:
+    found = _there_and_back(value)
+    assert repr(found) == repr(value) and type(found) is type(value)
+
+
+def test_numpy_scalars_come_back_as_pythons_and_nan_as_nan() -> None:
+    assert repr(_there_and_back((np.float64(2.5), np.int8(3), np.bool_(True)))) == "(2.5, 3, True)"
+    assert math.isnan(_there_and_back(math.nan))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bool", "uint8"])
+def test_arrays_stand_aside(dtype: str) -> None:
+    value = np.arange(6).reshape(2, 3).astype(dtype)
+    arrays: dict[str, np.ndarray] = {}
+    plain = to_plain({"x": [value]}, "value", arrays, {})
+    assert plain == {"dict": [["x", [{"array": "0"}]]]} and list(arrays) == ["0"]
+    found = from_plain(plain, arrays, {})["x"][0]
+    np.testing.assert_array_equal(found, value)
+    assert not arrays  # taken out
+
+
+@pytest.mark.parametrize(
+    "value", [len, {1: 2}, {1, 2}, frozenset("a"), b"x", datetime.date(2026, 1, 1), 1j, float],
+    ids=repr,
+)  # fmt: skip
+def test_other_values_are_refused_by_name(value: object) -> None:
+    with pytest.raises(ValueError, match=r"value\[1\] is .*, which a model file does not hold"):
+        to_plain(["x", value], "value", {}, {})
+
+
+def test_arrays_of_texts_are_refused() -> None:
+    with pytest.raises(ValueError, match="value is an array of <U1, expected real numbers or bool"):
+        to_plain(np.array(["a"]), "value", {}, {})
+
+
+DEEP: list = []
+for _ in range(50):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {}, {"a": 1, "b": 2}, {"float": "1"}, {"float": 1}, {"array": "7"}, {"array": 0},
+        {"tuple": 3}, {"dict": [["a"]]}, {"dict": [["a", 1], ["a", 2]]}, {"dict": [[1, 2]]},
+        {"record": ["none", {}]}, {"record": ["x"]}, {"record": [["x"], {}]}, {"pickle": "x"}, DEEP,
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_plain_form_is_refused(plain: object) -> None:
+    with pytest.raises(ValueError):
+        from_plain(plain, {}, {})
