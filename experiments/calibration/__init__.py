@@ -1,0 +1,1 @@
+"""How often machines are right where they say how sure they are."""

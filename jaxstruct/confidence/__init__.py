@@ -1,0 +1,18 @@
+"""How sure a machine is: the k best outputs, margins, probabilities, samples, calibration."""
+
+from jaxstruct.confidence.probabilities import log_losses, marginals, sample
+from jaxstruct.confidence.ranking import KBest, k_best
+from jaxstruct.confidence.temperature import Temperature, fit_temperature
+from jaxstruct.confidence.ways import Marginals, TreeProbabilities
+
+__all__ = [
+    "KBest",
+    "Marginals",
+    "Temperature",
+    "TreeProbabilities",
+    "fit_temperature",
+    "k_best",
+    "log_losses",
+    "marginals",
+    "sample",
+]

@@ -1,0 +1,126 @@
+"""How the doors of the room run: in whole batches, a bucket at a time, in the caller's order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxstruct.core.buckets import Buckets, rows_of
+from jaxstruct.core.checks import checked_number, text_of
+from jaxstruct.core.contract import Padding, Problem, Space
+from jaxstruct.core.padding import PADDING, ragged_leaves, restored
+from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.solvers.task import pad_examples
+
+EFFORT = "fair"
+"""Of the compiler: programs of these oracles run on thousands of inputs, not for hours."""
+LIKELIHOODS = ("RandomField", "DualRandomField")
+"""Solutions that were trained to give probabilities."""
+
+
+def bare(problem: Problem) -> Problem:
+    """What the ways read of a problem, so that problems with other checks share programs."""
+    none: Any = None
+    oracles = problem.oracles._replace(
+        loss_augmented_decode=None, level_losses=None, best_by_level=None, cheap=None
+    )
+    space = Space(plane_scores=problem.space.plane_scores)
+    return problem._replace(
+        initial_weights=none, oracles=oracles, space=space, check=none, padding=Padding()
+    )
+
+
+def in_batches(run: Callable[[PyTree], PyTree], inputs: PyTree, batch: int) -> PyTree:
+    """run(a batch of inputs) of all n of them, as numpy arrays [n, ...].
+
+    Args:
+      run: a program. inputs: padded, [n, ...]. batch: at most; the last one is filled up.
+    """
+    n = rows_of(inputs)
+    batch = min(batch, 1 << max(n - 1, 0).bit_length())
+    inputs = pad_examples(inputs, -(-n // batch) * batch)
+    parts = [
+        run(jax.tree.map(lambda leaf, at=at: leaf[at : at + batch], inputs))
+        for at in range(0, n, batch)
+    ]
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:n], *parts)
+
+
+def in_order(buckets: Buckets, leaves: list[np.ndarray]) -> np.ndarray:
+    """Leaves [n_b, ...] of one shape as one array in the caller's order."""
+    return np.concatenate(leaves)[np.argsort(np.concatenate(buckets.index))]
+
+
+def outputs_in_order(
+    problem: Problem, inputs: PyTree, buckets: Buckets, parts: list[PyTree]
+) -> PyTree:
+    """Outputs found in buckets as `predict` returns them."""
+    if isinstance(inputs, Buckets):
+        return Buckets(tuple(parts), buckets.index)
+    if ragged_leaves(inputs):
+        return restored(problem.padding, buckets, tuple(parts))
+    return parts[0]
+
+
+def sized_in_order(
+    ragged: bool, buckets: Buckets, leaves: list[np.ndarray], sizes: list[np.ndarray]
+) -> PyTree:
+    """Leaves [n_b, ...] whose leading axes have real sizes [n_b, axes], in the caller's order.
+
+    Args:
+      ragged: whether the inputs were. Of plain ones a leaf stays one array.
+
+    Returns:
+      An array [n, ...]; of ragged inputs a `Ragged` where one axis has positions, and a tuple of n
+      arrays where two have.
+    """
+    axes = sizes[0].shape[1]
+    if not axes or not ragged:
+        return in_order(buckets, leaves)
+    rows: list = [None] * sum(map(len, buckets.index))
+    for leaf, own, index in zip(leaves, sizes, buckets.index, strict=True):
+        for row, example in enumerate(index):
+            rows[example] = leaf[row][tuple(slice(0, size) for size in own[row])]
+    if axes > 1:
+        return tuple(rows)
+    offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)])
+    return Ragged(np.concatenate(rows), offsets, PADDING)
+
+
+def checked_temperature(temperature: Any, given: Any) -> float:
+    """T of a door.
+
+    Args:
+      temperature: a number, what has one as .value, or None. given: weights, or their solution.
+
+    Raises:
+      ValueError: it is no positive number; it is None and nothing says that the weights give
+        probabilities.
+    """
+    if temperature is None:
+        kind = type(given).__name__
+        if isinstance(given, tuple) and hasattr(given, "weights") and kind not in LIKELIHOODS:
+            raise ValueError(
+                f"temperature is None, but weights are a {kind}, whose training makes margins and "
+                "no probabilities: fit one on held-out examples with confidence.fit_temperature, "
+                "or say temperature=1.0 to take F as it is"
+            )
+        return 1.0
+    value = getattr(temperature, "value", temperature)
+    try:
+        return checked_number("temperature", value, strict=True)
+    except ValueError:
+        raise ValueError(
+            f"temperature must be a positive number or what fit_temperature returns, got "
+            f"{text_of(temperature)}"
+        ) from None
+
+
+def inverse(weights: PyTree, temperature: float) -> Array:
+    """1 / T in the dtype of the weights."""
+    dtype = jax.numpy.result_type(*jax.tree.leaves(weights))
+    return jax.numpy.asarray(1 / temperature, dtype)

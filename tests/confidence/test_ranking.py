@@ -1,0 +1,130 @@
+"""The k best of every structure through its public door."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxstruct as js
+from jaxstruct.alignments.homologues import homologue_inputs, homologue_search
+from jaxstruct.graphs.inputs import graph_inputs
+from jaxstruct.graphs.multi_label import multi_label
+from jaxstruct.graphs.structure import graph_labelling
+from tests.confidence.cases import LOG_LINEAR, MOST, case, one, own_structure, ranked
+
+every_structure = pytest.mark.parametrize("name", [*LOG_LINEAR, "local"])
+
+
+def assert_same(a, b) -> None:
+    """Two outputs of `predict` are the same."""
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        assert type(x) is type(y)
+        x, y = ((z.rows, z.offsets) if isinstance(z, js.Ragged) else (z,) for z in (x, y))
+        for u, v in zip(x, y, strict=True):
+            np.testing.assert_array_equal(u, v)
+
+
+@every_structure
+def test_the_first_is_the_prediction_and_all_are_there(name) -> None:
+    """Distinct outputs in falling order of F, as many as there are; margins and mask follow."""
+    given = case(name)
+    found, K = ranked(name), MOST.get(name, 8)
+    assert_same(found.outputs[0], js.predict(given.problem, given.weights, given.inputs))
+    np.testing.assert_array_equal(found.mask, found.scores > -np.inf)
+    np.testing.assert_array_equal(
+        found.margins[found.mask],
+        (found.scores[:, :1] - np.where(found.mask, found.scores, 0))[found.mask],
+    )
+    assert (found.margins[~found.mask] == np.inf).all() and (found.margins >= -1e-6).all()
+    if given.count is not None:
+        np.testing.assert_array_equal(found.mask.sum(axis=1), np.minimum(given.count, K))
+    for i, own in enumerate(found.mask.sum(axis=1)):
+        outputs = [one(found.outputs[j], i) for j in range(own)]
+        assert len(set(outputs)) == own
+        last = one(found.outputs[K - 1], i)
+        assert own == K or not any(last), "nothing stands where there is no output"
+
+
+@pytest.mark.parametrize("name", ["classes", "candidates", "sets"])
+def test_scores_are_those_of_the_outputs(name) -> None:
+    """By the joint feature map, which knows nothing of oracles."""
+    given, found = case(name), ranked(name)
+    for j in range(min(3, len(found.outputs))):
+        for i in np.flatnonzero(found.mask[:2, j]):
+            x, y = jax.tree.map(lambda leaf, i=i: leaf[i], (given.inputs, found.outputs[j]))
+            psi = js.joint_feature(given.problem, x, y)
+            dots = jax.tree.map(np.vdot, psi, given.weights)
+            assert float(sum(jax.tree.leaves(dots))) == pytest.approx(found.scores[i, j], abs=1e-5)
+
+
+def test_ties_go_to_the_lowest() -> None:
+    zero = jax.tree.map(jnp.zeros_like, case("classes").weights)
+    found = js.confidence.k_best(case("classes").problem, zero, case("classes").inputs, k=3)
+    for j in range(3):
+        np.testing.assert_array_equal(found.outputs[j], np.full(5, j))
+    assert (found.margins == 0).all()
+
+
+def test_homologues_are_ranked_by_candidate() -> None:
+    random = np.random.default_rng(0)
+    problem = homologue_search(3)
+    natives = [random.integers(0, 3, 4) for _ in range(3)]
+    lists = [[random.integers(0, 3, 3) for _ in range(1 + i)] for i in range(3)]
+    inputs = homologue_inputs(natives, lists)
+    weights = jax.tree.map(
+        lambda leaf: jnp.asarray(random.normal(size=leaf.shape), leaf.dtype),
+        problem.initial_weights,
+    )
+    found = js.confidence.k_best(problem, weights, inputs, k=3)
+    assert_same(found.outputs[0], js.predict(problem, weights, inputs))
+    np.testing.assert_array_equal(found.mask.sum(axis=1), [1, 2, 3])
+    ranked = np.stack([y.candidate for y in found.outputs], axis=1)
+    assert [sorted(row[row >= 0]) for row in ranked] == [[0], [0, 1], [0, 1, 2]]
+    with pytest.raises(ValueError, match="problem has no marginals: a search of homologues takes"):
+        js.confidence.marginals(problem, weights, inputs)
+
+
+def test_two_best_of_a_structure_that_lists_nothing() -> None:
+    whole, given = own_structure(), case("own")
+    few = whole._replace(oracles=whole.oracles._replace(all_outputs=None))
+    two = js.confidence.k_best(few, given.weights, given.inputs, k=2)
+    listed = js.confidence.k_best(whole, given.weights, given.inputs, k=2)
+    np.testing.assert_allclose(two.scores, listed.scores)
+    for a, b in zip(two.outputs, listed.outputs, strict=True):
+        np.testing.assert_array_equal(a, b)
+    with pytest.raises(ValueError, match="k must be at most 2 for this problem, got 3: give"):
+        js.confidence.k_best(few, given.weights, given.inputs, k=3)
+    with pytest.raises(ValueError, match="problem has no samples: give the problem Oracles.all_ou"):
+        js.confidence.sample(few, given.weights, given.inputs, jax.random.key(0))
+    alone = js.Oracles(loss_augmented_decode=lambda theta, y, scale: y)
+    with pytest.raises(ValueError, match="problem knows its best output only: give its Oracles"):
+        js.confidence.k_best(few._replace(oracles=alone), given.weights, given.inputs, k=1)
+
+
+def test_what_has_no_exact_oracle_says_what_to_do() -> None:
+    nodes = js.ragged([np.ones((2, 4), np.float32)])
+    edges = js.ragged([np.array([[0, 1]])], -1)
+    bounded = graph_labelling(4, 2)
+    with pytest.raises(ValueError, match=r"inputs have no plans.*graph_inputs\(.., plans=True\)"):
+        js.confidence.k_best(bounded, bounded.initial_weights, graph_inputs(nodes, edges))
+    relaxed = multi_label(4, 3, inference="relaxed")
+    x = np.ones((2, 4), np.float32)
+    with pytest.raises(ValueError, match="whose outputs are marginals: give the problem of label"):
+        js.confidence.k_best(relaxed, relaxed.initial_weights, x)
+    many = multi_label(4, 20, inference="reweighted")
+    with pytest.raises(ValueError, match="problem has 20 labels with pairs, more sets than the"):
+        js.confidence.k_best(many, many.initial_weights, x)
+    alone = multi_label(4, 20, pairs=False, inference="reweighted")
+    assert js.confidence.k_best(alone, alone.initial_weights, x, k=3).mask.all()
+
+
+def test_arguments_are_checked() -> None:
+    given = case("classes")
+    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
+        js.confidence.k_best(given.problem, given.weights, given.inputs, k=0)
+    with pytest.raises(ValueError, match="batch must be at least 1"):
+        js.confidence.k_best(given.problem, given.weights, given.inputs, batch=0)
+    with pytest.raises(ValueError, match="weights must be a pytree as problem.initial_weights"):
+        js.confidence.k_best(given.problem, {"other": 1}, given.inputs)
