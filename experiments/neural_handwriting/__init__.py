@@ -1,0 +1,1 @@
+"""Handwritten words, read by a small convolutional network under a chain."""

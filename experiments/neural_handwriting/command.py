@@ -1,0 +1,249 @@
+"""Handwritten words, read by a small convolutional network under a chain, by losses as layers.
+
+    python -m experiments.neural_handwriting
+    python -m experiments.neural_handwriting --folds=3
+    python -m experiments.neural_handwriting --folds=1 --machines=chain_log_loss,chain_perturbed
+    python -m experiments.neural_handwriting --folds=1 --epochs=20,60 --drop=0.15,0.3
+
+Each fold of words trains in turn, all others test, as in Taskar et al. (2003). The same network
+without a chain and the linear chain of pixels (svm1_margin) stand beside it. Where an option lists
+several values, each fold chooses among their combinations by words held out of its training part.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from experiments.handwriting import command as handwriting
+from experiments.handwriting.data import Data, Split, errors, fold_splits, load
+from experiments.handwriting.machines import measure, train_chain
+from experiments.handwriting.report import picture_of
+from experiments.lib import common, fields
+from experiments.lib.options import flag
+from experiments.lib.plots import Plot
+from experiments.neural_handwriting.network import Moves, Shape
+from experiments.neural_handwriting.report import error_plot, folds_table
+from experiments.neural_handwriting.training import (
+    HEADS,
+    LOSSES,
+    Setting,
+    Trained,
+    images_of,
+    read,
+    train,
+)
+
+LINEAR = "linear"
+MACHINES = (LINEAR, *(f"{head}_{loss}" for head in HEADS for loss in LOSSES))
+DEFAULT = (LINEAR, "letters_log_loss", "chain_log_loss", "triples_log_loss",
+           "triples_structured_hinge")  # fmt: skip
+
+
+class Options(NamedTuple):
+    """The flags of this command."""
+
+    letter_data: Annotated[
+        str | None,
+        flag("Words of your own: a file as letter.data of its makers, plain or .gz; default: the "
+             "corpus, see third_party_data."),
+    ] = None  # fmt: skip
+    folds: Annotated[
+        int, flag("Each of the first so many folds trains in turn, all other words test.", least=1)
+    ] = 10
+    machines: Annotated[
+        Sequence[str],
+        flag(
+            "What to train: linear (pixels, svm1_margin), or a network HEAD_LOSS with the head "
+            f"{', '.join(HEADS)} (single letters, pairs, triples) and the loss "
+            f"{', '.join(LOSSES)}.",
+            MACHINES,
+            some=True,
+        ),
+    ] = DEFAULT
+    examples: Annotated[
+        int, flag("Learn from so many words of a fold, at random; 0 for all.", least=0)
+    ] = 0
+    test_examples: Annotated[
+        int, flag("Read so many test words, at random; 0 for all.", least=0)
+    ] = 0
+    epochs: Annotated[
+        Sequence[str], flag("Passes over the training words.", each=int, least=1, some=True)
+    ] = ("60",)
+    rate: Annotated[
+        Sequence[str], flag("Largest rate of AdamW.", each=float, above=0, some=True)
+    ] = ("0.002",)
+    decay: Annotated[
+        Sequence[str], flag("Weight decay of AdamW.", each=float, least=0, some=True)
+    ] = ("0.01",)
+    drop: Annotated[
+        Sequence[str], flag("Part of the units dropped.", each=float, least=0, most=0.9, some=True)
+    ] = ("0.3",)
+    hidden: Annotated[
+        Sequence[str], flag("Features of a letter.", each=int, least=1, some=True)
+    ] = ("128",)
+    channels: Annotated[int, flag("Of the first convolution; the second has twice.", least=1)] = 24
+    shift: Annotated[float, flag("Training images move by at most so many pixels.", least=0)] = 1.0
+    slant: Annotated[
+        float, flag("Standard deviation of their shear, in columns a row.", least=0)
+    ] = 0.15
+    batch: Annotated[int, flag("Words a step.", least=1)] = 32
+    held_out: Annotated[
+        float, flag("Part of the training words that choices are made on.", above=0, most=0.9)
+    ] = 0.2
+    c_over_n: Annotated[float, flag("C' = C / n of the linear machine.", above=0)] = 0.1
+    picture_words: Annotated[int, flag("Words in the picture; 0: none.", least=0)] = 24
+    output: fields.Output = "results"
+    seed: fields.Seed = 0
+    x64: fields.X64 = False
+    compilation_cache: fields.CompilationCache = True
+    progress: fields.ShowProgress = None
+
+
+class _Network(NamedTuple):
+    """A trained network and how it was made."""
+
+    setting: Setting
+    trained: Trained
+
+
+def run(options: Options) -> common.Outcome:
+    """Train every machine on every fold, test, print the table and write it.
+
+    Raises:
+      CorpusMissing: the corpus is not on this machine; the message says how to get it.
+      ValueError: an option that does not fit; the message names it.
+    """
+    dtype = common.prepare(options)
+    data = load(options.letter_data, dtype)
+    splits = [_cut(options, split) for split in fold_splits(data.words, options.folds, False)]
+    rows: list[dict[str, Any]] = []
+    plots: dict[str, Plot] = {}
+    with common.kept_if_stopped(
+        "neural_handwriting", options, "neural_handwriting", {"rows": rows}
+    ):
+        for split in splits:
+            for row, network in _machines(options, data, split):
+                rows.append(row | {"split": split.name})
+                if network is not None and options.picture_words and not plots.get("words"):
+                    if row["machine"] == _of_picture(options):
+                        plots["words"] = _words(options, data, split, row, network)
+    table = folds_table(options, data, splits, rows)
+    pictures = {"neural_handwriting": error_plot(rows)}
+    pictures |= {f"neural_handwriting_{name}": plot for name, plot in plots.items()}
+    numbers = {"rows": rows}
+    return common.save(
+        "neural_handwriting", options, "neural_handwriting", table, numbers, pictures
+    )
+
+
+def _cut(options: Options, split: Split) -> Split:
+    """Fewer words: equal words stand together in the corpus, so at random."""
+
+    def some(chosen: np.ndarray, count: int) -> np.ndarray:
+        order = np.random.default_rng(options.seed).permutation(chosen)
+        return np.sort(order[:count]) if count else chosen
+
+    return split._replace(
+        train=some(split.train, options.examples), test=some(split.test, options.test_examples)
+    )
+
+
+def _of_picture(options: Options) -> str:
+    """The last network named."""
+    networks = [name for name in options.machines if name != LINEAR]
+    return networks[-1] if networks else ""
+
+
+def _words(
+    options: Options, data: Data, split: Split, row: dict[str, Any], network: _Network
+) -> Plot:
+    images, (setting, trained) = images_of(data), network
+
+    def found(chosen: np.ndarray) -> list[np.ndarray]:
+        return read(setting, data, images, trained.parameters, chosen)
+
+    wrong = row["test_letter_error"], row["test_word_error"]
+    name = row["machine"].partition("_")[0]
+    return picture_of(options, data, name, found, split.test, "test words", wrong)
+
+
+def _machines(
+    options: Options, data: Data, split: Split
+) -> Iterator[tuple[dict[str, Any], _Network | None]]:
+    """A row a machine, as soon as it is trained and tested; also the network."""
+    for name in options.machines:
+        if name == LINEAR:
+            given = handwriting.Options(
+                c_over_n=options.c_over_n, progress=options.progress, seed=options.seed
+            )
+            machine = train_chain(given, data, split, "svm1_margin", 1)
+            row = measure(machine, data, split)
+            yield row | {"machine": LINEAR, "seconds": row["first_seconds"]}, None
+        else:
+            yield _network(options, data, split, name)
+
+
+def _settings(options: Options, name: str) -> list[Setting]:
+    """Every combination of the values listed, in their order."""
+    head, loss = name.split("_", 1)
+    moves, lists = Moves(options.shift, options.slant), (
+        options.epochs, options.rate, options.decay, options.drop, options.hidden,
+    )  # fmt: skip
+    return [
+        Setting(
+            head, loss, int(epochs), float(rate), float(decay), float(drop),
+            Shape(options.channels, 2 * options.channels, int(hidden)), moves, options.batch,
+        )
+        for epochs, rate, decay, drop, hidden in itertools.product(*lists)
+    ]  # fmt: skip
+
+
+def _network(
+    options: Options, data: Data, split: Split, name: str
+) -> tuple[dict[str, Any], _Network]:
+    """Choose where there is a choice, train on all training words, test."""
+    images, settings, tried = images_of(data), _settings(options, name), []
+    setting = settings[0]
+    if len(settings) > 1:
+        tried = _compared(options, data, split, settings)
+        setting = settings[int(np.argmin([row["held_out_letter_error"] for row in tried]))]
+    trained = train(setting, data, images, split.train, options.seed)
+    row: dict[str, Any] = {"machine": name, "setting": setting, "tried": tried}
+    row |= {"seconds": trained.seconds, "processor_seconds": trained.processor_seconds,
+            "steps": trained.steps, "losses": trained.losses}  # fmt: skip
+    for part, chosen in (("train", split.train), ("test", split.test)):
+        found = errors(data, chosen, read(setting, data, images, trained.parameters, chosen))
+        row |= {f"{part}_letter_error": found.letters, f"{part}_word_error": found.words}
+    return row, _Network(setting, trained)
+
+
+def _compared(
+    options: Options, data: Data, split: Split, settings: Sequence[Setting]
+) -> list[dict[str, Any]]:
+    """Each setting trained on a part of the training words, and its errors on the rest of them.
+
+    Raises:
+      ValueError: the held-out part leaves nothing to train or to compare.
+    """
+    total = len(split.train)
+    count = round(options.held_out * total)
+    if not 0 < count < total:
+        raise ValueError(
+            f"held_out: got {options.held_out}, which holds out {count} of {total} words; expected "
+            "a part that leaves some on both sides"
+        )
+    order, images = np.random.default_rng(options.seed).permutation(split.train), images_of(data)
+    held, rest = order[:count], order[count:]
+    rows = []
+    for setting in settings:
+        trained = train(setting, data, images, rest, options.seed)
+        found = errors(data, held, read(setting, data, images, trained.parameters, held))
+        rows.append(setting._asdict() | {
+            "held_out_letter_error": found.letters, "held_out_word_error": found.words,
+            "seconds": trained.seconds,
+        })  # fmt: skip
+    return rows

@@ -1,0 +1,240 @@
+"""Training of a network under a chain, and reading with it.
+
+    min over the network, u, v:  mean over words of l(theta, y),
+    F(x, y) = sum_t <u_{y^t}, Phi(x^t)> [+ sum_t v_{y^t y^{t+1}} [+ sum_t z_{y^t y^{t+1} y^{t+2}}]]
+
+with Phi of `network` and l a loss of `jaxstruct.losses`, by AdamW with a cosine rate.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import jaxstruct as js
+from experiments.handwriting.data import Data, letters_of
+from experiments.neural_handwriting.network import (
+    HEIGHT,
+    WIDTH,
+    Moves,
+    Shape,
+    first_parameters,
+    letter_features,
+    moved,
+)
+from jaxstruct.chains.inputs import ChainInput
+from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.data.ocr_letters import LETTERS
+
+LOSSES: dict[str, Callable[..., Array]] = {
+    "log_loss": js.losses.log_loss,
+    "structured_hinge": js.losses.structured_hinge,
+    "smoothed_hinge": js.losses.smoothed_hinge,
+    "perceptron": js.losses.perceptron,
+    "perturbed": functools.partial(js.losses.perturbed, samples=4),
+}
+HEADS = ("letters", "chain", "triples")
+"""Letters alone, pairs of neighbouring letters, and triples of them."""
+WARM = 0.05
+"""The part of the steps in which the rate rises."""
+READ_WORDS = 128
+
+
+class Setting(NamedTuple):
+    """What a training is made with.
+
+    Fields:
+      head: one of `HEADS`. loss: one of `LOSSES`.
+      epochs, rate, decay, drop: of AdamW, and the share of units dropped.
+      shape, moves: see `network`. batch: words a step.
+    """
+
+    head: str
+    loss: str
+    epochs: int
+    rate: float
+    decay: float
+    drop: float
+    shape: Shape
+    moves: Moves
+    batch: int
+
+
+class Trained(NamedTuple):
+    """A trained network.
+
+    Fields:
+      parameters: of the network, and "chain". losses: [epochs] their means a word.
+      steps: of AdamW. seconds, processor_seconds: of the training, compiling included.
+    """
+
+    parameters: PyTree
+    losses: np.ndarray
+    steps: int
+    seconds: float
+    processor_seconds: float
+
+
+class _Batch(NamedTuple):
+    """Some words: their letters in a row, and where each stands.
+
+    Fields:
+      letters: [L] numbers of images. places: [B, T] in that row, 0 on padding.
+      y: [B, T] labels, -1 on padding. length: [B].
+    """
+
+    letters: AnyArray
+    places: AnyArray
+    y: AnyArray
+    length: AnyArray
+
+
+def head_problem(head: str, features: int) -> js.Problem:
+    """The structure over the features; letters alone are a chain whose transitions count 0."""
+    options: dict[str, Any] = {
+        "letters": dict(eta=0.0),
+        "chain": dict(start_stop=True),
+        "triples": dict(start_stop=True, order=2),
+    }[head]
+    return js.chains.chain(features, len(LETTERS), **options)
+
+
+def _batch(data: Data, chosen: np.ndarray, rows: int, width: int, letters: int) -> _Batch:
+    """Words padded to [rows, width], their letters to a row of so many."""
+    length = np.zeros(rows, np.int32)
+    length[: len(chosen)] = data.lengths[chosen]
+    real = np.arange(width) < length[:, None]
+    numbers = np.zeros(letters, np.int32)
+    own = letters_of(data, chosen)
+    numbers[: len(own)] = own
+    places, y = np.zeros((rows, width), np.int32), np.full((rows, width), -1, np.int32)
+    places[real], y[real] = np.arange(len(own)), data.words.letters[own]
+    return _Batch(numbers, places, y, length)
+
+
+def _theta_inputs(features: Array, places: AnyArray, length: AnyArray) -> ChainInput:
+    return ChainInput(features[places], length, None)
+
+
+def _optimiser(decay: float) -> optax.GradientTransformation:
+    """AdamW without its rate, which is handed in step by step; biases do not decay."""
+
+    def decays(parameters: PyTree) -> PyTree:
+        return jax.tree.map(lambda leaf: leaf.ndim > 1, parameters)
+
+    return optax.chain(optax.scale_by_adam(), optax.add_decayed_weights(decay, decays))
+
+
+@functools.partial(jax.jit, static_argnums=0, donate_argnums=(3, 4))
+def _step(
+    setting: Setting, problem: js.Problem, images: Array, parameters: PyTree, state: PyTree,
+    batch: _Batch, key: Array, rate: Array,
+) -> tuple[PyTree, PyTree, Array]:  # fmt: skip
+    """One step of AdamW on a batch of words; also its mean loss."""
+    one, two, three = jax.random.split(key, 3)
+    seen = moved(one, images[batch.letters], setting.moves)
+    noise = {"key": three} if setting.loss == "perturbed" else {}
+
+    def objective(parameters: PyTree) -> Array:
+        features = letter_features(parameters["network"], seen, two, setting.drop)
+        x = _theta_inputs(features, batch.places, batch.length)
+        loss = LOSSES[setting.loss]
+        return js.losses.mean_loss(loss, problem, parameters["chain"], x, batch.y, **noise)
+
+    value, gradient = jax.value_and_grad(objective)(parameters)
+    change, state = _optimiser(setting.decay).update(gradient, state, parameters)
+    change = jax.tree.map(lambda leaf: -rate * leaf, change)
+    return optax.apply_updates(parameters, change), state, value
+
+
+@jax.jit
+def _read(problem: js.Problem, images: Array, parameters: PyTree, batch: _Batch) -> Array:
+    features = letter_features(parameters["network"], images[batch.letters])
+    x = _theta_inputs(features, batch.places, batch.length)
+    theta = jax.vmap(problem.model.potentials, (None, 0))(parameters["chain"], x)
+    return jax.vmap(problem.model.decode)(theta)
+
+
+def images_of(data: Data) -> Array:
+    """[letters, 16, 8] float32 of all words."""
+    return jnp.asarray(data.words.pixels.reshape(-1, HEIGHT, WIDTH), jnp.float32)
+
+
+def _first(setting: Setting, problem: js.Problem, seed: int) -> PyTree:
+    one, two = jax.random.split(jax.random.key(seed))
+    weights = dict(problem.initial_weights)
+    weights["emissions"] = 0.05 * jax.random.normal(two, weights["emissions"].shape)
+    return {"network": first_parameters(one, setting.shape), "chain": weights}
+
+
+def _rates(setting: Setting, steps: int) -> np.ndarray:
+    """[steps] rising in the first 5 %, then a cosine down to 0."""
+    warm = max(1, round(WARM * steps))
+    schedule = optax.warmup_cosine_decay_schedule(0.0, setting.rate, warm, max(steps, warm + 1))
+    return np.asarray(schedule(np.arange(1, steps + 1)), np.float32)
+
+
+def train(
+    setting: Setting,
+    data: Data,
+    images: Array,
+    chosen: np.ndarray,
+    seed: int,
+    tell: Callable[[int, float], None] = lambda epoch, loss: None,
+) -> Trained:
+    """A network trained on some words; the last, incomplete batch of an epoch is left out.
+
+    Args:
+      setting: see there. data: all words. images: of `images_of`. chosen: words to train on.
+      seed: of the first weights, the order of words, the moves and the drops.
+      tell: called after each epoch with its number and its mean loss.
+    """
+    start, processor = time.perf_counter(), time.process_time()
+    problem = head_problem(setting.head, setting.shape.hidden)
+    parameters = _first(setting, problem, seed)
+    state = _optimiser(setting.decay).init(parameters)
+    rng, rows = np.random.default_rng(seed), min(setting.batch, len(chosen))
+    count = len(chosen) // rows
+    rates, key = _rates(setting, setting.epochs * count), jax.random.key(seed + 1)
+    width = int(data.lengths.max())
+    orders = [rng.permutation(chosen)[: rows * count].reshape(count, rows)
+              for _ in range(setting.epochs)]  # fmt: skip
+    most = max(int(data.lengths[own].sum()) for order in orders for own in order)
+    letters, losses = -(-most // 64) * 64, []
+    for epoch, order in enumerate(orders):
+        values = []
+        for t, own in enumerate(order, epoch * count):
+            batch = _batch(data, own, rows, width, letters)
+            parameters, state, value = _step(
+                setting._replace(epochs=0, rate=0.0), problem, images, parameters, state, batch,
+                jax.random.fold_in(key, t), rates[t],
+            )  # fmt: skip
+            values.append(value)
+        losses.append(float(np.mean(values)))
+        tell(epoch + 1, losses[-1])
+    seconds = time.perf_counter() - start
+    return Trained(
+        parameters, np.array(losses), len(rates), seconds, time.process_time() - processor
+    )
+
+
+def read(
+    setting: Setting, data: Data, images: Array, parameters: PyTree, chosen: np.ndarray
+) -> list[np.ndarray]:
+    """The letters that a network reads in some words."""
+    problem, found = head_problem(setting.head, setting.shape.hidden), []
+    width = int(data.lengths.max())
+    for first in range(0, len(chosen), READ_WORDS):
+        own = chosen[first : first + READ_WORDS]
+        letters = -(-int(data.lengths[own].sum()) // 256) * 256
+        batch = _batch(data, own, READ_WORDS, width, letters)
+        labels = np.asarray(_read(problem, images, parameters, batch))
+        found += [row[: data.lengths[i]] for i, row in zip(own, labels, strict=False)]
+    return found

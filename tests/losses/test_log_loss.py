@@ -1,0 +1,106 @@
+"""The log loss against every output of small examples, and other likelihoods in its place."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxstruct as js
+from jaxstruct.graphs.likelihood import pseudo_likelihood
+from jaxstruct.losses.log_loss import log_loss
+from tests.losses.cases import assert_slopes, case, differentiated, flat, softmax_truth, truth
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+@pytest.mark.parametrize("wing", ["classes", "chains", "trees", "alignments", "graphs"])
+def test_values_and_gradients_are_those_of_enumeration(wing: str) -> None:
+    given, own = case(wing), truth(wing)
+    run = differentiated(log_loss, given.problem)
+    value, gradient = run(given.theta, given.y)
+    wanted, slope = softmax_truth(own, own.advantage)
+    np.testing.assert_allclose(value, wanted, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(flat(gradient), slope, rtol=0, atol=1e-9)
+    assert_slopes(run, given)
+
+
+def test_candidate_lists_have_one_too() -> None:
+    problem = js.strings.candidates(2, dtype="float64")
+    theta = problem.model.potentials(
+        {"weights": jnp.array([1.0, -2.0])},
+        js.strings.CandidateFeatures(jnp.array([4, 7, -1]), jnp.eye(3, 2)),
+    )
+    value, gradient = jax.value_and_grad(
+        lambda scores: log_loss(problem, theta._replace(scores=scores), jnp.int32(7))
+    )(theta.scores)
+    np.testing.assert_allclose(value, np.log1p(np.exp(3.0)), rtol=1e-12)
+    p = 1 / (1 + np.exp(-3.0))
+    np.testing.assert_allclose(gradient, [p, -p, 0], rtol=0, atol=1e-12)
+
+
+def test_another_likelihood_takes_its_place() -> None:
+    given = case("graphs")
+    run = differentiated(partial(log_loss, likelihood=pseudo_likelihood), given.problem)
+    value, _ = run(given.theta, given.y)
+    exact, _ = differentiated(log_loss, given.problem)(given.theta, given.y)
+    assert np.abs(np.asarray(value) - np.asarray(exact)).max() > 0.1
+    assert_slopes(run, given)
+
+
+def test_structures_without_one_are_refused_in_one_line() -> None:
+    given = case("classes")
+    theta, y = jax.tree.map(lambda leaf: leaf[0], (given.theta, given.y))
+    bare = given.problem._replace(oracles=given.problem.oracles._replace(all_outputs=None))
+    with pytest.raises(ValueError, match="knows no log-partition function.*Array"):
+        log_loss(bare, theta, y)
+    with pytest.raises(ValueError, match="likelihood must be a function"):
+        log_loss(given.problem, theta, y, likelihood="exact")
+    given = case("graphs")
+    theta, y = jax.tree.map(lambda leaf: leaf[0], (given.theta, given.y))
+    with pytest.raises(ValueError, match="needs plans of elimination"):
+        log_loss(given.problem, theta._replace(plan=None), y)
+
+
+def test_it_takes_less_memory_than_plain_autodiff() -> None:
+    """Value and gradient on 8 chains of 60 labels out of 20, beside a scan of log-sum-exp."""
+    B, T, S = 8, 60, 20
+    problem = js.chains.chain(1, S, dtype="float64")
+    random = np.random.default_rng(0)
+    emissions, transitions = random.normal(size=(B, T, S)), random.normal(size=(S, S))
+    length = random.integers(1, T + 1, B)
+    y = np.where(np.arange(T) < length[:, None], random.integers(0, S, (B, T)), -1)
+
+    def layer(emissions: jax.Array, length: jax.Array, y: jax.Array, table: jax.Array) -> jax.Array:
+        theta = js.chains.ChainTheta(emissions, table, None, None, None, length)
+        return log_loss(problem, theta, y)
+
+    def plain(emissions: jax.Array, length: jax.Array, y: jax.Array, table: jax.Array) -> jax.Array:
+        def step(alpha: jax.Array, row: tuple) -> tuple:
+            t, scores = row
+            new = jax.nn.logsumexp(alpha[:, None] + table, axis=0) + scores
+            return jnp.where(t < length, new, alpha), None
+
+        rows = (jnp.arange(1, T), emissions[1:])
+        alpha, _ = jax.lax.scan(step, emissions[0], rows)
+        own = jnp.where(y >= 0, emissions[jnp.arange(T), y], 0)
+        pairs = jnp.where(y[1:] >= 0, table[y[:-1], y[1:]], 0)
+        return jax.nn.logsumexp(alpha) - jnp.sum(own) - jnp.sum(pairs)
+
+    found = []
+    for loss in (layer, plain):
+
+        def total(emissions: jax.Array, table: jax.Array, loss=loss) -> jax.Array:
+            return jnp.sum(jax.vmap(loss, (0, 0, 0, None))(emissions, length, y, table))
+
+        run = jax.jit(jax.value_and_grad(total, argnums=(0, 1)))
+        program = run.lower(emissions, transitions).compile()
+        memory = program.memory_analysis().temp_size_in_bytes
+        found.append((memory, program(emissions, transitions)))
+    (own, by_layer), (other, by_autodiff) = found
+    for a, b in zip(*map(jax.tree.leaves, (by_layer, by_autodiff)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+    assert own < 0.5 * other

@@ -1,0 +1,32 @@
+"""The perceptron's loss against every output of small examples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jaxstruct.losses.perceptron import perceptron
+from tests.losses.cases import (
+    WINGS,
+    assert_among,
+    assert_slopes,
+    case,
+    differentiated,
+    flat,
+    truth,
+)
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+@pytest.mark.parametrize("wing", WINGS)
+def test_values_and_gradients_are_those_of_enumeration(wing: str) -> None:
+    given, own = case(wing), truth(wing)
+    run = differentiated(perceptron, given.problem)
+    value, gradient = run(given.theta, given.y)
+    excess = own.advantage.max(axis=1)
+    assert (excess >= 0).all() and (excess > 0).sum() >= 3
+    np.testing.assert_allclose(value, excess, rtol=1e-9, atol=1e-9)
+    best = own.advantage >= excess[:, None] - 1e-9
+    assert_among(flat(gradient), own, best, np.ones_like(own.delta) * (excess > 0)[:, None])
+    assert_slopes(run, given)

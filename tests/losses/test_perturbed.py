@@ -1,0 +1,83 @@
+"""The perturbed loss: exactly the mean that it says for a key, and what its mean over keys is."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct.losses.log_loss import log_loss
+from jaxstruct.losses.perceptron import perceptron
+from jaxstruct.losses.perturbed import perturbed
+from tests.losses.cases import B, assert_slopes, case, differentiated, flat, softmax_truth
+from tests.losses.cases import truth as enumerated
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+def keys() -> jax.Array:
+    return jax.random.split(jax.random.key(3), B)
+
+
+@pytest.mark.parametrize("wing", ["classes", "chains", "alignments", "graphs"])
+def test_the_gradient_is_that_of_the_mean_for_a_key(wing: str) -> None:
+    given = case(wing)
+    loss = partial(perturbed, samples=3, scale=0.5)
+    run = differentiated(loss, given.problem, key=keys())
+    value, _ = run(given.theta, given.y)
+    assert (np.asarray(value) >= 0).all() and np.asarray(value).max() > 0.5
+    assert_slopes(run, given)
+
+
+def test_classes_have_the_log_loss_in_the_mean() -> None:
+    given, own = case("classes"), enumerated("classes")
+    value, gradient = differentiated(partial(perturbed, samples=20_000), given.problem, key=keys())(
+        given.theta, given.y
+    )
+    wanted, slope = softmax_truth(own, own.advantage)
+    np.testing.assert_allclose(value, wanted, rtol=0, atol=0.05)
+    np.testing.assert_allclose(flat(gradient), slope, rtol=0, atol=0.02)
+
+
+def test_chains_lie_above_the_log_loss_in_the_mean() -> None:
+    given = case("chains")
+    loss = partial(perturbed, samples=4000)
+    values, _ = differentiated(loss, given.problem, key=keys())(given.theta, given.y)
+    exact, _ = differentiated(log_loss, given.problem)(given.theta, given.y)
+    long = np.asarray(given.theta.length) > 0
+    assert (np.asarray(values - exact)[long] > -0.1).all()
+    assert (np.asarray(values)[~long] == 0).all()
+
+
+def test_without_much_noise_it_is_the_perceptron() -> None:
+    given = case("classes")
+    small, _ = differentiated(partial(perturbed, scale=1e-9), given.problem, key=keys())(
+        given.theta, given.y
+    )
+    plain, _ = differentiated(perceptron, given.problem)(given.theta, given.y)
+    np.testing.assert_allclose(small, plain, rtol=0, atol=1e-7)
+
+
+def test_another_key_is_another_sample() -> None:
+    given = case("classes")
+    of = partial(perturbed, given.problem, given.theta[1], jnp.asarray(given.y[1]))
+    one, again, other = (of(jax.random.key(seed)) for seed in (0, 0, 1))
+    assert one == again != other
+    assert of(jax.random.PRNGKey(0)) > 0  # keys of the old kind, too
+
+
+def test_what_does_not_fit_is_refused_in_one_line() -> None:
+    given = case("classes")
+    of = partial(perturbed, given.problem, given.theta[1], jnp.asarray(given.y[1]))
+    key = jax.random.key(0)
+    with pytest.raises(ValueError, match="key must be ONE key"):
+        of(0)
+    with pytest.raises(ValueError, match="use jax.vmap"):
+        of(jax.random.split(key, 3))
+    with pytest.raises(ValueError, match="samples"):
+        of(key, samples=0)
+    with pytest.raises(ValueError, match="scale"):
+        of(key, scale=-1.0)
