@@ -1,0 +1,28 @@
+"""Estimators in scikit-learn's conventions (extra `sklearn`), one a kind of output."""
+
+try:
+    import sklearn  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "jaxstruct.estimators needs scikit-learn; install it with: pip install 'jaxstruct[sklearn]'"
+    ) from error
+
+from jaxstruct.estimators.graph_labeller import GraphLabeller
+from jaxstruct.estimators.multi_label_classifier import MultiLabelClassifier
+from jaxstruct.estimators.pair_aligner import PairAligner
+from jaxstruct.estimators.path_search import PathSearchCV
+from jaxstruct.estimators.sequence_labeller import SequenceLabeller
+from jaxstruct.estimators.structural_classifier import StructuralClassifier
+from jaxstruct.estimators.taxonomy_classifier import TaxonomyClassifier
+from jaxstruct.estimators.tree_parser import TreeParser
+
+__all__ = [
+    "GraphLabeller",
+    "MultiLabelClassifier",
+    "PairAligner",
+    "PathSearchCV",
+    "SequenceLabeller",
+    "StructuralClassifier",
+    "TaxonomyClassifier",
+    "TreeParser",
+]

@@ -1,0 +1,206 @@
+"""What the estimators share: how they train, and what they say of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import jax
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import _check_sample_weight
+
+from jaxstruct import Problem, Solution, support_outputs
+from jaxstruct import fit as fit_solution
+from jaxstruct.baselines import RandomField, fit_random_field
+from jaxstruct.core.checks import check_choice, checked_number, checked_size
+from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.formulations import FORMULATIONS
+
+LOG_LOSS = "log_loss"
+OBJECTIVES = (*FORMULATIONS, LOG_LOSS)
+
+
+class Training(NamedTuple):
+    """What one training gets.
+
+    Fields:
+      problem, inputs, outputs: of the n examples, as `jaxstruct.fit` takes them.
+      weights: [n] of the examples, of mean 1.
+      rows: [n] where each of them stands in the caller's training set.
+      likelihood: of the log-linear objective; None where the structure has none.
+    """
+
+    problem: Problem
+    inputs: PyTree
+    outputs: PyTree
+    weights: np.ndarray
+    rows: np.ndarray
+    likelihood: Callable | None
+
+
+def is_log_linear(estimator: Any) -> bool:
+    """Whether an estimator has probabilities, as its parameters stand."""
+    return estimator.objective == LOG_LOSS
+
+
+def example_weights(sample_weight: Any, n: int) -> np.ndarray:
+    """[n] weights of examples, ones for None.
+
+    Raises:
+      ValueError: they are not [n] finite numbers >= 0, or all are 0.
+    """
+    return _check_sample_weight(
+        sample_weight, np.empty(n), dtype=np.float64, ensure_non_negative=True
+    )
+
+
+def label_array(classes: Sequence[Hashable]) -> np.ndarray:
+    """Labels of any kind as an array [k]: of texts or numbers of one type, else of objects."""
+    if len({type(one) for one in classes}) == 1 and isinstance(classes[0], (str, bool, int, float)):
+        return np.array(classes)
+    array = np.empty(len(classes), object)
+    array[:] = classes
+    return array
+
+
+def share_right(predicted: Sequence[Any], y: Any, sample_weight: Any) -> float:
+    """The share of parts labelled right, those of example i counting v_i times.
+
+    Args:
+      predicted, y: n lists of labels, or mappings part -> label.
+
+    Raises:
+      ValueError: they are of different numbers or parts.
+    """
+    weights, right, total = example_weights(sample_weight, len(predicted)), 0.0, 0.0
+    if len(y) != len(predicted):
+        raise ValueError(f"X has {len(predicted)} examples, but y has {len(y)}")
+    for i, (found, true, weight) in enumerate(zip(predicted, y, weights, strict=True)):
+        if isinstance(true, Mapping):
+            found, true = [found[key] for key in true], list(true.values())
+        if len(found) != len(true):
+            raise ValueError(f"y[{i}] has {len(true)} labels, but X[{i}] has {len(found)} parts")
+        right += weight * sum(a == b for a, b in zip(found, true, strict=True))
+        total += weight * len(true)
+    return float(right / total) if total else 0.0
+
+
+def of_mean_one(weights: np.ndarray) -> np.ndarray:
+    """The weights divided by their mean: `C` is then divided by their sum in place of n."""
+    return weights * (len(weights) / weights.sum())
+
+
+class StructuralEstimator(BaseEstimator):
+    """An estimator over one structure; a subclass says how its examples become a `Training`.
+
+    It minimises, over the weights w,
+
+        1/2 |w|^2 + C / (sum_i v_i) sum_i v_i xi_i
+
+    with v_i the weights of the examples, 1 without any, and xi_i the slack of `objective`, squared
+    and halved in its SVM2s, or -log P(y_i | x_i) of "log_loss".
+
+    Attributes of all of them, once fitted:
+      solution_: of `jaxstruct.fit`, or the RandomField of `jaxstruct.baselines.fit_random_field`.
+      status_: how training ended. primal_, dual_, gap_: the certificate, primal_ >= optimum >=
+        dual_ up to rounding. n_iter_: rounds.
+      support_: [s] the positions in the training set of the examples that carry support outputs;
+        those of a positive dual variable. There is none of "log_loss", where all of them do.
+    """
+
+    C: float
+    objective: str
+    tol: float
+    max_iter: int
+
+    def _check_options(self) -> None:
+        """Raise ValueError where a number or a name that all estimators share does not fit."""
+        checked_number("C", self.C, strict=True)
+        checked_number("tol", self.tol, strict=True)
+        checked_size("max_iter", self.max_iter)
+        check_choice("objective", self.objective, OBJECTIVES)
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        """The training set, checked; sets what does not depend on C."""
+        raise NotImplementedError
+
+    def _finish(self, weights: PyTree) -> None:
+        """Sets what follows from the weights."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on n examples.
+
+        Args:
+          X, y: see the class. sample_weight: [n] v_i >= 0, or None for ones.
+
+        Returns:
+          self.
+
+        Raises:
+          ValueError: an argument does not fit; the message names it.
+        """
+        self._check_options()
+        self._train(self._prepare(X, y, sample_weight), None)
+        return self
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """How good the predictions of n examples are, the larger the better; see the class."""
+        raise NotImplementedError
+
+    def _path(self, X: Any, y: Any, sample_weight: Any, Cs: Sequence[float]) -> Iterator[Self]:
+        """self, trained with each C in turn, each from the solution before."""
+        self._check_options()
+        training, before = self._prepare(X, y, sample_weight), None
+        for C in Cs:
+            self.C = C
+            self._check_options()
+            before = self._train(training, before)
+            yield self
+
+    def _train(self, training: Training, before: Any) -> Solution | RandomField:
+        """Train from a solution of the same examples, or from the start, and set the attributes."""
+        found = (
+            self._field(training, before)
+            if self.objective == LOG_LOSS
+            else self._machine(training, before)
+        )
+        self.solution_, self.status_ = found, found.status
+        self.primal_, self.dual_, self.gap_ = found.primal, found.dual, found.gap
+        self._finish(jax.tree.map(np.asarray, found.weights))
+        if not found.status.solved:
+            warnings.warn(
+                f"{type(self).__name__}: {found.status.name}, the relative gap is "
+                f"{found.gap / max(abs(found.primal), 1e-300):.2g}: {found.message} (tol, max_iter "
+                "and C are parameters of the estimator)",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return found
+
+    def _machine(self, training: Training, before: Solution | None) -> Solution:
+        found = fit_solution(
+            training.problem, training.inputs, training.outputs, self.objective, float(self.C),
+            tolerance=self.tol, max_passes=self.max_iter, example_weights=training.weights,
+            start=before,
+        )  # fmt: skip
+        self.n_iter_ = found.statistics.passes
+        self.support_ = np.sort(training.rows[np.unique(support_outputs(found).example)])
+        return found
+
+    def _field(self, training: Training, before: RandomField | None) -> RandomField:
+        if training.likelihood is None:
+            raise ValueError(
+                f'objective="log_loss" is none of {type(self).__name__}: take one of '
+                f"{tuple(FORMULATIONS)}"
+            )
+        found = fit_random_field(
+            training.problem, training.inputs, training.outputs, float(self.C),
+            tolerance=self.tol, max_iterations=self.max_iter, likelihood=training.likelihood,
+            start=None if before is None else before.weights, example_weights=training.weights,
+        )  # fmt: skip
+        self.n_iter_ = max(found.iterations, 1)
+        return found

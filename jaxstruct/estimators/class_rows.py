@@ -1,0 +1,167 @@
+"""Rows of features as the estimators of classes and of label sets take them.
+
+Numbers go through scikit-learn's own door; named rows, which it does not know, through that of
+`core.feature_rows`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Set
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from jaxstruct.core.feature_encoding import (
+    FeatureEncoding,
+    dense_or_sparse,
+    fit_features,
+    inputs_of,
+)
+from jaxstruct.core.feature_rows import DenseRows, Rows, SparseRows, read_rows
+from jaxstruct.core.sizes import size_class
+from jaxstruct.core.types import PyTree
+
+FEWEST = 64
+"""Examples of a training set, those of weight 0 included."""
+_NUMBERS = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+
+
+def are_named(X: Any) -> bool:
+    """Whether rows name their features: lists of names, or mappings; or a frame with texts."""
+    if hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns"):
+        return any(getattr(dtype, "kind", "O") not in "biuf" for dtype in X.dtypes)
+    if not isinstance(X, (list, tuple)) or not X:
+        return False
+    first = next((row for row in X if not hasattr(row, "__len__") or len(row)), X[0])
+    if isinstance(first, Mapping):
+        return True
+    return isinstance(first, (list, tuple, Set)) and all(isinstance(one, str) for one in first)
+
+
+def read_training(
+    estimator: BaseEstimator, X: Any, y: Any, constant: float, *, multi_output: bool = False
+) -> tuple[FeatureEncoding, DenseRows | SparseRows, Any]:
+    """(columns, encoded rows, y) of a training set; sets `n_features_in_`, `feature_names_in_`.
+
+    Args:
+      constant: value of the feature that every row has. multi_output: whether y is [n, L].
+
+    Raises:
+      ValueError: X or y does not fit.
+    """
+    if are_named(X):
+        rows: Rows = read_rows("X", X)
+        features = fit_features(rows, constant=constant)
+        assert features.index is not None, "named rows have an index"
+        estimator.n_features_in_ = features.columns  # pyright: ignore[reportAttributeAccessIssue]
+        estimator.feature_names_in_ = np.array(  # pyright: ignore[reportAttributeAccessIssue]
+            features.index.names, dtype=object
+        )
+    else:
+        X, y = validate_data(
+            estimator, X, y, multi_output=multi_output, y_numeric=False, **_NUMBERS
+        )
+        rows = read_rows("X", X)
+        features = fit_features(rows, constant=constant)
+    return features, dense_or_sparse(features, "X", rows), y
+
+
+def read_new(estimator: BaseEstimator, X: Any, features: FeatureEncoding) -> DenseRows | SparseRows:
+    """Encoded rows to predict of.
+
+    Raises:
+      ValueError: they have other columns than those of training.
+    """
+    if features.kind == "named":
+        return dense_or_sparse(features, "X", read_rows("X", X))
+    rows = read_rows("X", validate_data(estimator, X, reset=False, **_NUMBERS))
+    kind = "dense" if isinstance(rows, DenseRows) else "sparse"
+    return dense_or_sparse(features._replace(kind=kind), "X", rows)
+
+
+def scores_of(rows: DenseRows | SparseRows, weights: np.ndarray) -> np.ndarray:
+    """[n, k] rows times weights [d, k], in float64."""
+    weights = weights.astype(np.float64)
+    if isinstance(rows, DenseRows):
+        return rows.values @ weights
+    from scipy.sparse import csr_array  # what scikit-learn needs, too
+
+    entries = rows.values.astype(np.float64), rows.indices, rows.offsets
+    return csr_array(entries, (rows.count, rows.number_of_features)) @ weights
+
+
+def columns_of_class(features: FeatureEncoding) -> int:
+    """The columns that a problem is made with: more than there are, for others to share programs.
+
+    A vocabulary differs from fold to fold; one of the same size class finds the programs compiled.
+    Dense columns, which padding would make dearer, are rounded up to sixteens. A weight of a column
+    that no example has is 0.
+    """
+    d = features.number_of_features
+    return -(-d // 16) * 16 if features.kind == "dense" else size_class(d, 16)
+
+
+def inputs_of_class(
+    rows: DenseRows | SparseRows, columns: int, offsets: np.ndarray | None = None
+) -> PyTree:
+    """Rows as inputs of a problem with so many columns.
+
+    Args:
+      offsets: [n + 1] where rows are the tokens of n sequences.
+    """
+    if isinstance(rows, SparseRows):
+        return inputs_of(rows._replace(number_of_features=columns), offsets)
+    more = columns - rows.values.shape[1]
+    return inputs_of(DenseRows(np.pad(rows.values, ((0, 0), (0, more)))), offsets)
+
+
+def taken(rows: DenseRows | SparseRows, which: np.ndarray) -> DenseRows | SparseRows:
+    """The rows `which`, in that order."""
+    if isinstance(rows, DenseRows):
+        return DenseRows(rows.values[which])
+    lengths = np.diff(rows.offsets)[which]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    places = np.repeat(rows.offsets[:-1][which] - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return rows._replace(indices=rows.indices[places], values=rows.values[places], offsets=offsets)
+
+
+def distinct_examples(
+    rows: DenseRows | SparseRows, outputs: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The examples that differ, in an order of their own, and their summed weights.
+
+    Examples of weight 0 are left out and equal ones are made one. So a weight of 2 is, bit by bit,
+    the same as the example twice, and the order of the training set plays no part.
+
+    Args:
+      outputs: [n, ...] integers. weights: [n] >= 0.
+
+    Returns:
+      (which, summed): positions [m] of examples, the first of equal ones, and [m] weights > 0. Of
+      few examples there follow some of weight 0, so that all small sets share their programs.
+    """
+    kept = np.flatnonzero(weights > 0)
+    keys = np.frombuffer(b"".join(_digest(rows, outputs, i) for i in kept.tolist()), dtype=">u8")
+    keys = keys.reshape(-1, 2)
+    order = np.lexsort((kept, keys[:, 1], keys[:, 0]))
+    new = np.ones(len(order), bool)
+    new[1:] = (np.diff(keys[order].view(np.int64), axis=0) != 0).any(axis=1)
+    first = kept[order[new]]
+    summed = np.bincount(np.cumsum(new) - 1, weights[kept[order]])
+    more = max(0, FEWEST - len(first))
+    return np.append(first, np.repeat(first[:1], more)), np.append(summed, np.zeros(more))
+
+
+def _digest(rows: DenseRows | SparseRows, outputs: np.ndarray, i: int) -> bytes:
+    """16 bytes that stand for one example."""
+    digest = hashlib.blake2b(outputs[i].tobytes(), digest_size=16)
+    if isinstance(rows, DenseRows):
+        digest.update(np.ascontiguousarray(rows.values[i]).tobytes())
+    else:
+        own = slice(rows.offsets[i], rows.offsets[i + 1])
+        digest.update(rows.indices[own].tobytes())
+        digest.update(rows.values[own].tobytes())
+    return digest.digest()

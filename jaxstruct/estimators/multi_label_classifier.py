@@ -1,0 +1,169 @@
+"""`MultiLabelClassifier`: any number of labels for each row, with weights of label pairs.
+
+F(x, y; w) = sum_l <u_l, Phi(x)> [l in y] + sum_{k < l} t^{kl}_{y_k y_l}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from jaxstruct import predict
+from jaxstruct.core.labels import LabelCodec
+from jaxstruct.core.types import PyTree
+from jaxstruct.estimators import class_rows
+from jaxstruct.estimators.base import (
+    StructuralEstimator,
+    Training,
+    example_weights,
+    is_log_linear,
+    of_mean_one,
+)
+from jaxstruct.graphs import SetEncoding, set_likelihood
+
+_NUMBERS = 1 << 22
+"""Scores of sets that are held at a time."""
+
+
+class MultiLabelClassifier(ClassifierMixin, StructuralEstimator):
+    """Sets of labels, trained together.
+
+    X is as in `StructuralClassifier`, y an indicator matrix [n, L] of zeros and ones, dense or
+    SciPy's (`sklearn.preprocessing.MultiLabelBinarizer` makes it of lists of labels). `score` is
+    the share of sets that are right as a whole. There is no `partial_fit`.
+
+    Parameters:
+      C, constant, tol, max_iter: as in `StructuralClassifier`. objective: a formulation of
+        `jaxstruct.fit`, or "log_loss" (14 labels at most).
+      loss: "hamming", "normalised_hamming", "zero_one", "f1" or "ranking".
+      pairs: whether pairs of labels have weights; without them labels are independent.
+
+    Attributes, beside those of `StructuralEstimator`:
+      classes_: [L], the columns of y. n_features_in_, feature_names_in_. coef_: [L, d] of u.
+      intercept_: [L]. pairs_: [L (L - 1) / 2, 2, 2] of t, or None. encoding_, problem_, weights_:
+        for `jaxstruct.predict`.
+    """
+
+    def __init__(
+        self,
+        C: float = 100.0,
+        *,
+        objective: str = "svm1_margin",
+        loss: str = "hamming",
+        pairs: bool = True,
+        constant: float = 1.0,
+        tol: float = 1e-3,
+        max_iter: int = 500,
+    ) -> None:
+        """Keep the parameters; `fit` checks them."""
+        self.C = C
+        self.objective = objective
+        self.loss = loss
+        self.pairs = pairs
+        self.constant = constant
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def __sklearn_tags__(self) -> Tags:
+        """Sparse rows are taken; y is a matrix."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        y = _indicators(y)
+        features, rows, _ = class_rows.read_training(self, X, y, self.constant, multi_output=True)
+        if len(y) != rows.count:
+            raise ValueError(f"X has {rows.count} rows, but y has {len(y)}")
+        weights = example_weights(sample_weight, len(y))
+        which, weights = class_rows.distinct_examples(rows, y, weights)
+        self.classes_ = np.arange(y.shape[1])
+        self.encoding_ = SetEncoding(features, LabelCodec(tuple(self.classes_.tolist())))
+        options: dict[str, Any] = {"loss": self.loss, "pairs": self.pairs}
+        self.problem_ = self.encoding_.problem(**options)
+        columns = class_rows.columns_of_class(features)
+        wider = features._replace(columns=columns - (features.constant != 0))
+        problem = self.encoding_._replace(features=wider).problem(**options)
+        enumerates = problem.oracles.contenders is not None
+        return Training(
+            problem,
+            class_rows.inputs_of_class(class_rows.taken(rows, which), columns), y[which],
+            of_mean_one(weights), which, set_likelihood if enumerates else None,
+        )  # fmt: skip
+
+    def _finish(self, weights: PyTree) -> None:
+        features = self.encoding_.features
+        table = weights["labels"][: features.number_of_features]
+        self.weights_ = weights | {"labels": table}
+        self.pairs_ = weights.get("pairs")
+        constant = features.constant
+        self.intercept_ = table[-1] * constant if constant else np.zeros(table.shape[1])
+        self.coef_ = np.ascontiguousarray(table[: features.columns].T)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """[n, L] int, 1 for the labels of each set."""
+        check_is_fitted(self)
+        rows = class_rows.read_new(self, X, self.encoding_.features)
+        inputs = class_rows.inputs_of_class(rows, self.encoding_.features.number_of_features)
+        return np.asarray(predict(self.problem_, self.weights_, inputs)).astype(int)
+
+    def _label_scores(self, X: Any) -> np.ndarray:
+        rows = class_rows.read_new(self, X, self.encoding_.features)
+        return class_rows.scores_of(rows, self.weights_["labels"])
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """[n, L] by how much F rises as a label comes in, the others being those predicted.
+
+        It is positive for the labels that `predict` finds, where inference is exact.
+        """
+        check_is_fitted(self)
+        scores = self._label_scores(X)
+        if self.pairs_ is None:
+            return scores
+        found, pairs = self.predict(X), self.pairs_.astype(np.float64)
+        ends = np.stack(np.triu_indices(found.shape[1], 1)).T
+        for (first, second), t in zip(ends, pairs, strict=True):
+            scores[:, first] += (t[1] - t[0])[found[:, second]]
+            scores[:, second] += (t[:, 1] - t[:, 0])[found[:, first]]
+        return scores
+
+    @available_if(is_log_linear)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """[n, L] P(l in y | x), summed over all sets; of objective="log_loss" alone."""
+        check_is_fitted(self)
+        scores = self._label_scores(X)
+        sets = (np.arange(1 << scores.shape[1])[:, None] >> np.arange(scores.shape[1])) & 1
+        of_pairs = np.zeros(len(sets))
+        if self.pairs_ is not None:
+            firsts, seconds = np.triu_indices(scores.shape[1], 1)
+            places = np.arange(len(firsts)), sets[:, firsts], sets[:, seconds]
+            of_pairs = self.pairs_.astype(np.float64)[places].sum(axis=1)
+        step = max(1, _NUMBERS // len(sets))
+        parts = [scores[i : i + step] @ sets.T + of_pairs for i in range(0, len(scores), step)]
+        return np.concatenate([_softmax(part) @ sets for part in parts])
+
+
+def _softmax(scores: np.ndarray) -> np.ndarray:
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def _indicators(y: Any) -> np.ndarray:
+    """[n, L] int32 zeros and ones."""
+    array = y.toarray() if issparse(y) else np.asarray(y)
+    if array.ndim != 2 or array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
+        raise ValueError(
+            f"y must be [n, L] zeros and ones, got {array.dtype} of shape {array.shape}: "
+            "sklearn.preprocessing.MultiLabelBinarizer makes it of lists of labels"
+        )
+    return array.astype(np.int32)

@@ -1,0 +1,120 @@
+"""`PairAligner`: alignments of two texts, substitution scores and gap costs learned (JMLR 4.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from jaxstruct import predict
+from jaxstruct.alignments import AlignmentCosts, alignment_costs, fit_encoding
+from jaxstruct.core.types import PyTree
+from jaxstruct.estimators.base import StructuralEstimator, Training, example_weights, of_mean_one
+
+GAPS = "-."
+
+
+class PairAligner(StructuralEstimator):
+    """Alignment of pairs of sequences with costs that are learned from aligned pairs.
+
+    X is a list of n pairs of texts; y a list of n pairs of rows with gaps ("AC-T", "ACGT"). Gaps in
+    X are left out, so that X may be y. There is no `partial_fit`.
+
+    Parameters:
+      C, tol, max_iter: as in `StructuralClassifier`, n being pairs. objective: "svm1_margin",
+        "svm1_slack" or "svm2_slack"; there is no "log_loss".
+      loss: "positions", "pairs", "normalised_positions" or "normalised_pairs".
+      letters: all letters, a text or a `jaxstruct.alignments.Alphabet`; None for those of training,
+        and others are errors.
+      gaps: "affine" or "linear".
+
+    Attributes, beside those of `StructuralEstimator`:
+      costs_: `jaxstruct.alignments.AlignmentCosts`: substitution [A, A], gap_open, gap_extend.
+      alphabet_: its letters. encoding_, problem_, weights_: for `jaxstruct.predict`.
+    """
+
+    def __init__(
+        self,
+        C: float = 100.0,
+        *,
+        objective: str = "svm1_margin",
+        loss: str = "positions",
+        letters: Any = None,
+        gaps: str = "affine",
+        tol: float = 1e-3,
+        max_iter: int = 500,
+    ) -> None:
+        """Keep the parameters; `fit` checks them."""
+        self.C = C
+        self.objective = objective
+        self.loss = loss
+        self.letters = letters
+        self.gaps = gaps
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def __sklearn_tags__(self) -> Tags:
+        """X is a list of pairs of texts, no array of numbers."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        return tags
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        X, y = [tuple(pair) for pair in X], [tuple(pair) for pair in y]
+        if len(X) != len(y):
+            raise ValueError(f"X has {len(X)} pairs, but y has {len(y)}")
+        for i, pairs in enumerate(zip(X, y, strict=True)):
+            plain, aligned = (_without_gaps(pair) for pair in pairs)
+            if plain != aligned:
+                raise ValueError(f"y[{i}] aligns {aligned}, but X[{i}] is {plain}")
+        self.encoding_ = fit_encoding(y, letters=self.letters)
+        self.alphabet_ = self.encoding_.alphabet
+        self.problem_ = self.encoding_.problem(gaps=self.gaps, loss=self.loss)
+        weights = example_weights(sample_weight, len(y))
+        return Training(
+            self.problem_, self.encoding_.inputs(X), self.encoding_.outputs(y),
+            of_mean_one(weights), np.arange(len(y)), None,
+        )  # fmt: skip
+
+    def _finish(self, weights: PyTree) -> None:
+        self.weights_ = weights
+        self.costs_ = AlignmentCosts(*jax.tree.map(np.asarray, alignment_costs(1.0, weights)))
+
+    def predict(self, X: Any) -> list[tuple[str, str]]:
+        """The two rows with gaps of n pairs."""
+        check_is_fitted(self)
+        found = predict(self.problem_, self.weights_, self.encoding_.inputs(X))
+        return self.encoding_.decode(found, X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The mean share of letters whose partner, a letter or a gap, is the true one."""
+        weights = example_weights(sample_weight, len(y))
+        pairs = zip(self.predict(X), y, strict=True)
+        return float(np.average([share_of_partners(*pair) for pair in pairs], weights=weights))
+
+
+def _partners(rows: tuple[str, str]) -> list[int | None]:
+    """The partner of every letter of the first text, then of the second; None for a gap."""
+    found: tuple[list, list] = ([], [])
+    for pair in zip(*rows, strict=True):
+        is_letter = [letter not in GAPS for letter in pair]
+        places = len(found[0]), len(found[1])
+        for side in (0, 1):
+            if is_letter[side]:
+                found[side].append(places[1 - side] if is_letter[1 - side] else None)
+    return [*found[0], *found[1]]
+
+
+def share_of_partners(found: tuple[str, str], true: tuple[str, str]) -> float:
+    """The share of the letters of both texts that have the partner, a letter or none, of `true`."""
+    each = zip(_partners(found), _partners(true), strict=True)
+    right = [own == wanted for own, wanted in each]
+    return sum(right) / max(len(right), 1)
+
+
+def _without_gaps(pair: tuple[str, str]) -> tuple[str, ...]:
+    return tuple("".join(letter for letter in text if letter not in GAPS) for text in pair)

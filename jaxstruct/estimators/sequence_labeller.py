@@ -1,0 +1,181 @@
+"""`SequenceLabeller`: a label for every token of a sequence (thesis 4.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from sklearn.utils import Tags, compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from jaxstruct import Problem, Ragged, predict
+from jaxstruct.chains import (
+    ChainEncoding,
+    chain,
+    chain_inputs,
+    chain_likelihood,
+    chain_potentials,
+    label_weights,
+    marginals,
+)
+from jaxstruct.core.feature_encoding import dense_or_sparse, fit_features
+from jaxstruct.core.feature_rows import read_sequences
+from jaxstruct.core.labels import fit_codec, flat_labels, placed_errors
+from jaxstruct.core.padding import bucketed_inputs
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.estimators.base import (
+    StructuralEstimator,
+    Training,
+    example_weights,
+    is_log_linear,
+    label_array,
+    of_mean_one,
+    share_right,
+)
+from jaxstruct.estimators.class_rows import columns_of_class, inputs_of_class
+
+
+@jax.jit
+def _label_marginals(problem: Problem, weights: PyTree, inputs: PyTree) -> Array:
+    """[B, T, S] P(y^t | x) of a batch."""
+
+    def of_one(x: PyTree) -> Array:
+        theta = problem.model.potentials(weights, x)
+        return marginals(*chain_potentials(problem, theta)).labels
+
+    return jax.vmap(of_one)(inputs)
+
+
+class SequenceLabeller(StructuralEstimator):
+    """Label sequences by a chain: a structural SVM, or a conditional random field ("log_loss").
+
+        F(x, y; w) = sum_t <u_{y^t}, Phi(x^t)> + sum_t v_{y^t y^{t+1}}                   (4.20)
+
+    X is a list of n sequences, each a list of tokens: lists of feature names, mappings name ->
+    number, bool or text, or an array or SciPy matrix [l, d]. y is a list of n lists of labels.
+    CRFsuite's c2 is n / (2 C). There is no `partial_fit`, as in `StructuralClassifier`.
+
+    Parameters:
+      C, tol, max_iter: as in `StructuralClassifier`, n being sequences. objective: a formulation of
+        `jaxstruct.fit`, or "log_loss".
+      loss: "hamming", "normalised_hamming", "zero_one" or costs [S, S] (`jaxstruct.chains.chain`).
+      class_weight: None, "balanced" or {label: weight}: what a wrong label in place of this one
+        costs in the Hamming loss. Sequences have weights of their own, `sample_weight`.
+      window: how many tokens on either side count as features of each.
+      start_stop: whether first and last labels have weights of their own.
+      min_count: tokens that must have a named feature for it to count.
+
+    Attributes, beside those of `StructuralEstimator`:
+      classes_: [S]. n_features_in_, and feature_names_in_ of named features. encoding_, problem_,
+        weights_: for `jaxstruct.predict`.
+    """
+
+    def __init__(
+        self,
+        C: float = 100.0,
+        *,
+        objective: str = "svm1_margin",
+        loss: Any = "hamming",
+        class_weight: Any = None,
+        window: int = 0,
+        start_stop: bool = False,
+        min_count: int = 1,
+        tol: float = 1e-3,
+        max_iter: int = 500,
+    ) -> None:
+        """Keep the parameters; `fit` checks them."""
+        self.C = C
+        self.objective = objective
+        self.loss = loss
+        self.class_weight = class_weight
+        self.window = window
+        self.start_stop = start_stop
+        self.min_count = min_count
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def __sklearn_tags__(self) -> Tags:
+        """X is a list of sequences, no array."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        return tags
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        rows, offsets = read_sequences("X", X)
+        flat, bounds = flat_labels(y)
+        if not np.array_equal(bounds, offsets):
+            raise ValueError(_mismatch(np.diff(offsets), np.diff(bounds)))
+        with placed_errors(offsets):
+            codec = fit_codec(flat)
+        if len(codec.classes) < 2:
+            raise ValueError(f"y must name at least two labels, got {codec.classes} alone")
+        features = fit_features(rows, min_count=self.min_count)
+        self.encoding_, self.classes_ = ChainEncoding(features, codec), label_array(codec.classes)
+        self.n_features_in_ = features.columns
+        if features.index is not None:
+            self.feature_names_in_ = np.array(features.index.names, dtype=object)
+        outputs = self.encoding_.outputs(y)
+        weights = example_weights(sample_weight, len(outputs))
+        columns, loss = columns_of_class(features), self._loss(outputs, weights)
+        options = {"loss": loss, "window": self.window, "start_stop": self.start_stop}
+        self.problem_ = self.encoding_.problem(**options)
+        tokens = inputs_of_class(dense_or_sparse(features, "X", rows), columns, offsets)
+        return Training(
+            chain(columns, len(codec.classes), **options), chain_inputs(tokens), outputs,
+            of_mean_one(weights), np.arange(len(outputs)), chain_likelihood,
+        )  # fmt: skip
+
+    def _loss(self, outputs: Ragged, weights: np.ndarray) -> Any:
+        """The loss, with the weights of labels in it."""
+        if self.class_weight is None:
+            return self.loss
+        if self.objective == "log_loss" or not isinstance(self.loss, str) or self.loss != "hamming":
+            raise ValueError(
+                'class_weight needs loss="hamming" and an objective with a loss: give costs of '
+                "your own as loss, or weights of sequences as sample_weight"
+            )
+        each = np.ones(len(self.classes_))
+        each[:] = compute_class_weight(
+            self.class_weight, classes=self.classes_, y=self.classes_[outputs.rows],
+            sample_weight=np.repeat(weights, outputs.lengths),
+        )  # fmt: skip
+        return label_weights(each)
+
+    def _finish(self, weights: PyTree) -> None:
+        d, blocks = self.encoding_.features.number_of_features, 2 * self.window + 1
+        table = weights["emissions"]
+        table = table.reshape(blocks, -1, table.shape[1])[:, :d].reshape(blocks * d, -1)
+        self.weights_ = weights | {"emissions": table}
+
+    def predict(self, X: Any) -> list[list]:
+        """The labels of n sequences, lists of lists."""
+        check_is_fitted(self)
+        inputs = self.encoding_.inputs(X)
+        return self.encoding_.decode(predict(self.problem_, self.weights_, inputs))
+
+    @available_if(is_log_linear)
+    def predict_marginals(self, X: Any) -> list[np.ndarray]:
+        """n arrays [l, S] of P(y^t = label | x); of objective="log_loss" alone."""
+        check_is_fitted(self)
+        inputs = self.encoding_.inputs(X)
+        found: list[np.ndarray] = [np.zeros((0, len(self.classes_)))] * len(X)
+        buckets = bucketed_inputs(self.problem_.padding, inputs)
+        for part, index in zip(buckets.parts, buckets.index, strict=True):
+            tables = np.asarray(_label_marginals(self.problem_, self.weights_, part))
+            for own, length, i in zip(tables, np.asarray(part.length), index, strict=True):
+                found[i] = own[:length]
+        return found
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of tokens labelled right, those of a sequence weighted as `sample_weight`."""
+        return share_right(self.predict(X), y, sample_weight)
+
+
+def _mismatch(tokens: np.ndarray, labels: np.ndarray) -> str:
+    if len(tokens) != len(labels):
+        return f"X has {len(tokens)} sequences, but y has {len(labels)} lists of labels"
+    i = int(np.flatnonzero(tokens != labels)[0])
+    return f"y[{i}] has {labels[i]} labels, but X[{i}] has {tokens[i]} tokens: one label a token"

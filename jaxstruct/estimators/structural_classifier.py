@@ -1,0 +1,180 @@
+"""`StructuralClassifier`: one class for each row, by the machine of Crammer and Singer or logistic.
+
+F(x, y; w) = <w_y, Phi(x)>,    f(x) = argmax_y F(x, y; w)                          (thesis 4.4)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags, compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
+
+from jaxstruct.core.labels import LabelCodec
+from jaxstruct.core.types import PyTree
+from jaxstruct.estimators import class_rows
+from jaxstruct.estimators.base import StructuralEstimator, Training, is_log_linear, of_mean_one
+from jaxstruct.multiclass import ClassEncoding, class_likelihood, multiclass
+
+
+def dtype_of(values: np.ndarray) -> str:
+    """ "float64" for numbers of float64 under jax's x64 mode, else "float32"."""
+    return str(jax.dtypes.canonicalize_dtype(values.dtype))
+
+
+class StructuralClassifier(ClassifierMixin, StructuralEstimator):
+    """Multiclass classification with a certificate.
+
+        1/2 |w|^2 + C / (sum_i v_i) sum_i v_i xi_i,   xi_i = max_y [Delta(y_i, y) - F(y_i) + F(y)]
+
+    for "svm1_margin", the default. `LinearSVC(multi_class="crammer_singer", C=c)` is C = c n here.
+
+    X is an array or SciPy matrix [n, d], a frame, or n rows that name their features: lists of
+    names or mappings name -> number, bool or text. y holds n labels.
+
+    Equal examples count as one of their summed weight, and the order of the examples plays no part.
+    There is no `partial_fit`: the dual variables are those of one training set.
+
+    Parameters:
+      C: > 0, of the mean slack. objective: a formulation of `jaxstruct.fit` or "log_loss"
+        (multinomial logistic regression, which has `predict_proba`).
+      loss: None for zero-one, or [k, k] Delta(y_true, y) in the order of `classes_`.
+      class_weight: None, "balanced" or {label: weight}, times the weights of the examples.
+      constant: value >= 0 of a feature of every row, the intercept (regularised, as LinearSVC's);
+        0 for none.
+      tol: relative duality gap to stop at; of "log_loss" the gradient's norm relative to
+        max(1, |w|).
+      max_iter: bound on the rounds.
+
+    Attributes, beside those of `StructuralEstimator`:
+      classes_: [k]. n_features_in_, feature_names_in_: as scikit-learn has them; of named rows the
+        names of training.
+      coef_: [k, d], of two classes [1, d], their difference. intercept_: [k] or [1].
+      encoding_: what columns and classes mean (`jaxstruct.multiclass.ClassEncoding`). problem_,
+        weights_: the structure and its weights, for `jaxstruct.predict`.
+    """
+
+    def __init__(
+        self,
+        C: float = 100.0,
+        *,
+        objective: str = "svm1_margin",
+        loss: Any = None,
+        class_weight: Any = None,
+        constant: float = 1.0,
+        tol: float = 1e-3,
+        max_iter: int = 500,
+    ) -> None:
+        """Keep the parameters; `fit` checks them."""
+        self.C = C
+        self.objective = objective
+        self.loss = loss
+        self.class_weight = class_weight
+        self.constant = constant
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def __sklearn_tags__(self) -> Tags:
+        """Sparse rows are taken."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _tables(self) -> tuple[np.ndarray | None, Any]:
+        """(output features [k, p] or None, loss [k, k] or None) of `classes_`."""
+        return None, self.loss
+
+    def _numbered(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(classes [k], class of each example)."""
+        return np.unique(y, return_inverse=True)
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
+        features, rows, y = class_rows.read_training(self, X, y, self.constant)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        if len(y) != rows.count:
+            raise ValueError(f"X has {rows.count} rows, but y has {len(y)} labels")
+        weights = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+        self.classes_, numbers = self._numbered(y)
+        k, seen = len(self.classes_), np.unique(numbers[weights > 0])
+        if k < 2 or len(seen) < 2:
+            raise ValueError(
+                f"y must hold examples of at least two classes with weight, got {len(seen)} class"
+            )
+        weights = weights * self._class_weights(y, numbers, weights)[numbers]
+        which, weights = class_rows.distinct_examples(rows, numbers, weights)
+        rows = class_rows.taken(rows, which)
+        self.encoding_ = ClassEncoding(features, LabelCodec(tuple(self.classes_.tolist())))
+        columns, dtype = class_rows.columns_of_class(features), dtype_of(rows.values)
+        lam, loss = self._tables()
+        options = {"output_features": lam, "loss": loss, "dtype": dtype}
+        self.problem_ = self.encoding_.problem(**options)
+        return Training(
+            multiclass(columns, k, **options), class_rows.inputs_of_class(rows, columns),
+            numbers[which].astype(np.int32), of_mean_one(weights), which, class_likelihood,
+        )  # fmt: skip
+
+    def _class_weights(self, y: np.ndarray, numbers: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """[k] the weights of the classes; 1 where a class has no example."""
+        each, present = np.ones(len(self.classes_)), np.unique(numbers[weights > 0])
+        each[present] = compute_class_weight(
+            self.class_weight, classes=self.classes_[present], y=y[weights > 0],
+            sample_weight=weights[weights > 0],
+        )  # fmt: skip
+        return each
+
+    def _finish(self, weights: PyTree) -> None:
+        features = self.encoding_.features
+        table = weights["weights"][: features.number_of_features]
+        self.weights_ = {"weights": table}
+        lam, _ = self._tables()
+        table = table.astype(np.float64) if lam is None else table @ lam.T
+        self.intercept_ = np.zeros(table.shape[1])
+        if features.constant:
+            self.intercept_ = table[-1] * features.constant
+            table = table[:-1]
+        self.coef_ = np.ascontiguousarray(table.T)
+        if len(self.classes_) == 2:
+            self.coef_ = self.coef_[1:] - self.coef_[:1]
+            self.intercept_ = self.intercept_[1:] - self.intercept_[:1]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """[n, k] F(x, y) of every class; of two classes [n] the second's less the first's."""
+        check_is_fitted(self)
+        features = self.encoding_.features
+        rows = class_rows.read_new(self, X, features)
+        table = self.coef_.T
+        if features.constant:
+            table = np.concatenate([table, self.intercept_[None] / features.constant])
+        scores = class_rows.scores_of(rows, table)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """[n] the class of the largest F, of equal ones the first."""
+        scores = self.decision_function(X)
+        best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[best]
+
+    @available_if(is_log_linear)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """[n, k] log P(y | x); of objective="log_loss" alone."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            scores = np.stack([np.zeros_like(scores), scores], axis=1)
+        scores = scores - scores.max(axis=1, keepdims=True)
+        return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+
+    @available_if(is_log_linear)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """[n, k] P(y | x) = exp F(x, y) / sum_r exp F(x, r); of objective="log_loss" alone."""
+        return np.exp(self.predict_log_proba(X))

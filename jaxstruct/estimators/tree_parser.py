@@ -1,0 +1,116 @@
+"""`TreeParser`: phrase trees of sentences, under a weighted grammar (thesis 4.5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from jaxstruct import predict
+from jaxstruct.core.types import PyTree
+from jaxstruct.estimators.base import StructuralEstimator, Training, example_weights, of_mean_one
+from jaxstruct.trees import (
+    Tree,
+    fit_encoding,
+    leaves,
+    read_tree,
+    score,
+    summarise,
+    tree_likelihood,
+)
+
+
+class TreeParser(StructuralEstimator):
+    """Parsing with a grammar that is read off the training trees, one weight a rule.
+
+    X is a list of n sentences, lists of tags (or of words, with read_words); y a list of n trees,
+    bracketed texts or `jaxstruct.trees.Tree`. Trees stand for their own sentences, too, so that X
+    may be y. There is no `partial_fit`: later trees would bring rules of their own.
+
+    Parameters:
+      C, tol, max_iter: as in `StructuralClassifier`, n being sentences. objective: a formulation of
+        `jaxstruct.fit`, or "log_loss", a log-linear grammar.
+      loss: "zero_one", "node_f1" or "all_node_f1" (`jaxstruct.trees.weighted_grammar`).
+      read_words: whether sentences are words, in place of part-of-speech tags.
+      memory: children that an intermediate symbol remembers, None for all.
+
+    Attributes, beside those of `StructuralEstimator`:
+      encoding_: the grammar. problem_, weights_: for `jaxstruct.predict`.
+    """
+
+    def __init__(
+        self,
+        C: float = 100.0,
+        *,
+        objective: str = "svm2_margin",
+        loss: str = "node_f1",
+        read_words: bool = False,
+        memory: int | None = 0,
+        tol: float = 1e-3,
+        max_iter: int = 500,
+    ) -> None:
+        """Keep the parameters; `fit` checks them."""
+        self.C = C
+        self.objective = objective
+        self.loss = loss
+        self.read_words = read_words
+        self.memory = memory
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def __sklearn_tags__(self) -> Tags:
+        """X is a list of sentences, no array."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        return tags
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        y = _trees(y)
+        if len(X) != len(y):
+            raise ValueError(f"X has {len(X)} sentences, but y has {len(y)} trees")
+        for i, (sentence, tree) in enumerate(zip(X, y, strict=True)):
+            tokens = len(leaves(tree))
+            given = tokens if isinstance(sentence, (str, Tree)) else len(sentence)
+            if given != tokens:
+                raise ValueError(f"y[{i}] has {tokens} leaves, but X[{i}] has {given} tokens")
+        self.encoding_ = fit_encoding(y, read_words=self.read_words, memory=self.memory)
+        self.problem_ = self.encoding_.problem(loss=self.loss)
+        weights = example_weights(sample_weight, len(y))
+        return Training(
+            self.problem_, self.encoding_.inputs(X), self.encoding_.outputs(y),
+            of_mean_one(weights), np.arange(len(y)), tree_likelihood,
+        )  # fmt: skip
+
+    def _finish(self, weights: PyTree) -> None:
+        self.weights_ = weights
+
+    def predict(self, X: Any) -> list[Tree | None]:
+        """The trees of n sentences; None where the grammar has none."""
+        return self._parsed(X, X)
+
+    def _parsed(self, X: Any, sentences: Any) -> list[Tree | None]:
+        check_is_fitted(self)
+        found = predict(self.problem_, self.weights_, self.encoding_.inputs(X))
+        return self.encoding_.decode(found, sentences)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Labelled F1 of all constituents together, as EVALB counts them.
+
+        A sentence without a parse misses all of its own. Those of a sentence count `sample_weight`
+        times.
+        """
+        y = _trees(y)
+        weights = example_weights(sample_weight, len(y))
+        counts = score(y, self._parsed(X, y))
+        if sample_weight is None:
+            return summarise(counts, failed_are_wrong=True).f1
+        matched, gold, made = (weights @ each for each in (counts.matched, counts.gold,
+                                                           counts.predicted))  # fmt: skip
+        return float(2 * matched / (gold + made)) if gold + made else 0.0
+
+
+def _trees(y: Any) -> list[Tree]:
+    return [read_tree(one, f"y[{i}]") if isinstance(one, str) else one for i, one in enumerate(y)]

@@ -1,0 +1,58 @@
+"""GraphLabeller: graphs in, labels out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import jaxstruct as js
+from jaxstruct.estimators import GraphLabeller
+
+EDGES = [(0, 1), (1, 2), (2, 3)]
+
+
+def paths(n: int = 24) -> tuple[list, list]:
+    """n paths of four nodes that mostly have one label, seen through noise."""
+    random = np.random.default_rng(0)
+    labels = np.repeat(random.integers(0, 2, n)[:, None], 4, axis=1)
+    labels[: n // 4, 2:] = 1 - labels[: n // 4, 2:]
+    cells = np.eye(2)[labels] + 0.6 * random.normal(size=(n, 4, 2))
+    names = np.array(["low", "high"])
+    return [(own, EDGES) for own in cells], [names[own].tolist() for own in labels]
+
+
+def test_the_optimum_is_that_of_the_wing() -> None:
+    X, y = paths()
+    model = GraphLabeller(plans=True, constant=0.0).fit(X, y)
+    encoding = js.graphs.fit_encoding(X, y, plans=True)
+    x, labels = encoding.inputs(X), encoding.outputs(y)
+    solution = js.fit(encoding.problem(), x, labels, "svm1_margin", C=100.0)
+    assert model.primal_ >= solution.dual and solution.primal >= model.dual_
+    assert model.classes_.tolist() == ["high", "low"] and model.score(X, y) > 0.9
+    named = [({i: row for i, row in enumerate(nodes)}, edges) for nodes, edges in X]
+    as_mapping = [dict(enumerate(one)) for one in y]
+    assert model.predict(named)[0] == dict(enumerate(model.predict(X)[0]))
+    assert model.score(named, as_mapping) == model.score(X, y)
+
+
+def test_log_loss_and_its_certificate() -> None:
+    X, y = paths()
+    model = GraphLabeller(plans=True, objective="log_loss").fit(X, y)
+    assert model.status_ is js.Status.CONVERGED and model.primal_ >= model.dual_ > 0
+    assert model.score(X, y) > 0.9
+
+
+def test_a_pipeline_and_a_grid_search() -> None:
+    X, y = paths()
+    model = make_pipeline(FunctionTransformer(list), GraphLabeller(plans=True))
+    search = GridSearchCV(model, {"graphlabeller__C": [1.0, 100.0]}, cv=2).fit(X, y)
+    assert search.best_score_ > 0.8
+
+
+def test_errors_name_the_graph() -> None:
+    X, y = paths()
+    with pytest.raises(ValueError, match=r"labels\[0\] has 3 labels, but graphs\[0\] has 4 nodes"):
+        GraphLabeller().fit(X, [y[0][:3], *y[1:]])

@@ -1,0 +1,46 @@
+"""PairAligner: texts in, aligned rows out."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import jaxstruct as js
+from jaxstruct.estimators import PairAligner
+
+ROWS = [("ACGTTGCA", "ACG--GCA"), ("TTGACA", "T-GGCA"), ("GATTACA", "GA-TGCA")] * 2
+PAIRS = [tuple(row.replace("-", "") for row in pair) for pair in ROWS]
+
+
+def test_the_optimum_is_that_of_the_wing() -> None:
+    model = PairAligner(3.0).fit(PAIRS, ROWS)
+    encoding = js.alignments.fit_encoding(ROWS)
+    x, y = encoding.inputs(PAIRS), encoding.outputs(ROWS)
+    solution = js.fit(encoding.problem(), x, y, "svm1_margin", C=3.0)
+    assert model.primal_ >= solution.dual and solution.primal >= model.dual_
+    assert model.predict(PAIRS)[0] == ROWS[0]
+    assert model.costs_.substitution.shape == (4, 4) and model.costs_.gap_open > 0
+    assert model.alphabet_.letters == "ACGT" or tuple(model.alphabet_.letters) == tuple("ACGT")
+    with pytest.raises(ValueError, match="log_loss"):
+        PairAligner(objective="log_loss").fit(PAIRS, ROWS)
+
+
+def test_the_score_counts_partners_of_letters() -> None:
+    model = PairAligner(3.0).fit(PAIRS, ROWS)
+    assert model.score(PAIRS[:1], ROWS[:1]) == 1.0
+    moved = [("ACGTTGCA", "A--CGGCA")]  # C and G of the second row stand elsewhere: 6 of 14 differ
+    assert model.score(PAIRS[:1], moved) == pytest.approx(1 - 6 / 14)
+    assert model.score(PAIRS[:2], ROWS[:1] + [ROWS[1]], [1, 0]) == 1.0
+
+
+def test_a_pipeline_and_a_grid_search() -> None:
+    model = make_pipeline(FunctionTransformer(list), PairAligner(letters="ACGT"))
+    search = GridSearchCV(model, {"pairaligner__C": [1.0, 10.0]}, cv=2).fit(PAIRS, ROWS)
+    assert search.best_score_ > 0.8
+
+
+def test_errors_name_the_pair() -> None:
+    with pytest.raises(ValueError, match=r"y\[0\] aligns"):
+        PairAligner().fit([("AC", "AC"), *PAIRS[1:]], ROWS)

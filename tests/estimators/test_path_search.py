@@ -1,0 +1,70 @@
+"""PathSearchCV against GridSearchCV."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from jaxstruct.core.compiling import programs_traced
+from jaxstruct.estimators import PathSearchCV, SequenceLabeller, StructuralClassifier
+from tests.estimators.cases import blobs, sentences
+
+CS = [100.0, 1.0, 10.0]
+
+
+def test_it_finds_what_the_grid_finds_in_a_pipeline() -> None:
+    X, y = blobs()
+    model = make_pipeline(StandardScaler(), StructuralClassifier())
+    path = PathSearchCV(model, CS, cv=3).fit(X, y)
+    grid = GridSearchCV(model, {"structuralclassifier__C": sorted(CS)}, cv=3).fit(X, y)
+    expected = [grid.cv_results_[f"split{fold}_test_score"] for fold in range(3)]
+    np.testing.assert_allclose(path.scores_, expected, atol=0.051)  # one example of a fold
+    assert path.Cs_.tolist() == sorted(CS) and path.C_ in CS
+    assert path.best_score_ == path.mean_scores_.max()
+    assert path.best_estimator_[-1].C == path.C_ and path.estimator[-1].C == 100.0
+    np.testing.assert_array_equal(path.predict(X), path.best_estimator_.predict(X))
+    assert path.classes_.tolist() == ["a", "b", "c"] and path.n_features_in_ == 5
+    assert path.score(X, y) > 0.9 and not hasattr(path, "predict_proba")
+
+
+def test_other_folds_compile_nothing() -> None:
+    X, y = blobs()
+    search = PathSearchCV(StructuralClassifier(), CS, cv=KFold(2), refit=False).fit(X, y)
+    before = programs_traced()
+    again = PathSearchCV(StructuralClassifier(), CS, cv=KFold(5), refit=False).fit(X, y)
+    assert programs_traced() == before
+    assert search.scores_.shape == (2, 3) and again.scores_.shape == (5, 3)
+    assert not hasattr(again, "best_estimator_")
+
+
+def test_scores_and_weights_are_those_asked_for() -> None:
+    X, y = blobs()
+    weights = np.where(y == "a", 1.0, 0.0) + 0.01
+    plain = PathSearchCV(StructuralClassifier(), [10.0], cv=2).fit(X, y, weights)
+    named = PathSearchCV(StructuralClassifier(), [10.0], cv=2, scoring="f1_macro").fit(X, y)
+    direct = StructuralClassifier(10.0).fit(X, y, weights)
+    np.testing.assert_array_equal(plain.best_estimator_.coef_, direct.coef_)
+    assert 0 < named.best_score_ <= 1 and named.score(X, y) > 0.8
+
+
+def test_sequences_are_searched_too() -> None:
+    X, y = sentences()
+    search = PathSearchCV(SequenceLabeller(), [1.0, 100.0], cv=2).fit(X, y)
+    assert search.scores_.shape == (2, 2) and len(search.predict(X)) == 24
+
+
+@pytest.mark.parametrize(
+    ("estimator", "Cs", "message"),
+    [
+        (LinearSVC(), [1.0], "estimator must be"),
+        (StructuralClassifier(), [], "Cs must be"),
+        (StructuralClassifier(), [1.0, -1.0], "Cs must be"),
+    ],
+)
+def test_errors_name_the_argument(estimator: object, Cs: list, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PathSearchCV(estimator, Cs).fit(*blobs())

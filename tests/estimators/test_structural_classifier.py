@@ -1,0 +1,159 @@
+"""StructuralClassifier: scikit-learn's own checks, certificates, weights, probabilities."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import check_estimator
+
+import jaxstruct as js
+from jaxstruct.core.compiling import programs_traced
+from jaxstruct.core.feature_encoding import UnseenFeatures
+from jaxstruct.estimators import StructuralClassifier
+from tests.estimators.cases import blobs
+
+
+def test_scikit_learn_finds_nothing_to_complain_of() -> None:
+    results = check_estimator(StructuralClassifier(), on_skip=None)
+    assert len(results) > 50
+    by_itself = {"passed", "skipped"}  # what needs pandas, or another array library
+    assert {result["status"] for result in results} <= by_itself
+    assert sum(result["status"] == "passed" for result in results) > 50
+
+
+def test_the_optimum_is_that_of_liblinear_at_its_C() -> None:
+    """A C of n times LinearSVC's, whose multiclass machine has our objective."""
+    X, y = blobs()
+    model = StructuralClassifier(0.1 * len(y), constant=0.0, tol=1e-4).fit(X, y)
+    peer = LinearSVC(
+        C=0.1, multi_class="crammer_singer", fit_intercept=False, tol=1e-6, max_iter=100_000
+    ).fit(X, y)
+    w, scores = peer.coef_, peer.decision_function(X)
+    wrong = scores + (peer.classes_[None] != y[:, None])
+    slack = wrong.max(axis=1) - scores[np.arange(len(y)), np.searchsorted(peer.classes_, y)]
+    optimum = 0.5 * np.sum(w**2) + 0.1 * slack.sum()
+    assert model.dual_ <= optimum * (1 + 1e-6) and optimum <= model.primal_ * (1 + 1e-4)
+    assert model.gap_ <= 1e-4 * model.primal_ and model.status_ is js.Status.CONVERGED
+    np.testing.assert_array_equal(model.predict(X), peer.predict(X))
+
+
+def test_its_methods_say_what_the_library_says() -> None:
+    X, y = blobs()
+    model = StructuralClassifier().fit(X, y)
+    scores = model.decision_function(X)
+    assert scores.shape == (60, 3) and model.coef_.shape == (3, 5)
+    np.testing.assert_array_equal(model.classes_[scores.argmax(axis=1)], model.predict(X))
+    np.testing.assert_allclose(scores, X @ model.coef_.T + model.intercept_)
+    read = js.predict(model.problem_, model.weights_, model.encoding_.inputs(X))
+    assert model.encoding_.decode(read) == model.predict(X).tolist()
+    assert model.score(X, y) > 0.9 and model.n_iter_ >= 1
+    assert 0 < len(model.support_) < 60 and model.support_.max() < 60
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_support_holds_all_that_the_solution_needs() -> None:
+    X, y = blobs()
+    model = StructuralClassifier(tol=1e-4).fit(X, y)
+    own = model.support_
+    weights = np.zeros(60)
+    weights[own] = 1
+    part = StructuralClassifier(100.0 * len(own) / 60, tol=1e-4).fit(X, y, weights)
+    assert len(own) < 45
+    np.testing.assert_allclose(part.primal_, model.primal_, rtol=1e-3)
+
+
+def test_weights_of_classes_are_weights_of_their_examples() -> None:
+    X, y = blobs()
+    by_class = StructuralClassifier(class_weight={"a": 3, "b": 1, "c": 1}).fit(X, y)
+    by_example = StructuralClassifier().fit(X, y, np.where(y == "a", 3, 1))
+    np.testing.assert_array_equal(by_class.coef_, by_example.coef_)
+    assert not np.allclose(by_class.coef_, StructuralClassifier().fit(X, y).coef_)
+
+
+def test_equal_examples_and_their_order_play_no_part() -> None:
+    X, y = blobs()
+    order = np.random.default_rng(0).permutation(120) % 60
+    twice = StructuralClassifier().fit(X[order], y[order])
+    np.testing.assert_array_equal(twice.coef_, StructuralClassifier().fit(X, y).coef_)
+
+
+def test_log_loss_is_logistic_regression() -> None:
+    X, y = blobs()
+    weights = np.random.default_rng(1).uniform(0, 2, 60)
+    model = StructuralClassifier(objective="log_loss", constant=0.0, tol=1e-4).fit(X, y, weights)
+    peer = LogisticRegression(C=100 / weights.sum(), fit_intercept=False, tol=1e-8)
+    peer.fit(X, y, weights)
+    np.testing.assert_allclose(model.predict_proba(X), peer.predict_proba(X), atol=2e-3)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
+    assert model.gap_ >= -1e-6 * model.primal_ and not hasattr(model, "support_")
+    assert not hasattr(StructuralClassifier(), "predict_proba")
+
+
+def test_rows_may_name_their_features() -> None:
+    X = [["red", "round"], ["red"], ["green", "round"], ["green"]] * 3
+    y = ["apple", "cherry", "lime", "leaf"] * 3
+    model = StructuralClassifier(1e3).fit(X, y)
+    assert model.predict(X).tolist() == y
+    assert sorted(model.feature_names_in_) == ["green", "red", "round"]
+    assert model.n_features_in_ == 3 and model.coef_.shape == (4, 3)
+    with pytest.warns(UnseenFeatures):
+        assert model.predict([["red", "square"]]).tolist() == ["cherry"]
+
+
+def test_a_pipeline_with_a_grid_search_compiles_once() -> None:
+    """Vocabularies differ from fold to fold; their size class does not."""
+    random = np.random.default_rng(0)
+    y = np.repeat(["x", "y"], 40)
+    words = [random.integers(0, 20, 10) + 15 * (label == "x") for label in y]
+    texts = np.array([" ".join(f"w{word:02}" for word in own) for own in words])
+    search = GridSearchCV(
+        make_pipeline(TfidfVectorizer(), StructuralClassifier()),
+        {"structuralclassifier__C": [1.0, 10.0, 100.0]}, cv=5, refit=False,
+    )  # fmt: skip
+    before = programs_traced()
+    search.fit(texts, y)
+    assert programs_traced() - before <= 5  # three of any fit, two of Newton's steps at large C
+    assert search.best_score_ > 0.9
+
+
+def test_sparse_and_dense_rows_have_one_answer() -> None:
+    X, y = blobs()
+    X = np.where(np.abs(X) < 0.5, 0, X)
+    dense, sparse = StructuralClassifier().fit(X, y), StructuralClassifier().fit(csr_array(X), y)
+    np.testing.assert_allclose(sparse.primal_, dense.primal_, rtol=3e-3)
+    np.testing.assert_allclose(
+        dense.decision_function(csr_array(X)), dense.decision_function(X), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"C": 0}, "C must be"), ({"tol": -1}, "tol must be"), ({"max_iter": 0}, "max_iter must"),
+        ({"objective": "hinge"}, "objective is"), ({"loss": np.eye(3)}, "diagonal"),
+        ({"constant": -1}, "constant must be"), ({"class_weight": "even"}, "class_weight"),
+    ],
+)  # fmt: skip
+def test_errors_name_the_parameter(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        StructuralClassifier(**options).fit(*blobs())
+
+
+def test_what_is_not_solved_is_said() -> None:
+    with pytest.warns(ConvergenceWarning, match="PASS_LIMIT.*max_iter"):
+        model = StructuralClassifier(1e4, max_iter=1).fit(*blobs())
+    assert model.status_ is js.Status.PASS_LIMIT and model.gap_ > 0
+    with pytest.raises(NotFittedError):
+        StructuralClassifier().predict(blobs()[0])

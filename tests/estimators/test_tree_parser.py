@@ -1,0 +1,52 @@
+"""TreeParser: bracketed text in, trees out."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import jaxstruct as js
+from jaxstruct.estimators import TreeParser
+
+TREES = [
+    "(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (DT a) (NN cat))))",
+    "(S (NP (DT the) (NN king)) (VP (VBZ sleeps)))",
+    "(S (NP (DT a) (NN man)) (VP (VBZ sees) (NP (DT the) (NN dog))))",
+    "(S (NP (DT a) (NN cat)) (VP (VBZ runs)))",
+] * 2
+TAGS = [js.trees.tags(js.trees.read_tree(tree, "tree")) for tree in TREES]
+
+
+def test_the_optimum_is_that_of_the_wing() -> None:
+    model = TreeParser().fit(TAGS, TREES)
+    encoding = js.trees.fit_encoding(TREES)
+    problem = encoding.problem(loss="node_f1")
+    x, y = encoding.inputs(TREES), encoding.outputs(TREES)
+    solution = js.fit(problem, x, y, "svm2_margin", C=100.0)
+    assert model.primal_ >= solution.dual and solution.primal >= model.dual_
+    (tree,) = model.predict([["DT", "NN", "VBZ"]])
+    assert js.trees.write_line(tree) == "(S (NP (DT DT) (NN NN)) (VP (VBZ VBZ)))"
+
+
+def test_the_score_is_f1_and_misses_what_has_no_parse() -> None:
+    model = TreeParser().fit(TAGS, TREES)
+    assert model.score(TAGS, TREES) == model.score(TREES, TREES) == 1.0
+    other = "(S (NP (DT the) (NN dog)) (VP (XX sees)))"
+    assert model.predict([["DT", "NN", "XX"]]) == [None]
+    assert model.score([TREES[1], other], [TREES[1], other]) == pytest.approx(2 * 3 / (3 + 6))
+    assert model.score([TREES[1], other], [TREES[1], other], [1, 0]) == 1.0
+
+
+def test_a_pipeline_and_a_grid_search() -> None:
+    model = make_pipeline(FunctionTransformer(list), TreeParser())
+    search = GridSearchCV(model, {"treeparser__C": [1.0, 100.0]}, cv=2).fit(TAGS, TREES)
+    assert search.best_score_ == 1.0
+
+
+def test_errors_name_the_sentence() -> None:
+    with pytest.raises(ValueError, match=r"y\[1\] has 3 leaves, but X\[1\] has 2 tokens"):
+        TreeParser().fit([TAGS[0], ["DT", "NN"]], TREES[:2])
+    with pytest.raises(ValueError, match="X has 1 sentences, but y has 2"):
+        TreeParser().fit(TAGS[:1], TREES[:2])

@@ -1,0 +1,1 @@
+"""Tests of experiments.string_kernel_speed."""
