@@ -1,12 +1,14 @@
 """jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005).
 
-The wings (`jaxstruct.multiclass`, `chains`, `trees`, `alignments`, `graphs`, `strings`), `kernels`,
-`baselines` and `evaluation` are imported when they are first used.
+The wings (`jaxstruct.multiclass`, `chains`, `trees`, `alignments`, `graphs`, `strings`) and
+`baselines`, `confidence`, `estimators`, `evaluation`, `kernels`, `losses`, `models` and `plots` are
+imported when they are first used.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -31,15 +33,21 @@ if TYPE_CHECKING:
         alignments,
         baselines,
         chains,
+        confidence,
+        estimators,
         evaluation,
         graphs,
         kernels,
+        losses,
+        models,
         multiclass,
+        plots,
         strings,
         trees,
     )
+    from jaxstruct.models import explain, load, save, trained
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Bounded",
@@ -61,38 +69,50 @@ __all__ = [
     "baselines",
     "chains",
     "check_problem",
+    "confidence",
+    "estimators",
     "evaluation",
+    "explain",
     "fit",
     "fit_path",
     "from_scipy",
     "graphs",
     "joint_feature",
     "kernels",
+    "load",
+    "losses",
     "make_problem",
     "memory",
+    "models",
     "multiclass",
+    "plots",
     "predict",
     "ragged",
+    "save",
     "strings",
     "support_outputs",
     "take",
+    "trained",
     "trees",
 ]
 
 _LAZY = frozenset(
     {
-        "alignments", "baselines", "chains", "evaluation", "graphs", "kernels", "multiclass",
-        "strings", "trees",
+        "alignments", "baselines", "chains", "confidence", "estimators", "evaluation", "graphs",
+        "kernels", "losses", "models", "multiclass", "plots", "strings", "trees",
     }
 )  # fmt: skip
+_OF_MODELS = frozenset({"explain", "load", "save", "trained"})
 
 
-def __getattr__(name: str) -> ModuleType:
-    """A wing, imported at its first use."""
+def __getattr__(name: str) -> ModuleType | Callable:
+    """A wing, or a function of `models`, imported at its first use."""
+    if name in _OF_MODELS:
+        return getattr(importlib.import_module("jaxstruct.models"), name)
     if name not in _LAZY:
         raise AttributeError(f"module 'jaxstruct' has no attribute {name!r}")
     return importlib.import_module(f"jaxstruct.{name}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_OF_MODELS})

@@ -1,0 +1,36 @@
+"""`python -m jaxstruct` says whether an installation works."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jaxstruct
+from jaxstruct import __main__ as command
+
+
+def test_versions(capsys) -> None:
+    assert command.main(["--version"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"jaxstruct {jaxstruct.__version__}"
+    assert [line.split()[0] for line in lines[1:]] == [*command.USED, "python"]
+
+
+def test_an_installation_that_works(capsys) -> None:
+    assert command.main([]) == 0
+    text = capsys.readouterr().out
+    assert "status CONVERGED" in text and text.endswith("jaxstruct works here\n")
+
+
+def test_one_that_does_not(capsys, monkeypatch) -> None:
+    """Weights that predict at random are found out."""
+    right = jaxstruct.predict
+    monkeypatch.setattr(jaxstruct, "predict", lambda *them: np.roll(right(*them), 1))
+    assert command.main([]) == 1
+    assert "does not work here" in capsys.readouterr().out
+
+
+def test_wrong_options_end_in_one_line(capsys) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        command.main(["--verson"])
+    assert "unrecognized arguments: --verson" in capsys.readouterr().err
