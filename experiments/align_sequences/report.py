@@ -84,7 +84,8 @@ def _solution_note(options: Options, trained: Trained) -> str:
         left_out = f" {trained.left_out} pairs with letters outside the alphabet were left out."
     return (
         f"{options.formulation}, {options.mode}, loss {options.loss}, C' = C / n = "
-        f"{options.c_over_n:g}; {solution.status.name} after {trained.seconds:.1f} s, relative gap "
+        f"{options.c_over_n:g}; {solution.status.name} after {trained.seconds:.1f} s "
+        f"({trained.compile_seconds:.1f} s of it compiling), relative gap "
         f"{solution.gap / abs(solution.primal):.1e} (asked for {options.tolerance:g}): "
         f"{solution.message}.{left_out}"
     )
@@ -99,6 +100,7 @@ def _training_numbers(trained: Trained) -> dict[str, Any]:
     return {
         "status": solution.status, "primal": solution.primal, "dual": solution.dual,
         "relative_gap": solution.gap / abs(solution.primal), "seconds": trained.seconds,
+        "compile_seconds": trained.compile_seconds,
         "left_out": trained.left_out, "passes": solution.statistics.passes,
         "oracle_calls": solution.statistics.oracle_calls,
         "planes_added": solution.statistics.planes_added,

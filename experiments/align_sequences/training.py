@@ -22,7 +22,8 @@ class Trained(NamedTuple):
 
     Fields:
       costs: learned. solution: of `fit`. train, held_out: pairs.
-      left_out: pairs of the file with letters outside the alphabet. seconds: with compiling.
+      left_out: pairs of the file with letters outside the alphabet.
+      seconds, compile_seconds: in all, and of compiling among them.
     """
 
     costs: Costs
@@ -31,6 +32,7 @@ class Trained(NamedTuple):
     held_out: Pairs
     left_out: int
     seconds: float
+    compile_seconds: float
 
 
 def train_costs(options: Options, alphabet: Alphabet, pairs: Pairs, dtype: str) -> Trained:
@@ -56,6 +58,6 @@ def train_costs(options: Options, alphabet: Alphabet, pairs: Pairs, dtype: str) 
             options.c_over_n * len(train.names), tolerance=options.tolerance,
             max_passes=options.max_passes, settings=settings, callback=update,
         )  # fmt: skip
-    seconds = watch.elapsed(solution.weights).wall
+    spent = watch.numbers(solution.weights)
     costs = costs_of(solution.weights, options.symmetric)
-    return Trained(costs, solution, train, held_out, pairs.left_out, seconds)
+    return Trained(costs, solution, train, held_out, pairs.left_out, **spent)

@@ -26,7 +26,7 @@ from experiments.alignment.trials import Machine, Sample, draw, generative_trial
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.progress import jobs_bar
-from experiments.lib.report import render
+from experiments.lib.report import LINE, render
 from jaxstruct import Settings
 from jaxstruct.alignments.homologues import homologue_search
 from jaxstruct.alignments.log_odds import BACKGROUNDS
@@ -154,7 +154,7 @@ def run(options: Options) -> common.Outcome:
                 )  # fmt: skip
     table, others = make_tables(options, rows)
     for other in others:
-        print(render(other))
+        print(render(other, LINE))
     numbers = {"rows": rows, "tables": [other._asdict() for other in others]}
     return common.save("alignment", options, "alignment", table, numbers, make_plots(options, rows))
 

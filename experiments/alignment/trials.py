@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.lib.common import take_rows
+from experiments.lib.record import Stopwatch
 from jaxstruct import Settings, fit
 from jaxstruct.alignments.homologues import (
     HomologueInput,
@@ -97,9 +97,9 @@ def plane_bound(solution: Solution, n: int, epsilon: float) -> float:
 
 def svm_trial(machine: Machine, sample: Sample) -> dict[str, Any]:
     """Errors, planes and certificate of one training."""
-    start = time.perf_counter()
+    watch = Stopwatch()
     solution = trained(machine, sample)
-    seconds = time.perf_counter() - start
+    spent = watch.numbers(solution.weights)
     train, test = errors(machine.problem, [solution.weights], sample)[0]
     kept = solution.statistics
     return {
@@ -109,7 +109,7 @@ def svm_trial(machine: Machine, sample: Sample) -> dict[str, Any]:
         "passes": kept.passes, "oracle_calls": kept.oracle_calls, "status": solution.status,
         "primal": solution.primal, "dual": solution.dual, "gap": solution.gap,
         "gap_cost": float(np.ravel(jax.tree.leaves(solution.weights["gap"]))[0]),
-        "seconds": seconds, "compilations": kept.compilations,
+        **spent, "compilations": kept.compilations,
     }  # fmt: skip
 
 

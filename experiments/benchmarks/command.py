@@ -34,12 +34,12 @@ from experiments.benchmarks.paths import path_plot, path_rows, path_table
 from experiments.benchmarks.tasks import TASKS, Task, Training
 from experiments.lib import common, fields
 from experiments.lib.apart import run_apart
-from experiments.lib.compiling import compile_clock
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups, curve_lines
 from experiments.lib.record import enable_persistent_compilation_cache, peak_memory_bytes
 from experiments.lib.report import Table, write_results
 from jaxstruct import fit
+from jaxstruct.core.compile_clock import compile_clock
 
 PARTS = ("first", "cached", "peer")
 GROWING = ("texts", "sentences")

@@ -28,6 +28,9 @@ def grid_rows(n: int, values: Sequence[float], tolerance: float, seed: int) -> I
     Args:
       n: generated texts of 20 classes. values: C / n, rising. seed: of the folds.
     """
+    import sklearn.feature_extraction.text  # noqa: F401  the first method should not pay for it
+    import sklearn.svm  # noqa: F401
+
     texts, classes = generated.strings(n)
     folds = np.random.default_rng(seed).permutation(n) % FOLDS
     for method, search in (("jaxstruct", _search_ours), ("LinearSVC", _search_peer)):

@@ -40,6 +40,7 @@ from experiments.lib.graph_training import (
 )
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
+from experiments.lib.record import SECONDS
 from experiments.lib.report import Table
 from jaxstruct import Ragged
 
@@ -137,13 +138,14 @@ def _table(options: Options, data: _Data, rows: Sequence[dict[str, Any]]) -> Tab
     columns = [
         "trained by", "status", ("objective", "P, by the bound"), ("objective", "D"),
         *(("test papers wrong %, predicted by", name) for name in options.prediction),
-        *(("links of equal labels %, by", name) for name in options.prediction), "seconds",
+        *(("links of equal labels %, by", name) for name in options.prediction), *SECONDS,
     ]  # fmt: skip
     body = [
         [row["training"], row["status"].name, f"{row['primal']:.2f}",
          None if row["dual"] is None else f"{row['dual']:.2f}",
          *(row["test_errors"][name] for name in options.prediction),
-         *(row["equal_links"][name] for name in options.prediction), row["seconds"]]
+         *(row["equal_links"][name] for name in options.prediction), row["seconds"],
+         row["compile_seconds"]]
         for row in rows
     ]  # fmt: skip
     papers, links = (sum(len(one[k]) for one in data.test) for k in (0, 2))
@@ -151,8 +153,7 @@ def _table(options: Options, data: _Data, rows: Sequence[dict[str, Any]]) -> Tab
     notes = [
         f"{options.graphs} graphs train, as many test ({papers} papers, {links} links, "
         f"{truth:.1f} % of them between equal topics); {options.topics} topics, {options.words} "
-        f"words a paper; C' = {options.c_over_n:g}, tolerance {options.tolerance:g}; seconds with "
-        "compiling.",
+        f"words a paper; C' = {options.c_over_n:g}, tolerance {options.tolerance:g}.",
         *notes_of(options.passes, "paper"),
     ]
     return Table("Topics of papers that cite one another", columns, body, notes)

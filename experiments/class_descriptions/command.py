@@ -133,7 +133,8 @@ def _draw(
         cells = run_methods(queries, task, options.methods, grid)
     return [
         {"setting": setting, "repeat": repeat, "method": name, "chosen": cell.chosen,
-         "seconds": cell.seconds, "unsolved": cell.unsolved} | _scored(cell, task)
+         "seconds": cell.seconds, "compile_seconds": cell.compile_seconds,
+         "unsolved": cell.unsolved} | _scored(cell, task)
         for name, cell in cells.items()
     ]  # fmt: skip
 
@@ -221,8 +222,9 @@ def _notes(options: Options, queries: Queries, rows: Sequence[Mapping[str, Any]]
            "tell the unseen classes apart; constants chosen by as many other classes, held out in "
            "the same way, queries of theirs alone. A tie of m classes counts 1 / m."]
           if options.unseen else []),
-        f"{sum(row['seconds'] for row in rows):.0f} s in all; {unsolved} trainings without a proof "
-        "of convergence.",
+        f"{sum(row['seconds'] for row in rows):.0f} s in all, "
+        f"{sum(row['compile_seconds'] for row in rows):.0f} s of it compiling; {unsolved} "
+        "trainings without a proof of convergence.",
     ]  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from experiments.class_descriptions.similarities import (
     output_features,
     similarities_of,
 )
+from experiments.lib.record import Stopwatch
 from jaxstruct import fit, from_scipy
 from jaxstruct.data.splits import per_class_subsample
 from jaxstruct.multiclass import multiclass
@@ -44,7 +44,8 @@ class Cell(NamedTuple):
 
     Fields:
       plain, matched: [N, k] scores of the test queries; with the weighted match beside them.
-      chosen: constants by name. seconds: of all trainings. unsolved: trainings without a proof.
+      chosen: constants by name. seconds: of all trainings, compile_seconds among them.
+      unsolved: trainings without a proof.
     """
 
     plain: np.ndarray
@@ -52,6 +53,7 @@ class Cell(NamedTuple):
     chosen: dict[str, float]
     seconds: float
     unsolved: int
+    compile_seconds: float = 0.0
 
 
 class Task(NamedTuple):
@@ -118,7 +120,7 @@ def _cell(
     of_held: np.ndarray,
     of_test: np.ndarray,
 ) -> Cell:
-    start, unsolved = time.perf_counter(), 0
+    watch, unsolved = Stopwatch(), 0
     best: dict[str, tuple] = {}
     weights = grid.identity if METHODS[name] else (1.0,)
     for identity in weights:
@@ -138,7 +140,9 @@ def _cell(
         "identity": plain[2], "c": plain[3], "held_out": plain[0], "matched_identity": matched[2],
         "matched_c": matched[3], "match": matched[4],
     }  # fmt: skip
-    return Cell(plain[1], matched[1], chosen, time.perf_counter() - start, unsolved)
+    return Cell(
+        plain[1], matched[1], chosen, watch.elapsed().wall, unsolved, watch.compiling().wall
+    )
 
 
 def _trained(features: np.ndarray, task: Task, c: float, grid: Grid) -> tuple[Any, bool]:
@@ -194,7 +198,7 @@ def zero_shot(
     drawn, of_test = similarities_of(queries, testing.train), matches(queries, testing.test.x)
     cells = {ALONE: Cell(of_test, of_test, {}, 0.0, 0)}
     for name in methods:
-        start, chosen = time.perf_counter(), found[name].chosen
+        watch, chosen = Stopwatch(), found[name].chosen
         pairs = [
             (chosen["identity"], chosen["c"]),
             (chosen["matched_identity"], chosen["matched_c"]),
@@ -205,7 +209,8 @@ def zero_shot(
             scores[identity, c] = _trained(features, testing, c, grid)
         plain, matched = (scores[pair][0](testing.test.x) for pair in pairs)
         unsolved = found[name].unsolved + sum(not solved for _, solved in scores.values())
-        seconds = found[name].seconds + time.perf_counter() - start
+        seconds = found[name].seconds + watch.elapsed().wall
+        compiling = found[name].compile_seconds + watch.compiling().wall
         matched = matched + chosen["match"] * of_test
-        cells[name] = Cell(plain, matched, chosen, seconds, unsolved)
+        cells[name] = Cell(plain, matched, chosen, seconds, unsolved, compiling)
     return cells

@@ -12,7 +12,6 @@ and the homologues are drawn anew: other data than the papers'.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -23,6 +22,7 @@ from experiments.constraint_counts.report import counts_plots, make_table
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.progress import training_progress
+from experiments.lib.record import Stopwatch
 from jaxstruct import fit
 from jaxstruct.solvers.by_the_letter import fit_by_the_letter, most_constraints
 from jaxstruct.solvers.certificate import Certificate
@@ -103,14 +103,13 @@ def _rows(options: Options, case: Case) -> list[dict[str, Any]]:
         if way in options.ways:
             words = f"{case.part}, {case.formulation}, n = {case.n}, {way}"
             with training_progress(options.max_epochs, words, options.progress, None) as update:
-                start = time.perf_counter()
+                watch = Stopwatch()
                 numbers = _measure(options, case, way, update)
-            seconds = time.perf_counter() - start
             about = {
                 "part": case.part, "number": case.number, "formulation": case.formulation,
                 "n": case.n, "C": case.C, "epsilon": case.epsilon, "way": way,
             }  # fmt: skip
-            found.append(about | numbers | {"seconds": seconds})
+            found.append(about | numbers | watch.numbers())
     return found
 
 

@@ -37,6 +37,7 @@ from experiments.lib.graph_training import (
 )
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
+from experiments.lib.record import SECONDS
 from experiments.lib.report import Table
 from jaxstruct.core.types import PyTree
 
@@ -153,18 +154,18 @@ def _error_table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
     columns = [
         "labels", "trained by", "status", ("objective", "P, by the bound"), ("objective", "D"),
         *(("test pixels wrong %, predicted by", name) for name in options.prediction),
-        "evaluations", "seconds",
+        "evaluations", *SECONDS,
     ]  # fmt: skip
     body = [
         [row["labels"], row["training"], row["status"].name, f"{row['primal']:.2f}",
          None if row["dual"] is None else f"{row['dual']:.2f}",
          *(row["test_errors"][name] for name in options.prediction), row["passes"],
-         row["seconds"]]
+         row["seconds"], row["compile_seconds"]]
         for row in rows
     ]  # fmt: skip
     notes = [
         f"{options.grids} grids of {options.size} x {options.size} cells train, as many test; "
-        f"C' = {options.c_over_n:g}, tolerance {options.tolerance:g}; seconds with compiling.",
+        f"C' = {options.c_over_n:g}, tolerance {options.tolerance:g}.",
         *notes_of(options.passes, "pixel"),
     ]
     return Table("Noisy grids: pixels labelled wrong", columns, body, notes)

@@ -125,4 +125,5 @@ def _untold(
     row |= dict(zip(("status", "passes", "oracle_calls"), counts, strict=True))
     row["first_seconds"] = results[0][0]
     row["second_seconds"] = results[1][0] if len(results) > 1 else None
+    row["compile_seconds"] = results[0][2]
     return Machine(row, lambda chosen: read_words(problem, weights, data, chosen), weights)

@@ -164,7 +164,7 @@ def _one_split(options: Options, data: Data) -> common.Outcome:
             machines.append(machine)
             rows.append(measure(machine, data, split))
     table = split_table(options, data, split, rows)
-    plots = split_plots(options, data, split, machines)
+    plots = split_plots(options, data, split, machines, rows)
     numbers = {"split": split.name, "rows": rows}
     return common.save("handwriting", options, "handwriting", table, numbers, plots)
 
@@ -204,7 +204,7 @@ def _read_only(options: Options, data: Data) -> common.Outcome:
     plots = {}
     if options.picture_words:
         plots["handwriting_read_words"] = picture_of(
-            options, data, "the model", read, every, "words"
+            options, data, "the model", read, every, "words", (wrong.letters, wrong.words)
         )
     numbers: dict[str, Any] = {"words": describe(data, every, found)}
     return common.save("handwriting", options, "handwriting_read", table, numbers, plots)

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.handwriting.data import Data
-from experiments.lib.plots import COLOURS, STYLE, Plot
+from experiments.lib.plots import TRAINING_SECONDS, Plot
 from experiments.lib.report import Table
+from jaxstruct import plots
 from jaxstruct.solvers.trace import Trace
 
 HEIGHT, WIDTH = 16, 8
@@ -171,50 +172,22 @@ def _legend(axes: Any, remark: str) -> None:
 def course_picture(
     rows: Sequence[Mapping[str, Any]], title: str, tolerance: float | None = None
 ) -> Plot:
-    """The course of trainings: primal and dual of each round, and their relative gap, by seconds.
+    """Primal and dual of each round of trainings, and their gap, by seconds without compiling.
 
     Args:
-      rows: machines with "machine" and "history" (a `solution.Trace`); rounds that were not
-        certified show what their oracle calls estimate.
+      rows: machines with "machine" and "history" (a `Trace`); rounds that were not certified show
+        what their oracle calls estimate, with marks of their own.
       title: over the axes. tolerance: the gap asked for, a line across.
     """
-    from matplotlib import rc_context
-
-    courses = {row["machine"]: _course(row["history"]) for row in rows}
-    with rc_context(STYLE):
-        figure = _figure(10.0, 4.6, layout="constrained")
-        objective, gap = figure.subplots(1, 2)
-        figure.suptitle(title, x=0.01, ha="left", fontsize=14)
-        for j, (name, course) in enumerate(courses.items()):
-            _draw_course(objective, gap, course, COLOURS[1:][j % (len(COLOURS) - 1)], name)
-        for style, word in (("-", "primal"), ("--", "dual")):
-            objective.plot([], [], style, color="#333333", label=word)
-        if tolerance is not None:
-            gap.axhline(tolerance, color="#555555", linewidth=1.2, linestyle=(0, (2, 2)))
-            gap.annotate(
-                f"tolerance {tolerance:g}", (0.02, tolerance), color="#444444", fontsize=10,
-                xycoords=("axes fraction", "data"), xytext=(0, 4), textcoords="offset points",
-            )  # fmt: skip
-        objective.set(ylabel="primal and dual", xlabel="seconds", ylim=(0, None))
-        gap.set(ylabel="relative duality gap", xlabel="seconds", yscale="log")
-        figure.legend(
-            *objective.get_legend_handles_labels(), loc="outside lower center",
-            ncols=min(6, len(rows) + 2),
-        )  # fmt: skip
-    points = [(name, *map(float, p)) for name, course in courses.items() for p in course]
-    return Plot(figure, Table(title, ["machine", "seconds", "primal", "dual"], points))
+    courses = {row["machine"]: row["history"] for row in rows}
+    figure = plots.trace(courses, tolerance=tolerance, title=title)
+    columns = ["machine", TRAINING_SECONDS, "primal", "dual", "certified"]
+    points = [(name, *point) for name, course in courses.items() for point in _course(course)]
+    return Plot(figure, Table(title, columns, points))
 
 
-def _course(history: Trace) -> np.ndarray:
-    """[rounds, 3] seconds, primal and dual of the rounds that have both."""
-    course = np.stack([history.seconds, history.round_primal, history.round_dual], axis=1)
-    return course[np.isfinite(course).all(axis=1)]
-
-
-def _draw_course(objective: Any, gap: Any, course: np.ndarray, colour: str, name: str) -> None:
-    seconds, primal, dual = course.T
-    dots = {"color": colour, "marker": "o", "markersize": 3.5, "linewidth": 1.8}
-    objective.fill_between(seconds, dual, primal, color=colour, alpha=0.12, linewidth=0)
-    objective.plot(seconds, primal, label=name, **dots)
-    objective.plot(seconds, dual, linestyle="--", **dots)
-    gap.plot(seconds, np.where(primal > dual, 1 - dual / primal, np.nan), **dots)
+def _course(history: Trace) -> list[tuple]:
+    """Seconds without compiling, primal, dual and "yes" or "no" of the rounds that have both."""
+    columns = history.training_seconds, history.round_primal, history.round_dual
+    rounds = zip(*(column.tolist() for column in columns), history.certified, strict=True)
+    return [(*row, "yes" if sure else "no") for *row, sure in rounds if np.isfinite(row).all()]

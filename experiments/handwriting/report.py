@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from experiments.handwriting.baselines import EPOCHS
-from experiments.handwriting.data import Data, Split, errors
+from experiments.handwriting.data import Data, Split
 from experiments.handwriting.machines import Machine, describe
 from experiments.handwriting.pictures import course_picture, word_picture
 from experiments.lib.plots import Plot
+from experiments.lib.record import SECONDS
 from experiments.lib.report import Table
 from jaxstruct.evaluation.metrics import mean_and_deviation
 
@@ -44,13 +45,14 @@ def split_table(options: Any, data: Data, split: Split, rows: Sequence[Mapping[s
         "machine", "C'", "status", "passes", "planes added", "support planes", "oracle calls",
         ("objective", "primal P"), ("objective", "dual D"), ("objective", "(P - D) / P"),
         *ERROR_COLUMNS, ("seconds", "first"), ("seconds", "second"),
+        ("seconds", "first, compiling"),
         ("programs compiled", "first"), ("programs compiled", "second"),
     ]  # fmt: skip
     body = [
         [row["machine"], row["c_over_n"], row["status"], row["passes"], row["planes_added"],
          row["support_planes"], row["oracle_calls"], _objective(row["primal"]),
          _objective(row["dual"]), _power(row["relative_gap"]), *(row[name] for name in ERRORS),
-         row["first_seconds"], row["second_seconds"], row["compilations"],
+         row["first_seconds"], row["second_seconds"], row["compile_seconds"], row["compilations"],
          row["later_compilations"]]
         for row in rows
     ]  # fmt: skip
@@ -106,12 +108,13 @@ def _settings(options: Any) -> list[str]:
 
 def folds_table(options: Any, splits: Sequence[Split], rows: Mapping[str, list[dict]]) -> Table:
     """Mean and deviation over splits, one row a machine."""
-    columns = ["machine", "C'", "converged", *ERROR_COLUMNS, "oracle calls", "seconds",
+    columns = ["machine", "C'", "converged", *ERROR_COLUMNS, "oracle calls", *SECONDS,
                "programs compiled"]  # fmt: skip
     body = [
         [machine, _join(found, "c_over_n"), f"{sum(map(_solved, found))}/{len(found)}",
          *(_spread(found, name) for name in ERRORS), _spread(found, "oracle_calls", 0),
-         sum(row["first_seconds"] for row in found), _total(found, "compilations")]
+         sum(row["first_seconds"] for row in found), _total(found, "compile_seconds"),
+         _total(found, "compilations")]
         for machine, found in rows.items()
     ]  # fmt: skip
     way = "all folds but one train, that one tests" if options.reverse else (
@@ -119,7 +122,7 @@ def folds_table(options: Any, splits: Sequence[Split], rows: Mapping[str, list[d
     )  # fmt: skip
     notes = [
         f"Mean ± sample standard deviation over {len(splits)} splits: {way}. 'seconds' and "
-        "'programs compiled' are sums, the seconds with compiling.",
+        "'programs compiled' are sums.",
         *_settings(options),
     ]
     return Table(f"Handwritten words, {len(splits)} folds", columns, body, notes)
@@ -134,7 +137,7 @@ def _join(rows: Sequence[Mapping[str, Any]], name: str) -> str | None:
     return ", ".join(f"{value:g}" for value in sorted(values)) or None
 
 
-def _total(rows: Sequence[Mapping[str, Any]], name: str) -> int | None:
+def _total(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
     counts = [row[name] for row in rows if row[name] is not None]
     return sum(counts) if counts else None
 
@@ -148,36 +151,45 @@ def _spread(rows: Sequence[Mapping[str, Any]], name: str, decimals: int = 2) -> 
 
 
 def picture_of(
-    options: Any, data: Data, name: str, read: Any, chosen: np.ndarray, kind: str
-) -> Plot:
+    options: Any, data: Data, name: str, read: Any, chosen: np.ndarray, kind: str,
+    wrong: tuple[float, float],
+) -> Plot:  # fmt: skip
     """`options.picture_words` random words of those `chosen`, as `read` reads them.
 
     Args:
       name: of who reads. kind: of words, for the title.
+      wrong: letters and words of all that are chosen, in %; the few drawn say little.
     """
     order = np.random.default_rng(options.seed).permutation(chosen)
     sample = np.sort(order[: options.picture_words])
     found = read(sample)
-    share = errors(data, sample, found)
     title = (
-        f"{len(sample)} {kind} at random, read by {name}: {100 - share.letters:.0f} % of the "
-        f"letters and {100 - share.words:.0f} % of the words right"
+        f"{len(sample)} of {len(chosen)} {kind} at random, read by {name}; of all of them "
+        f"{100 - wrong[0]:.1f} % of the letters and {100 - wrong[1]:.1f} % of the words right"
     )
     remark = "" if options.letter_data else CAPITALS
     return word_picture(data, describe(data, sample, found), title, remark)
 
 
 def split_plots(
-    options: Any, data: Data, split: Split, machines: Sequence[Machine]
-) -> dict[str, Plot]:
-    """Words as the first machine reads them, and the course of every training with a history."""
+    options: Any, data: Data, split: Split, machines: Sequence[Machine],
+    rows: Sequence[Mapping[str, Any]],
+) -> dict[str, Plot]:  # fmt: skip
+    """Words as the first machine reads them, and the course of every training with a history.
+
+    Args:
+      rows: of the machines, with their errors.
+    """
     plots = {}
-    kind, chosen = ("test words", split.test) if len(split.test) else ("words", split.train)
+    part, kind, chosen = (
+        ("test", "test words", split.test) if len(split.test) else ("train", "words", split.train)
+    )
     if options.picture_words:
         first = machines[0]
         plots["handwriting_words"] = picture_of(
-            options, data, first.row["machine"], first.read, chosen, kind
-        )
+            options, data, first.row["machine"], first.read, chosen, kind,
+            (rows[0][f"{part}_letter_error"], rows[0][f"{part}_word_error"]),
+        )  # fmt: skip
     trained = [machine.row for machine in machines if machine.row["history"] is not None]
     if trained:
         title = "Handwritten words: primal and dual while training"

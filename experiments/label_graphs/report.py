@@ -78,7 +78,8 @@ def graphs_outcome(options: Options, labelled: Labelled) -> common.Outcome:
     notes = [
         f"{options.formulation}, loss {options.loss}, C' = C / n = {options.c_over_n:g}, "
         f"{len(labelled.labels.classes)} labels, inference {options.inference}; "
-        f"{solution.status.name} after {labelled.seconds:.1f} s with compiling: "
+        f"{solution.status.name} after {labelled.seconds:.1f} s "
+        f"({labelled.compile_seconds:.1f} s of it compiling): "
         f"{solution.message}.",
         f"Certificate {proof}. P = {solution.primal:.6g}, as found "
         f"{solution.certificate.primal_found:.6g}, D = {solution.dual:.6g}, asked for a relative "
@@ -97,6 +98,7 @@ def graphs_outcome(options: Options, labelled: Labelled) -> common.Outcome:
         "primal_found": solution.certificate.primal_found, "dual": solution.dual,
         "proof": proof.split(":")[0], "passes": solution.statistics.passes,
         "oracle_calls": solution.statistics.oracle_calls, "seconds": labelled.seconds,
+        "compile_seconds": labelled.compile_seconds,
         "labels": labelled.labels.classes,
         "kinds": labelled.kinds.classes if labelled.kinds else None,
     }  # fmt: skip

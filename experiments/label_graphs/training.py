@@ -33,7 +33,8 @@ class Labelled(NamedTuple):
 
     Fields:
       labels, kinds: their values in the order of the weights. solution: of `fit`.
-      train, test: parts; test may be empty. seconds: of training, with compiling; of labelling all.
+      train, test: parts; test may be empty. seconds, compile_seconds: of training in all, and
+        of compiling among them. labelling_seconds: of labelling all.
     """
 
     labels: LabelCodec
@@ -41,8 +42,9 @@ class Labelled(NamedTuple):
     solution: Solution
     train: Part
     test: Part
-    seconds: float
     labelling_seconds: float
+    seconds: float
+    compile_seconds: float
 
 
 def _values(arrays: Sequence[np.ndarray]) -> list[Hashable]:
@@ -149,7 +151,8 @@ def train_and_label(
             tolerance=options.tolerance, max_passes=options.max_passes,
             settings=common.solver_settings(options), callback=update,
         )  # fmt: skip
-    seconds = watch.lap(solution.weights).wall
+    spent = watch.numbers(solution.weights)
+    watch = Stopwatch()
 
     def labelled(graphs: Sequence[Graph], inputs: GraphInput) -> Part:
         read = predict(problem, solution, inputs)
@@ -157,4 +160,4 @@ def train_and_label(
 
     train = labelled(known, x)
     test = labelled(new, inputs_of(options, new, kinds, dtype)) if new else Part([], [])
-    return Labelled(codec, kinds, solution, train, test, seconds, watch.elapsed().wall)
+    return Labelled(codec, kinds, solution, train, test, watch.elapsed().wall, **spent)

@@ -20,7 +20,7 @@ import numpy as np
 from experiments.lib.options import AnyOptions, check_options
 from experiments.lib.plots import Plot, save_figure
 from experiments.lib.record import enable_persistent_compilation_cache, run_record
-from experiments.lib.report import Table, render, write_csv, write_results
+from experiments.lib.report import LINE, Table, render, write_results, write_table
 from jaxstruct import Settings
 from jaxstruct.core.types import PyTree
 
@@ -29,7 +29,11 @@ Row: TypeAlias = dict[str, Any]
 
 
 class Outcome(NamedTuple):
-    """What a script hands back: its table, all its numbers, and the files that hold them."""
+    """What a script hands back: its table, all its numbers, and the files that hold them.
+
+    Beside a table's CSV lie the same as Markdown and LaTeX, beside a picture the same as PDF and
+    SVG, which `files` does not name.
+    """
 
     table: Table
     numbers: Mapping[str, Any]
@@ -81,7 +85,7 @@ def save(
     numbers: Mapping[str, Any],
     plots: Mapping[str, Plot] = MappingProxyType({}),
 ) -> Outcome:
-    """Print the table and write name.json, name.csv and a picture for each plot.
+    """Print the table and write name.json, name.csv (.md, .tex), and each plot (.png, .pdf, .svg).
 
     Args:
       script: the module that ran, for the command in the record.
@@ -89,11 +93,11 @@ def save(
       name: of the files. numbers: all that was measured, unrounded.
       plots: file name -> Plot.
     """
-    print(render(table))
+    print(render(table, LINE))
     content = {"record": record(script, options), "title": table.title, "notes": table.notes}
     files = [write_results(options.output, name, content | dict(numbers))]
     stopped_path(options.output, name).unlink(missing_ok=True)
-    files.append(write_csv(options.output, name, table))
+    files.append(write_table(options.output, name, table))
     for picture, plot in plots.items():
         files.extend(save_figure(plot.figure, options.output, picture, plot.data))
     print("\n".join(f"wrote {path}" for path in files), flush=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from experiments.lib.options import flag
 from experiments.lib.progress import training_progress
+from experiments.lib.record import Stopwatch
 from jaxstruct import Problem, Ragged, Solution, fit, predict
 from jaxstruct.baselines import fit_random_field
 from jaxstruct.core.padding import bucketed_inputs, restored
@@ -110,7 +110,7 @@ def trained(
     """
     edges = name not in EDGELESS
     problem, x = model.problem(edges=edges), part.x if edges else part.alone
-    start, C = time.perf_counter(), ratio * len(part.y)
+    watch, C = Stopwatch(), ratio * len(part.y)
     if name in LIKELIHOODS:
         field = fit_random_field(
             problem, x, part.y, C, likelihood=LIKELIHOODS[name], tolerance=stop.tolerance,
@@ -129,9 +129,8 @@ def trained(
                 max_passes=stop.most_passes, callback=update,
             )  # fmt: skip
         report = {"primal": found.primal, "dual": found.dual, "passes": found.statistics.passes}
-    seconds = time.perf_counter() - start
-    own = {"training": name, "c_over_n": ratio, "status": found.status, "seconds": seconds}
-    return found.weights, own | report
+    own = {"training": name, "c_over_n": ratio, "status": found.status}
+    return found.weights, own | watch.numbers(found.weights) | report
 
 
 def _trained_alone(model: Model, part: Part, C: float, stop: Stop) -> Solution:

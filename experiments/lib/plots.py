@@ -25,6 +25,10 @@ COLOURS = ("#9a9a9a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#5
 DASHES = ("-", "--", "-.", ":")
 SIZE = (8.0, 4.5)
 DOTS_PER_INCH = 150
+UNDATED: dict[str, dict[str, Any]] = {
+    "png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None},
+}  # fmt: skip
+"""The formats of a picture, and what of their metadata would differ from run to run."""
 MAX_LABELLED_BARS = 16
 MAX_MARKERS = 12
 LINE = 80
@@ -37,6 +41,10 @@ STYLE: dict[Any, Any] = {
     "figure.constrained_layout.w_pad": 0.12, "figure.constrained_layout.h_pad": 0.1,
     "axes.ymargin": 0.1, "legend.borderaxespad": 0.2, "legend.borderpad": 0.2,
 }  # fmt: skip
+
+
+TRAINING_SECONDS = "seconds of training, without compiling"
+"""What an axis of them is called."""
 
 
 class Plot(NamedTuple):
@@ -56,7 +64,8 @@ def save_figure(
 ) -> tuple[Path, Path]:
     """Save folder/name.png and its numbers: name.plot.csv of a Table, otherwise name.plot.json.
 
-    Both are written under temporary names and then renamed.
+    The same picture lies beside it as .pdf and .svg. All are written under temporary names and
+    then renamed; the same figure makes the same files.
 
     Returns:
       The paths of the picture and of the numbers.
@@ -65,10 +74,13 @@ def save_figure(
       ValueError: a path separator in `name`.
     """
 
-    def write(file: Any) -> None:
-        figure.savefig(file, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+    def save(kind: str) -> Path:
+        options = {"format": kind, "dpi": DOTS_PER_INCH, "metadata": UNDATED[kind]}
+        with _matplotlib().rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
+            path = file_in(folder, f"{name}.{kind}")
+            return write_file(path, lambda file: figure.savefig(file, **options))
 
-    picture = write_file(file_in(folder, f"{name}.png"), write)
+    picture, *_ = (save(kind) for kind in UNDATED)
     if isinstance(data, Table):
         return picture, write_csv(folder, f"{name}.plot", data)
     return picture, write_results(folder, f"{name}.plot", data)
@@ -126,6 +138,8 @@ def curve_lines(
     tolerance: float | None = None,
     log_x: bool = False,
     log_y: bool = True,
+    ticks: Sequence[float] | None = None,
+    apart: Sequence[str] = (),
 ) -> Plot:
     """Curves, such as the duality gap against passes or seconds.
 
@@ -135,19 +149,25 @@ def curve_lines(
       title, xlabel, ylabel: words; `xlabel` says what the places are.
       tolerance: where to draw a line across, the gap that was asked for.
       log_x, log_y: which axes are logarithmic.
+      ticks: the places to mark on the axis, such as those that were measured; None: round ones.
+      apart: names of curves of another size, which go into a panel of their own on the right.
 
     Raises:
-      ValueError: a curve whose two sequences differ in length.
+      ValueError: a curve whose two sequences differ in length, or a name in `apart` of no curve.
       ImportError: matplotlib is missing.
     """
     for name, (x, gaps) in curves.items():
         if len(x) != len(gaps):
             raise ValueError(f"curves[{name!r}]: got {len(x)} places for {len(gaps)} gaps.")
+    unknown = [name for name in apart if name not in curves]
+    if unknown:
+        raise ValueError(f"apart: got {unknown}, expected some of {list(curves)}.")
     with _matplotlib().rc_context(STYLE):
-        figure, axes = _axes(title)
+        figure, panels = _panels(title, 2 if apart else 1)
+        axes = panels[0]
         for j, (name, (x, gaps)) in enumerate(curves.items()):
             drawn = [_draw(gap, log_y) for gap in gaps]
-            axes.plot(
+            panels[-1 if name in apart else 0].plot(
                 x, drawn, label=name, color=COLOURS[1:][j % (len(COLOURS) - 1)],
                 linestyle=DASHES[j % len(DASHES)], marker="o" if len(x) <= MAX_MARKERS else None,
                 markersize=4,
@@ -158,11 +178,13 @@ def curve_lines(
                 f"tolerance {tolerance:g}", (0.0, tolerance), xycoords=("axes fraction", "data"),
                 xytext=(4, 4), textcoords="offset points", color="#444444", fontsize=10,
             )  # fmt: skip
-        axes.set_yscale("log" if log_y else "linear")
-        axes.set_xscale("log" if log_x else "linear")
-        axes.set_xlabel(xlabel)
+        for panel in panels:
+            panel.set_yscale("log" if log_y else "linear")
+            panel.set_xscale("log" if log_x else "linear")
+            panel.set_xlabel(xlabel)
+            _mark_places(panel, ticks)
         axes.set_ylabel(ylabel)
-        _legend(figure, axes)
+        _legend(figure, *panels)
     rows = [(name, *point) for name, (x, g) in curves.items() for point in zip(x, g, strict=True)]
     return Plot(figure, Table(title, ["curve", xlabel, ylabel], rows))
 
@@ -176,22 +198,38 @@ def _matplotlib() -> Any:
         return importlib.import_module("matplotlib")
     except ImportError as error:
         raise ImportError(
-            "Plots need matplotlib, which is not installed: pip install 'jaxstruct[experiments]'."
+            "Plots need matplotlib, which is not installed: pip install 'jaxstruct[plots]'."
         ) from error
 
 
 def _axes(title: str) -> tuple[Any, Any]:
-    """A figure on its own Agg canvas, so that neither a display nor pyplot's state is needed."""
-    figure = importlib.import_module("matplotlib.figure").Figure(SIZE)
-    importlib.import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    axes.set_title(textwrap.fill(title, 64))
+    """A figure with one panel."""
+    figure, (axes,) = _panels(title, 1)
     return figure, axes
 
 
-def _legend(figure: Any, axes: Any) -> None:
-    """Below the axes, on one line where the names fit, else in columns."""
-    handles, names = axes.get_legend_handles_labels()
+def _panels(title: str, number: int) -> tuple[Any, list[Any]]:
+    """A figure on its own Agg canvas, so that neither a display nor pyplot's state is needed."""
+    figure = importlib.import_module("matplotlib.figure").Figure(SIZE)
+    importlib.import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
+    panels = list(figure.subplots(1, number, squeeze=False)[0])
+    panels[0].set_title(textwrap.fill(title, 64))
+    return figure, panels
+
+
+def _mark_places(axes: Any, ticks: Sequence[float] | None) -> None:
+    """Ticks at these places and nowhere else, as plain numbers; None leaves them as they are."""
+    if ticks is not None:
+        axes.set_xticks(list(ticks), [f"{tick:g}" for tick in ticks])
+        axes.set_xticks([], minor=True)
+
+
+def _legend(figure: Any, *panels: Any) -> None:
+    """Below the panels, on one line where the names fit, else in columns."""
+    found = [
+        pair for axes in panels for pair in zip(*axes.get_legend_handles_labels(), strict=True)
+    ]
+    handles, names = [handle for handle, _ in found], [name for _, name in found]
     if len(names) > 1:
         one_line = sum(len(name) + 6 for name in names) <= LINE
         fitting = max(1, LINE // (max(map(len, names)) + 6))

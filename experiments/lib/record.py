@@ -15,13 +15,17 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.experimental.compilation_cache import compilation_cache
 
+from jaxstruct.core.compile_clock import Elapsed, compile_clock
+
 ROOT = Path(__file__).resolve().parents[2]
+SECONDS = (("seconds", "in all"), ("seconds", "compiling"))
+"""Headings of "seconds" and "compile_seconds" of `Stopwatch.numbers`."""
 PACKAGES = ("jaxstruct", "jax", "jaxlib", "numpy", "scikit-learn")
 ENVIRONMENT = (
     "JAX_DEFAULT_MATMUL_PRECISION", "JAX_ENABLE_X64", "JAX_PLATFORMS", "OMP_NUM_THREADS",
@@ -134,13 +138,6 @@ def peak_memory_bytes() -> int:
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
-class Elapsed(NamedTuple):
-    """Seconds: `wall` by the clock, `process` of all threads' processor time together."""
-
-    wall: float
-    process: float
-
-
 class Stopwatch:
     """Wall and processor seconds since it was made, or since the last lap.
 
@@ -149,7 +146,7 @@ class Stopwatch:
 
     def __init__(self) -> None:
         """Start."""
-        self._start = _now()
+        self._start, self._compiled = _now(), compile_clock().read()
 
     def elapsed(self, result: Any = None) -> Elapsed:
         """Wait for the arrays in the pytree `result`, then read the watch, which runs on."""
@@ -160,8 +157,21 @@ class Stopwatch:
     def lap(self, result: Any = None) -> Elapsed:
         """`elapsed`, then start again from zero."""
         seconds = self.elapsed(result)
-        self._start = _now()
+        self._start, self._compiled = _now(), compile_clock().read()
         return seconds
+
+    def numbers(self, result: Any = None) -> dict[str, float]:
+        """Wall seconds as a row has them: "seconds", and "compile_seconds" among these.
+
+        The latter to a thousandth: what is below that is no compiling of ours.
+        """
+        wall = self.elapsed(result).wall
+        return {"seconds": wall, "compile_seconds": round(self.compiling().wall, 3)}
+
+    def compiling(self) -> Elapsed:
+        """What of it jax has spent on compiling so far; read it before a lap."""
+        now = compile_clock().read()
+        return Elapsed(now.wall - self._compiled.wall, now.process - self._compiled.process)
 
 
 def _now() -> Elapsed:

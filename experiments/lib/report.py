@@ -9,20 +9,36 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from experiments.lib.files import file_in, write_results
+from experiments.lib.latex import latex_table
 from experiments.lib.layout import GAP, column_widths, group_lines, row_lines
 from jaxstruct.core.files import write_file
 
-__all__ = ["Table", "render", "rows_table", "to_markdown", "write_csv", "write_results"]
+__all__ = [
+    "Table",
+    "render",
+    "rows_table",
+    "to_latex",
+    "to_markdown",
+    "write_csv",
+    "write_results",
+    "write_table",
+]
 
 MISSING = "-"
+LINE = 100
+"""Characters of a line in a terminal."""
 MAX_DECIMALS = 6
 POWERS = ".2e"
+_NUMBER = r"[+\-−]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+\-]?\d+)?"
+_SPREAD = re.compile(rf"\s*({_NUMBER})\s*±\s*({_NUMBER})\s*")
+_PLAIN = re.compile(rf"\s*({_NUMBER})\s*")
 _NUMBER_LIKE = re.compile(
     r"[<>~≈≤≥]?\s*[+\-−]?(\d[\d.,]*|\.\d+)(e[+\-]?\d+)?\s*(%|[±(].*)?", re.IGNORECASE
 )
@@ -70,27 +86,92 @@ def render(table: Table, width: int | None = None) -> str:
 
     Args:
       table: what to show.
-      width: characters a line; a wider table wraps its headings, text columns and notes. Numbers
-        and words are never cut, so a table of many numbers may stay wider. None: no limit.
+      width: characters a line; a wider table wraps its headings, text columns and notes, and
+        where that is not enough goes on below, with its first columns again. Numbers and words
+        are never cut, so a very long one may stay wider. None: no limit.
 
     Raises:
       ValueError: a row with another number of cells than there are columns.
     """
     cells, right = _show(table)
-    heads = [("", head) if isinstance(head, str) else (head[0], head[1]) for head in table.columns]
-    widths = column_widths(cells, heads, right, width)
-    total = sum(widths) + GAP * (len(widths) - 1)
-    rule, text_width = "─" * total, width or max(total, 60)
-    lines = [*textwrap.wrap(table.title, text_width), rule]
-    if any(group for group, _ in heads):
-        lines += group_lines(heads, widths)
-    lines += [*row_lines([name for _, name in heads], widths, right, low=True), rule]
-    for row in cells:
-        lines += row_lines(row, widths, right)
-    lines.append(rule)
+    heads = _heads(table)
+    parts = _parts(cells, heads, right, width)
+    blocks = [_block(cells, heads, right, width, part) for part in parts]
+    text_width = width or max(len(blocks[0][0]), 60)
+    lines = [*textwrap.wrap(table.title, text_width), *blocks[0]]
+    for block in blocks[1:]:
+        lines += ["", *block]
     for note in table.notes:
         lines += textwrap.wrap(note, text_width, subsequent_indent="  ")
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _heads(table: Table) -> list[tuple[str, str]]:
+    """(group, name) of each column."""
+    return [("", head) if isinstance(head, str) else (head[0], head[1]) for head in table.columns]
+
+
+def _taken(rows: Sequence[Sequence[Any]], part: Sequence[int]) -> list[list[Any]]:
+    return [[row[j] for j in part] for row in rows]
+
+
+def _parts(
+    cells: Sequence[Sequence[str]],
+    heads: Sequence[tuple[str, str]],
+    right: Sequence[bool],
+    width: int | None,
+) -> list[list[int]]:
+    """The columns of each block: all in one, or as many as fit beside those that name a row."""
+    every = list(range(len(heads)))
+    named = next((k for k in every if len({tuple(r[:k]) for r in cells}) == len(cells)), 1)
+    key = every[: max(1, min(named, 3))]
+
+    def fits(part: list[int]) -> bool:
+        heads_of, right_of = [heads[j] for j in part], [right[j] for j in part]
+        widths = column_widths(_taken(cells, part), heads_of, right_of, width)
+        return width is None or sum(widths) + GAP * (len(widths) - 1) <= width
+
+    if fits(every):
+        return [every]
+    parts = [list(key)]
+    runs = groupby(every[len(key) :], key=lambda j: heads[j][0] or j)
+    for run in (list(own) for _, own in runs):
+        together = fits([*key, *run])  # a group stays in one block where it can
+        for piece in [run] if together else [[j] for j in run]:
+            if len(parts[-1]) > len(key) and not fits([*parts[-1], *piece]):
+                parts.append(list(key))
+            parts[-1] += piece
+    return parts
+
+
+def _block(
+    cells: Sequence[Sequence[str]],
+    heads: Sequence[tuple[str, str]],
+    right: Sequence[bool],
+    width: int | None,
+    part: Sequence[int],
+) -> list[str]:
+    """Headings and rows of some columns, between rules."""
+    own, names, numeric = _taken(cells, part), [heads[j] for j in part], [right[j] for j in part]
+    widths = column_widths(own, names, numeric, width)
+    rule = "─" * (sum(widths) + GAP * (len(widths) - 1))
+    lines = [rule]
+    if any(group for group, _ in names):
+        lines += group_lines(names, widths)
+    lines += [*row_lines([name for _, name in names], widths, numeric, low=True), rule]
+    for row in own:
+        lines += row_lines(row, widths, numeric)
+    return [*lines, rule]
+
+
+def to_latex(table: Table) -> str:
+    """The table in LaTeX (package booktabs), with groups, caption and notes.
+
+    Raises:
+      ValueError: a row with another number of cells than there are columns.
+    """
+    cells, right = _show(table)
+    return latex_table(table.title, _heads(table), cells, right, table.notes)
 
 
 def to_markdown(table: Table) -> str:
@@ -117,18 +198,57 @@ def write_csv(folder: str | os.PathLike, name: str, table: Table) -> Path:
     """Write the cells of `table`, unrounded, as folder/name.csv and return the path.
 
     Missing values are empty cells; title and notes are left out; (group, name) becomes
-    "group: name". Written under a temporary name, then renamed.
+    "group: name". A text such as "5.2 ± 0.1" becomes two numbers: the second one stands in a column
+    of its own, "group: name (deviation)". Written under a temporary name, then renamed.
 
     Raises:
       ValueError: a row of another length than the columns, or a path separator in `name`.
     """
     rows = [[_python(cell) for cell in row] for row in _checked_rows(table)]
+    columns: list[tuple[str, list[Any]]] = []
+    for j, head in enumerate(_flat_names(table)):
+        columns += _numbers_apart(head, [row[j] for row in rows])
 
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
-    out.writerow(_flat_names(table))
-    out.writerows(["" if _is_missing(cell) else cell for cell in row] for row in rows)
+    out.writerow([name for name, _ in columns])
+    lines = zip(*(cells for _, cells in columns), strict=True)
+    out.writerows(["" if _is_missing(cell) else cell for cell in line] for line in lines)
     return write_file(file_in(folder, f"{name}.csv"), text.getvalue())
+
+
+def write_table(folder: str | os.PathLike, name: str, table: Table) -> Path:
+    """Write folder/name.csv and the same as .md and .tex; the path is that of the first.
+
+    Raises:
+      ValueError: a row of another length than the columns, or a path separator in `name`.
+    """
+    path = write_csv(folder, name, table)
+    write_file(file_in(folder, f"{name}.md"), to_markdown(table))
+    write_file(file_in(folder, f"{name}.tex"), to_latex(table))
+    return path
+
+
+def _numbers_apart(name: str, column: Sequence[Any]) -> list[tuple[str, list[Any]]]:
+    """A column as it is, or its numbers and, where any has one, their deviations beside them."""
+    spreads = [_SPREAD.fullmatch(cell) if isinstance(cell, str) else None for cell in column]
+    means = [
+        _digits(spread[1]) if spread else _digits(cell) if _is_number(cell) else cell
+        for cell, spread in zip(column, spreads, strict=True)
+    ]
+    if not any(spreads):
+        return [(name, means)]
+    deviations = [_digits(spread[2]) if spread else None for spread in spreads]
+    return [(name, means), (f"{name} (deviation)", deviations)]
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, str) and _PLAIN.fullmatch(cell) is not None
+
+
+def _digits(text: str) -> str:
+    """A number as programs read it: no spaces, no commas between thousands, a plain minus."""
+    return text.strip().replace(",", "").replace("−", "-")
 
 
 def _flat_names(table: Table) -> list[str]:

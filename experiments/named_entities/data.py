@@ -12,9 +12,10 @@ from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.iob2 import EntityScores, entity_f1, is_iob2
 from jaxstruct.chains.structure import chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
+from jaxstruct.core.feature_index import FeatureIndex
 from jaxstruct.core.length_buckets import bucket_lengths
 from jaxstruct.data.conll import Sentence
-from jaxstruct.data.feature_index import FeatureIndex, TokenRows, token_table
+from jaxstruct.data.feature_index import TokenRows, token_table
 from jaxstruct.data.token_features import DEFAULT, FeatureOptions, token_rows
 from jaxstruct.kernels.gram import gram_matrix
 from jaxstruct.kernels.input import polynomial

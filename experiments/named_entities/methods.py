@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from experiments.lib import common
+from experiments.lib.record import Stopwatch
 from experiments.named_entities.data import (
     Corpus,
     Labels,
@@ -67,10 +67,10 @@ def evaluate(fold: Fold, decoded: Callable[[Corpus], Labels]) -> Numbers:
 def commonest_label(fold: Fold, problem: Problem) -> Numbers:
     """The yardstick: a machine that gives every token the commonest label of the training part."""
     del problem
-    start = time.perf_counter()
+    watch = Stopwatch()
     label, _ = Counter(y for labels in true_labels(fold.train) for y in labels).most_common(1)[0]
     scores = evaluate(fold, lambda part: [[label] * length for length in part.lengths])
-    return scores | {"seconds": time.perf_counter() - start, "label": label}
+    return scores | {**watch.numbers(), "label": label}
 
 
 def spelling(word: str) -> str:
@@ -93,7 +93,7 @@ def hidden_markov(fold: Fold, problem: Problem, *, rare: str, stop: bool = True)
       stop: whether sentences have a probability to end, which the slides' count leaves out.
     """
     del problem  # of a chain over features, which an HMM has none of
-    start = time.perf_counter()
+    watch = Stopwatch()
     counts = Counter(word for sentence in fold.train.sentences for word in sentence.words)
 
     def symbol(word: str) -> str:
@@ -119,7 +119,7 @@ def hidden_markov(fold: Fold, problem: Problem, *, rare: str, stop: bool = True)
         return label_strings(labels, part.names)
 
     scores = evaluate(fold, decoded)
-    return scores | {"seconds": time.perf_counter() - start, "symbols": len(known)}
+    return scores | {**watch.numbers(), "symbols": len(known)}
 
 
 def _widen(model: HiddenMarkov, columns: int) -> HiddenMarkov:
@@ -134,11 +134,11 @@ def _widen(model: HiddenMarkov, columns: int) -> HiddenMarkov:
 
 def random_field(fold: Fold, problem: Problem, *, C: str) -> Numbers:
     """A conditional random field, trained by L-BFGS until the gradient is small."""
-    start = time.perf_counter()
+    watch = Stopwatch()
     train = fold.train
     machine = fit_random_field(problem, train.inputs, train.outputs, value_of(C, train))
     return evaluate(fold, _decoder(problem, machine.weights)) | {
-        "seconds": time.perf_counter() - start, "status": machine.status,
+        **watch.numbers(), "status": machine.status,
         "iterations": machine.iterations, "gradient_norm": machine.gradient_norm,
     }  # fmt: skip
 
@@ -150,10 +150,10 @@ def last_and_averaged_perceptron(
 
     With kernel tokens the weights are coefficients of tokens: algorithm 1, in the dual.
     """
-    start, train = time.perf_counter(), fold.train
+    watch, train = Stopwatch(), fold.train
     machine = perceptron(problem, train.inputs, train.outputs, max_epochs=epochs, seed=seed)
     shared = {
-        "seconds": time.perf_counter() - start, "status": machine.status,
+        **watch.numbers(), "status": machine.status,
         "mistakes": machine.mistakes,
     }  # fmt: skip
     return tuple(
@@ -186,7 +186,7 @@ def support_vector_machine(
     Beside the scores: `constraints`, the cutting planes that were added; `average_loss`, the mean
     Hamming loss of the label sequences with a positive dual variable, each counting once.
     """
-    start, train = time.perf_counter(), fold.train
+    watch, train = Stopwatch(), fold.train
     solution = fit(
         problem, train.inputs, train.outputs, formulation, value_of(C, train), tolerance=None,
         epsilon=options.epsilon, settings=settings_of(options, train),
@@ -194,7 +194,7 @@ def support_vector_machine(
     )  # fmt: skip
     support, statistics = support_outputs(solution), solution.statistics
     return evaluate(fold, _decoder(problem, solution.weights)) | {
-        "seconds": time.perf_counter() - start, "status": solution.status, "C": solution.C,
+        **watch.numbers(), "status": solution.status, "C": solution.C,
         "constraints": statistics.planes_added, "support": len(support.loss),
         "average_loss": float(np.mean(support.loss)) if len(support.loss) else None,
         "primal": solution.primal, "dual": solution.dual, "passes": statistics.passes,

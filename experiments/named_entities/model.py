@@ -28,11 +28,11 @@ from jaxstruct import Settings, Solution, fit, predict
 from jaxstruct.chains.iob2 import forbidden_starts, forbidden_transitions, is_iob2
 from jaxstruct.chains.structure import Constraints, chain
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.feature_index import FeatureIndex
 from jaxstruct.core.files import replacing
 from jaxstruct.core.types import PyTree
 from jaxstruct.data import feature_index
 from jaxstruct.data.conll import Sentence
-from jaxstruct.data.feature_index import FeatureIndex
 from jaxstruct.data.token_features import FeatureOptions, fit_token_index
 from jaxstruct.solvers.checkpoints import load_weights, save_weights
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import numpy as np
 
 from experiments.lib import common
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 CONTENDERS = ("jaxstruct", "crfsuite")
 LEVELS = (1e-2, 1e-3)
 TESTS = ("testa", "testb")
-COMPILING = "/jax/core/compile/"
 
 
 class Point(NamedTuple):
@@ -41,6 +39,7 @@ class Point(NamedTuple):
 
     Fields:
       wall, process: seconds. primal, dual: the best certified. oracle_calls: so far.
+      compiling: what of `wall` was spent on it.
       estimated: (P - D) / P of the round, certified or estimated from its oracle calls.
     """
 
@@ -50,6 +49,7 @@ class Point(NamedTuple):
     dual: float
     oracle_calls: int
     estimated: float = math.nan
+    compiling: float = 0.0
 
 
 def contenders() -> list[str]:
@@ -92,23 +92,23 @@ def _jaxstruct(
 
     A run certifies where it believes to be done, so the first level has a run of its own.
     """
-    watch, compiling, row = Stopwatch(), _Compiling(), {}
+    watch, row = Stopwatch(), {}
     data = prepare(sentences, _features(options), options.constraints, dtype)
     preparing = watch.elapsed().wall
     for run in range(options.runs):
         if row:
             yield row
-        before, already, points = peak_memory_bytes(), compiling.seconds, []
+        before, points = peak_memory_bytes(), []
         name = "first run, with compiling" if run == 0 else f"run {run + 1}"
         with training_progress(
             options.max_passes, name, options.progress, options.tolerance
         ) as update:
             watch = Stopwatch()
             solution = train(data, training_of(options), _recorder(points, watch, update))
-            seconds = watch.elapsed(solution.weights)
+            seconds, compiling = watch.elapsed(solution.weights), watch.compiling()
         row = {
             "name": f"{options.formulation}, {name}", "wall_seconds": seconds.wall,
-            "process_seconds": seconds.process, "compile_seconds": compiling.seconds - already,
+            "process_seconds": seconds.process, "compile_seconds": compiling.wall,
             "preparing_seconds": preparing, "features": data.index.number_of_features,
             "memory_before": before, "peak_memory": peak_memory_bytes(), "points": points,
             "reached": {f"{level:g}": reached(points, level) for level in LEVELS},
@@ -135,7 +135,9 @@ def _recorder(points: list[Point], watch: Stopwatch, update: Callable) -> Callab
         calls = progress.info.oracle_calls + (points[-1].oracle_calls if points else 0)
         estimate = progress.info.estimate
         gap = (estimate.primal - estimate.dual) / abs(estimate.primal)
-        points.append(Point(*watch.elapsed(), progress.primal, progress.dual, calls, gap))
+        compiling = watch.compiling().wall
+        bounds = progress.primal, progress.dual
+        points.append(Point(*watch.elapsed(), *bounds, calls, gap, compiling))
         update(progress)
 
     return seen
@@ -172,18 +174,6 @@ def reached(points: Sequence[Point], level: float) -> dict[str, dict[str, float]
         "gap": first([p.primal - p.dual <= level * abs(p.primal) < math.inf for p in points]),
         "primal": first([p.primal - bound <= level * abs(p.primal) < math.inf for p in points]),
     }
-
-
-class _Compiling:
-    """Seconds that jax has spent on tracing, lowering and compiling since this was made."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        jax.monitoring.register_event_duration_secs_listener(self._heard)
-
-    def _heard(self, event: str, duration_secs: float, **_: str | int) -> None:
-        if event.startswith(COMPILING):
-            self.seconds += duration_secs
 
 
 def _crfsuite(

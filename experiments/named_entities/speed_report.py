@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.lib import common
 from experiments.lib.apart import run_apart
-from experiments.lib.plots import Plot, bar_groups, curve_lines
+from experiments.lib.plots import TRAINING_SECONDS, Plot, bar_groups, curve_lines
 from experiments.lib.report import Table
 from experiments.named_entities.speed import (
     CONTENDERS,
@@ -117,11 +117,11 @@ def _convergence_plot(options: Options, rows: Sequence[Row]) -> Plot:
     curves = {}
     for row in rows:
         if "points" in row:
-            seconds = [point["wall"] for point in row["points"]]
+            seconds = [point["wall"] - point["compiling"] for point in row["points"]]
             gaps = [point["estimated"] for point in row["points"]]
             curves[row["name"]] = (seconds, gaps)
     title = f"Spanish news, {rows[0]['sentences']} sentences: gap, estimated between certificates"
-    return curve_lines(curves, title, "seconds", tolerance=options.tolerance)
+    return curve_lines(curves, title, TRAINING_SECONDS, tolerance=options.tolerance)
 
 
 def _entity_plot(rows: Sequence[Row]) -> Plot:

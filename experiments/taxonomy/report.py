@@ -231,6 +231,7 @@ def _notes(options: Options, data: Documents, groups: Mapping[int, Sequence[Resu
         "gain: tax Δ over flt 0/1, accuracy ratio - 1 and inverse loss ratio - 1"
         f"{GAIN_NOTE if _paper_of(data) else ''}.",
         f"{len(cells)} machines, {sum(cell.seconds for cell in cells):.0f} s in all, "
+        f"{sum(cell.compile_seconds for cell in cells):.0f} s of it compiling, "
         f"{sum(cell.compilations for cell in cells)} solver programs compiled or loaded; "
         f"{unsolved} trainings without a proof of convergence.",
     ]

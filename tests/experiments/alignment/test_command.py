@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from experiments.alignment import command as alignment
 from experiments.alignment.command import Options
-from experiments.alignment.report import Mean, best_gap_cost, distance, mean_of
+from experiments.alignment.report import Mean, best_gap_cost, distance, make_plots, mean_of
 from experiments.lib import common
 from tests.experiments.scripts import kept_settings, parsed_options, stop_after, strict_json
 
@@ -71,6 +73,17 @@ def test_files_and_tables(outcome):
     assert len(content["rows"]) == 16 and len(content["tables"]) == 4
     assert [row[0] for row in outcome.table.rows] == [4, 8]
     assert outcome.table.rows[0][6] == "28.0 ± 2.3" and outcome.table.rows[1][6] == "-"
+
+
+def test_pictures_have_one_decimal_ticks_at_n_and_the_bound_apart(outcome):
+    plots = make_plots(Options(), outcome.numbers["rows"])
+    heights = [cell for row in plots["alignment"].data.rows for cell in row[1::2]]
+    assert all(math.isnan(height) or round(height, 1) == height for height in heights)
+    for name, ticks in (("alignment_planes", ["4", "8"]), ("alignment_epsilon", None)):
+        counted, bound = plots[name].figure.axes
+        assert len(bound.lines) == 1 < len(counted.lines)
+        shown = [text.get_text() for text in counted.get_xticklabels()]
+        assert ticks is None or shown == ticks
 
 
 def test_means():

@@ -21,7 +21,7 @@ from experiments.handwriting.data import (
     one_split,
     spell,
 )
-from experiments.handwriting.pictures import COLUMNS, PITCH, _course, _places, course_picture
+from experiments.handwriting.pictures import COLUMNS, PITCH, _places, course_picture
 from experiments.handwriting.report import knows_optimum
 from experiments.lib import common
 from jaxstruct.data.ocr_letters import LETTERS
@@ -124,6 +124,10 @@ def test_files_hold_the_numbers(outcome):
 
 def test_the_picture_comes_with_its_words(outcome):
     words, shown = random_words(), strict_json(outcome.files[3])["words"]
+    row, title = outcome.numbers["rows"][0], strict_json(outcome.files[3])["title"]
+    assert title.startswith("6 of ") and "of all of them" in title  # not of the six drawn
+    assert f"{100 - row['test_letter_error']:.1f} % of the letters" in title
+    assert f"{100 - row['test_word_error']:.1f} % of the words" in title
     assert len(shown) == 6 and len({each["word"] for each in shown}) == 6
     for each in shown:
         pixels, letters = word(words, each["word"])
@@ -170,7 +174,7 @@ def test_folds_share_one_program(options, outcome):
 
 def test_a_path_of_c_takes_the_fewest_held_out_errors(options):
     some = options._replace(
-        c_path=("0.03", "0.001"), held_out=0.5, formulations=("svm1_margin",), baselines=(),
+        c_path=("0.03", "0.001"), held_out=0.25, formulations=("svm1_margin",), baselines=(),
         model=None, picture_words=0,
     )  # fmt: skip
     with kept_settings():
@@ -228,13 +232,16 @@ def test_words_stand_apart_in_the_picture():
 
 def test_the_course_shows_every_round_that_has_both():
     history = trace_of([
-        Trace(0.1, np.inf, -np.inf, 5, 9, np.inf, 0), Trace(0.2, np.inf, -np.inf, 5, 9, 9, 1),
-        Trace(0.4, 4, 3, 0, 9, 4, 3),
+        Trace(7.1, 0, 7, np.inf, -np.inf, 5, 9, np.inf, 0, False),
+        Trace(7.25, 0, 7, np.inf, -np.inf, 5, 9, 9, 1, False),
+        Trace(7.5, 0, 7, 4, 3, 0, 9, 4, 3, True),
     ])  # fmt: skip
-    np.testing.assert_array_equal(_course(history), [(0.2, 9, 1), (0.4, 4, 3)])
     plot = course_picture([{"machine": "m", "history": history}], "t", 0.01)
-    assert plot.data.rows == [("m", 0.2, 9.0, 1.0), ("m", 0.4, 4.0, 3.0)]
-    np.testing.assert_allclose(plot.figure.axes[1].lines[0].get_ydata(), [8 / 9, 1 / 4])
+    assert plot.data.rows == [("m", 0.25, 9.0, 1.0, "no"), ("m", 0.5, 4.0, 3.0, "yes")]
+    gaps, certified, estimated = (line.get_ydata() for line in plot.figure.axes[1].lines[:3])
+    np.testing.assert_allclose(gaps, [np.nan, 8 / 9, 1 / 4])
+    np.testing.assert_allclose(certified, [1 / 4])  # what proves nothing has marks of its own
+    np.testing.assert_allclose(estimated, [np.nan, 8 / 9])
 
 
 def test_the_known_optimum_is_of_one_task():

@@ -65,7 +65,9 @@ def test_a_run_that_ends_takes_the_stopped_file_away(tmp_path, capsys):
     with pytest.raises(common.Stopped):
         stopped_after(options, 1)
     common.save("digits", options, "numbers", Table("T", ["a"], [[1]]), {"rows": [1]}, {})
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["numbers.csv", "numbers.json"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "numbers.csv", "numbers.json", "numbers.md", "numbers.tex",
+    ]  # fmt: skip
 
 
 def test_rows_of_groups_that_ended_are_kept(tmp_path):

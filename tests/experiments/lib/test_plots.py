@@ -81,6 +81,24 @@ def test_curves_leave_holes_where_the_gap_has_no_logarithm():
     assert axes.get_xlabel() == "seconds" and axes.get_xscale() == "linear"
 
 
+def test_ticks_stand_where_it_was_measured_and_a_large_curve_apart():
+    sizes = [1, 4, 10]
+    plot = curve_lines(
+        {"planes": (sizes, [9, 30, 70]), "bound": (sizes, [1e6, 4e6, 1e7]), "line": (sizes, sizes)},
+        "t", "n", "planes", log_x=True, ticks=sizes, apart=["bound"],
+    )  # fmt: skip
+    left, right = plot.figure.axes
+    assert [len(left.lines), len(right.lines)] == [2, 1]
+    np.testing.assert_array_equal(right.lines[0].get_ydata(), [1e6, 4e6, 1e7])
+    for axes in (left, right):
+        assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "4", "10"]
+        assert list(axes.get_xticks()) == sizes and not len(axes.get_xticks(minor=True))
+    names = [text.get_text() for text in plot.figure.legends[0].get_texts()]
+    assert sorted(names) == ["bound", "line", "planes"]
+    with pytest.raises(ValueError, match=r"apart: got \['x'\], expected some of \['a'\]"):
+        curve_lines({"a": ([1], [1])}, apart=["x"])
+
+
 @pytest.mark.parametrize("plot", [bars, curves])
 def test_the_legend_lies_outside_the_axes_and_inside_the_picture(plot):
     figure = plot().figure
@@ -104,7 +122,22 @@ def test_saved_bars_come_with_their_numbers(tmp_path):
         ["HMM", "9.36", "9.41", "0.3"],
         ["CRF", "5.17", "", ""],
     ]
-    assert sorted(p.name for p in picture.parent.iterdir()) == ["table3.plot.csv", "table3.png"]
+    assert sorted(p.name for p in picture.parent.iterdir()) == [
+        "table3.pdf", "table3.plot.csv", "table3.png", "table3.svg",
+    ]  # fmt: skip
+
+
+def test_a_picture_is_the_same_at_every_run_in_every_format(tmp_path):
+    contents = []
+    for folder in ("a", "b"):
+        save_figure(bars().figure, tmp_path / folder, "x", {})
+        contents.append(
+            [(tmp_path / folder / f"x.{k}").read_bytes() for k in ("png", "pdf", "svg")]
+        )
+    assert contents[0] == contents[1]
+    starts = (b"\x89PNG", b"%PDF", b"<?xml")
+    assert all(text.startswith(start) for text, start in zip(contents[0], starts, strict=True))
+    assert b">Test error<" in contents[0][2]  # text stays text
 
 
 def test_saved_curves_come_with_their_numbers(tmp_path):
@@ -133,7 +166,7 @@ def test_matplotlib_is_imported_late_and_its_absence_is_explained(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     importlib.reload(plots)
-    with pytest.raises(ImportError, match=r"jaxstruct\[experiments\]"):
+    with pytest.raises(ImportError, match=r"jaxstruct\[plots\]"):
         plots.bar_groups(["a"], {"x": [1.0]})
 
 

@@ -174,3 +174,14 @@ def test_stopwatch_waits_for_results(monkeypatch):
     monkeypatch.setattr(jax, "block_until_ready", seen.append)
     record.Stopwatch().elapsed("result")
     assert seen == ["result"]
+
+
+def test_a_stopwatch_tells_compiling_apart():
+    watch, x = record.Stopwatch(), jnp.ones(11)
+    of = jax.jit(lambda x: jnp.sin(x) @ jnp.cumsum(x))
+    first = watch.numbers(of(x))
+    assert 0 < watch.compiling().wall <= watch.elapsed().wall
+    assert first["seconds"] >= first["compile_seconds"] >= 0
+    watch.lap()
+    of(x)
+    assert watch.compiling() == (0.0, 0.0) and watch.numbers()["compile_seconds"] == 0

@@ -8,7 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.lib.report import Table, render, rows_table, to_markdown, write_csv, write_results
+from experiments.lib.report import (
+    Table,
+    render,
+    rows_table,
+    to_latex,
+    to_markdown,
+    write_csv,
+    write_results,
+    write_table,
+)
 
 TABLE = Table(
     "Table 3: label sequences",
@@ -76,7 +85,59 @@ def test_a_narrow_width_wraps_words_and_never_numbers():
     assert " ".join(render(table, 30).split()).count("note") == 12
     assert any(line.endswith("123456789") for line in lines)
     wide = render(Table("t", ["a", "b"], [[10**30, 10**30]]), 20)
-    assert wide.count(str(10**30)) == 2
+    assert wide.count(str(10**30)) == 2 and max(map(len, wide.splitlines())) > 20
+
+
+def test_a_table_of_many_numbers_goes_on_below_with_what_names_its_rows():
+    columns = ["task", "machine", *(("group" if j > 8 else "", f"number {j}") for j in range(20))]
+    rows = [["a", "one", *range(10**6, 10**6 + 20)], ["a", "two", *range(20)]]
+    table = Table("t", columns, rows, ["a note"])
+    text = render(table, 60)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 60 < max(map(len, render(table).splitlines()))
+    blocks = text.split("\n\n")
+    assert len(blocks) > 2 and all("one" in block and "machine" in block for block in blocks)
+    assert [text.count(f"{number}") for number in range(10**6, 10**6 + 20)] == [1] * 20
+    (whole,) = (block for block in blocks if " number 9 " in " ".join(block.split()))
+    assert "group" in whole and text.split().count("group") == 3  # whole in each block of it
+    assert lines[0] == "t" and lines[-1] == "a note" and text.count("a note") == 1
+
+
+@pytest.mark.parametrize(
+    "cell, found",
+    [
+        ("35.337", ["35.337"]), ("9.4e-04", ["9.4e-04"]), ("1,234.5", ["1234.5"]), ("−3", ["-3"]),
+        ("1,10", ["1,10"]), ("< 0.1", ["< 0.1"]), ("4/5", ["4/5"]), ("word", ["word"]),
+        ("5.20 ± 0.10", ["5.20", "0.10"]), ("2,824 ± 106", ["2824", "106"]),
+    ],
+)  # fmt: skip
+def test_csv_cells_are_numbers_with_their_deviation_beside_them(tmp_path, cell, found):
+    write_csv(tmp_path, "t", Table("t", ["x"], [[cell], [1.5]]))
+    head, first, second = csv.reader((tmp_path / "t.csv").read_text(encoding="utf-8").splitlines())
+    assert first == found and second == ["1.5", ""][: len(found)]
+    assert head == ["x", "x (deviation)"][: len(found)]
+
+
+def test_latex_has_groups_rules_and_every_cell_escaped():
+    text = to_latex(TABLE._replace(title="50 % of a_b & {c}", notes=["± 1", "x < y"]))
+    assert text.splitlines()[1:12] == [
+        r"\begin{table}", r"\centering", r"\caption{50 \% of a\_b \& \{c\}}",
+        r"\begin{tabular}{lrrrr}", r"\toprule",
+        r" & \multicolumn{2}{c}{C = 1} &  &  \\", r"\cmidrule(lr){2-3}",
+        r"method & paper & measured & passes & gap \\", r"\midrule",
+        r"HMM & 9.36 & 9.4 & 3 & 1.00e-03 \\", r"CRF & - & 5.2 $\pm$ 0.1 & 100000 & 3.20e-07 \\",
+    ]  # fmt: skip
+    assert r"a$|$b & 5.90 & - & 33 & 0 \\" in text and r"x $<$ y\par" in text
+    assert text.count(r"\begin{") == text.count(r"\end{") == 3
+    assert text.count("{") == text.count("}")
+
+
+def test_a_table_lies_there_as_csv_markdown_and_latex(tmp_path):
+    path = write_table(tmp_path, "t3", TABLE)
+    assert path == tmp_path / "t3.csv"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["t3.csv", "t3.md", "t3.tex"]
+    assert (tmp_path / "t3.md").read_text(encoding="utf-8") == to_markdown(TABLE)
+    assert (tmp_path / "t3.tex").read_text(encoding="utf-8") == to_latex(TABLE)
 
 
 @pytest.mark.parametrize("width", [None, 24])
@@ -110,10 +171,11 @@ def test_csv_holds_the_unrounded_numbers(tmp_path):
     path = write_csv(tmp_path / "new", "table3", TABLE)
     assert path == tmp_path / "new" / "table3.csv"
     rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
-    assert rows[0] == ["method", "C = 1: paper", "C = 1: measured", "passes", "gap"]
-    assert rows[1] == ["HMM", "9.36", "9.4", "3", "0.001"]
-    assert rows[2] == ["CRF", "", "5.2 ± 0.1", "100000", "3.2e-07"]
-    assert rows[3][2] == ""
+    measured = ["C = 1: measured", "C = 1: measured (deviation)"]
+    assert rows[0] == ["method", "C = 1: paper", *measured, "passes", "gap"]
+    assert rows[1] == ["HMM", "9.36", "9.4", "", "3", "0.001"]
+    assert rows[2] == ["CRF", "", "5.2", "0.1", "100000", "3.2e-07"]
+    assert rows[3][2:4] == ["", ""]
     assert [file.name for file in path.parent.iterdir()] == ["table3.csv"]
 
 

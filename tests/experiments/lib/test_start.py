@@ -74,6 +74,7 @@ WRONG = {
     "align_sequences": ["--align=absent.fasta", "--alphabet=aa --aligned=x", "--gap_open=1", ""],
     "alignment": ["--sizes=0", "--sizes=x", "--sizes=", "--readings=left:1", "--epsilon=nan"],
     "alignment_speed": ["--sizes=50", "--sizes=0x3", "--batch=0"],
+    "calibration": ["--data=odd", "--examples=-1", "--c_over_n=0", "--bins=0"],
     "citation_graph": ["--topics=1", "--most=9", "--vocabulary=3", "--training=crf", "--focus=2",
                        "--prediction=exact"],
     "class_descriptions": ["--path=absent", "--per_class=0", "--methods=names", "--unseen=-1",
@@ -88,6 +89,7 @@ WRONG = {
     "digits": ["--formulations=svm3", "--c_over_n=x", "--tolerance=0", "--variant=slow",
                "--unknown", "--seed=-1", "--examples=20 --tolerance=1e-7", "--capacity=1024"],
     "digits_speed": ["--c_over_n=0.2", "--repeats=x"],
+    "first_results": ["--tasks=odd", "--repeats=0"],
     "graph_speed": ["--grids=9x9", "--batches=x", "--kinds=min", "--passes=0", "--near=0"],
     "handwriting": ["--formulations=svm3", "--baselines=hmm", "--letter_data=absent.data",
                     "--predict_only", "--folds=2 --model=m"],
@@ -102,6 +104,8 @@ WRONG = {
     "named_entities": ["--methods=memm", "--C=x", "--whole --speed", "--path=absent.zip",
                        "--train=absent.conll --model=m", "--test=x", "--language=eng"],
     "parts_of_speech": ["--corpus=brown", "--path=absent", "--methods=memm", "--epochs=0"],
+    "neural_handwriting": ["--machines=hmm", "--folds=11", "--epochs=0", "--drop=1",
+                           "--letter_data=absent.data"],
     "parse_sentences": ["", "--model=absent", "--k=0"],
     "parsing": ["--methods=memm", "--c_over_n=x", "--corpus=ldc", "--corpus=wsj --path=absent",
                 "--corpus=files", "--test_part=all", "--test_trees=x"],
@@ -199,7 +203,7 @@ def test_an_interrupt_ends_in_one_line(started, capsys, monkeypatch):
 
 
 def test_ctrl_c_stops_a_training(tmp_path):
-    """A program of its own, stopped when its progress bar has begun.
+    """A program of its own, stopped when it has told of its progress.
 
     A shell that starts the tests in the background has them ignore Ctrl-C, and their children, too.
     """
@@ -211,7 +215,7 @@ def test_ctrl_c_stops_a_training(tmp_path):
     with subprocess.Popen(
         command, cwd=record.ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=heed
     ) as program:
-        begun = program.stderr.read(1)
+        begun = program.stderr.readline()
         program.send_signal(signal.SIGINT)
         told = begun + program.communicate(timeout=120)[1]
     assert program.returncode == 130

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from experiments.lib import common
@@ -15,6 +17,7 @@ from experiments.named_entities.data import (
 )
 from jaxstruct.data.conll import read_conll
 from jaxstruct.data.errors import MalformedFile
+from jaxstruct.solvers.trace import Entry, trace_of
 from tests.experiments.named_entities.cases import (
     CHEAP,
     model_options,
@@ -95,3 +98,15 @@ def test_an_unknown_label_of_a_test_file_is_named(tmp_path, sentences):
     options = Options(output=str(tmp_path), model=str(model), test=str(file), **CHEAP)
     with kept_settings(), pytest.raises(ValueError, match=r"b.conll: sentence 1 .*'B-DOG'.*B-LOC"):
         named_entities.run(options)
+
+
+def test_the_time_of_the_picture_begins_when_training_does():
+    """An hour of compiling before the first round moves nothing but the title."""
+    rounds = [Entry(3600.0 + t, t, 3600.0, 9, 1, 1, 1, 9.0, 9.0 - 1 / t, True) for t in (1.0, 2.0)]
+    statistics = SimpleNamespace(history=trace_of(rounds), seconds={"compile": 3600.0})
+    solution = SimpleNamespace(statistics=statistics)
+    plot = named_entities_files.convergence({"training": solution}, 1e-3)
+    (axes,) = plot.figure.axes
+    assert list(axes.lines[0].get_xdata()) == [1.0, 2.0] and axes.get_xlim()[1] < 10
+    assert "without compiling" in axes.get_xlabel()
+    assert "3600.0 s more" in axes.get_title(loc="left")

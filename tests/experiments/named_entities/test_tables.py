@@ -55,9 +55,9 @@ def check_files(outcome):
     assert not any(figure in shown for figure in ("9.36", "5.17", "5.94", "5.08"))
     row = next(row for row in content["rows"] if row["method"] == "CRF")
     errors = [fold["test"]["token_error"] for fold in row["folds"]]
-    assert f"{np.mean(errors):.2f} ± {np.std(errors, ddof=1):.2f}" in shown
+    assert f"{np.mean(errors):.2f},{np.std(errors, ddof=1):.2f}" in shown
     assert "paper" not in shown + outcome.files[3].read_text(encoding="utf-8")
-    assert "2824 ± 106" not in outcome.files[5].read_text(encoding="utf-8")
+    assert "2824,106" not in outcome.files[5].read_text(encoding="utf-8")
     assert "python -m experiments.named_entities " in content["record"]["command"]
 
 

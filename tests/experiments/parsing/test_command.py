@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.lib import common, compiling
+from experiments.lib import common
 from experiments.parsing import command as parsing
 from experiments.parsing import kept as parsing_kept
 from experiments.parsing.command import Options, methods_of, ratio
@@ -274,21 +274,6 @@ def test_grammar_flags(options):
     assert full.binarisation.memory is None and full.unknown_words is None
     assert "dog" in word.terminals and word.binarisation.branching == "left"
     assert len(load_treebank(options._replace(sentences=5)).train) == 5
-
-
-def test_compiling_within_compiling_counts_once(monkeypatch):
-    clock = compiling.CompileClock()
-    now = {"wall": 100.0, "process": 50.0}
-    monkeypatch.setattr(compiling.time, "perf_counter", lambda: now["wall"])
-    monkeypatch.setattr(compiling.time, "process_time", lambda: now["process"])
-    clock._last = compiling.Elapsed(90.0, 40.0)
-    event = compiling.COMPILING + "jaxpr_trace_duration"
-    clock._heard("/jax/something_else", 5.0)
-    clock._heard(event, 2.0)
-    now.update(wall=103.0, process=56.0)
-    clock._heard(event, 6.0)
-    assert clock.read().wall == pytest.approx(6.0)
-    assert clock.read().process == pytest.approx(2 * 1.0 + 4 * 2.0)
 
 
 def test_flags_are_the_options():

@@ -20,6 +20,8 @@ def marked(nodes):
 def test_what_differs_is_marked():
     assert marked(_gold_nodes(Case(GOLD, (GOLD, WRONG)))) == [("NP", 2.5)]
     assert marked(_gold_nodes(CASE)) == [("S", 1.5), ("NP", 0), ("VP", 2), ("NP", 2.5)]
+    marks = {(node.text, node.x): node.mark for node in _gold_nodes(CASE) if node.mark}
+    assert marks == {("S", 1.5): "*3", ("NP", 0): "*3", ("VP", 2): "*3", ("NP", 2.5): "*2,3"}
     assert marked(_own_nodes(CASE, 0)) == [] == _own_nodes(CASE, 2)
     assert marked(_own_nodes(CASE, 1)) == [("VP", 1.5)]
 
@@ -45,7 +47,9 @@ def test_the_sheet_has_its_numbers():
     plot = tree_pictures([CASE], ("one", "two", "three"), "trees")
     assert len(plot.figure.axes) == 4
     texts = [{text.get_text() for text in axes.texts} for axes in plot.figure.axes]
-    assert "NP*" in texts[0] and "VP?" in texts[2] and texts[3] == {"no parse"}
+    assert {"NP*2,3", "S*3", "VP*3"} <= texts[0] and "VP?" in texts[2] and texts[3] == {"no parse"}
+    titles = [axes.get_title(loc="left") for axes in plot.figure.axes]
+    assert titles == ["right", "1: one", "2: two", "3: three"]
     (sentence,) = plot.data["sentences"]
     assert list(sentence) == ["right", "one", "two", "three"] and sentence["three"] is None
 

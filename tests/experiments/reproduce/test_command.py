@@ -43,7 +43,7 @@ def test_quick_runs_what_it_can(no_corpora, options, capsys):
     absent = (
         "taxonomy_clinc150", "taxonomy_wipo_alpha_d", "handwriting", "named_entities",
         "parsing", "snakes", "multi_label_scene", "clinc150_whole", "random_field_certificates",
-        "reranking",
+        "reranking", "neural_handwriting",
     )  # fmt: skip
     outcome = reproduce.run(options._replace(quick=True, only=("digits", *absent)))
     assert statuses(outcome) == {"digits": "done"} | dict.fromkeys(absent, "left out")
@@ -104,6 +104,72 @@ def test_the_registry_is_sound():
     for experiment in EXPERIMENTS:
         assert set(experiment.corpora) <= set(CORPORA)
         assert set(experiment.quick or {}) <= set(experiment.options._fields)
+
+
+def test_the_list_has_every_experiment_and_command_in_lines_that_fit(no_corpora, options, capsys):
+    assert reproduce.main(options._replace(list=True)) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 100
+    rows = {row[0]: row for row in reproduce.listed(EXPERIMENTS, {}).rows}
+    assert {each.name for each in EXPERIMENTS} < set(rows) and "digits_speed" in rows
+    assert "reproduce" not in rows and "taxonomy" not in rows  # its experiments have rows
+    assert all(what and name in text for name, *_, what in rows.values())
+    assert rows["parsing"][1] == "gum (not here)" and rows["digits"][1] == "none"
+    before = {"digits": {"status": "done", "seconds": 90.0}}
+    (row,) = (row for row in reproduce.listed(EXPERIMENTS, before).rows if row[0] == "digits")
+    assert (row[2], rows["digits"][2], rows["parsing"][2]) == ("1.5", None, "5.6")
+
+
+def test_a_run_tells_how_far_it_is(options, capsys):
+    reproduce.run(options, [stub("a")._replace(minutes=3.0), stub("b")])
+    printed = capsys.readouterr().out
+    assert "=== 1/2 a (0 s so far, about 6 min left)" in printed
+    assert "=== 2/2 b (0 s so far, about 0 s left)" in printed
+
+
+def test_resume_makes_only_what_is_not_there(options, tmp_path, capsys):
+    """After Ctrl-C, and after a run that was cut short; other code or options start anew."""
+    calls, file = [], tmp_path / "a.json"
+    file.write_text("{}")
+
+    def made(name, error=None):
+        def run(given):
+            calls.append(name)
+            if error:
+                raise error
+            return common.Outcome(Table(name, ["a"], [[1]]), {}, (file,))
+
+        return Experiment(name, (), run, reproduce.digits.Options(), None)
+
+    first = [made("a"), made("b", KeyboardInterrupt()), made("c")]
+    assert statuses(reproduce.run(options, first)) == {
+        "a": "done", "b": "stopped", "c": "not begun",
+    }  # fmt: skip
+    again, every = options._replace(resume=True), [made("a"), made("b"), made("c")]
+    found = statuses(reproduce.run(again, every))
+    assert found == {"a": "done before", "b": "done", "c": "done"} and calls == list("abbc")
+    assert set(statuses(reproduce.run(again, every)).values()) == {"done before"}
+    assert len(calls) == 4 and f"a: done before: {file}" in capsys.readouterr().out
+    reproduce.run(again._replace(seed=6), every[:1])
+    reproduce.run(options, every[:1])  # without --resume all is made anew
+    assert calls[4:] == ["a", "a"]
+    file.unlink()
+    reproduce.run(again, every[:1])
+    assert calls[6:] == ["a"]
+
+
+def test_a_run_that_is_cut_short_leaves_its_rows(options, tmp_path):
+    def cut(given):
+        kept = strict_json(tmp_path / "out" / "reproduce.stopped.json")
+        assert [row["name"] for row in kept["experiments"]] == ["a"]
+        raise SystemExit(9)
+
+    last = Experiment("b", (), cut, reproduce.digits.Options(), None)
+    with pytest.raises(SystemExit):
+        reproduce.run(options, [stub("a"), last])
+    assert (tmp_path / "out" / "reproduce.stopped.json").exists()
+    reproduce.run(options, [stub("a")])
+    assert not (tmp_path / "out" / "reproduce.stopped.json").exists()
 
 
 def test_the_exit_code_tells_of_failures(monkeypatch, tmp_path):

@@ -7,10 +7,10 @@ import pytest
 
 from experiments.lib import common
 from experiments.snakes import command as snakes
-from experiments.snakes.command import Options
+from experiments.snakes.command import Data, Options
 from experiments.snakes.data import errors, grids_of, palette_of
 from experiments.snakes.pictures import chosen_grids
-from jaxstruct import Ragged
+from jaxstruct import Ragged, predict
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.snakes import Snakes, load_snakes
 from tests.experiments.scripts import kept_settings, parsed_options, strict_json
@@ -43,7 +43,8 @@ def outcome(tmp_path_factory) -> common.Outcome:
     folder = tmp_path_factory.mktemp("snakes")
     options = Options(
         data_file=write(folder / "own.npz", drawn(0, 12), drawn(1, 6)), c_over_n=("1",),
-        passes=10, picture_grids=3, compilation_cache=False, progress=False, output=str(folder),
+        features=("windows",), passes=10, picture_grids=3, compilation_cache=False, progress=False,
+        output=str(folder),
     )  # fmt: skip
     with kept_settings():
         return snakes.run(options)
@@ -51,7 +52,7 @@ def outcome(tmp_path_factory) -> common.Outcome:
 
 def test_windows_of_both_ends_find_the_snakes(outcome: common.Outcome) -> None:
     rows = {row["features"]: row for row in outcome.numbers["rows"]}
-    assert list(rows) == ["direction", "windows"]
+    assert list(rows) == ["windows"]
     assert rows["windows"]["test_cells"] < 15
     for row in rows.values():
         assert row["primal"] >= row["primal_found"] >= row["dual"] - 1e-3
@@ -62,8 +63,8 @@ def test_table_and_pictures_are_written(outcome: common.Outcome) -> None:
     names = {path.name for path in outcome.files}
     assert {"snakes.json", "snakes.csv", "snakes_windows_1.png"} <= names
     (path,) = (path for path in outcome.files if path.name == "snakes.json")
-    assert strict_json(path)["rows"][1]["features"] == "windows"
-    assert all(row[-2] is None for row in outcome.table.rows)  # no published figure of own data
+    assert strict_json(path)["rows"][0]["features"] == "windows"
+    assert all(row[-3] is None for row in outcome.table.rows)  # no published figure of own data
 
 
 def test_features_written_down() -> None:
@@ -78,6 +79,12 @@ def test_features_written_down() -> None:
     (a, b), right = grids.edges[0][0], rows[0].reshape(2, 2, d)
     np.testing.assert_array_equal(right[0], grids.nodes[0][[a, b]])
     assert not right[1].any() and not rows[-1].reshape(2, 2, d)[0].any()
+    plain = grids.inputs("direction", "float32")
+    assert plain.edge_features is None and Options().features == ("direction", "windows")
+    np.testing.assert_array_equal(plain.kinds[0], np.diff(plain.edges[0])[:, 0] == w)
+    problem = snakes._problem(Options(passes=2), Data(grids, grids, "float32"), "direction")
+    read = predict(problem, problem.initial_weights, plain)  # the door lets them pass
+    np.testing.assert_array_equal(read.offsets, grids.y.offsets)
 
 
 def test_errors_and_the_grids_shown_first() -> None:
