@@ -12,11 +12,17 @@ import pytest
 import jaxstruct
 
 ROOT = pathlib.Path(__file__).parents[1]
+
+
+def _site_pages() -> list[pathlib.Path]:
+    """The pages of the site, without what its build leaves."""
+    docs = ROOT / "docs"
+    return [page for page in docs.rglob("*.md") if "build" not in page.relative_to(docs).parts]
+
+
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in sorted(
-        [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("third_party_*/*.md")]
-    )
+    for path in sorted([*ROOT.glob("*.md"), *_site_pages(), *ROOT.glob("third_party_*/*.md")])
 }
 HISTORY = "CHANGELOG.md"
 COMMANDS = sorted(path.parent.name for path in ROOT.glob("experiments/*/command.py"))
@@ -29,6 +35,42 @@ def test_a_new_output_type_is_one_page(capsys) -> None:
     exec(block, {})  # noqa: S102
     status, error = capsys.readouterr().out.split()
     assert status == "CONVERGED" and float(error) < 0.05
+
+
+def _run_page(page: str, capsys) -> tuple[list[str], dict]:
+    """(what the one program of a page prints, the names it leaves behind)."""
+    (block,) = re.findall(r"```python\n(.*?)```", PAGES[page], flags=re.S)
+    names: dict = {}
+    exec(block, names)  # noqa: S102
+    return capsys.readouterr().out.splitlines(), names
+
+
+def test_rankings_are_learned(capsys) -> None:
+    (status, error), names = _run_page("docs/ranking.md", capsys)
+    assert status == "CONVERGED True" and len(names["every"]) == 120
+    assert float(error.split()[0]) < 0.1
+
+
+def test_sets_of_labels_are_learned_and_ranked(capsys) -> None:
+    (status, right, margins), _ = _run_page("docs/sets_of_labels.md", capsys)
+    assert status == "CONVERGED True"
+    share, stated, _ = map(float, re.findall(r"\d+\.\d+", right))
+    assert share > 0.6 and abs(share - stated) < 0.1
+    large, small = map(float, re.findall(r"\d+\.\d+", margins))
+    assert large > small + 0.2
+
+
+def test_segments_are_found(capsys) -> None:
+    (status, right), names = _run_page("docs/segmentation.md", capsys)
+    assert status == "CONVERGED True" and len(names["listed"]) > 100
+    codes, whole = map(float, re.findall(r"\d+\.\d+", right))
+    assert codes > 0.9 and whole > 0.8
+
+
+def test_dependency_trees_are_a_wing_of_one_page(capsys) -> None:
+    (status, right), names = _run_page("docs/dependencies.md", capsys)
+    assert status == "55 CONVERGED True" and float(right.split()[-1]) == 1
+    assert all(names["is_projective_tree"](y) for y in names["y"].tolist())
 
 
 def test_graphs_and_their_files(capsys, monkeypatch, tmp_path) -> None:
@@ -48,6 +90,31 @@ def test_graphs_and_their_files(capsys, monkeypatch, tmp_path) -> None:
     assert [one.labels.tolist() for one in graphs] == [["a", "b", "b"], ["b", "a"]]
 
 
+def test_losses_as_layers(capsys) -> None:
+    page = PAGES["docs/losses_as_layers.md"]
+    network, potentials = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    exec(network, {})  # noqa: S102
+    assert float(capsys.readouterr().out) < 0.09
+    exec(potentials, {})  # noqa: S102
+    value, *slope = capsys.readouterr().out.splitlines()
+    assert value == "[1.0986123 1.0986123]" and set(" ".join(slope)) <= set("[]0. ")
+
+
+def test_estimators_print_what_the_page_shows(capsys) -> None:
+    for block in re.findall(r"```python\n(.*?)```", PAGES["docs/estimators.md"], flags=re.S):
+        exec(block, {})  # noqa: S102
+        shown = re.findall(r"(?:^|\)  )# (?!fmt|trees)(.*)$", block, flags=re.M)
+        assert capsys.readouterr().out.splitlines() == shown
+
+
+def _shown(path: pathlib.Path) -> str:
+    """A page, with those that it includes."""
+    text = path.read_text(encoding="utf-8")
+    for other in re.findall(r"^```\{include\} (\S+)$", text, flags=re.M):
+        text += (path.parent / other).read_text(encoding="utf-8")
+    return text
+
+
 def _headings(page: str) -> set[str]:
     """The anchors of a page's headings."""
     lines = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page, flags=re.S), flags=re.M)
@@ -64,7 +131,7 @@ def test_links_lead_somewhere(page: str) -> None:
         path = (folder / file).resolve() if file else ROOT / page
         assert path.exists(), target
         if anchor:
-            assert anchor in _headings(path.read_text(encoding="utf-8")), target
+            assert anchor in _headings(_shown(path)), target
 
 
 @functools.cache
@@ -85,7 +152,7 @@ def test_commands_exist_with_their_flags(page: str) -> None:
 def test_flags_exist(page: str) -> None:
     fetch = (ROOT / "third_party_data" / "fetch.py").read_text(encoding="utf-8")
     known = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', fetch)).union(*map(_flags, COMMANDS))
-    assert set(re.findall(r"(?<![\w-])--([a-z]\w*)", PAGES[page])) <= known | {"help"}
+    assert set(re.findall(r"(?<![\w-])--([a-z]\w*)", PAGES[page])) <= known | {"help", "version"}
 
 
 def _there_is(dotted: str) -> bool:

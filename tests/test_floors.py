@@ -24,9 +24,22 @@ FLOORS = {
     "strings": 2,
     "solvers": 2,
     "baselines": 3,
+    "models": 3,
+    "confidence": 3,
+    "losses": 3,
+    "plots": 3,
+    "estimators": 4,
 }
 FILES = sorted(PACKAGE.rglob("*.py"))
-TYPED = [*FILES, *sorted((ROOT / "experiments").rglob("*.py"))]
+TYPED = [
+    *FILES,
+    *(
+        path
+        for path in sorted((ROOT / "experiments").rglob("*.py"))
+        if path.parent.name != "scripts"
+    ),
+]
+"""What is annotated: all but the programs of `first_results`, which are as users write them."""
 
 
 def _room(path: pathlib.Path) -> str:
@@ -58,7 +71,8 @@ def test_imports_go_down(path: pathlib.Path) -> None:
         return
     if room == "data":
         assert used <= {"data", "core"}
-        allowed = {"jaxstruct.core.files"}  # of core, the part that imports no jax
+        # of core, the parts that import no jax
+        allowed = {"jaxstruct.core.files", "jaxstruct.core.feature_index"}
         of_core = {".".join(n.split(".")[:3]) for n in _imports(path) if "jaxstruct.core" in n}
         assert of_core <= allowed
         return
@@ -117,7 +131,7 @@ def test_the_library_never_flips_x64_and_never_prints() -> None:
         printed = [
             call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"
         ]
-        assert not printed, f"{path} prints"
+        assert not printed or path.name == "__main__.py", f"{path} prints"
         strings = [
             call.args[0].value
             for call in calls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import pathlib
 import re
 
@@ -56,11 +57,11 @@ def test_machines_of_codes_print_what_they_say(capsys) -> None:
 
 
 def test_label_sequences_train(capsys) -> None:
-    solution = _run("load_digit_words")["solution"]
+    solution = _run("x_test = (js.chains")["solution"]
     status, primal, dual, error = capsys.readouterr().out.split()
     assert status == "CONVERGED" and solution.status.solved
     assert 28.62 < float(dual) <= DIGIT_WORDS_OPTIMUM + 1e-4 <= float(primal) + 2e-4
-    said = re.search(r"# CONVERGED (\S+) (\S+) (\S+)\n", _block("load_digit_words"))
+    said = re.search(r"# CONVERGED (\S+) (\S+) (\S+)\n", _block("x_test = (js.chains"))
     np.testing.assert_allclose(
         [float(primal), float(dual), float(error)], [float(n) for n in said.groups()], rtol=2e-3
     )
@@ -100,24 +101,129 @@ def test_graphs_are_labelled(capsys) -> None:
     assert float(together) == pytest.approx(0.141, abs=0.01)
 
 
+def test_a_network_trains_under_a_chain() -> None:
+    block = _block("js.losses.padded_batch")
+    assert len(block.splitlines()) <= 25
+    names = _run("js.losses.padded_batch")
+    objective, p, x, y = (names[name] for name in ("objective", "p", "x", "y"))
+    untrained = {"network": p["network"], "chain": names["problem"].initial_weights}
+    assert names["value"] < 0.5 * objective(untrained, x, y)
+    assert np.abs(np.asarray(names["gradient"]["network"])).max() > 0
+
+
+def test_an_estimator_is_searched_and_says_what_it_proved(capsys) -> None:
+    _run("js.estimators")
+    printed = capsys.readouterr().out.strip()
+    assert f"# {printed}\n" in _block("js.estimators") and printed.startswith("CONVERGED True")
+
+
 def test_own_structure_trains_and_certifies() -> None:
     reranking = _run("reranking")["reranking"]
     random = np.random.RandomState(0)
     x = random.randn(40, 4, 5).astype(np.float32)
     y = np.argmax(x @ random.randn(5), axis=1).astype(np.int32)
     assert "svm2" in js.check_problem(reranking, x, y, listed=np.arange(4)).oracles
-    for formulation in ("svm1", "svm2", "svm1_slack", "svm0"):
-        solution = js.fit(reranking, x, y, formulation, C=100.0)
-        assert solution.status.solved, solution.message
-        assert np.mean(js.predict(reranking, solution, x) == y) > 0.9
+    solution = js.fit(reranking, x, y, "svm1_slack", C=100.0)
+    assert solution.status.solved, solution.message
+    assert np.mean(js.predict(reranking, solution, x) == y) > 0.9
     feature = js.joint_feature(reranking, x[0], y[0])
     np.testing.assert_allclose(feature["weights"], x[0, y[0]], rtol=1e-6)
+
+
+def test_a_temperature_makes_stated_probabilities_honest(capsys) -> None:
+    names = _run("fit_temperature")
+    plain, fitted, doubtful = capsys.readouterr().out.splitlines()
+    errors = [float(line.split()[-1]) for line in (plain, fitted)]
+    assert errors[0] > 0.4 and errors[1] < 0.06
+    assert float(doubtful.split()[-1]) < names["right"].mean() - 0.05
 
 
 def test_the_test_command_is_marked_for_ci() -> None:
     command = README.split("<!-- tests -->")[1].split("```")[1]
     assert 'pip install -e ".[test]" && python -m pytest' in command
     assert "<!-- tests -->" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+OWN_DATA = {
+    "classes": "the options of js.multiclass.multiclass",
+    "sequences": "js.chains.fit_encoding",
+    "trees": "js.trees.fit_encoding",
+    "alignments": "js.alignments.fit_encoding",
+    "graphs": "js.graphs.fit_encoding",
+    "sets": "js.graphs.fit_set_encoding",
+    "candidates": "js.strings.fit_encoding",
+}
+
+
+def _is_data(statement: ast.stmt) -> bool:
+    """Whether a statement imports, or writes down data without the library."""
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return True
+    return not any(
+        isinstance(node, ast.Name) and node.id in ("js", "encoding", "problem")
+        for node in ast.walk(statement)
+    )
+
+
+def _lines_before_fit(block: str) -> int:
+    """Lines of an example between its data and js.fit."""
+    statements = ast.parse(block).body
+    at = next(i for i, one in enumerate(statements) if "js.fit(" in ast.unparse(one))
+    return sum(one.end_lineno - one.lineno + 1 for one in statements[:at] if not _is_data(one))
+
+
+def test_own_data_takes_five_lines_before_fit_at_most() -> None:
+    named = re.findall(r"<!-- own data: (\w+) -->", README)
+    assert named == [*OWN_DATA]
+    counts = {name: _lines_before_fit(_block(part)) for name, part in OWN_DATA.items()}
+    assert all(0 < count <= 5 for count in counts.values()), counts
+    assert _lines_before_fit("import jaxstruct as js\nx = [\n1]\na = js.f(\nx)\ns = js.fit(a)") == 2
+
+
+def test_own_data_is_classified(capsys) -> None:
+    _run("the options of js.multiclass.multiclass")
+    assert capsys.readouterr().out == "['wood', 'metal']\n"
+
+
+def test_own_data_is_labelled(capsys) -> None:
+    _run("js.chains.fit_encoding")
+    assert capsys.readouterr().out == "[['O', 'NAME'], []]\n"
+
+
+def test_own_data_is_parsed(capsys) -> None:
+    _run("js.trees.fit_encoding")
+    assert f"# {capsys.readouterr().out}" in _block("js.trees.fit_encoding")
+
+
+def test_own_data_is_aligned(capsys) -> None:
+    names = _run("js.alignments.fit_encoding")
+    first, second = ast.literal_eval(capsys.readouterr().out)
+    assert (first.replace("-", ""), second.replace("-", "")) == ("ACGTGCA", "ACGCA")
+    assert len(first) == len(second) and names["model"].training.status == "CONVERGED"
+
+
+def test_own_data_is_a_graph(capsys) -> None:
+    _run("js.graphs.fit_encoding")
+    assert capsys.readouterr().out == "[{'Gil': 'choir', 'Hal': 'choir'}]\n"
+
+
+def test_own_data_has_sets_of_labels(capsys) -> None:
+    _run("js.graphs.fit_set_encoding")
+    assert capsys.readouterr().out == "[{'sport'}, set()]\n"
+
+
+def test_own_data_is_reranked(capsys) -> None:
+    _run("js.strings.fit_encoding")
+    assert capsys.readouterr().out == "['two', 'a']\n"
+
+
+def test_a_model_is_kept_and_explained(capsys, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = _run("js.save")
+    told = capsys.readouterr().out
+    assert "features of apple" in told and "round" in told and "support outputs of exam" in told
+    assert names["model"].predict(names["rows"]) == names["labels"]
+    assert (tmp_path / "fruit.png").stat().st_size > 5000
 
 
 def test_every_status_and_formulation_has_a_row() -> None:

@@ -1,0 +1,100 @@
+"""How the site is built: `python -m sphinx -W docs docs/build`, offline.
+
+Pages are Markdown (MyST). Those with `{code-cell}` are executed as they are built, and an error in
+one ends the build; the reference is made of the docstrings of all public names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import jaxstruct  # noqa: E402
+
+project = "jaxstruct"
+author = "The jaxstruct authors"
+version = release = jaxstruct.__version__
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+exclude_patterns = ["build"]
+html_theme = "furo"
+html_title = f"jaxstruct {release}"
+html_show_sourcelink = False
+html_show_copyright = False
+
+myst_heading_anchors = 4
+nb_execution_mode = "force"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+
+napoleon_custom_sections = [("Fields", "params_style")]
+napoleon_numpy_docstring = False
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "imported-members": True, "undoc-members": True}
+
+# The kernels that execute pages import this clone, on the processor, and keep what they compile.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])
+)
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jaxstruct" / "docs"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+PAGES = {
+    "../README.md": "index.md",
+    "../RESULTS.md": "results.md",
+    "../DESIGN.md": "design.md",
+    "../CHANGELOG.md": "changes.md",
+    "../third_party_data/README.md": "corpora.md",
+}
+"""Pages outside this folder, and those of the site that show them."""
+
+
+def show_pages_of_the_site(app, name, content: list[str]) -> None:
+    """Links to pages outside this folder lead to those of the site."""
+    up = "../" * name.count("/")
+    for page, shown in PAGES.items():
+        content[0] = content[0].replace(f"]({up}{page}", f"]({up}{shown}")
+
+
+def show_pages_included(app, path, parent: str, content: list[str]) -> None:
+    """The same within a page of the root, whose links begin there; files are named, not linked."""
+    up = "../" * parent.count("/")
+    for page, shown in PAGES.items():
+        content[0] = content[0].replace(f"]({page.removeprefix('../')}", f"]({up}{shown}")
+        content[0] = content[0].replace(f"]({page}", f"]({up}{shown}")
+    content[0] = content[0].replace("](docs/", f"]({up}")
+
+
+def as_restructured_text(app, what, name, obj, options, lines: list[str]) -> None:
+    """Docstrings as Sphinx reads them: `code` and indented lines stand out."""
+    text = "\n".join(lines).replace("\\", "\\\\").replace("*", "\\*").replace("|", "\\|")
+    text = re.sub(r"(?<!`)`([^`\n]+)`(?!`)", r"``\1`` ", text).replace("`` ", "``\\ ")
+    text = re.sub(r"(?<=\w)_(?=\W|$)(?!`)", r"\\_", text)
+    text = re.sub(r"([^\n])\n\n(    \S)", _literal, text)
+    lines[:] = text.split("\n")
+
+
+def _literal(found: re.Match) -> str:
+    """An indented block after a line of text is shown as it stands."""
+    return f"{found[1]}\n\n::\n\n{found[2]}"
+
+
+def without_fields(app, what, name, obj, skip, options) -> bool | None:
+    """The fields of records stand under Fields already."""
+    return True if type(obj).__name__ == "_tuplegetter" else None
+
+
+def setup(app) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", show_pages_of_the_site)
+    app.connect("include-read", show_pages_included)
+    app.connect("autodoc-process-docstring", as_restructured_text, priority=400)
+    app.connect("autodoc-skip-member", without_fields)
