@@ -106,7 +106,7 @@ WRONG = {
     "parts_of_speech": ["--corpus=brown", "--path=absent", "--methods=memm", "--epochs=0"],
     "neural_handwriting": ["--machines=hmm", "--folds=11", "--epochs=0", "--drop=1",
                            "--letter_data=absent.data"],
-    "parse_sentences": ["", "--model=absent", "--k=0"],
+    "parse_sentences": ["", "--model=absent", "--k=0", "--model=m --picture=a.jpg"],
     "parsing": ["--methods=memm", "--c_over_n=x", "--corpus=ldc", "--corpus=wsj --path=absent",
                 "--corpus=files", "--test_part=all", "--test_trees=x"],
     "parsing_speed": ["--sizes=2x9x3", "--sizes=2x9", "--oracles=best"],
