@@ -71,7 +71,8 @@ def test_arguments_that_are_no_flags_are_refused(started, capsys):
 
 
 WRONG = {
-    "align_sequences": ["--align=absent.fasta", "--alphabet=aa --aligned=x", "--gap_open=1", ""],
+    "align_sequences": ["--align=absent.fasta", "--alphabet=aa --aligned=x", "--gap_open=1", "",
+                        "--align=x --gap_costs=g", "--align=x --matrix=m --gap_costs=g"],
     "alignment": ["--sizes=0", "--sizes=x", "--sizes=", "--readings=left:1", "--epsilon=nan"],
     "alignment_speed": ["--sizes=50", "--sizes=0x3", "--batch=0"],
     "calibration": ["--data=odd", "--examples=-1", "--c_over_n=0", "--bins=0"],
