@@ -54,7 +54,7 @@ class Options(NamedTuple):
     model: Annotated[
         str | None, flag("NAME of the model, with its folder, or one of its files.")
     ] = None
-    sentences: Annotated[str, flag("Sentences, one of them or more; - is standard input.")] = "-"
+    sentences: Annotated[str, flag("File of sentences; - is standard input.")] = "-"
     trees: Annotated[str, flag("Where the trees go; - is standard output.")] = "-"
     format: Annotated[
         str,
