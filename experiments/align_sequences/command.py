@@ -2,13 +2,18 @@
 
     python -m experiments.align_sequences --aligned=known.fasta
     python -m experiments.align_sequences --aligned=known.fasta --align=new.fasta --mode=local
-    python -m experiments.align_sequences --align=new.fasta --matrix=results/matrix.txt
+    python -m experiments.align_sequences --align=new.fasta --matrix=results/matrix.txt \\
+        --gap_costs=results/gap_costs.json
     python -m experiments.align_sequences --aligned=known.fasta --alphabet=dna --matrix_scale=2
 
 Both files are FASTA, plain or .gz, and each two sequences that follow one another are a pair; in
 the aligned one they are two rows with gaps. Training writes OUTPUT/matrix.txt (in the layout of the
-BLOSUM files, with the gap costs in a comment) and OUTPUT/weights.npz; alignments are printed, and
-written to OUTPUT/alignments.txt.
+BLOSUM files, with the gap costs in a comment), OUTPUT/gap_costs.json (the gap costs unrounded, or
+by --matrix_scale) and OUTPUT/weights.npz. Alignments are printed, and written to
+OUTPUT/alignments.txt and, as rows with gaps, to OUTPUT/alignments.fasta, which --aligned reads:
+
+    >pair1_first|NAME letters 3-17 of 20, score 4.25
+    >pair1_second|NAME letters 1-14 of 14, score 4.25
 """
 
 from __future__ import annotations
@@ -58,6 +63,13 @@ class Options(NamedTuple):
         ),
     ] = None
     gap_extend: Annotated[float | None, flag("The same of each later letter.")] = None
+    gap_costs: Annotated[
+        str | None,
+        flag(
+            "File of gap costs to use with --matrix in place of both, as training writes it: JSON "
+            'such as {"gap_open": 11, "gap_extend": 1}.'
+        ),
+    ] = None
     alphabet: Annotated[str, flag(f"{', '.join(ALPHABETS)}, or letters of your own.")] = "protein"
     lower_case: Annotated[
         str, flag("Lower-case letters are an error, or read as upper-case ones.", LOWER_CASE)
@@ -155,11 +167,17 @@ def _check(options: Options) -> None:
         raise ValueError("aligned, align: name a file to learn from, to align, or both")
     if options.align and not options.aligned and not options.matrix:
         raise ValueError("matrix: --align needs --aligned to learn from, or a --matrix")
-    if not options.matrix and (options.gap_open is not None or options.gap_extend is not None):
-        raise ValueError("gap_open, gap_extend: these go with --matrix")
+    named = options.gap_open is not None or options.gap_extend is not None
+    if not options.matrix and (named or options.gap_costs):
+        raise ValueError("gap_open, gap_extend, gap_costs: these go with --matrix")
+    if named and options.gap_costs:
+        raise ValueError("gap_costs: give either this file, or --gap_open and --gap_extend")
 
 
 def _given_costs(options: Options, reading: Reading) -> Costs | None:
     if not options.matrix:
         return None
-    return read_costs(options.matrix, reading.alphabet, options.gap_open, options.gap_extend)
+    return read_costs(
+        options.matrix, reading.alphabet, options.gap_open, options.gap_extend,
+        options.gap_costs or None,
+    )  # fmt: skip

@@ -1,8 +1,10 @@
-"""Substitution scores with gap costs: as weights, as a file in the BLOSUM layout, and applied."""
+"""Substitution scores with gap costs: as weights, as files, and applied."""
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.align_sequences.data import Pairs, inputs_of, outputs_of
+from experiments.lib.files import write_results
 from jaxstruct import predict
 from jaxstruct.alignments.alphabets import Alphabet
 from jaxstruct.alignments.costs import alignment_costs
@@ -20,13 +23,16 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.padding import bucketed
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
+from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.substitution_matrices import (
     read_substitution_matrix,
     write_substitution_matrix,
 )
+from jaxstruct.data.utf8 import parse_json, read_text
 
 CELLS = 1 << 26
 """Cells of all tables of one oracle call, at most: about half a gigabyte."""
+AFFINE = ("gap_open", "gap_extend")
 
 
 class Costs(NamedTuple):
@@ -64,9 +70,7 @@ def write_costs(path: Path, alphabet: Alphabet, costs: Costs, mode: str, scale: 
       mode: global or local, told in a comment. scale: 0 for decimals, else what all numbers are
         multiplied by before they are rounded to integers.
     """
-    factor = scale or 1.0
-    shown = [gap * factor for gap in costs[1:]]
-    gaps = [f"{gap:.0f}" if scale else f"{gap:.6g}" for gap in shown]
+    gaps = [f"{gap:.0f}" if scale else f"{gap:.6g}" for gap in _scaled_gaps(costs, scale)]
     comments = [
         f"Scores of pairs of letters for {mode} alignment, learned by a structural support vector "
         "machine.",
@@ -78,18 +82,69 @@ def write_costs(path: Path, alphabet: Alphabet, costs: Costs, mode: str, scale: 
     )
 
 
+def write_gap_costs(folder: Path, costs: Costs, gaps: str, scale: float) -> Path:
+    """Write folder/gap_costs.json beside the matrix of the same scale; `read_gap_costs` reads it.
+
+        {"scale": 1.0, "gap_open": 1.75, "gap_extend": 0.5}        gaps: affine
+        {"scale": 1.0, "gap": 1.25}                                gaps: linear
+
+    With a scale of 0 the costs are unrounded and the file has 1, else they are integers as in the
+    matrix.
+    """
+    opened, later = _scaled_gaps(costs, scale)
+    told = {"gap": opened} if gaps == "linear" else dict(zip(AFFINE, (opened, later), strict=True))
+    return write_results(folder, "gap_costs", {"scale": scale or 1.0} | told)
+
+
+def _scaled_gaps(costs: Costs, scale: float) -> list[float]:
+    """The gap costs as they stand beside the matrix: times scale and rounded, as its scores are."""
+    if not scale:
+        return [costs.gap_open, costs.gap_extend]
+    return [math.copysign(math.floor(abs(gap) * scale + 0.5), gap) + 0.0 for gap in costs[1:]]
+
+
+def read_gap_costs(path: str) -> tuple[dict[str, float], float | None]:
+    """Gap costs of a JSON file, written by `write_gap_costs` or by hand.
+
+    Returns:
+      ({"gap_open": .., "gap_extend": ..}, the scale, or None where the file has none).
+
+    Raises:
+      FileNotFoundError: no such file.
+      MalformedFile: it is no JSON object of "gap" or "gap_open" and "gap_extend", finite numbers.
+    """
+    content = parse_json(read_text(Path(path)), path)
+    found = set(content) - {"scale"} if isinstance(content, dict) else set()
+    if found not in ({"gap"}, set(AFFINE)):
+        raise MalformedFile(
+            f'{path}: holds no gap costs, expected {{"gap_open": 1.5, "gap_extend": 0.5}}, or '
+            '{"gap": 1.0} where every letter costs the same, and at most "scale" beside them'
+        )
+    for name, value in content.items():
+        if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
+            raise MalformedFile(f"{path}: {name} is {value!r:.40}, expected a finite number")
+    told = {name: float(content[name if "gap" not in found else "gap"]) for name in AFFINE}
+    return told, content.get("scale")
+
+
 def read_costs(
-    path: str, alphabet: Alphabet, gap_open: float | None, gap_extend: float | None
+    path: str,
+    alphabet: Alphabet,
+    gap_open: float | None,
+    gap_extend: float | None,
+    gap_costs: str | None = None,
 ) -> Costs:
-    """Matrix and gap costs of a file in the BLOSUM layout.
+    """Matrix of a file in the BLOSUM layout, and gap costs.
 
     Args:
       path: of the file; its letters may stand in another order and be more than the alphabet's.
       gap_open, gap_extend: None for what a comment of `write_costs` says.
+      gap_costs: a file of them in place of both; see `read_gap_costs`.
 
     Raises:
-      FileNotFoundError, MalformedFile: see `data.substitution_matrices`.
-      ValueError: the file lacks a letter, or nothing says what gaps cost.
+      FileNotFoundError, MalformedFile: see `data.substitution_matrices` and `read_gap_costs`.
+      ValueError: the file lacks a letter, nothing says what gaps cost, or the gap costs belong to a
+        matrix of another scale.
     """
     letters, scores, comments = read_substitution_matrix(Path(path))
     missing = [letter for letter in alphabet.letters if letter not in letters]
@@ -99,16 +154,41 @@ def read_costs(
             "another --alphabet"
         )
     order = [letters.index(letter) for letter in alphabet.letters]
+    said = "\n".join(comments)
+    if gap_costs is not None:
+        told = _gap_costs_for(path, said, gap_costs)
+    else:
+        told = _told_gaps(path, said, {"gap_open": gap_open, "gap_extend": gap_extend})
+    return Costs(scores[np.ix_(order, order)], **told)
+
+
+def _told_gaps(path: str, said: str, given: dict[str, float | None]) -> dict[str, float]:
+    """Those given, else those that the comments say."""
     told: dict[str, float] = {}
-    for name, value in {"gap_open": gap_open, "gap_extend": gap_extend}.items():
-        found = re.search(rf"\b{name} (-?[0-9.]+(?:e[-+]?[0-9]+)?)", "\n".join(comments))
+    for name, value in given.items():
+        found = re.search(rf"\b{name} (-?[0-9.]+(?:e[-+]?[0-9]+)?)", said)
         if value is not None:
             told[name] = value
         elif found is not None:
             told[name] = float(found[1])
         else:
-            raise ValueError(f"matrix: {path} does not say what gaps cost; give --{name}")
-    return Costs(scores[np.ix_(order, order)], **told)
+            raise ValueError(
+                f"matrix: {path} does not say what gaps cost; give --{name}, or --gap_costs"
+            )
+    return told
+
+
+def _gap_costs_for(path: str, said: str, gap_costs: str) -> dict[str, float]:
+    """Those of a file, which must have the scale that the comments of the matrix say."""
+    told, scale = read_gap_costs(gap_costs)
+    found = re.search(r"\bscores multiplied by ([0-9.e+-]+) and rounded", said)
+    of_matrix = float(found[1]) if found else 1.0
+    if scale is not None and not math.isclose(scale, of_matrix, rel_tol=1e-9):
+        raise ValueError(
+            f"gap_costs: {gap_costs} goes with scores multiplied by {scale:g}, those of {path} "
+            f"are multiplied by {of_matrix:g}; take the two files of one training"
+        )
+    return told
 
 
 def problem_of(alphabet: Alphabet, mode: str, loss: str, dtype: str) -> Problem:

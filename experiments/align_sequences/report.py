@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from experiments.align_sequences.costs import (
     uniform_costs,
     weights_of,
     write_costs,
+    write_gap_costs,
 )
 from experiments.align_sequences.data import Pairs, inputs_of
 from experiments.align_sequences.training import Trained
@@ -27,8 +29,10 @@ from jaxstruct.alignments.text import (
     WrittenAlignment,
     alignment_numbers,
     alignment_text,
+    write_rows,
 )
 from jaxstruct.core.files import write_file
+from jaxstruct.data.fasta import GAP, FastaRecord, write_fasta
 from jaxstruct.solvers.checkpoints import save_weights
 
 if TYPE_CHECKING:
@@ -46,7 +50,7 @@ ALIGNED_COLUMNS = [
 def training_outcome(
     options: Options, alphabet: Alphabet, trained: Trained, given: Costs | None, dtype: str
 ) -> common.Outcome:
-    """Print the table of a training, and write it, the matrix and the weights."""
+    """Print the table of a training, and write it, the matrix, the gap costs and the weights."""
     problem = problem_of(alphabet, options.mode, options.loss, dtype)
     compared = {"trained": trained.costs, "uniform": uniform_costs(alphabet)}
     if given and options.matrix:
@@ -63,13 +67,15 @@ def training_outcome(
     matrix = write_costs(
         folder / "matrix.txt", alphabet, trained.costs, options.mode, options.matrix_scale
     )
+    gaps = write_gap_costs(folder, trained.costs, options.gaps, options.matrix_scale)
     save_weights(folder / "weights.npz", trained.solution.weights)
     notes = [_solution_note(options, trained), _uniform_note(),
-             f"Matrix written to {matrix}, weights to {folder / 'weights.npz'}."]  # fmt: skip
+             f"Matrix written to {matrix}, gap costs to {gaps}, weights to "
+             f"{folder / 'weights.npz'}."]  # fmt: skip
     table = Table("Costs learned from aligned sequences", TRAINING_COLUMNS, rows, notes)
     content = {"rows": numbers, "learned": trained.costs} | _training_numbers(trained)
     outcome = common.save("align_sequences", options, "align_sequences", table, content)
-    return outcome._replace(files=(*outcome.files, matrix, folder / "weights.npz"))
+    return outcome._replace(files=(*outcome.files, matrix, gaps, folder / "weights.npz"))
 
 
 def _training_row(name: str, costs: Costs, part: str, found: dict[str, Any]) -> list[Any]:
@@ -125,14 +131,56 @@ def aligned_outcome(
     text = "\n".join(texts)
     print(text)
     path = write_file(Path(options.output) / "alignments.txt", text)
-    notes = [f"{options.mode} alignments, written to {path}."]
+    fasta, missing = _write_rows(options, pairs, written, scores)
+    notes = [f"{options.mode} alignments, written to {path} and {fasta}."]
+    if missing:
+        notes.append(f"{missing} of them have a row without letters and are in {path.name} only.")
     if pairs.left_out:
         notes.append(f"{pairs.left_out} pairs with letters outside the alphabet were left out.")
     table = Table("Aligned sequences", ALIGNED_COLUMNS, rows, notes)
     numbers = {"scores": scores, "left_out": pairs.left_out, "costs": costs}
     name = "align_sequences_aligned"
     outcome = common.save("align_sequences", options, name, table, numbers)
-    return outcome._replace(files=(*outcome.files, path))
+    return outcome._replace(files=(*outcome.files, path, fasta))
+
+
+def _write_rows(
+    options: Options, pairs: Pairs, written: Sequence[WrittenAlignment], scores: np.ndarray
+) -> tuple[Path, int]:
+    """(the FASTA file of all rows, how many pairs it cannot hold)."""
+    records = [
+        aligned_records(number, *each)
+        for number, each in enumerate(zip(pairs.names, written, scores, strict=True), 1)
+    ]
+    path = Path(options.output) / "alignments.fasta"
+    write_fasta(path, [row for pair in records for row in pair], aligned=True)
+    return path, records.count(())
+
+
+def aligned_records(
+    number: int, names: tuple[str, str], written: WrittenAlignment, score: float
+) -> tuple[FastaRecord, ...]:
+    """The two rows of an alignment for a FASTA file.
+
+    Args:
+      number: of the pair, from 1, and names of its sequences, which may be empty: they stand in the
+        records' names, so that each occurs once in a file.
+      written: the alignment; which letters of the sequences it has, stands in the descriptions.
+
+    Returns:
+      Two records, or none where one row would have no letter, which FASTA cannot hold.
+    """
+    rows = write_rows(written)
+    counts = [len(row) - row.count(GAP) for row in rows]
+    if not all(counts):
+        return ()
+    records = []
+    for side, place in enumerate(("first", "second")):
+        name = f"pair{number}_{place}" + (f"|{names[side]}" if names[side] else "")
+        begin = int(written.begin[side])
+        told = f"letters {begin + 1}-{begin + counts[side]} of {len(written[side])}"
+        records.append(FastaRecord(name, f"{told}, score {score:.6g}", rows[side]))
+    return tuple(records)
 
 
 def _show(written: WrittenAlignment, score: float, similar: PairScores) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Trees as pictures: the right one beside what methods predicted, with what differs in colour."""
+"""Trees as pictures, alone or beside the right ones, with what differs in colour."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from experiments.lib.plots import STYLE, Plot
 from jaxstruct.trees.phrases.bracketing import write_line
 from jaxstruct.trees.phrases.cleaning import plain_label
-from jaxstruct.trees.phrases.tree import Tree, constituents, fold, leaves, node_spans, preorder
+from jaxstruct.trees.phrases.tree import Tree, constituents, fold, leaves, node_spans
 
 INK, LINES, WRONG, MISSED, WORDS = "#1f1f1f", "#9a9a9a", "#c43c00", "#0072b2", "#555555"
 TOKEN_INCHES, LEVEL_INCHES, CAPTION_INCHES = 0.62, 0.42, 0.5
@@ -79,16 +79,8 @@ def tree_pictures(cases: Sequence[Case], names: Sequence[str], title: str) -> Pl
             raise ValueError(f"cases: {len(case.predicted)} trees for {len(names)} names")
     panels = [[_gold_nodes(case), *(_own_nodes(case, i) for i in range(len(names)))]
               for case in cases]  # fmt: skip
-    heights = [max(_height(nodes) for nodes in row) for row in panels]
-    numbered = [f"{number}: {name}" for number, name in enumerate(names, 1)]
-    from matplotlib import rc_context
-
-    with rc_context({**STYLE, "axes.grid": False}):
-        figure, axes = _sheet(panels, cases, heights)
-        for row, height, line in zip(panels, heights, axes, strict=True):
-            for nodes, name, place in zip(row, ("right", *numbered), line, strict=True):
-                _draw(place, nodes, height, name)
-        figure.suptitle(title, x=0.01, ha="left", fontsize=14)
+    captions = ["right", *(f"{number}: {name}" for number, name in enumerate(names, 1))]
+    figure = _sheet(panels, [captions] * len(cases), title)
     numbers = [
         {"right": write_line(case.gold)}
         | {
@@ -96,6 +88,29 @@ def tree_pictures(cases: Sequence[Case], names: Sequence[str], title: str) -> Pl
             for name, tree in zip(names, case.predicted, strict=True)
         }
         for case in cases
+    ]
+    return Plot(figure, {"title": title, "sentences": numbers})
+
+
+def lone_pictures(trees: Sequence[Tree | None], captions: Sequence[str], title: str) -> Plot:
+    """A sheet of trees that are compared with nothing, one below the other.
+
+    Args:
+      trees: at least one; None for no parse. captions: over each. title: over the sheet.
+
+    Raises:
+      ValueError: no tree, or another number of captions.
+    """
+    if not trees or len(captions) != len(trees):
+        raise ValueError(
+            f"trees, captions: got {len(trees)} and {len(captions)}, expected equal numbers, at "
+            "least one"
+        )
+    panels = [[[] if tree is None else _nodes(tree, _counts(tree), "wrong")] for tree in trees]
+    figure = _sheet(panels, [[caption] for caption in captions], title)
+    numbers = [
+        {"caption": caption, "tree": None if tree is None else write_line(tree)}
+        for caption, tree in zip(captions, trees, strict=True)
     ]
     return Plot(figure, {"title": title, "sentences": numbers})
 
@@ -161,25 +176,28 @@ def _height(nodes: Sequence[_Node]) -> float:
 
 
 def _sheet(
-    panels: Sequence[Sequence[Sequence[_Node]]], cases: Sequence[Case], heights: Sequence[float]
-) -> tuple[Any, Any]:
-    """A figure with a place for each tree, wide and high enough."""
+    panels: Sequence[Sequence[Sequence[_Node]]], captions: Sequence[Sequence[str]], title: str
+) -> Any:
+    """A figure with a place for each tree, wide and high enough, and the trees in it."""
+    from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    tokens = max(sum(node.is_leaf for node in preorder(case.gold)) for case in cases)
-    width = max(tokens, 4) * TOKEN_INCHES * len(panels[0])
+    words = max(sum(node.kind == "word" for node in nodes) for row in panels for nodes in row)
+    tokens, heights = max(words, 4), [max(_height(nodes) for nodes in row) for row in panels]
     inches = [height * LEVEL_INCHES + CAPTION_INCHES for height in heights]
-    size = (width + 0.4, sum(inches) + 0.6)
-    figure = Figure(size)
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(
-        len(panels), len(panels[0]), squeeze=False, gridspec_kw={"height_ratios": inches}
-    )
-    for line in axes:
-        for place in line:
-            place.set_xlim(-0.6, max(tokens, 4) - 0.4)
-    return figure, axes
+    with rc_context({**STYLE, "axes.grid": False}):
+        figure = Figure((tokens * TOKEN_INCHES * len(panels[0]) + 0.4, sum(inches) + 0.6))
+        FigureCanvasAgg(figure)
+        axes = figure.subplots(
+            len(panels), len(panels[0]), squeeze=False, gridspec_kw={"height_ratios": inches}
+        )
+        for row, names, height, line in zip(panels, captions, heights, axes, strict=True):
+            for nodes, name, place in zip(row, names, line, strict=True):
+                place.set_xlim(-0.6, tokens - 0.4)
+                _draw(place, nodes, height, name)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=14, parse_math=False)
+    return figure
 
 
 COLOURS = {"right": INK, "wrong": WRONG, "missed": MISSED, "tag": INK, "word": WORDS}
@@ -191,7 +209,7 @@ SIZE, FITTING = 8.5, 9
 def _draw(place: Any, nodes: Sequence[_Node], height: float, name: str) -> None:
     place.set_axis_off()
     place.set_ylim(-0.6, height + 0.6)
-    place.set_title(name, fontsize=11, color=WORDS)
+    place.set_title(name, fontsize=11, color=WORDS, parse_math=False)
     if not nodes:
         place.text(0, height / 2, "no parse", color=WRONG, fontsize=11)
     for node in nodes:
@@ -201,7 +219,7 @@ def _draw(place: Any, nodes: Sequence[_Node], height: float, name: str) -> None:
             node.x, node.y, node.text + node.mark, ha="center", va="center",
             fontsize=SIZE * min(1, FITTING / len(node.text)), color=COLOURS[node.kind], zorder=2,
             fontweight="bold" if node.kind in MARKS else "normal",
-            style="italic" if node.kind == "word" else "normal",
+            style="italic" if node.kind == "word" else "normal", parse_math=False,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.2},
         )  # fmt: skip
 

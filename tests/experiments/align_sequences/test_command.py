@@ -6,10 +6,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from Bio import AlignIO, SeqIO
 
 from experiments.align_sequences import command as align_sequences
 from experiments.align_sequences.command import Options
-from experiments.align_sequences.costs import batch_size, write_costs
+from experiments.align_sequences.costs import (
+    Costs,
+    batch_size,
+    read_costs,
+    read_gap_costs,
+    write_costs,
+    write_gap_costs,
+)
 from experiments.align_sequences.data import (
     Reading,
     inputs_of,
@@ -18,14 +26,15 @@ from experiments.align_sequences.data import (
     read_plain,
     split,
 )
+from experiments.align_sequences.report import aligned_records
 from experiments.lib import common
 from jaxstruct.alignments.alphabets import DNA
 from jaxstruct.alignments.structure import pairwise_alignment
+from jaxstruct.alignments.text import WrittenAlignment
 from jaxstruct.data.errors import MalformedFile
-from jaxstruct.data.fasta import FastaRecord, read_fasta
+from jaxstruct.data.fasta import FastaRecord, read_fasta, write_fasta
 from jaxstruct.data.substitution_matrices import read_substitution_matrix
 from jaxstruct.solvers.checkpoints import load_weights
-from tests.data.fasta_files import write_fasta
 from tests.experiments.scripts import kept_settings, stop_after, strict_json
 
 N = 30
@@ -55,7 +64,7 @@ def records(n, seed):
 @pytest.fixture(scope="module")
 def options(tmp_path_factory):
     folder = tmp_path_factory.mktemp("align")
-    write_fasta(folder / "known.fasta", records(N, 0))
+    write_fasta(folder / "known.fasta", records(N, 0), aligned=True)
     new = [row._replace(sequence=row.sequence.replace("-", "")) for row in records(3, 1)]
     write_fasta(folder / "new.fasta", new)
     return Options(
@@ -85,8 +94,9 @@ def test_trained_costs_find_more_pairs_than_uniform_ones(outcome):
 
 def test_files_hold_what_was_learned(options, outcome):
     assert [path.name for path in outcome.files] == [
-        "align_sequences.json", "align_sequences.csv", "matrix.txt", "weights.npz",
-        "align_sequences_aligned.json", "align_sequences_aligned.csv", "alignments.txt",
+        "align_sequences.json", "align_sequences.csv", "matrix.txt", "gap_costs.json",
+        "weights.npz", "align_sequences_aligned.json", "align_sequences_aligned.csv",
+        "alignments.txt", "alignments.fasta",
     ]  # fmt: skip
     content, costs = strict_json(outcome.files[0]), outcome.numbers["learned"]
     assert "python -m experiments.align_sequences " in content["record"]["command"]
@@ -95,13 +105,16 @@ def test_files_hold_what_was_learned(options, outcome):
     assert matrix.letters == "ACGT"
     np.testing.assert_allclose(matrix.scores, costs.substitution, atol=5.1e-5)
     assert f"gap_open {costs.gap_open:.6g} gap_extend {costs.gap_extend:.6g}" in matrix.comments[1]
-    weights = load_weights(outcome.files[3], pairwise_alignment(4))
+    assert strict_json(outcome.files[3]) == {
+        "scale": 1.0, "gap_open": costs.gap_open, "gap_extend": costs.gap_extend,
+    }  # fmt: skip
+    weights = load_weights(outcome.files[4], pairwise_alignment(4))
     np.testing.assert_allclose(weights["substitution"], costs.substitution, atol=1e-5)
     assert weights["gap_open"] == pytest.approx(costs.gap_open)
 
 
 def test_alignments_are_printed_and_written(options, outcome):
-    text = outcome.files[-1].read_text()
+    text = outcome.files[-2].read_text()
     new = read_fasta(options.align)
     assert text.count("# ") == 3 and "|" in text
     for number, (first, second) in enumerate(zip(new[::2], new[1::2], strict=True), 1):
@@ -114,6 +127,59 @@ def test_alignments_are_printed_and_written(options, outcome):
             assert row.replace("-", "") == record.sequence
 
 
+def test_alignments_are_rows_for_other_programs_too(options, outcome):
+    """By Biopython's readers and by --aligned; rows without gaps are the sequences."""
+    path, new = outcome.files[-1], read_fasta(options.align)
+    names = [f"pair{i}_{side}" for i in (1, 2, 3) for side in ("first", "second")]
+    found = list(SeqIO.parse(path, "fasta"))
+    assert [one.id for one in found] == [
+        f"{name}|{record.name}" for name, record in zip(names, new, strict=True)
+    ]
+    assert [str(one.seq).replace("-", "") for one in found] == [row.sequence for row in new]
+    assert (
+        found[1]
+        .description.split(" ", 1)[1]
+        .startswith(f"letters 1-{len(new[1].sequence)} of {len(new[1].sequence)}, score ")
+    )
+    pairs, rows = list(AlignIO.parse(path, "fasta", seq_count=2)), outcome.files[-2].read_text()
+    columns = [f" {pair.get_alignment_length()} columns, " for pair in pairs]
+    assert len(pairs) == 3
+    assert all(told in head for told, head in zip(columns, heads(rows), strict=True))
+    again = read_aligned(str(path), READING, "global")
+    assert len(again.names) == 3 and any("-" in one.seq for one in found)
+
+
+def test_rows_of_a_local_alignment_say_where_they_stand():
+    written = WrittenAlignment("ACGT", "TTGT", np.array([0, 1, 0]), np.array([1, 2]))
+    assert aligned_records(7, ("a", ""), written, 1.25) == (
+        FastaRecord("pair7_first|a", "letters 2-4 of 4, score 1.25", "CGT"),
+        FastaRecord("pair7_second", "letters 3-4 of 4, score 1.25", "G-T"),
+    )
+    for operations in ([], [1, 1]):
+        nothing = written._replace(operations=np.array(operations, int))
+        assert aligned_records(1, ("a", "b"), nothing, 0.0) == ()
+
+
+def test_pairs_that_fasta_cannot_hold_are_told(options, tmp_path, capsys):
+    """No letter of A fits one of C: the local alignment is empty."""
+    rows = [FastaRecord(row[0], "", row[1:]) for row in ("aAA", "bCC", "cAA", "dCA")]
+    new = write_fasta(tmp_path / "new.fasta", rows)
+    matrix = "  A C G T\nA 1 -1 -1 -1\nC -1 1 -1 -1\nG -1 -1 1 -1\nT -1 -1 -1 1\n"
+    (tmp_path / "m").write_text(matrix)
+    (tmp_path / "g").write_text('{"gap": 1}')
+    bare = options._replace(
+        aligned=None, align=str(new), matrix=str(tmp_path / "m"), gap_costs=str(tmp_path / "g"),
+        mode="local", output=str(tmp_path),
+    )  # fmt: skip
+    with kept_settings():
+        outcome = align_sequences.run(bare)
+    assert [row.name for row in read_fasta(outcome.files[-1])] == [
+        "pair2_first|c",
+        "pair2_second|d",
+    ]
+    assert "1 of them have a row without letters" in capsys.readouterr().out
+
+
 def heads(text):
     """What is said of each alignment; of equal ones the file's decimals may choose another."""
     return [line for line in text.splitlines() if line.startswith("#")]
@@ -121,18 +187,18 @@ def heads(text):
 
 def test_a_written_matrix_aligns_as_the_trained_one(options, outcome, tmp_path, capsys):
     """Local alignments of the same costs are not longer; gap flags win over the comment."""
-    loaded = options._replace(
-        aligned=None, matrix=str(outcome.files[2]), output=str(tmp_path)
-    )  # fmt: skip
+    loaded = options._replace(aligned=None, matrix=str(outcome.files[2]), output=str(tmp_path))
+    gaps = loaded._replace(gap_costs=str(outcome.files[3]))
     with kept_settings():
-        again = align_sequences.run(loaded)
+        again = align_sequences.run(gaps)
+        assert again.numbers["costs"][1:] == outcome.numbers["learned"][1:]
         printed = heads(capsys.readouterr().out)
-        assert printed and printed == heads(outcome.files[-1].read_text())
+        assert printed and printed == heads(outcome.files[-2].read_text())
         dear = align_sequences.run(loaded._replace(gap_open=99.0, gap_extend=99.0, mode="local"))
-    assert (tmp_path / "alignments.txt").read_text() != outcome.files[-1].read_text()
+    assert (tmp_path / "alignments.txt").read_text() != outcome.files[-2].read_text()
     np.testing.assert_allclose(
         again.numbers["scores"],
-        strict_json(outcome.files[4])["scores"], rtol=1e-3,
+        strict_json(outcome.files[5])["scores"], rtol=1e-3,
     )  # fmt: skip
     for row in dear.table.rows:
         assert row[-1] == "0.0"  # no gaps
@@ -148,8 +214,52 @@ def test_integers_and_their_scale(options, outcome, tmp_path):
     assert f"gap_open {10 * costs.gap_open:.0f} " in found.comments[1]
 
 
+@pytest.mark.parametrize("scale", [0.0, 2.0])
+def test_gap_costs_come_back_with_their_matrix(scale, tmp_path):
+    costs = Costs(np.eye(4), 1.2345678, 0.25)
+    matrix = str(write_costs(tmp_path / "m", DNA, costs, "global", scale))
+    path = write_gap_costs(tmp_path, costs, "affine", scale)
+    found = read_costs(matrix, DNA, None, None, str(path))
+    assert found[1:] == ((2.0, 1.0) if scale else costs[1:])
+    assert read_costs(matrix, DNA, None, None)[1:] == pytest.approx(found[1:], rel=1e-5)
+    path = write_gap_costs(tmp_path, costs._replace(gap_extend=1.2345678), "linear", scale)
+    linear = {"scale": 2.0, "gap": 2.0} if scale else {"scale": 1.0, "gap": 1.2345678}
+    assert strict_json(path) == linear
+    assert read_gap_costs(str(path)) == (
+        dict.fromkeys(costs._fields[1:], linear["gap"]),
+        scale or 1,
+    )
+    other = write_gap_costs(tmp_path, costs, "affine", 3.0)
+    with pytest.raises(
+        ValueError, match="gap_costs: .* goes with scores multiplied by 3, those of"
+    ):
+        read_costs(matrix, DNA, None, None, str(other))
+
+
+@pytest.mark.parametrize("text, message", [
+    ("{", "f: not JSON"), ("[1, 2]", "f: holds no gap costs, expected"),
+    ('{"gap_open": 1}', "holds no gap costs"), ('{"gap": 1, "gaps": 2}', "holds no gap costs"),
+    ('{"gap": true}', "f: gap is True, expected a finite number"), ('{"gap": NaN}', "gap is nan"),
+    ('{"gap_open": 1, "gap_extend": "1"}', "gap_extend is '1'"), ('{"gap": 1e999}', "gap is inf"),
+    ('{"scale": null, "gap": 1}', "scale is None"), ('{"gap": 1' + "0" * 400 + "}", "gap is 10"),
+])  # fmt: skip
+def test_files_that_hold_no_gap_costs(text, message, tmp_path):
+    (tmp_path / "f").write_text(text)
+    with pytest.raises(MalformedFile, match=message):
+        read_gap_costs(str(tmp_path / "f"))
+
+
+def test_gap_costs_written_by_hand(tmp_path):
+    (tmp_path / "f").write_text('{"gap_open": 11, "gap_extend": -0.5}')
+    assert read_gap_costs(str(tmp_path / "f")) == ({"gap_open": 11.0, "gap_extend": -0.5}, None)
+    (tmp_path / "m").write_text("  A C G T\nA 1 0 0 0\nC 0 1 0 0\nG 0 0 1 0\nT 0 0 0 1\n")
+    costs = read_costs(str(tmp_path / "m"), DNA, None, None, str(tmp_path / "f"))
+    assert costs[1:] == (11.0, -0.5)
+
+
 def written(folder, *rows):
-    return str(write_fasta(folder / "f", [FastaRecord(f"r{i}", "", r) for i, r in enumerate(rows)]))
+    records = [FastaRecord(f"r{i}", "", row) for i, row in enumerate(rows)]
+    return str(write_fasta(folder / "f", records, aligned=True))
 
 
 def test_rows_become_alignments(tmp_path):
@@ -201,7 +311,9 @@ def test_long_sequences_go_in_small_batches():
     [
         ({"aligned": None, "align": None}, "aligned, align: name a file"),
         ({"aligned": None}, "matrix: --align needs --aligned"),
-        ({"gap_open": 1.0}, "gap_open, gap_extend: these go with --matrix"),
+        ({"gap_open": 1.0}, "gap_open, gap_extend, gap_costs: these go with --matrix"),
+        ({"gap_costs": "g.json"}, "gap_open, gap_extend, gap_costs: these go with --matrix"),
+        ({"matrix": "m", "gap_costs": "g", "gap_extend": 1.0}, "gap_costs: give either this file"),
         ({"matrix_scale": -1.0}, "matrix_scale: got -1.0"),
         ({"held_out": 1.0}, "held_out: got 1.0"),
         ({"alphabet": "AAC"}, "alphabet: 'AAC' is none of protein, .*, nor letters"),

@@ -71,7 +71,8 @@ def test_arguments_that_are_no_flags_are_refused(started, capsys):
 
 
 WRONG = {
-    "align_sequences": ["--align=absent.fasta", "--alphabet=aa --aligned=x", "--gap_open=1", ""],
+    "align_sequences": ["--align=absent.fasta", "--alphabet=aa --aligned=x", "--gap_open=1", "",
+                        "--align=x --gap_costs=g", "--align=x --matrix=m --gap_costs=g"],
     "alignment": ["--sizes=0", "--sizes=x", "--sizes=", "--readings=left:1", "--epsilon=nan"],
     "alignment_speed": ["--sizes=50", "--sizes=0x3", "--batch=0"],
     "calibration": ["--data=odd", "--examples=-1", "--c_over_n=0", "--bins=0"],
@@ -106,7 +107,7 @@ WRONG = {
     "parts_of_speech": ["--corpus=brown", "--path=absent", "--methods=memm", "--epochs=0"],
     "neural_handwriting": ["--machines=hmm", "--folds=11", "--epochs=0", "--drop=1",
                            "--letter_data=absent.data"],
-    "parse_sentences": ["", "--model=absent", "--k=0"],
+    "parse_sentences": ["", "--model=absent", "--k=0", "--model=m --picture=a.jpg"],
     "parsing": ["--methods=memm", "--c_over_n=x", "--corpus=ldc", "--corpus=wsj --path=absent",
                 "--corpus=files", "--test_part=all", "--test_trees=x"],
     "parsing_speed": ["--sizes=2x9x3", "--sizes=2x9", "--oracles=best"],

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 
 import numpy as np
 import pytest
 
 from experiments.parse_sentences import command as parse_sentences
-from experiments.parse_sentences.command import Options, Tagged, read_tagged
+from experiments.parse_sentences.command import Options, Tagged, format_of, read_tagged
 from experiments.parsing.model import Model, load_model, save_model
 from jaxstruct.trees.phrases.bracketing import read_tree, read_trees
 from jaxstruct.trees.phrases.grammar import read_grammar
@@ -74,13 +75,44 @@ def test_columns_are_read_as_slashes_are(path, tmp_path):
 def test_a_model_of_words_needs_no_tags(tmp_path):
     path = tmp_path / "words"
     save_model(path, model_of(unknown_words=UnknownWords(1)))
-    lines = parsed(path, tmp_path, "it saw the dog\n", format="slashed")[1]
-    assert words(read_tree(lines[0])) == ("it", "saw", "the", "dog")
+    for format in ("auto", "slashed"):
+        lines = parsed(path, tmp_path, "it saw the dog\n", format=format)[1]
+        assert words(read_tree(lines[0])) == ("it", "saw", "the", "dog")
+
+
+def test_a_model_of_tags_refuses_plain_text_and_says_what_to_do(path, tmp_path):
+    message = "sentences.txt: plain text.*write word/tag, or .*words.*say --format=columns"
+    with pytest.raises(ValueError, match=message):
+        parsed(path, tmp_path, "it saw the dog\nit saw\n")
+    assert not (tmp_path / "trees.mrg").exists()
+    assert read_tree(parsed(path, tmp_path, "it PRP\nsaw VBD", format="columns")[1][0])
 
 
 def test_reading_tokens():
     assert read_tagged("a/b/C /D\n", format="slashed") == [Tagged(("a/b", "/D"), ("C", None))]
     assert read_tagged("a B\n\nc D\n") == [Tagged(("a",), ("B",)), Tagged(("c",), ("D",))]
+
+
+@pytest.mark.parametrize("format, text", [
+    ("plain", "the dog barks .\n"), ("plain", "the dog barks\n\nit saw the dog\n"),
+    ("plain", "the dog barks .\na cat sees Rex\n"), ("plain", "it met NATO\nit saw\n"),
+    ("plain", "1/2 of it\n"), ("plain", "it met NATO\n"), ("plain", "it barks .\n( it )\n"),
+    ("columns", "the\ndog\n\nbarks\n"), ("columns", "``\t``\nit\tPRP\n"), ("columns", "it\tpron"),
+    ("columns", '" "\nit PRP\n\nsaw x VBD\n'), ("columns", "and/or CC\nit PRP\n"),
+    ("columns", "it PRP\nsaw\n"), ("slashed", "\nit/PRP 1/2/CD\nsaw\n"),
+])  # fmt: skip
+def test_formats_are_told_apart(format, text):
+    """A slashed text has slashes in all of its first line; tags have no lower-case letters."""
+    assert format_of(text) == format
+
+
+def test_plain_text_is_a_sentence_a_line():
+    found = read_tagged("the dog barks .\n\n1/2 of it\n")
+    assert found == [
+        Tagged(("the", "dog", "barks", "."), (None,) * 4), Tagged(("1/2", "of", "it"), (None,) * 3),
+    ]  # fmt: skip
+    assert read_tagged("it PRP", format="plain") == [Tagged(("it", "PRP"), (None, None))]
+    assert read_tagged("it PRP", format="columns") == [Tagged(("it",), ("PRP",))]
 
 
 @pytest.mark.parametrize("text, message", [
@@ -95,6 +127,31 @@ def test_text_that_does_not_fit(text, message):
 def test_a_token_without_tag(path, tmp_path):
     with pytest.raises(ValueError, match="sentence 1: 'saw' has no tag"):
         parsed(path, tmp_path, "it/PRP saw\n", format="slashed")
+
+
+def test_the_best_trees_are_drawn(path, tmp_path, capsys):
+    """Of the first sentences that are short enough; the third has no parse."""
+    text = "it/PRP saw/VBD it/PRP\n" + "it/PRP " * 41 + "\nit/UH\n" + "it/PRP saw/VBD\n" * 5
+    found, lines = parsed(path, tmp_path, text, picture=str(tmp_path / "new" / "a.b.png"), k=2)
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [
+        "a.b.pdf", "a.b.plot.json", "a.b.png", "a.b.svg",
+    ]  # fmt: skip
+    drawn = json.loads((tmp_path / "new" / "a.b.plot.json").read_text())["sentences"]
+    score = f"{found[0][0].score:.6g}"
+    assert [one["caption"] for one in drawn[:2]] == [f"sentence 1, F = {score}", "sentence 3"]
+    assert len(drawn) == 6 and drawn[-1]["caption"].startswith("sentence 7, ")
+    assert drawn[0]["tree"] == lines[0].split("\t")[3] and drawn[1]["tree"] is None
+    assert "picture: 6 of 8 sentences are drawn" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name, text, message", [
+    ("a.pdf", "it/PRP", "picture: got .*a.pdf', expected a name that ends in .png"),
+    ("a", "it/PRP", "ends in .png"), ("a.png", "it/PRP " * 41, "every sentence .* more than 40"),
+])  # fmt: skip
+def test_pictures_that_cannot_be_are_refused_before_parsing(path, tmp_path, name, text, message):
+    with pytest.raises(ValueError, match=message):
+        parsed(path, tmp_path, text, picture=str(tmp_path / name))
+    assert not (tmp_path / "trees.mrg").exists()
 
 
 def test_models_that_do_not_fit(path, tmp_path):

@@ -5,8 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.parsing.pictures import Case, _gold_nodes, _own_nodes, chosen_cases, tree_pictures
-from jaxstruct.trees.phrases.bracketing import read_tree
+from experiments.parsing.pictures import (
+    Case,
+    _gold_nodes,
+    _own_nodes,
+    chosen_cases,
+    lone_pictures,
+    tree_pictures,
+)
+from jaxstruct.trees.phrases.bracketing import read_tree, write_line
 
 GOLD = read_tree("(S (NP (A a)) (VP (B b) (NP (C c) (D d))))")
 WRONG = read_tree("(S (NP (A a)) (VP (VP (B b) (C c)) (D d)))")
@@ -54,7 +61,32 @@ def test_the_sheet_has_its_numbers():
     assert list(sentence) == ["right", "one", "two", "three"] and sentence["three"] is None
 
 
+def test_trees_alone_are_unmarked_and_dollars_are_letters():
+    dollars = read_tree("(NP (NP ($ $) (CD 5)) (NP ($ $) (CD $6$)))")
+    plot = lone_pictures([GOLD, None, dollars], ("one", "two", "$x$"), "trees")
+    texts = [[text.get_text() for text in axes.texts] for axes in plot.figure.axes]
+    assert sorted(texts[0]) == sorted([*"SABCDabcd", "NP", "VP", "NP"]) and texts[1] == ["no parse"]
+    assert texts[2].count("$") == 4 and "$6$" in texts[2]
+    assert not any(text.get_parse_math() for text in plot.figure.axes[2].texts)
+    assert [axes.get_title(loc="left") for axes in plot.figure.axes] == ["one", "two", "$x$"]
+    assert [one["tree"] for one in plot.data["sentences"]] == [
+        "(S (NP (A a)) (VP (B b) (NP (C c) (D d))))", None, write_line(dollars),
+    ]  # fmt: skip
+
+
+def test_the_sheet_grows_with_its_trees():
+    low, high = lone_pictures([GOLD], ("a",), "t"), lone_pictures([GOLD, GOLD], ("a", "b"), "t")
+    long = read_tree("(S" + " (A a)" * 20 + ")")
+    wide = lone_pictures([GOLD, long], ("a", "b"), "t")
+    sizes = [plot.figure.get_size_inches() for plot in (low, high, wide)]
+    assert sizes[0][0] == sizes[1][0] < sizes[2][0] and sizes[0][1] < sizes[1][1]
+    assert all(axes.get_xlim() == (-0.6, 19.6) for axes in wide.figure.axes)
+
+
 def test_pictures_that_cannot_be():
+    for trees in ([], [GOLD, GOLD]):
+        with pytest.raises(ValueError, match=f"trees, captions: got {len(trees)} and 1"):
+            lone_pictures(trees, ("a",), "")
     with pytest.raises(ValueError, match="cases: got none"):
         tree_pictures([], (), "")
     with pytest.raises(ValueError, match="3 trees for 1 names"):
