@@ -79,12 +79,18 @@ def as_restructured_text(app, what, name, obj, options, lines: list[str]) -> Non
     text = re.sub(r"(?<!`)`([^`\n]+)`(?!`)", r"``\1`` ", text).replace("`` ", "``\\ ")
     text = re.sub(r"(?<=\w)_(?=\W|$)(?!`)", r"\\_", text)
     text = re.sub(r"([^\n])\n\n(    \S)", _literal, text)
+    text = re.sub(r"(?m)^(Parameters|Attributes), beside those of (.*):$", _heir, text)
     lines[:] = text.split("\n")
 
 
 def _literal(found: re.Match) -> str:
     """An indented block after a line of text is shown as it stands."""
     return f"{found[1]}\n\n::\n\n{found[2]}"
+
+
+def _heir(found: re.Match) -> str:
+    """What a class has from another one is said above its own section, which has the usual name."""
+    return f"{found[1]} are those of {found[2]} and these.\n\n{found[1]}:"
 
 
 def without_fields(app, what, name, obj, skip, options) -> bool | None:
