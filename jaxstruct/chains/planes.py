@@ -29,8 +29,10 @@ SHORT = 20
 class Differences(NamedTuple):
     """Where K planes of an example differ, the first parts first; the rest of the room is empty.
 
+    Integers are as narrow as their places fit, since all examples hold them at a time.
+
     Fields:
-      positions: [M] int32 tokens, M a multiple of `TILE`; T, out of range, where there is none.
+      positions: [M] tokens, M a multiple of `TILE`; T, out of range, where there is none.
       labels: [M, K] the labels of the planes there, -1 where there is none.
       transitions: [2 M, K] places of differing label pairs in the flat table, or beyond it.
       triples: [3 M, K] the same of label triples, or None in a chain of first order.
@@ -53,6 +55,12 @@ def _shapes(w: PyTree, T: int) -> ChainTheta:
     start, stop, triples = w.get("start"), w.get("stop"), w.get("triples")
     emissions = jnp.zeros((T, S), dtype)
     return ChainTheta(emissions, w["transitions"], start, stop, triples, jnp.int32(0))
+
+
+def _narrow(values: Array, largest: int) -> Array:
+    """Integers from -1 to `largest` in the narrowest signed dtype that holds them."""
+    fits = (kind for kind in (jnp.int8, jnp.int16) if largest <= jnp.iinfo(kind).max)
+    return values.astype(next(fits, jnp.int32))
 
 
 def _emission_places(labels: Array, S: int) -> Array:
@@ -144,11 +152,11 @@ def plane_differences(w: PyTree, y: Array) -> Differences | None:
     labels, positions = gathered[..., :K], gathered[..., K]
     triples = None
     if "triples" in w:
-        triples = _gather_differing(parts.triples, 3 * room, S**3)
+        triples = _narrow(_gather_differing(parts.triples, 3 * room, S**3), S**3)
     return Differences(
-        jnp.where(positions < 0, T, positions).astype(jnp.int32),
-        labels,
-        _gather_differing(parts.transitions, 2 * room, S * S),
+        _narrow(jnp.where(positions < 0, T, positions), T),
+        _narrow(labels, S),
+        _narrow(_gather_differing(parts.transitions, 2 * room, S * S), S * S),
         triples,
         parts.start,
         parts.stop,
@@ -171,7 +179,7 @@ def _tile(
     """Tile number `at` of the examples `index`."""
 
     def part(leaf: Array, size: int) -> Array:
-        return leaf[index[:, None], at * size + jnp.arange(size)]
+        return leaf[index[:, None], at * size + jnp.arange(size)].astype(jnp.int32)
 
     S, labels = w["transitions"].shape[0], part(d.labels, TILE)
     B = index.shape[0]

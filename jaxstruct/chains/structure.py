@@ -55,6 +55,10 @@ from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree
 
 
+ROWS = 64
+"""Rows of a long token Gram matrix that are widened to floats at a time."""
+
+
 class _Chain(NamedTuple):
     """The tables that the functions of a chain are bound to."""
 
@@ -179,6 +183,19 @@ def _add(tables: _Chain, w: PyTree, x: ChainInput, u: ChainTheta) -> PyTree:
     return new
 
 
+def _gram_product(gram: Array, u: Array) -> Array:
+    """K u [T, S]; a long K of narrow integers is widened some rows at a time, never whole."""
+    T = gram.shape[0]
+    if gram.dtype == u.dtype or T <= ROWS or T % ROWS:
+        return gram @ u
+
+    def of_rows(first: Array) -> Array:
+        return jax.lax.dynamic_slice_in_dim(gram, first, ROWS).astype(u.dtype) @ u
+
+    parts = jax.lax.map(of_rows, jnp.arange(0, T, ROWS))
+    return parts.reshape(u.shape)
+
+
 def _gram_action(tables: _Chain, x: ChainInput, u: ChainTheta) -> ChainTheta:
     """A_x A_x' u through the token Gram matrix (4.22)."""
     x = _with_windows(tables, x)
@@ -188,7 +205,9 @@ def _gram_action(tables: _Chain, x: ChainInput, u: ChainTheta) -> ChainTheta:
         mixed = jnp.einsum("ts,sab->tab", x.gram[:-1, :-1], u.transitions)
         transitions = squared * jnp.sum(u.transitions, axis=0)[None] + mixed
     triples = None if u.triples is None else squared * u.triples
-    return u._replace(emissions=x.gram @ u.emissions, transitions=transitions, triples=triples)
+    return u._replace(
+        emissions=_gram_product(x.gram, u.emissions), transitions=transitions, triples=triples
+    )
 
 
 def _plane_values(tables: _Chain, w: PyTree, x: ChainInput, y: Array) -> Array:

@@ -320,7 +320,27 @@ def by_differences(problem, w, x, planes, index, c):
 @each([("dense", PLAIN), ("sparse", TRIPLES), ("kernel", PLAIN)])
 def test_plane_differences(x64, way, model, share):
     """Only parts at which planes differ are read; differences and balanced sums are the same."""
-    n, T, S = 9, 20, 3
+    _check_differences(way, model, share, T=20, S=3)
+
+
+@pytest.mark.parametrize(
+    "model, T, S, kinds",
+    [
+        (PLAIN, 127, 11, ("int8", "int8")),
+        (PLAIN, 128, 12, ("int16", "int16")),
+        (TRIPLES, 24, 5, ("int8", "int8", "int8")),
+        (TRIPLES, 24, 6, ("int8", "int8", "int16")),
+        (TRIPLES, 24, 32, ("int8", "int16", "int32")),
+    ],
+)
+def test_places_are_as_narrow_as_they_fit(x64, model, T, S, kinds):
+    told = _check_differences("dense", model, 0.3, T, S)
+    held = [leaf for leaf in (told.positions, told.transitions, told.triples) if leaf is not None]
+    assert tuple(str(leaf.dtype) for leaf in held) == kinds
+
+
+def _check_differences(way, model, share, T, S):
+    n = 9
     data, random = random_sequences(0, n, T, D, S, shortest=0), np.random.default_rng(2)
     problem, x = data.problem(model, way), data.inputs(way)
     planes = np.repeat(data.y[:, None], 4, axis=1)
@@ -340,6 +360,23 @@ def test_plane_differences(x64, way, model, share):
     np.testing.assert_allclose(differences(cut), differences(whole)[index], **close)
     np.testing.assert_allclose(flat(also), flat(moved), **close)
     assert share == 0 or np.abs(flat(moved) - flat(w)).max() > 0.1
+    return told
+
+
+def test_a_long_gram_matrix_of_integers_serves_as_well(x64):
+    """It is widened some rows at a time where these fill it, else whole."""
+    for T in (128, 130):
+        data = random_sequences(0, 3, T, D, S, shortest=0)
+        data = data._replace(pool=np.round(2 * data.pool))
+        problem, x = data.problem(PLAIN, "dense"), data.inputs("dense")
+        assert x.gram.dtype == np.int8
+        random = np.random.default_rng(1)
+        w, c = random_like(random, problem.initial_weights), random.normal(size=(3, 2))
+        planes = np.stack([data.y, np.where(data.y >= 0, (data.y + 1) % S, -1)], axis=1)
+        found = by_gram(problem, w, x, planes, c)
+        wanted = by_gram(problem, w, x._replace(gram=x.gram.astype(float)), planes, c)
+        for one, other in zip(*map(jax.tree.leaves, (found, wanted)), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
 def test_short_sequences_are_read_whole(x64):
