@@ -54,7 +54,6 @@ from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree
 
-
 ROWS = 64
 """Rows of a long token Gram matrix that are widened to floats at a time."""
 
