@@ -47,11 +47,20 @@ def check_batch(batch: Any) -> None:
 def check_is_problem(problem: Any) -> None:
     """Raise ValueError unless it is a Problem."""
     if not isinstance(problem, Problem):
-        raise ValueError(
-            f"problem must be a Problem (of multiclass, chain, make_problem, ...), got "
-            f"{kind_and_text_of(problem)}: it is the first argument, before the "
-            "examples"
+        todo = (
+            "call it, since it makes one"
+            if _makes_a_problem(problem)
+            else ("it is the first argument, before the examples")
         )
+        raise ValueError(
+            "problem must be a Problem (of multiclass, chain, make_problem, ...), got "
+            f"{kind_and_text_of(problem)}: {todo}"
+        )
+
+
+def _makes_a_problem(given: Any) -> bool:
+    """Whether it is the method `problem` of an encoding, not called."""
+    return callable(given) and getattr(given, "__name__", "") == "problem"
 
 
 def check_run(

@@ -434,3 +434,14 @@ def test_a_start_is_looked_at_before_anything_runs(monkeypatch):
     ):
         with pytest.raises(ValueError, match=match):
             fit(of, *examples, form, 10.0, start=given, settings=FULL)
+
+
+def test_an_encodings_problem_that_is_not_called_is_named():
+    class Encoding:
+        def problem(self):
+            raise AssertionError("not called here")
+
+    with pytest.raises(ValueError, match="problem must be a Problem .*: call it, since it makes"):
+        fit(Encoding().problem, np.zeros((2, 1)), np.zeros(2, int))
+    with pytest.raises(ValueError, match="it is the first argument, before the examples"):
+        fit(np.zeros((2, 1)), np.zeros(2, int), np.zeros(2, int))
