@@ -25,6 +25,7 @@ from experiments.handwriting.report import picture_of
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
+from experiments.lib.progress import jobs_bar
 from experiments.neural_handwriting.network import Moves, Shape
 from experiments.neural_handwriting.report import error_plot, folds_table
 from experiments.neural_handwriting.training import (
@@ -122,12 +123,17 @@ def run(options: Options) -> common.Outcome:
     splits = [_cut(options, split) for split in fold_splits(data.words, options.folds, False)]
     rows: list[dict[str, Any]] = []
     plots: dict[str, Plot] = {}
-    with common.kept_if_stopped(
-        "neural_handwriting", options, "neural_handwriting", {"rows": rows}
+    trainings = len(splits) * len(options.machines)
+    with (
+        common.kept_if_stopped("neural_handwriting", options, "neural_handwriting", {"rows": rows}),
+        jobs_bar(description="trainings", enabled=options.progress, total=trainings) as bar,
     ):
         for split in splits:
             for row, network in _machines(options, data, split):
                 rows.append(row | {"split": split.name})
+                wrong = 100 * row["test_letter_error"]
+                bar.set_postfix_str(f"{row['machine']} {wrong:.2f} % of letters", refresh=False)
+                bar.update()
                 if network is not None and options.picture_words and not plots.get("words"):
                     if row["machine"] == _of_picture(options):
                         plots["words"] = _words(options, data, split, row, network)
