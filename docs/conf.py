@@ -35,6 +35,7 @@ nb_merge_streams = True
 
 napoleon_custom_sections = [("Fields", "params_style")]
 napoleon_numpy_docstring = False
+napoleon_use_param = False  # "C, tol: as there" stays one entry
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "imported-members": True, "undoc-members": True}
@@ -78,6 +79,7 @@ def as_restructured_text(app, what, name, obj, options, lines: list[str]) -> Non
     text = "\n".join(lines).replace("\\", "\\\\").replace("*", "\\*").replace("|", "\\|")
     text = re.sub(r"(?<!`)`([^`\n]+)`(?!`)", r"``\1`` ", text).replace("`` ", "``\\ ")
     text = re.sub(r"(?<=\w)_(?=\W|$)(?!`)", r"\\_", text)
+    text = re.sub(r"(?m)^(  \w+)\\_:", r"\1_:", text)  # what an entry names
     text = re.sub(r"([^\n])\n\n(    \S)", _literal, text)
     text = re.sub(r"(?m)^(Parameters|Attributes), beside those of (.*):$", _heir, text)
     lines[:] = text.split("\n")
@@ -94,8 +96,9 @@ def _heir(found: re.Match) -> str:
 
 
 def without_fields(app, what, name, obj, skip, options) -> bool | None:
-    """The fields of records stand under Fields already."""
-    return True if type(obj).__name__ == "_tuplegetter" else None
+    """Fields of records stand under Fields already; scikit-learn documents its metadata routing."""
+    routing = re.fullmatch(r"set_\w+_request", name)
+    return True if routing or type(obj).__name__ == "_tuplegetter" else None
 
 
 def setup(app) -> None:
