@@ -69,7 +69,7 @@ def word_picture(
     figure, axes = _sheet(canvas)
     for word, place in zip(ordered, places, strict=True):
         _write_letters(axes, word, place)
-    axes.text(SIDE, TOP / 2, title, fontsize=16, va="center", color="#111111")
+    axes.text(SIDE, TOP / 2, title, fontsize=15, va="center", color="#111111")
     _legend(axes, remark)
     return Plot(figure, {"title": title, "words": [_with_images(data, word) for word in ordered]})
 

@@ -164,7 +164,7 @@ def picture_of(
     sample = np.sort(order[: options.picture_words])
     found = read(sample)
     title = (
-        f"{len(sample)} of {len(chosen)} {kind} at random, read by {name}; of all of them "
+        f"{len(sample)} of {len(chosen)} {kind} at random, read by {name};\nof all of them "
         f"{100 - wrong[0]:.1f} % of the letters and {100 - wrong[1]:.1f} % of the words right"
     )
     remark = "" if options.letter_data else CAPITALS

@@ -149,11 +149,12 @@ EXPERIMENTS = (
     ),
     Experiment(
         "neural_handwriting", ("ocr_letters",), neural_handwriting.run,
-        neural_handwriting.Options(folds=2), {
+        neural_handwriting.Options(), {
             "folds": 1, "examples": 64, "test_examples": 200, "epochs": ("2",),
             "machines": ("letters_log_loss", "chain_log_loss"), "picture_words": 6,
         },
         what="a network under a chain by losses as layers, beside the linear machine",
+        minutes=19,
     ),
     Experiment(
         "named_entities", ("conll2002",), named_entities.run, named_entities.Options(), {
