@@ -46,6 +46,7 @@ from jaxstruct.solvers.rounds import (
 )
 from jaxstruct.solvers.settings import Settings, check_settings, enumerates
 from jaxstruct.solvers.state import Info, State
+from jaxstruct.solvers.sweeps import SweptRoom
 from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.working_sets import (
     WorkingSets,
@@ -146,6 +147,7 @@ def step(
     epsilon: float,
     goal: float = math.inf,
     settled: float = -math.inf,
+    room: SweptRoom | None = None,
 ) -> tuple[State, Info]:
     """One round; see the module.
 
@@ -156,9 +158,10 @@ def step(
       goal, settled: a round of grown working sets in the subspace variant is certified where its
         estimated relative gap is at most goal, its estimated violation at most settled, or its
         turn has come (`settings.certify_every`); any other round always is.
+      room: one for all steps of a run, so that none makes its own.
     """
     state = state._replace(clock=state.clock + 1)
-    now = round_of(problem, task, settings, formulation, state.clock)
+    now = round_of(problem, task, settings, formulation, state.clock, room)
     settings, examples = now.settings, examples_of(task)
     threshold = np.asarray(epsilon, state.sets.losses.dtype)
     entered, enumerated = _count_entered(state.sets), is_enumerated(state.sets)

@@ -46,6 +46,7 @@ from jaxstruct.solvers.settings import Settings, check_settings, choice_of, reso
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import Info, State
 from jaxstruct.solvers.status import MESSAGES, Status
+from jaxstruct.solvers.sweeps import SweptRoom
 from jaxstruct.solvers.task import Task, batches_of_class, fewest_batches, make_task, row_index
 from jaxstruct.solvers.warm_start import check_start, restart
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
@@ -134,11 +135,12 @@ def _wants_growth(info: Info, n: int) -> bool:
 def _method(fixed: _Fixed) -> Method:
     """The cutting plane algorithm as the host loop runs it."""
     n, most = int(np.sum(fixed.rows >= 0)), fixed.settings.max_capacity
+    room = SweptRoom()
 
     def step(now: Standing) -> tuple[State, Round]:
         threshold = _threshold(fixed.rules, _primal_of(now))
         worth = _worth_certifying(fixed.rules, _primal_of(now), threshold, now.state.clock)
-        state, info = cutting_plane.step(*fixed.of_step, now.state, threshold, *worth)
+        state, info = cutting_plane.step(*fixed.of_step, now.state, threshold, *worth, room)
         return state, _round(fixed, state, info)
 
     def certify(now: Standing) -> tuple[State, Round]:
