@@ -96,7 +96,8 @@ def whole(task: Task, orders: tuple[Array, ...]) -> tuple[tuple[np.int32, np.int
 class Round(NamedTuple):
     """The fixed side of one round: what every part of it is called with.
 
-    `room` and `seconds` are filled in place.
+    `room` and `seconds` are filled in place. takes_over: whether the round may use up the working
+    sets that it begins with.
     """
 
     problem: Problem
@@ -109,6 +110,7 @@ class Round(NamedTuple):
     seconds: dict[str, float]
     efforts: Efforts
     room: SweptRoom
+    takes_over: bool
 
     def oracle_options(self, active: int) -> OracleOptions:
         """The static options of an oracle call that names so many active slots."""
@@ -122,6 +124,7 @@ def round_of(
     formulation: Formulation,
     clock: int,
     room: SweptRoom | None = None,
+    takes_over: bool = False,
 ) -> Round:
     """The fixed side of the round of this number; room: of the run, where rounds share one."""
     settings = resolved_settings(problem, settings, settings.oracle_batch)
@@ -129,7 +132,7 @@ def round_of(
     return Round(
         problem, task, settings, formulation, oracle, np.int32(clock),
         np.random.default_rng([settings.seed, clock]), {},
-        efforts_of(problem, settings, oracle, task), room or SweptRoom(),
+        efforts_of(problem, settings, oracle, task), room or SweptRoom(), takes_over,
     )  # fmt: skip
 
 
@@ -260,7 +263,7 @@ def _asked(
 def grown_round(now: Round, state: State, epsilon: AnyArray) -> tuple[PyTree, WorkingSets, Moved]:
     """The exact pass of algorithm 3 chunk by chunk, then sweeps over the slots that matter."""
     settings, w = now.settings, state.weights
-    sets = copy_arrays(state.sets)  # the program takes its buffers over
+    sets = state.sets if now.takes_over else copy_arrays(state.sets)  # programs take them over
     active = named_slots(settings, sets)
     report = empty_report(sets.losses.shape[0], active, sets.losses.dtype)
     shuffled = _shuffle(now)
