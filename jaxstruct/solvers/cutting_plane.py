@@ -105,7 +105,7 @@ def _certify(
     """
     active = named_slots(now.settings, state.sets)
     before = state.sets if own else copy_arrays(state.sets)  # the program takes them over
-    report = empty_report(before.losses.shape[0], active, before.losses.dtype)
+    report = empty_report(before.losses.shape[0], active, str(before.losses.dtype))
     orders = in_order(now.task, now.settings)
     sets, report, counts = time_part(
         now.seconds, "certify",

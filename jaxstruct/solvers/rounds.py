@@ -265,7 +265,7 @@ def grown_round(now: Round, state: State, epsilon: AnyArray) -> tuple[PyTree, Wo
     settings, w = now.settings, state.weights
     sets = state.sets if now.takes_over else copy_arrays(state.sets)  # programs take them over
     active = named_slots(settings, sets)
-    report = empty_report(sets.losses.shape[0], active, sets.losses.dtype)
+    report = empty_report(sets.losses.shape[0], active, str(sets.losses.dtype))
     shuffled = _shuffle(now)
     orders = tuple(map(jax.device_put, shuffled))
     found, again = [], 0
