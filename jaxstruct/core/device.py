@@ -26,3 +26,8 @@ def on_device(values: ArrayLike | jax.Array, dtype: DTypeLike | None = None) -> 
 def zeros_on_device(shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
     """Zeros of that shape and dtype."""
     return jax.device_put(np.zeros(shape, dtype))
+
+
+def zeros_to_take_over(shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
+    """Zeros in a buffer of their own, which a program can take over."""
+    return jax.device_put(np.zeros(shape, dtype), may_alias=False)

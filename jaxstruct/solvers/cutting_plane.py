@@ -46,6 +46,7 @@ from jaxstruct.solvers.rounds import (
 )
 from jaxstruct.solvers.settings import Settings, check_settings, enumerates
 from jaxstruct.solvers.state import Info, State
+from jaxstruct.solvers.sweeps import SweptRoom
 from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.working_sets import (
     WorkingSets,
@@ -96,12 +97,15 @@ def _roundings(task: Task) -> np.ndarray:
 
 
 def _certify(
-    now: Round, state: State, epsilon: AnyArray, products: tuple
+    now: Round, state: State, epsilon: AnyArray, products: tuple, own: bool
 ) -> tuple[State, Certificate, np.ndarray, PassCounts]:
-    """One oracle call an example at w: (state, certificate, slack, counts)."""
+    """One oracle call an example at w: (state, certificate, slack, counts).
+
+    own: whether nobody else holds the working sets of the state.
+    """
     active = named_slots(now.settings, state.sets)
-    before = copy_arrays(state.sets)  # the program takes its buffers over
-    report = empty_report(before.losses.shape[0], active, before.losses.dtype)
+    before = state.sets if own else copy_arrays(state.sets)  # the program takes them over
+    report = empty_report(before.losses.shape[0], active, str(before.losses.dtype))
     orders = in_order(now.task, now.settings)
     sets, report, counts = time_part(
         now.seconds, "certify",
@@ -146,6 +150,8 @@ def step(
     epsilon: float,
     goal: float = math.inf,
     settled: float = -math.inf,
+    room: SweptRoom | None = None,
+    takes_over: bool = False,
 ) -> tuple[State, Info]:
     """One round; see the module.
 
@@ -156,9 +162,12 @@ def step(
       goal, settled: a round of grown working sets in the subspace variant is certified where its
         estimated relative gap is at most goal, its estimated violation at most settled, or its
         turn has come (`settings.certify_every`); any other round always is.
+      room: one for all steps of a run, so that none makes its own.
+      takes_over: whether the working sets of `state` may be used up, which nobody may read then;
+        otherwise they are copied.
     """
     state = state._replace(clock=state.clock + 1)
-    now = round_of(problem, task, settings, formulation, state.clock)
+    now = round_of(problem, task, settings, formulation, state.clock, room, takes_over)
     settings, examples = now.settings, examples_of(task)
     threshold = np.asarray(epsilon, state.sets.losses.dtype)
     entered, enumerated = _count_entered(state.sets), is_enumerated(state.sets)
@@ -178,7 +187,8 @@ def step(
         added, overflow, estimate, calls = moved.added, moved.overflow, moved.estimate, moved.calls
     due = state.clock % settings.certify_every == 0
     if fully or due or estimate is None or _is_done(estimate, goal, settled):
-        state, certificate, slack, counts = _certify(now, state, threshold, products)
+        own = not fully and (takes_over or not enumerated)
+        state, certificate, slack, counts = _certify(now, state, threshold, products, own)
         overflow, calls = int(counts.overflow), calls + examples
         added += _count_entered(state.sets) - entered if enumerated else int(counts.added)
     shown = estimate if certificate is None else certificate
@@ -205,7 +215,7 @@ def certify_state(
     """
     now = round_of(problem, task, settings, formulation, state.clock)
     threshold = np.asarray(epsilon, state.sets.losses.dtype)
-    state, certificate, slack, counts = _certify(now, state, threshold, (None, None))
+    state, certificate, slack, counts = _certify(now, state, threshold, (None, None), False)
     added, overflow = int(counts.added), int(counts.overflow)
     info = Info(certificate, certificate, added, overflow, examples_of(task), now.seconds, slack)
     return state, info

@@ -46,6 +46,7 @@ from jaxstruct.solvers.settings import Settings, check_settings, choice_of, reso
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import Info, State
 from jaxstruct.solvers.status import MESSAGES, Status
+from jaxstruct.solvers.sweeps import SweptRoom
 from jaxstruct.solvers.task import Task, batches_of_class, fewest_batches, make_task, row_index
 from jaxstruct.solvers.warm_start import check_start, restart
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
@@ -131,14 +132,23 @@ def _wants_growth(info: Info, n: int) -> bool:
     return info.overflow > 0.02 * n or (info.overflow > 0 and info.planes_added < info.overflow)
 
 
-def _method(fixed: _Fixed) -> Method:
-    """The cutting plane algorithm as the host loop runs it."""
+def _method(fixed: _Fixed, started: bool, watched: bool) -> Method:
+    """The cutting plane algorithm as the host loop runs it.
+
+    Args:
+      started: whether the first state is of a solution, which stays as it is.
+      watched: whether somebody may hold the states in between.
+    """
     n, most = int(np.sum(fixed.rows >= 0)), fixed.settings.max_capacity
+    room = SweptRoom()
 
     def step(now: Standing) -> tuple[State, Round]:
         threshold = _threshold(fixed.rules, _primal_of(now))
         worth = _worth_certifying(fixed.rules, _primal_of(now), threshold, now.state.clock)
-        state, info = cutting_plane.step(*fixed.of_step, now.state, threshold, *worth)
+        takes_over = not watched and (now.state.clock > 0 or not started)
+        state, info = cutting_plane.step(
+            *fixed.of_step, now.state, threshold, *worth, room, takes_over
+        )
         return state, _round(fixed, state, info)
 
     def certify(now: Standing) -> tuple[State, Round]:
@@ -198,18 +208,21 @@ def _run(
     fixed: _Fixed,
     state: State,
     start: Solution | None,
-    callback: Callable[[Progress], bool | None],
+    show: Callable[[Progress], None],
+    callback: Callable[[Progress], bool | None] | None,
     checkpoint: tuple[str | os.PathLike, float] | None,
 ) -> Solution:
-    """The host loop, what it writes on the way, and what its end says."""
+    """The host loop, what it shows and writes on the way, and what its end says."""
     before = start.statistics.history if start is not None and start.C == fixed.rules.C else None
     beginning = begin(_planes(state.sets, fixed.rows), before)
-    state, method, keeper = state._replace(clock=0), _method(fixed), None
+    watched = callback is not None or checkpoint is not None
+    state, keeper = state._replace(clock=0), None
+    method = _method(fixed, start is not None, watched)
     if checkpoint is not None:
         keeper = Keeper(*checkpoint, lambda now: _on_the_way(fixed, method, now, beginning))
     try:
         now, status = solve(
-            method, state, state.weights, fixed.rules, beginning, callback,
+            method, state, state.weights, fixed.rules, beginning, _both(show, callback),
             None if keeper is None else keeper.keep,
         )  # fmt: skip
     except KeyboardInterrupt:
@@ -355,7 +368,7 @@ def fit(
     words = f"{formulation.name}, C = {float(C):g}"
     with training_progress(max_passes, words, verbose, tolerance) as show:
         fixed = _with_effort(fixed, start)
-        return _run(fixed, _first_state(fixed, start), start, _both(show, callback), kept)
+        return _run(fixed, _first_state(fixed, start), start, show, callback, kept)
 
 
 def fit_path(

@@ -24,7 +24,8 @@ from jaxstruct.solvers.settings import (
 from jaxstruct.solvers.task import batches_of_class, fewest_batches
 
 COPIES = 2
-"""Working sets that a round holds: the last ones, and those that it makes of them."""
+"""Working sets that a round holds: those that it makes, and the room of its sweeps, which is no
+larger. With a callback or a checkpoint the last ones, too, are held."""
 
 NUMBERS = 8
 """Numbers that a slot takes beside its output and its row of the Gram block."""

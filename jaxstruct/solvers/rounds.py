@@ -35,7 +35,7 @@ from jaxstruct.solvers.programs import time_part
 from jaxstruct.solvers.proximal_newton import newton_program
 from jaxstruct.solvers.settings import Efforts, Settings, choice_of, resolved_settings
 from jaxstruct.solvers.state import State
-from jaxstruct.solvers.sweeps import Plan, rebuilt_weights, sweeps_program
+from jaxstruct.solvers.sweeps import Plan, SweptRoom, rebuilt_weights, sweeps_program
 from jaxstruct.solvers.task import Task, batches_of, batches_of_class
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
@@ -94,7 +94,11 @@ def whole(task: Task, orders: tuple[Array, ...]) -> tuple[tuple[np.int32, np.int
 
 
 class Round(NamedTuple):
-    """The fixed side of one round: what every part of it is called with."""
+    """The fixed side of one round: what every part of it is called with.
+
+    `room` and `seconds` are filled in place. takes_over: whether the round may use up the working
+    sets that it begins with.
+    """
 
     problem: Problem
     task: Task
@@ -105,6 +109,8 @@ class Round(NamedTuple):
     random: np.random.Generator
     seconds: dict[str, float]
     efforts: Efforts
+    room: SweptRoom
+    takes_over: bool
 
     def oracle_options(self, active: int) -> OracleOptions:
         """The static options of an oracle call that names so many active slots."""
@@ -112,15 +118,21 @@ class Round(NamedTuple):
 
 
 def round_of(
-    problem: Problem, task: Task, settings: Settings, formulation: Formulation, clock: int
+    problem: Problem,
+    task: Task,
+    settings: Settings,
+    formulation: Formulation,
+    clock: int,
+    room: SweptRoom | None = None,
+    takes_over: bool = False,
 ) -> Round:
-    """The fixed side of the round of this number."""
+    """The fixed side of the round of this number; room: of the run, where rounds share one."""
     settings = resolved_settings(problem, settings, settings.oracle_batch)
     oracle = oracle_for(problem, formulation)
     return Round(
         problem, task, settings, formulation, oracle, np.int32(clock),
         np.random.default_rng([settings.seed, clock]), {},
-        efforts_of(problem, settings, oracle, task),
+        efforts_of(problem, settings, oracle, task), room or SweptRoom(), takes_over,
     )  # fmt: skip
 
 
@@ -168,13 +180,16 @@ def _sweep(
     """Sweeps over the chosen rows and over the named slots, or over all where none are named."""
     if count == 0 or not chosen.size:
         return w, sets
-    w, multipliers, last_used = time_part(
+    planes = of_planes(now.problem)
+    room = now.room.take(planes, now.task, sets, slots)
+    w, multipliers, last_used, room = time_part(
         now.seconds, "sweeps",
         partial(
-            sweeps_program, of_planes(now.problem), now.settings.visit_options(), now.task, w,
-            sets, slots, _plan(now, chosen, count), now.clock, effort=now.efforts.sweeps,
+            sweeps_program, planes, now.settings.visit_options(), now.task, w, sets, slots,
+            _plan(now, chosen, count), now.clock, room, effort=now.efforts.sweeps,
         ),
     )  # fmt: skip
+    now.room.give_back(room)
     return w, sets._replace(multipliers=multipliers, last_used=last_used)
 
 
@@ -248,9 +263,9 @@ def _asked(
 def grown_round(now: Round, state: State, epsilon: AnyArray) -> tuple[PyTree, WorkingSets, Moved]:
     """The exact pass of algorithm 3 chunk by chunk, then sweeps over the slots that matter."""
     settings, w = now.settings, state.weights
-    sets = copy_arrays(state.sets)  # the program takes its buffers over
+    sets = state.sets if now.takes_over else copy_arrays(state.sets)  # programs take them over
     active = named_slots(settings, sets)
-    report = empty_report(sets.losses.shape[0], active, sets.losses.dtype)
+    report = empty_report(sets.losses.shape[0], active, str(sets.losses.dtype))
     shuffled = _shuffle(now)
     orders = tuple(map(jax.device_put, shuffled))
     found, again = [], 0

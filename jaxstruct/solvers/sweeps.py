@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxstruct.core.buckets import bucket_slices, rows_at
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.device import zeros_to_take_over
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.active_slots import merge_multipliers, restrict
 from jaxstruct.solvers.bucket_turns import (
@@ -62,50 +63,124 @@ def see(task: Task, sets: WorkingSets) -> list[Seen]:
     return [Seen(bucket_task(task, b), bucket_of(sets, b), None) for b in range(count)]
 
 
+def _sees_whole(problem: Problem, slots: Array) -> bool:
+    return slots.shape[1] == 0 and problem.space.plane_differences is None
+
+
 def see_slots(
-    problem: Problem, options: VisitOptions, task: Task, sets: WorkingSets, slots: Array, plan: Plan
-) -> list[Seen]:
+    problem: Problem,
+    options: VisitOptions,
+    task: Task,
+    sets: WorkingSets,
+    slots: Array,
+    plan: Plan,
+    room: list,
+) -> tuple[list[Seen], list]:
     """Every bucket cut down to some slots; only the rows that a plan visits hold what they should.
 
     Args:
       options: static. slots: [N, A] the slots that are swept, the others frozen; A = 0 for all.
+      room: of `empty_room`, or what an earlier call left in it.
+
+    Returns:
+      (the buckets, the room that they are in).
     """
-    if slots.shape[1] == 0 and problem.space.plane_differences is None:
-        return see(task, sets)
-    return [
-        _cut(problem, whole, slots[own], order[0].reshape(-1, options.group), count)
-        for whole, own, order, count in zip(
-            see(task, sets), bucket_slices(task.outputs), plan.orders, plan.groups, strict=True
+    whole = see(task, sets)
+    if _sees_whole(problem, slots):
+        return whole, room
+    room = [
+        _cut(problem, bucket, slots[own], order[0].reshape(-1, options.group), count, held)
+        for bucket, own, order, count, held in zip(
+            whole, bucket_slices(task.outputs), plan.orders, plan.groups, room, strict=True
         )
     ]
+    return [_seen(bucket, held) for bucket, held in zip(whole, room, strict=True)], room
 
 
-def _cut(problem: Problem, whole: Seen, slots: Array, grouped: Array, groups: Array) -> Seen:
+class _Part(NamedTuple):
+    """Some rows of one bucket, cut down; the fields are those of `Seen`, cap: of its terms."""
+
+    cap: Array
+    sets: WorkingSets
+    differences: PyTree
+
+
+def _part(problem: Problem, whole: Seen, slots: Array, index: Array) -> _Part:
+    """The rows [B] of one bucket cut down to the slots [N_b, A]."""
+    terms, sets = restrict(whole.task.own_terms(index), whole.sets, index, slots[index])
+    differ = problem.space.plane_differences
+    differences = differ and differ(sets.outputs)
+    if differences is not None:
+        sets = sets._replace(outputs=None)
+    return _Part(terms.cap, sets, differences)
+
+
+def _seen(whole: Seen, part: _Part) -> Seen:
+    terms = whole.task.terms._replace(cap=part.cap)
+    return Seen(whole.task._replace(terms=terms), part.sets, part.differences)
+
+
+def empty_room(problem: Problem, task: Task, sets: WorkingSets, slots: Array) -> list:
+    """Zeros in place of the buckets cut down to slots [N, A], which `sweeps_pass` takes over.
+
+    NumPy makes them, so that nothing compiles. Where nothing is cut down, there are none.
+    """
+
+    def parts(problem: Problem, task: Task, sets: WorkingSets, slots: Array) -> list[_Part]:
+        places = bucket_slices(task.outputs)
+        return [
+            _part(problem, whole, slots[own], jnp.arange(own.stop - own.start))
+            for whole, own in zip(see(task, sets), places, strict=True)
+        ]
+
+    if _sees_whole(problem, slots):
+        return []
+    shapes = jax.eval_shape(parts, problem, task, sets, slots)
+    return jax.tree.map(lambda leaf: zeros_to_take_over(leaf.shape, leaf.dtype), shapes)
+
+
+class SweptRoom:
+    """The room that the last sweeps left, for the next ones: what is large is made once a run."""
+
+    def __init__(self) -> None:
+        """No room yet."""
+        self._slots, self._room = None, []
+
+    def take(self, problem: Problem, task: Task, sets: WorkingSets, slots: Array) -> list:
+        """What `empty_room` makes, or what was given back of that size; the caller owns it.
+
+        Args:
+          problem, task: the same in all calls.
+        """
+        if _sees_whole(problem, slots):
+            return []
+        count = slots.shape[1] or sets.losses.shape[1]
+        room, known = self._room, self._slots == count
+        self._slots, self._room = None, []
+        return room if known else empty_room(problem, task, sets, slots)
+
+    def give_back(self, room: list) -> None:
+        """The room after the sweeps; nothing is kept of none."""
+        if room:
+            self._slots, self._room = room[0].sets.losses.shape[1], room
+
+
+def _cut(
+    problem: Problem, whole: Seen, slots: Array, grouped: Array, groups: Array, room: _Part
+) -> _Part:
     """One bucket cut down to the slots [N_b, A], once and not in every sweep.
 
     Args:
       grouped: [N_b / G, G] rows, those visited in front. groups: how many groups are.
+      room: [N_b] what other rows hold.
     """
-    task, differ = whole.task, problem.space.plane_differences
 
-    def body(at: Array, nothing: tuple) -> tuple:
+    def pick(at: Array, held: _Part) -> _Part:
         index = grouped[at]
-        terms, part = restrict(task.own_terms(index), whole.sets, index, slots[index])
-        differences = differ and differ(part.outputs)
-        if differences is not None:
-            part = part._replace(outputs=None)
-        return nothing, (terms.cap, part, differences)
+        found = _part(problem, whole, slots, index)
+        return jax.tree.map(lambda to, new: to.at[index].set(new), held, found)
 
-    body = jax.jit(body)  # shapes and loop: one trace
-    _, shapes = jax.eval_shape(body, jnp.int32(0), ())
-    room = jax.tree.map(lambda leaf: jnp.zeros((grouped.size, *leaf.shape[1:]), leaf.dtype), shapes)
-
-    def pick(at: Array, held: tuple) -> tuple:
-        found = body(at, ())[1]
-        return jax.tree.map(lambda to, new: to.at[grouped[at]].set(new), held, found)
-
-    cap, part, differences = jax.lax.fori_loop(0, groups, pick, room)
-    return Seen(task._replace(terms=task.terms._replace(cap=cap)), part, differences)
+    return jax.lax.fori_loop(0, groups, pick, room)
 
 
 def cached_pass(
@@ -171,7 +246,8 @@ def sweeps_pass(
     slots: Array,
     plan: Plan,
     clock: Array,
-) -> tuple[PyTree, Array, Array]:
+    room: list,
+) -> tuple[PyTree, Array, Array, list]:
     """Cached sweeps over the blocks of some examples, with the planes in some slots.
 
     They end when they fade (see `VisitOptions`), at the latest as the plan says. How many sweeps
@@ -182,11 +258,12 @@ def sweeps_pass(
       slots: [N, A] the slots used, the others frozen; A = 0 for all.
       plan: which examples are visited, and how often at most.
       clock: the number of this pass.
+      room: of `empty_room`, taken over; what it holds plays no part.
 
     Returns:
-      (w, multipliers [N, K], last_used [N, K]).
+      (w, multipliers [N, K], last_used [N, K], the room for the next call).
     """
-    seen = see_slots(problem, options, task, sets, slots, plan)
+    seen, room = see_slots(problem, options, task, sets, slots, plan, room)
     start = jnp.concatenate([bucket.sets.multipliers for bucket in seen])
 
     def sweep(state: tuple) -> tuple:
@@ -206,7 +283,7 @@ def sweeps_pass(
     visited = _visited(task, options, plan)[:, None]
     moved = merge_multipliers(sets.multipliers, moved, slots)
     multipliers = jnp.where(visited, moved, sets.multipliers)
-    return w, multipliers, jnp.where(multipliers > 0, clock, sets.last_used)
+    return w, multipliers, jnp.where(multipliers > 0, clock, sets.last_used), room
 
 
 def _visited(task: Task, options: VisitOptions, plan: Plan) -> Array:
@@ -239,5 +316,5 @@ def weights_of_multipliers(
     return w
 
 
-sweeps_program = program(sweeps_pass, static_argnums=1)
+sweeps_program = program(sweeps_pass, static_argnums=1, donate_argnums=8)
 rebuilt_weights = program(weights_of_multipliers)

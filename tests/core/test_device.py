@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.core.device import on_device, zeros_on_device
+from jaxstruct.core.device import on_device, zeros_on_device, zeros_to_take_over
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -26,3 +26,14 @@ def test_as_jax_would_make_them(wide: bool) -> None:
         zeros = zeros_on_device((2, 3), "float64")
         assert zeros.dtype == ("float64" if wide else "float32") and zeros.shape == (2, 3)
         assert not np.asarray(zeros).any()
+
+
+def test_zeros_that_a_program_takes_over() -> None:
+    """It writes into their buffer, which NumPy has no part in."""
+    zeros = zeros_to_take_over((64, 64), "float32")
+    assert zeros.shape == (64, 64) and not np.asarray(zeros).any()
+    zeros = zeros_to_take_over((64, 64), "float32")
+    place = zeros.unsafe_buffer_pointer()
+    ones = jax.jit(lambda leaf: leaf.at[:].add(1), donate_argnums=0)(zeros)
+    assert zeros.is_deleted() and ones.unsafe_buffer_pointer() == place
+    np.testing.assert_array_equal(ones, 1)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct import Settings
+from jaxstruct import Settings, fit
 from jaxstruct.core.buckets import as_buckets
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.formulations import FORMULATIONS
@@ -174,3 +174,48 @@ def test_a_step_follows_the_rule(x64, way):
         np.testing.assert_array_equal(after.gaps, told)
     _, info = stepped(after._replace(gaps=np.linspace(1, 0.1, STALL_ROUNDS)))
     assert "newton" in info.seconds
+
+
+def _used_up(state):
+    return [leaf.is_deleted() for leaf in jax.tree.leaves(state.sets)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_step_uses_up_its_state_where_told(x64, way):
+    """It is the same step; without the word the old state stays."""
+    case, formulation = random_case(seed=5), FORMULATIONS["svm1_margin"]
+    problem, task = case.problem(), case.task("svm1_margin", 1.0)
+    settings = Settings(working_sets=way, effort="quick")
+
+    def stepped(state, takes_over):
+        return cutting_plane.step(
+            problem, task, settings, formulation, state, 1e-9, takes_over=takes_over
+        )[0]
+
+    kept, taken = (cutting_plane.init(problem, task, settings) for _ in range(2))
+    for _ in range(2):
+        after, same = stepped(kept, False), stepped(taken, True)
+        jax.tree.map(np.testing.assert_array_equal, after, same)
+        assert not any(_used_up(kept)) and any(_used_up(taken))
+        kept, taken = after, same
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_fit_leaves_what_others_hold(x64, way):
+    """The solution that it starts from, and the states that a callback sees."""
+    case, states = random_case(seed=5), []
+    settings = Settings(working_sets=way, variant="subspace", effort="quick")
+
+    def trained(**options):
+        return fit(case.problem(), case.x, case.y, max_passes=4, settings=settings, **options)
+
+    def hold(progress):
+        states.append(progress.state)
+
+    first = trained(C=1.0)
+    again = trained(C=2.0, start=first)
+    watched = trained(C=2.0, start=first, callback=hold)
+    assert again.statistics.passes == len(states) > 1
+    jax.tree.map(np.testing.assert_array_equal, again.weights, watched.weights)
+    for state in (first.state, again.state, *states):
+        assert not any(_used_up(state))

@@ -13,7 +13,15 @@ from jaxstruct import Settings
 from jaxstruct.core.compiling import programs_traced
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.settings import VisitOptions
-from jaxstruct.solvers.sweeps import Plan, cached_pass, rebuilt_weights, see, sweeps_program
+from jaxstruct.solvers.sweeps import (
+    Plan,
+    SweptRoom,
+    cached_pass,
+    empty_room,
+    rebuilt_weights,
+    see,
+    sweeps_program,
+)
 from tests.solvers.cases import flat, random_case
 
 N, K, GROUP, MOST = 16, 4, 4, 20
@@ -42,10 +50,11 @@ class Start:
     def swept(self, most):
         """(w, multipliers, last_used) after at most so many sweeps."""
         plan = Plan((self.orders,), self.groups, np.int32(most))
+        room = empty_room(self.problem, self.task, self.state.sets, self.none)
         return sweeps_program(
             self.problem, self.options, self.task, self.state.weights, self.state.sets,
-            self.none, plan, np.int32(7), effort="quick",
-        )  # fmt: skip
+            self.none, plan, np.int32(7), room, effort="quick",
+        )[:3]  # fmt: skip
 
     def passed(self, count):
         """(w, multipliers, predicted gains) of so many passes, one call each."""
@@ -100,3 +109,33 @@ def test_sweeps_fade(x64):
             np.testing.assert_allclose(flat(w), flat(wanted_w), rtol=0, atol=1e-12)
             further = Start().passed(ends + 1)[1]
             assert np.max(np.abs(np.asarray(further) - np.asarray(multipliers))) > 1e-9
+
+
+def test_the_room_of_sweeps_is_used_again(x64):
+    """Whatever it holds, and what is not visited in it, sweeps over a few slots are the same."""
+    start = Start()
+    task, sets, slots = start.task, start.state.sets, jnp.tile(jnp.arange(3), (N, 1))
+    plan = Plan((start.orders,), start.groups, np.int32(2))
+
+    def swept(room):
+        return sweeps_program(
+            start.problem, start.options, task, start.state.weights, sets, slots, plan,
+            np.int32(7), room, effort="quick",
+        )  # fmt: skip
+
+    held = SweptRoom()
+    first = held.take(start.problem, task, sets, slots)
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves(first))
+    *wanted, room = swept(first)
+    assert np.any(wanted[1][:12]) and all(leaf.is_deleted() for leaf in jax.tree.leaves(first))
+    held.give_back(room)
+    assert held.take(start.problem, task, sets, start.none) == []  # which leaves the room there
+    assert held.take(start.problem, task, sets, slots) is room
+    spoiled = [np.full(leaf.shape, -1, leaf.dtype) for leaf in jax.tree.leaves(room)]
+    spoiled = [leaf * np.nan if leaf.dtype == float else leaf for leaf in spoiled]
+    *found, after = swept(jax.tree.unflatten(jax.tree.structure(room), spoiled))
+    jax.tree.map(np.testing.assert_array_equal, found, wanted)
+    held.give_back(after)
+    fewer = held.take(start.problem, task, sets, slots[:, :2])
+    assert fewer[0].sets.losses.shape == (N, 2)
+    assert held.take(start.problem, task, sets, slots) is not after  # it holds one room at most
