@@ -147,8 +147,12 @@ def _examples(task: Task) -> np.ndarray:
     return np.concatenate([own.start + np.arange(_count(task, b)) for b, own in places])
 
 
-def _covering(parts: np.ndarray, coverage: float) -> np.ndarray:
-    """The rows of the largest parts that make up `coverage` of their sum."""
+def _covering(settings: Settings, sets: WorkingSets, parts: np.ndarray) -> np.ndarray:
+    """The rows of the largest parts that make up `settings.coverage` of their sum."""
+    coverage = settings.coverage
+    if coverage is None:
+        whole = is_enumerated(sets) and not named_slots(settings, sets)
+        coverage = 0.999 if whole else 0.99
     ranked = np.argsort(-parts, kind="stable")
     total = np.cumsum(parts[ranked])
     return ranked[: int(np.searchsorted(total, coverage * total[-1])) + 1]
@@ -206,10 +210,10 @@ def enumerated_round(now: Round, state: State) -> tuple[PyTree, WorkingSets]:
     every = jax.device_put(np.zeros((n, 0), np.int32))
     if state.clock <= settings.warm_passes or state.block_gaps is None or state.slots is None:
         gaps = None if state.clock <= settings.warm_passes else state.block_gaps
-        visited = _examples(now.task) if gaps is None else _covering(gaps, settings.coverage)
+        visited = _examples(now.task) if gaps is None else _covering(settings, sets, gaps)
         count = 1 if named_slots(settings, sets) else choice_of(settings.cached_sweeps)
         return _sweep(now, count, w, sets, visited, every)
-    chosen = _covering(state.block_gaps, settings.coverage)
+    chosen = _covering(settings, sets, state.block_gaps)
     widest = _widest(settings, sets, chosen)
     if len(widest):  # the planes beyond the active slots move here only
         w, sets = _sweep(now, 1, w, sets, widest, every)
@@ -286,7 +290,7 @@ def grown_round(now: Round, state: State, epsilon: AnyArray) -> tuple[PyTree, Wo
                 again += more.calls
         w, sets = _sweep(now, 1, w, sets, chosen, report.slots)
     gaps = block_gaps(now.formulation, now.task.terms, report.terms)
-    chosen = _covering(gaps, settings.coverage)
+    chosen = _covering(settings, sets, gaps)
     w, sets = _sweep(now, choice_of(settings.cached_sweeps), w, sets, chosen, report.slots)
     estimate = certify(now.formulation, now.task.terms, report.terms)
     added, overflow = np.sum(jax.device_get(found), axis=0).tolist()

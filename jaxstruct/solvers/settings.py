@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 
@@ -79,19 +79,21 @@ class Settings(NamedTuple):
         group's line search costs as much as its step, else 16.
       safeguard: what keeps a group an ascent: "line_search" or "box" ("none" is no ascent and is
         there to be studied).
-      cached_sweeps: sweeps over the planes at hand in each round at most, None for 10 on enumerated
+      cached_sweeps: sweeps over the planes at hand in each round at most, None for 40 on enumerated
         working sets and 50 on grown ones; a warm round of enumerated working sets that are cut down
         later makes one. With 0 every round of grown working sets is an exact pass alone.
       fading: the sweeps of a round end with one of less than this part of the first one's predicted
-        gain; 0 to make all of them.
+        gain; 0 to make all of them, None for 0.1 on enumerated working sets and 0.2 on grown ones.
       active: slots an example that sweeps are restricted to, chosen anew by every oracle call; 0
         for all of them, None for 24 of grown working sets and 8 of enumerated ones of more than 32
         slots.
       coverage: after the warm rounds a sweep visits the examples of the largest block gaps that
-        make up this part of the duality gap.
+        make up this part of the duality gap, None for 0.999 where the sweeps see all slots of
+        enumerated working sets, else 0.99.
       certify_every: grown working sets of the subspace variant are certified by a pass at one fixed
         w in every so many rounds, and where the calls of the exact pass say that it is done.
-      block_steps: pairwise steps a visit.
+      block_steps: pairwise steps a visit at most, None for 2 on enumerated working sets and 10 on
+        grown ones.
       warm_passes: subspace rounds before the first full one.
       newton: limits of a full step.
       checked_examples: on how many examples the rules of a problem are tried before a run and at
@@ -111,11 +113,11 @@ class Settings(NamedTuple):
     group: int | None = None
     safeguard: str = "line_search"
     cached_sweeps: int | None = None
-    fading: float = 0.2
+    fading: float | None = None
     active: int | None = None
-    coverage: float = 0.99
+    coverage: float | None = None
     certify_every: int = 30
-    block_steps: int = 10
+    block_steps: int | None = None
     warm_passes: int = 1
     newton: NewtonOptions = NewtonOptions()
     checked_examples: int | None = None
@@ -124,8 +126,11 @@ class Settings(NamedTuple):
 
     def visit_options(self) -> VisitOptions:
         """The part that a compiled visit depends on, of `resolved_settings` settings."""
-        return VisitOptions(choice_of(self.group), self.safeguard, self.block_steps, self.fading)
+        steps, fading = choice_of(self.block_steps), choice_of(self.fading)
+        return VisitOptions(choice_of(self.group), self.safeguard, steps, fading)
 
+
+Number = TypeVar("Number", int, float)
 
 _INTEGERS = (
     "capacity", "max_capacity", "oracle_batch", "chunks", "group", "cached_sweeps", "active",
@@ -133,7 +138,7 @@ _INTEGERS = (
 )  # fmt: skip
 
 
-def choice_of(value: int | None) -> int:
+def choice_of(value: Number | None) -> Number:
     """A setting of `resolved_settings`, which leaves none open.
 
     Raises:
@@ -171,7 +176,7 @@ def check_settings(settings: Settings) -> None:
             if value is not None or not may_be_none:
                 raise ValueError(f"{name} must be an integer, got {text_of(value)}")
     for name in ("fading", "coverage"):
-        if not isinstance(getattr(settings, name), numbers.Real):
+        if not isinstance(getattr(settings, name), numbers.Real | None):
             raise ValueError(f"{name} must be a number, got {text_of(getattr(settings, name))}")
     least = {
         "oracle_batch": 1,
@@ -197,9 +202,9 @@ def check_settings(settings: Settings) -> None:
         )
     if settings.active is not None and (settings.active < 0 or settings.active in (1, 2)):
         raise ValueError(f"active must be 0 (all slots) or at least 3, got {settings.active}")
-    if not 0 <= settings.fading < 1:
+    if settings.fading is not None and not 0 <= settings.fading < 1:
         raise ValueError(f"fading must lie in [0, 1), got {settings.fading}")
-    if not 0 < settings.coverage <= 1:
+    if settings.coverage is not None and not 0 < settings.coverage <= 1:
         raise ValueError(f"coverage must lie in (0, 1], got {settings.coverage}")
     if settings.group is not None and settings.oracle_batch % settings.group:
         raise ValueError(
@@ -229,7 +234,7 @@ def resolved_settings(problem: Problem, settings: Settings, n: int) -> Settings:
     enumerated, small = enumerates(problem, settings), has_small_weights(problem.initial_weights)
     batch = min(settings.oracle_batch, 1 << max(n - 1, 0).bit_length())
     group = settings.group or (16 if small or enumerated else 1)
-    sweeps = 10 if enumerated else 50
+    sweeps, fading, steps = (40, 0.1, 2) if enumerated else (50, 0.2, 10)
     checked = settings.checked_examples
     if checked is None:
         checked = 0 if is_of_package(problem) else 4
@@ -238,4 +243,6 @@ def resolved_settings(problem: Problem, settings: Settings, n: int) -> Settings:
         oracle_batch=batch,
         group=math.gcd(group, batch),
         cached_sweeps=sweeps if settings.cached_sweeps is None else settings.cached_sweeps,
+        fading=fading if settings.fading is None else settings.fading,
+        block_steps=steps if settings.block_steps is None else settings.block_steps,
     )

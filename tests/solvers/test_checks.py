@@ -144,7 +144,7 @@ def test_numbers(options, match):
         ({"effort": Efforts("fair", "auto", "full")}, "effort.sweeps is .auto.; choose one of"),
         ({"oracle_batch": 16.0}, "oracle_batch must be an integer, got 16.0"),
         ({"seed": "a"}, "seed must be an integer, got 'a'"),
-        ({"fading": None}, "fading must be a number, got None"),
+        ({"fading": "fast"}, "fading must be a number, got 'fast'"),
         ({"coverage": 0.0}, r"coverage must lie in \(0, 1\], got 0.0"),
     ],
 )
