@@ -29,5 +29,9 @@ def zeros_on_device(shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
 
 
 def zeros_to_take_over(shape: tuple[int, ...], dtype: DTypeLike) -> jax.Array:
-    """Zeros in a buffer of their own, which a program can take over."""
-    return jax.device_put(np.zeros(shape, dtype), may_alias=False)
+    """Zeros in a buffer of their own, which a program can take over.
+
+    The second move makes the copy: the first may share NumPy's memory, whatever `may_alias` says
+    (jax issue 37830), and a program takes over nothing that is shared.
+    """
+    return jax.device_put(zeros_on_device(shape, dtype), may_alias=False)

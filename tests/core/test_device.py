@@ -28,11 +28,19 @@ def test_as_jax_would_make_them(wide: bool) -> None:
         assert not np.asarray(zeros).any()
 
 
-def test_zeros_that_a_program_takes_over() -> None:
-    """It writes into their buffer, which NumPy has no part in."""
+@pytest.mark.parametrize("shift", [0, 16])
+def test_zeros_that_a_program_takes_over(monkeypatch: pytest.MonkeyPatch, shift: int) -> None:
+    """It writes into their buffer, which NumPy has no part in, aligned as XLA wants it or not."""
+
+    def zeros_at(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        room = bytes_of_zeros(4 * shape[0] * shape[1] + 128, np.uint8)
+        start = -room.ctypes.data % 64 + shift
+        return room[start : start + 4 * shape[0] * shape[1]].view(dtype).reshape(shape)
+
+    bytes_of_zeros = np.zeros
+    monkeypatch.setattr(np, "zeros", zeros_at)
     zeros = zeros_to_take_over((64, 64), "float32")
-    assert zeros.shape == (64, 64) and not np.asarray(zeros).any()
-    zeros = zeros_to_take_over((64, 64), "float32")
+    monkeypatch.undo()
     place = zeros.unsafe_buffer_pointer()
     ones = jax.jit(lambda leaf: leaf.at[:].add(1), donate_argnums=0)(zeros)
     assert zeros.is_deleted() and ones.unsafe_buffer_pointer() == place

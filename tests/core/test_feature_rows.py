@@ -30,7 +30,9 @@ def test_mappings_are_read_as_crfsuite_and_dict_vectorizer_read_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [["a", "b"], ("a", "b"), {"b", "a"}, np.array(["a", "b"]), dict(a=1, b=True)], ids=str
+    "row",
+    [["a", "b"], ("a", "b"), {"b", "a"}, np.array(["a", "b"]), dict(a=1, b=True)],
+    ids=["list", "tuple", "set", "array", "mapping"],
 )
 def test_a_row_of_names(row) -> None:
     rows = read_rows("rows", [row, []])
