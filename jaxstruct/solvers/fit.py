@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
@@ -43,6 +44,7 @@ from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_rules import Sample, check_oracle, confirm, sample_of
 from jaxstruct.solvers.progress import check_verbose, training_progress
 from jaxstruct.solvers.settings import Settings, check_settings, choice_of, resolved_settings
+from jaxstruct.solvers.shards import Shards, check_mesh, dealt
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import Info, State
 from jaxstruct.solvers.status import MESSAGES, Status
@@ -65,11 +67,15 @@ class _Fixed(NamedTuple):
     min_margin: float
     rows: np.ndarray
     sample: Sample | None
+    shards: Shards | None = None
 
     @property
     def of_step(self) -> tuple[Problem, Task, Settings, Formulation]:
         """The fixed side of `cutting_plane.step`."""
-        return self.problem, self.task, self.settings, self.formulation
+        if self.shards is None:
+            return self.problem, self.task, self.settings, self.formulation
+        problem = self.shards.put_on_all(self.problem)
+        return problem, self.shards.task, self.settings, self.formulation
 
 
 def _threshold(rules: Rules, primal: float) -> float:
@@ -140,27 +146,28 @@ def _method(fixed: _Fixed, started: bool, watched: bool) -> Method:
       watched: whether somebody may hold the states in between.
     """
     n, most = int(np.sum(fixed.rows >= 0)), fixed.settings.max_capacity
-    room = SweptRoom()
+    room, of_step, shards = SweptRoom(), fixed.of_step, fixed.shards
 
     def step(now: Standing) -> tuple[State, Round]:
         threshold = _threshold(fixed.rules, _primal_of(now))
         worth = _worth_certifying(fixed.rules, _primal_of(now), threshold, now.state.clock)
         takes_over = not watched and (now.state.clock > 0 or not started)
         state, info = cutting_plane.step(
-            *fixed.of_step, now.state, threshold, *worth, room, takes_over
+            *of_step, now.state, threshold, *worth, room, takes_over, shards
         )
         return state, _round(fixed, state, info)
 
     def certify(now: Standing) -> tuple[State, Round]:
         threshold = _threshold(fixed.rules, _primal_of(now))
-        state, info = cutting_plane.certify_state(*fixed.of_step, now.state, threshold)
+        state, info = cutting_plane.certify_state(*of_step, now.state, threshold, shards)
         return state, _round(fixed, state, info)
 
     def adapt(state: State, found: Round) -> State:
         capacity = state.sets.losses.shape[1]
         if capacity >= most or not _wants_growth(found.info, n):
             return state
-        return cutting_plane.with_capacity(state, min(2 * capacity, most))
+        state = cutting_plane.with_capacity(state, min(2 * capacity, most))
+        return state if shards is None else state._replace(sets=shards.put(state.sets))
 
     return Method(step, certify, adapt)
 
@@ -175,7 +182,11 @@ def _solution(
     fixed: _Fixed, now: Standing, status: Status, beginning: Beginning
 ) -> Solution:  # fmt: skip
     """What a run that stands there has found."""
-    rows, best, sets = fixed.rows, now.best, now.state.sets
+    rows, best, state = fixed.rows, now.best, now.state
+    if fixed.shards is not None:
+        state = fixed.shards.end(state)
+        best = best._replace(weights=fixed.shards.taken(best.weights))
+    sets = state.sets
     certificate, slack = last_certificate(best)
     support = int(np.sum(np.asarray(sets.multipliers)[rows >= 0] > 0))
     return Solution(
@@ -190,7 +201,7 @@ def _solution(
         rows=rows,
         formulation=fixed.formulation.name,
         C=fixed.rules.C,
-        state=now.state,
+        state=state,
         statistics=statistics(now, beginning, _planes(sets, rows), support, sets.losses.shape[1]),
     )
 
@@ -250,19 +261,25 @@ def _both(
 
 def _first_state(fixed: _Fixed, start: Solution | None) -> State:
     """Where the run begins."""
-    problem, task, settings, formulation = fixed.of_step
-    if start is None:
-        return cutting_plane.init(problem, task, settings)
-    return restart(problem, task, settings, formulation, start, fixed.rules.C)
+    problem, task, settings = fixed.problem, fixed.task, fixed.settings
+    if start is not None:
+        state = restart(problem, task, settings, fixed.formulation, start, fixed.rules.C)
+    elif fixed.shards is None:
+        state = cutting_plane.init(problem, task, settings)
+    else:
+        parts = fixed.shards.parts
+        return fixed.shards.begin([cutting_plane.init(problem, part, settings) for part in parts])
+    return state if fixed.shards is None else fixed.shards.place(state)
 
 
 def _with_effort(fixed: _Fixed, start: Solution | None) -> _Fixed:
     """The same with its effort chosen; the start and the oracle are checked before that."""
-    problem, task, settings, formulation = fixed.of_step
+    problem, settings, formulation = fixed.problem, fixed.settings, fixed.formulation
     if start is not None:
-        check_start(problem, task, fixed.rows, formulation, start)
+        check_start(problem, fixed.task, fixed.rows, formulation, start)
     check_oracle(problem, formulation, fixed.sample)
     calls = calls_foretold(fixed.rules.tolerance, fixed.rules.max_passes)
+    task = fixed.task if fixed.shards is None else fixed.shards.parts[0]
     efforts = efforts_of(problem, settings, oracle_for(problem, formulation), task, calls)
     return fixed._replace(settings=settings._replace(effort=efforts))
 
@@ -275,21 +292,22 @@ def _open_run(
     C: float,
     example_weights: np.ndarray | None,
     settings: Settings,
-) -> tuple[Settings, Task, np.ndarray, Sample | None]:
-    """(settings, task, the example of each of its rows, a sample) of data that pass the checks."""
+    mesh: Mesh | None,
+) -> tuple[Settings, Task, np.ndarray, Sample | None, Shards | None]:
+    """(settings, task, the example of each of its rows, a sample, shards) of checked data."""
     inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
-    fewest = fewest_batches(settings.oracle_batch)
-    settings = resolved_settings(problem, settings, max(map(len, outputs.index)))
+    fewest, devices = fewest_batches(settings.oracle_batch), 1 if mesh is None else mesh.size
+    counts = [-(-len(own) // devices) for own in outputs.index]
+    settings = resolved_settings(problem, settings, max(counts))
     batch, group = settings.oracle_batch, choice_of(settings.group)
-    shapes = [batches_of_class(len(own), batch, group, fewest) for own in outputs.index]
-    task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes)
-    rows = row_index(outputs.index, shapes)
-    return (
-        settings,
-        task,
-        rows,
-        sample_of(problem, inputs, outputs, choice_of(settings.checked_examples)),
-    )
+    shapes = [batches_of_class(count, batch, group, fewest) for count in counts]
+    places = None if mesh is None else dealt(outputs.parts, devices, list(map(math.prod, shapes)))
+    shapes = [(devices * batches, rows) for batches, rows in shapes]
+    task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes, places)
+    rows = row_index(outputs.index, shapes, places)
+    shards = None if mesh is None else Shards(mesh, task, rows)
+    sample = sample_of(problem, inputs, outputs, choice_of(settings.checked_examples))
+    return settings, task, rows, sample, shards
 
 
 def fit(
@@ -310,6 +328,7 @@ def fit(
     verbose: bool | str = False,
     checkpoint: str | os.PathLike | None = None,
     checkpoint_seconds: float = 60.0,
+    mesh: Mesh | None = None,
 ) -> Solution:
     """Train a structural SVM (thesis, algorithms 2 and 3).
 
@@ -341,6 +360,9 @@ def fit(
         start=`checkpoints.load_solution(checkpoint, problem)` goes on from; a file that is there
         is replaced, whole, never in part. Written now and then, on Ctrl-C and at the end.
       checkpoint_seconds: between two checkpoints; 0: after every pass.
+      mesh: devices to train on side by side, as `jax.make_mesh((jax.device_count(),), ("shards",))`
+        makes one of all; its axes mean nothing. Each device holds a part of the examples, of their
+        working sets and dual variables, and a copy of w (see `exchange`). None for one device.
 
     Returns:
       A Solution; look at its status before its weights.
@@ -358,12 +380,13 @@ def fit(
     check_callback(callback)
     check_verbose(verbose)
     check_checkpoint(checkpoint, checkpoint_seconds, problem)
-    settings, task, rows, sample = _open_run(
-        problem, inputs, outputs, formulation, C, example_weights, settings
+    check_mesh(mesh, settings)
+    settings, task, rows, sample, shards = _open_run(
+        problem, inputs, outputs, formulation, C, example_weights, settings, mesh
     )
     hard = formulation.penalty == 0
     rules = Rules(tolerance, epsilon, max_passes, float(C), hard, rounding(dtype))
-    fixed = _Fixed(problem, task, settings, formulation, rules, min_margin, rows, sample)
+    fixed = _Fixed(problem, task, settings, formulation, rules, min_margin, rows, sample, shards)
     kept = None if checkpoint is None else (checkpoint, float(checkpoint_seconds))
     words = f"{formulation.name}, C = {float(C):g}"
     with training_progress(max_passes, words, verbose, tolerance) as show:
