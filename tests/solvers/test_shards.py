@@ -86,9 +86,8 @@ def test_the_dual_never_falls(x64, way, shards):
 @pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
 def test_kernels_have_no_coordinates(x64, formulation):
     case = random_case(5)
-    gram = case.x @ case.x.T
     machine = kernel_multiclass(N, K, loss=case.loss, dtype="float64")
-    inputs = kernel_inputs(gram, np.arange(N))
+    inputs = kernel_inputs(case.x @ case.x.T)
     found = [
         fit(machine, inputs, case.y, formulation, C, mesh=mesh, settings=SUBSPACE, tolerance=1e-5)
         for mesh in (None, mesh_of(2))
