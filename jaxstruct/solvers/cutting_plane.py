@@ -30,6 +30,7 @@ from jaxstruct.solvers.certificate import (
 from jaxstruct.solvers.cost_model import capacity_of
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.oracle_pass import Calls, PassCounts, empty_report
+from jaxstruct.solvers.placement import Placement
 from jaxstruct.solvers.rounds import (
     Round,
     call_oracles,
@@ -46,7 +47,6 @@ from jaxstruct.solvers.rounds import (
     with_gap,
 )
 from jaxstruct.solvers.settings import Settings, check_settings, enumerates
-from jaxstruct.solvers.shards import Shards
 from jaxstruct.solvers.state import Info, State
 from jaxstruct.solvers.sweeps import SweptRoom
 from jaxstruct.solvers.task import Task
@@ -154,7 +154,7 @@ def step(
     settled: float = -math.inf,
     room: SweptRoom | None = None,
     takes_over: bool = False,
-    shards: Shards | None = None,
+    shards: Placement | None = None,
 ) -> tuple[State, Info]:
     """One round; see the module.
 
@@ -209,7 +209,7 @@ def certify_state(
     formulation: Formulation,
     state: State,
     epsilon: float,
-    shards: Shards | None = None,
+    shards: Placement | None = None,
 ) -> tuple[State, Info]:
     """A certificate of the state as it is, w untouched; the planes that its calls meet are added.
 

@@ -31,10 +31,10 @@ from jaxstruct.solvers.oracle_pass import (
     empty_report,
     oracle_program,
 )
+from jaxstruct.solvers.placement import Placement
 from jaxstruct.solvers.programs import time_part
 from jaxstruct.solvers.proximal_newton import newton_program
 from jaxstruct.solvers.settings import Efforts, Settings, choice_of, resolved_settings
-from jaxstruct.solvers.shards import Shards, oracle_shards_program, sweeps_shards_program
 from jaxstruct.solvers.state import State
 from jaxstruct.solvers.sweeps import Plan, SweptRoom, rebuilt_weights, sweeps_program
 from jaxstruct.solvers.task import Task, batches_of, batches_of_class, sizes_of
@@ -106,7 +106,7 @@ class Round(NamedTuple):
     efforts: Efforts
     room: SweptRoom
     takes_over: bool
-    shards: Shards | None = None
+    shards: Placement | None = None
 
     @property
     def parts(self) -> tuple[Task, ...]:
@@ -136,7 +136,7 @@ def round_of(
     clock: int,
     room: SweptRoom | None = None,
     takes_over: bool = False,
-    shards: Shards | None = None,
+    shards: Placement | None = None,
 ) -> Round:
     """The fixed side of the round of this number; room: of the run, where rounds share one."""
     settings = resolved_settings(problem, settings, settings.oracle_batch)
@@ -219,9 +219,7 @@ def _sweep(
         run = partial(sweeps_program, planes, visits, *given, room)
     else:
         meetings = now.settings.meetings
-        run = partial(
-            sweeps_shards_program, planes, visits, now.shards.mesh, meetings, *given, now.put(room)
-        )
+        run = partial(now.shards.sweep, planes, visits, meetings, *given, now.put(room))
     w, multipliers, last_used, room = time_part(
         now.seconds, "sweeps", partial(run, effort=now.efforts.sweeps)
     )
@@ -308,7 +306,7 @@ def call_oracles(
     if now.shards is None:
         run = partial(oracle_program, problem, options, *given)
     else:
-        run = partial(oracle_shards_program, problem, options, now.shards.mesh, *given)
+        run = partial(now.shards.call_oracles, problem, options, *given)
     return time_part(now.seconds, name, partial(run, effort=now.efforts.oracle))
 
 

@@ -225,6 +225,18 @@ class Shards:
         counts = tuple(np.int32(np.sum(real[place])) for place in bucket_slices(outputs))
         return Task(inputs, outputs, terms, counts)
 
+    def call_oracles(
+        self, problem: Problem, options: OracleOptions, *given: Any, effort: str
+    ) -> tuple[WorkingSets, OracleReport, PassCounts]:
+        """`oracle_on_shards` here."""
+        return oracle_shards_program(problem, options, self.mesh, *given, effort=effort)
+
+    def sweep(
+        self, planes: Problem, options: VisitOptions, meetings: int, *given: Any, effort: str
+    ) -> tuple[PyTree, Array, Array, list]:
+        """`sweeps_on_shards` here."""
+        return sweeps_shards_program(planes, options, self.mesh, meetings, *given, effort=effort)
+
     def put(self, tree: PyTree) -> PyTree:
         """Arrays over the shards by their leading axis; scalars on all devices."""
 
