@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings, Status, fit, fit_path, predict, support_outputs
+from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers.checkpoints import load_solution
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.shards import deal
 from tests.solvers.cases import case_for, dense_multipliers, flat, padded_rows, random_case
 from tests.solvers.test_buckets import bucketed
-from tests.solvers.test_size_classes import WINGS
+from tests.solvers.test_size_classes import WINGS, D, S
 from tests.truth.quadratic_program import dual_value, problem, slacks
 
 N, K, C = 12, 4, 5.0
@@ -142,8 +143,11 @@ def test_working_sets_grow(x64):
 
 @pytest.mark.parametrize("wing", WINGS)
 def test_every_wing_has_the_optimum_of_one_device(wing):
-    """Among them graphs, whose cheap oracles are asked first."""
+    """Of graphs the one whose cheap oracles are asked first."""
     problem, x, y = WINGS[wing](3, 21, 9)
+    if wing == "graphs":
+        problem = graph_labelling(D, S, inference="escalated")
+        assert problem.oracles.cheap is not None
     found = [fit(problem, x, y, "svm1_margin", 2.0, mesh=mesh) for mesh in (None, mesh_of(2))]
     for one, other in (found, found[::-1]):
         assert one.status in (Status.CONVERGED, Status.INEXACT_ORACLE)
