@@ -12,8 +12,8 @@ import itertools
 import re
 import warnings
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -41,6 +41,9 @@ from jaxstruct.multiclass import ClassEncoding
 from jaxstruct.solvers.checks import check_batch, check_inputs
 from jaxstruct.solvers.cost_model import effort_for, known_work
 from jaxstruct.solvers.predict import decode_batch, decode_program
+
+Device: TypeAlias = Any
+"""A device of jax, one of `jax.local_devices()`."""
 
 BATCHES = 4
 """Of a chunk: enough that records of about one length fill whole batches."""
@@ -122,7 +125,7 @@ class PredictionStream(Iterator[Any]):
         model: TrainedModel,
         records: Iterable[Any],
         batch: int,
-        devices: Sequence[jax.Device],
+        devices: Sequence[Device],
         on_error: str,
     ) -> None:
         """Take nothing yet; see `predict_stream`, which checks the arguments."""
@@ -183,7 +186,7 @@ class PredictionStream(Iterator[Any]):
         """Take no more records; what is under way is dropped."""
         self._found.close()
 
-    def _run(self, records: Iterator[Any]) -> Iterator[Any]:
+    def _run(self, records: Iterator[Any]) -> Generator[Any, None, None]:
         chunks: deque[_Chunk] = deque()
         failed: Exception | None = None
         while True:
@@ -348,7 +351,7 @@ def predict_stream(
     records: Iterable[Any],
     *,
     batch: int = 1024,
-    devices: Sequence[jax.Device] | None = None,
+    devices: Sequence[Device] | None = None,
     on_error: str = "mark",
 ) -> PredictionStream:
     """The outputs of any number of records, one after the other, in bounded memory.
@@ -392,7 +395,7 @@ def predict_stream(
     return PredictionStream(model, records, int(batch), _checked_devices(devices), on_error)
 
 
-def _checked_devices(devices: Any) -> list[jax.Device]:
+def _checked_devices(devices: Any) -> list[Device]:
     """Devices to work on.
 
     Raises:
