@@ -44,7 +44,8 @@ class Source(io.RawIOBase):
         self, stream: BinaryIO, told: Callable[[int], object] = lambda count: None
     ) -> None:
         """told: hears how many bytes more were read."""
-        self._stream, self._told = stream, told
+        self._read = getattr(stream, "read1", stream.read)  # of a pipe what is there, not more
+        self._told = told
         self._digest = hashlib.sha256()
         self.count = 0
 
@@ -54,7 +55,7 @@ class Source(io.RawIOBase):
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         """What comes next, at most as many bytes as fit in."""
-        content = self._stream.read(len(buffer))
+        content = self._read(len(buffer))
         buffer[: len(content)] = content
         self._digest.update(content)
         self.count += len(content)
