@@ -12,7 +12,7 @@ import numpy as np
 from experiments.label_files.reading import Line
 from experiments.lib.files import to_plain
 from jaxstruct.models import BadRecord, TrainedModel
-from jaxstruct.models.wings import wing_of
+from jaxstruct.models.wings import WINGS, wing_of
 from jaxstruct.trees.phrases.bracketing import write_line
 from jaxstruct.trees.phrases.tree import Tree
 
@@ -58,6 +58,14 @@ class Reading(NamedTuple):
     columns: tuple[str, ...] = ()
     labelled: bool = False
     zero_based: bool = False
+
+    @property
+    def wing(self) -> str:
+        """The structure of the model."""
+        return _names[type(self.model.encoding)]
+
+
+_names = {wing.kind: wing.name for wing in WINGS}
 
 
 class Format(NamedTuple):
@@ -109,7 +117,7 @@ def _of_json(reading: Reading, text: str) -> Any:
         if not isinstance(value, dict) or reading.field not in value:
             raise ValueError(f"no object with the field {reading.field!r}")
         value = value[reading.field]
-    if wing_of(reading.model.encoding).name == "graph_labelling" and isinstance(value, dict):
+    if reading.wing == "graph_labelling" and isinstance(value, dict):
         unknown = sorted(set(value) - {"nodes", "edges", "edge_features"})
         if unknown or not {"nodes", "edges"} <= set(value):
             raise ValueError(
@@ -255,7 +263,7 @@ def _of_svmlight(reading: Reading, text: str) -> Any:
 def _of_words(reading: Reading, text: str) -> Any:
     """The words of a line; of label sequences each a token of one feature."""
     words = text.split()
-    return [[word] for word in words] if _wing(reading) == "chain" else words
+    return [[word] for word in words] if reading.wing == "chain" else words
 
 
 def _of_pair(reading: Reading, text: str) -> tuple[str, ...]:
@@ -263,10 +271,6 @@ def _of_pair(reading: Reading, text: str) -> tuple[str, ...]:
     if len(cells) != 2:
         raise ValueError(f"{len(cells)} texts with tabs between them, expected 2")
     return cells
-
-
-def _wing(reading: Reading) -> str:
-    return wing_of(reading.model.encoding).name
 
 
 def _as_line(reading: Reading, item: Item, predicted: Any) -> str:
@@ -277,9 +281,9 @@ def _as_line(reading: Reading, item: Item, predicted: Any) -> str:
         return write_line(predicted)
     if isinstance(predicted, (set, frozenset)):
         return "\t".join(map(str, in_order(predicted)))
-    if _wing(reading) == "chain":
+    if reading.wing == "chain":
         return " ".join(map(str, predicted))
-    if _wing(reading) == "pairwise_alignment":
+    if reading.wing == "pairwise_alignment":
         return "\t".join(predicted)
     return str(predicted)
 
@@ -333,7 +337,7 @@ def check_writable(reading: Reading, format: str) -> None:
     codec = getattr(reading.model.encoding, "codec", None)
     if codec is None or format == "jsonl":
         return
-    text = _wing(reading) == "chain"
+    text = reading.wing == "chain"
     for label in codec.classes:
         shown = str(label)
         if not shown or (text and shown.split() != [shown]) or set("\t\r\n") & set(shown):
