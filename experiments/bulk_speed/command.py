@@ -10,6 +10,7 @@ CPUs they are virtual ones.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -92,14 +93,23 @@ def _apart(model: str, source: str, folder: str, devices: int) -> dict[str, Any]
     """One run in a process of its own."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     call = [sys.executable, "-m", "experiments.bulk_speed.part", model, source, folder]
-    pinned = _pinned if devices == 1 and hasattr(os, "sched_setaffinity") else None
-    done = subprocess.run(
-        [*call, str(devices)], env={**os.environ, "XLA_FLAGS": flags}, check=True,
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=pinned,
-    )  # fmt: skip
+    with _on_one_core() if devices == 1 else contextlib.nullcontext():
+        done = subprocess.run(
+            [*call, str(devices)], env={**os.environ, "XLA_FLAGS": flags}, check=True,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
     return json.loads(done.stdout)
 
 
-def _pinned() -> None:
-    """This process runs on the first core that it may run on."""
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+@contextlib.contextmanager
+def _on_one_core() -> Iterator[None]:
+    """Processes that are started within run on the last core that this one may run on."""
+    if not hasattr(os, "sched_setaffinity"):  # of Linux
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
