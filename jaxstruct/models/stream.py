@@ -114,8 +114,6 @@ class PredictionStream(Iterator[Any]):
     Attributes:
       count: predictions and BadRecords handed out so far. bad: BadRecords among them.
       unseen: entries of features that training did not have, dropped so far.
-      waiting: records taken and not yet handed out, at most `most_waiting`.
-      programs: shapes of batches so far, each a compiled program (a device).
       compile_seconds: of wall time that was spent on compiling within this iterator.
       devices: that work.
     """
@@ -147,7 +145,7 @@ class PredictionStream(Iterator[Any]):
 
     @property
     def waiting(self) -> int:
-        """Records taken and not yet handed out."""
+        """Records taken and not yet handed out, at most `most_waiting`."""
         return self._taken - self.count
 
     @property
@@ -157,7 +155,7 @@ class PredictionStream(Iterator[Any]):
 
     @property
     def programs(self) -> int:
-        """Shapes of batches so far."""
+        """Shapes of batches so far, each a compiled program of each device."""
         return len(self._work)
 
     def __iter__(self) -> PredictionStream:

@@ -21,7 +21,7 @@ def test_small_run(tmp_path) -> None:
     ]  # fmt: skip
     for row in rows:
         assert row["rate"] == pytest.approx(row["records"] / (row["seconds"] - row["compiling"]))
-        assert row["processor"] > 0 and row["memory"] > 1e7
+        assert row["working"] > 0 and row["memory"] > 1e7
     assert strict_json(tmp_path / "bulk_speed.json")["rows"] == rows
 
 
