@@ -53,7 +53,7 @@ def test_json_lines_serve_every_wing(tmp_path, capsys, name: str) -> None:
     assert report[0] == "line\treason" and report[1].startswith("2\tno JSON")
     told = capsys.readouterr()
     assert "records a second" in told.out and "1 of 3 records are bad" in told.err
-    assert run.table.rows[0][2:4] == [3, 1] and run.seconds > run.compiling > 0
+    assert run.table.rows[0][2:4] == [3, 1] and run.seconds >= run.compiling >= 0
 
 
 @pytest.fixture(scope="module")
