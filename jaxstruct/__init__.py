@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         strings,
         trees,
     )
-    from jaxstruct.models import explain, load, save, trained
+    from jaxstruct.models import explain, load, predict_stream, save, trained
 
 __version__ = "0.2.0"
 
@@ -87,6 +87,7 @@ __all__ = [
     "multiclass",
     "plots",
     "predict",
+    "predict_stream",
     "ragged",
     "save",
     "strings",
@@ -102,7 +103,7 @@ _LAZY = frozenset(
         "kernels", "losses", "models", "multiclass", "plots", "strings", "trees",
     }
 )  # fmt: skip
-_OF_MODELS = frozenset({"explain", "load", "save", "trained"})
+_OF_MODELS = frozenset({"explain", "load", "predict_stream", "save", "trained"})
 
 
 def __getattr__(name: str) -> ModuleType | Callable:

@@ -90,6 +90,13 @@ def test_graphs_and_their_files(capsys, monkeypatch, tmp_path) -> None:
     assert [one.labels.tolist() for one in graphs] == [["a", "b", "b"], ["b", "a"]]
 
 
+def test_a_stream_prints_what_the_page_shows(capsys, monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines, _ = _run_page("docs/bulk.md", capsys)
+    (shown,) = re.findall(r"It prints\n\n```\n(.*?)```", PAGES["docs/bulk.md"], flags=re.S)
+    assert lines == shown.splitlines()
+
+
 def test_losses_as_layers(capsys) -> None:
     page = PAGES["docs/losses_as_layers.md"]
     network, potentials = re.findall(r"```python\n(.*?)```", page, flags=re.S)

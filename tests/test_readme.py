@@ -226,6 +226,12 @@ def test_a_model_is_kept_and_explained(capsys, tmp_path, monkeypatch) -> None:
     assert (tmp_path / "fruit.png").stat().st_size > 5000
 
 
+def test_a_stream_has_no_end_and_heeds_no_bad_record(capsys) -> None:
+    _run("js.predict_stream")
+    told = capsys.readouterr().out
+    assert f"# {told}" in _block("js.predict_stream") and told == "apple 1 bean 1\n"
+
+
 def test_every_status_and_formulation_has_a_row() -> None:
     for status in js.Status:
         assert README.count(f"| `{status.name}` |") == 1, status

@@ -6,10 +6,13 @@ the rows to predict, is dropped, and a warning counts them (`UnseenFeatures`).
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 import warnings
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +26,22 @@ from jaxstruct.core.types import PyTree, SparseFeatures
 
 class UnseenFeatures(UserWarning):
     """Rows name features that training did not have; they were dropped."""
+
+
+_listener: ContextVar[Callable[[str, int], None] | None] = ContextVar("listener", default=None)
+
+
+@contextlib.contextmanager
+def told_of_unseen(listener: Callable[[str, int], None]) -> Iterator[None]:
+    """Within, unseen features warn nobody: `listener` hears the notice and how many were dropped.
+
+    For who encodes one part of the data after the other, and has one warning to give of all.
+    """
+    before = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
 
 
 class FeatureEncoding(NamedTuple):
@@ -186,7 +205,7 @@ def _numbered(encoding: FeatureEncoding, name: str, rows: NamedRows) -> SparseRo
     values = np.array(rows.values, np.float32)
     if (which < 0).any():
         unseen = Counter(rows.names[i] for i in np.flatnonzero(which < 0))
-        warnings.warn(_notice(name, unseen), UnseenFeatures, stacklevel=_callers_level())
+        _tell(_notice(name, unseen), unseen.total())
     known = (which >= 0) & (values != 0)
     keys, values = (row * d + which)[known], values[known]
     if (np.diff(keys) <= 0).any():
@@ -199,7 +218,16 @@ def _numbered(encoding: FeatureEncoding, name: str, rows: NamedRows) -> SparseRo
     return SparseRows((keys % d).astype(np.int32), values, offsets, encoding.columns)
 
 
-def _callers_level() -> int:
+def _tell(notice: str, count: int) -> None:
+    """A warning, or a word to who listens."""
+    listener = _listener.get()
+    if listener is None:
+        warnings.warn(notice, UnseenFeatures, stacklevel=callers_level())
+    else:
+        listener(notice, count)
+
+
+def callers_level() -> int:
     """The level, for `warnings.warn` in the function that asks, of who called the package."""
     frame, level = sys._getframe(1), 1
     package = __name__.partition(".")[0]

@@ -197,7 +197,10 @@ def _named_rows(rows: list, place: Any) -> NamedRows:
     values: list[float] = []
     offsets = np.zeros(len(rows) + 1, np.int64)
     for r, row in enumerate(rows):
-        if isinstance(row, Mapping):
+        if type(row) is list and set(map(type, row)) <= _TEXT:
+            names += row
+            values += [1.0] * len(row)
+        elif isinstance(row, Mapping):
             _add_mapping(row, names, values, place, r)
         else:
             own = _names_of(row, place, r)
@@ -248,6 +251,7 @@ def _add_mapping(row: Mapping, names: list, values: list, place: Any, r: int) ->
         values += own[1]
 
 
+_TEXT = {str}
 _PLAIN = {str, bool, int, float}
 _MOST = float(np.finfo(np.float64).max)
 

@@ -3,13 +3,16 @@
 from jaxstruct.models.explanation import explain
 from jaxstruct.models.model_files import load, save
 from jaxstruct.models.pictures import explanation_picture
+from jaxstruct.models.stream import BadRecord, PredictionStream, predict_stream
 from jaxstruct.models.tables import Explanation, Matrix, Ranking, Support
 from jaxstruct.models.trained import TrainedModel, trained
 from jaxstruct.models.training import Training
 
 __all__ = [
+    "BadRecord",
     "Explanation",
     "Matrix",
+    "PredictionStream",
     "Ranking",
     "Support",
     "TrainedModel",
@@ -17,6 +20,7 @@ __all__ = [
     "explain",
     "explanation_picture",
     "load",
+    "predict_stream",
     "save",
     "trained",
 ]

@@ -15,6 +15,7 @@ from jaxstruct.core.feature_encoding import (
     dense_or_sparse,
     fit_features,
     inputs_of,
+    told_of_unseen,
 )
 from jaxstruct.core.feature_rows import read_rows, read_sequences
 from jaxstruct.core.ragged import Ragged
@@ -163,3 +164,17 @@ def test_rows_that_do_not_fit_are_refused(case: str) -> None:
 def test_what_cannot_be_fitted_is_refused(rows, options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fit_features(read_rows("rows", rows), **options)
+
+
+def test_who_listens_is_told_of_unseen_features_in_place_of_a_warning() -> None:
+    encoding = fit_features(read_rows("rows", [["a"], ["b"]]))
+    heard: list = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with told_of_unseen(lambda notice, count: heard.append((notice, count))):
+            _matrix(encoding, [["a", "x", "x"], ["y"]])
+            _matrix(encoding, [["a"]])
+    ((notice, count),) = heard
+    assert count == 3 and notice.startswith("rows names 2 features that training did not have")
+    with pytest.warns(UnseenFeatures, match="rows names feature 'x'"):
+        _matrix(encoding, [["x"]])

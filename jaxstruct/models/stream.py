@@ -1,0 +1,410 @@
+"""Prediction in bulk: an iterable of records in, an iterator of predictions out.
+
+Records are taken by chunks of a few batches. A chunk is encoded on the host while the devices work
+on the one before; what they found is decoded and handed out in the order of the records. So the
+memory that is held does not grow with the stream.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import warnings
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import numpy as np
+
+from jaxstruct.core.buckets import Buckets
+from jaxstruct.core.checks import as_list, check_record, kind_and_text_of, text_of
+from jaxstruct.core.compile_clock import compile_clock
+from jaxstruct.core.contract import Model
+from jaxstruct.core.feature_encoding import UnseenFeatures, callers_level, told_of_unseen
+from jaxstruct.core.padding import ragged_leaves, restored
+from jaxstruct.core.types import PyTree
+from jaxstruct.core.work import Work
+from jaxstruct.graphs import SetEncoding
+from jaxstruct.models.stream_batches import (
+    Shape,
+    Shapes,
+    cut,
+    longest_of,
+    padded_batch,
+    rows_of_class,
+)
+from jaxstruct.models.trained import TrainedModel
+from jaxstruct.models.wings import AnyEncoding, wing_of
+from jaxstruct.multiclass import ClassEncoding
+from jaxstruct.solvers.checks import check_batch, check_inputs
+from jaxstruct.solvers.cost_model import effort_for, known_work
+from jaxstruct.solvers.predict import decode_batch, decode_program
+
+Device: TypeAlias = Any
+"""A device of jax, one of `jax.local_devices()`."""
+
+BATCHES = 4
+"""Of a chunk: enough that records of about one length fill whole batches."""
+
+PART = 64
+"""Records tried together where a chunk does not encode."""
+
+MOST_LETTERS = 400
+"""Of a reason."""
+
+ON_ERROR = ("mark", "raise")
+_REFUSED = (
+    ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError,
+)  # fmt: skip
+"""What an encoding raises of a record that it cannot read; anything else ends the stream."""
+_ARGUMENT = re.compile(r"\b(rows|sequences|sentences|trees|pairs|graphs|lists)\[0\]")
+_PART = re.compile(r"\b(nodes|edges|edge_features)\[0\]")
+
+
+class BadRecord(NamedTuple):
+    """Stands in the place of a prediction where there is none.
+
+    Fields:
+      number: of the record, counted from 0. reason: why it was passed over.
+    """
+
+    number: int
+    reason: str
+
+
+class _Group(NamedTuple):
+    """Records that were encoded together.
+
+    Fields:
+      places: of the records in their chunk. batches: (which of them, shape, padded inputs), each.
+      ragged: whether the inputs were. widths: of tokens. unseen: notices of features that training
+        did not have, and how many entries were dropped.
+    """
+
+    places: np.ndarray
+    batches: list[tuple[np.ndarray, Shape, PyTree]]
+    ragged: bool
+    widths: list[tuple[int, int]]
+    unseen: list[tuple[str, int]]
+
+
+class _Sent(NamedTuple):
+    """A batch on its way: the places of its records in the chunk, its inputs, what will come."""
+
+    places: np.ndarray
+    inputs: PyTree
+    ragged: bool
+    outputs: PyTree
+
+
+class _Chunk(NamedTuple):
+    """Records taken together, the first of number `start`; `found` has what is known of each."""
+
+    start: int
+    records: list
+    found: list
+    sent: list[_Sent]
+
+
+class PredictionStream(Iterator[Any]):
+    """The predictions of a stream of records, in their order. Made by `predict_stream`.
+
+    Attributes:
+      count: predictions and BadRecords handed out so far. bad: BadRecords among them.
+      unseen: entries of features that training did not have, dropped so far.
+      compile_seconds: of wall time that was spent on compiling within this iterator.
+      devices: that work.
+    """
+
+    def __init__(
+        self,
+        model: TrainedModel,
+        records: Iterable[Any],
+        batch: int,
+        devices: Sequence[Device],
+        on_error: str,
+    ) -> None:
+        """Take nothing yet; see `predict_stream`, which checks the arguments."""
+        self.devices = tuple(devices)
+        self.count = self.bad = self.unseen = 0
+        self.compile_seconds = 0.0
+        self._taken = 0
+        self._chunk = BATCHES * batch
+        self._ahead = 2 + max(len(self.devices) - BATCHES, 0) // BATCHES
+        self._batch, self._on_error = batch, on_error
+        self._encoding, self._problem = model.encoding, model.problem
+        bare = self._problem.model._replace(score=None, loss=None)
+        self._placed = [jax.device_put((bare, dict(model.weights)), one) for one in self.devices]
+        self._shapes = Shapes(self._problem.padding)
+        self._next_device = itertools.cycle(range(len(self.devices)))
+        self._work: dict[tuple, Work] = {}
+        self._numbers: defaultdict[tuple, float] = defaultdict(float)
+        self._found = self._run(iter(records))
+
+    @property
+    def waiting(self) -> int:
+        """Records taken and not yet handed out, at most `most_waiting`."""
+        return self._taken - self.count
+
+    @property
+    def most_waiting(self) -> int:
+        """How many may wait: chunks of 4 batches, two of them on up to 7 devices."""
+        return self._ahead * self._chunk
+
+    @property
+    def programs(self) -> int:
+        """Shapes of batches so far, each a compiled program of each device."""
+        return len(self._work)
+
+    def __iter__(self) -> PredictionStream:
+        """Itself."""
+        return self
+
+    def __next__(self) -> Any:
+        """The next prediction.
+
+        Raises:
+          StopIteration: there is none. ValueError: the record is bad, and on_error is "raise".
+          Whatever `records` raises, after the predictions of the records before.
+        """
+        one = next(self._found)
+        self.count += 1
+        if isinstance(one, BadRecord):
+            self.bad += 1
+            if self._on_error == "raise":
+                self.close()
+                raise ValueError(
+                    f"record {one.number}: {one.reason} (on_error='mark' passes such records over)"
+                )
+        return one
+
+    def close(self) -> None:
+        """Take no more records; what is under way is dropped."""
+        self._found.close()
+
+    def _run(self, records: Iterator[Any]) -> Generator[Any, None, None]:
+        chunks: deque[_Chunk] = deque()
+        failed: Exception | None = None
+        while True:
+            taken: list = []
+            try:
+                if failed is None:
+                    for one in itertools.islice(records, self._chunk):
+                        taken.append(one)
+            except Exception as error:  # of the caller's iterable: the records before come first
+                failed = error
+            if taken:
+                chunks.append(self._timed(self._begun, taken))
+            elif not chunks:
+                break
+            if len(chunks) >= self._ahead or len(taken) < self._chunk:
+                yield from self._timed(self._ended, chunks.popleft())
+        if failed is not None:
+            raise failed
+
+    def _timed(self, step: Callable[[Any], Any], argument: Any) -> Any:
+        """What a step gives; the seconds that it compiles for are counted."""
+        before = compile_clock().read().wall
+        try:
+            return step(argument)
+        finally:
+            self.compile_seconds += compile_clock().read().wall - before
+
+    def _begun(self, records: list) -> _Chunk:
+        """A chunk whose batches are on their way."""
+        chunk = _Chunk(self._taken, records, [None] * len(records), [])
+        self._taken += len(records)
+        places = []
+        for place, one in enumerate(records):
+            if isinstance(one, BadRecord):
+                chunk.found[place] = BadRecord(chunk.start + place, one.reason)
+            else:
+                places.append(place)
+        for group in self._groups(chunk, np.array(places, np.int64)):
+            self._send(chunk, group)
+        return chunk
+
+    def _groups(self, chunk: _Chunk, places: np.ndarray) -> list[_Group]:
+        """The sound records in groups that can be encoded together; the others are marked.
+
+        One group, unless records are of two kinds, such as lists and arrays.
+        """
+        if not len(places):
+            return []
+        with contextlib.suppress(*_REFUSED):
+            return [self._encoded(chunk, places)]
+        parts = list(self._sound(chunk, places))
+        if not parts:
+            return []
+        with contextlib.suppress(*_REFUSED):
+            return [self._encoded(chunk, np.concatenate(parts))]
+        return [self._encoded(chunk, part) for part in parts]
+
+    def _sound(self, chunk: _Chunk, places: np.ndarray) -> Iterator[np.ndarray]:
+        """Parts of records that do not encode together which do; bad records are marked.
+
+        Parts of 64 are tried, and those of the parts that do not encode one by one.
+        """
+        step = PART if len(places) > PART else 1
+        for at in range(0, len(places), step):
+            part = places[at : at + step]
+            try:
+                self._encoded(chunk, part)
+            except _REFUSED as error:
+                if step > 1:
+                    yield from self._sound(chunk, part)
+                else:
+                    place = int(part[0])
+                    chunk.found[place] = BadRecord(chunk.start + place, _reason(error))
+            else:
+                yield part
+
+    def _encoded(self, chunk: _Chunk, places: np.ndarray) -> _Group:
+        """Some records as padded batches, checked as `predict` checks them."""
+        unseen: list[tuple[str, int]] = []
+        records = [chunk.records[place] for place in places]
+        with told_of_unseen(lambda notice, count: unseen.append((notice, count))):
+            inputs = self._encoding.inputs(_together(self._encoding, records))
+        check_inputs(inputs)
+        inputs, widths = self._shapes.widened(inputs)
+        batches = []
+        for which in cut(self._shapes, inputs, len(records), self._batch):
+            rows = rows_of_class(len(which), self._batch)
+            shape = self._shapes.taken(rows, longest_of(inputs, which))
+            padded = padded_batch(inputs, which, shape)
+            self._problem.check(padded, None)
+            batches.append((which, shape, padded))
+        return _Group(places, batches, bool(ragged_leaves(inputs)), widths, unseen)
+
+    def _send(self, chunk: _Chunk, group: _Group) -> None:
+        """Hand the batches to the devices in turn; nothing is waited for."""
+        for notice, count in group.unseen:
+            if not self.unseen:
+                more = f"{notice} (later ones of this stream are counted in its .unseen)"
+                warnings.warn(more, UnseenFeatures, stacklevel=callers_level())
+            self.unseen += count
+        for which, shape, padded in group.batches:
+            self._shapes.keep(shape, group.widths)
+            number = next(self._next_device)
+            model, weights = self._placed[number]
+            effort = self._effort(model, weights, padded)
+            inputs = jax.device_put(padded, self.devices[number])
+            outputs = decode_program(model, weights, inputs, effort=effort)
+            chunk.sent.append(_Sent(group.places[which], padded, group.ragged, outputs))
+
+    def _effort(self, model: Model, weights: PyTree, padded: PyTree) -> str:
+        """By what batches of this shape have computed so far, this one included.
+
+        How long a stream is nobody knows. So a program is compiled anew, with more effort, when it
+        has worked for as long as that takes.
+        """
+        key = tuple(np.shape(leaf) for leaf in jax.tree.leaves(padded))
+        if key not in self._work:
+            self._work[key] = known_work("decode", decode_batch, model, weights, padded)
+        work = self._work[key]
+        self._numbers[key] += work.numbers
+        return effort_for(self._numbers[key], work.equations)
+
+    def _ended(self, chunk: _Chunk) -> list:
+        """What was found of a chunk, once all its batches are done."""
+        reads_data = wing_of(self._encoding).reads_data
+        for places, inputs, ragged, outputs in chunk.sent:
+            n = len(places)
+            outputs = jax.tree.map(lambda leaf, n=n: np.asarray(leaf)[:n], outputs)
+            if ragged:
+                whole = Buckets((inputs,), (np.arange(n),))
+                outputs = restored(self._problem.padding, whole, (outputs,))
+            data = ([chunk.records[place] for place in places],) if reads_data else ()
+            for place, one in zip(places, self._encoding.decode(outputs, *data), strict=True):
+                chunk.found[place] = one
+        return chunk.found
+
+
+def _together(encoding: AnyEncoding, records: list) -> Any:
+    """Records as the encoding takes them: rows of SciPy's as one matrix, any others as a list."""
+    if not isinstance(encoding, (ClassEncoding, SetEncoding)):
+        return records
+    if not all(hasattr(one, "tocsr") for one in records):
+        return records
+    from scipy import sparse
+
+    rows = [one.reshape(1, -1) if one.ndim == 1 else one for one in records]
+    if any(row.shape[0] != 1 for row in rows):
+        raise ValueError("a matrix of several rows stands where a record, one row, should")
+    return sparse.vstack(rows, format="csr")
+
+
+def _reason(error: BaseException) -> str:
+    """The message of an error of one record alone, which is not called the first of its list."""
+    text = _PART.sub(r"\1", _ARGUMENT.sub("record", " ".join(str(error).split())))
+    if not isinstance(error, ValueError):
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 4]} ..."
+
+
+def predict_stream(
+    model: TrainedModel,
+    records: Iterable[Any],
+    *,
+    batch: int = 1024,
+    devices: Sequence[Device] | None = None,
+    on_error: str = "mark",
+) -> PredictionStream:
+    """The outputs of any number of records, one after the other, in bounded memory.
+
+        for label in predict_stream(load("tagger.model"), sentences()):
+            ...
+
+    What `model.predict` gives of all records at once, in the same order, of an iterable that may
+    have no end. Records of about one size are decoded together, batches go to all devices in turn,
+    and a device works on one chunk while the host encodes the next. Sizes are rounded to classes,
+    so that few programs compile (`.programs`).
+
+    Args:
+      model: of `trained` or `load`, of any wing.
+      records: one by one what `model.predict` takes a list of: rows, sequences, sentences or trees,
+        pairs, graphs, lists of candidates. Rows may be arrays [d] or SciPy matrices [1, d]. A
+        BadRecord among them, of a reader that found none, passes through. Up to
+        `most_waiting` = 8 batch records are taken ahead.
+      batch: records decoded together, at most.
+      devices: of jax; None for all of this process. How many there are changes no output.
+      on_error: what becomes of a record that the model's encoding refuses. "mark": a BadRecord
+        stands in its place. "raise": ValueError there.
+
+    Returns:
+      An iterator of outputs in the caller's labels, see `TrainedModel.predict`, which counts
+      (`PredictionStream`). Features that training did not have are dropped; the first ones warn
+      (`UnseenFeatures`), all are counted.
+
+    Raises:
+      ValueError: an argument does not fit.
+    """
+    check_record("model", model, TrainedModel, "jaxstruct.load or jaxstruct.trained")
+    check_batch(batch)
+    if on_error not in ON_ERROR:
+        raise ValueError(f"on_error must be one of {ON_ERROR}, got {text_of(on_error)}")
+    alone = isinstance(records, (str, bytes, Mapping)) or hasattr(records, "iloc")
+    if alone or not isinstance(records, Iterable):
+        raise ValueError(
+            f"records must be an iterable of records, one by one, got {kind_and_text_of(records)}"
+        )
+    return PredictionStream(model, records, int(batch), _checked_devices(devices), on_error)
+
+
+def _checked_devices(devices: Any) -> list[Device]:
+    """Devices to work on.
+
+    Raises:
+      ValueError: there is none, or something else is among them.
+    """
+    if devices is None:
+        return jax.local_devices()
+    found = as_list("devices", devices, "a list of jax devices, such as jax.local_devices()")
+    if not found or not all(isinstance(one, jax.Device) for one in found):
+        raise ValueError(
+            "devices must be jax devices, one at least, such as jax.local_devices(), got "
+            f"{text_of(devices)}"
+        )
+    return found

@@ -1,0 +1,206 @@
+"""experiments.label_files: the command as people call it, on a file of every wing."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import jaxstruct as js
+from experiments.label_files import command
+from experiments.label_files.command import Options, target_of
+from experiments.label_files.formats import plain
+from experiments.lib.common import Stopped
+from tests.experiments.label_files.cases import labelled, model_of, saved
+from tests.experiments.scripts import kept_settings, parsed_options
+
+JSON = {
+    "multiclass": [{"word": "x", "n": 2.0}, ["word=y"]],
+    "dense": [[1, 0, 0.5], [0, 1, 0]],
+    "chain": [[["a", "b"], {"b": 2.0}], [["c"]]],
+    "weighted_grammar": [["the", "dog", "sees", "her"], "(S (DT a) (NN cat))"],
+    "pairwise_alignment": [["ACGT", "ACT"], ["TT", "GGT"]],
+    "graph_labelling": [
+        {"nodes": {"p": ["f"], "q": []}, "edges": [["p", "q"]], "edge_features": [["e"]]},
+        [{"s": ["g"]}, []],
+    ],
+    "multi_label": [{"caps": True}, ["word=x"]],
+    "candidates": [{"good": {"f": 1.0}, "bad": {"g": 1.0}}, {"z": ["h"]}],
+}
+"""Two records of each model."""
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_json_lines_serve_every_wing(tmp_path, capsys, name: str) -> None:
+    one, two = JSON[name]
+    source = tmp_path / "new.jsonl"
+    source.write_text("\n".join([json.dumps(one), "{", json.dumps(two), ""]))
+    run = labelled(saved(tmp_path, name), source)
+    found = [json.loads(line) for line in (tmp_path / "new.labelled.jsonl").open()]
+    records = [tuple(one.values()) if name == "graph_labelling" else one, two]
+    wanted = [json.loads(json.dumps(plain(model_of(name).predict([record])[0])))
+              for record in records]  # fmt: skip
+    assert found == [wanted[0], None, wanted[1]]
+    assert (run.counts.records, run.counts.bad) == (3, 1)
+    report = (tmp_path / "new.labelled.jsonl.bad.tsv").read_text().splitlines()
+    assert report[0] == "line\treason" and report[1].startswith("2\tno JSON")
+    told = capsys.readouterr()
+    assert "records a second" in told.out and "1 of 3 records are bad" in told.err
+    assert run.table.rows[0][2:4] == [3, 1] and run.seconds >= run.compiling >= 0
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory) -> str:
+    """A model whose labels a column can hold."""
+    sentences, tags = [[["dog", "low"], ["Rex"]], [["Rex"]]], [["O", "NAME"], ["NAME"]]
+    encoding = js.chains.fit_encoding(sentences, tags)
+    problem = encoding.problem()
+    solution = js.fit(problem, encoding.inputs(sentences), encoding.outputs(tags), C=10.0)
+    folder = tmp_path_factory.mktemp("model")
+    return str(js.save(js.trained(encoding, problem, solution), folder / "tagger.model"))
+
+
+COLUMNS = "Rex x\ndog low\n\nRex\n\n"
+TAGGED = "Rex x NAME\ndog low O\n\nRex NAME\n\n"
+
+
+def test_columns_plain_and_packed_go_to_a_folder_and_are_passed_over(tmp_path, tagger) -> None:
+    plain_file, packed = tmp_path / "a.conll", tmp_path / "b.bio.gz"
+    plain_file.write_text(COLUMNS)
+    packed.write_bytes(gzip.compress(COLUMNS.encode() * 3))
+    out = str(tmp_path / "out")
+    run = labelled(tagger, plain_file, packed, output=out)
+    assert (tmp_path / "out" / "a.labelled.conll").read_text() == TAGGED
+    assert (tmp_path / "out" / "b.labelled.bio").read_text() == TAGGED * 3
+    assert run.counts == (8, 0) and not run.passed
+    run = labelled(tagger, plain_file, packed, output=out, resume=True)
+    assert run.counts == (0, 0) and len(run.passed) == 2
+    plain_file.write_text(COLUMNS * 2)
+    run = labelled(tagger, plain_file, packed, output=out, resume=True)
+    assert [job.source for job in run.passed] == [str(packed)] and run.counts == (4, 0)
+    run = labelled(tagger, plain_file, packed, output=out, resume=True, labelled=True)
+    assert not run.passed
+    assert labelled(tagger, plain_file, packed, output=out).counts.records == 10
+
+
+def test_standard_input_to_standard_output(tmp_path, tagger, monkeypatch, capsysbinary) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"dog Rex\nb\xff\n\nRex\n")))
+    run = labelled(tagger, "-", output="-", format="words")
+    told = capsysbinary.readouterr()
+    assert told.out == b"O NAME\n\n\nNAME\n" and run.counts == (3, 1)
+    assert b"-:2: byte 0xff is not UTF-8" in told.err and b"records a second" in told.err
+
+
+def test_other_formats_of_lines(tmp_path) -> None:
+    trees, pairs = tmp_path / "t.mrg", tmp_path / "p.tsv"
+    trees.write_text("(S (DT the) (NN dog))\n(S (DT the\n")
+    pairs.write_text("ACGT\tACT\n")
+    labelled(saved(tmp_path, "weighted_grammar"), trees)
+    lines = (tmp_path / "t.labelled.mrg").read_text().split("\n")
+    (tree,) = model_of("weighted_grammar").predict([["the", "dog"]])
+    assert lines == [js.trees.write_line(tree) if tree else "", "", ""]
+    labelled(saved(tmp_path, "pairwise_alignment"), pairs)
+    (rows,) = model_of("pairwise_alignment").predict([("ACGT", "ACT")])
+    assert (tmp_path / "p.labelled.tsv").read_text() == "\t".join(rows) + "\n"
+    rows_file = tmp_path / "r.svm"
+    rows_file.write_text("1 1:1\n0 3:1\n1 9:1\n")
+    run = labelled(saved(tmp_path, "dense"), rows_file)
+    one, two = model_of("dense").predict([[1.0, 0, 0], [0, 0, 1.0]])
+    assert (tmp_path / "r.labelled.txt").read_text() == f"{one}\n{two}\n\n"
+    assert run.counts == (3, 1)
+
+
+def test_the_exit_code_tells_where_every_record_was_bad(tmp_path, tagger) -> None:
+    source = tmp_path / "a.jsonl"
+    options = Options(tagger, (str(source),), compilation_cache=False, progress=True)
+    for text, code in (("5\n{\n", 1), ('5\n[["Rex"]]\n', 0), ("", 0)):
+        source.write_text(text)
+        with kept_settings():
+            assert command.main(options) == code
+
+
+def test_unseen_features_are_told_in_the_table(tmp_path, tagger, recwarn) -> None:
+    source = tmp_path / "a.conll"
+    source.write_text("new Rex\nother\n")
+    run = labelled(tagger, source)
+    assert any(note.startswith("2 features that training did not") for note in run.table.notes)
+    assert not recwarn.list
+
+
+def test_ctrl_c_keeps_whole_files_and_says_how_to_go_on(tmp_path, tagger, monkeypatch) -> None:
+    first, second = tmp_path / "a.conll", tmp_path / "b.conll"
+    first.write_text(COLUMNS)
+    second.write_text(COLUMNS * 600)
+
+    def pressed() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("experiments.label_files.labelling.raise_noted_interrupt", pressed)
+    with pytest.raises(Stopped, match="a.labelled.conll; --resume labels the others"):
+        labelled(tagger, first, second)
+    assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob("b.labelled*"))
+
+
+def test_a_killed_command_leaves_no_half_file(tmp_path, tagger) -> None:
+    """A pipe that stays open keeps it in the middle; what there is then is under another name."""
+    call = [
+        sys.executable, "-m", "experiments.label_files", f"--model={tagger}", "--input=-",
+        f"--output={tmp_path}", "--format=conll", "--batch=4", "--nocompilation_cache",
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    running = subprocess.Popen(call, stdin=subprocess.PIPE, env=environment)
+    assert running.stdin is not None
+    running.stdin.write(COLUMNS.encode() * 100)
+    running.stdin.flush()
+    until = time.monotonic() + 120
+    while not list(tmp_path.glob(".stdin.labelled*.part")):
+        assert running.poll() is None and time.monotonic() < until
+        time.sleep(0.05)
+    assert not list(tmp_path.glob("stdin.labelled*"))
+    running.kill()
+    assert running.wait() == -signal.SIGKILL
+    running.stdin.close()
+    assert not list(tmp_path.glob("stdin.labelled*"))
+
+
+WRONG = {
+    "no model": ({"model": None}, ValueError, "model: name the file of one"),
+    "model missing": ({"model": "none.model"}, FileNotFoundError, "model: there is no file none"),
+    "input missing": ({"input": ("none.conll",)}, FileNotFoundError, "input: there is no file no"),
+    "two of a name": ({"input": ("a.conll", "a.conll")}, ValueError, "would both be written to"),
+    "its own output": (
+        {"input": ("a.conll", "a.labelled.conll")}, ValueError, "is the labelled file of another",
+    ),
+    "stdin": ({"input": ("-",)}, ValueError, "standard input has no folder; give --output=- or"),
+    "format": ({"format": "pairs"}, ValueError, "does not serve a model of chain"),
+    "devices": ({"devices": 999}, ValueError, "devices: got 999, but jax has"),
+    "batch": ({"batch": 0}, ValueError, "batch: got 0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_options_are_refused(tmp_path, tagger, monkeypatch, case: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.conll", "a.labelled.conll"):
+        (tmp_path / name).write_text(COLUMNS)
+    changed, error, message = WRONG[case]
+    options = {"model": tagger, "input": ("a.conll",), **changed}
+    with pytest.raises(error, match=message):
+        labelled(options.pop("model"), *options.pop("input"), **options)
+    assert (tmp_path / "a.labelled.conll").read_text() == COLUMNS
+
+
+def test_flags_and_names_of_files() -> None:
+    options = parsed_options(Options, "--input=a,b", "--columns=word,_", "--devices=1")
+    assert options.input == ("a", "b") and options.columns == ("word", "_")
+    assert str(target_of("x/a.b.jsonl.gz", None, "jsonl")) == "x/a.b.labelled.jsonl"
+    assert str(target_of("x/a.svm", "y", "svmlight")) == "y/a.labelled.txt"
+    assert str(target_of("x/a", None, "conll")) == "x/a.labelled.conll"
+    assert str(target_of("-", "y", "jsonl")) == "y/stdin.labelled.jsonl"
