@@ -7,7 +7,6 @@ the rows to predict, is dropped, and a warning counts them (`UnseenFeatures`).
 from __future__ import annotations
 
 import itertools
-import sys
 import warnings
 from collections import Counter, defaultdict
 from typing import NamedTuple
@@ -17,6 +16,7 @@ import numpy as np
 from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.feature_index import FeatureIndex, fit_index
 from jaxstruct.core.feature_rows import DenseRows, NamedRows, Rows, SparseRows
+from jaxstruct.core.origin import callers_level
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
 
@@ -186,7 +186,7 @@ def _numbered(encoding: FeatureEncoding, name: str, rows: NamedRows) -> SparseRo
     values = np.array(rows.values, np.float32)
     if (which < 0).any():
         unseen = Counter(rows.names[i] for i in np.flatnonzero(which < 0))
-        warnings.warn(_notice(name, unseen), UnseenFeatures, stacklevel=_callers_level())
+        warnings.warn(_notice(name, unseen), UnseenFeatures, stacklevel=callers_level())
     known = (which >= 0) & (values != 0)
     keys, values = (row * d + which)[known], values[known]
     if (np.diff(keys) <= 0).any():
@@ -197,15 +197,6 @@ def _numbered(encoding: FeatureEncoding, name: str, rows: NamedRows) -> SparseRo
     counts = np.bincount(keys // d, minlength=rows.count)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return SparseRows((keys % d).astype(np.int32), values, offsets, encoding.columns)
-
-
-def _callers_level() -> int:
-    """The level, for `warnings.warn` in the function that asks, of who called the package."""
-    frame, level = sys._getframe(1), 1
-    package = __name__.partition(".")[0]
-    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == package:
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def _notice(name: str, unseen: Counter[str]) -> str:
