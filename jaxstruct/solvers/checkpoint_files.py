@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -24,6 +25,10 @@ from jaxstruct.core.types import PyTree
 
 FORMAT, VERSION = "jaxstruct-checkpoint", 5
 HEADER, HEADER_DIGEST = "header", "header.sha256"
+
+
+File = tuple[dict[str, Any], dict[str, np.ndarray]]
+"""The header and the arrays of a checkpoint."""
 
 
 class DamagedCheckpoint(ValueError):
@@ -87,6 +92,12 @@ def digest_of(*arrays: np.ndarray) -> str:
         found.update(f"{array.dtype.str}{array.shape}".encode())
         found.update(np.ascontiguousarray(array).data)
     return found.hexdigest()
+
+
+def previous_of(path: str | os.PathLike) -> Path:
+    """What the checkpoint before the last one is called."""
+    path = Path(path)
+    return path.with_name(path.name + ".previous")
 
 
 def write_checkpoint(

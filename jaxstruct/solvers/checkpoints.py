@@ -21,6 +21,7 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.checkpoint_files import (
     Checkpoint,
+    File,
     arrays_of,
     header_of,
     number_text,
@@ -83,7 +84,7 @@ def save_solution(path: str | os.PathLike, solution: Solution) -> None:
     write_checkpoint(path, *file_of(solution))
 
 
-def file_of(solution: Solution) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def file_of(solution: Solution) -> File:
     """The header and the arrays of a solution's file."""
     state, statistics = solution.state, solution.statistics._asdict()
     history = statistics.pop("history")

@@ -14,6 +14,7 @@ import numpy as np
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import cutting_plane
+from jaxstruct.solvers.checkpoint_files import File
 from jaxstruct.solvers.checks import (
     check_callback,
     check_is_problem,
@@ -44,7 +45,6 @@ from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_rules import Sample, check_oracle, confirm, sample_of
 from jaxstruct.solvers.progress import check_verbose, training_progress
 from jaxstruct.solvers.resuming import (
-    File,
     Fingerprint,
     Kept,
     end_file,
@@ -282,10 +282,9 @@ def _run(
         try:
             end = solve(method, first.now, fixed.rules, first.beginning, told, keep)
             solution = _ended(fixed, *end, first)
-            if solution.status is Status.STOPPED:  # it may go on, from before its last certificate
-                keeper.write()
-            else:
-                keeper.end(end_file(solution, kept.fingerprint), solution.statistics.passes)
+            stopped = solution.status is Status.STOPPED  # it may go on, without this certificate
+            file = None if stopped else end_file(solution, kept.fingerprint)
+            keeper.end(file, solution.statistics.passes)
         except BaseException as error:
             keeper.stop(error)
             raise

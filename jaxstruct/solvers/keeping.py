@@ -15,9 +15,8 @@ from jaxstruct.core.checks import checked_number, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.files import remove_leftovers
 from jaxstruct.core.origin import callers_level
-from jaxstruct.solvers.checkpoint_files import arrays_of, write_checkpoint
+from jaxstruct.solvers.checkpoint_files import File, arrays_of, previous_of, write_checkpoint
 from jaxstruct.solvers.host_loop import Round, Standing
-from jaxstruct.solvers.resuming import File, previous_of
 
 GOES_ON = (
     "kept on the way: fit(..., checkpoint=path, resume=True) goes on with the run, "
@@ -91,26 +90,18 @@ class Keeper:
 
     def keep(self, now: Standing, found: Round) -> None:
         """Write what there is where it is time."""
-        self._unwritten = now, found
-        if time.monotonic() - self._last >= self._seconds:
-            self.write()
-
-    def write(self) -> OSError | None:
-        """Write what there was after the last round, if that is not done; or say why it failed."""
-        if self._unwritten is None:
-            return None
-        rounds = len(self._unwritten[0].log)
-        failed = self._put(self._file_of(*self._unwritten), rounds)
-        if failed is None:
-            self._unwritten = None
-        elif not self._warned:
-            self._warn(f"after round {rounds} ({failed}). The run goes on")
+        # the loop fills these two in place, and may be interrupted in the middle of a round
+        self._unwritten = now._replace(seconds=dict(now.seconds), log=list(now.log)), found
+        if time.monotonic() - self._last < self._seconds:
+            return
+        failed = self._write()
+        if failed is not None and not self._warned:
+            self._warn(f"after round {len(now.log)} ({failed}). The run goes on")
         self._last, self._warned = time.monotonic(), failed is not None
-        return failed
 
-    def end(self, file: File, rounds: int) -> None:
-        """Write the end of a run."""
-        failed = self._put(file, rounds)
+    def end(self, file: File | None, rounds: int) -> None:
+        """Write the end of a run; None for its last round, from which it may go on."""
+        failed = self._write() if file is None else self._put(file, rounds)
         if failed is not None:
             self._warn(f"at the end of the run ({failed}). Keep its solution by save_solution")
 
@@ -122,11 +113,11 @@ class Keeper:
         words = self._last_words()
         error.add_note(words)
         if isinstance(error, SystemExit):
-            print(words, file=sys.stderr)
+            sys.stderr.write(f"{words}\n")
 
     def _last_words(self) -> str:
         try:
-            failed = self.write()
+            failed = self._write()
         except Exception as other:  # what ended the run is worth more than why this failed
             failed = other
         what = "" if failed is None else f"The last rounds could not be kept ({failed}). "
@@ -136,6 +127,15 @@ class Keeper:
             f"{what}{os.fspath(self._path)} holds this run after round {self._held}; "
             "the same call with resume=True goes on from there"
         )
+
+    def _write(self) -> OSError | None:
+        """Write what there was after the last round, if that is not done; or say why it failed."""
+        if self._unwritten is None:
+            return None
+        failed = self._put(self._file_of(*self._unwritten), len(self._unwritten[0].log))
+        if failed is None:
+            self._unwritten = None
+        return failed
 
     def _put(self, file: File, rounds: int) -> OSError | None:
         previous = None if self._damaged else previous_of(self._path)

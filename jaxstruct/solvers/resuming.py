@@ -13,7 +13,6 @@ import time
 import warnings
 from collections.abc import Mapping
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -28,10 +27,12 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checkpoint_files import (
     Checkpoint,
     DamagedCheckpoint,
+    File,
     arrays_of,
     digest_of,
     key_paths,
     number_text,
+    previous_of,
 )
 from jaxstruct.solvers.checkpoints import file_of, solution_of
 from jaxstruct.solvers.formulations import Formulation
@@ -43,9 +44,6 @@ from jaxstruct.solvers.trace import TRACE_DTYPES, Entry, Trace, trace_of
 
 Fingerprint = dict[str, Any]
 """All that decides the numbers of a run, by name, as JSON has it; arrays by their sha256."""
-
-File = tuple[dict[str, Any], dict[str, np.ndarray]]
-"""The header and the arrays of a checkpoint."""
 
 _ARRAYS = ("problem", "inputs", "outputs", "example_weights", "start")
 _STANDING = ("best", "roundings", "certified", "estimate", "seconds", "spent", "planes")
@@ -67,12 +65,6 @@ class Kept(NamedTuple):
     standing: Standing | None
     beginning: Beginning | None
     damaged: bool = False
-
-
-def previous_of(path: str | os.PathLike) -> Path:
-    """What the checkpoint before the last one is called."""
-    path = Path(path)
-    return path.with_name(path.name + ".previous")
 
 
 def _digest(tree: PyTree) -> str:
