@@ -18,6 +18,9 @@ from jaxstruct.core.origin import callers_level
 from jaxstruct.solvers.checkpoint_files import File, arrays_of, previous_of, write_checkpoint
 from jaxstruct.solvers.host_loop import Round, Standing
 
+CHECKPOINT = "checkpoint"
+"""The part of a run's seconds that checkpoints take."""
+
 GOES_ON = (
     "kept on the way: fit(..., checkpoint=path, resume=True) goes on with the run, "
     "fit(..., start=load_solution(path, problem)) starts another from it"
@@ -92,12 +95,14 @@ class Keeper:
         """Write what there is where it is time."""
         # the loop fills these two in place, and may be interrupted in the middle of a round
         self._unwritten = now._replace(seconds=dict(now.seconds), log=list(now.log)), found
-        if time.monotonic() - self._last < self._seconds:
+        start = time.monotonic()
+        if start - self._last < self._seconds:
             return
         failed = self._write()
         if failed is not None and not self._warned:
             self._warn(f"after round {len(now.log)} ({failed}). The run goes on")
         self._last, self._warned = time.monotonic(), failed is not None
+        now.seconds[CHECKPOINT] = now.seconds.get(CHECKPOINT, 0.0) + self._last - start
 
     def end(self, file: File | None, rounds: int) -> None:
         """Write the end of a run; None for its last round, from which it may go on."""

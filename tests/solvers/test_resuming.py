@@ -232,7 +232,8 @@ def cut_off(path):
 
 def bit_flipped(path):
     content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 4
+    with np.load(path) as stored:
+        content[content.find(stored[".state.sets.multipliers"].tobytes()) + 50] ^= 4
     path.write_bytes(bytes(content))
 
 
