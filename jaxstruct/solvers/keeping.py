@@ -152,9 +152,9 @@ class Keeper:
         return None
 
     def _warn(self, what: str) -> None:
-        holds = f"holds it after round {self._held}" if self._held else "holds nothing of it"
+        path, held = os.fspath(self._path), f"round {self._held}" if self._held else "nothing"
         warnings.warn(
-            f"checkpoint {os.fspath(self._path)} could not be written {what}; the file {holds}",
+            f"checkpoint {path} could not be written {what}; the file holds {held} of this run",
             RuntimeWarning,
             stacklevel=callers_level(),
         )

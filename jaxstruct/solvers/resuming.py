@@ -91,6 +91,13 @@ def _by_name(name: str, value: Any) -> Fingerprint:
     return {name: number_text(float(value)) if isinstance(value, numbers.Real) else value}
 
 
+def _cores() -> int | None:
+    """How many cores compiled programs share their sums between, which decides their rounding."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
+
+
 def fingerprint(
     problem: Problem,
     task: Task,
@@ -117,6 +124,8 @@ def fingerprint(
         "jaxlib": version("jaxlib"),
         "numpy": np.__version__,
         "device": ", ".join(sorted(kinds)),
+        "cores": _cores() if any(device.platform == "cpu" for device in devices) else None,
+        "XLA_FLAGS": os.environ.get("XLA_FLAGS"),
         "formulation": formulation,
         "C": rules.C,
         "tolerance": rules.tolerance,

@@ -130,7 +130,7 @@ def test_a_full_disk_costs_checkpoints_and_not_the_run(tmp_path, monkeypatch):
     assert len(written) == 7 and len(messages) == 2
     why = r"\(\[Errno 28\] No space left on device\)"
     start = f"checkpoint {path} could not be written "
-    end = "; the file holds it after round 2"
+    end = "; the file holds round 2 of this run"
     assert re.fullmatch(f"{start}after round 3 {why}. The run goes on{end}", messages[0])
     assert re.fullmatch(f"{start}at the end .* {why}. .* save_solution{end}", messages[1])
     assert {warning.filename for warning in told} == {__file__}
@@ -155,8 +155,8 @@ def test_a_disk_that_has_room_again_is_warned_of_again(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint_files.np, "savez", savez)
     with pytest.warns(RuntimeWarning) as told:
         train(problem, max_passes=6, tolerance=1e-5, checkpoint=path, checkpoint_seconds=0)
-    rounds = [re.findall(r"after round \d|of it", str(warning.message)) for warning in told]
-    assert rounds == [["after round 1", "of it"], ["after round 4", "after round 3"]]
+    rounds = [re.findall(r"round \d|nothing", str(warning.message)) for warning in told]
+    assert rounds == [["round 1", "nothing"], ["round 4", "round 3"]]
 
 
 def test_a_folder_that_nobody_can_write_to_is_told_before_training(tmp_path):

@@ -14,6 +14,7 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers import fit as fitting
+from jaxstruct.solvers import resuming
 from jaxstruct.solvers.checkpoints import load_solution, save_solution, save_weights
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.resuming import previous_of
@@ -201,9 +202,15 @@ def test_another_run_is_refused(change, message, tmp_path, ended):
     assert ended.exists()
 
 
-def test_another_version_is_refused(ended, monkeypatch):
-    monkeypatch.setattr(jax, "__version__", "9.8.7")
-    with pytest.raises(ValueError, match=f"jax was '{jax.version.__version__}', is '9.8.7'"):
+def test_another_version_or_machine_is_refused(ended, monkeypatch):
+    """On another number of cores digits ended with other bits."""
+    with monkeypatch.context() as patched:
+        patched.setattr(jax, "__version__", "9.8.7")
+        with pytest.raises(ValueError, match=f"jax was '{jax.version.__version__}', is '9.8.7'"):
+            RUNS["grown"](checkpoint=ended, resume=True)
+    cores = resuming._cores()
+    monkeypatch.setattr(resuming, "_cores", lambda: 4096)
+    with pytest.raises(ValueError, match=f"another run: cores was {cores}, is 4096. Give"):
         RUNS["grown"](checkpoint=ended, resume=True)
 
 
