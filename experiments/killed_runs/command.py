@@ -27,7 +27,8 @@ import numpy as np
 from experiments.benchmarks.tasks import TASKS as BENCHMARKS
 from experiments.killed_runs.training import BEGINS, TASKS
 from experiments.lib import common, fields
-from experiments.lib.options import flag
+from experiments.lib.options import check_options, flag
+from experiments.lib.record import enable_persistent_compilation_cache
 from experiments.lib.report import rows_table
 from jaxstruct import Solution, fit
 from jaxstruct.solvers.checkpoints import save_solution
@@ -66,14 +67,12 @@ class Options(NamedTuple):
     tolerance: fields.Tolerance = 1e-2
     output: fields.Output = "results"
     seed: fields.Seed = 0
-    x64: fields.X64 = False
     compilation_cache: fields.CompilationCache = True
-    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:
     """Kill and resume, or measure the cost; print the table and write it."""
-    common.prepare(options)
+    check_options(options)
     if options.cost:
         return _cost(options)
     rows = common.finished_rows(
@@ -93,7 +92,7 @@ def _killed(options: Options, name: str) -> Iterator[common.Row]:
     random, task = np.random.default_rng(options.seed), TASKS[name]
     with tempfile.TemporaryDirectory() as folder:
         for repeat in range(2):  # the first one compiles
-            part = _part(name, Path(folder) / str(repeat), None, signal.SIGKILL)
+            part = _part(options, name, Path(folder) / str(repeat), None, signal.SIGKILL)
         if part.code:
             raise RuntimeError(f"the undisturbed training of {name} failed: {part.words}")
         whole = _end(Path(folder) / "1")
@@ -123,7 +122,8 @@ def _until_the_end(
     while True:
         enough = sum(row[number.name] for number in SIGNALS) >= options.kills
         number = SIGNALS[int(random.integers(len(SIGNALS)))]
-        part = _part(name, folder, None if enough else random.uniform(0, seconds), number)
+        delay = None if enough else random.uniform(0, seconds)
+        part = _part(options, name, folder, delay, number)
         if part.code == 0:
             return
         if enough or part.code not in ENDINGS[number]:
@@ -140,10 +140,13 @@ class _Part(NamedTuple):
     seconds: float
 
 
-def _part(name: str, folder: Path, delay: float | None, number: signal.Signals) -> _Part:
+def _part(
+    options: Options, name: str, folder: Path, delay: float | None, number: signal.Signals
+) -> _Part:
     """Train in a process of its own; a delay after it begins it gets a signal, with None never."""
     folder.mkdir(exist_ok=True)
     line = [sys.executable, "-m", "experiments.killed_runs.training", name, str(folder), "0"]
+    line += ["cache"] if options.compilation_cache else []
     pipe = subprocess.PIPE
     with subprocess.Popen(line, stdout=pipe, stderr=pipe, text=True) as process:
         try:
@@ -165,6 +168,8 @@ def _part(name: str, folder: Path, delay: float | None, number: signal.Signals) 
 
 def _cost(options: Options) -> common.Outcome:
     """What checkpoints cost a training of generated sentences, at the usual interval."""
+    if options.compilation_cache:
+        enable_persistent_compilation_cache()
     data = BENCHMARKS["sentences"].prepare(options.cost)
 
     def train(**more: Any) -> Solution:

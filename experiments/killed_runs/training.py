@@ -1,14 +1,16 @@
 """One training in a process of its own, which may be killed, and what it ends as.
 
-    python -m experiments.killed_runs.training TASK FOLDER SECONDS
+    python -m experiments.killed_runs.training TASK FOLDER SECONDS [cache]
 
-It goes on from FOLDER/run.npz where that is there, and writes FOLDER/end.json at its end. The word
-`training` on standard output says that its imports and data are done.
+It goes on from FOLDER/run.npz where that is there, keeps a checkpoint there every so many seconds,
+and writes FOLDER/end.json at its end. The word `training` on standard output says that its imports
+and data are done. With `cache`, compiled programs are kept on disk.
 """
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,7 +77,10 @@ def train(task: Task, folder: Path, seconds: float) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    enable_persistent_compilation_cache()
+    # a shell that starts a program in the background has it, and its children, ignore Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if sys.argv[4:] == ["cache"]:
+        enable_persistent_compilation_cache()
     folder = Path(sys.argv[2])
     end = train(TASKS[sys.argv[1]], folder, float(sys.argv[3]))
     write_file(folder / "end.json", json.dumps(end))

@@ -32,6 +32,14 @@ def train(problem, settings=SWEEPS, **options):
     return fit(problem, X, Y, "svm1_margin", C, settings=settings, **options)
 
 
+@pytest.fixture
+def usual_signals():
+    """Python's own handler of Ctrl-C, which programs in the background are told to ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield signal.default_int_handler, signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGINT, before)
+
+
 def stopper(passes, error=None):
     """A callback that ends the run after so many passes."""
 
@@ -174,9 +182,8 @@ def test_half_a_file_of_a_killed_run_is_removed(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["ctrl-c", "sigterm", "error"])
-def test_what_ends_a_run_leaves_a_checkpoint_and_a_word(tmp_path, kind, capsys):
+def test_what_ends_a_run_leaves_a_checkpoint_and_a_word(tmp_path, kind, capsys, usual_signals):
     problem, path = multiclass(D, K), tmp_path / "run.npz"
-    usual = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
 
     def end(progress):
         if progress.passes == 3:
@@ -195,10 +202,10 @@ def test_what_ends_a_run_leaves_a_checkpoint_and_a_word(tmp_path, kind, capsys):
     if kind == "sigterm":
         assert ended.value.code == 143
     assert load_solution(path, problem).statistics.passes == 3
-    assert usual == (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))
+    assert usual_signals == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
 
 
-def test_a_second_interrupt_leaves_at_once(tmp_path, monkeypatch):
+def test_a_second_interrupt_leaves_at_once(tmp_path, monkeypatch, usual_signals):
     """It ends the saving that the first began; what was there before stays."""
     problem, path = multiclass(D, K), tmp_path / "run.npz"
     train(problem, max_passes=2, checkpoint=path)
