@@ -11,6 +11,7 @@ until it ends; then another begins. Its weights, multipliers, planes, certificat
 
 from __future__ import annotations
 
+import logging
 import signal
 import subprocess
 import sys
@@ -64,7 +65,8 @@ class Options(NamedTuple):
     cost: Annotated[
         int, flag("Generated sentences to measure the cost of a checkpoint on; 0: none.", least=0)
     ] = 0
-    tolerance: fields.Tolerance = 1e-2
+    seconds: Annotated[float, flag("--cost: between two checkpoints.", least=0)] = 60.0
+    tolerance: fields.Tolerance = 1e-3
     output: fields.Output = "results"
     seed: fields.Seed = 0
     compilation_cache: fields.CompilationCache = True
@@ -73,6 +75,7 @@ class Options(NamedTuple):
 def run(options: Options) -> common.Outcome:
     """Kill and resume, or measure the cost; print the table and write it."""
     check_options(options)
+    logging.getLogger("jax").setLevel(logging.WARNING)
     if options.cost:
         return _cost(options)
     rows = common.finished_rows(
@@ -184,7 +187,7 @@ def _cost(options: Options) -> common.Outcome:
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output) as folder:
         path = Path(folder) / "run.npz"
-        solution = train(checkpoint=path)
+        solution = train(checkpoint=path, checkpoint_seconds=options.seconds)
         size = path.stat().st_size / 1e6
         start = time.perf_counter()
         save_solution(path, solution)
@@ -197,8 +200,9 @@ def _cost(options: Options) -> common.Outcome:
         "megabytes": size, "percent": 100 * keeping / seconds["total"],
     }  # fmt: skip
     notes = [
-        "A checkpoint every 60 seconds, onto the disk of --output; the last two columns are of all "
-        "of them, but for the one at the end. One: a solution written at the end."
+        f"A checkpoint every {options.seconds:g} seconds, onto the disk of --output; the last two "
+        "columns are of all of them, but for the one at the end. One: a solution written at the "
+        "end."
     ]
     table = rows_table("What checkpoints cost", COST_COLUMNS, [row], notes)
     return common.save("killed_runs", options, "checkpoint_cost", table, {"rows": [row]})

@@ -96,7 +96,7 @@ WRONG = {
                     "--predict_only", "--folds=2 --model=m"],
     "benchmarks": ["--tasks=table", "--growth=x", "--part=first", "--path=x", "--path=0"],
     "handwriting_speed": ["--repeats=0"],
-    "killed_runs": ["--kills=0", "--tasks=table", "--cost=-1", "--tolerance=0"],
+    "killed_runs": ["--kills=0", "--tasks=table", "--cost=-1", "--tolerance=0", "--seconds=-1"],
     "label_graphs": ["", "--train=absent.npz", "--train=a.txt", "--train=a.csv", "--loss=zero_one",
                      "--train=a.npz --train_edges=b.csv", "--c_over_n=0", "--inference=exact"],
     "multiclass": ["--data=letters", "--machines=dag", "--penalties=L3", "--c_over_n=0",
