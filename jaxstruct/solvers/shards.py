@@ -273,9 +273,15 @@ class Shards:
         return states[0]._replace(weights=self.put_on_all(states[0].weights), sets=sets)
 
     def place(self, state: State) -> State:
-        """A state in the order of buckets that has made no round yet, on the mesh."""
+        """A state in the order of buckets, on the mesh."""
         weights = self.put_on_all(jax.tree.map(np.asarray, state.weights))
-        return state._replace(weights=weights, sets=self.in_shards(state.sets))
+        gaps, slots = state.block_gaps, state.slots
+        return state._replace(
+            weights=weights,
+            sets=self.in_shards(state.sets),
+            block_gaps=None if gaps is None else np.asarray(gaps)[self._order],
+            slots=None if slots is None else self.put(np.asarray(slots)[self._order]),
+        )
 
     def taken(self, tree: PyTree) -> PyTree:
         """Arrays of the mesh, as they are, on one device."""
