@@ -31,6 +31,8 @@ COSTLIEST = (
     "chains/oracles/test_hamming_levels.py", "chains/test_token_features.py", "test_readme.py",
 )  # fmt: skip
 """Files that take longest are begun first: at the end no worker should be alone with one."""
+DEVICES = 4
+"""Of the processor, for trainings on a mesh."""
 MOST_BYTES = 2.5e9
 MORE_BYTES = 0.5e9
 """Memory of a process at which compiled programs are let go, and growth at which they are again: a
@@ -48,6 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Operands of unequal rank never broadcast in silence: a missing axis is an error. For all tests
     # and their fixtures at once, because a compiled program belongs to one such setting.
     jax.config.update("jax_numpy_rank_promotion", "raise")
+    jax.config.update("jax_num_cpu_devices", DEVICES)
     if not hasattr(config, "workerinput"):  # workers inherit the environment
         _compile_quickly()
     gc.set_threshold(100_000, 50, 100)  # tracing makes objects by the million, few of them garbage

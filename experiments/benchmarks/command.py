@@ -5,6 +5,7 @@
     taskset -c 0 python -m experiments.benchmarks --growth=1000,3000,10000
     taskset -c 0 python -m experiments.benchmarks --path=.02,.05,.1,.2,.3,.5,.7,1 --size=300
     taskset -c 0 python -m experiments.benchmarks --grid=.1,1,10
+    python -m experiments.benchmarks --shards=1,2,4,8
 
 svm1_margin with the default settings, to a relative gap of 1e-3, in processor seconds. Every row
 has processes of its own: one that compiles everything, one that finds the compiled programs on
@@ -15,7 +16,7 @@ do.
 --growth measures how time grows with n instead, on generated texts and sentences or on the tasks
 named: slopes of the logarithms. --path measures warm starts along values of C / n beside cold ones,
 of the handwritten words or of the tasks named. --grid searches values of C / n on held-out texts,
-from strings.
+from strings. --shards trains on a mesh of so many devices, of which the processor makes as many.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import jax
 import numpy as np
 
 from experiments.benchmarks.grids import grid_rows, grid_table
+from experiments.benchmarks.meshes import have_devices, mesh_plot, mesh_row, mesh_table
 from experiments.benchmarks.paths import path_plot, path_rows, path_table
 from experiments.benchmarks.tasks import TASKS, Task, Training
 from experiments.lib import common, fields
@@ -42,6 +44,7 @@ from jaxstruct import fit
 from jaxstruct.core.compile_clock import compile_clock
 
 PARTS = ("first", "cached", "peer")
+SHARDED = ("digits", "words", "spanish")
 GROWING = ("texts", "sentences")
 USUAL = tuple(name for name in TASKS if name != "spanish_whole")
 
@@ -75,17 +78,27 @@ class Options(NamedTuple):
             above=0,
         ),
     ] = ()
+    shards: Annotated[
+        Sequence[str],
+        flag(
+            "Numbers of devices of a mesh, in place of the rows: digits, words and sentences, or "
+            "--tasks.",
+            each=int,
+            least=1,
+        ),
+    ] = ()
     tolerance: fields.Tolerance = 1e-3
     part: Annotated[
         str,
         flag(
             "Measure this part of one task here and write its numbers, as 'all' does in processes "
             "of their own.",
-            ["all", *PARTS],
+            ["all", *PARTS, "shards"],
         ),
     ] = "all"
     size: Annotated[
-        int, flag("With --part, --path or --grid: n of the task; 0: as it is.", least=0)
+        int,
+        flag("With --part, --path, --grid or --shards: n of the task; 0: as it is.", least=0),
     ] = 0
     cache: Annotated[str, flag("With --part: folder of the compiled programs.")] = ""
     output: fields.Output = "results"
@@ -118,6 +131,8 @@ def run(options: Options) -> common.Outcome:
         return _followed(options)
     if options.grid:
         return _searched(options)
+    if options.shards:
+        return _sharded(options)
     rows: list[dict[str, Any]] = []
     with common.kept_if_stopped("benchmarks", options, "benchmarks", {"rows": rows}):
         for name in options.tasks:
@@ -151,12 +166,14 @@ def run_part(options: Options) -> None:
     if len(options.tasks) != 1:
         raise ValueError("part needs exactly one task, give --tasks=NAME")
     (name,) = options.tasks
+    if options.part == "shards":
+        have_devices(int(options.shards[0]))
     common.prepare(options)
     if options.cache:
         enable_persistent_compilation_cache(options.cache)
     task: Task = TASKS[name]
     training = task.prepare(options.size or task.size)
-    measure = _peer if options.part == "peer" else _fits
+    measure = {"peer": _peer, "shards": _on_a_mesh}.get(options.part, _fits)
     row = measure(training, options) | {"n": training.n, "peak_memory": peak_memory_bytes()}
     write_results(options.output, _part_name(name, options.part), {"rows": [row]})
 
@@ -200,6 +217,24 @@ def _peer(training: Training, options: Options) -> dict[str, Any]:
     start = time.process_time()
     training.peer()
     return {"seconds": time.process_time() - start}
+
+
+def _on_a_mesh(training: Training, options: Options) -> dict[str, Any]:
+    return mesh_row(training, int(options.shards[0]), options.tolerance)
+
+
+def _sharded(options: Options) -> common.Outcome:
+    """Each task on each number of devices, in a process of its own."""
+    names = SHARDED if tuple(options.tasks) == USUAL else options.tasks
+    rows: list[dict[str, Any]] = []
+    with common.kept_if_stopped("benchmarks", options, "benchmarks_shards", {"rows": rows}):
+        for name in names:
+            for count in options.shards:
+                own = options._replace(tasks=(name,), shards=(count,), part="shards")
+                (found,) = run_apart("benchmarks", own, _part_name(name, "shards"))
+                rows.append(found | {"task": name})
+    table, plots = mesh_table(rows, options.tolerance), {"benchmarks_shards": mesh_plot(rows)}
+    return common.save("benchmarks", options, "benchmarks_shards", table, {"rows": rows}, plots)
 
 
 def _table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:

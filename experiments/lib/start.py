@@ -46,7 +46,8 @@ def start(name: str) -> None:
         _run(importlib.import_module(f"experiments.{name}.command"))
     except KeyboardInterrupt as stopped:
         if PART not in os.environ:
-            print(str(stopped) or NOTHING, file=sys.stderr)
+            notes = getattr(stopped, "__notes__", [])  # such as where a checkpoint is
+            print("\n".join(filter(None, [str(stopped), *notes])) or NOTHING, file=sys.stderr)
         raise SystemExit(STOPPED) from None
     except subprocess.CalledProcessError as error:
         if error.returncode != WRONG:  # else its line is there

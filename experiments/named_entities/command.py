@@ -117,6 +117,13 @@ class Options(NamedTuple):
     model: Annotated[
         str | None, flag("File of the trained model: written after --train, read without it.")
     ] = None
+    checkpoint: Annotated[
+        str | None,
+        flag(
+            "--train: file that keeps the training every minute, on Ctrl-C and SIGTERM; the same "
+            "line goes on from it, and ends with the same model."
+        ),
+    ] = None
     formulation: Annotated[
         str, flag("--whole, --speed, --train: which of the seven.", FORMULATIONS)
     ] = "svm1_margin"

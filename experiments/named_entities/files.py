@@ -82,6 +82,8 @@ def check(options: Options) -> None:
     """Raise ValueError where the files named do not make a job."""
     if not options.train and not options.model:
         raise ValueError("train: --test and --predict need --train, or a saved --model")
+    if options.checkpoint and not options.train:
+        raise ValueError("checkpoint: it keeps a training: name a file to --train on")
     if not (options.train or options.test or options.predict):
         raise ValueError("model: name a file to --test or to --predict, or to --train on")
     if options.whole or options.speed:
@@ -97,7 +99,7 @@ def _train(
     with training_progress(
         options.max_passes, "training", options.progress, options.tolerance
     ) as update:
-        solution = train(data, training_of(options), update)
+        solution = train(data, training_of(options), update, options.checkpoint)
     return model_of(data, solution), solution, watch.numbers(solution.weights)
 
 

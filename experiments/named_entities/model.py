@@ -113,13 +113,21 @@ def prepare(
 
 
 def train(
-    data: Prepared, training: Training, callback: Callable[[Any], Any] | None = None
+    data: Prepared,
+    training: Training,
+    callback: Callable[[Any], Any] | None = None,
+    checkpoint: str | None = None,
 ) -> Solution:
-    """Train; the solution says how well the problem is solved. `model_of` keeps its weights."""
+    """Train; the solution says how well the problem is solved. `model_of` keeps its weights.
+
+    Args:
+      checkpoint: a file that keeps the training, gone on with where it is there.
+    """
     return fit(
         data.problem, data.corpus.inputs, data.corpus.outputs, training.formulation,
         training.c_over_n * len(data.corpus.sentences), tolerance=training.tolerance,
         settings=training.settings, max_passes=training.max_passes, callback=callback,
+        checkpoint=checkpoint, resume=checkpoint is not None,
     )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import sys
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ import numpy as np
 from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.feature_index import FeatureIndex, fit_index
 from jaxstruct.core.feature_rows import DenseRows, NamedRows, Rows, SparseRows
+from jaxstruct.core.origin import callers_level
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
 
@@ -225,15 +225,6 @@ def _tell(notice: str, count: int) -> None:
         warnings.warn(notice, UnseenFeatures, stacklevel=callers_level())
     else:
         listener(notice, count)
-
-
-def callers_level() -> int:
-    """The level, for `warnings.warn` in the function that asks, of who called the package."""
-    frame, level = sys._getframe(1), 1
-    package = __name__.partition(".")[0]
-    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == package:
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def _notice(name: str, unseen: Counter[str]) -> str:

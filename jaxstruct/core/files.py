@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,7 +15,9 @@ _SHOWN = 40  # letters of the final name within the temporary one, which a file 
 
 
 def write_file(
-    path: str | os.PathLike, content: str | bytes | Callable[[BinaryIO], object]
+    path: str | os.PathLike,
+    content: str | bytes | Callable[[BinaryIO], object],
+    previous: str | os.PathLike | None = None,
 ) -> Path:
     """Writes a file that appears whole or not at all, and returns its path.
 
@@ -25,18 +28,57 @@ def write_file(
       path: the file, replaced if it is there; its folder is made where it does not exist.
       content: text, written as UTF-8 with its line ends as they are; bytes; or a function that
         writes to the open binary file.
+      previous: a name in the same folder for the file that was there before, once the new one is
+        whole; None to let it go.
 
     Raises:
       OSError: the file cannot be written. Whatever `content` raises.
     """
-    with replacing(path) as temporary, open(temporary, "xb") as stream:
-        if callable(content):
-            content(stream)
-        else:
-            stream.write(content.encode("utf-8") if isinstance(content, str) else content)
-        stream.flush()
-        os.fsync(stream.fileno())
+    with replacing(path) as temporary:
+        with open(temporary, "xb") as stream:
+            if callable(content):
+                content(stream)
+            else:
+                stream.write(content.encode("utf-8") if isinstance(content, str) else content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if previous is not None and os.path.lexists(path):
+            _set_aside(Path(path), Path(previous))
     return Path(path)
+
+
+def _set_aside(path: Path, previous: Path) -> None:
+    """Gives a file a second name, so that its own is never gone; where links are, by one."""
+    linked = _temporary(path)
+    try:
+        os.link(path, linked)
+    except OSError:  # a file system without links: the file has the other name for a moment
+        os.replace(path, previous)
+        return
+    try:
+        os.replace(linked, previous)
+    finally:
+        linked.unlink(missing_ok=True)
+
+
+def _temporary(path: Path) -> Path:
+    """A free name beside a path."""
+    return path.with_name(f".{path.name[:_SHOWN]}.{secrets.token_hex(4)}.part")
+
+
+def remove_leftovers(path: str | os.PathLike) -> None:
+    """Removes the temporary files of writers of `path` that were killed.
+
+    Nobody may be writing it now. A name of more than 40 letters shares its temporary ones with
+    others, and nothing of it is removed.
+    """
+    path = Path(path)
+    if len(path.name) > _SHOWN or not path.parent.is_dir():
+        return
+    ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}\.part")
+    for other in path.parent.iterdir():
+        if ours.fullmatch(other.name) and other.is_file():
+            other.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -52,7 +94,7 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name[:_SHOWN]}.{secrets.token_hex(4)}.part")
+    temporary = _temporary(path)
     try:
         yield temporary
         os.replace(temporary, path)

@@ -1,7 +1,8 @@
-"""Where the functions of a problem come from: this package, or somebody else."""
+"""Where functions come from: this package, or somebody else."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 
 import jax
@@ -29,3 +30,12 @@ def is_of_package(problem: PyTree) -> bool:
         str(getattr(f, "__module__", None)).partition(".")[0] for f in _functions_in(problem)
     }
     return modules == {__name__.partition(".")[0]}
+
+
+def callers_level() -> int:
+    """The level, for `warnings.warn` in the function that asks, of who called the package."""
+    frame, level = sys._getframe(1), 1
+    package = __name__.partition(".")[0]
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    return level

@@ -56,6 +56,7 @@ from jaxstruct.solvers.host_loop import (
     in_callers_order,
     last_certificate,
     solve,
+    standing_at,
     statistics,
 )
 from jaxstruct.solvers.letter_epochs import Fixed, Run, certificate_of
@@ -316,6 +317,6 @@ def fit_by_the_letter(
         exactness * epsilon, min_margin, look_ahead,
     )  # fmt: skip
     run, start = Run(fixed), begin()
-    now, status = solve(_method(fixed), run, run.w, rules, start, callback)
+    now, status = solve(_method(fixed), standing_at(run, run.w), rules, start, callback)
     status = confirm(status, problem, formulation, sample, now.best.weights)
     return _solution(fixed, now, start, status, rows)

@@ -1,13 +1,17 @@
-"""The file format of checkpoints: arrays by key path in one .npz without pickle, a JSON header."""
+"""The file format of checkpoints: arrays by key path in one .npz without pickle, a JSON header.
+
+The header holds the sha256 of every array, with its dtype and shape, and a member of its own that
+of the header. Whatever is read is checked, so that a damaged file is refused and never half right.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,8 +23,16 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.files import write_file
 from jaxstruct.core.types import PyTree
 
-FORMAT, VERSION = "jaxstruct-checkpoint", 4
-HEADER = "header"
+FORMAT, VERSION = "jaxstruct-checkpoint", 5
+HEADER, HEADER_DIGEST = "header", "header.sha256"
+
+
+File = tuple[dict[str, Any], dict[str, np.ndarray]]
+"""The header and the arrays of a checkpoint."""
+
+
+class DamagedCheckpoint(ValueError):
+    """A checkpoint that is not as it was written: cut off, or with other bits."""
 
 
 def key_paths(prefix: str, tree: PyTree) -> dict[str, Any]:
@@ -73,13 +85,36 @@ def number_text(value: float) -> float | str:
     return float(value) if math.isfinite(value) else repr(float(value))
 
 
+def digest_of(*arrays: np.ndarray) -> str:
+    """The sha256 of arrays with their dtypes and shapes, in hexadecimal digits."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.dtype.str}{array.shape}".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
+
+
+def previous_of(path: str | os.PathLike) -> Path:
+    """What the checkpoint before the last one is called."""
+    path = Path(path)
+    return path.with_name(path.name + ".previous")
+
+
 def write_checkpoint(
-    path: str | os.PathLike, header: Mapping, arrays: Mapping[str, np.ndarray]
+    path: str | os.PathLike,
+    header: Mapping,
+    arrays: Mapping[str, np.ndarray],
+    previous: str | os.PathLike | None = None,
 ) -> None:
-    """Write a whole file, or none."""
-    text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
-    named: dict[str, Any] = {HEADER: text, **arrays}
-    write_file(path, lambda file: np.savez(file, **named))
+    """Write a whole file, or none; previous: what the file that was there is called then."""
+    digests = {name: digest_of(array) for name, array in arrays.items()}
+    text = json.dumps({**header, "sha256": digests}, allow_nan=False).encode()
+    named: dict[str, Any] = {
+        HEADER: np.frombuffer(text, np.uint8),
+        HEADER_DIGEST: np.frombuffer(hashlib.sha256(text).digest(), np.uint8),
+        **arrays,
+    }
+    write_file(path, lambda file: np.savez(file, **named), previous)
 
 
 def header_of(kind: str, weights: PyTree) -> dict[str, Any]:
@@ -92,18 +127,25 @@ class Checkpoint:
     """A file that was read: its header and arrays, and the errors that name it."""
 
     def __init__(self, path: str | os.PathLike, prefix: str = "") -> None:
-        """Read the file: its header, and the arrays whose key paths begin with a prefix."""
+        """Read the file: its header, and the arrays whose key paths begin with a prefix.
+
+        Raises:
+          OSError: it cannot be opened. DamagedCheckpoint: it is not as it was written.
+          ValueError: it is of another format or version.
+        """
         self.path = os.fspath(path)
-        try:
-            with open(path, "rb") as file:
+        with open(path, "rb") as file:
+            try:
                 stored = np.load(file, allow_pickle=False)
                 if isinstance(stored, np.ndarray):
                     raise ValueError("it holds one plain array")
-                names = [n for n in stored.files if n == HEADER or n.startswith(prefix)]
+                own = (HEADER, HEADER_DIGEST)
+                names = [n for n in stored.files if n in own or n.startswith(prefix)]
                 self.arrays = {name: stored[name] for name in names}
-        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
-            raise self.error(f"is no complete .npz file ({error}); save it again") from error
+            except Exception as error:  # a damaged archive ends in many ways
+                raise self.damaged(f"is no complete .npz file ({error})") from error
         text = self.arrays.pop(HEADER, np.zeros(0, np.uint8)).tobytes()
+        digest = self.arrays.pop(HEADER_DIGEST, np.zeros(0, np.uint8)).tobytes()
         try:
             self.header = json.loads(text)
         except ValueError as error:
@@ -115,10 +157,28 @@ class Checkpoint:
                 f"has version {self.header.get('version')}, expected {VERSION}: use the jaxstruct "
                 "that wrote it"
             )
+        if digest != hashlib.sha256(text).digest():
+            raise self.damaged("has another header than its sha256 says")
+        self._check_arrays(prefix)
+
+    def _check_arrays(self, prefix: str) -> None:
+        """Whether the arrays read are those that were written, bit by bit."""
+        digests = self.entry("sha256", dict)
+        written = {name: digest for name, digest in digests.items() if name.startswith(prefix)}
+        if written.keys() != self.arrays.keys():
+            other = sorted(written.keys() ^ self.arrays.keys())
+            raise self.damaged(f"lacks arrays, or has more than it says: {text_of(other)}")
+        for name, digest in written.items():
+            if digest_of(self.arrays[name]) != digest:
+                raise self.damaged(f"has another array {name!r} than its sha256 says")
 
     def error(self, what: str) -> ValueError:
         """An error that names the file."""
         return ValueError(f"checkpoint {self.path} {what}")
+
+    def damaged(self, what: str) -> DamagedCheckpoint:
+        """The same, of a file that is not as it was written."""
+        return DamagedCheckpoint(f"checkpoint {self.path} {what}: it is damaged; save it again")
 
     def entry(self, name: str, kind: type | tuple = object) -> Any:
         """One entry of the header."""

@@ -1,9 +1,9 @@
-"""Solutions and weights in one .npz file without pickle: save, check on load, resume.
+"""Solutions and weights in one .npz file without pickle: save, and check on load.
 
 A file holds every array leaf under its key path (`jax.tree_util.keystr`: ".weights['weights']",
 ".state.sets.gram", ...) and a JSON header with format, version, kind, formulation, C, status, dtype
 and statistics. It is written under a temporary name and renamed, so that a file is whole or absent.
-Reading checks every array against the problem before anything is used.
+Reading checks every array against its sha256 and the problem before anything is used.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.checkpoint_files import (
     Checkpoint,
+    File,
     arrays_of,
     header_of,
     number_text,
@@ -66,7 +67,7 @@ def _state_entry(value: Any) -> Any:
 
 
 def save_solution(path: str | os.PathLike, solution: Solution) -> None:
-    """Write a Solution of `fit` with all that `fit(start=...)` needs to go on.
+    """Write a Solution of `fit` with all that `fit(start=...)` needs to start from it.
 
     Args:
       path: the file, written as named (".npz" is the custom); an existing one is replaced.
@@ -80,6 +81,11 @@ def save_solution(path: str | os.PathLike, solution: Solution) -> None:
             f"solution must be a Solution of fit, got {type(solution).__name__}; save_weights "
             "writes the weights of any solver"
         )
+    write_checkpoint(path, *file_of(solution))
+
+
+def file_of(solution: Solution) -> File:
+    """The header and the arrays of a solution's file."""
     state, statistics = solution.state, solution.statistics._asdict()
     history = statistics.pop("history")
     header = header_of("solution", solution.weights) | {
@@ -103,7 +109,7 @@ def save_solution(path: str | os.PathLike, solution: Solution) -> None:
     for name, entry in header["state"].items():
         if entry is not None and "array" in entry:
             arrays |= arrays_of(f".state.{name}", getattr(state, name))
-    write_checkpoint(path, header, arrays)
+    return header, arrays
 
 
 def load_weights(path: str | os.PathLike, problem: Problem) -> PyTree:
@@ -118,7 +124,7 @@ def load_weights(path: str | os.PathLike, problem: Problem) -> PyTree:
 
     Raises:
       FileNotFoundError: there is no such file.
-      ValueError: it is truncated, of another format or version, or does not fit the problem.
+      ValueError: it is damaged, of another format or version, or does not fit the problem.
     """
     return Checkpoint(path, ".weights").weights(".weights", problem)
 
@@ -214,7 +220,10 @@ def _state_value(checkpoint: Checkpoint, name: str, entry: Any) -> Any:
 def load_solution(
     path: str | os.PathLike, problem: Problem, outputs: PyTree | None = None
 ) -> Solution:
-    """The Solution of a file of `save_solution`; `fit(..., start=solution)` goes on from it.
+    """The Solution of a file of `save_solution` or `fit(checkpoint=...)`.
+
+    `fit(..., start=solution)` starts from it, for another C, say, or another tolerance;
+    `fit(..., checkpoint=path, resume=True)` goes on with the run itself.
 
     Args:
       path: the file.
@@ -228,9 +237,16 @@ def load_solution(
     Raises:
       FileNotFoundError: there is no such file.
       ValueError: it is truncated, of another format or version, holds weights alone, lacks an
-        array, or does not fit the problem.
+        array, or does not fit the problem. DamagedCheckpoint, one of them: the file is cut off or
+        has other bits than it was written with.
     """
-    checkpoint = Checkpoint(path)
+    return solution_of(Checkpoint(path), problem, outputs)
+
+
+def solution_of(
+    checkpoint: Checkpoint, problem: Problem, outputs: PyTree | None = None
+) -> Solution:
+    """The Solution of a file that was read; see `load_solution`."""
     if checkpoint.entry("kind") != "solution":
         raise checkpoint.error("holds weights alone: read it with load_weights")
     entries = checkpoint.record("state", _PLAIN_STATE)

@@ -9,6 +9,7 @@ example at the new w, which certifies it and adds the planes that it meets.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 
 import jax
@@ -28,10 +29,11 @@ from jaxstruct.solvers.certificate import (
 )
 from jaxstruct.solvers.cost_model import capacity_of
 from jaxstruct.solvers.formulations import Formulation
-from jaxstruct.solvers.oracle_pass import Calls, PassCounts, empty_report, oracle_program
-from jaxstruct.solvers.programs import time_part
+from jaxstruct.solvers.oracle_pass import Calls, PassCounts, empty_report
+from jaxstruct.solvers.placement import Placement
 from jaxstruct.solvers.rounds import (
     Round,
+    call_oracles,
     copy_arrays,
     enumerated_round,
     examples_of,
@@ -90,10 +92,10 @@ def _has_evicted(before: WorkingSets, after: WorkingSets, counts: PassCounts) ->
     return int(grew) < int(counts.added)
 
 
-def _roundings(task: Task) -> np.ndarray:
+def _roundings(parts: Sequence[Task]) -> np.ndarray:
     """[N] of `certificate.roundings`, by bucket: one long example leaves the others as they are."""
-    parts = zip(task.inputs, task.outputs, strict=True)
-    return np.concatenate([np.full(rows_of(y), roundings(x)) for x, y in parts])
+    buckets = [each for part in parts for each in zip(part.inputs, part.outputs, strict=True)]
+    return np.concatenate([np.full(rows_of(y), roundings(x)) for x, y in buckets])
 
 
 def _certify(
@@ -105,26 +107,26 @@ def _certify(
     """
     active = named_slots(now.settings, state.sets)
     before = state.sets if own else copy_arrays(state.sets)  # the program takes them over
-    report = empty_report(before.losses.shape[0], active, str(before.losses.dtype))
-    orders = in_order(now.task, now.settings)
-    sets, report, counts = time_part(
-        now.seconds, "certify",
-        lambda: oracle_program(
-            now.problem, now.oracle_options(active), now.task, state.weights, before, report,
-            Calls(orders, whole(now.task, orders), epsilon, now.clock), effort=now.efforts.oracle,
-        ),
-    )  # fmt: skip
+    report = now.put(empty_report(before.losses.shape[0], active, str(before.losses.dtype)))
+    orders = [in_order(part, now.settings) for part in now.parts]
+    spans = [whole(part, own) for part, own in zip(now.parts, orders, strict=True)]
+    calls = Calls(now.join(orders), now.join(spans), epsilon, now.clock)
+    sets, report, counts = call_oracles(
+        now, "certify", now.problem, state.weights, before, report, calls
+    )
     norm = coordinate_norm(now.problem, state.weights, now.task.inputs[0])
     of_primal, of_dual = products
     certificate = certify(
         now.formulation, now.task.terms, report.terms, of_primal, of_dual, norm,
-        _roundings(now.task),
+        _roundings(now.parts),
     )  # fmt: skip
     gaps = block_gaps(now.formulation, now.task.terms, report.terms) if state.span is None else None
     if state.span is not None and _has_evicted(state.sets, sets, counts):
         state = state._replace(span=None)
     state = state._replace(sets=sets, block_gaps=gaps, slots=report.slots if active else None)
-    return state, certificate, np.asarray(report.terms.slack), counts
+    slack = np.asarray(report.terms.slack)
+    slack = slack if now.shards is None else now.shards.in_buckets(slack)
+    return state, certificate, slack, counts
 
 
 def relative_gap(certificate: Certificate) -> float:
@@ -152,6 +154,7 @@ def step(
     settled: float = -math.inf,
     room: SweptRoom | None = None,
     takes_over: bool = False,
+    shards: Placement | None = None,
 ) -> tuple[State, Info]:
     """One round; see the module.
 
@@ -165,9 +168,10 @@ def step(
       room: one for all steps of a run, so that none makes its own.
       takes_over: whether the working sets of `state` may be used up, which nobody may read then;
         otherwise they are copied.
+      shards: where the task, which is theirs, lies on a mesh; None on one device.
     """
     state = state._replace(clock=state.clock + 1)
-    now = round_of(problem, task, settings, formulation, state.clock, room, takes_over)
+    now = round_of(problem, task, settings, formulation, state.clock, room, takes_over, shards)
     settings, examples = now.settings, examples_of(task)
     threshold = np.asarray(epsilon, state.sets.losses.dtype)
     entered, enumerated = _count_entered(state.sets), is_enumerated(state.sets)
@@ -205,6 +209,7 @@ def certify_state(
     formulation: Formulation,
     state: State,
     epsilon: float,
+    shards: Placement | None = None,
 ) -> tuple[State, Info]:
     """A certificate of the state as it is, w untouched; the planes that its calls meet are added.
 
@@ -213,7 +218,7 @@ def certify_state(
     Args:
       as in `step`.
     """
-    now = round_of(problem, task, settings, formulation, state.clock)
+    now = round_of(problem, task, settings, formulation, state.clock, shards=shards)
     threshold = np.asarray(epsilon, state.sets.losses.dtype)
     state, certificate, slack, counts = _certify(now, state, threshold, (None, None), False)
     added, overflow = int(counts.added), int(counts.overflow)

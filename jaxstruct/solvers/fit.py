@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import cutting_plane
+from jaxstruct.solvers.checkpoint_files import File
 from jaxstruct.solvers.checks import (
     check_callback,
     check_is_problem,
@@ -36,18 +38,30 @@ from jaxstruct.solvers.host_loop import (
     last_certificate,
     seconds_so_far,
     solve,
+    standing_at,
     statistics,
 )
-from jaxstruct.solvers.keeping import GOES_ON, Keeper, check_checkpoint
+from jaxstruct.solvers.keeping import GOES_ON, Keeper, check_checkpoint, prepare_folder
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_rules import Sample, check_oracle, confirm, sample_of
 from jaxstruct.solvers.progress import check_verbose, training_progress
+from jaxstruct.solvers.resuming import (
+    Fingerprint,
+    Kept,
+    end_file,
+    fingerprint,
+    read_kept,
+    run_file,
+)
 from jaxstruct.solvers.settings import Settings, check_settings, choice_of, resolved_settings
+from jaxstruct.solvers.shards import Shards, check_mesh, dealt
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import Info, State
 from jaxstruct.solvers.status import MESSAGES, Status
+from jaxstruct.solvers.stop_signals import stop_signals
 from jaxstruct.solvers.sweeps import SweptRoom
 from jaxstruct.solvers.task import Task, batches_of_class, fewest_batches, make_task, row_index
+from jaxstruct.solvers.trace import Trace
 from jaxstruct.solvers.warm_start import check_start, restart
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
@@ -65,11 +79,15 @@ class _Fixed(NamedTuple):
     min_margin: float
     rows: np.ndarray
     sample: Sample | None
+    shards: Shards | None = None
 
     @property
     def of_step(self) -> tuple[Problem, Task, Settings, Formulation]:
         """The fixed side of `cutting_plane.step`."""
-        return self.problem, self.task, self.settings, self.formulation
+        if self.shards is None:
+            return self.problem, self.task, self.settings, self.formulation
+        problem = self.shards.put_on_all(self.problem)
+        return problem, self.shards.task, self.settings, self.formulation
 
 
 def _threshold(rules: Rules, primal: float) -> float:
@@ -140,27 +158,28 @@ def _method(fixed: _Fixed, started: bool, watched: bool) -> Method:
       watched: whether somebody may hold the states in between.
     """
     n, most = int(np.sum(fixed.rows >= 0)), fixed.settings.max_capacity
-    room = SweptRoom()
+    room, of_step, shards = SweptRoom(), fixed.of_step, fixed.shards
 
     def step(now: Standing) -> tuple[State, Round]:
         threshold = _threshold(fixed.rules, _primal_of(now))
         worth = _worth_certifying(fixed.rules, _primal_of(now), threshold, now.state.clock)
         takes_over = not watched and (now.state.clock > 0 or not started)
         state, info = cutting_plane.step(
-            *fixed.of_step, now.state, threshold, *worth, room, takes_over
+            *of_step, now.state, threshold, *worth, room, takes_over, shards
         )
         return state, _round(fixed, state, info)
 
     def certify(now: Standing) -> tuple[State, Round]:
         threshold = _threshold(fixed.rules, _primal_of(now))
-        state, info = cutting_plane.certify_state(*fixed.of_step, now.state, threshold)
+        state, info = cutting_plane.certify_state(*of_step, now.state, threshold, shards)
         return state, _round(fixed, state, info)
 
     def adapt(state: State, found: Round) -> State:
         capacity = state.sets.losses.shape[1]
         if capacity >= most or not _wants_growth(found.info, n):
             return state
-        return cutting_plane.with_capacity(state, min(2 * capacity, most))
+        state = cutting_plane.with_capacity(state, min(2 * capacity, most))
+        return state if shards is None else state._replace(sets=shards.put(state.sets))
 
     return Method(step, certify, adapt)
 
@@ -175,7 +194,11 @@ def _solution(
     fixed: _Fixed, now: Standing, status: Status, beginning: Beginning
 ) -> Solution:  # fmt: skip
     """What a run that stands there has found."""
-    rows, best, sets = fixed.rows, now.best, now.state.sets
+    rows, best, state = fixed.rows, now.best, now.state
+    if fixed.shards is not None:
+        state = fixed.shards.end(state)
+        best = best._replace(weights=fixed.shards.taken(best.weights))
+    sets = state.sets
     certificate, slack = last_certificate(best)
     support = int(np.sum(np.asarray(sets.multipliers)[rows >= 0] > 0))
     return Solution(
@@ -190,7 +213,7 @@ def _solution(
         rows=rows,
         formulation=fixed.formulation.name,
         C=fixed.rules.C,
-        state=now.state,
+        state=state,
         statistics=statistics(now, beginning, _planes(sets, rows), support, sets.losses.shape[1]),
     )
 
@@ -204,36 +227,90 @@ def _on_the_way(fixed: _Fixed, method: Method, now: Standing, beginning: Beginni
     return _solution(fixed, now, Status.STOPPED, beginning)._replace(message=GOES_ON)
 
 
+class _Kept(NamedTuple):
+    """Where a run keeps its checkpoints, how often, whose they are, and what one held."""
+
+    path: str | os.PathLike
+    seconds: float
+    fingerprint: Fingerprint
+    found: Kept | None
+
+    def keeper(self, fixed: _Fixed, method: Method, beginning: Beginning) -> Keeper:
+        """What writes them."""
+
+        def file_of(now: Standing, found: Round) -> File:
+            solution = _on_the_way(fixed, method, now, beginning)
+            state = now.state if method.adapt is None else method.adapt(now.state, found)
+            if fixed.shards is not None:
+                state = fixed.shards.end(state)
+            return run_file(solution, now, beginning, self.fingerprint, state)
+
+        held, damaged = 0, False
+        if self.found is not None:
+            held, damaged = self.found.solution.statistics.passes, self.found.damaged
+        return Keeper(self.path, self.seconds, file_of, held, damaged)
+
+
+class _First(NamedTuple):
+    """Where a run begins or goes on; started: whether its state is of somebody's solution."""
+
+    now: Standing
+    beginning: Beginning
+    started: bool
+
+
+def _first(fixed: _Fixed, start: Solution | None, kept: _Kept | None) -> _First:
+    if kept is not None and kept.found is not None:
+        if kept.found.standing is not None and kept.found.beginning is not None:
+            now = kept.found.standing
+            if fixed.shards is not None:
+                now = now._replace(state=fixed.shards.place(now.state))
+            return _First(now, kept.found.beginning, True)
+    state = _first_state(fixed, start)._replace(clock=0)
+    beginning = begin(_planes(state.sets, fixed.rows), _before(fixed.rules.C, start))
+    return _First(standing_at(state, state.weights), beginning, start is not None)
+
+
+def _before(C: float, start: Solution | None) -> Trace | None:
+    """The trace that a run continues."""
+    return start.statistics.history if start is not None and start.C == C else None
+
+
 def _run(
     fixed: _Fixed,
-    state: State,
-    start: Solution | None,
+    first: _First,
     show: Callable[[Progress], None],
     callback: Callable[[Progress], bool | None] | None,
-    checkpoint: tuple[str | os.PathLike, float] | None,
+    kept: _Kept | None,
 ) -> Solution:
-    """The host loop, what it shows and writes on the way, and what its end says."""
-    before = start.statistics.history if start is not None and start.C == fixed.rules.C else None
-    beginning = begin(_planes(state.sets, fixed.rows), before)
-    watched = callback is not None or checkpoint is not None
-    state, keeper = state._replace(clock=0), None
-    method = _method(fixed, start is not None, watched)
-    if checkpoint is not None:
-        keeper = Keeper(*checkpoint, lambda now: _on_the_way(fixed, method, now, beginning))
-    try:
-        now, status = solve(
-            method, state, state.weights, fixed.rules, beginning, _both(show, callback),
-            None if keeper is None else keeper.keep,
-        )  # fmt: skip
-    except KeyboardInterrupt:
-        if keeper is not None:
-            keeper.write()
-        raise
-    status = confirm(status, fixed.problem, fixed.formulation, fixed.sample, now.best.weights)
-    solution = _solution(fixed, now, status, beginning)
-    if keeper is not None:
-        keeper.write_end(solution)
+    """The host loop and what its end says, with checkpoints where they are asked for."""
+    watched, told = callback is not None or kept is not None, _both(show, callback)
+    method = _method(fixed, first.started, watched)
+    if kept is None:
+        return _ended(fixed, *solve(method, first.now, fixed.rules, first.beginning, told), first)
+    keeper = kept.keeper(fixed, method, first.beginning)
+    with stop_signals() as signals:
+
+        def keep(now: Standing, found: Round) -> None:
+            keeper.keep(now, found)
+            signals.raise_noted()
+
+        try:
+            end = solve(method, first.now, fixed.rules, first.beginning, told, keep)
+            solution = _ended(fixed, *end, first)
+            stopped = solution.status is Status.STOPPED  # it may go on, without this certificate
+            file = None if stopped else end_file(solution, kept.fingerprint)
+            keeper.end(file, solution.statistics.passes)
+        except BaseException as error:
+            keeper.stop(error)
+            raise
     return solution
+
+
+def _ended(fixed: _Fixed, now: Standing, status: Status, first: _First) -> Solution:
+    """What a run has found whose loop is over."""
+    status = confirm(status, fixed.problem, fixed.formulation, fixed.sample, now.best.weights)
+    return _solution(fixed, now, status, first.beginning)
 
 
 def _both(
@@ -250,19 +327,25 @@ def _both(
 
 def _first_state(fixed: _Fixed, start: Solution | None) -> State:
     """Where the run begins."""
-    problem, task, settings, formulation = fixed.of_step
-    if start is None:
-        return cutting_plane.init(problem, task, settings)
-    return restart(problem, task, settings, formulation, start, fixed.rules.C)
+    problem, task, settings = fixed.problem, fixed.task, fixed.settings
+    if start is not None:
+        state = restart(problem, task, settings, fixed.formulation, start, fixed.rules.C)
+    elif fixed.shards is None:
+        state = cutting_plane.init(problem, task, settings)
+    else:
+        parts = fixed.shards.parts
+        return fixed.shards.begin([cutting_plane.init(problem, part, settings) for part in parts])
+    return state if fixed.shards is None else fixed.shards.place(state)
 
 
 def _with_effort(fixed: _Fixed, start: Solution | None) -> _Fixed:
     """The same with its effort chosen; the start and the oracle are checked before that."""
-    problem, task, settings, formulation = fixed.of_step
+    problem, settings, formulation = fixed.problem, fixed.settings, fixed.formulation
     if start is not None:
-        check_start(problem, task, fixed.rows, formulation, start)
+        check_start(problem, fixed.task, fixed.rows, formulation, start)
     check_oracle(problem, formulation, fixed.sample)
     calls = calls_foretold(fixed.rules.tolerance, fixed.rules.max_passes)
+    task = fixed.task if fixed.shards is None else fixed.shards.parts[0]
     efforts = efforts_of(problem, settings, oracle_for(problem, formulation), task, calls)
     return fixed._replace(settings=settings._replace(effort=efforts))
 
@@ -275,21 +358,22 @@ def _open_run(
     C: float,
     example_weights: np.ndarray | None,
     settings: Settings,
-) -> tuple[Settings, Task, np.ndarray, Sample | None]:
-    """(settings, task, the example of each of its rows, a sample) of data that pass the checks."""
+    mesh: Mesh | None,
+) -> tuple[Settings, Task, np.ndarray, Sample | None, Shards | None]:
+    """(settings, task, the example of each of its rows, a sample, shards) of checked data."""
     inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
-    fewest = fewest_batches(settings.oracle_batch)
-    settings = resolved_settings(problem, settings, max(map(len, outputs.index)))
+    fewest, devices = fewest_batches(settings.oracle_batch), 1 if mesh is None else mesh.size
+    counts = [-(-len(own) // devices) for own in outputs.index]
+    settings = resolved_settings(problem, settings, max(counts))
     batch, group = settings.oracle_batch, choice_of(settings.group)
-    shapes = [batches_of_class(len(own), batch, group, fewest) for own in outputs.index]
-    task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes)
-    rows = row_index(outputs.index, shapes)
-    return (
-        settings,
-        task,
-        rows,
-        sample_of(problem, inputs, outputs, choice_of(settings.checked_examples)),
-    )
+    shapes = [batches_of_class(count, batch, group, fewest) for count in counts]
+    places = None if mesh is None else dealt(outputs.parts, devices, list(map(math.prod, shapes)))
+    shapes = [(devices * batches, rows) for batches, rows in shapes]
+    task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes, places)
+    rows = row_index(outputs.index, shapes, places)
+    shards = None if mesh is None else Shards(mesh, task, rows)
+    sample = sample_of(problem, inputs, outputs, choice_of(settings.checked_examples))
+    return settings, task, rows, sample, shards
 
 
 def fit(
@@ -310,6 +394,8 @@ def fit(
     verbose: bool | str = False,
     checkpoint: str | os.PathLike | None = None,
     checkpoint_seconds: float = 60.0,
+    resume: bool = False,
+    mesh: Mesh | None = None,
 ) -> Solution:
     """Train a structural SVM (thesis, algorithms 2 and 3).
 
@@ -337,18 +423,30 @@ def fit(
       verbose: True writes lines of text on standard error: which program is compiled, and now and
         then the gap and the time left without compiling. "bar" shows them in one moving bar, with
         tqdm and on a terminal; elsewhere it is as True.
-      checkpoint: a file for what has been found so far, which a run with
-        start=`checkpoints.load_solution(checkpoint, problem)` goes on from; a file that is there
-        is replaced, whole, never in part. Written now and then, on Ctrl-C and at the end.
+      checkpoint: a file for the run so far, which `resume` goes on from, and
+        `checkpoints.load_solution` reads. Written now and then, at the end, and after the last
+        whole round on Ctrl-C, SIGTERM and any error, which a note says. It is replaced whole, never
+        in part, and the one before stays as `<checkpoint>.previous`. One that cannot be written,
+        for a full disk, is told in a RuntimeWarning, and the run goes on. In the main thread,
+        SIGTERM ends the program with SystemExit(143) meanwhile, unless it is handled or ignored.
       checkpoint_seconds: between two checkpoints; 0: after every pass.
+      resume: whether to go on with the run of `checkpoint`, where that file is there: a run that is
+        stopped and resumed ends with the weights, multipliers, certificate and trace of one that is
+        not, bit by bit on a CPU; seconds add up. Of a run that has ended the solution is returned.
+        All other arguments must be those of the run. The sha256 of what was written is checked; of
+        a damaged file the one before is taken, with a RuntimeWarning.
+      mesh: devices to train on side by side, as `jax.make_mesh((jax.device_count(),), ("shards",))`
+        makes one of all; its axes mean nothing. Each device holds a part of the examples, of their
+        working sets and dual variables, and a copy of w (see `exchange`). None for one device.
 
     Returns:
       A Solution; look at its status before its weights.
 
     Raises:
-      OSError: the checkpoint cannot be written.
+      OSError: nothing can be written to the folder of the checkpoint.
       ValueError: an argument does not fit, or the problem breaks a rule on a few of the examples
-        (see `check_problem`); the message names it.
+        (see `check_problem`); the message names it. The checkpoint to resume is of another run
+        (other arguments, data, versions, device), or no run, or damaged like the one before.
     """
     check_is_problem(problem)
     formulation = formulation_named(formulation)
@@ -357,18 +455,30 @@ def fit(
     check_settings(settings)
     check_callback(callback)
     check_verbose(verbose)
-    check_checkpoint(checkpoint, checkpoint_seconds, problem)
-    settings, task, rows, sample = _open_run(
-        problem, inputs, outputs, formulation, C, example_weights, settings
+    check_checkpoint(checkpoint, checkpoint_seconds, resume, problem)
+    check_mesh(mesh, settings)
+    settings, task, rows, sample, shards = _open_run(
+        problem, inputs, outputs, formulation, C, example_weights, settings, mesh
     )
     hard = formulation.penalty == 0
     rules = Rules(tolerance, epsilon, max_passes, float(C), hard, rounding(dtype))
-    fixed = _Fixed(problem, task, settings, formulation, rules, min_margin, rows, sample)
-    kept = None if checkpoint is None else (checkpoint, float(checkpoint_seconds))
+    fixed = _Fixed(problem, task, settings, formulation, rules, min_margin, rows, sample, shards)
+    kept = None
+    if checkpoint is not None:
+        prepare_folder(checkpoint)
+        placed = task if shards is None else shards.task
+        own = fingerprint(
+            problem, placed, settings, formulation, rules, min_margin, example_weights, start
+        )
+        before = _before(rules.C, start)
+        found = read_kept(checkpoint, problem, task.outputs[0], own, before) if resume else None
+        if found is not None and found.standing is None:
+            return found.solution
+        kept = _Kept(checkpoint, float(checkpoint_seconds), own, found)
     words = f"{formulation.name}, C = {float(C):g}"
     with training_progress(max_passes, words, verbose, tolerance) as show:
         fixed = _with_effort(fixed, start)
-        return _run(fixed, _first_state(fixed, start), start, show, callback, kept)
+        return _run(fixed, _first(fixed, start, kept), show, callback, kept)
 
 
 def fit_path(
@@ -382,8 +492,14 @@ def fit_path(
     """Solutions along a path of C, each started from the one before with feasible dual variables.
 
     Args:
-      Cs: the values, best in rising order. options: of `fit`.
+      Cs: the values, best in rising order. options: of `fit`, but for `resume`: a checkpoint is of
+        one C.
     """
+    if options.get("resume"):
+        raise ValueError(
+            "resume=True is for fit: a checkpoint is of one C, and a path has several; call fit "
+            "for each with a checkpoint of its own and start= the solution before"
+        )
     solution = options.pop("start", None)
     for C in Cs:
         solution = fit(problem, inputs, outputs, formulation, C, start=solution, **options)

@@ -112,6 +112,11 @@ class Standing(NamedTuple):
     log: list[Entry]
 
 
+def standing_at(state: Any, weights: PyTree) -> Standing:
+    """Where a run begins; weights: of the state, where no round certifies any."""
+    return Standing(state, Best(math.inf, -math.inf, weights), math.inf, {}, [])
+
+
 class Method(NamedTuple):
     """What the loop asks of a solver.
 
@@ -264,28 +269,27 @@ def _merge_last(log: list[Entry]) -> None:
 
 def solve(
     method: Method,
-    state: Any,
-    weights: PyTree,
+    now: Standing,
     rules: Rules,
     start: Beginning,
     callback: Callable[[Progress], bool | None] | None = None,
-    keep: Callable[[Standing], None] | None = None,
+    keep: Callable[[Standing, Round], None] | None = None,
 ) -> tuple[Standing, Status]:
     """Rounds until a status is reached.
 
     Args:
-      method: the solver. state: its first state. weights: of it, where no round certifies any.
+      method: the solver. now: where it stands, at first that of `standing_at`.
       rules: when to stop. start: of `begin`. callback: see `Progress`; a true answer stops.
-      keep: given the standing after each round that does not end the run.
+      keep: given the standing after each round that does not end the run, and the round; its state
+        is not adapted yet.
     """
-    now = Standing(state, Best(math.inf, -math.inf, weights), math.inf, {}, [])
     status = None
     while status is None:
         state, found = method.step(now)
         now = _note(now, state, found, start)
         status, best = status_of(rules, now.best, found), now.best
         if status is None and keep is not None:
-            keep(now)
+            keep(now, found)
         shown = Progress(
             len(now.log), best.primal, best.dual, best.primal - best.dual, found.info, found.state
         )
@@ -355,6 +359,7 @@ __all__ = [
     "last_certificate",
     "seconds_so_far",
     "solve",
+    "standing_at",
     "statistics",
     "status_of",
 ]

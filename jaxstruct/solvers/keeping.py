@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from jaxstruct.core.checks import checked_number, text_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.solvers.checkpoint_files import arrays_of
-from jaxstruct.solvers.checkpoints import save_solution
-from jaxstruct.solvers.host_loop import Standing
-from jaxstruct.solvers.solution import Solution
+from jaxstruct.core.files import remove_leftovers
+from jaxstruct.core.origin import callers_level
+from jaxstruct.solvers.checkpoint_files import File, arrays_of, previous_of, write_checkpoint
+from jaxstruct.solvers.host_loop import Round, Standing
 
-GOES_ON = "kept on the way: fit(..., start=load_solution(path, problem)) goes on from it"
+CHECKPOINT = "checkpoint"
+"""The part of a run's seconds that checkpoints take."""
+
+GOES_ON = (
+    "kept on the way: fit(..., checkpoint=path, resume=True) goes on with the run, "
+    "fit(..., start=load_solution(path, problem)) starts another from it"
+)
 """The message of a solution that a checkpoint holds before the run has ended."""
 
 
-def check_checkpoint(path: Any, seconds: Any, problem: Problem) -> None:
+def check_checkpoint(path: Any, seconds: Any, resume: Any, problem: Problem) -> None:
     """Raise ValueError unless checkpoints of the problem can be written to the path.
 
     Args:
       path: of the file, or None for no checkpoints. seconds: between two of them.
+      resume: whether to go on from it.
       problem: its weights must be of number types that a file can hold.
     """
     checked_number("checkpoint_seconds", seconds)
+    if not isinstance(resume, bool):
+        raise ValueError(f"resume must be True or False, got {text_of(resume)}")
     if path is None:
+        if resume:
+            raise ValueError("resume=True needs checkpoint=, the file of the run to go on with")
         return
     if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
         raise ValueError(f"checkpoint must be the path of a file, got {text_of(path)}")
@@ -38,38 +50,111 @@ def check_checkpoint(path: Any, seconds: Any, problem: Problem) -> None:
     arrays_of(".weights", problem.initial_weights)
 
 
+def prepare_folder(path: str | os.PathLike) -> None:
+    """Make the folder of a checkpoint, and remove what killed runs left half-written there.
+
+    Raises:
+      OSError: nothing can be written there.
+    """
+    folder = Path(path).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        remove_leftovers(path)
+
+
 class Keeper:
-    """Writes a checkpoint after a round, once so many seconds have passed since the last one."""
+    """Writes a checkpoint after a round, once so many seconds have passed since the last one.
+
+    The one before is kept beside it. What cannot be written is told in a warning, and the run goes
+    on: the file stays as it was.
+    """
 
     def __init__(
         self,
         path: str | os.PathLike,
         seconds: float,
-        solution_of: Callable[[Standing], Solution],
+        file_of: Callable[[Standing, Round], File],
+        held: int = 0,
+        damaged: bool = False,
     ) -> None:
         """Start to count.
 
         Args:
           path: of the file; another one takes its place whole, never a part.
           seconds: between the end of one and the beginning of the next.
-          solution_of: what a run that stands there has so far.
+          file_of: what a run that stands there after a round has so far.
+          held: how many rounds the file holds of this run. damaged: whether what is there now is
+            not worth to be kept beside the next one.
         """
-        self._path, self._seconds, self._solution_of = path, seconds, solution_of
-        self._last = time.monotonic()
-        self._standing: Standing | None = None
+        self._path, self._seconds, self._file_of = path, seconds, file_of
+        self._held, self._damaged = held, damaged
+        self._last, self._warned = time.monotonic(), False
+        self._unwritten: tuple[Standing, Round] | None = None
 
-    def keep(self, now: Standing) -> None:
+    def keep(self, now: Standing, found: Round) -> None:
         """Write what there is where it is time."""
-        self._standing = now
-        if time.monotonic() - self._last >= self._seconds:
-            self.write()
+        # the loop fills these two in place, and may be interrupted in the middle of a round
+        self._unwritten = now._replace(seconds=dict(now.seconds), log=list(now.log)), found
+        start = time.monotonic()
+        if start - self._last < self._seconds:
+            return
+        failed = self._write()
+        if failed is not None and not self._warned:
+            self._warn(f"after round {len(now.log)} ({failed}). The run goes on")
+        self._last, self._warned = time.monotonic(), failed is not None
+        now.seconds[CHECKPOINT] = now.seconds.get(CHECKPOINT, 0.0) + self._last - start
 
-    def write(self) -> None:
-        """Write what there was after the last round, if there was one."""
-        if self._standing is not None:
-            self.write_end(self._solution_of(self._standing))
-            self._last, self._standing = time.monotonic(), None
+    def end(self, file: File | None, rounds: int) -> None:
+        """Write the end of a run; None for its last round, from which it may go on."""
+        failed = self._write() if file is None else self._put(file, rounds)
+        if failed is not None:
+            self._warn(f"at the end of the run ({failed}). Keep its solution by save_solution")
 
-    def write_end(self, solution: Solution) -> None:
-        """Write a solution."""
-        save_solution(self._path, jax.block_until_ready(solution))
+    def stop(self, error: BaseException) -> None:
+        """Write the last whole round, and add to what ended the run where it is.
+
+        What ends the interpreter without a word is told on standard error.
+        """
+        words = self._last_words()
+        error.add_note(words)
+        if isinstance(error, SystemExit):
+            sys.stderr.write(f"{words}\n")
+
+    def _last_words(self) -> str:
+        try:
+            failed = self._write()
+        except Exception as other:  # what ended the run is worth more than why this failed
+            failed = other
+        what = "" if failed is None else f"The last rounds could not be kept ({failed}). "
+        if not self._held:
+            return f"{what}{os.fspath(self._path)} holds nothing of this run yet"
+        return (
+            f"{what}{os.fspath(self._path)} holds this run after round {self._held}; "
+            "the same call with resume=True goes on from there"
+        )
+
+    def _write(self) -> OSError | None:
+        """Write what there was after the last round, if that is not done; or say why it failed."""
+        if self._unwritten is None:
+            return None
+        failed = self._put(self._file_of(*self._unwritten), len(self._unwritten[0].log))
+        if failed is None:
+            self._unwritten = None
+        return failed
+
+    def _put(self, file: File, rounds: int) -> OSError | None:
+        previous = None if self._damaged else previous_of(self._path)
+        try:
+            write_checkpoint(self._path, *file, previous)
+        except OSError as error:
+            return error
+        self._held, self._damaged = rounds, False
+        return None
+
+    def _warn(self, what: str) -> None:
+        path, held = os.fspath(self._path), f"round {self._held}" if self._held else "nothing"
+        warnings.warn(
+            f"checkpoint {path} could not be written {what}; the file holds {held} of this run",
+            RuntimeWarning,
+            stacklevel=callers_level(),
+        )

@@ -59,6 +59,7 @@ from jaxstruct.solvers.host_loop import (
     in_callers_order,
     last_certificate,
     solve,
+    standing_at,
     statistics,
 )
 from jaxstruct.solvers.most_violated import oracle_for
@@ -255,6 +256,6 @@ def fit_one_slack(
     rules = Rules(tolerance, epsilon, max_passes, float(C), False, rounding(dtype))
     method = _method(problem, oracle_for(problem, formulation), task, rules.C, batch)
     state, start = one_slack_init(problem, capacity), begin()
-    now, status = solve(method, state, state.weights, rules, start, callback)
+    now, status = solve(method, standing_at(state, state.weights), rules, start, callback)
     status = confirm(status, problem, formulation, sample, now.best.weights)
     return _solution(now, start, status, formulation, rules.C, rows)

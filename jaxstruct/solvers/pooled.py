@@ -35,6 +35,7 @@ from jaxstruct.solvers.host_loop import (
     begin,
     last_certificate,
     solve,
+    standing_at,
 )
 from jaxstruct.solvers.joint_kernels import joint_gram, joint_rows
 from jaxstruct.solvers.pooled_dual import (
@@ -293,5 +294,5 @@ def fit_pooled(
     zero = np.zeros(losses.shape)
     state = _State(~np.asarray(pool.wrong), jnp.zeros_like(pool.bounds), zero, 0, 0)
     method = _method(fixed, np.random.default_rng(seed))
-    now, status = solve(method, state, zero, rules, begin())
+    now, status = solve(method, standing_at(state, zero), rules, begin())
     return _solution(fixed, now, status)

@@ -178,6 +178,7 @@ class _Track:
         self.seconds: list[float] = []
         self.gaps: list[float] = []
         self.last: Passed | None = None
+        self.before = 0  # passes of the run that this one resumes
         self.now, self.relative = 0.0, math.inf
         self.first, self.least = math.inf, math.inf
 
@@ -187,6 +188,8 @@ class _Track:
 
     def add(self, passed: Passed) -> None:
         """Notes a pass that has ended now; of thousands of passes each costs the same."""
+        if self.last is None:
+            self.before = passed.passes - 1
         self.now, self.last = monotonic() - self.start - self.compiling(), passed
         self.relative = _relative(passed.gap, passed.primal)
         if _estimate(passed) is not None:
@@ -223,7 +226,7 @@ class _Track:
         to_limit = to_gap = None
         known_well = self.tolerance is None or passes >= MIN_POINTS
         if self.total is not None and passes > 0 and known_well:
-            to_limit = now / passes * max(0, self.total - passes)
+            to_limit = now / (passes - self.before) * max(0, self.total - passes)
         if self.tolerance is not None:
             to_gap = seconds_left(self.seconds, self.gaps, self.tolerance)
         if to_gap:  # it counts from the last certificate, and an overdue forecast was wrong

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from jaxstruct.core.contract import Problem, of_planes
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
 from jaxstruct.solvers.cost_model import efforts_of
-from jaxstruct.solvers.escalation import asked_again, first_asked, quiet
+from jaxstruct.solvers.escalation import Spans, asked_again, first_asked, quiet
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_pass import (
@@ -31,12 +31,13 @@ from jaxstruct.solvers.oracle_pass import (
     empty_report,
     oracle_program,
 )
+from jaxstruct.solvers.placement import Placement
 from jaxstruct.solvers.programs import time_part
 from jaxstruct.solvers.proximal_newton import newton_program
 from jaxstruct.solvers.settings import Efforts, Settings, choice_of, resolved_settings
 from jaxstruct.solvers.state import State
 from jaxstruct.solvers.sweeps import Plan, SweptRoom, rebuilt_weights, sweeps_program
-from jaxstruct.solvers.task import Task, batches_of, batches_of_class
+from jaxstruct.solvers.task import Task, batches_of, batches_of_class, sizes_of
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
 MIXED = 0.1
@@ -45,18 +46,12 @@ MIXED = 0.1
 copy_arrays = jax.jit(partial(jax.tree.map, jnp.copy))
 
 
-def _sizes(outputs: PyTree) -> np.ndarray:
-    """[N_b] the integers of each output that are no padding, which is negative."""
-    leaves = [np.asarray(leaf) >= 0 for leaf in jax.tree.leaves(outputs)]
-    return np.sum([np.sum(real.reshape(len(real), -1), axis=1) for real in leaves], axis=0)
-
-
 def _by_size(task: Task, settings: Settings, jitter: np.random.Generator | None) -> list:
     """One [batches, B] a bucket: outputs of about one size side by side, since a batch costs what
     its largest does; with a jitter in another order each time. Rows of padding come last."""
     orders = []
     for number, outputs in enumerate(task.outputs):
-        sizes = _sizes(outputs).astype(float)
+        sizes = sizes_of(outputs).astype(float)
         if jitter is not None:
             most, drawn = MIXED * sizes.max(), _rows_drawn(task, settings, number)
             sizes[:drawn] += jitter.uniform(-most, most, drawn)
@@ -88,7 +83,7 @@ def in_order(task: Task, settings: Settings) -> tuple[Array, ...]:
     return tuple(map(jax.device_put, _by_size(task, settings, None)))
 
 
-def whole(task: Task, orders: tuple[Array, ...]) -> tuple[tuple[np.int32, np.int32], ...]:
+def whole(task: Task, orders: Sequence[AnyArray]) -> tuple[tuple[np.int32, np.int32], ...]:
     """Spans that cover every batch with examples."""
     return tuple((np.int32(0), np.int32(count)) for count in _used(task, orders))
 
@@ -97,7 +92,7 @@ class Round(NamedTuple):
     """The fixed side of one round: what every part of it is called with.
 
     `room` and `seconds` are filled in place. takes_over: whether the round may use up the working
-    sets that it begins with.
+    sets that it begins with. shards: where the task lies on a mesh; None on one device.
     """
 
     problem: Problem
@@ -111,10 +106,26 @@ class Round(NamedTuple):
     efforts: Efforts
     room: SweptRoom
     takes_over: bool
+    shards: Placement | None = None
 
-    def oracle_options(self, active: int) -> OracleOptions:
-        """The static options of an oracle call that names so many active slots."""
-        return OracleOptions(self.oracle, active)
+    @property
+    def parts(self) -> tuple[Task, ...]:
+        """What each device has, as far as the host plans it."""
+        return (self.task,) if self.shards is None else self.shards.parts
+
+    def join(self, parts: Sequence[PyTree]) -> PyTree:
+        """What the host has for each of the parts, as programs take it."""
+        return parts[0] if self.shards is None else self.shards.join(parts)
+
+    def put(self, tree: PyTree) -> PyTree:
+        """Arrays over all rows, where the rows are."""
+        return tree if self.shards is None else self.shards.put(tree)
+
+    def of_part(self, rows: np.ndarray, part: int) -> np.ndarray:
+        """Those of some rows that one of the parts holds, as it counts them."""
+        each = self.task.terms.cap.shape[0] // len(self.parts)
+        own = rows - part * each
+        return own[(own >= 0) & (own < each)]
 
 
 def round_of(
@@ -125,6 +136,7 @@ def round_of(
     clock: int,
     room: SweptRoom | None = None,
     takes_over: bool = False,
+    shards: Placement | None = None,
 ) -> Round:
     """The fixed side of the round of this number; room: of the run, where rounds share one."""
     settings = resolved_settings(problem, settings, settings.oracle_batch)
@@ -132,7 +144,7 @@ def round_of(
     return Round(
         problem, task, settings, formulation, oracle, np.int32(clock),
         np.random.default_rng([settings.seed, clock]), {},
-        efforts_of(problem, settings, oracle, task), room or SweptRoom(), takes_over,
+        efforts_of(problem, settings, oracle, task), room or SweptRoom(), takes_over, shards,
     )  # fmt: skip
 
 
@@ -141,10 +153,14 @@ def examples_of(task: Task) -> int:
     return int(np.sum(np.asarray(task.terms.cap) > 0))
 
 
-def _examples(task: Task) -> np.ndarray:
+def _examples(now: Round) -> np.ndarray:
     """The rows that are no padding."""
-    places = enumerate(bucket_slices(task.outputs))
-    return np.concatenate([own.start + np.arange(_count(task, b)) for b, own in places])
+    first, found = 0, []
+    for part in now.parts:
+        places = bucket_slices(part.outputs)
+        found += [first + own.start + np.arange(_count(part, b)) for b, own in enumerate(places)]
+        first += places[-1].stop
+    return np.concatenate(found)
 
 
 def _covering(settings: Settings, sets: WorkingSets, parts: np.ndarray) -> np.ndarray:
@@ -164,18 +180,30 @@ def _plan(now: Round, chosen: np.ndarray, count: int) -> Plan:
     There are always as many orders as a round has sweeps at most, so that its shape says nothing
     of `count`.
     """
+    plans = [
+        _plan_of(now, part, now.of_part(chosen, number), count)
+        for number, part in enumerate(now.parts)
+    ]
+    orders, groups = now.join(plans)
+    return Plan(orders, groups, np.int32(count))
+
+
+def _plan_of(
+    now: Round, part: Task, chosen: np.ndarray, count: int
+) -> tuple[tuple[np.ndarray, ...], tuple[np.int32, ...]]:
+    """(orders, groups) of one of the parts."""
     group, orders, groups = choice_of(now.settings.group), [], []
     most = max(1, choice_of(now.settings.cached_sweeps))
-    wanted = np.zeros(now.task.terms.cap.shape[0], bool)
+    wanted = np.zeros(part.terms.cap.shape[0], bool)
     wanted[chosen] = True
-    for own in bucket_slices(now.task.outputs):
+    for own in bucket_slices(part.outputs):
         inside, others = np.flatnonzero(wanted[own]), np.flatnonzero(~wanted[own])
         size = -(-len(inside) // group) * group
         rows = np.tile(np.concatenate([inside, others]).astype(np.int32), (most, 1))
         now.random.permuted(rows[:count, :size], axis=1, out=rows[:count, :size])
         orders.append(rows)
         groups.append(np.int32(size // group))
-    return Plan(tuple(orders), tuple(groups), np.int32(count))
+    return tuple(orders), tuple(groups)
 
 
 def _sweep(
@@ -184,15 +212,17 @@ def _sweep(
     """Sweeps over the chosen rows and over the named slots, or over all where none are named."""
     if count == 0 or not chosen.size:
         return w, sets
-    planes = of_planes(now.problem)
+    planes, visits = of_planes(now.problem), now.settings.visit_options()
     room = now.room.take(planes, now.task, sets, slots)
+    given = now.task, w, sets, slots, _plan(now, chosen, count), now.clock
+    if now.shards is None:
+        run = partial(sweeps_program, planes, visits, *given, room)
+    else:
+        meetings = now.settings.meetings
+        run = partial(now.shards.sweep, planes, visits, meetings, *given, now.put(room))
     w, multipliers, last_used, room = time_part(
-        now.seconds, "sweeps",
-        partial(
-            sweeps_program, planes, now.settings.visit_options(), now.task, w, sets, slots,
-            _plan(now, chosen, count), now.clock, room, effort=now.efforts.sweeps,
-        ),
-    )  # fmt: skip
+        now.seconds, "sweeps", partial(run, effort=now.efforts.sweeps)
+    )
     now.room.give_back(room)
     return w, sets._replace(multipliers=multipliers, last_used=last_used)
 
@@ -207,10 +237,10 @@ def enumerated_round(now: Round, state: State) -> tuple[PyTree, WorkingSets]:
     """Sweeps over all rows and slots at first, later over those that matter."""
     settings, w, sets = now.settings, state.weights, state.sets
     n = sets.losses.shape[0]
-    every = jax.device_put(np.zeros((n, 0), np.int32))
+    every = now.put(jax.device_put(np.zeros((n, 0), np.int32)))
     if state.clock <= settings.warm_passes or state.block_gaps is None or state.slots is None:
         gaps = None if state.clock <= settings.warm_passes else state.block_gaps
-        visited = _examples(now.task) if gaps is None else _covering(settings, sets, gaps)
+        visited = _examples(now) if gaps is None else _covering(settings, sets, gaps)
         count = 1 if named_slots(settings, sets) else choice_of(settings.cached_sweeps)
         return _sweep(now, count, w, sets, visited, every)
     chosen = _covering(settings, sets, state.block_gaps)
@@ -230,38 +260,74 @@ class Moved(NamedTuple):
     calls: int
 
 
-def _shuffle(now: Round) -> list[np.ndarray]:
-    """One [batches, B] a bucket: rows of about one size in a batch, the batches in random order."""
-    orders = _by_size(now.task, now.settings, now.random)
-    for order, used in zip(orders, _used(now.task, orders), strict=True):
-        order[:used] = now.random.permutation(order[:used])
-    return orders
+Orders: TypeAlias = list[list[np.ndarray]]
+"""One [batches, B] a bucket of each part."""
 
 
-def _chunk(now: Round, orders: list[np.ndarray], number: int) -> tuple[tuple, np.ndarray]:
-    """(batches by bucket, rows) of one of the chunks of an exact pass."""
-    chunks, spans, rows = now.settings.chunks, [], []
-    places, counts = bucket_slices(now.task.outputs), _used(now.task, orders)
-    for order, own, count in zip(orders, places, counts, strict=True):
-        first, last = (count * (number + side) // chunks for side in (0, 1))
-        spans.append((np.int32(first), np.int32(last)))
-        rows.append(order[first:last].reshape(-1) + own.start)
-    return tuple(spans), np.concatenate(rows)
+def _shuffle(now: Round) -> Orders:
+    """Rows of about one size in a batch, the batches in random order."""
+    found = []
+    for part in now.parts:
+        orders = _by_size(part, now.settings, now.random)
+        for order, used in zip(orders, _used(part, orders), strict=True):
+            order[:used] = now.random.permutation(order[:used])
+        found.append(orders)
+    return found
 
 
-def _asked(
-    now: Round, problem: Problem, w: PyTree, sets: WorkingSets, report: OracleReport, calls: Calls
-) -> tuple[WorkingSets, OracleReport, PassCounts]:
-    """The oracle of a problem on some batches, at w."""
+class _Chunk(NamedTuple):
+    """One of the chunks of an exact pass: the spans of each part, and all its rows."""
+
+    spans: list[Spans]
+    rows: np.ndarray
+
+
+def _chunk(now: Round, orders: Orders, number: int) -> _Chunk:
+    """The chunk of this number."""
+    chunks, first, spans, rows = now.settings.chunks, 0, [], []
+    for part, own_orders in zip(now.parts, orders, strict=True):
+        places, counts, own_spans = bucket_slices(part.outputs), _used(part, own_orders), []
+        for order, own, count in zip(own_orders, places, counts, strict=True):
+            start, stop = (count * (number + side) // chunks for side in (0, 1))
+            own_spans.append((np.int32(start), np.int32(stop)))
+            rows.append(order[start:stop].reshape(-1) + first + own.start)
+        spans.append(tuple(own_spans))
+        first += places[-1].stop
+    return _Chunk(spans, np.concatenate(rows))
+
+
+def call_oracles(
+    now: Round, name: str, problem: Problem, w: PyTree, sets: WorkingSets, report: OracleReport,
+    calls: Calls,
+) -> tuple[WorkingSets, OracleReport, PassCounts]:  # fmt: skip
+    """The oracle of a problem on some batches, at w; its seconds go under that name."""
     options = OracleOptions(oracle_for(problem, now.formulation), report.slots.shape[1])
-    part = "oracle" if problem is now.problem else "cheap oracle"
-    return time_part(
-        now.seconds, part,
-        partial(
-            oracle_program, problem, options, now.task, w, sets, report, calls,
-            effort=now.efforts.oracle,
-        ),
-    )  # fmt: skip
+    given = now.task, w, sets, report, calls
+    if now.shards is None:
+        run = partial(oracle_program, problem, options, *given)
+    else:
+        run = partial(now.shards.call_oracles, problem, options, *given)
+    return time_part(now.seconds, name, partial(run, effort=now.efforts.oracle))
+
+
+def _ask_again(
+    now: Round, orders: Orders, chunk: _Chunk, report: OracleReport, epsilon: AnyArray
+) -> tuple[Calls, int] | None:
+    """The calls of the rows of a chunk in which a cheap oracle found nothing, and how many."""
+    rest = quiet(report.terms, now.task.terms.cap, epsilon)
+    found, each = [], len(rest) // len(now.parts)
+    for number, part in enumerate(now.parts):
+        wanted = rest[number * each : (number + 1) * each]
+        found.append(asked_again(part.outputs, orders[number], chunk.spans[number], wanted))
+    count = sum(more.calls for more in found if more)
+    if not count:
+        return None
+    nothing = [tuple((np.int32(0), np.int32(0)) for _ in spans) for spans in chunk.spans]
+    own_orders = [
+        more.orders if more else tuple(own) for more, own in zip(found, orders, strict=True)
+    ]
+    own_spans = [more.spans if more else own for more, own in zip(found, nothing, strict=True)]
+    return Calls(now.join(own_orders), now.join(own_spans), epsilon, now.clock), count
 
 
 def grown_round(now: Round, state: State, epsilon: AnyArray) -> tuple[PyTree, WorkingSets, Moved]:
@@ -269,26 +335,25 @@ def grown_round(now: Round, state: State, epsilon: AnyArray) -> tuple[PyTree, Wo
     settings, w = now.settings, state.weights
     sets = state.sets if now.takes_over else copy_arrays(state.sets)  # programs take them over
     active = named_slots(settings, sets)
-    report = empty_report(sets.losses.shape[0], active, str(sets.losses.dtype))
+    report = now.put(empty_report(sets.losses.shape[0], active, str(sets.losses.dtype)))
     shuffled = _shuffle(now)
-    orders = tuple(map(jax.device_put, shuffled))
+    orders = now.join([tuple(map(jax.device_put, own)) for own in shuffled])
     found, again = [], 0
     first, cheap = first_asked(now.problem)
+    first_name = "cheap oracle" if cheap else "oracle"
     for number in range(settings.chunks):
-        spans, chosen = _chunk(now, shuffled, number)
-        if not chosen.size:
+        chunk = _chunk(now, shuffled, number)
+        if not chunk.rows.size:
             continue
-        calls = Calls(orders, spans, epsilon, now.clock)
-        sets, report, counts = _asked(now, first, w, sets, report, calls)
+        calls = Calls(orders, now.join(chunk.spans), epsilon, now.clock)
+        sets, report, counts = call_oracles(now, first_name, first, w, sets, report, calls)
         found.append(counts)
-        if cheap:
-            rest = quiet(report.terms, now.task.terms.cap, epsilon)
-            if more := asked_again(now.task.outputs, shuffled, spans, rest):
-                calls = calls._replace(orders=more.orders, spans=more.spans)
-                sets, report, counts = _asked(now, now.problem, w, sets, report, calls)
-                found.append(counts)
-                again += more.calls
-        w, sets = _sweep(now, 1, w, sets, chosen, report.slots)
+        if cheap and (more := _ask_again(now, shuffled, chunk, report, epsilon)):
+            calls, count = more
+            sets, report, counts = call_oracles(now, "oracle", now.problem, w, sets, report, calls)
+            found.append(counts)
+            again += count
+        w, sets = _sweep(now, 1, w, sets, chunk.rows, report.slots)
     gaps = block_gaps(now.formulation, now.task.terms, report.terms)
     chosen = _covering(settings, sets, gaps)
     w, sets = _sweep(now, choice_of(settings.cached_sweeps), w, sets, chosen, report.slots)
@@ -367,7 +432,7 @@ def solves_fully(now: Round, state: State) -> bool:
     """
     if now.settings.variant == "full":
         return state.clock > now.settings.warm_passes
-    if not may_solve_fully(now.settings, state.sets):
+    if now.shards is not None or not may_solve_fully(now.settings, state.sets):
         return False
     if state.full or (now.formulation.penalty == 0 and state.clock > now.settings.warm_passes):
         return True

@@ -101,6 +101,7 @@ class Settings(NamedTuple):
         problem is one of this package: its tests prove them, and trying them compiles for seconds.
       effort: how much the compiler tries, a name of `core.compiling.EFFORTS` for all programs, one
         for each, or "auto": by the work that shapes foretell (see `cost_model`).
+      meetings: how often the shards of a mesh meet in w in each sweep.
       seed: of the order of the examples.
     """
 
@@ -122,6 +123,7 @@ class Settings(NamedTuple):
     newton: NewtonOptions = NewtonOptions()
     checked_examples: int | None = None
     effort: str | Efforts = "auto"
+    meetings: int = 4
     seed: int = 0
 
     def visit_options(self) -> VisitOptions:
@@ -134,7 +136,7 @@ Number = TypeVar("Number", int, float)
 
 _INTEGERS = (
     "capacity", "max_capacity", "oracle_batch", "chunks", "group", "cached_sweeps", "active",
-    "certify_every", "block_steps", "warm_passes", "checked_examples", "seed",
+    "certify_every", "block_steps", "warm_passes", "checked_examples", "meetings", "seed",
 )  # fmt: skip
 
 
@@ -188,6 +190,7 @@ def check_settings(settings: Settings) -> None:
         "chunks": 1,
         "warm_passes": 0,
         "checked_examples": 0,
+        "meetings": 1,
     }
     for name, bound in least.items():
         if getattr(settings, name) is not None and getattr(settings, name) < bound:

@@ -207,6 +207,31 @@ def cached_pass(
     """
     places = bucket_slices(tuple(bucket.task.outputs for bucket in seen))
     grouped = [order.reshape(-1, options.group) for order in orders]
+    bodies = visit_bodies(problem, options, seen, multipliers, grouped)
+    totals = [order.shape[0] for order in grouped]
+    buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
+    spans = tuple((jnp.int32(0), count) for count in groups)
+    w, results = interleave(spans, TURNS, bodies, w, buffers)
+    parts = []
+    for own, order, count, (new, _) in zip(places, grouped, groups, results, strict=True):
+        index = visited_rows(order, (0, count))
+        parts.append(multipliers[own].at[index].set(new.reshape(order.size, -1), mode="drop"))
+    gains = [jnp.sum(predicted_gain) for _, predicted_gain in results]
+    return w, jnp.concatenate(parts), reduce(jnp.add, gains)
+
+
+def visit_bodies(
+    problem: Problem,
+    options: VisitOptions,
+    seen: list[Seen],
+    multipliers: Array,
+    grouped: list[Array],
+) -> list[Callable]:
+    """One a bucket for `interleave`: (at, w) -> (w, (new multipliers [G, A], predicted gain)).
+
+    Args:
+      multipliers: [N, A]. grouped: one [N_b / G, G] a bucket, the rows of group `at`.
+    """
 
     def of_bucket(bucket: Seen, own_multipliers: Array, grouped: Array) -> Callable:
         held = bucket.sets._replace(multipliers=own_multipliers)
@@ -221,20 +246,11 @@ def cached_pass(
 
         return body
 
-    bodies = [
+    places = bucket_slices(tuple(bucket.task.outputs for bucket in seen))
+    return [
         jax.jit(of_bucket(bucket, multipliers[own], order))  # shapes and loop: one trace
         for bucket, own, order in zip(seen, places, grouped, strict=True)
     ]
-    totals = [order.shape[0] for order in grouped]
-    buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
-    spans = tuple((jnp.int32(0), count) for count in groups)
-    w, results = interleave(spans, TURNS, bodies, w, buffers)
-    parts = []
-    for own, order, count, (new, _) in zip(places, grouped, groups, results, strict=True):
-        index = visited_rows(order, (0, count))
-        parts.append(multipliers[own].at[index].set(new.reshape(order.size, -1), mode="drop"))
-    gains = [jnp.sum(predicted_gain) for _, predicted_gain in results]
-    return w, jnp.concatenate(parts), reduce(jnp.add, gains)
 
 
 def sweeps_pass(
@@ -247,6 +263,7 @@ def sweeps_pass(
     plan: Plan,
     clock: Array,
     room: list,
+    one_sweep: Callable = cached_pass,
 ) -> tuple[PyTree, Array, Array, list]:
     """Cached sweeps over the blocks of some examples, with the planes in some slots.
 
@@ -259,6 +276,7 @@ def sweeps_pass(
       plan: which examples are visited, and how often at most.
       clock: the number of this pass.
       room: of `empty_room`, taken over; what it holds plays no part.
+      one_sweep: makes each of them, as `cached_pass` does.
 
     Returns:
       (w, multipliers [N, K], last_used [N, K], the room for the next call).
@@ -269,7 +287,7 @@ def sweeps_pass(
     def sweep(state: tuple) -> tuple:
         number, w, multipliers, first, _ = state
         orders = tuple(order[number] for order in plan.orders)
-        w, multipliers, gain = cached_pass(
+        w, multipliers, gain = one_sweep(
             problem, options, seen, w, multipliers, orders, plan.groups
         )
         return number + 1, w, multipliers, jnp.where(number == 0, gain, first), gain

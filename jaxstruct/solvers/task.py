@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import jax
@@ -34,6 +35,12 @@ class Task(NamedTuple):
     def own_terms(self, index: Array | slice) -> Penalty:
         """The cap and ridge of some rows."""
         return self.terms._replace(cap=self.terms.cap[index], ridge=self.terms.ridge[index])
+
+
+def sizes_of(outputs: PyTree) -> np.ndarray:
+    """[N_b] the integers of each output that are no padding, which is negative."""
+    leaves = [np.asarray(leaf) >= 0 for leaf in jax.tree.leaves(outputs)]
+    return np.sum([np.sum(real.reshape(len(real), -1), axis=1) for real in leaves], axis=0)
 
 
 def padded_rows(tree: PyTree, total: int) -> PyTree:
@@ -82,12 +89,25 @@ Shapes: TypeAlias = list[tuple[int, int]]
 """One (batches, rows in each) a bucket."""
 
 
-def row_index(index: tuple[np.ndarray, ...], shapes: Shapes) -> np.ndarray:
-    """[N] the example of every row of a task, -1 where it is padding."""
+Places: TypeAlias = list[np.ndarray]
+"""One [N_b] a bucket: which of its examples a row of the task holds, -1 for padding."""
+
+
+def row_index(
+    index: tuple[np.ndarray, ...], shapes: Shapes, places: Places | None = None
+) -> np.ndarray:
+    """[N] the example of every row of a task, -1 where it is padding.
+
+    Args:
+      places: None for examples in their order, then padding.
+    """
     parts = []
-    for own, shape in zip(index, shapes, strict=True):
+    for number, (own, shape) in enumerate(zip(index, shapes, strict=True)):
         rows = np.full(math.prod(shape), -1)
-        rows[: len(own)] = own
+        if places is None:
+            rows[: len(own)] = own
+        else:
+            rows[:] = np.where(places[number] >= 0, own[places[number]], -1)
         parts.append(rows)
     return np.concatenate(parts)
 
@@ -100,9 +120,15 @@ def make_task(
     C: float,
     example_weights: np.ndarray | None,
     shapes: Shapes,
+    places: Places | None = None,
 ) -> Task:
-    """The fixed side of a run, every bucket padded to whole batches with weight 0."""
-    rows = row_index(outputs.index, shapes)
+    """The fixed side of a run, every bucket padded to whole batches with weight 0.
+
+    Args:
+      shapes: of the buckets. places: None for examples in their order, on the device; otherwise
+        everything stays on the host, for those who place it elsewhere.
+    """
+    rows = row_index(outputs.index, shapes, places)
     n = int(np.sum(rows >= 0))
     given = np.ones(n) if example_weights is None else np.asarray(example_weights, np.float64)
     weights = np.where(rows >= 0, given[rows], 0.0)
@@ -115,16 +141,20 @@ def make_task(
     def integers(leaf: np.ndarray) -> np.ndarray:
         return np.asarray(leaf).astype(np.int32)
 
-    sizes = list(map(math.prod, shapes))
+    def padded(parts: tuple[PyTree, ...], cast: Callable) -> tuple[PyTree, ...]:
+        found = []
+        for number, part in enumerate(parts):
+            part = jax.tree.map(cast, part)
+            if places is None:
+                found.append(pad_examples(part, math.prod(shapes[number])))
+            else:
+                held = np.maximum(places[number], 0)
+                found.append(jax.tree.map(lambda leaf, held=held: leaf[held], part))
+        return tuple(found)
+
     return Task(
-        tuple(
-            pad_examples(jax.tree.map(typed, x), m)
-            for x, m in zip(inputs.parts, sizes, strict=True)
-        ),
-        tuple(
-            pad_examples(jax.tree.map(integers, y), m)
-            for y, m in zip(outputs.parts, sizes, strict=True)
-        ),
+        padded(inputs.parts, typed),
+        padded(outputs.parts, integers),
         penalty(formulation, C, weights, n, str(dtype)),
-        tuple(np.int32(len(own)) for own in outputs.index),
+        tuple(np.int32(len(own)) for own in outputs.index) if places is None else None,
     )

@@ -160,8 +160,9 @@ class Statistics(NamedTuple):
       capacity: slots an example at the end.
       compilations: programs of the solver traced and compiled during the run.
       seconds: wall seconds of the run by part: compile, which is tracing and compiling, or reading
-        programs from the disk; oracle, sweeps, newton and certify without it; total, all of them
-        and what lies between.
+        programs from the disk; oracle, sweeps, newton and certify without it; checkpoint, which is
+        writing those on the way; total, all of them and what lies between. Of a run that was
+        resumed those of all its parts.
       history: the course, round by round; after a `start` of the same C with the rounds of the
         run before in front, so that the last `passes` entries are this run's.
     """

@@ -50,6 +50,11 @@ def _add(problem: Problem, w: PyTree, planes: Planes, z: Array) -> PyTree:
     return space.add_differences(w, inputs, differences, index, c)
 
 
+def inner_product(problem: Problem, direction: PyTree, planes: Planes, z: Array) -> Array:
+    """<d, sum_b sum_k z_bk delta Psi_b(y_k)>, in any space."""
+    return jnp.sum(z * _margins(problem, direction, planes))
+
+
 def _joint_directions(problem: Problem, planes: Planes, z: Array) -> Array:
     """[B, B] <sum_k z_bk delta Psi_b(y_k), the same of c>, one dense weight vector a block."""
 
@@ -68,9 +73,7 @@ def _squared_norm(problem: Problem, direction: PyTree, planes: Planes, z: Array)
     """|d|^2 of d = sum_b sum_k z_bk delta Psi_b(y_k); by <d, delta Psi> without coordinates."""
     space = problem.space
     squared = space.squared_norm and space.squared_norm(direction, planes.inputs)
-    if squared is not None:
-        return squared
-    return jnp.sum(z * _margins(problem, direction, planes))
+    return inner_product(problem, direction, planes, z) if squared is None else squared
 
 
 class _Direction(NamedTuple):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jaxstruct.core import files
-from jaxstruct.core.files import decode_utf8, replacing, write_file
+from jaxstruct.core.files import decode_utf8, remove_leftovers, replacing, write_file
 
 ROOT = Path(__file__).parents[2]
 
@@ -96,3 +96,42 @@ def test_there_is_no_other_writer() -> None:
         if any(word in path.read_text(encoding="utf-8") for word in words)
     }
     assert found == {"jaxstruct/core/files.py"}
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_the_file_of_before_may_stay_beside(links, tmp_path, monkeypatch) -> None:
+    """There is always one of the name, where the file system has links."""
+    path, previous, seen = tmp_path / "out", tmp_path / "out.previous", []
+    real = os.replace
+
+    def replace(source, target) -> None:
+        real(source, target)
+        seen.append((Path(target).name, path.exists()))
+
+    def no_links(source, target) -> None:
+        raise OSError("no links here")
+
+    monkeypatch.setattr(files.os, "replace", replace)
+    if not links:
+        monkeypatch.setattr(files.os, "link", no_links)
+    for content in ("1", "2", "3"):
+        write_file(path, content, previous)
+    assert (path.read_text(), previous.read_text()) == ("3", "2")
+    assert seen[-2:] == [("out.previous", links), ("out", True)]
+    with pytest.raises(RuntimeError):
+        write_file(path, _half, previous)
+    assert (path.read_text(), previous.read_text()) == ("3", "2")
+    assert {file.name for file in tmp_path.iterdir()} == {"out", "out.previous"}
+
+
+def test_leftovers_of_killed_writers(tmp_path) -> None:
+    long = "x" * 41
+    ours = [".a[1].npz.0123abcd.part"]
+    others = [".a[1].npz.0123abcd.par", ".a1.npz.0123abcd.part", ".a[1].npz.0123ABCD.part",
+              f".{long[:40]}.0123abcd.part", "a[1].npz"]  # fmt: skip
+    for name in [*ours, *others]:
+        (tmp_path / name).touch()
+    remove_leftovers(tmp_path / "a[1].npz")
+    remove_leftovers(tmp_path / long)
+    remove_leftovers(tmp_path / "absent" / "a[1].npz")
+    assert {file.name for file in tmp_path.iterdir()} == set(others)

@@ -8,7 +8,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxstruct as js
-from jaxstruct.core.origin import is_of_package
+from jaxstruct.core.origin import callers_level, is_of_package
 from tests.trees import structure_cases as trees
 
 
@@ -47,3 +47,10 @@ def test_only_the_packages_own_are_not_tried_at_the_door():
     unchecked = js.Settings(checked_examples=0)
     js.fit(problem._replace(model=lying), x, y, settings=unchecked, max_passes=2)
     assert js.fit(problem, x, y, settings=js.Settings(checked_examples=4)).status.solved
+
+
+def test_a_warning_is_laid_at_the_door_of_the_caller():
+    """As many frames up as there are of the package."""
+    ours = {"__name__": "jaxstruct.made_up", "callers_level": callers_level}
+    exec("def inner(): return callers_level()\ndef outer(): return inner()", ours)
+    assert (callers_level(), ours["inner"](), ours["outer"]()) == (1, 2, 3)

@@ -15,6 +15,7 @@ from jaxstruct.core.contract import Model, Oracles
 from jaxstruct.core.problem import make_problem
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers import checkpoints
+from jaxstruct.solvers.checkpoint_files import DamagedCheckpoint, write_checkpoint
 from jaxstruct.solvers.checkpoints import load_solution, load_weights, save_solution, save_weights
 from jaxstruct.solvers.fit import fit
 from jaxstruct.solvers.predict import predict
@@ -56,9 +57,9 @@ def rewritten(path, change):
     with np.load(path, allow_pickle=False) as stored:
         arrays = dict(stored)
     header = json.loads(arrays.pop("header").tobytes())
+    del arrays["header.sha256"]
     change(header, arrays)
-    with open(path, "wb") as file:
-        np.savez(file, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+    write_checkpoint(path, header, arrays)
 
 
 @pytest.mark.parametrize("variant", ["subspace", "full"])
@@ -228,8 +229,53 @@ def test_a_flipped_byte_is_noticed(saved):
     assert at > 0
     content[at + 40] ^= 0xFF
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="is no complete .npz file"):
+    with pytest.raises(DamagedCheckpoint, match="is no complete .npz file.*it is damaged"):
         load_solution(path, problem)
+
+
+def test_other_bits_are_noticed_where_the_archive_is_whole(saved):
+    """The sums of the archive itself are made anew here: only the sha256 tells."""
+    path, problem, _ = saved
+    content = dict(np.load(path, allow_pickle=False))
+
+    def with_member(name, array):
+        np.savez(path, **{**content, name: array})  # the name of the file ends in .npz
+
+    slack = content[".slack"].copy()
+    slack.view(np.uint8)[3] ^= 1
+    with_member(".slack", slack)
+    with pytest.raises(DamagedCheckpoint, match="another array '.slack' than its sha256 says"):
+        load_solution(path, problem)
+    assert_same(load_weights(path, problem), load_weights(path, problem))  # these are as they were
+    with_member(".slack", content[".slack"].reshape(1, -1))
+    with pytest.raises(DamagedCheckpoint, match="another array '.slack'"):
+        load_solution(path, problem)
+    with_member(".extra", slack)
+    with pytest.raises(DamagedCheckpoint, match=r"more than it says: \['.extra'\]"):
+        load_solution(path, problem)
+    header = content["header"].tobytes()
+    other = header.replace(b'"passes": 3', b'"passes": 4')
+    assert other != header
+    with_member("header", np.frombuffer(other, np.uint8))
+    for load in (load_solution, load_weights):
+        with pytest.raises(DamagedCheckpoint, match="another header than its sha256 says"):
+            load(path, problem)
+
+
+def test_no_flipped_bit_is_loaded(saved):
+    """One of any byte: what is loaded is what was saved, or a ValueError says why not."""
+    path, problem, solution = saved
+    whole, refused = path.read_bytes(), 0
+    for at in np.random.default_rng(0).integers(0, len(whole), 60):
+        content = bytearray(whole)
+        content[at] ^= 1 << int(at % 8)
+        path.write_bytes(content)
+        try:
+            assert_same(load_solution(path, problem), solution)
+        except ValueError as error:
+            assert str(error).startswith(f"checkpoint {path} ")
+            refused += 1
+    assert refused > 30
 
 
 def test_files_of_another_kind_are_refused(tmp_path):
@@ -261,7 +307,7 @@ def test_pickles_are_never_opened(tmp_path):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (lambda h, a: h.update(version=1), "has version 1, expected 4: use the jaxstruct that"),
+        (lambda h, a: h.update(version=1), "has version 1, expected 5: use the jaxstruct that"),
         (lambda h, a: h.pop("buckets"), "lacks a proper 'buckets'"),
         (lambda h, a: h.update(buckets=2), "has another structure.*outputs\\[1\\]"),
         (lambda h, a: h.pop("formulation"), "lacks a proper 'formulation'"),

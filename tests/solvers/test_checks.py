@@ -12,7 +12,7 @@ from jaxstruct import Model, Oracles, Padding, Settings, fit, make_problem, pred
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.solvers import cutting_plane, rounds, warm_start
+from jaxstruct.solvers import rounds, warm_start
 from jaxstruct.solvers.one_slack import fit_one_slack
 from jaxstruct.solvers.settings import Efforts
 from tests.solvers.cases import FULL
@@ -414,7 +414,7 @@ def test_a_start_is_looked_at_before_anything_runs(monkeypatch):
         raise AssertionError("a pass ran before the door")
 
     for module, name in (
-        (cutting_plane, "oracle_program"),
+        (rounds, "oracle_program"),
         (warm_start, "oracle_program"),
         (warm_start, "rebuilt_weights"),
         (rounds, "newton_program"),

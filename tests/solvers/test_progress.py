@@ -105,6 +105,12 @@ def test_compiling_counts_neither_in_the_time_left_nor_in_the_training(clock):
     assert track.words().endswith("~0:01 left")
 
 
+def test_a_resumed_run_forecasts_by_its_own_passes(clock):
+    stream = io.StringIO()
+    run(clock, stream, [info(91, 0.5), info(92, 0.5)], tolerance=None)
+    assert re.search(r"pass 92/100, .*~1:20 left", stream.getvalue())
+
+
 def test_lines_come_now_and_then(clock):
     stream = io.StringIO()
     run(clock, stream, passes(*[1.0] * 3000), every=0.1)

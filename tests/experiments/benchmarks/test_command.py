@@ -66,6 +66,21 @@ def test_a_path_of_C_beside_cold_starts(here, tmp_path):
     assert (tmp_path / "benchmarks_path.png").exists()
 
 
+def test_a_training_on_every_number_of_devices(here, tmp_path, monkeypatch):
+    """The devices are those that all tests have."""
+    monkeypatch.setattr(benchmarks, "have_devices", lambda count: None)
+    options = Options(
+        tasks=("texts",), shards=("1", "2"), size=60, output=str(tmp_path), progress=False
+    )
+    one, two = benchmarks.run(options).numbers["rows"]
+    assert (one["shards"], two["shards"]) == (1, 2) and one["n"] == two["n"] == 60
+    assert one["status"] == two["status"] == "CONVERGED" and two["again_programs"] == 0
+    assert two["primal"] == pytest.approx(one["primal"], rel=2e-3)
+    assert (tmp_path / "benchmarks_shards.png").exists()
+    with pytest.raises(ValueError, match="shards is 64, but there are 4 devices"):
+        benchmarks.run(options._replace(shards=("64",)))
+
+
 def test_a_grid_search_chooses_as_its_errors_say(here, tmp_path):
     options = Options(
         grid=("1", "0.01"), size=200, tolerance=1e-2, output=str(tmp_path), progress=False

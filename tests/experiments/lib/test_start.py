@@ -96,6 +96,7 @@ WRONG = {
                     "--predict_only", "--folds=2 --model=m"],
     "benchmarks": ["--tasks=table", "--growth=x", "--part=first", "--path=x", "--path=0"],
     "handwriting_speed": ["--repeats=0"],
+    "killed_runs": ["--kills=0", "--tasks=table", "--cost=-1", "--tolerance=0", "--seconds=-1"],
     "label_graphs": ["", "--train=absent.npz", "--train=a.txt", "--train=a.csv", "--loss=zero_one",
                      "--train=a.npz --train_edges=b.csv", "--c_over_n=0", "--inference=exact"],
     "multiclass": ["--data=letters", "--machines=dag", "--penalties=L3", "--c_over_n=0",
@@ -198,6 +199,10 @@ def test_an_interrupt_ends_in_one_line(started, capsys, monkeypatch):
     assert capsys.readouterr().err == "stopped: nothing was kept\n"
     assert started(run=raising(KeyboardInterrupt("stopped: kept in x.json"))) == 130
     assert capsys.readouterr().err == "stopped: kept in x.json\n"
+    noted = KeyboardInterrupt()
+    noted.add_note("run.npz holds this run after round 3")
+    assert started(run=raising(noted)) == 130
+    assert capsys.readouterr().err == "run.npz holds this run after round 3\n"
     monkeypatch.setenv(start.PART, "1")
     assert started(run=raising(KeyboardInterrupt())) == 130
     assert not capsys.readouterr().err

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import SimpleNamespace
 
+import jax
+import numpy as np
 import pytest
 
 from experiments.lib import common
@@ -67,9 +70,39 @@ def test_own_files_are_trained_on_tested_and_labelled_and_the_model_is_kept(tmp_
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["m.npz"]
 
 
+def test_a_training_that_was_stopped_goes_on_and_ends_the_same(tmp_path, monkeypatch):
+    """The same line twice: stopped after three rounds, then to its end, and once more."""
+    options = model_options(
+        tmp_path, train=str(tmp_path / "train"), checkpoint=str(tmp_path / "run.npz"),
+        model=str(tmp_path / "m.npz"), tolerance=1e-3,
+    )  # fmt: skip
+
+    def stop(progress):
+        if progress.passes == 2:
+            raise KeyboardInterrupt
+
+    with kept_settings():
+        whole = named_entities.run(options._replace(checkpoint=None))
+        model = models.load_model(tmp_path / "m.npz")
+        (tmp_path / "m.npz").unlink()
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                named_entities_files, "training_progress", lambda *_: contextlib.nullcontext(stop)
+            )
+            with pytest.raises(KeyboardInterrupt) as stopped:
+                named_entities.run(options)
+        assert "run.npz holds this run after round 2" in stopped.value.__notes__[0]
+        for _ in range(2):
+            found = named_entities.run(options)
+            assert found.numbers["training"]["passes"] == whole.numbers["training"]["passes"] > 2
+            again = models.load_model(tmp_path / "m.npz")
+            jax.tree.map(np.testing.assert_array_equal, again.weights, model.weights)
+
+
 @pytest.mark.parametrize(
     "changes, content, error, message",
     [
+        ({"model": "x", "test": "y", "checkpoint": "z"}, None, ValueError, "checkpoint: it keeps"),
         ({"test": "x"}, None, ValueError, "--train, or a saved --model"),
         ({"model": "x"}, None, ValueError, "--predict, or to --train"),
         ({"train": "x", "whole": True}, None, ValueError, "whole, speed"),

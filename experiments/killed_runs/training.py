@@ -1,0 +1,86 @@
+"""One training in a process of its own, which may be killed, and what it ends as.
+
+    python -m experiments.killed_runs.training TASK FOLDER SECONDS [cache]
+
+It goes on from FOLDER/run.npz where that is there, keeps a checkpoint there every so many seconds,
+and writes FOLDER/end.json at its end. The word `training` on standard output says that its imports
+and data are done. With `cache`, compiled programs are kept on disk.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from experiments.benchmarks.tasks import TASKS as BENCHMARKS
+from experiments.benchmarks.tasks import Training
+from experiments.lib.record import enable_persistent_compilation_cache
+from jaxstruct import Solution, fit
+from jaxstruct.core.files import write_file
+from jaxstruct.solvers.checkpoint_files import digest_of
+
+TIMES = ("seconds", "processor_seconds", "compile_seconds")
+BEGINS = "training"
+
+
+class Task(NamedTuple):
+    """A training that takes a second or two, of `experiments.benchmarks`."""
+
+    benchmark: str
+    size: int
+    tolerance: float
+    title: str
+
+    def prepare(self) -> Training:
+        """Its data."""
+        return BENCHMARKS[self.benchmark].prepare(self.size)
+
+
+TASKS = {
+    "digits": Task("digits", 10, 1e-4, "digits, enumerated, then Newton steps"),
+    "words": Task("words", 150, 1e-4, "150 OCR words, grown"),
+    "sentences": Task("sentences", 60, 3e-3, "60 generated sentences, grown"),
+}
+
+
+def digest(solution: Solution) -> str:
+    """The sha256 of all that a run ends with, but for its times."""
+    trace = [getattr(solution.trace, name) for name in solution.trace._fields if name not in TIMES]
+    counts = solution.statistics._replace(seconds={}, history=None, compilations=0)
+    found = (
+        solution.weights, solution.state, solution.slack, solution.certificate, trace, counts,
+        int(solution.status),
+    )  # fmt: skip
+    return digest_of(*map(np.asarray, jax.tree.leaves(found)))
+
+
+def train(task: Task, folder: Path, seconds: float) -> dict[str, Any]:
+    """Train, or go on; how it ended."""
+    data = task.prepare()
+    print(BEGINS, flush=True)
+    solution = fit(
+        data.problem, data.inputs, data.outputs, "svm1_margin", data.C, tolerance=task.tolerance,
+        checkpoint=folder / "run.npz", checkpoint_seconds=seconds, resume=True,
+    )  # fmt: skip
+    return {
+        "digest": digest(solution),
+        "rounds": solution.statistics.passes,
+        "capacity": solution.statistics.capacity,
+        "seconds": solution.statistics.seconds["total"],
+    }
+
+
+if __name__ == "__main__":
+    # a shell that starts a program in the background has it, and its children, ignore Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if sys.argv[4:] == ["cache"]:
+        enable_persistent_compilation_cache()
+    folder = Path(sys.argv[2])
+    end = train(TASKS[sys.argv[1]], folder, float(sys.argv[3]))
+    write_file(folder / "end.json", json.dumps(end))

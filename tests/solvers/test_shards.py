@@ -1,0 +1,193 @@
+"""Trainings on a mesh of devices: the optimum of one device, whatever the number of shards."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from jaxstruct import Settings, Status, fit, fit_path, predict, support_outputs
+from jaxstruct.graphs.structure import graph_labelling
+from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
+from jaxstruct.solvers.checkpoints import load_solution
+from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.shards import deal
+from tests.solvers.cases import case_for, dense_multipliers, flat, padded_rows, random_case
+from tests.solvers.test_buckets import bucketed
+from tests.solvers.test_size_classes import WINGS, D, S
+from tests.truth.quadratic_program import dual_value, problem, slacks
+
+N, K, C = 12, 4, 5.0
+SUBSPACE = Settings(variant="subspace", working_sets="grown", capacity=4, group=2, oracle_batch=4)
+WAYS = {
+    "grown": SUBSPACE,
+    "grown, active": SUBSPACE._replace(active=3),
+    "enumerated": SUBSPACE._replace(working_sets="enumerated"),
+    "enumerated, active": SUBSPACE._replace(working_sets="enumerated", active=3),
+}
+
+
+def mesh_of(shards):
+    """The first devices, in two axes where that is possible: axes mean nothing."""
+    shape = (2, shards // 2) if shards % 2 == 0 else (shards, 1)
+    return jax.make_mesh(shape, ("rows", "more"), devices=jax.devices()[:shards])
+
+
+def solved(case, shards, way="grown", formulation="svm1_margin", **options):
+    options = {"tolerance": 1e-5, "settings": WAYS[way], "max_passes": 3000} | options
+    examples = bucketed(case, (7, 5))
+    return fit(case.problem(), *examples, formulation, C, mesh=mesh_of(shards), **options)
+
+
+TRIED = [
+    *((formulation, "grown", 2) for formulation in FORMULATIONS),
+    *(("svm1_margin", way, shards) for way, shards in (("grown", 4), ("grown, active", 2))),
+    *((each, way, 4) for each in ("svm1_margin", "svm2_slack") for way in list(WAYS)[2:]),
+]
+"""Each formulation once, each way of working sets for two of them."""
+
+
+@pytest.mark.parametrize(("formulation", "way", "shards"), TRIED)
+def test_the_optimum_and_the_order_of_the_examples(x64, formulation, way, shards):
+    """Weighted examples in two buckets: whatever lies in a wrong place shows."""
+    seed = list(FORMULATIONS).index(formulation)
+    case = case_for(formulation, seed=seed, sparse=True)
+    weights = np.random.default_rng(seed).choice([0.0, 0.3, 1.0, 2.5], N)
+    solution = solved(case, shards, way, formulation, example_weights=weights)
+    truth = case.truth(formulation, C, weights)
+    assert solution.status == Status.CONVERGED
+    assert solution.primal == pytest.approx(truth.objective, rel=1e-5)
+    assert solution.dual == pytest.approx(truth.objective, rel=1e-5)
+    losses, used, w = case.loss[case.y], weights > 0, flat(solution.state.weights)
+    of_case = formulation, case.psi(), losses, case.y, C, weights
+    np.testing.assert_allclose(solution.slack[used], slacks(problem(*of_case), w)[used], atol=1e-9)
+    np.testing.assert_array_equal(np.sort(solution.rows[solution.rows >= 0]), np.arange(N))
+    dual = dual_value(formulation, dense_multipliers(solution, K), *of_case[1:])
+    assert dual.feasible and dual.value == pytest.approx(solution.certificate.dual, rel=1e-10)
+    for leaf in jax.tree.leaves((solution.weights, solution.state)):
+        assert not isinstance(leaf, jax.Array) or len(leaf.devices()) == 1
+
+
+@pytest.mark.parametrize(("way", "shards"), [("grown", 2), ("enumerated", 4)])
+def test_the_dual_never_falls(x64, way, shards):
+    """Strongly coupled blocks: large C, one class in two, few inputs."""
+    for seed in range(2):
+        case, duals = random_case(seed, n=24, d=3), []
+
+        def watch(progress, duals=duals):
+            duals.append(progress.info.estimate.dual)
+
+        fit(
+            case.problem(), case.x, case.y, "svm1_margin", 2000.0, mesh=mesh_of(shards),
+            settings=WAYS[way]._replace(certify_every=1), callback=watch, tolerance=1e-4,
+        )  # fmt: skip
+        fall = np.minimum(np.diff(duals), 0)
+        assert len(duals) > 3 and (fall >= -1e-10 * np.abs(duals[-1])).all()
+
+
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
+def test_kernels_have_no_coordinates(x64, formulation):
+    case = random_case(5)
+    machine = kernel_multiclass(N, K, loss=case.loss, dtype="float64")
+    inputs = kernel_inputs(case.x @ case.x.T)
+    found = [
+        fit(machine, inputs, case.y, formulation, C, mesh=mesh, settings=SUBSPACE, tolerance=1e-5)
+        for mesh in (None, mesh_of(2))
+    ]
+    assert found[1].status == Status.CONVERGED
+    assert found[1].primal == pytest.approx(found[0].primal, rel=1e-5)
+    assert found[1].primal == pytest.approx(case.truth(formulation, C).objective, rel=1e-5)
+
+
+def test_starts_paths_and_checkpoints_go_between_meshes(x64, tmp_path):
+    """A solution of any mesh starts a run on the same one, and a path of C on a mesh is a path."""
+    case = random_case(7, sparse=True)
+    first = solved(case, 2, checkpoint=tmp_path / "kept.npz", checkpoint_seconds=0.0)
+    read = load_solution(tmp_path / "kept.npz", case.problem())
+    again = solved(case, 2, start=read)
+    assert again.statistics.passes <= 2
+    assert again.primal == pytest.approx(first.primal, rel=2e-5)
+    path = fit_path(
+        case.problem(), *bucketed(case, (7, 5)), "svm1_margin", [1.0, C], mesh=mesh_of(2),
+        settings=SUBSPACE, tolerance=1e-5, max_passes=3000,
+    )  # fmt: skip
+    assert [one.primal for one in path][-1] == pytest.approx(first.primal, rel=2e-5)
+    with pytest.raises(ValueError, match="start (has buckets of|holds its examples)"):
+        solved(case, 4, start=first)
+
+
+def test_what_a_solution_is_used_for(x64):
+    """Predictions and support outputs, as after a training on one device."""
+    case = random_case(9, sparse=True)
+    solution = solved(case, 2)
+    psi, support = case.psi(), support_outputs(solution)
+    output = np.concatenate(support.output)
+    planes = psi[support.example, case.y[support.example]] - psi[support.example, output]
+    np.testing.assert_allclose(support.alpha @ planes, flat(solution.state.weights), atol=1e-9)
+    scores = case.x @ np.asarray(solution.weights["weights"])
+    found = predict(case.problem(), solution, padded_rows(case.x, 5))
+    np.testing.assert_array_equal(found, scores.argmax(axis=1))
+
+
+def test_working_sets_grow(x64):
+    """Two slots at first, so that every run must widen them."""
+    case = random_case(2, n=20, k=6)
+    settings = SUBSPACE._replace(capacity=2)
+    solution = fit(
+        case.problem(), case.x, case.y, "svm1_margin", C, mesh=mesh_of(4), settings=settings,
+        tolerance=1e-5, max_passes=3000,
+    )  # fmt: skip
+    assert solution.statistics.capacity > 2
+    assert solution.primal == pytest.approx(case.truth("svm1_margin", C).objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("wing", WINGS)
+def test_every_wing_has_the_optimum_of_one_device(wing):
+    """Of graphs the one whose cheap oracles are asked first."""
+    problem, x, y = WINGS[wing](3, 21, 9)
+    if wing == "graphs":
+        problem = graph_labelling(D, S, inference="escalated")
+        assert problem.oracles.cheap is not None
+    found = [fit(problem, x, y, "svm1_margin", 2.0, mesh=mesh) for mesh in (None, mesh_of(2))]
+    for one, other in (found, found[::-1]):
+        assert one.status in (Status.CONVERGED, Status.INEXACT_ORACLE)
+        assert one.dual <= other.primal * (1 + 1e-6)
+    assert found[1].certificate.primal_found == pytest.approx(
+        found[0].certificate.primal_found, rel=3e-3
+    )
+
+
+def test_a_second_training_compiles_nothing():
+    case, other = random_case(1, n=30), random_case(8, n=29)
+    for number, (each, C) in enumerate(((case, 1.0), (other, 3.0))):
+        given = each.problem("float32"), each.x.astype("float32"), each.y, "svm1_margin", C
+        solution = fit(*given, mesh=mesh_of(2), settings=SUBSPACE)
+        assert number == 0 or solution.statistics.compilations == 0
+
+
+@pytest.mark.parametrize(
+    ("n", "shards", "rows"), [(1, 1, 1), (1, 4, 1), (7, 2, 4), (12, 4, 3), (50, 3, 20), (9, 4, 3)]
+)
+def test_examples_are_dealt_evenly(n, shards, rows):
+    sizes = np.random.default_rng(n).integers(1, 40, n)
+    held = deal(sizes, shards, rows).reshape(shards, rows)
+    real = held >= 0
+    assert np.array_equal(np.sort(held[real]), np.arange(n))
+    assert np.array_equal(real, np.sort(real, axis=1)[:, ::-1])  # padding comes last
+    counts, sums = real.sum(axis=1), np.where(real, sizes[held], 0).sum(axis=1)
+    assert np.ptp(counts) <= 1 and np.ptp(sums) <= sizes.max()
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"mesh": 2}, "mesh must be a jax.sharding.Mesh or None, got 2"),
+        ({"mesh": None, "settings": Settings(meetings=0)}, "meetings must be at least 1"),
+        ({"settings": Settings(variant="full")}, 'variant is "full", but on a mesh'),
+    ],
+)
+def test_what_does_not_fit_is_refused(options, match):
+    case = random_case(0)
+    options = {"mesh": mesh_of(2)} | options
+    with pytest.raises(ValueError, match=match):
+        fit(case.problem("float32"), case.x, case.y, "svm1_margin", **options)
