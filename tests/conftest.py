@@ -26,13 +26,16 @@ import pytest
 from jaxstruct.core.compiling import EFFORTS
 
 COSTLIEST = (
+    "test_several_devices.py",
     "trees/test_structure.py", "solvers/test_agreement.py", "test_compiler_effort.py",
     "solvers/test_exactness.py", "chains/test_structure.py", "chains/oracles/test_viterbi.py",
     "chains/oracles/test_hamming_levels.py", "chains/test_token_features.py", "test_readme.py",
 )  # fmt: skip
 """Files that take longest are begun first: at the end no worker should be alone with one."""
-DEVICES = 4
-"""Of the processor, for trainings on a mesh."""
+ON_SEVERAL_DEVICES = ("solvers/test_shards.py", "solvers/test_exchange.py")
+"""`test_several_devices.py` runs these in processes of their own, that have more than one: all
+others take a quarter longer there."""
+collect_ignore = [] if "JAX_NUM_CPU_DEVICES" in os.environ else list(ON_SEVERAL_DEVICES)
 MOST_BYTES = 2.5e9
 MORE_BYTES = 0.5e9
 """Memory of a process at which compiled programs are let go, and growth at which they are again: a
@@ -50,7 +53,6 @@ def pytest_configure(config: pytest.Config) -> None:
     # Operands of unequal rank never broadcast in silence: a missing axis is an error. For all tests
     # and their fixtures at once, because a compiled program belongs to one such setting.
     jax.config.update("jax_numpy_rank_promotion", "raise")
-    jax.config.update("jax_num_cpu_devices", DEVICES)
     if not hasattr(config, "workerinput"):  # workers inherit the environment
         _compile_quickly()
     gc.set_threshold(100_000, 50, 100)  # tracing makes objects by the million, few of them garbage

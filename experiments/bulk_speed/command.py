@@ -42,7 +42,7 @@ class Options(NamedTuple):
     sentences: Annotated[int, flag("Sentences to tag; 0 for none.", least=0)] = 100_000
     texts: Annotated[int, flag("Texts to classify; 0 for none.", least=0)] = 1_000_000
     devices: Annotated[
-        Sequence[str], flag("Numbers of devices.", each=int, some=True)
+        Sequence[str], flag("Numbers of devices.", each=int, least=1, some=True)
     ] = ("1", "2")  # fmt: skip
     output: fields.Output = "results"
     seed: fields.Seed = 0

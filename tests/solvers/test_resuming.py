@@ -60,11 +60,6 @@ def buckets(**more):
     return fit(multiclass(D, K), inputs, outputs, C=C, settings=GROWN, tolerance=1e-3, **more)
 
 
-def on_a_mesh(**more):
-    """The same on two devices."""
-    return buckets(mesh=jax.make_mesh((2,), ("shards",), devices=jax.devices()[:2]), **more)
-
-
 class Killed(Exception):
     """What a killed process is to a test: nothing after it runs."""
 
@@ -110,15 +105,11 @@ RUNS = {
     "hard": classes(SWEEPS, "svm0", max_passes=8),
     "sequences": sequences,
     "buckets": buckets,
-    "on a mesh": on_a_mesh,
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_killed_and_resumed_again_and_again(name, tmp_path, monkeypatch):
-    """Killed after 1, 2, 3, ... of its own rounds; every other time after a round not kept."""
-    train, path = RUNS[name], tmp_path / "run.npz"
-    whole = train()
+def killed_again_and_again(train, path, monkeypatch):
+    """A run killed after 1, 2, 3, ... of its own rounds; every other time after one not kept."""
     parts, lost = 0, 0
     while True:
         parts += 1
@@ -135,11 +126,18 @@ def test_killed_and_resumed_again_and_again(name, tmp_path, monkeypatch):
                 lost += rounds * (seconds > 0)
         assert parts < 40
     assert parts > 2 and lost > 0
+    return found
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_killed_and_resumed_again_and_again(name, tmp_path, monkeypatch):
+    whole = RUNS[name]()
+    found = killed_again_and_again(RUNS[name], tmp_path / "run.npz", monkeypatch)
     if name == "grown":
         assert found.statistics.capacity > 2
     if name == "auto":
         assert whole.state.full == 1
-    if name in ("buckets", "on a mesh"):
+    if name == "buckets":
         assert len(found.state.sets.outputs) > 1
     assert_same_end(whole, found)
 

@@ -14,6 +14,7 @@ from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.shards import deal
 from tests.solvers.cases import case_for, dense_multipliers, flat, padded_rows, random_case
 from tests.solvers.test_buckets import bucketed
+from tests.solvers.test_resuming import assert_same_end, buckets, killed_again_and_again
 from tests.solvers.test_size_classes import WINGS, D, S
 from tests.truth.quadratic_program import dual_value, problem, slacks
 
@@ -114,6 +115,20 @@ def test_starts_paths_and_checkpoints_go_between_meshes(x64, tmp_path):
     assert [one.primal for one in path][-1] == pytest.approx(first.primal, rel=2e-5)
     with pytest.raises(ValueError, match="start (has buckets of|holds its examples)"):
         solved(case, 4, start=first)
+
+
+def test_killed_and_resumed_on_a_mesh(tmp_path, monkeypatch):
+    """Bit by bit what a run is that nobody killed."""
+
+    def train(**more):
+        return buckets(mesh=mesh_of(2), **more)
+
+    whole = train()
+    found = killed_again_and_again(train, tmp_path / "run.npz", monkeypatch)
+    assert len(found.state.sets.outputs) > 1
+    assert_same_end(whole, found)
+    with pytest.raises(ValueError, match="is of another run: devices was 2, is 4"):
+        buckets(mesh=mesh_of(4), checkpoint=tmp_path / "run.npz", resume=True)
 
 
 def test_what_a_solution_is_used_for(x64):

@@ -66,18 +66,17 @@ def test_a_path_of_C_beside_cold_starts(here, tmp_path):
     assert (tmp_path / "benchmarks_path.png").exists()
 
 
-def test_a_training_on_every_number_of_devices(here, tmp_path, monkeypatch):
-    """The devices are those that all tests have."""
+def test_a_training_on_a_mesh(here, tmp_path, monkeypatch):
+    """Of one device, which is what tests have."""
     monkeypatch.setattr(benchmarks, "have_devices", lambda count: None)
     options = Options(
-        tasks=("texts",), shards=("1", "2"), size=60, output=str(tmp_path), progress=False
+        tasks=("texts",), shards=("1",), size=60, output=str(tmp_path), progress=False
     )
-    one, two = benchmarks.run(options).numbers["rows"]
-    assert (one["shards"], two["shards"]) == (1, 2) and one["n"] == two["n"] == 60
-    assert one["status"] == two["status"] == "CONVERGED" and two["again_programs"] == 0
-    assert two["primal"] == pytest.approx(one["primal"], rel=2e-3)
-    assert (tmp_path / "benchmarks_shards.png").exists()
-    with pytest.raises(ValueError, match="shards is 64, but there are 4 devices"):
+    (row,) = benchmarks.run(options).numbers["rows"]
+    assert (row["shards"], row["n"], row["status"]) == (1, 60, "CONVERGED")
+    assert 0 <= row["primal"] - row["dual"] <= 1e-3 * row["primal"]
+    assert row["again_programs"] == 0 and (tmp_path / "benchmarks_shards.png").exists()
+    with pytest.raises(ValueError, match="shards is 64, but there are"):
         benchmarks.run(options._replace(shards=("64",)))
 
 

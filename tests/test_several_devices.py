@@ -1,0 +1,24 @@
+"""Tests that need several devices, which a process must ask for before it begins."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ON_SEVERAL_DEVICES
+
+TESTS = pathlib.Path(__file__).parent
+
+
+@pytest.mark.parametrize("name", ON_SEVERAL_DEVICES)
+def test_on_four_devices_of_the_processor(name: str) -> None:
+    line = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", TESTS / name]
+    here = os.environ | {"JAX_NUM_CPU_DEVICES": "4"}
+    done = subprocess.run(line, env=here, cwd=TESTS.parent, capture_output=True, text=True)
+    passed = re.search(r"^(\d+) passed", done.stdout.splitlines()[-1])
+    assert done.returncode == 0 and passed and int(passed[1]) >= 10, done.stdout + done.stderr
