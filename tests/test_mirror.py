@@ -18,6 +18,7 @@ ACROSS = {
     "test_main.py": "the command `python -m jaxstruct`",
     "test_mirror.py": "the tests themselves",
     "test_readme.py": "what the README shows",
+    "test_several_devices.py": "solvers on more devices than one",
     "test_site.py": "the pages of docs/ and how they are reached",
     "alignments/oracles/test_against_biopython.py": "pairwise and text against another program",
     "chains/test_structure_oracles.py": "structure and every oracle against enumeration",
