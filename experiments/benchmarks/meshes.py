@@ -78,5 +78,6 @@ def mesh_plot(rows: Sequence[dict[str, Any]]) -> Plot:
         own = [row for row in rows if row["task"] == name]
         curves[name] = [row["shards"] for row in own], [row["rounds"] for row in own]
     return curve_lines(
-        curves, title="Rounds by the number of shards", xlabel="shards", ylabel="rounds", log_x=True
-    )
+        curves, title="Rounds by the number of shards", xlabel="shards", ylabel="rounds",
+        log_x=True, log_y=False, ticks=sorted({row["shards"] for row in rows}),
+    )  # fmt: skip

@@ -2,10 +2,9 @@
 
 Each of K shards of the examples sweeps its own blocks, as if it were alone, from one w. Their
 moves sum to a direction along which the dual is a parabola, and one exact line search takes the
-best step of it (Yang: Trading computation for communication, NIPS 2013, algorithm DisDCA in its
-basic form; Jaggi et al.: Communication-efficient distributed dual coordinate ascent, NIPS 2014,
-whose step 1/K is the least that this one takes, since the dual is concave and no shard's own move
-loses). The dual never falls, and the sums are the only words that cross between devices.
+best step of it. The dual never falls: it is concave, and no shard's own move loses, so that a step
+of 1/K does not, which is the one of Jaggi et al., Communication-efficient distributed dual
+coordinate ascent, NIPS 2014. Between devices move the summed direction and a few numbers alone.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.buckets import bucket_slices, rows_at
+from jaxstruct.core.buckets import rows_at
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.bucket_turns import TURNS, empty_results, interleave, visited_rows
+from jaxstruct.solvers.bucket_turns import TURNS, interleave
 from jaxstruct.solvers.settings import VisitOptions
-from jaxstruct.solvers.sweeps import Seen, visit_bodies
+from jaxstruct.solvers.sweeps import Seen, after_visits, prepare_visits
 from jaxstruct.solvers.visits import Planes, inner_product
 
 
@@ -136,12 +135,9 @@ def exchanging_pass(
     Returns:
       As `cached_pass`; w and the gain are the same on all shards.
     """
-    places = bucket_slices(tuple(bucket.task.outputs for bucket in seen))
-    grouped = [order.reshape(-1, options.group) for order in orders]
-    bodies = visit_bodies(problem, options, seen, multipliers, grouped)
-    totals = [order.shape[0] for order in grouped]
-    buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
-    old = [multipliers[own][order] for own, order in zip(places, grouped, strict=True)]
+    visits = prepare_visits(problem, options, seen, w, multipliers, orders)
+    grouped = visits.grouped
+    old = [multipliers[own][order] for own, order in zip(visits.places, grouped, strict=True)]
 
     def part(number: Array, state: tuple) -> tuple:
         w, results, gain = state
@@ -150,7 +146,7 @@ def exchanging_pass(
             for count in groups
         ]
         turns = max(1, TURNS // exchange.meetings)
-        moved, results = interleave(tuple(ends), turns, bodies, w, results)
+        moved, results = interleave(tuple(ends), turns, visits.bodies, w, results)
         parts = []
         for bucket, order, before, (first, last), (new, _) in zip(
             seen, grouped, old, ends, results, strict=True
@@ -166,10 +162,6 @@ def exchanging_pass(
         ]
         return w, taken, gain + more
 
-    start = (w, buffers, jnp.zeros((), multipliers.dtype))
+    start = (w, visits.buffers, jnp.zeros((), multipliers.dtype))
     w, results, gain = jax.lax.fori_loop(0, exchange.meetings, part, start)
-    kept = []
-    for own, order, count, (new, _) in zip(places, grouped, groups, results, strict=True):
-        index = visited_rows(order, (0, count))
-        kept.append(multipliers[own].at[index].set(new.reshape(order.size, -1), mode="drop"))
-    return w, jnp.concatenate(kept), gain
+    return w, after_visits(visits, multipliers, groups, [new for new, _ in results]), gain

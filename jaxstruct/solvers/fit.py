@@ -61,6 +61,7 @@ from jaxstruct.solvers.status import MESSAGES, Status
 from jaxstruct.solvers.stop_signals import stop_signals
 from jaxstruct.solvers.sweeps import SweptRoom
 from jaxstruct.solvers.task import Task, batches_of_class, fewest_batches, make_task, row_index
+from jaxstruct.solvers.thresholds import primal_of, threshold_of, wants_growth, worth_certifying
 from jaxstruct.solvers.trace import Trace
 from jaxstruct.solvers.warm_start import check_start, restart
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
@@ -90,37 +91,6 @@ class _Fixed(NamedTuple):
         return problem, self.shards.task, self.settings, self.formulation
 
 
-def _threshold(rules: Rules, primal: float) -> float:
-    """Planes are added above this violation: small enough for the gap that is wanted.
-
-    primal: the best certified, or before there is one the last estimate.
-    """
-    wanted = math.inf if rules.epsilon is None else rules.epsilon
-    if rules.tolerance is None:
-        return wanted
-    scale = 1.0 if rules.hard or not math.isfinite(primal) else min(1.0, primal / rules.C)
-    return min(wanted, rules.tolerance * scale / 4)
-
-
-def _worth_certifying(
-    rules: Rules, primal: float, threshold: float, clock: int
-) -> tuple[float, float]:
-    """The estimated relative gap and the violation at which a round is; any in the last round.
-
-    The violation counts for the rule of epsilon, and while a hard margin is not met.
-    """
-    if clock + 1 >= rules.max_passes:
-        return math.inf, math.inf
-    if rules.hard and not math.isfinite(primal):
-        return -math.inf, threshold
-    goal = -math.inf if rules.tolerance is None else 1.5 * rules.tolerance
-    return goal, -math.inf if rules.epsilon is None else rules.epsilon
-
-
-def _primal_of(now: Standing) -> float:
-    return now.best.primal if math.isfinite(now.best.primal) else now.estimate
-
-
 def _round(fixed: _Fixed, state: State, info: Info) -> Round:
     """A step as the host loop sees it."""
     full = state.sets.losses.shape[1] >= fixed.settings.max_capacity
@@ -146,10 +116,6 @@ def _round(fixed: _Fixed, state: State, info: Info) -> Round:
     )
 
 
-def _wants_growth(info: Info, n: int) -> bool:
-    return info.overflow > 0.02 * n or (info.overflow > 0 and info.planes_added < info.overflow)
-
-
 def _method(fixed: _Fixed, started: bool, watched: bool) -> Method:
     """The cutting plane algorithm as the host loop runs it.
 
@@ -161,8 +127,8 @@ def _method(fixed: _Fixed, started: bool, watched: bool) -> Method:
     room, of_step, shards = SweptRoom(), fixed.of_step, fixed.shards
 
     def step(now: Standing) -> tuple[State, Round]:
-        threshold = _threshold(fixed.rules, _primal_of(now))
-        worth = _worth_certifying(fixed.rules, _primal_of(now), threshold, now.state.clock)
+        threshold = threshold_of(fixed.rules, primal_of(now))
+        worth = worth_certifying(fixed.rules, primal_of(now), threshold, now.state.clock)
         takes_over = not watched and (now.state.clock > 0 or not started)
         state, info = cutting_plane.step(
             *of_step, now.state, threshold, *worth, room, takes_over, shards
@@ -170,13 +136,13 @@ def _method(fixed: _Fixed, started: bool, watched: bool) -> Method:
         return state, _round(fixed, state, info)
 
     def certify(now: Standing) -> tuple[State, Round]:
-        threshold = _threshold(fixed.rules, _primal_of(now))
+        threshold = threshold_of(fixed.rules, primal_of(now))
         state, info = cutting_plane.certify_state(*of_step, now.state, threshold, shards)
         return state, _round(fixed, state, info)
 
     def adapt(state: State, found: Round) -> State:
         capacity = state.sets.losses.shape[1]
-        if capacity >= most or not _wants_growth(found.info, n):
+        if capacity >= most or not wants_growth(found.info, n):
             return state
         state = cutting_plane.with_capacity(state, min(2 * capacity, most))
         return state if shards is None else state._replace(sets=shards.put(state.sets))
@@ -437,7 +403,9 @@ def fit(
         a damaged file the one before is taken, with a RuntimeWarning.
       mesh: devices to train on side by side, as `jax.make_mesh((jax.device_count(),), ("shards",))`
         makes one of all; its axes mean nothing. Each device holds a part of the examples, of their
-        working sets and dual variables, and a copy of w (see `exchange`). None for one device.
+        working sets and dual variables, and a copy of w (see `exchange`); a `start` is rebuilt on
+        the first one, which then holds all for a moment. A callback sees a state whose rows lie
+        shard after shard. None for one device.
 
     Returns:
       A Solution; look at its status before its weights.

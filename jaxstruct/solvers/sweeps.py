@@ -205,33 +205,53 @@ def cached_pass(
     Returns:
       (w, multipliers [N, A], the sum of the predicted gains of its visits).
     """
-    places = bucket_slices(tuple(bucket.task.outputs for bucket in seen))
-    grouped = [order.reshape(-1, options.group) for order in orders]
-    bodies = visit_bodies(problem, options, seen, multipliers, grouped)
-    totals = [order.shape[0] for order in grouped]
-    buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
+    visits = prepare_visits(problem, options, seen, w, multipliers, orders)
     spans = tuple((jnp.int32(0), count) for count in groups)
-    w, results = interleave(spans, TURNS, bodies, w, buffers)
-    parts = []
-    for own, order, count, (new, _) in zip(places, grouped, groups, results, strict=True):
-        index = visited_rows(order, (0, count))
-        parts.append(multipliers[own].at[index].set(new.reshape(order.size, -1), mode="drop"))
+    w, results = interleave(spans, TURNS, visits.bodies, w, visits.buffers)
     gains = [jnp.sum(predicted_gain) for _, predicted_gain in results]
-    return w, jnp.concatenate(parts), reduce(jnp.add, gains)
+    new = [each for each, _ in results]
+    return w, after_visits(visits, multipliers, groups, new), reduce(jnp.add, gains)
 
 
-def visit_bodies(
+class Visits(NamedTuple):
+    """What `interleave` needs of a sweep; one entry a bucket.
+
+    Fields:
+      places: its rows among all. grouped: [M, G] its rows by group.
+      bodies: (at, w) -> (w, (new multipliers [G, A], predicted gain)) of group `at`.
+      buffers: room for what these return.
+    """
+
+    places: list[slice]
+    grouped: list[Array]
+    bodies: list[Callable]
+    buffers: list[PyTree]
+
+
+def after_visits(
+    visits: Visits, multipliers: Array, groups: tuple[Array, ...], new: list[Array]
+) -> Array:
+    """[N, A] multipliers, those of the first groups of each bucket replaced.
+
+    Args:
+      groups: how many of each bucket were visited. new: one [M, G, A] a bucket.
+    """
+    parts = []
+    for own, order, count, each in zip(visits.places, visits.grouped, groups, new, strict=True):
+        index = visited_rows(order, (0, count))
+        parts.append(multipliers[own].at[index].set(each.reshape(order.size, -1), mode="drop"))
+    return jnp.concatenate(parts)
+
+
+def prepare_visits(
     problem: Problem,
     options: VisitOptions,
     seen: list[Seen],
+    w: PyTree,
     multipliers: Array,
-    grouped: list[Array],
-) -> list[Callable]:
-    """One a bucket for `interleave`: (at, w) -> (w, (new multipliers [G, A], predicted gain)).
-
-    Args:
-      multipliers: [N, A]. grouped: one [N_b / G, G] a bucket, the rows of group `at`.
-    """
+    orders: tuple[Array, ...],
+) -> Visits:
+    """The visits of a sweep, none made yet; arguments as in `cached_pass`."""
 
     def of_bucket(bucket: Seen, own_multipliers: Array, grouped: Array) -> Callable:
         held = bucket.sets._replace(multipliers=own_multipliers)
@@ -247,10 +267,14 @@ def visit_bodies(
         return body
 
     places = bucket_slices(tuple(bucket.task.outputs for bucket in seen))
-    return [
+    grouped = [order.reshape(-1, options.group) for order in orders]
+    bodies = [
         jax.jit(of_bucket(bucket, multipliers[own], order))  # shapes and loop: one trace
         for bucket, own, order in zip(seen, places, grouped, strict=True)
     ]
+    totals = [order.shape[0] for order in grouped]
+    buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
+    return Visits(places, grouped, bodies, buffers)
 
 
 def sweeps_pass(
