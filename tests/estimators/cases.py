@@ -24,3 +24,12 @@ def sentences(n: int = 24) -> tuple[list, list]:
         after = [False, *(word == 5 for word in words[:-1])]
         y.append(["next" if a else label for label, a in zip(labels, after, strict=True)])
     return X, y
+
+
+def reordered(n: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Two folds: all n examples in another order, scored on a half of them.
+
+    The programs of the other tests serve them: folds of another size would compile their own.
+    """
+    order = np.random.default_rng(2).permutation(n)
+    return [(order, order[: n // 2]), (order[::-1], order[n // 2 :])]

@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 
 from jaxstruct.core.compiling import programs_traced
 from jaxstruct.estimators import PathSearchCV, SequenceLabeller, StructuralClassifier
-from tests.estimators.cases import blobs, sentences
+from tests.estimators.cases import blobs, reordered, sentences
 
 CS = [100.0, 1.0, 10.0]
 
@@ -54,7 +54,7 @@ def test_scores_and_weights_are_those_asked_for() -> None:
 
 def test_sequences_are_searched_too() -> None:
     X, y = sentences()
-    search = PathSearchCV(SequenceLabeller(), [1.0, 100.0], cv=2).fit(X, y)
+    search = PathSearchCV(SequenceLabeller(), [1.0, 100.0], cv=reordered(24)).fit(X, y)
     assert search.scores_.shape == (2, 2) and len(search.predict(X)) == 24
 
 
