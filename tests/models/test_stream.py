@@ -50,8 +50,10 @@ def records_of(name: str, n: int = N) -> list:
     return list(itertools.islice(itertools.cycle([*given, *LONG.get(name, [])]), n))
 
 
-@pytest.mark.parametrize("batch", [1, 3, 64])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    [*((name, 3) for name in CASES), *itertools.product(["chain", "dense"], [1, 64])],
+)
 def test_it_is_predict_of_all_at_once(name: str, batch: int) -> None:
     model, records = model_of(name), records_of(name)
     stream = js.predict_stream(model, iter(records), batch=batch)
