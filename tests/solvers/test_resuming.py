@@ -27,6 +27,8 @@ X = RANDOM.normal(size=(N, D))
 Y = RANDOM.integers(0, K, N).astype(np.int32)
 SWEEPS = Settings(variant="subspace", cached_sweeps=4)
 GROWN = SWEEPS._replace(working_sets="grown", capacity=2, max_capacity=16)
+ROOM = GROWN._replace(capacity=8)
+"""Slots enough from the beginning: every number of slots compiles programs of its own."""
 TIMES = ("seconds", "processor_seconds", "compile_seconds")
 
 
@@ -49,15 +51,15 @@ def sequences(**more):
     labels = random.integers(0, 3, offsets[-1]).astype(np.int32)
     features = (random.normal(size=(offsets[-1], 4)) + np.eye(3, 4)[labels]).astype(np.float32)
     inputs, outputs = chain_inputs(Ragged(features, offsets)), Ragged(labels, offsets, -1)
-    return fit(chain(4, 3), inputs, outputs, C=20.0, settings=GROWN, tolerance=1e-2, **more)
+    return fit(chain(4, 3), inputs, outputs, C=20.0, settings=ROOM, tolerance=1e-2, **more)
 
 
-def buckets(**more):
+def buckets(settings=ROOM, **more):
     """Classes in two buckets, their examples at random."""
     order = np.random.default_rng(2).permutation(N)
     index = order[:25], order[25:]
     inputs, outputs = (Buckets(tuple(data[own] for own in index), index) for data in (X, Y))
-    return fit(multiclass(D, K), inputs, outputs, C=C, settings=GROWN, tolerance=1e-3, **more)
+    return fit(multiclass(D, K), inputs, outputs, C=C, settings=settings, tolerance=1e-3, **more)
 
 
 class Killed(Exception):
