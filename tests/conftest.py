@@ -20,6 +20,8 @@ from typing import Any
 # Matrices of the tests are small: threads of BLAS only wait for one another, with the cores busy.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Where in the source an operation was written is told to nobody: a twelfth of the time to compile.
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 
 import jax
 import pytest
