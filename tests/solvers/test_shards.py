@@ -72,7 +72,7 @@ def test_the_optimum_and_the_order_of_the_examples(x64, formulation, way, shards
 @pytest.mark.parametrize(("way", "shards"), [("grown", 2), ("enumerated", 4)])
 def test_the_dual_never_falls(x64, way, shards):
     """Strongly coupled blocks: large C, three inputs for twelve examples of four classes."""
-    for seed in range(4):
+    for seed in range(2):
         case, duals = random_case(seed, sparse=True), []
         case = case._replace(x=case.x * (np.arange(5) < 3))
 
@@ -82,7 +82,7 @@ def test_the_dual_never_falls(x64, way, shards):
         settings = WAYS[way]._replace(certify_every=1)
         fit(
             case.problem(), *bucketed(case, (7, 5)), "svm1_margin", 2000.0, mesh=mesh_of(shards),
-            settings=settings, callback=watch, tolerance=1e-4,
+            settings=settings, callback=watch, tolerance=1e-3,
         )  # fmt: skip
         fall = np.minimum(np.diff(duals), 0)
         assert len(duals) > 3 and (fall >= -1e-10 * np.abs(duals[-1])).all()
