@@ -6,6 +6,7 @@ Every public name is documented, every public function typed.
 from __future__ import annotations
 
 import ast
+import functools
 import pathlib
 
 import pytest
@@ -47,6 +48,10 @@ def _room(path: pathlib.Path) -> str:
     return relative.parts[0].removesuffix(".py")
 
 
+ROOMS = {_room(file) for file in FILES} - {"__init__"}
+
+
+@functools.cache
 def _imports(path: pathlib.Path) -> list[str]:
     names = []
     for node in ast.walk(ast.parse(path.read_text())):
@@ -60,7 +65,7 @@ def _imports(path: pathlib.Path) -> list[str]:
 def _rooms_used(path: pathlib.Path) -> set[str]:
     parts = [name.split(".") for name in _imports(path)]
     rooms = {part[1] for part in parts if part[0] == "jaxstruct" and len(part) > 1}
-    return rooms & ({_room(file) for file in FILES} - {"__init__"})
+    return rooms & ROOMS
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
