@@ -16,7 +16,6 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 # Matrices of the tests are small: threads of BLAS only wait for one another, with the cores busy.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -29,14 +28,17 @@ import pytest
 
 from jaxstruct.core.compiling import EFFORTS
 
-FIRST = ("test_several_devices.py", "solvers", "baselines", "losses", "multiclass", "kernels")
-LAST = (
-    "evaluation", "data", "confidence", "models", "estimators", "strings", "alignments", "graphs",
-    "chains", "trees", "test_readme.py", "test_compiler_effort.py",
+COSTLIEST = (
+    "test_several_devices.py", "test_readme.py",
+    "trees/test_structure.py", "solvers/test_agreement.py", "test_compiler_effort.py",
+    "estimators/test_structural_classifier.py", "solvers/test_active_slots.py",
+    "solvers/test_by_the_letter.py", "solvers/test_resuming.py", "solvers/test_buckets.py",
+    "solvers/test_exactness.py", "chains/test_structure.py", "models/test_stream.py",
+    "solvers/test_alignment_training.py", "solvers/test_ascent.py",
+    "chains/oracles/test_viterbi.py", "chains/oracles/test_hamming_levels.py",
+    "chains/test_token_features.py",
 )  # fmt: skip
-"""Rooms and files at both ends of the run, from which workers take files: neighbours share their
-programs, so that one worker should have them all. Where the ends meet, files are short: no worker
-should be alone with a long one."""
+"""Files that take longest are begun first: at the end no worker should be alone with one."""
 ON_SEVERAL_DEVICES = ("solvers/test_shards.py", "solvers/test_exchange.py")
 """`test_several_devices.py` runs these in processes of their own, that have more than one: all
 others take a quarter longer there."""
@@ -75,29 +77,10 @@ def _compile_quickly() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The rooms in their order; xdist, told not to sort files itself, keeps it."""
+    """The costliest files first; xdist, told not to sort files itself, hands them out in order."""
     tests = pathlib.Path(__file__).parent
-    place = {name: number - len(FIRST) for number, name in enumerate(FIRST)}
-    place |= {name: number for number, name in enumerate(LAST, 1)}
-    items.sort(key=lambda item: place.get(item.path.relative_to(tests).parts[0], 0))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several workers: files in order from the front, and for every other one from the back.
-
-    Files of one room train machines of the same shapes: two workers that walked through it side by
-    side would trace and compile every program twice.
-    """
-    from xdist.scheduler import LoadFileScheduling
-
-    class FromBothEnds(LoadFileScheduling):
-        def _assign_work_unit(self, node: Any) -> None:
-            if self.nodes.index(node) % 2:
-                self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
-            super()._assign_work_unit(node)
-
-    return FromBothEnds(config, log) if config.getvalue("dist") == "loadfile" else None
+    place = {tests / name: number for number, name in enumerate(COSTLIEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 def _resident_bytes() -> float:
