@@ -29,7 +29,7 @@ import pytest
 from jaxstruct.core.compiling import EFFORTS
 
 COSTLIEST = (
-    "test_several_devices.py", "test_readme.py",
+    "test_several_devices.py", "test_readme.py", "test_docs.py",
     "trees/test_structure.py", "solvers/test_agreement.py", "test_compiler_effort.py",
     "estimators/test_structural_classifier.py", "solvers/test_active_slots.py",
     "solvers/test_by_the_letter.py", "solvers/test_resuming.py", "solvers/test_buckets.py",
