@@ -29,7 +29,7 @@ class Exchange(NamedTuple):
 
     Fields:
       axes: names of the mesh axes over which the shards lie.
-      meetings: how often they meet in a sweep.
+      meetings: how often they meet in a sweep over all examples.
     """
 
     axes: tuple[str, ...]
@@ -110,6 +110,16 @@ def _meet(
     return w, step, step * slope
 
 
+def _meetings(exchange: Exchange, grouped: list[Array], groups: tuple[Array, ...]) -> Array:
+    """How often to meet in a sweep over the first groups of each bucket, the same on all shards.
+
+    A meeting costs a few passes over w: a sweep over a part of the examples makes its part of them.
+    """
+    visited = jax.lax.pmax(reduce(jnp.add, groups), exchange.axes)
+    total = max(1, sum(order.shape[0] for order in grouped))
+    return jnp.clip(-(-exchange.meetings * visited // total), 1, exchange.meetings)
+
+
 def exchanging_pass(
     exchange: Exchange,
     problem: Problem,
@@ -139,12 +149,11 @@ def exchanging_pass(
     grouped = visits.grouped
     old = [multipliers[own][order] for own, order in zip(visits.places, grouped, strict=True)]
 
+    meetings = _meetings(exchange, grouped, groups)
+
     def part(number: Array, state: tuple) -> tuple:
         w, results, gain = state
-        ends = [
-            (count * number // exchange.meetings, count * (number + 1) // exchange.meetings)
-            for count in groups
-        ]
+        ends = [(count * number // meetings, count * (number + 1) // meetings) for count in groups]
         turns = max(1, TURNS // exchange.meetings)
         moved, results = interleave(tuple(ends), turns, visits.bodies, w, results)
         parts = []
@@ -163,5 +172,5 @@ def exchanging_pass(
         return w, taken, gain + more
 
     start = (w, visits.buffers, jnp.zeros((), multipliers.dtype))
-    w, results, gain = jax.lax.fori_loop(0, exchange.meetings, part, start)
+    w, results, gain = jax.lax.fori_loop(0, meetings, part, start)
     return w, after_visits(visits, multipliers, groups, [new for new, _ in results]), gain
