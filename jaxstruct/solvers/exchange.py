@@ -29,7 +29,7 @@ class Exchange(NamedTuple):
 
     Fields:
       axes: names of the mesh axes over which the shards lie.
-      meetings: how often they meet in a sweep over all examples.
+      meetings: how often they meet in a sweep.
     """
 
     axes: tuple[str, ...]
@@ -110,16 +110,6 @@ def _meet(
     return w, step, step * slope
 
 
-def _meetings(exchange: Exchange, grouped: list[Array], groups: tuple[Array, ...]) -> Array:
-    """How often to meet in a sweep over the first groups of each bucket, the same on all shards.
-
-    A meeting costs a few passes over w: a sweep over a part of the examples makes its part of them.
-    """
-    visited = jax.lax.pmax(reduce(jnp.add, groups), exchange.axes)
-    total = max(1, sum(order.shape[0] for order in grouped))
-    return jnp.clip(-(-exchange.meetings * visited // total), 1, exchange.meetings)
-
-
 def exchanging_pass(
     exchange: Exchange,
     problem: Problem,
@@ -149,7 +139,7 @@ def exchanging_pass(
     grouped = visits.grouped
     old = [multipliers[own][order] for own, order in zip(visits.places, grouped, strict=True)]
 
-    meetings = _meetings(exchange, grouped, groups)
+    meetings = exchange.meetings
 
     def part(number: Array, state: tuple) -> tuple:
         w, results, gain = state
