@@ -20,7 +20,6 @@ from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.core.static import static
 from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
 
-
 UNROLLED = 32
 """So many features of a token are added in one loop over the tokens."""
 
@@ -59,7 +58,8 @@ def _sparse_scores(u: Array, indices: Array, values: Array) -> Array:
     """sum_m values[.., t, m] u[indices[.., t, m]], feature by feature in one loop over the tokens.
 
     Nothing of the size of all entries is made: the rows [.., T, m, S] of a batch of long sentences
-    take tens of megabytes, whose pages the system hands out anew at every call. Padding has value 0.
+    take tens of megabytes, whose pages the system hands out anew at every call. Padding has the
+    value 0.
     """
 
     def add(total: Array, entry: tuple[Array, Array]) -> tuple[Array, None]:
