@@ -20,6 +20,9 @@ from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.core.static import static
 from jaxstruct.core.types import AnyArray, Array, PyTree, SparseFeatures
 
+UNROLLED = 32
+"""So many features of a token are added in one loop over the tokens."""
+
 
 class KernelTokens(NamedTuple):
     """Tokens by their kernel values: u_s = sum_j B[j, s] Phi(anchor_j).
@@ -45,10 +48,36 @@ def token_scores(u: Array, features: PyTree) -> Array:
       [.., T, S].
     """
     if isinstance(features, SparseFeatures):
-        rows = u.at[features.indices].get(mode="clip")  # padding has the value 0
-        return jnp.einsum("...tm,...tms->...ts", features.values, rows)
+        return _sparse_scores(u, features.indices, features.values)
     rows = features.rows if isinstance(features, KernelTokens) else features
     return rows @ u
+
+
+@jax.custom_jvp
+def _sparse_scores(u: Array, indices: Array, values: Array) -> Array:
+    """sum_m values[.., t, m] u[indices[.., t, m]], feature by feature in one loop over the tokens.
+
+    Nothing of the size of all entries is made: the rows [.., T, m, S] of a batch of long sentences
+    take tens of megabytes, whose pages the system hands out anew at every call. Padding has the
+    value 0.
+    """
+
+    def add(total: Array, entry: tuple[Array, Array]) -> tuple[Array, None]:
+        index, value = entry
+        return total + value[..., None] * u.at[index].get(mode="clip"), None
+
+    zeros = jnp.zeros((*indices.shape[:-1], u.shape[1]), jnp.result_type(u, values))
+    entries = jnp.moveaxis(indices, -1, 0), jnp.moveaxis(values, -1, 0)
+    return jax.lax.scan(add, zeros, entries, unroll=UNROLLED)[0]
+
+
+@_sparse_scores.defjvp
+def _(given: tuple, moved: tuple) -> tuple[Array, Array]:
+    """Derivatives go the way of whole rows: transposed, a loop would add up all of u each time."""
+    (u, indices, values), (du, _, dvalues) = given, moved
+    of_u = jnp.einsum("...tm,...tms->...ts", values, du.at[indices].get(mode="clip"))
+    of_values = jnp.einsum("...tm,...tms->...ts", dvalues, u.at[indices].get(mode="clip"))
+    return _sparse_scores(u, indices, values), of_u + of_values
 
 
 def add_tokens(u: Array, features: PyTree, c: Array) -> Array:

@@ -139,12 +139,11 @@ def exchanging_pass(
     grouped = visits.grouped
     old = [multipliers[own][order] for own, order in zip(visits.places, grouped, strict=True)]
 
+    meetings = exchange.meetings
+
     def part(number: Array, state: tuple) -> tuple:
         w, results, gain = state
-        ends = [
-            (count * number // exchange.meetings, count * (number + 1) // exchange.meetings)
-            for count in groups
-        ]
+        ends = [(count * number // meetings, count * (number + 1) // meetings) for count in groups]
         turns = max(1, TURNS // exchange.meetings)
         moved, results = interleave(tuple(ends), turns, visits.bodies, w, results)
         parts = []
@@ -163,5 +162,5 @@ def exchanging_pass(
         return w, taken, gain + more
 
     start = (w, visits.buffers, jnp.zeros((), multipliers.dtype))
-    w, results, gain = jax.lax.fori_loop(0, exchange.meetings, part, start)
+    w, results, gain = jax.lax.fori_loop(0, meetings, part, start)
     return w, after_visits(visits, multipliers, groups, [new for new, _ in results]), gain

@@ -224,7 +224,9 @@ def oracle_pass(
 
     def of_bucket(task: Task, sets: WorkingSets, order: Array) -> Callable:
         def body(at: Array, w: PyTree) -> tuple:
-            call = _call_batch(problem, options, task, w, sets, order[at], epsilon)
+            # a bucket of one batch: the barrier keeps XLA from calling it before the loop, always
+            index, _ = jax.lax.optimization_barrier((order[at], at))
+            call = _call_batch(problem, options, task, w, sets, index, epsilon)
             return w, (call.proposals, OracleReport(call.terms, call.slots))
 
         return body

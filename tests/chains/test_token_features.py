@@ -9,9 +9,11 @@ import pytest
 from jaxstruct import SparseFeatures, fit, predict
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.chains.token_features import (
+    UNROLLED,
     KernelTokens,
     Window,
     token_gram,
+    token_scores,
     windowed,
     windowed_gram,
 )
@@ -207,3 +209,34 @@ def test_windows_at_the_door():
     x = chain_inputs(tokens, np.array([3, 3]), np.ones((2, 3, 3), np.float32))
     with pytest.raises(ValueError, match="KernelTokens, which window cannot look into"):
         fit(chain(4, 2, window=1), x, np.zeros((2, 3), np.int32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("m", [1, 5, UNROLLED + 3])
+def test_scores_of_sparse_tokens_and_their_derivatives(x64, m, dtype):
+    """Of one sequence and of a batch, against dense rows, with repeated features and padding."""
+    random = np.random.default_rng(m)
+    d, u = 6, jax.numpy.asarray(random.normal(size=(6, S)).astype(dtype))
+    indices = random.integers(0, d + 1, (2, T, m))  # d is padding
+    values = np.where(indices < d, random.normal(size=indices.shape), 0).astype(dtype)
+    dense = np.zeros((2, T, d + 1), dtype)
+    np.add.at(dense, (np.arange(2)[:, None, None], np.arange(T)[:, None], indices), values)
+    features, dense = SparseFeatures(indices, values), dense[..., :d]
+    tolerance = 1e-5 if dtype == np.float32 else 1e-12
+    found = token_scores(u, features)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, dense @ u, atol=tolerance)
+    one = jax.tree.map(lambda leaf: leaf[1], features)
+    np.testing.assert_allclose(token_scores(u, one), dense[1] @ u, atol=tolerance)
+
+    def squares(u, values):
+        return jax.numpy.sum(token_scores(u, SparseFeatures(indices, values)) ** 2)
+
+    of_u, of_values = jax.grad(squares, argnums=(0, 1))(u, values)
+    np.testing.assert_allclose(
+        of_u, 2 * np.einsum("btd,bts->ds", dense, dense @ u), atol=40 * tolerance
+    )
+    rows = np.concatenate([u, u[-1:]])[indices]  # padding reads the last row, as of any value
+    np.testing.assert_allclose(
+        of_values, 2 * np.einsum("btms,bts->btm", rows, dense @ u), atol=40 * tolerance
+    )
