@@ -56,12 +56,12 @@ class Written(NamedTuple):
     bad: int
 
 
-Told = Callable[[int, str], object]
+Told = Callable[[Any, str], object]
 """Hears the place of a bad record, as it came, and the reason."""
 
 
-def _refuse(place: int, reason: str) -> None:
-    raise ValueError(f"records: the one of place {place} {reason}")
+def _refuse(place: Any, reason: str) -> None:
+    raise ValueError(f"records: the one of place {text_of(place)}: {reason}")
 
 
 class _Array:
@@ -230,7 +230,7 @@ def _numbered(
 
 
 def _in_chunks(
-    records: Iterable[tuple[int, Any, Any]], read: Callable[[list], object], told: Told
+    records: Iterable[tuple[Any, Any, Any]], read: Callable[[list], object], told: Told
 ) -> int:
     """Give records to `read`, many at a time where that works, else each alone; the bad ones."""
     bad, source = 0, iter(records)
@@ -255,7 +255,7 @@ def _new(folder: str | os.PathLike) -> Path:
 
 def write_rows(
     folder: str | os.PathLike,
-    records: Iterable[tuple[int, Any, Hashable]],
+    records: Iterable[tuple[Any, Any, Hashable]],
     *,
     min_count: int = 1,
     constant: float = 1.0,
@@ -266,7 +266,7 @@ def write_rows(
 
     Args:
       folder: of the store; it must not be there.
-      records: (place, row, label) one after the other. A row is a list of names or a mapping, or a
+      records: (place, row, label) one after the other, the place of any kind. A row is a list of names or a mapping, or a
         pair (columns, values) of rising numbers from 0: see `core.feature_rows`.
       min_count, constant: as in `multiclass.fit_encoding`, whose encoding of all these it has.
       columns: the dimension d of rows of numbers; None for the highest column.
@@ -282,7 +282,7 @@ def write_rows(
 
 def write_sequences(
     folder: str | os.PathLike,
-    records: Iterable[tuple[int, Any, Sequence[Hashable]]],
+    records: Iterable[tuple[Any, Any, Sequence[Hashable]]],
     *,
     min_count: int = 1,
     constant: float = 0.0,
@@ -423,7 +423,7 @@ def _write(
 
 def write_trees(
     folder: str | os.PathLike,
-    records: Callable[[], Iterable[tuple[int, Tree]]],
+    records: Callable[[], Iterable[tuple[Any, Tree]]],
     *,
     read_words: bool = False,
     rare: int = 1,
@@ -464,7 +464,7 @@ def write_trees(
     return Written(target, examples, len(bad))
 
 
-def _write_trees(arrays: _Arrays, encoding: TreeEncoding, trees: Iterable[tuple[int, Tree]]) -> int:
+def _write_trees(arrays: _Arrays, encoding: TreeEncoding, trees: Iterable[tuple[Any, Tree]]) -> int:
     """How many trees were written, in the numbers of the encoding."""
     names = ("terminals", "symbols", "rules", "begins", "splits", "ends")
     columns = [arrays.new(name, "<i4") for name in names]
