@@ -371,6 +371,51 @@ class _Sequences:
             values.add(stores[1].padded(every, width))
 
 
+def write_arrays(
+    folder: str | os.PathLike,
+    encoding: ClassEncoding | ChainEncoding,
+    pieces: Iterable[tuple[Any, Any]],
+) -> Written:
+    """Write sparse examples that are in numbers already, some at a time.
+
+    Args:
+      folder: as in `write_rows`.
+      encoding: of all of them.
+      pieces: (inputs, outputs) one after the other, as `encoding.inputs` and `encoding.outputs`
+        make them: `SparseFeatures` of ragged rows and classes, or a `ChainInput` of such features
+        and ragged labels. Tokens have as many entries in all pieces.
+
+    Raises:
+      ValueError: the folder is there, there is no example, or the encoding is of other features.
+    """
+    target = _new(folder)
+    if getattr(encoding, "features", None) is None or encoding.features.kind == "dense":
+        raise ValueError(f"encoding must be of sparse rows or sequences, got {text_of(encoding)}")
+    with replacing(target) as temporary:
+        temporary.mkdir()
+        arrays, examples = _Arrays(temporary), 0
+        offsets, labels = arrays.new("offsets", "<i8"), arrays.new("labels", "<i4")
+        offsets.add(np.zeros(1, np.int64))
+        entries: list[_Array] = []
+        end = 0
+        for inputs, outputs in pieces:
+            stores = getattr(inputs, "features", inputs)
+            if not entries:
+                shape = stores.indices.rows.shape[1:]
+                kinds = ("indices", "<i4"), ("values", "<f4")
+                entries = [arrays.new(name, dtype, *shape) for name, dtype in kinds]
+            for entry, store in zip(entries, stores, strict=True):
+                entry.add(store.rows)
+            offsets.add(stores.indices.offsets[1:] + end)
+            labels.add(outputs.rows if isinstance(outputs, Ragged) else np.asarray(outputs))
+            end += int(stores.indices.offsets[-1])
+            examples += len(stores.indices)
+        if not examples:
+            raise ValueError("pieces: got none, expected one at least")
+        arrays.end(encoding, examples)
+    return Written(target, examples, 0)
+
+
 def _write(
     folder: str | os.PathLike,
     records: Iterable,

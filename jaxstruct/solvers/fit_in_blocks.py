@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import checked_example_weights, checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
@@ -399,6 +400,11 @@ def fit_in_blocks(
     _check_variant(settings)
     check_callback(callback)
     check_verbose(verbose)
+    if isinstance(inputs, Buckets) or isinstance(outputs, Buckets):
+        raise ValueError(
+            "inputs and outputs are in buckets already: give the examples as they are, arrays or "
+            "Ragged stores, of which blocks are made here"
+        )
     n = examples_in(inputs, outputs)
     check_inputs(inputs)
     checked_example_weights(example_weights, n)
