@@ -18,7 +18,8 @@ these become columns when all names are counted; memory holds the dictionary of 
 records. Trees are read twice, with --read_words three times: grammar first.
 
 A record that cannot be read stops nothing: OUTPUT.bad.tsv says file, line and reason. The folder
-appears whole or not at all. `jaxstruct.open_store` opens it, `jaxstruct.fit_in_blocks` trains on it.
+appears whole or not at all. `jaxstruct.open_store` opens it, `jaxstruct.fit_in_blocks` trains on
+it.
 """
 
 from __future__ import annotations

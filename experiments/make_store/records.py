@@ -106,9 +106,11 @@ def _row(text: str, base: int) -> tuple[tuple[np.ndarray, np.ndarray], Any]:
         raise ValueError("has an index that is no integer, or a value that is no number") from None
     if len(indices) and (indices[0] < base or (np.diff(indices) <= 0).any()):
         raise ValueError(f"has indices that do not rise from {base}")
-    if not np.isfinite(values.astype(np.float32)).all():
+    with np.errstate(over="ignore"):  # told below
+        narrow = values.astype(np.float32)
+    if not np.isfinite(narrow).all():
         raise ValueError("has a value that is not finite in float32")
-    return (indices - base, values.astype(np.float32)), _label(label)
+    return (indices - base, narrow), _label(label)
 
 
 def _label(text: str) -> Any:

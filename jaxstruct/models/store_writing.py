@@ -1,10 +1,10 @@
 """Writing a `store` from records that come one after the other, of any number.
 
 Rows and sequences are read once. Names of features are numbered as they come, and what was read
-goes to the disk in these numbers; at the end, when all counts are known, the numbers on the disk are
-changed into the columns that `fit_encoding` gives. What stays in memory is the dictionary of names
-and labels and a chunk of records. Trees are read twice, since none can be written in numbers before
-the grammar is known, and three times where words are read.
+goes to the disk in these numbers; at the end, when all counts are known, the numbers on the disk
+become the columns that `fit_encoding` gives. What stays in memory is the dictionary of names and
+labels and a chunk of records. Trees are read twice, since none can be written in numbers before the
+grammar is known, and three times where words are read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import numpy as np
 
 from jaxstruct.chains import ChainEncoding
 from jaxstruct.core.checks import checked_number, checked_size, text_of
-from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import FeatureEncoding, summed_rows, with_constant
 from jaxstruct.core.feature_index import fit_index
 from jaxstruct.core.feature_rows import DenseRows, NamedRows, SparseRows, read_rows, read_sequences
@@ -185,7 +184,9 @@ class _Entries:
         self._values.add(np.asarray(rows.values, np.float32))
         self._counts.add(np.diff(rows.offsets).astype(np.int32))
 
-    def encoding(self, min_count: int, constant: float) -> tuple[FeatureEncoding, np.ndarray | None]:
+    def encoding(
+        self, min_count: int, constant: float
+    ) -> tuple[FeatureEncoding, np.ndarray | None]:
         """(the features, the column of each name or -1; None where entries are columns).
 
         Raises:
@@ -249,7 +250,9 @@ def _in_chunks(
 
 def _new(folder: str | os.PathLike) -> Path:
     if os.path.lexists(folder):
-        raise ValueError(f"folder: {os.fspath(folder)} is there already: remove it, or name another")
+        raise ValueError(
+            f"folder: {os.fspath(folder)} is there already: remove it, or name another"
+        )
     return Path(folder)
 
 
@@ -266,8 +269,8 @@ def write_rows(
 
     Args:
       folder: of the store; it must not be there.
-      records: (place, row, label) one after the other, the place of any kind. A row is a list of names or a mapping, or a
-        pair (columns, values) of rising numbers from 0: see `core.feature_rows`.
+      records: (place, row, label) one after the other, the place of any kind. A row is a list of
+        names or a mapping, see `core.feature_rows`, or a pair (columns, values), columns from 0.
       min_count, constant: as in `multiclass.fit_encoding`, whose encoding of all these it has.
       columns: the dimension d of rows of numbers; None for the highest column.
       told: hears the place and the fault of a bad record, which is passed over; by default it is
@@ -321,7 +324,8 @@ class _Rows:
         lengths = [len(own) for own, _ in rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         indices = np.concatenate([np.asarray(own, np.int64) for own, _ in rows])
-        values = np.concatenate([np.asarray(own, np.float32) for _, own in rows])
+        with np.errstate(over="ignore"):  # told below
+            values = np.concatenate([np.asarray(own, np.float32) for _, own in rows])
         found = int(indices.max(initial=-1)) + 1
         if len(values) != len(indices) or indices.min(initial=0) < 0 or found >= 1 << 31:
             raise ValueError("has columns that are none, or others than values")
@@ -362,7 +366,9 @@ class _Sequences:
 
     def write(self, arrays: _Arrays, pieces: Callable[[], Iterator[SparseRows]], d: int) -> None:
         """The features of all tokens, padded to those of the token that has most."""
-        width = max(1, max((int(np.diff(rows.offsets).max(initial=1)) for rows in pieces()), default=1))
+        width = max(
+            1, max((int(np.diff(rows.offsets).max(initial=1)) for rows in pieces()), default=1)
+        )
         indices, values = arrays.new("indices", "<i4", width), arrays.new("values", "<f4", width)
         for rows in pieces():
             stores = Ragged(rows.indices, rows.offsets, d), Ragged(rows.values, rows.offsets)

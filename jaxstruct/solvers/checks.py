@@ -22,7 +22,6 @@ from jaxstruct.core.padding import bucketed, bucketed_inputs
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
 
-
 LOOKED_AT = 1 << 22
 """Numbers that are looked at together."""
 

@@ -134,7 +134,7 @@ class _Counts(NamedTuple):
 
 
 class _Run:
-    """The blocks of a run, its planes at rest, and what the last oracle call of each example said."""
+    """The blocks of a run, its planes at rest, and the last oracle call of each example."""
 
     def __init__(
         self,
@@ -222,6 +222,9 @@ class _Run:
     ) -> tuple[PyTree, _Counts]:
         """The round of one block: oracle calls at the w they meet, sweeps over its planes."""
         block, sets, visit = self._opened(number, state, seconds)
+        calls = int(np.sum(np.asarray(block.task.terms.cap) > 0))
+        if not calls:  # examples without weight have no multipliers
+            return state.weights, _Counts()
         if not self.enumerated:
             given = State(state.weights, sets, None, 0.0, state.clock, None)
             w, sets, moved = grown_round(visit, given, epsilon)
@@ -234,7 +237,6 @@ class _Run:
         given = State(state.weights, sets, None, 0.0, state.clock, gaps, slots)
         w, sets = enumerated_round(visit, given)
         self._close(number, block, sets, report.terms, visit)
-        calls = int(np.sum(np.asarray(block.task.terms.cap) > 0))
         return w, _Counts(int(self.shelf.planes[number]) - before, 0, calls)
 
     def pass_over(self, state: BlockState, epsilon: np.ndarray, seconds: dict[str, float]) -> tuple:

@@ -68,9 +68,7 @@ def pack(sets: WorkingSets) -> Packed:
         return Packed(counts, slots, numbers, last_used, (), ())
     numbers = np.stack([np.asarray(getattr(sets, name))[held] for name in NUMBERS], axis=1)
     outputs, gram = [], []
-    for own, part, block in zip(
-        bucket_slices(sets.outputs), sets.outputs, sets.gram, strict=True
-    ):
+    for own, part, block in zip(bucket_slices(sets.outputs), sets.outputs, sets.gram, strict=True):
         mine = held[own]
         outputs += [narrowed(np.asarray(leaf)[mine]) for leaf in jax.tree.leaves(part)]
         gram.append(np.asarray(block)[mine[:, :, None] & mine[:, None, :]])

@@ -111,7 +111,10 @@ def test_rows_of_numbers(tmp_path) -> None:
 def test_trees_are_those_of_fit_encoding(tmp_path, read_words) -> None:
     trees = [read_tree(line) for line in TREES.split("\n")] * 2
     written = write_trees(tmp_path / "t", lambda: enumerate(trees), read_words=read_words)
-    store, encoding = open_store(written.folder), js.trees.fit_encoding(trees, read_words=read_words)
+    store, encoding = (
+        open_store(written.folder),
+        js.trees.fit_encoding(trees, read_words=read_words),
+    )
     for one, other in zip(store.encoding.grammar, encoding.grammar, strict=True):
         np.testing.assert_array_equal(one, other)
     assert_same(store.inputs, encoding.inputs(trees))

@@ -67,17 +67,15 @@ def test_the_dual_never_falls(x64, way):
     assert len(duals) > 3 and (np.diff(duals) >= -1e-10 * abs(duals[-1])).all()
 
 
-@pytest.mark.parametrize("wing", WINGS)
-def test_every_wing_has_the_optimum_of_all_examples(wing):
+@pytest.mark.parametrize("wing", ["chains", "trees", "texts"])
+def test_wings_have_the_optimum_of_all_examples(wing):
     data = WINGS[wing](3, 21, 9)
     whole = fit(*data, "svm1_margin", 2.0)
     found = fit_in_blocks(*data, "svm1_margin", 2.0, blocks=2)
     for one, other in ((whole, found), (found, whole)):
         assert one.status in (Status.CONVERGED, Status.INEXACT_ORACLE)
         assert one.dual <= other.primal * (1 + 1e-6)
-    assert found.certificate.primal_found == pytest.approx(
-        whole.certificate.primal_found, rel=3e-3
-    )
+    assert found.certificate.primal_found == pytest.approx(whole.certificate.primal_found, rel=3e-3)
     model, x, _ = data
     jax.tree.map(np.shape, predict(model, found, x))
 

@@ -102,7 +102,8 @@ def test_the_bytes_of_a_block(wing, monkeypatch) -> None:
 
     monkeypatch.setattr(blocks_module, "make_task", make)
     found = js.fit_in_blocks(problem, x, y, blocks=4, settings=settings, max_passes=1)
-    assert {nbytes((task.inputs, task.outputs)) for task in tasks} == {foretold.examples}
+    (taken,) = {nbytes((task.inputs, task.outputs)) for task in tasks}
+    assert foretold.examples / 1.5 <= taken <= foretold.examples  # of a class, and uneven
     assert found.memory == foretold and foretold.at_rest >= AN_EXAMPLE * 96
     whole = memory(problem, x, y, settings)
     assert whole.at_rest == 0 and whole.examples > 2 * foretold.examples
@@ -116,8 +117,8 @@ def test_the_bytes_of_a_block(wing, monkeypatch) -> None:
 def test_the_fewest_blocks_within_so_many_bytes() -> None:
     data = WINGS["chains"](4, 960, 12)
     settings = js.Settings(oracle_batch=8)
-    counts = [blocks_within(*data, settings, bytes) for bytes in (2**30, 2**20, 2**18, 1)]
+    counts = [blocks_within(*data, settings, bytes) for bytes in (2**30, 2**23, 2**22, 1)]
     assert counts[0] == 1 and counts == sorted(counts) and counts[-1] == 960 // FEW_ROWS
-    for bytes, count in ((2**20, counts[1]), (2**18, counts[2])):
+    for bytes, count in ((2**23, counts[1]), (2**22, counts[2])):
         found = memory(*data, settings, blocks=count)
         assert found.total - found.weights - found.at_rest <= bytes

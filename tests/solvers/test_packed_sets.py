@@ -89,7 +89,9 @@ def test_planes_that_were_evicted_leave_no_gap():
 
 def test_enumerated_sets_keep_their_multipliers_in_place():
     random = np.random.default_rng(3)
-    listed = grown(random, outputs(random))._replace(gram=(np.zeros((4, 0, 0)), np.zeros((3, 0, 0))))
+    listed = grown(random, outputs(random))._replace(
+        gram=(np.zeros((4, 0, 0)), np.zeros((3, 0, 0)))
+    )
     used = np.where(random.random((7, SLOTS)) < 0.4, 3, 0).astype(np.int32)
     used[:, 0] = 0
     multipliers = np.where(used > 0, random.random((7, SLOTS)), 0).astype(np.float32)

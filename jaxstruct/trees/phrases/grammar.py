@@ -156,7 +156,9 @@ class GrammarCounts:
         normal = binarise(tree, self._options[0])
         self._roots[normal.label] += 1
         pairs = (node for node in preorder(normal) if not node.is_leaf)
-        self._binary.update((node.label, *(child.label for child in node.children)) for node in pairs)
+        self._binary.update(
+            (node.label, *(child.label for child in node.children)) for node in pairs
+        )
         frequent = self._frequent
         read = tags(tree) if frequent is None else words_read(words(tree), frequent)
         above = [leaf.label for leaf in leaves(normal)]
