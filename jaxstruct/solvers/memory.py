@@ -51,7 +51,7 @@ class Memory(NamedTuple):
     What Python, JAX and compiling take comes on top.
 
     Fields:
-      examples: padded inputs and outputs.
+      examples: padded inputs and outputs; those of a block twice, as they are while it is read.
       working_sets: planes, Gram blocks and multipliers, `COPIES` times.
       batch: the potentials of one batch of oracle calls, several times.
       weights: w, and those of the best certificate and of the round.
@@ -132,7 +132,7 @@ def memory(
         return _memory_of(problem, settings, buckets)
     found = _memory_of(problem, settings, _shares(buckets, checked_size("blocks", blocks)))
     rest = min(block_bytes, found.working_sets // COPIES * blocks)
-    return found._replace(at_rest=rest + AN_EXAMPLE * n)
+    return found._replace(examples=2 * found.examples, at_rest=rest + AN_EXAMPLE * n)
 
 
 def _shares(buckets: list[tuple[int, PyTree, PyTree]], blocks: int) -> list:
@@ -153,7 +153,7 @@ def blocks_within(
     n, blocks = sum(count for count, *_ in buckets), 1
     while blocks < n // FEW_ROWS:
         found = _memory_of(problem, settings, _shares(buckets, blocks))
-        if found.total - found.weights <= block_bytes:
+        if found.total + found.examples - found.weights <= block_bytes:
             break
         blocks = size_class(blocks + 1, 1)
     return min(blocks, max(1, n // FEW_ROWS))

@@ -14,7 +14,8 @@ import jax
 import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
-from jaxstruct.core.types import PyTree
+from jaxstruct.core.device import to_take_over
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
 NUMBERS = ("losses", "scales", "bounds", "multipliers", "norms")
@@ -98,33 +99,32 @@ def unpack(packed: Packed, outputs: tuple[PyTree, ...], capacity: int, dtype: st
     own, counts = bucket_slices(outputs), packed.counts
     places = np.arange(capacity)[None] - 1
     held = (places >= 0) & (places < counts[:, None])
-    flat = {}
-    for column, name in enumerate(NUMBERS):
-        flat[name] = np.zeros(held.shape, dtype)
-        flat[name][held] = packed.numbers[:, column]
-    last_used = np.zeros(held.shape, np.int32)
-    last_used[held] = packed.last_used
-    leaves = iter(packed.outputs)
 
-    def filled(leaf: np.ndarray, mine: np.ndarray) -> np.ndarray:
+    def filled(values: np.ndarray, kind: str) -> Array:
+        whole = np.zeros(held.shape, kind)
+        whole[held] = values
+        return to_take_over(whole)
+
+    def outputs_of(leaf: Array, mine: np.ndarray) -> Array:
         whole = np.repeat(np.asarray(leaf)[:, None], capacity, axis=1)
         whole[mine] = next(leaves)
-        return whole
+        return to_take_over(whole)
 
-    parts, blocks = [], []
+    leaves, parts, blocks = iter(packed.outputs), [], []
     for rows, part, gram in zip(own, outputs, packed.gram, strict=True):
         mine = held[rows]
-        parts.append(jax.tree.map(lambda leaf, mine=mine: filled(leaf, mine), part))
+        parts.append(jax.tree.map(lambda leaf, mine=mine: outputs_of(leaf, mine), part))
         block = np.zeros((*mine.shape, capacity), dtype)
         block[mine[:, :, None] & mine[:, None, :]] = gram
-        blocks.append(block)
-    occupied = held | (places < 0)
-    return jax.device_put(
-        WorkingSets(
-            outputs=tuple(parts), gram=tuple(blocks), occupied=occupied, last_used=last_used,
-            **flat,
-        )
-    )  # fmt: skip
+        blocks.append(to_take_over(block))
+    numbers = zip(NUMBERS, packed.numbers.T, strict=True)
+    return WorkingSets(
+        outputs=tuple(parts),
+        gram=tuple(blocks),
+        occupied=to_take_over(held | (places < 0)),
+        last_used=filled(packed.last_used, "int32"),
+        **{name: filled(values, dtype) for name, values in numbers},
+    )
 
 
 class Shelf:
