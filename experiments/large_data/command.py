@@ -179,7 +179,7 @@ def _table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
     ]  # fmt: skip
     notes = [
         "processor seconds; a round: the second, whose programs are compiled. taken: the peak less "
-        "what the process held before; compiling is in it and not foretold.",
+        "what the process held before.",
     ]
     for task in TASKS:
         own = [row for row in rows if row["task"] == task and row["way"] == "blocks"]

@@ -451,7 +451,9 @@ def _write(
             raise ValueError(f"records: none is left ({bad} were bad)")
         codec = fit_codec(list(codes.numbers))
         if len(codec.classes) < 2:
-            raise ValueError(f"records have the label {text_of(*codec.classes)} alone: give two")
+            raise ValueError(
+                f"records have the label {text_of(list(codec.classes))} alone: give two"
+            )
         number = {name: i for i, name in enumerate(codec.classes)}
         of_code = np.array([number[name] for name in codes.numbers], np.int32)
         features, columns = entries.encoding(min_count, constant)

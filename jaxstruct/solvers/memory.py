@@ -17,6 +17,7 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checks import check_is_problem, examples_in
 from jaxstruct.solvers.cost_model import capacity_of
 from jaxstruct.solvers.settings import (
+    Efforts,
     Settings,
     check_settings,
     choice_of,
@@ -41,6 +42,10 @@ AN_EXAMPLE = 400
 blocks, its weight, nine numbers of its last oracle call, and all of them in float64 while they are
 summed."""
 
+COMPILING = {"quick": 150_000_000, "fair": 300_000_000, "full": 1_000_000_000}
+"""Bytes that XLA's compiler takes once, by its effort, of which little is given back; that of
+chains took 0.9 GB at full effort."""
+
 UNEVEN = 1.1
 """By how much the largest block may exceed the mean."""
 
@@ -48,7 +53,7 @@ UNEVEN = 1.1
 class Memory(NamedTuple):
     """Bytes of the arrays of a training by `fit`, or by `fit_in_blocks`, of one of its blocks.
 
-    What Python, JAX and compiling take comes on top.
+    What Python and JAX take comes on top, and of `fit` what compiling takes.
 
     Fields:
       examples: padded inputs and outputs; those of a block twice, as they are while it is read.
@@ -58,6 +63,8 @@ class Memory(NamedTuple):
       slots: an example at the start; where a working set fills up, the number is doubled.
       at_rest: of a training in blocks what the others take: planes, at most `block_bytes` of them,
         and `AN_EXAMPLE` bytes an example.
+      compiling: of a training in blocks what the compiler takes, at the effort that the settings
+        name, else at full effort.
     """
 
     examples: int
@@ -66,15 +73,16 @@ class Memory(NamedTuple):
     weights: int
     slots: int
     at_rest: int = 0
+    compiling: int = 0
 
     @property
     def total(self) -> int:
         """The sum of the bytes."""
-        return self.examples + self.working_sets + self.batch + self.weights + self.at_rest
+        return sum(self) - self.slots
 
     def __str__(self) -> str:
         """One line with units."""
-        left_out = ("slots",) if self.at_rest else ("slots", "at_rest")
+        left_out = ("slots",) if self.at_rest else ("slots", "at_rest", "compiling")
         sizes = {name: size for name, size in self._asdict().items() if name not in left_out}
         each = ", ".join(f"{name} {_text_of_size(size)}" for name, size in sizes.items())
         return f"{_text_of_size(self.total)} with {self.slots} slots an example: {each}"
@@ -132,7 +140,13 @@ def memory(
         return _memory_of(problem, settings, buckets)
     found = _memory_of(problem, settings, _shares(buckets, checked_size("blocks", blocks)))
     rest = min(block_bytes, found.working_sets // COPIES * blocks)
-    return found._replace(examples=2 * found.examples, at_rest=rest + AN_EXAMPLE * n)
+    effort = settings.effort
+    efforts = effort if isinstance(effort, Efforts) else [effort]
+    return found._replace(
+        examples=2 * found.examples,
+        at_rest=rest + AN_EXAMPLE * n,
+        compiling=max(COMPILING.get(one, COMPILING["full"]) for one in efforts),
+    )
 
 
 def _shares(buckets: list[tuple[int, PyTree, PyTree]], blocks: int) -> list:

@@ -156,7 +156,7 @@ def test_bad_records_are_told_and_passed_over(tmp_path) -> None:
     ("records", "match"),
     [
         ([], "none is left"),
-        (placed([["a"], ["b"]], ["x", "x"]), "the label 'x' alone"),
+        (placed([["a"], ["b"]], ["x", "x"]), "the label \\['x'\\] alone"),
         (placed([[], []], ["x", "y"]), "no feature stands in any"),
         (placed([([2], [1.0]), ([-1], [1.0])], ["x", "y"]), "columns that are none"),
         (placed([([2], [1.0]), ([1], [np.inf])], ["x", "y"]), "not finite"),

@@ -9,7 +9,7 @@ import pytest
 import jaxstruct as js
 from jaxstruct.solvers import blocks as blocks_module
 from jaxstruct.solvers import fit as fit_module
-from jaxstruct.solvers.memory import AN_EXAMPLE, COPIES, Memory, blocks_within, memory
+from jaxstruct.solvers.memory import AN_EXAMPLE, COMPILING, COPIES, Memory, blocks_within, memory
 from jaxstruct.solvers.task import FEW_ROWS
 from tests.solvers.test_size_classes import WINGS
 
@@ -112,6 +112,11 @@ def test_the_bytes_of_a_block(wing, monkeypatch) -> None:
     assert memory(problem, x, y, settings, blocks=4, block_bytes=1).at_rest == AN_EXAMPLE * 96 + 1
     with pytest.raises(ValueError, match="blocks"):
         memory(problem, x, y, settings, blocks=0)
+    compiling = [
+        memory(problem, x, y, settings._replace(effort=effort), blocks=4).compiling
+        for effort in ("quick", js.solvers.settings.Efforts("quick", "fair", "quick"), "auto")
+    ]
+    assert compiling == [COMPILING[name] for name in ("quick", "fair", "full")]
 
 
 def test_the_fewest_blocks_within_so_many_bytes() -> None:
@@ -121,4 +126,4 @@ def test_the_fewest_blocks_within_so_many_bytes() -> None:
     assert counts[0] == 1 and counts == sorted(counts) and counts[-1] == 960 // FEW_ROWS
     for bytes, count in ((2**23, counts[1]), (2**22, counts[2])):
         found = memory(*data, settings, blocks=count)
-        assert found.total - found.weights - found.at_rest <= bytes
+        assert found.examples + found.working_sets + found.batch <= bytes

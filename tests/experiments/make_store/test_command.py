@@ -67,7 +67,7 @@ def test_what_does_not_fit_is_refused(tmp_path) -> None:
         (("a.txt",), {}, "tell no one format"),
         (("a.txt", "a.svm"), {}, "tell no one format"),
         (("a.svm",), {"output": str(tmp_path)}, "is there already"),
-        (("a.svm",), {}, "the label 'x' alone"),
+        (("a.svm",), {}, "the label \\['x'\\] alone"),
         (("a.svm",), {"min_count": 0}, "min_count"),
     ):
         named = tuple(str(tmp_path / name) for name in inputs)
