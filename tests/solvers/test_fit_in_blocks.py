@@ -80,36 +80,34 @@ def test_wings_have_the_optimum_of_all_examples(wing):
     jax.tree.map(np.shape, predict(model, found, x))
 
 
-def test_one_block_is_the_run_of_fit():
-    """The same rounds, bit by bit: nothing of a plane is lost at rest."""
-    data = WINGS["chains"](5, 30, 9)
-    settings = Settings(variant="subspace", certify_every=5)
-    whole, found = (
-        fit(*data, C=C, settings=settings, tolerance=1e-4),
-        fit_in_blocks(*data, C=C, settings=settings, tolerance=1e-4, blocks=1),
-    )
+def test_one_block_is_the_run_of_fit(x64):
+    """The same rounds: nothing of a plane is lost at rest."""
+    case = random_case(5)
+    settings = SUBSPACE._replace(certify_every=5)
+    options = {"settings": settings, "tolerance": 1e-5, "max_passes": 3000}
+    whole = fit(case.problem(), case.x, case.y, "svm1_margin", C, **options)
+    found = solved(case, blocks=1, settings=settings)
     assert found.statistics.oracle_calls == whole.statistics.oracle_calls
-    assert (found.primal, found.dual) == pytest.approx((whole.primal, whole.dual), rel=1e-5)
+    assert (found.primal, found.dual) == pytest.approx((whole.primal, whole.dual), rel=1e-12)
     assert found.statistics.support_planes == whole.statistics.support_planes
 
 
-def test_planes_in_files_are_the_same_planes(tmp_path):
+def test_planes_in_files_are_the_same_planes(x64, tmp_path):
     """With no room for any in memory; the files are gone at the end."""
-    data, seen = WINGS["chains"](2, 20, 9), []
+    case, seen = random_case(4), []
 
     def watch(progress):
         seen.append(len(list(tmp_path.glob("*/planes_*"))))
 
-    kept = fit_in_blocks(*data, C=C, blocks=2)
-    filed = fit_in_blocks(*data, C=C, blocks=2, block_bytes=1, folder=tmp_path, callback=watch)
-    assert set(seen) == {2} and not list(tmp_path.iterdir())
-    for one, other in zip(*map(jax.tree.leaves, (kept.weights, filed.weights)), strict=True):
-        np.testing.assert_array_equal(one, other)
+    kept = solved(case)
+    filed = solved(case, block_bytes=1, folder=tmp_path, callback=watch)
+    assert set(seen) == {3} and not list(tmp_path.iterdir())
+    np.testing.assert_array_equal(flat(kept.weights), flat(filed.weights))
     assert kept.statistics.planes_kept == filed.statistics.planes_kept > 0
 
 
 def test_working_sets_grow(x64):
-    case = random_case(2, n=20, k=6)
+    case = random_case(2)
     solution = solved(case, settings=SUBSPACE._replace(capacity=2))
     assert solution.statistics.capacity > 2
     assert solution.primal == pytest.approx(case.truth("svm1_margin", C).objective, rel=1e-5)
@@ -135,14 +133,13 @@ def test_more_blocks_compile_nothing_more():
         assert solution.statistics.compilations <= (0 if number else 4)
 
 
-def test_a_run_that_is_stopped_is_certified(capsys):
-    data = WINGS["chains"](2, 20, 9)
-    found = fit_in_blocks(*data, C=C, blocks=2, callback=lambda progress: True, verbose=True)
+def test_a_run_that_is_stopped_is_certified(x64, capsys):
+    found = solved(random_case(3), callback=lambda progress: True, verbose=True)
     assert found.status == Status.STOPPED and found.statistics.passes == 1
     assert np.isfinite(found.gap) and found.primal >= found.dual
     said = capsys.readouterr().err.splitlines()[0]
-    assert said == f"2 blocks of 20 examples; memory {found.memory}"
-    assert repr(found).startswith("BlockSolution(status=STOPPED") and "20 examples" in str(found)
+    assert said == f"3 blocks of 12 examples; memory {found.memory}"
+    assert repr(found).startswith("BlockSolution(status=STOPPED") and "12 examples" in str(found)
     assert len(found.trace.primal) == 1
 
 
