@@ -19,6 +19,7 @@ from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.sparse_rows import from_scipy
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.solvers.fit import fit, fit_path
+from jaxstruct.solvers.fit_in_blocks import fit_in_blocks
 from jaxstruct.solvers.host_loop import Progress
 from jaxstruct.solvers.memory import Memory, memory
 from jaxstruct.solvers.predict import predict
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
         strings,
         trees,
     )
-    from jaxstruct.models import explain, load, predict_stream, save, trained
+    from jaxstruct.models import explain, load, open_store, predict_stream, save, trained
 
 __version__ = "0.2.0"
 
@@ -74,6 +75,7 @@ __all__ = [
     "evaluation",
     "explain",
     "fit",
+    "fit_in_blocks",
     "fit_path",
     "from_scipy",
     "graphs",
@@ -85,6 +87,7 @@ __all__ = [
     "memory",
     "models",
     "multiclass",
+    "open_store",
     "plots",
     "predict",
     "predict_stream",
@@ -103,7 +106,7 @@ _LAZY = frozenset(
         "kernels", "losses", "models", "multiclass", "plots", "strings", "trees",
     }
 )  # fmt: skip
-_OF_MODELS = frozenset({"explain", "load", "predict_stream", "save", "trained"})
+_OF_MODELS = frozenset({"explain", "load", "open_store", "predict_stream", "save", "trained"})
 
 
 def __getattr__(name: str) -> ModuleType | Callable:

@@ -97,6 +97,12 @@ def test_a_stream_prints_what_the_page_shows(capsys, monkeypatch, tmp_path) -> N
     assert lines == shown.splitlines()
 
 
+def test_data_larger_than_memory(capsys) -> None:
+    lines, names = _run_page("docs/large_data.md", capsys)
+    (shown,) = re.findall(r"It prints\n\n```\n(.*?)```", PAGES["docs/large_data.md"], flags=re.S)
+    assert lines == shown.splitlines() and names["solution"].blocks == 4
+
+
 def test_losses_as_layers(capsys) -> None:
     page = PAGES["docs/losses_as_layers.md"]
     network, potentials = re.findall(r"```python\n(.*?)```", page, flags=re.S)

@@ -132,10 +132,10 @@ def dense_or_sparse(encoding: FeatureEncoding, name: str, rows: Rows) -> DenseRo
             "rows of one kind"
         )
     if isinstance(rows, NamedRows):
-        return _with_constant(_numbered(encoding, name, rows), encoding)
+        return with_constant(_numbered(encoding, name, rows), encoding)
     if isinstance(rows, SparseRows):
         _check_columns(encoding, name, rows.number_of_features, None)
-        return _with_constant(rows, encoding)
+        return with_constant(rows, encoding)
     _check_columns(encoding, name, rows.values.shape[1], rows.names)
     values = rows.values if rows.values.dtype.kind == "f" else rows.values.astype(np.float32)
     if encoding.constant:
@@ -198,14 +198,27 @@ def _check_columns(
 def _numbered(encoding: FeatureEncoding, name: str, rows: NamedRows) -> SparseRows:
     """Named rows by column, each sorted, features named twice summed, unseen ones dropped."""
     assert encoding.index is not None, "named rows have an index"
-    find, d = encoding.index.columns.get, max(encoding.columns, 1)
+    find = encoding.index.columns.get
     found = map(find, rows.names, itertools.repeat(-1))
     which = np.fromiter(found, np.int64, len(rows.names))
-    row = np.repeat(np.arange(rows.count), np.diff(rows.offsets))
     values = np.array(rows.values, np.float32)
     if (which < 0).any():
         unseen = Counter(rows.names[i] for i in np.flatnonzero(which < 0))
         _tell(_notice(name, unseen), unseen.total())
+    return summed_rows(which, values, rows.offsets, encoding.columns)
+
+
+def summed_rows(
+    which: np.ndarray, values: np.ndarray, offsets: np.ndarray, columns: int
+) -> SparseRows:
+    """Rows by column, each sorted, columns named twice summed, zeros left out.
+
+    Args:
+      which: of all entries the column, -1 for none. values: float32. offsets: [R + 1].
+      columns: d.
+    """
+    count, d = len(offsets) - 1, max(columns, 1)
+    row = np.repeat(np.arange(count), np.diff(offsets))
     known = (which >= 0) & (values != 0)
     keys, values = (row * d + which)[known], values[known]
     if (np.diff(keys) <= 0).any():
@@ -213,9 +226,9 @@ def _numbered(encoding: FeatureEncoding, name: str, rows: NamedRows) -> SparseRo
         keys, values = keys[order], values[order]
         first = np.flatnonzero(np.concatenate([[True], np.diff(keys) > 0]))
         keys, values = keys[first], np.add.reduceat(values, first)
-    counts = np.bincount(keys // d, minlength=rows.count)
+    counts = np.bincount(keys // d, minlength=count)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return SparseRows((keys % d).astype(np.int32), values, offsets, encoding.columns)
+    return SparseRows((keys % d).astype(np.int32), values, offsets, columns)
 
 
 def _tell(notice: str, count: int) -> None:
@@ -238,7 +251,7 @@ def _notice(name: str, unseen: Counter[str]) -> str:
     )
 
 
-def _with_constant(rows: SparseRows, encoding: FeatureEncoding) -> SparseRows:
+def with_constant(rows: SparseRows, encoding: FeatureEncoding) -> SparseRows:
     """Every row ends in the constant feature, if there is one."""
     kept = rows.values if rows.values.dtype.kind == "f" else rows.values.astype(np.float32)
     if not encoding.constant:

@@ -6,10 +6,12 @@ predicted in buckets becomes one tree in the caller's order again.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import numpy as np
 
-from jaxstruct.core.buckets import Buckets, as_buckets
+from jaxstruct.core.buckets import Buckets, as_buckets, rows_of
 from jaxstruct.core.contract import Padding
 from jaxstruct.core.length_buckets import assign_buckets, bucket_lengths
 from jaxstruct.core.ragged import Ragged
@@ -19,6 +21,10 @@ NUMBERS = 1 << 23
 """Padded numbers that a further bucket must save at most, however few positions they make."""
 PADDING = -1
 """What padding holds in outputs."""
+_RAGGED_OUTPUTS = (
+    "outputs are ragged and inputs are not: make a Ragged of the inputs, too (see "
+    "jaxstruct.ragged), or pad both to arrays"
+)
 
 
 def ragged_leaves(tree: PyTree) -> list[Ragged]:
@@ -48,18 +54,72 @@ def bucketed(padding: Padding, inputs: PyTree, outputs: PyTree) -> tuple[Buckets
 def _as_buckets(inputs: PyTree, outputs: PyTree) -> tuple[Buckets, Buckets]:
     """Examples without ragged inputs, which must have no ragged outputs, as one bucket."""
     if ragged_leaves(outputs):
-        raise ValueError(
-            "outputs are ragged and inputs are not: make a Ragged of the inputs, too (see "
-            "jaxstruct.ragged), or pad both to arrays"
-        )
+        raise ValueError(_RAGGED_OUTPUTS)
     return as_buckets(inputs), as_buckets(outputs)
+
+
+class Layout(NamedTuple):
+    """The buckets of a training set, for who pads some of its examples at a time.
+
+    Fields:
+      index: one [n_b] rising a bucket, its examples.
+      longest: one array a bucket, those of its examples that are longest in some leaf.
+    """
+
+    index: tuple[np.ndarray, ...]
+    longest: tuple[np.ndarray, ...]
+
+
+def layout_of(padding: Padding, inputs: PyTree, outputs: PyTree) -> Layout:
+    """The buckets that `bucketed` would make; nothing is padded.
+
+    Raises:
+      ValueError: as `bucketed`.
+    """
+    stores = ragged_leaves(inputs)
+    if not stores:
+        if ragged_leaves(outputs):
+            raise ValueError(_RAGGED_OUTPUTS)
+        index = (np.arange(rows_of(outputs)),)
+        return Layout(index, (index[0][:1],))
+    index = _index(padding, inputs)
+    longest = ({own[leaf.lengths[own].argmax()] for leaf in stores} for own in index)
+    return Layout(index, tuple(np.array(sorted(one)) for one in longest))
+
+
+def padded_part(
+    padding: Padding, inputs: PyTree, outputs: PyTree, which: np.ndarray, longest: np.ndarray
+) -> tuple[PyTree, PyTree]:
+    """(inputs, outputs) of some examples of a bucket, padded as all of it would be.
+
+    Args:
+      which: [m] of the examples of the bucket; of none the first of the longest is made.
+      longest: of the bucket, see `Layout`.
+
+    Returns:
+      Arrays [max(m, 1), ...].
+    """
+    rows = slice(max(len(which), 1))
+    if not ragged_leaves(inputs):
+        some = which if len(which) else longest[:1]
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[some], (inputs, outputs))
+    x, y = _padded_uncompleted(padding, inputs, outputs, np.concatenate([which, longest]))
+    x, y = jax.tree.map(lambda leaf: leaf[rows], (x, y))
+    return x if padding.complete is None else padding.complete(x), y
 
 
 def _padded(padding: Padding, inputs: PyTree, outputs: PyTree, index: np.ndarray) -> tuple:
     """(inputs, outputs) of one bucket."""
-    x = _padded_inputs(padding, inputs, index)
-    y = _padded_outputs(padding, x, outputs, index)
+    x, y = _padded_uncompleted(padding, inputs, outputs, index)
     return x if padding.complete is None else padding.complete(x), y
+
+
+def _padded_uncompleted(
+    padding: Padding, inputs: PyTree, outputs: PyTree, index: np.ndarray
+) -> tuple[PyTree, PyTree]:
+    """The same without what only training reads."""
+    x = _padded_inputs(padding, inputs, index)
+    return x, _padded_outputs(padding, x, outputs, index)
 
 
 def bucketed_inputs(padding: Padding, inputs: PyTree) -> Buckets:
@@ -120,7 +180,7 @@ def _padded_inputs(padding: Padding, inputs: PyTree, index: np.ndarray) -> PyTre
     def of_leaf(leaf: Ragged | np.ndarray) -> np.ndarray:
         if not isinstance(leaf, Ragged):
             return np.asarray(leaf)[index]
-        return leaf.padded(index, padding.size(int(leaf.lengths[index].max())))
+        return leaf.padded(index, padding.size(int(leaf.lengths_of(index).max())))
 
     return jax.tree.map(of_leaf, inputs)
 
@@ -138,7 +198,7 @@ def _padded_outputs(padding: Padding, x: PyTree, outputs: PyTree, index: np.ndar
             raise ValueError(_mismatch(leaf))
         if not isinstance(leaf, Ragged):
             return np.asarray(leaf)[index]
-        lengths = leaf.lengths[index]
+        lengths = leaf.lengths_of(index)
         if lengths.max() > size:
             raise ValueError(
                 f"outputs[{index[lengths.argmax()]}] has {lengths.max()} positions, more than its "

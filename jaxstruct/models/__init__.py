@@ -3,6 +3,14 @@
 from jaxstruct.models.explanation import explain
 from jaxstruct.models.model_files import load, save
 from jaxstruct.models.pictures import explanation_picture
+from jaxstruct.models.store import Store, open_store
+from jaxstruct.models.store_writing import (
+    Written,
+    write_arrays,
+    write_rows,
+    write_sequences,
+    write_trees,
+)
 from jaxstruct.models.stream import BadRecord, PredictionStream, predict_stream
 from jaxstruct.models.tables import Explanation, Matrix, Ranking, Support
 from jaxstruct.models.trained import TrainedModel, trained
@@ -13,14 +21,21 @@ __all__ = [
     "Explanation",
     "Matrix",
     "PredictionStream",
+    "Store",
     "Ranking",
     "Support",
     "TrainedModel",
     "Training",
+    "Written",
     "explain",
     "explanation_picture",
     "load",
+    "open_store",
     "predict_stream",
     "save",
     "trained",
+    "write_arrays",
+    "write_rows",
+    "write_sequences",
+    "write_trees",
 ]

@@ -17,9 +17,13 @@ from jaxstruct.core.checks import (
     text_of,
 )
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.mapped import forget_pages
 from jaxstruct.core.padding import bucketed, bucketed_inputs
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
+
+LOOKED_AT = 1 << 22
+"""Numbers that are looked at together."""
 
 
 def rounding(dtype: jnp.dtype) -> float:
@@ -153,11 +157,22 @@ def _real(name: str, leaf: Any) -> np.ndarray:
 def _check_finite(name: str, tree: PyTree) -> None:
     for leaf in jax.tree.leaves(tree):
         rows = leaf.rows if isinstance(leaf, Ragged) else _real(name, leaf)
-        if np.issubdtype(rows.dtype, np.floating) and not np.isfinite(rows).all():
-            row = int(np.argwhere(~np.isfinite(rows))[0][0])
+        row = _first_not_finite(rows) if np.issubdtype(rows.dtype, np.floating) else None
+        if row is not None:
             if isinstance(leaf, Ragged):
                 row = int(np.searchsorted(leaf.offsets, row, side="right")) - 1
             raise ValueError(f"{name} has a NaN or an infinity, first in example {row}")
+
+
+def _first_not_finite(rows: np.ndarray) -> int | None:
+    """The first row with a NaN or an infinity; some rows at a time, for they may lie on a disk."""
+    each = max(1, LOOKED_AT // max(1, rows[:1].size))
+    for first in range(0, len(rows), each):
+        finite = np.isfinite(rows[first : first + each])
+        forget_pages(rows)
+        if not finite.all():
+            return first + int(np.argwhere(~finite)[0][0])
+    return None
 
 
 def _check_sparse(name: str, tree: PyTree) -> None:
@@ -271,10 +286,15 @@ def checked_buckets(
     check_buckets(inputs, outputs)
     checked_example_weights(example_weights, sum(map(len, outputs.index)))
     for x, y, index in zip(inputs.parts, outputs.parts, inputs.index, strict=True):
-        checked_examples(x, y, None)
-        _check_part(problem, x, y, index)
-        check_integer_outputs(y)
+        check_bucket(problem, x, y, index)
     return inputs, outputs
+
+
+def check_bucket(problem: Problem, x: PyTree, y: PyTree, index: np.ndarray) -> None:
+    """Raise ValueError unless some padded examples, those of `index`, fit the problem."""
+    checked_examples(x, y, None)
+    _check_part(problem, x, y, index)
+    check_integer_outputs(y)
 
 
 def _check_part(problem: Problem, x: PyTree, y: PyTree, index: np.ndarray) -> None:

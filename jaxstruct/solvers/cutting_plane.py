@@ -29,21 +29,19 @@ from jaxstruct.solvers.certificate import (
 )
 from jaxstruct.solvers.cost_model import capacity_of
 from jaxstruct.solvers.formulations import Formulation
-from jaxstruct.solvers.oracle_pass import Calls, PassCounts, empty_report
+from jaxstruct.solvers.oracle_pass import PassCounts
 from jaxstruct.solvers.placement import Placement
 from jaxstruct.solvers.rounds import (
     Round,
-    call_oracles,
+    call_all,
     copy_arrays,
     enumerated_round,
     examples_of,
     full_round,
     grown_round,
-    in_order,
     named_slots,
     round_of,
     solves_fully,
-    whole,
     with_gap,
 )
 from jaxstruct.solvers.settings import Settings, check_settings, enumerates
@@ -92,7 +90,7 @@ def _has_evicted(before: WorkingSets, after: WorkingSets, counts: PassCounts) ->
     return int(grew) < int(counts.added)
 
 
-def _roundings(parts: Sequence[Task]) -> np.ndarray:
+def roundings_of(parts: Sequence[Task]) -> np.ndarray:
     """[N] of `certificate.roundings`, by bucket: one long example leaves the others as they are."""
     buckets = [each for part in parts for each in zip(part.inputs, part.outputs, strict=True)]
     return np.concatenate([np.full(rows_of(y), roundings(x)) for x, y in buckets])
@@ -107,18 +105,12 @@ def _certify(
     """
     active = named_slots(now.settings, state.sets)
     before = state.sets if own else copy_arrays(state.sets)  # the program takes them over
-    report = now.put(empty_report(before.losses.shape[0], active, str(before.losses.dtype)))
-    orders = [in_order(part, now.settings) for part in now.parts]
-    spans = [whole(part, own) for part, own in zip(now.parts, orders, strict=True)]
-    calls = Calls(now.join(orders), now.join(spans), epsilon, now.clock)
-    sets, report, counts = call_oracles(
-        now, "certify", now.problem, state.weights, before, report, calls
-    )
+    sets, report, counts = call_all(now, "certify", state.weights, before, epsilon)
     norm = coordinate_norm(now.problem, state.weights, now.task.inputs[0])
     of_primal, of_dual = products
     certificate = certify(
         now.formulation, now.task.terms, report.terms, of_primal, of_dual, norm,
-        _roundings(now.parts),
+        roundings_of(now.parts),
     )  # fmt: skip
     gaps = block_gaps(now.formulation, now.task.terms, report.terms) if state.span is None else None
     if state.span is not None and _has_evicted(state.sets, sets, counts):
@@ -136,7 +128,7 @@ def relative_gap(certificate: Certificate) -> float:
     return gap if math.isfinite(gap) else math.inf
 
 
-def _is_done(estimate: Certificate, goal: float, settled: float) -> bool:
+def is_done(estimate: Certificate, goal: float, settled: float) -> bool:
     """Whether the calls of an exact pass say that the goal is met, or nothing at all."""
     found = estimate.primal_found
     unfinished = found - estimate.dual > goal * abs(found)  # False if either is not a number
@@ -190,7 +182,7 @@ def step(
         state = state._replace(weights=w, sets=sets, span=None, block_gaps=moved.gaps)
         added, overflow, estimate, calls = moved.added, moved.overflow, moved.estimate, moved.calls
     due = state.clock % settings.certify_every == 0
-    if fully or due or estimate is None or _is_done(estimate, goal, settled):
+    if fully or due or estimate is None or is_done(estimate, goal, settled):
         own = not fully and (takes_over or not enumerated)
         state, certificate, slack, counts = _certify(now, state, threshold, products, own)
         overflow, calls = int(counts.overflow), calls + examples

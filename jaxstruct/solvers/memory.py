@@ -9,19 +9,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.checks import checked_size
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.padding import bucket_shapes
+from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checks import check_is_problem, examples_in
 from jaxstruct.solvers.cost_model import capacity_of
 from jaxstruct.solvers.settings import (
+    Efforts,
     Settings,
     check_settings,
     choice_of,
     enumerates,
     resolved_settings,
 )
-from jaxstruct.solvers.task import batches_of_class, fewest_batches
+from jaxstruct.solvers.task import FEW_ROWS, batches_of_class, fewest_batches
 
 COPIES = 2
 """Working sets that a round holds: those that it makes, and the room of its sweeps, which is no
@@ -31,17 +34,37 @@ NUMBERS = 8
 """Numbers that a slot takes beside its output and its row of the Gram block."""
 
 
-class Memory(NamedTuple):
-    """Bytes of the arrays of a training by `fit`.
+BLOCK_BYTES = 2**28
+"""Bytes of the arrays of a block, where nothing else is said."""
 
-    What Python, JAX and compiling take comes on top.
+AN_EXAMPLE = 400
+"""Bytes that an example takes throughout a training in blocks: its place in the store and among the
+blocks, its weight, nine numbers of its last oracle call, and all of them in float64 while they are
+summed."""
+
+COMPILING = {"quick": 150_000_000, "fair": 300_000_000, "full": 1_000_000_000}
+"""Bytes that XLA's compiler takes once, by its effort, of which little is given back; that of
+chains took 0.9 GB at full effort."""
+
+UNEVEN = 1.1
+"""By how much the largest block may exceed the mean."""
+
+
+class Memory(NamedTuple):
+    """Bytes of the arrays of a training by `fit`, or by `fit_in_blocks`, of one of its blocks.
+
+    What Python and JAX take comes on top, and of `fit` what compiling takes.
 
     Fields:
-      examples: padded inputs and outputs.
+      examples: padded inputs and outputs; those of a block twice, as they are while it is read.
       working_sets: planes, Gram blocks and multipliers, `COPIES` times.
       batch: the potentials of one batch of oracle calls, several times.
       weights: w, and those of the best certificate and of the round.
       slots: an example at the start; where a working set fills up, the number is doubled.
+      at_rest: of a training in blocks what the others take: planes, at most `block_bytes` of them,
+        and `AN_EXAMPLE` bytes an example.
+      compiling: of a training in blocks what the compiler takes, at the effort that the settings
+        name, else at full effort.
     """
 
     examples: int
@@ -49,15 +72,18 @@ class Memory(NamedTuple):
     batch: int
     weights: int
     slots: int
+    at_rest: int = 0
+    compiling: int = 0
 
     @property
     def total(self) -> int:
         """The sum of the bytes."""
-        return self.examples + self.working_sets + self.batch + self.weights
+        return sum(self) - self.slots
 
     def __str__(self) -> str:
         """One line with units."""
-        sizes = {name: size for name, size in self._asdict().items() if name != "slots"}
+        left_out = ("slots",) if self.at_rest else ("slots", "at_rest", "compiling")
+        sizes = {name: size for name, size in self._asdict().items() if name not in left_out}
         each = ", ".join(f"{name} {_text_of_size(size)}" for name, size in sizes.items())
         return f"{_text_of_size(self.total)} with {self.slots} slots an example: {each}"
 
@@ -86,6 +112,9 @@ def memory(
     inputs: PyTree,
     outputs: PyTree,
     settings: Settings = Settings(),  # noqa: B008
+    *,
+    blocks: int | None = None,
+    block_bytes: int = BLOCK_BYTES,
 ) -> Memory:
     """The bytes that `fit(problem, inputs, outputs, settings=settings)` will take.
 
@@ -94,6 +123,8 @@ def memory(
     Args:
       problem: the structure. inputs, outputs: the examples, as `fit` takes them.
       settings: of `fit`.
+      blocks: of `fit_in_blocks`, for the bytes that it will take; None for those of `fit`.
+      block_bytes: of `fit_in_blocks`.
 
     Returns:
       A `Memory`; print it.
@@ -103,8 +134,49 @@ def memory(
     """
     check_is_problem(problem)
     check_settings(settings)
-    examples_in(inputs, outputs)
+    n = examples_in(inputs, outputs)
     buckets = bucket_shapes(problem.padding, inputs, outputs)
+    if blocks is None:
+        return _memory_of(problem, settings, buckets)
+    found = _memory_of(problem, settings, _shares(buckets, checked_size("blocks", blocks)))
+    rest = min(block_bytes, found.working_sets // COPIES * blocks)
+    effort = settings.effort
+    efforts = effort if isinstance(effort, Efforts) else [effort]
+    return found._replace(
+        examples=2 * found.examples,
+        at_rest=rest + AN_EXAMPLE * n,
+        compiling=max(COMPILING.get(one, COMPILING["full"]) for one in efforts),
+    )
+
+
+def _shares(buckets: list[tuple[int, PyTree, PyTree]], blocks: int) -> list:
+    """The same buckets with as many examples as a block has of each at most."""
+    if blocks == 1:
+        return buckets
+    return [(math.ceil(UNEVEN * count / blocks), x, y) for count, x, y in buckets]
+
+
+def blocks_within(
+    problem: Problem, inputs: PyTree, outputs: PyTree, settings: Settings, block_bytes: int
+) -> int:
+    """The fewest blocks, of 1, 2, 3, 4, 6, 8, 12, .., the arrays of each within so many bytes.
+
+    The weights are not counted. Where even a block of few examples takes more, it is of few.
+    """
+    buckets = bucket_shapes(problem.padding, inputs, outputs)
+    n, blocks = sum(count for count, *_ in buckets), 1
+    while blocks < n // FEW_ROWS:
+        found = _memory_of(problem, settings, _shares(buckets, blocks))
+        if found.total + found.examples - found.weights <= block_bytes:
+            break
+        blocks = size_class(blocks + 1, 1)
+    return min(blocks, max(1, n // FEW_ROWS))
+
+
+def _memory_of(
+    problem: Problem, settings: Settings, buckets: list[tuple[int, PyTree, PyTree]]
+) -> Memory:
+    """Of so many examples of each bucket."""
     fewest = fewest_batches(settings.oracle_batch)
     settings = resolved_settings(problem, settings, max(count for count, *_ in buckets))
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))

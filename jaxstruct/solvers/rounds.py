@@ -18,7 +18,7 @@ import numpy as np
 from jaxstruct.core.buckets import bucket_slices, rows_of
 from jaxstruct.core.contract import Problem, of_planes
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.certificate import Certificate, block_gaps, certify
+from jaxstruct.solvers.certificate import Certificate, ExampleTerms, block_gaps, certify
 from jaxstruct.solvers.cost_model import efforts_of
 from jaxstruct.solvers.escalation import Spans, asked_again, first_asked, quiet
 from jaxstruct.solvers.formulations import Formulation
@@ -251,13 +251,17 @@ def enumerated_round(now: Round, state: State) -> tuple[PyTree, WorkingSets]:
 
 
 class Moved(NamedTuple):
-    """What a grown round leaves beside w and the sets; calls: of oracles, cheap ones, too."""
+    """What a grown round leaves beside w and the sets; calls: of oracles, cheap ones, too.
+
+    terms: what the calls said of each example, each at the w it met; estimate: of them.
+    """
 
     added: int
     overflow: int
     estimate: Certificate
     gaps: np.ndarray
     calls: int
+    terms: ExampleTerms
 
 
 Orders: TypeAlias = list[list[np.ndarray]]
@@ -310,6 +314,18 @@ def call_oracles(
     return time_part(now.seconds, name, partial(run, effort=now.efforts.oracle))
 
 
+def call_all(
+    now: Round, name: str, w: PyTree, sets: WorkingSets, epsilon: AnyArray
+) -> tuple[WorkingSets, OracleReport, PassCounts]:
+    """One oracle call an example at w, of which the program takes the working sets over."""
+    active = named_slots(now.settings, sets)
+    report = now.put(empty_report(sets.losses.shape[0], active, str(sets.losses.dtype)))
+    orders = [in_order(part, now.settings) for part in now.parts]
+    spans = [whole(part, own) for part, own in zip(now.parts, orders, strict=True)]
+    calls = Calls(now.join(orders), now.join(spans), epsilon, now.clock)
+    return call_oracles(now, name, now.problem, w, sets, report, calls)
+
+
 def _ask_again(
     now: Round, orders: Orders, chunk: _Chunk, report: OracleReport, epsilon: AnyArray
 ) -> tuple[Calls, int] | None:
@@ -359,7 +375,8 @@ def grown_round(now: Round, state: State, epsilon: AnyArray) -> tuple[PyTree, Wo
     w, sets = _sweep(now, choice_of(settings.cached_sweeps), w, sets, chosen, report.slots)
     estimate = certify(now.formulation, now.task.terms, report.terms)
     added, overflow = np.sum(jax.device_get(found), axis=0).tolist()
-    return w, sets, Moved(added, overflow, estimate, gaps, examples_of(now.task) + again)
+    calls = examples_of(now.task) + again
+    return w, sets, Moved(added, overflow, estimate, gaps, calls, report.terms)
 
 
 def full_round(now: Round, state: State) -> tuple[State, np.ndarray, np.ndarray]:

@@ -121,15 +121,18 @@ def make_task(
     example_weights: np.ndarray | None,
     shapes: Shapes,
     places: Places | None = None,
+    n: int | None = None,
 ) -> Task:
     """The fixed side of a run, every bucket padded to whole batches with weight 0.
 
     Args:
       shapes: of the buckets. places: None for examples in their order, on the device; otherwise
         everything stays on the host, for those who place it elsewhere.
+      n: examples of the training set; None where these are all of them. The index of a part of them
+        counts among all, as do the weights, and C is divided by n.
     """
     rows = row_index(outputs.index, shapes, places)
-    n = int(np.sum(rows >= 0))
+    n = int(np.sum(rows >= 0)) if n is None else n
     given = np.ones(n) if example_weights is None else np.asarray(example_weights, np.float64)
     weights = np.where(rows >= 0, given[rows], 0.0)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))

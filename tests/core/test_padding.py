@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
 from jaxstruct import Padding, Ragged, ragged
-from jaxstruct.core.padding import NUMBERS, bucketed, bucketed_inputs, padded, restored
+from jaxstruct.core.padding import (
+    NUMBERS,
+    bucketed,
+    bucketed_inputs,
+    layout_of,
+    padded,
+    padded_part,
+    restored,
+)
 from jaxstruct.core.sizes import size_class
 
 
@@ -149,3 +158,27 @@ def test_one_batch_of_the_longest() -> None:
         np.testing.assert_array_equal(y["class"], outputs["class"])
         again, _ = padded(PADDING, x, y)
         assert again["tokens"] is x["tokens"]
+
+
+def test_some_examples_of_a_bucket_are_padded_as_all_of_it() -> None:
+    """Any part of a bucket, an empty one too, has the shapes and rows of the whole."""
+    rng = np.random.default_rng(3)
+    for _ in range(30):
+        x, y = random_examples(rng)
+        inputs, outputs = bucketed(PADDING, x, y)
+        layout = layout_of(PADDING, x, y)
+        for own, longest, px, py in zip(*layout, inputs.parts, outputs.parts, strict=True):
+            assert set(longest) <= set(own)
+            rows = np.flatnonzero(rng.random(len(own)) < 0.4)
+            found = padded_part(PADDING, x, y, own[rows], longest)
+            rows = rows if len(rows) else np.flatnonzero(np.isin(own, longest))[:1]
+            for one, whole in zip(*map(jax.tree.leaves, (found, (px, py))), strict=True):
+                np.testing.assert_array_equal(one, whole[rows])
+    plain = rng.normal(size=(5, 2)), np.arange(5)
+    layout = layout_of(PADDING, *plain)
+    assert [len(own) for own in layout.index] == [5]
+    for which, rows in (([3, 1], [3, 1]), ([], [0])):
+        found = padded_part(PADDING, *plain, np.array(which, int), layout.longest[0])
+        np.testing.assert_array_equal(found[0], plain[0][rows])
+    with pytest.raises(ValueError, match="outputs are ragged and inputs are not"):
+        layout_of(PADDING, plain[0], ragged([[1], [2, 3]]))

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
+from jaxstruct.solvers import blocks as blocks_module
 from jaxstruct.solvers import fit as fit_module
-from jaxstruct.solvers.memory import COPIES, Memory, memory
+from jaxstruct.solvers.memory import AN_EXAMPLE, COMPILING, COPIES, Memory, blocks_within, memory
+from jaxstruct.solvers.task import FEW_ROWS
 from tests.solvers.test_size_classes import WINGS
 
 
@@ -84,3 +86,44 @@ def test_numbers_of_float64_are_twice_as_long(x64) -> None:
     )
     assert double.weights == 2 * single.weights and double.batch > single.batch
     assert single.working_sets < double.working_sets < 2 * single.working_sets
+
+
+@pytest.mark.parametrize("wing", ["chains", "classes"])
+def test_the_bytes_of_a_block(wing, monkeypatch) -> None:
+    """The same for a block of a training in blocks, and what lies beside it."""
+    problem, x, y = WINGS[wing](4, 96, 12)
+    settings = js.Settings(oracle_batch=8, max_capacity=8)
+    foretold, tasks = memory(problem, x, y, settings, blocks=4), []
+    make_task = blocks_module.make_task
+
+    def make(*arguments, **more):
+        tasks.append(make_task(*arguments, **more))
+        return tasks[-1]
+
+    monkeypatch.setattr(blocks_module, "make_task", make)
+    found = js.fit_in_blocks(problem, x, y, blocks=4, settings=settings, max_passes=1)
+    (taken,) = {nbytes((task.inputs, task.outputs)) for task in tasks}
+    assert foretold.examples / 1.5 <= 2 * taken <= foretold.examples  # of a class, and uneven
+    assert found.memory == foretold and foretold.at_rest >= AN_EXAMPLE * 96
+    whole = memory(problem, x, y, settings)
+    assert whole.at_rest == 0 and whole.examples > foretold.examples
+    assert foretold.total == sum(foretold) - foretold.slots
+    assert "at_rest" in str(foretold) and "at_rest" not in str(whole)
+    assert memory(problem, x, y, settings, blocks=4, block_bytes=1).at_rest == AN_EXAMPLE * 96 + 1
+    with pytest.raises(ValueError, match="blocks"):
+        memory(problem, x, y, settings, blocks=0)
+    compiling = [
+        memory(problem, x, y, settings._replace(effort=effort), blocks=4).compiling
+        for effort in ("quick", js.solvers.settings.Efforts("quick", "fair", "quick"), "auto")
+    ]
+    assert compiling == [COMPILING[name] for name in ("quick", "fair", "full")]
+
+
+def test_the_fewest_blocks_within_so_many_bytes() -> None:
+    data = WINGS["chains"](4, 960, 12)
+    settings = js.Settings(oracle_batch=8)
+    counts = [blocks_within(*data, settings, bytes) for bytes in (2**30, 2**23, 2**22, 1)]
+    assert counts[0] == 1 and counts == sorted(counts) and counts[-1] == 960 // FEW_ROWS
+    for bytes, count in ((2**23, counts[1]), (2**22, counts[2])):
+        found = memory(*data, settings, blocks=count)
+        assert found.examples + found.working_sets + found.batch <= bytes

@@ -117,19 +117,62 @@ def read_grammar(
     uncounted = _checked_names(uncounted)
     if not trees:
         raise ValueError("trees: got none, expected at least one to read a grammar off")
+    frequent = None
     if unknown_words is not None:
         check_unknown_words(unknown_words)
         frequent = frequent_words((word for tree in trees for word in words(tree)), unknown_words)
-    binary, lexical, roots = Counter(), Counter(), Counter()
+    counts = GrammarCounts(binarisation, unknown_words, frequent, uncounted)
     for tree in trees:
-        normal = binarise(tree, binarisation)
-        roots[normal.label] += 1
+        counts.add(tree)
+    return counts.grammar()
+
+
+class GrammarCounts:
+    """The rules of trees that are seen one after the other; for `read_grammar` see there."""
+
+    def __init__(
+        self,
+        binarisation: Binarisation = FULL,
+        unknown_words: UnknownWords | None = None,
+        frequent: frozenset[str] | None = None,
+        uncounted: Sequence[str] = OUTER_LABELS,
+    ) -> None:
+        """No rule yet.
+
+        Args:
+          frequent: with unknown_words, of `frequent_words` of all trees.
+        """
+        check_binarisation(binarisation)
+        self._options = binarisation, unknown_words, tuple(uncounted)
+        self._frequent = frequent
+        self._binary, self._lexical, self._roots = Counter(), Counter(), Counter()
+
+    def add(self, tree: Tree) -> None:
+        """Count the rules of a tree (cleaned, not binarised).
+
+        Raises:
+          ValueError: it has a label that the binarisation cannot take, and nothing was counted.
+        """
+        normal = binarise(tree, self._options[0])
+        self._roots[normal.label] += 1
         pairs = (node for node in preorder(normal) if not node.is_leaf)
-        binary.update((node.label, *(child.label for child in node.children)) for node in pairs)
-        read = tags(tree) if unknown_words is None else words_read(words(tree), frequent)
+        self._binary.update(
+            (node.label, *(child.label for child in node.children)) for node in pairs
+        )
+        frequent = self._frequent
+        read = tags(tree) if frequent is None else words_read(words(tree), frequent)
         above = [leaf.label for leaf in leaves(normal)]
-        lexical.update(zip(above, read, strict=True))
-    return _number(binary, lexical, roots, binarisation, unknown_words, uncounted)
+        self._lexical.update(zip(above, read, strict=True))
+
+    def grammar(self) -> Grammar:
+        """The grammar of all trees so far.
+
+        Raises:
+          ValueError: there was none.
+        """
+        if not self._roots:
+            raise ValueError("trees: got none, expected at least one to read a grammar off")
+        return _number(self._binary, self._lexical, self._roots, *self._options)
 
 
 def check_grammar(grammar: object) -> None:

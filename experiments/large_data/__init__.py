@@ -1,0 +1,1 @@
+"""Trainings on more examples than memory holds: how time and memory grow."""

@@ -1,0 +1,1 @@
+"""Training sets of any size as stores: memory-mapped files, made of text in bounded memory."""

@@ -1,0 +1,537 @@
+"""Writing a `store` from records that come one after the other, of any number.
+
+Rows and sequences are read once. Names of features are numbered as they come, and what was read
+goes to the disk in these numbers; at the end, when all counts are known, the numbers on the disk
+become the columns that `fit_encoding` gives. What stays in memory is the dictionary of names and
+labels and a chunk of records. Trees are read twice, since none can be written in numbers before the
+grammar is known, and three times where words are read.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxstruct.chains import ChainEncoding
+from jaxstruct.core.checks import checked_number, checked_size, text_of
+from jaxstruct.core.feature_encoding import FeatureEncoding, summed_rows, with_constant
+from jaxstruct.core.feature_index import fit_index
+from jaxstruct.core.feature_rows import DenseRows, NamedRows, SparseRows, read_rows, read_sequences
+from jaxstruct.core.files import replacing
+from jaxstruct.core.labels import fit_codec
+from jaxstruct.core.ragged import Ragged
+from jaxstruct.models.plain_values import to_plain
+from jaxstruct.models.records import RECORDS
+from jaxstruct.models.store import FORMAT, HEADER, VERSION, digest_of
+from jaxstruct.models.wings import wing_of
+from jaxstruct.multiclass import ClassEncoding
+from jaxstruct.trees import Binarisation, TreeEncoding
+from jaxstruct.trees.phrases.cleaning import without_outer
+from jaxstruct.trees.phrases.grammar import GrammarCounts
+from jaxstruct.trees.phrases.tree import Tree, words
+from jaxstruct.trees.phrases.unknown_words import UnknownWords, frequent_words
+
+CHUNK = 1024
+"""Records that are encoded together."""
+ENTRIES = 1 << 20
+"""Entries that are numbered anew together, at least those of one row."""
+_HEAD = 128
+"""Bytes of the head of an array, which is written last."""
+
+
+class Written(NamedTuple):
+    """What was written. folder: of the store. examples: in it. bad: records passed over."""
+
+    folder: Path
+    examples: int
+    bad: int
+
+
+Told = Callable[[Any, str], object]
+"""Hears the place of a bad record, as it came, and the reason."""
+
+
+def _refuse(place: Any, reason: str) -> None:
+    raise ValueError(f"records: the one of place {text_of(place)}: {reason}")
+
+
+class _Array:
+    """An array that grows on the disk, row after row."""
+
+    def __init__(self, path: Path, dtype: str, shape: tuple[int, ...] = ()) -> None:
+        self._stream: BinaryIO = open(path, "wb")  # noqa: SIM115  closed by `close`
+        self._stream.write(bytes(_HEAD))
+        self._dtype, self._shape, self.path, self.rows = np.dtype(dtype), shape, path, 0
+
+    def add(self, rows: np.ndarray) -> None:
+        assert rows.shape[1:] == self._shape, (rows.shape, self._shape)
+        self._stream.write(np.ascontiguousarray(rows, self._dtype).tobytes())
+        self.rows += len(rows)
+
+    def close(self) -> dict[str, Any]:
+        """Write the head; what the header says of the array."""
+        shape = (self.rows, *self._shape)
+        said = {"descr": self._dtype.str, "fortran_order": False, "shape": shape}
+        text = repr(said).encode("latin1").ljust(_HEAD - 11) + b"\n"
+        self._stream.seek(0)
+        self._stream.write(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
+        self._stream.close()
+        return {"dtype": self._dtype.str, "shape": list(shape), "sha256": digest_of(self.path)}
+
+
+class _Arrays:
+    """The arrays of a store, and those that are there while it is written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._open = folder, {}
+        self._passing: list[Path] = []
+
+    def new(self, name: str, dtype: str, *shape: int) -> _Array:
+        """An array of the store."""
+        self._open[name] = _Array(self.folder / f"{name}.npy", dtype, shape)
+        return self._open[name]
+
+    def passing(self, name: str, dtype: str) -> _Array:
+        """One that `read_passing` reads and that is gone at the end."""
+        array = _Array(self.folder / f"{name}.passing", dtype)
+        self._passing.append(array.path)
+        return array
+
+    def end(self, encoding: Any, examples: int) -> None:
+        """Write the header."""
+        from jaxstruct import __version__
+
+        for path in self._passing:
+            path.unlink()
+        table = {name: array.close() for name, array in self._open.items()}
+        header = {
+            "format": FORMAT, "version": VERSION, "jaxstruct": __version__,
+            "structure": wing_of(encoding).name, "examples": examples, "arrays": table,
+            "encoding": to_plain(encoding, "encoding", {}, RECORDS),
+        }  # fmt: skip
+        text = json.dumps(header, allow_nan=False, separators=(",", ":"))
+        (self.folder / HEADER).write_text(text, encoding="utf-8")
+
+
+def _closed(array: _Array) -> np.ndarray:
+    """What was written to a passing array, memory-mapped."""
+    array.close()
+    return np.load(array.path, mmap_mode="r" if array.rows else None, allow_pickle=False)
+
+
+class _Numbers:
+    """Names in numbers as they come, and how many rows have each."""
+
+    def __init__(self) -> None:
+        self.numbers: defaultdict[Any, int] = defaultdict(itertools.count().__next__)
+        self._counts = np.zeros(1024, np.int64)
+
+    def of(self, names: Sequence[Hashable]) -> np.ndarray:
+        """[len(names)] their numbers."""
+        return np.fromiter(map(self.numbers.__getitem__, names), np.int64, len(names))
+
+    def count(self, which: np.ndarray, offsets: np.ndarray) -> None:
+        """Count each name once a row; row r has which[offsets[r] : offsets[r + 1]]."""
+        size = len(self.numbers)
+        if size > len(self._counts):
+            more = max(size, 2 * len(self._counts)) - len(self._counts)
+            self._counts = np.concatenate([self._counts, np.zeros(more, np.int64)])
+        row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        distinct = np.unique(row * max(size, 1) + which) % max(size, 1)
+        self._counts[:size] += np.bincount(distinct, minlength=size)
+
+    @property
+    def counts(self) -> dict[Any, int]:
+        """name -> rows that have it."""
+        return dict(zip(self.numbers, self._counts.tolist(), strict=False))
+
+
+class _Entries:
+    """The rows of all records: names or columns, values, and how many of each row."""
+
+    def __init__(self, arrays: _Arrays) -> None:
+        self._which, self._values, self._counts = (
+            arrays.passing(name, dtype)
+            for name, dtype in (("which", "<i4"), ("values", "<f4"), ("counts", "<i4"))
+        )
+        self.names, self.kind, self.columns = _Numbers(), None, 0
+
+    def check(self, rows: NamedRows | SparseRows | DenseRows) -> None:
+        """Raise ValueError unless these rows go with those before."""
+        if isinstance(rows, DenseRows):
+            raise ValueError("has a row of dense numbers, which stores do not hold: give names")
+        kind = "named" if isinstance(rows, NamedRows) else "sparse"
+        if self.kind not in (None, kind):
+            raise ValueError(f"has {kind} rows, those before it are {self.kind}")
+
+    def add(self, rows: NamedRows | SparseRows) -> None:
+        """Rows that were checked."""
+        if isinstance(rows, NamedRows):
+            self.kind, which = "named", self.names.of(rows.names)
+            self.names.count(which, rows.offsets)
+        else:
+            self.kind, which = "sparse", rows.indices
+            self.columns = max(self.columns, rows.number_of_features)
+        self._which.add(which.astype(np.int32))
+        self._values.add(np.asarray(rows.values, np.float32))
+        self._counts.add(np.diff(rows.offsets).astype(np.int32))
+
+    def encoding(
+        self, min_count: int, constant: float
+    ) -> tuple[FeatureEncoding, np.ndarray | None]:
+        """(the features, the column of each name or -1; None where entries are columns).
+
+        Raises:
+          ValueError: no feature is left, or min_count is asked of features without names.
+        """
+        if self.kind == "sparse":
+            if min_count > 1:
+                raise ValueError(f"min_count must be 1 unless features have names, got {min_count}")
+            return FeatureEncoding("sparse", None, self.columns, constant), None
+        if not self.names.numbers:
+            raise ValueError("no feature stands in any of the records: name some")
+        index = fit_index(self.names.counts, min_count=min_count)
+        find = index.columns.get
+        columns = np.array([find(name, -1) for name in self.names.numbers], np.int64)
+        return FeatureEncoding("named", index, index.number_of_features, constant), columns
+
+    def close(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(which, values, offsets [R + 1]) of all rows."""
+        counts = _closed(self._counts)
+        offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        return _closed(self._which), _closed(self._values), offsets
+
+
+def _numbered(
+    features: FeatureEncoding, columns: np.ndarray | None, entries: tuple
+) -> Iterator[SparseRows]:
+    """The rows of all records in columns, some at a time."""
+    which, values, offsets = entries
+    first, rows = 0, len(offsets) - 1
+    while first < rows:
+        last = int(np.searchsorted(offsets, offsets[first] + ENTRIES, side="right")) - 1
+        last = min(max(last, first + 1), rows)
+        own = slice(offsets[first], offsets[last])
+        places = np.asarray(which[own]) if columns is None else columns[which[own]]
+        own_offsets = offsets[first : last + 1] - offsets[first]
+        yield with_constant(
+            summed_rows(places.astype(np.int64), np.asarray(values[own]), own_offsets,
+                        features.columns),
+            features,
+        )  # fmt: skip
+        first = last
+
+
+def _in_chunks(
+    records: Iterable[tuple[Any, Any, Any]], read: Callable[[list], object], told: Told
+) -> int:
+    """Give records to `read`, many at a time where that works, else each alone; the bad ones."""
+    bad, source = 0, iter(records)
+    while chunk := list(itertools.islice(source, CHUNK)):
+        try:
+            read(chunk)
+        except ValueError:
+            for one in chunk:
+                try:
+                    read([one])
+                except ValueError as error:
+                    told(one[0], " ".join(str(error).split()))
+                    bad += 1
+    return bad
+
+
+def _new(folder: str | os.PathLike) -> Path:
+    if os.path.lexists(folder):
+        raise ValueError(
+            f"folder: {os.fspath(folder)} is there already: remove it, or name another"
+        )
+    return Path(folder)
+
+
+def write_rows(
+    folder: str | os.PathLike,
+    records: Iterable[tuple[Any, Any, Hashable]],
+    *,
+    min_count: int = 1,
+    constant: float = 1.0,
+    columns: int | None = None,
+    told: Told = _refuse,
+) -> Written:
+    """Write rows with a class each, for `multiclass`; read once.
+
+    Args:
+      folder: of the store; it must not be there.
+      records: (place, row, label) one after the other, the place of any kind. A row is a list of
+        names or a mapping, see `core.feature_rows`, or a pair (columns, values), columns from 0.
+      min_count, constant: as in `multiclass.fit_encoding`, whose encoding of all these it has.
+      columns: the dimension d of rows of numbers; None for the highest column.
+      told: hears the place and the fault of a bad record, which is passed over; by default it is
+        an error.
+
+    Raises:
+      ValueError: the folder is there, a number does not fit, a record is bad and nobody is told, no
+        record is left, or there is one class only.
+    """
+    return _write(folder, records, min_count, constant, told, _Rows(columns))
+
+
+def write_sequences(
+    folder: str | os.PathLike,
+    records: Iterable[tuple[Any, Any, Sequence[Hashable]]],
+    *,
+    min_count: int = 1,
+    constant: float = 0.0,
+    told: Told = _refuse,
+) -> Written:
+    """Write sequences with a label a token, for `chain`; read once.
+
+    Args:
+      records: (place, sequence, labels) one after the other; a sequence is a list of rows of names
+        or mappings.
+      folder, told: as in `write_rows`. min_count, constant: as in `chains.fit_encoding`, whose
+        encoding of all these it has.
+
+    Raises:
+      ValueError: as `write_rows`.
+    """
+    return _write(folder, records, min_count, constant, told, _Sequences())
+
+
+class _Rows:
+    """How rows are read, and what store they become."""
+
+    encoding, ragged = ClassEncoding, False
+
+    def __init__(self, columns: int | None) -> None:
+        self._columns = None if columns is None else checked_size("columns", columns)
+
+    def read(self, chunk: list) -> tuple:
+        """(rows, labels, records) of some records."""
+        _, rows, labels = zip(*chunk, strict=True)
+        if all(isinstance(row, tuple) and len(row) == 2 for row in rows):
+            return self._of_columns(rows), list(labels), np.ones(len(chunk), np.int64)
+        return read_rows("record", list(rows)), list(labels), np.ones(len(chunk), np.int64)
+
+    def _of_columns(self, rows: tuple) -> SparseRows:
+        lengths = [len(own) for own, _ in rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        indices = np.concatenate([np.asarray(own, np.int64) for own, _ in rows])
+        with np.errstate(over="ignore"):  # told below
+            values = np.concatenate([np.asarray(own, np.float32) for _, own in rows])
+        found = int(indices.max(initial=-1)) + 1
+        if len(values) != len(indices) or indices.min(initial=0) < 0 or found >= 1 << 31:
+            raise ValueError("has columns that are none, or others than values")
+        if self._columns is not None and found > self._columns:
+            raise ValueError(f"has column {found - 1}, but there are {self._columns}")
+        if not np.isfinite(values).all():
+            raise ValueError("has a value that is not finite")
+        return SparseRows(indices.astype(np.int32), values, offsets, self._columns or found)
+
+    def write(self, arrays: _Arrays, pieces: Callable[[], Iterator[SparseRows]], d: int) -> None:
+        """The features of all rows."""
+        del d
+        indices, values = arrays.new("indices", "<i4"), arrays.new("values", "<f4")
+        offsets, end = arrays.new("offsets", "<i8"), 0
+        offsets.add(np.zeros(1, np.int64))
+        for rows in pieces():
+            indices.add(rows.indices)
+            values.add(rows.values)
+            offsets.add(rows.offsets[1:] + end)
+            end += int(rows.offsets[-1])
+
+
+class _Sequences:
+    """How sequences are read, and what store they become."""
+
+    encoding, ragged = ChainEncoding, True
+
+    def read(self, chunk: list) -> tuple:
+        """(rows, labels, records) of some records; a record has as many rows as labels."""
+        _, sequences, labels = zip(*chunk, strict=True)
+        rows, offsets = read_sequences("record", list(sequences))
+        if not (np.diff(offsets) > 0).all():
+            raise ValueError("has no token")
+        lengths = [len(own) for own in labels]
+        if lengths != np.diff(offsets).tolist():
+            raise ValueError(f"has {lengths[0]} labels of {int(offsets[1])} tokens")
+        return rows, [one for own in labels for one in own], np.diff(offsets)
+
+    def write(self, arrays: _Arrays, pieces: Callable[[], Iterator[SparseRows]], d: int) -> None:
+        """The features of all tokens, padded to those of the token that has most."""
+        width = max(
+            1, max((int(np.diff(rows.offsets).max(initial=1)) for rows in pieces()), default=1)
+        )
+        indices, values = arrays.new("indices", "<i4", width), arrays.new("values", "<f4", width)
+        for rows in pieces():
+            stores = Ragged(rows.indices, rows.offsets, d), Ragged(rows.values, rows.offsets)
+            every = np.arange(len(stores[0]))
+            indices.add(stores[0].padded(every, width))
+            values.add(stores[1].padded(every, width))
+
+
+def write_arrays(
+    folder: str | os.PathLike,
+    encoding: ClassEncoding | ChainEncoding,
+    pieces: Iterable[tuple[Any, Any]],
+) -> Written:
+    """Write sparse examples that are in numbers already, some at a time.
+
+    Args:
+      folder: as in `write_rows`.
+      encoding: of all of them.
+      pieces: (inputs, outputs) one after the other, as `encoding.inputs` and `encoding.outputs`
+        make them: `SparseFeatures` of ragged rows and classes, or a `ChainInput` of such features
+        and ragged labels. Tokens have as many entries in all pieces.
+
+    Raises:
+      ValueError: the folder is there, there is no example, or the encoding is of other features.
+    """
+    target = _new(folder)
+    if getattr(encoding, "features", None) is None or encoding.features.kind == "dense":
+        raise ValueError(f"encoding must be of sparse rows or sequences, got {text_of(encoding)}")
+    with replacing(target) as temporary:
+        temporary.mkdir()
+        arrays, examples = _Arrays(temporary), 0
+        offsets, labels = arrays.new("offsets", "<i8"), arrays.new("labels", "<i4")
+        offsets.add(np.zeros(1, np.int64))
+        entries: list[_Array] = []
+        end = 0
+        for inputs, outputs in pieces:
+            stores = getattr(inputs, "features", inputs)
+            if not entries:
+                shape = stores.indices.rows.shape[1:]
+                kinds = ("indices", "<i4"), ("values", "<f4")
+                entries = [arrays.new(name, dtype, *shape) for name, dtype in kinds]
+            for entry, store in zip(entries, stores, strict=True):
+                entry.add(store.rows)
+            offsets.add(stores.indices.offsets[1:] + end)
+            labels.add(outputs.rows if isinstance(outputs, Ragged) else np.asarray(outputs))
+            end += int(stores.indices.offsets[-1])
+            examples += len(stores.indices)
+        if not examples:
+            raise ValueError("pieces: got none, expected one at least")
+        arrays.end(encoding, examples)
+    return Written(target, examples, 0)
+
+
+def _write(
+    folder: str | os.PathLike,
+    records: Iterable,
+    min_count: int,
+    constant: float,
+    told: Told,
+    way: _Rows | _Sequences,
+) -> Written:
+    min_count, constant = checked_size("min_count", min_count), checked_number("constant", constant)
+    with replacing(_new(folder)) as temporary:
+        temporary.mkdir()
+        arrays = _Arrays(temporary)
+        entries, codes = _Entries(arrays), _Numbers()
+        labels, lengths = arrays.passing("label_numbers", "<i4"), arrays.passing("lengths", "<i4")
+
+        def read(chunk: list) -> None:
+            rows, own_labels, own_lengths = way.read(chunk)
+            entries.check(rows)
+            fit_codec(own_labels)  # refuses what is no label
+            entries.add(rows)
+            labels.add(codes.of(own_labels).astype(np.int32))
+            lengths.add(own_lengths.astype(np.int32))
+
+        bad = _in_chunks(records, read, told)
+        examples = lengths.rows
+        if not examples:
+            raise ValueError(f"records: none is left ({bad} were bad)")
+        codec = fit_codec(list(codes.numbers))
+        if len(codec.classes) < 2:
+            raise ValueError(
+                f"records have the label {text_of(list(codec.classes))} alone: give two"
+            )
+        number = {name: i for i, name in enumerate(codec.classes)}
+        of_code = np.array([number[name] for name in codes.numbers], np.int32)
+        features, columns = entries.encoding(min_count, constant)
+        closed = entries.close()
+
+        def pieces() -> Iterator[SparseRows]:
+            return _numbered(features, columns, closed)
+
+        way.write(arrays, pieces, features.number_of_features)
+        written, all_labels = arrays.new("labels", "<i4"), _closed(labels)
+        for first in range(0, len(all_labels), ENTRIES):
+            written.add(of_code[all_labels[first : first + ENTRIES]])
+        own_lengths = _closed(lengths)
+        if way.ragged:
+            ends = np.cumsum(own_lengths, dtype=np.int64)
+            arrays.new("offsets", "<i8").add(np.concatenate([[0], ends]))
+        arrays.end(way.encoding(features, codec), examples)
+    return Written(Path(folder), examples, bad)
+
+
+def write_trees(
+    folder: str | os.PathLike,
+    records: Callable[[], Iterable[tuple[Any, Tree]]],
+    *,
+    read_words: bool = False,
+    rare: int = 1,
+    memory: int | None = 0,
+    branching: str = "right",
+    told: Told = _refuse,
+) -> Written:
+    """Write trees and the grammar that they have, for `weighted_grammar`.
+
+    Args:
+      records: makes (place, tree) one after the other, the same each time: it is called twice, and
+        three times with `read_words`.
+      folder, told: as in `write_rows`. The others: as in `trees.fit_encoding`.
+
+    Raises:
+      ValueError: as `write_rows`.
+    """
+    target, unknown = _new(folder), UnknownWords(rare) if read_words else None
+    frequent, bad = None, set()
+    if unknown is not None:
+        frequent = frequent_words(
+            (word for _, tree in records() for word in words(without_outer(tree))), unknown
+        )
+    counts = GrammarCounts(Binarisation(branching, memory), unknown, frequent)
+    for place, tree in records():
+        try:
+            counts.add(without_outer(tree))
+        except ValueError as error:
+            told(place, " ".join(str(error).split()))
+            bad.add(place)
+    encoding = TreeEncoding(counts.grammar())
+    good = ((place, without_outer(tree)) for place, tree in records() if place not in bad)
+    with replacing(target) as temporary:
+        temporary.mkdir()
+        arrays = _Arrays(temporary)
+        examples = _write_trees(arrays, encoding, good)
+        arrays.end(encoding, examples)
+    return Written(target, examples, len(bad))
+
+
+def _write_trees(arrays: _Arrays, encoding: TreeEncoding, trees: Iterable[tuple[Any, Tree]]) -> int:
+    """How many trees were written, in the numbers of the encoding."""
+    names = ("terminals", "symbols", "rules", "begins", "splits", "ends")
+    columns = [arrays.new(name, "<i4") for name in names]
+    offsets = [arrays.new(name, "<i8") for name in ("offsets", "node_offsets")]
+    ends, source, examples = [0, 0], iter(trees), 0
+    for each in offsets:
+        each.add(np.zeros(1, np.int64))
+    while chunk := [tree for _, tree in itertools.islice(source, CHUNK)]:
+        inputs, outputs = encoding.inputs(chunk), encoding.outputs(chunk)
+        stores = [inputs.terminals, *jax.tree.leaves(outputs)]
+        for column, store in zip(columns, stores, strict=True):
+            column.add(store.rows)
+        for place, store in enumerate((inputs.terminals, outputs.rules)):
+            offsets[place].add(store.offsets[1:] + ends[place])
+            ends[place] += int(store.offsets[-1])
+        examples += len(chunk)
+    return examples

@@ -1,0 +1,96 @@
+"""Stores are opened as they were written, or refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import jaxstruct as js
+from jaxstruct.models import Store, open_store, write_rows, write_sequences
+from tests.models.model_cases import TREES
+
+ROWS = [["a", "b"], ["b", "c", "b"], ["c"], ["a", "d"]]
+LABELS = ["x", "y", "x", "z"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    records = [(i, *pair) for i, pair in enumerate(zip(ROWS, LABELS, strict=True))]
+    return write_rows(tmp_path / "a.store", records).folder
+
+
+def test_a_store_trains_and_its_model_predicts(folder) -> None:
+    store = js.open_store(folder, check=True)
+    assert isinstance(store, Store) and len(store) == 4
+    assert repr(store) == "Store(multiclass, 4 examples)"
+    assert not store.inputs.values.rows.flags.writeable  # it lies on the disk
+    problem = store.encoding.problem()
+    solution = js.fit_in_blocks(problem, store.inputs, store.outputs, C=100.0, blocks=2)
+    assert js.trained(store.encoding, problem, solution).predict(ROWS) == LABELS
+    assert solution.primal == pytest.approx(
+        js.fit(problem, store.inputs, store.outputs, C=100.0).primal, rel=2e-3
+    )
+
+
+def test_what_is_damaged_is_refused(folder, tmp_path) -> None:
+    header = json.loads((folder / "header.json").read_text())
+
+    def refused(match: str, error: type = ValueError, **options) -> None:
+        with pytest.raises(error, match=match):
+            open_store(folder, **options)
+        (folder / "header.json").write_text(json.dumps(header))
+
+    (folder / "header.json").write_text(json.dumps(header | {"format": "zip"}))
+    refused("is of no format")
+    (folder / "header.json").write_text(json.dumps(header | {"version": 2}))
+    refused("is of version 2 of the format, this jaxstruct reads 1")
+    (folder / "header.json").write_text(json.dumps(header | {"structure": "chain"}))
+    refused("its encoding is of multiclass")
+    (folder / "header.json").write_text(json.dumps(header | {"structure": "tables"}))
+    refused("it is of the structure 'tables'")
+    (folder / "header.json").write_text(json.dumps(header | {"examples": 7}))
+    refused("it has 4 examples, its header says 7")
+    (folder / "header.json").write_text("[")
+    refused("does not hold together")
+    fewer = {name: entry for name, entry in header["arrays"].items() if name != "values"}
+    (folder / "header.json").write_text(json.dumps(header | {"arrays": fewer}))
+    refused("its arrays are .*, expected")
+    outside = {"../values": header["arrays"]["values"]}
+    (folder / "header.json").write_text(json.dumps(header | {"arrays": outside}))
+    refused("an array is called '../values'")
+    values = np.load(folder / "values.npy")
+    values[0] += 1
+    np.save(folder / "values.npy", values)
+    open_store(folder)
+    refused("values.npy does not have its digest", check=True)
+    np.save(folder / "values.npy", values[:-1])
+    refused("values.npy is .*, its header says")
+    (folder / "values.npy").write_bytes(b"PK")
+    refused("values.npy is damaged")
+    (folder / "values.npy").unlink()
+    refused("values.npy", FileNotFoundError)
+    with pytest.raises(FileNotFoundError, match="there is no store in"):
+        open_store(tmp_path)
+
+
+def test_arrays_that_are_no_offsets_are_refused(tmp_path) -> None:
+    folder = write_sequences(tmp_path / "s", [(0, [["a"], ["b"]], ["N", "V"])]).folder
+    offsets = np.load(folder / "offsets.npy")
+    np.save(folder / "offsets.npy", offsets[::-1].copy())
+    with pytest.raises(ValueError, match="offsets must rise"):
+        open_store(folder)
+
+
+def test_a_store_of_trees_trains_as_the_trees_do(tmp_path) -> None:
+    from jaxstruct.models import write_trees
+    from jaxstruct.trees.phrases.bracketing import read_trees
+
+    trees = read_trees(TREES)
+    store = open_store(write_trees(tmp_path / "t", lambda: enumerate(trees)).folder)
+    encoding = js.trees.fit_encoding(TREES)
+    for one, other in zip(store.outputs, encoding.outputs(TREES), strict=True):
+        np.testing.assert_array_equal(one.rows, other.rows)
+        np.testing.assert_array_equal(one.offsets, other.offsets)
+    np.testing.assert_array_equal(store.inputs.length, encoding.inputs(TREES).length)

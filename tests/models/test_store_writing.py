@@ -1,0 +1,183 @@
+"""What is written is what `fit_encoding` makes of all records at once."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import jaxstruct as js
+from jaxstruct.core.ragged import Ragged
+from jaxstruct.models import (
+    open_store,
+    store_writing,
+    write_arrays,
+    write_rows,
+    write_sequences,
+    write_trees,
+)
+from jaxstruct.trees.phrases.bracketing import read_tree
+from tests.models.model_cases import TREES
+
+
+def assert_same(one, other) -> None:
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for a, b in zip(*map(jax.tree.leaves, (one, other)), strict=True):
+        if isinstance(b, Ragged):
+            np.testing.assert_array_equal(a.offsets, b.offsets)
+            assert a.fill == b.fill
+            a, b = a.rows, b.rows
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+
+
+def placed(*columns) -> list:
+    return [(f"place {i}", *each) for i, each in enumerate(zip(*columns, strict=True))]
+
+
+def random_rows(random, count):
+    """Lists of names with repeats, and mappings with zeros, flags and texts."""
+    names = list("abcdefgh")
+    rows = []
+    for _ in range(count):
+        if random.random() < 0.5:
+            rows.append(random.choice(names, random.integers(0, 6)).tolist())
+        else:
+            some = random.choice(names, 3, replace=False).tolist()
+            kinds = [0.0, 1.5, True, False, "v", ["p", "q"]]
+            rows.append({name: kinds[random.integers(6)] for name in some})
+    return rows
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Several chunks and pieces of everything."""
+    monkeypatch.setattr(store_writing, "CHUNK", 3)
+    monkeypatch.setattr(store_writing, "ENTRIES", 5)
+
+
+@pytest.mark.parametrize(("min_count", "constant"), [(1, 1.0), (3, 0.0)])
+def test_rows_are_those_of_fit_encoding(tmp_path, min_count, constant) -> None:
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        rows = random_rows(random, 20)
+        labels = random.choice(["x", "y", "z"], 20).tolist()
+        options = {"min_count": min_count, "constant": constant}
+        written = write_rows(tmp_path / str(seed), placed(rows, labels), **options)
+        assert (written.examples, written.bad) == (20, 0)
+        store = open_store(written.folder, check=True)
+        encoding = js.multiclass.fit_encoding(rows, labels, **options)
+        assert store.encoding == encoding
+        with pytest.warns() if min_count > 1 else _quiet():
+            assert_same(store.inputs, encoding.inputs(rows))
+        assert_same(store.outputs, encoding.outputs(labels))
+        assert not list(written.folder.glob("*.passing"))
+
+
+class _quiet:
+    def __enter__(self) -> None:
+        """Nothing is expected."""
+
+    def __exit__(self, *error) -> None:
+        """Nothing was."""
+
+
+@pytest.mark.parametrize(("min_count", "constant"), [(1, 0.0), (2, 0.5)])
+def test_sequences_are_those_of_fit_encoding(tmp_path, min_count, constant) -> None:
+    random = np.random.default_rng(5)
+    sequences = [random_rows(random, random.integers(1, 6)) for _ in range(10)]
+    labels = [random.choice(["N", "V"], len(one)).tolist() for one in sequences]
+    options = {"min_count": min_count, "constant": constant}
+    store = open_store(write_sequences(tmp_path / "s", placed(sequences, labels), **options).folder)
+    encoding = js.chains.fit_encoding(sequences, labels, **options)
+    assert store.encoding == encoding
+    with pytest.warns() if min_count > 1 else _quiet():
+        assert_same(store.inputs, encoding.inputs(sequences))
+    assert_same(store.outputs, encoding.outputs(labels))
+
+
+def test_rows_of_numbers(tmp_path) -> None:
+    rows = [(np.array([0, 2]), np.array([1.0, 0.5])), ((), ()), (np.array([1]), np.array([2.0]))]
+    store = open_store(write_rows(tmp_path / "n", placed(rows, [3, -1, 3])).folder)
+    assert store.encoding.features.kind == "sparse" and store.encoding.codec.classes == (-1, 3)
+    assert store.encoding.features.number_of_features == 4  # the constant is the last one
+    assert [one.tolist() for one in store.inputs.indices] == [[0, 2, 3], [3], [1, 3]]
+    assert [one.tolist() for one in store.inputs.values] == [[1, 0.5, 1], [1], [2, 1]]
+    written = write_rows(tmp_path / "m", placed(rows, [3, -1, 3]), columns=9, constant=0.0)
+    assert open_store(written.folder).encoding.features.number_of_features == 9
+
+
+@pytest.mark.parametrize("read_words", [False, True])
+def test_trees_are_those_of_fit_encoding(tmp_path, read_words) -> None:
+    trees = [read_tree(line) for line in TREES.split("\n")] * 2
+    written = write_trees(tmp_path / "t", lambda: enumerate(trees), read_words=read_words)
+    store, encoding = (
+        open_store(written.folder),
+        js.trees.fit_encoding(trees, read_words=read_words),
+    )
+    for one, other in zip(store.encoding.grammar, encoding.grammar, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert_same(store.inputs, encoding.inputs(trees))
+    assert_same(store.outputs, encoding.outputs(trees))
+
+
+def test_arrays_are_written_piece_by_piece(tmp_path) -> None:
+    random = np.random.default_rng(2)
+    sequences = [[["a", "b"]] * int(random.integers(1, 4)) for _ in range(6)]
+    labels = [random.choice(["N", "V"], len(one)).tolist() for one in sequences]
+    encoding = js.chains.fit_encoding(sequences, labels)
+    pieces = [
+        (encoding.inputs(sequences[own]), encoding.outputs(labels[own]))
+        for own in (slice(0, 4), slice(4, 6))
+    ]
+    store = open_store(write_arrays(tmp_path / "a", encoding, pieces).folder, check=True)
+    assert_same(store.inputs, encoding.inputs(sequences))
+    assert_same(store.outputs, encoding.outputs(labels))
+    with pytest.raises(ValueError, match="pieces: got none"):
+        write_arrays(tmp_path / "b", encoding, [])
+    with pytest.raises(ValueError, match="sparse rows or sequences"):
+        write_arrays(tmp_path / "b", js.multiclass.fit_encoding(np.eye(2), [0, 1]), pieces)
+
+
+def test_bad_records_are_told_and_passed_over(tmp_path) -> None:
+    rows = [["a"], "text", ["b"], ["c"], [1.0, 2.0], ["a"]]
+    labels = ["x", "y", None, "y", "x", "x"]
+    told = []
+    written = write_rows(tmp_path / "r", placed(rows, labels), told=lambda *pair: told.append(pair))
+    assert (written.examples, written.bad) == (3, 3)
+    assert [place for place, _ in told] == ["place 1", "place 2", "place 4"]
+    assert "is the text" in told[0][1] and "missing label" in told[1][1] and "dense" in told[2][1]
+    with pytest.raises(ValueError, match="the one of place 'place 1'"):
+        write_rows(tmp_path / "q", placed(rows, labels))
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]  # nothing half-written
+
+
+@pytest.mark.parametrize(
+    ("records", "match"),
+    [
+        ([], "none is left"),
+        (placed([["a"], ["b"]], ["x", "x"]), "the label \\['x'\\] alone"),
+        (placed([[], []], ["x", "y"]), "no feature stands in any"),
+        (placed([([2], [1.0]), ([-1], [1.0])], ["x", "y"]), "columns that are none"),
+        (placed([([2], [1.0]), ([1], [np.inf])], ["x", "y"]), "not finite"),
+        (placed([([2], [1.0]), ([9], [1.0])], ["x", "y"]), "has column 9, but there are 4"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path, records, match) -> None:
+    with pytest.raises(ValueError, match=match):
+        write_rows(tmp_path / "r", records, columns=4)
+    assert not list(tmp_path.iterdir())
+
+
+def test_sequences_and_labels_have_one_length(tmp_path) -> None:
+    for sequence, labels, match in (
+        ([["a"]], ["N", "V"], "has 2 labels of 1 tokens"),
+        ([], [], "has no token"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            write_sequences(tmp_path / "s", [(0, sequence, labels)])
+
+
+def test_a_store_is_not_written_over(tmp_path) -> None:
+    with pytest.raises(ValueError, match="is there already"):
+        write_rows(tmp_path, [])
