@@ -107,7 +107,8 @@ def row_index(
         if places is None:
             rows[: len(own)] = own
         else:
-            rows[:] = np.where(places[number] >= 0, own[places[number]], -1)
+            real = places[number] >= 0
+            rows[real] = own[places[number][real]]
         parts.append(rows)
     return np.concatenate(parts)
 
@@ -121,16 +122,18 @@ def make_task(
     example_weights: np.ndarray | None,
     shapes: Shapes,
     places: Places | None = None,
+    n: int | None = None,
 ) -> Task:
     """The fixed side of a run, every bucket padded to whole batches with weight 0.
 
     Args:
       shapes: of the buckets. places: None for examples in their order, on the device; otherwise
         everything stays on the host, for those who place it elsewhere.
+      n: examples that C is divided by; None for those that are here.
     """
     rows = row_index(outputs.index, shapes, places)
-    n = int(np.sum(rows >= 0))
-    given = np.ones(n) if example_weights is None else np.asarray(example_weights, np.float64)
+    here = int(np.sum(rows >= 0))
+    given = np.ones(here) if example_weights is None else np.asarray(example_weights, np.float64)
     weights = np.where(rows >= 0, given[rows], 0.0)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
 
@@ -155,6 +158,6 @@ def make_task(
     return Task(
         padded(inputs.parts, typed),
         padded(outputs.parts, integers),
-        penalty(formulation, C, weights, n, str(dtype)),
+        penalty(formulation, C, weights, here if n is None else n, str(dtype)),
         tuple(np.int32(len(own)) for own in outputs.index) if places is None else None,
     )
