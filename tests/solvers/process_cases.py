@@ -129,9 +129,7 @@ def buckets(folder):
     x, y = Ragged(features, offsets).take(own), Ragged(labels, offsets, -1).take(own)
     problem = chain(4, 3, dtype="float64")
     problem = problem._replace(padding=dataclasses.replace(problem.padding, price=1))
-    solution = fit(
-        problem, chain_inputs(x), y, C=20.0, settings=GROWN, tolerance=3e-3, mesh=mesh()
-    )
+    solution = fit(problem, chain_inputs(x), y, C=20.0, settings=GROWN, tolerance=3e-3, mesh=mesh())
     assert len(solution.state.sets.outputs) > 1
     assert len(predict(problem, solution, chain_inputs(x))) == len(own)
     return numbers(solution)
@@ -177,7 +175,9 @@ def refused(folder):
         "other C": refusal(cost=C + wrong),
         "settings": refusal(settings=GROWN._replace(seed=int(wrong))),
         "features": refusal(x=X[own][:, :2] if wrong else X[own]),
-        "problem": refusal(machine=multiclass(D, K, loss=(1 + wrong) * (1 - np.eye(K)), dtype="float64")),
+        "problem": refusal(
+            machine=multiclass(D, K, loss=(1 + wrong) * (1 - np.eye(K)), dtype="float64")
+        ),
         "kind": refusal(
             **(dict(zip("xy", cut, strict=True)) if wrong else {}),
         ),
