@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import json
+import os
 import shutil
+import signal
 import sys
 import traceback
 import warnings
@@ -32,7 +35,7 @@ from jaxstruct.solvers.shards import deal
 N, K, D, C = 40, 5, 3, 50.0
 SHARDS, PROCESSES = 4, 2
 GROWN = Settings(
-    variant="subspace", working_sets="grown", capacity=2, cached_sweeps=2, chunks=2, meetings=2,
+    variant="subspace", working_sets="grown", capacity=2, cached_sweeps=2, chunks=1, meetings=1,
     oracle_batch=4, group=2,
 )  # fmt: skip
 SETTINGS = {
@@ -41,7 +44,7 @@ SETTINGS = {
 }
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(N, D))
-Y = RANDOM.integers(0, K, N).astype(np.int32)
+Y = (X @ RANDOM.normal(size=(D, K)) + RANDOM.normal(size=(N, K))).argmax(axis=1).astype(np.int32)
 WEIGHTS = RANDOM.choice([0.0, 0.5, 1.0], N)
 
 
@@ -60,11 +63,10 @@ def mesh():
 
 def train(way="grown", **more):
     own = own_rows()
-    options = {"tolerance": 1e-3, "example_weights": WEIGHTS[own], "max_passes": 40} | more
-    return fit(
-        multiclass(D, K, dtype="float64"), X[own], Y[own], options.pop("formulation", "svm1_margin"), C,
-        settings=SETTINGS[way], mesh=mesh(), **options,
-    )  # fmt: skip
+    options = {"tolerance": 1e-2, "example_weights": WEIGHTS[own], "max_passes": 40} | more
+    given = multiclass(D, K, dtype="float64"), X[own], Y[own]
+    formulation = options.pop("formulation", "svm1_margin")
+    return fit(*given, formulation, C, settings=SETTINGS[way], mesh=mesh(), **options)
 
 
 def numbers(solution):
@@ -129,7 +131,7 @@ def buckets(folder):
     x, y = Ragged(features, offsets).take(own), Ragged(labels, offsets, -1).take(own)
     problem = chain(4, 3, dtype="float64")
     problem = problem._replace(padding=dataclasses.replace(problem.padding, price=1))
-    solution = fit(problem, chain_inputs(x), y, C=20.0, settings=GROWN, tolerance=3e-3, mesh=mesh())
+    solution = fit(problem, chain_inputs(x), y, C=20.0, settings=GROWN, tolerance=3e-2, mesh=mesh())
     assert len(solution.state.sets.outputs) > 1
     assert len(predict(problem, solution, chain_inputs(x))) == len(own)
     return numbers(solution)
@@ -139,7 +141,7 @@ def paths(folder):
     """Starts and paths, each process from its own part."""
     own = own_rows()
     given = multiclass(D, K, dtype="float64"), X[own], Y[own], "svm1_margin"
-    options = {"settings": GROWN, "mesh": mesh(), "tolerance": 1e-3}
+    options = {"settings": GROWN, "mesh": mesh(), "tolerance": 1e-2}
     *_, last = fit_path(*given, [C / 10, C], **options)
     again = fit(*given, C, start=last, **options)
     assert again.statistics.passes <= 2
@@ -239,7 +241,7 @@ def _killed(path, rounds, **more):
 
 def resumed(folder):
     """Killed again and again, of every other part nothing kept; then bit by bit the same."""
-    options = {"tolerance": 2e-4, "max_passes": 12}
+    options = {"tolerance": 1e-5, "max_passes": 8}
     whole, path, found, parts = train(**options), folder / "run.npz", None, 0
     while found is None:
         parts += 1
@@ -255,7 +257,7 @@ def resumed(folder):
 
 def behind(folder):
     """A kill between the files of two processes: both go on from the round that both hold."""
-    options = {"tolerance": 2e-4, "max_passes": 8}
+    options = {"tolerance": 1e-5, "max_passes": 7}
     path, together = folder / "behind.npz", Processes(mesh())
     assert _killed(path, 5, checkpoint_seconds=0.0, **options) is None
     own = folder / f"behind.npz.process{jax.process_index()}"
@@ -301,9 +303,6 @@ def full_disk(folder):
 
 def signals(folder):
     """SIGTERM in one process ends all after the same round, which their files hold."""
-    import os
-    import signal
-
     path, seen = folder / "signals.npz", []
 
     def send(progress):
@@ -311,13 +310,13 @@ def signals(folder):
         if len(seen) == 2 and jax.process_index() == 0:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with contextlib.redirect_stderr(None):
+    with contextlib.redirect_stderr(io.StringIO()):
         try:
-            train(checkpoint=path, callback=send, tolerance=2e-4)
+            train(checkpoint=path, callback=send, tolerance=1e-5, max_passes=4)
         except SystemExit as error:
             found = error.code
-    solution = train(checkpoint=path, resume=True, tolerance=2e-4)
-    assert everything(solution) == everything(train(tolerance=2e-4))
+    solution = train(checkpoint=path, resume=True, tolerance=1e-5, max_passes=4)
+    assert everything(solution) == everything(train(tolerance=1e-5, max_passes=4))
     return found, seen
 
 
