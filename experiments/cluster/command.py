@@ -56,7 +56,7 @@ COLUMNS = {
     "MB sent a round": "megabytes",
 }  # fmt: skip
 KILL_COLUMNS = {
-    "task": "title", "rounds": "rounds", ("killed", "the first"): "0", ("killed", "the second"): "1",
+    "task": "title", "rounds": "rounds", ("killed", "first"): "0", ("killed", "second"): "1",
     ("killed", "both"): "both", ("kills", "after a checkpoint"): "kept",
     ("the others ended", "s, at most"): "slowest", ("runs", "ended"): "ended",
     ("runs", "the same"): "same",
@@ -87,8 +87,8 @@ class Options(NamedTuple):
     ] = -1
     heartbeat: Annotated[
         int,
-        flag("--join: seconds of silence after which a process counts as dead, and all end.", least=1),
-    ] = 30  # fmt: skip
+        flag("--join: seconds of silence after which a process is dead, and all end.", least=1),
+    ] = 30
     write_parts: Annotated[
         bool, flag("Write the files of --processes processes of --devices devices, and no more.")
     ] = False
@@ -198,6 +198,7 @@ def _join(options: Options) -> common.Outcome | None:
     if options.devices:
         have_devices(options.devices)
     if options.processes != 1:
+        jax.config.update("jax_enable_preemption_service", False)  # it swallows SIGTERM
         jax.distributed.initialize(
             options.coordinator or None,
             options.processes or None,

@@ -7,8 +7,9 @@ from the number of all devices: 1 process of 4 devices, 2 of 2 and 4 of 1 hold t
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import jax
 import numpy as np
@@ -28,7 +29,8 @@ class Task(NamedTuple):
 
     Fields:
       machine: (shape of the first weights, dtype) -> its problem.
-      structure: a pytree as (inputs, outputs). size: examples, 0 for all; of digits C / n in tenths.
+      structure: a pytree as (inputs, outputs).
+      size: examples, 0 for all; of digits C / n in tenths.
     """
 
     title: str
@@ -82,8 +84,12 @@ def write_parts(name: str, size: int, processes: int, devices: int, folder: Path
         for number, leaf in enumerate(jax.tree.leaves(own)):
             arrays |= _arrays_of(number, leaf)
         files.append(path_of(folder, name, processes, devices, process))
-        write_file(files[-1], lambda file, arrays=arrays: np.savez(file, **arrays))
+        write_file(files[-1], partial(_save, arrays))
     return files
+
+
+def _save(arrays: dict[str, Any], file: BinaryIO) -> None:
+    np.savez(file, **arrays)
 
 
 def _arrays_of(number: int, leaf: Any) -> dict[str, np.ndarray]:

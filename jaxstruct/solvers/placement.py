@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.solvers.certificate import ExampleTerms
 from jaxstruct.solvers.formulations import Penalty
 from jaxstruct.solvers.processes import Processes
 from jaxstruct.solvers.settings import VisitOptions
@@ -50,8 +51,8 @@ class Placement(Protocol):
         """Arrays over the rows of this process as arrays over all rows, on every host."""
         ...
 
-    def on_hosts(self, tree: NamedTuple) -> Any:
-        """A record of arrays [N] over all rows, on every host."""
+    def on_hosts(self, terms: ExampleTerms) -> ExampleTerms:
+        """What oracle calls said of all rows, on every host."""
         ...
 
     def in_buckets(self, flat: AnyArray) -> np.ndarray:

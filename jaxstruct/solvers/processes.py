@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, SupportsFloat, TypeVar
 
 import jax
 import numpy as np
@@ -116,9 +116,9 @@ class Processes:
             return numbers[None]
         return self._gather(numbers.view(np.uint8)).view(np.float64)
 
-    def total(self, own: float) -> float:
+    def total(self, own: SupportsFloat) -> float:
         """The sum over all."""
-        return float(np.sum(self.gather_numbers([own])))
+        return float(np.sum(self.gather_numbers([float(own)])))
 
     def any(self, own: bool) -> bool:
         """Whether it is so in one of them."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, SupportsFloat, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -133,9 +133,9 @@ class Round(NamedTuple):
         """An array over all rows on the host, the rows that it plans for."""
         return np.asarray(array) if self.shards is None else self.shards.own(array)
 
-    def total(self, own: float) -> float:
+    def total(self, own: SupportsFloat) -> float:
         """The sum over all hosts of what each has counted."""
-        return own if self.shards is None else self.shards.processes.total(own)
+        return float(own) if self.shards is None else self.shards.processes.total(own)
 
     def certified(self, report: OracleReport, *given: Any) -> tuple[Certificate, np.ndarray]:
         """(`certificate.certify` of what oracle calls said, the block gaps of all rows).

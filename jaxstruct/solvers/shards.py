@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ from jaxstruct.core.checks import text_of
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.solvers.certificate import ExampleTerms
 from jaxstruct.solvers.exchange import Exchange, exchanging_pass
 from jaxstruct.solvers.formulations import Penalty
 from jaxstruct.solvers.oracle_pass import (
@@ -339,12 +340,12 @@ class Shards:
         """Arrays over the rows of this process as arrays over all rows, on every host."""
         return jax.tree.map(lambda leaf: self.processes.gather_rows(leaf, self._sizes), tree)
 
-    def on_hosts(self, tree: NamedTuple) -> Any:
-        """A record of arrays [N] over the shards, all rows of it, on every host."""
-        own = self.own(tree)
+    def on_hosts(self, terms: ExampleTerms) -> ExampleTerms:
+        """What oracle calls said of all rows, on every host; one message."""
+        own = self.own(terms)
         if not self.processes.several:
             return own
-        return type(tree)(*np.ascontiguousarray(self.gathered(np.stack(own, axis=1)).T))
+        return ExampleTerms(*np.ascontiguousarray(self.gathered(np.stack(own, axis=1)).T))
 
     def in_shards(self, sets: WorkingSets) -> WorkingSets:
         """Working sets in the order of buckets, placed."""

@@ -58,7 +58,7 @@ def of(ends):
     """What both have found in a case, none of which has failed."""
 
     def found(name):
-        for value, error in ends[name]:
+        for _, error in ends[name]:
             assert not error, error
         return [value for value, _ in ends[name]]
 
