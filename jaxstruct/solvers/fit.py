@@ -432,16 +432,21 @@ def fit(
         makes one of all; its axes mean nothing. Each device holds a part of the examples, of their
         working sets and dual variables, and a copy of w (see `exchange`); a `start` is rebuilt on
         the first one, which then holds all for a moment. A callback sees a state whose rows lie
-        shard after shard. None for one device.
+        shard after shard. None for one device. Where the devices are of several processes, all of
+        them call `fit`: each with its own examples, example_weights and start, all else alike.
+        Each has a checkpoint file of its own, `<checkpoint>.process<number>`; the first shows
+        progress.
 
     Returns:
-      A Solution; look at its status before its weights.
+      A Solution; look at its status before its weights. Of several processes its slack, rows and
+      state are of the own examples, all else is the same in all.
 
     Raises:
       OSError: nothing can be written to the folder of the checkpoint.
       ValueError: an argument does not fit, or the problem breaks a rule on a few of the examples
         (see `check_problem`); the message names it. The checkpoint to resume is of another run
-        (other arguments, data, versions, device), or no run, or damaged like the one before.
+        (other arguments, data, versions, device), or no run, or damaged like the one before. Of
+        several processes all raise where one does, or where they are not given alike.
     """
     check_mesh(mesh)
     processes = ALONE if mesh is None else Processes(mesh)
