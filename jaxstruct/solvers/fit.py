@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +18,7 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.checkpoint_files import File
 from jaxstruct.solvers.checks import check_callback, check_is_problem, check_run, rounding
+from jaxstruct.solvers.common_rounds import check_number, path_of, read_together
 from jaxstruct.solvers.cost_model import calls_foretold, efforts_of
 from jaxstruct.solvers.formulations import Formulation, formulation_named
 from jaxstruct.solvers.host_loop import (
@@ -47,9 +49,10 @@ from jaxstruct.solvers.resuming import (
     end_file,
     fingerprint,
     in_common,
+    kept_of,
+    read_kept,
     run_file,
 )
-from jaxstruct.solvers.resuming_together import path_of, read_together
 from jaxstruct.solvers.settings import Settings, check_settings, choice_of, resolved_settings
 from jaxstruct.solvers.shards import Shards, check_mesh, check_variant, dealt
 from jaxstruct.solvers.solution import Solution
@@ -224,6 +227,22 @@ class _Kept(NamedTuple):
         if self.found is not None:
             held, damaged = self.found.solution.statistics.passes, self.found.damaged
         return Keeper(self.path, self.seconds, file_of, fixed.processes, held, damaged)
+
+
+def _found(
+    processes: Processes,
+    path: str | os.PathLike,
+    problem: Problem,
+    task: Task,
+    own: Fingerprint,
+    before: Trace | None,
+) -> Kept | None:
+    """The run that the checkpoint holds; of several processes the part of this one."""
+    given = problem, task.outputs[0], own, before
+    if not processes.several:
+        return read_kept(path, *given)
+    found = read_together(processes, Path(path), lambda each: kept_of(each, *given))
+    return None if found is None else found.kept._replace(damaged=found.newer)
 
 
 class _First(NamedTuple):
@@ -481,8 +500,8 @@ def fit(
         processes.agree(lambda: prepare_folder(path))
         own = fingerprint(common, task, mesh, example_weights, start)
         if resume:
-            given = problem, task.outputs[0], own, before
-            found = read_together(processes, checkpoint, *given)
+            processes.agree(lambda: check_number(checkpoint, processes))
+            found = _found(processes, path, problem, task, own, before)
         if found is not None and found.standing is None:
             return found.solution
         kept = _Kept(path, float(checkpoint_seconds), own, found)

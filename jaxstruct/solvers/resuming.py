@@ -67,6 +67,11 @@ class Kept(NamedTuple):
     beginning: Beginning | None
     damaged: bool = False
 
+    @property
+    def round(self) -> tuple[int, bool]:
+        """After which round it was written, and whether the run had ended."""
+        return self.solution.statistics.passes, self.standing is None
+
 
 def _digest(tree: PyTree) -> str:
     """The sha256 of a pytree: its structure, without addresses of functions, and its leaves."""

@@ -22,7 +22,6 @@ from pathlib import Path
 
 import jax
 import numpy as np
-import pytest
 
 from jaxstruct import Ragged, Settings, SparseFeatures, Status, fit, fit_path, predict
 from jaxstruct.chains.structure import chain, chain_inputs
@@ -148,7 +147,7 @@ def paths(folder):
     *_, last = fit_path(*given, [C / 10, C], **options)
     again = fit(*given, C, start=last, **options)
     start = again.trace.round_dual[-again.statistics.passes]  # before them is that of last
-    assert start == pytest.approx(last.certificate.dual, rel=1e-9)
+    assert last.certificate.dual * (1 - 1e-9) <= start <= last.primal * (1 + 1e-9)
     return {"primal": again.primal, "dual": again.dual}
 
 
