@@ -165,7 +165,7 @@ def fingerprint(
     }
     arrays = (task.inputs, task.outputs, weights, start and (start.state, start.C))
     digests = [None if tree is None else _digest(tree) for tree in arrays]
-    return common | plain | dict(zip(_ARRAYS[1:], digests, strict=True))
+    return plain | common | dict(zip(_ARRAYS[1:], digests, strict=True))
 
 
 def _differences(before: Mapping[str, Any], now: Fingerprint) -> list[str]:
