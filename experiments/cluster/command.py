@@ -44,6 +44,7 @@ from experiments.lib.record import flag_arguments
 from experiments.lib.report import Table, rows_table
 from jaxstruct import Solution, fit
 from jaxstruct.core.files import write_file
+from jaxstruct.solvers.checkpoint_files import Checkpoint
 
 NAME = "cluster"
 SHUTDOWN = 10
@@ -57,7 +58,7 @@ COLUMNS = {
 }  # fmt: skip
 KILL_COLUMNS = {
     "task": "title", "rounds": "rounds", ("killed", "first"): "0", ("killed", "second"): "1",
-    ("killed", "both"): "both", ("kills", "after a checkpoint"): "kept",
+    ("killed", "both"): "both", ("kills", "files of two rounds"): "apart",
     ("the others ended", "s, at most"): "slowest", ("runs", "ended"): "ended",
     ("runs", "the same"): "same",
 }  # fmt: skip
@@ -311,8 +312,8 @@ def _kill(options: Options) -> common.Outcome:
     """Kill and resume runs of two processes; how many ended as one that nobody killed."""
     rows = common.finished_rows(NAME, options, f"{NAME}_kills", [_killed(options)])
     notes = [
-        "SIGKILL at a moment drawn from the time that an undisturbed run takes, to one process or "
-        "to both; a checkpoint every round. The same: the sha256 of all that both processes end "
+        "SIGKILL, to one process or to both, at a moment drawn from the time that an undisturbed "
+        "run takes from its first checkpoint on; a checkpoint every round. The same: the sha256 of all that both processes end "
         "with, but for seconds. The others ended: after a kill of one."
     ]
     table = rows_table("Processes killed and resumed", KILL_COLUMNS, rows, notes)
@@ -328,13 +329,13 @@ def _killed(options: Options) -> Iterator[common.Row]:
         )  # fmt: skip
         for _ in range(2):  # the first one compiles
             _forget(Path(folder))
-            start = time.monotonic()
-            ended = _start(own, 2)
+            begun = _Begun(own.checkpoint)
+            ended = _start(own, 2, act=begun.look)
             if ended.first is not None:
                 raise RuntimeError(f"the undisturbed training failed: {ended.words()}")
-            seconds, whole = time.monotonic() - start, _ends(own)
+            seconds, whole = begun.seconds(), _ends(own)
         row: common.Row = {"title": TASKS[options.task].title, "rounds": whole[0]["rounds"]}
-        row |= dict.fromkeys(["0", "1", "both", "kept", "ended", "same"], 0) | {"slowest": 0.0}
+        row |= dict.fromkeys(["0", "1", "both", "apart", "ended", "same"], 0) | {"slowest": 0.0}
         while sum(row[name] for name in ("0", "1", "both")) < options.kills:
             _forget(Path(folder))
             while not _one_part(own, options.kills, seconds, row, random):
@@ -342,6 +343,30 @@ def _killed(options: Options) -> Iterator[common.Row]:
             row["ended"] += 1
             row["same"] += _ends(own) == whole
     yield row
+
+
+class _Begun:
+    """When a run wrote its first checkpoint: its imports and compiling are over."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self._path, self._start, self._at = Path(checkpoint), time.time(), None
+
+    def look(self, seconds: float, processes: Sequence[subprocess.Popen]) -> None:
+        """Called again and again."""
+        if self._at is None:
+            files = self._path.parent.glob(f"{self._path.name}.process[01]")
+            if any(file.stat().st_mtime > self._start for file in files):
+                self._at = time.monotonic()
+
+    def seconds(self) -> float:
+        """Since then; below 0 before."""
+        return -1.0 if self._at is None else time.monotonic() - self._at
+
+
+def _are_apart(checkpoint: str) -> bool:
+    """Whether the last files of the two processes are of two rounds, as a kill may leave them."""
+    rounds = [Checkpoint(f"{checkpoint}.process{n}").entry("statistics")["passes"] for n in (0, 1)]
+    return rounds[0] != rounds[1]
 
 
 def _forget(folder: Path) -> None:
@@ -360,10 +385,11 @@ def _one_part(
     """Go on until a kill or the end; whether it is the end. The row counts the kill."""
     enough = sum(row[name] for name in ("0", "1", "both")) >= kills
     which = ("0", "1", "both")[int(random.integers(3))]
-    delay, killed = random.uniform(0, seconds), []
+    delay, killed, begun = random.uniform(0, seconds), [], _Begun(options.checkpoint)
 
     def kill(now: float, processes: Sequence[subprocess.Popen]) -> None:
-        if not enough and not killed and now > delay:
+        begun.look(now, processes)
+        if not enough and not killed and begun.seconds() > delay:
             chosen = processes if which == "both" else [processes[int(which)]]
             if all(process.poll() is None for process in processes):
                 killed.append(now)
@@ -377,7 +403,7 @@ def _one_part(
     if not killed:
         raise RuntimeError(f"a resumed training failed: {ended.words()}")
     row[which] += 1
-    row["kept"] += bool(list(Path(options.checkpoint).parent.glob("run.npz.process*")))
+    row["apart"] += _are_apart(options.checkpoint)
     if which != "both":
         row["slowest"] = max(row["slowest"], time.monotonic() - start - killed[0])
     return False

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 GRACE = 15.0
 """Seconds for the others to end by themselves once one is dead; then they are killed."""
-POLL = 0.1
+POLL = 0.03
 
 
 class Ended(NamedTuple):
