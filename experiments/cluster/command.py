@@ -313,8 +313,10 @@ def _kill(options: Options) -> common.Outcome:
     rows = common.finished_rows(NAME, options, f"{NAME}_kills", [_killed(options)])
     notes = [
         "SIGKILL, to one process or to both, at a moment drawn from the time that an undisturbed "
-        "run takes from its first checkpoint on; a checkpoint every round. The same: the sha256 of all that both processes end "
-        "with, but for seconds. The others ended: after a kill of one."
+        "run takes from its first checkpoint on; a checkpoint every round. Files of two rounds: "
+        "the kill met one process before, the other after its file took its place. The same: the "
+        "sha256 of all that both processes end with, but for seconds. The others ended: after a "
+        "kill of one."
     ]
     table = rows_table("Processes killed and resumed", KILL_COLUMNS, rows, notes)
     return common.save(NAME, options, f"{NAME}_kills", table, {"rows": rows})
