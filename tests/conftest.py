@@ -39,7 +39,9 @@ COSTLIEST = (
     "chains/test_token_features.py",
 )  # fmt: skip
 """Files that take longest are begun first: at the end no worker should be alone with one."""
-ON_SEVERAL_DEVICES = ("solvers/test_shards.py", "solvers/test_exchange.py")
+ON_SEVERAL_DEVICES = (
+    "solvers/test_shards.py", "solvers/test_exchange.py", "solvers/test_processes.py",
+)  # fmt: skip
 """`test_several_devices.py` runs these in processes of their own, that have more than one: all
 others take a quarter longer there."""
 collect_ignore = [] if "JAX_NUM_CPU_DEVICES" in os.environ else list(ON_SEVERAL_DEVICES)

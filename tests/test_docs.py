@@ -161,11 +161,17 @@ def test_commands_exist_with_their_flags(page: str) -> None:
         assert set(re.findall(r"--(\w+)", given)) <= _flags(command), (command, given)
 
 
+SLURM = {"nodes", "ntasks-per-node", "cpus-per-task", "requeue", "signal", "open-mode",
+         "kill-on-bad-exit"}  # fmt: skip
+"""Flags of sbatch and srun, of docs/clusters.md."""
+
+
 @each_page
 def test_flags_exist(page: str) -> None:
     fetch = (ROOT / "third_party_data" / "fetch.py").read_text(encoding="utf-8")
     known = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', fetch)).union(*map(_flags, COMMANDS))
-    assert set(re.findall(r"(?<![\w-])--([a-z]\w*)", PAGES[page])) <= known | {"help", "version"}
+    known |= {"help", "version"} | SLURM
+    assert set(re.findall(r"(?<![\w-])--([a-z][\w-]*)", PAGES[page])) <= known
 
 
 def _there_is(dotted: str) -> bool:

@@ -18,6 +18,7 @@ def write_file(
     path: str | os.PathLike,
     content: str | bytes | Callable[[BinaryIO], object],
     previous: str | os.PathLike | None = None,
+    ready: Callable[[], object] = lambda: None,
 ) -> Path:
     """Writes a file that appears whole or not at all, and returns its path.
 
@@ -30,9 +31,11 @@ def write_file(
         writes to the open binary file.
       previous: a name in the same folder for the file that was there before, once the new one is
         whole; None to let it go.
+      ready: called once the new one is whole, under its temporary name; an error of it keeps the
+        file from its place.
 
     Raises:
-      OSError: the file cannot be written. Whatever `content` raises.
+      OSError: the file cannot be written. Whatever `content` and `ready` raise.
     """
     with replacing(path) as temporary:
         with open(temporary, "xb") as stream:
@@ -42,6 +45,7 @@ def write_file(
                 stream.write(content.encode("utf-8") if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
+        ready()
         if previous is not None and os.path.lexists(path):
             _set_aside(Path(path), Path(previous))
     return Path(path)

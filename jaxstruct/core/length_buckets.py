@@ -83,15 +83,18 @@ def _ends(sizes: np.ndarray, counts: np.ndarray, most: int, price: int) -> list[
     return ends[::-1]
 
 
-def assign_buckets(lengths: Integers, boundaries: Integers) -> tuple[LengthBucket, ...]:
+def assign_buckets(
+    lengths: Integers, boundaries: Integers, empty: bool = False
+) -> tuple[LengthBucket, ...]:
     """Puts each sequence into the bucket of the lowest boundary that holds it.
 
     Args:
       lengths: [n] lengths.
       boundaries: [k], rising, as `bucket_lengths` gives them (of a training set, say).
+      empty: whether those that hold no sequence are there, too.
 
     Returns:
-      The buckets that hold at least one sequence; their indices together are 0 .. n-1.
+      The buckets that hold at least one sequence, or all k; their indices together are 0 .. n-1.
 
     Raises:
       ValueError: boundaries do not rise, or a sequence is longer than the last one: nothing is
@@ -110,7 +113,7 @@ def assign_buckets(lengths: Integers, boundaries: Integers) -> tuple[LengthBucke
         LengthBucket(np.flatnonzero(bucket == number), int(length))
         for number, length in enumerate(boundaries)
     ]
-    return tuple(one for one in found if one.index.size)
+    return tuple(one for one in found if empty or one.index.size)
 
 
 def _lengths(lengths: Integers, name: str = "lengths") -> np.ndarray:

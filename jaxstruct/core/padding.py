@@ -6,6 +6,7 @@ predicted in buckets becomes one tree in the caller's order again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -27,12 +28,28 @@ _RAGGED_OUTPUTS = (
 )
 
 
+class Others(NamedTuple):
+    """What the examples of others, who pad theirs alike, add to buckets and padded sizes.
+
+    Fields:
+      every: [n] own sizes -> those of all examples. most: [B, L] own lengths -> the largest of all.
+    """
+
+    every: Callable[[np.ndarray], np.ndarray]
+    most: Callable[[np.ndarray], np.ndarray]
+
+
+NO_OTHERS = Others(lambda sizes: sizes, lambda lengths: lengths)
+
+
 def ragged_leaves(tree: PyTree) -> list[Ragged]:
     """The leaves that are ragged."""
     return [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, Ragged)]
 
 
-def bucketed(padding: Padding, inputs: PyTree, outputs: PyTree) -> tuple[Buckets, Buckets]:
+def bucketed(
+    padding: Padding, inputs: PyTree, outputs: PyTree, others: Others = NO_OTHERS
+) -> tuple[Buckets, Buckets]:
     """Training examples with ragged leaves as buckets of padded arrays; plain ones as one bucket.
 
     A bucket holds examples whose longest leaves are of about one length. Each leaf is padded to the
@@ -40,15 +57,27 @@ def bucketed(padding: Padding, inputs: PyTree, outputs: PyTree) -> tuple[Buckets
 
     Args:
       padding: of the structure. inputs, outputs: pytrees of n examples.
+      others: whose examples count, too. A bucket that holds theirs alone has None for its part.
 
     Raises:
       ValueError: inputs are ragged and outputs are not, or the other way round.
     """
-    if not ragged_leaves(inputs):
+    stores = ragged_leaves(inputs)
+    if not stores:
         return _as_buckets(inputs, outputs)
-    index = _index(padding, inputs)
-    xs, ys = zip(*(_padded(padding, inputs, outputs, own) for own in index), strict=True)
+    index = _index(padding, inputs, others)
+    longest = others.most(np.stack([_longest(stores, own) for own in index]))
+    pairs = [
+        _padded(padding, inputs, outputs, own, most) if len(own) else (None, None)
+        for own, most in zip(index, longest, strict=True)
+    ]
+    xs, ys = zip(*pairs, strict=True)
     return Buckets(xs, index), Buckets(ys, index)
+
+
+def _longest(stores: list[Ragged], index: np.ndarray) -> np.ndarray:
+    """[L] the length of the longest of some examples in each store; 0 of none."""
+    return np.array([leaf.lengths_of(index).max(initial=0) for leaf in stores])
 
 
 def _as_buckets(inputs: PyTree, outputs: PyTree) -> tuple[Buckets, Buckets]:
@@ -99,43 +128,36 @@ def padded_part(
     Returns:
       Arrays [max(m, 1), ...].
     """
-    rows = slice(max(len(which), 1))
-    if not ragged_leaves(inputs):
-        some = which if len(which) else longest[:1]
+    some, stores = which if len(which) else longest[:1], ragged_leaves(inputs)
+    if not stores:
         return jax.tree.map(lambda leaf: np.asarray(leaf)[some], (inputs, outputs))
-    x, y = _padded_uncompleted(padding, inputs, outputs, np.concatenate([which, longest]))
-    x, y = jax.tree.map(lambda leaf: leaf[rows], (x, y))
-    return x if padding.complete is None else padding.complete(x), y
+    return _padded(padding, inputs, outputs, some, _longest(stores, longest))
 
 
-def _padded(padding: Padding, inputs: PyTree, outputs: PyTree, index: np.ndarray) -> tuple:
+def _padded(
+    padding: Padding, inputs: PyTree, outputs: PyTree, index: np.ndarray, longest: np.ndarray
+) -> tuple:
     """(inputs, outputs) of one bucket."""
-    x, y = _padded_uncompleted(padding, inputs, outputs, index)
+    x = _padded_inputs(padding, inputs, index, longest)
+    y = _padded_outputs(padding, x, outputs, index)
     return x if padding.complete is None else padding.complete(x), y
-
-
-def _padded_uncompleted(
-    padding: Padding, inputs: PyTree, outputs: PyTree, index: np.ndarray
-) -> tuple[PyTree, PyTree]:
-    """The same without what only training reads."""
-    x = _padded_inputs(padding, inputs, index)
-    return x, _padded_outputs(padding, x, outputs, index)
 
 
 def bucketed_inputs(padding: Padding, inputs: PyTree) -> Buckets:
     """Inputs to predict of as buckets of padded arrays, without what only training reads."""
     if not ragged_leaves(inputs):
         return as_buckets(inputs)
-    index = _index(padding, inputs)
-    return Buckets(tuple(_padded_inputs(padding, inputs, own) for own in index), index)
+    index, stores = _index(padding, inputs), ragged_leaves(inputs)
+    parts = (_padded_inputs(padding, inputs, own, _longest(stores, own)) for own in index)
+    return Buckets(tuple(parts), index)
 
 
-def _index(padding: Padding, inputs: PyTree) -> tuple[np.ndarray, ...]:
-    """The examples of each bucket."""
+def _index(padding: Padding, inputs: PyTree, others: Others = NO_OTHERS) -> tuple[np.ndarray, ...]:
+    """The examples of each bucket; of a bucket of others none."""
     stores = ragged_leaves(inputs)
     sizes = _rounded(padding, np.max([leaf.lengths for leaf in stores], axis=0))
-    ends = bucket_lengths(sizes, price=_price(padding, stores))
-    return tuple(bucket.index for bucket in assign_buckets(sizes, ends))
+    ends = bucket_lengths(others.every(sizes), price=_price(padding, stores))
+    return tuple(bucket.index for bucket in assign_buckets(sizes, ends, empty=True))
 
 
 def bucket_shapes(
@@ -155,7 +177,8 @@ def bucket_shapes(
     found = []
     for own in _index(padding, inputs):
         longest = {own[leaf.lengths[own].argmax()] for leaf in stores}
-        x, y = _padded(padding, inputs, outputs, np.array(sorted(longest)))
+        index = np.array(sorted(longest))
+        x, y = _padded(padding, inputs, outputs, index, _longest(stores, index))
         found.append((len(own), _one(x), _one(y)))
     return found
 
@@ -176,11 +199,16 @@ def _price(padding: Padding, stores: list[Ragged]) -> int:
     return min(padding.price, NUMBERS // max(widest, 1))
 
 
-def _padded_inputs(padding: Padding, inputs: PyTree, index: np.ndarray) -> PyTree:
+def _padded_inputs(
+    padding: Padding, inputs: PyTree, index: np.ndarray, longest: np.ndarray
+) -> PyTree:
+    """Some examples, each ragged leaf padded to the size of its `longest` [L]."""
+    rest = iter(longest)
+
     def of_leaf(leaf: Ragged | np.ndarray) -> np.ndarray:
         if not isinstance(leaf, Ragged):
             return np.asarray(leaf)[index]
-        return leaf.padded(index, padding.size(int(leaf.lengths_of(index).max())))
+        return leaf.padded(index, padding.size(int(next(rest))))
 
     return jax.tree.map(of_leaf, inputs)
 
@@ -284,5 +312,5 @@ def padded(padding: Padding, inputs: PyTree, outputs: PyTree) -> tuple[PyTree, P
         x, y = _as_buckets(inputs, outputs)
         return x.parts[0], y.parts[0]
     index = np.arange(len(stores[0]))
-    x = _padded_inputs(padding, inputs, index)
+    x = _padded_inputs(padding, inputs, index, _longest(stores, index))
     return x, _padded_outputs(padding, x, outputs, index)

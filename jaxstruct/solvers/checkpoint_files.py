@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +105,13 @@ def write_checkpoint(
     header: Mapping,
     arrays: Mapping[str, np.ndarray],
     previous: str | os.PathLike | None = None,
+    ready: Callable[[], object] = lambda: None,
 ) -> None:
-    """Write a whole file, or none; previous: what the file that was there is called then."""
+    """Write a whole file, or none.
+
+    Args:
+      previous: what the file that was there is called then. ready: of `core.files.write_file`.
+    """
     digests = {name: digest_of(array) for name, array in arrays.items()}
     text = json.dumps({**header, "sha256": digests}, allow_nan=False).encode()
     named: dict[str, Any] = {
@@ -114,7 +119,7 @@ def write_checkpoint(
         HEADER_DIGEST: np.frombuffer(hashlib.sha256(text).digest(), np.uint8),
         **arrays,
     }
-    write_file(path, lambda file: np.savez(file, **named), previous)
+    write_file(path, lambda file: np.savez(file, **named), previous, ready)
 
 
 def header_of(kind: str, weights: PyTree) -> dict[str, Any]:

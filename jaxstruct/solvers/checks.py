@@ -18,7 +18,7 @@ from jaxstruct.core.checks import (
 )
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.mapped import forget_pages
-from jaxstruct.core.padding import bucketed, bucketed_inputs
+from jaxstruct.core.padding import NO_OTHERS, Others, bucketed, bucketed_inputs
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
 
@@ -272,21 +272,27 @@ def checked_buckets(
     inputs: PyTree,
     outputs: PyTree,
     example_weights: np.ndarray | None,
+    others: Others = NO_OTHERS,
 ) -> tuple[Buckets, Buckets]:
     """The examples in buckets, or a ValueError that names what does not fit.
 
     Those that are in buckets already pass through, checked.
+
+    Args:
+      others: of `padding.bucketed`.
     """
     check_is_problem(problem)
     if isinstance(inputs, Buckets) != isinstance(outputs, Buckets):
         raise ValueError("inputs and outputs must both be Buckets, or neither")
     if not isinstance(inputs, Buckets):
         checked_examples(inputs, outputs, example_weights)
-        inputs, outputs = bucketed(problem.padding, inputs, outputs)
-    check_buckets(inputs, outputs)
+        inputs, outputs = bucketed(problem.padding, inputs, outputs, others)
+    else:
+        check_buckets(inputs, outputs)
     checked_example_weights(example_weights, sum(map(len, outputs.index)))
     for x, y, index in zip(inputs.parts, outputs.parts, inputs.index, strict=True):
-        check_bucket(problem, x, y, index)
+        if x is not None:  # of others
+            check_bucket(problem, x, y, index)
     return inputs, outputs
 
 

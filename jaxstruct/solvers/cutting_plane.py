@@ -9,7 +9,6 @@ example at the new w, which certifies it and adds the planes that it meets.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import partial
 
 import jax
@@ -20,13 +19,7 @@ from jaxstruct.core.buckets import rows_of
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import AnyArray, PyTree
-from jaxstruct.solvers.certificate import (
-    Certificate,
-    block_gaps,
-    certify,
-    coordinate_norm,
-    roundings,
-)
+from jaxstruct.solvers.certificate import Certificate, coordinate_norm, roundings
 from jaxstruct.solvers.cost_model import capacity_of
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.oracle_pass import PassCounts
@@ -77,9 +70,9 @@ def own_weights(problem: Problem) -> PyTree:
     return jax.tree.map(partial(jax.device_put, may_alias=False), problem.initial_weights)
 
 
-def _count_entered(sets: WorkingSets) -> int:
+def _count_entered(now: Round, sets: WorkingSets) -> int:
     """Planes of enumerated working sets whose multiplier has been positive."""
-    return int(np.sum(np.asarray(sets.last_used) > 0)) if is_enumerated(sets) else 0
+    return int(now.total(np.sum(now.own(sets.last_used) > 0))) if is_enumerated(sets) else 0
 
 
 def _has_evicted(before: WorkingSets, after: WorkingSets, counts: PassCounts) -> bool:
@@ -90,9 +83,9 @@ def _has_evicted(before: WorkingSets, after: WorkingSets, counts: PassCounts) ->
     return int(grew) < int(counts.added)
 
 
-def roundings_of(parts: Sequence[Task]) -> np.ndarray:
+def roundings_of(part: Task) -> np.ndarray:
     """[N] of `certificate.roundings`, by bucket: one long example leaves the others as they are."""
-    buckets = [each for part in parts for each in zip(part.inputs, part.outputs, strict=True)]
+    buckets = zip(part.inputs, part.outputs, strict=True)
     return np.concatenate([np.full(rows_of(y), roundings(x)) for x, y in buckets])
 
 
@@ -107,17 +100,15 @@ def _certify(
     before = state.sets if own else copy_arrays(state.sets)  # the program takes them over
     sets, report, counts = call_all(now, "certify", state.weights, before, epsilon)
     norm = coordinate_norm(now.problem, state.weights, now.task.inputs[0])
-    of_primal, of_dual = products
-    certificate = certify(
-        now.formulation, now.task.terms, report.terms, of_primal, of_dual, norm,
-        roundings_of(now.parts),
-    )  # fmt: skip
-    gaps = block_gaps(now.formulation, now.task.terms, report.terms) if state.span is None else None
+    off_by = roundings_of(now.parts[0])  # all parts are of the same shapes
+    off_by = np.tile(off_by, now.terms.cap.shape[0] // len(off_by))
+    certificate, gaps = now.certified(report, *products, norm, off_by)
     if state.span is not None and _has_evicted(state.sets, sets, counts):
         state = state._replace(span=None)
+    gaps = gaps if state.span is None else None
     state = state._replace(sets=sets, block_gaps=gaps, slots=report.slots if active else None)
-    slack = np.asarray(report.terms.slack)
-    slack = slack if now.shards is None else now.shards.in_buckets(slack)
+    slack = report.terms.slack
+    slack = np.asarray(slack) if now.shards is None else now.shards.in_buckets(slack)
     return state, certificate, slack, counts
 
 
@@ -164,9 +155,9 @@ def step(
     """
     state = state._replace(clock=state.clock + 1)
     now = round_of(problem, task, settings, formulation, state.clock, room, takes_over, shards)
-    settings, examples = now.settings, examples_of(task)
+    settings, examples = now.settings, examples_of(now)
     threshold = np.asarray(epsilon, state.sets.losses.dtype)
-    entered, enumerated = _count_entered(state.sets), is_enumerated(state.sets)
+    entered, enumerated = _count_entered(now, state.sets), is_enumerated(state.sets)
     products = (None, None)
     fully = solves_fully(now, state)
     added = overflow = calls = 0
@@ -186,7 +177,7 @@ def step(
         own = not fully and (takes_over or not enumerated)
         state, certificate, slack, counts = _certify(now, state, threshold, products, own)
         overflow, calls = int(counts.overflow), calls + examples
-        added += _count_entered(state.sets) - entered if enumerated else int(counts.added)
+        added += _count_entered(now, state.sets) - entered if enumerated else int(counts.added)
     shown = estimate if certificate is None else certificate
     if shown is None:
         raise RuntimeError("a round ended without an estimate and without a certificate")
@@ -214,7 +205,7 @@ def certify_state(
     threshold = np.asarray(epsilon, state.sets.losses.dtype)
     state, certificate, slack, counts = _certify(now, state, threshold, (None, None), False)
     added, overflow = int(counts.added), int(counts.overflow)
-    info = Info(certificate, certificate, added, overflow, examples_of(task), now.seconds, slack)
+    info = Info(certificate, certificate, added, overflow, examples_of(now), now.seconds, slack)
     return state, info
 
 

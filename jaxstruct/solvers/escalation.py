@@ -17,7 +17,6 @@ import numpy as np
 from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.certificate import ExampleTerms
 
 Spans = tuple[tuple[np.int32, np.int32], ...]
 
@@ -36,10 +35,13 @@ def first_asked(problem: Problem) -> tuple[Problem, bool]:
     return (problem, False) if cheap is None else (problem._replace(oracles=cheap), True)
 
 
-def quiet(terms: ExampleTerms, cap: Array, epsilon: AnyArray) -> np.ndarray:
-    """[N] the rows of positive weight whose call found nothing violated by more than epsilon."""
-    value, known = np.asarray(terms.value), np.asarray(terms.known)
-    return (np.asarray(cap) > 0) & ~(value > known + float(epsilon))
+def quiet(value: np.ndarray, known: np.ndarray, cap: np.ndarray, epsilon: AnyArray) -> np.ndarray:
+    """[N] the rows of positive weight whose call found nothing violated by more than epsilon.
+
+    Args:
+      value, known: of `ExampleTerms`.
+    """
+    return (cap > 0) & ~(value > known + float(epsilon))
 
 
 def asked_again(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -16,13 +17,8 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.checkpoint_files import File
-from jaxstruct.solvers.checks import (
-    check_callback,
-    check_is_problem,
-    check_run,
-    checked_buckets,
-    rounding,
-)
+from jaxstruct.solvers.checks import check_callback, check_is_problem, check_run, rounding
+from jaxstruct.solvers.common_rounds import check_number, path_of, read_together
 from jaxstruct.solvers.cost_model import calls_foretold, efforts_of
 from jaxstruct.solvers.formulations import Formulation, formulation_named
 from jaxstruct.solvers.host_loop import (
@@ -41,24 +37,28 @@ from jaxstruct.solvers.host_loop import (
     standing_at,
     statistics,
 )
+from jaxstruct.solvers.joint_buckets import joint_buckets
 from jaxstruct.solvers.keeping import GOES_ON, Keeper, check_checkpoint, prepare_folder
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_rules import Sample, check_oracle, confirm, sample_of
+from jaxstruct.solvers.processes import ALONE, Processes
 from jaxstruct.solvers.progress import check_verbose, training_progress
 from jaxstruct.solvers.resuming import (
     Fingerprint,
     Kept,
     end_file,
     fingerprint,
+    in_common,
+    kept_of,
     read_kept,
     run_file,
 )
 from jaxstruct.solvers.settings import Settings, check_settings, choice_of, resolved_settings
-from jaxstruct.solvers.shards import Shards, check_mesh, dealt
+from jaxstruct.solvers.shards import Shards, check_mesh, check_variant, dealt
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import Info, State
 from jaxstruct.solvers.status import MESSAGES, Status
-from jaxstruct.solvers.stop_signals import stop_signals
+from jaxstruct.solvers.stop_signals import raise_together, stop_signals
 from jaxstruct.solvers.sweeps import SweptRoom
 from jaxstruct.solvers.task import Task, batches_of_class, fewest_batches, make_task, row_index
 from jaxstruct.solvers.thresholds import primal_of, threshold_of, wants_growth, worth_certifying
@@ -83,6 +83,11 @@ class _Fixed(NamedTuple):
     shards: Shards | None = None
 
     @property
+    def processes(self) -> Processes:
+        """Those that train together."""
+        return ALONE if self.shards is None else self.shards.processes
+
+    @property
     def of_step(self) -> tuple[Problem, Task, Settings, Formulation]:
         """The fixed side of `cutting_plane.step`."""
         if self.shards is None:
@@ -96,7 +101,9 @@ def _round(fixed: _Fixed, state: State, info: Info) -> Round:
     full = state.sets.losses.shape[1] >= fixed.settings.max_capacity
     radius = 0.0
     if fixed.rules.hard:
-        radius = float(np.sqrt(np.max(np.asarray(state.sets.norms), initial=0.0)))
+        norms = state.sets.norms if fixed.shards is None else fixed.shards.own(state.sets.norms)
+        longest = fixed.processes.gather_numbers([float(np.max(norms, initial=0.0))])
+        radius = float(np.sqrt(np.max(longest)))
     estimate = info.estimate
     cheap = fixed.problem.oracles.cheap is not None  # whose answers bound nothing
     return Round(
@@ -123,7 +130,8 @@ def _method(fixed: _Fixed, started: bool, watched: bool) -> Method:
       started: whether the first state is of a solution, which stays as it is.
       watched: whether somebody may hold the states in between.
     """
-    n, most = int(np.sum(fixed.rows >= 0)), fixed.settings.max_capacity
+    n = int(fixed.processes.total(np.sum(fixed.rows >= 0)))
+    most = fixed.settings.max_capacity
     room, of_step, shards = SweptRoom(), fixed.of_step, fixed.shards
 
     def step(now: Standing) -> tuple[State, Round]:
@@ -144,16 +152,19 @@ def _method(fixed: _Fixed, started: bool, watched: bool) -> Method:
         capacity = state.sets.losses.shape[1]
         if capacity >= most or not wants_growth(found.info, n):
             return state
-        state = cutting_plane.with_capacity(state, min(2 * capacity, most))
-        return state if shards is None else state._replace(sets=shards.put(state.sets))
+        if shards is None:
+            return cutting_plane.with_capacity(state, min(2 * capacity, most))
+        own = state._replace(sets=shards.own(state.sets))
+        own = cutting_plane.with_capacity(own, min(2 * capacity, most))
+        return state._replace(sets=shards.put(own.sets))
 
     return Method(step, certify, adapt)
 
 
-def _planes(sets: WorkingSets, rows: np.ndarray) -> int:
+def _planes(fixed: _Fixed, sets: WorkingSets) -> int:
     """Planes at hand of real examples; of enumerated working sets those that ever moved."""
     carried = np.asarray(sets.last_used) > 0 if is_enumerated(sets) else np.asarray(sets.occupied)
-    return int(np.sum(carried[rows >= 0, 1:]))
+    return int(fixed.processes.total(np.sum(carried[fixed.rows >= 0, 1:])))
 
 
 def _solution(
@@ -166,7 +177,8 @@ def _solution(
         best = best._replace(weights=fixed.shards.taken(best.weights))
     sets = state.sets
     certificate, slack = last_certificate(best)
-    support = int(np.sum(np.asarray(sets.multipliers)[rows >= 0] > 0))
+    support = np.sum(np.asarray(sets.multipliers)[rows >= 0] > 0)
+    support = int(fixed.processes.total(support))
     return Solution(
         weights=best.weights,
         status=status,
@@ -180,7 +192,7 @@ def _solution(
         formulation=fixed.formulation.name,
         C=fixed.rules.C,
         state=state,
-        statistics=statistics(now, beginning, _planes(sets, rows), support, sets.losses.shape[1]),
+        statistics=statistics(now, beginning, _planes(fixed, sets), support, sets.losses.shape[1]),
     )
 
 
@@ -214,7 +226,23 @@ class _Kept(NamedTuple):
         held, damaged = 0, False
         if self.found is not None:
             held, damaged = self.found.solution.statistics.passes, self.found.damaged
-        return Keeper(self.path, self.seconds, file_of, held, damaged)
+        return Keeper(self.path, self.seconds, file_of, fixed.processes, held, damaged)
+
+
+def _found(
+    processes: Processes,
+    path: str | os.PathLike,
+    problem: Problem,
+    task: Task,
+    own: Fingerprint,
+    before: Trace | None,
+) -> Kept | None:
+    """The run that the checkpoint holds; of several processes the part of this one."""
+    given = problem, task.outputs[0], own, before
+    if not processes.several:
+        return read_kept(path, *given)
+    found = read_together(processes, Path(path), lambda each: kept_of(each, *given))
+    return None if found is None else found.kept._replace(damaged=found.newer)
 
 
 class _First(NamedTuple):
@@ -232,8 +260,8 @@ def _first(fixed: _Fixed, start: Solution | None, kept: _Kept | None) -> _First:
             if fixed.shards is not None:
                 now = now._replace(state=fixed.shards.place(now.state))
             return _First(now, kept.found.beginning, True)
-    state = _first_state(fixed, start)._replace(clock=0)
-    beginning = begin(_planes(state.sets, fixed.rows), _before(fixed.rules.C, start))
+    state, planes = _first_state(fixed, start)
+    beginning = begin(planes, _before(fixed.rules.C, start))
     return _First(standing_at(state, state.weights), beginning, start is not None)
 
 
@@ -250,16 +278,16 @@ def _run(
     kept: _Kept | None,
 ) -> Solution:
     """The host loop and what its end says, with checkpoints where they are asked for."""
-    watched, told = callback is not None or kept is not None, _both(show, callback)
-    method = _method(fixed, first.started, watched)
+    watched, told = callback is not None or kept is not None, _both(fixed.processes, show, callback)
+    method = _method(fixed, first.started, fixed.processes.any(watched))
     if kept is None:
         return _ended(fixed, *solve(method, first.now, fixed.rules, first.beginning, told), first)
     keeper = kept.keeper(fixed, method, first.beginning)
-    with stop_signals() as signals:
+    with stop_signals(patient=fixed.processes.several) as signals:
 
         def keep(now: Standing, found: Round) -> None:
             keeper.keep(now, found)
-            signals.raise_noted()
+            raise_together(fixed.processes, signals)
 
         try:
             end = solve(method, first.now, fixed.rules, first.beginning, told, keep)
@@ -275,41 +303,57 @@ def _run(
 
 def _ended(fixed: _Fixed, now: Standing, status: Status, first: _First) -> Solution:
     """What a run has found whose loop is over."""
-    status = confirm(status, fixed.problem, fixed.formulation, fixed.sample, now.best.weights)
+    weights = now.best.weights if fixed.shards is None else fixed.shards.taken(now.best.weights)
+    status = confirm(status, fixed.problem, fixed.formulation, fixed.sample, weights)
+    if fixed.processes.any(status is Status.WRONG_ORACLE):
+        status = Status.WRONG_ORACLE
     return _solution(fixed, now, status, first.beginning)
 
 
 def _both(
-    show: Callable[[Progress], None], callback: Callable[[Progress], bool | None] | None
+    processes: Processes,
+    show: Callable[[Progress], None],
+    callback: Callable[[Progress], bool | None] | None,
 ) -> Callable[[Progress], bool | None]:
-    """A callback that shows a round, then asks the caller's."""
+    """A callback that shows a round, then asks the caller's; one that stops, stops all."""
+    asked = processes.any(callback is not None)
 
     def told(progress: Progress) -> bool | None:
         show(progress)
-        return None if callback is None else callback(progress)
+        if asked:
+            answer = processes.agree(lambda: callback is not None and callback(progress))
+            return processes.any(bool(answer))
 
     return told
 
 
-def _first_state(fixed: _Fixed, start: Solution | None) -> State:
-    """Where the run begins."""
-    problem, task, settings = fixed.problem, fixed.task, fixed.settings
+def _first_state(fixed: _Fixed, start: Solution | None) -> tuple[State, int]:
+    """Where the run begins, and how many planes it has there."""
+    problem, task, settings, processes = fixed.problem, fixed.task, fixed.settings, fixed.processes
     if start is not None:
-        state = restart(problem, task, settings, fixed.formulation, start, fixed.rules.C)
+        state = restart(
+            problem, task, settings, fixed.formulation, start, fixed.rules.C, processes
+        )  # fmt: skip
     elif fixed.shards is None:
         state = cutting_plane.init(problem, task, settings)
     else:
         parts = fixed.shards.parts
-        return fixed.shards.begin([cutting_plane.init(problem, part, settings) for part in parts])
-    return state if fixed.shards is None else fixed.shards.place(state)
+        states = [cutting_plane.init(problem, part, settings) for part in parts]
+        return fixed.shards.begin(states), 0
+    planes = _planes(fixed, state.sets)
+    return state if fixed.shards is None else fixed.shards.place(state), planes
 
 
 def _with_effort(fixed: _Fixed, start: Solution | None) -> _Fixed:
     """The same with its effort chosen; the start and the oracle are checked before that."""
     problem, settings, formulation = fixed.problem, fixed.settings, fixed.formulation
-    if start is not None:
-        check_start(problem, fixed.task, fixed.rows, formulation, start)
-    check_oracle(problem, formulation, fixed.sample)
+
+    def check() -> None:
+        if start is not None:
+            check_start(problem, fixed.task, fixed.rows, formulation, start)
+        check_oracle(problem, formulation, fixed.sample)
+
+    fixed.processes.agree(check)
     calls = calls_foretold(fixed.rules.tolerance, fixed.rules.max_passes)
     task = fixed.task if fixed.shards is None else fixed.shards.parts[0]
     efforts = efforts_of(problem, settings, oracle_for(problem, formulation), task, calls)
@@ -325,19 +369,21 @@ def _open_run(
     example_weights: np.ndarray | None,
     settings: Settings,
     mesh: Mesh | None,
+    processes: Processes,
 ) -> tuple[Settings, Task, np.ndarray, Sample | None, Shards | None]:
     """(settings, task, the example of each of its rows, a sample, shards) of checked data."""
-    inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
-    fewest, devices = fewest_batches(settings.oracle_batch), 1 if mesh is None else mesh.size
-    counts = [-(-len(own) // devices) for own in outputs.index]
+    inputs, outputs, held = joint_buckets(problem, inputs, outputs, example_weights, processes)
+    fewest, devices = fewest_batches(settings.oracle_batch), processes.devices
+    counts = np.max(-(-held // np.array(devices)[:, None]), axis=0).tolist()
+    devices, n = devices[processes.here], int(held.sum())
     settings = resolved_settings(problem, settings, max(counts))
     batch, group = settings.oracle_batch, choice_of(settings.group)
     shapes = [batches_of_class(count, batch, group, fewest) for count in counts]
-    places = None if mesh is None else dealt(outputs.parts, devices, list(map(math.prod, shapes)))
+    places = None if mesh is None else dealt(outputs, devices, list(map(math.prod, shapes)))
     shapes = [(devices * batches, rows) for batches, rows in shapes]
-    task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes, places)
+    task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes, places, n)
     rows = row_index(outputs.index, shapes, places)
-    shards = None if mesh is None else Shards(mesh, task, rows)
+    shards = None if mesh is None else Shards(mesh, processes, task, rows)
     sample = sample_of(problem, inputs, outputs, choice_of(settings.checked_examples))
     return settings, task, rows, sample, shards
 
@@ -405,45 +451,62 @@ def fit(
         makes one of all; its axes mean nothing. Each device holds a part of the examples, of their
         working sets and dual variables, and a copy of w (see `exchange`); a `start` is rebuilt on
         the first one, which then holds all for a moment. A callback sees a state whose rows lie
-        shard after shard. None for one device.
+        shard after shard. None for one device. Where the devices are of several processes, all of
+        them call `fit`: each with its own examples, example_weights and start, all else alike.
+        Each has a checkpoint file of its own, `<checkpoint>.process<number>`; the first shows
+        progress.
 
     Returns:
-      A Solution; look at its status before its weights.
+      A Solution; look at its status before its weights. Of several processes its slack, rows and
+      state are of the own examples, all else is the same in all.
 
     Raises:
       OSError: nothing can be written to the folder of the checkpoint.
       ValueError: an argument does not fit, or the problem breaks a rule on a few of the examples
         (see `check_problem`); the message names it. The checkpoint to resume is of another run
-        (other arguments, data, versions, device), or no run, or damaged like the one before.
+        (other arguments, data, versions, device), or no run, or damaged like the one before. Of
+        several processes all raise where one does, or where they are not given alike.
     """
-    check_is_problem(problem)
-    formulation = formulation_named(formulation)
-    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
-    check_settings(settings)
-    check_callback(callback)
-    check_verbose(verbose)
-    check_checkpoint(checkpoint, checkpoint_seconds, resume, problem)
-    check_mesh(mesh, settings)
+    check_mesh(mesh)
+    processes = ALONE if mesh is None else Processes(mesh)
+
+    def check() -> Formulation:
+        check_is_problem(problem)
+        dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+        check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
+        check_settings(settings)
+        check_callback(callback)
+        check_verbose(verbose)
+        check_checkpoint(checkpoint, checkpoint_seconds, resume, problem)
+        check_variant(mesh, settings)
+        return formulation_named(formulation)
+
+    formulation = processes.agree(check)
     settings, task, rows, sample, shards = _open_run(
-        problem, inputs, outputs, formulation, C, example_weights, settings, mesh
+        problem, inputs, outputs, formulation, C, example_weights, settings, mesh, processes
     )
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     hard = formulation.penalty == 0
     rules = Rules(tolerance, epsilon, max_passes, float(C), hard, rounding(dtype))
     fixed = _Fixed(problem, task, settings, formulation, rules, min_margin, rows, sample, shards)
+    common = {}
+    if processes.several or checkpoint is not None:
+        common = in_common(problem, settings, formulation, rules, min_margin)
+        told = {"checkpoint": checkpoint is not None, "resume": resume, "start": start is not None}
+        processes.check_alike(told | common)
     kept = None
     if checkpoint is not None:
-        prepare_folder(checkpoint)
-        placed = task if shards is None else shards.task
-        own = fingerprint(
-            problem, placed, settings, formulation, rules, min_margin, example_weights, start
-        )
-        before = _before(rules.C, start)
-        found = read_kept(checkpoint, problem, task.outputs[0], own, before) if resume else None
+        path, before, found = path_of(checkpoint, processes), _before(rules.C, start), None
+        processes.agree(lambda: prepare_folder(path))
+        own = fingerprint(common, task, mesh, example_weights, start)
+        if resume:
+            processes.agree(lambda: check_number(checkpoint, processes))
+            found = _found(processes, path, problem, task, own, before)
         if found is not None and found.standing is None:
             return found.solution
-        kept = _Kept(checkpoint, float(checkpoint_seconds), own, found)
+        kept = _Kept(path, float(checkpoint_seconds), own, found)
     words = f"{formulation.name}, C = {float(C):g}"
+    verbose = verbose if processes.leads else False
     with training_progress(max_passes, words, verbose, tolerance) as show:
         fixed = _with_effort(fixed, start)
         return _run(fixed, _first(fixed, start, kept), show, callback, kept)

@@ -214,7 +214,7 @@ class _Run:
         real = block.rows >= 0
         for whole, own in zip(self.terms, terms, strict=True):
             whole[block.rows[real]] = np.asarray(own)[real]
-        self.off_by[block.rows[real]] = roundings_of([block.task])[real]
+        self.off_by[block.rows[real]] = roundings_of(block.task)[real]
         time_part(visit.seconds, "planes", lambda: self.shelf.put(number, pack(sets)))
 
     def visit(

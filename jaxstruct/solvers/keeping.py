@@ -17,6 +17,7 @@ from jaxstruct.core.files import remove_leftovers
 from jaxstruct.core.origin import callers_level
 from jaxstruct.solvers.checkpoint_files import File, arrays_of, previous_of, write_checkpoint
 from jaxstruct.solvers.host_loop import Round, Standing
+from jaxstruct.solvers.processes import ALONE, Processes, RefusedElsewhere
 
 CHECKPOINT = "checkpoint"
 """The part of a run's seconds that checkpoints take."""
@@ -67,6 +68,10 @@ class Keeper:
 
     The one before is kept beside it. What cannot be written is told in a warning, and the run goes
     on: the file stays as it was.
+
+    Several processes write a file each, of the same round, when it is time for the first one. Each
+    file takes its place once all are whole, so that no process is ever more than one checkpoint
+    ahead of another.
     """
 
     def __init__(
@@ -74,6 +79,7 @@ class Keeper:
         path: str | os.PathLike,
         seconds: float,
         file_of: Callable[[Standing, Round], File],
+        processes: Processes = ALONE,
         held: int = 0,
         damaged: bool = False,
     ) -> None:
@@ -83,11 +89,12 @@ class Keeper:
           path: of the file; another one takes its place whole, never a part.
           seconds: between the end of one and the beginning of the next.
           file_of: what a run that stands there after a round has so far.
+          processes: that keep theirs together.
           held: how many rounds the file holds of this run. damaged: whether what is there now is
             not worth to be kept beside the next one.
         """
         self._path, self._seconds, self._file_of = path, seconds, file_of
-        self._held, self._damaged = held, damaged
+        self._processes, self._held, self._damaged = processes, held, damaged
         self._last, self._warned = time.monotonic(), False
         self._unwritten: tuple[Standing, Round] | None = None
 
@@ -96,7 +103,8 @@ class Keeper:
         # the loop fills these two in place, and may be interrupted in the middle of a round
         self._unwritten = now._replace(seconds=dict(now.seconds), log=list(now.log)), found
         start = time.monotonic()
-        if start - self._last < self._seconds:
+        due = start - self._last >= self._seconds
+        if not self._processes.gather_numbers([due])[0, 0]:
             return
         failed = self._write()
         if failed is not None and not self._warned:
@@ -113,9 +121,11 @@ class Keeper:
     def stop(self, error: BaseException) -> None:
         """Write the last whole round, and add to what ended the run where it is.
 
-        What ends the interpreter without a word is told on standard error.
+        What ends the interpreter without a word is told on standard error. Of several processes
+        each may be in another round: they write where all of them have met this error.
         """
-        words = self._last_words()
+        alone = self._processes.several and error is not self._processes.settled
+        words = self._words_of_file("") if alone else self._last_words()
         error.add_note(words)
         if isinstance(error, SystemExit):
             sys.stderr.write(f"{words}\n")
@@ -126,6 +136,9 @@ class Keeper:
         except Exception as other:  # what ended the run is worth more than why this failed
             failed = other
         what = "" if failed is None else f"The last rounds could not be kept ({failed}). "
+        return self._words_of_file(what)
+
+    def _words_of_file(self, what: str) -> str:
         if not self._held:
             return f"{what}{os.fspath(self._path)} holds nothing of this run yet"
         return (
@@ -133,7 +146,7 @@ class Keeper:
             "the same call with resume=True goes on from there"
         )
 
-    def _write(self) -> OSError | None:
+    def _write(self) -> Exception | None:
         """Write what there was after the last round, if that is not done; or say why it failed."""
         if self._unwritten is None:
             return None
@@ -142,11 +155,20 @@ class Keeper:
             self._unwritten = None
         return failed
 
-    def _put(self, file: File, rounds: int) -> OSError | None:
-        previous = None if self._damaged else previous_of(self._path)
+    def _put(self, file: File, rounds: int) -> Exception | None:
+        previous, told = None if self._damaged else previous_of(self._path), []
+
+        def ready() -> None:
+            told.append(True)
+            self._processes.agree(lambda: None)
+
         try:
-            write_checkpoint(self._path, *file, previous)
+            write_checkpoint(self._path, *file, previous, ready)
+        except RefusedElsewhere as error:  # another one could not write its own
+            return error
         except OSError as error:
+            if not told:
+                self._processes.fail(error)
             return error
         self._held, self._damaged = rounds, False
         return None

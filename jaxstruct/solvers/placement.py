@@ -8,7 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.types import AnyArray, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.solvers.certificate import ExampleTerms
+from jaxstruct.solvers.formulations import Penalty
+from jaxstruct.solvers.processes import Processes
 from jaxstruct.solvers.settings import VisitOptions
 from jaxstruct.solvers.task import Task
 
@@ -18,17 +21,42 @@ class Placement(Protocol):
 
     task: Task
     parts: tuple[Task, ...]
+    first: int
+    counts: np.ndarray
+    terms: Penalty
+    processes: Processes
+
+    @property
+    def rows(self) -> int:
+        """How many rows the parts of this process have."""
+        ...
 
     def put(self, tree: PyTree) -> PyTree:
-        """Arrays over all rows, where the rows are; scalars everywhere."""
+        """Arrays over the rows of this process, where the rows are; scalars everywhere."""
+        ...
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Zeros over all rows, where the rows are, which a program can take over."""
         ...
 
     def join(self, parts: Sequence[PyTree]) -> PyTree:
         """What the host has for each part, as programs take it."""
         ...
 
+    def own(self, tree: PyTree) -> PyTree:
+        """Arrays over all rows on the host, the rows of this process alone."""
+        ...
+
+    def gathered(self, tree: PyTree) -> PyTree:
+        """Arrays over the rows of this process as arrays over all rows, on every host."""
+        ...
+
+    def on_hosts(self, terms: ExampleTerms) -> ExampleTerms:
+        """What oracle calls said of all rows, on every host."""
+        ...
+
     def in_buckets(self, flat: AnyArray) -> np.ndarray:
-        """An array over all rows in the order of buckets."""
+        """An array over all rows in the order of buckets, those of this process."""
         ...
 
     def call_oracles(self, problem: Problem, options: Any, *given: Any, effort: str) -> tuple:

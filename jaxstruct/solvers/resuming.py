@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.compile_clock import compile_clock
@@ -66,6 +67,11 @@ class Kept(NamedTuple):
     beginning: Beginning | None
     damaged: bool = False
 
+    @property
+    def round(self) -> tuple[int, bool]:
+        """After which round it was written, and whether the run had ended."""
+        return self.solution.statistics.passes, self.standing is None
+
 
 def _digest(tree: PyTree) -> str:
     """The sha256 of a pytree: its structure, without addresses of functions, and its leaves."""
@@ -98,36 +104,25 @@ def _cores() -> int | None:
     return os.cpu_count()
 
 
-def fingerprint(
+def in_common(
     problem: Problem,
-    task: Task,
     settings: Settings,
     formulation: Formulation,
     rules: Rules,
     min_margin: float,
-    example_weights: np.ndarray | None,
-    start: Solution | None,
 ) -> Fingerprint:
-    """What decides the numbers of a run of `fit`, but for the code of functions.
+    """The part of a fingerprint that is the same in all processes of a run.
 
     Args:
-      task: on its devices. settings: resolved. start: what the run was started from.
-      others: of the run.
+      settings: resolved. others: of the run.
     """
     from jaxstruct import __version__
 
-    devices = {found for leaf in jax.tree.leaves(task.outputs) for found in leaf.devices()}
-    kinds = {f"{device.platform} {device.device_kind}" for device in devices}
-    weights = None if example_weights is None else np.asarray(example_weights, np.float64)
     plain = {
         "jaxstruct": __version__,
         "jax": jax.__version__,
         "jaxlib": version("jaxlib"),
         "numpy": np.__version__,
-        "device": ", ".join(sorted(kinds)),
-        "devices": len(devices),
-        "cores": _cores() if any(device.platform == "cpu" for device in devices) else None,
-        "XLA_FLAGS": os.environ.get("XLA_FLAGS"),
         "formulation": formulation,
         "C": rules.C,
         "tolerance": rules.tolerance,
@@ -137,9 +132,40 @@ def fingerprint(
         "settings": settings,
     }
     own = {key: part for name in plain for key, part in _by_name(name, plain[name]).items()}
-    arrays = (problem, task.inputs, task.outputs, weights, start and (start.state, start.C))
+    return own | {"problem": _digest(problem)}
+
+
+def fingerprint(
+    common: Fingerprint,
+    task: Task,
+    mesh: Mesh | None,
+    example_weights: np.ndarray | None,
+    start: Solution | None,
+) -> Fingerprint:
+    """What decides the numbers of a run of `fit`, but for the code of functions.
+
+    Args:
+      common: of `in_common`. task: with the examples of this process.
+      mesh: None for the one device that the task is on. start: what the run was started from.
+    """
+    if mesh is None:
+        devices = {found for leaf in jax.tree.leaves(task.outputs) for found in leaf.devices()}
+    else:
+        devices = set(mesh.devices.flat)
+    processes = sorted({device.process_index for device in devices})
+    kinds = {f"{device.platform} {device.device_kind}" for device in devices}
+    weights = None if example_weights is None else np.asarray(example_weights, np.float64)
+    plain = {
+        "device": ", ".join(sorted(kinds)),
+        "devices": len(devices),
+        "processes": len(processes),
+        "process": processes.index(jax.process_index()),
+        "cores": _cores() if any(device.platform == "cpu" for device in devices) else None,
+        "XLA_FLAGS": os.environ.get("XLA_FLAGS"),
+    }
+    arrays = (task.inputs, task.outputs, weights, start and (start.state, start.C))
     digests = [None if tree is None else _digest(tree) for tree in arrays]
-    return own | dict(zip(_ARRAYS, digests, strict=True))
+    return plain | common | dict(zip(_ARRAYS[1:], digests, strict=True))
 
 
 def _differences(before: Mapping[str, Any], now: Fingerprint) -> list[str]:
@@ -237,6 +263,17 @@ def _kept(
     start = begin(run["standing"]["planes"], before)
     start = start._replace(**{name: getattr(start, name) - spent[name] for name in _SPENT})
     return Kept(solution, _standing(checkpoint, problem, solution), start)
+
+
+def kept_of(
+    path: str | os.PathLike, problem: Problem, outputs: PyTree, own: Fingerprint, before: Any
+) -> Kept:
+    """The run that one file holds; arguments as in `read_kept`.
+
+    Raises:
+      FileNotFoundError: it is not there. Others: as `read_kept`.
+    """
+    return _kept(Checkpoint(path), problem, outputs, own, before)
 
 
 def read_kept(

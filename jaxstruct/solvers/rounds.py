@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, SupportsFloat, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +17,12 @@ import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices, rows_of
 from jaxstruct.core.contract import Problem, of_planes
+from jaxstruct.core.device import zeros_to_take_over
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.certificate import Certificate, ExampleTerms, block_gaps, certify
 from jaxstruct.solvers.cost_model import efforts_of
 from jaxstruct.solvers.escalation import Spans, asked_again, first_asked, quiet
-from jaxstruct.solvers.formulations import Formulation
+from jaxstruct.solvers.formulations import Formulation, Penalty
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_pass import (
     Calls,
@@ -93,6 +94,7 @@ class Round(NamedTuple):
 
     `room` and `seconds` are filled in place. takes_over: whether the round may use up the working
     sets that it begins with. shards: where the task lies on a mesh; None on one device.
+    random: a generator for each of the parts.
     """
 
     problem: Problem
@@ -101,7 +103,7 @@ class Round(NamedTuple):
     formulation: Formulation
     oracle: str
     clock: np.int32
-    random: np.random.Generator
+    random: tuple[np.random.Generator, ...]
     seconds: dict[str, float]
     efforts: Efforts
     room: SweptRoom
@@ -110,8 +112,44 @@ class Round(NamedTuple):
 
     @property
     def parts(self) -> tuple[Task, ...]:
-        """What each device has, as far as the host plans it."""
+        """What each device has, as far as this host plans it."""
         return (self.task,) if self.shards is None else self.shards.parts
+
+    @property
+    def terms(self) -> Penalty:
+        """Cap and ridge of all rows."""
+        return self.task.terms if self.shards is None else self.shards.terms
+
+    @property
+    def rows(self) -> int:
+        """How many rows this host plans for."""
+        return self.task.terms.cap.shape[0] if self.shards is None else self.shards.rows
+
+    def on_host(self, terms: ExampleTerms) -> ExampleTerms:
+        """What oracle calls said of all rows, where the host can read it."""
+        return terms if self.shards is None else self.shards.on_hosts(terms)
+
+    def own(self, array: Array) -> np.ndarray:
+        """An array over all rows on the host, the rows that it plans for."""
+        return np.asarray(array) if self.shards is None else self.shards.own(array)
+
+    def total(self, own: SupportsFloat) -> float:
+        """The sum over all hosts of what each has counted."""
+        return float(own) if self.shards is None else self.shards.processes.total(own)
+
+    def certified(self, report: OracleReport, *given: Any) -> tuple[Certificate, np.ndarray]:
+        """(`certificate.certify` of what oracle calls said, the block gaps of all rows).
+
+        Hosts may round their sums differently, but have to decide alike: all take those of one.
+
+        Args:
+          given: what `certify` takes after the terms of examples.
+        """
+        terms = self.on_host(report.terms)
+        found = certify(self.formulation, self.terms, terms, *given)
+        if self.shards is not None:
+            found = Certificate(*self.shards.processes.gather_numbers(found)[0].tolist())
+        return found, block_gaps(self.formulation, self.terms, terms)
 
     def join(self, parts: Sequence[PyTree]) -> PyTree:
         """What the host has for each of the parts, as programs take it."""
@@ -123,9 +161,18 @@ class Round(NamedTuple):
 
     def of_part(self, rows: np.ndarray, part: int) -> np.ndarray:
         """Those of some rows that one of the parts holds, as it counts them."""
-        each = self.task.terms.cap.shape[0] // len(self.parts)
-        own = rows - part * each
+        each = self.rows // len(self.parts)
+        own = rows - self.place_of(part)
         return own[(own >= 0) & (own < each)]
+
+    @property
+    def first(self) -> int:
+        """The number of the first part of this host, among those of all."""
+        return 0 if self.shards is None else self.shards.first
+
+    def place_of(self, part: int) -> int:
+        """The first of all rows that one of the parts holds."""
+        return (self.first + part) * (self.rows // len(self.parts))
 
 
 def round_of(
@@ -140,26 +187,27 @@ def round_of(
 ) -> Round:
     """The fixed side of the round of this number; room: of the run, where rounds share one."""
     settings = resolved_settings(problem, settings, settings.oracle_batch)
-    oracle = oracle_for(problem, formulation)
+    oracle, places = oracle_for(problem, formulation), [()]
+    if shards is not None:  # whatever process has a shard, it draws the same
+        places = [(shards.first + part,) for part in range(len(shards.parts))]
+    random = tuple(np.random.default_rng([settings.seed, clock, *place]) for place in places)
     return Round(
-        problem, task, settings, formulation, oracle, np.int32(clock),
-        np.random.default_rng([settings.seed, clock]), {},
+        problem, task, settings, formulation, oracle, np.int32(clock), random, {},
         efforts_of(problem, settings, oracle, task), room or SweptRoom(), takes_over, shards,
     )  # fmt: skip
 
 
-def examples_of(task: Task) -> int:
+def examples_of(now: Round) -> int:
     """How many have a weight: the oracle calls of a pass."""
-    return int(np.sum(np.asarray(task.terms.cap) > 0))
+    return int(np.sum(np.asarray(now.terms.cap) > 0))
 
 
 def _examples(now: Round) -> np.ndarray:
-    """The rows that are no padding."""
-    first, found = 0, []
-    for part in now.parts:
-        places = bucket_slices(part.outputs)
+    """The rows that are no padding, of the parts of this host."""
+    found = []
+    for number, part in enumerate(now.parts):
+        places, first = bucket_slices(part.outputs), now.place_of(number)
         found += [first + own.start + np.arange(_count(part, b)) for b, own in enumerate(places)]
-        first += places[-1].stop
     return np.concatenate(found)
 
 
@@ -181,17 +229,18 @@ def _plan(now: Round, chosen: np.ndarray, count: int) -> Plan:
     of `count`.
     """
     plans = [
-        _plan_of(now, part, now.of_part(chosen, number), count)
-        for number, part in enumerate(now.parts)
+        _plan_of(now, number, now.of_part(chosen, number), count)
+        for number in range(len(now.parts))
     ]
     orders, groups = now.join(plans)
     return Plan(orders, groups, np.int32(count))
 
 
 def _plan_of(
-    now: Round, part: Task, chosen: np.ndarray, count: int
+    now: Round, number: int, chosen: np.ndarray, count: int
 ) -> tuple[tuple[np.ndarray, ...], tuple[np.int32, ...]]:
-    """(orders, groups) of one of the parts."""
+    """(orders, groups) of the part of this number."""
+    part, random = now.parts[number], now.random[number]
     group, orders, groups = choice_of(now.settings.group), [], []
     most = max(1, choice_of(now.settings.cached_sweeps))
     wanted = np.zeros(part.terms.cap.shape[0], bool)
@@ -200,7 +249,7 @@ def _plan_of(
         inside, others = np.flatnonzero(wanted[own]), np.flatnonzero(~wanted[own])
         size = -(-len(inside) // group) * group
         rows = np.tile(np.concatenate([inside, others]).astype(np.int32), (most, 1))
-        now.random.permuted(rows[:count, :size], axis=1, out=rows[:count, :size])
+        random.permuted(rows[:count, :size], axis=1, out=rows[:count, :size])
         orders.append(rows)
         groups.append(np.int32(size // group))
     return tuple(orders), tuple(groups)
@@ -210,16 +259,17 @@ def _sweep(
     now: Round, count: int, w: PyTree, sets: WorkingSets, chosen: np.ndarray, slots: Array
 ) -> tuple[PyTree, WorkingSets]:
     """Sweeps over the chosen rows and over the named slots, or over all where none are named."""
-    if count == 0 or not chosen.size:
+    if count == 0:
         return w, sets
     planes, visits = of_planes(now.problem), now.settings.visit_options()
-    room = now.room.take(planes, now.task, sets, slots)
+    zeros = zeros_to_take_over if now.shards is None else now.shards.zeros
+    room = now.room.take(planes, now.task, sets, slots, zeros)
     given = now.task, w, sets, slots, _plan(now, chosen, count), now.clock
     if now.shards is None:
         run = partial(sweeps_program, planes, visits, *given, room)
     else:
         meetings = now.settings.meetings
-        run = partial(now.shards.sweep, planes, visits, meetings, *given, now.put(room))
+        run = partial(now.shards.sweep, planes, visits, meetings, *given, room)
     w, multipliers, last_used, room = time_part(
         now.seconds, "sweeps", partial(run, effort=now.efforts.sweeps)
     )
@@ -227,24 +277,24 @@ def _sweep(
     return w, sets._replace(multipliers=multipliers, last_used=last_used)
 
 
-def _widest(settings: Settings, sets: WorkingSets, chosen: np.ndarray) -> np.ndarray:
+def _widest(now: Round, sets: WorkingSets, chosen: np.ndarray) -> np.ndarray:
     """The chosen rows that carry nearly as many planes as there are active slots."""
-    carried = np.sum(np.asarray(sets.multipliers) > 0, axis=1)[chosen]
-    return chosen[carried >= named_slots(settings, sets) - 2]
+    carried = np.sum(now.own(sets.multipliers) > 0, axis=1)
+    carried = carried if now.shards is None else now.shards.gathered(carried)
+    return chosen[carried[chosen] >= named_slots(now.settings, sets) - 2]
 
 
 def enumerated_round(now: Round, state: State) -> tuple[PyTree, WorkingSets]:
     """Sweeps over all rows and slots at first, later over those that matter."""
     settings, w, sets = now.settings, state.weights, state.sets
-    n = sets.losses.shape[0]
-    every = now.put(jax.device_put(np.zeros((n, 0), np.int32)))
+    every = now.put(jax.device_put(np.zeros((now.rows, 0), np.int32)))
     if state.clock <= settings.warm_passes or state.block_gaps is None or state.slots is None:
         gaps = None if state.clock <= settings.warm_passes else state.block_gaps
         visited = _examples(now) if gaps is None else _covering(settings, sets, gaps)
         count = 1 if named_slots(settings, sets) else choice_of(settings.cached_sweeps)
         return _sweep(now, count, w, sets, visited, every)
     chosen = _covering(settings, sets, state.block_gaps)
-    widest = _widest(settings, sets, chosen)
+    widest = _widest(now, sets, chosen)
     if len(widest):  # the planes beyond the active slots move here only
         w, sets = _sweep(now, 1, w, sets, widest, every)
     return _sweep(now, choice_of(settings.cached_sweeps), w, sets, chosen, state.slots)
@@ -271,33 +321,43 @@ Orders: TypeAlias = list[list[np.ndarray]]
 def _shuffle(now: Round) -> Orders:
     """Rows of about one size in a batch, the batches in random order."""
     found = []
-    for part in now.parts:
-        orders = _by_size(part, now.settings, now.random)
+    for part, random in zip(now.parts, now.random, strict=True):
+        orders = _by_size(part, now.settings, random)
         for order, used in zip(orders, _used(part, orders), strict=True):
-            order[:used] = now.random.permutation(order[:used])
+            order[:used] = random.permutation(order[:used])
         found.append(orders)
     return found
 
 
 class _Chunk(NamedTuple):
-    """One of the chunks of an exact pass: the spans of each part, and all its rows."""
+    """One of the chunks of an exact pass: the spans of each part, all rows of these, and whether
+    any part has some, those of other hosts as well."""
 
     spans: list[Spans]
     rows: np.ndarray
+    filled: bool
 
 
 def _chunk(now: Round, orders: Orders, number: int) -> _Chunk:
     """The chunk of this number."""
-    chunks, first, spans, rows = now.settings.chunks, 0, [], []
-    for part, own_orders in zip(now.parts, orders, strict=True):
+    spans, rows = [], []
+
+    def span(count: AnyArray) -> tuple[AnyArray, AnyArray]:
+        return count * number // now.settings.chunks, count * (number + 1) // now.settings.chunks
+
+    for at, (part, own_orders) in enumerate(zip(now.parts, orders, strict=True)):
         places, counts, own_spans = bucket_slices(part.outputs), _used(part, own_orders), []
         for order, own, count in zip(own_orders, places, counts, strict=True):
-            start, stop = (count * (number + side) // chunks for side in (0, 1))
+            start, stop = span(count)
             own_spans.append((np.int32(start), np.int32(stop)))
-            rows.append(order[start:stop].reshape(-1) + first + own.start)
+            rows.append(order[start:stop].reshape(-1) + now.place_of(at) + own.start)
         spans.append(tuple(own_spans))
-        first += places[-1].stop
-    return _Chunk(spans, np.concatenate(rows))
+    rows = np.concatenate(rows)
+    if now.shards is None:
+        return _Chunk(spans, rows, rows.size > 0)
+    used = -(-now.shards.counts // np.array([order.shape[1] for order in orders[0]]))
+    start, stop = span(used)
+    return _Chunk(spans, rows, bool(np.any(start < stop)))
 
 
 def call_oracles(
@@ -319,7 +379,7 @@ def call_all(
 ) -> tuple[WorkingSets, OracleReport, PassCounts]:
     """One oracle call an example at w, of which the program takes the working sets over."""
     active = named_slots(now.settings, sets)
-    report = now.put(empty_report(sets.losses.shape[0], active, str(sets.losses.dtype)))
+    report = now.put(empty_report(now.rows, active, str(sets.losses.dtype)))
     orders = [in_order(part, now.settings) for part in now.parts]
     spans = [whole(part, own) for part, own in zip(now.parts, orders, strict=True)]
     calls = Calls(now.join(orders), now.join(spans), epsilon, now.clock)
@@ -330,12 +390,13 @@ def _ask_again(
     now: Round, orders: Orders, chunk: _Chunk, report: OracleReport, epsilon: AnyArray
 ) -> tuple[Calls, int] | None:
     """The calls of the rows of a chunk in which a cheap oracle found nothing, and how many."""
-    rest = quiet(report.terms, now.task.terms.cap, epsilon)
+    value, known, cap = map(now.own, (report.terms.value, report.terms.known, now.task.terms.cap))
+    rest = quiet(value, known, cap, epsilon)
     found, each = [], len(rest) // len(now.parts)
     for number, part in enumerate(now.parts):
         wanted = rest[number * each : (number + 1) * each]
         found.append(asked_again(part.outputs, orders[number], chunk.spans[number], wanted))
-    count = sum(more.calls for more in found if more)
+    count = int(now.total(sum(more.calls for more in found if more)))
     if not count:
         return None
     nothing = [tuple((np.int32(0), np.int32(0)) for _ in spans) for spans in chunk.spans]
@@ -351,7 +412,7 @@ def grown_round(now: Round, state: State, epsilon: AnyArray) -> tuple[PyTree, Wo
     settings, w = now.settings, state.weights
     sets = state.sets if now.takes_over else copy_arrays(state.sets)  # programs take them over
     active = named_slots(settings, sets)
-    report = now.put(empty_report(sets.losses.shape[0], active, str(sets.losses.dtype)))
+    report = now.put(empty_report(now.rows, active, str(sets.losses.dtype)))
     shuffled = _shuffle(now)
     orders = now.join([tuple(map(jax.device_put, own)) for own in shuffled])
     found, again = [], 0
@@ -359,7 +420,7 @@ def grown_round(now: Round, state: State, epsilon: AnyArray) -> tuple[PyTree, Wo
     first_name = "cheap oracle" if cheap else "oracle"
     for number in range(settings.chunks):
         chunk = _chunk(now, shuffled, number)
-        if not chunk.rows.size:
+        if not chunk.filled:
             continue
         calls = Calls(orders, now.join(chunk.spans), epsilon, now.clock)
         sets, report, counts = call_oracles(now, first_name, first, w, sets, report, calls)
@@ -370,12 +431,11 @@ def grown_round(now: Round, state: State, epsilon: AnyArray) -> tuple[PyTree, Wo
             found.append(counts)
             again += count
         w, sets = _sweep(now, 1, w, sets, chunk.rows, report.slots)
-    gaps = block_gaps(now.formulation, now.task.terms, report.terms)
+    estimate, gaps = now.certified(report)
     chosen = _covering(settings, sets, gaps)
     w, sets = _sweep(now, choice_of(settings.cached_sweeps), w, sets, chosen, report.slots)
-    estimate = certify(now.formulation, now.task.terms, report.terms)
     added, overflow = np.sum(jax.device_get(found), axis=0).tolist()
-    calls = examples_of(now.task) + again
+    calls = examples_of(now) + again
     return w, sets, Moved(added, overflow, estimate, gaps, calls, report.terms)
 
 

@@ -5,6 +5,9 @@ its part of the examples, of their working sets and of their dual variables; w i
 Arrays by bucket keep their order, shard after shard inside a bucket. Flat arrays [N, ...] over all
 buckets lie shard after shard, bucket after bucket inside a shard: so each device sees a task of its
 own, and the programs of one device serve it as they are.
+
+Devices may belong to several processes. Each of them then has the examples of its own devices on
+the host, and plans for these; a few numbers of every example are the same on all hosts.
 """
 
 from __future__ import annotations
@@ -18,12 +21,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from jaxstruct.core.buckets import bucket_slices
+from jaxstruct.core.buckets import Buckets, bucket_slices
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.solvers.certificate import ExampleTerms
 from jaxstruct.solvers.exchange import Exchange, exchanging_pass
+from jaxstruct.solvers.formulations import Penalty
 from jaxstruct.solvers.oracle_pass import (
     Calls,
     OracleOptions,
@@ -31,6 +36,7 @@ from jaxstruct.solvers.oracle_pass import (
     PassCounts,
     oracle_pass,
 )
+from jaxstruct.solvers.processes import Processes
 from jaxstruct.solvers.settings import Settings, VisitOptions
 from jaxstruct.solvers.state import State
 from jaxstruct.solvers.sweeps import Plan, sweeps_pass
@@ -38,8 +44,8 @@ from jaxstruct.solvers.task import Places, Task, sizes_of
 from jaxstruct.solvers.working_sets import WorkingSets
 
 
-def check_mesh(mesh: Any, settings: Settings) -> None:
-    """Raise ValueError unless it is None or a mesh of this process, with settings for it."""
+def check_mesh(mesh: Any) -> None:
+    """Raise ValueError unless it is None or a mesh on which this process has a device."""
     if mesh is None:
         return
     if not isinstance(mesh, Mesh):
@@ -47,13 +53,17 @@ def check_mesh(mesh: Any, settings: Settings) -> None:
             f"mesh must be a jax.sharding.Mesh or None, got {text_of(mesh)}: "
             'jax.make_mesh((jax.device_count(),), ("shards",)) is one of all devices'
         )
-    others = {device.process_index for device in mesh.devices.flat} - {jax.process_index()}
-    if others:
+    owners = {device.process_index for device in mesh.devices.flat}
+    if jax.process_index() not in owners:
         raise ValueError(
-            f"mesh has devices of the processes {sorted(others)}, expected those of this one "
-            "alone: use jax.local_devices()"
+            f"mesh has devices of the processes {sorted(owners)}, none of this one, "
+            f"{jax.process_index()}: call fit in those processes alone"
         )
-    if settings.variant == "full":
+
+
+def check_variant(mesh: Mesh | None, settings: Settings) -> None:
+    """Raise ValueError where the settings ask for what there is on one device alone."""
+    if mesh is not None and settings.variant == "full":
         raise ValueError(
             'variant is "full", but on a mesh there is block ascent alone: leave it at "auto"'
         )
@@ -168,14 +178,18 @@ def deal(sizes: np.ndarray, shards: int, rows: int) -> np.ndarray:
     return held.reshape(-1)
 
 
-def dealt(parts: tuple[PyTree, ...], shards: int, rows: list[int]) -> Places:
+def dealt(outputs: Buckets, shards: int, rows: list[int]) -> Places:
     """Which example each row of each bucket holds, shard after shard, by the sizes of outputs.
 
+    Where each of several processes deals out what K shards of a mesh in one process would hold, to
+    its own part of these, in their order, they hold the same again.
+
     Args:
-      parts: outputs by bucket. rows: of each shard, by bucket.
+      rows: of each shard, by bucket.
     """
     return [
-        deal(sizes_of(outputs), shards, each) for outputs, each in zip(parts, rows, strict=True)
+        deal(sizes_of(part)[: len(own)], shards, each)
+        for part, own, each in zip(outputs.parts, outputs.index, rows, strict=True)
     ]
 
 
@@ -183,21 +197,33 @@ class Shards:
     """Where the rows of a task lie on a mesh, and how to move between orders.
 
     Fields:
-      mesh: of one axis. task: the task on the mesh, its flat arrays shard after shard.
-      parts: the shards as tasks of NumPy arrays on the host.
+      mesh: of one axis, the devices of one process after those of another.
+      processes: whose devices they are. task: the task on the mesh, its flat arrays shard after
+        shard. first: the number of the first shard of this process.
+      parts: the shards of this process as tasks of NumPy arrays on the host.
+      counts: [K, B] examples of each shard in each bucket.
+      terms: cap and ridge of all rows on the host, shard after shard.
     """
 
-    def __init__(self, mesh: Mesh, whole: Task, examples: np.ndarray) -> None:
+    def __init__(self, mesh: Mesh, processes: Processes, whole: Task, examples: np.ndarray) -> None:
         """Place a task whose buckets hold their shards one after the other, on the host so far.
 
         Args:
-          mesh: of any axes.
+          mesh: of any axes. processes: whose it is.
+          whole: the part of this process.
           examples: [N] the example of each of its rows, -1 where it is padding, which comes last
             in each part of a bucket.
         """
-        self.mesh, count = Mesh(mesh.devices.reshape(-1), ("shards",)), mesh.size
+        devices = sorted(mesh.devices.flat, key=lambda device: device.process_index)
+        owners = [device.process_index for device in devices]
+        here = processes.numbers[processes.here]
+        self.mesh, self.processes = Mesh(np.array(devices), ("shards",)), processes
+        self.first = owners.index(here)
+        self._own = devices[self.first : self.first + owners.count(here)]
+        count = len(self._own)
         places = bucket_slices(whole.outputs)
         rows = [(own.stop - own.start) // count for own in places]
+        self._sizes = [sum(rows) * owners.count(number) for number in processes.numbers]
         order = [
             own.start + shard * each + np.arange(each)
             for shard in range(count)
@@ -211,19 +237,29 @@ class Shards:
         self.parts = tuple(self._part(host, shard, examples) for shard in range(count))
         terms = jax.tree.map(lambda leaf: leaf[self._order] if leaf.ndim else leaf, host.terms)
         self.task = self.put(host._replace(terms=terms))
+        self.terms = self._terms_of_all(terms)
+        own_counts = [[int(each) for each in part.counts or ()] for part in self.parts]
+        self.counts = np.concatenate([np.array(each) for each in processes.gather(own_counts)])
 
     def _part(self, host: Task, shard: int, examples: np.ndarray) -> Task:
         def cut(leaf: np.ndarray) -> np.ndarray:
-            each = leaf.shape[0] // self.mesh.size
+            each = leaf.shape[0] // len(self._own)
             return leaf[shard * each : (shard + 1) * each]
 
-        each = len(self._order) // self.mesh.size
-        own = self._order[shard * each : (shard + 1) * each]
+        own = self._order[self._rows_of(shard)]
         terms = jax.tree.map(lambda leaf: leaf[own] if leaf.ndim else leaf, host.terms)
         inputs, outputs = jax.tree.map(cut, (host.inputs, host.outputs))
         real = examples[own] >= 0
         counts = tuple(np.int32(np.sum(real[place])) for place in bucket_slices(outputs))
         return Task(inputs, outputs, terms, counts)
+
+    def _rows_of(self, shard: int) -> slice:
+        """Which of the rows of this process one of its shards has."""
+        each = len(self._order) // len(self._own)
+        return slice(shard * each, (shard + 1) * each)
+
+    def _terms_of_all(self, terms: Penalty) -> Penalty:
+        return jax.tree.map(lambda leaf: self.gathered(leaf) if leaf.ndim else leaf, terms)
 
     def call_oracles(
         self, problem: Problem, options: OracleOptions, *given: Any, effort: str
@@ -237,17 +273,47 @@ class Shards:
         """`sweeps_on_shards` here."""
         return sweeps_shards_program(planes, options, self.mesh, meetings, *given, effort=effort)
 
+    @property
+    def rows(self) -> int:
+        """How many rows the shards of this process have."""
+        return len(self._order)
+
     def put(self, tree: PyTree) -> PyTree:
-        """Arrays over the shards by their leading axis; scalars on all devices."""
+        """Arrays over the rows of this process, on its shards; scalars on all devices."""
 
         def place(leaf: AnyArray) -> Array:
-            return jax.device_put(leaf, self._sharding if np.ndim(leaf) else self._same)
+            if np.ndim(leaf) == 0:
+                return self._on_all(leaf)
+            if not self.processes.several:
+                return jax.device_put(leaf, self._sharding)
+            if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+                return leaf  # it is there
+            own = np.split(np.asarray(leaf), len(self._own))
+            parts = list(map(jax.device_put, own, self._own))
+            shape = (self.mesh.size * own[0].shape[0], *own[0].shape[1:])
+            return jax.make_array_from_single_device_arrays(shape, self._sharding, parts)
 
         return jax.tree.map(place, tree)
 
     def put_on_all(self, tree: PyTree) -> PyTree:
         """The same arrays on every device."""
-        return jax.device_put(tree, self._same)
+        return jax.tree.map(self._on_all, tree)
+
+    def _on_all(self, leaf: AnyArray) -> Array:
+        if not self.processes.several:
+            return jax.device_put(leaf, self._same)
+        leaf = np.asarray(jax.device_put(leaf) if np.isscalar(leaf) else leaf)
+        parts = [jax.device_put(leaf, device) for device in self._own]
+        return jax.make_array_from_single_device_arrays(leaf.shape, self._same, parts)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Zeros over the rows of all, on their shards, which a program can take over."""
+        own = (shape[0] // self.mesh.size, *shape[1:])
+        parts = []
+        for device in self._own:
+            zeros = jax.device_put(np.zeros(own, dtype), device)
+            parts.append(jax.device_put(zeros, device, may_alias=False))
+        return jax.make_array_from_single_device_arrays(shape, self._sharding, parts)
 
     def join(self, parts: Sequence[PyTree]) -> PyTree:
         """What the host has for each shard, as arrays over the shards; scalars become [K]."""
@@ -257,6 +323,30 @@ class Shards:
 
         return jax.tree.map(both, *parts)
 
+    def own(self, tree: PyTree) -> PyTree:
+        """Arrays over the shards on the host, the rows of this process alone; scalars and arrays
+        that are on all devices as they are."""
+
+        def fetch(leaf: AnyArray) -> np.ndarray:
+            of_others = isinstance(leaf, jax.Array) and not leaf.is_fully_addressable
+            if not of_others or leaf.is_fully_replicated:
+                return np.asarray(leaf)
+            parts = sorted(leaf.addressable_shards, key=lambda part: part.index[0].start)
+            return np.concatenate([np.asarray(part.data) for part in parts])
+
+        return jax.tree.map(fetch, tree)
+
+    def gathered(self, tree: PyTree) -> PyTree:
+        """Arrays over the rows of this process as arrays over all rows, on every host."""
+        return jax.tree.map(lambda leaf: self.processes.gather_rows(leaf, self._sizes), tree)
+
+    def on_hosts(self, terms: ExampleTerms) -> ExampleTerms:
+        """What oracle calls said of all rows, on every host; one message."""
+        own = self.own(terms)
+        if not self.processes.several:
+            return own
+        return ExampleTerms(*np.ascontiguousarray(self.gathered(np.stack(own, axis=1)).T))
+
     def in_shards(self, sets: WorkingSets) -> WorkingSets:
         """Working sets in the order of buckets, placed."""
         flat = sets._replace(outputs=(), gram=())
@@ -264,8 +354,8 @@ class Shards:
         return self.put(flat._replace(outputs=sets.outputs, gram=sets.gram))
 
     def in_buckets(self, flat: AnyArray) -> np.ndarray:
-        """A flat array [N, ...] of the mesh in the order of buckets, on the host."""
-        return np.asarray(flat)[self._back]
+        """A flat array [N, ...] over the shards in the order of buckets, of this process."""
+        return self.own(flat)[self._back]
 
     def begin(self, states: Sequence[State]) -> State:
         """The state of all shards, from one of each."""
@@ -279,22 +369,26 @@ class Shards:
         return state._replace(
             weights=weights,
             sets=self.in_shards(state.sets),
-            block_gaps=None if gaps is None else np.asarray(gaps)[self._order],
+            block_gaps=None if gaps is None else self.gathered(np.asarray(gaps)[self._order]),
             slots=None if slots is None else self.put(np.asarray(slots)[self._order]),
         )
 
     def taken(self, tree: PyTree) -> PyTree:
-        """Arrays of the mesh, as they are, on one device."""
-        return jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)), tree)
+        """Arrays that are on all devices, or over the shards, as they are, on one device."""
+        return jax.tree.map(jax.device_put, self.own(tree))
 
     def end(self, state: State) -> State:
-        """A state of the mesh in the order of buckets, on one device."""
+        """A state of the mesh in the order of buckets, on one device; of this process."""
         flat = state.sets._replace(outputs=(), gram=())
         flat = jax.tree.map(lambda leaf: jax.device_put(self.in_buckets(leaf)), flat)
         outputs, gram = self.taken((state.sets.outputs, state.sets.gram))
-        sets = flat._replace(outputs=outputs, gram=gram)
-        gaps = None if state.block_gaps is None else self.in_buckets(state.block_gaps)
-        slots = None if state.slots is None else jax.device_put(self.in_buckets(state.slots))
+        sets, gaps, slots = flat._replace(outputs=outputs, gram=gram), state.block_gaps, state.slots
+        if gaps is not None:
+            begin = sum(self._sizes[: self.processes.here])
+            gaps = gaps[begin : begin + self.rows][self._back]
         return state._replace(
-            weights=self.taken(state.weights), sets=sets, block_gaps=gaps, slots=slots
+            weights=self.taken(state.weights),
+            sets=sets,
+            block_gaps=gaps,
+            slots=None if slots is None else jax.device_put(self.in_buckets(slots)),
         )

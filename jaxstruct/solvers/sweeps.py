@@ -120,10 +120,19 @@ def _seen(whole: Seen, part: _Part) -> Seen:
     return Seen(whole.task._replace(terms=terms), part.sets, part.differences)
 
 
-def empty_room(problem: Problem, task: Task, sets: WorkingSets, slots: Array) -> list:
+def empty_room(
+    problem: Problem,
+    task: Task,
+    sets: WorkingSets,
+    slots: Array,
+    zeros: Callable = zeros_to_take_over,
+) -> list:
     """Zeros in place of the buckets cut down to slots [N, A], which `sweeps_pass` takes over.
 
     NumPy makes them, so that nothing compiles. Where nothing is cut down, there are none.
+
+    Args:
+      zeros: (shape, dtype) -> them, where the rows are.
     """
 
     def parts(problem: Problem, task: Task, sets: WorkingSets, slots: Array) -> list[_Part]:
@@ -136,7 +145,7 @@ def empty_room(problem: Problem, task: Task, sets: WorkingSets, slots: Array) ->
     if _sees_whole(problem, slots):
         return []
     shapes = jax.eval_shape(parts, problem, task, sets, slots)
-    return jax.tree.map(lambda leaf: zeros_to_take_over(leaf.shape, leaf.dtype), shapes)
+    return jax.tree.map(lambda leaf: zeros(leaf.shape, leaf.dtype), shapes)
 
 
 class SweptRoom:
@@ -146,18 +155,25 @@ class SweptRoom:
         """No room yet."""
         self._slots, self._room = None, []
 
-    def take(self, problem: Problem, task: Task, sets: WorkingSets, slots: Array) -> list:
+    def take(
+        self,
+        problem: Problem,
+        task: Task,
+        sets: WorkingSets,
+        slots: Array,
+        zeros: Callable = zeros_to_take_over,
+    ) -> list:
         """What `empty_room` makes, or what was given back of that size; the caller owns it.
 
         Args:
-          problem, task: the same in all calls.
+          problem, task, zeros: the same in all calls.
         """
         if _sees_whole(problem, slots):
             return []
         count = slots.shape[1] or sets.losses.shape[1]
         room, known = self._room, self._slots == count
         self._slots, self._room = None, []
-        return room if known else empty_room(problem, task, sets, slots)
+        return room if known else empty_room(problem, task, sets, slots, zeros)
 
     def give_back(self, room: list) -> None:
         """The room after the sweeps; nothing is kept of none."""

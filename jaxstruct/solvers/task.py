@@ -107,7 +107,8 @@ def row_index(
         if places is None:
             rows[: len(own)] = own
         else:
-            rows[:] = np.where(places[number] >= 0, own[places[number]], -1)
+            real = places[number] >= 0
+            rows[real] = own[places[number][real]]
         parts.append(rows)
     return np.concatenate(parts)
 
@@ -128,12 +129,13 @@ def make_task(
     Args:
       shapes: of the buckets. places: None for examples in their order, on the device; otherwise
         everything stays on the host, for those who place it elsewhere.
-      n: examples of the training set; None where these are all of them. The index of a part of them
-        counts among all, as do the weights, and C is divided by n.
+      n: examples that C is divided by; None for those that are here. The weights are those that the
+        index of the outputs counts: of all examples, or of those of this process.
     """
     rows = row_index(outputs.index, shapes, places)
-    n = int(np.sum(rows >= 0)) if n is None else n
-    given = np.ones(n) if example_weights is None else np.asarray(example_weights, np.float64)
+    n, last = int(np.sum(rows >= 0)) if n is None else n, int(np.max(rows, initial=0))
+    given = np.ones(last + 1) if example_weights is None else np.asarray(example_weights)
+    given = given.astype(np.float64)
     weights = np.where(rows >= 0, given[rows], 0.0)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
 

@@ -15,6 +15,7 @@ from jaxstruct.solvers.cost_model import efforts_of
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_pass import Calls, OracleOptions, empty_report, oracle_program
+from jaxstruct.solvers.processes import ALONE, Processes
 from jaxstruct.solvers.rounds import copy_arrays, in_order, named_slots, whole
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution
@@ -92,6 +93,7 @@ def restart(
     formulation: Formulation,
     start: Solution,
     C: float,
+    processes: Processes = ALONE,
 ) -> State:
     """The state of a solution, its dual variables made feasible for another C.
 
@@ -101,6 +103,7 @@ def restart(
 
     Args:
       start: a solution that `check_start` has let pass.
+      processes: each with the solution of its own examples; w is of all.
     """
     sets = start.state.sets
     orders = in_order(task, settings)
@@ -115,10 +118,14 @@ def restart(
     multiplier_sum = multiplier_sum * np.minimum(share, 1)
     efforts = efforts_of(problem, settings, oracle_for(problem, formulation), task)
     w = rebuilt_weights(problem, task, sets, orders, effort=efforts.newton)
+    if processes.several:
+        w = jax.tree.map(lambda leaf: on_device(processes.sum_arrays(np.asarray(leaf))), w)
     gain = float(np.sum(beta * np.asarray(sets.bounds)))
     products = np.asarray(_products(problem, settings, formulation, task, w, sets, orders))
     cost = float(np.sum(products)) + float(np.sum(ridge * multiplier_sum**2))
     room = float(np.min(_cap_share(cap, multiplier_sum)))
+    of_each = processes.gather_numbers([gain, cost, room])
+    (gain, cost), room = of_each[:, :2].sum(axis=0).tolist(), float(of_each[:, 2].min())
     gamma = min(gain / cost, room) if cost > 0 else 1.0
     sets = sets._replace(multipliers=on_device(beta * beta.dtype.type(gamma)))
     w = jax.tree.map(lambda leaf: on_device(np.asarray(leaf) * leaf.dtype.type(gamma)), w)

@@ -94,7 +94,7 @@ def test_a_checkpoint_is_written_when_its_time_has_come(tmp_path, monkeypatch):
     clock, seen, path = [0.0], [], tmp_path / "run.npz"
     monkeypatch.setattr(keeping.time, "monotonic", lambda: clock[0])
 
-    def written(name, header, arrays, previous):
+    def written(name, header, arrays, previous, ready):
         passes = header["statistics"]["passes"]
         seen.append((clock[0], passes, header["message"] == GOES_ON))
         assert previous == tmp_path / "run.npz.previous"

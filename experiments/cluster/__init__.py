@@ -1,0 +1,1 @@
+"""One training in several processes, on one machine or on many."""

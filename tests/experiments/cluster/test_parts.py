@@ -1,0 +1,27 @@
+"""Files of parts hold every example once, as the problem takes them."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from experiments.benchmarks.tasks import TASKS as BENCHMARKS
+from experiments.cluster.parts import read_part, write_parts
+
+
+@pytest.mark.parametrize(("name", "size"), [("digits", 1), ("sentences", 20)])
+def test_parts_together_are_the_task(tmp_path, name, size):
+    whole = BENCHMARKS[name].prepare(size)
+    files = write_parts(name, size, 3, 2, tmp_path)
+    parts = [read_part(name, path, "float32") for path in files]
+    assert {(part.n, part.C) for part in parts} == {(whole.n, whole.C)}
+    for part in parts:
+        assert jax.tree.structure(part.inputs) == jax.tree.structure(whole.inputs)
+        shapes = jax.tree.map(np.shape, part.problem.initial_weights)
+        assert shapes == jax.tree.map(np.shape, whole.problem.initial_weights)
+    counts = [part.outputs.shape[0] for part in parts]
+    assert sum(counts) == whole.n and max(counts) - min(counts) <= 2
+    rows = getattr(whole.outputs, "rows", whole.outputs)
+    held = np.concatenate([getattr(part.outputs, "rows", part.outputs) for part in parts])
+    np.testing.assert_array_equal(np.sort(held), np.sort(rows))

@@ -1,0 +1,353 @@
+"""What each of two processes of two devices does together with the other; see `test_processes`.
+
+    python -m tests.solvers.process_cases PROCESS PORT FOLDER
+
+Every case is a function of a folder, which both have; what it returns goes to
+FOLDER/PROCESS.json, and where it raises, its traceback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import shutil
+import signal
+import sys
+import traceback
+import warnings
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from jaxstruct import Ragged, Settings, SparseFeatures, Status, fit, fit_path, predict
+from jaxstruct.chains.structure import chain, chain_inputs
+from jaxstruct.core.buckets import Buckets
+from jaxstruct.multiclass.structure import multiclass
+from jaxstruct.solvers import keeping
+from jaxstruct.solvers.checkpoint_files import digest_of
+from jaxstruct.solvers.processes import Processes, RefusedElsewhere
+from jaxstruct.solvers.shards import deal
+
+N, K, D, C = 40, 5, 3, 50.0
+SHARDS, PROCESSES = 4, 2
+GROWN = Settings(
+    variant="subspace", working_sets="grown", capacity=2, cached_sweeps=2, chunks=1, meetings=1,
+    oracle_batch=4, group=2,
+)  # fmt: skip
+SETTINGS = {
+    "grown": GROWN,
+    "enumerated": GROWN._replace(working_sets="enumerated", active=3, cached_sweeps=8),
+}
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(N, D))
+Y = (X @ RANDOM.normal(size=(D, K)) + RANDOM.normal(size=(N, K))).argmax(axis=1).astype(np.int32)
+WEIGHTS = RANDOM.choice([0.0, 0.5, 1.0], N)
+
+
+def own_rows(sizes=None):
+    """The examples of this process, such that its devices hold what they would in one process."""
+    if jax.process_count() == 1:
+        return np.arange(N)
+    rows = deal(np.ones(N) if sizes is None else sizes, SHARDS, N).reshape(PROCESSES, -1)
+    own = rows[jax.process_index()]
+    return np.sort(own[own >= 0])
+
+
+def mesh():
+    return jax.make_mesh((SHARDS,), ("shards",))
+
+
+def train(way="grown", **more):
+    own = own_rows()
+    options = {"tolerance": 1e-2, "example_weights": WEIGHTS[own], "max_passes": 10} | more
+    given = multiclass(D, K, dtype="float64"), X[own], Y[own]
+    formulation = options.pop("formulation", "svm1_margin")
+    return fit(*given, formulation, C, settings=SETTINGS[way], mesh=mesh(), **options)
+
+
+def numbers(solution):
+    counts = solution.statistics
+    return {
+        "status": int(solution.status), "primal": solution.primal, "dual": solution.dual,
+        "rounds": counts.passes, "planes": counts.planes_kept, "support": counts.support_planes,
+        "calls": counts.oracle_calls, "weights": digest(solution.weights),
+        "certificate": [float(each) for each in solution.certificate],
+        "duals": solution.trace.round_dual[:3].tolist(),
+        "added": solution.trace.planes_added[:3].tolist(),
+        "n": len(solution.slack), "slack": float(np.sum(solution.slack)),
+    }  # fmt: skip
+
+
+def digest(tree):
+    return digest_of(*map(np.asarray, jax.tree.leaves(tree)))
+
+
+def everything(solution):
+    """The sha256 of all that a run ends with, but for its times."""
+    trace = [getattr(solution.trace, n) for n in solution.trace._fields if "seconds" not in n]
+    return digest(
+        (solution.weights, solution.state, solution.slack, solution.rows, solution.certificate,
+         trace)
+    )  # fmt: skip
+
+
+def grown(folder):
+    solution = train()
+    own = own_rows()
+    found = predict(multiclass(D, K, dtype="float64"), solution, X[own])
+    weights = np.asarray(solution.weights["weights"])
+    np.testing.assert_array_equal(found, (X[own] @ weights).argmax(axis=1))
+    assert len(solution.slack) == len(own) and np.sum(solution.rows >= 0) == len(own)
+    return numbers(solution)
+
+
+def enumerated(folder):
+    return numbers(train("enumerated"))
+
+
+def hard(folder):
+    """A hard margin that is not met, whose radius is of all planes."""
+    return numbers(train(formulation="svm0", max_passes=4))
+
+
+def sentences():
+    """Label sequences of which the last ten are long, in a bucket of their own."""
+    random = np.random.default_rng(1)
+    lengths = np.r_[random.integers(1, 6, 30), random.integers(20, 24, 10)]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    labels = random.integers(0, 3, offsets[-1]).astype(np.int32)
+    features = (random.normal(size=(offsets[-1], 4)) + np.eye(3, 4)[labels]).astype(np.float32)
+    return features, labels, offsets, lengths
+
+
+def buckets(folder):
+    """One process alone has long sequences: the other borrows one."""
+    features, labels, offsets, lengths = sentences()
+    own = np.arange(N)
+    if jax.process_count() > 1:
+        own = np.arange(15) if jax.process_index() == 0 else np.arange(15, N)
+    x, y = Ragged(features, offsets).take(own), Ragged(labels, offsets, -1).take(own)
+    problem = chain(4, 3, dtype="float64")
+    problem = problem._replace(padding=dataclasses.replace(problem.padding, price=1))
+    solution = fit(problem, chain_inputs(x), y, C=20.0, settings=GROWN, tolerance=3e-2, mesh=mesh())
+    assert len(solution.state.sets.outputs) > 1
+    assert len(predict(problem, solution, chain_inputs(x))) == len(own)
+    return numbers(solution)
+
+
+def paths(folder):
+    """Starts and paths, each process from its own part."""
+    own = own_rows()
+    given = multiclass(D, K, dtype="float64"), X[own], Y[own], "svm1_margin"
+    options = {"settings": GROWN, "mesh": mesh(), "tolerance": 1e-2}
+    *_, last = fit_path(*given, [C / 10, C], **options)
+    again = fit(*given, C, start=last, **options)
+    start = again.trace.round_dual[-again.statistics.passes]  # before them is that of last
+    assert last.certificate.dual * (1 - 1e-9) <= start <= last.primal * (1 + 1e-9)
+    return {"primal": again.primal, "dual": again.dual}
+
+
+def refused(folder):
+    """What one process is given wrongly, all refuse."""
+    here, own = jax.process_index(), own_rows()
+    wrong = here == 1
+
+    def given(x=X[own], y=Y[own], cost=C, machine=None, **more):
+        machine = multiclass(D, K, dtype="float64") if machine is None else machine
+        options = {"settings": GROWN, "mesh": mesh()} | more
+        fit(machine, x, y, "svm1_margin", cost, **options)
+
+    def refusal(**more):
+        try:
+            given(**more)
+        except (ValueError, ZeroDivisionError) as error:
+            return [type(error).__name__, str(error)]
+        raise AssertionError("nothing was refused")
+
+    def fail(progress):
+        return 1 // 0
+
+    nan = np.where(np.arange(len(own))[:, None] == 2, np.nan, X[own])
+    bucket = np.arange(len(own))
+    cut = Buckets((X[own],), (bucket,)), Buckets((Y[own],), (bucket,))
+    return {
+        "nan": refusal(x=nan if wrong else X[own]),
+        "C": refusal(cost=-1.0 if wrong else C),
+        "other C": refusal(cost=C + wrong),
+        "settings": refusal(settings=GROWN._replace(seed=int(wrong))),
+        "features": refusal(x=X[own][:, :2] if wrong else X[own]),
+        "problem": refusal(
+            machine=multiclass(D, K, loss=(1 + wrong) * (1 - np.eye(K)), dtype="float64")
+        ),
+        "kind": refusal(
+            **(dict(zip("xy", cut, strict=True)) if wrong else {}),
+        ),
+        "start": refusal(start=3 if wrong else None),
+        "checkpoint": refusal(checkpoint=folder / "none.npz" if wrong else None),
+        "callback": refusal(callback=fail if wrong else None),
+    }
+
+
+def shapes(folder):
+    """Padded by hand to other sizes."""
+    wide = 4 + jax.process_index()
+    indices = np.tile(np.arange(wide, dtype=np.int32), (6, 1))
+    features = SparseFeatures(indices, np.ones((6, wide), np.float32))
+    try:
+        fit(multiclass(8, 3, dtype="float64"), features, np.arange(6) % 3, mesh=mesh())
+    except ValueError as error:
+        return str(error)
+    raise AssertionError("nothing was refused")
+
+
+def callbacks(folder):
+    """One process asks to stop; all do, after the same round."""
+    seen = []
+
+    def stop(progress):
+        seen.append(progress.passes)
+        return jax.process_index() == 1 and progress.passes == 3
+
+    solution = train(tolerance=1e-5, callback=stop)
+    assert solution.status is Status.STOPPED and seen == [1, 2, 3]
+    alone = train(tolerance=1e-5, callback=stop if jax.process_index() == 1 else None)
+    assert alone.status is Status.STOPPED
+    return numbers(solution)
+
+
+class Killed(Exception):
+    """What a killed process is to a case."""
+
+
+def _killed(path, rounds, **more):
+    """A run that ends after so many of its own rounds, and writes nothing more."""
+    seen = []
+
+    def kill(progress):
+        seen.append(progress.passes)
+        if len(seen) == rounds:
+            raise Killed
+
+    stop = keeping.Keeper.stop
+    keeping.Keeper.stop = lambda keeper, error: None
+    try:
+        return train(checkpoint=path, resume=True, callback=kill, **more)
+    except (Killed, RefusedElsewhere):
+        return None
+    finally:
+        keeping.Keeper.stop = stop
+
+
+def resumed(folder):
+    """Killed again and again, of every other part nothing kept; then bit by bit the same."""
+    options = {"tolerance": 1e-5, "max_passes": 8}
+    whole, path, found, parts = train(**options), folder / "run.npz", None, 0
+    while found is None:
+        parts += 1
+        seconds = 0.0 if parts % 2 else 3600.0
+        found = _killed(path, 1 + parts // 2, checkpoint_seconds=seconds, **options)
+    assert parts > 3 and everything(found) == everything(whole)
+    held = sorted(each.name for each in folder.glob("run.npz*"))
+    assert held == [f"run.npz.process{n}{end}" for n in (0, 1) for end in ("", ".previous")]
+    again = train(checkpoint=path, resume=True, **options)
+    assert everything(again) == everything(whole)
+    return numbers(whole)
+
+
+def behind(folder):
+    """A kill between the files of two processes: both go on from the round that both hold."""
+    options = {"tolerance": 1e-5, "max_passes": 7}
+    path, together = folder / "behind.npz", Processes(mesh())
+    assert _killed(path, 5, checkpoint_seconds=0.0, **options) is None
+    own = folder / f"behind.npz.process{jax.process_index()}"
+    if jax.process_index() == 1:  # as if it had not been written
+        shutil.copy(f"{own}.previous", own)
+    together.gather("files are as they should be")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = train(checkpoint=path, checkpoint_seconds=0.0, resume=True, **options)
+    words = [str(each.message) for each in caught if "processes hold" in str(each.message)]
+    assert everything(found) == everything(train(**options))
+    together.gather("both have ended")
+    if jax.process_index() == 1:
+        own.unlink()
+        own.with_name(own.name + ".previous").unlink()
+    together.gather("one has none")
+    try:
+        train(checkpoint=path, resume=True, **options)
+    except ValueError as error:
+        return words, str(error)
+    raise AssertionError("nothing was refused")
+
+
+def full_disk(folder):
+    """One process cannot write: no file of any takes its place, and the run goes on."""
+    save = keeping.write_checkpoint
+
+    def write(*given):
+        if jax.process_index() == 1:
+            raise OSError("no space left")
+        save(*given)
+
+    keeping.write_checkpoint = write
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            train(checkpoint=folder / "full.npz", checkpoint_seconds=0.0, max_passes=3)
+    finally:
+        keeping.write_checkpoint = save
+    assert not list(folder.glob("full.npz*"))
+    return [str(each.message) for each in caught if "could not be written" in str(each.message)]
+
+
+def signals(folder):
+    """SIGTERM in one process ends all after the same round, which their files hold."""
+    path, seen = folder / "signals.npz", []
+
+    def send(progress):
+        seen.append(progress.passes)
+        if len(seen) == 2 and jax.process_index() == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with contextlib.redirect_stderr(io.StringIO()):
+        try:
+            train(checkpoint=path, callback=send, tolerance=1e-5, max_passes=4)
+        except SystemExit as error:
+            found = error.code
+    solution = train(checkpoint=path, resume=True, tolerance=1e-5, max_passes=4)
+    assert everything(solution) == everything(train(tolerance=1e-5, max_passes=4))
+    return found, seen
+
+
+ALONE = ("grown", "enumerated", "hard", "buckets", "paths")
+CASES = {
+    each.__name__: each
+    for each in (
+        grown, enumerated, hard, buckets, paths, refused, shapes, callbacks, resumed, behind,
+        full_disk, signals,
+    )
+}  # fmt: skip
+
+
+def main(process, port, folder):
+    jax.distributed.initialize(
+        f"localhost:{port}", PROCESSES, process, heartbeat_timeout_seconds=300,
+        shutdown_timeout_seconds=20,
+    )  # fmt: skip
+    ends = {}
+    with jax.enable_x64(True):
+        for name, case in CASES.items():
+            print(name, flush=True)
+            try:
+                ends[name] = [case(folder), ""]
+            except Exception:
+                ends[name] = [None, traceback.format_exc()]
+    (folder / f"{process}.json").write_text(json.dumps(ends))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))

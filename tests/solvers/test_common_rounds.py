@@ -1,0 +1,92 @@
+"""Which round several processes go on from; two real ones do so in `test_processes`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import pytest
+
+from jaxstruct.solvers.checkpoint_files import DamagedCheckpoint
+from jaxstruct.solvers.common_rounds import check_number, path_of, read_together
+from jaxstruct.solvers.processes import ALONE, Processes
+
+
+class Two(Processes):
+    """The first of two processes, the other of which holds these rounds."""
+
+    def __init__(self, other=()):
+        super().__init__()
+        self.numbers, self.other = (0, 1), [[number, False] for number in other]
+
+    def agree(self, act):
+        return act()
+
+    def gather(self, own):
+        return [own, self.other]
+
+
+class Held(NamedTuple):
+    round: tuple[int, bool]
+
+
+def found(tmp_path, own, other):
+    """(round, newer) of a process whose files hold these rounds; 0 is damaged, None is missing."""
+    files = dict(zip(("run.process0", "run.process0.previous"), own, strict=True))
+
+    def read(path):
+        number = files[path.name]
+        if number is None:
+            raise FileNotFoundError
+        if number == 0:
+            raise DamagedCheckpoint(f"{path.name} is damaged")
+        return Held((number, False))
+
+    end = read_together(Two(other), tmp_path / "run.process0", read)
+    return None if end is None else (end.kept.round[0], end.newer)
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "expected", "told"),
+    [
+        ((7, 5), (7, 5), (7, False), None),
+        ((7, 5), (5, 3), (5, True), "all processes hold is round 5"),
+        ((5, 3), (7, 5), (5, False), None),
+        ((0, 5), (7, 5), (5, True), "is damaged"),
+        ((None, None), (), None, None),
+        ((3, None), (), None, "The run begins anew"),
+        ((None, None), (3,), None, "process 0 holds none; process 1 holds round 3"),
+    ],
+)
+def test_the_last_round_that_both_hold(tmp_path, recwarn, own, other, expected, told):
+    assert found(tmp_path, own, other) == expected
+    words = " ".join(str(each.message) for each in recwarn)
+    assert (told in words) if told else not words
+
+
+@pytest.mark.parametrize(("own", "other"), [((7, 5), ()), ((7, 5), (6, 4)), ((0, 0), (7, 5))])
+def test_no_round_in_common_is_refused(tmp_path, own, other):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of damaged files
+        with pytest.raises(ValueError, match="hold no round in common: process 0"):
+            found(tmp_path, own, other)
+
+
+def test_files_of_another_number_of_processes_are_refused(tmp_path):
+    checkpoint = tmp_path / "run.npz"
+    assert path_of(checkpoint, ALONE) == checkpoint
+    assert path_of(checkpoint, Two()) == tmp_path / "run.npz.process0"
+    for name in ("run.npz.previous", "other.npz.process7"):
+        (tmp_path / name).touch()
+    check_number(checkpoint, ALONE)
+    (tmp_path / "run.npz.process1").touch()
+    check_number(checkpoint, Two())
+    with pytest.raises(ValueError, match=r"another number of processes than 1.*run.npz.process1"):
+        check_number(checkpoint, ALONE)
+    (tmp_path / "run.npz.process2.previous").touch()
+    with pytest.raises(ValueError, match="number of processes than 2: .*process2.previous"):
+        check_number(checkpoint, Two())
+    (tmp_path / "run.npz.process2.previous").unlink()
+    checkpoint.touch()
+    with pytest.raises(ValueError, match="number of processes than 2: .*run.npz. Resume"):
+        check_number(checkpoint, Two())
