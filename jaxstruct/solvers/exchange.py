@@ -78,7 +78,7 @@ def _product_of(problem: Problem, direction: PyTree, part: _Part) -> Array:
 
 def _dot(a: PyTree, b: PyTree) -> Array:
     parts = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return sum((jnp.vdot(x, y) for x, y in parts), jnp.zeros(()))
+    return reduce(jnp.add, [jnp.vdot(x, y) for x, y in parts])
 
 
 def _products(

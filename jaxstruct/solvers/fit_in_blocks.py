@@ -205,7 +205,7 @@ class _Run:
         random = np.random.default_rng([self.settings.seed, state.clock, number])
         if self.shapes_of_input is None:
             self.shapes_of_input = jax.eval_shape(lambda: block.task.inputs[0])
-        return block, sets, visit._replace(random=random, seconds=seconds)
+        return block, sets, visit._replace(random=(random,), seconds=seconds)
 
     def _close(
         self, number: int, block: Block, sets: WorkingSets, terms: ExampleTerms, visit: Visit

@@ -101,7 +101,8 @@ class Settings(NamedTuple):
         problem is one of this package: its tests prove them, and trying them compiles for seconds.
       effort: how much the compiler tries, a name of `core.compiling.EFFORTS` for all programs, one
         for each, or "auto": by the work that shapes foretell (see `cost_model`).
-      meetings: how often the shards of a mesh meet in w in each sweep.
+      meetings: how often the shards of a mesh meet in w in each sweep, None for as often as there
+        are shards, at least 4 times.
       seed: of the order of the examples.
     """
 
@@ -123,7 +124,7 @@ class Settings(NamedTuple):
     newton: NewtonOptions = NewtonOptions()
     checked_examples: int | None = None
     effort: str | Efforts = "auto"
-    meetings: int = 4
+    meetings: int | None = None
     seed: int = 0
 
     def visit_options(self) -> VisitOptions:

@@ -43,6 +43,9 @@ from jaxstruct.solvers.sweeps import Plan, sweeps_pass
 from jaxstruct.solvers.task import Places, Task, sizes_of
 from jaxstruct.solvers.working_sets import WorkingSets
 
+FEWEST_MEETINGS = 4
+"""In a sweep, where the settings leave it open."""
+
 
 def check_mesh(mesh: Any) -> None:
     """Raise ValueError unless it is None or a mesh on which this process has a device."""
@@ -268,10 +271,11 @@ class Shards:
         return oracle_shards_program(problem, options, self.mesh, *given, effort=effort)
 
     def sweep(
-        self, planes: Problem, options: VisitOptions, meetings: int, *given: Any, effort: str
+        self, planes: Problem, options: VisitOptions, meetings: int | None, *given: Any, effort: str
     ) -> tuple[PyTree, Array, Array, list]:
         """`sweeps_on_shards` here."""
-        return sweeps_shards_program(planes, options, self.mesh, meetings, *given, effort=effort)
+        often = max(FEWEST_MEETINGS, self.mesh.size) if meetings is None else meetings
+        return sweeps_shards_program(planes, options, self.mesh, often, *given, effort=effort)
 
     @property
     def rows(self) -> int:

@@ -12,6 +12,7 @@ from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.fit import _open_run
 from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.processes import Processes
 from jaxstruct.solvers.shards import sweeps_shards_program
 from jaxstruct.solvers.sweeps import Plan, sweeps_pass
 from tests.solvers.cases import flat, random_case
@@ -32,7 +33,7 @@ class Stand:
         if kernel:
             self.problem = kernel_multiclass(N, K, loss=case.loss, dtype="float64")
         mesh = jax.make_mesh((2,), ("shards",), devices=jax.devices()[:2])
-        given = self.problem, inputs, case.y, form, C, None, SETTINGS, mesh
+        given = self.problem, inputs, case.y, form, C, None, SETTINGS, mesh, Processes(mesh)
         settings, _, self.rows, _, self.shards = _open_run(*given)
         self.settings = settings._replace(effort="quick")
         parts = self.shards.parts
@@ -103,7 +104,7 @@ def test_the_best_step_along_what_shards_do_alone(x64, formulation, kernel, roun
     curvature = 4 * (duals[0] - 2 * duals[1] + duals[2])
     slope = duals[2] - duals[0] - curvature / 2
     step = np.clip(-slope / curvature, 0, 1)
-    assert 0.01 < step < 0.99  # the shards did get in each other's way
+    assert step > 0.01 and (rounds or step < 0.99)  # the shards did get in each other's way
     np.testing.assert_allclose(beta, old + step * (target - old), rtol=1e-7, atol=1e-12)
     np.testing.assert_allclose(flat(w), start + step * move, rtol=1e-7, atol=1e-9)
     assert stand.dual(beta) > duals[0]
