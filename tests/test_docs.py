@@ -170,7 +170,7 @@ SLURM = {"nodes", "ntasks-per-node", "cpus-per-task", "requeue", "signal", "open
 def test_flags_exist(page: str) -> None:
     fetch = (ROOT / "third_party_data" / "fetch.py").read_text(encoding="utf-8")
     known = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', fetch)).union(*map(_flags, COMMANDS))
-    known |= {"help", "version"} | SLURM
+    known |= {"help", "version", "xla_backend_extra_options"} | SLURM
     assert set(re.findall(r"(?<![\w-])--([a-z][\w-]*)", PAGES[page])) <= known
 
 
