@@ -73,7 +73,11 @@ class Options(NamedTuple):
         int, flag("Start so many processes on this machine and watch them.", least=0)
     ] = 0
     devices: Annotated[
-        int, flag("Devices that the processor makes in each process; 0: what there is.", least=0)
+        int,
+        flag(
+            "Devices that the processor makes in each process; --join: 0 for what there is.",
+            least=0,
+        ),
     ] = 1
     join: Annotated[bool, flag("Be one of the processes of a run.")] = False
     coordinator: Annotated[
@@ -142,6 +146,8 @@ def run(options: Options) -> common.Outcome | int | None:
         raise ValueError("give one of --start, --compare, --kills, --join and --write_parts")
     if options.join:
         return _join(options)
+    if not options.devices:
+        raise ValueError("--devices=0, what there is, is known to --join alone: give at least 1")
     if options.write_parts:
         if not options.processes:
             raise ValueError("--write_parts needs --processes, how many files there shall be")

@@ -82,6 +82,8 @@ WRONG = {
                            "--identity=0", "--held_out=x"],
     "clinc150_whole": ["--contender=linear_svc --path=absent", "--svc_tolerances=x",
                        "--c_over_n=0"],
+    "cluster": ["", "--start=-1", "--start=2 --join", "--start=1 --devices=0", "--compare=1y",
+                "--start=2 --task=table", "--kills=-1", "--start=2 --tolerance=0"],
     "constraint_counts": ["--parts=letters", "--formulations=svm1", "--sizes=0", "--epsilons=x",
                           "--epsilon=0"],
     "decoding_speed": ["--sizes=9x", "--exact=x", "--repeats=0"],
