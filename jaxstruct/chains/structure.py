@@ -35,8 +35,8 @@ from jaxstruct.chains.token_features import (
     Window,
     add_tokens,
     anchor_gram,
+    sequence_scores,
     token_gram,
-    token_scores,
     windowed,
     windowed_gram,
 )
@@ -149,11 +149,11 @@ def _with_windows(tables: _Chain, x: PyTree) -> PyTree:
 
 def _potentials(tables: _Chain, w: PyTree, x: ChainInput) -> ChainTheta:
     x = _with_windows(tables, x)
-    emissions = token_scores(w["emissions"], x.features)
+    emissions = sequence_scores(w["emissions"], x.features)
     transitions = tables.eta * w["transitions"]
     if "pairs" in w:
         T, S = emissions.shape
-        scores = token_scores(w["pairs"], x.features)[: T - 1]
+        scores = sequence_scores(w["pairs"], x.features)[: T - 1]
         transitions = transitions[None] + scores.reshape(T - 1, S, S)
     triples = tables.eta * w["triples"] if "triples" in w else None
     return ChainTheta(emissions, transitions, w.get("start"), w.get("stop"), triples, x.length)

@@ -2,7 +2,7 @@
 
 Three linear maps and one inner product are all that a chain needs of them:
 
-    token_scores   [T, S] <u_s, Phi(x^t)>
+    token_scores   [T, S] <u_s, Phi(x^t)>; sequence_scores where there are many tokens
     add_tokens     u_s + sum_b sum_t c_bts Phi(x_b^t)
     token_gram     [T, T] <Phi(x^t), Phi(x^s)>
 """
@@ -48,36 +48,48 @@ def token_scores(u: Array, features: PyTree) -> Array:
       [.., T, S].
     """
     if isinstance(features, SparseFeatures):
-        return _sparse_scores(u, features.indices, features.values)
+        return jnp.einsum("...tm,...tms->...ts", features.values, _rows(u, features.indices))
     rows = features.rows if isinstance(features, KernelTokens) else features
     return rows @ u
 
 
-@jax.custom_jvp
-def _sparse_scores(u: Array, indices: Array, values: Array) -> Array:
-    """sum_m values[.., t, m] u[indices[.., t, m]], feature by feature in one loop over the tokens.
+def _rows(u: Array, indices: Array) -> Array:
+    """[.., S] the weights of some features; of padding any, since its value is 0."""
+    return u.at[indices].get(mode="clip")
 
-    Nothing of the size of all entries is made: the rows [.., T, m, S] of a batch of long sentences
-    take tens of megabytes, whose pages the system hands out anew at every call. Padding has the
-    value 0.
+
+def sequence_scores(u: Array, features: PyTree) -> Array:
+    """`token_scores` of whole sequences, where a batch of them must not take a row an entry.
+
+    Sparse ones are added feature by feature in one loop over the tokens. The rows [.., T, m, S] of
+    a batch of long sentences take tens of megabytes, whose pages the system hands out anew at every
+    call. For a few tokens, as visits see them, rows are faster.
     """
+    if isinstance(features, SparseFeatures):
+        return _looped_scores(u, features.indices, features.values)
+    return token_scores(u, features)
+
+
+@jax.custom_jvp
+def _looped_scores(u: Array, indices: Array, values: Array) -> Array:
+    """sum_m values[.., t, m] u[indices[.., t, m]]."""
 
     def add(total: Array, entry: tuple[Array, Array]) -> tuple[Array, None]:
         index, value = entry
-        return total + value[..., None] * u.at[index].get(mode="clip"), None
+        return total + value[..., None] * _rows(u, index), None
 
     zeros = jnp.zeros((*indices.shape[:-1], u.shape[1]), jnp.result_type(u, values))
     entries = jnp.moveaxis(indices, -1, 0), jnp.moveaxis(values, -1, 0)
     return jax.lax.scan(add, zeros, entries, unroll=UNROLLED)[0]
 
 
-@_sparse_scores.defjvp
+@_looped_scores.defjvp
 def _(given: tuple, moved: tuple) -> tuple[Array, Array]:
     """Derivatives go the way of whole rows: transposed, a loop would add up all of u each time."""
     (u, indices, values), (du, _, dvalues) = given, moved
-    of_u = jnp.einsum("...tm,...tms->...ts", values, du.at[indices].get(mode="clip"))
-    of_values = jnp.einsum("...tm,...tms->...ts", dvalues, u.at[indices].get(mode="clip"))
-    return _sparse_scores(u, indices, values), of_u + of_values
+    of_u = jnp.einsum("...tm,...tms->...ts", values, _rows(du, indices))
+    of_values = jnp.einsum("...tm,...tms->...ts", dvalues, _rows(u, indices))
+    return _looped_scores(u, indices, values), of_u + of_values
 
 
 def add_tokens(u: Array, features: PyTree, c: Array) -> Array:

@@ -12,6 +12,7 @@ from jaxstruct.chains.token_features import (
     UNROLLED,
     KernelTokens,
     Window,
+    sequence_scores,
     token_gram,
     token_scores,
     windowed,
@@ -211,9 +212,10 @@ def test_windows_at_the_door():
         fit(chain(4, 2, window=1), x, np.zeros((2, 3), np.int32))
 
 
+@pytest.mark.parametrize("scores", [token_scores, sequence_scores])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("m", [1, 5, UNROLLED + 3])
-def test_scores_of_sparse_tokens_and_their_derivatives(x64, m, dtype):
+def test_scores_of_sparse_tokens_and_their_derivatives(x64, m, dtype, scores):
     """Of one sequence and of a batch, against dense rows, with repeated features and padding."""
     random = np.random.default_rng(m)
     d, u = 6, jax.numpy.asarray(random.normal(size=(6, S)).astype(dtype))
@@ -223,14 +225,14 @@ def test_scores_of_sparse_tokens_and_their_derivatives(x64, m, dtype):
     np.add.at(dense, (np.arange(2)[:, None, None], np.arange(T)[:, None], indices), values)
     features, dense = SparseFeatures(indices, values), dense[..., :d]
     tolerance = 1e-5 if dtype == np.float32 else 1e-12
-    found = token_scores(u, features)
+    found = scores(u, features)
     assert found.dtype == dtype
     np.testing.assert_allclose(found, dense @ u, atol=tolerance)
     one = jax.tree.map(lambda leaf: leaf[1], features)
-    np.testing.assert_allclose(token_scores(u, one), dense[1] @ u, atol=tolerance)
+    np.testing.assert_allclose(scores(u, one), dense[1] @ u, atol=tolerance)
 
     def squares(u, values):
-        return jax.numpy.sum(token_scores(u, SparseFeatures(indices, values)) ** 2)
+        return jax.numpy.sum(scores(u, SparseFeatures(indices, values)) ** 2)
 
     of_u, of_values = jax.grad(squares, argnums=(0, 1))(u, values)
     np.testing.assert_allclose(
