@@ -11,7 +11,6 @@ a training refuses. `check=True` reads all of them and compares their digests.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import tokenize
@@ -25,7 +24,8 @@ from jaxstruct.chains import ChainEncoding, chain_inputs
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import BinaryTree, PyTree, SparseFeatures
-from jaxstruct.models.plain_values import from_plain, one_line
+from jaxstruct.models.growing_arrays import GrowingArray, digest_of
+from jaxstruct.models.plain_values import from_plain, one_line, to_plain
 from jaxstruct.models.records import RECORDS
 from jaxstruct.models.wings import wing_of
 from jaxstruct.multiclass import ClassEncoding
@@ -112,12 +112,6 @@ KINDS = {
 """By the name of the structure."""
 
 
-def digest_of(path: Path) -> str:
-    """sha256 of a file in hexadecimal digits."""
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def open_store(folder: str | os.PathLike, *, check: bool = False) -> Store:
     """Open the store in a folder, of which nothing but the header and offsets is read.
 
@@ -191,3 +185,38 @@ def _array(folder: Path, name: str, entry: Any, check: bool) -> np.ndarray:
     if check and digest_of(path) != entry["sha256"]:
         raise ValueError(f"{path.name} does not have its digest: it is damaged, make it again")
     return array
+
+
+class StoreArrays:
+    """The arrays of a store, and those that are there while it is written."""
+
+    def __init__(self, folder: Path) -> None:
+        """None yet, in a folder that is there."""
+        self.folder, self._open = folder, {}
+        self._passing: list[Path] = []
+
+    def new(self, name: str, dtype: str, *shape: int) -> GrowingArray:
+        """An array of the store."""
+        self._open[name] = GrowingArray(self.folder / f"{name}.npy", dtype, shape)
+        return self._open[name]
+
+    def passing(self, name: str, dtype: str) -> GrowingArray:
+        """One that `closed` maps and that is gone at the end."""
+        array = GrowingArray(self.folder / f"{name}.passing", dtype)
+        self._passing.append(array.path)
+        return array
+
+    def end(self, encoding: Any, examples: int) -> None:
+        """Write the header."""
+        from jaxstruct import __version__
+
+        for path in self._passing:
+            path.unlink()
+        table = {name: array.close() for name, array in self._open.items()}
+        header = {
+            "format": FORMAT, "version": VERSION, "jaxstruct": __version__,
+            "structure": wing_of(encoding).name, "examples": examples, "arrays": table,
+            "encoding": to_plain(encoding, "encoding", {}, RECORDS),
+        }  # fmt: skip
+        text = json.dumps(header, allow_nan=False, separators=(",", ":"))
+        (self.folder / HEADER).write_text(text, encoding="utf-8")

@@ -10,12 +10,11 @@ grammar is known, and three times where words are read.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -28,10 +27,8 @@ from jaxstruct.core.feature_rows import DenseRows, NamedRows, SparseRows, read_r
 from jaxstruct.core.files import replacing
 from jaxstruct.core.labels import fit_codec
 from jaxstruct.core.ragged import Ragged
-from jaxstruct.models.plain_values import to_plain
-from jaxstruct.models.records import RECORDS
-from jaxstruct.models.store import FORMAT, HEADER, VERSION, digest_of
-from jaxstruct.models.wings import wing_of
+from jaxstruct.models.growing_arrays import GrowingArray, closed
+from jaxstruct.models.store import StoreArrays
 from jaxstruct.multiclass import ClassEncoding
 from jaxstruct.trees import Binarisation, TreeEncoding
 from jaxstruct.trees.phrases.cleaning import without_outer
@@ -43,8 +40,6 @@ CHUNK = 1024
 """Records that are encoded together."""
 ENTRIES = 1 << 20
 """Entries that are numbered anew together, at least those of one row."""
-_HEAD = 128
-"""Bytes of the head of an array, which is written last."""
 
 
 class Written(NamedTuple):
@@ -57,74 +52,12 @@ class Written(NamedTuple):
 
 Told = Callable[[Any, str], object]
 """Hears the place of a bad record, as it came, and the reason."""
+Pieces = Callable[[], Iterator[SparseRows]]
+"""Begins the rows of all records anew, some at a time."""
 
 
 def _refuse(place: Any, reason: str) -> None:
     raise ValueError(f"records: the one of place {text_of(place)}: {reason}")
-
-
-class _Array:
-    """An array that grows on the disk, row after row."""
-
-    def __init__(self, path: Path, dtype: str, shape: tuple[int, ...] = ()) -> None:
-        self._stream: BinaryIO = open(path, "wb")  # noqa: SIM115  closed by `close`
-        self._stream.write(bytes(_HEAD))
-        self._dtype, self._shape, self.path, self.rows = np.dtype(dtype), shape, path, 0
-
-    def add(self, rows: np.ndarray) -> None:
-        assert rows.shape[1:] == self._shape, (rows.shape, self._shape)
-        self._stream.write(np.ascontiguousarray(rows, self._dtype).tobytes())
-        self.rows += len(rows)
-
-    def close(self) -> dict[str, Any]:
-        """Write the head; what the header says of the array."""
-        shape = (self.rows, *self._shape)
-        said = {"descr": self._dtype.str, "fortran_order": False, "shape": shape}
-        text = repr(said).encode("latin1").ljust(_HEAD - 11) + b"\n"
-        self._stream.seek(0)
-        self._stream.write(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text)
-        self._stream.close()
-        return {"dtype": self._dtype.str, "shape": list(shape), "sha256": digest_of(self.path)}
-
-
-class _Arrays:
-    """The arrays of a store, and those that are there while it is written."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self._open = folder, {}
-        self._passing: list[Path] = []
-
-    def new(self, name: str, dtype: str, *shape: int) -> _Array:
-        """An array of the store."""
-        self._open[name] = _Array(self.folder / f"{name}.npy", dtype, shape)
-        return self._open[name]
-
-    def passing(self, name: str, dtype: str) -> _Array:
-        """One that `read_passing` reads and that is gone at the end."""
-        array = _Array(self.folder / f"{name}.passing", dtype)
-        self._passing.append(array.path)
-        return array
-
-    def end(self, encoding: Any, examples: int) -> None:
-        """Write the header."""
-        from jaxstruct import __version__
-
-        for path in self._passing:
-            path.unlink()
-        table = {name: array.close() for name, array in self._open.items()}
-        header = {
-            "format": FORMAT, "version": VERSION, "jaxstruct": __version__,
-            "structure": wing_of(encoding).name, "examples": examples, "arrays": table,
-            "encoding": to_plain(encoding, "encoding", {}, RECORDS),
-        }  # fmt: skip
-        text = json.dumps(header, allow_nan=False, separators=(",", ":"))
-        (self.folder / HEADER).write_text(text, encoding="utf-8")
-
-
-def _closed(array: _Array) -> np.ndarray:
-    """What was written to a passing array, memory-mapped."""
-    array.close()
-    return np.load(array.path, mmap_mode="r" if array.rows else None, allow_pickle=False)
 
 
 class _Numbers:
@@ -157,7 +90,7 @@ class _Numbers:
 class _Entries:
     """The rows of all records: names or columns, values, and how many of each row."""
 
-    def __init__(self, arrays: _Arrays) -> None:
+    def __init__(self, arrays: StoreArrays) -> None:
         self._which, self._values, self._counts = (
             arrays.passing(name, dtype)
             for name, dtype in (("which", "<i4"), ("values", "<f4"), ("counts", "<i4"))
@@ -205,9 +138,9 @@ class _Entries:
 
     def close(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(which, values, offsets [R + 1]) of all rows."""
-        counts = _closed(self._counts)
+        counts = closed(self._counts)
         offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-        return _closed(self._which), _closed(self._values), offsets
+        return closed(self._which), closed(self._values), offsets
 
 
 def _numbered(
@@ -335,7 +268,7 @@ class _Rows:
             raise ValueError("has a value that is not finite")
         return SparseRows(indices.astype(np.int32), values, offsets, self._columns or found)
 
-    def write(self, arrays: _Arrays, pieces: Callable[[], Iterator[SparseRows]], d: int) -> None:
+    def write(self, arrays: StoreArrays, pieces: Pieces, d: int) -> None:
         """The features of all rows."""
         del d
         indices, values = arrays.new("indices", "<i4"), arrays.new("values", "<f4")
@@ -364,7 +297,7 @@ class _Sequences:
             raise ValueError(f"has {lengths[0]} labels of {int(offsets[1])} tokens")
         return rows, [one for own in labels for one in own], np.diff(offsets)
 
-    def write(self, arrays: _Arrays, pieces: Callable[[], Iterator[SparseRows]], d: int) -> None:
+    def write(self, arrays: StoreArrays, pieces: Pieces, d: int) -> None:
         """The features of all tokens, padded to those of the token that has most."""
         width = max(
             1, max((int(np.diff(rows.offsets).max(initial=1)) for rows in pieces()), default=1)
@@ -399,10 +332,10 @@ def write_arrays(
         raise ValueError(f"encoding must be of sparse rows or sequences, got {text_of(encoding)}")
     with replacing(target) as temporary:
         temporary.mkdir()
-        arrays, examples = _Arrays(temporary), 0
+        arrays, examples = StoreArrays(temporary), 0
         offsets, labels = arrays.new("offsets", "<i8"), arrays.new("labels", "<i4")
         offsets.add(np.zeros(1, np.int64))
-        entries: list[_Array] = []
+        entries: list[GrowingArray] = []
         end = 0
         for inputs, outputs in pieces:
             stores = getattr(inputs, "features", inputs)
@@ -433,7 +366,7 @@ def _write(
     min_count, constant = checked_size("min_count", min_count), checked_number("constant", constant)
     with replacing(_new(folder)) as temporary:
         temporary.mkdir()
-        arrays = _Arrays(temporary)
+        arrays = StoreArrays(temporary)
         entries, codes = _Entries(arrays), _Numbers()
         labels, lengths = arrays.passing("label_numbers", "<i4"), arrays.passing("lengths", "<i4")
 
@@ -457,16 +390,16 @@ def _write(
         number = {name: i for i, name in enumerate(codec.classes)}
         of_code = np.array([number[name] for name in codes.numbers], np.int32)
         features, columns = entries.encoding(min_count, constant)
-        closed = entries.close()
+        held = entries.close()
 
         def pieces() -> Iterator[SparseRows]:
-            return _numbered(features, columns, closed)
+            return _numbered(features, columns, held)
 
         way.write(arrays, pieces, features.number_of_features)
-        written, all_labels = arrays.new("labels", "<i4"), _closed(labels)
+        written, all_labels = arrays.new("labels", "<i4"), closed(labels)
         for first in range(0, len(all_labels), ENTRIES):
             written.add(of_code[all_labels[first : first + ENTRIES]])
-        own_lengths = _closed(lengths)
+        own_lengths = closed(lengths)
         if way.ragged:
             ends = np.cumsum(own_lengths, dtype=np.int64)
             arrays.new("offsets", "<i8").add(np.concatenate([[0], ends]))
@@ -511,13 +444,15 @@ def write_trees(
     good = ((place, without_outer(tree)) for place, tree in records() if place not in bad)
     with replacing(target) as temporary:
         temporary.mkdir()
-        arrays = _Arrays(temporary)
+        arrays = StoreArrays(temporary)
         examples = _write_trees(arrays, encoding, good)
         arrays.end(encoding, examples)
     return Written(target, examples, len(bad))
 
 
-def _write_trees(arrays: _Arrays, encoding: TreeEncoding, trees: Iterable[tuple[Any, Tree]]) -> int:
+def _write_trees(
+    arrays: StoreArrays, encoding: TreeEncoding, trees: Iterable[tuple[Any, Tree]]
+) -> int:
     """How many trees were written, in the numbers of the encoding."""
     names = ("terminals", "symbols", "rules", "begins", "splits", "ends")
     columns = [arrays.new(name, "<i4") for name in names]

@@ -36,6 +36,7 @@ from jaxstruct.solvers.host_loop import (
     solve,
     standing_at,
     statistics,
+    told_of_rounds,
 )
 from jaxstruct.solvers.joint_buckets import joint_buckets
 from jaxstruct.solvers.keeping import GOES_ON, Keeper, check_checkpoint, prepare_folder
@@ -278,7 +279,10 @@ def _run(
     kept: _Kept | None,
 ) -> Solution:
     """The host loop and what its end says, with checkpoints where they are asked for."""
-    watched, told = callback is not None or kept is not None, _both(fixed.processes, show, callback)
+    watched, told = (
+        callback is not None or kept is not None,
+        told_of_rounds(fixed.processes, show, callback),
+    )
     method = _method(fixed, first.started, fixed.processes.any(watched))
     if kept is None:
         return _ended(fixed, *solve(method, first.now, fixed.rules, first.beginning, told), first)
@@ -308,23 +312,6 @@ def _ended(fixed: _Fixed, now: Standing, status: Status, first: _First) -> Solut
     if fixed.processes.any(status is Status.WRONG_ORACLE):
         status = Status.WRONG_ORACLE
     return _solution(fixed, now, status, first.beginning)
-
-
-def _both(
-    processes: Processes,
-    show: Callable[[Progress], None],
-    callback: Callable[[Progress], bool | None] | None,
-) -> Callable[[Progress], bool | None]:
-    """A callback that shows a round, then asks the caller's; one that stops, stops all."""
-    asked = processes.any(callback is not None)
-
-    def told(progress: Progress) -> bool | None:
-        show(progress)
-        if asked:
-            answer = processes.agree(lambda: callback is not None and callback(progress))
-            return processes.any(bool(answer))
-
-    return told
 
 
 def _first_state(fixed: _Fixed, start: Solution | None) -> tuple[State, int]:
@@ -360,7 +347,7 @@ def _with_effort(fixed: _Fixed, start: Solution | None) -> _Fixed:
     return fixed._replace(settings=settings._replace(effort=efforts))
 
 
-def _open_run(
+def open_run(
     problem: Problem,
     inputs: PyTree,
     outputs: PyTree,
@@ -482,7 +469,7 @@ def fit(
         return formulation_named(formulation)
 
     formulation = processes.agree(check)
-    settings, task, rows, sample, shards = _open_run(
+    settings, task, rows, sample, shards = open_run(
         problem, inputs, outputs, formulation, C, example_weights, settings, mesh, processes
     )
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))

@@ -51,11 +51,13 @@ from jaxstruct.solvers.host_loop import (
     solve,
     standing_at,
     statistics,
+    told_of_rounds,
 )
 from jaxstruct.solvers.memory import BLOCK_BYTES, Memory, blocks_within, memory
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_rules import Sample, check_oracle, confirm, sample_of
 from jaxstruct.solvers.packed_sets import Shelf, pack, unpack, unpack_enumerated
+from jaxstruct.solvers.processes import ALONE
 from jaxstruct.solvers.programs import time_part
 from jaxstruct.solvers.progress import check_verbose, training_progress
 from jaxstruct.solvers.rounds import (
@@ -430,12 +432,7 @@ def fit_in_blocks(
         sample = run.look()
         check_oracle(problem, formulation, sample)
         state, beginning = run.begin(), begin()
-
-        def told(progress: Progress) -> bool | None:
-            show(progress)
-            return None if callback is None else callback(progress)
-
-        standing = standing_at(state, state.weights)
+        told, standing = told_of_rounds(ALONE, show, callback), standing_at(state, state.weights)
         now, status = solve(run.method(), standing, rules, beginning, told)
         status = confirm(status, problem, formulation, sample, now.best.weights)
         certificate, slack = last_certificate(now.best)

@@ -18,6 +18,7 @@ from jaxstruct.core.compile_clock import compile_clock
 from jaxstruct.core.compiling import programs_traced
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.certificate import Certificate, proven
+from jaxstruct.solvers.processes import Processes
 from jaxstruct.solvers.programs import COMPILE
 from jaxstruct.solvers.status import MESSAGES, Status
 from jaxstruct.solvers.trace import Entry, Statistics, Trace, trace_of
@@ -303,6 +304,23 @@ def solve(
     return now._replace(seconds=seconds_so_far(now, start)), status
 
 
+def told_of_rounds(
+    processes: Processes,
+    show: Callable[[Progress], None],
+    callback: Callable[[Progress], bool | None] | None,
+) -> Callable[[Progress], bool | None]:
+    """A callback that shows a round, then asks the caller's; one that stops, stops all."""
+    asked = processes.any(callback is not None)
+
+    def told(progress: Progress) -> bool | None:
+        show(progress)
+        if asked:
+            answer = processes.agree(lambda: callback is not None and callback(progress))
+            return processes.any(bool(answer))
+
+    return told
+
+
 def statistics(
     now: Standing, start: Beginning, kept: int, support: int, capacity: int
 ) -> Statistics:
@@ -362,4 +380,5 @@ __all__ = [
     "standing_at",
     "statistics",
     "status_of",
+    "told_of_rounds",
 ]

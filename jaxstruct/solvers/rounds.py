@@ -6,7 +6,6 @@ on the dual over all working sets.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple, SupportsFloat, TypeAlias
@@ -15,10 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.buckets import bucket_slices, rows_of
+from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.contract import Problem, of_planes
 from jaxstruct.core.device import zeros_to_take_over
 from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.solvers.batch_orders import (
+    by_size,
+    examples_of_bucket,
+    in_order,
+    used_batches,
+    whole,
+)
 from jaxstruct.solvers.certificate import Certificate, ExampleTerms, block_gaps, certify
 from jaxstruct.solvers.cost_model import efforts_of
 from jaxstruct.solvers.escalation import Spans, asked_again, first_asked, quiet
@@ -38,55 +44,10 @@ from jaxstruct.solvers.proximal_newton import newton_program
 from jaxstruct.solvers.settings import Efforts, Settings, choice_of, resolved_settings
 from jaxstruct.solvers.state import State
 from jaxstruct.solvers.sweeps import Plan, SweptRoom, rebuilt_weights, sweeps_program
-from jaxstruct.solvers.task import Task, batches_of, batches_of_class, sizes_of
+from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
-MIXED = 0.1
-"""By how much of the largest size outputs of one batch may differ at random."""
-
 copy_arrays = jax.jit(partial(jax.tree.map, jnp.copy))
-
-
-def _by_size(task: Task, settings: Settings, jitter: np.random.Generator | None) -> list:
-    """One [batches, B] a bucket: outputs of about one size side by side, since a batch costs what
-    its largest does; with a jitter in another order each time. Rows of padding come last."""
-    orders = []
-    for number, outputs in enumerate(task.outputs):
-        sizes = sizes_of(outputs).astype(float)
-        if jitter is not None:
-            most, drawn = MIXED * sizes.max(), _rows_drawn(task, settings, number)
-            sizes[:drawn] += jitter.uniform(-most, most, drawn)
-        sizes[_count(task, number) :] = np.inf
-        shape = batches_of(sizes.size, settings.oracle_batch)
-        orders.append(np.argsort(sizes, kind="stable").astype(np.int32).reshape(shape))
-    return orders
-
-
-def _count(task: Task, bucket: int) -> int:
-    """How many rows of a bucket are examples."""
-    return rows_of(task.outputs[bucket]) if task.counts is None else int(task.counts[bucket])
-
-
-def _rows_drawn(task: Task, settings: Settings, bucket: int) -> int:
-    """Rows of the size class without those that small batches add: they change no order."""
-    count, group = _count(task, bucket), choice_of(settings.group)
-    rows = math.prod(batches_of_class(count, settings.oracle_batch, group))
-    return min(rows, rows_of(task.outputs[bucket]))
-
-
-def _used(task: Task, orders: Sequence[AnyArray]) -> list[int]:
-    """How many batches of each bucket hold examples."""
-    return [-(-_count(task, b) // order.shape[1]) for b, order in enumerate(orders)]
-
-
-def in_order(task: Task, settings: Settings) -> tuple[Array, ...]:
-    """One [batches, B] a bucket: its rows by the size of their outputs, padding last."""
-    return tuple(map(jax.device_put, _by_size(task, settings, None)))
-
-
-def whole(task: Task, orders: Sequence[AnyArray]) -> tuple[tuple[np.int32, np.int32], ...]:
-    """Spans that cover every batch with examples."""
-    return tuple((np.int32(0), np.int32(count)) for count in _used(task, orders))
 
 
 class Round(NamedTuple):
@@ -207,7 +168,10 @@ def _examples(now: Round) -> np.ndarray:
     found = []
     for number, part in enumerate(now.parts):
         places, first = bucket_slices(part.outputs), now.place_of(number)
-        found += [first + own.start + np.arange(_count(part, b)) for b, own in enumerate(places)]
+        found += [
+            first + own.start + np.arange(examples_of_bucket(part, b))
+            for b, own in enumerate(places)
+        ]
     return np.concatenate(found)
 
 
@@ -322,8 +286,8 @@ def _shuffle(now: Round) -> Orders:
     """Rows of about one size in a batch, the batches in random order."""
     found = []
     for part, random in zip(now.parts, now.random, strict=True):
-        orders = _by_size(part, now.settings, random)
-        for order, used in zip(orders, _used(part, orders), strict=True):
+        orders = by_size(part, now.settings, random)
+        for order, used in zip(orders, used_batches(part, orders), strict=True):
             order[:used] = random.permutation(order[:used])
         found.append(orders)
     return found
@@ -346,7 +310,7 @@ def _chunk(now: Round, orders: Orders, number: int) -> _Chunk:
         return count * number // now.settings.chunks, count * (number + 1) // now.settings.chunks
 
     for at, (part, own_orders) in enumerate(zip(now.parts, orders, strict=True)):
-        places, counts, own_spans = bucket_slices(part.outputs), _used(part, own_orders), []
+        places, counts, own_spans = bucket_slices(part.outputs), used_batches(part, own_orders), []
         for order, own, count in zip(own_orders, places, counts, strict=True):
             start, stop = span(count)
             own_spans.append((np.int32(start), np.int32(stop)))

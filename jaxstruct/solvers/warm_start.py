@@ -10,13 +10,14 @@ from jaxstruct.core.checks import kind_and_text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.device import on_device
 from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.batch_orders import in_order, whole
 from jaxstruct.solvers.checks import check_weights
 from jaxstruct.solvers.cost_model import efforts_of
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_pass import Calls, OracleOptions, empty_report, oracle_program
 from jaxstruct.solvers.processes import ALONE, Processes
-from jaxstruct.solvers.rounds import copy_arrays, in_order, named_slots, whole
+from jaxstruct.solvers.rounds import copy_arrays, named_slots
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import State

@@ -10,7 +10,7 @@ from jaxstruct import Settings
 from jaxstruct.core.contract import of_planes
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers import cutting_plane
-from jaxstruct.solvers.fit import _open_run
+from jaxstruct.solvers.fit import open_run
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.processes import Processes
 from jaxstruct.solvers.shards import sweeps_shards_program
@@ -34,7 +34,7 @@ class Stand:
             self.problem = kernel_multiclass(N, K, loss=case.loss, dtype="float64")
         mesh = jax.make_mesh((2,), ("shards",), devices=jax.devices()[:2])
         given = self.problem, inputs, case.y, form, C, None, SETTINGS, mesh, Processes(mesh)
-        settings, _, self.rows, _, self.shards = _open_run(*given)
+        settings, _, self.rows, _, self.shards = open_run(*given)
         self.settings = settings._replace(effort="quick")
         parts = self.shards.parts
         states = [cutting_plane.init(self.problem, part, self.settings) for part in parts]
