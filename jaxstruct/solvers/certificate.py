@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from jaxstruct.core.buckets import rows_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import AnyArray, PyTree
 from jaxstruct.solvers.formulations import Formulation, Penalty
@@ -133,6 +134,12 @@ def roundings(inputs: PyTree) -> float:
     shapes = [np.shape(leaf)[1:] for leaf in jax.tree.leaves(inputs)]
     terms = max((sum(shape) for shape in shapes), default=1)
     return ROUNDINGS * max(1.0, min(terms / FEW_TERMS, math.sqrt(terms) / 2))
+
+
+def roundings_of_rows(inputs: tuple[PyTree, ...], outputs: tuple[PyTree, ...]) -> np.ndarray:
+    """[N] of `roundings`, by bucket: one long example leaves those of others as they are."""
+    buckets = zip(inputs, outputs, strict=True)
+    return np.concatenate([np.full(rows_of(y), roundings(x)) for x, y in buckets])
 
 
 def coordinate_norm(problem: Problem, w: PyTree, x: PyTree) -> float | None:

@@ -84,24 +84,52 @@ def save_solution(path: str | os.PathLike, solution: Solution) -> None:
     write_checkpoint(path, *file_of(solution))
 
 
-def file_of(solution: Solution) -> File:
-    """The header and the arrays of a solution's file."""
-    state, statistics = solution.state, solution.statistics._asdict()
+def found_file(kind: str, solution: Any) -> File:
+    """The header and the arrays of what a run has found, beside what it goes on from."""
+    statistics = solution.statistics._asdict()
     history = statistics.pop("history")
-    header = header_of("solution", solution.weights) | {
+    header = header_of(kind, solution.weights) | {
         **{name: getattr(solution, name) for name in ("formulation", "C", "message")},
         "status": solution.status.name,
         "statistics": statistics,
         "numbers": {name: number_text(getattr(solution, name)) for name in _NUMBERS},
         "certificate": {k: number_text(v) for k, v in solution.certificate._asdict().items()},
+    }
+    arrays = arrays_of(".weights", solution.weights) | arrays_of(".slack", solution.slack)
+    return header, arrays | arrays_of(".statistics.history", history)
+
+
+def found_in(checkpoint: Checkpoint, problem: Problem) -> dict[str, Any]:
+    """What `found_file` has written, by field."""
+    numbers = checkpoint.floats("numbers", _NUMBERS)
+    certificate = checkpoint.floats("certificate", Certificate._fields)
+    statistics = checkpoint.record("statistics", _COUNTS)
+    status = checkpoint.entry("status", str)
+    if status not in Status.__members__:
+        raise checkpoint.error(f"has status {status!r}, expected one of {list(Status.__members__)}")
+    return {
+        "weights": checkpoint.weights(".weights", problem),
+        "status": Status[status],
+        "certificate": Certificate(**certificate),
+        "slack": checkpoint.array(".slack"),
+        "statistics": Statistics(**statistics, history=_trace(checkpoint)),
+        "formulation": checkpoint.entry("formulation", str),
+        "message": checkpoint.entry("message", str),
+        "C": float(checkpoint.entry("C", (int, float))),
+        **numbers,
+    }
+
+
+def file_of(solution: Solution) -> File:
+    """The header and the arrays of a solution's file."""
+    state, (header, arrays) = solution.state, found_file("solution", solution)
+    header |= {
         "state": {name: _state_entry(getattr(state, name)) for name in _PLAIN_STATE},
         "sets": list(WorkingSets._fields),
         "buckets": len(state.sets.outputs),
         "outputs": skeleton_of(state.sets.outputs[0]),
     }
-    arrays = arrays_of(".weights", solution.weights) | arrays_of(".state.weights", state.weights)
-    arrays |= arrays_of(".slack", solution.slack) | arrays_of(".rows", solution.rows)
-    arrays |= arrays_of(".statistics.history", history)
+    arrays |= arrays_of(".state.weights", state.weights) | arrays_of(".rows", solution.rows)
     gram = np.concatenate([np.asarray(block) for block in state.sets.gram])
     sets = state.sets._replace(gram=gram)  # in the file one array, as the rest of the rows
     for name in WorkingSets._fields:
@@ -247,7 +275,13 @@ def solution_of(
     checkpoint: Checkpoint, problem: Problem, outputs: PyTree | None = None
 ) -> Solution:
     """The Solution of a file that was read; see `load_solution`."""
-    if checkpoint.entry("kind") != "solution":
+    kind = checkpoint.entry("kind", str)
+    if kind == "blocks":
+        raise checkpoint.error(
+            "is of fit_in_blocks, whose planes are in a folder: give it to fit_in_blocks with "
+            "resume=True, or read its weights with load_weights"
+        )
+    if kind != "solution":
         raise checkpoint.error("holds weights alone: read it with load_weights")
     entries = checkpoint.record("state", _PLAIN_STATE)
     state = State(
@@ -255,22 +289,5 @@ def solution_of(
         sets=_working_sets(checkpoint, _output_template(checkpoint, outputs)),
         **{name: _state_value(checkpoint, name, entry) for name, entry in entries.items()},
     )
-    numbers = checkpoint.floats("numbers", _NUMBERS)
-    certificate = checkpoint.floats("certificate", Certificate._fields)
-    statistics = checkpoint.record("statistics", _COUNTS)
-    status = checkpoint.entry("status", str)
-    if status not in Status.__members__:
-        raise checkpoint.error(f"has status {status!r}, expected one of {list(Status.__members__)}")
-    return Solution(
-        weights=checkpoint.weights(".weights", problem),
-        status=Status[status],
-        certificate=Certificate(**certificate),
-        slack=checkpoint.array(".slack"),
-        rows=_rows(checkpoint, state.sets.losses.shape[0]),
-        statistics=Statistics(**statistics, history=_trace(checkpoint)),
-        state=state,
-        formulation=checkpoint.entry("formulation", str),
-        message=checkpoint.entry("message", str),
-        C=float(checkpoint.entry("C", (int, float))),
-        **numbers,
-    )
+    rows = _rows(checkpoint, state.sets.losses.shape[0])
+    return Solution(**found_in(checkpoint, problem), rows=rows, state=state)

@@ -9,17 +9,14 @@ example at the new w, which certifies it and adds the planes that it meets.
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.buckets import rows_of
-from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.types import AnyArray, PyTree
-from jaxstruct.solvers.certificate import Certificate, coordinate_norm, roundings
+from jaxstruct.core.types import AnyArray
+from jaxstruct.solvers.certificate import Certificate, coordinate_norm, roundings_of_rows
 from jaxstruct.solvers.cost_model import capacity_of
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.oracle_pass import PassCounts
@@ -38,19 +35,18 @@ from jaxstruct.solvers.rounds import (
     with_gap,
 )
 from jaxstruct.solvers.settings import Settings, check_settings, enumerates
-from jaxstruct.solvers.state import Info, State
+from jaxstruct.solvers.state import Info, State, own_weights
 from jaxstruct.solvers.sweeps import SweptRoom
 from jaxstruct.solvers.task import Task
+from jaxstruct.solvers.thresholds import is_done
 from jaxstruct.solvers.working_sets import (
     WorkingSets,
     empty_working_sets,
-    enumerated_working_sets,
+    enumerated_program,
     extend,
     is_enumerated,
     widened,
 )
-
-enumerated_program = program(enumerated_working_sets)
 
 
 def init(problem: Problem, task: Task, settings: Settings) -> State:
@@ -63,11 +59,6 @@ def init(problem: Problem, task: Task, settings: Settings) -> State:
         capacity = capacity_of(problem, settings, task.outputs, dtype.itemsize)
         sets = empty_working_sets(task.outputs, capacity, str(dtype))
     return State(own_weights(problem), sets, None, 30.0, 0, None)
-
-
-def own_weights(problem: Problem) -> PyTree:
-    """The initial weights in buffers of their own, which programs take over."""
-    return jax.tree.map(partial(jax.device_put, may_alias=False), problem.initial_weights)
 
 
 def _count_entered(now: Round, sets: WorkingSets) -> int:
@@ -83,12 +74,6 @@ def _has_evicted(before: WorkingSets, after: WorkingSets, counts: PassCounts) ->
     return int(grew) < int(counts.added)
 
 
-def roundings_of(part: Task) -> np.ndarray:
-    """[N] of `certificate.roundings`, by bucket: one long example leaves the others as they are."""
-    buckets = zip(part.inputs, part.outputs, strict=True)
-    return np.concatenate([np.full(rows_of(y), roundings(x)) for x, y in buckets])
-
-
 def _certify(
     now: Round, state: State, epsilon: AnyArray, products: tuple, own: bool
 ) -> tuple[State, Certificate, np.ndarray, PassCounts]:
@@ -100,7 +85,8 @@ def _certify(
     before = state.sets if own else copy_arrays(state.sets)  # the program takes them over
     sets, report, counts = call_all(now, "certify", state.weights, before, epsilon)
     norm = coordinate_norm(now.problem, state.weights, now.task.inputs[0])
-    off_by = roundings_of(now.parts[0])  # all parts are of the same shapes
+    part = now.parts[0]  # all are of the same shapes
+    off_by = roundings_of_rows(part.inputs, part.outputs)
     off_by = np.tile(off_by, now.terms.cap.shape[0] // len(off_by))
     certificate, gaps = now.certified(report, *products, norm, off_by)
     if state.span is not None and _has_evicted(state.sets, sets, counts):
@@ -117,13 +103,6 @@ def relative_gap(certificate: Certificate) -> float:
     found = certificate.primal_found
     gap = (found - certificate.dual) / abs(found) if found and math.isfinite(found) else math.inf
     return gap if math.isfinite(gap) else math.inf
-
-
-def is_done(estimate: Certificate, goal: float, settled: float) -> bool:
-    """Whether the calls of an exact pass say that the goal is met, or nothing at all."""
-    found = estimate.primal_found
-    unfinished = found - estimate.dual > goal * abs(found)  # False if either is not a number
-    return not unfinished or estimate.violation_found <= settled
 
 
 def step(

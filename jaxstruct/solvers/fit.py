@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -18,8 +17,8 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.checkpoint_files import File
 from jaxstruct.solvers.checks import check_callback, check_is_problem, check_run, rounding
-from jaxstruct.solvers.common_rounds import check_number, path_of, read_together
 from jaxstruct.solvers.cost_model import calls_foretold, efforts_of
+from jaxstruct.solvers.fit_checkpoints import RunKeeping, fingerprint_of
 from jaxstruct.solvers.formulations import Formulation, formulation_named
 from jaxstruct.solvers.host_loop import (
     Beginning,
@@ -39,21 +38,12 @@ from jaxstruct.solvers.host_loop import (
     told_of_rounds,
 )
 from jaxstruct.solvers.joint_buckets import joint_buckets
-from jaxstruct.solvers.keeping import GOES_ON, Keeper, check_checkpoint, prepare_folder
+from jaxstruct.solvers.keeping import GOES_ON, Keeper, check_checkpoint
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_rules import Sample, check_oracle, confirm, sample_of
 from jaxstruct.solvers.processes import ALONE, Processes
 from jaxstruct.solvers.progress import check_verbose, training_progress
-from jaxstruct.solvers.resuming import (
-    Fingerprint,
-    Kept,
-    end_file,
-    fingerprint,
-    in_common,
-    kept_of,
-    read_kept,
-    run_file,
-)
+from jaxstruct.solvers.resuming import in_common
 from jaxstruct.solvers.settings import Settings, check_settings, choice_of, resolved_settings
 from jaxstruct.solvers.shards import Shards, check_mesh, check_variant, dealt
 from jaxstruct.solvers.solution import Solution
@@ -206,44 +196,17 @@ def _on_the_way(fixed: _Fixed, method: Method, now: Standing, beginning: Beginni
     return _solution(fixed, now, Status.STOPPED, beginning)._replace(message=GOES_ON)
 
 
-class _Kept(NamedTuple):
-    """Where a run keeps its checkpoints, how often, whose they are, and what one held."""
+def _keeper(fixed: _Fixed, method: Method, kept: RunKeeping, beginning: Beginning) -> Keeper:
+    """What writes the checkpoints of a run."""
 
-    path: str | os.PathLike
-    seconds: float
-    fingerprint: Fingerprint
-    found: Kept | None
+    def file(now: Standing, found: Round) -> File:
+        solution = _on_the_way(fixed, method, now, beginning)
+        state = now.state if method.adapt is None else method.adapt(now.state, found)
+        if fixed.shards is not None:
+            state = fixed.shards.end(state)
+        return kept.file_of(solution._replace(state=state), now, beginning)
 
-    def keeper(self, fixed: _Fixed, method: Method, beginning: Beginning) -> Keeper:
-        """What writes them."""
-
-        def file_of(now: Standing, found: Round) -> File:
-            solution = _on_the_way(fixed, method, now, beginning)
-            state = now.state if method.adapt is None else method.adapt(now.state, found)
-            if fixed.shards is not None:
-                state = fixed.shards.end(state)
-            return run_file(solution, now, beginning, self.fingerprint, state)
-
-        held, damaged = 0, False
-        if self.found is not None:
-            held, damaged = self.found.solution.statistics.passes, self.found.damaged
-        return Keeper(self.path, self.seconds, file_of, fixed.processes, held, damaged)
-
-
-def _found(
-    processes: Processes,
-    path: str | os.PathLike,
-    problem: Problem,
-    task: Task,
-    own: Fingerprint,
-    before: Trace | None,
-) -> Kept | None:
-    """The run that the checkpoint holds; of several processes the part of this one."""
-    given = problem, task.outputs[0], own, before
-    if not processes.several:
-        return read_kept(path, *given)
-    found = read_together(processes, Path(path), lambda each: kept_of(each, *given))
-    return None if found is None else found.kept._replace(damaged=found.newer)
+    return kept.keeper(file)
 
 
 class _First(NamedTuple):
@@ -254,7 +217,7 @@ class _First(NamedTuple):
     started: bool
 
 
-def _first(fixed: _Fixed, start: Solution | None, kept: _Kept | None) -> _First:
+def _first(fixed: _Fixed, start: Solution | None, kept: RunKeeping | None) -> _First:
     if kept is not None and kept.found is not None:
         if kept.found.standing is not None and kept.found.beginning is not None:
             now = kept.found.standing
@@ -276,7 +239,7 @@ def _run(
     first: _First,
     show: Callable[[Progress], None],
     callback: Callable[[Progress], bool | None] | None,
-    kept: _Kept | None,
+    kept: RunKeeping | None,
 ) -> Solution:
     """The host loop and what its end says, with checkpoints where they are asked for."""
     watched, told = (
@@ -286,7 +249,7 @@ def _run(
     method = _method(fixed, first.started, fixed.processes.any(watched))
     if kept is None:
         return _ended(fixed, *solve(method, first.now, fixed.rules, first.beginning, told), first)
-    keeper = kept.keeper(fixed, method, first.beginning)
+    keeper = _keeper(fixed, method, kept, first.beginning)
     with stop_signals(patient=fixed.processes.several) as signals:
 
         def keep(now: Standing, found: Round) -> None:
@@ -297,7 +260,7 @@ def _run(
             end = solve(method, first.now, fixed.rules, first.beginning, told, keep)
             solution = _ended(fixed, *end, first)
             stopped = solution.status is Status.STOPPED  # it may go on, without this certificate
-            file = None if stopped else end_file(solution, kept.fingerprint)
+            file = None if stopped else kept.end_file_of(solution)
             keeper.end(file, solution.statistics.passes)
         except BaseException as error:
             keeper.stop(error)
@@ -483,15 +446,12 @@ def fit(
         processes.check_alike(told | common)
     kept = None
     if checkpoint is not None:
-        path, before, found = path_of(checkpoint, processes), _before(rules.C, start), None
-        processes.agree(lambda: prepare_folder(path))
-        own = fingerprint(common, task, mesh, example_weights, start)
+        own = fingerprint_of(common, task, mesh, example_weights, start)
+        kept = RunKeeping(checkpoint, float(checkpoint_seconds), own, processes)
         if resume:
-            processes.agree(lambda: check_number(checkpoint, processes))
-            found = _found(processes, path, problem, task, own, before)
-        if found is not None and found.standing is None:
-            return found.solution
-        kept = _Kept(path, float(checkpoint_seconds), own, found)
+            kept.read(problem, task.outputs[0], _before(rules.C, start))
+        if kept.found is not None and kept.found.standing is None:
+            return kept.found.solution
     words = f"{formulation.name}, C = {float(C):g}"
     verbose = verbose if processes.leads else False
     with training_progress(max_passes, words, verbose, tolerance) as show:

@@ -82,6 +82,7 @@ class Keeper:
         processes: Processes = ALONE,
         held: int = 0,
         damaged: bool = False,
+        in_place: Callable[[File], None] = lambda file: None,
     ) -> None:
         """Start to count.
 
@@ -92,9 +93,11 @@ class Keeper:
           processes: that keep theirs together.
           held: how many rounds the file holds of this run. damaged: whether what is there now is
             not worth to be kept beside the next one.
+          in_place: told of what was written, once it is in its place.
         """
         self._path, self._seconds, self._file_of = path, seconds, file_of
         self._processes, self._held, self._damaged = processes, held, damaged
+        self._in_place = in_place
         self._last, self._warned = time.monotonic(), False
         self._unwritten: tuple[Standing, Round] | None = None
 
@@ -114,7 +117,7 @@ class Keeper:
 
     def end(self, file: File | None, rounds: int) -> None:
         """Write the end of a run; None for its last round, from which it may go on."""
-        failed = self._write() if file is None else self._put(file, rounds)
+        failed = self._write() if file is None else self._put(lambda: file, rounds)
         if failed is not None:
             self._warn(f"at the end of the run ({failed}). Keep its solution by save_solution")
 
@@ -150,12 +153,13 @@ class Keeper:
         """Write what there was after the last round, if that is not done; or say why it failed."""
         if self._unwritten is None:
             return None
-        failed = self._put(self._file_of(*self._unwritten), len(self._unwritten[0].log))
+        now, found = self._unwritten
+        failed = self._put(lambda: self._file_of(now, found), len(now.log))
         if failed is None:
             self._unwritten = None
         return failed
 
-    def _put(self, file: File, rounds: int) -> Exception | None:
+    def _put(self, make: Callable[[], File], rounds: int) -> Exception | None:
         previous, told = None if self._damaged else previous_of(self._path), []
 
         def ready() -> None:
@@ -163,6 +167,7 @@ class Keeper:
             self._processes.agree(lambda: None)
 
         try:
+            file = make()
             write_checkpoint(self._path, *file, previous, ready)
         except RefusedElsewhere as error:  # another one could not write its own
             return error
@@ -171,6 +176,7 @@ class Keeper:
                 self._processes.fail(error)
             return error
         self._held, self._damaged = rounds, False
+        self._in_place(file)
         return None
 
     def _warn(self, what: str) -> None:

@@ -6,8 +6,6 @@ ones all planes stay, of enumerated ones, whose planes can be listed again, mult
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -125,50 +123,3 @@ def unpack(packed: Packed, outputs: tuple[PyTree, ...], capacity: int, dtype: st
         last_used=filled(packed.last_used, "int32"),
         **{name: filled(values, dtype) for name, values in numbers},
     )
-
-
-class Shelf:
-    """The packed working sets of all blocks: in memory as long as they fit, then in files.
-
-    Attributes:
-      planes, carrying: [blocks] how many each has, and how many of them with a multiplier.
-    """
-
-    def __init__(self, blocks: int, folder: str | os.PathLike, most: int) -> None:
-        """Nothing of any block yet; folder: for the files. most: bytes in memory."""
-        self._held: list[Packed | Path | None] = [None] * blocks
-        self._bytes, self._most = np.zeros(blocks, np.int64), most
-        self._folder = Path(folder)
-        self.planes, self.carrying = np.zeros(blocks, np.int64), np.zeros(blocks, np.int64)
-
-    def put(self, number: int, packed: Packed) -> None:
-        """Keep the working sets of a block in place of those before."""
-        column = 0 if packed.numbers.shape[1] == 1 else NUMBERS.index("multipliers")
-        self.planes[number] = len(packed.last_used)
-        self.carrying[number] = int(np.sum(packed.numbers[:, column] > 0))
-        self._bytes[number], size = 0, sum(array.nbytes for array in packed.arrays)
-        if self._bytes.sum() + size <= self._most:
-            self._held[number], self._bytes[number] = packed, size
-        else:
-            self._held[number] = self._write(number, packed)
-
-    def take(self, number: int) -> Packed | None:
-        """Those of a block; None before there are any."""
-        held = self._held[number]
-        return _read(held) if isinstance(held, Path) else held
-
-    def _write(self, number: int, packed: Packed) -> Path:
-        path = self._folder / f"planes_{number:06}.npz"
-        with open(path, "wb") as stream:
-            parts = np.array([len(packed.outputs), len(packed.gram)])
-            np.savez(stream, parts, *packed.arrays)
-        return path
-
-
-def _read(path: Path) -> Packed:
-    with np.load(path, allow_pickle=False) as archive:
-        (outputs, gram), counts, slots, numbers, last_used, *rest = (
-            archive[f"arr_{place}"] for place in range(len(archive.files))
-        )
-    assert len(rest) == outputs + gram, "as many arrays as were written"
-    return Packed(counts, slots, numbers, last_used, tuple(rest[:outputs]), tuple(rest[outputs:]))

@@ -6,18 +6,19 @@ A run is decided by what it was given, its state, and what was best so far: orde
 
 from __future__ import annotations
 
+import hashlib
 import numbers
 import os
 import re
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
 
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.compile_clock import compile_clock
@@ -25,6 +26,7 @@ from jaxstruct.core.compiling import programs_traced
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.origin import callers_level
 from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.checkpoint_files import (
     Checkpoint,
     DamagedCheckpoint,
@@ -35,19 +37,19 @@ from jaxstruct.solvers.checkpoint_files import (
     number_text,
     previous_of,
 )
-from jaxstruct.solvers.checkpoints import file_of, solution_of
 from jaxstruct.solvers.formulations import Formulation
 from jaxstruct.solvers.host_loop import Beginning, Best, Rules, Standing, begin
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution
-from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.trace import TRACE_DTYPES, Entry, Trace, trace_of
 
 Fingerprint = dict[str, Any]
 """All that decides the numbers of a run, by name, as JSON has it; arrays by their sha256."""
 
 _ARRAYS = ("problem", "inputs", "outputs", "example_weights", "start")
-_STANDING = ("best", "roundings", "certified", "estimate", "seconds", "spent", "planes")
+_STANDING = (
+    "best", "roundings", "certificate", "estimate", "seconds", "spent", "planes",
+)  # fmt: skip
 _SPENT = ("time", "processor", "compiled", "programs")
 _LOG = ".run.log"
 
@@ -56,13 +58,13 @@ class Kept(NamedTuple):
     """What a checkpoint holds of a run.
 
     Fields:
-      solution: as `load_solution` reads it.
+      solution: what it had found; of a training in blocks that goes on, None.
       standing, beginning: where the run goes on, and what its counts are taken from; None where it
         has ended.
       damaged: whether this is the checkpoint before, since the last one is damaged.
     """
 
-    solution: Solution
+    solution: Any
     standing: Standing | None
     beginning: Beginning | None
     damaged: bool = False
@@ -70,10 +72,12 @@ class Kept(NamedTuple):
     @property
     def round(self) -> tuple[int, bool]:
         """After which round it was written, and whether the run had ended."""
-        return self.solution.statistics.passes, self.standing is None
+        if self.standing is not None:
+            return len(self.standing.log), False
+        return self.solution.statistics.passes, True
 
 
-def _digest(tree: PyTree) -> str:
+def digest_of_tree(tree: PyTree) -> str:
     """The sha256 of a pytree: its structure, without addresses of functions, and its leaves."""
     structure = re.sub(r" at 0x[0-9a-f]+", "", str(jax.tree.structure(tree)))
     leaves = []
@@ -83,6 +87,11 @@ def _digest(tree: PyTree) -> str:
             array = np.frombuffer(re.sub(r" at 0x[0-9a-f]+", "", repr(leaf)).encode(), np.uint8)
         leaves += [np.frombuffer(name.encode(), np.uint8), array]
     return digest_of(np.frombuffer(structure.encode(), np.uint8), *leaves)
+
+
+def digest_of_text(text: str) -> str:
+    """The sha256 of a text, in hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _by_name(name: str, value: Any) -> Fingerprint:
@@ -132,40 +141,42 @@ def in_common(
         "settings": settings,
     }
     own = {key: part for name in plain for key, part in _by_name(name, plain[name]).items()}
-    return own | {"problem": _digest(problem)}
+    return own | {"problem": digest_of_tree(problem)}
 
 
 def fingerprint(
     common: Fingerprint,
-    task: Task,
-    mesh: Mesh | None,
+    devices: Iterable[Any],
+    inputs: str,
+    outputs: str,
     example_weights: np.ndarray | None,
-    start: Solution | None,
+    start: Solution | None = None,
+    blocks: int | None = None,
 ) -> Fingerprint:
-    """What decides the numbers of a run of `fit`, but for the code of functions.
+    """What decides the numbers of a run, but for the code of functions.
 
     Args:
-      common: of `in_common`. task: with the examples of this process.
-      mesh: None for the one device that the task is on. start: what the run was started from.
+      common: of `in_common`. devices: that it runs on.
+      inputs, outputs: the sha256 of the examples of this process.
+      start: what it was started from. blocks: of `fit_in_blocks`; None of `fit`.
     """
-    if mesh is None:
-        devices = {found for leaf in jax.tree.leaves(task.outputs) for found in leaf.devices()}
-    else:
-        devices = set(mesh.devices.flat)
-    processes = sorted({device.process_index for device in devices})
-    kinds = {f"{device.platform} {device.device_kind}" for device in devices}
-    weights = None if example_weights is None else np.asarray(example_weights, np.float64)
+    every = set(devices)
+    processes = sorted({device.process_index for device in every})
+    kinds = {f"{device.platform} {device.device_kind}" for device in every}
     plain = {
         "device": ", ".join(sorted(kinds)),
-        "devices": len(devices),
+        "devices": len(every),
         "processes": len(processes),
         "process": processes.index(jax.process_index()),
-        "cores": _cores() if any(device.platform == "cpu" for device in devices) else None,
+        "cores": _cores() if any(device.platform == "cpu" for device in every) else None,
         "XLA_FLAGS": os.environ.get("XLA_FLAGS"),
+        "blocks": blocks,
     }
-    arrays = (task.inputs, task.outputs, weights, start and (start.state, start.C))
-    digests = [None if tree is None else _digest(tree) for tree in arrays]
-    return plain | common | dict(zip(_ARRAYS[1:], digests, strict=True))
+    weights = None if example_weights is None else np.asarray(example_weights, np.float64)
+    rest = [None if tree is None else digest_of_tree(tree) for tree in (
+        weights, start and (start.state, start.C)
+    )]  # fmt: skip
+    return plain | common | dict(zip(_ARRAYS[1:], (inputs, outputs, *rest), strict=True))
 
 
 def _differences(before: Mapping[str, Any], now: Fingerprint) -> list[str]:
@@ -179,69 +190,79 @@ def _differences(before: Mapping[str, Any], now: Fingerprint) -> list[str]:
     ]
 
 
-def run_file(
-    solution: Solution, now: Standing, beginning: Beginning, own: Fingerprint, state: Any
-) -> File:
+def run_file(file: File, now: Standing, beginning: Beginning, own: Fingerprint) -> File:
     """The checkpoint of a run that goes on.
 
     Args:
-      solution: what it has so far. now, beginning: where it stands, and of `begin`.
-      own: its fingerprint. state: what the next round begins with.
+      file: what the next round begins with. now, beginning: where it stands, and of `begin`.
+      own: its fingerprint.
     """
-    header, arrays = file_of(solution._replace(state=state))
-    best, certified = now.best, now.best.certificate is not None
+    header, arrays = file
+    best = now.best
     spent = (
         time.perf_counter() - beginning.time,
         time.process_time() - beginning.processor,
         compile_clock().read().wall - beginning.compiled,
         programs_traced() - beginning.programs,
     )
-    header["run"] = {
-        "fingerprint": own,
-        "standing": {
-            "best": [number_text(value) for value in (best.primal, best.dual, best.primal_found)],
-            "roundings": [number_text(value) for value in best.roundings],
-            "certified": certified,
-            "estimate": number_text(now.estimate),
-            "seconds": now.seconds,
-            "spent": dict(zip(_SPENT, spent, strict=True)),
-            "planes": beginning.planes,
-        },
+    standing = {
+        "best": [number_text(value) for value in (best.primal, best.dual, best.primal_found)],
+        "roundings": [number_text(value) for value in best.roundings],
+        "certificate": None,
+        "estimate": number_text(now.estimate),
+        "seconds": now.seconds,
+        "spent": dict(zip(_SPENT, spent, strict=True)),
+        "planes": beginning.planes,
     }
-    arrays |= arrays_of(_LOG, trace_of(now.log))
-    if certified:
-        arrays |= arrays_of(".run.slack", best.slack)
-    else:
-        arrays |= arrays_of(".run.weights", best.weights)
-    return header, arrays
+    own_arrays = arrays_of(_LOG, trace_of(now.log)) | arrays_of(".run.weights", best.weights)
+    if best.certificate is not None:
+        standing["certificate"] = {
+            name: number_text(value) for name, value in best.certificate._asdict().items()
+        }
+        own_arrays |= arrays_of(".run.slack", best.slack)
+    run = {"fingerprint": own, "standing": standing}
+    return header | {"run": run}, arrays | own_arrays
 
 
-def end_file(solution: Solution, own: Fingerprint) -> File:
-    """The checkpoint of a run that has ended."""
-    header, arrays = file_of(solution)
+def end_file(file: File, own: Fingerprint) -> File:
+    """The checkpoint of a run that has ended; file: its solution. own: its fingerprint."""
+    header, arrays = file
     return header | {"run": {"fingerprint": own, "standing": None}}, arrays
 
 
-def _standing(checkpoint: Checkpoint, problem: Problem, solution: Solution) -> Standing:
+def _standing(checkpoint: Checkpoint, problem: Problem, state: Any) -> Standing:
     entries = checkpoint.header["run"]["standing"]
     primal, dual, primal_found, *roundings = map(float, [*entries["best"], *entries["roundings"]])
-    best = Best(primal, dual, solution.weights, primal_found, (roundings[0], roundings[1]))
-    if entries["certified"]:
+    weights = checkpoint.weights(".run.weights", problem)
+    best = Best(primal, dual, weights, primal_found, (roundings[0], roundings[1]))
+    if entries["certificate"] is not None:
+        certificate = {name: float(value) for name, value in entries["certificate"].items()}
         slack = checkpoint.array(".run.slack")
-        best = best._replace(certificate=solution.certificate, slack=slack)
-    else:
-        best = best._replace(weights=checkpoint.weights(".run.weights", problem))
+        best = best._replace(certificate=Certificate(**certificate), slack=slack)
     columns = [checkpoint.array(f"{_LOG}.{name}") for name in Trace._fields]
     if [column.dtype for column in columns] != [np.dtype(kind) for kind in TRACE_DTYPES]:
         raise checkpoint.error(f"has a log of other columns than {Trace._fields}")
     rounds = zip(*(column.tolist() for column in columns), strict=True)
     log = [Entry(*row) for row in rounds]
-    return Standing(solution.state, best, float(entries["estimate"]), entries["seconds"], log)
+    return Standing(state, best, float(entries["estimate"]), entries["seconds"], log)
 
 
-def _kept(
-    checkpoint: Checkpoint, problem: Problem, outputs: PyTree, own: Fingerprint, before: Any
+def kept_in(
+    checkpoint: Checkpoint,
+    problem: Problem,
+    own: Fingerprint,
+    before: Trace | None,
+    read: Callable[[Checkpoint, bool], tuple[Any, Any]],
 ) -> Kept:
+    """The run that a file holds.
+
+    Args:
+      own: the fingerprint of the run that wants to go on. before: the trace that it continues.
+      read: (checkpoint, whether the run has ended) -> (solution, state).
+
+    Raises:
+      ValueError: it is of another run, or holds none. Whatever `read` raises.
+    """
     if "run" not in checkpoint.header:
         raise checkpoint.error(
             "holds no run to resume, as fit(checkpoint=...) writes it: where it is a solution, "
@@ -254,46 +275,32 @@ def _kept(
             f"is of another run: {'; '.join(differ)}. Give what it was made with, name another "
             "file, or start from what it has found by start=load_solution(path, problem)"
         )
-    solution = solution_of(checkpoint, problem, outputs)
-    if run["standing"] is None:
+    ended = run["standing"] is None
+    solution, state = read(checkpoint, ended)
+    if ended:
         return Kept(solution, None, None)
     if set(run["standing"]) != set(_STANDING):
         raise checkpoint.error(f"has a standing of {sorted(run['standing'])}")
     spent = run["standing"]["spent"]
     start = begin(run["standing"]["planes"], before)
     start = start._replace(**{name: getattr(start, name) - spent[name] for name in _SPENT})
-    return Kept(solution, _standing(checkpoint, problem, solution), start)
+    return Kept(solution, _standing(checkpoint, problem, state), start)
 
 
-def kept_of(
-    path: str | os.PathLike, problem: Problem, outputs: PyTree, own: Fingerprint, before: Any
-) -> Kept:
-    """The run that one file holds; arguments as in `read_kept`.
-
-    Raises:
-      FileNotFoundError: it is not there. Others: as `read_kept`.
-    """
-    return _kept(Checkpoint(path), problem, outputs, own, before)
-
-
-def read_kept(
-    path: str | os.PathLike, problem: Problem, outputs: PyTree, own: Fingerprint, before: Any
-) -> Kept | None:
+def newest(path: str | os.PathLike, read: Callable[[Path], Kept]) -> Kept | None:
     """The run that a checkpoint holds, or the checkpoint before it; None where neither is there.
 
     Where the last one is damaged or missing, and the one before is not, a warning says so.
 
     Args:
-      path: of the checkpoint. outputs: of one bucket, for their structure.
-      own: the fingerprint of the run that wants to go on. before: the trace that it continues.
+      path: of the checkpoint. read: what one of the two holds.
 
     Raises:
-      DamagedCheckpoint: no checkpoint is whole.
-      ValueError: it is of another run, or holds none.
+      DamagedCheckpoint: no checkpoint is whole. Whatever else `read` raises.
     """
     previous = previous_of(path)
     try:
-        return _kept(Checkpoint(path), problem, outputs, own, before)
+        return read(Path(path))
     except FileNotFoundError:
         if not previous.exists():
             return None
@@ -301,16 +308,15 @@ def read_kept(
     except DamagedCheckpoint as error:
         reason, damaged = str(error), True
     try:
-        kept = _kept(Checkpoint(previous), problem, outputs, own, before)
+        kept = read(previous)
     except FileNotFoundError:
         raise DamagedCheckpoint(
             f"{reason}. There is no {previous} to go on from: delete the file to begin anew"
         ) from None
     except DamagedCheckpoint as error:
         raise DamagedCheckpoint(f"{reason}. {error}. Delete both to begin anew") from None
-    rounds = kept.solution.statistics.passes
     warnings.warn(
-        f"{reason}. The run goes on from {previous}, after round {rounds}",
+        f"{reason}. The run goes on from {previous}, after round {kept.round[0]}",
         RuntimeWarning,
         stacklevel=callers_level(),
     )

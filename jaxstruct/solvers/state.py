@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.working_sets import WorkingSets
@@ -59,3 +62,8 @@ class Info(NamedTuple):
     oracle_calls: int
     seconds: dict[str, float]
     slack: np.ndarray | None
+
+
+def own_weights(problem: Problem) -> PyTree:
+    """The initial weights in buffers of their own, which programs take over."""
+    return jax.tree.map(partial(jax.device_put, may_alias=False), problem.initial_weights)

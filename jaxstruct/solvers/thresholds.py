@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.host_loop import Rules, Standing
 from jaxstruct.solvers.state import Info
 
@@ -38,6 +39,13 @@ def worth_certifying(
         return -math.inf, threshold
     goal = -math.inf if rules.tolerance is None else 1.5 * rules.tolerance
     return goal, -math.inf if rules.epsilon is None else rules.epsilon
+
+
+def is_done(estimate: Certificate, goal: float, settled: float) -> bool:
+    """Whether the calls of an exact pass say that the goal is met, or nothing at all."""
+    found = estimate.primal_found
+    unfinished = found - estimate.dual > goal * abs(found)  # False if either is not a number
+    return not unfinished or estimate.violation_found <= settled
 
 
 def primal_of(now: Standing) -> float:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
+from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.device import on_device
 from jaxstruct.core.types import AnyArray, Array, PyTree
@@ -129,6 +130,9 @@ def enumerated_working_sets(
     """
     parts = zip(inputs, outputs, strict=True)
     return join_buckets([_enumerate(problem, terms, x, y) for x, y in parts])
+
+
+enumerated_program = program(enumerated_working_sets)
 
 
 def _enumerate(problem: Problem, terms: Penalty, inputs: PyTree, outputs: PyTree) -> WorkingSets:

@@ -1,4 +1,4 @@
-"""Planes at rest come back as they were, in memory and in files."""
+"""Planes at rest come back as they were."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.solvers.packed_sets import Packed, Shelf, narrowed, pack, unpack, unpack_enumerated
+from jaxstruct.solvers.packed_sets import narrowed, pack, unpack, unpack_enumerated
 from jaxstruct.solvers.working_sets import WorkingSets
 
 ROWS, SLOTS = (4, 3), 6
@@ -46,24 +46,16 @@ def assert_same(one, other):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("in_files", [False, True])
-def test_grown_sets_come_back(in_files, tmp_path):
+def test_grown_sets_come_back():
     for seed in range(4):
         random = np.random.default_rng(seed)
         truth = outputs(random)
         sets = grown(random, truth)
-        shelf = Shelf(2, tmp_path, 0 if in_files else 1 << 30)
-        assert shelf.take(1) is None
-        shelf.put(1, pack(sets))
-        assert bool(list(tmp_path.iterdir())) == in_files
-        packed = shelf.take(1)
-        assert isinstance(packed, Packed)
+        packed = pack(sets)
         assert_same(unpack(packed, truth, SLOTS, "float32"), sets)
         wider = unpack(packed, truth, SLOTS + 3, "float32")
         np.testing.assert_array_equal(wider.multipliers[:, :SLOTS], sets.multipliers)
         assert not np.asarray(wider.occupied)[:, SLOTS:].any()
-        assert shelf.planes.tolist() == [0, int(sets.occupied[:, 1:].sum())]
-        assert shelf.carrying[1] == np.sum(sets.multipliers > 0)
 
 
 def test_planes_that_were_evicted_leave_no_gap():

@@ -1,0 +1,241 @@
+"""Trainings in blocks that are stopped and resumed end bit by bit as those that are not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+
+import jax
+import numpy as np
+import pytest
+
+from jaxstruct import fit, fit_in_blocks
+from jaxstruct.solvers.block_ascent import BlockAscent
+from jaxstruct.solvers.block_checkpoints import planes_folder
+from jaxstruct.solvers.checkpoint_files import DamagedCheckpoint, previous_of
+from jaxstruct.solvers.checkpoints import load_solution, load_weights
+from jaxstruct.solvers.settings import Settings
+from jaxstruct.solvers.status import Status
+from tests.solvers.cases import random_case
+from tests.solvers.test_keeping import usual_signals  # noqa: F401
+from tests.solvers.test_resuming import TIMES, Killed
+from tests.solvers.test_size_classes import WINGS
+
+SUBSPACE = Settings(variant="subspace", capacity=4, group=2, oracle_batch=4)
+GROWN = SUBSPACE._replace(working_sets="grown")
+CASE = random_case(3)
+
+
+def classes(settings=GROWN, formulation="svm1_margin", C=20.0, **options):
+    """A training of classes in three blocks, to be given more options."""
+
+    def train(**more):
+        return fit_in_blocks(
+            CASE.problem("float32"), CASE.x.astype("float32"), CASE.y, formulation, C,
+            **{"settings": settings, "tolerance": 1e-4, "blocks": 3, "max_passes": 40}
+            | options | more,
+        )  # fmt: skip
+
+    return train
+
+
+def sentences(**more):
+    return fit_in_blocks(*WINGS["chains"](3, 21, 9), "svm1_margin", 2.0, blocks=2, **more)
+
+
+RUNS = {
+    "grown": classes(),
+    "grown, in files": classes(block_bytes=1),
+    "slots that double": classes(GROWN._replace(capacity=2)),
+    "enumerated": classes(SUBSPACE._replace(working_sets="enumerated")),
+    "svm2": classes(formulation="svm2_slack"),
+    "sentences": sentences,
+}
+
+
+def assert_same_end(whole, found):
+    names = ("weights", "slack", "certificate", "primal", "dual", "status", "message", "memory",
+             "blocks", "formulation", "C")  # fmt: skip
+    for name in names:
+        one, other = (jax.tree.leaves(getattr(run, name)) for run in (whole, found))
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_array_equal(a, b)
+    for name in set(whole.trace._fields) - set(TIMES):
+        np.testing.assert_array_equal(getattr(whole.trace, name), getattr(found.trace, name))
+    for name in set(whole.statistics._fields) - {"seconds", "history", "compilations"}:
+        assert getattr(whole.statistics, name) == getattr(found.statistics, name), name
+
+
+def killed_after(rounds):
+    """A callback that ends a run after so many of its own rounds."""
+
+    def callback(progress):
+        callback.seen += 1
+        if callback.seen == rounds:
+            raise Killed
+
+    callback.seen = 0
+    return callback
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_that_is_killed_again_and_again(name, tmp_path, monkeypatch):
+    """After 1, 2, .. of its own rounds; every other part keeps nothing after its first round."""
+    train, path = RUNS[name], tmp_path / "run.npz"
+    whole, parts = train(), 0
+    assert whole.statistics.passes > 3
+    while True:
+        parts += 1
+        with monkeypatch.context() as patched:
+            patched.setattr("jaxstruct.solvers.keeping.Keeper.stop", lambda keeper, error: None)
+            kept = {"checkpoint": path, "resume": True}
+            try:
+                found = train(
+                    **kept, callback=killed_after(1 + parts // 2),
+                    checkpoint_seconds=0 if parts % 2 else 3600,
+                )  # fmt: skip
+                break
+            except Killed:
+                continue
+    assert parts > 3
+    assert_same_end(whole, found)
+    assert_same_end(whole, train(**kept)), "the end is read again"
+    np.testing.assert_array_equal(
+        *(
+            jax.tree.leaves(each)[0]
+            for each in (whole.weights, load_weights(path, problem_of(name)))
+        )
+    )
+
+
+def problem_of(name):
+    return WINGS["chains"](3, 21, 9)[0] if name == "sentences" else CASE.problem("float32")
+
+
+def test_an_error_in_the_middle_of_a_round_costs_that_round(tmp_path, monkeypatch):
+    """The planes of the last whole round are still there."""
+    path, train = tmp_path / "run.npz", RUNS["grown, in files"]
+    whole, visits = train(), []
+    visit = BlockAscent.visit
+
+    def failing(ascent, number, state, *given):
+        visits.append(number)
+        if len(visits) == 3 * 4 + 2:
+            raise Killed
+        return visit(ascent, number, state, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BlockAscent, "visit", failing)
+        with pytest.raises(Killed) as error:
+            train(checkpoint=path, checkpoint_seconds=3600)
+    assert "holds this run after round 4" in error.value.__notes__[0]
+    rounds = []
+    found = train(checkpoint=path, resume=True, callback=lambda now: rounds.append(now.passes))
+    assert rounds[0] == 5
+    assert_same_end(whole, found)
+
+
+def test_a_stopped_run_goes_on(tmp_path):
+    path, train = tmp_path / "deep" / "run.npz", RUNS["grown"]
+    found = train(checkpoint=path, callback=lambda now: now.passes == 3)
+    assert found.status is Status.STOPPED
+    assert_same_end(train(), train(checkpoint=path, resume=True))
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_a_signal_ends_a_run_after_a_whole_round(tmp_path):
+    path, train = tmp_path / "run.npz", RUNS["grown"]
+
+    def interrupt(now):
+        if now.passes == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt) as error:
+        train(checkpoint=path, callback=interrupt)
+    assert "resume=True goes on from there" in error.value.__notes__[0]
+    assert_same_end(train(), train(checkpoint=path, resume=True))
+
+
+def kept(train, path, rounds, **options):
+    """Have checkpoints of so many rounds."""
+    with pytest.raises(Killed):
+        train(checkpoint=path, checkpoint_seconds=0, callback=killed_after(rounds), **options)
+
+
+@pytest.mark.parametrize("what", ["file", "planes", "missing planes", "missing file"])
+def test_a_damaged_checkpoint_and_the_one_before(what, tmp_path):
+    path, train = tmp_path / "run.npz", RUNS["grown"]
+    kept(train, path, 3)
+    own = {path.name for path in planes_folder(path).iterdir()}
+    assert len(own) == 6, "those of two rounds"
+    newest = max(planes_folder(path).iterdir(), key=lambda each: each.stat().st_mtime_ns)
+    target = path if "file" in what else newest
+    if "missing" in what:
+        target.unlink()
+    else:
+        content = target.read_bytes()
+        target.write_bytes(content[: len(content) // 2])
+    with pytest.warns(RuntimeWarning, match="goes on from .*previous, after round 2"):
+        found = train(checkpoint=path, resume=True)
+    assert_same_end(train(), found)
+    previous_of(path).unlink()
+    target.write_bytes(b"") if what != "missing file" else None
+
+
+def test_no_whole_checkpoint(tmp_path):
+    path, train = tmp_path / "run.npz", RUNS["grown"]
+    kept(train, path, 3)
+    shutil.rmtree(planes_folder(path))
+    with pytest.raises(DamagedCheckpoint, match="Delete both to begin anew"):
+        train(checkpoint=path, resume=True)
+
+
+def test_planes_that_nobody_asks_for_are_removed(tmp_path):
+    path, train = tmp_path / "run.npz", RUNS["grown, in files"]
+    kept(train, path, 4)
+    assert len(list(planes_folder(path).iterdir())) == 6
+    train(checkpoint=path)  # another run in its place; its end has no planes
+    assert len(list(planes_folder(path).iterdir())) in (0, 3), "those of the checkpoint before"
+    train(checkpoint=path)
+    assert not planes_folder(path).exists()
+
+
+def test_a_full_disk_is_told_and_the_run_goes_on(tmp_path, monkeypatch):
+    path, train = tmp_path / "run.npz", RUNS["grown"]
+
+    def full(stream, *arrays, **named):
+        raise OSError(28, "No space left on device")
+
+    whole = train()
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.warns(RuntimeWarning, match="could not be written .*No space left"):
+        found = train(checkpoint=path, checkpoint_seconds=0)
+    assert_same_end(whole, found)
+    assert not path.exists()
+
+
+def test_checkpoints_of_other_runs_are_refused(tmp_path):
+    path, train = tmp_path / "run.npz", RUNS["grown"]
+    kept(train, path, 2)
+    for options, match in (
+        ({"blocks": 4}, "blocks was 3, is 4"),
+        ({"tolerance": 1e-3}, "tolerance was"),
+        ({"example_weights": np.full(len(CASE.y), 0.5)}, "other example_weights"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            train(checkpoint=path, resume=True, **options)
+    x = CASE.x.astype("float32").copy()
+    x[5, 0] += 1
+    problem, settings = CASE.problem("float32"), GROWN
+    options = {"settings": settings, "tolerance": 1e-4, "max_passes": 40, "checkpoint": path}
+    with pytest.raises(ValueError, match="other inputs"):
+        fit_in_blocks(problem, x, CASE.y, C=20.0, blocks=3, resume=True, **options)
+    with pytest.raises(ValueError, match="blocks was 3, is None"):
+        fit(problem, CASE.x, CASE.y, C=20.0, resume=True, **options)
+    with pytest.raises(ValueError, match="is of fit_in_blocks"):
+        load_solution(path, problem)
+    with pytest.raises(ValueError, match="folder is .*leave folder out"):
+        train(checkpoint=path, folder=tmp_path)
+    with pytest.raises(ValueError, match="resume=True needs checkpoint="):
+        train(resume=True)

@@ -1,0 +1,130 @@
+"""What a shelf holds, in memory or in files, and what it held before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jaxstruct.solvers.checkpoint_files import DamagedCheckpoint
+from jaxstruct.solvers.packed_sets import Packed, pack, unpack
+from jaxstruct.solvers.shelf import Shelf, names_in
+from tests.solvers.test_packed_sets import SLOTS, assert_same, grown, outputs
+
+ALL = 1 << 30
+
+
+def drawn(seed):
+    """(true outputs, working sets)."""
+    random = np.random.default_rng(seed)
+    truth = outputs(random)
+    return truth, grown(random, truth)
+
+
+def names(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def is_held(shelf, number, seed):
+    """Whether a block has the working sets that were drawn with that seed."""
+    truth, sets = drawn(seed)
+    packed = shelf.take(number)
+    assert isinstance(packed, Packed)
+    assert_same(unpack(packed, truth, SLOTS, "float32"), sets)
+
+
+@pytest.mark.parametrize("most", [0, ALL])
+@pytest.mark.parametrize("lasting", [False, True])
+def test_planes_come_back(most, lasting, tmp_path):
+    shelf = Shelf(2, tmp_path, most, lasting)
+    assert shelf.take(1) is None and shelf.contents == (None, None)
+    for seed in range(4):
+        sets = drawn(seed)[1]
+        shelf.put(1, pack(sets))
+        is_held(shelf, 1, seed)
+        assert shelf.planes.tolist() == [0, int(sets.occupied[:, 1:].sum())]
+        assert shelf.carrying[1] == np.sum(sets.multipliers > 0)
+    assert len(names(tmp_path)) == (0 if most else 4 if lasting else 1)
+
+
+def test_as_many_in_memory_as_fit(tmp_path):
+    size = sum(array.nbytes for array in pack(drawn(0)[1]).arrays)
+    shelf = Shelf(3, tmp_path, 2 * size)
+    for number in (0, 1, 2, 1):
+        shelf.put(number, pack(drawn(0)[1]))
+    assert [held.packed is None for held in shelf.contents] == [False, False, True]
+    few = np.tile(np.arange(SLOTS) < 2, (7, 1)) & np.array(drawn(0)[1].occupied)
+    for number in (0, 1):  # planes that were evicted
+        shelf.put(number, pack(drawn(0)[1]._replace(occupied=few)))
+    shelf.put(2, pack(drawn(0)[1]))
+    assert not names(tmp_path), "there is room in memory again"
+
+
+@pytest.mark.parametrize("most", [0, ALL])
+def test_what_it_held_before_comes_back_from_files(most, tmp_path):
+    """Also on another shelf, as after a kill; files have names that were never used."""
+    shelf = Shelf(3, tmp_path, most, lasting=True)
+    shelf.put(0, pack(drawn(0)[1]))
+    shelf.put(2, pack(drawn(1)[1]))
+    before = shelf.contents
+    shelf.put(2, pack(drawn(2)[1]))
+    filed = shelf.in_files(before)
+    assert shelf.in_files(filed) == filed and filed[1] is None
+    shelf.keep_only(names_in(filed) | names_in(shelf.contents))
+    assert names(tmp_path) >= names_in(filed)
+    is_held(shelf, 2, 2)
+    again = Shelf(3, tmp_path, most, lasting=True)
+    again.put_back(tuple(held and held._replace(packed=None) for held in filed))
+    is_held(again, 0, 0)
+    is_held(again, 2, 1)
+    assert again.planes.tolist() == [0 if held is None else held.planes for held in before]
+    again.put(1, pack(drawn(3)[1]))
+    (new,) = again.in_files((None, again.contents[1], None))[1:2]
+    assert new.name not in names_in(filed)
+    again.keep_only({new.name})
+    assert names(tmp_path) == {new.name}
+
+
+def test_files_of_others_stay(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    shelf = Shelf(1, tmp_path, 0, lasting=True)
+    shelf.put(0, pack(drawn(0)[1]))
+    shelf.keep_only(())
+    assert names(tmp_path) == {"notes.txt"}
+
+
+def test_damaged_files_are_refused(tmp_path):
+    shelf = Shelf(1, tmp_path, 0, lasting=True)
+    shelf.put(0, pack(drawn(0)[1]))
+    (held,), (path,) = shelf.contents, tmp_path.iterdir()
+    whole, other = path.read_bytes(), Shelf(1, tmp_path, 0, lasting=True)
+    for place in range(0, len(whole), 37):
+        path.write_bytes(whole[:place])
+        with pytest.raises(DamagedCheckpoint, match=path.name):
+            other.put_back((held,))
+    refused = 0
+    for place in range(5, len(whole), 211):
+        flipped = bytearray(whole)
+        flipped[place] ^= 16
+        path.write_bytes(flipped)
+        try:
+            other.put_back((held,))
+        except DamagedCheckpoint:
+            refused += 1
+        else:
+            is_held(other, 0, 0)  # a bit that means nothing, such as a date
+    assert refused > 20
+    path.unlink()
+    with pytest.raises(DamagedCheckpoint, match=path.name):
+        other.put_back((held,))
+
+
+def test_a_full_disk_leaves_no_half_file(tmp_path, monkeypatch):
+    def full(stream, *arrays):
+        stream.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    shelf = Shelf(1, tmp_path, 0)
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(OSError, match="No space left"):
+        shelf.put(0, pack(drawn(0)[1]))
+    assert not names(tmp_path)
