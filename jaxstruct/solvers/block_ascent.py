@@ -2,7 +2,8 @@
 
 The dual is a sum over examples and one squared norm of w = sum beta phi. A block's examples with
 their planes are read, the round of `fit` is made of them with all other multipliers as they are,
-and w is handed on; no step loses.
+and w is handed on; no step loses. Cached sweeps go over the rows of the largest gaps of all blocks
+(see `gathered_rows`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from jaxstruct.solvers.certificate import (
 )
 from jaxstruct.solvers.cost_model import calls_foretold, capacity_of, efforts_of
 from jaxstruct.solvers.formulations import Formulation, Penalty, penalty_numbers
+from jaxstruct.solvers.gathered_rows import GatheredRows
 from jaxstruct.solvers.host_loop import Method, Round, Rules, Standing
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_rules import Sample, sample_of
@@ -36,7 +38,14 @@ from jaxstruct.solvers.programs import time_part
 from jaxstruct.solvers.rounds import (
     Round as Visit,
 )
-from jaxstruct.solvers.rounds import call_all, enumerated_round, grown_round, named_slots, round_of
+from jaxstruct.solvers.rounds import (
+    cached_sweeps,
+    call_all,
+    enumerated_round,
+    grown_round,
+    named_slots,
+    round_of,
+)
 from jaxstruct.solvers.settings import choice_of, enumerates
 from jaxstruct.solvers.shelf import Shelf
 from jaxstruct.solvers.state import Info, State, own_weights
@@ -153,35 +162,56 @@ class BlockAscent:
         time_part(visit.seconds, "planes", lambda: self.shelf.put(number, pack(sets)))
 
     def visit(
-        self, number: int, state: BlockState, epsilon: np.ndarray, seconds: dict[str, float]
+        self,
+        number: int,
+        state: BlockState,
+        epsilon: np.ndarray,
+        gathered: GatheredRows | None,
+        seconds: dict[str, float],
     ) -> tuple[PyTree, _Counts]:
-        """The round of one block: oracle calls at the w they meet, sweeps over its planes."""
+        """The round of one block: oracle calls at the w they meet, sweeps over its planes.
+
+        Where rows of other blocks are at hand, cached sweeps are over these and its own.
+        """
         block, sets, visit = self._opened(number, state, seconds)
-        calls = int(np.sum(np.asarray(block.task.terms.cap) > 0))
-        if not calls:  # examples without weight have no multipliers
-            return state.weights, _Counts()
-        if not self.enumerated:
-            given = State(state.weights, sets, None, 0.0, state.clock, None)
-            w, sets, moved = grown_round(visit, given, epsilon)
-            self._close(number, block, sets, moved.terms, visit)
-            return w, _Counts(moved.added, moved.overflow, moved.calls)
-        before = int(self.shelf.planes[number])
-        sets, report, _ = call_all(visit, "oracle", state.weights, sets, epsilon)
-        gaps = block_gaps(self.formulation, block.task.terms, report.terms)
-        slots = report.slots if named_slots(self.settings, sets) else None
-        given = State(state.weights, sets, None, 0.0, state.clock, gaps, slots)
-        w, sets = enumerated_round(visit, given)
+        counts = _Counts(calls=int(np.sum(np.asarray(block.task.terms.cap) > 0)))
+        if not counts.calls:  # examples without weight have no multipliers
+            return state.weights, counts
+        given = State(state.weights, sets, None, 0.0, state.clock, None)
+        if self.enumerated:
+            sets, report, _ = call_all(visit, "oracle", state.weights, sets, epsilon)
+            gaps = block_gaps(self.formulation, block.task.terms, report.terms)
+            slots = report.slots if named_slots(self.settings, sets) else None
+            w, sets = enumerated_round(
+                visit, given._replace(sets=sets, block_gaps=gaps, slots=slots)
+            )
+        else:
+            w, sets, moved = grown_round(visit, given, epsilon, cached=gathered is None)
+            report, gaps = moved.report, moved.gaps
+            counts = _Counts(moved.added, moved.overflow, moved.calls)
         self._close(number, block, sets, report.terms, visit)
-        return w, _Counts(int(self.shelf.planes[number]) - before, 0, calls)
+        if gathered is not None:
+            own = block.task, sets, report.slots, gaps
+            time_part(seconds, "gathering", lambda: gathered.take(number, *own))
+            if (rows := gathered.at_hand) is not None:
+                now = visit._replace(task=rows.task)
+                w, moved = cached_sweeps(now, w, rows.sets, rows.gaps, rows.slots)
+                gathered.moved(moved)
+        return w, counts
 
     def pass_over(self, state: BlockState, epsilon: np.ndarray, seconds: dict[str, float]) -> tuple:
         """A visit to every block in a random order: (state, counts)."""
-        total = _Counts()
+        total, before = _Counts(), self.shelf.planes.sum()
+        gathered = GatheredRows(self.blocks.count) if self.blocks.count > 1 else None
         order = np.random.default_rng([self.settings.seed, state.clock]).permutation
         for number in order(self.blocks.count):
-            w, counts = self.visit(int(number), state, epsilon, seconds)
+            w, counts = self.visit(int(number), state, epsilon, gathered, seconds)
             state = state._replace(weights=w)
             total = _Counts(*map(sum, zip(total, counts, strict=True)))
+        if gathered is not None:
+            time_part(seconds, "gathering", lambda: gathered.give_back(self.shelf))
+        if self.enumerated:
+            total = total._replace(added=int(self.shelf.planes.sum() - before))
         return state, total
 
     def certify(

@@ -23,7 +23,7 @@ from jaxstruct.solvers.resuming import Fingerprint, Kept, end_file, kept_in, new
 from jaxstruct.solvers.shelf import Held, Shelf, names_in
 
 KIND = "blocks"
-_HELD = tuple(name for name in Held._fields if name != "packed")
+_HELD = ("name", "digest", "planes", "carrying")
 _STATE = ("clock", "capacity")
 
 

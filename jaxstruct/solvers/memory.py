@@ -30,6 +30,9 @@ COPIES = 2
 """Working sets that a round holds: those that it makes, and the room of its sweeps, which is no
 larger. With a callback or a checkpoint the last ones, too, are held."""
 
+GATHERED = 2
+"""Blocks' worth of rows that are gathered of all blocks, and of what a program takes of them."""
+
 NUMBERS = 8
 """Numbers that a slot takes beside its output and its row of the Gram block."""
 
@@ -56,8 +59,10 @@ class Memory(NamedTuple):
     What Python and JAX take comes on top, and of `fit` what compiling takes.
 
     Fields:
-      examples: padded inputs and outputs; those of a block twice, as they are while it is read.
-      working_sets: planes, Gram blocks and multipliers, `COPIES` times.
+      examples: padded inputs and outputs; those of a block twice, as they are while it is read, and
+        of several blocks `GATHERED` times more.
+      working_sets: planes, Gram blocks and multipliers, `COPIES` times; of several blocks
+        `GATHERED` times more.
       batch: the potentials of one batch of oracle calls, several times.
       weights: w, and those of the best certificate and of the round.
       slots: an example at the start; where a working set fills up, the number is doubled.
@@ -140,12 +145,22 @@ def memory(
         return _memory_of(problem, settings, buckets)
     found = _memory_of(problem, settings, _shares(buckets, checked_size("blocks", blocks)))
     rest = min(block_bytes, found.working_sets // COPIES * blocks)
+    found = _of_block(found, blocks)
     effort = settings.effort
     efforts = effort if isinstance(effort, Efforts) else [effort]
     return found._replace(
-        examples=2 * found.examples,
         at_rest=rest + AN_EXAMPLE * n,
         compiling=max(COMPILING.get(one, COMPILING["full"]) for one in efforts),
+    )
+
+
+def _of_block(found: Memory, blocks: int) -> Memory:
+    """The same of a block: its examples twice while it is read, and where there are others the rows
+    gathered of all, beside those that a program has."""
+    more = GATHERED if blocks > 1 else 0
+    return found._replace(
+        examples=(2 + more) * found.examples,
+        working_sets=found.working_sets // COPIES * (COPIES + more),
     )
 
 
@@ -166,8 +181,8 @@ def blocks_within(
     buckets = bucket_shapes(problem.padding, inputs, outputs)
     n, blocks = sum(count for count, *_ in buckets), 1
     while blocks < n // FEW_ROWS:
-        found = _memory_of(problem, settings, _shares(buckets, blocks))
-        if found.total + found.examples - found.weights <= block_bytes:
+        found = _of_block(_memory_of(problem, settings, _shares(buckets, blocks)), blocks)
+        if found.total - found.weights <= block_bytes:
             break
         blocks = size_class(blocks + 1, 1)
     return min(blocks, max(1, n // FEW_ROWS))

@@ -40,9 +40,58 @@ class Packed(NamedTuple):
     gram: tuple[np.ndarray, ...]
 
     @property
+    def enumerated(self) -> bool:
+        """Whether multipliers alone are here."""
+        return self.numbers.shape[1] == 1
+
+    @property
+    def carried(self) -> np.ndarray:
+        """[M] the multipliers."""
+        return self.numbers[:, 0 if self.enumerated else NUMBERS.index("multipliers")]
+
+    @property
     def arrays(self) -> list[np.ndarray]:
         """All of them in order."""
         return [self.counts, self.slots, self.numbers, self.last_used, *self.outputs, *self.gram]
+
+
+class Amendment(NamedTuple):
+    """New multipliers of some rows, whose planes are those that were packed.
+
+    Fields:
+      rows: [m] rising. occupied, multipliers, last_used: [m, K] their slots.
+      gained: how many more planes there are, and how many more that carry.
+    """
+
+    rows: np.ndarray
+    occupied: np.ndarray
+    multipliers: np.ndarray
+    last_used: np.ndarray
+    gained: tuple[int, int]
+
+
+def amended(packed: Packed, new: Amendment) -> Packed:
+    """The same planes with new multipliers; of enumerated sets more of them may be held."""
+    every = np.repeat(np.arange(len(packed.counts)), packed.counts)
+    mine = np.isin(every, new.rows)
+    numbers, last_used = packed.numbers.copy(), packed.last_used.copy()
+    slots = np.arange(new.occupied.shape[1])
+    if not packed.enumerated:
+        held = new.occupied & (slots > 0)
+        numbers[mine, NUMBERS.index("multipliers")] = new.multipliers[held]
+        last_used[mine] = new.last_used[held]
+        return packed._replace(numbers=numbers, last_used=last_used)
+    held = (new.last_used > 0) & (slots > 0)
+    row, slot = np.nonzero(held)
+    rows = np.concatenate([every[~mine], new.rows[row]])
+    whole = np.concatenate([packed.slots[~mine].astype(np.int64), slot])
+    order = np.lexsort((whole, rows))
+    return packed._replace(
+        counts=np.bincount(rows, minlength=len(packed.counts)).astype(np.int32),
+        slots=narrowed(whole[order]),
+        numbers=np.concatenate([numbers[~mine], new.multipliers[held][:, None]])[order],
+        last_used=np.concatenate([last_used[~mine], new.last_used[held]])[order],
+    )
 
 
 def narrowed(leaf: np.ndarray) -> np.ndarray:

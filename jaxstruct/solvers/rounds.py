@@ -220,7 +220,7 @@ def _plan_of(
 
 
 def _sweep(
-    now: Round, count: int, w: PyTree, sets: WorkingSets, chosen: np.ndarray, slots: Array
+    now: Round, count: int, w: PyTree, sets: WorkingSets, chosen: np.ndarray, slots: AnyArray
 ) -> tuple[PyTree, WorkingSets]:
     """Sweeps over the chosen rows and over the named slots, or over all where none are named."""
     if count == 0:
@@ -267,7 +267,7 @@ def enumerated_round(now: Round, state: State) -> tuple[PyTree, WorkingSets]:
 class Moved(NamedTuple):
     """What a grown round leaves beside w and the sets; calls: of oracles, cheap ones, too.
 
-    terms: what the calls said of each example, each at the w it met; estimate: of them.
+    report: what the calls said of each example, each at the w it met; estimate: of them.
     """
 
     added: int
@@ -275,7 +275,7 @@ class Moved(NamedTuple):
     estimate: Certificate
     gaps: np.ndarray
     calls: int
-    terms: ExampleTerms
+    report: OracleReport
 
 
 Orders: TypeAlias = list[list[np.ndarray]]
@@ -371,8 +371,22 @@ def _ask_again(
     return Calls(now.join(own_orders), now.join(own_spans), epsilon, now.clock), count
 
 
-def grown_round(now: Round, state: State, epsilon: AnyArray) -> tuple[PyTree, WorkingSets, Moved]:
-    """The exact pass of algorithm 3 chunk by chunk, then sweeps over the slots that matter."""
+def cached_sweeps(
+    now: Round, w: PyTree, sets: WorkingSets, gaps: np.ndarray, slots: AnyArray
+) -> tuple[PyTree, WorkingSets]:
+    """Cached sweeps over the rows of the largest gaps and the slots that matter."""
+    chosen = _covering(now.settings, sets, gaps)
+    return _sweep(now, choice_of(now.settings.cached_sweeps), w, sets, chosen, slots)
+
+
+def grown_round(
+    now: Round, state: State, epsilon: AnyArray, cached: bool = True
+) -> tuple[PyTree, WorkingSets, Moved]:
+    """The exact pass of algorithm 3 chunk by chunk, then sweeps over the slots that matter.
+
+    Args:
+      cached: whether these sweeps are made.
+    """
     settings, w = now.settings, state.weights
     sets = state.sets if now.takes_over else copy_arrays(state.sets)  # programs take them over
     active = named_slots(settings, sets)
@@ -396,11 +410,11 @@ def grown_round(now: Round, state: State, epsilon: AnyArray) -> tuple[PyTree, Wo
             again += count
         w, sets = _sweep(now, 1, w, sets, chunk.rows, report.slots)
     estimate, gaps = now.certified(report)
-    chosen = _covering(settings, sets, gaps)
-    w, sets = _sweep(now, choice_of(settings.cached_sweeps), w, sets, chosen, report.slots)
+    if cached:
+        w, sets = cached_sweeps(now, w, sets, gaps, report.slots)
     added, overflow = np.sum(jax.device_get(found), axis=0).tolist()
     calls = examples_of(now) + again
-    return w, sets, Moved(added, overflow, estimate, gaps, calls, report.terms)
+    return w, sets, Moved(added, overflow, estimate, gaps, calls, report)
 
 
 def full_round(now: Round, state: State) -> tuple[State, np.ndarray, np.ndarray]:

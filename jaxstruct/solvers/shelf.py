@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxstruct.solvers.checkpoint_files import DamagedCheckpoint, digest_of
-from jaxstruct.solvers.packed_sets import NUMBERS, Packed
+from jaxstruct.solvers.packed_sets import Amendment, Packed, amended
 
 FILE = re.compile(r"planes_(\d{6})_(\d+)\.npz")
 """The name of a file: the numbers of its block and of its writing."""
@@ -28,6 +28,7 @@ class Held(NamedTuple):
       packed: where they are in memory. name: of the file, where they are in one.
       digest: the sha256 of what is in the file; "" where nobody will ask.
       planes, carrying: how many there are, and how many with a multiplier.
+      amendment: what is newer than the file.
     """
 
     packed: Packed | None
@@ -35,6 +36,7 @@ class Held(NamedTuple):
     digest: str
     planes: int
     carrying: int
+    amendment: Amendment | None = None
 
     @property
     def size(self) -> int:
@@ -81,9 +83,7 @@ class Shelf:
     def put(self, number: int, packed: Packed) -> None:
         """Keep the working sets of a block in place of those before."""
         before, self._held[number] = self._held[number], None
-        column = 0 if packed.numbers.shape[1] == 1 else NUMBERS.index("multipliers")
-        counts = len(packed.last_used), int(np.sum(packed.numbers[:, column] > 0))
-        held = Held(packed, "", "", *counts)
+        held = Held(packed, "", "", len(packed.last_used), int(np.sum(packed.carried > 0)))
         others = sum(0 if other is None else other.size for other in self._held)
         if others + held.size > self._most:
             held = self._in_file(number, held)._replace(packed=None)
@@ -94,9 +94,23 @@ class Shelf:
     def take(self, number: int) -> Packed | None:
         """Those of a block; None before there are any."""
         held = self._held[number]
-        if held is None or held.packed is not None:
-            return None if held is None else held.packed
-        return _read(self._folder / held.name)
+        return None if held is None else self._whole(held)
+
+    def _whole(self, held: Held) -> Packed:
+        packed = held.packed or _read(self._folder / held.name)
+        return packed if held.amendment is None else amended(packed, held.amendment)
+
+    def amend(self, number: int, new: Amendment) -> None:
+        """New multipliers of some rows of a block, whose planes stay as they are."""
+        held = self._held[number]
+        assert held is not None, "a block is put before it is amended"
+        planes, carrying = held.planes + new.gained[0], held.carrying + new.gained[1]
+        held = held._replace(planes=planes, carrying=carrying)
+        if held.packed is None:
+            self._held[number] = held._replace(amendment=new)
+        else:
+            packed = amended(held.packed, new)
+            self._held[number] = held._replace(packed=packed, name="", digest="")
 
     def put_back(self, contents: Contents) -> None:
         """Have what a shelf of this folder held.
@@ -113,11 +127,20 @@ class Shelf:
         """The same, all of them in files that are on the disk."""
         found = []
         for number, held in enumerate(contents):
-            if held is not None:
-                held = held if held.name else self._in_file(number, held)
-                self._sync(held.name)
-            found.append(held)
+            found.append(None if held is None else self._on_disk(number, held))
         return tuple(found)
+
+    def _on_disk(self, number: int, held: Held) -> Held:
+        """The same in a file, as it is now."""
+        filed = held
+        if not held.name or held.amendment is not None:
+            filed = self._in_file(number, held._replace(packed=self._whole(held), amendment=None))
+            if held.packed is None:
+                filed = filed._replace(packed=None)
+            if self._held[number] is held:
+                self._held[number] = filed
+        self._sync(filed.name)
+        return filed
 
     def keep_only(self, names: Iterable[str]) -> None:
         """Remove all files but those of these names."""
