@@ -6,12 +6,13 @@
     taskset -c 0 python -m experiments.benchmarks --path=.02,.05,.1,.2,.3,.5,.7,1 --size=300
     taskset -c 0 python -m experiments.benchmarks --grid=.1,1,10
     python -m experiments.benchmarks --shards=1,2,4,8
+    python -m experiments.benchmarks --shards=1,2,4,8 --tasks=digits,gum --tolerance=1e-6 --x64
 
-svm1_margin with the default settings, to a relative gap of 1e-3, in processor seconds. Every row
-has processes of its own: one that compiles everything, one that finds the compiled programs on
-disk, and one for the peer (LinearSVC on the Crammer-Singer objective, or CRFsuite), so that memory
-is its own. Read ratios within one run; run it pinned to one core of a machine with nothing else to
-do.
+svm1_margin (gum and homologues: SVM2) with the default settings, to a relative gap of 1e-3, in
+processor seconds. Every row has processes of its own: one that compiles everything, one that finds
+the compiled programs on disk, and one for the peer (LinearSVC on the Crammer-Singer objective, or
+CRFsuite), so that memory is its own. Read ratios within one run; run it pinned to one core of a
+machine with nothing else to do.
 
 --growth measures how time grows with n instead, on generated texts and sentences or on the tasks
 named: slopes of the logarithms. --path measures warm starts along values of C / n beside cold ones,
@@ -172,7 +173,7 @@ def run_part(options: Options) -> None:
     if options.cache:
         enable_persistent_compilation_cache(options.cache)
     task: Task = TASKS[name]
-    training = task.prepare(options.size or task.size)
+    training = task.prepare(options.size or task.size, "float64" if options.x64 else "float32")
     measure = {"peer": _peer, "shards": _on_a_mesh}.get(options.part, _fits)
     row = measure(training, options) | {"n": training.n, "peak_memory": peak_memory_bytes()}
     write_results(options.output, _part_name(name, options.part), {"rows": [row]})
@@ -203,7 +204,7 @@ def _fits(training: Training, options: Options) -> dict[str, Any]:
 
 def _fit(training: Training, options: Options) -> Any:
     solution = fit(
-        training.problem, training.inputs, training.outputs, "svm1_margin", training.C,
+        training.problem, training.inputs, training.outputs, training.formulation, training.C,
         tolerance=options.tolerance,
     )  # fmt: skip
     jax.block_until_ready(solution.weights)

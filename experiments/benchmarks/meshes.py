@@ -47,7 +47,7 @@ def _solve(
 ) -> tuple[Solution, float, float]:
     wall, processor = time.perf_counter(), time.process_time()
     solution = fit(
-        training.problem, training.inputs, training.outputs, "svm1_margin", training.C,
+        training.problem, training.inputs, training.outputs, training.formulation, training.C,
         tolerance=tolerance, mesh=mesh,
     )  # fmt: skip
     jax.block_until_ready(solution.weights)
@@ -65,10 +65,23 @@ def mesh_table(rows: Sequence[dict[str, Any]], tolerance: float) -> Table:
         "again_seconds",
     )  # fmt: skip
     notes = [
-        f"svm1_margin to a relative gap of {tolerance:g}, default settings. Devices are threads of "
-        "this processor: more of them than cores say how rounds grow, not how fast they are."
+        f"To a relative gap of {tolerance:g}, default settings. Devices are threads of this "
+        "processor: more of them than cores say how rounds grow, not how fast they are."
     ]
+    for task in dict.fromkeys(row["task"] for row in rows):
+        own = [row for row in rows if row["task"] == task]
+        if len(own) > 1:
+            notes.append(f"{task}: optima differ by {difference(own):.1e} at most, relative.")
     return Table("Shards", columns, [[row[key] for key in keys] for row in rows], notes)
+
+
+def difference(rows: Sequence[dict[str, Any]]) -> float:
+    """The largest relative difference of two certified optima: of primals or of duals."""
+    found = []
+    for name in ("primal", "dual"):
+        values = [row[name] for row in rows]
+        found.append((max(values) - min(values)) / abs(max(values)))
+    return max(found)
 
 
 def mesh_plot(rows: Sequence[dict[str, Any]]) -> Plot:

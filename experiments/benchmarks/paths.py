@@ -22,7 +22,7 @@ def path_rows(name: str, size: int, values: Sequence[float], tolerance: float) -
     Args:
       name: of a task. size: how many examples, 0 as the task is. values: C / n, rising.
     """
-    training = TASKS[name].prepare(size or TASKS[name].size)
+    training = TASKS[name].prepare(size or TASKS[name].size, "float32")
     _solve(training, values[0], tolerance, None)
     before = None
     for value in values:

@@ -1,6 +1,6 @@
 """The trainings that are measured: what `fit` gets, and a peer on the same task where there is one.
 
-A task prepares its data before the clock starts. Every one is svm1_margin with default settings.
+A task prepares its data before the clock starts. Every one is trained with default settings.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ import numpy as np
 from experiments.benchmarks import generated
 from experiments.lib.peers import crf_trainer, linear_svc, sparse_matrix
 from jaxstruct import Problem, Ragged, take
+from jaxstruct.alignments.homologues import homologue_search
 from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.core.types import PyTree, SparseFeatures
 from jaxstruct.data.digits import load_digits_split
+from jaxstruct.data.homologues import LETTERS, generate_homologues
 from jaxstruct.multiclass import multiclass
+from jaxstruct.trees import weighted_grammar
 
 FEATURES = 20_000
 """Of a token of generated sentences."""
@@ -34,12 +37,17 @@ class Training(NamedTuple):
     C: float
     n: int
     peer: Callable[[], Any] | None = None
+    formulation: str = "svm1_margin"
 
 
 class Task(NamedTuple):
-    """A row of the table. size: what `prepare` is called with. peer: its name."""
+    """A row of the table.
 
-    prepare: Callable[[int], Training]
+    Fields:
+      prepare: (size, dtype of the weights) -> the training. peer: its name.
+    """
+
+    prepare: Callable[[int, str], Training]
     title: str
     size: int = 0
     peer: str = ""
@@ -50,33 +58,33 @@ def _linear_svc(inputs: Any, labels: np.ndarray, C: float) -> Callable[[], Any]:
     return lambda: machine.fit(inputs, labels)
 
 
-def digits(tenths: int) -> Training:
+def digits(tenths: int, dtype: str = "float32") -> Training:
     """scikit-learn's digits, C / n in tenths."""
     data = load_digits_split()
     x, y = data.train_x, data.train_y
     peer = _linear_svc(np.asarray(x, np.float64), y, tenths / 10)
-    return Training(multiclass(64, 10), x, y, tenths / 10 * len(y), len(y), peer)
+    return Training(multiclass(64, 10, dtype=dtype), x, y, tenths / 10 * len(y), len(y), peer)
 
 
-def texts(n: int) -> Training:
+def texts(n: int, dtype: str = "float32") -> Training:
     """Generated texts of 20 classes, C / n = 1."""
     data = generated.texts(n)
-    problem = multiclass(generated.WORDS, generated.CLASSES)
+    problem = multiclass(generated.WORDS, generated.CLASSES, dtype=dtype)
     peer = _linear_svc(sparse_matrix(data.features, generated.WORDS), data.classes, 1.0)
     return Training(problem, data.features, data.classes, float(n), n, peer)
 
 
-def words(n: int) -> Training:
+def words(n: int, dtype: str = "float32") -> Training:
     """The first n handwritten words of fold 1 (0: all), 26 letters of 128 pixels, C / n = 0.1."""
     from experiments.handwriting import data as handwriting
 
-    data = handwriting.load(None, "float32")
+    data = handwriting.load(None, dtype)
     train = handwriting.one_split(data.words, ("1",), 0).train[: n or None]
     x, y = take(data.inputs, train), take(data.outputs, train)
-    return Training(chain(128, 26), x, y, 0.1 * len(train), len(train))
+    return Training(chain(128, 26, dtype=dtype), x, y, 0.1 * len(train), len(train))
 
 
-def spanish(n: int) -> Training:
+def spanish(n: int, dtype: str = "float32") -> Training:
     """The first n Spanish sentences (0: all), named entities, C / n = 0.1; CRFsuite beside."""
     from experiments.named_entities.model import prepare
     from jaxstruct.data.conll import load_conll2002
@@ -84,7 +92,7 @@ def spanish(n: int) -> Training:
 
     options = FeatureOptions(4, 1, False)
     train = load_conll2002("esp").train[: n or None]
-    data = prepare(train, options, False, "float32")
+    data = prepare(train, options, False, dtype)
     peer = _crfsuite(train, options) if importlib.util.find_spec("pycrfsuite") else None
     inputs, outputs = data.corpus.inputs, data.corpus.outputs
     return Training(data.problem, inputs, outputs, 0.1 * len(train), len(train), peer)
@@ -100,7 +108,7 @@ def _crfsuite(sentences: Any, options: Any) -> Callable[[], Any]:
     return train
 
 
-def sentences(n: int) -> Training:
+def sentences(n: int, dtype: str = "float32") -> Training:
     """Generated sentences of 9 labels, C / n = 0.1."""
     data = generated.sentences(n, FEATURES)
     values = np.ones(data.features.shape, np.float32)
@@ -108,18 +116,41 @@ def sentences(n: int) -> Training:
         Ragged(data.features, data.offsets, FEATURES), Ragged(values, data.offsets)
     )
     x, y = chain_inputs(features), Ragged(data.labels, data.offsets, -1)
-    return Training(chain(FEATURES, generated.LABELS), x, y, 0.1 * n, n)
+    return Training(chain(FEATURES, generated.LABELS, dtype=dtype), x, y, 0.1 * n, n)
 
 
-def clinc150(_: int) -> Training:
+def clinc150(_: int, dtype: str = "float32") -> Training:
     """The whole of CLINC150, C / n = 1."""
     from experiments.taxonomy.documents import clinc150 as load
 
     data = load(None)
     x, y = take(data.inputs, data.train), data.labels[data.train]
-    problem = multiclass(data.number_of_features, len(data.taxonomy.classes))
+    problem = multiclass(data.number_of_features, len(data.taxonomy.classes), dtype=dtype)
     peer = _linear_svc(sparse_matrix(x, data.number_of_features), y, 1.0)
     return Training(problem, x, y, float(len(y)), len(y), peer)
+
+
+def gum(n: int, dtype: str = "float32") -> Training:
+    """The first n short sentences of GUM (0: all), SVM2 for the zero-one loss, C / n = 0.1."""
+    from experiments.parsing.command import Options
+    from experiments.parsing.data import load_treebank, prepare
+
+    options = Options(corpus="gum", sentences=n)
+    data = prepare(load_treebank(options), options)
+    problem = weighted_grammar(data.grammar, loss="zero_one", longest=data.longest, dtype=dtype)
+    count = len(data.train.trees)
+    return Training(
+        problem, data.train.inputs, data.outputs, 0.1 * count, count, formulation="svm2"
+    )
+
+
+def homologues(n: int, dtype: str = "float32") -> Training:
+    """n examples of table 4: a native sequence and 11 candidates; SVM2, C / n = 0.1."""
+    from experiments.alignment.trials import as_examples
+
+    data = generate_homologues(np.random.default_rng(0), n, padding="both")
+    x, y = as_examples(data)
+    return Training(homologue_search(LETTERS, dtype=dtype), x, y, 0.1 * n, n, formulation="svm2")
 
 
 TASKS = {
@@ -130,5 +161,7 @@ TASKS = {
     "spanish": Task(spanish, "300 Spanish sentences", 300, "CRFsuite"),
     "sentences": Task(sentences, "1,000 generated sentences", 1000),
     "clinc150": Task(clinc150, "CLINC150, 150 classes", 0, "LinearSVC"),
+    "gum": Task(gum, "GUM, short sentences"),
+    "homologues": Task(homologues, "80 homologues of table 4", 80),
     "spanish_whole": Task(spanish, "8,323 Spanish sentences", 0, "CRFsuite"),
 }

@@ -34,7 +34,7 @@ from typing import Annotated, Any, NamedTuple
 import jax
 import numpy as np
 
-from experiments.benchmarks.meshes import have_devices
+from experiments.benchmarks.meshes import difference, have_devices
 from experiments.cluster.parts import TASKS, path_of, read_part, write_parts
 from experiments.cluster.watching import Ended, free_port, run_together
 from experiments.killed_runs.training import digest
@@ -253,7 +253,7 @@ def _fitted(options: Options, part: Any) -> tuple[Solution, float, float | None]
     mesh = jax.make_mesh((jax.device_count(),), ("shards",))
     start, before = time.perf_counter(), _sent()
     solution = fit(
-        part.problem, part.inputs, part.outputs, "svm1_margin", part.C, mesh=mesh,
+        part.problem, part.inputs, part.outputs, part.formulation, part.C, mesh=mesh,
         tolerance=options.tolerance, max_passes=options.max_passes,
         settings=common.Settings(seed=options.seed), verbose="bar" if options.progress else False,
         checkpoint=options.checkpoint or None, checkpoint_seconds=options.checkpoint_seconds,
@@ -279,7 +279,7 @@ def _row(options: Options, n: int, processes: int, devices: int, found: list) ->
 def _table(options: Options, rows: Sequence[common.Row]) -> Table:
     kind = "float64" if options.x64 else "float32"
     notes = [
-        f"svm1_margin to a relative gap of {options.tolerance:g} in {kind}, default settings. "
+        f"To a relative gap of {options.tolerance:g} in {kind}, default settings. "
         "First: with compiling, or reading compiled programs from the disk. MB: bytes of the "
         "loopback device, of all processes together, in the last training."
     ]
@@ -298,20 +298,11 @@ def _compare(options: Options) -> common.Outcome | int:
                 return _told(own, ended)
             path = Path(options.output) / f"{_name_of(own, processes, devices)}.json"
             rows.extend(json.loads(path.read_text(encoding="utf-8"))["rows"])
-    apart = _apart(rows)
+    apart = difference(rows)
     table = _table(options, rows)
     table = table._replace(notes=[*table.notes, f"Optima differ by {apart:.1e} at most, relative."])
     numbers = {"rows": rows, "apart": apart}
     return common.save(NAME, options, f"{NAME}_{options.task}", table, numbers)
-
-
-def _apart(rows: Sequence[common.Row]) -> float:
-    """The largest relative difference of two certified optima: of primals or of duals."""
-    found = []
-    for name in ("primal", "dual"):
-        values = [row[name] for row in rows]
-        found.append((max(values) - min(values)) / abs(max(values)))
-    return max(found)
 
 
 def _kill(options: Options) -> common.Outcome:

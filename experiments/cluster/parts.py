@@ -16,25 +16,29 @@ import numpy as np
 
 from experiments.benchmarks.tasks import TASKS as BENCHMARKS
 from jaxstruct import Problem, Ragged, take
+from jaxstruct.alignments.homologues import HomologueInput, HomologueOutput, homologue_search
 from jaxstruct.chains import chain
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.core.files import write_file
-from jaxstruct.core.types import PyTree, SparseFeatures
+from jaxstruct.core.types import BinaryTree, PyTree, SparseFeatures
+from jaxstruct.data.homologues import LETTERS
 from jaxstruct.multiclass import multiclass
 from jaxstruct.solvers.shards import deal
+from jaxstruct.trees.parts import SentenceInput
 
 
 class Task(NamedTuple):
     """A training of `experiments.benchmarks`, in parts.
 
     Fields:
-      machine: (shape of the first weights, dtype) -> its problem.
+      machine: (shape of the first weights, dtype) -> its problem; None where the problem is made of
+        the corpus, which each process then reads.
       structure: a pytree as (inputs, outputs).
       size: examples, 0 for all; of digits C / n in tenths.
     """
 
     title: str
-    machine: Callable[[tuple[int, ...], str], Problem]
+    machine: Callable[[tuple[int, ...], str], Problem] | None
     structure: PyTree
     size: int
 
@@ -47,11 +51,18 @@ def _classes(shape: tuple[int, ...], dtype: str) -> Problem:
     return multiclass(*shape, dtype=dtype)
 
 
+def _search(shape: tuple[int, ...], dtype: str) -> Problem:
+    return homologue_search(LETTERS, dtype=dtype)
+
+
 _SPARSE = ChainInput(SparseFeatures(0, 0), 0, None)
+_SEARCH = HomologueInput(0, 0, 0, 0), HomologueOutput(0, 0, 0)
 TASKS = {
     "digits": Task("digits, C/n = 0.1", _classes, (0, 0), 1),
     "words": Task("OCR words, fold 1", _chain, (ChainInput(0, 0, None), 0), 0),
     "spanish": Task("300 Spanish sentences", _chain, (_SPARSE, 0), 300),
+    "gum": Task("GUM, short sentences", None, (SentenceInput(0, 0), BinaryTree(0, 0, 0, 0, 0)), 0),
+    "homologues": Task("80 homologues of table 4", _search, _SEARCH, 80),
     "sentences": Task("60 generated sentences", _chain, (_SPARSE, 0), 60),
 }
 
@@ -64,6 +75,7 @@ class Part(NamedTuple):
     outputs: PyTree
     C: float
     n: int
+    formulation: str
 
 
 def path_of(folder: Path, name: str, processes: int, devices: int, process: int) -> Path:
@@ -73,14 +85,17 @@ def path_of(folder: Path, name: str, processes: int, devices: int, process: int)
 
 def write_parts(name: str, size: int, processes: int, devices: int, folder: Path) -> list[Path]:
     """The files of all processes; devices: of each."""
-    data = BENCHMARKS[name].prepare(size or TASKS[name].size)
-    lengths = data.outputs.lengths if isinstance(data.outputs, Ragged) else np.ones(data.n)
+    size = size or TASKS[name].size
+    data = BENCHMARKS[name].prepare(size, "float32")
+    first = jax.tree.leaves(data.outputs)[0]
+    lengths = first.lengths if isinstance(first, Ragged) else np.ones(data.n)
     held = deal(lengths, processes * devices, data.n).reshape(processes, -1)
     shape = jax.tree.leaves(data.problem.initial_weights)[0].shape
     files = []
     for process, rows in enumerate(held):
         own = take((data.inputs, data.outputs), np.sort(rows[rows >= 0]))
-        arrays = {"shape": np.array(shape), "C": np.array(data.C), "n": np.array(data.n)}
+        arrays = {"shape": np.array(shape), "C": np.array(data.C), "n": np.array(data.n),
+                  "size": np.array(size), "formulation": np.array(data.formulation)}  # fmt: skip
         for number, leaf in enumerate(jax.tree.leaves(own)):
             arrays |= _arrays_of(number, leaf)
         files.append(path_of(folder, name, processes, devices, process))
@@ -116,5 +131,9 @@ def read_part(name: str, path: Path, dtype: str) -> Part:
 
         structure = jax.tree.structure(task.structure)
         inputs, outputs = jax.tree.unflatten(structure, map(leaf, range(structure.num_leaves)))
-        problem = task.machine(tuple(held["shape"].tolist()), dtype)
-        return Part(problem, inputs, outputs, held["C"].item(), held["n"].item())
+        if task.machine is None:
+            problem = BENCHMARKS[name].prepare(held["size"].item(), dtype).problem
+        else:
+            problem = task.machine(tuple(held["shape"].tolist()), dtype)
+        C, n, formulation = held["C"].item(), held["n"].item(), str(held["formulation"])
+        return Part(problem, inputs, outputs, C, n, formulation)

@@ -173,7 +173,7 @@ def _cost(options: Options) -> common.Outcome:
     """What checkpoints cost a training of generated sentences, at the usual interval."""
     if options.compilation_cache:
         enable_persistent_compilation_cache()
-    data = BENCHMARKS["sentences"].prepare(options.cost)
+    data = BENCHMARKS["sentences"].prepare(options.cost, "float32")
 
     def train(**more: Any) -> Solution:
         return fit(

@@ -39,7 +39,7 @@ class Task(NamedTuple):
 
     def prepare(self) -> Training:
         """Its data."""
-        return BENCHMARKS[self.benchmark].prepare(self.size)
+        return BENCHMARKS[self.benchmark].prepare(self.size, "float32")
 
 
 TASKS = {

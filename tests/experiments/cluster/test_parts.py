@@ -10,9 +10,9 @@ from experiments.benchmarks.tasks import TASKS as BENCHMARKS
 from experiments.cluster.parts import read_part, write_parts
 
 
-@pytest.mark.parametrize(("name", "size"), [("digits", 1), ("sentences", 20)])
+@pytest.mark.parametrize(("name", "size"), [("digits", 1), ("sentences", 20), ("homologues", 7)])
 def test_parts_together_are_the_task(tmp_path, name, size):
-    whole = BENCHMARKS[name].prepare(size)
+    whole = BENCHMARKS[name].prepare(size, "float32")
     files = write_parts(name, size, 3, 2, tmp_path)
     parts = [read_part(name, path, "float32") for path in files]
     assert {(part.n, part.C) for part in parts} == {(whole.n, whole.C)}

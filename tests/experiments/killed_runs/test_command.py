@@ -79,7 +79,9 @@ def test_a_process_is_killed_while_it_trains(tmp_path, monkeypatch):
 
 
 def test_the_cost_of_a_checkpoint(tmp_path, monkeypatch):
-    small = BENCHMARKS["digits"]._replace(prepare=lambda n: BENCHMARKS["digits"].prepare(1))
+    small = BENCHMARKS["digits"]._replace(
+        prepare=lambda n, dtype: BENCHMARKS["digits"].prepare(1, dtype)
+    )
     monkeypatch.setitem(BENCHMARKS, "sentences", small)
     options = Options(cost=5, seconds=0, output=str(tmp_path / "out"), compilation_cache=False)
     with kept_settings():
