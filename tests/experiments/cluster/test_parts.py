@@ -20,8 +20,8 @@ def test_parts_together_are_the_task(tmp_path, name, size):
         assert jax.tree.structure(part.inputs) == jax.tree.structure(whole.inputs)
         shapes = jax.tree.map(np.shape, part.problem.initial_weights)
         assert shapes == jax.tree.map(np.shape, whole.problem.initial_weights)
-    counts = [part.outputs.shape[0] for part in parts]
+    first = [jax.tree.leaves(each.outputs)[0] for each in (whole, *parts)]
+    counts = [leaf.shape[0] for leaf in first[1:]]
     assert sum(counts) == whole.n and max(counts) - min(counts) <= 2
-    rows = getattr(whole.outputs, "rows", whole.outputs)
-    held = np.concatenate([getattr(part.outputs, "rows", part.outputs) for part in parts])
-    np.testing.assert_array_equal(np.sort(held), np.sort(rows))
+    rows, *held = (getattr(leaf, "rows", leaf) for leaf in first)
+    np.testing.assert_array_equal(np.sort(np.concatenate(held)), np.sort(rows))
