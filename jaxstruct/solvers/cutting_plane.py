@@ -66,12 +66,12 @@ def _count_entered(now: Round, sets: WorkingSets) -> int:
     return int(now.total(np.sum(now.own(sets.last_used) > 0))) if is_enumerated(sets) else 0
 
 
-def _has_evicted(before: WorkingSets, after: WorkingSets, counts: PassCounts) -> bool:
+def _has_evicted(now: Round, before: WorkingSets, after: WorkingSets, counts: PassCounts) -> bool:
     """Whether a plane took the slot of another: a span that held it no longer makes its w."""
     if is_enumerated(after) or int(counts.added) == 0:
         return False
-    grew = np.sum(np.asarray(after.occupied)) - np.sum(np.asarray(before.occupied))
-    return int(grew) < int(counts.added)
+    held = [int(now.total(np.sum(now.own(sets.occupied)))) for sets in (before, after)]
+    return held[1] - held[0] < int(counts.added)
 
 
 def _certify(
@@ -89,7 +89,7 @@ def _certify(
     off_by = roundings_of_rows(part.inputs, part.outputs)
     off_by = np.tile(off_by, now.terms.cap.shape[0] // len(off_by))
     certificate, gaps = now.certified(report, *products, norm, off_by)
-    if state.span is not None and _has_evicted(state.sets, sets, counts):
+    if state.span is not None and _has_evicted(now, state.sets, sets, counts):
         state = state._replace(span=None)
     gaps = gaps if state.span is None else None
     state = state._replace(sets=sets, block_gaps=gaps, slots=report.slots if active else None)

@@ -45,7 +45,7 @@ from jaxstruct.solvers.processes import ALONE, Processes
 from jaxstruct.solvers.progress import check_verbose, training_progress
 from jaxstruct.solvers.resuming import in_common
 from jaxstruct.solvers.settings import Settings, check_settings, choice_of, resolved_settings
-from jaxstruct.solvers.shards import Shards, check_mesh, check_variant, dealt
+from jaxstruct.solvers.shards import Shards, check_mesh, dealt
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import Info, State
 from jaxstruct.solvers.status import MESSAGES, Status
@@ -145,9 +145,9 @@ def _method(fixed: _Fixed, started: bool, watched: bool) -> Method:
             return state
         if shards is None:
             return cutting_plane.with_capacity(state, min(2 * capacity, most))
-        own = state._replace(sets=shards.own(state.sets))
+        own = state._replace(sets=shards.own(state.sets), span=shards.own(state.span))
         own = cutting_plane.with_capacity(own, min(2 * capacity, most))
-        return state._replace(sets=shards.put(own.sets))
+        return state._replace(sets=shards.put(own.sets), span=shards.put(own.span))
 
     return Method(step, certify, adapt)
 
@@ -428,7 +428,6 @@ def fit(
         check_callback(callback)
         check_verbose(verbose)
         check_checkpoint(checkpoint, checkpoint_seconds, resume, problem)
-        check_variant(mesh, settings)
         return formulation_named(formulation)
 
     formulation = processes.agree(check)

@@ -1,11 +1,13 @@
 """The blocks of the proximal Newton method: products with all planes, and proximal steps.
 
-phi, h_i and psi_i as in `proximal_newton`. Every operation is one on all examples.
+phi, h_i and psi_i as in `proximal_newton`. Every operation is one on all examples; where these lie
+on the shards of a mesh, inside `shard_map`, sums over examples are sums over the shards.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +16,17 @@ from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.working_sets import WorkingSets, plane_coefficients
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Axes:
+    """The axes of the mesh over whose shards blocks lie; none on one device."""
+
+    names: tuple[str, ...] = ()
+
+
+ALONE = Axes()
 
 
 class Blocks(NamedTuple):
@@ -27,6 +40,7 @@ class Blocks(NamedTuple):
     cap: Array
     ridge: Array
     sigma: Array
+    axes: Axes = ALONE
 
 
 class Iterate(NamedTuple):
@@ -46,9 +60,14 @@ class Residual(NamedTuple):
     image: Array
 
 
-def squared(residual: Residual) -> Array:
+def summed(blocks: Blocks, own: Any) -> Any:
+    """The sum over all shards of what each has."""
+    return jax.lax.psum(own, blocks.axes.names) if blocks.axes.names else own
+
+
+def squared(blocks: Blocks, residual: Residual) -> Array:
     """|e_0|^2."""
-    return jnp.sum(residual.multipliers * residual.image)
+    return summed(blocks, jnp.sum(residual.multipliers * residual.image))
 
 
 def images_of(problem: Problem, w: PyTree, blocks: Blocks) -> Array:
@@ -58,13 +77,14 @@ def images_of(problem: Problem, w: PyTree, blocks: Blocks) -> Array:
     return blocks.sets.scales * (values[:, :1] - values)
 
 
-def add_multiples(problem: Problem, w: PyTree, blocks: Blocks, z: Array) -> PyTree:
-    """w + sum z phi."""
+def multiples(problem: Problem, blocks: Blocks, z: Array) -> PyTree:
+    """sum z phi, in the space of the weights."""
+    w = problem.initial_weights
     c = plane_coefficients(blocks.sets.scales * z)
     places = bucket_slices(blocks.sets.outputs)
     for x, y, own in zip(blocks.inputs, blocks.sets.outputs, places, strict=True):
         w = problem.space.add_planes(w, x, y, c[own])
-    return w
+    return summed(blocks, w)
 
 
 def capped(blocks: Blocks) -> Array:
@@ -138,12 +158,12 @@ def evaluate(
 ) -> Iterate:
     """The iterate at w: its proximal multipliers and phi."""
     b = proximal(blocks, beta, h)
-    value = jnp.sum(span * images) / 2 + _envelope(blocks, beta, h, b)
+    value = summed(blocks, jnp.sum(span * images) / 2 + _envelope(blocks, beta, h, b))
     return Iterate(w, span, h, b, value)
 
 
 def residual_of(problem: Problem, blocks: Blocks, now: Iterate) -> Residual:
     """e_0 = Phi (b - span) and its image."""
     multipliers = (now.b - now.span).at[:, 0].set(0)
-    e0 = add_multiples(problem, problem.initial_weights, blocks, multipliers)
+    e0 = multiples(problem, blocks, multipliers)
     return Residual(multipliers, images_of(problem, e0, blocks))

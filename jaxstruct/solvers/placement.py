@@ -12,7 +12,7 @@ from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.certificate import ExampleTerms
 from jaxstruct.solvers.formulations import Penalty
 from jaxstruct.solvers.processes import Processes
-from jaxstruct.solvers.settings import VisitOptions
+from jaxstruct.solvers.settings import NewtonOptions, VisitOptions
 from jaxstruct.solvers.task import Task
 
 
@@ -67,4 +67,8 @@ class Placement(Protocol):
         self, planes: Problem, options: VisitOptions, meetings: int | None, *given: Any, effort: str
     ) -> tuple:
         """`sweeps.sweeps_pass` on every part, which meet so often a sweep; see `Settings`."""
+        ...
+
+    def newton(self, problem: Problem, options: NewtonOptions, *given: Any, effort: str) -> Any:
+        """`proximal_newton.proximal_newton_pass` over all parts, w made of the span."""
         ...

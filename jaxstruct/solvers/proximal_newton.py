@@ -27,17 +27,20 @@ from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.newton_blocks import (
+    ALONE,
+    Axes,
     Blocks,
     Iterate,
     Residual,
-    add_multiples,
     allowed_slots,
     capped,
     evaluate,
     images_of,
+    multiples,
     residual_of,
     squared,
     stiffness_of,
+    summed,
 )
 from jaxstruct.solvers.settings import NewtonOptions
 from jaxstruct.solvers.task import Task
@@ -66,9 +69,9 @@ class _Vector(NamedTuple):
     image: Array
 
 
-def _inner(u: _Vector, v: _Vector, e0_squared: Array, e0_image: Array) -> Array:
-    e0_v = v.along * e0_squared + jnp.sum(v.z * e0_image)
-    return u.along * e0_v + jnp.sum(u.z * v.image)
+def _inner(blocks: Blocks, u: _Vector, v: _Vector, e0_squared: Array, e0_image: Array) -> Array:
+    with_e0, with_v = summed(blocks, (jnp.sum(v.z * e0_image), jnp.sum(u.z * v.image)))
+    return u.along * (v.along * e0_squared + with_e0) + with_v
 
 
 def _move(u: _Vector, t: Array, v: _Vector) -> _Vector:
@@ -84,15 +87,15 @@ def _conjugate_gradients(
     options: NewtonOptions,
 ) -> _Vector:
     """d of (I + Phi D Phi') d = e_0, to cg_tolerance of |e_0|; D = sigma P on the face."""
-    zero = problem.initial_weights
-    inner = partial(_inner, e0_squared=e0_squared, e0_image=e0_image)
+    inner = partial(_inner, blocks, e0_squared=e0_squared, e0_image=e0_image)
 
     def body(state: tuple) -> tuple:
         count, d, r, p, rho = state
         q = blocks.sigma[:, None] * _face_derivative(blocks, free, p.image)
-        gram_q = images_of(problem, add_multiples(problem, zero, blocks, q), blocks)
+        gram_q = images_of(problem, multiples(problem, blocks, q), blocks)
         product = _Vector(p.along, p.z + q, p.image + gram_q)
-        step = rho / jnp.maximum(inner(p, p) + jnp.sum(p.image * q), jnp.finfo(q.dtype).tiny)
+        curvature = inner(p, p) + summed(blocks, jnp.sum(p.image * q))
+        step = rho / jnp.maximum(curvature, jnp.finfo(q.dtype).tiny)
         d, r = _move(d, step, p), _move(r, -step, product)
         new = inner(r, r)
         return count + 1, d, r, _move(r, new / rho, p), new
@@ -108,12 +111,15 @@ def _conjugate_gradients(
 def _newton_direction(
     problem: Problem, options: NewtonOptions, blocks: Blocks, free: Array, e0: Residual
 ) -> Array:
-    """[N, K] the direction's multipliers; CG runs on a third of a large single bucket if it can."""
+    """[N, K] the direction's multipliers; CG runs on a third of a large single bucket if it can.
+
+    Shards of a mesh, which have to take the same way, never do.
+    """
     n = free.shape[0]
     active = jnp.sum(free, axis=1) > jnp.where(capped(blocks), 1, 0)
     count = jnp.sum(active)
     residual, image = e0
-    length = squared(e0)
+    length = squared(blocks, e0)
 
     def gathered(capacity: int) -> Array:
         index = jnp.nonzero(active, size=capacity, fill_value=0)[0]
@@ -128,7 +134,7 @@ def _newton_direction(
         d = _conjugate_gradients(problem, blocks, face, length, image, options)
         return d.along * residual + d.z
 
-    if len(blocks.inputs) > 1 or n <= FEW_BLOCKS:
+    if len(blocks.inputs) > 1 or n <= FEW_BLOCKS or blocks.axes.names:
         return whole()
     capacities = [max(n // 3, 1)]
     branch = sum((count > capacity).astype(jnp.int32) for capacity in capacities)
@@ -147,9 +153,9 @@ def _newton_step(
     """One Newton step with backtracking on phi; the line costs no further potentials."""
     free = (now.b > 0) & allowed_slots(blocks)
     change = _newton_direction(problem, options, blocks, free, e0).at[:, 0].set(0)
-    direction = add_multiples(problem, problem.initial_weights, blocks, change)
+    direction = multiples(problem, blocks, change)
     slope_image = images_of(problem, direction, blocks)
-    slope = -jnp.sum(e0.multipliers * slope_image)
+    slope = -summed(blocks, jnp.sum(e0.multipliers * slope_image))
     images = blocks.sets.bounds - now.h
 
     def trial(t: Array) -> Iterate:
@@ -199,7 +205,7 @@ class NewtonResult(NamedTuple):
     newton_steps: AnyArray
 
 
-def _blocks_of(task: Task, sets: WorkingSets, sigma: Array) -> tuple[Blocks, Array]:
+def _blocks_of(task: Task, sets: WorkingSets, sigma: Array, axes: Axes) -> tuple[Blocks, Array]:
     """(blocks with step lengths in units of their curvature, beta with the slack slot filled)."""
     terms = task.terms
     curvature = jnp.max(sets.norms, axis=1)
@@ -209,7 +215,7 @@ def _blocks_of(task: Task, sets: WorkingSets, sigma: Array) -> tuple[Blocks, Arr
     finite = jnp.isfinite(terms.cap)
     slack = jnp.where(finite, jnp.maximum(jnp.where(finite, terms.cap, 0) - multiplier_sum, 0), 0)
     beta = sets.multipliers.at[:, 0].set(slack)
-    return Blocks(task.inputs, sets, terms.cap, terms.ridge, length), beta
+    return Blocks(task.inputs, sets, terms.cap, terms.ridge, length, axes), beta
 
 
 def _ascend(problem: Problem, blocks: Blocks, beta: Array, b: Array) -> tuple[Array, Array, Array]:
@@ -217,16 +223,16 @@ def _ascend(problem: Problem, blocks: Blocks, beta: Array, b: Array) -> tuple[Ar
 
     D never falls, however early Newton stopped.
     """
-    zero = problem.initial_weights
     change = (b - beta).at[:, 0].set(0)
     old = beta.at[:, 0].set(0)
-    image = images_of(problem, add_multiples(problem, zero, blocks, old), blocks)
-    moved = images_of(problem, add_multiples(problem, zero, blocks, change), blocks)
+    image = images_of(problem, multiples(problem, blocks, old), blocks)
+    moved = images_of(problem, multiples(problem, blocks, change), blocks)
     multiplier_sum, shift = jnp.sum(old, axis=1), jnp.sum(change, axis=1)
     slope = jnp.sum(change * (blocks.sets.bounds - image)) - jnp.sum(
         blocks.ridge * multiplier_sum * shift
     )
     curvature = jnp.sum(change * moved) + jnp.sum(blocks.ridge * shift**2)
+    slope, curvature = summed(blocks, (slope, curvature))
     tiny = jnp.finfo(b.dtype).tiny
     t = jnp.where(slope > 0, jnp.clip(slope / jnp.maximum(curvature, tiny), 0, 1), 0)
     new = jnp.where(t == 1, b.at[:, 0].set(0), old + t * change)
@@ -242,25 +248,29 @@ def proximal_newton_pass(
     sets: WorkingSets,
     sigma: Array,
     clock: Array,
+    axes: Axes = ALONE,
 ) -> NewtonResult:
     """One proximal step on the dual over all working sets.
 
     Args:
       options: static limits.
-      w, span: where Newton starts, w = Phi span.
+      w, span: where Newton starts, w = Phi span; w None to be made of the span.
       sets: with the dual variables beta, the centre of the proximal term.
       sigma: its length, in units of each block's own curvature.
       clock: the number of this pass.
+      axes: of the mesh over whose shards the task lies, inside `shard_map`.
     """
-    blocks, beta = _blocks_of(task, sets, sigma)
+    blocks, beta = _blocks_of(task, sets, sigma, axes)
+    w = multiples(problem, blocks, span) if w is None else w
     used = blocks.sigma[:, None] > 1e-20
     images = images_of(problem, w, blocks)
     start = evaluate(problem, blocks, beta, w, span, sets.bounds - images, images)
 
     def unfinished(state: tuple) -> Array:
         count, now, e0 = state
-        moved = jnp.sum(jnp.where(used, (now.b - beta) ** 2 / blocks.sigma[:, None], 0))
-        return (count < options.newton_steps) & (squared(e0) > options.tolerance * moved)
+        moves = jnp.where(used, (now.b - beta) ** 2 / blocks.sigma[:, None], 0)
+        moved = summed(blocks, jnp.sum(moves))
+        return (count < options.newton_steps) & (squared(blocks, e0) > options.tolerance * moved)
 
     def body(state: tuple) -> tuple:
         count, now, e0 = state

@@ -94,6 +94,11 @@ class Round(NamedTuple):
         """An array over all rows on the host, the rows that it plans for."""
         return np.asarray(array) if self.shards is None else self.shards.own(array)
 
+    def of_all(self, array: Array) -> np.ndarray:
+        """An array over all rows on the host, whole."""
+        own = self.own(array)
+        return own if self.shards is None else self.shards.gathered(own)
+
     def total(self, own: SupportsFloat) -> float:
         """The sum over all hosts of what each has counted."""
         return float(own) if self.shards is None else self.shards.processes.total(own)
@@ -417,26 +422,26 @@ def grown_round(
     return w, sets, Moved(added, overflow, estimate, gaps, calls, report)
 
 
+def _rebuilt(now: Round, sets: WorkingSets) -> PyTree:
+    """w of the multipliers, without what moves have rounded."""
+    orders = in_order(now.task, now.settings)
+    run = partial(rebuilt_weights, now.problem, now.task, sets, orders)
+    return time_part(now.seconds, "newton", partial(run, effort=now.efforts.newton))
+
+
 def full_round(now: Round, state: State) -> tuple[State, np.ndarray, np.ndarray]:
     """One proximal Newton step: (state, terms of |w|^2, terms of |Phi beta|^2)."""
     settings, w, span = now.settings, state.weights, state.span
     if span is None:
-        orders = in_order(now.task, settings)
         span = state.sets.multipliers
-        w = time_part(
-            now.seconds, "newton",
-            lambda: rebuilt_weights(
-                now.problem, now.task, state.sets, orders, effort=now.efforts.newton
-            ),
-        )  # fmt: skip
+        w = _rebuilt(now, state.sets) if now.shards is None else w
     sigma = np.asarray(state.sigma, span.dtype)
-    found = time_part(
-        now.seconds, "newton",
-        lambda: newton_program(
-            now.problem, settings.newton, now.task, w, span, state.sets, sigma, now.clock,
-            effort=now.efforts.newton,
-        ),
-    )  # fmt: skip
+    rest = span, state.sets, sigma, now.clock
+    if now.shards is None:
+        run = partial(newton_program, now.problem, settings.newton, now.task, w, *rest)
+    else:
+        run = partial(now.shards.newton, now.problem, settings.newton, now.task, *rest)
+    found = time_part(now.seconds, "newton", partial(run, effort=now.efforts.newton))
     solved = int(found.newton_steps) < settings.newton.newton_steps
     whole = float(found.length) > 0.9
     factor = 3.0 if solved and whole else 1.0 if whole else 0.3
@@ -444,7 +449,7 @@ def full_round(now: Round, state: State) -> tuple[State, np.ndarray, np.ndarray]
     state = State(
         found.weights, found.sets, found.span, sigma, state.clock, None, None, state.gaps, 1
     )
-    return state, np.asarray(found.primal_products), np.asarray(found.dual_products)
+    return state, now.of_all(found.primal_products), now.of_all(found.dual_products)
 
 
 STALL_ROUNDS = 10
@@ -487,7 +492,7 @@ def solves_fully(now: Round, state: State) -> bool:
     """
     if now.settings.variant == "full":
         return state.clock > now.settings.warm_passes
-    if now.shards is not None or not may_solve_fully(now.settings, state.sets):
+    if not may_solve_fully(now.settings, state.sets):
         return False
     if state.full or (now.formulation.penalty == 0 and state.clock > now.settings.warm_passes):
         return True

@@ -29,6 +29,7 @@ from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.certificate import ExampleTerms
 from jaxstruct.solvers.exchange import Exchange, exchanging_pass
 from jaxstruct.solvers.formulations import Penalty
+from jaxstruct.solvers.newton_blocks import Axes
 from jaxstruct.solvers.oracle_pass import (
     Calls,
     OracleOptions,
@@ -37,7 +38,8 @@ from jaxstruct.solvers.oracle_pass import (
     oracle_pass,
 )
 from jaxstruct.solvers.processes import Processes
-from jaxstruct.solvers.settings import Settings, VisitOptions
+from jaxstruct.solvers.proximal_newton import NewtonResult, proximal_newton_pass
+from jaxstruct.solvers.settings import NewtonOptions, VisitOptions
 from jaxstruct.solvers.state import State
 from jaxstruct.solvers.sweeps import Plan, sweeps_pass
 from jaxstruct.solvers.task import Places, Task, sizes_of
@@ -61,14 +63,6 @@ def check_mesh(mesh: Any) -> None:
         raise ValueError(
             f"mesh has devices of the processes {sorted(owners)}, none of this one, "
             f"{jax.process_index()}: call fit in those processes alone"
-        )
-
-
-def check_variant(mesh: Mesh | None, settings: Settings) -> None:
-    """Raise ValueError where the settings ask for what there is on one device alone."""
-    if mesh is not None and settings.variant == "full":
-        raise ValueError(
-            'variant is "full", but on a mesh there is block ascent alone: leave it at "auto"'
         )
 
 
@@ -155,8 +149,37 @@ def sweeps_on_shards(
     )(*given)  # fmt: skip
 
 
+def newton_on_shards(
+    problem: Problem,
+    options: NewtonOptions,
+    mesh: Mesh,
+    task: Task,
+    span: Array,
+    sets: WorkingSets,
+    sigma: AnyArray,
+    clock: AnyArray,
+) -> NewtonResult:
+    """`proximal_newton_pass` over all shards; w is made of the span."""
+
+    def own(
+        problem: Problem, task: Task, span: Array, sets: WorkingSets, sigma: Array, clock: Array
+    ) -> NewtonResult:
+        axes = Axes(tuple(mesh.axis_names))
+        return proximal_newton_pass(problem, options, task, None, span, sets, sigma, clock, axes)
+
+    given = (problem, task, span, sets, sigma, clock)
+    along = [_along(mesh, tree) for tree in given]
+    along[0], spec, same = _on_all(problem), PartitionSpec(mesh.axis_names), PartitionSpec()
+    found: Any = (_on_all(problem.initial_weights), spec, along[3], spec, spec, same, same)
+    found = NewtonResult(*found)
+    return jax.shard_map(
+        own, mesh=mesh, in_specs=tuple(along), out_specs=found, check_vma=False
+    )(*given)  # fmt: skip
+
+
 oracle_shards_program = program(oracle_on_shards, static_argnums=(1, 2), donate_argnums=(5, 6))
 sweeps_shards_program = program(sweeps_on_shards, static_argnums=(1, 2, 3), donate_argnums=10)
+newton_shards_program = program(newton_on_shards, static_argnums=(1, 2))
 
 
 def deal(sizes: np.ndarray, shards: int, rows: int) -> np.ndarray:
@@ -277,6 +300,12 @@ class Shards:
         often = max(FEWEST_MEETINGS, self.mesh.size) if meetings is None else meetings
         return sweeps_shards_program(planes, options, self.mesh, often, *given, effort=effort)
 
+    def newton(
+        self, problem: Problem, options: NewtonOptions, *given: Any, effort: str
+    ) -> NewtonResult:
+        """`newton_on_shards` here."""
+        return newton_shards_program(problem, options, self.mesh, *given, effort=effort)
+
     @property
     def rows(self) -> int:
         """How many rows the shards of this process have."""
@@ -369,12 +398,13 @@ class Shards:
     def place(self, state: State) -> State:
         """A state in the order of buckets, on the mesh."""
         weights = self.put_on_all(jax.tree.map(np.asarray, state.weights))
-        gaps, slots = state.block_gaps, state.slots
+        gaps, slots, span = state.block_gaps, state.slots, state.span
         return state._replace(
             weights=weights,
             sets=self.in_shards(state.sets),
             block_gaps=None if gaps is None else self.gathered(np.asarray(gaps)[self._order]),
             slots=None if slots is None else self.put(np.asarray(slots)[self._order]),
+            span=None if span is None else self.put(np.asarray(span)[self._order]),
         )
 
     def taken(self, tree: PyTree) -> PyTree:
@@ -395,4 +425,5 @@ class Shards:
             sets=sets,
             block_gaps=gaps,
             slots=None if slots is None else jax.device_put(self.in_buckets(slots)),
+            span=None if state.span is None else jax.device_put(self.in_buckets(state.span)),
         )

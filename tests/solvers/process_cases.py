@@ -26,7 +26,7 @@ import numpy as np
 from jaxstruct import Ragged, Settings, SparseFeatures, Status, fit, fit_path, predict
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.multiclass.structure import multiclass
+from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers import keeping
 from jaxstruct.solvers.checkpoint_files import digest_of
 from jaxstruct.solvers.processes import Processes, RefusedElsewhere
@@ -41,6 +41,7 @@ GROWN = Settings(
 SETTINGS = {
     "grown": GROWN,
     "enumerated": GROWN._replace(working_sets="enumerated", active=3, cached_sweeps=8),
+    "full": GROWN._replace(variant="full", capacity=4),
 }
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(N, D))
@@ -112,6 +113,26 @@ def enumerated(folder):
 def hard(folder):
     """A hard margin that is not met, whose radius is of all planes."""
     return numbers(train(formulation="svm0", max_passes=4))
+
+
+def full(folder):
+    """Newton steps over the working sets of all, resumed in the middle."""
+    solution = train("full", tolerance=1e-6, checkpoint=folder / "full_run.npz")
+    path = folder / "newton.npz"
+    assert _killed(path, 5, way="full", checkpoint_seconds=0.0, tolerance=1e-6) is None
+    again = train("full", tolerance=1e-6, checkpoint=path, resume=True)
+    assert solution.state.span is not None and everything(again) == everything(solution)
+    return numbers(solution)
+
+
+def kernels(folder):
+    """Rows of one Gram matrix, each process those of its own examples."""
+    own = own_rows()
+    inputs = jax.tree.map(lambda leaf: np.asarray(leaf)[own], kernel_inputs(X @ X.T))
+    machine = kernel_multiclass(N, K, dtype="float64")
+    options = {"settings": GROWN._replace(capacity=4), "tolerance": 1e-2, "mesh": mesh()}
+    solution = fit(machine, inputs, Y[own], "svm1_margin", 5.0, max_passes=40, **options)
+    return numbers(solution)
 
 
 def sentences():
@@ -323,12 +344,12 @@ def signals(folder):
     return found, seen
 
 
-ALONE = ("grown", "enumerated", "hard", "buckets", "paths")
+ALONE = ("grown", "enumerated", "hard", "full", "kernels", "buckets", "paths")
 CASES = {
     each.__name__: each
     for each in (
-        grown, enumerated, hard, buckets, paths, refused, shapes, callbacks, resumed, behind,
-        full_disk, signals,
+        grown, enumerated, hard, full, kernels, buckets, paths, refused, shapes, callbacks,
+        resumed, behind, full_disk, signals,
     )
 }  # fmt: skip
 

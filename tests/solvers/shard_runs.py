@@ -27,6 +27,8 @@ WAYS = (
     ("grown, active", {"working_sets": "grown", "capacity": 8, "active": 4}),
     ("enumerated", {"working_sets": "enumerated", "active": 0}),
     ("enumerated, active", {"working_sets": "enumerated", "active": 3}),
+    ("full", {"working_sets": "grown", "capacity": 8, "variant": "full"}),
+    ("auto", {"working_sets": "enumerated", "variant": "auto"}),
 )
 SOFT = tuple(name for name in FORMULATIONS if name != "svm0")
 """Random training sets are not separable."""
@@ -60,15 +62,9 @@ def one_run(seed: int) -> Run:
     C = float(10 ** random.uniform(-1, 3))
     shards, meetings = int(random.choice(SHARDS)), int(random.choice(MEETINGS))
     case = random_case(seed, n=24, d=3)
-    settings = js.Settings(
-        variant="subspace",
-        group=2,
-        oracle_batch=4,
-        certify_every=1,
-        effort="quick",
-        meetings=meetings,
-        **options,
-    )
+    given = {"variant": "subspace", "group": 2, "oracle_batch": 4, "certify_every": 1,
+             "effort": "quick", "meetings": meetings}  # fmt: skip
+    settings = js.Settings(**given | options)
     duals: list[float] = []
     meshes = [None, jax.make_mesh((shards,), ("shards",), devices=jax.devices()[:shards])]
     alone, found = (

@@ -25,6 +25,8 @@ WAYS = {
     "grown, active": SUBSPACE._replace(active=3),
     "enumerated": SUBSPACE._replace(working_sets="enumerated"),
     "enumerated, active": SUBSPACE._replace(working_sets="enumerated", active=3),
+    "full": SUBSPACE._replace(variant="full"),
+    "full, enumerated": SUBSPACE._replace(variant="full", working_sets="enumerated"),
 }
 
 
@@ -44,6 +46,7 @@ TRIED = [
     *((formulation, "grown", 2) for formulation in FORMULATIONS),
     *(("svm1_margin", way, shards) for way, shards in (("grown", 4), ("grown, active", 2))),
     *(("svm1_margin", "enumerated", 4), ("svm2_slack", "enumerated, active", 4)),
+    *(("svm1_margin", "full", 4), ("svm0", "full, enumerated", 2), ("svm2_slack", "full", 2)),
 ]
 """Each formulation, each way of working sets."""
 
@@ -69,7 +72,7 @@ def test_the_optimum_and_the_order_of_the_examples(x64, formulation, way, shards
         assert not isinstance(leaf, jax.Array) or len(leaf.devices()) == 1
 
 
-@pytest.mark.parametrize(("way", "shards"), [("grown", 2), ("enumerated", 4)])
+@pytest.mark.parametrize(("way", "shards"), [("grown", 2), ("enumerated", 4), ("full", 2)])
 def test_the_dual_never_falls(x64, way, shards):
     """Strongly coupled blocks: large C, three inputs for twelve examples of four classes."""
     for seed in range(2):
@@ -98,6 +101,25 @@ def test_kernels_have_no_coordinates(x64, formulation):
     assert found.primal == pytest.approx(case.truth(formulation, C).objective, rel=1e-5)
 
 
+def test_newton_steps_are_those_of_one_device(x64):
+    """Rounds alike up to rounding, and few: where block ascent crawls, the run takes to them."""
+    case = random_case(3, n=24, d=3)
+    given = case.problem(), case.x, case.y, "svm1_margin", 2000.0
+    rounds = {}
+    for name, mesh in (("one", None), ("mesh", mesh_of(4))):
+        for variant in ("full", "auto"):
+            settings = SUBSPACE._replace(variant=variant, working_sets="enumerated")
+            found = fit(*given, mesh=mesh, settings=settings, tolerance=1e-6)
+            assert found.status == Status.CONVERGED
+            assert found.primal == pytest.approx(
+                case.truth("svm1_margin", 2000.0).objective, rel=2e-6
+            )
+            rounds[name, variant] = found.statistics.passes
+            assert (found.state.span is not None) or variant == "auto"
+    assert abs(rounds["one", "full"] - rounds["mesh", "full"]) <= 2
+    assert rounds["mesh", "auto"] < 60
+
+
 def test_starts_paths_and_checkpoints_go_between_meshes(x64, tmp_path):
     """A solution of any mesh starts a run on the same one, and a path of C on a mesh is a path."""
     case = random_case(7, sparse=True)
@@ -115,9 +137,10 @@ def test_starts_paths_and_checkpoints_go_between_meshes(x64, tmp_path):
         solved(case, 4, start=first)
 
 
-def test_killed_and_resumed_on_a_mesh(tmp_path, monkeypatch):
+@pytest.mark.parametrize("variant", ["subspace", "full"])
+def test_killed_and_resumed_on_a_mesh(variant, tmp_path, monkeypatch):
     """Bit by bit what a run is that nobody killed."""
-    settings = SUBSPACE._replace(capacity=8)
+    settings = SUBSPACE._replace(capacity=8, variant=variant)
 
     def train(shards=2, **more):
         return buckets(settings=settings, mesh=mesh_of(shards), **more)
@@ -193,7 +216,6 @@ def test_examples_are_dealt_evenly(n, shards, rows):
     [
         ({"mesh": 2}, "mesh must be a jax.sharding.Mesh or None, got 2"),
         ({"mesh": None, "settings": Settings(meetings=0)}, "meetings must be at least 1"),
-        ({"settings": Settings(variant="full")}, 'variant is "full", but on a mesh'),
     ],
 )
 def test_what_does_not_fit_is_refused(options, match):
