@@ -60,7 +60,11 @@ class Options(NamedTuple):
     kills: Annotated[int, flag("Kills of each training.", least=1)] = 100
     tasks: Annotated[
         Sequence[str],
-        flag(f"Some of {', '.join(TASKS)}; words needs its corpus.", list(TASKS), some=True),
+        flag(
+            f"Some of {', '.join(TASKS)}; words and blocks need their corpus.",
+            list(TASKS),
+            some=True,
+        ),
     ] = ("digits", "words")
     cost: Annotated[
         int, flag("Generated sentences to measure the cost of a checkpoint on; 0: none.", least=0)

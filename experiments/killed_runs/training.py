@@ -21,8 +21,9 @@ import numpy as np
 from experiments.benchmarks.tasks import TASKS as BENCHMARKS
 from experiments.benchmarks.tasks import Training
 from experiments.lib.record import enable_persistent_compilation_cache
-from jaxstruct import Solution, fit
+from jaxstruct import Solution, fit, fit_in_blocks
 from jaxstruct.core.files import write_file
+from jaxstruct.solvers.block_solution import BlockSolution
 from jaxstruct.solvers.checkpoint_files import digest_of
 
 TIMES = ("seconds", "processor_seconds", "compile_seconds")
@@ -30,12 +31,16 @@ BEGINS = "training"
 
 
 class Task(NamedTuple):
-    """A training that takes a second or two, of `experiments.benchmarks`."""
+    """A training that takes a second or two, of `experiments.benchmarks`.
+
+    blocks: of `fit_in_blocks`, all planes at rest in files; 0 for `fit`.
+    """
 
     benchmark: str
     size: int
     tolerance: float
     title: str
+    blocks: int = 0
 
     def prepare(self) -> Training:
         """Its data."""
@@ -45,16 +50,18 @@ class Task(NamedTuple):
 TASKS = {
     "digits": Task("digits", 10, 1e-4, "digits, enumerated, then Newton steps"),
     "words": Task("words", 150, 1e-4, "150 OCR words, grown"),
+    "blocks": Task("words", 150, 1e-2, "150 OCR words in 3 blocks", 3),
     "sentences": Task("sentences", 60, 3e-3, "60 generated sentences, grown"),
 }
 
 
-def digest(solution: Solution) -> str:
+def digest(solution: Solution | BlockSolution) -> str:
     """The sha256 of all that a run ends with, but for its times."""
     trace = [getattr(solution.trace, name) for name in solution.trace._fields if name not in TIMES]
     counts = solution.statistics._replace(seconds={}, history=None, compilations=0)
+    state = solution.state if isinstance(solution, Solution) else None
     found = (
-        solution.weights, solution.state, solution.slack, solution.certificate, trace, counts,
+        solution.weights, state, solution.slack, solution.certificate, trace, counts,
         int(solution.status),
     )  # fmt: skip
     return digest_of(*map(np.asarray, jax.tree.leaves(found)))
@@ -64,10 +71,13 @@ def train(task: Task, folder: Path, seconds: float) -> dict[str, Any]:
     """Train, or go on; how it ended."""
     data = task.prepare()
     print(BEGINS, flush=True)
-    solution = fit(
-        data.problem, data.inputs, data.outputs, "svm1_margin", data.C, tolerance=task.tolerance,
-        checkpoint=folder / "run.npz", checkpoint_seconds=seconds, resume=True,
-    )  # fmt: skip
+    given = data.problem, data.inputs, data.outputs, "svm1_margin", data.C
+    kept = {"checkpoint": folder / "run.npz", "checkpoint_seconds": seconds, "resume": True}
+    if task.blocks:
+        in_files = {"blocks": task.blocks, "block_bytes": 1}
+        solution = fit_in_blocks(*given, tolerance=task.tolerance, **in_files, **kept)
+    else:
+        solution = fit(*given, tolerance=task.tolerance, **kept)
     return {
         "digest": digest(solution),
         "rounds": solution.statistics.passes,

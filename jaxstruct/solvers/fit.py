@@ -326,7 +326,8 @@ def open_run(
     fewest, devices = fewest_batches(settings.oracle_batch), processes.devices
     counts = np.max(-(-held // np.array(devices)[:, None]), axis=0).tolist()
     devices, n = devices[processes.here], int(held.sum())
-    settings = resolved_settings(problem, settings, max(counts))
+    side_by_side = 1 if mesh is None else mesh.size
+    settings = resolved_settings(problem, settings, max(counts), side_by_side)
     batch, group = settings.oracle_batch, choice_of(settings.group)
     shapes = [batches_of_class(count, batch, group, fewest) for count in counts]
     places = None if mesh is None else dealt(outputs, devices, list(map(math.prod, shapes)))

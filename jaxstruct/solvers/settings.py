@@ -60,6 +60,10 @@ class Efforts(NamedTuple):
     newton: str
 
 
+GROUP, FEWEST_IN_GROUP = 16, 4
+"""Blocks solved side by side on one device, and on each of many shards at least."""
+
+
 class Settings(NamedTuple):
     """How a run works; shape-like, so a change compiles anew.
 
@@ -76,7 +80,8 @@ class Settings(NamedTuple):
       chunks: parts of an exact pass; the examples of a part are called at one w, then visited.
       group: blocks solved side by side, a divisor of oracle_batch; 1 is plain sequential ascent,
         which needs no safeguard. None for 1 on grown working sets with many weights, where a
-        group's line search costs as much as its step, else 16.
+        group's line search costs as much as its step, else 16; on a mesh 16 of all shards together,
+        at least 4 of each.
       safeguard: what keeps a group an ascent: "line_search" or "box" ("none" is no ascent and is
         there to be studied).
       cached_sweeps: sweeps over the planes at hand in each round at most, None for 40 on enumerated
@@ -233,11 +238,16 @@ def enumerates(problem: Problem, settings: Settings) -> bool:
     return chosen
 
 
-def resolved_settings(problem: Problem, settings: Settings, n: int) -> Settings:
-    """The settings with no choice left open, for this problem and at most n examples a bucket."""
+def resolved_settings(problem: Problem, settings: Settings, n: int, shards: int = 1) -> Settings:
+    """The settings with no choice left open.
+
+    Args:
+      n: examples of a bucket at most. shards: of a mesh, which step side by side, too.
+    """
     enumerated, small = enumerates(problem, settings), has_small_weights(problem.initial_weights)
     batch = min(settings.oracle_batch, 1 << max(n - 1, 0).bit_length())
-    group = settings.group or (16 if small or enumerated else 1)
+    usual = max(FEWEST_IN_GROUP, GROUP // shards) if small or enumerated else 1
+    group = settings.group or usual
     sweeps, fading, steps = (40, 0.1, 2) if enumerated else (50, 0.2, 10)
     checked = settings.checked_examples
     if checked is None:

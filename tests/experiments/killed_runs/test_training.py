@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from experiments.benchmarks.tasks import TASKS as BENCHMARKS
 from experiments.killed_runs import training
 from experiments.killed_runs.training import TASKS, Task, train
-from jaxstruct import Settings, fit
+from jaxstruct import Settings, fit, fit_in_blocks
 from tests.experiments.scripts import kept_settings
 
 SMALL = Task("digits", 1, 1e-2, "digits")
@@ -44,5 +45,22 @@ def test_the_digest_is_of_every_bit_but_of_no_second():
     assert training.digest(moved) != digests[0]
 
 
+def test_a_training_in_blocks_is_resumed_too(tmp_path, monkeypatch):
+    small = Task("digits", 1, 1e-2, "digits in blocks", 3)
+
+    def stopped(*arguments, **options):
+        stop = {"callback": lambda progress: progress.passes == 2}
+        return fit_in_blocks(*arguments, **options, **stop)
+
+    with kept_settings():
+        whole = train(small, tmp_path / "whole", 0)
+        with monkeypatch.context() as patched:
+            patched.setattr(training, "fit_in_blocks", stopped)
+            part = train(small, tmp_path / "part", 60)
+        again = train(small, tmp_path / "part", 60)
+    assert part["rounds"] == 2 < whole["rounds"]
+    assert part["digest"] != whole["digest"] == again["digest"]
+
+
 def test_the_tasks_are_there():
-    assert {task.benchmark for task in TASKS.values()} == set(TASKS)
+    assert {task.benchmark for task in TASKS.values()} <= set(BENCHMARKS)
