@@ -8,7 +8,8 @@ and w is handed on; no step loses. Cached sweeps go over the rows of the largest
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -135,11 +136,18 @@ class BlockAscent:
             return empty_working_sets(task.outputs, capacity, str(self.dtype))
         return unpack(packed, task.outputs, capacity, str(self.dtype))
 
+    def _in_turn(
+        self, numbers: Sequence[int], seconds: dict[str, float]
+    ) -> Iterator[tuple[int, Block]]:
+        """Some blocks with their numbers; waiting for them is reading."""
+        blocks = self.blocks.in_turn(numbers)
+        for number in numbers:
+            yield number, time_part(seconds, "reading", partial(next, blocks))
+
     def _opened(
-        self, number: int, state: BlockState, seconds: dict[str, float]
-    ) -> tuple[Block, WorkingSets, Visit]:
-        """A block, its working sets, and the fixed side of a visit to it."""
-        block = time_part(seconds, "reading", lambda: self.blocks.read(number))
+        self, number: int, block: Block, state: BlockState, seconds: dict[str, float]
+    ) -> tuple[WorkingSets, Visit]:
+        """The working sets of a block, and the fixed side of a visit to it."""
         sets = time_part(seconds, "planes", lambda: self._sets(number, block, state.capacity))
         visit = round_of(
             self.problem, block.task, self.settings, self.formulation, state.clock, self.room, True
@@ -147,7 +155,7 @@ class BlockAscent:
         random = np.random.default_rng([self.settings.seed, state.clock, number])
         if self.shapes_of_input is None:
             self.shapes_of_input = jax.eval_shape(lambda: block.task.inputs[0])
-        return block, sets, visit._replace(random=(random,), seconds=seconds)
+        return sets, visit._replace(random=(random,), seconds=seconds)
 
     def _close(
         self, number: int, block: Block, sets: WorkingSets, terms: ExampleTerms, visit: Visit
@@ -164,6 +172,7 @@ class BlockAscent:
     def visit(
         self,
         number: int,
+        block: Block,
         state: BlockState,
         epsilon: np.ndarray,
         gathered: GatheredRows | None,
@@ -173,7 +182,7 @@ class BlockAscent:
 
         Where rows of other blocks are at hand, cached sweeps are over these and its own.
         """
-        block, sets, visit = self._opened(number, state, seconds)
+        sets, visit = self._opened(number, block, state, seconds)
         counts = _Counts(calls=int(np.sum(np.asarray(block.task.terms.cap) > 0)))
         if not counts.calls:  # examples without weight have no multipliers
             return state.weights, counts
@@ -204,8 +213,8 @@ class BlockAscent:
         total, before = _Counts(), self.shelf.planes.sum()
         gathered = GatheredRows(self.blocks.count) if self.blocks.count > 1 else None
         order = np.random.default_rng([self.settings.seed, state.clock]).permutation
-        for number in order(self.blocks.count):
-            w, counts = self.visit(int(number), state, epsilon, gathered, seconds)
+        for number, block in self._in_turn(order(self.blocks.count).tolist(), seconds):
+            w, counts = self.visit(number, block, state, epsilon, gathered, seconds)
             state = state._replace(weights=w)
             total = _Counts(*map(sum, zip(total, counts, strict=True)))
         if gathered is not None:
@@ -219,8 +228,8 @@ class BlockAscent:
     ) -> tuple[Certificate, _Counts]:
         """One oracle call an example at w; the planes that they meet enter."""
         total = _Counts(calls=self.examples)
-        for number in range(self.blocks.count):
-            block, sets, visit = self._opened(number, state, seconds)
+        for number, block in self._in_turn(range(self.blocks.count), seconds):
+            sets, visit = self._opened(number, block, state, seconds)
             sets, report, counts = call_all(visit, "certify", state.weights, sets, epsilon)
             added, overflow = int(counts.added), int(counts.overflow)
             self._close(number, block, sets, report.terms, visit)

@@ -7,6 +7,8 @@ So each block holds runs of neighbours from all over the set, which a disk reads
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import jax
@@ -121,9 +123,24 @@ class Blocks:
         self._dtypes = found if self._dtypes is None else _promoted(self._dtypes, found)
         return inputs, outputs
 
+    def in_turn(self, numbers: Sequence[int]) -> Iterator[Block]:
+        """Some blocks, each read by a thread of its own while the one before is worked on.
+
+        NumPy alone works there: what JAX is set to, such as x64 mode, may be of this thread.
+        """
+        with ThreadPoolExecutor(1, "jaxstruct-read") as reader:
+            ahead = [reader.submit(self._padded, number) for number in numbers[:1]]
+            for following in [*numbers[1:], None]:
+                inputs, outputs = ahead.pop().result()
+                if following is not None:
+                    ahead.append(reader.submit(self._padded, following))
+                yield self._block(inputs, outputs)
+
     def read(self, number: int) -> Block:
         """A block, on the device."""
-        inputs, outputs = self._padded(number)
+        return self._block(*self._padded(number))
+
+    def _block(self, inputs: Buckets, outputs: Buckets) -> Block:
         parts = jax.tree.map(
             lambda leaf, dtype: np.asarray(leaf, dtype), inputs.parts, self._dtypes
         )

@@ -263,8 +263,11 @@ def _run(
             file = None if stopped else kept.end_file_of(solution)
             keeper.end(file, solution.statistics.passes)
         except BaseException as error:
-            keeper.stop(error)
-            raise
+            ended_by = signals.meant(error)
+            keeper.stop(ended_by)
+            if ended_by is error:
+                raise
+            raise ended_by from error
     return solution
 
 

@@ -226,8 +226,11 @@ class _Run(NamedTuple):
                 keeper.end(file, solution.statistics.passes)
                 keeping.tidy(ended=not stopped)
             except BaseException as error:
-                keeper.stop(error)
-                raise
+                ended_by = signals.meant(error)
+                keeper.stop(ended_by)
+                if ended_by is error:
+                    raise
+                raise ended_by from error
         return solution
 
     def _solution(self, now: Standing, status: Status, beginning: Beginning) -> BlockSolution:

@@ -33,6 +33,9 @@ larger. With a callback or a checkpoint the last ones, too, are held."""
 GATHERED = 2
 """Blocks' worth of rows that are gathered of all blocks, and of what a program takes of them."""
 
+AHEAD = 1
+"""Blocks that are read while another one is worked on."""
+
 NUMBERS = 8
 """Numbers that a slot takes beside its output and its row of the Gram block."""
 
@@ -60,7 +63,7 @@ class Memory(NamedTuple):
 
     Fields:
       examples: padded inputs and outputs; those of a block twice, as they are while it is read, and
-        of several blocks `GATHERED` times more.
+        of several blocks `AHEAD` and `GATHERED` times more.
       working_sets: planes, Gram blocks and multipliers, `COPIES` times; of several blocks
         `GATHERED` times more.
       batch: the potentials of one batch of oracle calls, several times.
@@ -159,7 +162,7 @@ def _of_block(found: Memory, blocks: int) -> Memory:
     gathered of all, beside those that a program has."""
     more = GATHERED if blocks > 1 else 0
     return found._replace(
-        examples=(2 + more) * found.examples,
+        examples=(2 + AHEAD * (blocks > 1) + more) * found.examples,
         working_sets=found.working_sets // COPIES * (COPIES + more),
     )
 

@@ -1,8 +1,9 @@
 """Ctrl-C and SIGTERM during a run that keeps checkpoints: both raise, and neither is lost.
 
 Python raises wherever the program happens to be. Where that is a callback of the interpreter
-itself, such as one of a weak reference, the exception is printed and forgotten. So a signal is
-noted as well, and the run asks after each round.
+itself, such as one of a weak reference, the exception is printed and forgotten; where JAX compares
+the static arguments of a program, it becomes a ValueError. So a signal is noted as well, and the
+run asks after each round, and when it ends by an error.
 
 Of several processes that train together none may leave the others in the middle of a round. There a
 signal is noted only, and the round after which all raise is the one that all are in.
@@ -37,6 +38,12 @@ class StopSignals:
         """
         if self._noted is not None:
             raise self._noted
+
+    def meant(self, error: BaseException) -> BaseException:
+        """What ended the run: the signal, where other code has made an error of its exception."""
+        if self._noted is None or self._patient:
+            return error
+        return error if isinstance(error, (KeyboardInterrupt, SystemExit)) else self._noted
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """The handler of Ctrl-C: it raises every time, so that a second one ends what the first

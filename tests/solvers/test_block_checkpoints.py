@@ -119,11 +119,11 @@ def test_an_error_in_the_middle_of_a_round_costs_that_round(tmp_path, monkeypatc
     whole, visits = train(), []
     visit = BlockAscent.visit
 
-    def failing(ascent, number, state, *given):
+    def failing(ascent, number, *given):
         visits.append(number)
         if len(visits) == 3 * 4 + 2:
             raise Killed
-        return visit(ascent, number, state, *given)
+        return visit(ascent, number, *given)
 
     with monkeypatch.context() as patched:
         patched.setattr(BlockAscent, "visit", failing)
@@ -154,6 +154,28 @@ def test_a_signal_ends_a_run_after_a_whole_round(tmp_path):
     with pytest.raises(KeyboardInterrupt) as error:
         train(checkpoint=path, callback=interrupt)
     assert "resume=True goes on from there" in error.value.__notes__[0]
+    assert_same_end(train(), train(checkpoint=path, resume=True))
+
+
+@pytest.mark.usefixtures("usual_signals")
+def test_a_signal_that_other_code_swallows_ends_a_run_all_the_same(tmp_path, monkeypatch):
+    """As JAX does where it compares static arguments."""
+    path, train, visit, visits = tmp_path / "run.npz", RUNS["grown"], BlockAscent.visit, []
+
+    def swallowing(ascent, *given):
+        visits.append(given[0])
+        if len(visits) == 8:
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+            except SystemExit:
+                raise ValueError("metadata fields of pytree") from None
+        return visit(ascent, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BlockAscent, "visit", swallowing)
+        with pytest.raises(SystemExit) as error:
+            train(checkpoint=path)
+    assert error.value.code == 143 and "after round 2" in error.value.__notes__[0]
     assert_same_end(train(), train(checkpoint=path, resume=True))
 
 

@@ -43,6 +43,21 @@ def test_a_signal_raises_and_is_noted(number, error):
     assert handlers() == before
 
 
+def test_an_error_that_a_signal_was_made_into_is_the_signal():
+    with stop_signals() as signals:
+        error = ValueError("metadata fields of pytree")
+        assert signals.meant(error) is error
+        with pytest.raises(SystemExit) as raised:
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert signals.meant(error) is signals.noted is raised.value
+        assert signals.meant(raised.value) is raised.value
+        other = KeyboardInterrupt()
+        assert signals.meant(other) is other
+    with stop_signals(patient=True) as signals:  # all processes raise their own errors together
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert signals.meant(error) is error
+
+
 def test_a_second_ctrl_c_raises_and_a_second_sigterm_does_not():
     with stop_signals():
         with pytest.raises(SystemExit) as ended:
