@@ -13,9 +13,9 @@ Files are UTF-8 text, plain or .gz, all of one format; --format=auto goes by the
   brackets   bracketed trees, over one line or several; tags are read, or with --read_words words
              (.mrg, .ptb)
 
-Text of conll and svmlight is read once. What was read goes to the disk in numbers of its own, and
-these become columns when all names are counted; memory holds the dictionary of names and some
-records. Trees are read twice, with --read_words three times: grammar first.
+Text is read once. What was read goes to the disk in numbers of its own, and these become columns
+when all names are counted; memory holds the dictionary of names and some records. Trees wait in a
+temporary file until the grammar is complete.
 
 A record that cannot be read stops nothing: OUTPUT.bad.tsv says file, line and reason. The folder
 appears whole or not at all. `jaxstruct.open_store` opens it, `jaxstruct.fit_in_blocks` trains on
@@ -91,11 +91,10 @@ def run(options: Options) -> Run:
     """
     check_options(options)
     format = _format_of(options)
-    faults: dict[tuple[str, int], str] = {}  # of (file, line); trees are read more than once
+    faults: dict[tuple[str, int], str] = {}  # of (file, line)
     start = time.perf_counter()
     sizes = [Path(name).stat().st_size for name in options.input]
-    passes = 1 if format != "brackets" else 3 if options.read_words else 2
-    with jobs_bar((), "reading", options.progress, passes * sum(sizes)) as bar:
+    with jobs_bar((), "reading", options.progress, sum(sizes)) as bar:
         bar.unit, bar.unit_scale = "B", True
         written = _written(options, format, faults, bar.update)
     seconds = time.perf_counter() - start
@@ -168,6 +167,6 @@ def _written(
             columns=options.features or None, told=faults.__setitem__,
         )  # fmt: skip
     return write_trees(
-        folder, each, read_words=options.read_words, memory=options.memory,
+        folder, each(), read_words=options.read_words, memory=options.memory,
         told=faults.__setitem__,
     )  # fmt: skip

@@ -1,20 +1,22 @@
 """Writing a `store` from records that come one after the other, of any number.
 
-Rows and sequences are read once. Names of features are numbered as they come, and what was read
-goes to the disk in these numbers; at the end, when all counts are known, the numbers on the disk
-become the columns that `fit_encoding` gives. What stays in memory is the dictionary of names and
-labels and a chunk of records. Trees are read twice, since none can be written in numbers before the
-grammar is known, and three times where words are read.
+Records are read once. Names of features are numbered as they come, and what was read goes to the
+disk in these numbers; at the end, when all counts are known, the numbers on the disk become the
+columns that `fit_encoding` gives. Trees go to the disk as they are, since none can be written in
+numbers before the grammar is known. What stays in memory is the dictionary of names and labels, or
+the rules, and a chunk of records.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import os
-from collections import defaultdict
+import tempfile
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -33,7 +35,7 @@ from jaxstruct.multiclass import ClassEncoding
 from jaxstruct.trees import Binarisation, TreeEncoding
 from jaxstruct.trees.phrases.cleaning import without_outer
 from jaxstruct.trees.phrases.grammar import GrammarCounts
-from jaxstruct.trees.phrases.tree import Tree, words
+from jaxstruct.trees.phrases.tree import Tree, preorder, words
 from jaxstruct.trees.phrases.unknown_words import UnknownWords, frequent_words
 
 CHUNK = 1024
@@ -409,7 +411,7 @@ def _write(
 
 def write_trees(
     folder: str | os.PathLike,
-    records: Callable[[], Iterable[tuple[Any, Tree]]],
+    records: Iterable[tuple[Any, Tree]],
     *,
     read_words: bool = False,
     rare: int = 1,
@@ -417,42 +419,64 @@ def write_trees(
     branching: str = "right",
     told: Told = _refuse,
 ) -> Written:
-    """Write trees and the grammar that they have, for `weighted_grammar`.
+    """Write trees and the grammar that they have, for `weighted_grammar`; read once.
+
+    The grammar must be complete before rules can be numbered: until then the trees lie in a file of
+    the system's folder of temporary files.
 
     Args:
-      records: makes (place, tree) one after the other, the same each time: it is called twice, and
-        three times with `read_words`.
+      records: (place, tree) one after the other.
       folder, told: as in `write_rows`. The others: as in `trees.fit_encoding`.
 
     Raises:
       ValueError: as `write_rows`.
     """
     target, unknown = _new(folder), UnknownWords(rare) if read_words else None
-    frequent, bad = None, set()
-    if unknown is not None:
-        frequent = frequent_words(
-            (word for _, tree in records() for word in words(without_outer(tree))), unknown
-        )
-    counts = GrammarCounts(Binarisation(branching, memory), unknown, frequent)
-    for place, tree in records():
-        try:
-            counts.add(without_outer(tree))
-        except ValueError as error:
-            told(place, " ".join(str(error).split()))
-            bad.add(place)
-    encoding = TreeEncoding(counts.grammar())
-    good = ((place, without_outer(tree)) for place, tree in records() if place not in bad)
-    with replacing(target) as temporary:
-        temporary.mkdir()
-        arrays = StoreArrays(temporary)
-        examples = _write_trees(arrays, encoding, good)
-        arrays.end(encoding, examples)
-    return Written(target, examples, len(bad))
+    binarisation, bad = Binarisation(branching, memory), 0
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
+        seen: Counter[str] = Counter()
+        counts = GrammarCounts(binarisation)
+        for place, tree in records:
+            bare = without_outer(tree)
+            try:
+                counts.add(bare)
+            except ValueError as error:
+                told(place, " ".join(str(error).split()))
+                bad += 1
+                continue
+            file.write(_line_of(bare))
+            if read_words:
+                seen.update(words(bare))
+        if unknown is not None:
+            counts = GrammarCounts(binarisation, unknown, frequent_words(seen, unknown))
+            for tree in _trees_in(file):
+                counts.add(tree)
+        encoding = TreeEncoding(counts.grammar())
+        with replacing(target) as temporary:
+            temporary.mkdir()
+            arrays = StoreArrays(temporary)
+            examples = _write_trees(arrays, encoding, _trees_in(file))
+            arrays.end(encoding, examples)
+    return Written(target, examples, bad)
 
 
-def _write_trees(
-    arrays: StoreArrays, encoding: TreeEncoding, trees: Iterable[tuple[Any, Tree]]
-) -> int:
+def _line_of(tree: Tree) -> str:
+    """A tree as JSON: label, word and number of children of each node in preorder."""
+    nodes = [[node.label, node.word, len(node.children)] for node in preorder(tree)]
+    return json.dumps(nodes) + "\n"
+
+
+def _trees_in(file: IO[str]) -> Iterator[Tree]:
+    """The trees of a file of such lines, from its beginning."""
+    file.seek(0)
+    for line in file:
+        trees: list[Tree] = []
+        for label, word, count in reversed(json.loads(line)):
+            trees.append(Tree(label, tuple(trees.pop() for _ in range(count)), word))
+        yield trees.pop()
+
+
+def _write_trees(arrays: StoreArrays, encoding: TreeEncoding, trees: Iterable[Tree]) -> int:
     """How many trees were written, in the numbers of the encoding."""
     names = ("terminals", "symbols", "rules", "begins", "splits", "ends")
     columns = [arrays.new(name, "<i4") for name in names]
@@ -460,7 +484,7 @@ def _write_trees(
     ends, source, examples = [0, 0], iter(trees), 0
     for each in offsets:
         each.add(np.zeros(1, np.int64))
-    while chunk := [tree for _, tree in itertools.islice(source, CHUNK)]:
+    while chunk := list(itertools.islice(source, CHUNK)):
         inputs, outputs = encoding.inputs(chunk), encoding.outputs(chunk)
         stores = [inputs.terminals, *jax.tree.leaves(outputs)]
         for column, store in zip(columns, stores, strict=True):

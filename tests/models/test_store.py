@@ -88,7 +88,7 @@ def test_a_store_of_trees_trains_as_the_trees_do(tmp_path) -> None:
     from jaxstruct.trees.phrases.bracketing import read_trees
 
     trees = read_trees(TREES)
-    store = open_store(write_trees(tmp_path / "t", lambda: enumerate(trees)).folder)
+    store = open_store(write_trees(tmp_path / "t", enumerate(trees)).folder)
     encoding = js.trees.fit_encoding(TREES)
     for one, other in zip(store.outputs, encoding.outputs(TREES), strict=True):
         np.testing.assert_array_equal(one.rows, other.rows)

@@ -17,6 +17,7 @@ from jaxstruct.models import (
     write_trees,
 )
 from jaxstruct.trees.phrases.bracketing import read_tree
+from jaxstruct.trees.phrases.tree import Tree
 from tests.models.model_cases import TREES
 
 
@@ -110,7 +111,9 @@ def test_rows_of_numbers(tmp_path) -> None:
 @pytest.mark.parametrize("read_words", [False, True])
 def test_trees_are_those_of_fit_encoding(tmp_path, read_words) -> None:
     trees = [read_tree(line) for line in TREES.split("\n")] * 2
-    written = write_trees(tmp_path / "t", lambda: enumerate(trees), read_words=read_words)
+    first, second = (Tree(tag, (), word) for tag, word in (("N", "New York\n"), ("V", "(é)")))
+    trees.append(Tree("S", (Tree("X", (first, second)), Tree("N", (), '"'))))
+    written = write_trees(tmp_path / "t", enumerate(trees), read_words=read_words)
     store, encoding = (
         open_store(written.folder),
         js.trees.fit_encoding(trees, read_words=read_words),
