@@ -17,7 +17,7 @@ import numpy as np
 from jaxstruct.solvers.checkpoint_files import DamagedCheckpoint, digest_of
 from jaxstruct.solvers.packed_sets import Amendment, Packed, amended
 
-FILE = re.compile(r"planes_(\d{6})_(\d+)\.npz")
+FILE = re.compile(r"planes_(\d{6,})_(\d+)\.npz")
 """The name of a file: the numbers of its block and of its writing."""
 
 
