@@ -87,11 +87,13 @@ def fit_in_blocks(
         min_w 1/2 |w|^2 + (C/n) sum_i v_i xi_i   (SVM1; SVM2 and SVM0 as in `fit`).
 
     A round reads every block once, in a random order. Its examples are padded as their whole bucket
-    would be, so that all blocks share the programs; their planes come off the shelf, the round of
-    `fit` is made of them (an oracle call an example, then sweeps), planes go back, w is handed on.
-    Each block maximises the dual over its own multipliers, so that D never falls. A certificate is
-    a pass over all blocks at one w: the terms of all n examples are summed, wherever they were
-    made. Only block ascent is there: hard margins and very large C take many rounds.
+    would be, so that all blocks share the programs; their planes come off the shelf, there is an
+    oracle call an example and a sweep over the examples called, planes go back, w is handed on. The
+    rows of the largest duality gaps of all blocks stay at hand for the round, and cached sweeps go
+    over these (see `gathered_rows`). Every step maximises the dual over some multipliers, so that D
+    never falls. A certificate is a pass over all blocks at one w: the terms of all n examples are
+    summed, wherever they were made. Only block ascent is there: hard margins and very large C take
+    many rounds.
 
     Args:
       problem: the structure.
