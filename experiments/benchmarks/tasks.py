@@ -162,6 +162,6 @@ TASKS = {
     "sentences": Task(sentences, "1,000 generated sentences", 1000),
     "clinc150": Task(clinc150, "CLINC150, 150 classes", 0, "LinearSVC"),
     "gum": Task(gum, "GUM, short sentences"),
-    "homologues": Task(homologues, "80 homologues of table 4", 80),
+    "homologues": Task(homologues, "homologues of table 4", 80),
     "spanish_whole": Task(spanish, "8,323 Spanish sentences", 0, "CRFsuite"),
 }

@@ -62,7 +62,7 @@ TASKS = {
     "words": Task("OCR words, fold 1", _chain, (ChainInput(0, 0, None), 0), 0),
     "spanish": Task("300 Spanish sentences", _chain, (_SPARSE, 0), 300),
     "gum": Task("GUM, short sentences", None, (SentenceInput(0, 0), BinaryTree(0, 0, 0, 0, 0)), 0),
-    "homologues": Task("80 homologues of table 4", _search, _SEARCH, 80),
+    "homologues": Task("homologues of table 4", _search, _SEARCH, 80),
     "sentences": Task("60 generated sentences", _chain, (_SPARSE, 0), 60),
 }
 
