@@ -44,7 +44,6 @@ from jaxstruct.solvers.rounds import (
     call_all,
     enumerated_round,
     grown_round,
-    named_slots,
     round_of,
 )
 from jaxstruct.solvers.settings import choice_of, enumerates
@@ -58,6 +57,7 @@ from jaxstruct.solvers.thresholds import (
     wants_growth,
     worth_certifying,
 )
+from jaxstruct.solvers.variants import named_slots
 from jaxstruct.solvers.working_sets import WorkingSets, empty_working_sets, enumerated_program
 
 
@@ -164,9 +164,8 @@ class BlockAscent:
         real = block.rows >= 0
         for whole, own in zip(self.terms, terms, strict=True):
             whole[block.rows[real]] = np.asarray(own)[real]
-        self.off_by[block.rows[real]] = roundings_of_rows(block.task.inputs, block.task.outputs)[
-            real
-        ]
+        off_by = roundings_of_rows(block.task.inputs, block.task.outputs)
+        self.off_by[block.rows[real]] = off_by[real]
         time_part(visit.seconds, "planes", lambda: self.shelf.put(number, pack(sets)))
 
     def visit(

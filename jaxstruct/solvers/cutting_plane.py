@@ -29,16 +29,14 @@ from jaxstruct.solvers.rounds import (
     examples_of,
     full_round,
     grown_round,
-    named_slots,
     round_of,
-    solves_fully,
-    with_gap,
 )
 from jaxstruct.solvers.settings import Settings, check_settings, enumerates
 from jaxstruct.solvers.state import Info, State, own_weights
 from jaxstruct.solvers.sweeps import SweptRoom
 from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.thresholds import is_done
+from jaxstruct.solvers.variants import named_slots, solves_fully, with_gap
 from jaxstruct.solvers.working_sets import (
     WorkingSets,
     empty_working_sets,
@@ -138,7 +136,7 @@ def step(
     threshold = np.asarray(epsilon, state.sets.losses.dtype)
     entered, enumerated = _count_entered(now, state.sets), is_enumerated(state.sets)
     products = (None, None)
-    fully = solves_fully(now, state)
+    fully = solves_fully(settings, formulation, state)
     added = overflow = calls = 0
     estimate = certificate = slack = None
     if fully:

@@ -256,18 +256,12 @@ def _run(
             keeper.keep(now, found)
             raise_together(fixed.processes, signals)
 
-        try:
+        with keeper.stopped_by(signals.meant):
             end = solve(method, first.now, fixed.rules, first.beginning, told, keep)
             solution = _ended(fixed, *end, first)
             stopped = solution.status is Status.STOPPED  # it may go on, without this certificate
             file = None if stopped else kept.end_file_of(solution)
             keeper.end(file, solution.statistics.passes)
-        except BaseException as error:
-            ended_by = signals.meant(error)
-            keeper.stop(ended_by)
-            if ended_by is error:
-                raise
-            raise ended_by from error
     return solution
 
 

@@ -220,19 +220,13 @@ class _Run(NamedTuple):
                 keeping.tidy()
                 signals.raise_noted()
 
-            try:
+            with keeper.stopped_by(signals.meant):
                 end = solve(method, first, self.ascent.rules, beginning, self.told, keep)
                 solution = self._solution(*end, beginning)
                 stopped = solution.status is Status.STOPPED  # it may go on
                 file = None if stopped else keeping.end_file(solution)
                 keeper.end(file, solution.statistics.passes)
                 keeping.tidy(ended=not stopped)
-            except BaseException as error:
-                ended_by = signals.meant(error)
-                keeper.stop(ended_by)
-                if ended_by is error:
-                    raise
-                raise ended_by from error
         return solution
 
     def _solution(self, now: Standing, status: Status, beginning: Beginning) -> BlockSolution:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,18 @@ class Keeper:
         error.add_note(words)
         if isinstance(error, SystemExit):
             sys.stderr.write(f"{words}\n")
+
+    @contextlib.contextmanager
+    def stopped_by(self, meant: Callable[[BaseException], BaseException]) -> Iterator[None]:
+        """Within, what ends the run is told to `stop`; meant: of `StopSignals`."""
+        try:
+            yield
+        except BaseException as error:
+            ended_by = meant(error)
+            self.stop(ended_by)
+            if ended_by is error:
+                raise
+            raise ended_by from error
 
     def _last_words(self) -> str:
         try:

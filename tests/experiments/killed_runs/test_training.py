@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import pytest
+
 from experiments.benchmarks.tasks import TASKS as BENCHMARKS
 from experiments.killed_runs import training
 from experiments.killed_runs.training import TASKS, Task, train
@@ -11,19 +15,17 @@ from tests.experiments.scripts import kept_settings
 SMALL = Task("digits", 1, 1e-2, "digits")
 
 
-def test_a_resumed_training_has_the_digest_of_a_whole_one(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("task", [SMALL, SMALL._replace(blocks=3)], ids=["whole", "in blocks"])
+def test_a_resumed_training_has_the_digest_of_a_whole_one(task, tmp_path, monkeypatch, capsys):
     """Stopped after two rounds in one folder, undisturbed in the other."""
     stop = {"callback": lambda progress: progress.passes == 2}
-
-    def stopped(*arguments, **options):
-        return fit(*arguments, **options, **stop)
-
     with kept_settings():
-        whole = train(SMALL, tmp_path / "whole", 0)
+        whole = train(task, tmp_path / "whole", 0)
         with monkeypatch.context() as patched:
-            patched.setattr(training, "fit", stopped)
-            part = train(SMALL, tmp_path / "part", 60)
-        again = train(SMALL, tmp_path / "part", 60)
+            patched.setattr(training, "fit", partial(fit, **stop))
+            patched.setattr(training, "fit_in_blocks", partial(fit_in_blocks, **stop))
+            part = train(task, tmp_path / "part", 60)
+        again = train(task, tmp_path / "part", 60)
     assert capsys.readouterr().out == "training\n" * 3
     assert part["rounds"] == 2 < whole["rounds"]
     assert part["digest"] != whole["digest"] == again["digest"]
@@ -43,23 +45,6 @@ def test_the_digest_is_of_every_bit_but_of_no_second():
     assert digests[0] == digests[1] != digests[2]
     moved = found[0]._replace(slack=found[0].slack * (1 + 1e-6))
     assert training.digest(moved) != digests[0]
-
-
-def test_a_training_in_blocks_is_resumed_too(tmp_path, monkeypatch):
-    small = Task("digits", 1, 1e-2, "digits in blocks", 3)
-
-    def stopped(*arguments, **options):
-        stop = {"callback": lambda progress: progress.passes == 2}
-        return fit_in_blocks(*arguments, **options, **stop)
-
-    with kept_settings():
-        whole = train(small, tmp_path / "whole", 0)
-        with monkeypatch.context() as patched:
-            patched.setattr(training, "fit_in_blocks", stopped)
-            part = train(small, tmp_path / "part", 60)
-        again = train(small, tmp_path / "part", 60)
-    assert part["rounds"] == 2 < whole["rounds"]
-    assert part["digest"] != whole["digest"] == again["digest"]
 
 
 def test_the_tasks_are_there():
