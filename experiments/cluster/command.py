@@ -213,6 +213,7 @@ def _join(options: Options) -> common.Outcome | None:
             heartbeat_timeout_seconds=options.heartbeat,
             shutdown_timeout_seconds=SHUTDOWN,
         )
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # `fit` takes it, at the end of a common round
     dtype = common.prepare(options)
     count, process, devices = jax.process_count(), jax.process_index(), jax.local_device_count()
     part = read_part(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -130,6 +131,8 @@ def run(options: Options) -> common.Outcome:
     """
     dtype = common.prepare(options)
     _check(options)
+    if options.model and not options.predict_only:
+        common.check_folder("model", Path(options.model).parent)
     data = load(options.letter_data, dtype)
     if options.predict_only:
         return _read_only(options, data)

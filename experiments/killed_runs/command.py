@@ -79,6 +79,7 @@ class Options(NamedTuple):
 def run(options: Options) -> common.Outcome:
     """Kill and resume, or measure the cost; print the table and write it."""
     check_options(options)
+    common.check_folder("output", options.output)
     logging.getLogger("jax").setLevel(logging.WARNING)
     if options.cost:
         return _cost(options)

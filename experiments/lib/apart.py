@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from experiments.lib import interrupts
 from experiments.lib.common import Stopped, stopped_path
 from experiments.lib.options import AnyOptions
 from experiments.lib.record import flag_arguments
@@ -45,7 +46,10 @@ def run_apart(command: str, options: AnyOptions, name: str) -> list[dict[str, An
 
 
 def _wait_or_kill(process: subprocess.Popen) -> None:
-    """Ctrl-C on a terminal reaches both processes; the other one ends by itself, or is ended."""
+    """Ctrl-C on a terminal reaches both processes, SIGTERM is sent on; the other one ends by
+    itself, or is ended."""
+    if interrupts.terminated():
+        process.terminate()
     try:
         process.wait(GRACE)
     except subprocess.TimeoutExpired:

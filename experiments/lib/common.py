@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import numpy as np
 
-from experiments.lib.options import AnyOptions, check_options
+from experiments.lib.options import AnyOptions, check_options, flag_fields
 from experiments.lib.plots import Plot, save_figure
 from experiments.lib.record import enable_persistent_compilation_cache, run_record
 from experiments.lib.report import LINE, Table, render, write_results, write_table
@@ -53,6 +54,8 @@ def solver_settings(options: AnyOptions) -> Settings:
 def prepare(options: AnyOptions) -> str:
     """Check the options, and set jax up as `x64` and `compilation_cache` say.
 
+    Folders of results are made and tried, before anything is computed.
+
     jax's notes about caches and backends are silenced; its warnings are not.
 
     Returns:
@@ -60,13 +63,36 @@ def prepare(options: AnyOptions) -> str:
 
     Raises:
       ValueError: a value that its field does not allow.
+      OSError: no file can be written to a folder of results.
     """
     check_options(options)
+    for name, (_, told) in flag_fields(type(options)).items():
+        if told.folder:
+            check_folder(name, getattr(options, name))
     logging.getLogger("jax").setLevel(logging.WARNING)
     jax.config.update("jax_enable_x64", bool(options.x64))
     if options.compilation_cache:
         enable_persistent_compilation_cache()
     return "float64" if options.x64 else "float32"
+
+
+def check_folder(name: str, folder: str | Path) -> None:
+    """Make a folder for files to be written later, and try to write one there.
+
+    Args:
+      name: of the option.
+
+    Raises:
+      OSError: the message names the option, the folder and what is wrong.
+    """
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OSError(
+            f"{name}: {str(folder)!r} is no folder that files can be written to: {error.strerror}"
+        ) from None
 
 
 def record(script: str, options: AnyOptions) -> dict[str, Any]:

@@ -6,7 +6,9 @@ from typing import Annotated
 
 from experiments.lib.options import flag
 
-Output = Annotated[str, flag("Folder of the results: JSON, CSV, .md and .tex; PNG, PDF and SVG.")]
+Output = Annotated[
+    str, flag("Folder of the results: JSON, CSV, .md and .tex; PNG, PDF and SVG.", folder=True)
+]
 Seed = Annotated[int, flag("Seed of every random choice.", least=0)]
 X64 = Annotated[
     bool, flag("Compute in float64 (sets jax_enable_x64); needed below tolerance 1e-5.")

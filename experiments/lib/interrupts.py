@@ -1,8 +1,9 @@
-"""Ctrl-C that is not lost.
+"""Ctrl-C and SIGTERM that are not lost: what is finished is kept, and the program ends.
 
 Python raises KeyboardInterrupt wherever the program happens to be. Where that is a callback of the
 interpreter itself, such as one of a weak reference, it is printed and forgotten. So the signal is
-noted as well, and a training asks after each round.
+noted as well, and a training asks after each round. SIGTERM, by which schedulers end a program, is
+taken as Ctrl-C; the exit code tells them apart.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ import threading
 from types import FrameType
 
 _noted = threading.Event()
+_terminated = threading.Event()
 
 
 def note_interrupts() -> None:
-    """Have Ctrl-C noted from now on, besides raising KeyboardInterrupt; where it is heeded at all.
+    """Have Ctrl-C and SIGTERM noted from now on, besides raising KeyboardInterrupt.
 
-    A shell has the programs that it starts in the background ignore it.
+    Not where they are ignored, as Ctrl-C is by what a shell starts in the background.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _note)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
 
 
 def _note(number: int, frame: FrameType | None) -> None:
@@ -28,11 +32,28 @@ def _note(number: int, frame: FrameType | None) -> None:
     signal.default_int_handler(number, frame)
 
 
+def _terminate(number: int, frame: FrameType | None) -> None:
+    """Raises once: some systems send SIGTERM again while files are written."""
+    if not _terminated.is_set():
+        _terminated.set()
+        _note(number, frame)
+
+
+def terminated() -> bool:
+    """Whether SIGTERM has come."""
+    return _terminated.is_set()
+
+
+def exit_code() -> int:
+    """The exit code of shells for a program that SIGTERM, or else Ctrl-C, has stopped."""
+    return 128 + (signal.SIGTERM if terminated() else signal.SIGINT)
+
+
 def raise_noted_interrupt() -> None:
     """Raise the KeyboardInterrupt that was noted and lost, if any; it is noted no longer.
 
     Raises:
-      KeyboardInterrupt: Ctrl-C has been pressed since the last call.
+      KeyboardInterrupt: Ctrl-C or SIGTERM has come since the last call.
     """
     if _noted.is_set():
         _noted.clear()

@@ -40,6 +40,7 @@ class Flag(NamedTuple):
       above: a number must be larger than this.
       each: reads an element of a list, such as float; a ValueError says that it does not fit.
       some: a list may not be empty.
+      folder: it is one that results go to, which `prepare` makes and tries.
     """
 
     help: str
@@ -49,6 +50,7 @@ class Flag(NamedTuple):
     above: float | None = None
     each: Callable[[str], Any] = str
     some: bool = False
+    folder: bool = False
 
 
 def flag(help: str, choices: Iterable[str] = (), **allowed: Any) -> Flag:

@@ -1,9 +1,9 @@
 """How a command starts: `python -m experiments.NAME` reads its flags and runs it.
 
 `experiments.NAME.command` has `Options`, and `run`, which takes them; where it has `main`, that is
-called instead, and what it returns is the exit code. Ctrl-C ends the program with one line and exit
-code 130; a wrong option or file with one line and exit code 2, see `is_for_the_user`. Any other
-error is a bug and shows its traceback.
+called instead, and what it returns is the exit code. Ctrl-C and SIGTERM end the program with one
+line and exit code 130 and 143; a wrong option or file with one line and exit code 2, see
+`is_for_the_user`. Any other error is a bug and shows its traceback.
 """
 
 from __future__ import annotations
@@ -17,13 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.lib.interrupts import note_interrupts
+from experiments.lib.interrupts import exit_code, note_interrupts
 
 WRONG = 2
 """The exit code after a wrong option or file."""
-
-STOPPED = 130
-"""The exit code of shells for a program that Ctrl-C stopped."""
 
 NOTHING = "stopped: nothing was kept"
 
@@ -39,7 +36,7 @@ def start(name: str) -> None:
 
     Raises:
       SystemExit: always but for a bug; 0, what `main` of the command returned, 2 after a wrong
-        option or file, or 130 after Ctrl-C.
+        option or file, 130 after Ctrl-C, or 143 after SIGTERM.
     """
     note_interrupts()
     try:
@@ -48,7 +45,7 @@ def start(name: str) -> None:
         if PART not in os.environ:
             notes = getattr(stopped, "__notes__", [])  # such as where a checkpoint is
             print("\n".join(filter(None, [str(stopped), *notes])) or NOTHING, file=sys.stderr)
-        raise SystemExit(STOPPED) from None
+        raise SystemExit(exit_code()) from None
     except subprocess.CalledProcessError as error:
         if error.returncode != WRONG:  # else its line is there
             print(f"{name}: a process of it ended with {error.returncode}", file=sys.stderr)

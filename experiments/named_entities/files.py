@@ -44,6 +44,8 @@ def run_files(options: Options) -> common.Outcome:
     """
     check(options)
     dtype = common.prepare(options)
+    if options.model and options.train:
+        common.check_folder("model", Path(options.model).parent)
     numbers: dict[str, Any] = {}
     with common.kept_if_stopped("named_entities", options, "named_entities_files", numbers):
         table, plots = _run_files(options, dtype, numbers)

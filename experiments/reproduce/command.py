@@ -7,11 +7,12 @@
     python -m experiments.reproduce --resume
 
 What needs a corpus that is not here is left out; the summary says which, and how to get it. Ctrl-C
-keeps the tables that are done, and --resume makes the others.
+and SIGTERM keep the tables that are done, and --resume makes the others.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -30,9 +31,10 @@ from experiments.digits import command as digits
 from experiments.handwriting import command as handwriting
 from experiments.lib import common, fields
 from experiments.lib.common import stopped_path
+from experiments.lib.interrupts import exit_code
 from experiments.lib.options import AnyOptions, flag
 from experiments.lib.report import Table, write_results
-from experiments.lib.start import NOTHING, STOPPED, is_for_the_user
+from experiments.lib.start import NOTHING, WRONG, is_for_the_user
 from experiments.multi_label import command as multi_label
 from experiments.multiclass import command as multiclass
 from experiments.named_entities import command as named_entities
@@ -47,7 +49,7 @@ from experiments.reproduce.overview import (
     overview,
     print_overview,
 )
-from experiments.reproduce.resuming import is_there, key_of, rows_before
+from experiments.reproduce.resuming import MADE, is_there, key_of, rows_before, still_there
 from experiments.reranking import command as reranking
 from experiments.snakes import command as snakes
 from experiments.string_mapping import command as string_mapping
@@ -249,8 +251,9 @@ EXPERIMENTS = (
         what="CLINC150 with few examples a class, or none",
     ),
     Experiment(
-        "clinc150_whole", ("clinc150",), clinc150_whole.run, clinc150_whole.Options(), None,
-        minutes=0.3,
+        "clinc150_whole", ("clinc150",), clinc150_whole.run, clinc150_whole.Options(), {
+            "per_class": 5, "svc_tolerances": ("0.1",),
+        }, minutes=0.3,
         what="all of CLINC150 beside liblinear",
     ),
 )  # fmt: skip
@@ -259,9 +262,9 @@ EXPERIMENTS = (
 def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> common.Outcome:
     """Run what can be run, print each table, then the summary, and write all.
 
-    An experiment that fails is reported in the summary and does not stop the others. Ctrl-C ends
-    the run; the summary has what was finished until then, and so has a file of it after each
-    table, for a run that is cut short.
+    An experiment that fails is reported in the summary and does not stop the others. Ctrl-C or
+    SIGTERM ends the run; the summary has what was finished until then, and so has a file of it
+    after each table, for a run that is cut short.
 
     Raises:
       ValueError: `options.only` names an experiment that there is not.
@@ -274,52 +277,62 @@ def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> co
         raise ValueError(f"only: {unknown} is no experiment; {hint}--help names them all")
     common.prepare(options)
     chosen = [each for each in experiments if not options.only or each.name in options.only]
-    rows = _run_all(chosen, options)
+    before = rows_before(options.output)
+    rows = _run_all(chosen, options, before)
     table = Table(
         f"Summary{' of the quick version' if options.quick else ''}",
         ["experiment", "status", "seconds", "file"],
         [[row["name"], row["status"], row["seconds"], row["file"]] for row in rows],
         [f"{row['name']}: {row['detail']}" for row in rows if row["detail"]],
     )
-    numbers = {"stopped": any(row["status"] == "stopped" for row in rows), "experiments": rows}
+    numbers = {
+        "stopped": any(row["status"] == "stopped" for row in rows),
+        "experiments": rows, "earlier": still_there(before, rows),
+    }  # fmt: skip
     return common.save("reproduce", options, "reproduce", table, numbers)
 
 
 def listed(
-    experiments: Sequence[Experiment], before: Mapping[str, Mapping[str, Any]]
-) -> Table:  # fmt: skip
+    experiments: Sequence[Experiment], before: Mapping[str, Mapping[str, Any]], quick: bool = False
+) -> Table:
     """The table of `--list`: these experiments, then the commands that none of them runs.
 
     Args:
-      before: rows of an earlier run, which tell minutes that nobody has noted.
+      before: rows of an earlier run, which tell minutes of this machine. quick: those of --quick.
     """
-    rows = [each._asdict() | {"minutes": _minutes(each, before)} for each in experiments]
+    rows = [each._asdict() | {"minutes": _minutes(each, before, quick)} for each in experiments]
     here = {name: available(name) for each in experiments for name in each.corpora}
     run_here = {each.command for each in experiments}
     others = [name for name in commands() if name not in run_here | set(BY_THEMSELVES)]
     return overview(rows, here, others)
 
 
-def _minutes(experiment: Experiment, before: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """Those that are noted, else those of an earlier run that came to its end."""
+def _minutes(
+    experiment: Experiment, before: Mapping[str, Mapping[str, Any]], quick: bool
+) -> float | None:
+    """Those of an earlier run that came to its end, as quick as this one, else those noted."""
     row = before.get(experiment.name, {})
-    if experiment.minutes is None and str(row.get("status")).startswith("done"):
+    if row.get("status") in MADE and row.get("quick", False) == quick:
         return round(row["seconds"] / 60, 1)
-    return experiment.minutes
+    return None if quick else experiment.minutes
 
 
-def _run_all(chosen: Sequence[Experiment], options: Options) -> list[dict[str, Any]]:
+def _run_all(
+    chosen: Sequence[Experiment], options: Options, before: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """A row each; what is left when Ctrl-C stops one is not begun."""
     rows: list[dict[str, Any]] = []
-    earlier = rows_before(options.output)
-    before = earlier if options.resume else {}
-    runs = [each for each in chosen if not _why_not(each, options)]
-    course = Course([_minutes(each, earlier) for each in runs])
+    keys = {each.name: key_of(each.command, _options_of(each, options)) for each in chosen}
+    there = [
+        each.name for each in chosen
+        if options.resume and is_there(before.get(each.name), keys[each.name])
+    ]  # fmt: skip
+    runs = [each for each in chosen if each.name not in there and not _why_not(each, options)]
+    course = Course([_minutes(each, before, options.quick) for each in runs])
     for experiment in chosen:
         start = time.perf_counter()
-        key = key_of(experiment.command, _options_of(experiment, options))
         try:
-            if is_there(before.get(experiment.name), key):
+            if experiment.name in there:
                 row = dict(before[experiment.name]) | {"status": "done before"}
                 print(f"{experiment.name}: done before: {row['file']}\n", flush=True)
             else:
@@ -327,17 +340,20 @@ def _run_all(chosen: Sequence[Experiment], options: Options) -> list[dict[str, A
                 row = _run_one(experiment, options, course, place)
         except KeyboardInterrupt as stopped:
             row = _row(experiment, "stopped", start, detail=str(stopped) or NOTHING)
-        rows.append(row | {"key": key})
+        rows.append(row | {"key": keys[experiment.name], "quick": options.quick})
         if row["status"] == "stopped":
             break
-        _keep(options, rows)
+        _keep(options, rows, before)
     return rows + [_row(experiment, "not begun") for experiment in chosen[len(rows) :]]
 
 
-def _keep(options: Options, rows: Sequence[dict[str, Any]]) -> None:
+def _keep(
+    options: Options, rows: Sequence[dict[str, Any]], before: Mapping[str, Mapping[str, Any]]
+) -> None:
     """Write the rows so far where `rows_before` finds them; the summary takes the file away."""
     path = stopped_path(options.output, "reproduce")
-    write_results(path.parent, path.stem, {"stopped": True, "experiments": rows})
+    content = {"stopped": True, "experiments": rows, "earlier": still_there(before, rows)}
+    write_results(path.parent, path.stem, content)
 
 
 def _row(
@@ -399,9 +415,16 @@ def _options_of(experiment: Experiment, options: Options) -> AnyOptions:
 
 
 def main(options: Options) -> int:
-    """Run; the exit code is 1 where an experiment failed, 130 where Ctrl-C stopped the run."""
+    """Run; the exit code is 1 where an experiment failed, 2 where none was made because all were
+    left out, 130 or 143 where Ctrl-C or SIGTERM stopped the run."""
     if options.list:
-        print_overview(listed(EXPERIMENTS, rows_before(options.output)))
+        before = rows_before(options.output)
+        print_overview(listed(EXPERIMENTS, before, options.quick))
         return 0
-    states = {row["status"] for row in run(options).numbers["experiments"]}
-    return STOPPED if "stopped" in states else int("failed" in states)
+    rows = run(options).numbers["experiments"]
+    states = {row["status"] for row in rows}
+    if states == {"left out"}:
+        reasons = "; ".join(dict.fromkeys(row["detail"].rstrip(".") for row in rows))
+        print(f"reproduce: nothing was made: {reasons}", file=sys.stderr)
+        return WRONG
+    return exit_code() if "stopped" in states else int("failed" in states)

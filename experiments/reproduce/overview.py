@@ -70,9 +70,7 @@ class Course:
         Args:
           minutes: of each experiment of the run, in order; None where they are not known.
         """
-        known = [each for each in minutes if each is not None]
-        usual = sorted(known)[len(known) // 2] if known else 1.0
-        self._minutes = [usual if each is None else each for each in minutes]
+        self._minutes = list(minutes)
         self._start, self._ran, self._expected = time.monotonic(), 0.0, 0.0
 
     def heading(self, place: int, name: str) -> str:
@@ -82,18 +80,32 @@ class Course:
           place: of the experiment in the run, from 0.
         """
         spent = time.monotonic() - self._start
-        left = 60 * sum(self._minutes[place:]) * self._pace()
-        words = f"{_minutes(spent)} so far, about {_minutes(left)} left"
-        return f"=== {place + 1}/{len(self._minutes)} {name} ({words})"
+        left = self._left(place)
+        about = "" if left is None else f", about {_minutes(left)} left"
+        return f"=== {place + 1}/{len(self._minutes)} {name} ({_minutes(spent)} so far{about})"
 
     def add(self, place: int, seconds: float) -> None:
         """An experiment that has run to its end in so many seconds."""
-        self._ran += seconds
-        self._expected += 60 * self._minutes[place]
+        minutes = self._minutes[place]
+        if minutes is not None:
+            self._ran += seconds / 60
+            self._expected += minutes
+        self._minutes[place] = seconds / 60
 
-    def _pace(self) -> float:
-        """How slow this machine is beside the typical minutes, once something has run."""
-        return self._ran / self._expected if self._expected else 1.0
+    def _left(self, place: int) -> float | None:
+        """Seconds; None where nothing is known. An unknown experiment counts as the median.
+
+        How slow this machine is beside the typical minutes is taken from the experiments that have
+        them, and weighs as much as these do: short ones say little of long ones.
+        """
+        known = sorted(each for each in self._minutes if each is not None)
+        if not known:
+            return None
+        rest = self._minutes[place:]
+        typical = sum(each for each in rest if each is not None)
+        expected = self._expected + typical
+        pace = (self._ran + typical) / expected if expected else 1.0
+        return 60 * pace * (typical + rest.count(None) * known[len(known) // 2])
 
 
 def _minutes(seconds: float) -> str:

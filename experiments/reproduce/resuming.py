@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,9 @@ from experiments.lib.common import stopped_path
 from experiments.lib.files import to_plain
 from experiments.lib.kept import source_hash
 from experiments.lib.options import AnyOptions
+
+MADE = ("done", "done before")
+"""Statuses of a table whose files are there."""
 
 
 def key_of(command: str, options: AnyOptions) -> str:
@@ -33,20 +36,30 @@ def key_of(command: str, options: AnyOptions) -> str:
 def rows_before(output: str | Path) -> dict[str, Mapping[str, Any]]:
     """Experiment -> its row in the summary of an earlier run, or in that of one cut short.
 
-    A file that is none of this command counts for nothing.
+    A table that the last run has not made is there from one before it. A file that is none of this
+    command counts for nothing.
     """
     rows: dict[str, Mapping[str, Any]] = {}
     for path in (Path(output) / "reproduce.json", stopped_path(output, "reproduce")):
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            rows |= {row["name"]: row for row in content["experiments"]}
+            found = [*content["experiments"], *content.get("earlier", ())]
+            rows |= {row["name"]: row for row in found}
         except (OSError, ValueError, TypeError, KeyError):
             continue
     return rows
 
 
+def still_there(
+    before: Mapping[str, Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Rows of the tables that earlier runs made, but for those that this one tried to make."""
+    tried = {row["name"] for row in rows if row["status"] in (*MADE, "failed")}
+    return [row for name, row in before.items() if name not in tried and row.get("status") in MADE]
+
+
 def is_there(row: Mapping[str, Any] | None, key: str) -> bool:
     """Whether the table of a row is done, of this key, and its file is still there."""
-    if row is None or row.get("status") not in ("done", "done before") or row.get("key") != key:
+    if row is None or row.get("status") not in MADE or row.get("key") != key:
         return False
     return bool(row.get("file")) and Path(str(row["file"])).exists()

@@ -11,6 +11,8 @@ from experiments.alignment import command as alignment
 from experiments.alignment.command import Options
 from experiments.alignment.report import Mean, best_gap_cost, distance, make_plots, mean_of
 from experiments.lib import common
+from experiments.lib.report import Table
+from jaxstruct import Status
 from tests.experiments.scripts import kept_settings, parsed_options, stop_after, strict_json
 
 
@@ -113,14 +115,26 @@ def test_flags_are_the_options():
     assert options == Options(padding="end", sizes=("1", "2"))
 
 
-def test_ctrl_c_keeps_the_samples_that_are_done(tmp_path, monkeypatch):
-    monkeypatch.setattr(alignment, "svm_trial", stop_after(1, {"n": 4}))
+def test_ctrl_c_keeps_the_samples_that_are_done_and_resume_goes_on(tmp_path, monkeypatch):
+    trained = {"n": 4, "status": Status.EPSILON}
+    monkeypatch.setattr(alignment, "svm_trial", stop_after(1, trained))
     monkeypatch.setattr(alignment, "generative_trial", stop_after(1, {"n": 4}))
     options = Options(
         sizes=("4",), samples=2, test_examples=5, epsilons=(), output=str(tmp_path),
         compilation_cache=False, progress=False,
     )  # fmt: skip
-    with kept_settings(), pytest.raises(common.Stopped):
+    with kept_settings(), pytest.raises(common.Stopped, match="--resume"):
         alignment.run(options)
     content = strict_json(tmp_path / "alignment.stopped.json")
     assert [row["part"] for row in content["rows"]] == ["table", "generative"]
+
+    monkeypatch.setattr(alignment, "svm_trial", stop_after(1, trained | {"second": True}))
+    monkeypatch.setattr(alignment, "generative_trial", stop_after(1, {"n": 4}))
+    monkeypatch.setattr(alignment, "make_tables", lambda *_: (Table("T", ["a"], [[1]]), []))
+    monkeypatch.setattr(alignment, "make_plots", lambda *_: {})
+    with kept_settings():
+        rows = alignment.run(options._replace(resume=True)).numbers["rows"]
+    assert [(row["sample"], row["part"], "second" in row) for row in rows] == [
+        (0, "table", False), (0, "generative", False), (1, "table", True), (1, "generative", False),
+    ]  # fmt: skip
+    assert rows[0]["status"] is rows[2]["status"] is Status.EPSILON

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from experiments.clinc150_whole.command import Options as ClincOptions
-from experiments.lib import apart
+from experiments.lib import apart, interrupts
 from experiments.lib.common import Stopped
 from experiments.lib.start import PART
 from experiments.named_entities.command import Options as EntityOptions
@@ -18,7 +18,7 @@ class Process:
     """Stands for a process: what it was started with, and what waiting for it gives."""
 
     def __init__(self, line, stdout, env):
-        Process.started, Process.killed = (line, env), False
+        Process.started, Process.killed, Process.told = (line, env), False, False
 
     def __enter__(self):
         return self
@@ -34,6 +34,9 @@ class Process:
 
     def kill(self):
         Process.killed = True
+
+    def terminate(self):
+        Process.told = True
 
 
 @pytest.fixture
@@ -84,8 +87,9 @@ def test_ctrl_c_tells_of_what_it_kept(waits, tmp_path):
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_ctrl_c_lets_it_come_to_its_end(waits, tmp_path, late):
+def test_ctrl_c_lets_it_come_to_its_end_and_sigterm_is_sent_on(waits, tmp_path, late, monkeypatch):
+    monkeypatch.setattr(interrupts, "terminated", lambda: late)
     waits(KeyboardInterrupt(), subprocess.TimeoutExpired("x", 1) if late else 130)
     with pytest.raises(KeyboardInterrupt):
         apart.run_apart("clinc150_whole", ClincOptions(output=str(tmp_path)), "part")
-    assert Process.killed == late and not Process.waits
+    assert Process.killed == Process.told == late and not Process.waits

@@ -1,4 +1,5 @@
-"""Ctrl-C is noted: one that the interpreter swallows ends the training after its round."""
+"""Ctrl-C and SIGTERM are noted: one that the interpreter swallows ends the training after its
+round."""
 
 from __future__ import annotations
 
@@ -10,19 +11,24 @@ from types import SimpleNamespace
 import pytest
 
 from experiments.lib import interrupts
+from experiments.lib.common import Stopped, kept_if_stopped
 from experiments.lib.progress import training_progress
+from tests.experiments.scripts import strict_json
 
 PASSED = SimpleNamespace(passes=1, primal=2.0, dual=1.0, gap=1.0)
 
 
 @pytest.fixture
 def heeded():
-    """Ctrl-C as in a program of its own, whatever started the tests."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Both as in a program of its own, whatever started the tests."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
     interrupts.note_interrupts()
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
     interrupts._noted.clear()
+    interrupts._terminated.clear()
 
 
 class Referred:
@@ -30,10 +36,10 @@ class Referred:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("shown", [True, False])
-def test_an_interrupt_in_a_weak_reference_is_not_lost(heeded, capsys, shown):
+@pytest.mark.parametrize("shown, number", [(True, signal.SIGINT), (False, signal.SIGTERM)])
+def test_an_interrupt_in_a_weak_reference_is_not_lost(heeded, capsys, shown, number):
     thing = Referred()
-    reference = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))
+    reference = weakref.ref(thing, lambda _: signal.raise_signal(number))
     with training_progress(10, enabled=shown) as update:
         update(PASSED)
         del thing  # the callback is called, and the interpreter forgets what it raises
@@ -44,15 +50,29 @@ def test_an_interrupt_in_a_weak_reference_is_not_lost(heeded, capsys, shown):
         update(PASSED)  # told once
 
 
-def test_an_interrupt_elsewhere_is_raised_at_once(heeded):
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_elsewhere_is_raised_at_once(heeded, number, code):
     with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(number)
+    assert interrupts.exit_code() == code
+
+
+def test_sigterm_that_is_sent_again_disturbs_no_writing(heeded, tmp_path):
+    options = SimpleNamespace(output=str(tmp_path), seed=0, _asdict=dict)
+    with pytest.raises(Stopped), kept_if_stopped("digits", options, "digits", {"rows": [1]}):
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            signal.raise_signal(signal.SIGTERM)
+    assert strict_json(tmp_path / "digits.stopped.json")["rows"] == [1]
 
 
 def test_where_interrupts_are_ignored_they_stay_so():
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    numbers = signal.SIGINT, signal.SIGTERM
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
     try:
         interrupts.note_interrupts()
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        assert all(signal.getsignal(number) is signal.SIG_IGN for number in numbers)
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""How a command starts and ends: its flags, its exit code, Ctrl-C and wrong options in one line."""
+"""How a command starts and ends: its flags, its exit code, signals and wrong options in a line."""
 
 from __future__ import annotations
 
@@ -176,6 +176,22 @@ def test_a_missing_corpus_ends_in_one_line(monkeypatch, tmp_path, capsys):
     assert told.startswith("handwriting: ") and told.count("\n") == 1
 
 
+@pytest.mark.parametrize("name, line", [
+    ("digits", "--output=absent/x"), ("killed_runs", "--output=absent/x"),
+    ("named_entities", "--output=absent/x"), ("handwriting", "--model=absent/x/m.npz"),
+    ("named_entities", "--train=a.conll --model=absent/x/m.npz"),
+])  # fmt: skip
+def test_where_nothing_can_be_written_is_told_at_once(name, line, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("jaxstruct.solvers.fit.fit", raising(AssertionError("it trains")))
+    (tmp_path / "absent").write_text("no folder")
+    arguments = ["--nocompilation_cache"] if name != "killed_runs" else []
+    assert told_by(name, [*arguments, *line.split()], monkeypatch) == start.WRONG
+    told, option = capsys.readouterr().err, line.split("=")[-2].split("--")[-1]
+    assert told.startswith(f"{name}: {option}: 'absent/x' is no folder that files can be written")
+    assert told.count("\n") == 1
+
+
 def test_a_bug_shows_its_traceback(started):
     """The same errors as of wrong options, but Python and NumPy raise them within our code."""
     for bug, error in (
@@ -217,7 +233,8 @@ def test_an_interrupt_ends_in_one_line(started, capsys, monkeypatch):
     assert not capsys.readouterr().err
 
 
-def test_ctrl_c_stops_a_training(tmp_path):
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_a_training(tmp_path, number, code):
     """A program of its own, stopped when it has told of its progress.
 
     A shell that starts the tests in the background has them ignore Ctrl-C, and their children, too.
@@ -231,9 +248,9 @@ def test_ctrl_c_stops_a_training(tmp_path):
         command, cwd=record.ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=heed
     ) as program:
         begun = program.stderr.readline()
-        program.send_signal(signal.SIGINT)
+        program.send_signal(number)
         told = begun + program.communicate(timeout=120)[1]
-    assert program.returncode == 130
+    assert program.returncode == code
     assert told.splitlines()[-1].startswith("stopped: ")
     # Where it came in a callback of the interpreter, that is printed first: see lib.interrupts.
     assert told.count("Traceback") == told.count("Exception ignored")

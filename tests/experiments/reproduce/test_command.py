@@ -8,6 +8,7 @@ from experiments.lib import common
 from experiments.lib.report import Table
 from experiments.reproduce import command as reproduce
 from experiments.reproduce.command import EXPERIMENTS, Experiment, Options
+from experiments.reproduce.overview import Course
 from jaxstruct.data.registry import CORPORA
 from tests.experiments.scripts import kept_settings, strict_json
 
@@ -115,9 +116,11 @@ def test_the_list_has_every_experiment_and_command_in_lines_that_fit(no_corpora,
     assert "reproduce" not in rows and "taxonomy" not in rows  # its experiments have rows
     assert all(what and name in text for name, *_, what in rows.values())
     assert rows["parsing"][1] == "gum (not here)" and rows["digits"][1] == "none"
-    before = {"digits": {"status": "done", "seconds": 90.0}}
+    before = {"digits": {"status": "done", "seconds": 90.0, "quick": False}}
     (row,) = (row for row in reproduce.listed(EXPERIMENTS, before).rows if row[0] == "digits")
     assert (row[2], rows["digits"][2], rows["parsing"][2]) == ("1.5", None, "5.6")
+    rows = {row[0]: row[2] for row in reproduce.listed(EXPERIMENTS, before, quick=True).rows}
+    assert rows["digits"] is rows["parsing"] is None  # minutes of a long run say nothing of it
 
 
 def test_a_run_tells_how_far_it_is(options, capsys):
@@ -125,6 +128,21 @@ def test_a_run_tells_how_far_it_is(options, capsys):
     printed = capsys.readouterr().out
     assert "=== 1/2 a (0 s so far, about 6 min left)" in printed
     assert "=== 2/2 b (0 s so far, about 0 s left)" in printed
+    reproduce.run(options._replace(quick=True), [stub("c", quick={})])
+    assert "=== 1/1 c (0 s so far)" in capsys.readouterr().out
+
+
+def test_a_short_table_says_little_of_the_time_left():
+    """Neither one whose minutes are not known nor one that is quicker than they say."""
+    course = Course([None, 1.0, None, 60.0, 50.0])
+    assert "about 3 h 31 min left" in course.heading(0, "a")  # 111 min and twice the median, 50
+    course.add(0, 3.0)
+    assert "about 2 h 41 min left" in course.heading(1, "b")
+    course.add(1, 6.0)
+    assert "about 2 h 39 min left" in course.heading(2, "c")
+    course.add(2, 3000.0)
+    course.add(3, 2 * 3600.0)  # half as fast as said, by the one table that counts
+    assert "about 1 h 17 min left" in course.heading(4, "e")
 
 
 def test_resume_makes_only_what_is_not_there(options, tmp_path, capsys):
@@ -158,6 +176,35 @@ def test_resume_makes_only_what_is_not_there(options, tmp_path, capsys):
     assert calls[6:] == ["a"]
 
 
+def test_a_run_of_others_or_one_cut_short_leaves_the_tables_that_are_there(options, tmp_path):
+    calls = []
+
+    def experiments(**errors):
+        named = [stub(name, calls=calls, error=errors.get(name)) for name in "abc"]
+        return [each._replace(run=with_file(each.run, tmp_path)) for each in named]
+
+    reproduce.run(options, experiments())
+    reproduce.run(options._replace(only=("b",)), experiments())
+    reproduce.run(options, experiments(a=KeyboardInterrupt()))
+    reproduce.run(options._replace(only=("c",)), experiments(c=RuntimeError()))
+    assert len(calls) == 6
+    found = statuses(reproduce.run(options._replace(resume=True), experiments()))
+    assert found == {"a": "done before", "b": "done before", "c": "done"}
+    assert statuses(reproduce.run(options._replace(resume=True), experiments())) == {
+        name: "done before" for name in "abc"
+    }
+
+
+def with_file(run, folder):
+    def made(options):
+        outcome = run(options)
+        path = folder / outcome.files[0]
+        path.write_text("{}")
+        return outcome._replace(files=(path,))
+
+    return made
+
+
 def test_a_run_that_is_cut_short_leaves_its_rows(options, tmp_path):
     def cut(given):
         kept = strict_json(tmp_path / "out" / "reproduce.stopped.json")
@@ -188,6 +235,15 @@ def test_ctrl_c_keeps_the_tables_that_are_done_and_prints_the_summary(options, c
     printed = capsys.readouterr()
     assert "Summary" in printed.out and "not begun" in printed.out and not printed.err
     assert strict_json(outcome.files[0])["stopped"] is True
+
+
+def test_the_exit_code_tells_that_nothing_was_made(no_corpora, tmp_path, capsys):
+    options = Options(output=str(tmp_path), compilation_cache=False, quick=True)
+    with kept_settings():
+        assert reproduce.main(options._replace(only=("handwriting", "multi_label_yeast"))) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("reproduce: nothing was made: corpus ocr_letters (")
+    assert told.endswith("too long for --quick\n") and told.count("\n") == 1
 
 
 def test_the_exit_code_tells_of_ctrl_c(monkeypatch, tmp_path):
