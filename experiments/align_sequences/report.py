@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from experiments.align_sequences.costs import (
     write_gap_costs,
 )
 from experiments.align_sequences.data import Pairs, inputs_of
+from experiments.align_sequences.options import Options
 from experiments.align_sequences.training import Trained
 from experiments.lib import common
 from experiments.lib.report import Table
@@ -34,9 +35,6 @@ from jaxstruct.alignments.text import (
 from jaxstruct.core.files import write_file
 from jaxstruct.data.fasta import GAP, FastaRecord, write_fasta
 from jaxstruct.solvers.checkpoints import save_weights
-
-if TYPE_CHECKING:
-    from experiments.align_sequences.command import Options
 
 TRAINING_COLUMNS = [
     "costs", "gap open", "gap extend", "part", "pairs", "true pairs found %", "made pairs right %",

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from experiments.align_sequences.costs import Costs, batch_size, costs_of
 from experiments.align_sequences.data import Pairs, inputs_of, outputs_of, padded_letters, split
+from experiments.align_sequences.options import Options
 from experiments.lib import common
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
 from jaxstruct import Solution, fit
 from jaxstruct.alignments.alphabets import Alphabet
 from jaxstruct.alignments.structure import pairwise_alignment
-
-if TYPE_CHECKING:
-    from experiments.align_sequences.command import Options
 
 
 class Trained(NamedTuple):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.alignment.options import PAPER_GAP_COST, Options
 from experiments.lib.plots import Plot, bar_groups, curve_lines
 from experiments.lib.report import Table
-
-if TYPE_CHECKING:
-    from experiments.alignment.command import Options
 
 PAPER_TABLE_4 = {
     1: ((20.0, 13.3), (0.0, 0.0), (74.3, 2.7), (47.0, 4.6)),
@@ -24,7 +22,6 @@ PAPER_TABLE_4 = {
     80: ((2.8, 0.5), (2.0, 0.5), (1.9, 0.4), (2.8, 0.6)),
 }
 """n: (mean, standard error) of train error GenMod, SVM2, test error GenMod, SVM2 (JMLR table 4)."""
-PAPER_GAP_COST = 0.2
 UNKNOWN = (math.nan, math.nan)
 BOUND = "bound of theorem 18"
 """Thousands of times as large as what is counted: it has a panel of its own."""

@@ -132,8 +132,8 @@ def clinc150(_: int, dtype: str = "float32") -> Training:
 
 def gum(n: int, dtype: str = "float32") -> Training:
     """The first n short sentences of GUM (0: all), SVM2 for the zero-one loss, C / n = 0.1."""
-    from experiments.parsing.command import Options
     from experiments.parsing.data import load_treebank, prepare
+    from experiments.parsing.options import Options
 
     options = Options(corpus="gum", sentences=n)
     data = prepare(load_treebank(options), options)

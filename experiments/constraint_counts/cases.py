@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from experiments.alignment.trials import as_examples
+from experiments.constraint_counts.options import SQUARED, Options
 from experiments.named_entities.data import kernel_corpus, label_names, length_classes
 from experiments.named_entities.methods import fold_of
-from experiments.parsing import command as parsing
+from experiments.parsing import options as parsing
 from experiments.parsing.data import load_treebank, prepare
 from jaxstruct import Settings
 from jaxstruct.alignments.homologues import homologue_search
@@ -23,11 +24,6 @@ from jaxstruct.data.splits import stratified_folds
 from jaxstruct.data.token_features import DEFAULT, fit_token_index
 from jaxstruct.trees.structure import weighted_grammar
 
-if TYPE_CHECKING:
-    from experiments.constraint_counts.command import Options
-
-SQUARED = ("svm2", "svm2_slack", "svm2_margin")
-"""The formulations of tables 3 and 5."""
 PAPER = {
     "named entities": dict(zip(SQUARED, ("2824 ± 106", "2626 ± 225", "2628 ± 119"), strict=True)),
     "trees": dict(zip(SQUARED, ("7494", "8043", "7117"), strict=True)),

@@ -12,71 +12,19 @@ and the homologues are drawn anew: other data than the papers'.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from experiments.constraint_counts.cases import SQUARED, Case, cases_of
+from experiments.constraint_counts.cases import Case, cases_of
+from experiments.constraint_counts.options import PARTS, WAYS, Options
 from experiments.constraint_counts.report import counts_plots, make_table
-from experiments.lib import common, fields
-from experiments.lib.options import flag
+from experiments.lib import common
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
 from jaxstruct import fit
 from jaxstruct.solvers.by_the_letter import fit_by_the_letter, most_constraints
 from jaxstruct.solvers.certificate import Certificate
-
-PARTS = ("named_entities", "trees", "homologues")
-WAYS = ("full", "subspace", "fit")
-
-
-class Options(NamedTuple):
-    """The flags of this command."""
-
-    parts: Annotated[Sequence[str], flag("Which tables.", PARTS, some=True)] = PARTS
-    ways: Annotated[
-        Sequence[str],
-        flag(
-            "Step 10a (full) or 10b (subspace) of algorithm 3 to the letter, or fit.", WAYS,
-            some=True,
-        ),
-    ] = WAYS  # fmt: skip
-    formulations: Annotated[
-        Sequence[str], flag("Of named entities and trees.", SQUARED, some=True)
-    ] = SQUARED
-    sentences: Annotated[
-        int, flag("Named entities: the first so many Spanish sentences.", least=4)
-    ] = 300
-    folds: Annotated[int, flag("Named entities: of the cross-validation.", least=2)] = 5
-    repeats: Annotated[
-        int, flag("Folds that are run, and samples of homologues of each size.", least=1)
-    ] = 2
-    corpus: Annotated[str, flag("Trees: as in experiments.parsing.", ["gum", "wsj"])] = "gum"
-    trees: Annotated[int, flag("The first so many training trees; 0: all.", least=0)] = 0
-    c_over_n: Annotated[
-        str, flag("Trees: C' = C / n; 1/n is the C = 1 of table 5, which learns too little.")
-    ] = "0.1"
-    epsilon: Annotated[float, flag("Named entities and trees.", above=0)] = 0.01
-    exactness: Annotated[
-        float, flag("Part of epsilon to which the letter solves a QP, below 1.", above=0)
-    ] = 1e-3  # fmt: skip
-    sizes: Annotated[
-        Sequence[str], flag("Homologues: numbers n of training examples.", each=int, least=1)
-    ] = ("1", "2", "4", "10", "20", "40", "80")
-    epsilons: Annotated[
-        Sequence[str], flag("Homologues: precisions besides 0.1.", each=float, above=0)
-    ] = ("1", "0.3", "0.03", "0.01", "0.003", "0.001")
-    epsilon_size: Annotated[int, flag("Its number n of examples.", least=1)] = 20
-    look_ahead: Annotated[
-        int, flag("Examples called ahead where nothing was added; changes the time alone.", least=1)
-    ] = 32
-    max_epochs: Annotated[int, flag("Passes of a training at most.", least=1)] = 200
-    output: fields.Output = "results"
-    seed: fields.Seed = 0
-    x64: fields.X64 = False
-    compilation_cache: fields.CompilationCache = True
-    progress: fields.ShowProgress = None
 
 
 def run(options: Options) -> common.Outcome:

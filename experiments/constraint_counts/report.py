@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from experiments.constraint_counts.cases import PAPER, PAPER_EPOCHS, PAPER_SIZES
+from experiments.constraint_counts.options import Options
 from experiments.lib.plots import Plot, curve_lines
 from experiments.lib.report import Table
-
-if TYPE_CHECKING:
-    from experiments.constraint_counts.command import Options
 
 NAMES = {"full": "letter, QP over S", "subspace": "letter, QP over S_i", "fit": "fit"}
 

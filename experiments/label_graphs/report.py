@@ -5,19 +5,17 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from experiments.label_graphs.options import Options
 from experiments.label_graphs.training import Labelled, Part
 from experiments.lib import common
 from experiments.lib.report import rows_table
 from jaxstruct.core.files import write_file
 from jaxstruct.graphs.inference import BOUNDED, EXACT
 from jaxstruct.solvers.checkpoints import save_weights
-
-if TYPE_CHECKING:
-    from experiments.label_graphs.command import Options
 
 COLUMNS = {
     "graphs of": "part", "graphs": "graphs", "nodes": "nodes", "edges": "edges",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from experiments.label_graphs.data import Graph
+from experiments.label_graphs.options import Options
 from experiments.lib import common
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
@@ -16,9 +17,6 @@ from jaxstruct.core.labels import LabelCodec, decode, encode, fit_codec
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.graphs.inputs import GraphInput, graph_inputs
 from jaxstruct.graphs.structure import graph_labelling
-
-if TYPE_CHECKING:
-    from experiments.label_graphs.command import Options
 
 
 class Part(NamedTuple):

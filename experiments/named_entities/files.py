@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.lib import common
 from experiments.lib.plots import TRAINING_SECONDS, Plot, curve_lines
@@ -22,12 +22,10 @@ from experiments.named_entities.model import (
     save_model,
     train,
 )
+from experiments.named_entities.options import Options
 from jaxstruct import Solution
 from jaxstruct.data.conll import Sentence, read_conll, write_conll
 from jaxstruct.data.token_features import FeatureOptions
-
-if TYPE_CHECKING:
-    from experiments.named_entities.command import Options
 
 COLUMNS = [
     "part", "sentences", "tokens", "token error %", ("entities %", "precision"),

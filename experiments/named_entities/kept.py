@@ -8,15 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.lib import kept as lib
+from experiments.named_entities.options import Options
 from experiments.named_entities.report import Row
 from jaxstruct import Status
 from jaxstruct.data.conll import Sentence
-
-if TYPE_CHECKING:
-    from experiments.named_entities.command import Options
 
 FOLDER = "named_entities_folds"
 DECIDING = (

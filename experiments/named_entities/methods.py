@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from experiments.named_entities.data import (
     score,
     true_labels,
 )
+from experiments.named_entities.options import Options
 from jaxstruct import Ragged, Settings, fit, predict, support_outputs
 from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.baselines.perceptron import perceptron
@@ -27,9 +27,6 @@ from jaxstruct.chains.hidden_markov import HiddenMarkov, decode, fit_hidden_mark
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-
-if TYPE_CHECKING:
-    from experiments.named_entities.command import Options
 
 Numbers = dict[str, Any]
 
@@ -201,21 +198,6 @@ def support_vector_machine(
         "violation": solution.certificate.violation, "oracle_calls": statistics.oracle_calls,
         "compilations": statistics.compilations, "parts": statistics.seconds,
     }  # fmt: skip
-
-
-def checked_c(C: str) -> str:
-    """A word of --C as it is.
-
-    Raises:
-      ValueError: it is neither "n" nor a positive number.
-    """
-    try:
-        fits = C == "n" or 0 < float(C) < math.inf
-    except ValueError:
-        fits = False
-    if not fits:
-        raise ValueError(f"got {C!r}, expected a number > 0, or n")
-    return C
 
 
 def value_of(C: str, train: Corpus) -> float:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.report import Table
 from experiments.named_entities.data import Corpus
+from experiments.named_entities.options import Options
 from jaxstruct.evaluation.metrics import mean_and_deviation
-
-if TYPE_CHECKING:
-    from experiments.named_entities.command import Options
 
 PAPER_ERRORS = {"HMM": 9.36, "CRF": 5.17, "perceptron": 5.94, "SVM": 5.08}
 """Thesis, table 4.2: token error in %."""

@@ -11,7 +11,7 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,13 +23,10 @@ from experiments.lib.report import write_results
 from experiments.named_entities.data import Labels, as_numbers, score
 from experiments.named_entities.files import training_numbers, training_of
 from experiments.named_entities.model import Prepared, label, model_of, prepare, train
+from experiments.named_entities.options import CONTENDERS, Options
 from jaxstruct.data.conll import Conll2002, Sentence, load_conll2002
 from jaxstruct.data.token_features import FeatureOptions, token_features
 
-if TYPE_CHECKING:
-    from experiments.named_entities.command import Options
-
-CONTENDERS = ("jaxstruct", "crfsuite")
 LEVELS = (1e-2, 1e-3)
 TESTS = ("testa", "testb")
 

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.lib import common
 from experiments.lib.apart import run_apart
 from experiments.lib.plots import TRAINING_SECONDS, Plot, bar_groups, curve_lines
 from experiments.lib.report import Table
-from experiments.named_entities.speed import (
-    CONTENDERS,
-    LEVELS,
-    TESTS,
-    contenders,
-    part_name,
-    result_name,
-)
-
-if TYPE_CHECKING:
-    from experiments.named_entities.command import Options
+from experiments.named_entities.options import CONTENDERS, Options
+from experiments.named_entities.speed import LEVELS, TESTS, contenders, part_name, result_name
 
 Row = Mapping[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from experiments.lib import common
 from experiments.lib.kept import Store
@@ -28,20 +28,13 @@ from experiments.named_entities.methods import (
     random_field,
     support_vector_machine,
 )
+from experiments.named_entities.options import METHODS, SVMS, Options
 from experiments.named_entities.report import Row, error_plot, table_three, table_two
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.contract import Problem
 from jaxstruct.data.conll import load_conll2002
 from jaxstruct.data.splits import stratified_folds
 from jaxstruct.data.token_features import FeatureOptions, fit_token_index
-
-if TYPE_CHECKING:
-    from experiments.named_entities.command import Options
-
-SVMS = {"svm": "svm2", "svm_slack": "svm2_slack", "svm_margin": "svm2_margin"}
-"""Words of --methods -> formulations, all with the kernel."""
-
-METHODS = ("commonest", "hmm", "crf", "perceptron", *SVMS, "perceptron_linear", "svm_linear")
 
 
 class Job(NamedTuple):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from experiments.parsing.options import CORPORA, GUM_PARTS, Options
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.data.treebanks import TreebankFile, load_gum, load_ldc, load_treebank_sample
 from jaxstruct.data.utf8 import decoded as decoded_text
@@ -21,12 +22,6 @@ from jaxstruct.trees.phrases.tree import Tree, leaves, tags, words
 from jaxstruct.trees.phrases.unknown_words import UnknownWords
 from jaxstruct.trees.structure import sentence_inputs, tree_outputs
 
-if TYPE_CHECKING:
-    from experiments.parsing.command import Options
-
-CORPORA = ("gum", "wsj", "ldc", "files")
-GUM_PARTS = ("test", "dev", "test2")
-"""Documents to test on; test2 are of genres that the training documents lack (GENTLE)."""
 TRAIN_SECTIONS = tuple(f"{section:02d}" for section in range(2, 22))
 TEST_SECTIONS = ("22",)
 

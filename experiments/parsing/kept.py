@@ -8,15 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.lib import kept as lib
 from experiments.parsing.data import Treebank
+from experiments.parsing.options import Options
 from jaxstruct import Status
 from jaxstruct.trees.phrases.bracketing import write_line
-
-if TYPE_CHECKING:
-    from experiments.parsing.command import Options
 
 FOLDER = "parsing_trainings"
 DECIDING = (

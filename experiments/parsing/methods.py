@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from experiments.lib.record import Elapsed, Stopwatch
 from experiments.parsing.data import Part, Prepared, decoded
+from experiments.parsing.options import MEASURES, Options
 from jaxstruct import Settings, fit, predict
 from jaxstruct.baselines.conditional_random_field import FieldProgress, fit_random_field
 from jaxstruct.core.compile_clock import compile_clock
@@ -19,10 +20,7 @@ from jaxstruct.solvers.solution import Solution
 from jaxstruct.trees.likelihood import tree_likelihood
 from jaxstruct.trees.phrases.bracketing import read_tree, write_line
 from jaxstruct.trees.phrases.evaluation import (
-    ALL_TOKENS,
-    COLLINS,
     VALID,
-    Measure,
     Scores,
     score,
     summarise,
@@ -31,16 +29,9 @@ from jaxstruct.trees.phrases.tree import Tree, words
 from jaxstruct.trees.probabilistic_grammar import fit_probabilistic_grammar
 from jaxstruct.trees.structure import weighted_grammar
 
-if TYPE_CHECKING:
-    from experiments.parsing.command import Options
-
-OF_THE_PAPER = ("pcfg", "svm2", "svm2_slack", "svm2_margin")
-METHODS = ("pcfg", "log_linear", "svm1_margin", *OF_THE_PAPER[1:])
-"""All but the first two are formulations of the solver."""
 LIKELIHOOD_ITERATIONS = 300
 LIKELIHOOD_POSITIONS = 1 << 13
 """Entries of padded trees whose charts are worked on side by side."""
-MEASURES: dict[str, Measure] = {"all": ALL_TOKENS, "collins": COLLINS}
 
 
 class Method(NamedTuple):

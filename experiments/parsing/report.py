@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from experiments.lib.plots import Plot, bar_groups, curve_lines
 from experiments.lib.report import Table
 from experiments.parsing.data import Prepared, Treebank
-from experiments.parsing.methods import MEASURES, Method, scores_of, sentence_f1, trees_of
+from experiments.parsing.methods import Method, scores_of, sentence_f1, trees_of
+from experiments.parsing.options import MEASURES, Options
 from jaxstruct.evaluation.significance import McNemarResult, mcnemar
 from jaxstruct.trees.phrases.evaluation import VALID, Measure, count_constituents
 from jaxstruct.trees.phrases.tree import Tree, leaves
-
-if TYPE_CHECKING:
-    from experiments.parsing.command import Options
 
 
 class Paper(NamedTuple):

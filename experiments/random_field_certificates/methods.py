@@ -7,11 +7,12 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from experiments.lib.record import Stopwatch
+from experiments.random_field_certificates.options import METHODS, Options
 from experiments.random_field_certificates.tasks import FieldTask, weights_of_strings
 from jaxstruct import fit
 from jaxstruct.baselines import (
@@ -23,11 +24,7 @@ from jaxstruct.baselines import (
 from jaxstruct.baselines.stochastic_gradients import FIELD
 from jaxstruct.core.types import PyTree
 
-if TYPE_CHECKING:
-    from experiments.random_field_certificates.command import Options
-
 HINGE = "svm1_margin"
-METHODS = ("lbfgs", "dual", "stochastic", "crfsuite", "svm", "svm_stochastic")
 TITLES = {
     "lbfgs": "L-BFGS", "dual": "dual ascent", "stochastic": "stochastic gradients, averaged",
     "crfsuite": "CRFsuite, L-BFGS", "svm": "working sets",

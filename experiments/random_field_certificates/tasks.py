@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +13,7 @@ from experiments.handwriting import data as handwriting
 from experiments.handwriting.machines import chain_problem, read_words
 from experiments.named_entities.data import label_strings, score, sparse_inputs
 from experiments.named_entities.model import prepare
+from experiments.random_field_certificates.options import DATA, Options
 from jaxstruct import Problem, Ragged, predict, take
 from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.chains.inputs import ChainInput
@@ -21,9 +22,6 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.data.conll import load_conll2002
 from jaxstruct.data.ocr_letters import LETTERS, PIXELS
 from jaxstruct.data.token_features import FeatureOptions, token_features
-
-if TYPE_CHECKING:
-    from experiments.random_field_certificates.command import Options
 
 FEATURES = FeatureOptions(4, 1, False)
 """Of the Spanish sentences: words, up to 4 letters of affixes, shapes, one neighbour each side."""
@@ -183,7 +181,9 @@ def sentences(options: Options, dtype: str) -> FieldTask:
     )
 
 
-TASKS = {"words": words, "sentences": sentences, "kernel_words": kernel_words}
+TASKS: dict[str, Callable[[Options, str], FieldTask]] = dict(
+    zip(DATA, (words, sentences, kernel_words), strict=True)
+)
 
 
 def weights_of_strings(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,15 +19,11 @@ from experiments.reranking.lists import (
     read_features,
     with_lists,
 )
+from experiments.reranking.options import PERCEPTRON, Options
 from jaxstruct import Problem, fit, fit_path, predict
 from jaxstruct.baselines import perceptron
 from jaxstruct.core.types import PyTree
 from jaxstruct.strings import CandidateFeatures, candidates
-
-if TYPE_CHECKING:
-    from experiments.reranking.command import Options
-
-PERCEPTRON = "perceptron"
 
 
 class Prepared(NamedTuple):

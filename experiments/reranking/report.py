@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,8 @@ from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.record import SECONDS
 from experiments.lib.report import Table
 from experiments.reranking.lists import Lists
+from experiments.reranking.options import Options
 from jaxstruct.evaluation.significance import mcnemar
-
-if TYPE_CHECKING:
-    from experiments.reranking.command import Options
 
 WHAT = {"words": "words", "new_words": "words of new texts", "trees": "parse trees"}
 

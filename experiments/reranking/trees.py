@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 
 from experiments.lib.progress import training_progress
-from experiments.parsing.command import Options as ParsingOptions
 from experiments.parsing.data import Prepared, Treebank, load_treebank, prepare
 from experiments.parsing.methods import Method, problem_of, train_pcfg, train_svm
+from experiments.parsing.options import Options as ParsingOptions
 from experiments.reranking.lists import Features, Lists, folds_of, joined
+from experiments.reranking.options import Options
 from jaxstruct import Problem
 from jaxstruct.core.padding import bucketed_inputs
 from jaxstruct.core.types import BinaryTree, PyTree
@@ -31,11 +31,7 @@ from jaxstruct.trees.phrases.tree import Tree, leaves, words
 from jaxstruct.trees.potentials import Parsed
 from jaxstruct.trees.structure import grammar_potentials
 
-if TYPE_CHECKING:
-    from experiments.reranking.command import Options
-
 BATCH = 256
-BASES = ("pcfg", "svm1_margin")
 
 
 def one_minus_f1(true: Tree, tree: Tree) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -13,6 +12,7 @@ from experiments.handwriting.data import Data, load, one_split, spell
 from experiments.handwriting.machines import chain_problem
 from experiments.lib import common
 from experiments.reranking.lists import Features, Lists, folds_of, joined
+from experiments.reranking.options import Options
 from jaxstruct import Problem, fit, take
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.oracles.k_best import k_best
@@ -20,9 +20,6 @@ from jaxstruct.chains.oracles.viterbi import Decoded
 from jaxstruct.chains.structure import chain_potentials
 from jaxstruct.core.padding import bucketed_inputs
 from jaxstruct.core.types import PyTree
-
-if TYPE_CHECKING:
-    from experiments.reranking.command import Options
 
 Word = tuple[int, ...]
 EDGE = -1

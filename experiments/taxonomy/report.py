@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,12 +12,10 @@ from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.report import Table
 from experiments.taxonomy.comparison import COLUMNS, Cell
 from experiments.taxonomy.documents import Documents
+from experiments.taxonomy.options import Options
 from jaxstruct.evaluation.metrics import accuracy, mean_and_deviation, mean_loss
 from jaxstruct.evaluation.significance import mcnemar
 from jaxstruct.multiclass.losses import tree_loss
-
-if TYPE_CHECKING:
-    from experiments.taxonomy.command import Options
 
 PAPER = {
     4: {"accuracy": (28.32, 28.32, 27.47, 29.74), "tree_loss": (1.36, 1.32, 1.30, 1.21)},

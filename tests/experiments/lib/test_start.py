@@ -19,7 +19,8 @@ from experiments.clinc150_whole.command import objective
 from experiments.lib import record, start
 from experiments.lib.common import take_rows
 from experiments.lib.options import flag
-from experiments.named_entities.methods import checked_c, value_of
+from experiments.named_entities.methods import value_of
+from experiments.named_entities.options import checked_c
 from tests.experiments.scripts import kept_settings
 
 
@@ -150,20 +151,23 @@ def told_by(name, arguments, monkeypatch):
         flags.FLAGS.unparse_flags()
 
 
-@pytest.mark.parametrize(
-    "name, line", [(name, line) for name, lines in WRONG.items() for line in lines]
-)
-def test_a_wrong_option_ends_in_one_line(name, line, monkeypatch, tmp_path, capsys):
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_option_ends_in_one_line(name, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     arguments = ["--nocompilation_cache"] if name != "parse_sentences" else []
-    assert told_by(name, [*arguments, *line.split()], monkeypatch) == start.WRONG
-    told = capsys.readouterr().err
-    assert told.startswith(f"{name}: ") and told.count("\n") == 1 and len(told) < 400
+    for line in WRONG[name]:
+        assert told_by(name, [*arguments, *line.split()], monkeypatch) == start.WRONG, line
+        told = capsys.readouterr().err
+        assert told.startswith(f"{name}: ") and told.count("\n") == 1 and len(told) < 400, line
     assert not list(tmp_path.rglob("*.json"))
 
 
-def test_wrong_options_are_tried_of_every_command():
+def test_every_command_has_options_and_run_and_starts_by_its_name():
     folder = record.ROOT / "experiments"
+    for name in WRONG:
+        command = importlib.import_module(f"experiments.{name}.command")
+        assert command.__doc__ and command.Options and command.run, name
+        assert f'start("{name}")' in (folder / name / "__main__.py").read_text(encoding="utf-8")
     assert set(WRONG) == {path.parent.name for path in folder.glob("*/__main__.py")}
 
 

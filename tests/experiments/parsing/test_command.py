@@ -10,10 +10,11 @@ import pytest
 from experiments.lib import common
 from experiments.parsing import command as parsing
 from experiments.parsing import kept as parsing_kept
-from experiments.parsing.command import Options, methods_of, ratio
+from experiments.parsing.command import methods_of
 from experiments.parsing.data import grammar_of, load_treebank, prepare
 from experiments.parsing.methods import Method, loss_of, scores_of, sentence_f1, trees_of
 from experiments.parsing.model import load_model, parse
+from experiments.parsing.options import Options, ratio
 from experiments.parsing.report import (
     PAPER,
     Row,
