@@ -7,8 +7,6 @@ import importlib
 import pathlib
 import re
 
-import pytest
-
 import jaxstruct
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -26,7 +24,6 @@ PAGES = {
 }
 HISTORY = "CHANGELOG.md"
 COMMANDS = sorted(path.parent.name for path in ROOT.glob("experiments/*/command.py"))
-each_page = pytest.mark.parametrize("page", PAGES)
 
 
 def test_a_new_output_type_is_one_page(capsys) -> None:
@@ -134,17 +131,15 @@ def _headings(page: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
 
 
-@each_page
-def test_links_lead_somewhere(page: str) -> None:
-    folder = (ROOT / page).parent
-    for target in re.findall(r"\]\(([^)]+)\)", PAGES[page]):
+def test_links_lead_somewhere() -> None:
+    links = [(page, link) for page in PAGES for link in re.findall(r"\]\(([^)]+)\)", PAGES[page])]
+    for page, target in links:
         if target.startswith(("https://", "http://")):
             continue
         file, _, anchor = target.partition("#")
-        path = (folder / file).resolve() if file else ROOT / page
-        assert path.exists(), target
-        if anchor:
-            assert anchor in _headings(_shown(path)), target
+        path = ((ROOT / page).parent / file).resolve() if file else ROOT / page
+        assert path.exists(), (page, target)
+        assert not anchor or anchor in _headings(_shown(path)), (page, target)
 
 
 @functools.cache
@@ -152,12 +147,11 @@ def _flags(command: str) -> frozenset[str]:
     return frozenset(importlib.import_module(f"experiments.{command}.command").Options._fields)
 
 
-@each_page
-def test_commands_exist_with_their_flags(page: str) -> None:
-    text = re.sub(r"\\?\n *", " ", PAGES[page])
+def test_commands_exist_with_their_flags() -> None:
+    text = re.sub(r"\\?\n *", " ", "\n\n".join(PAGES.values()))
     calls = re.findall(r"\bexperiments\.([a-z]\w+)((?: --[a-z]\w*(?:=[^\s`),]*)?)*)", text)
     for command, given in calls:
-        assert command in COMMANDS
+        assert command in COMMANDS, command
         assert set(re.findall(r"--(\w+)", given)) <= _flags(command), (command, given)
 
 
@@ -166,12 +160,12 @@ SLURM = {"nodes", "ntasks-per-node", "cpus-per-task", "requeue", "signal", "open
 """Flags of sbatch and srun, of docs/clusters.md."""
 
 
-@each_page
-def test_flags_exist(page: str) -> None:
+def test_flags_exist() -> None:
     fetch = (ROOT / "third_party_data" / "fetch.py").read_text(encoding="utf-8")
     known = set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', fetch)).union(*map(_flags, COMMANDS))
     known |= {"help", "version", "xla_backend_extra_options"} | SLURM
-    assert set(re.findall(r"(?<![\w-])--([a-z][\w-]*)", PAGES[page])) <= known
+    for page, text in PAGES.items():
+        assert set(re.findall(r"(?<![\w-])--([a-z][\w-]*)", text)) <= known, page
 
 
 def _there_is(dotted: str) -> bool:
@@ -187,21 +181,17 @@ def _there_is(dotted: str) -> bool:
     return True
 
 
-@each_page
-def test_names_exist(page: str) -> None:
-    names = set(re.findall(r"\b(?:js|jaxstruct)(?:\.[A-Za-z]\w*)+", PAGES[page]))
-    missing = [name for name in names if not (name.endswith(".py") or _there_is(name))]
-    assert not missing
+def test_names_exist() -> None:
+    names = set(re.findall(r"\b(?:js|jaxstruct)(?:\.[A-Za-z]\w*)+", "\n".join(PAGES.values())))
+    assert not [name for name in names if not (name.endswith(".py") or _there_is(name))]
 
 
-@each_page
-def test_files_exist(page: str) -> None:
+def test_files_exist() -> None:
     """Paths of code in backticks, from the root or the package; of the history those of now."""
-    text = PAGES[page]
-    if page == HISTORY:
-        text = "\n".join(line.split("|")[2] for line in text.splitlines() if line.count("|") == 3)
-    for path in re.findall(r"`([\w/]+\.py)`", text):
-        assert (ROOT / path).exists() or (ROOT / "jaxstruct" / path).exists(), path
+    rows = (line.split("|")[2] for line in PAGES[HISTORY].splitlines() if line.count("|") == 3)
+    for page, text in (PAGES | {HISTORY: "\n".join(rows)}).items():
+        for path in re.findall(r"`([\w/]+\.py)`", text):
+            assert (ROOT / path).exists() or (ROOT / "jaxstruct" / path).exists(), (page, path)
 
 
 def test_the_history_has_every_module_that_left() -> None:

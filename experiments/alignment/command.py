@@ -33,7 +33,6 @@ from jaxstruct import Settings, Status
 from jaxstruct.alignments.homologues import homologue_search
 from jaxstruct.data.homologues import LETTERS
 
-
 DECIDING = (
     "test_examples", "c_over_n", "epsilon", "background", "gap_costs", "oracle_batch", "capacity",
     "seed", "x64",
@@ -71,7 +70,9 @@ def run(options: Options) -> common.Outcome:
             bar.set_postfix_str(f"{part}, n = {n}")
             row = {"part": part, "padding": padding, "c_over_n": machine.c_over_n, "sample": number}
 
-            def train(n=n, machine=machine, row=row) -> list[dict[str, Any]]:
+            def train(
+                n: int = n, machine: Machine = machine, row: dict[str, Any] = row
+            ) -> list[dict[str, Any]]:
                 sample = _sample(options, sizes, n, row["sample"], row["padding"])
                 fitted = machine._replace(settings=machine.settings._replace(chunks=n))
                 found = [row | svm_trial(fitted, sample)]

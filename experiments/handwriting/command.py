@@ -14,7 +14,7 @@ they were read, and the course of the training.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -148,7 +148,7 @@ def _check(options: Options) -> None:
         raise ValueError("model is written of one split's first formulation: drop --folds")
 
 
-def _machines(options: Options, data: Data, split: Split, runs: int):
+def _machines(options: Options, data: Data, split: Split, runs: int) -> Iterator[Machine]:
     """Each machine, as soon as it is trained."""
     for name in options.formulations:
         yield train_chain(options, data, split, name, runs)

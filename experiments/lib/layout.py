@@ -45,7 +45,7 @@ def _room(widths: Sequence[int], span: Sequence[int]) -> int:
     return sum(widths[j] for j in span) + GAP * (len(span) - 1)
 
 
-def _spans(heads) -> list[tuple[str, list[int]]]:
+def _spans(heads: Sequence[tuple[str, str]]) -> list[tuple[str, list[int]]]:
     """Runs of neighbours under one group heading; columns without a group stand alone."""
     runs = groupby(range(len(heads)), key=lambda j: heads[j][0] or j)
     return [(heads[span[0]][0], span) for span in (list(run) for _, run in runs)]

@@ -14,7 +14,7 @@ import os
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from experiments.lib.files import file_in, write_results
 from experiments.lib.report import Table, write_csv
@@ -43,6 +43,8 @@ STYLE: dict[Any, Any] = {
 }  # fmt: skip
 
 
+Heights: TypeAlias = Mapping[str, Sequence[float]]
+"""Name of a series -> a number for each group."""
 TRAINING_SECONDS = "seconds of training, without compiling"
 """What an axis of them is called."""
 
@@ -88,8 +90,8 @@ def save_figure(
 
 def bar_groups(
     groups: Sequence[str],
-    series: Mapping[str, Sequence[float]],
-    errors: Mapping[str, Sequence[float]] | None = None,
+    series: Heights,
+    errors: Heights | None = None,
     title: str = "",
     ylabel: str = "",
     baseline: float = 0.0,
@@ -255,7 +257,7 @@ def _mark_missing(
             )  # fmt: skip
 
 
-def _bar_table(title: str, groups, series, errors) -> Table:
+def _bar_table(title: str, groups: Sequence[str], series: Heights, errors: Heights) -> Table:
     columns: list[str] = ["group"]
     for name in series:
         columns += [name, f"{name} (error)"] if name in errors else [name]
@@ -264,7 +266,7 @@ def _bar_table(title: str, groups, series, errors) -> Table:
     return Table(title, columns, rows)
 
 
-def _check_bars(groups, series, errors) -> None:
+def _check_bars(groups: Sequence[str], series: Heights, errors: Heights) -> None:
     if not series or not len(groups):
         raise ValueError("series and groups: got none; expected at least one of each.")
     for argument, values in (("series", series), ("errors", errors)):

@@ -21,7 +21,7 @@ class LabelCodec(NamedTuple):
     classes: tuple[Hashable, ...]
 
 
-def _clean(label, position: int, what: str) -> Hashable:
+def _clean(label: Any, position: int, what: str) -> Hashable:
     """The label as a Python scalar, if NumPy's. Missing and unhashable labels are refused."""
     if isinstance(label, np.generic) and not isinstance(label, (np.datetime64, np.timedelta64)):
         label = label.item()

@@ -12,12 +12,13 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight
 
-from jaxstruct import Problem, Solution, support_outputs
-from jaxstruct import fit as fit_solution
 from jaxstruct.baselines import RandomField, fit_random_field
 from jaxstruct.core.checks import check_choice, checked_number, checked_size
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.fit import fit as fit_solution
 from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.solution import Solution, support_outputs
 
 LOG_LOSS = "log_loss"
 OBJECTIVES = (*FORMULATIONS, LOG_LOSS)

@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from jaxstruct import predict
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators.base import (
     StructuralEstimator,
@@ -19,6 +18,7 @@ from jaxstruct.estimators.base import (
     share_right,
 )
 from jaxstruct.graphs import fit_encoding, graph_likelihood, reweighted_likelihood
+from jaxstruct.solvers.predict import predict
 
 
 class GraphLabeller(StructuralEstimator):

@@ -14,7 +14,6 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from jaxstruct import predict
 from jaxstruct.core.labels import LabelCodec
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
@@ -26,6 +25,7 @@ from jaxstruct.estimators.base import (
     of_mean_one,
 )
 from jaxstruct.graphs import SetEncoding, set_likelihood
+from jaxstruct.solvers.predict import predict
 
 _NUMBERS = 1 << 22
 """Scores of sets that are held at a time."""

@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from jaxstruct import predict
 from jaxstruct.alignments import AlignmentCosts, alignment_costs, fit_encoding
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators.base import StructuralEstimator, Training, example_weights, of_mean_one
+from jaxstruct.solvers.predict import predict
 
 GAPS = "-."
 

@@ -10,7 +10,6 @@ from sklearn.utils import Tags, compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from jaxstruct import Problem, Ragged, predict
 from jaxstruct.chains import (
     ChainEncoding,
     chain,
@@ -20,10 +19,12 @@ from jaxstruct.chains import (
     label_weights,
     marginals,
 )
+from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import dense_or_sparse, fit_features
 from jaxstruct.core.feature_rows import read_sequences
 from jaxstruct.core.labels import fit_codec, flat_labels, placed_errors
 from jaxstruct.core.padding import bucketed_inputs
+from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.estimators.base import (
     StructuralEstimator,
@@ -35,6 +36,7 @@ from jaxstruct.estimators.base import (
     share_right,
 )
 from jaxstruct.estimators.class_rows import columns_of_class, inputs_of_class
+from jaxstruct.solvers.predict import predict
 
 
 @jax.jit

@@ -21,7 +21,7 @@ from jaxstruct.core.lengths import known
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels import combine
 from jaxstruct.kernels import input as single
-from jaxstruct.kernels.convolution import convolution_kernel, decomposed, weighted_by
+from jaxstruct.kernels.convolution import Parts, convolution_kernel, decomposed, weighted_by
 from jaxstruct.kernels.mismatch import mismatch_against, mismatch_kernel
 from jaxstruct.kernels.normalisation import divided, normalised_kernel
 from jaxstruct.kernels.radial import radial_kernel, radial_values
@@ -46,7 +46,7 @@ def pairwise_gram(kernel: Callable, X: PyTree, Z: PyTree | None = None, block: i
     _check_callable(kernel)
     Z = X if Z is None else Z
 
-    def row(x):
+    def row(x: PyTree) -> Array:
         return jax.vmap(lambda z: kernel(x, z))(Z)
 
     return jax.lax.map(row, jax.tree.map(jnp.asarray, X), batch_size=block)
@@ -95,7 +95,7 @@ def gram_matrix(
     return rule(kernel, X, Z, options)
 
 
-def _check_callable(kernel) -> None:
+def _check_callable(kernel: object) -> None:
     if not callable(kernel):
         raise ValueError(
             f"kernel must be a function of two points, got {text_of(kernel)}: "
@@ -103,14 +103,14 @@ def _check_callable(kernel) -> None:
         )
 
 
-def _check_block(block) -> None:
+def _check_block(block: object) -> None:
     checked_size("block", block)
 
 
 def _from_products(finish: Callable) -> Callable:
     """A rule for kernels that are functions of the inner products and the squared norms."""
 
-    def rule(kernel, X, Z, options):
+    def rule(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
         X, Z = as_sets(X, Z)
         sparse = [isinstance(s, SparseFeatures) for s in (X, Z)]
         if all(sparse) and options.num_features is None:
@@ -123,22 +123,22 @@ def _from_products(finish: Callable) -> Callable:
     return rule
 
 
-def _linear(kernel, products, X, Z):
+def _linear(kernel: Partial, products: Array, X: PyTree, Z: PyTree) -> Array:
     return products
 
 
-def _polynomial(kernel, products, X, Z):
+def _polynomial(kernel: Partial, products: Array, X: PyTree, Z: PyTree) -> Array:
     c, degree = kernel.args
     return (products + jnp.asarray(c, products.dtype)) ** degree.value
 
 
-def _gaussian(kernel, products, X, Z):
+def _gaussian(kernel: Partial, products: Array, X: PyTree, Z: PyTree) -> Array:
     sigma = jnp.asarray(kernel.args[0], products.dtype)
     distances = squared_norms(X)[:, None] + squared_norms(Z)[None, :] - 2 * products
     return jnp.exp(-jnp.maximum(distances, 0) / (2 * sigma * sigma))
 
 
-def _precompute(kernel, X, Z, options):
+def _precompute(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
     size = kernel.args[0].shape[0]
     for name, indices in (("X", X), ("Z", Z)):
         seen = np.asarray(indices) if known(indices) else None
@@ -150,36 +150,38 @@ def _precompute(kernel, X, Z, options):
     return pairwise_gram(kernel, X, Z, options.block)
 
 
-def _weighted_sum(kernel, X, Z, options):
+def _weighted_sum(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
     kernels, coefficients = kernel.args
     return combine.weighted_sum_kernel([_on_sets(k, options) for k in kernels], coefficients, X, Z)
 
 
-def _product(kernel, X, Z, options):
+def _product(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
     return combine.product_kernel([_on_sets(k, options) for k in kernel.args[0]], X, Z)
 
 
-def _tensor_product(kernel, X, Z, options):
+def _tensor_product(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
     first, second = (_on_sets(k, options) for k in kernel.args)
     return combine.tensor_product_kernel(first, second, X, Z)
 
 
-def _direct_sum(kernel, X, Z, options):
+def _direct_sum(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
     first, second = (_on_sets(k, options) for k in kernel.args)
     return combine.direct_sum_kernel(first, second, X, Z)
 
 
-def _normalised(kernel, X, Z, options):
+def _normalised(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
     (inner,) = kernel.args
     return divided(*_with_diagonals(inner, X, Z, options))
 
 
-def _radial(kernel, X, Z, options):
+def _radial(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
     inner, sigma = kernel.args
     return radial_values(*_with_diagonals(inner, X, Z, options), sigma)
 
 
-def _with_diagonals(kernel, X, Z, options):
+def _with_diagonals(
+    kernel: Callable, X: PyTree, Z: PyTree, options: _Options
+) -> tuple[Array, Array, Array]:
     """(K(x_i, z_j) [n, m], K(x_i, x_i) [n, 1], K(z_j, z_j) [1, m])."""
     own = _diagonal(kernel, X, options.block)
     other = own if Z is X else _diagonal(kernel, Z, options.block)
@@ -187,12 +189,12 @@ def _with_diagonals(kernel, X, Z, options):
 
 
 @partial(jax.jit, static_argnums=2)
-def _diagonal(kernel, X, block):
+def _diagonal(kernel: Callable, X: PyTree, block: int) -> Array:
     """[n] K(x_i, x_i)."""
     return jax.lax.map(lambda x: kernel(x, x), jax.tree.map(jnp.asarray, X), batch_size=block)
 
 
-def _convolution(kernel, X, Z, options):
+def _convolution(kernel: Partial, X: PyTree, Z: PyTree, options: _Options) -> Array:
     """A row at a time: its r decompositions against those of all of Z, each component by rule."""
     decompose, kernels = kernel.args
     parts = [
@@ -202,7 +204,7 @@ def _convolution(kernel, X, Z, options):
     m, r = parts[1].weights.shape
     flat = jax.tree.map(lambda leaf: leaf.reshape(m * r, *leaf.shape[2:]), parts[1].components)
 
-    def row(own):
+    def row(own: Parts) -> Array:
         values = jnp.ones(())
         for part, a, b in zip(kernels, own.components, flat, strict=True):
             values = _on_sets(part, options)(a, b) * values
@@ -216,7 +218,7 @@ def _strings(against: Callable) -> Callable:
     return lambda kernel, X, Z, options: string_gram(against, kernel, X, Z)
 
 
-def _on_sets(kernel, options: _Options) -> Callable:
+def _on_sets(kernel: Callable, options: _Options) -> Callable:
     return lambda X, Z: gram_matrix(kernel, X, Z, options.block, options.num_features)
 
 

@@ -61,7 +61,7 @@ def _dense_by_sparse(X: Array, Z: SparseFeatures) -> Array:
     """<x_i, z_j> [n, m]. The scan takes one stored entry of every z at a time."""
     columns = X.T
 
-    def add(total, entry):
+    def add(total: Array, entry: tuple[Array, Array]) -> tuple[Array, None]:
         index, value = entry
         return total + value[:, None] * columns.at[index].get(mode="fill", fill_value=0), None
 

@@ -43,7 +43,7 @@ def _named_weights(node_weights: Mapping[str, float], names: Sequence[str]) -> l
     return [node_weights[name] for name in names]
 
 
-def _node_weights(taxonomy: Taxonomy, node_weights) -> np.ndarray:
+def _node_weights(taxonomy: Taxonomy, node_weights: Any) -> np.ndarray:
     check_record("taxonomy", taxonomy, Taxonomy, "taxonomy_from_parents")
     if node_weights is None:
         return np.ones(len(taxonomy.names))

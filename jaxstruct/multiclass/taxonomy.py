@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def _near(name: str, names: Sequence[str]) -> str:
     return f"; close names: {', '.join(map(repr, close))}" if close else ""
 
 
-def _check_name(name, what: str) -> str:
+def _check_name(name: object, what: str) -> str:
     if not isinstance(name, str) or not name:
         raise ValueError(
             f"{what}: got {text_of(name)}, expected a non-empty str; use str(...) for others"
@@ -53,7 +53,7 @@ def _check_no_cycle(names: Sequence[str], parents: Sequence[Sequence[int]]) -> N
     )
 
 
-def _parent_names(node: str, above) -> tuple[str, ...]:
+def _parent_names(node: str, above: Any) -> tuple[str, ...]:
     if above is None or isinstance(above, str):
         above = () if above is None else (above,)
     above = tuple(as_list(f"parents[{node!r}]", above, "a name, a sequence of names or None"))

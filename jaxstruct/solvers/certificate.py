@@ -158,7 +158,9 @@ def coordinate_norm(problem: Problem, w: PyTree, x: PyTree) -> float | None:
         return float(sum(leaf @ leaf for leaf in leaves))
 
 
-def _penalty_term(formulation: Formulation, cap: np.ndarray, ridge: np.ndarray, slack: np.ndarray):
+def _penalty_term(
+    formulation: Formulation, cap: np.ndarray, ridge: np.ndarray, slack: np.ndarray
+) -> float:
     if formulation.penalty == 1:
         return float(np.sum(cap * slack))
     used = ridge > 0
