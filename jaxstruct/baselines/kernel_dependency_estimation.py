@@ -19,6 +19,7 @@ from jaxstruct.baselines.cross_validation import (
     choose_setting,
 )
 from jaxstruct.core.checks import as_list, checked_number, checked_size
+from jaxstruct.kernels import check_positive_semidefinite
 
 SMALLEST = 1e-10
 """Components whose part of the largest variance is less are rounding."""
@@ -47,9 +48,10 @@ def principal_components(output_gram: np.ndarray, components: int | None = None)
       components: p at most; None: all, so that no distance between outputs is lost.
 
     Raises:
-      ValueError: L is no finite square matrix.
+      ValueError: L is no finite square matrix, or none of a kernel.
     """
     gram = checked_square("output_gram", output_gram)
+    check_positive_semidefinite(gram, "output_gram")
     most = len(gram) if components is None else checked_size("components", components)
     centred = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
     values, vectors = np.linalg.eigh((centred + centred.T) / 2)
@@ -71,9 +73,10 @@ def fit_kernel_dependency(
       ridge: > 0. components: as in `principal_components`.
 
     Raises:
-      ValueError: a shape or a value does not fit.
+      ValueError: a shape or a value does not fit, or gram or output_gram is none of a kernel.
     """
     gram = checked_square("gram", gram)
+    check_positive_semidefinite(gram, "gram")
     targets = principal_components(
         checked_square("output_gram", output_gram, len(gram)), components
     )

@@ -20,6 +20,7 @@ from jaxstruct.core.checks import (
 )
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
+from jaxstruct.kernels.check import check_positive_semidefinite
 
 _KINDS = (
     "a jaxstruct.ragged of n sequences [l, d], or padded numbers [n, T, d] (SparseFeatures and "
@@ -208,6 +209,28 @@ def check_anchors(features: KernelTokens, gram: np.ndarray, length: np.ndarray) 
             f"inputs.gram[{i}, {t}, {s}] is {gram[i, t, s]}, but inputs.features.rows at the "
             f"anchor of token {s} is {rows[i, t, anchors[i, s]]}: give values of one kernel"
         )
+
+
+def check_anchor_kernel(features: PyTree, length: np.ndarray) -> None:
+    """Raise ValueError where tokens are all anchors, as those of training are, but of no kernel.
+
+    Args:
+      features: `KernelTokens`, padded or ragged, and others, which pass. length: [n].
+    """
+    if not isinstance(features, KernelTokens):
+        return
+    rows, anchors = (leaf.rows if isinstance(leaf, Ragged) else leaf for leaf in features)
+    if not isinstance(features.rows, Ragged):
+        real = np.arange(np.shape(rows)[1]) < length[:, None]
+        if np.shape(anchors) != real.shape:  # which fit refuses
+            return
+        rows, anchors = np.asarray(rows)[real], np.asarray(anchors)[real]
+    distinct, first = np.unique(anchors, return_index=True)
+    if distinct.dtype.kind not in "iu" or not distinct.size:
+        return
+    if 0 <= distinct[0] and distinct[-1] < rows.shape[1]:
+        gram = rows[first[:, None], distinct]
+        check_positive_semidefinite(gram, "features.rows of the anchors that are tokens")
 
 
 def check_labels(S: int, length: np.ndarray, y: np.ndarray) -> None:

@@ -82,7 +82,8 @@ def chain_inputs(
     Raises:
       ValueError: features are none of these, lengths are no integers (floats are none) or do not
         fit, or gram is not [n, T, T]; gram is None and features are padded kernel rows; length or
-        gram is given with ragged features.
+        gram is given with ragged features; every token is an anchor, and the values of these are
+        of no kernel.
     """
     if ragged_leaves(features):
         return _ragged_inputs(features, length, gram)
@@ -93,6 +94,7 @@ def chain_inputs(
             "or a jaxstruct.ragged of the sequences"
         )
     length = checked_lengths("length", length, n, 0, T)
+    chain_checks.check_anchor_kernel(features, length)
     gram = token_gram(features) if gram is None else gram
     if np.shape(gram) != (n, T, T):
         raise ValueError(f"gram must be [n, T, T] = [{n}, {T}, {T}], got shape {np.shape(gram)}")
@@ -109,6 +111,7 @@ def _ragged_inputs(
             "chain_inputs of ragged features takes no gram, and no length but theirs: leave both "
             "out"
         )
+    chain_checks.check_anchor_kernel(features, lengths)
     return ChainInput(features, lengths.astype(np.int32), None)
 
 

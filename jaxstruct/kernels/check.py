@@ -30,14 +30,15 @@ def check_positive_semidefinite(
     matrix = matrix.astype(np.float64)
     if not np.all(np.isfinite(matrix)):
         raise ValueError(f"{name}: got nan or infinite entries, expected finite numbers")
-    skewness = np.abs(matrix - matrix.T).max()
-    if skewness > tolerance * np.abs(matrix).max():
-        i, j = np.unravel_index(np.abs(matrix - matrix.T).argmax(), matrix.shape)
+    skew = matrix - matrix.T
+    np.abs(skew, out=skew)
+    if skew.max() > tolerance * max(matrix.max(), -matrix.min()):
+        i, j = np.unravel_index(skew.argmax(), skew.shape)
         raise ValueError(
-            f"{name}: not symmetric, entries [{i}, {j}] and [{j}, {i}] differ by {skewness:.3g}; "
+            f"{name}: not symmetric, entries [{i}, {j}] and [{j}, {i}] differ by {skew.max():.3g}; "
             f"expected a kernel matrix; if only rounding differs, pass ({name} + {name}.T) / 2"
         )
-    matrix = (matrix + matrix.T) / 2
+    matrix = np.add(matrix, matrix.T, out=skew) / 2
     if _has_cholesky_factor(matrix, tolerance):
         return
     values = np.linalg.eigvalsh(matrix)
@@ -51,16 +52,22 @@ def check_positive_semidefinite(
 
 
 def _has_cholesky_factor(matrix: np.ndarray, tolerance: float) -> bool:
-    """Whether A + tolerance max_i A_ii I has a Cholesky factor, which is soon tried.
+    """Whether A + tolerance b I has a Cholesky factor, b <= max |lambda(A)|: it is soon tried.
 
-    The largest eigenvalue is at least the largest diagonal entry, so that where it has one no
-    eigenvalue is below -tolerance times the largest. Where not, the eigenvalues decide.
+    Where it has one no eigenvalue is below -tolerance times the largest. Where not, the eigenvalues
+    decide, which take about twenty times as long. b is the larger of max_i A_ii and |A v| / |v|, v
+    = A 1: the first alone is so small beside the rounding of a float32 matrix of many points that
+    are alike that eigenvalues were needed for most of them.
     """
-    shift = tolerance * np.diag(matrix).max()
-    if shift <= 0:
+    v = matrix.sum(axis=1)
+    length = np.linalg.norm(v)
+    bound = max(np.diag(matrix).max(), np.linalg.norm(matrix @ v) / length if length else 0.0)
+    if bound <= 0:
         return False
+    shifted = matrix.copy()
+    shifted[np.diag_indices_from(shifted)] += tolerance * bound
     try:
-        np.linalg.cholesky(matrix + shift * np.eye(len(matrix)))
+        np.linalg.cholesky(shifted)
     except np.linalg.LinAlgError:
         return False
     return True

@@ -29,6 +29,7 @@ from jaxstruct.core.device import on_device, zeros_on_device
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
+from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.multiclass import losses as loss_matrices
 
 _PADDING = Padding(price=1_000_000)
@@ -413,14 +414,16 @@ def kernel_inputs(gram: Array, *, self_kernel: Array | None = None) -> KernelInp
     """Inputs of `kernel_multiclass` from kernel values.
 
     Args:
-      gram: [n, m] K(x_i, anchor_j). Where self_kernel is None the inputs ARE the anchors (n = m).
+      gram: [n, m] K(x_i, anchor_j). Where self_kernel is None the inputs ARE the anchors (n = m),
+        and their matrix must be that of a kernel, up to rounding in float32.
       self_kernel: [n] K(x_i, x_i) of inputs that are no anchors, for prediction.
 
     Returns:
       KernelInput with a leading axis of n.
 
     Raises:
-      ValueError: gram is no matrix, self_kernel is missing for a non-square one, or is not [n].
+      ValueError: gram is no matrix, self_kernel is missing for a non-square one, or is not [n];
+        the anchors' gram is not finite, symmetric and positive semi-definite.
     """
     if np.ndim(gram) != 2:
         raise ValueError(f"gram must be a matrix [inputs, anchors], got shape {np.shape(gram)}")
@@ -431,6 +434,7 @@ def kernel_inputs(gram: Array, *, self_kernel: Array | None = None) -> KernelInp
             raise ValueError(
                 f"gram is {n} x {m}: without self_kernel the inputs must be the anchors themselves"
             )
+        check_positive_semidefinite(gram, "gram")
         return KernelInput(
             gram, on_device(np.arange(n, dtype=np.int32)), on_device(np.diagonal(gram))
         )

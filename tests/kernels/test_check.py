@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct.kernels import check_positive_semidefinite
+from jaxstruct import Ragged
+from jaxstruct.baselines.kernel_dependency_estimation import (
+    fit_kernel_dependency,
+    principal_components,
+)
+from jaxstruct.chains import KernelTokens, chain_inputs
+from jaxstruct.kernels import check_positive_semidefinite, gram_matrix, polynomial
+from jaxstruct.multiclass import kernel_inputs
+from jaxstruct.strings import kernel_inputs as candidate_inputs
 
 
 def test_accepts_kernel_matrices_and_rounding():
@@ -64,3 +72,45 @@ def test_a_factor_decides_as_the_eigenvalues_do():
 def test_other_errors(matrix, message):
     with pytest.raises(ValueError, match=message):
         check_positive_semidefinite(matrix, "K")
+
+
+def test_rounding_of_float32_needs_no_eigenvalues(monkeypatch):
+    """Points far from 0: the smallest eigenvalue is -2e-6 of the diagonal, by rounding alone."""
+    points = (np.random.default_rng(0).normal(size=(300, 10)) + 1000).astype(np.float32)
+    gram = np.asarray(gram_matrix(polynomial(2), points, points), np.float64)
+    assert np.linalg.eigvalsh(gram)[0] < -2e-6 * gram[0, 0]
+    monkeypatch.setattr(np.linalg, "eigvalsh", lambda matrix: pytest.fail("eigenvalues"))
+    check_positive_semidefinite(gram)
+
+
+def ragged_tokens(gram):
+    n, offsets = len(gram), np.array([0, 1, len(gram)])
+    return chain_inputs(KernelTokens(Ragged(gram, offsets), Ragged(np.arange(n), offsets, n)))
+
+
+def padded_tokens(gram):
+    """Two sequences, of all tokens and of the first one once more."""
+    n = len(gram)
+    rows, anchors = np.zeros((2, n, n)), np.full((2, n), n)
+    rows[0], rows[1, 0], anchors[0], anchors[1, 0] = gram, gram[0], np.arange(n), 0
+    return chain_inputs(KernelTokens(rows, anchors), np.array([n, 1]), np.zeros((2, n, n)))
+
+
+TAKERS = {
+    "classes": kernel_inputs,
+    "candidates": lambda gram: candidate_inputs(gram, [[0]] * len(gram)),
+    "tokens": ragged_tokens,
+    "padded tokens": padded_tokens,
+    "dependency of outputs": lambda gram: fit_kernel_dependency(gram, np.eye(len(gram)), 1.0),
+    "components": principal_components,
+}
+
+
+@pytest.mark.parametrize("taker", TAKERS)
+def test_whoever_takes_the_kernel_values_of_training_refuses_those_of_no_kernel(taker):
+    take, gram = TAKERS[taker], np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
+    take(gram @ gram.T)
+    with pytest.raises(ValueError, match="not symmetric"):
+        take(gram @ gram.T + np.triu(np.full((4, 4), 0.1, np.float32)))
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        take(gram @ gram.T - 20 * np.eye(4, dtype=np.float32))
