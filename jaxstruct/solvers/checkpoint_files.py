@@ -23,7 +23,7 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.files import write_file
 from jaxstruct.core.types import PyTree
 
-FORMAT, VERSION = "jaxstruct-checkpoint", 5
+FORMAT, VERSION = "jaxstruct-checkpoint", 6
 HEADER, HEADER_DIGEST = "header", "header.sha256"
 
 

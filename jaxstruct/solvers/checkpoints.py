@@ -124,6 +124,7 @@ def file_of(solution: Solution) -> File:
     """The header and the arrays of a solution's file."""
     state, (header, arrays) = solution.state, found_file("solution", solution)
     header |= {
+        "fingerprint": solution.fingerprint,
         "state": {name: _state_entry(getattr(state, name)) for name in _PLAIN_STATE},
         "sets": list(WorkingSets._fields),
         "buckets": len(state.sets.outputs),
@@ -290,4 +291,6 @@ def solution_of(
         **{name: _state_value(checkpoint, name, entry) for name, entry in entries.items()},
     )
     rows = _rows(checkpoint, state.sets.losses.shape[0])
-    return Solution(**found_in(checkpoint, problem), rows=rows, state=state)
+    fingerprint = checkpoint.entry("fingerprint", str)
+    found = found_in(checkpoint, problem)
+    return Solution(**found, rows=rows, state=state, fingerprint=fingerprint)

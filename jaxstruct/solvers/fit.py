@@ -43,7 +43,7 @@ from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_rules import Sample, check_oracle, confirm, sample_of
 from jaxstruct.solvers.processes import ALONE, Processes
 from jaxstruct.solvers.progress import check_verbose, training_progress
-from jaxstruct.solvers.resuming import in_common
+from jaxstruct.solvers.resuming import digest_of_tree, in_common
 from jaxstruct.solvers.settings import Settings, check_settings, choice_of, resolved_settings
 from jaxstruct.solvers.shards import Shards, check_mesh, dealt
 from jaxstruct.solvers.solution import Solution
@@ -54,7 +54,7 @@ from jaxstruct.solvers.sweeps import SweptRoom
 from jaxstruct.solvers.task import Task, batches_of_class, fewest_batches, make_task, row_index
 from jaxstruct.solvers.thresholds import primal_of, threshold_of, wants_growth, worth_certifying
 from jaxstruct.solvers.trace import Trace
-from jaxstruct.solvers.warm_start import check_start, restart
+from jaxstruct.solvers.warm_start import check_start, in_rows_of, restart
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
 DEFAULTS = Settings()
@@ -71,6 +71,7 @@ class _Fixed(NamedTuple):
     min_margin: float
     rows: np.ndarray
     sample: Sample | None
+    fingerprint: str
     shards: Shards | None = None
 
     @property
@@ -183,6 +184,7 @@ def _solution(
         formulation=fixed.formulation.name,
         C=fixed.rules.C,
         state=state,
+        fingerprint=fixed.fingerprint,
         statistics=statistics(now, beginning, _planes(fixed, sets), support, sets.losses.shape[1]),
     )
 
@@ -278,6 +280,7 @@ def _first_state(fixed: _Fixed, start: Solution | None) -> tuple[State, int]:
     """Where the run begins, and how many planes it has there."""
     problem, task, settings, processes = fixed.problem, fixed.task, fixed.settings, fixed.processes
     if start is not None:
+        start = in_rows_of(start, task, fixed.rows)
         state = restart(
             problem, task, settings, fixed.formulation, start, fixed.rules.C, processes
         )  # fmt: skip
@@ -297,7 +300,7 @@ def _with_effort(fixed: _Fixed, start: Solution | None) -> _Fixed:
 
     def check() -> None:
         if start is not None:
-            check_start(problem, fixed.task, fixed.rows, formulation, start)
+            check_start(problem, fixed.task, fixed.rows, formulation, start, fixed.fingerprint)
         check_oracle(problem, formulation, fixed.sample)
 
     fixed.processes.agree(check)
@@ -377,8 +380,8 @@ def fit(
       max_passes: bound on the rounds.
       min_margin: svm0 gives up once the margin is proven to be below this fraction of the largest
         |delta Psi|.
-      start: a Solution of the same examples and formulation (any C) to start from; with the same C
-        its history goes on.
+      start: a Solution of the same problem, examples and formulation (any C, any devices) to start
+        from; with the same C its history goes on.
       callback: called after each pass with a `Progress`; a true answer stops the run.
       verbose: True writes lines of text on standard error: which program is compiled, and now and
         then the gap and the time left without compiling. "bar" shows them in one moving bar, with
@@ -435,7 +438,6 @@ def fit(
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     hard = formulation.penalty == 0
     rules = Rules(tolerance, epsilon, max_passes, float(C), hard, rounding(dtype))
-    fixed = _Fixed(problem, task, settings, formulation, rules, min_margin, rows, sample, shards)
     common = {}
     if processes.several or checkpoint is not None:
         common = in_common(problem, settings, formulation, rules, min_margin)
@@ -449,6 +451,10 @@ def fit(
             kept.read(problem, task.outputs[0], _before(rules.C, start))
         if kept.found is not None and kept.found.standing is None:
             return kept.found.solution
+    fingerprint = common.get("problem") or digest_of_tree(problem)
+    fixed = _Fixed(
+        problem, task, settings, formulation, rules, min_margin, rows, sample, fingerprint, shards
+    )
     words = f"{formulation.name}, C = {float(C):g}"
     verbose = verbose if processes.leads else False
     with training_progress(max_passes, words, verbose, tolerance) as show:

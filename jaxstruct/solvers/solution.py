@@ -66,6 +66,7 @@ class Solution(NamedTuple):
       rows: [N] the example of every row of the state, -1 where it is padding.
       statistics: counts and times.
       formulation, C: what was solved. state: to go on from (dual variables and working sets).
+      fingerprint: the sha256 of the problem's functions and tables, by which a start is known.
     """
 
     weights: PyTree
@@ -81,6 +82,7 @@ class Solution(NamedTuple):
     formulation: str
     C: float
     state: State
+    fingerprint: str
 
     def __repr__(self) -> str:
         """One line without the arrays."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from jaxstruct.core.buckets import rows_of
+from jaxstruct.core.buckets import bucket_slices, rows_of
 from jaxstruct.core.checks import kind_and_text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.device import on_device
@@ -23,7 +23,7 @@ from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import State
 from jaxstruct.solvers.sweeps import rebuilt_weights
 from jaxstruct.solvers.task import Task
-from jaxstruct.solvers.working_sets import WorkingSets
+from jaxstruct.solvers.working_sets import WorkingSets, bucket_of, join_buckets
 
 
 def _shapes(outputs: PyTree, axes: int) -> list[tuple]:
@@ -52,13 +52,21 @@ def _check_truth(sets: WorkingSets, task: Task, rows: np.ndarray) -> None:
 
 
 def check_start(
-    problem: Problem, task: Task, rows: np.ndarray, formulation: Formulation, start: Solution
+    problem: Problem,
+    task: Task,
+    rows: np.ndarray,
+    formulation: Formulation,
+    start: Solution,
+    fingerprint: str,
 ) -> None:
     """Whether a run can go on from a solution; nothing runs here.
 
+    Args:
+      rows: [N] the example of each row of the task. fingerprint: of the problem.
+
     Raises:
-      ValueError: start is no Solution, or one of another problem, formulation, number of examples,
-        assignment of them to rows, or outputs.
+      ValueError: start is no Solution, or one of another problem, formulation, examples, buckets of
+        them, or outputs.
     """
     if not isinstance(start, Solution):
         raise ValueError(
@@ -69,22 +77,48 @@ def check_start(
     if start.formulation != formulation.name:
         raise ValueError(f"start solved {start.formulation}, not {formulation.name}")
     check_weights(problem, start.state.weights, "the weights of start")
-    sets = start.state.sets
-    sizes = [[rows_of(part) for part in parts] for parts in (sets.outputs, task.outputs)]
-    if sizes[0] != sizes[1]:
+    if start.fingerprint != fingerprint:
         raise ValueError(
-            f"start has buckets of {sizes[0]} (padded) examples, the task of {sizes[1]}: it must "
-            "be of the same examples, buckets and oracle_batch"
+            "start is of another problem: its functions or tables (loss, output features, options) "
+            "are not those of problem, and its dual variables say nothing here; train anew, or "
+            "with the problem that it solved"
         )
-    if not np.array_equal(start.rows, rows):
-        counts = [int(np.sum(each >= 0)) for each in (start.rows, rows)]
-        raise ValueError(
-            f"start holds its examples in other buckets: it is of {counts[0]} examples, these are "
-            f"{counts[1]}; it must be of the same ones, in their order"
-        )
-    if _shapes(sets.outputs, 2) != _shapes(task.outputs, 1):
+    moved = in_rows_of(start, task, rows)
+    if _shapes(moved.state.sets.outputs, 2) != _shapes(task.outputs, 1):
         raise ValueError("start has outputs of other shapes than outputs: pad them alike")
-    _check_truth(sets, task, rows)
+    _check_truth(moved.state.sets, task, rows)
+
+
+def in_rows_of(start: Solution, task: Task, rows: np.ndarray) -> Solution:
+    """A solution with its working sets in the rows of a task.
+
+    Rows depend on oracle_batch and on how many devices share the examples, which may change between
+    two runs. A row of padding holds what the first row of its bucket holds, all multipliers 0.
+
+    Raises:
+      ValueError: it is of other examples, or has them in other buckets.
+    """
+    if np.array_equal(start.rows, rows):
+        return start
+    sets = start.state.sets
+    held = [start.rows[own] for own in bucket_slices(sets.outputs)]
+    wanted = [rows[own] for own in bucket_slices(task.outputs)]
+    real = [[np.sort(own[own >= 0]).tolist() for own in each] for each in (held, wanted)]
+    if real[0] != real[1]:
+        counts = [[len(own) for own in each] for each in real]
+        raise ValueError(
+            f"start has its examples in other buckets: it has {counts[0]} a bucket, these are "
+            f"{counts[1]}; start from a solution of the same examples, in their order and buckets"
+        )
+    parts = []
+    for number, (before, after) in enumerate(zip(held, wanted, strict=True)):
+        place = np.zeros(max(before.max(), after.max()) + 1, np.int64)
+        place[before[before >= 0]] = np.flatnonzero(before >= 0)
+        index = place[np.where(after >= 0, after, after[0])]
+        own = jax.tree.map(lambda leaf, at=index: np.asarray(leaf)[at], bucket_of(sets, number))
+        multipliers = np.where(after[:, None] >= 0, own.multipliers, 0)
+        parts.append(jax.tree.map(on_device, own._replace(multipliers=multipliers)))
+    return start._replace(rows=rows, state=start.state._replace(sets=join_buckets(parts)))
 
 
 def restart(
@@ -103,7 +137,7 @@ def restart(
     so that the run starts from a feasible dual point.
 
     Args:
-      start: a solution that `check_start` has let pass.
+      start: a solution that `check_start` has let pass, in the rows of the task.
       processes: each with the solution of its own examples; w is of all.
     """
     sets = start.state.sets

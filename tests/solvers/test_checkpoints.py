@@ -308,7 +308,7 @@ def test_pickles_are_never_opened(tmp_path):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (lambda h, a: h.update(version=1), "has version 1, expected 5: use the jaxstruct that"),
+        (lambda h, a: h.update(version=1), "has version 1, expected 6: use the jaxstruct that"),
         (lambda h, a: h.pop("buckets"), "lacks a proper 'buckets'"),
         (lambda h, a: h.update(buckets=2), "has another structure.*outputs\\[1\\]"),
         (lambda h, a: h.pop("formulation"), "lacks a proper 'formulation'"),

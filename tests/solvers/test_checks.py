@@ -19,6 +19,7 @@ from tests.solvers.cases import FULL
 
 X = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
 Y = np.array([0, 1, 2, 0, 1, 2], np.int32)
+HALF = (1 - np.eye(3)) / 2
 NAN, INFINITE = X.copy(), X.copy()
 NAN[4, 1], INFINITE[2, 0] = np.nan, -np.inf
 
@@ -424,8 +425,9 @@ def test_a_start_is_looked_at_before_anything_runs(monkeypatch):
     other, more = (np.array([5, 4, 3, 2, 1, 0]),), (np.tile(X, (9, 1)), np.tile(Y, 9))
     moved = Buckets((X,), other), Buckets((Y,), other)
     for given, examples, of, form, match in (
-        (start, moved, problem, "svm1", "start holds its examples in other buckets"),
-        (start, more, problem, "svm1", r"start has buckets of \[8\]"),
+        (start, moved, problem, "svm1", "start is of other outputs"),
+        (start, more, problem, "svm1", r"other buckets: it has \[6\] a bucket, these are \[54\]"),
+        (start, (X, Y), multiclass(3, 3, loss=HALF), "svm1", "start is of another problem: its"),
         (start, (X[::-1], Y[::-1]), problem, "svm1", "start is of other outputs, .* example 0:"),
         (start, (X, np.append(Y[:5], 0)), problem, "svm1", "other outputs, first of example 5"),
         (start, (X, Y), problem, "svm2", "start solved svm1, not svm2"),

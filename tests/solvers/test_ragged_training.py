@@ -119,7 +119,7 @@ def test_a_start_of_the_same_examples_in_another_order_is_refused(monkeypatch) -
     with pytest.raises(ValueError, match=f"start is of other outputs, first of example {one}: "):
         js.fit(problem, js.take(x, order), js.take(y, order), start=start)
     few = order[:-1]
-    with pytest.raises(ValueError, match="other buckets: .* of 40 examples, these are 39"):
+    with pytest.raises(ValueError, match="other buckets: it has .* a bucket, these are "):
         js.fit(problem, js.take(x, few), js.take(y, few), start=start)
 
 

@@ -121,7 +121,7 @@ def test_newton_steps_are_those_of_one_device(x64):
 
 
 def test_starts_paths_and_checkpoints_go_between_meshes(x64, tmp_path):
-    """A solution of any mesh starts a run on the same one, and a path of C on a mesh is a path."""
+    """A solution of any mesh starts a run on any other, and a path of C on a mesh is a path."""
     case = random_case(7, sparse=True)
     first = solved(case, 2, checkpoint=tmp_path / "kept.npz", checkpoint_seconds=0.0)
     read = load_solution(tmp_path / "kept.npz", case.problem())
@@ -133,8 +133,16 @@ def test_starts_paths_and_checkpoints_go_between_meshes(x64, tmp_path):
         settings=SUBSPACE, tolerance=1e-5, max_passes=3000,
     )  # fmt: skip
     assert [one.primal for one in path][-1] == pytest.approx(first.primal, rel=2e-5)
-    with pytest.raises(ValueError, match="start (has buckets of|holds its examples)"):
-        solved(case, 4, start=first)
+    given = case.problem(), *bucketed(case, (7, 5)), "svm1_margin", C
+    batches = SUBSPACE._replace(oracle_batch=3, group=1)
+    alone = fit(*given, settings=batches, tolerance=1e-5, max_passes=3000)
+    for start in (first, alone):
+        for shards in (1, 4):
+            once = solved(case, shards, start=start, max_passes=1)
+            assert once.dual >= start.dual * (1 - 1e-9)
+            assert once.primal <= start.primal * (1 + 1e-4)
+        once = fit(*given, settings=batches, start=start, max_passes=1)
+        assert once.dual >= start.dual * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("variant", ["subspace", "full"])
