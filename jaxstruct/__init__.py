@@ -12,7 +12,18 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from jaxstruct.core.contract import Bounded, Contenders, Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.contract import (
+    Bounded,
+    Contenders,
+    Inference,
+    InferenceFacts,
+    Marginals,
+    Model,
+    Oracles,
+    Padding,
+    Problem,
+    Space,
+)
 from jaxstruct.core.examples import take
 from jaxstruct.core.problem import joint_feature, make_problem
 from jaxstruct.core.ragged import Ragged, ragged
@@ -55,6 +66,9 @@ __all__ = [
     "Contenders",
     "Memory",
     "Model",
+    "Inference",
+    "InferenceFacts",
+    "Marginals",
     "Oracles",
     "Padding",
     "Problem",

@@ -89,7 +89,7 @@ def _trained(options: Options, machine: str, data: Data) -> tuple[Any, float]:
     if machine == "random_field":
         found = fit_random_field(
             data.problem, inputs, outputs, C,
-            likelihood=data.likelihood, max_iterations=options.most_iterations,
+            max_iterations=options.most_iterations,
         )  # fmt: skip
         return found, watch.elapsed(found.weights).wall
     with training_progress(500, NAMES[machine], options.progress, options.tolerance) as update:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from experiments.taxonomy.documents import clinc150
 from jaxstruct import Problem, Ragged, take
-from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.types import PyTree
 from jaxstruct.data.digit_words import load_digit_words
 from jaxstruct.data.digits import load_digits_split
 from jaxstruct.data.ocr_letters import load_ocr_letters
-from jaxstruct.multiclass.likelihood import class_likelihood
 from jaxstruct.multiclass.structure import multiclass
 
 
@@ -34,13 +31,12 @@ class Data(NamedTuple):
     """One data set.
 
     Fields:
-      problem: its structure. likelihood: for a random field.
+      problem: its structure.
       train, held_out, test: of each their own examples.
       unit: what predictions are of.
     """
 
     problem: Problem
-    likelihood: Callable
     train: Examples
     held_out: Examples
     test: Examples
@@ -55,7 +51,7 @@ def _digits(dtype: str) -> tuple:
         Examples(x.astype(dtype), np.asarray(y, np.int32))
         for x, y in ((digits.train_x, digits.train_y), (digits.test_x, digits.test_y))
     )
-    return problem, class_likelihood, known, test, "images"
+    return problem, known, test, "images"
 
 
 def _clinc150(dtype: str) -> tuple:
@@ -63,7 +59,7 @@ def _clinc150(dtype: str) -> tuple:
     assert corpus.test is not None, "CLINC150 has a test part"
     problem = multiclass(corpus.number_of_features, len(corpus.taxonomy.classes), dtype=dtype)
     every = Examples(corpus.inputs, np.asarray(corpus.labels, np.int32))
-    return problem, class_likelihood, every.part(corpus.train), every.part(corpus.test), "queries"
+    return problem, every.part(corpus.train), every.part(corpus.test), "queries"
 
 
 def _words(pixels: np.ndarray, labels: np.ndarray, offsets: np.ndarray, dtype: str) -> Examples:
@@ -76,7 +72,7 @@ def _digit_words(dtype: str) -> tuple:
         _words(words.pixels, words.labels, words.offsets, dtype) for words in load_digit_words()
     )
     d = known.inputs.features.rows.shape[1]
-    return chain(d, 10, dtype=dtype), chain_likelihood, known, test, "letters"
+    return chain(d, 10, dtype=dtype), known, test, "letters"
 
 
 def _ocr_letters(dtype: str) -> tuple:
@@ -85,7 +81,7 @@ def _ocr_letters(dtype: str) -> tuple:
     every = _words(words.pixels, words.letters, words.offsets, dtype)
     d = every.inputs.features.rows.shape[1]
     known, test = (every.part(np.flatnonzero(words.folds == fold)) for fold in (1, 2))
-    return chain(d, 26, dtype=dtype), chain_likelihood, known, test, "letters"
+    return chain(d, 26, dtype=dtype), known, test, "letters"
 
 
 SETS = {
@@ -105,7 +101,7 @@ def load(name: str, held_out: float, examples: int, seed: int, dtype: str) -> Da
       CorpusMissing: the corpus is not on this machine; the message says how to get it.
       ValueError: nothing is left to train on or to hold out.
     """
-    problem, likelihood, known, test, unit = SETS[name](dtype)
+    problem, known, test, unit = SETS[name](dtype)
     n = len(known.outputs)
     order = np.random.default_rng(seed).permutation(n)[: examples or n]
     cut = round(held_out * len(order))
@@ -115,4 +111,4 @@ def load(name: str, held_out: float, examples: int, seed: int, dtype: str) -> Da
             "hold out"
         )
     held, train = np.sort(order[:cut]), np.sort(order[cut:])
-    return Data(problem, likelihood, known.part(train), known.part(held), test, unit)
+    return Data(problem, known.part(train), known.part(held), test, unit)

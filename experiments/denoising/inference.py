@@ -15,7 +15,7 @@ from experiments.lib.local_polytope import best_value, local_polytope
 from experiments.lib.timing import compile_ahead, in_turns
 from jaxstruct.core.padding import bucketed_inputs
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.graphs.inference import Inference, best_found
+from jaxstruct.graphs.decoding import Inference, best_found
 from jaxstruct.graphs.potentials import GraphPotentials, score_labels
 from jaxstruct.graphs.theta import graph_potentials_of
 

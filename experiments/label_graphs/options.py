@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 from experiments.lib import fields
 from experiments.lib.options import flag
-from jaxstruct.graphs.inference import NAMES
+from jaxstruct.graphs.decoding import NAMES
 
 FORMULATIONS = ("svm1_margin", "svm1_slack", "svm2_slack")
 """Those that additive losses serve by every oracle."""

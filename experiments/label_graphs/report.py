@@ -14,7 +14,7 @@ from experiments.label_graphs.training import Labelled, Part
 from experiments.lib import common
 from experiments.lib.report import rows_table
 from jaxstruct.core.files import write_file
-from jaxstruct.graphs.inference import BOUNDED, EXACT
+from jaxstruct.graphs.decoding import BOUNDED, EXACT
 from jaxstruct.solvers.checkpoints import save_weights
 
 COLUMNS = {

@@ -15,27 +15,20 @@ from jaxstruct import Problem, Ragged, Solution, fit, predict
 from jaxstruct.baselines import fit_random_field
 from jaxstruct.core.padding import bucketed_inputs, restored
 from jaxstruct.core.types import Array, PyTree
+from jaxstruct.graphs.inference import with_log_loss
 from jaxstruct.graphs.inputs import GraphInput
-from jaxstruct.graphs.likelihood import (
-    bethe_likelihood,
-    pseudo_likelihood,
-    reweighted_likelihood,
-)
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.graphs.theta import graph_potentials_of
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.one_slack import fit_one_slack
 
-LIKELIHOODS = {
-    "logistic": pseudo_likelihood,
-    "pseudo": pseudo_likelihood,
-    "bethe": bethe_likelihood,
-    "bound": reweighted_likelihood,
-}
+LOG_LOSSES = {
+    "logistic": "pseudo", "pseudo": "pseudo", "bethe": "bethe", "bound": "reweighted"
+}  # fmt: skip
 TRAINING = ("independent", "logistic", "svm", "pseudo", "bethe", "bound")
 """independent, logistic: nodes alone, by SVM and by likelihood; svm: with edges and the reweighted
-oracle; pseudo, bethe, bound: log-linear models, see `graphs.likelihood`."""
+oracle; pseudo, bethe, bound: log-linear models, see `graphs.with_log_loss`."""
 EDGELESS = ("independent", "logistic")
 MAXIMA = {"icm": "modes", "lbp": "propagation", "reweighted": "reweighted"}
 """Names in tables of oracles that look for the best labelling, and what `graph_labelling` calls
@@ -111,9 +104,9 @@ def trained(
     edges = name not in EDGELESS
     problem, x = model.problem(edges=edges), part.x if edges else part.alone
     watch, C = Stopwatch(), ratio * len(part.y)
-    if name in LIKELIHOODS:
+    if name in LOG_LOSSES:
         field = fit_random_field(
-            problem, x, part.y, C, likelihood=LIKELIHOODS[name], tolerance=stop.tolerance,
+            with_log_loss(problem, LOG_LOSSES[name]), x, part.y, C, tolerance=stop.tolerance,
             max_iterations=stop.most_passes,
         )  # fmt: skip
         report = {"primal": field.objective, "dual": None, "passes": field.evaluations}

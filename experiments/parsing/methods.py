@@ -17,7 +17,6 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.host_loop import Progress
 from jaxstruct.solvers.solution import Solution
-from jaxstruct.trees.likelihood import tree_likelihood
 from jaxstruct.trees.phrases.bracketing import read_tree, write_line
 from jaxstruct.trees.phrases.evaluation import (
     VALID,
@@ -147,7 +146,7 @@ def train_log_linear(
     before = clock.read()
     field = fit_random_field(
         problem, data.train.inputs, data.outputs, method.C(len(data.train.trees)),
-        max_iterations=LIKELIHOOD_ITERATIONS, likelihood=tree_likelihood, start=start,
+        max_iterations=LIKELIHOOD_ITERATIONS, start=start,
         positions=LIKELIHOOD_POSITIONS, callback=seen,
     )  # fmt: skip
     compiling, seconds = _apart(watch.elapsed(field.weights), before, clock.read())

@@ -24,7 +24,7 @@ from experiments.snakes.data import FEATURES, Grids, errors, grids_of, palette_o
 from experiments.snakes.pictures import chosen_grids, grid_picture
 from jaxstruct import Problem, Ragged, fit, predict
 from jaxstruct.data.snakes import LABELS, load_snakes
-from jaxstruct.graphs.inference import BOUNDED, UNBOUNDED
+from jaxstruct.graphs.decoding import BOUNDED, UNBOUNDED
 from jaxstruct.graphs.structure import graph_labelling
 
 PUBLISHED = {"direction": 17.1, "windows": 0.3}

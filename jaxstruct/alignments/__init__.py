@@ -20,7 +20,6 @@ from jaxstruct.alignments.homologues import (
     homologue_outputs,
     homologue_search,
 )
-from jaxstruct.alignments.likelihood import alignment_likelihood
 from jaxstruct.alignments.log_odds import alignment_weights, homologue_counts, log_odds, pair_counts
 from jaxstruct.alignments.oracles.k_best import k_best_global, k_best_local
 from jaxstruct.alignments.oracles.pairwise import (
@@ -36,7 +35,6 @@ from jaxstruct.alignments.structure import (
     AlignmentTheta,
     alignment_inputs,
     alignment_outputs,
-    is_local,
     pair_potentials,
     pairwise_alignment,
     written_alignments,
@@ -60,7 +58,6 @@ __all__ = [
     "aligned_candidate",
     "alignment_costs",
     "alignment_inputs",
-    "alignment_likelihood",
     "alignment_outputs",
     "alignment_text",
     "alignment_weights",
@@ -75,7 +72,6 @@ __all__ = [
     "homologue_inputs",
     "homologue_outputs",
     "homologue_search",
-    "is_local",
     "k_best_global",
     "k_best_local",
     "local_alignment",

@@ -28,6 +28,7 @@ from jaxstruct.alignments.costs import (
     operation_counts,
     score_counts,
 )
+from jaxstruct.alignments.inference import homologue_inference
 from jaxstruct.alignments.oracles.pairwise import local_alignment, local_score
 from jaxstruct.core.checks import (
     as_list,
@@ -275,4 +276,5 @@ def homologue_search(
             gram_action=Partial(_gram_action, tables), combine=_combine, squared_norm=sum_of_squares
         ),
         Partial(_check, alphabet_size),
+        inference=homologue_inference(Partial(candidate_scores), Partial(aligned_candidate)),
     )

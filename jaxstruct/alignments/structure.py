@@ -35,6 +35,7 @@ from jaxstruct.alignments.costs import (
     operation_counts,
     score_counts,
 )
+from jaxstruct.alignments.inference import alignment_inference
 from jaxstruct.alignments.losses import (
     AlignmentLoss,
     AlignmentOutput,
@@ -115,14 +116,13 @@ def _combine(theta: AlignmentTheta, y: AlignmentOutput, c: Array) -> AlignmentTh
     return AlignmentTheta(combined_counts(theta.costs, counts, c), theta.x)
 
 
-def is_local(problem: Problem) -> bool:
-    """Whether a problem of `pairwise_alignment` has mode "local"."""
-    return problem.model.decode.args[0].func is _best_local
-
-
 def pair_potentials(theta: AlignmentTheta) -> AlignmentPotentials:
     """The potentials of one input as the oracles take them; its lengths are theta.x.lengths."""
     return alignment_potentials(theta.costs, theta.x.first, theta.x.second)
+
+
+def _seen(theta: AlignmentTheta) -> tuple[AlignmentPotentials, Array]:
+    return pair_potentials(theta), theta.x.lengths
 
 
 def _best_global(potentials: AlignmentPotentials, lengths: Array) -> AlignmentOutput:
@@ -323,4 +323,5 @@ def pairwise_alignment(
         ),
         Partial(_check, alphabet_size, mode == "global"),
         _PADDING,
+        alignment_inference(Partial(_seen), Partial(_score), mode == "local"),
     )

@@ -9,7 +9,6 @@ of x_i: one `Problem.add` a block, so that with sparse features no dense feature
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -22,9 +21,6 @@ from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.task import batches_of
-
-Likelihood = Callable[[Problem, PyTree, PyTree], Array]
-"""(problem, theta, y) -> -log P(y | x) of one example."""
 
 
 class Block(NamedTuple):
@@ -75,14 +71,14 @@ def in_blocks(
     return tuple(blocks)
 
 
-def _block_sum(problem: Problem, likelihood: Likelihood, theta: PyTree, block: Block) -> Array:
-    values = jax.vmap(partial(likelihood, problem))(theta, block.outputs)
+def _block_sum(problem: Problem, theta: PyTree, block: Block) -> Array:
+    values = jax.vmap(problem.inference.log_loss)(theta, block.outputs)
     values = values if block.weights is None else block.weights * values
     return jnp.sum(jnp.where(block.real, values, 0))
 
 
 def values_and_slopes(
-    problem: Problem, likelihood: Likelihood, theta: PyTree, outputs: PyTree
+    problem: Problem, theta: PyTree, outputs: PyTree
 ) -> tuple[Array, PyTree]:
     """([B] -log P of the examples of a batch, their gradients in theta).
 
@@ -90,7 +86,7 @@ def values_and_slopes(
     """
 
     def total(theta: PyTree) -> tuple[Array, Array]:
-        values = jax.vmap(partial(likelihood, problem))(theta, outputs)
+        values = jax.vmap(problem.inference.log_loss)(theta, outputs)
         return jnp.sum(values), values
 
     u, values = jax.grad(total, allow_int=True, has_aux=True)(theta)
@@ -104,29 +100,27 @@ def _fill(u: PyTree, theta: PyTree) -> PyTree:
     )
 
 
-@partial(jax.jit, static_argnames="likelihood", donate_argnames="gradient")
+@partial(jax.jit, donate_argnames="gradient")
 def add_block(
-    problem: Problem, likelihood: Likelihood, weights: PyTree, block: Block, gradient: PyTree
+    problem: Problem, weights: PyTree, block: Block, gradient: PyTree
 ) -> tuple[Array, PyTree]:
     """(sum over one block, gradient): the gradient so far plus that of the block.
 
     One program a size of block; `gradient` is updated in place.
     """
     theta = jax.vmap(problem.model.potentials, (None, 0))(weights, block.inputs)
-    value_of = jax.value_and_grad(partial(_block_sum, problem, likelihood), allow_int=True)
+    value_of = jax.value_and_grad(partial(_block_sum, problem), allow_int=True)
     value, u = value_of(theta, block)
     return value, problem.space.add(gradient, block.inputs, _fill(u, theta))
 
 
 def value_and_gradient(
-    problem: Problem, likelihood: Likelihood, weights: PyTree, blocks: tuple[Block, ...]
+    problem: Problem, weights: PyTree, blocks: tuple[Block, ...]
 ) -> tuple[float, PyTree]:
     """sum_i v_i (-log P(y_i | x_i; w)) and its gradient in w.
 
     Args:
-      problem: the structure.
-      likelihood: of one example, such as `chain_likelihood`; a function of a module, since
-        compiled programs are kept by it.
+      problem: a structure with `inference.log_loss`.
       weights: w.
       blocks: from `in_blocks`.
 
@@ -135,6 +129,6 @@ def value_and_gradient(
     """
     gradient, values = jax.tree.map(jnp.zeros_like, weights), []
     for block in blocks:
-        value, gradient = add_block(problem, likelihood, weights, block, gradient)
+        value, gradient = add_block(problem, weights, block, gradient)
         values.append(value)
     return float(np.sum([np.float64(value) for value in values])), gradient

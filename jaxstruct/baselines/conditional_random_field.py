@@ -32,14 +32,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxstruct.baselines.conditional_log_likelihood import Likelihood, in_blocks, value_and_gradient
+from jaxstruct.baselines.conditional_log_likelihood import in_blocks, value_and_gradient
 from jaxstruct.baselines.examples import first_weights
 from jaxstruct.baselines.field_certificate import FieldCertificate, lower_bound
 from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.line_search import wolfe_step
-from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.checks import checked_buckets
 from jaxstruct.solvers.status import Status
@@ -83,7 +83,7 @@ class RandomField(NamedTuple):
       history: [iterations + 1, 4] seconds, objective, gradient_norm, evaluations; the first row is
         the start.
       dual: the largest P - 1/2 |gradient|^2 of all iterates, a lower bound of the optimum, up to
-        rounding (float32: some 1e-6 of P); -inf where the likelihood is not convex.
+        rounding (float32: some 1e-6 of P); -inf where the log loss is not convex.
     """
 
     weights: PyTree
@@ -164,16 +164,16 @@ class _Objective:
     """w -> `_Point`, counting its calls."""
 
     def __init__(
-        self, problem: Problem, likelihood: Likelihood, blocks: tuple, scale: float
+        self, problem: Problem, blocks: tuple, scale: float
     ) -> None:
-        self._terms = problem, likelihood
+        self._problem = problem
         self._blocks = blocks
         self._scale = scale
         self.calls = 0
 
     def __call__(self, weights: PyTree) -> _Point:
         self.calls += 1
-        total, gradient = value_and_gradient(*self._terms, weights, self._blocks)
+        total, gradient = value_and_gradient(self._problem, weights, self._blocks)
         gradient, *squared = _regularise(weights, gradient, self._scale)
         of_gradient, of_weights = map(float, squared)
         objective = of_weights / 2 + self._scale * total
@@ -251,7 +251,7 @@ def _result(
     log: list[_Row],
     evaluations: int,
     seconds: float,
-    likelihood: Likelihood,
+    problem: Problem,
 ) -> RandomField:
     return RandomField(
         weights=point.weights,
@@ -263,7 +263,7 @@ def _result(
         evaluations=evaluations,
         seconds=seconds,
         history=np.asarray(log, np.float64),
-        dual=max(lower_bound(row.objective, row.gradient_norm, likelihood) for row in log),
+        dual=max(lower_bound(row.objective, row.gradient_norm, problem) for row in log),
     )
 
 
@@ -275,25 +275,25 @@ def certify_random_field(
     C: float = 1.0,
     *,
     positions: int = 1 << 13,
-    likelihood: Likelihood = chain_likelihood,
 ) -> FieldCertificate:
     """Primal and dual value of any weights, by one pass over the examples; see the module.
 
     Args:
       weights: of the problem, such as those of another program.
-      problem, inputs, outputs, C, positions, likelihood: as in `fit_random_field`.
+      problem, inputs, outputs, C, positions: as in `fit_random_field`.
 
     Raises:
       ValueError: an argument does not fit.
     """
     inputs, outputs = checked_buckets(problem, inputs, outputs, None)
+    checked_inference(problem, "log_loss")
     _check(C, 1.0, 1, 1, positions)
     weights = first_weights(problem, weights)
     problem, inputs, _, lower = in_coordinates(problem, inputs)
     weights = lower(weights)
     blocks = in_blocks(inputs, outputs, positions, jnp.result_type(*jax.tree.leaves(weights)))
-    point = _Objective(problem, likelihood, blocks, C / sum(map(len, outputs.index)))(weights)
-    dual = lower_bound(point.objective, point.gradient_norm, likelihood)
+    point = _Objective(problem, blocks, C / sum(map(len, outputs.index)))(weights)
+    dual = lower_bound(point.objective, point.gradient_norm, problem)
     return FieldCertificate(point.objective, dual, point.gradient_norm)
 
 
@@ -307,7 +307,6 @@ def fit_random_field(
     max_iterations: int = 500,
     memory: int = 10,
     positions: int = 1 << 13,
-    likelihood: Likelihood = chain_likelihood,
     start: PyTree | None = None,
     example_weights: np.ndarray | None = None,
     callback: Callable[[FieldProgress], bool | None] | None = None,
@@ -318,11 +317,9 @@ def fit_random_field(
     jaxstruct decodes with the weights.
 
     Args:
-      problem: a `chain`; a `weighted_grammar` with `tree_likelihood`; a `multiclass` with
-        `class_likelihood`; a `pairwise_alignment` with `alignment_likelihood`; a
-        `graph_labelling` with `graph_likelihood`, or with what stands in for it where that is too
-        dear (`bethe_likelihood`, `reweighted_likelihood`, `pseudo_likelihood`); or any other
-        structure with its likelihood. Losses and oracles of the problem play no part.
+      problem: any structure with `inference.log_loss`: classes, chains, trees, alignments,
+        candidates, sets of labels, graphs (on inputs with plans, or by `graphs.with_log_loss` with
+        what stands in for -log P where that is too dear), or one's own. Its Delta plays no part.
       inputs, outputs: pytrees of n examples, of arrays [n, ...] or `Ragged` stores. Kernel values
         (`KernelTokens`, `KernelInput`) make a kernel random field (thesis 4.4.5; Lafferty, Zhu and
         Liu, ICML 2004): weights are the coefficients of the anchors, training points among them.
@@ -331,7 +328,6 @@ def fit_random_field(
       max_iterations: a bound. memory: past steps that L-BFGS keeps, each of twice the size of w.
       positions: labels in a block, padding included. Each takes the memory of its features times
         the labels; a block larger than the processor's cache is slower, a small one too.
-      likelihood: (problem, theta, y) -> -log P(y | x) of one example, a function of a module.
       start: finite weights to start from, as the problem's in shape, or None for zeros.
       example_weights: [n] v_i >= 0, as in `fit`: each takes part as v_i times itself; C is still
         divided by n.
@@ -341,7 +337,7 @@ def fit_random_field(
       A RandomField; look at its status before its weights.
 
     Raises:
-      ValueError: an argument does not fit, or the problem is no chain and no likelihood was given.
+      ValueError: an argument does not fit, or the structure has no log loss.
 
     Source: Lafferty, McCallum and Pereira, "Conditional random fields", ICML 2001; slides
     "Undirected Sequence Models". Of trees: Finkel, Kleeman and Manning, "Efficient, feature-based,
@@ -349,6 +345,7 @@ def fit_random_field(
     """
     began = time.perf_counter()
     inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
+    checked_inference(problem, "log_loss")
     _check(C, tolerance, max_iterations, memory, positions)
     weights = first_weights(problem, start)
     problem, inputs, lift, lower = in_coordinates(problem, inputs)
@@ -357,7 +354,7 @@ def fit_random_field(
     if example_weights is not None:
         example_weights = np.asarray(example_weights, np.float64)
     blocks = in_blocks(inputs, outputs, positions, dtype, example_weights)
-    objective = _Objective(problem, likelihood, blocks, C / sum(map(len, outputs.index)))
+    objective = _Objective(problem, blocks, C / sum(map(len, outputs.index)))
     log: list[_Row] = []
     for point in _descent(objective, weights, memory):
         seconds = time.perf_counter() - began
@@ -370,4 +367,4 @@ def fit_random_field(
         status = Status.ROUNDING
     seconds = time.perf_counter() - began
     point = point._replace(weights=lift(point.weights))
-    return _result(point, status, log, objective.calls, seconds, likelihood)
+    return _result(point, status, log, objective.calls, seconds, problem)

@@ -29,23 +29,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.baselines.conditional_log_likelihood import Likelihood
 from jaxstruct.baselines.examples import first_weights, on_device, row_blocks, without_gram
 from jaxstruct.baselines.field_multipliers import (
     FieldExamples,
     Multipliers,
     collect,
     first_multipliers,
-    likelihoods,
+    log_losses,
     visit_groups,
 )
 from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.perceptron import epoch_order
-from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.convexity import is_convex
+from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.checks import FINEST, checked_buckets
 from jaxstruct.solvers.status import Status
@@ -116,7 +114,6 @@ class _Ascent:
     def __init__(
         self,
         problem: Problem,
-        likelihood: Likelihood,
         examples: tuple[Buckets, Buckets],
         scale: float,
         positions: int,
@@ -124,7 +121,7 @@ class _Ascent:
         dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
         inputs, outputs = examples
         ratio = jnp.asarray(scale, dtype)
-        self.problem, self.likelihood = problem, likelihood
+        self.problem = problem
         self.index = outputs.index
         self.scale = scale
         self.fixed = [
@@ -140,7 +137,7 @@ class _Ascent:
         """The first distributions, and the w that belongs to them."""
         at = jnp.asarray(certainty, self.fixed[0].scale.dtype)
         self.multipliers = [
-            _joined(first_multipliers(own, self.likelihood, weights, at, rows) for rows in blocks)
+            _joined(first_multipliers(own, weights, at, rows) for rows in blocks)
             for own, blocks in zip(self.fixed, self.blocks, strict=True)
         ]
         self.calls += sum(map(len, self.index))
@@ -165,7 +162,7 @@ class _Ascent:
     def primal(self) -> float:
         """P(w), summed in float64."""
         losses = [
-            np.asarray(likelihoods(own, self.likelihood, self.weights, rows), np.float64).sum()
+            np.asarray(log_losses(own, self.weights, rows), np.float64).sum()
             for own, _, blocks in self._buckets()
             for rows in blocks
         ]
@@ -177,7 +174,7 @@ class _Ascent:
         told = []
         for bucket, rows in epoch_order(self.index, group * _GROUPS, seed, number):
             self.weights, self.multipliers[bucket], sums = visit_groups(
-                self.fixed[bucket], self.likelihood, self.weights, self.multipliers[bucket],
+                self.fixed[bucket], self.weights, self.multipliers[bucket],
                 rows.reshape(_GROUPS, group),
             )  # fmt: skip
             told.append(sums)
@@ -313,7 +310,6 @@ def dual_random_field(
     group: int = 8,
     seed: int = 0,
     positions: int = 1 << 13,
-    likelihood: Likelihood = chain_likelihood,
     start: PyTree | None = None,
     callback: Callable[[DualProgress], bool | None] | None = None,
 ) -> DualRandomField:
@@ -328,8 +324,6 @@ def dual_random_field(
       max_passes: a bound. A pass visits every example once, in an order drawn from seed.
       group: examples that a step moves together. One by one needs the fewest passes, more keep the
         processor busy.
-      likelihood: convex in theta, with its exact gradient: `chain_likelihood`, `class_likelihood`,
-        `tree_likelihood`, `graph_likelihood`, `pseudo_likelihood`. A function of a module.
       start: weights whose marginals are the first mu, such as those of `fit_random_field`; None:
         the truth, as certain as D likes best.
       callback: called after each pass with a `DualProgress`; a true answer stops the run.
@@ -338,7 +332,7 @@ def dual_random_field(
       A DualRandomField; look at its status before its weights.
 
     Raises:
-      ValueError: an argument does not fit, or the likelihood is not convex.
+      ValueError: an argument does not fit, or the problem's log loss is not convex.
 
     Source: Le Priol, Piche and Lacoste-Julien, UAI 2018; Collins et al., JMLR 9, 2008.
     """
@@ -347,14 +341,15 @@ def dual_random_field(
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     counts = dict(max_passes=max_passes, group=group, positions=positions, seed=seed)
     _check(C, tolerance, counts, dtype)
-    if not is_convex(likelihood):
-        raise ValueError(f"likelihood {likelihood.__name__} is not convex and has no dual")
+    checked_inference(problem, "log_loss")
+    if not problem.inference.facts.convex:
+        raise ValueError("problem's log loss is not convex and has no dual: take fit_random_field")
     group = min(group, max(map(rows_of, outputs.parts)))
     scale = C / sum(map(len, outputs.index))
     first = None if start is None else first_weights(problem, start)
     problem, inputs, lift, lower = in_coordinates(problem, inputs)
     callback = lifted(callback, lift, "weights")
-    ascent = _Ascent(problem, likelihood, (inputs, outputs), scale, positions)
+    ascent = _Ascent(problem, (inputs, outputs), scale, positions)
     _start(ascent, None if first is None else lower(first))
     status, log, passes = _ascend(ascent, tolerance, max_passes, group, seed, callback, began)
     return DualRandomField(

@@ -13,8 +13,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from jaxstruct.baselines.conditional_log_likelihood import Likelihood
-from jaxstruct.core.convexity import is_convex
+from jaxstruct.core.contract import Problem
 
 
 class FieldCertificate(NamedTuple):
@@ -22,7 +21,7 @@ class FieldCertificate(NamedTuple):
 
     Fields:
       primal: P(w). dual: P(w) - 1/2 |gradient|^2 <= the optimum, up to rounding; -inf where the
-        likelihood is not convex. gradient_norm: |gradient of P at w|.
+        log loss is not convex. gradient_norm: |gradient of P at w|.
     """
 
     primal: float
@@ -35,7 +34,7 @@ class FieldCertificate(NamedTuple):
         return self.primal - self.dual
 
 
-def lower_bound(objective: float, gradient_norm: float, likelihood: Likelihood) -> float:
-    """P - 1/2 |gradient|^2 where the likelihood is convex in theta; else -inf."""
+def lower_bound(objective: float, gradient_norm: float, problem: Problem) -> float:
+    """P - 1/2 |gradient|^2 where the log loss of the problem is convex in theta; else -inf."""
     bound = objective - gradient_norm**2 / 2
-    return bound if is_convex(likelihood) and math.isfinite(bound) else -math.inf
+    return bound if problem.inference.facts.convex and math.isfinite(bound) else -math.inf

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from jaxstruct.baselines.conditional_log_likelihood import Likelihood, values_and_slopes
+from jaxstruct.baselines.conditional_log_likelihood import values_and_slopes
 from jaxstruct.core.buckets import rows_at
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.transposition import is_linear, linear_leaves
@@ -70,10 +70,10 @@ def _examples(fixed: FieldExamples, rows: Array) -> tuple[PyTree, PyTree, Array]
 
 
 def _distribution(
-    problem: Problem, likelihood: Likelihood, theta: PyTree, y: PyTree
+    problem: Problem, theta: PyTree, y: PyTree
 ) -> tuple[Array, Multipliers]:
     """([B] -log P, the multipliers) at the potentials theta of a batch."""
-    values, slope = values_and_slopes(problem, likelihood, theta, y)
+    values, slope = values_and_slopes(problem, theta, y)
     at, toward = linear_leaves(theta), linear_leaves(slope)
     return values, Multipliers(at, toward, _inner(at, toward) - values)
 
@@ -106,7 +106,7 @@ def _step_length(scale: Array, delta: list[Array], turn: list[Array], move: PyTr
 
 
 def _visit(
-    fixed: FieldExamples, likelihood: Likelihood, carry: tuple[PyTree, Multipliers], rows: Array
+    fixed: FieldExamples, carry: tuple[PyTree, Multipliers], rows: Array
 ) -> tuple[tuple[PyTree, Multipliers], Array]:
     """One step on a group of examples; also [3] its gap, gain and calls of the oracle."""
     w, all_of = carry
@@ -114,7 +114,7 @@ def _visit(
     x, y, real = _examples(fixed, rows)
     old = rows_at(all_of, jnp.maximum(rows, 0))
     seen = jax.vmap(problem.model.potentials, (None, 0))(w, x)
-    values, found = _distribution(problem, likelihood, seen, y)
+    values, found = _distribution(problem, seen, y)
     gaps = jnp.where(real, values - _inner(found.theta, old.slope) + old.conjugate, 0)
     delta = _masked(real, [a - b for a, b in zip(found.theta, old.theta, strict=True)])
     turn = _masked(real, [a - b for a, b in zip(found.slope, old.slope, strict=True)])
@@ -126,7 +126,7 @@ def _visit(
     def attempt(last: _Trial) -> _Trial:
         gamma = last.gamma / 2
         there = [a + gamma * b for a, b in zip(old.theta, delta, strict=True)]
-        _, ends = _distribution(problem, likelihood, _filled(seen, there), y)
+        _, ends = _distribution(problem, _filled(seen, there), y)
         turned = _masked(real, [a - b for a, b in zip(ends.slope, old.slope, strict=True)])
         change = _added(fixed, zero, x, seen, turned)
         entropies = jnp.sum(jnp.where(real, old.conjugate - ends.conjugate, 0))
@@ -149,19 +149,19 @@ def _visit(
     return (w, all_of), jnp.stack([scale * jnp.sum(gaps), gain, calls.astype(gain.dtype)])
 
 
-@partial(jax.jit, static_argnames="likelihood", donate_argnames=("w", "multipliers"))
+@partial(jax.jit, donate_argnames=("w", "multipliers"))
 def visit_groups(
-    fixed: FieldExamples, likelihood: Likelihood, w: PyTree, multipliers: Multipliers, groups: Array
+    fixed: FieldExamples, w: PyTree, multipliers: Multipliers, groups: Array
 ) -> tuple[PyTree, Multipliers, Array]:
     """Steps on groups [q, group] of rows, one after the other."""
-    body = partial(_visit, fixed, likelihood)
+    body = partial(_visit, fixed)
     (w, multipliers), told = jax.lax.scan(body, (w, multipliers), groups)
     return w, multipliers, jnp.sum(told, axis=0)
 
 
-@partial(jax.jit, static_argnames="likelihood")
+@jax.jit
 def first_multipliers(
-    fixed: FieldExamples, likelihood: Likelihood, w: PyTree, certainty: Array, rows: Array
+    fixed: FieldExamples, w: PyTree, certainty: Array, rows: Array
 ) -> Multipliers:
     """Multipliers of some rows: theta_i = A_i w, and `certainty` more at the parts of y_i."""
     x, y, _ = _examples(fixed, rows)
@@ -173,7 +173,7 @@ def first_multipliers(
         a + certainty * jnp.clip(b, 0, 1)
         for a, b in zip(linear_leaves(theta), linear_leaves(parts), strict=True)
     ]
-    return _distribution(fixed.problem, likelihood, _filled(theta, raised), y)[1]
+    return _distribution(fixed.problem, _filled(theta, raised), y)[1]
 
 
 @partial(jax.jit, donate_argnames="w")
@@ -186,10 +186,10 @@ def collect(fixed: FieldExamples, multipliers: Multipliers, w: PyTree, rows: Arr
     return _added(fixed, w, x, theta, _masked(real, slope))
 
 
-@partial(jax.jit, static_argnames="likelihood")
-def likelihoods(fixed: FieldExamples, likelihood: Likelihood, w: PyTree, rows: Array) -> Array:
+@jax.jit
+def log_losses(fixed: FieldExamples, w: PyTree, rows: Array) -> Array:
     """[rows] -log P(y_i | x_i; w), 0 on padding."""
     x, y, real = _examples(fixed, rows)
     theta = jax.vmap(fixed.problem.model.potentials, (None, 0))(w, x)
-    values = jax.vmap(partial(likelihood, fixed.problem))(theta, y)
+    values = jax.vmap(fixed.problem.inference.log_loss)(theta, y)
     return jnp.where(real, values, 0)

@@ -126,6 +126,7 @@ def _of_classes(problem: Problem, factors: _Factors) -> Problem:
         problem.model._replace(potentials=Partial(_class_scores, shown)),
         problem.oracles,
         Space(plane_scores=space.plane_scores, combine=space.combine),
+        inference=problem.inference,
     )
 
 

@@ -33,16 +33,15 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxstruct.baselines.conditional_log_likelihood import Likelihood, values_and_slopes
+from jaxstruct.baselines.conditional_log_likelihood import values_and_slopes
 from jaxstruct.baselines.examples import first_weights, on_device, row_blocks, without_gram
 from jaxstruct.baselines.falling_steps import falling_sgd
 from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.perceptron import epoch_order
-from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.core.buckets import Buckets, rows_at, rows_of
 from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.convexity import is_convex
+from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.static import static
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
@@ -115,10 +114,9 @@ class StochasticFit(NamedTuple):
 
 @static
 class _Kind:
-    """What is compiled for: the oracle ("" of a random field), its likelihood, a squared slack."""
+    """What is compiled for: the oracle ("" of a random field) and whether slacks are squared."""
 
     oracle: str
-    likelihood: Any
     squared: bool
 
 
@@ -152,7 +150,7 @@ def _losses(
         of_one = partial(hinge, problem, kind.oracle, kind.squared, data.terms)
         values, bounds, u = jax.vmap(of_one)(theta, y)
     else:
-        values, u = values_and_slopes(problem, kind.likelihood, theta, y)
+        values, u = values_and_slopes(problem, theta, y)
         bounds = values
     u = jax.vmap(scaled)(u, real.astype(values.dtype))
     gradient = problem.space.add(jax.tree.map(jnp.zeros_like, w), x, u)
@@ -209,7 +207,8 @@ def _evaluate(parts: list[_Data], kind: _Kind, w: PyTree, C: float, positions: i
     slopes = weights + C / n * slopes
     half, scale = weights @ weights / 2, C / n
     dual = half + scale * found - slopes @ slopes / 2
-    known = is_convex(kind.likelihood) and math.isfinite(dual)
+    convex = bool(kind.oracle) or parts[0].problem.inference.facts.convex
+    known = convex and math.isfinite(dual)
     return Evaluated(float(half + scale * bounded), float(dual) if known else -math.inf)
 
 
@@ -230,15 +229,14 @@ def _check(objective: str, C: float, rate: float, counts: dict[str, int], optimi
         )
 
 
-def _kind(
-    problem: Problem, objective: str, C: float, likelihood: Likelihood
-) -> tuple[_Kind, PyTree]:
+def _kind(problem: Problem, objective: str, C: float) -> tuple[_Kind, PyTree]:
     """What is compiled for, and the numbers of the formulation."""
     if objective == FIELD:
-        return _Kind("", likelihood, False), None
+        checked_inference(problem, "log_loss")
+        return _Kind("", False), None
     formulation = FORMULATIONS[objective]
     terms = hinge_terms(formulation, jnp.result_type(*jax.tree.leaves(problem.initial_weights)))
-    return _Kind(oracle_for(problem, formulation), None, formulation.penalty == 2), terms
+    return _Kind(oracle_for(problem, formulation), formulation.penalty == 2), terms
 
 
 def _parts(
@@ -308,7 +306,6 @@ def fit_stochastic(
     seed: int = 0,
     evaluate_every: int = 0,
     positions: int = 1 << 13,
-    likelihood: Likelihood = chain_likelihood,
     start: PyTree | None = None,
     callback: Callable[[StochasticProgress], bool | None] | None = None,
 ) -> StochasticFit:
@@ -327,7 +324,6 @@ def fit_stochastic(
       seed: of the order, >= 0.
       evaluate_every: epochs after which P is evaluated for the history; 0: at the end alone.
       positions: labels in a block, when P is evaluated.
-      likelihood: of a random field, see `fit_random_field`.
       start: weights to start from, or None for zeros.
       callback: called after each epoch with a `StochasticProgress`; a true answer stops the run.
 
@@ -347,7 +343,7 @@ def fit_stochastic(
     w = first_weights(problem, start)
     problem, inputs, lift, lower = in_coordinates(problem, inputs)
     w, callback = jax.tree.map(jnp.copy, lower(w)), lifted(callback, lift, "weights", "averaged")
-    kind, terms = _kind(problem, objective, C, likelihood)
+    kind, terms = _kind(problem, objective, C)
     optimiser = optimiser or falling_sgd(rate, C)
     parts = _parts(problem, C, terms, inputs, outputs)
     run = _Run(w, optimiser.init(w), jax.tree.map(jnp.copy, w), jnp.int32(0))

@@ -1,6 +1,5 @@
 """Label sequences (thesis 4.4): structure, oracles, losses, the hidden Markov baseline, IOB2."""
 
-from jaxstruct.chains.augmented import augmented_k_best, softmax_margin
 from jaxstruct.chains.encoding import ChainEncoding, fit_encoding
 from jaxstruct.chains.hidden_markov import HiddenMarkov, fit_hidden_markov
 from jaxstruct.chains.inputs import ChainInput, Constraints
@@ -13,7 +12,6 @@ from jaxstruct.chains.iob2 import (
     is_iob2,
 )
 from jaxstruct.chains.label_parts import ChainTheta
-from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.chains.losses import label_weights
 from jaxstruct.chains.oracles.additive_loss import loss_augmented
 from jaxstruct.chains.oracles.forward_backward import log_partition, marginals
@@ -38,11 +36,9 @@ __all__ = [
     "HiddenMarkov",
     "KernelTokens",
     "as_iob2",
-    "augmented_k_best",
     "best_of_levels",
     "chain",
     "chain_inputs",
-    "chain_likelihood",
     "chain_potentials",
     "entity_f1",
     "fit_encoding",
@@ -60,7 +56,6 @@ __all__ = [
     "marginals",
     "sample",
     "score_labels",
-    "softmax_margin",
     "token_gram",
     "viterbi",
 ]

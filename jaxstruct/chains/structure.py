@@ -23,6 +23,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.chains import example_checks as chain_checks
 from jaxstruct.chains import planes as chain_planes
+from jaxstruct.chains.inference import chain_inference
 from jaxstruct.chains.inputs import ChainInput, Constraints
 from jaxstruct.chains.label_parts import ChainTheta, combine, plane_scores
 from jaxstruct.chains.losses import ChainLoss, chain_loss, delta, position_costs
@@ -271,6 +272,20 @@ def chain_potentials(problem: Problem, theta: ChainTheta) -> tuple[ChainPotentia
     return _allow(problem.model.decode.args[0], theta)
 
 
+def _raised(tables: _Chain, theta: ChainTheta, y_true: Array) -> ChainTheta:
+    """theta whose score is F(y) + Delta(y_true, y)."""
+    if tables.loss.costs is None:
+        raise ValueError(
+            'the loss of the chain does not add up over positions: take loss="hamming", '
+            '"normalised_hamming" or [S, S] costs'
+        )
+    potentials, length = _allow(tables, theta)
+    costs = position_costs(tables.loss, y_true, length)
+    one = jnp.ones((), theta.emissions.dtype)
+    raised = loss_augmented(potentials, y_true, length, costs, one)
+    return theta._replace(emissions=raised.emissions)
+
+
 def _decode(tables: _Chain, theta: ChainTheta) -> Array:
     return viterbi(*_allow(tables, theta)).labels
 
@@ -481,4 +496,5 @@ def chain(
     return make_problem(
         zero, _model(tables), _oracles(tables, slack_search), _space(tables, zero, pair_features),
         Partial(_check, tables, d, S), _PADDING,
+        chain_inference(Partial(_allow, tables), Partial(_raised, tables)),
     )  # fmt: skip

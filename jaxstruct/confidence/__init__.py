@@ -3,7 +3,8 @@
 from jaxstruct.confidence.probabilities import log_losses, marginals, sample
 from jaxstruct.confidence.ranking import KBest, k_best
 from jaxstruct.confidence.temperature import Temperature, fit_temperature
-from jaxstruct.confidence.ways import Marginals, TreeProbabilities
+from jaxstruct.core.contract import Marginals
+from jaxstruct.trees import TreeProbabilities
 
 __all__ = [
     "KBest",

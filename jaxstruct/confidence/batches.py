@@ -1,4 +1,4 @@
-"""How the doors of the room run: in whole batches, a bucket at a time, in the caller's order."""
+"""How confidence is computed: in whole batches, a bucket at a time, in the caller's order."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 
 from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.checks import checked_number, text_of
-from jaxstruct.core.contract import Padding, Problem, Space
+from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.padding import PADDING, ragged_leaves, restored
 from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.task import pad_examples
 
@@ -23,15 +24,13 @@ LIKELIHOODS = ("RandomField", "DualRandomField")
 
 
 def bare(problem: Problem) -> Problem:
-    """What the ways read of a problem, so that problems with other checks share programs."""
+    """What confidence reads of a problem, so that problems with other checks share programs."""
     none: Any = None
-    oracles = problem.oracles._replace(
-        loss_augmented_decode=None, level_losses=None, best_by_level=None, cheap=None
-    )
-    space = Space(plane_scores=problem.space.plane_scores)
+    model = Model(problem.model.potentials, none, none, none)
     return problem._replace(
-        initial_weights=none, oracles=oracles, space=space, check=none, padding=Padding()
-    )
+        initial_weights=none, model=model, oracles=Oracles(), space=Space(), check=none,
+        padding=Padding(),
+    )  # fmt: skip
 
 
 def in_batches(run: Callable[[PyTree], PyTree], inputs: PyTree, batch: int) -> PyTree:
@@ -124,3 +123,8 @@ def inverse(weights: PyTree, temperature: float) -> Array:
     """1 / T in the dtype of the weights."""
     dtype = jax.numpy.result_type(*jax.tree.leaves(weights))
     return jax.numpy.asarray(1 / temperature, dtype)
+
+
+def log_loss_at(problem: Problem, weights: PyTree, x: PyTree, y: PyTree, b: Array) -> Array:
+    """-log p(y | x) of one example, padded, under b F."""
+    return problem.inference.log_loss(scaled(problem.model.potentials(weights, x), b), y)

@@ -14,15 +14,15 @@ from jaxstruct.confidence.batches import (
     in_batches,
     in_order,
     inverse,
+    log_loss_at,
     outputs_in_order,
     sized_in_order,
 )
-from jaxstruct.confidence.structures import loss_of_one, ways_at_the_door, ways_of
-from jaxstruct.confidence.ways import Marginals
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.compiling import program
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Marginals, Problem
+from jaxstruct.core.derived_inference import checked_inference, positions
 from jaxstruct.core.padding import ragged_leaves
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
@@ -38,7 +38,11 @@ from jaxstruct.solvers.predict import weights_of
 def _marginals_batch(problem: Problem, weights: PyTree, inputs: PyTree, b: Array) -> tuple:
     def of_one(x: PyTree) -> tuple:
         theta = problem.model.potentials(weights, x)
-        return ways_of(problem, theta).marginals(problem, scaled(theta, b))
+        found = problem.inference.marginals(scaled(theta, b))
+        if found.sizes is None:
+            whole = jax.tree.map(lambda leaf: positions(), found.probabilities)
+            found = found._replace(sizes=whole)
+        return found._replace(sizes=None), Marginals(found.sizes, positions())
 
     return jax.vmap(of_one)(inputs)
 
@@ -46,22 +50,21 @@ def _marginals_batch(problem: Problem, weights: PyTree, inputs: PyTree, b: Array
 def _sampled_batch(problem: Problem, weights: PyTree, inputs: tuple, b: Array) -> PyTree:
     def of_one(x: PyTree, keys: Array) -> PyTree:
         theta = problem.model.potentials(weights, x)
-        draw = ways_of(problem, theta).sample
-        theta = scaled(theta, b)
-        return jax.vmap(lambda key: draw(problem, theta, key))(jax.random.wrap_key_data(keys))
+        draw, theta = problem.inference.sample, scaled(theta, b)
+        return jax.vmap(lambda key: draw(theta, key))(jax.random.wrap_key_data(keys))
 
     return jax.vmap(of_one)(*inputs)
 
 
 def _losses_batch(problem: Problem, weights: PyTree, examples: tuple, b: Array) -> Array:
-    return jax.vmap(lambda x, y: loss_of_one(problem, weights, x, y, b))(*examples)
+    return jax.vmap(lambda x, y: log_loss_at(problem, weights, x, y, b))(*examples)
 
 
 _marginals, _sampled, _losses = map(program, (_marginals_batch, _sampled_batch, _losses_batch))
 
 
-def _at_the_door(
-    problem: Problem, given: Any, buckets: Buckets, temperature: Any, wanted: str
+def _checked(
+    problem: Problem, given: Any, temperature: Any, wanted: str
 ) -> tuple[PyTree, Array]:
     """(weights, 1 / T).
 
@@ -70,7 +73,7 @@ def _at_the_door(
     """
     weights = weights_of(problem, given)
     check_weights(problem, weights)
-    ways_at_the_door(problem, weights, buckets.parts[0], wanted)
+    checked_inference(problem, wanted)
     T = checked_temperature(temperature, None if given is weights else given)
     return weights, inverse(weights, T)
 
@@ -94,6 +97,7 @@ def marginals(
     | multi_label | [L] p(label is in the set) |
     | weighted_grammar | `TreeProbabilities` symbols [l, S], spans [l, l, S] |
     | pairwise_alignment | [M, N] p(letter i is paired with letter j) |
+    | one's own with listed outputs | E[d F(y) / d theta], shaped as theta: its parts in mean |
 
     Args:
       problem, weights, inputs: as in `k_best`.
@@ -113,7 +117,7 @@ def marginals(
     """
     buckets = checked_inputs(problem, inputs)
     check_batch(batch)
-    weights, b = _at_the_door(problem, weights, buckets, temperature, "marginals")
+    weights, b = _checked(problem, weights, temperature, "marginals")
     small = bare(problem)
     parts = [
         in_batches(lambda x: _marginals(small, weights, x, b, effort=EFFORT), part, batch)
@@ -155,7 +159,7 @@ def sample(
     buckets = checked_inputs(problem, inputs)
     check_batch(batch)
     number = checked_size("number", number)
-    weights, b = _at_the_door(problem, weights, buckets, temperature, "sample")
+    weights, b = _checked(problem, weights, temperature, "sample")
     n = sum(map(len, buckets.index))
     keys = np.asarray(jax.random.key_data(jax.random.split(key, (n, number))))
     small = bare(problem)
@@ -191,11 +195,12 @@ def log_losses(
       batch: examples at a time, at most.
 
     Raises:
-      ValueError: as `marginals`; structures of one's own need `Oracles.all_outputs`.
+      ValueError: as `marginals`; structures of one's own need `Inference.log_loss`, or
+        `Oracles.all_outputs`.
     """
     xs, ys = checked_buckets(problem, inputs, outputs, None)
     check_batch(batch)
-    weights, b = _at_the_door(problem, weights, xs, temperature, "log_loss")
+    weights, b = _checked(problem, weights, temperature, "log_loss")
     small = bare(problem)
     parts = [
         in_batches(lambda e: _losses(small, weights, e, b, effort=EFFORT), example, batch)

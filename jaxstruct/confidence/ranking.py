@@ -8,10 +8,10 @@ import jax
 import numpy as np
 
 from jaxstruct.confidence.batches import EFFORT, bare, in_batches, in_order, outputs_in_order
-from jaxstruct.confidence.structures import ways_at_the_door, ways_of
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checks import check_batch, check_weights, checked_inputs
@@ -36,8 +36,7 @@ class KBest(NamedTuple):
 
 def _ranked_batch(problem: Problem, weights: PyTree, inputs: PyTree, k: Static) -> tuple:
     def of_one(x: PyTree) -> tuple:
-        theta = problem.model.potentials(weights, x)
-        return tuple(ways_of(problem, theta).k_best(problem, theta, k.value))
+        return tuple(problem.inference.k_best(problem.model.potentials(weights, x), k.value))
 
     return jax.vmap(of_one)(inputs)
 
@@ -80,9 +79,7 @@ def k_best(
     k = checked_size("k", k)
     weights = weights_of(problem, weights)
     check_weights(problem, weights)
-    ways = ways_at_the_door(problem, weights, buckets.parts[0], "k_best")
-    if ways.most is not None and k > ways.most:
-        raise ValueError(f"k must be at most {ways.most} for this problem, got {k}: {ways.why}")
+    checked_inference(problem, "k_best")
     small = bare(problem)
     parts = [
         in_batches(lambda x: _ranked(small, weights, x, Static(k), effort=EFFORT), part, batch)

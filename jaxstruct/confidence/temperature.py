@@ -17,11 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.confidence.batches import EFFORT, bare
-from jaxstruct.confidence.structures import loss_of_one, ways_at_the_door
+from jaxstruct.confidence.batches import EFFORT, bare, log_loss_at
 from jaxstruct.core.buckets import rows_of
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.checks import check_batch, check_weights, checked_buckets
 from jaxstruct.solvers.predict import weights_of
@@ -78,7 +78,7 @@ def _value_and_slope(
         x, y, real = block
 
         def total(b: Array) -> Array:
-            losses = jax.vmap(lambda x, y: loss_of_one(problem, weights, x, y, b))(x, y)
+            losses = jax.vmap(lambda x, y: log_loss_at(problem, weights, x, y, b))(x, y)
             return jnp.sum(jnp.where(real, losses, 0))
 
         return jnp.stack(jax.value_and_grad(total)(b))
@@ -179,7 +179,7 @@ def fit_temperature(
     check_batch(batch)
     weights = weights_of(problem, weights)
     check_weights(problem, weights)
-    ways_at_the_door(problem, weights, xs.parts[0], "log_loss")
+    checked_inference(problem, "log_loss")
     dtype = jnp.result_type(*jax.tree.leaves(weights))
     blocks = tuple(_in_blocks(x, y, batch) for x, y in zip(xs.parts, ys.parts, strict=True))
     n = jnp.asarray(sum(map(len, xs.index)), dtype)

@@ -2,11 +2,12 @@
 
 F(x, y; w) = <w, Psi(x, y)> = score(theta, y) with theta = potentials(w, x). Both maps are linear in
 their first argument. A solver sees nothing else of a structure (thesis 3.5.1: "a very general and
-well-defined interface independent of the choice of Psi"). The contract has three parts:
+well-defined interface independent of the choice of Psi"). The contract has four parts:
 
-    model     what the structure is: potentials, score, decode, loss
-    oracles   how the argmax of a constraint is found; an oracle may be inexact, see `Bounded`
-    space     how planes are summed; all of it follows from the model by transposition
+    model      what the structure is: potentials, score, decode, loss
+    oracles    how the argmax of a constraint is found; an oracle may be inexact, see `Bounded`
+    space      how planes are summed; all of it follows from the model by transposition
+    inference  what else can be asked of it: log losses, marginals, the k best outputs, samples
 
 theta may carry integers beside its potentials, such as the length of a sequence.
 """
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 from jaxstruct.core.length_buckets import PRICE
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.static import static
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import AnyArray, Array, PyTree
 
 Given: TypeAlias = Any
 """A function or None: `make_problem` fills the space, and says which oracles must be there."""
@@ -143,6 +144,63 @@ class Space(NamedTuple):
     add_differences: Given = None
 
 
+class Marginals(NamedTuple):
+    """Probabilities of the parts of outputs under P(y | x) = exp(F(x, y)) / Z.
+
+    Fields:
+      probabilities: of a structure's own shape, see `confidence.marginals`; 0 on padding.
+      log_partition: log Z.
+      sizes: a pytree as probabilities, of how many positions the leading axes of each leaf really
+        have, int32 [number of such axes]; None where no leaf is padded.
+    """
+
+    probabilities: PyTree
+    log_partition: AnyArray
+    sizes: PyTree = None
+
+
+@static
+class InferenceFacts:
+    """What is known of an `Inference` before anything is computed.
+
+    Fields:
+      convex: whether log_loss is convex in theta, so that its gradient gives a lower bound.
+      advice: what to do where a function is None.
+    """
+
+    convex: bool = True
+    advice: str = ""
+
+
+class Inference(NamedTuple):
+    """What else can be asked of a structure: functions of ONE example; each may be left out.
+
+    P(y | x) = exp(F(x, y)) / Z(x). Where `Oracles.all_outputs` lists the outputs, `make_problem`
+    derives what is left out, and k_best for k <= 2 from `best_wrong` or `contenders`. A function
+    raises ValueError while it is traced where this theta or this loss cannot be served.
+
+    Fields:
+      log_loss: (theta, y) -> -log P(y | x) = log Z(theta) - F(y; theta), differentiable in theta.
+      marginals: theta -> Marginals.
+      k_best: (theta, k) -> (outputs y[k], scores F[k]), the best first, k static; where there are
+        fewer outputs -1 throughout and -inf.
+      sample: (theta, key) -> y drawn from P.
+      softmax_margin: (theta, y_true, mu) -> mu log sum_y exp((Delta(y_true, y) + F(y) -
+        F(y_true)) / mu), differentiable in theta.
+      augmented_k_best: (theta, y_true, k) -> (y[k], real bool[k]), the outputs of the largest
+        Delta(y_true, y) + F(y), k static.
+      facts: see there.
+    """
+
+    log_loss: Given = None
+    marginals: Given = None
+    k_best: Given = None
+    sample: Given = None
+    softmax_margin: Given = None
+    augmented_k_best: Given = None
+    facts: InferenceFacts = InferenceFacts()
+
+
 @static
 class Padding:
     """What padding needs to know of a structure.
@@ -179,6 +237,7 @@ class Problem(NamedTuple):
       check: (inputs, outputs) -> None, on the host before anything compiles; raises ValueError.
         outputs is None where inputs come alone, as in `predict`.
       padding: how ragged examples are padded.
+      inference: what else can be asked; of it a function that the structure has not is None.
     """
 
     initial_weights: PyTree
@@ -187,6 +246,7 @@ class Problem(NamedTuple):
     space: Space
     check: Callable
     padding: Padding = Padding()
+    inference: Inference = Inference()
 
 
 def of_planes(problem: Problem) -> Problem:
@@ -196,4 +256,6 @@ def of_planes(problem: Problem) -> Problem:
     """
     none: Any = None
     unread = Model(none, none, none, none)
-    return problem._replace(model=unread, oracles=Oracles(), check=none, padding=Padding())
+    return problem._replace(
+        model=unread, oracles=Oracles(), check=none, padding=Padding(), inference=Inference()
+    )

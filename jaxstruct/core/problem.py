@@ -11,12 +11,13 @@ from jax.tree_util import Partial
 
 from jaxstruct.core import transposition
 from jaxstruct.core.checks import check_record, checked_size, text_of
-from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.contract import Inference, Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.derived_inference import completed_inference
 from jaxstruct.core.device import zeros_on_device
 from jaxstruct.core.transposition import linear_leaves, sum_of_squares
 from jaxstruct.core.types import AnyArray, Array, PyTree
 
-Part = TypeVar("Part", Model, Oracles, Space)
+Part = TypeVar("Part", Model, Oracles, Space, Inference)
 
 
 def _no_check(inputs: PyTree, outputs: PyTree) -> None:
@@ -50,9 +51,10 @@ def _zero(leaf: AnyArray) -> Array:
     return zeros_on_device(jnp.shape(leaf), jnp.result_type(leaf))
 
 
-def _check_parts(model: Model, oracles: Oracles, space: Space) -> None:
+def _check_parts(model: Model, oracles: Oracles, space: Space, inference: Inference) -> None:
     for name, part, kind in (
         ("model", model, Model), ("oracles", oracles, Oracles), ("space", space, Space),
+        ("inference", inference, Inference),
     ):  # fmt: skip
         if not isinstance(part, kind):
             raise ValueError(
@@ -134,6 +136,7 @@ def make_problem(
     space: Space = Space(),  # noqa: B008
     check: Callable = _no_check,
     padding: Padding = Padding(),  # noqa: B008
+    inference: Inference = Inference(),  # noqa: B008
 ) -> Problem:
     """Gather the functions of a structure in a `Problem`.
 
@@ -147,13 +150,15 @@ def make_problem(
       space: where the structure knows a faster way than transposition.
       check: looks at the values of the examples before a run; see `Problem`.
       padding: what `Ragged` examples of this structure are padded to.
+      inference: log losses, marginals, the k best outputs and samples, where the structure has
+        them; what is left out is derived where all outputs can be listed.
 
     Raises:
       ValueError: a part is of another kind, a field is not callable, initial_weights holds no
         floating-point array, or oracles has half of a pair or finds no violated output.
     """
     _check_weights(initial_weights)
-    _check_parts(model, oracles, space)
+    _check_parts(model, oracles, space, inference)
     _check_padding(padding)
     cheap = None if oracles.cheap is None else _as_partials(oracles.cheap)
     oracles = _as_partials(oracles._replace(cheap=None))._replace(cheap=cheap)
@@ -161,7 +166,11 @@ def make_problem(
     zero = jax.tree.map(_zero, initial_weights)
     check = check if isinstance(check, Partial) else Partial(check)
     space = _as_partials(_completed(model, space, zero))
-    return Problem(zero, model, oracles, space, check, padding)
+    facts, functions = inference.facts, inference._replace(facts=None)
+    inference = completed_inference(_as_partials(functions), model, oracles, space)
+    return Problem(
+        zero, model, oracles, space, check, padding, inference._replace(facts=facts)
+    )
 
 
 def difference(problem: Problem, theta: PyTree, y_true: PyTree, y: PyTree) -> PyTree:

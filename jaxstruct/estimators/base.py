@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -31,7 +31,6 @@ class Training(NamedTuple):
       problem, inputs, outputs: of the n examples, as `jaxstruct.fit` takes them.
       weights: [n] of the examples, of mean 1.
       rows: [n] where each of them stands in the caller's training set.
-      likelihood: of the log-linear objective; None where the structure has none.
     """
 
     problem: Problem
@@ -39,7 +38,6 @@ class Training(NamedTuple):
     outputs: PyTree
     weights: np.ndarray
     rows: np.ndarray
-    likelihood: Callable | None
 
 
 def is_log_linear(estimator: Any) -> bool:
@@ -193,14 +191,14 @@ class StructuralEstimator(BaseEstimator):
         return found
 
     def _field(self, training: Training, before: RandomField | None) -> RandomField:
-        if training.likelihood is None:
+        if training.problem.inference.log_loss is None:
             raise ValueError(
                 f'objective="log_loss" is none of {type(self).__name__}: take one of '
                 f"{tuple(FORMULATIONS)}"
             )
         found = fit_random_field(
             training.problem, training.inputs, training.outputs, float(self.C),
-            tolerance=self.tol, max_iterations=self.max_iter, likelihood=training.likelihood,
+            tolerance=self.tol, max_iterations=self.max_iter,
             start=None if before is None else before.weights, example_weights=training.weights,
         )  # fmt: skip
         self.n_iter_ = max(found.iterations, 1)

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators.base import (
+    LOG_LOSS,
     StructuralEstimator,
     Training,
     example_weights,
@@ -17,7 +18,7 @@ from jaxstruct.estimators.base import (
     of_mean_one,
     share_right,
 )
-from jaxstruct.graphs import fit_encoding, graph_likelihood, reweighted_likelihood
+from jaxstruct.graphs import fit_encoding, with_log_loss
 from jaxstruct.solvers.predict import predict
 
 
@@ -76,9 +77,11 @@ class GraphLabeller(StructuralEstimator):
         self.problem_ = self.encoding_.problem(loss=self.loss, symmetric=self.symmetric)
         outputs = self.encoding_.outputs(y, X)
         weights = example_weights(sample_weight, len(outputs))
+        exact = self.plans or self.objective != LOG_LOSS
+        problem = self.problem_ if exact else with_log_loss(self.problem_, "reweighted")
         return Training(
-            self.problem_, self.encoding_.inputs(X), outputs, of_mean_one(weights),
-            np.arange(len(outputs)), graph_likelihood if self.plans else reweighted_likelihood,
+            problem, self.encoding_.inputs(X), outputs, of_mean_one(weights),
+            np.arange(len(outputs)),
         )  # fmt: skip
 
     def _finish(self, weights: PyTree) -> None:

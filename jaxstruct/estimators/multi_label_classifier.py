@@ -24,7 +24,7 @@ from jaxstruct.estimators.base import (
     is_log_linear,
     of_mean_one,
 )
-from jaxstruct.graphs import SetEncoding, set_likelihood
+from jaxstruct.graphs import SetEncoding
 from jaxstruct.solvers.predict import predict
 
 _NUMBERS = 1 << 22
@@ -94,11 +94,10 @@ class MultiLabelClassifier(ClassifierMixin, StructuralEstimator):
         columns = class_rows.columns_of_class(features)
         wider = features._replace(columns=columns - (features.constant != 0))
         problem = self.encoding_._replace(features=wider).problem(**options)
-        enumerates = problem.oracles.contenders is not None
         return Training(
             problem,
             class_rows.inputs_of_class(class_rows.taken(rows, which), columns), y[which],
-            of_mean_one(weights), which, set_likelihood if enumerates else None,
+            of_mean_one(weights), which,
         )  # fmt: skip
 
     def _finish(self, weights: PyTree) -> None:

@@ -77,7 +77,7 @@ class PairAligner(StructuralEstimator):
         weights = example_weights(sample_weight, len(y))
         return Training(
             self.problem_, self.encoding_.inputs(X), self.encoding_.outputs(y),
-            of_mean_one(weights), np.arange(len(y)), None,
+            of_mean_one(weights), np.arange(len(y)),
         )  # fmt: skip
 
     def _finish(self, weights: PyTree) -> None:

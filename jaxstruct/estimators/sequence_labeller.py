@@ -14,7 +14,6 @@ from jaxstruct.chains import (
     ChainEncoding,
     chain,
     chain_inputs,
-    chain_likelihood,
     chain_potentials,
     label_weights,
     marginals,
@@ -127,7 +126,7 @@ class SequenceLabeller(StructuralEstimator):
         tokens = inputs_of_class(dense_or_sparse(features, "X", rows), columns, offsets)
         return Training(
             chain(columns, len(codec.classes), **options), chain_inputs(tokens), outputs,
-            of_mean_one(weights), np.arange(len(outputs)), chain_likelihood,
+            of_mean_one(weights), np.arange(len(outputs)),
         )  # fmt: skip
 
     def _loss(self, outputs: Ragged, weights: np.ndarray) -> Any:

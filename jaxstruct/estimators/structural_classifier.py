@@ -19,7 +19,7 @@ from jaxstruct.core.labels import LabelCodec
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
 from jaxstruct.estimators.base import StructuralEstimator, Training, is_log_linear, of_mean_one
-from jaxstruct.multiclass import ClassEncoding, class_likelihood, multiclass
+from jaxstruct.multiclass import ClassEncoding, multiclass
 
 
 def dtype_of(values: np.ndarray) -> str:
@@ -121,7 +121,7 @@ class StructuralClassifier(ClassifierMixin, StructuralEstimator):
         self.problem_ = self.encoding_.problem(**options)
         return Training(
             multiclass(columns, k, **options), class_rows.inputs_of_class(rows, columns),
-            numbers[which].astype(np.int32), of_mean_one(weights), which, class_likelihood,
+            numbers[which].astype(np.int32), of_mean_one(weights), which,
         )  # fmt: skip
 
     def _class_weights(self, y: np.ndarray, numbers: np.ndarray, weights: np.ndarray) -> np.ndarray:

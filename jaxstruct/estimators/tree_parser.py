@@ -18,7 +18,6 @@ from jaxstruct.trees import (
     read_tree,
     score,
     summarise,
-    tree_likelihood,
 )
 
 
@@ -81,7 +80,7 @@ class TreeParser(StructuralEstimator):
         weights = example_weights(sample_weight, len(y))
         return Training(
             self.problem_, self.encoding_.inputs(X), self.encoding_.outputs(y),
-            of_mean_one(weights), np.arange(len(y)), tree_likelihood,
+            of_mean_one(weights), np.arange(len(y)),
         )  # fmt: skip
 
     def _finish(self, weights: PyTree) -> None:

@@ -1,6 +1,5 @@
 """Graph labelling: factor graphs, their inference with and without bounds, and its learning."""
 
-from jaxstruct.graphs.augmented import softmax_margin
 from jaxstruct.graphs.bayesian_networks import (
     BayesianNetwork,
     Variable,
@@ -23,17 +22,11 @@ from jaxstruct.graphs.factors import (
     potts_tables,
     stacked,
 )
+from jaxstruct.graphs.inference import with_log_loss
 from jaxstruct.graphs.inputs import GraphInput, graph_inputs
-from jaxstruct.graphs.likelihood import (
-    bethe_likelihood,
-    graph_likelihood,
-    pseudo_likelihood,
-    reweighted_likelihood,
-    set_likelihood,
-)
 from jaxstruct.graphs.losses import weighted_labels
 from jaxstruct.graphs.marginals import Marginals, marginal_outputs, set_marginals
-from jaxstruct.graphs.multi_label import multi_label, set_graph
+from jaxstruct.graphs.multi_label import multi_label
 from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.oracles.conditional_modes import conditional_modes
 from jaxstruct.graphs.oracles.enumeration import (
@@ -80,7 +73,6 @@ __all__ = [
     "best_labelling",
     "best_of_all",
     "best_other",
-    "bethe_likelihood",
     "complete_edges",
     "conditional_modes",
     "elimination",
@@ -93,7 +85,6 @@ __all__ = [
     "fit_set_encoding",
     "graph_inputs",
     "graph_labelling",
-    "graph_likelihood",
     "graph_potentials",
     "graph_potentials_of",
     "grid_edges",
@@ -108,20 +99,16 @@ __all__ = [
     "network_factors",
     "padded",
     "potts_tables",
-    "pseudo_likelihood",
     "relaxed",
     "reweighted",
-    "reweighted_likelihood",
     "reweighted_marginals",
     "sample_labelling",
     "sample_of_all",
     "score_labels",
-    "set_graph",
-    "set_likelihood",
     "set_marginals",
-    "softmax_margin",
     "stacked",
     "stacked_plans",
     "tree_edges",
     "weighted_labels",
+    "with_log_loss",
 ]

@@ -23,14 +23,26 @@ from jaxstruct.core.checks import (
     checked_dtype,
     checked_size,
 )
-from jaxstruct.core.contract import Bounded, Contenders, Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.contract import (
+    Bounded,
+    Contenders,
+    Inference,
+    InferenceFacts,
+    Model,
+    Oracles,
+    Padding,
+    Problem,
+    Space,
+)
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.static import Static, static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
-from jaxstruct.graphs import inference as graph_inference
+from jaxstruct.graphs import decoding as graph_decoding
+from jaxstruct.graphs.decoding import Decoding, best_found
 from jaxstruct.graphs.edge_lists import complete_edges
-from jaxstruct.graphs.inference import Inference, best_found
+from jaxstruct.graphs.elimination import Elimination, elimination
+from jaxstruct.graphs.inference import graph_inference
 from jaxstruct.graphs.marginals import (
     Marginals,
     best_marginals,
@@ -39,7 +51,12 @@ from jaxstruct.graphs.marginals import (
     mean_cost,
     score_marginals,
 )
-from jaxstruct.graphs.oracles.enumeration import all_scores, labelling, number_of_labellings
+from jaxstruct.graphs.oracles.enumeration import (
+    MOST_LABELLINGS,
+    all_scores,
+    labelling,
+    number_of_labellings,
+)
 from jaxstruct.graphs.oracles.reweighted import PASSES
 from jaxstruct.graphs.potentials import GraphPotentials
 from jaxstruct.graphs.theta import SetTheta
@@ -47,8 +64,8 @@ from jaxstruct.graphs.theta import SetTheta
 LOSSES = ("hamming", "normalised_hamming", "zero_one", "f1", "ranking")
 ADDITIVE = ("hamming", "normalised_hamming", "ranking")
 INFERENCE = (
-    "enumeration", *graph_inference.BOUNDED, *graph_inference.UNBOUNDED, graph_inference.RELAXED,
-    graph_inference.ESCALATED,
+    "enumeration", *graph_decoding.BOUNDED, *graph_decoding.UNBOUNDED, graph_decoding.RELAXED,
+    graph_decoding.ESCALATED,
 )  # fmt: skip
 _PADDING = Padding(price=1_000_000)
 """A position is one feature of one input, of little work."""
@@ -61,7 +78,7 @@ class _Kind:
     labels: int
     loss: str
     pairs: bool
-    inference: Inference
+    decoding: Decoding
 
 
 def set_losses(loss: str, y_true: Array, y: Array) -> Array:
@@ -137,9 +154,11 @@ def _graph(kind: _Kind, theta: SetTheta) -> GraphPotentials:
     return GraphPotentials(nodes, edges, pairs, jnp.int32(L), jnp.int32(len(edges)))
 
 
-def set_graph(problem: Problem, theta: SetTheta) -> GraphPotentials:
-    """The potentials of one input of a `multi_label` problem: a node a label, an edge a pair."""
-    return _graph(problem.model.decode.args[0], theta)
+def _seen(kind: _Kind, theta: SetTheta) -> tuple[GraphPotentials, Elimination | None]:
+    """The graph of one input; without pairs any number of labels can be eliminated."""
+    L = kind.labels
+    listed = 2**L <= MOST_LABELLINGS
+    return _graph(kind, theta), None if listed else elimination(L, np.zeros((0, 2), np.int32))
 
 
 def _score(theta: SetTheta, y: Array) -> Array:
@@ -151,7 +170,7 @@ def _score(theta: SetTheta, y: Array) -> Array:
 
 
 def _decode(kind: _Kind, theta: SetTheta) -> Array:
-    return best_found(kind.inference, _graph(kind, theta), None).labels
+    return best_found(kind.decoding, _graph(kind, theta), None).labels
 
 
 def _loss(kind: _Kind, like: Array, y_true: Array, y: Array) -> Array:
@@ -162,7 +181,7 @@ def _loss_augmented(kind: _Kind, theta: SetTheta, y_true: Array, scale: Array) -
     """Of an additive loss: what a wrong label costs goes to its node."""
     graph = _graph(kind, theta)
     costs = scale * _costs(kind, jnp.zeros((), graph.nodes.dtype), y_true)
-    best = best_found(kind.inference, graph._replace(nodes=graph.nodes + costs), None)
+    best = best_found(kind.decoding, graph._replace(nodes=graph.nodes + costs), None)
     return best.labels if best.bound is None else Bounded(best.labels, best.bound)
 
 
@@ -188,7 +207,7 @@ def _marginal_score(theta: SetTheta, y: Marginals) -> Array:
 
 
 def _marginal_decode(kind: _Kind, theta: SetTheta) -> Marginals:
-    return best_marginals(_graph(kind, theta), kind.inference.passes).output
+    return best_marginals(_graph(kind, theta), kind.decoding.passes).output
 
 
 def _costs(kind: _Kind, like: Array, y_true: Array) -> Array:
@@ -209,7 +228,7 @@ def _marginals_augmented(kind: _Kind, theta: SetTheta, y_true: Marginals, scale:
     graph = _graph(kind, theta)
     costs = scale * _costs(kind, jnp.zeros((), graph.nodes.dtype), labels_of(y_true))
     graph = graph._replace(nodes=graph.nodes + costs)
-    return best_marginals(graph, kind.inference.passes)
+    return best_marginals(graph, kind.decoding.passes)
 
 
 def _check_inputs(d: int, inputs: PyTree) -> int:
@@ -263,17 +282,17 @@ def _relaxed_parts(kind: _Kind, like: Array) -> tuple[Model, Oracles]:
 
 def _oracles(kind: _Kind) -> Oracles:
     additive = Partial(_loss_augmented, kind) if kind.loss in ADDITIVE else None
-    if kind.inference.name == "enumeration":
+    if kind.decoding.name == "enumeration":
         return Oracles(Partial(_contenders, kind), Partial(_output, kind), additive)
     if additive is None:
         raise ValueError(
             f'loss="{kind.loss}" needs inference="enumeration": only hamming, '
             "normalised_hamming and ranking add up over labels"
         )
-    cheap = kind.inference.cheap
+    cheap = kind.decoding.cheap
     if cheap is None:
         return Oracles(loss_augmented_decode=additive)
-    first = Partial(_loss_augmented, dataclasses.replace(kind, inference=cheap))
+    first = Partial(_loss_augmented, dataclasses.replace(kind, decoding=cheap))
     return Oracles(loss_augmented_decode=additive, cheap=Oracles(loss_augmented_decode=first))
 
 
@@ -282,6 +301,24 @@ def _parts(kind: _Kind, like: Array) -> tuple[Model, Oracles]:
         Partial(_potentials, kind), _score, Partial(_decode, kind), Partial(_loss, kind, like)
     )
     return model, _oracles(kind)
+
+
+def _costs_of_labels(kind: _Kind, y_true: Array) -> Array:
+    if kind.loss not in ADDITIVE:
+        raise ValueError(f'loss="{kind.loss}" does not add up over labels: take one of {ADDITIVE}')
+    return _costs(kind, jnp.zeros(()), y_true)
+
+
+def _inference(kind: _Kind, relaxed: bool) -> Inference:
+    if relaxed:
+        return Inference(facts=InferenceFacts(advice=graph_decoding.OF_RELAXED))
+    if kind.pairs and 2**kind.labels > MOST_LABELLINGS:
+        advice = (
+            f"problem has {kind.labels} labels with pairs, more sets than the {MOST_LABELLINGS} "
+            "that are listed: pairs=False has no such limit"
+        )
+        return Inference(facts=InferenceFacts(advice=advice))
+    return graph_inference(Partial(_seen, kind), Partial(_costs_of_labels, kind), of_sets=True)
 
 
 def _squared_norm(w: PyTree, x: PyTree) -> Array:
@@ -334,13 +371,13 @@ def multi_label(
     dtype = checked_dtype(dtype)
     if inference == "enumeration":
         number_of_labellings(L, 2)
-    way = Inference(inference, checked_size("passes", passes))
+    way = Decoding(inference, checked_size("passes", passes))
     kind = _Kind(L, loss, bool(pairs) and L > 1, way)
     zero = {"labels": jnp.zeros((d, L), dtype)}
     if kind.pairs:
         zero["pairs"] = jnp.zeros((L * (L - 1) // 2, 2, 2), dtype)
-    relaxed = inference == graph_inference.RELAXED
+    relaxed = inference == graph_decoding.RELAXED
     model, oracles = (_relaxed_parts if relaxed else _parts)(kind, jnp.zeros((), dtype))
     space = Space(add=Partial(_add, kind), gram_action=_gram_action, squared_norm=_squared_norm)
     check = Partial(_check, d, L, Static(relaxed))
-    return make_problem(zero, model, oracles, space, check, _PADDING)
+    return make_problem(zero, model, oracles, space, check, _PADDING, _inference(kind, relaxed))

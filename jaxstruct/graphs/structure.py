@@ -24,14 +24,25 @@ from jaxstruct.core.checks import (
     checked_dtype,
     checked_size,
 )
-from jaxstruct.core.contract import Bounded, Contenders, Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.contract import (
+    Bounded,
+    Contenders,
+    Inference,
+    InferenceFacts,
+    Model,
+    Oracles,
+    Padding,
+    Problem,
+    Space,
+)
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.static import Static, static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.graphs import inference as graph_inference
+from jaxstruct.graphs import decoding as graph_decoding
+from jaxstruct.graphs.decoding import Best, Decoding, best_found
 from jaxstruct.graphs.example_checks import check_graphs
-from jaxstruct.graphs.inference import Best, Inference, best_found
+from jaxstruct.graphs.inference import graph_inference, seen_graph
 from jaxstruct.graphs.inputs import GraphInput
 from jaxstruct.graphs.losses import GraphLoss, delta, graph_loss, node_costs, plain_labels
 from jaxstruct.graphs.marginals import (
@@ -66,7 +77,7 @@ class _Graph(NamedTuple):
     """What the functions of a structure are bound to."""
 
     loss: GraphLoss
-    inference: Inference
+    decoding: Decoding
     symmetric: Static
 
 
@@ -148,7 +159,7 @@ def _score(tables: _Graph, theta: GraphTheta, y: Array) -> Array:
 
 
 def _best(tables: _Graph, theta: GraphTheta) -> Best:
-    return best_found(tables.inference, graph_potentials_of(theta), theta.plan)
+    return best_found(tables.decoding, graph_potentials_of(theta), theta.plan)
 
 
 def _answer(best: Best) -> Array | Bounded:
@@ -163,6 +174,16 @@ def _loss(tables: _Graph, y_true: Array, y: Array) -> Array:
     return delta(tables.loss, y_true, y)
 
 
+def _costs(tables: _Graph, y_true: Array) -> Array:
+    """[V, S] of an additive loss."""
+    if not tables.loss.additive:
+        raise ValueError(
+            'the loss of the graphs does not add up over nodes: take loss="hamming", '
+            '"normalised_hamming" or [S, S] costs'
+        )
+    return node_costs(tables.loss, y_true)
+
+
 def _loss_augmented(
     tables: _Graph, theta: GraphTheta, y_true: Array, scale: Array
 ) -> Array | Bounded:
@@ -173,7 +194,7 @@ def _loss_augmented(
 def _best_other(tables: _Graph, theta: GraphTheta, y_true: Array) -> Best:
     """The best y != y_true: some node has another label, whichever it is; ties to the lowest."""
     right = plain_labels(tables.loss, y_true)
-    if tables.inference.name == "elimination" and theta.plan is not None:
+    if tables.decoding.name == "elimination" and theta.plan is not None:
         return Best(best_other(graph_potentials_of(theta), theta.plan, right).labels, None)
     V, S = theta.nodes.shape
     at, labels = jnp.arange(V), jnp.arange(S)
@@ -192,7 +213,7 @@ def _best_other(tables: _Graph, theta: GraphTheta, y_true: Array) -> Best:
     first = jnp.argmax(values)
     found = values[first] > -jnp.inf
     y = jnp.where(found, every[first], y_true)
-    exact = tables.inference.name in graph_inference.EXACT
+    exact = tables.decoding.name in graph_decoding.EXACT
     return Best(y, None if exact else jnp.max(bounds))
 
 
@@ -235,13 +256,13 @@ def _output(trace: GraphTheta, level: Array) -> Array:
 def _oracles(tables: _Graph) -> Oracles:
     additive = tables.loss.additive
     augmented = Partial(_loss_augmented, tables) if additive else None
-    if tables.inference.name == "enumeration":
+    if tables.decoding.name == "enumeration":
         return Oracles(
             contenders=Partial(_contenders, tables), output=_output, loss_augmented_decode=augmented
         )
-    cheap = tables.inference.cheap
+    cheap = tables.decoding.cheap
     return Oracles(
-        cheap=None if cheap is None else _oracles(tables._replace(inference=cheap)),
+        cheap=None if cheap is None else _oracles(tables._replace(decoding=cheap)),
         loss_augmented_decode=augmented,
         best_wrong=Partial(_best_wrong, tables),
         level_losses=None if additive else Partial(_level_losses, tables),
@@ -254,7 +275,7 @@ def _marginal_score(theta: GraphTheta, y: Marginals) -> Array:
 
 
 def _marginal_decode(tables: _Graph, theta: GraphTheta) -> Marginals:
-    return best_marginals(graph_potentials_of(theta), tables.inference.passes).output
+    return best_marginals(graph_potentials_of(theta), tables.decoding.passes).output
 
 
 def _marginal_loss(tables: _Graph, y_true: Marginals, y: Marginals) -> Array:
@@ -266,7 +287,7 @@ def _marginals_augmented(
 ) -> Bounded:
     costs = scale * node_costs(tables.loss, labels_of(y_true))
     graph = graph_potentials_of(theta._replace(nodes=theta.nodes + costs))
-    return best_marginals(graph, tables.inference.passes)
+    return best_marginals(graph, tables.decoding.passes)
 
 
 def _relaxed_parts(tables: _Graph) -> tuple[Model, Oracles]:
@@ -300,10 +321,10 @@ def _initial_weights(sizes: GraphSizes, dtype: str) -> dict[str, Array]:
 def _check(
     sizes: GraphSizes, tables: _Graph, inputs: GraphInput, outputs: np.ndarray | None = None
 ) -> None:
-    if tables.inference.name != graph_inference.RELAXED:
-        check_graphs(sizes, tables.inference.name, inputs, outputs)
+    if tables.decoding.name != graph_decoding.RELAXED:
+        check_graphs(sizes, tables.decoding.name, inputs, outputs)
         return
-    check_graphs(sizes, tables.inference.name, inputs)
+    check_graphs(sizes, tables.decoding.name, inputs)
     if outputs is not None:
         check_marginals(outputs, "graphs.marginal_outputs")
 
@@ -314,15 +335,20 @@ def _assembled(sizes: GraphSizes, tables: _Graph, dtype: str) -> Problem:
         gram_action=Partial(_gram_action, sizes, tables),
         squared_norm=_squared_norm,
     )
-    relaxed = tables.inference.name == graph_inference.RELAXED
+    relaxed = tables.decoding.name == graph_decoding.RELAXED
     model = Model(
         Partial(_potentials, tables), Partial(_score, tables), Partial(_decode, tables),
         Partial(_loss, tables),
     )  # fmt: skip
+    if relaxed:
+        inference = Inference(facts=InferenceFacts(advice=graph_decoding.OF_RELAXED))
+    else:
+        enumerates = Static(tables.decoding.name == "enumeration")
+        inference = graph_inference(Partial(seen_graph, enumerates), Partial(_costs, tables))
     model, oracles = _relaxed_parts(tables) if relaxed else (model, _oracles(tables))
     return make_problem(
         _initial_weights(sizes, dtype), model, oracles, space, Partial(_check, sizes, tables),
-        _PADDING_OF_MARGINALS if relaxed else _PADDING,
+        _PADDING_OF_MARGINALS if relaxed else _PADDING, inference,
     )  # fmt: skip
 
 
@@ -387,13 +413,13 @@ def graph_labelling(
         len(told.weights),
     )
     check_flag("symmetric", symmetric)
-    check_choice("inference", inference, graph_inference.NAMES)
-    if sizes.node_classes > 1 and inference == graph_inference.RELAXED:
+    check_choice("inference", inference, graph_decoding.NAMES)
+    if sizes.node_classes > 1 and inference == graph_decoding.RELAXED:
         raise ValueError(
             'node_weights: inference="relaxed" has marginals as outputs, which tell no classes of '
             "nodes; take another inference, or costs with a row of zeros for a label to ignore"
         )
-    way = Inference(inference, checked_size("passes", passes))
+    way = Decoding(inference, checked_size("passes", passes))
     return _assembled(sizes, _Graph(told, way, Static(bool(symmetric))), dtype)
 
 

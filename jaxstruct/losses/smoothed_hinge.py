@@ -9,56 +9,19 @@ max over probabilities p of sum_y p(y) s(y). A strictly concave term makes it sm
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxstruct import chains, graphs, trees
 from jaxstruct.core.checks import check_choice, checked_number, checked_size
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.losses import output_lists
 from jaxstruct.losses.doors import checked_example
-from jaxstruct.losses.log_loss import value_and_slope
 from jaxstruct.losses.one_call import Loss, of_evaluation, with_slope
 
 SMOOTHINGS = ("entropy", "top_k")
-
-
-class _Ways(NamedTuple):
-    """softmax_margin: (problem, theta, y, temperature) -> l. k_best: (problem, theta, y, k) ->
-    (outputs[k], which of them there are); None where the wing has none."""
-
-    softmax_margin: Callable
-    k_best: Callable | None
-
-
-_OF_THETA = {
-    chains.ChainTheta: _Ways(chains.softmax_margin, chains.augmented_k_best),
-    trees.TreeTheta: _Ways(trees.softmax_margin, trees.augmented_k_best),
-    graphs.GraphTheta: _Ways(graphs.softmax_margin, None),
-}
-_LISTED = _Ways(output_lists.listed_softmax_margin, output_lists.listed_augmented_k_best)
-
-
-def _ways_of(problem: Problem, theta: PyTree) -> _Ways:
-    """What a structure has.
-
-    Raises:
-      ValueError: nothing.
-    """
-    found = _OF_THETA.get(type(theta))
-    if found is None and output_lists.is_listed(problem, theta):
-        found = _LISTED
-    if found is None:
-        raise ValueError(
-            f"smoothed_hinge serves classes, candidates, chains, trees and graphs, got theta of "
-            f"type {type(theta).__name__}: take perturbed, which needs the argmax alone"
-        )
-    return found
 
 
 def _onto_simplex(values: Array, real: Array) -> Array:
@@ -71,11 +34,12 @@ def _onto_simplex(values: Array, real: Array) -> Array:
     return jnp.where(real, jnp.maximum(values - excess[count - 1], 0), 0)
 
 
-def _top_k(k_best: Callable, k: int, theta: PyTree, given: PyTree) -> tuple[Array, PyTree]:
+def _top_k(k: int, theta: PyTree, given: PyTree) -> tuple[Array, PyTree]:
     problem, y, temperature = given
-    outputs, real = k_best(problem, theta, y, k)
+    outputs, real = problem.inference.augmented_k_best(theta, y, k)
     outputs = jax.tree.map(lambda leaf, true: _with_truth(leaf, true, real), outputs, y)
-    s = output_lists.augmented_advantages(problem, theta, y, outputs)
+    losses = jax.vmap(problem.model.loss, (None, 0))(y, outputs)
+    s = losses + problem.space.plane_scores(theta, outputs) - problem.model.score(theta, y)
     top = jnp.max(jnp.where(real, s, -jnp.inf))
     p = _onto_simplex((s - top) / temperature, real)
     value = jnp.sum(p * s) + temperature / 2 * (1 - jnp.sum(p * p))
@@ -89,18 +53,15 @@ def _with_truth(leaf: Array, true: Array, real: Array) -> Array:
     return jnp.where(there, leaf, true[None].astype(leaf.dtype))
 
 
-def _entropy(ways: _Ways, theta: PyTree, given: PyTree) -> Array:
+def _entropy(theta: PyTree, given: PyTree) -> Array:
     problem, y, temperature = given
-    return ways.softmax_margin(problem, theta, y, temperature)
+    return problem.inference.softmax_margin(theta, y, temperature)
 
 
-def _entropy_and_slope(ways: _Ways, theta: PyTree, given: PyTree) -> tuple[Array, PyTree]:
+def _entropy_and_slope(theta: PyTree, given: PyTree) -> tuple[Array, PyTree]:
     problem, y, temperature = given
-
-    def smoothed(problem: Problem, theta: PyTree, y: PyTree) -> Array:
-        return ways.softmax_margin(problem, theta, y, temperature)
-
-    return value_and_slope(smoothed, problem, theta, y)
+    of_theta = jax.value_and_grad(problem.inference.softmax_margin, allow_int=True)
+    return of_theta(theta, y, temperature)
 
 
 def smoothed_hinge(
@@ -121,7 +82,7 @@ def smoothed_hinge(
     top_k: l is in [hinge, hinge + mu / 2]; p is sparse, and its gradient sum_k p_k Psi-bar(y_k) -
     Psi-bar(y_i) by one loss-augmented k-best. Where the last of the k has p = 0, l and its gradient
     are those of all outputs, however many k; else of the k best alone, and the gradient jumps where
-    they change. For listed outputs, chains and trees; graphs have no k-best.
+    they change. For listed outputs, chains, trees and graphs (on inputs with plans).
 
     Args:
       problem: the structure with its loss Delta.
@@ -143,14 +104,10 @@ def smoothed_hinge(
     k = checked_size("k", k)
     if not isinstance(temperature, jax.Array):
         temperature = checked_number("temperature", temperature, strict=True)
-    ways = _ways_of(problem, theta)
     if smoothing == "entropy":
-        loss = Loss(partial(_entropy, ways), partial(_entropy_and_slope, ways))
-    elif ways.k_best is None:
-        raise ValueError(
-            'smoothing="top_k" needs the k best outputs, which graphs do not tell: take '
-            'smoothing="entropy" on inputs with plans, or perturbed'
-        )
+        checked_inference(problem, "softmax_margin")
+        loss = Loss(_entropy, _entropy_and_slope)
     else:
-        loss = of_evaluation(partial(_top_k, ways.k_best, k))
+        checked_inference(problem, "augmented_k_best")
+        loss = of_evaluation(partial(_top_k, k))
     return with_slope(loss, theta, (problem, y, temperature))

@@ -8,7 +8,6 @@ from jaxstruct.multiclass.binary import (
     support_vectors,
 )
 from jaxstruct.multiclass.encoding import ClassEncoding, fit_encoding
-from jaxstruct.multiclass.likelihood import class_likelihood
 from jaxstruct.multiclass.losses import matrix_loss, tree_loss, zero_one_loss
 from jaxstruct.multiclass.output_codes import (
     all_pairs_code,
@@ -44,7 +43,6 @@ __all__ = [
     "canonical_features",
     "checked_code",
     "class_kernel",
-    "class_likelihood",
     "decision_values",
     "decode_code",
     "decode_largest",

@@ -31,6 +31,7 @@ from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.multiclass import losses as loss_matrices
+from jaxstruct.multiclass.inference import CLASS_INFERENCE
 
 _PADDING = Padding(price=1_000_000)
 """A position is one feature of one input, of little work."""
@@ -352,6 +353,7 @@ def multiclass(
         ),
         Partial(_check_linear, number_of_features, number_of_classes),
         _PADDING,
+        CLASS_INFERENCE,
     )
 
 
@@ -386,6 +388,7 @@ def kernel_multiclass(
         oracles,
         space._replace(add=_kernel_add),
         Partial(_check_kernel, number_of_anchors, number_of_classes),
+        inference=CLASS_INFERENCE,
     )
 
 
@@ -403,11 +406,6 @@ def check_canonical(problem: Problem) -> int:
             f"{text_of(type(problem).__name__ if potentials is None else potentials.func)}"
         )
     return jax.tree.leaves(problem.initial_weights)[0].shape[1]
-
-
-def is_multiclass(problem: Problem) -> bool:
-    """Whether theta of a problem is the scores [k] of classes."""
-    return getattr(problem.model.decode, "func", None) is _decode
 
 
 def kernel_inputs(gram: Array, *, self_kernel: Array | None = None) -> KernelInput:

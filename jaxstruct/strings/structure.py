@@ -18,7 +18,8 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.checks import checked_dtype, checked_size
-from jaxstruct.core.contract import Contenders, Model, Oracles, Problem, Space
+from jaxstruct.core.contract import Contenders, Marginals, Model, Oracles, Problem, Space
+from jaxstruct.core.derived_inference import Listing, listed_inference, positions
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import sum_of_squares
@@ -83,6 +84,20 @@ def _contenders(loss: Callable, theta: CandidateScores, y_true: Array) -> Conten
 
 def _output(trace: Array, level: Array) -> Array:
     return trace[level]
+
+
+def _listed(theta: CandidateScores, y_true: Array) -> tuple[Array, Array]:
+    """(the candidates, which of them there are), the true one in the place of padding."""
+    real = theta.numbers >= 0
+    return jnp.where(real, theta.numbers, y_true), real
+
+
+def _marginals(theta: CandidateScores) -> Marginals:
+    """[K] P(candidate), in the order of the list."""
+    real = theta.numbers >= 0
+    scores = jnp.where(real, theta.scores, -jnp.inf)
+    count = positions(jnp.sum(real, dtype=jnp.int32))
+    return Marginals(jax.nn.softmax(scores), jax.nn.logsumexp(scores), count)
 
 
 def _candidate_scores(w: PyTree, x: CandidateFeatures) -> CandidateScores:
@@ -180,12 +195,17 @@ def _problem(
         function = Partial(_zero_one, jnp.zeros((), dtype))
     else:
         function = Partial(_loss_of_lists if table.ndim == 1 else _loss_of_table, table)
+    listing = Listing(
+        Partial(_listed), Partial(_score), Partial(_decode), function, Partial(_plane_scores),
+        Partial(_combine),
+    )  # fmt: skip
     return make_problem(
         zero,
         Model(potentials, _score, _decode, function),
         Oracles(contenders=Partial(_contenders, function), output=_output),
         space._replace(plane_scores=_plane_scores, combine=_combine),
         Partial(check.func, *check.args, table),  # nested ones would be equal to no others
+        inference=listed_inference(listing)._replace(marginals=_marginals),
     )
 
 

@@ -1,8 +1,7 @@
 """Phrase trees (thesis 4.5): weighted grammars, oracles, losses, treebanks, the PCFG baseline."""
 
-from jaxstruct.trees.augmented import augmented_k_best, softmax_margin
 from jaxstruct.trees.encoding import TreeEncoding, fit_encoding
-from jaxstruct.trees.likelihood import tree_likelihood
+from jaxstruct.trees.inference import TreeProbabilities
 from jaxstruct.trees.oracles.cky import cky, cky_score
 from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
@@ -27,6 +26,7 @@ from jaxstruct.trees.structure import (
 )
 
 __all__ = [
+    "TreeProbabilities",
     "Binarisation",
     "Cleaning",
     "Encoding",
@@ -38,7 +38,6 @@ __all__ = [
     "TreeEncoding",
     "TreePotentials",
     "TreeTheta",
-    "augmented_k_best",
     "best_of_tree_levels",
     "binarise",
     "cky",
@@ -66,11 +65,9 @@ __all__ = [
     "score",
     "score_tree",
     "sentence_inputs",
-    "softmax_margin",
     "summarise",
     "tags",
     "tree_levels",
-    "tree_likelihood",
     "tree_outputs",
     "weighted_grammar",
     "words",

@@ -29,6 +29,7 @@ from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, BinaryTree, PyTree
 from jaxstruct.trees import example_checks as tree_checks
 from jaxstruct.trees import losses as tree_losses
+from jaxstruct.trees.inference import tree_inference
 from jaxstruct.trees.losses import Stratification, stratification
 from jaxstruct.trees.oracles.cky import cky
 from jaxstruct.trees.oracles.same_inner_nodes import same_inner_nodes
@@ -196,6 +197,12 @@ def grammar_potentials(
     if not isinstance(problem, Problem) or problem.model.decode.func is not _decode:
         raise ValueError("problem must be made by jaxstruct.trees.structure.weighted_grammar")
     (tables,) = problem.model.decode.args
+    return _seen(tables, theta)
+
+
+def _seen(
+    tables: GrammarTables, theta: TreeTheta
+) -> tuple[GrammarRules, TreePotentials, Array]:
     return tables.rules, tree_potentials(tables, theta), theta.x.length
 
 
@@ -270,6 +277,19 @@ def augmented_tree_potentials(
     tokens = jnp.arange(T)
     spans = -cost if potentials.spans is None else potentials.spans - cost
     return potentials._replace(lexical=potentials.lexical - cost[tokens, tokens], spans=spans)
+
+
+def _raised(
+    tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree
+) -> tuple[GrammarRules, TreePotentials, Array]:
+    """What `_seen` says of F + Delta, up to a constant."""
+    if not strata.is_additive:
+        raise ValueError(
+            'the loss of the trees does not add up over nodes: take loss="node_f1" or "all_node_f1"'
+        )
+    one = jnp.ones((), theta.rules.dtype)
+    raised = augmented_tree_potentials(tables, strata, theta, y_true, one)
+    return tables.rules, raised, theta.x.length
 
 
 def _loss_augmented(
@@ -382,4 +402,5 @@ def weighted_grammar(
         ),
         Partial(_check, tables, strata, span_features),
         _PADDING,
+        tree_inference(Partial(_seen, tables), Partial(_raised, tables, strata)),
     )

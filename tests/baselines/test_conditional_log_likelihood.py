@@ -13,7 +13,6 @@ from jaxstruct import Status
 from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.trees.likelihood import tree_likelihood
 from jaxstruct.trees.structure import grammar_potentials, weighted_grammar
 from tests.trees import structure_cases as cases
 
@@ -53,7 +52,7 @@ def weights_of(problem, flat):
 
 def summed(problem, weights, x, y):
     theta = jax.vmap(problem.model.potentials, (None, 0))(weights, x)
-    return jnp.sum(jax.vmap(lambda theta, y: tree_likelihood(problem, theta, y))(theta, y))
+    return jnp.sum(jax.vmap(lambda theta, y: problem.inference.log_loss(theta, y))(theta, y))
 
 
 sloped = jax.jit(jax.value_and_grad(summed, 1))
@@ -100,7 +99,7 @@ def test_training_finds_the_optimum_whole_and_in_buckets(x64, features):
               for part in (x, y)]  # fmt: skip
     for inputs, outputs in ((x, y), halves):
         found = fit_random_field(
-            problem, inputs, outputs, C, likelihood=tree_likelihood, tolerance=1e-8
+            problem, inputs, outputs, C, tolerance=1e-8
         )
         assert found.status is Status.CONVERGED
         np.testing.assert_allclose(found.objective, best.fun, rtol=1e-10)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.tree_util import Partial
 from scipy.optimize import minimize
 from scipy.special import logsumexp, xlogy
 
@@ -21,12 +22,12 @@ from jaxstruct.baselines.conditional_random_field import (
 )
 from jaxstruct.baselines.field_certificate import lower_bound
 from jaxstruct.chains.label_parts import ChainTheta
-from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.chains.oracles.forward_backward import log_partition
 from jaxstruct.chains.potentials import score_labels
 from jaxstruct.chains.structure import Constraints, chain_potentials
 from jaxstruct.core.buckets import as_buckets
-from jaxstruct.graphs.likelihood import bethe_likelihood
+from jaxstruct.core.contract import Inference
+from jaxstruct.graphs import graph_labelling, with_log_loss
 from jaxstruct.multiclass.structure import multiclass
 from tests.baselines.sequences import (
     BARRED,
@@ -108,7 +109,7 @@ def test_likelihood_gradient_and_optimum_are_those_of_enumeration(x64: None, ric
     for scale in (0.0, 1.0, 5.0):
         w = scale * random.normal(size=truth.true.shape[1])
         weights = like(w, problem.initial_weights)
-        value, gradient = value_and_gradient(problem, chain_likelihood, weights, blocks)
+        value, gradient = value_and_gradient(problem, weights, blocks)
         expected, slope = truth.likelihood(w)
         np.testing.assert_allclose(value, expected, rtol=1e-10)
         np.testing.assert_allclose(flat(gradient), slope, atol=1e-10)
@@ -191,7 +192,7 @@ def test_padding_and_the_size_of_blocks_change_nothing(x64: None) -> None:
         x, y = as_buckets(some.inputs()), as_buckets(some.y)
         blocks = in_blocks(x, y, positions, jnp.float64)
         assert len(blocks) == count and sum(int(block.real.sum()) for block in blocks) == 9
-        found.append(value_and_gradient(problem, chain_likelihood, weights, blocks))
+        found.append(value_and_gradient(problem, weights, blocks))
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-12)
     np.testing.assert_allclose(flat(found[0][1]), flat(found[1][1]), atol=1e-12)
     assert np.linalg.norm(flat(found[0][1])) > 1
@@ -219,10 +220,11 @@ def test_any_weights_have_a_certificate(x64: None, C: float) -> None:
     assert trained.dual >= (trained.history[:, 1] - trained.history[:, 2] ** 2 / 2).max() - 1e-12
 
 
-def test_a_likelihood_that_is_not_convex_has_no_bound() -> None:
-    assert lower_bound(3.0, 1.0, chain_likelihood) == 2.5
-    assert lower_bound(3.0, 1.0, bethe_likelihood) == -np.inf
-    assert lower_bound(np.nan, 1.0, chain_likelihood) == -np.inf
+def test_a_log_loss_that_is_not_convex_has_no_bound() -> None:
+    exact = graph_labelling(2, 2)
+    assert lower_bound(3.0, 1.0, exact) == 2.5
+    assert lower_bound(3.0, 1.0, with_log_loss(exact, "bethe")) == -np.inf
+    assert lower_bound(np.nan, 1.0, exact) == -np.inf
 
 
 def test_it_learns_what_the_labels_follow() -> None:
@@ -253,7 +255,7 @@ def test_the_difference_of_log_z_and_the_score_keeps_its_digits() -> None:
     def both(theta: ChainTheta) -> tuple[jax.Array, jax.Array]:
         potentials, length = chain_potentials(problem, theta)
         coarse = log_partition(potentials, length) - score_labels(potentials, y, length)
-        return coarse, chain_likelihood(problem, theta, y)
+        return coarse, problem.inference.log_loss(theta, y)
 
     emissions = random.normal(size=(40, 3)) + 100 * random.random((40, 1))
     emissions[np.arange(40), data.y[0]] += 7
@@ -269,16 +271,16 @@ def test_the_difference_of_log_z_and_the_score_keeps_its_digits() -> None:
     assert abs(float(fine) - truth) <= 2e-5 < 1e-4 < abs(float(coarse) - truth)
 
 
-def _classes(problem: object, theta: jax.Array, y: jax.Array) -> jax.Array:
-    del problem
+def _log_loss(theta: jax.Array, y: jax.Array) -> jax.Array:
     return jax.nn.logsumexp(theta) - theta[y]
 
 
-def test_any_structure_with_its_likelihood_logistic_regression() -> None:
+def test_any_structure_with_a_log_loss_logistic_regression() -> None:
     random = np.random.default_rng(7)
     x, y = random.normal(size=(30, 4)).astype(np.float32), random.integers(0, 3, 30)
     problem, C = multiclass(number_of_features=4, number_of_classes=3), 60.0
-    solution = fit_random_field(problem, x, y, C, likelihood=_classes, tolerance=1e-5)
+    own = Inference(log_loss=Partial(_log_loss))
+    solution = fit_random_field(problem._replace(inference=own), x, y, C, tolerance=1e-5)
 
     def objective(w: np.ndarray) -> float:
         scores = x @ w.reshape(4, 3)
@@ -325,6 +327,7 @@ def test_errors_name_the_argument(options: dict, message: str) -> None:
         fit_random_field(SMALL.problem(PLAIN), SMALL.inputs(), SMALL.y, **options)
 
 
-def test_other_structures_are_refused() -> None:
-    with pytest.raises(ValueError, match="made by"):
-        fit_random_field(multiclass(2, 2), np.eye(2, dtype=np.float32), np.arange(2))
+def test_structures_without_a_log_loss_are_refused() -> None:
+    bare = multiclass(2, 2)._replace(inference=Inference())
+    with pytest.raises(ValueError, match="problem has no log_loss: give make_problem"):
+        fit_random_field(bare, np.eye(2, dtype=np.float32), np.arange(2))

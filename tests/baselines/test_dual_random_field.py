@@ -19,10 +19,6 @@ from jaxstruct import Status
 from jaxstruct.baselines import dual_random_field, field_multipliers, fit_random_field
 from jaxstruct.baselines.dual_random_field import DualProgress
 from jaxstruct.baselines.field_multipliers import FieldExamples, collect, first_multipliers
-from jaxstruct.chains.likelihood import chain_likelihood
-from jaxstruct.graphs.likelihood import bethe_likelihood, graph_likelihood
-from jaxstruct.multiclass.likelihood import class_likelihood
-from jaxstruct.trees.likelihood import tree_likelihood
 from jaxstruct.trees.structure import weighted_grammar
 from tests.baselines.sequences import BARRED, PLAIN, RICH, flat, like, random_sequences
 from tests.baselines.test_conditional_random_field import Enumerated, barred_sequences
@@ -45,7 +41,7 @@ def test_the_dual_is_that_of_enumeration(x64: None, rich: bool) -> None:
     fixed = jax.tree.map(jnp.asarray, fixed)
     rows = jnp.arange(9, dtype=jnp.int32)
     weights = like(w, problem.initial_weights)
-    multipliers = first_multipliers(fixed, chain_likelihood, weights, jnp.asarray(0.0), rows)
+    multipliers = first_multipliers(fixed, weights, jnp.asarray(0.0), rows)
     found = collect(fixed, multipliers, jax.tree.map(jnp.zeros_like, weights), rows)
     entropies, expected = [], np.zeros_like(w)
     for psi, true in zip(truth.wrong, truth.true, strict=True):
@@ -104,9 +100,7 @@ def test_classes_are_logistic_regression(x64: None) -> None:
     x = random.normal(size=(30, 4))
     y = np.argmax(x[:, :3] + random.gumbel(size=(30, 3)), axis=1)
     problem = js.multiclass.multiclass(4, 3, dtype="float64")
-    found = dual_random_field(
-        problem, x, y, 60.0, tolerance=1e-10, group=4, likelihood=class_likelihood, max_passes=900
-    )
+    found = dual_random_field(problem, x, y, 60.0, tolerance=1e-10, group=4, max_passes=900)
     assert found.status is Status.CONVERGED
     reference = LogisticRegression(C=2.0, fit_intercept=False, tol=1e-10, max_iter=1000).fit(x, y)
     np.testing.assert_allclose(found.weights["weights"].T, reference.coef_, atol=1e-4)
@@ -124,12 +118,12 @@ def test_trees_and_graphs(x64: None) -> None:
     of_graphs = [(psi[given.place(i)], psi) for i, psi in enumerate(every)]
     grammar = weighted_grammar(trees.grammar(0), dtype="float64")
     cases: tuple[tuple[Any, ...], ...] = (
-        (grammar, *sentences, tree_likelihood, of_trees),
-        (given.problem(), given.inputs(plans=True), given.outputs, graph_likelihood, of_graphs),
+        (grammar, *sentences, of_trees),
+        (given.problem(), given.inputs(plans=True), given.outputs, of_graphs),
     )
-    for problem, x, y, likelihood, features in cases:
+    for problem, x, y, features in cases:
         found = dual_random_field(
-            problem, x, y, 5.0, likelihood=likelihood, tolerance=1e-8, group=5, max_passes=400
+            problem, x, y, 5.0, tolerance=1e-8, group=5, max_passes=400
         )
         assert found.status is Status.CONVERGED and 0 <= found.gap <= 1e-8 * found.primal
         w = flat(found.weights)
@@ -194,9 +188,15 @@ def test_the_gap_that_a_pass_meets_is_the_one_it_begins_with() -> None:
         (dict(group=0), "group must be"),
         (dict(seed=-1), "seed must be"),
         (dict(start={"emissions": np.zeros((3, 3))}), "start must be"),
-        (dict(likelihood=bethe_likelihood), "not convex"),
     ],
 )
 def test_errors_name_the_argument(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         dual_random_field(SMALL.problem(PLAIN), SMALL.inputs(), SMALL.y, **options)
+
+
+def test_a_log_loss_that_is_not_convex_has_no_dual(x64: None) -> None:
+    given = random_graphs(0, 2, "tree")
+    problem = js.graphs.with_log_loss(given.problem(), "bethe")
+    with pytest.raises(ValueError, match="log loss is not convex and has no dual"):
+        dual_random_field(problem, given.inputs(), given.outputs)

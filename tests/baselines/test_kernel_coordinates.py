@@ -19,7 +19,7 @@ from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.token_features import kernel_token_inputs
 from jaxstruct.kernels import gaussian, gram_matrix, linear
-from jaxstruct.multiclass import class_likelihood, kernel_inputs, kernel_multiclass, multiclass
+from jaxstruct.multiclass import kernel_inputs, kernel_multiclass, multiclass
 from tests.baselines.sequences import PLAIN, Sequences, flat, random_sequences
 from tests.baselines.test_conditional_random_field import Enumerated
 
@@ -97,7 +97,7 @@ def test_kernel_logistic_regression_with_class_features(x64: None, described: bo
     y = np.arange(12) % 3
     features = random.normal(size=(3, 2)) if described else None
     plain = multiclass(4, 3, output_features=features, dtype="float64")
-    options = dict(likelihood=class_likelihood, tolerance=1e-8)
+    options = dict(tolerance=1e-8)
     best = fit_random_field(plain, x, y, C, **options)
     problem = kernel_multiclass(12, 3, output_features=features, dtype="float64")
     found = fit_random_field(problem, kernel_inputs(x @ x.T), y, C, **options)
@@ -122,5 +122,5 @@ def test_values_of_no_kernel_are_refused() -> None:
     gram = np.array([[1.0, 2.0], [2.0, 1.0]])
     with pytest.raises(ValueError, match="not positive semi-definite"):
         fit_random_field(
-            kernel_multiclass(2, 2), kernel_inputs(gram), np.arange(2), likelihood=class_likelihood
+            kernel_multiclass(2, 2), kernel_inputs(gram), np.arange(2)
         )

@@ -11,8 +11,6 @@ import jaxstruct as js
 from jaxstruct import Status
 from jaxstruct.baselines import falling_sgd, fit_random_field, fit_stochastic, stochastic_gradients
 from jaxstruct.baselines.stochastic_gradients import OBJECTIVES, StochasticProgress
-from jaxstruct.multiclass.likelihood import class_likelihood
-from jaxstruct.trees.likelihood import tree_likelihood
 from jaxstruct.trees.structure import weighted_grammar
 from tests.baselines.sequences import PLAIN, flat, random_sequences
 from tests.baselines.test_conditional_random_field import Enumerated
@@ -99,14 +97,14 @@ def test_classes_trees_and_graphs() -> None:
     x = random.normal(size=(30, 4)).astype(np.float32)
     y = np.argmax(x[:, :3] + random.gumbel(size=(30, 3)), axis=1)
     classes = js.multiclass.multiclass(4, 3)
-    best = fit_random_field(classes, x, y, 60.0, likelihood=class_likelihood)
+    best = fit_random_field(classes, x, y, 60.0)
     found = fit_stochastic(
-        classes, x, y, C=60.0, max_epochs=60, batch=5, rate=0.5, likelihood=class_likelihood
+        classes, x, y, C=60.0, max_epochs=60, batch=5, rate=0.5
     )
     near("classes", found, best.primal, best.dual)
     found = fit_stochastic(
         weighted_grammar(trees.grammar(0)), *trees.examples(0), C=5.0, max_epochs=100, batch=5,
-        rate=0.3, likelihood=tree_likelihood,
+        rate=0.3,
     )  # fmt: skip
     assert 0 < found.primal_averaged - found.dual < 0.02 * found.dual
     given = random_graphs(4, 10, "any", Options(1, 2))

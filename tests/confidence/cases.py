@@ -164,6 +164,8 @@ def parts(name: str, given: Case, output: PyTree, i: int, like: list) -> list[np
     rows = [np.asarray(leaf[i]) for leaf in jax.tree.leaves(output)]
     if name == "classes":
         return [np.eye(S)[rows[0]]]
+    if name == "own":  # parts are those of theta, one for each pair of bits
+        return [np.eye(4)[2 * rows[0][0] + rows[0][1]]]
     if name == "candidates":
         return [(np.asarray(given.inputs.numbers[i]) == rows[0]).astype(float)[: len(like[0])]]
     if name in ("chain", "graph"):

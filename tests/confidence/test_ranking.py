@@ -88,7 +88,8 @@ def test_homologues_are_ranked_by_candidate() -> None:
 
 def test_two_best_of_a_structure_that_lists_nothing() -> None:
     whole, given = own_structure(), case("own")
-    few = whole._replace(oracles=whole.oracles._replace(all_outputs=None))
+    oracles = whole.oracles._replace(all_outputs=None)
+    few = js.make_problem(whole.initial_weights, whole.model, oracles)
     two = js.confidence.k_best(few, given.weights, given.inputs, k=2)
     listed = js.confidence.k_best(whole, given.weights, given.inputs, k=2)
     np.testing.assert_allclose(two.scores, listed.scores)
@@ -96,11 +97,12 @@ def test_two_best_of_a_structure_that_lists_nothing() -> None:
         np.testing.assert_array_equal(a, b)
     with pytest.raises(ValueError, match="k must be at most 2 for this problem, got 3: give"):
         js.confidence.k_best(few, given.weights, given.inputs, k=3)
-    with pytest.raises(ValueError, match="problem has no samples: give the problem Oracles.all_ou"):
+    with pytest.raises(ValueError, match="problem has no sample: give .*Oracles.all_outputs"):
         js.confidence.sample(few, given.weights, given.inputs, jax.random.key(0))
     alone = js.Oracles(loss_augmented_decode=lambda theta, y, scale: y)
-    with pytest.raises(ValueError, match="problem knows its best output only: give its Oracles"):
-        js.confidence.k_best(few._replace(oracles=alone), given.weights, given.inputs, k=1)
+    with pytest.raises(ValueError, match="problem has no k_best: give make_problem"):
+        best_only = js.make_problem(whole.initial_weights, whole.model, alone)
+        js.confidence.k_best(best_only, given.weights, given.inputs, k=1)
 
 
 def test_what_has_no_exact_oracle_says_what_to_do() -> None:

@@ -13,7 +13,6 @@ import pytest
 
 import jaxstruct as js
 from jaxstruct.chains.hidden_markov import HiddenMarkov, fit_hidden_markov, sentence_potentials
-from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.chains.oracles import forward_backward
 from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.structure import chain, chain_inputs, chain_potentials
@@ -23,7 +22,6 @@ from jaxstruct.graphs.edge_lists import tree_edges
 from jaxstruct.graphs.elimination import Elimination, elimination, stacked_plans
 from jaxstruct.graphs.factors import factor_graph, padded
 from jaxstruct.graphs.inputs import GraphInput
-from jaxstruct.graphs.likelihood import graph_likelihood
 from jaxstruct.graphs.oracles import variable_elimination as exact
 from jaxstruct.graphs.potentials import GraphPotentials
 from jaxstruct.graphs.structure import graph_labelling
@@ -118,15 +116,10 @@ class Fields:
 
     def trained(self) -> list:
         """Both, at C/n = 2."""
-        kinds = (
-            (self.chain, self.of_chain, chain_likelihood),
-            (self.graph, self.of_graph, graph_likelihood),
-        )
+        kinds = ((self.chain, self.of_chain), (self.graph, self.of_graph))
         return [
-            js.baselines.fit_random_field(
-                problem, x, self.outputs, 2.0 * N, likelihood=likelihood, tolerance=1e-9
-            )
-            for problem, x, likelihood in kinds
+            js.baselines.fit_random_field(problem, x, self.outputs, 2.0 * N, tolerance=1e-9)
+            for problem, x in kinds
         ]
 
 
@@ -153,12 +146,12 @@ def test_its_likelihood_and_its_marginals() -> None:
     def of_graph(x: GraphInput, y: jax.Array) -> tuple:
         theta = given.graph.model.potentials(u, x)
         found = exact.marginals(graph_potentials_of(theta), theta.plan)
-        return graph_likelihood(given.graph, theta, y), found
+        return given.graph.inference.log_loss(theta, y), found
 
     def of_chain(x: PyTree, y: jax.Array) -> tuple:
         theta = given.chain.model.potentials(w, x)
         found = forward_backward.marginals(*chain_potentials(given.chain, theta))
-        return chain_likelihood(given.chain, theta, y), found
+        return given.chain.inference.log_loss(theta, y), found
 
     ends = []
     for problem, x, of_one in (
@@ -192,11 +185,6 @@ def test_logistic_regression() -> None:
     np.testing.assert_allclose(best.score - found.log_partition, np.log(p.max(axis=1)), atol=CLOSE)
 
 
-def _of_classes(problem: js.Problem, theta: jax.Array, y: jax.Array) -> jax.Array:
-    del problem
-    return jax.nn.logsumexp(theta) - theta[y]
-
-
 def test_logistic_regression_trained_as_a_graph_of_one_node() -> None:
     rng = np.random.default_rng(5)
     x = rng.normal(size=(N, 4))
@@ -205,9 +193,8 @@ def test_logistic_regression_trained_as_a_graph_of_one_node() -> None:
     classes = js.multiclass.multiclass(4, S, dtype="float64")
     nodes = graph_labelling(4, S, edge_kinds=0, dtype="float64")
     graphs = js.graphs.graph_inputs(list(x[:, None]), [[]] * N, plans=True)
-    wanted = fit(classes, x, y, C, likelihood=_of_classes, tolerance=1e-9)
-    found = fit(nodes, graphs, js.ragged(list(y[:, None])), C, likelihood=graph_likelihood,
-                tolerance=1e-9)  # fmt: skip
+    wanted = fit(classes, x, y, C, tolerance=1e-9)
+    found = fit(nodes, graphs, js.ragged(list(y[:, None])), C, tolerance=1e-9)
     np.testing.assert_allclose(found.objective, wanted.objective, rtol=1e-10)
     (of_classes,) = jax.tree.leaves(wanted.weights)
     weights = np.asarray(of_classes).reshape(found.weights["nodes"].shape)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.graphs.likelihood import pseudo_likelihood
+from jaxstruct.graphs import with_log_loss
 from jaxstruct.losses.log_loss import log_loss
 from tests.losses.cases import assert_slopes, case, differentiated, flat, softmax_truth, truth
 
@@ -42,9 +40,9 @@ def test_candidate_lists_have_one_too() -> None:
     np.testing.assert_allclose(gradient, [p, -p, 0], rtol=0, atol=1e-12)
 
 
-def test_another_likelihood_takes_its_place() -> None:
+def test_an_approximation_takes_its_place() -> None:
     given = case("graphs")
-    run = differentiated(partial(log_loss, likelihood=pseudo_likelihood), given.problem)
+    run = differentiated(log_loss, with_log_loss(given.problem, "pseudo"))
     value, _ = run(given.theta, given.y)
     exact, _ = differentiated(log_loss, given.problem)(given.theta, given.y)
     assert np.abs(np.asarray(value) - np.asarray(exact)).max() > 0.1
@@ -54,14 +52,11 @@ def test_another_likelihood_takes_its_place() -> None:
 def test_structures_without_one_are_refused_in_one_line() -> None:
     given = case("classes")
     theta, y = jax.tree.map(lambda leaf: leaf[0], (given.theta, given.y))
-    bare = given.problem._replace(oracles=given.problem.oracles._replace(all_outputs=None))
-    with pytest.raises(ValueError, match="knows no log-partition function.*Array"):
-        log_loss(bare, theta, y)
-    with pytest.raises(ValueError, match="likelihood must be a function"):
-        log_loss(given.problem, theta, y, likelihood="exact")
+    with pytest.raises(ValueError, match="problem has no log_loss: give make_problem"):
+        log_loss(given.problem._replace(inference=js.Inference()), theta, y)
     given = case("graphs")
     theta, y = jax.tree.map(lambda leaf: leaf[0], (given.theta, given.y))
-    with pytest.raises(ValueError, match="needs plans of elimination"):
+    with pytest.raises(ValueError, match="inputs have no plans of elimination"):
         log_loss(given.problem, theta._replace(plan=None), y)
 
 

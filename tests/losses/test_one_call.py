@@ -11,7 +11,6 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxstruct as js
-from jaxstruct.chains.likelihood import chain_likelihood
 from jaxstruct.core.transposition import is_linear
 from tests.losses.cases import case, linear_part, with_linear_part
 
@@ -99,7 +98,7 @@ def test_the_backward_pass_has_no_loop(name: str, x64) -> None:
     assert whole == forward > 0
     if name == "log_loss":
         alone = jax.make_jaxpr(jax.value_and_grad(
-            lambda parts: chain_likelihood(problem, with_linear_part(theta, parts), y)
+            lambda parts: problem.inference.log_loss(with_linear_part(theta, parts), y)
         ))(parts)  # fmt: skip
         assert whole == loops(alone.jaxpr)
 

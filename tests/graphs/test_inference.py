@@ -19,12 +19,7 @@ from jaxstruct.baselines.conditional_log_likelihood import in_blocks, value_and_
 from jaxstruct.core.padding import bucketed
 from jaxstruct.graphs.edge_lists import tree_edges
 from jaxstruct.graphs.elimination import elimination
-from jaxstruct.graphs.likelihood import (
-    bethe_likelihood,
-    graph_likelihood,
-    pseudo_likelihood,
-    reweighted_likelihood,
-)
+from jaxstruct.graphs.inference import with_log_loss
 from jaxstruct.graphs.potentials import GraphPotentials
 from jaxstruct.graphs.theta import GraphTheta
 from tests.graphs.random_graphs import every_labelling, scores_of
@@ -33,7 +28,7 @@ from tests.graphs.structure_cases import Graphs, Options, flat, random_graphs
 PLAIN, SYMMETRIC = Options(1, 2), Options(0, 1, True)
 KINDS = ("complete", "any", "cycle", "tree", "complete", "any", "cycle", "complete")
 """One graph of each by `mixed`, so that a program a likelihood serves all of them."""
-EVERY = (graph_likelihood, bethe_likelihood, reweighted_likelihood, pseudo_likelihood)
+EVERY = ("exact", "bethe", "reweighted", "pseudo")
 pytestmark = pytest.mark.usefixtures("x64")
 
 
@@ -67,15 +62,20 @@ def problem_of(given: Graphs) -> js.Problem:
     return given.problem(node_weights=weights)
 
 
-def measured(given: Graphs, likelihood: Callable, y: js.Ragged | None = None) -> Callable:
+def of_log_loss(problem: js.Problem, name: str) -> js.Problem:
+    """The problem with the log loss of this name."""
+    return problem if name == "exact" else with_log_loss(problem, name)
+
+
+def measured(given: Graphs, name: str, y: js.Ragged | None = None) -> Callable:
     """w -> (sum over the examples, its gradient), as training computes it."""
-    problem = problem_of(given)
+    problem = of_log_loss(problem_of(given), name)
     outputs = given.outputs if y is None else y
     x, y = bucketed(problem.padding, given.inputs(plans=True), outputs)
     blocks = in_blocks(x, y, 64, jnp.dtype("float64"))
 
     def of(w: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = value_and_gradient(problem, likelihood, shaped(problem, w), blocks)
+        value, gradient = value_and_gradient(problem, shaped(problem, w), blocks)
         return value, flat(gradient)
 
     return of
@@ -114,12 +114,12 @@ def drawn(given: Graphs, scale: float, seed: int = 0) -> np.ndarray:
     "given", [mixed(0), mixed(1, KINDS, SYMMETRIC, 3)], ids=["plain", "symmetric"]
 )
 @pytest.mark.parametrize(
-    ("likelihood", "truth"), [(graph_likelihood, enumerated), (pseudo_likelihood, conditionals)]
+    ("name", "truth"), [("exact", enumerated), ("pseudo", conditionals)]
 )
 def test_exact_and_pseudo_are_what_enumeration_makes_of_them(
-    given: Graphs, likelihood: Callable, truth: Callable
+    given: Graphs, name: str, truth: Callable
 ) -> None:
-    of = measured(given, likelihood)
+    of = measured(given, name)
     for scale in (0.0, 1.0, 4.0):
         w = drawn(given, scale)
         value, gradient = of(w)
@@ -131,7 +131,7 @@ def test_exact_and_pseudo_are_what_enumeration_makes_of_them(
 def test_bethe_is_exact_on_forests() -> None:
     given = mixed(1, ("tree",) * 8)
     w = drawn(given, 1.5)
-    value, gradient = measured(given, bethe_likelihood)(w)
+    value, gradient = measured(given, "bethe")(w)
     expected, slope = enumerated(given, w)
     np.testing.assert_allclose(value, expected, rtol=1e-7)
     np.testing.assert_allclose(gradient, slope, atol=1e-4)
@@ -147,10 +147,10 @@ def test_the_bound_is_above_and_bethe_below_where_edges_attract() -> None:
         assert of_bethe(w)[0] < true - 1e-3 < true + 1e-3 < of_bound(w)[0]
 
 
-@pytest.mark.parametrize("likelihood", [bethe_likelihood, reweighted_likelihood])
-def test_gradients_are_those_of_differences(likelihood: Callable) -> None:
+@pytest.mark.parametrize("name", ["bethe", "reweighted"])
+def test_gradients_are_those_of_differences(name: str) -> None:
     given = mixed(3)
-    of = measured(given, likelihood)
+    of = measured(given, name)
     w = drawn(given, 1.0)
     slope = approx_fprime(w, lambda at: of(at)[0], 1e-4)
     np.testing.assert_allclose(of(w)[1], slope, atol=5e-3)
@@ -159,7 +159,7 @@ def test_gradients_are_those_of_differences(likelihood: Callable) -> None:
 
 def test_the_bound_is_convex_in_the_weights() -> None:
     given = mixed(4)
-    of = measured(given, reweighted_likelihood)
+    of = measured(given, "reweighted")
     ends = [drawn(given, 2.0, seed) for seed in (0, 1)]
     for share in (0.25, 0.5, 0.75):
         at = share * ends[0] + (1 - share) * ends[1]
@@ -167,9 +167,9 @@ def test_the_bound_is_convex_in_the_weights() -> None:
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "truth"), [(graph_likelihood, enumerated), (pseudo_likelihood, conditionals)]
+    ("name", "truth"), [("exact", enumerated), ("pseudo", conditionals)]
 )
-def test_training_finds_the_optimum_of_scipy(likelihood: Callable, truth: Callable) -> None:
+def test_training_finds_the_optimum_of_scipy(name: str, truth: Callable) -> None:
     given, C = mixed(5), 20.0
 
     def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -178,8 +178,8 @@ def test_training_finds_the_optimum_of_scipy(likelihood: Callable, truth: Callab
 
     best = minimize(objective, drawn(given, 0.0), jac=True, tol=1e-12)
     found = fit_random_field(
-        problem_of(given), given.inputs(plans=True), given.outputs, C,
-        likelihood=likelihood, tolerance=1e-8,
+        of_log_loss(problem_of(given), name), given.inputs(plans=True), given.outputs, C,
+        tolerance=1e-8,
     )  # fmt: skip
     assert found.status is js.Status.CONVERGED
     np.testing.assert_allclose(found.objective, best.fun, rtol=1e-10)
@@ -192,13 +192,13 @@ def test_training_with_the_bound_has_one_optimum_above_the_exact_one() -> None:
     for scale in (0.0, 3.0):
         start = shaped(problem, drawn(given, scale))
         found.append(fit_random_field(
-            problem, given.inputs(plans=True), given.outputs, C, likelihood=reweighted_likelihood,
+            with_log_loss(problem, "reweighted"), given.inputs(plans=True), given.outputs, C,
             tolerance=1e-4, start=start,
         ))  # fmt: skip
         assert found[-1].status is js.Status.CONVERGED
     np.testing.assert_allclose(flat(found[0].weights), flat(found[1].weights), atol=1e-3)
     exact = fit_random_field(
-        problem, given.inputs(plans=True), given.outputs, C, likelihood=graph_likelihood
+        problem, given.inputs(plans=True), given.outputs, C
     )
     assert found[0].objective > exact.objective + 1e-3
 
@@ -212,9 +212,9 @@ def test_independent_nodes_are_logistic_regression() -> None:
     inputs = js.graphs.graph_inputs(x, [[]] * len(x), plans=True)
     reference = LogisticRegression(C=2.0, fit_intercept=False, tol=1e-10, max_iter=1000)
     reference.fit(np.concatenate(x), np.concatenate(y))
-    for likelihood in EVERY:
+    for name in EVERY:
         found = fit_random_field(
-            problem, inputs, js.ragged(y), 2.0 * len(x), likelihood=likelihood, tolerance=1e-7
+            of_log_loss(problem, name), inputs, js.ragged(y), 2.0 * len(x), tolerance=1e-7
         )
         assert found.status is js.Status.CONVERGED
         np.testing.assert_allclose(found.weights["nodes"].T, reference.coef_, atol=1e-5)
@@ -224,14 +224,14 @@ def test_other_graphs_of_the_same_class_compile_nothing() -> None:
     counts = []
     for seed in (7, 8):
         given = mixed(seed)
-        for likelihood in (graph_likelihood, pseudo_likelihood):
-            measured(given, likelihood)(drawn(given, 1.0, seed))
+        for name in ("exact", "pseudo"):
+            measured(given, name)(drawn(given, 1.0, seed))
         counts.append(conditional_log_likelihood.add_block._cache_size())
     assert counts[0] == counts[1]
 
 
-@pytest.mark.parametrize("likelihood", EVERY)
-def test_the_difference_of_log_z_and_the_score_keeps_its_digits(likelihood: Callable) -> None:
+@pytest.mark.parametrize("name", EVERY)
+def test_the_difference_of_log_z_and_the_score_keeps_its_digits(name: str) -> None:
     """-log P of a nearly certain labelling: log Z and F are in the thousands, P is near one."""
     rng = np.random.default_rng(6)
     V, S = 6, 3
@@ -249,35 +249,66 @@ def test_the_difference_of_log_z_and_the_score_keeps_its_digits(likelihood: Call
     scores = scores_of(graph, labels)
     right = (labels == y).sum(axis=1)
     true = logsumexp(scores) - scores[right == V][0]
-    if likelihood is pseudo_likelihood:
+    if name == "pseudo":
         true = 0.0
         for v in range(V):
             own = scores[(right >= V - 1) & (np.delete(labels == y, v, axis=1).all(axis=1))]
             true += logsumexp(own) - scores[right == V][0]
-    found = jax.jit(likelihood)(None, theta, jnp.asarray(y, jnp.int32))
+    problem = of_log_loss(js.graphs.graph_labelling(1, S), name)
+    found = jax.jit(problem.inference.log_loss)(theta, jnp.asarray(y, jnp.int32))
     assert found.dtype == jnp.float32 and 1e-3 < true < 1
     np.testing.assert_allclose(found, true, atol=1e-5)
 
 
 def test_without_a_plan_or_a_graph_it_says_so() -> None:
     given = random_graphs(9, 3, "tree")
-    with pytest.raises(ValueError, match=r"graph_likelihood needs plans .* plans=True") as caught:
-        fit_random_field(
-            given.problem(), given.inputs(), given.outputs, likelihood=graph_likelihood
-        )
+    with pytest.raises(ValueError, match=r"inputs have no plans .* plans=True") as caught:
+        fit_random_field(given.problem(), given.inputs(), given.outputs)
     assert "\n" not in str(caught.value)
     classes = js.multiclass.multiclass(2, 2, dtype="float64")
-    with pytest.raises(ValueError, match="made by graph_labelling"):
-        fit_random_field(classes, np.eye(2), np.arange(2), likelihood=pseudo_likelihood)
+    with pytest.raises(ValueError, match="made by jaxstruct.graphs.graph_labelling"):
+        with_log_loss(classes, "pseudo")
 
 
-@pytest.mark.parametrize("likelihood", EVERY)
-def test_classes_of_nodes_play_no_part(likelihood: Callable) -> None:
+def test_enumeration_and_elimination_answer_the_same() -> None:
+    """A problem of inference="enumeration" needs no plans: every function, with gradients."""
+    given = mixed(3)
+    problem, listed = (given.problem(inference=n) for n in ("elimination", "enumeration"))
+    inputs, outputs = bucketed(problem.padding, given.inputs(plans=True), given.outputs)
+    (x,), (y,) = inputs.parts, outputs.parts
+    w = shaped(problem, drawn(given, 1.0))
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
+
+    @jax.jit
+    @jax.vmap
+    def of_one(theta: GraphTheta, y: jax.Array) -> tuple:
+        found = []
+        for own, seen in ((problem, theta), (listed, theta._replace(plan=None))):
+            ask, mu = own.inference, 0.7
+
+            def parts(nodes: jax.Array, pairs: jax.Array, own=own, seen=seen, mu=mu) -> jax.Array:
+                raised = seen._replace(nodes=nodes, pairs=pairs)
+                ask = own.inference
+                return ask.log_loss(raised, y) + 2 * ask.softmax_margin(raised, y, mu)
+
+            found.append((
+                jax.value_and_grad(parts, (0, 1))(seen.nodes, seen.pairs),
+                ask.marginals(seen).probabilities, ask.k_best(seen, 4)[1],
+                ask.augmented_k_best(seen, y, 3),
+            ))  # fmt: skip
+        return tuple(found)
+
+    for a, b in zip(*map(jax.tree.leaves, of_one(theta, jnp.asarray(y))), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_classes_of_nodes_play_no_part(name: str) -> None:
     """Labels that tell the weights of their nodes in the loss are those labels."""
     given, rng = mixed(9), np.random.default_rng(0)
     classes = [rng.integers(0, 3, len(y)) for y in given.y]
     told = js.graphs.weighted_labels(given.y, classes, 2)
     assert told.rows.max() > 1
-    ends = (measured(given, likelihood, y)(drawn(given, 1.0)) for y in (given.outputs, told))
+    ends = (measured(given, name, y)(drawn(given, 1.0)) for y in (given.outputs, told))
     for plain, weighted in zip(*ends, strict=True):
         np.testing.assert_array_equal(plain, weighted)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
-from jaxstruct.multiclass.likelihood import class_likelihood
 from jaxstruct.multiclass.structure import multiclass
 
 
@@ -17,7 +15,7 @@ def test_value_and_gradient_are_those_of_the_softmax() -> None:
     problem = multiclass(2, 5)
 
     def value(theta: jax.Array, y: jax.Array) -> jax.Array:
-        return class_likelihood(problem, theta, y)
+        return problem.inference.log_loss(theta, y)
 
     values, slopes = jax.vmap(jax.value_and_grad(value))(
         jnp.asarray(scores, jnp.float32), jnp.asarray(y)
@@ -30,10 +28,5 @@ def test_value_and_gradient_are_those_of_the_softmax() -> None:
 def test_the_difference_of_log_z_and_the_score_keeps_its_digits() -> None:
     """Scores of 1e5, where float32 knows steps of 0.008: log Z - F would be off by so much."""
     theta = jnp.asarray([1e5 + 0.5, 1e5], jnp.float32)
-    found = class_likelihood(multiclass(2, 2), theta, jnp.int32(1))
+    found = multiclass(2, 2).inference.log_loss(theta, jnp.int32(1))
     np.testing.assert_allclose(found, np.log1p(np.exp(0.5)), rtol=1e-6)
-
-
-def test_other_structures_are_refused() -> None:
-    with pytest.raises(ValueError, match="theta must be the scores"):
-        class_likelihood(multiclass(2, 2), jnp.zeros((2, 2)), jnp.int32(0))

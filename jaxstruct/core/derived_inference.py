@@ -1,0 +1,222 @@
+"""What a structure can be asked besides training, derived where its outputs can be listed.
+
+P(y | x) = exp(F(x, y)) / Z(x) over y of `Oracles.all_outputs`: log Z, marginals, the k best outputs
+and samples are those of a list of scores. Where no list is known, the two best outputs follow from
+`Oracles.best_wrong` or `Oracles.contenders`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+from jaxstruct.core.contract import (
+    Bounded,
+    Inference,
+    Marginals,
+    Model,
+    Oracles,
+    Problem,
+    Space,
+)
+from jaxstruct.core.types import Array, PyTree
+
+
+class Listing(NamedTuple):
+    """How the outputs of one example are listed.
+
+    Fields:
+      outputs: (theta, y_true) -> (y[K], real bool[K]), y_true in the places that are not real.
+      score, decode, loss: of the model. plane_scores, combine: of the space.
+    """
+
+    outputs: Callable
+    score: Callable
+    decode: Callable
+    loss: Callable
+    plane_scores: Callable
+    combine: Callable
+
+
+def positions(*lengths: Array) -> Array:
+    """[number] int32 the real sizes of the leading axes of a leaf, for `Marginals.sizes`."""
+    return jnp.asarray(lengths, jnp.int32).reshape(len(lengths))
+
+
+def largest(scores: Array, k: int) -> tuple[Array, Array]:
+    """(the k largest of scores [K], their places); lowest first of equal ones, -inf beyond."""
+    short = max(k - scores.shape[0], 0)
+    top, places = jax.lax.top_k(jnp.pad(scores, (0, short), constant_values=-jnp.inf), k)
+    return top, places.astype(jnp.int32)
+
+
+def or_padding(outputs: PyTree, scores: Array) -> PyTree:
+    """Outputs y[k], -1 throughout where the score is -inf."""
+
+    def of_leaf(leaf: Array) -> Array:
+        real = (scores > -jnp.inf).reshape(-1, *(1,) * (leaf.ndim - 1))
+        return jnp.where(real, leaf, -1).astype(jnp.int32)
+
+    return jax.tree.map(of_leaf, outputs)
+
+
+def _scores(listing: Listing, theta: PyTree) -> tuple[PyTree, Array]:
+    """(all outputs, their scores), what decode finds first; -inf where none stands."""
+    outputs, real = listing.outputs(theta, listing.decode(theta))
+    return outputs, jnp.where(real, listing.plane_scores(theta, outputs), -jnp.inf)
+
+
+def _advantages(listing: Listing, theta: PyTree, y: PyTree, outputs: PyTree, real: Array) -> Array:
+    """[K] F(y_k) - F(y), -inf where no output stands."""
+    values = listing.plane_scores(theta, outputs) - listing.score(theta, y)
+    return jnp.where(real, values, -jnp.inf)
+
+
+def _augmented(
+    listing: Listing, theta: PyTree, y_true: PyTree
+) -> tuple[PyTree, Array]:
+    """(all outputs, [K] Delta(y_true, y_k) + F(y_k) - F(y_true))."""
+    outputs, real = listing.outputs(theta, y_true)
+    losses = jax.vmap(listing.loss, (None, 0))(y_true, outputs)
+    return outputs, losses + _advantages(listing, theta, y_true, outputs, real)
+
+
+def _log_loss(listing: Listing, theta: PyTree, y: PyTree) -> Array:
+    outputs, real = listing.outputs(theta, y)
+    return jax.nn.logsumexp(_advantages(listing, theta, y, outputs, real))
+
+
+def _marginals(listing: Listing, theta: PyTree) -> Marginals:
+    """E_P of the parts of outputs, shaped as theta: what a count of parts is in mean."""
+    outputs, scores = _scores(listing, theta)
+    expected = listing.combine(theta, outputs, jax.nn.softmax(scores))
+    return Marginals(expected, jax.nn.logsumexp(scores))
+
+
+def _k_best(listing: Listing, theta: PyTree, k: int) -> tuple[PyTree, Array]:
+    outputs, scores = _scores(listing, theta)
+    top, places = largest(scores, k)
+    at = jnp.minimum(places, scores.shape[0] - 1)
+    return or_padding(jax.tree.map(lambda leaf: leaf[at], outputs), top), top
+
+
+def _sample(listing: Listing, theta: PyTree, key: Array) -> PyTree:
+    outputs, scores = _scores(listing, theta)
+    drawn = jax.random.categorical(key, scores)
+    return jax.tree.map(lambda leaf: leaf[drawn], outputs)
+
+
+def _softmax_margin(listing: Listing, theta: PyTree, y_true: PyTree, mu: Array) -> Array:
+    return mu * jax.nn.logsumexp(_augmented(listing, theta, y_true)[1] / mu)
+
+
+def _augmented_k_best(
+    listing: Listing, theta: PyTree, y_true: PyTree, k: int
+) -> tuple[PyTree, Array]:
+    outputs, values = _augmented(listing, theta, y_true)
+    top, places = jax.lax.top_k(values, min(k, len(values)))
+    return jax.tree.map(lambda leaf: leaf[places], outputs), top > -jnp.inf
+
+
+def _every(all_outputs: Partial, theta: PyTree, y_true: PyTree) -> tuple[PyTree, Array]:
+    del theta
+    outputs = all_outputs(y_true)
+    return outputs, jnp.ones(jax.tree.leaves(outputs)[0].shape[0], bool)
+
+
+def listed_inference(listing: Listing) -> Inference:
+    """Everything of an `Inference`, of outputs that can be listed.
+
+    Marginals are expected parts shaped as theta, E_P[d F(y) / d theta]: what to count differs from
+    structure to structure, and theta is what F counts with.
+    """
+    return Inference(
+        log_loss=Partial(_log_loss, listing),
+        marginals=Partial(_marginals, listing),
+        k_best=Partial(_k_best, listing),
+        sample=Partial(_sample, listing),
+        softmax_margin=Partial(_softmax_margin, listing),
+        augmented_k_best=Partial(_augmented_k_best, listing),
+    )
+
+
+def _second_best(model: Model, oracles: Oracles, theta: PyTree, first: PyTree) -> tuple:
+    """(the best output but for the first, its score); the first and -inf where there is none."""
+    if oracles.best_wrong is not None:
+        found = oracles.best_wrong(theta, first)
+    else:
+        levels = oracles.contenders(theta, first)
+        if levels.bounds is not None:
+            found = Bounded(None, levels.bounds)
+        else:
+            found = oracles.output(levels.trace, jnp.argmax(levels.scores))
+    if isinstance(found, Bounded):
+        raise ValueError(
+            "problem's oracle gives bounds, so that its second best is not certain: k_best needs "
+            "an exact one"
+        )
+    leaves = zip(jax.tree.leaves(found), jax.tree.leaves(first), strict=True)
+    same = jnp.all(jnp.stack([jnp.all(a == b) for a, b in leaves]))
+    return found, jnp.where(same, -jnp.inf, model.score(theta, found))
+
+
+def _two_best(model: Model, oracles: Oracles, theta: PyTree, k: int) -> tuple[PyTree, Array]:
+    if k > 2:
+        raise ValueError(
+            f"k must be at most 2 for this problem, got {k}: give it Oracles.all_outputs, where "
+            "its outputs can be listed, or Inference.k_best"
+        )
+    first = model.decode(theta)
+    outputs, scores = jax.tree.map(lambda leaf: leaf[None], (first, model.score(theta, first)))
+    if k == 2:
+        second, score = _second_best(model, oracles, theta, first)
+        scores = jnp.append(scores, score)
+        outputs = jax.tree.map(lambda a, b: jnp.stack([a, b]), first, second)
+    return or_padding(outputs, scores), scores
+
+
+def completed_inference(
+    given: Inference, model: Model, oracles: Oracles, space: Space
+) -> Inference:
+    """The inference of a structure with everything that can be derived.
+
+    Args:
+      given: what the structure has. model, oracles, space: of it, with Partials.
+    """
+    derived = Inference()
+    if oracles.all_outputs is not None:
+        every = Partial(_every, oracles.all_outputs)
+        derived = listed_inference(
+            Listing(every, model.score, model.decode, model.loss, space.plane_scores, space.combine)
+        )
+    elif oracles.best_wrong is not None or oracles.contenders is not None:
+        asked = Oracles(
+            contenders=oracles.contenders, output=oracles.output, best_wrong=oracles.best_wrong
+        )
+        derived = Inference(k_best=Partial(_two_best, model, asked))
+    found = {
+        name: getattr(derived, name) if function is None else function
+        for name, function in given._asdict().items()
+    }
+    return Inference(**found)
+
+
+def checked_inference(problem: Problem, name: str) -> Callable:
+    """A function of the inference of a problem.
+
+    Raises:
+      ValueError: the structure has none of that name.
+    """
+    function = getattr(problem.inference, name)
+    if function is None:
+        advice = problem.inference.facts.advice or (
+            f"give make_problem(.., inference=Inference({name}=...)), or Oracles.all_outputs where "
+            "its outputs can be listed; structured_hinge, perceptron and perturbed need the argmax "
+            "alone"
+        )
+        raise ValueError(f"problem has no {name}: {advice}")
+    return function
