@@ -22,7 +22,7 @@ from experiments.lib.options import (
 )
 from tests.experiments.scripts import parsed_options
 
-COMMANDS = sorted(path.parent.name for path in Path(experiments.__path__[0]).glob("*/__main__.py"))
+COMMANDS = sorted(path.parent.name for path in Path(experiments.__path__[0]).glob("*/command.py"))
 SHARED = {"output", "seed", "x64", "progress", "compilation_cache"}
 WITH_LESS = {"killed_runs", "label_files", "make_store", "parse_sentences"}
 

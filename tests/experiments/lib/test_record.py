@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import importlib.util
 import json
 import resource
 import shlex
@@ -77,9 +78,8 @@ def test_command_repeats_the_settings_of_jax(script, monkeypatch):
 
 
 def test_a_command_is_named_by_its_folder(script, monkeypatch):
-    path = record.ROOT / "experiments" / "digits" / "__main__.py"
-    monkeypatch.setattr(sys, "argv", [str(path)])
-    assert path.exists()
+    main = importlib.util.find_spec("experiments.digits.__main__")
+    monkeypatch.setattr(sys, "argv", [main.origin])  # as Python does
     assert record.command_line({"seed": 3}, 3) == "python -m experiments.digits --seed=3"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-import importlib
+import importlib.util
 import signal
 import subprocess
 import sys
@@ -164,11 +164,13 @@ def test_a_wrong_option_ends_in_one_line(name, monkeypatch, tmp_path, capsys):
 
 def test_every_command_has_options_and_run_and_starts_by_its_name():
     folder = record.ROOT / "experiments"
+    assert set(WRONG) == {path.parent.name for path in folder.glob("*/command.py")}
     for name in WRONG:
         command = importlib.import_module(f"experiments.{name}.command")
         assert command.__doc__ and command.Options and command.run, name
-        assert f'start("{name}")' in (folder / name / "__main__.py").read_text(encoding="utf-8")
-    assert set(WRONG) == {path.parent.name for path in folder.glob("*/__main__.py")}
+        main = importlib.util.find_spec(f"experiments.{name}.__main__")
+        assert f"start({name!r})" in main.loader.get_source(main.name)
+    assert importlib.util.find_spec("experiments.lib.__main__") is None
 
 
 def test_a_missing_corpus_ends_in_one_line(monkeypatch, tmp_path, capsys):
