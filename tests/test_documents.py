@@ -5,6 +5,8 @@ from __future__ import annotations
 import pathlib
 import re
 
+import pytest
+
 ROOT = pathlib.Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "documents.md").read_text(encoding="utf-8")
 SECTIONS = re.split(r"^## ", PAGE, flags=re.M)[1:]
@@ -38,6 +40,7 @@ def test_every_row_opens_files_that_exist() -> None:
     assert not missing
 
 
+@pytest.mark.smoke
 def test_every_test_that_is_named_exists() -> None:
     sources = {path: (ROOT / path).read_text(encoding="utf-8") for path, _ in NAMED}
     missing = [

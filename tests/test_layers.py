@@ -82,6 +82,7 @@ def _cycle(arrows: dict[str, set[str]]) -> list[str]:
     return []
 
 
+@pytest.mark.smoke
 def test_imports_go_down() -> None:
     height = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
     up = []
@@ -94,6 +95,7 @@ def test_imports_go_down() -> None:
     assert not up, "each imports a room that does not lie below its own"
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("package", ["jaxstruct", "experiments"])
 def test_no_modules_import_one_another(package: str) -> None:
     inside = {module for module in FILES if module.split(".")[0] == package}
@@ -134,6 +136,13 @@ def test_the_library_never_flips_x64() -> None:
         calls = [node for node in ast.walk(_tree(module)) if isinstance(node, ast.Call)]
         words = [ast.unparse(call.args[0]) for call in calls if call.args]
         assert "'jax_enable_x64'" not in words, module
+
+
+def test_every_room_has_smoke_tests() -> None:
+    for room in (ROOT / "tests").iterdir():
+        files = list(room.rglob("test_*.py"))
+        marked = [file for file in files if "@pytest.mark.smoke\n" in file.read_text("utf-8")]
+        assert marked or not files, room
 
 
 def test_circles_and_imports_are_seen() -> None:

@@ -16,6 +16,7 @@ def test_versions(capsys) -> None:
     assert [line.split()[0] for line in lines[1:]] == [*command.USED, "python"]
 
 
+@pytest.mark.smoke
 def test_an_installation_that_works(capsys) -> None:
     assert command.main([]) == 0
     text = capsys.readouterr().out

@@ -155,6 +155,7 @@ def test_linear_maps(x64, gaps):
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), through, action)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("gaps", ["linear", "affine"])
 def test_sparseness_of_alignments(gaps):
     """JMLR 4.4.3: |Psi(x, y, a)|_1 <= 2 N and |Psi(x, y, a) - Psi(x, y', a')| <= 2 sqrt(2) N."""
@@ -194,6 +195,7 @@ def test_float32_alone_and_with_more_padding():
     assert tight[1] > 0 and w["substitution"].dtype == "float32"
 
 
+@pytest.mark.smoke
 def test_pair_counts():
     data = aligned_pairs(n, M, N, True)
     moved = jax.tree.map(lambda leaf: np.roll(leaf, 1, axis=0), data.y)

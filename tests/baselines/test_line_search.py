@@ -28,6 +28,7 @@ def quadratic(centre: float, noise: float = 0.0) -> Callable[[float], tuple[floa
     return lambda t: ((t - centre) ** 2 + noise * math.sin(1e9 * t), 2 * (t - centre))
 
 
+@pytest.mark.smoke
 def test_the_step_satisfies_both_conditions() -> None:
     random, lengths = np.random.default_rng(0), []
     for a, b, c in np.exp(random.normal(size=(200, 3)) * [3, 3, 1]):

@@ -20,6 +20,7 @@ def test_one_neighbour_is_the_closest_input() -> None:
     np.testing.assert_array_equal(found, ((Z[:, None] - X) ** 2).sum(-1).argmin(1))
 
 
+@pytest.mark.smoke
 def test_several_have_the_output_closest_to_their_mean() -> None:
     found = nearest_outputs(Z @ X.T, OWN, FEATURES @ FEATURES.T, 4)
     near = ((Z[:, None] - X) ** 2).sum(-1).argsort(1)[:, :4]

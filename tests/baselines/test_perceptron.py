@@ -148,6 +148,7 @@ def test_theorem_1_is_reached_by_orthogonal_tokens(n: int) -> None:
     assert bound(outputs) / 2 * printed < n
 
 
+@pytest.mark.smoke
 def test_the_ways_a_run_ends() -> None:
     problem, x, y = DRAWN.problem(MODEL), DRAWN.inputs(), DRAWN.y
     seen: list[EpochProgress] = []

@@ -59,6 +59,7 @@ def test_scores_are_those_of_the_outputs(name) -> None:
             assert float(sum(jax.tree.leaves(dots))) == pytest.approx(found.scores[i, j], abs=1e-5)
 
 
+@pytest.mark.smoke
 def test_ties_go_to_the_lowest() -> None:
     zero = jax.tree.map(jnp.zeros_like, case("classes").weights)
     found = js.confidence.k_best(case("classes").problem, zero, case("classes").inputs, k=3)
@@ -86,6 +87,7 @@ def test_homologues_are_ranked_by_candidate() -> None:
         js.confidence.marginals(problem, weights, inputs)
 
 
+@pytest.mark.smoke
 def test_two_best_of_a_structure_that_lists_nothing() -> None:
     whole, given = own_structure(), case("own")
     oracles = whole.oracles._replace(all_outputs=None)

@@ -9,6 +9,7 @@ import pytest
 from jaxstruct.core.labels import LabelCodec, decode, encode, encode_lists, fit_codec
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("labels", "classes"),
     [
@@ -83,6 +84,7 @@ def test_missing_labels_are_refused(missing):
         fit_codec(["a"], classes=[missing, "a"])
 
 
+@pytest.mark.smoke
 def test_other_errors():
     with pytest.raises(ValueError, match="labels: got none"):
         fit_codec([])

@@ -33,6 +33,7 @@ def test_a_store_holds_its_examples() -> None:
             np.testing.assert_array_equal(store[i - len(lists)], lists[i])
 
 
+@pytest.mark.smoke
 def test_take_copies_the_rows_of_some_examples() -> None:
     rng = np.random.default_rng(1)
     for _ in range(200):
@@ -45,6 +46,7 @@ def test_take_copies_the_rows_of_some_examples() -> None:
             np.testing.assert_array_equal(one, lists[i])
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("dtype", "fill", "padded_dtype"),
     [

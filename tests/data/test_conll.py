@@ -40,6 +40,7 @@ def test_habits(text: str) -> None:
     assert parse_conll(text.encode(), "x") == TWO
 
 
+@pytest.mark.smoke
 def test_columns() -> None:
     """None or several between word and label; `tags` is the first of them."""
     plain = parse_conll(b"a B\nb O\n", "x")
@@ -64,6 +65,7 @@ def test_odd_words_stay_whole() -> None:
     assert parse_conll(text.encode(), "x") == (Sentence(words, (), ("O",) * 5),)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -99,6 +101,7 @@ def test_write_adds_a_column(tmp_path: Path) -> None:
     assert parse_conll(expected.encode(), "x")[0].columns == (("DA", "NC"), ("B-LOC", "I-LOC"))
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("columns", [0, 1, 3])
 @pytest.mark.parametrize("labelled", [True, False])
 def test_round_trip(columns: int, labelled: bool, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def test_the_optimum_is_that_of_the_wing() -> None:
     assert 0 < len(model.support_) <= 24
 
 
+@pytest.mark.smoke
 def test_a_weight_of_two_is_the_sequence_twice() -> None:
     X, y = sentences()
     weights = np.ones(24)

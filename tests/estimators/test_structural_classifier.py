@@ -31,6 +31,7 @@ def test_scikit_learn_finds_nothing_to_complain_of() -> None:
     assert sum(result["status"] == "passed" for result in results) > 50
 
 
+@pytest.mark.smoke
 def test_the_optimum_is_that_of_liblinear_at_its_C() -> None:
     """A C of n times LinearSVC's, whose multiclass machine has our objective."""
     X, y = blobs()

@@ -17,6 +17,7 @@ RNG = np.random.default_rng(0)
 Y, P = RNG.integers(0, 4, 50), RNG.integers(0, 4, 50)
 
 
+@pytest.mark.smoke
 def test_accuracy():
     assert accuracy([0, 1, 2, 2], [0, 1, 1, 2]) == 0.75
     assert accuracy(np.array([-1, 1, 1]), jnp.array([-1, -1, 1])) == 2 / 3
@@ -37,6 +38,7 @@ def test_zero_one_loss_is_one_minus_accuracy():
     np.testing.assert_allclose(mean_loss(zero_one_loss(4), Y, P), 1 - accuracy(Y, P), rtol=1e-14)
 
 
+@pytest.mark.smoke
 def test_confusion_matrix():
     got = confusion_matrix([0, 0, 1, 2], [0, 1, 1, 0], 4)
     np.testing.assert_array_equal(got, [[1, 1, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])

@@ -90,6 +90,7 @@ def test_enumeration_serves_every_formulation(formulation: str) -> None:
     _assert_optimal(solution, given.truth(formulation, 3.0, DEAR_FIRST).objective)
 
 
+@pytest.mark.smoke
 def test_zero_one_by_elimination() -> None:
     """By the level of all wrong labellings, which serves every formulation."""
     given = random_graphs(1, 10, "tree", Options(1, 2))
@@ -255,6 +256,7 @@ def scores_of(problem: js.Problem, w: dict, x: GraphInput, labels: jax.Array) ->
     return jax.vmap(problem.model.score, (None, 0))(problem.model.potentials(w, x), labels)
 
 
+@pytest.mark.smoke
 def test_the_score_is_that_of_psi() -> None:
     for options in (Options(), Options(0, 3), Options(2, 2, True)):
         given = random_graphs(5, 6, "any", options, S=3)

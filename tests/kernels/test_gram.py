@@ -104,6 +104,7 @@ def gaussians(X, sigma):
     return np.exp(-distances / (2 * sigma**2))
 
 
+@pytest.mark.smoke
 def test_z_defaults_to_x():
     X = dense_set(np.random.default_rng(1), 6, np.float32)
     for kernel in KERNELS:

@@ -24,6 +24,7 @@ def monomials(x, degree):
     )
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_closed_forms(jit, dtype):

@@ -26,6 +26,7 @@ def test_values_and_gradients_are_those_of_enumeration(wing: str) -> None:
     assert_slopes(run, given)
 
 
+@pytest.mark.smoke
 def test_candidate_lists_have_one_too() -> None:
     problem = js.strings.candidates(2, dtype="float64")
     theta = problem.model.potentials(

@@ -36,6 +36,7 @@ def test_it_is_the_mean_and_its_gradient_goes_into_weights_and_features() -> Non
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.smoke
 def test_weights_leave_rows_out() -> None:
     problem, w, x, y = batch()
     weights = jnp.array([1, 1, 0, 2, 0, 0])

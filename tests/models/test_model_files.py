@@ -46,6 +46,7 @@ def test_a_float64_model_needs_x64_mode_again(tmp_path) -> None:
         load(path)
 
 
+@pytest.mark.smoke
 def test_labels_come_back_as_they_were(tmp_path) -> None:
     labels = ["", "é\n", 3, -(10**20), 2.5, float("inf"), True, ("a", (1, False))]
     encoding = multiclass.fit_encoding(np.eye(len(labels)), labels)

@@ -148,6 +148,7 @@ def test_rows_of_a_sparse_matrix_are_records() -> None:
     assert "several rows" in found[4].reason
 
 
+@pytest.mark.smoke
 def test_an_endless_stream_is_taken_as_it_is_asked_for() -> None:
     model, good = model_of("multiclass"), records_of("multiclass", 3)
     taken = itertools.count()

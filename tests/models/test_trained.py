@@ -15,6 +15,7 @@ ENCODING = multiclass.fit_encoding(ROWS, LABELS)
 PROBLEM = ENCODING.problem()
 
 
+@pytest.mark.smoke
 def test_a_solution_tells_how_it_was_found() -> None:
     x, y = ENCODING.inputs(ROWS), ENCODING.outputs(LABELS)
     solution = fit(PROBLEM, x, y, "svm2", C=10.0)

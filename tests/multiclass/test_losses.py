@@ -92,6 +92,7 @@ def test_matrix_loss_refuses(matrix, message):
         matrix_loss(matrix)
 
 
+@pytest.mark.smoke
 def test_tree_loss_counts_levels_not_edges():
     #        0
     #      1   2

@@ -284,6 +284,7 @@ def _as_leaf(rows, leaf):
     return jax.numpy.asarray(rows if leaf.shape == rows.shape else rows.T, leaf.dtype)
 
 
+@pytest.mark.smoke
 def test_proposition_20_the_distance_of_two_classes():
     """|Psi(x, y) - Psi(x, y')|^2 <= 2 |x|^2 for the canonical features, reached by y != y'."""
     x = RNG.normal(size=(5, 3))

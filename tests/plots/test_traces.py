@@ -45,6 +45,7 @@ def test_the_axis_begins_with_training_and_compiling_stands_apart():
     assert words == ["primal", "dual", "certified", "estimated"]
 
 
+@pytest.mark.smoke
 def test_several_trainings_share_a_picture():
     figure = js.plots.trace({"one": COURSE, "two": SimpleNamespace(trace=COURSE)})
     words = [text.get_text() for text in figure.legends[0].get_texts()]

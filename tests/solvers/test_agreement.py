@@ -209,6 +209,7 @@ def test_integer_inputs_are_features_like_any_other(x64):
             np.testing.assert_allclose(found[:12, 1, 1], 2 * norms, rtol=1e-12)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("n, k", [(1, 2), (30, 6)])
 def test_other_sizes(x64, n, k):
     case = random_case(11, n=n, k=k, d=7)
@@ -219,6 +220,7 @@ def test_other_sizes(x64, n, k):
         assert_optimal(solution, case.truth(formulation, 30.0))
 
 
+@pytest.mark.smoke
 def test_duplicates_and_contradictions(x64):
     """Every example twice, and the same inputs once more with another label."""
     case = random_case(12, n=4)

@@ -128,6 +128,7 @@ def test_kernel_problems_round_trip(tmp_path):
     assert_same(load_solution(tmp_path / "kernel.npz", problem), solution)
 
 
+@pytest.mark.smoke
 def test_weights_alone_predict_the_same(tmp_path, saved):
     path, problem, solution = saved
     alone = tmp_path / "weights.npz"

@@ -89,6 +89,7 @@ def test_one_example_at_a_time_and_not_compiled(formulation):
             assert (found, its_loss, value) == (wanted[i], loss[y[i], wanted[i]], H[i].max())
 
 
+@pytest.mark.smoke
 def test_margins_and_slacks_choose_different_outputs():
     """(1 - m) Delta and Delta - m rank outputs differently: one oracle is not the other's."""
     loss = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]])

@@ -24,6 +24,7 @@ BEST = np.argmax(X @ np.asarray(W["weights"]), axis=1)
 PROBLEM = multiclass(D, K)
 
 
+@pytest.mark.smoke
 def test_solutions_stand_for_their_weights():
     y = BEST.astype(np.int32)
     for solution in (js.fit(PROBLEM, X, y, C=10.0), fit_one_slack(PROBLEM, X, y, C=10.0)):
@@ -41,6 +42,7 @@ def test_buckets_come_back_in_the_order_of_the_caller():
         in_order(BEST)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     "inputs, match",
     [

@@ -45,6 +45,7 @@ def slow_loss(kind: str, y_true: int, y: int) -> float:
     return numbers[y_true, y] if kind == "table" else numbers[y] - numbers[y_true]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("kind", ["zero_one", "table", "by list"])
 def test_oracles_against_enumeration(kind: str) -> None:
     """Decode, and the most violated candidate of each level, of thousands of lists; ties first."""
@@ -93,6 +94,7 @@ def test_scores_and_sums_of_planes() -> None:
     np.testing.assert_allclose(np.sum(u.scores * scores, axis=1), (seen * c).sum(axis=1), atol=1e-4)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("seed", range(3))
 def test_proposition_25(x64: None, seed: int) -> None:
     """|Psi(x_i, y) - Psi(x_i, y')|^2 <= 2 R_i^2 S^2 where L >= 0, and what it needs L >= 0 for.

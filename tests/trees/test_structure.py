@@ -164,6 +164,7 @@ def check_levels(levels, own, F, delta, bound, close):
         np.testing.assert_allclose(scores[of_value].max(), F[at].max(), **close)
 
 
+@pytest.mark.smoke
 def test_the_loss_of_table_4_6_by_hand(x64):
     """Spans of two tokens and more, over l - 1; two tokens have one such span, one token none."""
     read = read_trees("""

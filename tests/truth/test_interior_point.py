@@ -70,6 +70,7 @@ def test_non_negative_least_squares_agrees_with_nnls(shape):
     assert found.objective + 0.5 * b @ b == pytest.approx(0.5 * residual**2, abs=EXACT)
 
 
+@pytest.mark.smoke
 def test_a_small_program_agrees_with_slsqp():
     program, _, _, _ = planted(9, n=4, m=6, e=1, rank=4)
     P, q, A, b, E, f = program

@@ -191,6 +191,7 @@ def test_a_weight_of_two_is_the_same_example_twice_and_zero_is_none(formulation)
     assert not weighted.beta[2].any()
 
 
+@pytest.mark.smoke
 def test_zero_one_loss_makes_rescaling_idle():
     features, losses, truths = make(8)
     losses = (losses > 0) * 1.0

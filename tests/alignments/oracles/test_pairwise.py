@@ -213,6 +213,7 @@ def test_derivatives_against_differences(x64, oracle):
     assert_derivatives(lambda p: call(p, lengths), potentials)
 
 
+@pytest.mark.smoke
 def test_forbidden_pairs(x64):
     """Only gaps are left: m + n of them."""
     potentials, lengths = cases("float64", False)

@@ -71,6 +71,7 @@ def test_every_number_of_labels(S: int) -> None:
     _check(given, batched(as_dtype(given.potentials, "float32"), given.length), 1e-5)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("structure", [FIRST, SECOND])
 @pytest.mark.parametrize(("T", "S"), [(1, 3), (4, 1)])
 def test_smallest_chains(structure: dict[str, bool], T: int, S: int) -> None:
@@ -110,6 +111,7 @@ def test_nested_vmap_and_shared_tables(structure: dict[str, bool]) -> None:
         np.testing.assert_array_equal(decoded.score, together.score[i, j])
 
 
+@pytest.mark.smoke
 def test_shared_transitions_many_labels() -> None:
     """Of the shapes of `test_many_labels`, whose program decodes the tables apart."""
     random = np.random.default_rng(0)

@@ -88,6 +88,7 @@ def test_the_table_compares_with_the_known_optima(outcome):
     assert any("29.9341439 for C' = 0.1" in note for note in outcome.table.notes)
 
 
+@pytest.mark.smoke
 def test_a_part_of_the_examples_is_not_compared_with_the_optimum_of_all():
     row = {"formulation": "svm1", "c_over_n": 0.1}
     data = digits.load_digits_split()
@@ -97,6 +98,7 @@ def test_a_part_of_the_examples_is_not_compared_with_the_optimum_of_all():
     assert digits._known(Options(seed=1), data, row) is None
 
 
+@pytest.mark.smoke
 def test_flags_reach_the_options():
     arguments = ("--formulations=svm0", "--tolerance=0.5", "--x64", "--seed=3")
     options = parsed_options(Options, *arguments)

@@ -43,6 +43,7 @@ def options_of(command: str) -> type:
     return importlib.import_module(f"experiments.{command}.command").Options
 
 
+@pytest.mark.smoke
 def test_flags_default_to_the_options():
     for command in COMMANDS:
         options = options_of(command)
@@ -63,6 +64,7 @@ def test_help_lists_every_field(monkeypatch):
             assert "".join(about.help.split()) in "".join(told.split()), (command, name)
 
 
+@pytest.mark.smoke
 def test_every_type_is_read():
     arguments = (
         "--count=4", "--share=0.25", "--whole", "--way=there", "--path=a b", "--cost=2",

@@ -31,6 +31,7 @@ TABLE = Table(
 )
 
 
+@pytest.mark.smoke
 def test_numbers_stand_to_the_right_under_their_group():
     lines = render(TABLE).splitlines()
     rule = "─" * 42

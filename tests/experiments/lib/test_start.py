@@ -49,6 +49,7 @@ def started(monkeypatch):
     return call
 
 
+@pytest.mark.smoke
 def test_run_gets_the_options(started):
     seen = []
     assert started("--count=5", run=seen.append) == 0
@@ -162,6 +163,7 @@ def test_a_wrong_option_ends_in_one_line(name, monkeypatch, tmp_path, capsys):
     assert not list(tmp_path.rglob("*.json"))
 
 
+@pytest.mark.smoke
 def test_every_command_has_options_and_run_and_starts_by_its_name():
     folder = record.ROOT / "experiments"
     assert set(WRONG) == {path.parent.name for path in folder.glob("*/command.py")}

@@ -199,6 +199,7 @@ def test_rules_of_each_sentence_are_refused() -> None:
         jax.vmap(cky)(own, potentials, np.array([2, 2]))
 
 
+@pytest.mark.smoke
 def test_one_rule() -> None:
     """Right-branching only: (0 (0 (0 ..))) from 0 -> 1 0; both symbols over tokens."""
     rules = GrammarRules(*np.array([[0], [1], [0]]))

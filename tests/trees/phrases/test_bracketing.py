@@ -110,6 +110,7 @@ def test_lines_keep_to_the_width() -> None:
         assert all(len(line) <= 40 for line in lines if "(" in line.strip()[1:])
 
 
+@pytest.mark.smoke
 def test_what_was_written_is_read_again() -> None:
     for tree in random_trees(2, 1000):
         assert read_tree(write_line(tree)) == tree
