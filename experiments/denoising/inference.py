@@ -15,7 +15,7 @@ from experiments.lib.local_polytope import best_value, local_polytope
 from experiments.lib.timing import compile_ahead, in_turns
 from jaxstruct.core.padding import bucketed_inputs
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.graphs.decoding import Inference, best_found
+from jaxstruct.graphs.decoding import Decoding, best_found
 from jaxstruct.graphs.potentials import GraphPotentials, score_labels
 from jaxstruct.graphs.theta import graph_potentials_of
 
@@ -36,7 +36,7 @@ def potentials_of(model: Model, part: Part, weights: PyTree) -> GraphPotentials:
 
 def _labelled(name: str, passes: int, graph: GraphPotentials) -> tuple[Array, Array]:
     """(labels, bound) of one graph."""
-    best = best_found(Inference(MAXIMA[name], passes), graph, None)
+    best = best_found(Decoding(MAXIMA[name], passes), graph, None)
     assert best.bound is not None, "no oracle here is exact"
     return best.labels, best.bound
 

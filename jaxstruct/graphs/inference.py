@@ -284,10 +284,11 @@ def with_log_loss(problem: Problem, name: str) -> Problem:
     """
     check_choice("name", name, tuple(_APPROXIMATE))
     log_loss = problem.inference.log_loss if isinstance(problem, Problem) else None
-    function = getattr(log_loss, "func", None)
-    exact = isinstance(log_loss, Partial) and function is _log_loss
-    exact = exact and log_loss.args[0].func is seen_graph
-    if not exact and function not in (_bethe, _reweighted, _pseudo):
+    ours = False
+    if isinstance(log_loss, Partial):
+        exact = log_loss.func is _log_loss and log_loss.args[0].func is seen_graph
+        ours = exact or log_loss.func in (_bethe, _reweighted, _pseudo)
+    if not ours:
         raise ValueError(
             "problem must be made by jaxstruct.graphs.graph_labelling with labellings as outputs, "
             f"got {type(problem).__name__} of another structure"
