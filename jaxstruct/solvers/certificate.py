@@ -236,6 +236,7 @@ def certify(
     dual_products: np.ndarray | None = None,
     coordinates: float | None = None,
     off_by: float | np.ndarray = ROUNDINGS,
+    dtype: np.dtype | None = None,
 ) -> Certificate:
     """Sum the terms of the examples.
 
@@ -251,9 +252,10 @@ def certify(
       primal_products, dual_products: [N] terms of the two squared norms, where they differ.
       coordinates: |w|^2 of `coordinate_norm`, or None.
       off_by: of `roundings` for all inputs, or [N] for each; not used where w are no coordinates.
+      dtype: what the numbers behind the terms were rounded to, None for the dtype of the terms.
     """
     off_by = ROUNDINGS if coordinates is None else off_by
-    eps = off_by * float(np.finfo(np.asarray(examples.worst).dtype).eps)
+    eps = off_by * float(np.finfo(dtype or np.asarray(examples.worst).dtype).eps)
     cap, ridge = (np.asarray(leaf, np.float64) for leaf in (terms.cap, terms.ridge))
     numbers = ExampleTerms(*(np.asarray(e, np.float64) for e in examples))
     worst, value, slack, known, bound, product, multiplier_sum, _, _ = numbers

@@ -195,7 +195,8 @@ def _method(fixed: _Fixed, random: np.random.Generator) -> Method:
         beta = pool_sweeps(fixed.pool, members, state.beta, order, fixed.sweeps)
         host = np.asarray(beta, np.float64)
         terms, violations = example_terms(fixed.tables, wrong, state.members, host)
-        certificate = certify(fixed.formulation, fixed.tables.terms, terms)
+        dtype = fixed.tables.joint.dtype
+        certificate = certify(fixed.formulation, fixed.tables.terms, terms, dtype=dtype)
         sweeps = state.sweeps + fixed.sweeps
         state = state._replace(beta=beta, multipliers=host, sweeps=sweeps)
         primal = min(now.best.primal, certificate.primal)

@@ -105,14 +105,20 @@ def coefficients_of(alpha: np.ndarray, truths: np.ndarray) -> np.ndarray:
 
 
 def _products(tables: Tables, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """([n, k] G beta, [n] size of its terms) in float64, from the joint Gram matrix as given."""
+    """([n, k] G beta, [n] size of its terms) in float64, from the joint Gram matrix as given.
+
+    The size counts every kernel value, since each of them was rounded once to its dtype: by that
+    much the matrix is not the one of any kernel.
+    """
     rows = np.arange(tables.truths.size)
     coefficients = coefficients_of(tables.scales * beta, tables.truths)
-    scores = np.stack([
-        np.tensordot(block.astype(np.float64), coefficients, 2) for block in tables.joint
-    ])  # fmt: skip
+    scores, sizes = np.empty(tables.scales.shape), np.empty(tables.scales.shape)
+    for i, block in enumerate(tables.joint):
+        block = block.astype(np.float64)
+        scores[i] = np.tensordot(block, coefficients, 2)
+        sizes[i] = np.tensordot(np.abs(block), np.abs(coefficients), 2)
     products = tables.scales * (scores[rows, tables.truths][:, None] - scores)
-    return products, 2 * np.max(tables.scales, axis=1) * np.max(np.abs(scores), axis=1)
+    return products, 2 * np.max(tables.scales, axis=1) * np.max(sizes, axis=1)
 
 
 def example_terms(
