@@ -18,6 +18,7 @@ bisection, then exactly on its piece.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -37,6 +38,16 @@ from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.multiclass.structure import check_canonical
+from jaxstruct.solvers.certificate import (
+    Certificate,
+    ExampleTerms,
+    certify,
+    coordinate_norm,
+    proven,
+    roundings,
+)
+from jaxstruct.solvers.formulations import FORMULATIONS, Formulation, Penalty, penalty_numbers
+from jaxstruct.solvers.most_violated import terms_size
 
 SWEEPS = 5
 """Sweeps over all examples between two certificates."""
@@ -82,13 +93,6 @@ class _Data(NamedTuple):
     y: AnyArray
     cap: AnyArray
     ridge: AnyArray
-
-
-class _Value(NamedTuple):
-    primal: Array
-    dual: Array
-    rounding: Array
-    slack: Array
 
 
 def best_block(g: Array, q: Array, ridge: Array, cap: Array) -> Array:
@@ -156,30 +160,35 @@ def _sweep(problem: Problem, data: _Data, w: PyTree, alpha: Array, orders: Array
     return jax.lax.scan(all_examples, (w, alpha), orders)[0]
 
 
-def _value(problem: Problem, data: _Data, alpha: Array) -> tuple[PyTree, _Value]:
-    """w made anew from alpha, and what it proves."""
-    rows = jnp.arange(len(alpha))
+def _terms(problem: Problem, data: _Data, alpha: Array) -> tuple[PyTree, ExampleTerms]:
+    """w made anew from alpha, and what it says of each pair (i, y) as of an example, all [n, k]."""
+    n, k = alpha.shape
+    rows = jnp.arange(n)
     u = (-alpha).at[rows, data.y].add(jnp.sum(alpha, axis=1))
     w = problem.space.add(jax.tree.map(jnp.zeros_like, problem.initial_weights), data.x, u)
-    scores = jax.lax.map(lambda x: problem.model.potentials(w, x), data.x, batch_size=256)
-    margins = scores[rows, data.y][:, None] - scores
-    wrong = jnp.arange(alpha.shape[1])[None, :] != data.y[:, None]
-    slack = jnp.where(wrong, jnp.maximum(0, 1 - margins), 0)
-    norm, total = jnp.sum(alpha * margins), jnp.sum(alpha)
-    turned = jnp.sum(data.ridge[:, None] * alpha * alpha)
-    squared = data.ridge > 0
-    cost = jnp.where(
-        squared,
-        jnp.sum(slack * slack, axis=1) / jnp.where(squared, 2 * data.ridge, 1),
-        jnp.where(jnp.isfinite(data.cap), data.cap, 0) * jnp.sum(slack, axis=1),
+
+    def of_example(x: PyTree, y: Array) -> tuple[Array, Array]:
+        return problem.model.potentials(w, x), problem.space.plane_norms(x, y, jnp.arange(k))
+
+    scores, norms = jax.lax.map(lambda one: of_example(*one), (data.x, data.y), batch_size=256)
+    truth = scores[rows, data.y][:, None]
+    margins = truth - scores
+    slack = jnp.maximum(0, 1 - margins)
+    return w, ExampleTerms(
+        worst=1 - margins,
+        value=1 - margins,
+        slack=slack,
+        known=slack,
+        bound=alpha,
+        product=alpha * margins,
+        multiplier_sum=alpha,
+        size=terms_size(jnp.ones_like(truth), jnp.ones_like(truth), truth, 1 - margins),
+        reach=jnp.sqrt(norms),
     )
-    primal, dual = norm / 2 + jnp.sum(cost), total - norm / 2 - turned / 2
-    rounding = 8 * jnp.finfo(alpha.dtype).eps * (total + primal)
-    return w, _Value(primal, dual, rounding, slack)
 
 
 sweep_program = program(_sweep)
-value_program = program(_value)
+terms_program = program(_terms)
 
 
 def fit_weston_watkins(
@@ -222,30 +231,51 @@ def fit_weston_watkins(
     problem.check(x, labels)
     n = len(labels)
     _check_numbers(x, n)
-    data = _data(x, labels, checked_example_weights(example_weights, n), formulation, C / (k - 1))
+    one = FORMULATIONS[formulation]
+    weights = checked_example_weights(example_weights, n)
+    terms = penalty_numbers(one, C, weights, n * (k - 1))
+    data = _Data(x, labels, terms.cap, terms.ridge)
     data = jax.tree.map(lambda leaf: jnp.asarray(leaf, _dtype_of(leaf, dtype)), data)
+    of_pairs = penalty_numbers(one, C, _of_pairs(weights, labels, k), n * (k - 1))
+    prove = partial(_proof, problem, data, one, of_pairs)
     alpha = jnp.zeros((n, k), dtype)
-    w, value = value_program(problem, data, alpha)
+    w, slack, proof = prove(alpha)
     status, made = Status.PASS_LIMIT, 0
     while status is Status.PASS_LIMIT and made < rounds:
         order = np.stack([orders.permutation(n) for _ in range(SWEEPS)])
         _, alpha = sweep_program(problem, data, w, alpha, jnp.asarray(order, jnp.int32))
-        w, value = value_program(problem, data, alpha)
-        status, made = _judged(value, tolerance), made + 1
-    primal, dual, rounding = (float(each) for each in value[:3])
+        w, slack, proof = prove(alpha)
+        status, made = _judged(proof, tolerance), made + 1
     return WestonWatkins(
-        jax.tree.map(np.asarray, w), status, primal, dual, primal - dual, rounding,
-        np.asarray(alpha), np.asarray(value.slack), SWEEPS * made, formulation, C,
+        jax.tree.map(np.asarray, w), status, proof.primal, proof.dual, proof.gap, proof.rounding,
+        np.asarray(alpha), slack, SWEEPS * made, formulation, C,
     )  # fmt: skip
 
 
-def _judged(value: _Value, tolerance: float) -> Status:
-    primal, dual, rounding = (float(each) for each in value[:3])
-    if not np.isfinite([primal, dual]).all():
+def _of_pairs(weights: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+    """[n k] v_i of the pairs (i, y), 0 at y_i."""
+    return (weights[:, None] * (np.arange(k)[None] != labels[:, None])).ravel()
+
+
+def _proof(
+    problem: Problem, data: _Data, formulation: Formulation, terms: Penalty, alpha: Array
+) -> tuple[PyTree, np.ndarray, Certificate]:
+    """(w, slack [n, k], what both prove): `certify` with the pairs (i, y) as examples."""
+    w, examples = terms_program(problem, data, alpha)
+    norm = coordinate_norm(problem, w, data.x)
+    of_pairs = ExampleTerms(*(np.asarray(leaf).ravel() for leaf in examples))
+    proof = certify(formulation, terms, of_pairs, coordinates=norm, off_by=roundings(data.x))
+    wrong = np.isfinite(terms.cap) & (terms.cap > 0) | (terms.ridge > 0)
+    return w, np.where(wrong.reshape(alpha.shape), examples.slack, 0), proof
+
+
+def _judged(proof: Certificate, tolerance: float) -> Status:
+    if not np.isfinite([proof.primal, proof.dual]).all():
         return Status.NOT_FINITE
-    if primal - dual + rounding <= tolerance * primal:
-        return Status.CONVERGED
-    return Status.ROUNDING if primal - dual <= rounding else Status.PASS_LIMIT
+    within = proven(proof.gap, proof.rounding, tolerance * abs(proof.primal))
+    if within is False:
+        return Status.PASS_LIMIT
+    return Status.CONVERGED if within else Status.ROUNDING
 
 
 def _check_numbers(x: PyTree, n: int) -> None:
@@ -262,17 +292,6 @@ def _padded(leaf: AnyArray | Ragged) -> np.ndarray:
     if not isinstance(leaf, Ragged):
         return np.asarray(leaf)
     return leaf.padded(np.arange(len(leaf)), max(1, int(leaf.lengths.max(initial=1))))
-
-
-def _data(x: PyTree, labels: np.ndarray, v: np.ndarray, formulation: str, C: float) -> _Data:
-    """Caps and ridges of (2.27) and (2.28); a weight of 0 makes a cap of 0."""
-    n, used = len(labels), v > 0
-    ridge = np.zeros(n)
-    cap = C * v / n
-    if formulation == "svm2":
-        ridge = np.where(used, n / (C * np.where(used, v, 1.0)), 0.0)
-        cap = np.where(used, np.inf, 0.0)
-    return _Data(x, labels, cap, ridge)
 
 
 def _dtype_of(leaf: np.ndarray, dtype: str) -> str:
