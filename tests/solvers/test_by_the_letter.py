@@ -109,7 +109,8 @@ def test_examples_called_ahead_change_nothing():
     case = random_case(0, n=N, d=8, k=K)
     one, ahead = (fitted(case, "svm2_margin", look_ahead=count) for count in (1, 4))
     for a, b in zip(one.course, ahead.course, strict=True):
-        np.testing.assert_array_equal(a, b)
+        # Scores of one example and of four are sums in orders that hang on the processor.
+        np.testing.assert_allclose(a, b, rtol=1e-12 if a.dtype == float else 0)
     assert one.epochs == ahead.epochs and one.statistics.oracle_calls == one.epochs * N
     assert ahead.statistics.oracle_calls == one.statistics.oracle_calls
 
