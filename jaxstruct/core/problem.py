@@ -101,8 +101,12 @@ def _check_padding(padding: Padding) -> None:
             raise ValueError(f"padding.{name} must be a function, got {text_of(function)}")
 
 
-def _completed(model: Model, space: Space, zero: PyTree) -> Space:
-    """The space with everything that was left out derived from the model."""
+def completed(model: Model, space: Space, zero: PyTree) -> Space:
+    """The space with everything that was left out derived from the model.
+
+    Args:
+      zero: the zero weights.
+    """
     euclidean = space.add is None and space.gram_action is None
     add = space.add or Partial(transposition.add, model.potentials)
     scores = space.plane_scores or Partial(transposition.plane_scores, model.score)
@@ -165,12 +169,10 @@ def make_problem(
     model, space = _as_partials(model), _as_partials(space)
     zero = jax.tree.map(_zero, initial_weights)
     check = check if isinstance(check, Partial) else Partial(check)
-    space = _as_partials(_completed(model, space, zero))
+    space = _as_partials(completed(model, space, zero))
     facts, functions = inference.facts, inference._replace(facts=None)
     inference = completed_inference(_as_partials(functions), model, oracles, space)
-    return Problem(
-        zero, model, oracles, space, check, padding, inference._replace(facts=facts)
-    )
+    return Problem(zero, model, oracles, space, check, padding, inference._replace(facts=facts))
 
 
 def difference(problem: Problem, theta: PyTree, y_true: PyTree, y: PyTree) -> PyTree:

@@ -39,6 +39,11 @@ def sum_of_squares(w: PyTree, x: PyTree) -> Array:
     return jnp.asarray(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(w)))
 
 
+def no_coordinates(w: PyTree, x: PyTree) -> None:
+    """|w|^2 of weights that are no coordinates, such as coefficients of kernel values: unknown."""
+    del w, x
+
+
 def add(potentials: Partial, weights: PyTree, inputs: PyTree, u: PyTree) -> PyTree:
     """w + sum_b A_b' u_b through the transpose of the batched potentials."""
 

@@ -27,7 +27,7 @@ from jaxstruct.core.checks import (
 from jaxstruct.core.contract import Contenders, Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.device import on_device, zeros_on_device
 from jaxstruct.core.problem import make_problem
-from jaxstruct.core.transposition import sum_of_squares
+from jaxstruct.core.transposition import no_coordinates, sum_of_squares
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.multiclass import losses as loss_matrices
@@ -386,7 +386,7 @@ def kernel_multiclass(
         {"coefficients": zeros},
         Model(Partial(_kernel_potentials, class_kernel), _score, _decode, loss_function),
         oracles,
-        space._replace(add=_kernel_add),
+        space._replace(add=_kernel_add, squared_norm=no_coordinates),
         Partial(_check_kernel, number_of_anchors, number_of_classes),
         inference=CLASS_INFERENCE,
     )

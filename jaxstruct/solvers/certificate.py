@@ -33,6 +33,7 @@ class ExampleTerms(NamedTuple):
       bound: sum_y beta b. product: <w, sum_y beta phi>. multiplier_sum: sum_y beta.
       size: of the terms that worst is the sum of. reach: max over S_i of |phi|. Both tell how much
         rounding there is.
+      claim: the H that the oracle claims of the output found less the H that it has.
     """
 
     worst: AnyArray
@@ -44,6 +45,7 @@ class ExampleTerms(NamedTuple):
     multiplier_sum: AnyArray
     size: AnyArray
     reach: AnyArray
+    claim: AnyArray = 0.0
 
 
 class Certificate(NamedTuple):
@@ -60,7 +62,8 @@ class Certificate(NamedTuple):
       violation: max_i H(y_hat) - xi_i, the paper's stopping rule (algorithm 3, line 9).
       violation_found: the same of the outputs found.
       missed: by how much, beyond rounding, a plane at hand violates more than the oracle said to be
-        possible; above 0 the oracle is wrong and primal is no bound.
+        possible, or the oracle's loss and score of its answer are off; above 0 the oracle is wrong
+        and primal is no bound.
       relaxed_gap: the gap over the working sets only, P with slacks from S_i less D.
       mean_slack: 1/n sum_i xi_i over the n examples of positive weight.
       risk_bound: an upper bound on the empirical risk of this w over them, 1/n sum_i xi_i^p with
@@ -215,7 +218,7 @@ def _rounding_of(
     exceeded by, and half of what |w|^2 differs from its inner product. Where w are no coordinates
     (kernel anchors), sum beta |phi| stands for |w|, far above their inner products.
     """
-    worst, _, slack, _, bound, _, multiplier_sum, size, reach = examples
+    worst, _, slack, _, bound, _, multiplier_sum, size, reach, _ = examples
     used = cap > 0
     length = np.sqrt(squared_norm)
     if coordinates is None:
@@ -258,7 +261,7 @@ def certify(
     eps = off_by * float(np.finfo(dtype or np.asarray(examples.worst).dtype).eps)
     cap, ridge = (np.asarray(leaf, np.float64) for leaf in (terms.cap, terms.ridge))
     numbers = ExampleTerms(*(np.asarray(e, np.float64) for e in examples))
-    worst, value, slack, known, bound, product, multiplier_sum, _, _ = numbers
+    worst, value, slack, known, bound, product, multiplier_sum, *_ = numbers
     used = cap > 0
     of_primal = product if primal_products is None else primal_products
     of_dual = product if dual_products is None else dual_products
@@ -276,14 +279,16 @@ def certify(
         rounding, error = _rounding_of(
             primal_of, float(primal), eps, numbers, cap, squared_norm, coordinates
         )
-        missed = np.max((known - np.maximum(worst, 0) - SURE * error)[used])
+        off = np.maximum(known - np.maximum(worst, 0), np.abs(numbers.claim))
+        sure = used & np.isfinite(error)  # what overflows proves nothing
+        missed = np.max((off - SURE * error)[sure], initial=0.0)
     return Certificate(
         primal=float(primal),
         primal_found=float(found),
         dual=dual,
         violation=float(np.max((worst - known)[used])),
         violation_found=float(np.max((value - known)[used])),
-        missed=max(float(missed), 0.0),
+        missed=math.inf if math.isnan(missed) else float(missed),
         relaxed_gap=float(relaxed) - dual,
         mean_slack=float(np.mean(slack[used])),
         risk_bound=float(np.mean(slack[used] ** max(formulation.penalty, 1))),
@@ -300,7 +305,7 @@ def block_gaps(formulation: Formulation, terms: Penalty, examples: ExampleTerms)
     (m = sum beta); for a hard margin, which has no gap before it is met, xi + |sum beta H|.
     """
     cap, ridge = (np.asarray(leaf, np.float64) for leaf in (terms.cap, terms.ridge))
-    _, value, _, _, bound, product, multiplier_sum, _, _ = (
+    _, value, _, _, bound, product, multiplier_sum, *_ = (
         np.asarray(e, np.float64) for e in examples
     )
     slack = np.maximum(value, 0)

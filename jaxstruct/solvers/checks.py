@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 
 from jaxstruct.core.buckets import Buckets, check_buckets
 from jaxstruct.core.checks import (
@@ -16,7 +17,7 @@ from jaxstruct.core.checks import (
     kind_and_text_of,
     text_of,
 )
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Inference, InferenceFacts, Model, Oracles, Problem, Space
 from jaxstruct.core.mapped import forget_pages
 from jaxstruct.core.padding import NO_OTHERS, Others, bucketed, bucketed_inputs
 from jaxstruct.core.ragged import Ragged
@@ -60,6 +61,20 @@ def check_is_problem(problem: Any) -> None:
             "problem must be a Problem (of multiclass, chain, make_problem, ...), got "
             f"{kind_and_text_of(problem)}: {todo}"
         )
+    kinds = {"model": Model, "oracles": Oracles, "space": Space, "inference": Inference}
+    for name, kind in kinds.items():
+        part = getattr(problem, name)
+        if not isinstance(part, kind):
+            raise ValueError(
+                f"problem.{name} must be a jaxstruct.{kind.__name__}, got {kind_and_text_of(part)}"
+            )
+        for field, function in zip(part._fields, part, strict=True):
+            if not isinstance(function, (Partial, Oracles, InferenceFacts, type(None))):
+                raise ValueError(
+                    f"problem.{name}.{field} must be a jax.tree_util.Partial, got "
+                    f"{kind_and_text_of(function)}: make_problem wraps functions, _replace does "
+                    "not; build the problem anew, or wrap the function"
+                )
 
 
 def _makes_a_problem(given: Any) -> bool:
@@ -244,18 +259,18 @@ def check_weights(problem: Problem, weights: PyTree, name: str = "weights") -> N
     wanted = problem.initial_weights
     if jax.tree.structure(weights) != jax.tree.structure(wanted):
         raise ValueError(
-            f"{name} must be a pytree as problem.initial_weights, {_outline(wanted)}, got "
-            f"{_outline(weights)}: they are of another problem"
+            f"{name} must be a pytree as problem.initial_weights, {outline(wanted)}, got "
+            f"{outline(weights)}: they are of another problem"
         )
     for mine, leaf in zip(jax.tree.leaves(wanted), jax.tree.leaves(weights), strict=True):
         if np.shape(leaf) != mine.shape or jnp.result_type(leaf) != mine.dtype:
             raise ValueError(
-                f"{name} must be {_outline(wanted)} as problem.initial_weights, got "
-                f"{_outline(weights)}: they are of another problem"
+                f"{name} must be {outline(wanted)} as problem.initial_weights, got "
+                f"{outline(weights)}: they are of another problem"
             )
 
 
-def _outline(tree: PyTree) -> str:
+def outline(tree: PyTree) -> str:
     """Dtypes and shapes of a pytree in one line."""
 
     def of_leaf(path: tuple, leaf: Any) -> str:
@@ -264,7 +279,8 @@ def _outline(tree: PyTree) -> str:
 
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     named = [of_leaf(*each) for each in leaves[:6]] + ["..."] * (len(leaves) > 6)
-    return f"{type(tree).__name__} ({', '.join(named)})"
+    bare = bool(leaves) and not leaves[0][0]
+    return named[0] if bare else f"{type(tree).__name__} ({', '.join(named)})"
 
 
 def checked_buckets(

@@ -98,15 +98,15 @@ def joint_plane(
 
     Returns:
       (g, one tuple a bucket: outputs [batches, B, ...], v_i/n s, v_i/n b, max_y H_i or its bound,
-      size of its terms, H_i of the output, each [batches, B]), the second and the third 0 where no
-      output is violated.
+      size of its terms, H_i of the output, what the oracle claims of it less this, each
+      [batches, B]), the second and the third 0 where no output is violated.
     """
 
     def body(bucket: int, own: Array, g: PyTree, index: Array) -> tuple[PyTree, tuple]:
         x, y_true = _examples(task, bucket, index)
         theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
         call = partial(most_violated, problem, oracle, task.terms)
-        y, loss, value, worst = jax.vmap(call)(theta, y_true)
+        y, loss, value, worst, claim = jax.vmap(call)(theta, y_true)
         share = jnp.where(value > 0, own[index], 0)
         scale = power_of_loss(loss, task.terms.scale_power)
         bound = power_of_loss(loss, task.terms.bound_power)
@@ -114,7 +114,7 @@ def joint_plane(
         coefficient, bound = share * scale, share * bound
         u = jax.vmap(partial(difference, problem))(theta, y_true, y)
         u = jax.vmap(scaled)(u, coefficient)
-        return problem.space.add(g, x, u), (y, coefficient, bound, worst, size, value)
+        return problem.space.add(g, x, u), (y, coefficient, bound, worst, size, value, claim)
 
     g, found = problem.initial_weights, []
     for bucket, (order, rows) in enumerate(zip(orders, bucket_slices(task.outputs), strict=True)):

@@ -40,6 +40,7 @@ class Answer(NamedTuple):
     loss: Array
     value: Array
     bound: Array
+    claim: Array
     size: Array
 
 
@@ -258,13 +259,14 @@ class Run:
             whole[self.fixed.rows >= 0] = parts
             return whole
 
-        value, bound, size = map(joined, Answer._fields[2:])
+        value, bound, claim, size = map(joined, Answer._fields[2:])
         reach = np.zeros(n)
         np.maximum.at(reach, dual.examples, np.sqrt(np.maximum(np.diag(dual.gram), 0)))
         return ExampleTerms(
             worst=bound, value=value, slack=np.maximum(bound, 0), known=dual.largest(),
             bound=np.bincount(dual.examples, dual.multipliers * dual.bounds, n),
             product=dual.products(), multiplier_sum=dual.sums(), size=size, reach=reach,
+            claim=claim,
         )  # fmt: skip
 
 

@@ -39,12 +39,14 @@ class Found(NamedTuple):
     Fields:
       output: y_hat. loss: Delta(y_i, y_hat). value: H(y_hat).
       bound: at least max_y H(y); equal to value where the oracle is exact.
+      claim: the H that the oracle claims of y_hat less the one that loss and score make of it.
     """
 
     output: PyTree
     loss: Array
     value: Array
     bound: Array
+    claim: Array
 
 
 def oracle_for(problem: Problem, formulation: Formulation) -> str:
@@ -87,6 +89,11 @@ def _parts(answer: PyTree | Bounded) -> tuple[PyTree, Array | None]:
     return (answer.output, answer.bound) if isinstance(answer, Bounded) else (answer, None)
 
 
+def loss_of(problem: Problem, terms: Penalty, y_true: PyTree, y: PyTree) -> Array:
+    """Delta(y_true, y) in the dtype of the run: a loss that counts errors may be an integer."""
+    return jnp.asarray(problem.model.loss(y_true, y)).astype(terms.cap.dtype)
+
+
 def _of_output(
     problem: Problem,
     terms: Penalty,
@@ -96,10 +103,11 @@ def _of_output(
     bound: Array | None = None,
 ) -> Found:
     """H of a wrong output; -inf where the oracle gave back y_true for want of another."""
-    loss = problem.model.loss(y_true, y)
+    loss = loss_of(problem, terms, y_true, y)
     margin = problem.model.score(theta, y_true) - problem.model.score(theta, y)
     value = jnp.where(same_output(y_true, y), -jnp.inf, violation(loss, margin, terms))
-    return Found(y, loss, value, value if bound is None else jnp.maximum(value, bound))
+    bound = value if bound is None else jnp.maximum(value, bound)
+    return Found(y, loss, value, bound, jnp.zeros_like(value))
 
 
 def _of_best_wrong(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
@@ -110,17 +118,22 @@ def _of_best_wrong(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTr
 
 
 def _of_best_by_level(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
-    losses = problem.oracles.level_losses(y_true)
+    losses = jnp.asarray(problem.oracles.level_losses(y_true)).astype(terms.cap.dtype)
     slopes = power_of_loss(losses, terms.scale_power)
     offsets = power_of_loss(losses, terms.bound_power)
-    offsets = offsets - slopes * problem.model.score(theta, y_true)
+    truth = problem.model.score(theta, y_true)
+    offsets = offsets - slopes * truth
     y, bound = _parts(problem.oracles.best_by_level(theta, y_true, offsets, slopes))
-    return _of_output(problem, terms, theta, y_true, y, bound)
+    found = _of_output(problem, terms, theta, y_true, y, bound)
+    claims = offsets + slopes * problem.model.score(theta, y) - found.value
+    nearest = claims[jnp.argmin(jnp.abs(claims))]  # which level it is of, the oracle does not say
+    return found._replace(claim=jnp.where(jnp.isneginf(found.value), 0, nearest))
 
 
 def _of_contenders(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
     """A maximum over the loss levels (thesis 3.7.3: "a two stage approach"), lowest level first."""
     found, truth = problem.oracles.contenders(theta, y_true), problem.model.score(theta, y_true)
+    found = found._replace(losses=jnp.asarray(found.losses).astype(terms.cap.dtype))
     values = violation(found.losses, truth - found.scores, terms)
     level = jnp.argmax(values)
     y, bound = problem.oracles.output(found.trace, level), values[level]
@@ -129,16 +142,20 @@ def _of_contenders(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTr
         known = slopes > 0  # a level of scale 0 has H = b, whatever F is
         bounds = violation(found.losses, jnp.where(known, truth - found.bounds, 0), terms)
         bound = jnp.maximum(bound, jnp.max(bounds))
-    return Found(y, found.losses[level], values[level], bound)
+    loss, value = loss_of(problem, terms, y_true, y), values[level]
+    own = violation(loss, truth - problem.model.score(theta, y), terms)
+    own = jnp.where(same_output(y_true, y), 0, own)
+    return Found(y, loss, value, bound, jnp.where(jnp.isneginf(value), 0, value - own))
 
 
 def _of_loss_augmented(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
     """y_i itself, of H = 0, where nothing is violated."""
     one = jnp.ones((), terms.cap.dtype)
     y, best = _parts(problem.oracles.loss_augmented_decode(theta, y_true, one))
-    loss, truth = problem.model.loss(y_true, y), problem.model.score(theta, y_true)
+    loss, truth = loss_of(problem, terms, y_true, y), problem.model.score(theta, y_true)
     value = violation(loss, truth - problem.model.score(theta, y), terms)
-    return Found(y, loss, value, value if best is None else jnp.maximum(value, best - truth))
+    bound = value if best is None else jnp.maximum(value, best - truth)
+    return Found(y, loss, value, bound, jnp.zeros_like(value))
 
 
 def _bound_of_lines(power: Array, bounds: Array, multipliers: Array, delta_max: Array) -> Array:
@@ -173,14 +190,14 @@ def _of_search(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) 
 
     def augmented(scale: Array) -> tuple[PyTree, Array, Array]:
         y, _ = _parts(decode(theta, y_true, scale))
-        return y, problem.model.score(theta, y) - truth, problem.model.loss(y_true, y)
+        return y, problem.model.score(theta, y) - truth, loss_of(problem, terms, y_true, y)
 
-    delta_max = problem.model.loss(y_true, furthest)
+    delta_max = loss_of(problem, terms, y_true, furthest)
     found = slack_search(augmented, delta_max, terms.scale_power, SEARCH_STEPS)
-    if largest is None:
-        return Found(found.y, found.loss, found.value, found.bound)
-    bound = _bound_of_decodes(problem, terms, theta, y_true)
-    return Found(found.y, found.loss, found.value, jnp.maximum(found.value, bound))
+    bound = found.bound
+    if largest is not None:
+        bound = jnp.maximum(found.value, _bound_of_decodes(problem, terms, theta, y_true))
+    return Found(found.y, found.loss, found.value, bound, jnp.zeros_like(found.value))
 
 
 _PROGRAMS = {

@@ -50,7 +50,8 @@ class OneSlackInfo(NamedTuple):
       slack: xi = 1/n sum_i v_i max(0, max_y H_i), or its bound. slack_found: the same of the
         outputs found. known: max(0, max_t b_t - <w, g_t>), the slack over the planes at hand before
         this pass's own.
-      missed: by how much, beyond rounding, known exceeds slack: above 0 the oracle is wrong.
+      missed: by how much, beyond rounding, known exceeds slack, or the oracle's loss and score of
+        an answer are off: above 0 the oracle is wrong.
       rounding: by how much primal - dual may be off because the run's dtype rounds.
       example_slack: [N] max(0, max_y H_i) of every (padded) example.
       planes_added, planes_evicted: 0 or 1. full: there was no slot for a violated plane.
@@ -168,7 +169,7 @@ def one_slack_step(
     g, found = time_part(
         seconds, "oracle", lambda: joint_plane(problem, oracle, task, typed, w, orders)
     )
-    worst, size, value = (_concatenate(found, field) for field in (3, 4, 5))
+    worst, size, value, claim = (_concatenate(found, field) for field in (3, 4, 5, 6))
     example_slack, reach = np.maximum(worst, 0), state.reach
     if reach == 0:
         outputs = tuple(own[0] for own in found)
@@ -183,6 +184,7 @@ def one_slack_step(
     eps = _eps(task, coordinates is not None)
     error = eps * (radius * reach + size)
     unsure = _weigh(shares, error) + _rounding_of_known(planes, eps)
+    false_claims = float(np.max((np.abs(claim) - SURE * error)[shares > 0]))
     known = float(np.max((planes.bounds - products)[planes.occupied]))  # 0 in the slack slot
     info = OneSlackInfo(
         primal=length / 2 + C * slack,
@@ -191,7 +193,7 @@ def one_slack_step(
         slack=slack,
         slack_found=slack_found,
         known=known,
-        missed=max(known - slack - SURE * unsure, 0.0),
+        missed=max(known - slack - SURE * unsure, false_claims, 0.0),
         rounding=_rounding(beta, C, shares, worst, error, eps, reach),
         example_slack=example_slack,
         planes_added=0,

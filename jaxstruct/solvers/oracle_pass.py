@@ -159,6 +159,7 @@ def _call_batch(
         multiplier_sum=multiplier_sum,
         size=terms_size(scale, bound, scores[:, 0], found.value),
         reach=jnp.sqrt(jnp.max(own.norms, axis=1)),
+        claim=found.claim,
     )
     if met is not None:
         violated = (task.terms.cap[index] > 0) & (found.value > known + epsilon)

@@ -3,13 +3,16 @@
 Weights are drawn at random, and every output that turns up is a candidate: the true one, the
 decodes of all draws, and every output where they can be listed. Then
 
+    every function returns what its contract says, and no NaN,
     potentials are linear in w and score is linear in theta,
     Delta(y, y) = 0 and Delta >= 0,
     no candidate scores above the decode,
+    outputs that can be listed are listed once, the true one first,
     H of an oracle's answer is what loss and score make of it,
     no candidate has an H above what the oracle answers, or above its bound,
 
-for one formulation. `problem_checks.check_problem` looks at more.
+for one formulation. The examples are chosen for different values in their outputs, rare ones
+first, so that what is wrong with one label is met. `problem_checks.check_problem` looks at more.
 `fit` runs the lines above for its own formulation, before it starts and at the weights it ends
 with. An oracle that fails here is wrong; one that passes may still miss outputs that no draw met.
 """
@@ -35,11 +38,13 @@ from jaxstruct.solvers.formulations import (
     penalty,
     violation,
 )
+from jaxstruct.solvers.function_checks import check_functions
 from jaxstruct.solvers.most_violated import most_violated, oracle_for, same_output
 from jaxstruct.solvers.status import Status
 
 DRAWS = 6
 ADVICE = {
+    "finite": "model.potentials, model.score or model.loss is not finite",
     "constant": (
         "model.potentials is not linear in w: at w = 0 a floating-point leaf of theta is not 0. "
         "Every floating-point leaf of theta must be a potential; carry other numbers in integers, "
@@ -50,28 +55,65 @@ ADVICE = {
     "own_loss": "model.loss(y, y) is not 0",
     "negative_loss": "model.loss is negative",
     "decode": "model.decode does not return an argmax of model.score: another output scores higher",
+    "truth": (
+        "a true output scores higher than the answer of model.decode: either it lies outside the "
+        "output space (look at the values of outputs), or decode never answers it"
+    ),
+    "outside": (
+        "an output is not among those listed: a true output outside the output space, an answer of "
+        "model.decode that is none of it, or a list that is not complete"
+    ),
+    "first": "oracles.all_outputs does not list the true output first",
+    "gaps": (
+        "oracles.all_outputs does not list an output that is a true one, or that model.decode or "
+        "an oracle answers"
+    ),
+    "twice": "oracles.all_outputs lists an output twice",
+    "includes_truth": (
+        "oracles.contenders includes the true output: give it the score -inf, since contenders are "
+        "the outputs y != y_true"
+    ),
     "claim": (
         "the oracle's loss and score of an output differ from model.loss and model.score of it"
     ),
     "missed": (
-        "the oracle misses an output that violates more than its answer. Where it is meant to be "
-        "inexact it must say so: let it return a jaxstruct.Bounded"
+        "the oracle misses an output that violates more than its answer, or than its bound. Where "
+        "it is meant to be inexact it must say so: let it return a jaxstruct.Bounded"
     ),
     "level_losses": "the losses of the levels are not model.loss of the outputs of the levels",
     "levels": "an output scores higher than the best of its own loss level",
-    "space": "the space sums planes to other products than potentials and score make of them",
 }
+
+
+_CAUSES = {
+    "finite": frozenset(ADVICE) - {"finite"},
+    "decode": {"truth"},
+    "outside": {"truth"},
+    "first": {"gaps", "twice"},
+    "own_loss": {"includes_truth", "claim", "missed"},
+    "negative_loss": {"claim", "missed"},
+}
+"""Rules whose breach breaks others, too."""
+LOOKED_AT = 1 << 22
+"""Numbers of outputs that are looked at, to choose examples."""
 
 
 class Excess(NamedTuple):
     """By how much each rule is broken, relative to the numbers it compares; 0 where it holds."""
 
+    finite: Array
     constant: Array
     potentials: Array
     score: Array
     own_loss: Array
     negative_loss: Array
     decode: Array
+    truth: Array
+    outside: Array
+    first: Array
+    gaps: Array
+    twice: Array
+    includes_truth: Array
     claim: Array
     missed: Array
 
@@ -161,11 +203,13 @@ def _linearity(problem: Problem, thetas: PyTree, y_true: PyTree) -> tuple[Array,
 class Candidates(NamedTuple):
     """The outputs of one example that turned up, [K, ...], the true one first.
 
-    losses: [K] Delta. wrong: [K] whether it is another output than y_i, and costs something.
+    losses: [K] Delta. other: [K] whether it is another output than y_i. wrong: [K] whether it is,
+      and costs something.
     """
 
     outputs: PyTree
     losses: Array
+    other: Array
     wrong: Array
 
 
@@ -180,9 +224,44 @@ def candidates_of(problem: Problem, y_true: PyTree, decoded: PyTree, listed: PyT
         lambda first, *rest: jnp.concatenate([first, *(r.astype(first.dtype) for r in rest)]),
         *groups,
     )
-    losses = jax.vmap(problem.model.loss, (None, 0))(y_true, outputs)
-    wrong = ~jax.vmap(same_output, (None, 0))(y_true, outputs) & (losses > 0)
-    return Candidates(outputs, losses, wrong)
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+    losses = jax.vmap(problem.model.loss, (None, 0))(y_true, outputs).astype(dtype)
+    other = ~jax.vmap(same_output, (None, 0))(y_true, outputs)
+    return Candidates(outputs, losses, other, other & (losses > 0))
+
+
+def times_listed(listed: PyTree, outputs: PyTree) -> Array:
+    """[K] how many of the listed outputs are each of these."""
+
+    def of_one(y: PyTree) -> Array:
+        return jnp.sum(jax.vmap(same_output, (None, 0))(y, listed))
+
+    return jax.vmap(of_one)(outputs)
+
+
+class _Listing(NamedTuple):
+    """1 where a rule of the listed outputs is broken, else 0."""
+
+    outside: Array
+    first: Array
+    gaps: Array
+    twice: Array
+
+
+def _listing(problem: Problem, y_true: PyTree, met: PyTree, listed: PyTree) -> _Listing:
+    """The true output and others that were met, held against the lists that there are."""
+    one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], y_true)
+    met = jax.tree.map(lambda a, b: jnp.concatenate([a, b.astype(a.dtype)]), one, met)
+    no = jnp.zeros((), bool)
+    found = _Listing(no, no, no, no)
+    if listed is not None:
+        found = found._replace(outside=jnp.any(times_listed(listed, met) == 0))
+    if problem.oracles.all_outputs is not None:
+        every = problem.oracles.all_outputs(y_true)
+        times = times_listed(every, met)
+        first = ~same_output(y_true, jax.tree.map(lambda leaf: leaf[0], every))
+        found = found._replace(first=first, gaps=jnp.any(times == 0), twice=jnp.any(times > 1))
+    return jax.tree.map(lambda broken: broken.astype(jnp.float32), found)
 
 
 def _oracle_excess(
@@ -193,18 +272,19 @@ def _oracle_excess(
     y_true: PyTree,
     given: Candidates,
     scores: Array,
-) -> tuple[Array, Array]:
-    """(claim, missed) of the oracle's answer at one theta."""
+) -> tuple[Array, Array, Array, PyTree]:
+    """(includes_truth, claim, missed) of the oracle's answer at one theta, and the answer."""
     found = most_violated(problem, oracle, terms, theta, y_true)
     truth = problem.model.score(theta, y_true)
     values = violation(given.losses, truth - scores, terms)
     values = jnp.where(given.wrong, values, -jnp.inf)
     best = jnp.maximum(jnp.max(values), 0)  # an oracle may answer y_true, of H = 0
-    loss = problem.model.loss(y_true, found.output)
-    own = violation(loss, truth - problem.model.score(theta, found.output), terms)
     size = 1 + jnp.max(jnp.abs(jnp.where(given.wrong, values, 0))) + jnp.max(jnp.abs(scores))
-    claim = jnp.where(jnp.isfinite(found.value), jnp.abs(found.value - own), 0)
-    return share_of(claim, size), share_of(jnp.maximum(best - jnp.maximum(found.bound, 0), 0), size)
+    answered = same_output(y_true, found.output) & jnp.isfinite(found.value)
+    includes_truth = answered.astype(size.dtype) if oracle == "contenders" else jnp.zeros_like(size)
+    claim = jnp.where(includes_truth > 0, 0, jnp.abs(found.claim))
+    missed = jnp.maximum(best - jnp.maximum(found.bound, 0), 0)
+    return includes_truth, share_of(claim, size), share_of(missed, size), found.output
 
 
 def _of_example(
@@ -220,27 +300,34 @@ def _of_example(
     given = candidates_of(problem, y_true, decoded, listed)
     draws = jax.tree.leaves(tried)[0].shape[0]
 
-    def of_draw(number: Array) -> tuple[Array, Array, Array]:
+    def of_draw(number: Array) -> tuple:
         theta = jax.tree.map(lambda leaf: leaf[number], tried)
         scores = jax.vmap(problem.model.score, (None, 0))(theta, given.outputs)
         spread = jnp.max(jnp.abs(scores - scores[0]))
         size = jnp.max(jnp.abs(scores)) + largest_of(theta)
-        beaten = share_of(jnp.max(scores) - scores[1 + number], size)
+        best = jnp.max(jnp.where(given.other, scores, -jnp.inf))
+        beaten = [share_of(top - scores[1 + number], size) for top in (best, scores[0])]
         # Margins of the size of the losses, from well below to above: there H decides by both.
         part = (1 + number) / draws * jnp.maximum(jnp.max(given.losses), 0.5)
         factor = jnp.where(number == draws - 1, 1, share_of(part, spread)).astype(scores.dtype)
-        claim, missed = _oracle_excess(
+        *excess, answer = _oracle_excess(
             problem, oracle, terms, scaled(theta, factor), y_true, given, factor * scores
         )
-        return beaten, claim, missed
+        lost = jnp.any(jnp.isnan(scores)) | ~jnp.isfinite(largest_of(theta))
+        return [lost.astype(size.dtype), *beaten, *excess], answer
 
-    beaten, claim, missed = jax.lax.map(of_draw, jnp.arange(draws))
+    excess, answers = jax.lax.map(of_draw, jnp.arange(draws))
+    lost, decode, truth, includes_truth, claim, missed = map(jnp.max, excess)
+    met = jax.tree.map(lambda a, b: jnp.concatenate([a, b.astype(a.dtype)]), decoded, answers)
     constant, potentials, score = _linearity(problem, thetas, y_true)
     return Excess(
+        jnp.where(jnp.all(jnp.isfinite(given.losses)), lost, 1),
         constant, potentials, score,
-        own_loss=jnp.abs(given.losses[0]),
-        negative_loss=jnp.max(-given.losses, initial=0),
-        decode=jnp.max(beaten), claim=jnp.max(claim), missed=jnp.max(missed),
+        jnp.abs(given.losses[0]),
+        jnp.max(-given.losses, initial=0),
+        decode, truth,
+        *_listing(problem, y_true, met, listed),
+        includes_truth, claim, missed,
     )  # fmt: skip
 
 
@@ -255,6 +342,7 @@ def _check_of_oracle(
     listed: PyTree,
 ) -> Excess:
     """The largest excess over a handful of examples [m], at w and at random weights."""
+    check_functions(problem, *jax.tree.map(lambda leaf: leaf[0], (x, y)))  # while it is traced
     thetas = _thetas(problem, x, w, frequencies)
     one = partial(_of_example, problem, oracle, terms)
     found = jax.vmap(one, (0, 0, None))(thetas, y, listed)
@@ -271,10 +359,43 @@ class Sample(NamedTuple):
     outputs: PyTree
 
 
+def _labels_by_rarity(outputs: list[np.ndarray]) -> list[tuple[np.ndarray, int]]:
+    """(leaf [n, ...], a value of it) from both ends: the rarest, the commonest, the second ..."""
+    found = []
+    for leaf in outputs:
+        values = leaf[leaf >= 0]
+        if values.size and int(values.max()) < LOOKED_AT:
+            counts = np.bincount(values.ravel())
+            found += [(counts[value], leaf, int(value)) for value in np.flatnonzero(counts)]
+    ranked = [(leaf, value) for _, leaf, value in sorted(found, key=lambda each: each[0])]
+    ends = zip(ranked, reversed(ranked), strict=True)
+    return [each for pair in ends for each in pair][: len(ranked)]
+
+
+def diverse_rows(outputs: PyTree, count: int) -> np.ndarray:
+    """`count` examples whose outputs hold different values; rows are repeated where n < count.
+
+    Of many examples only some, evenly spread, are looked at, so that the time is bounded.
+    """
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(outputs)]
+    n = len(leaves[0])
+    some = max(1, LOOKED_AT // max(sum(leaf[0].size for leaf in leaves), 1))
+    seen = np.unique(np.linspace(0, n - 1, min(n, some)).round().astype(int))
+    leaves = [leaf[seen].reshape(len(seen), -1).astype(np.int64) for leaf in leaves]
+    rows: list[int] = []
+    for leaf, value in _labels_by_rarity(leaves):
+        if len(rows) == count:
+            break
+        holders = np.setdiff1d(np.flatnonzero((leaf == value).any(axis=1)), rows)
+        if holders.size:
+            rows.append(int(holders[len(holders) * len(rows) // count]))
+    chosen, rest = seen[rows], np.linspace(0, n - 1, count).round().astype(int)
+    return np.sort(np.concatenate([chosen, np.setdiff1d(rest, chosen), rest])[:count])
+
+
 def handful(problem: Problem, inputs: PyTree, outputs: PyTree, count: int) -> Sample:
-    """`count` examples of plain pytrees, evenly spread, repeated where there are fewer."""
-    n = np.shape(jax.tree.leaves(outputs)[0])[0]
-    rows = np.linspace(0, n - 1, count).round().astype(int)
+    """`count` examples of plain pytrees, with different values in their outputs."""
+    rows = diverse_rows(outputs, count)
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
 
     def some(leaf: np.ndarray) -> np.ndarray:
@@ -326,10 +447,17 @@ def oracle_excess(
     return jax.tree.map(np.asarray, jax.device_get(found))
 
 
-def broken_rules(excess: NamedTuple, dtype: jnp.dtype) -> list[str]:
-    """The names of the rules that are broken by more than rounding; NaN breaks a rule, too."""
-    limit = allowance_of(dtype)
-    return [name for name, value in excess._asdict().items() if not value <= limit]
+def broken_rules(excess: dict[str, Array], problem: Problem) -> list[str]:
+    """The names of the rules that are broken by more than rounding; NaN breaks a rule, too.
+
+    What follows from another broken rule is left out.
+    """
+    limit = allowance_of(jnp.result_type(*jax.tree.leaves(problem.initial_weights)))
+    broken = [name for name, value in excess.items() if not value <= limit]
+    for cause, follows in _CAUSES.items():
+        if cause in broken:
+            broken = [name for name in broken if name not in follows]
+    return broken
 
 
 def check_oracle(problem: Problem, formulation: Formulation, sample: Sample | None) -> None:
@@ -337,7 +465,7 @@ def check_oracle(problem: Problem, formulation: Formulation, sample: Sample | No
     if sample is None:
         return
     excess = oracle_excess(problem, formulation, sample)
-    broken = broken_rules(excess, jnp.result_type(*jax.tree.leaves(problem.initial_weights)))
+    broken = broken_rules(excess._asdict(), problem)
     if broken:
         raise ValueError(
             f"problem: {ADVICE[broken[0]]} (by {float(getattr(excess, broken[0])):.2g}, relative; "
@@ -352,5 +480,5 @@ def confirm(
     if sample is None or not status.solved:
         return status
     excess = oracle_excess(problem, formulation, sample, w)
-    broken = broken_rules(excess, jnp.result_type(*jax.tree.leaves(problem.initial_weights)))
+    broken = broken_rules(excess._asdict(), problem)
     return Status.WRONG_ORACLE if broken else status

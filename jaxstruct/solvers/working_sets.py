@@ -138,6 +138,7 @@ enumerated_program = program(enumerated_working_sets)
 def _enumerate(problem: Problem, terms: Penalty, inputs: PyTree, outputs: PyTree) -> WorkingSets:
     everything = jax.vmap(problem.oracles.all_outputs)(outputs)
     losses = jax.vmap(jax.vmap(problem.model.loss, (None, 0)))(outputs, everything)
+    losses = losses.astype(terms.cap.dtype)  # one that counts errors may be of integers
     planes = jnp.arange(losses.shape[1]) > 0
     scales = jnp.where(planes, power_of_loss(losses, terms.scale_power), 0)
     return WorkingSets(

@@ -22,7 +22,7 @@ from jaxstruct.core.contract import Contenders, Marginals, Model, Oracles, Probl
 from jaxstruct.core.derived_inference import Listing, listed_inference, positions
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.static import Static
-from jaxstruct.core.transposition import sum_of_squares
+from jaxstruct.core.transposition import no_coordinates, sum_of_squares
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels import check_positive_semidefinite
 from jaxstruct.strings.example_checks import check_features, check_joint, check_kernel
@@ -277,6 +277,7 @@ def kernel_candidates(
         gram_action=Partial(_kernel_action, L),
         plane_gram=Partial(_kernel_plane_gram, L),
         plane_norms=Partial(_kernel_plane_norms, L),
+        squared_norm=no_coordinates,
     )
     zero = {"coefficients": jnp.zeros((m, L.shape[0]), dtype)}
     check = Partial(check_kernel, Static((m, L.shape[0])))
@@ -305,6 +306,6 @@ def joint_candidates(
       ValueError: an argument does not fit.
     """
     A = checked_size("number_of_pairs", number_of_pairs)
-    space = Space(add=_joint_add, gram_action=_joint_action)
+    space = Space(add=_joint_add, gram_action=_joint_action, squared_norm=no_coordinates)
     zero = {"coefficients": jnp.zeros(A, checked_dtype(dtype))}
     return _problem(zero, _joint_scores, space, Partial(check_joint, Static(A)), loss)

@@ -1,0 +1,397 @@
+# ruff: noqa: E501
+"""Structures with one mistake each: which are named, which are refused, and no false CONVERGED.
+
+One structure of four classes; what is wrong is a number that its functions read, so that all of
+them share their compiled programs. Its optimum is that of a QP with every constraint.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache, partial
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.tree_util import Partial
+
+from jaxstruct import (
+    Contenders,
+    Model,
+    Oracles,
+    Settings,
+    Space,
+    Status,
+    check_problem,
+    fit,
+    make_problem,
+)
+from jaxstruct.solvers.oracle_rules import diverse_rows
+from tests.truth.quadratic_program import solve_primal
+
+K, D, N, C, RARE = 4, 3, 24, 5.0, 3
+random = np.random.default_rng(0)
+X = random.normal(size=(N, D)).astype(np.float32)
+Y = random.integers(0, K - 1, N).astype(np.int32)
+Y[[7, 18]] = RARE
+DELTA = np.array([[0, 1, 2, 3], [2, 0, 1, 1], [1, 3, 0, 2], [1, 2, 1, 0]], np.float32)
+ZERO = np.zeros((D, K), np.float32)
+UNCHECKED = Settings(checked_examples=0)
+
+
+def _potentials(code, w, x):
+    theta = x @ w
+    theta = jnp.where(code == 1, theta + 0.5, theta)
+    theta = jnp.where(code == 2, jnp.tanh(theta), theta)
+    return jnp.where(code == 3, theta * jnp.nan, theta)
+
+
+def _score(code, theta, y):
+    return jnp.where(code == 1, jnp.abs(theta[y]), theta[y])
+
+
+def _rare_score(code, theta, y):
+    return jnp.where((code == 2) & (y == RARE), 2 * theta[y], theta[y])
+
+
+def _decode(code, theta):
+    shown = jnp.where(code == 1, -theta, theta)
+    shown = jnp.where((code == 2) & (jnp.arange(K) == RARE), -jnp.inf, shown)
+    last = K - 1 - jnp.argmax(theta[::-1])
+    best = jnp.where(code == 3, last, jnp.argmax(shown))
+    return jnp.where(code == 4, (best + 1) % K, best).astype(jnp.int32)
+
+
+def _loss(code, y_true, y):
+    found = jnp.asarray(DELTA)[y_true, y]
+    same = y == y_true
+    found = jnp.where((code == 1) & same, 1.0, found)
+    found = jnp.where((code == 2) & ~same, -1.0, found)
+    found = jnp.where((code == 3) & (y == RARE), jnp.nan, found)
+    found = jnp.where((code == 4) & (y_true == RARE) & ~same, found + 1, found)
+    found = jnp.where((code == 5) & (y_true == RARE) & ~same, found / 2, found)
+    found = jnp.where(code == 6, jnp.asarray(DELTA)[y, y_true], found)
+    return jnp.where((code == 7) & (y == RARE) & ~same, jnp.inf, found)
+
+
+def _contenders(code, theta, y_true):
+    classes, losses = jnp.arange(K), jnp.asarray(DELTA)[y_true]
+    wrong = classes != y_true
+    rare = y_true == RARE
+    losses = jnp.where((code == 1) & rare & wrong, losses + 0.5, losses)
+    losses = jnp.where((code == 2) & rare & wrong, losses / 2, losses)
+    losses = jnp.where(code == 3, jnp.asarray(DELTA)[:, y_true], losses)
+    scores = jnp.where(wrong | (code == 4), theta, -jnp.inf)
+    scores = jnp.where((code == 5) & (classes == 1), -jnp.inf, scores)
+    scores = jnp.where((code == 6) & rare & (classes == 0), -jnp.inf, scores)
+    scores = jnp.where(code == 7, scores + 0.25, scores)
+    bounds = jnp.where(code == 8, scores - 0.5, scores)
+    return Contenders(losses, scores, jnp.where(code == 9, 1, 0), bounds)
+
+
+def _output(trace, level):
+    return ((level + trace) % K).astype(jnp.int32)
+
+
+def _all_outputs(code, y_true):
+    rolled = jnp.roll(jnp.arange(K), -y_true)
+    rolled = jnp.where(code == 1, jnp.arange(K), rolled)
+    rolled = jnp.where((code == 2) & (jnp.arange(K) == K - 1), rolled[1], rolled)
+    return jnp.where((code == 3) & (jnp.arange(K) == 1), rolled[0], rolled).astype(jnp.int32)
+
+
+def _add(code, w, x, u):
+    step = jnp.einsum("bd,bk->dk", x, u)
+    step = jnp.where(code == 2, -step, jnp.where(code == 3, step[::-1], step))
+    return w + jnp.where(code == 1, 2 * step, step)
+
+
+def _gram_action(code, x, u):
+    return jnp.where(code == 1, 2.0, 1.0) * jnp.sum(x * x) * u
+
+
+def _plane_scores(code, theta, y):
+    return theta[y] + jnp.where(code == 1, 0.5 * (y == RARE), 0.0)
+
+
+def _combine(code, theta, y, c):
+    return jnp.zeros_like(theta).at[y].add(jnp.where(code == 1, c * c, c))
+
+
+def _plane_values(code, w, x, y):
+    theta = jnp.einsum("bd,dk->bk", x, w)
+    values = jnp.take_along_axis(theta, y, axis=1)
+    return jnp.where(code == 1, 2 * values, values)
+
+
+def _add_planes(code, w, x, y, c):
+    u = jnp.sum(c[..., None] * (y[..., None] == jnp.arange(K)[None, None]), axis=1)
+    return _add(jnp.where(code == 1, 2, 0), w, x, u)
+
+
+def _plane_gram(code, x, y_true, outputs, y):
+    same = (y_true == y_true) + (outputs == y) * 1.0 - (y_true == y) - (outputs == y_true)
+    return jnp.sum(x * x) * same + jnp.where(code == 1, 1.0, 0.0) * (outputs != y)
+
+
+def _plane_norms(code, x, y_true, outputs):
+    return jnp.where(code == 1, 1.0, 2.0) * jnp.sum(x * x) * (outputs != y_true)
+
+
+def _squared_norm(code, w, x):
+    del x
+    return jnp.where(code == 1, 2.0, 1.0) * jnp.sum(w * w)
+
+
+FUNCTIONS = {
+    name: globals()[f"_{name}"]
+    for name in (
+        "potentials", "score", "decode", "loss", "contenders", "all_outputs", "add", "gram_action",
+        "plane_scores", "combine", "plane_values", "add_planes", "plane_gram", "plane_norms",
+        "squared_norm",
+    )
+}  # fmt: skip
+
+
+@cache
+def structure(name="loss", code=0):
+    def of(record, **fixed):
+        given = {
+            field: Partial(FUNCTIONS[field], np.int32(code if field == name else 0))
+            for field in record._fields
+            if field in FUNCTIONS
+        }
+        return record(**given, **fixed)
+
+    model = of(Model)
+    if name != "potentials":  # what is not linear has no transpose, even where it is not chosen
+        model = model._replace(potentials=MODEL.potentials)
+    if (name, code) != ("score", 1):
+        rare = code if name == "score" else 0
+        model = model._replace(score=Partial(_rare_score, np.int32(rare)))
+    return make_problem(ZERO, model, of(Oracles, output=_output), of(Space))
+
+
+@cache
+def optimum(formulation, name="loss", code=0):
+    """Of the problem that the model and its own loss state."""
+    features = np.einsum("nd,kj->nkdj", X.astype(float), np.eye(K)).reshape(N, K, -1)
+    delta = np.array(
+        [[_loss(code if name == "loss" else 0, a, b) for b in range(K)] for a in range(K)], float
+    )
+    return solve_primal(formulation, features, delta[Y], Y, C).objective
+
+
+NAMED = [
+    ("potentials", 1, "at w = 0 a floating-point leaf of theta is not 0"),
+    ("potentials", 2, "model.potentials is not linear in w"),
+    ("potentials", 3, "model.loss is not finite"),
+    ("score", 1, "model.score is not linear in theta"),
+    ("score", 2, "model.decode does not return an argmax"),
+    ("decode", 1, "model.decode does not return an argmax"),
+    ("decode", 2, "model.decode does not return an argmax"),
+    ("decode", 4, "model.decode does not return an argmax"),
+    ("loss", 1, r"model.loss\(y, y\) is not 0"),
+    ("loss", 2, "model.loss is negative"),
+    ("loss", 3, "model.loss is not finite"),
+    ("loss", 4, "the oracle's loss and score of an output differ"),
+    ("loss", 5, "the oracle's loss and score of an output differ"),
+    ("loss", 6, "the oracle's loss and score of an output differ"),
+    ("loss", 7, "model.loss is not finite"),
+    ("contenders", 1, "the oracle's loss and score of an output differ"),
+    ("contenders", 2, "the oracle's loss and score of an output differ"),
+    ("contenders", 3, "the oracle's loss and score of an output differ"),
+    ("contenders", 4, "contenders includes the true output"),
+    ("contenders", 5, "the oracle misses an output"),
+    ("contenders", 6, "the oracle misses an output"),
+    ("contenders", 7, "the oracle's loss and score of an output differ"),
+    ("contenders", 9, "the oracle's loss and score of an output differ|includes the true output"),
+    ("all_outputs", 1, "all_outputs does not list the true output first"),
+    ("all_outputs", 2, "all_outputs does not list an output"),
+    ("all_outputs", 3, "all_outputs lists an output twice"),
+    ("add", 1, "space.add is not the transpose"),
+    ("add", 2, "space.add is not the transpose"),
+    ("add", 3, "space.add is not the transpose"),
+    ("gram_action", 1, "space.gram_action differs"),
+    ("plane_scores", 1, "space.plane_scores differs"),
+    ("combine", 1, "space.combine differs"),
+    ("plane_values", 1, "space.plane_values differs"),
+    ("add_planes", 1, "space.add_planes differs"),
+    ("plane_gram", 1, "space.plane_gram differs"),
+    ("plane_norms", 1, "space.plane_norms differs"),
+    ("squared_norm", 1, "space.squared_norm differs"),
+]
+HARMLESS = [("decode", 3), ("contenders", 8)]  # ties to the last; bounds below the answer
+
+
+@pytest.mark.parametrize("name, code, match", NAMED)
+def test_check_problem_names_it_once(name, code, match):
+    with pytest.raises(ValueError, match="the problem breaks rules") as caught:
+        check_problem(structure(name, code), X, Y, examples=4, draws=6)
+    text = " ".join(str(caught.value).split())
+    faults = re.findall(r"^  \d+\. (.*)$", str(caught.value), flags=re.M)
+    assert re.search(match, text), text
+    assert faults and len(faults) == len(set(faults))
+
+
+def test_a_right_one_and_its_report():
+    report = check_problem(structure(), X, Y, examples=4, draws=6)
+    assert not report.faults and max(report.excess.values()) < 1e-4
+    shown = str(report)
+    assert "tried: 4 examples, each under 6 random weights" in shown and "{" not in shown
+    assert "no rule is broken" in shown and "space.add is what potentials and score" in shown
+
+
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
+@pytest.mark.parametrize("name, code", [each[:2] for each in NAMED] + HARMLESS)
+def test_none_is_called_converged_wrongly(name, code, formulation):
+    """Where the model itself is another one, it must be refused."""
+    try:
+        solution = fit(structure(name, code), X, Y, formulation, C, max_passes=40)
+    except ValueError as error:
+        assert "problem: " in str(error)
+        return
+    if solution.status is Status.CONVERGED:
+        assert name not in ("potentials", "score", "loss")
+        rounding = solution.certificate.rounding + 1e-5
+        low, high = solution.dual - rounding, solution.primal + rounding
+        assert low <= optimum(formulation) <= high
+
+
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm1_slack", "svm2_margin"])
+@pytest.mark.parametrize("name, code", [("contenders", 1), ("contenders", 2), ("loss", 4)])
+def test_false_claims_are_seen_while_training(name, code, formulation):
+    """Without validation, with a loss that is off on 2 of 24 examples; the dual bounds all the
+    same, since planes carry the loss of the model."""
+    problem = structure(name, code)
+    for settings in (UNCHECKED, UNCHECKED._replace(working_sets="grown")):
+        solution = fit(problem, X, Y, formulation, C, settings=settings)
+        assert solution.status is Status.WRONG_ORACLE and solution.certificate.missed > 0
+        assert solution.dual <= optimum(formulation, name, code) * (1 + 1e-5)
+
+
+def test_examples_are_chosen_for_different_labels():
+    labels = np.zeros(1000, np.int32)
+    labels[[500, 700]], labels[::3] = 3, 1
+    labels[[500, 700, 900]] = 3, 3, 2
+    assert {0, 1, 2, 3} == set(labels[diverse_rows(labels, 4)].tolist())
+    rows = diverse_rows(np.arange(3), 5)
+    assert rows.shape == (5,) and set(rows.tolist()) == {0, 1, 2}
+
+
+def _hamming(y_true, y):
+    return 2 * (y_true != y)
+
+
+@pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_margin", "svm2_slack"])
+def test_a_loss_of_integers_is_the_same_loss(formulation):
+    """Its square root was cut to an integer: svm2 ended CONVERGED elsewhere."""
+    model = structure().model
+
+    def augmented(theta, y_true, scale):
+        return jnp.argmax(theta + scale * _hamming(y_true, jnp.arange(K))).astype(jnp.int32)
+
+    def contenders(theta, y_true):
+        wrong = jnp.arange(K) != y_true
+        losses = _hamming(y_true, jnp.arange(K))
+        return Contenders(losses, jnp.where(wrong, theta, -jnp.inf), 0)
+
+    oracles = Oracles(contenders, _output, augmented, all_outputs=Partial(_all_outputs, 0))
+    features = np.einsum("nd,kj->nkdj", X.astype(float), np.eye(K)).reshape(N, K, -1)
+    truth = solve_primal(formulation, features, 2.0 * (np.arange(K) != Y[:, None]), Y, C)
+    problem = make_problem(ZERO, model._replace(loss=_hamming), oracles)
+    for way in ("grown", "enumerated"):
+        solution = fit(problem, X, Y, formulation, C, settings=Settings(working_sets=way))
+        assert solution.status.solved
+        assert solution.dual <= truth.objective * (1 + 1e-6)
+        assert solution.primal >= truth.objective * (1 - 1e-6)
+
+
+MODEL = Model(
+    lambda w, x: x @ w,
+    lambda theta, y: theta[y],
+    lambda theta: jnp.argmax(theta).astype(jnp.int32),
+    lambda a, b: jnp.asarray(DELTA)[a, b],
+)
+CONTENDERS = Partial(partial(_contenders, 0))
+
+
+@pytest.mark.parametrize(
+    "part, change, match",
+    [
+        (
+            "model",
+            dict(potentials=lambda w, x: w @ x),
+            r"model.potentials fails on .*float32\[3, 4",
+        ),
+        (
+            "model",
+            dict(potentials=lambda w, x: jnp.argmax(x @ w)),
+            "model.potentials returns int32",
+        ),
+        (
+            "model",
+            dict(score=lambda theta, y: theta),
+            r"model.score returns float32\[4\], where a f",
+        ),
+        (
+            "model",
+            dict(loss=lambda a, b: jnp.zeros(1)),
+            r"model.loss returns float32\[1\], where a",
+        ),
+        (
+            "model",
+            dict(decode=lambda theta: np.asarray(theta).argmax()),
+            "model.decode fails .*jax.numpy",
+        ),
+        ("model", dict(decode=lambda theta: int(theta[0])), "model.decode fails .*jax.numpy"),
+        ("model", dict(decode=lambda theta: theta), r"model.decode returns float32\[4\], where an"),
+        (
+            "oracles",
+            dict(output=lambda trace, level: level[None]),
+            r"oracles.output returns int32\[",
+        ),
+        ("oracles", dict(contenders=lambda theta, y: theta), "oracles.contenders returns"),
+        ("oracles", dict(all_outputs=lambda y: y), "oracles.all_outputs returns int32"),
+        ("oracles", dict(best_wrong=lambda theta: 0), "oracles.best_wrong fails on .*TypeError"),
+        (
+            "space",
+            dict(add=lambda w, x, u: u),
+            r"space.add returns float32\[1, 4\], where float32\[",
+        ),
+        ("space", dict(plane_norms=lambda x, a, b: x), r"space.plane_norms returns float32\[3\]"),
+    ],
+)
+def test_functions_of_other_shapes_are_named_with_their_contract(part, change, match):
+    parts = dict(model=MODEL, oracles=Oracles(CONTENDERS, _output), space=Space())
+    parts[part] = parts[part]._replace(**change)
+    problem = make_problem(ZERO, *parts.values())
+    with pytest.raises(ValueError, match=match) as caught:
+        fit(problem, X, Y, "svm1_margin", C)
+    assert "it must be" in str(caught.value).lower() and len(str(caught.value)) < 700
+
+
+def test_fields_replaced_by_plain_functions_are_named():
+    problem = make_problem(ZERO, MODEL, Oracles(CONTENDERS, _output))
+    oracles = problem.oracles._replace(contenders=_contenders)
+    for change, match in (
+        (
+            dict(oracles=oracles),
+            "problem.oracles.contenders must be a jax.tree_util.Partial, got f",
+        ),
+        (dict(oracles=_contenders), "problem.oracles must be a jaxstruct.Oracles, got function"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            fit(problem._replace(**change), X, Y)
+
+
+def test_a_true_output_outside_the_space_is_named():
+    def score(theta, y):
+        return jnp.where(y < K, theta[y], 4 * theta[0])
+
+    problem = make_problem(ZERO, MODEL._replace(score=score), Oracles(CONTENDERS, _output))
+    outputs = np.where(np.arange(N) == 5, 9, Y)
+    with pytest.raises(ValueError, match="a true output scores higher .* outside the output space"):
+        fit(problem, X, outputs, "svm1_margin", C)
+    with pytest.raises(ValueError, match="an output is not among those listed"):
+        check_problem(problem, X, outputs, listed=np.arange(K, dtype=np.int32))
