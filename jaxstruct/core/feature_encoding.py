@@ -25,7 +25,7 @@ from jaxstruct.core.types import PyTree, SparseFeatures
 
 
 class UnseenFeatures(UserWarning):
-    """Rows name features that training did not have; they were dropped."""
+    """Inputs hold what training did not have: features, which are dropped, or tokens of trees."""
 
 
 _listener: ContextVar[Callable[[str, int], None] | None] = ContextVar("listener", default=None)
@@ -204,7 +204,7 @@ def _numbered(encoding: FeatureEncoding, name: str, rows: NamedRows) -> SparseRo
     values = np.array(rows.values, np.float32)
     if (which < 0).any():
         unseen = Counter(rows.names[i] for i in np.flatnonzero(which < 0))
-        _tell(_notice(name, unseen), unseen.total())
+        report_unseen(_notice(name, unseen), unseen.total())
     return summed_rows(which, values, rows.offsets, encoding.columns)
 
 
@@ -231,8 +231,8 @@ def summed_rows(
     return SparseRows((keys % d).astype(np.int32), values, offsets, columns)
 
 
-def _tell(notice: str, count: int) -> None:
-    """A warning, or a word to who listens."""
+def report_unseen(notice: str, count: int) -> None:
+    """Warn of `count` entries that training did not have, or pass the notice to the listener."""
     listener = _listener.get()
     if listener is None:
         warnings.warn(notice, UnseenFeatures, stacklevel=callers_level())

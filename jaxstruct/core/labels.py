@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import difflib
 import itertools
+import numbers
+import warnings
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -12,7 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxstruct.core.checks import as_array, as_list, check_record, text_of
+from jaxstruct.core.origin import callers_level
 from jaxstruct.core.ragged import Ragged
+
+
+class UnseenLabels(UserWarning):
+    """Labels to score against are none of training's, so that no prediction can be right there."""
 
 
 class LabelCodec(NamedTuple):
@@ -70,6 +78,57 @@ def _in_order(distinct: list[Hashable]) -> list[Hashable]:
     return ordered if total else distinct
 
 
+def _kind(label: Any) -> str:
+    if isinstance(label, str):
+        return "text"
+    return "numbers" if isinstance(label, (numbers.Number, np.bool_)) else "others"
+
+
+def check_one_kind(name: str, labels: Sequence[Any]) -> None:
+    """Raise ValueError where numbers stand beside text, which is a slip: 0 and "0" would differ.
+
+    Args:
+      name: of the argument, for messages. labels: n of them.
+    """
+    first: dict[str, int] = {}
+    for i, label in enumerate(labels):
+        first.setdefault(_kind(label), i)
+    if "text" in first and "numbers" in first:
+        i, j = sorted((first["text"], first["numbers"]))
+        raise ValueError(
+            f"{name}[{j}] is {text_of(labels[j])}, where others are such as {text_of(labels[i])}: "
+            "numbers stand beside text; write all labels in one way (fit_encoding takes both where "
+            "classes=[...] names them)"
+        )
+
+
+def check_known(name: str, labels: Sequence[Hashable], classes: Sequence[Hashable]) -> None:
+    """Raise ValueError where labels are of another kind than the classes; warn of unseen ones.
+
+    Args:
+      name: of the argument, for messages. labels: to score predictions against.
+      classes: of training.
+    """
+    known, labels = set(classes), _as_labels(labels, name)
+    unseen = Counter(label for label in labels if label not in known)
+    if not unseen:
+        return
+    kinds, [(most, _)] = {*map(_kind, classes)}, unseen.most_common(1)
+    wrong = next((label for label in unseen if _kind(label) not in kinds), None)
+    if wrong is not None:
+        raise ValueError(
+            f"{name} has the label {text_of(wrong)}, but training had {' and '.join(sorted(kinds))}"
+            f" such as {text_of(classes[0])}: write labels as in training"
+        )
+    warnings.warn(
+        f"{name} has {unseen.total()} labels that training did not have ({len(unseen)} distinct, "
+        f"most often {text_of(most)}): none of them can be predicted, so each counts as wrong; "
+        "correct them, or train on examples of them, too",
+        UnseenLabels,
+        stacklevel=callers_level(),
+    )
+
+
 def fit_codec(labels: Iterable[Hashable], classes: Iterable[Hashable] | None = None) -> LabelCodec:
     """Makes a codec of the labels seen, or of the classes given.
 
@@ -82,13 +141,14 @@ def fit_codec(labels: Iterable[Hashable], classes: Iterable[Hashable] | None = N
       classes: all classes in the wanted order; it may hold classes that no label has.
 
     Raises:
-      ValueError: a label is missing (None, nan, NaT), unhashable, or not among `classes`; a class
-        comes twice; there is no class.
+      ValueError: a label is missing (None, nan, NaT), unhashable, or not among `classes`; numbers
+        stand beside text and no classes are given; a class comes twice; there is no class.
     """
     labels = _as_labels(labels, "labels")
     if classes is None:
         if not labels:
             raise ValueError("labels: got none; pass labels, or the classes by themselves")
+        check_one_kind("labels", labels)
         return LabelCodec(tuple(_in_order(list(dict.fromkeys(labels)))))
     classes = _as_labels(classes, "classes")
     if not classes:
@@ -107,13 +167,13 @@ def fit_codec(labels: Iterable[Hashable], classes: Iterable[Hashable] | None = N
 
 def _unseen(label: Hashable, position: int, classes: Sequence[Hashable]) -> ValueError:
     message = f"labels[{position}]: {text_of(label)} is none of the {len(classes)} known classes"
-    if isinstance(label, str):
+    if _kind(label) not in set(map(_kind, classes)):
+        message += f"; the classes are {type(classes[0]).__name__}, not {type(label).__name__}"
+    elif isinstance(label, str):
         names = [name for name in classes if isinstance(name, str)]
         close = difflib.get_close_matches(label, names, n=3)
         if close:
             message += f"; close names: {', '.join(map(text_of, close))}"
-        elif not names:
-            message += f"; the classes are {type(classes[0]).__name__}, not str"
     return ValueError(f"{message}; correct it, or name all classes at the start, classes=[...]")
 
 
@@ -147,15 +207,15 @@ def encode_lists(codec: LabelCodec, labels: Iterable[Iterable[Hashable]]) -> Rag
         return Ragged(encode(codec, flat), offsets, -1)
 
 
-def flat_labels(labels: Any) -> tuple[list[Hashable], np.ndarray]:
+def flat_labels(labels: Any, name: str = "labels") -> tuple[list[Hashable], np.ndarray]:
     """(the labels of n lists, one list after the other, [n + 1] where each begins).
 
     Raises:
-      ValueError: they are no lists.
+      ValueError: they are no lists; a text is none, whose letters are hardly meant.
     """
-    expected = "a list of n lists of labels"
-    lists = as_list("labels", labels, expected)
-    lists = [as_list(f"labels[{i}]", one, expected, letters=True) for i, one in enumerate(lists)]
+    lists = as_list(name, labels, "a list of n lists of labels")
+    expected = "a list of labels (of a text make one: text.split(), or list(text) of its letters)"
+    lists = [as_list(f"{name}[{i}]", one, expected) for i, one in enumerate(lists)]
     offsets = np.concatenate([[0], np.cumsum([len(one) for one in lists], dtype=np.int64)])
     return [*itertools.chain(*lists)], offsets.astype(np.int64)
 

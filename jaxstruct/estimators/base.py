@@ -13,8 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight
 
 from jaxstruct.baselines import RandomField, fit_random_field
-from jaxstruct.core.checks import check_choice, checked_number, checked_size
+from jaxstruct.core.checks import check_choice, checked_number, checked_size, text_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.labels import check_known, flat_labels
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.fit import fit as fit_solution
 from jaxstruct.solvers.formulations import FORMULATIONS
@@ -65,21 +66,35 @@ def label_array(classes: Sequence[Hashable]) -> np.ndarray:
     return array
 
 
-def share_right(predicted: Sequence[Any], y: Any, sample_weight: Any) -> float:
+def share_right(
+    predicted: Sequence[Any], y: Any, classes: Sequence[Hashable], sample_weight: Any
+) -> float:
     """The share of parts labelled right, those of example i counting v_i times.
 
     Args:
-      predicted, y: n lists of labels, or mappings part -> label.
+      predicted, y: n lists of labels, or mappings part -> label; of a list in place of a mapping in
+        the order of the parts. classes: of training.
 
     Raises:
-      ValueError: they are of different numbers or parts.
+      ValueError: they are of different numbers, parts or kinds of labels.
     """
     weights, right, total = example_weights(sample_weight, len(predicted)), 0.0, 0.0
     if len(y) != len(predicted):
         raise ValueError(f"X has {len(predicted)} examples, but y has {len(y)}")
-    for i, (found, true, weight) in enumerate(zip(predicted, y, weights, strict=True)):
+    wanted = []
+    for i, (found, true) in enumerate(zip(predicted, y, strict=True)):
         if isinstance(true, Mapping):
-            found, true = [found[key] for key in true], list(true.values())
+            if not isinstance(found, Mapping) or set(found) != set(true):
+                raise ValueError(
+                    f"y[{i}] labels {text_of([*true])}: these are not the parts of X[{i}]"
+                )
+            true = [true[part] for part in found]
+        wanted.append(true)
+    labels, bounds = flat_labels(wanted, "y")
+    check_known("y", labels, classes)
+    for i, (found, weight) in enumerate(zip(predicted, weights, strict=True)):
+        true = labels[bounds[i] : bounds[i + 1]]
+        found = [*found.values()] if isinstance(found, Mapping) else found
         if len(found) != len(true):
             raise ValueError(f"y[{i}] has {len(true)} labels, but X[{i}] has {len(found)} parts")
         right += weight * sum(a == b for a, b in zip(found, true, strict=True))

@@ -95,4 +95,4 @@ class GraphLabeller(StructuralEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of nodes labelled right, those of a graph weighted as `sample_weight`."""
-        return share_right(self.predict(X), y, sample_weight)
+        return share_right(self.predict(X), y, self.encoding_.codec.classes, sample_weight)

@@ -116,6 +116,21 @@ class MultiLabelClassifier(ClassifierMixin, StructuralEstimator):
         inputs = class_rows.inputs_of_class(rows, self.encoding_.features.number_of_features)
         return np.asarray(predict(self.problem_, self.weights_, inputs)).astype(int)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of sets that are right as a whole.
+
+        Raises:
+          ValueError: y holds no indicators of the labels of training.
+        """
+        check_is_fitted(self)
+        y = _indicators(y)
+        if y.shape[1] != len(self.classes_):
+            raise ValueError(
+                f"y has {y.shape[1]} columns, that of training {len(self.classes_)}: one a label, "
+                "in the order of training (MultiLabelBinarizer(classes=...) keeps it)"
+            )
+        return super().score(X, y, sample_weight)
+
     def _label_scores(self, X: Any) -> np.ndarray:
         rows = class_rows.read_new(self, X, self.encoding_.features)
         return class_rows.scores_of(rows, self.weights_["labels"])

@@ -64,13 +64,7 @@ class PairAligner(StructuralEstimator):
         return tags
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        X, y = [tuple(pair) for pair in X], [tuple(pair) for pair in y]
-        if len(X) != len(y):
-            raise ValueError(f"X has {len(X)} pairs, but y has {len(y)}")
-        for i, pairs in enumerate(zip(X, y, strict=True)):
-            plain, aligned = (_without_gaps(pair) for pair in pairs)
-            if plain != aligned:
-                raise ValueError(f"y[{i}] aligns {aligned}, but X[{i}] is {plain}")
+        X, y = _same_pairs(X, y)
         self.encoding_ = fit_encoding(y, letters=self.letters)
         self.alphabet_ = self.encoding_.alphabet
         self.problem_ = self.encoding_.problem(gaps=self.gaps, loss=self.loss)
@@ -92,6 +86,7 @@ class PairAligner(StructuralEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The mean share of letters whose partner, a letter or a gap, is the true one."""
+        X, y = _same_pairs(X, y)
         weights = example_weights(sample_weight, len(y))
         pairs = zip(self.predict(X), y, strict=True)
         return float(np.average([share_of_partners(*pair) for pair in pairs], weights=weights))
@@ -114,6 +109,18 @@ def share_of_partners(found: tuple[str, str], true: tuple[str, str]) -> float:
     each = zip(_partners(found), _partners(true), strict=True)
     right = [own == wanted for own, wanted in each]
     return sum(right) / max(len(right), 1)
+
+
+def _same_pairs(X: Any, y: Any) -> tuple[list, list]:
+    """(X, y) as lists; ValueError unless y aligns the texts of X."""
+    X, y = [tuple(pair) for pair in X], [tuple(pair) for pair in y]
+    if len(X) != len(y):
+        raise ValueError(f"X has {len(X)} pairs, but y has {len(y)}")
+    for i, pairs in enumerate(zip(X, y, strict=True)):
+        plain, aligned = (_without_gaps(pair) for pair in pairs)
+        if plain != aligned:
+            raise ValueError(f"y[{i}] aligns {aligned}, but X[{i}] is {plain}")
+    return X, y
 
 
 def _without_gaps(pair: tuple[str, str]) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ class SequenceLabeller(StructuralEstimator):
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
         rows, offsets = read_sequences("X", X)
-        flat, bounds = flat_labels(y)
+        flat, bounds = flat_labels(y, "y")
         if not np.array_equal(bounds, offsets):
             raise ValueError(_mismatch(np.diff(offsets), np.diff(bounds)))
         with placed_errors(offsets):
@@ -172,7 +172,7 @@ class SequenceLabeller(StructuralEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of tokens labelled right, those of a sequence weighted as `sample_weight`."""
-        return share_right(self.predict(X), y, sample_weight)
+        return share_right(self.predict(X), y, self.encoding_.codec.classes, sample_weight)
 
 
 def _mismatch(tokens: np.ndarray, labels: np.ndarray) -> str:

@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
-from jaxstruct.core.labels import LabelCodec
+from jaxstruct.core.labels import LabelCodec, check_known, check_one_kind
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
 from jaxstruct.estimators.base import StructuralEstimator, Training, is_log_linear, of_mean_one
@@ -99,6 +99,7 @@ class StructuralClassifier(ClassifierMixin, StructuralEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
             )
+        check_one_kind("y", np.ravel(np.asarray(y, object)).tolist())
         features, rows, y = class_rows.read_training(self, X, y, self.constant)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
@@ -164,6 +165,16 @@ class StructuralClassifier(ClassifierMixin, StructuralEstimator):
         scores = self.decision_function(X)
         best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[best]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose class is right; those of classes without training count, too.
+
+        Raises:
+          ValueError: y holds labels of another kind than training's, text for numbers, say.
+        """
+        check_is_fitted(self)
+        check_known("y", np.ravel(np.asarray(y, object)).tolist(), self.classes_.tolist())
+        return super().score(X, y, sample_weight)
 
     @available_if(is_log_linear)
     def predict_log_proba(self, X: Any) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxstruct.core.checks import as_list, check_flag, check_record, kind_and_text_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.feature_encoding import report_unseen
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.parts import SentenceInput
@@ -51,12 +52,19 @@ class TreeEncoding(NamedTuple):
 
         Args:
           sentences: n lists of tags, or of words where the grammar reads words; or trees. A token
-            that the grammar does not know has no terminal, and its sentence no parse.
+            that the grammar does not know has no terminal, and its sentence no parse: a warning
+            counts them (`UnseenFeatures`).
 
         Raises:
           ValueError: they are no sentences, or one is empty.
         """
-        return sentence_inputs(self.grammar, [self._read(one) for one in _listed(sentences)])
+        read = [self._read(one) for one in _listed(sentences)]
+        inputs = sentence_inputs(self.grammar, read)
+        assert isinstance(inputs.terminals, Ragged), "no tokens are given"
+        unknown = inputs.terminals.rows < 0
+        if unknown.any():
+            report_unseen(_notice(inputs.terminals, unknown, read), int(unknown.sum()))
+        return inputs
 
     def outputs(self, trees: Trees) -> BinaryTree:
         """The trees in the numbers of the grammar, ragged.
@@ -109,6 +117,17 @@ class TreeEncoding(NamedTuple):
         if isinstance(sentence, Tree):
             return tags(sentence) if self.grammar.unknown_words is None else words(sentence)
         return sentence
+
+
+def _notice(terminals: Ragged, unknown: np.ndarray, read: list) -> str:
+    of_sentence = np.repeat(np.arange(len(terminals)), terminals.lengths)[unknown]
+    i = int(of_sentence[0])
+    token = read[i][int(np.flatnonzero(unknown)[0] - terminals.offsets[i])]
+    return (
+        f"sentences hold tokens that the grammar does not know ({unknown.sum()} in all, first "
+        f"{token!r} in sentences[{i}]): {len(np.unique(of_sentence))} of {len(read)} sentences "
+        "have no parse for it; fit the encoding to trees that have such tokens, too"
+    )
 
 
 def _one(outputs: BinaryTree, i: int) -> BinaryTree:

@@ -39,7 +39,7 @@ def test_predictions_come_in_the_callers_order() -> None:
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, lambda rows: rows.tolist()])
 def test_rows_of_nodes_and_edges_of_every_kind(kind) -> None:
     graphs = [(kind(np.eye(3)), [(0, 1)], kind(np.ones((1, 2)))), (kind(np.ones((1, 3))), [])]
-    encoding = fit_encoding(graphs, ["aba", "b"], constant=1)
+    encoding = fit_encoding(graphs, [[*"aba"], ["b"]], constant=1)
     x = encoding.inputs(graphs)
     assert x.number_of_nodes.tolist() == [3, 1] and x.number_of_edges.tolist() == [1, 0]
     problem = encoding.problem(symmetric=True)
@@ -49,12 +49,12 @@ def test_rows_of_nodes_and_edges_of_every_kind(kind) -> None:
 
 def test_ignored_attributes_are_no_features() -> None:
     graphs = [([{"x": 1.0, "label": "A"}, {"label": "B"}], [(0, 1)])]
-    encoding = fit_encoding(graphs, ["AB"], ignore=["label"])
+    encoding = fit_encoding(graphs, [["A", "B"]], ignore=["label"])
     assert encoding.nodes.names == ("x",) and encoding.ignore == ("label",)
 
 
 ENCODING = fit_encoding(GRAPHS, LABELS)
-WITH_EDGES = fit_encoding([([["f0"], ["f1"]], [(0, 1)], [["e"]])], ["AB"])
+WITH_EDGES = fit_encoding([([["f0"], ["f1"]], [(0, 1)], [["e"]])], [["A", "B"]])
 WRONG = {
     "mapping alone": (lambda: ENCODING.outputs(LABELS), r"labels\[0\] is a mapping .*give the gr"),
     "node missing": (
@@ -70,7 +70,7 @@ WRONG = {
     ),
     "graph missing": (lambda: fit_encoding(GRAPHS, LISTS[:1]), "labels must be of n = 2 graphs"),
     "unseen": (lambda: ENCODING.outputs([["A", "C"]]), r"labels\[0\]\[1\]: 'C' is none of the 2"),
-    "one label": (lambda: fit_encoding(GRAPHS, ["AAA", "AA"]), "at least two labels"),
+    "one label": (lambda: fit_encoding(GRAPHS, [["A"] * 3, ["A"] * 2]), "at least two labels"),
     "ignore": (lambda: fit_encoding(GRAPHS, LISTS, ignore="x"), "ignore must be a list of names"),
     "plans": (lambda: fit_encoding(GRAPHS, LISTS, plans=1), "plans must be True or False"),
     "bare edges": (lambda: WITH_EDGES.inputs(GRAPHS), r"graphs\[0\] has edges without features"),

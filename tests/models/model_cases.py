@@ -30,7 +30,7 @@ def _barred() -> chains.Constraints:
 
 CASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
     "multiclass": (
-        multiclass.fit_encoding(ROWS, ["u", 1.5, True]),
+        multiclass.fit_encoding(ROWS, ["u", 1.5, True], classes=["u", 1.5, True]),
         {"loss": np.array([[0, 1, 2], [1, 0, 1], [2, 1, 0]])}, ROWS,
     ),
     "dense": (multiclass.fit_encoding(np.eye(3), list("abc")), {}, np.eye(3)),
@@ -41,10 +41,12 @@ CASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
     "weighted_grammar": (trees.fit_encoding(TREES, read_words=True), {"loss": "zero_one"}, TREES),
     "pairwise_alignment": (alignments.fit_encoding(ALIGNED), {"gaps": "linear"}, ALIGNED),
     "graph_labelling": (
-        graphs.fit_encoding(GRAPHS, ["ABA", "BA"], plans=True, ignore=("x",)),
+        graphs.fit_encoding(GRAPHS, [[*"ABA"], [*"BA"]], plans=True, ignore=("x",)),
         {"node_weights": (2.0,)}, GRAPHS,
     ),
-    "multi_label": (graphs.fit_set_encoding(ROWS, [{"u"}, {"v", 2}, set()]), {}, ROWS),
+    "multi_label": (
+        graphs.fit_set_encoding(ROWS, [{"u"}, {"v", 2}, set()], classes=[2, "u", "v"]), {}, ROWS,
+    ),
     "candidates": (strings.fit_encoding(LISTS), {}, LISTS),
 }  # fmt: skip
 """name -> (encoding, options, data to predict)."""

@@ -97,7 +97,7 @@ def test_every_wing_explains_itself_in_text(name: str) -> None:
 
 
 def test_symmetric_tables_are_shown_symmetric() -> None:
-    encoding = graphs.fit_encoding([(np.eye(2), [(0, 1)])], ["AB"])
+    encoding = graphs.fit_encoding([(np.eye(2), [(0, 1)])], [["A", "B"]])
     problem = encoding.problem(symmetric=True)
     w = {key: np.zeros(leaf.shape, np.float32) for key, leaf in problem.initial_weights.items()}
     w["pairs"][0, 0, 1] = 2
@@ -157,7 +157,7 @@ def _outputs(name: str) -> object:
         y = encoding.outputs(ALIGNED)
         return y._replace(operations=_padded(y.operations))
     if name in ("chain", "graph_labelling"):
-        return _padded(encoding.outputs(TAGS if name == "chain" else ["ABA", "BA"]))
+        return _padded(encoding.outputs(TAGS if name == "chain" else [[*"ABA"], [*"BA"]]))
     if name == "multi_label":
         return encoding.outputs([{"v", 2}])
     return np.array([1])

@@ -49,7 +49,7 @@ def test_a_float64_model_needs_x64_mode_again(tmp_path) -> None:
 @pytest.mark.smoke
 def test_labels_come_back_as_they_were(tmp_path) -> None:
     labels = ["", "é\n", 3, -(10**20), 2.5, float("inf"), True, ("a", (1, False))]
-    encoding = multiclass.fit_encoding(np.eye(len(labels)), labels)
+    encoding = multiclass.fit_encoding(np.eye(len(labels)), labels, classes=labels)
     problem = encoding.problem()
     model = trained(encoding, problem, problem.initial_weights)
     classes = load(save(model, tmp_path / "m")).encoding.codec.classes

@@ -11,7 +11,7 @@ from jaxstruct.models import trained
 from tests.models.model_cases import ROWS, SEQUENCES, TAGS, model_of
 
 LABELS = ["u", 1.5, "u"]
-ENCODING = multiclass.fit_encoding(ROWS, LABELS)
+ENCODING = multiclass.fit_encoding(ROWS, LABELS, classes=["u", 1.5])
 PROBLEM = ENCODING.problem()
 
 

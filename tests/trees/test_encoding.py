@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees import encode, fit_encoding, read_trees, tags, words, write_line
 
@@ -32,7 +33,8 @@ def test_sentences_are_tags_or_trees() -> None:
     by_tree, by_tags = encoding.inputs(TEXT), encoding.inputs([tags(tree) for tree in TREES])
     np.testing.assert_array_equal(by_tree.terminals.rows, by_tags.terminals.rows)
     assert by_tree.length.tolist() == [5, 2, 6]
-    assert encoding.inputs([["DT", "XX"]]).terminals.rows.tolist()[1] == -1  # no such tag
+    with pytest.warns(UnseenFeatures, match="first 'XX' in sentences"):
+        assert encoding.inputs([["DT", "XX"]]).terminals.rows.tolist()[1] == -1
 
 
 def test_words_are_read_where_wanted_and_rare_ones_by_their_class() -> None:
