@@ -12,7 +12,6 @@ import numpy as np
 from experiments.label_files.reading import Line
 from experiments.lib.files import to_plain
 from jaxstruct.models import BadRecord, TrainedModel
-from jaxstruct.models.wings import WINGS, wing_of
 from jaxstruct.trees.phrases.bracketing import write_line
 from jaxstruct.trees.phrases.tree import Tree
 
@@ -60,24 +59,21 @@ class Reading(NamedTuple):
     zero_based: bool = False
 
     @property
-    def wing(self) -> str:
+    def structure(self) -> str:
         """The structure of the model."""
-        return _names[type(self.model.encoding)]
-
-
-_names = {wing.kind: wing.name for wing in WINGS}
+        return self.model.encoding.structure
 
 
 class Format(NamedTuple):
     """A kind of file.
 
     Fields:
-      ends: of file names that are of it. wings: that it serves. suffix: of the labelled file.
+      ends: of file names that are of it. structures: that it serves. suffix: of the labelled file.
       read: (reading, lines) -> items. write: (reading, item, prediction or None) -> lines.
     """
 
     ends: tuple[str, ...]
-    wings: tuple[str, ...]
+    structures: tuple[str, ...]
     suffix: str
     read: Callable[[Reading, Iterable[Line]], Iterator[Item]]
     write: Callable[[Reading, Item, Any], str]
@@ -117,7 +113,7 @@ def _of_json(reading: Reading, text: str) -> Any:
         if not isinstance(value, dict) or reading.field not in value:
             raise ValueError(f"no object with the field {reading.field!r}")
         value = value[reading.field]
-    if reading.wing == "graph_labelling" and isinstance(value, dict):
+    if reading.structure == "graph_labelling" and isinstance(value, dict):
         unknown = sorted(set(value) - {"nodes", "edges", "edge_features"})
         if unknown or not {"nodes", "edges"} <= set(value):
             raise ValueError(
@@ -263,7 +259,7 @@ def _of_svmlight(reading: Reading, text: str) -> Any:
 def _of_words(reading: Reading, text: str) -> Any:
     """The words of a line; of label sequences each a token of one feature."""
     words = text.split()
-    return [[word] for word in words] if reading.wing == "chain" else words
+    return [[word] for word in words] if reading.structure == "chain" else words
 
 
 def _of_pair(reading: Reading, text: str) -> tuple[str, ...]:
@@ -281,9 +277,9 @@ def _as_line(reading: Reading, item: Item, predicted: Any) -> str:
         return write_line(predicted)
     if isinstance(predicted, (set, frozenset)):
         return "\t".join(map(str, in_order(predicted)))
-    if reading.wing == "chain":
+    if reading.structure == "chain":
         return " ".join(map(str, predicted))
-    if reading.wing == "pairwise_alignment":
+    if reading.structure == "pairwise_alignment":
         return "\t".join(predicted)
     return str(predicted)
 
@@ -309,25 +305,25 @@ FORMATS = {
 USUAL = {
     "chain": "conll", "weighted_grammar": "words", "pairwise_alignment": "pairs",
 }  # fmt: skip
-"""Of the wings whose files are of another format than JSON lines where nothing says of which."""
+"""Of structures whose files are no JSON lines where nothing says what they are."""
 
 
 def format_of(path: str, model: TrainedModel, format: str) -> str:
-    """The name of a file's format: the one told, else by its end, else the wing's usual one.
+    """The name of a file's format: the one given, else by its end, else the structure's usual one.
 
     Raises:
       ValueError: the format does not serve the model.
     """
-    wing = wing_of(model.encoding).name
-    serving = [name for name, one in FORMATS.items() if wing in one.wings]
+    structure = model.encoding.structure
+    serving = [name for name, one in FORMATS.items() if structure in one.structures]
     if format == "auto":
         bare = path.lower().removesuffix(".gz")
         by_end = [name for name, one in FORMATS.items() if bare.endswith(one.ends)]
-        format = by_end[0] if by_end else USUAL.get(wing, "jsonl")
+        format = by_end[0] if by_end else USUAL.get(structure, "jsonl")
     if format not in serving:
         raise ValueError(
-            f"format: {path} is read as {format}, which does not serve a model of {wing}: give "
-            f"--format={' or '.join(serving)}"
+            f"format: {path} is read as {format}, which does not serve a model of {structure}: "
+            f"give --format={' or '.join(serving)}"
         )
     return format
 
@@ -337,7 +333,7 @@ def check_writable(reading: Reading, format: str) -> None:
     codec = getattr(reading.model.encoding, "codec", None)
     if codec is None or format == "jsonl":
         return
-    text = reading.wing == "chain"
+    text = reading.structure == "chain"
     for label in codec.classes:
         shown = str(label)
         if not shown or (text and shown.split() != [shown]) or set("\t\r\n") & set(shown):

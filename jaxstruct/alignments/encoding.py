@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ from jaxstruct.alignments.alphabets import Alphabet, alphabet, encode
 from jaxstruct.alignments.losses import AlignmentOutput
 from jaxstruct.alignments.structure import (
     AlignmentInput,
+    alignment_costs,
     alignment_inputs,
     alignment_outputs,
     pairwise_alignment,
@@ -18,6 +19,7 @@ from jaxstruct.alignments.structure import (
 from jaxstruct.alignments.text import WrittenAlignment, read_rows, write_rows
 from jaxstruct.core.checks import as_list, check_record, kind_and_text_of, text_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.tables import Matrix, Ranking, Table
 
 Pairs: TypeAlias = "Iterable[tuple[str, str] | WrittenAlignment]"
 """n pairs of texts, aligned ("AC-T", "ACGT") or plain, or `WrittenAlignment`s."""
@@ -37,6 +39,7 @@ class AlignmentEncoding(NamedTuple):
     """
 
     alphabet: Alphabet
+    structure = "pairwise_alignment"
 
     def problem(self, **options: Any) -> Problem:
         """`pairwise_alignment` of these letters; options are those of `pairwise_alignment`."""
@@ -65,11 +68,13 @@ class AlignmentEncoding(NamedTuple):
         begin = np.stack([np.asarray(one.begin, np.int32) for one in written])
         return alignment_outputs([one.operations for one in written], begin=begin)
 
-    def decode(self, outputs: AlignmentOutput, pairs: Pairs) -> list[tuple[str, str]]:
+    def decode(
+        self, outputs: AlignmentOutput, pairs: Pairs | None = None
+    ) -> list[tuple[str, str]]:
         """The two rows with gaps of n alignments, such as `predict` returns them.
 
         Args:
-          outputs: n alignments. pairs: the n pairs of sequences that they align.
+          outputs: n alignments. pairs: the n pairs of sequences that they align; never None.
 
         Returns:
           n pairs of texts of one length; of local alignments the stretches that are aligned.
@@ -78,11 +83,27 @@ class AlignmentEncoding(NamedTuple):
           ValueError: there are not as many pairs as outputs, or they do not fit them.
         """
         check_record("outputs", outputs, AlignmentOutput, "alignment_outputs")
+        if pairs is None:
+            raise ValueError("data must be given to write alignments: the pairs of sequences")
         texts = _sequences("pairs", pairs)
         if len(texts) != len(outputs.begin):
             raise ValueError(f"pairs are {len(texts)}, outputs {len(outputs.begin)}: one each")
         found = zip(texts, outputs.operations, np.asarray(outputs.begin), strict=True)
         return [write_rows(WrittenAlignment(*two, np.asarray(ops), at)) for two, ops, at in found]
+
+    def tables(
+        self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
+    ) -> list[Table]:
+        """Scores of substitutions and costs of gaps."""
+        del largest
+        letters = tuple(self.alphabet.letters)
+        costs = alignment_costs(float(options.get("symmetric", True)), weights)
+        gaps = np.array([costs.gap_open, costs.gap_extend], np.float64)
+        substitution = np.asarray(costs.substitution, np.float64)
+        return [
+            Matrix("substitution scores", letters, letters, substitution),
+            Ranking("costs of gaps", ("first letter", "each later letter"), gaps),
+        ]
 
     def _numbers(self, i: int, side: int, text: str) -> np.ndarray:
         try:

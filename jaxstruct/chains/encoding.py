@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,8 @@ from jaxstruct.core.labels import (
     flat_labels,
     placed_errors,
 )
-from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.ragged import Ragged, ragged
+from jaxstruct.core.tables import Table, pairs_table, ranking, rankings_by_label
 
 
 class ChainEncoding(NamedTuple):
@@ -44,6 +45,7 @@ class ChainEncoding(NamedTuple):
 
     features: FeatureEncoding
     codec: LabelCodec
+    structure = "chain"
 
     def problem(self, **options: Any) -> Problem:
         """`chain` of these features and labels; options are those of `chain`."""
@@ -65,12 +67,40 @@ class ChainEncoding(NamedTuple):
         """The labels of n sequences, ragged; ValueError names one that training did not have."""
         return encode_lists(self.codec, labels)
 
-    def decode(self, outputs: Ragged) -> list[list[Hashable]]:
-        """The labels of n sequences, such as `predict` returns them."""
+    def decode(self, outputs: Ragged, sequences: Any = None) -> list[list[Hashable]]:
+        """The labels of n sequences, such as `predict` returns them; these are not needed."""
+        del sequences
         check_record("outputs", outputs, Ragged, "predict")
         flat = decode(self.codec, outputs.rows)
         bounds = itertools.pairwise(outputs.offsets.tolist())
         return [flat[begin:end] for begin, end in bounds]
+
+    def unpadded(self, output: np.ndarray) -> Ragged:
+        """The labels of one padded sequence [1, T]."""
+        return ragged([output[0][output[0] >= 0]], -1)
+
+    def tables(
+        self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
+    ) -> list[Table]:
+        """The features of each label, transitions, and what else the options made weights of."""
+        w, labels, names = weights, self.codec.texts, self.features.names
+        radius = options.get("window", 0)
+        if radius:
+            places = range(-radius, radius + 1)
+            names = tuple(f"{name} [{at:+d}]" if at else name for at in places for name in names)
+        found = rankings_by_label(names, labels, w["emissions"], largest)
+        title = "transitions, from the label of a row to that of a column"
+        found.append(pairs_table(title, labels, w["transitions"], largest))
+        for name in ("start", "stop"):
+            if name in w:
+                found.append(ranking(f"{name} of a sequence", labels, w[name], largest))
+        if "triples" in w:
+            triples = (f"{a} {b} {c}" for a in labels for b in labels for c in labels)
+            found.append(ranking("label triples", triples, w["triples"], largest))
+        if "pairs" in w:
+            both = (f"{name}: {a} {b}" for name in names for a in labels for b in labels)
+            found.append(ranking("features of label pairs", both, w["pairs"], largest))
+        return found
 
 
 def fit_encoding(

@@ -28,6 +28,11 @@ class LabelCodec(NamedTuple):
 
     classes: tuple[Hashable, ...]
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The classes as tables write them."""
+        return tuple(one if isinstance(one, str) else text_of(one, 40) for one in self.classes)
+
 
 def _clean(label: Any, position: int, what: str) -> Hashable:
     """The label as a Python scalar, if NumPy's. Missing and unhashable labels are refused."""

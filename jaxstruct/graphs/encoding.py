@@ -25,7 +25,8 @@ from jaxstruct.core.labels import (
     flat_labels,
     placed_errors,
 )
-from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.ragged import Ragged, ragged
+from jaxstruct.core.tables import Table, pairs_table, ranking, rankings_by_label
 from jaxstruct.core.types import PyTree
 from jaxstruct.graphs.given_graphs import ReadGraph, read_graphs
 from jaxstruct.graphs.inputs import GraphInput, graph_inputs
@@ -51,6 +52,7 @@ class GraphEncoding(NamedTuple):
     codec: LabelCodec
     plans: bool
     ignore: tuple[str, ...]
+    structure = "graph_labelling"
 
     def problem(self, **options: Any) -> Problem:
         """`graph_labelling` of these features and labels; options are those of `graph_labelling`.
@@ -120,6 +122,31 @@ class GraphEncoding(NamedTuple):
             own if nodes is None else dict(zip(nodes, own, strict=True))
             for nodes, own in zip(names, lists, strict=True)
         ]
+
+    def unpadded(self, output: np.ndarray) -> Ragged:
+        """The labels of one padded graph [1, V], without what they weigh in training."""
+        return ragged([output[0][output[0] >= 0] % len(self.codec.classes)], -1)
+
+    def tables(
+        self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
+    ) -> list[Table]:
+        """The features of each label, and pairs of labels at the ends of edges; symmetric parts."""
+        w, labels = weights, self.codec.texts
+        both = bool(options.get("symmetric", False))
+        found = rankings_by_label(self.nodes.names, labels, w["nodes"], largest)
+        for kind, pairs in enumerate(w.get("pairs", ())):
+            pairs = (pairs + pairs.T) / 2 if both else pairs
+            number = f" of kind {kind}" if len(w["pairs"]) > 1 else ""
+            title = f"edges{number}, the first end has the label of the row"
+            found.append(pairs_table(title, labels, pairs, largest))
+        if self.edges is not None and "edges" in w:
+            S = len(labels)
+            flat = w["edges"].reshape(-1, S, S)
+            flat = (flat + np.swapaxes(flat, 1, 2)) / 2 if both else flat
+            names = itertools.product(self.edges.names, labels, labels)
+            texts = (f"{name}: {a} {b}" for name, a, b in names)
+            found.append(ranking("features of edges", texts, flat, largest))
+        return found
 
     def _edge_rows(self, read: list[ReadGraph]) -> PyTree:
         assert self.edges is not None, "edges have features"

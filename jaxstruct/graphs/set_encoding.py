@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from jaxstruct.core.labels import (
     flat_labels,
     placed_errors,
 )
+from jaxstruct.core.tables import MOST_COLUMNS, Table, pairs_table, rankings_by_label
 from jaxstruct.core.types import PyTree
 from jaxstruct.graphs.multi_label import multi_label
 
@@ -44,6 +45,7 @@ class SetEncoding(NamedTuple):
 
     features: FeatureEncoding
     codec: LabelCodec
+    structure = "multi_label"
 
     def problem(self, **options: Any) -> Problem:
         """`multi_label` of these features and labels; options are those of `multi_label`.
@@ -79,8 +81,9 @@ class SetEncoding(NamedTuple):
         sets[np.repeat(np.arange(len(found)), found.lengths), found.rows] = 1
         return sets
 
-    def decode(self, outputs: np.ndarray) -> list[set[Hashable]]:
-        """The sets of labels of n outputs [n, L], such as `predict` returns them."""
+    def decode(self, outputs: np.ndarray, rows: Any = None) -> list[set[Hashable]]:
+        """The sets of n outputs [n, L], such as `predict` returns them; rows are not needed."""
+        del rows
         outputs = np.asarray(outputs)
         if outputs.ndim != 2 or outputs.shape[1] != len(self.codec.classes):
             raise ValueError(
@@ -88,6 +91,23 @@ class SetEncoding(NamedTuple):
             )
         classes = self.codec.classes
         return [{classes[number] for number in np.flatnonzero(row > 0)} for row in outputs]
+
+    def tables(
+        self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
+    ) -> list[Table]:
+        """The features of each label, and of each pair t_11 + t_00 - t_01 - t_10."""
+        del options
+        labels = self.codec.texts
+        found = rankings_by_label(self.features.names, labels, weights["labels"], largest)
+        if "pairs" in weights:
+            first, second = np.triu_indices(len(labels), 1)
+            t = weights["pairs"]
+            values = np.zeros((len(labels),) * 2)
+            values[first, second] = t[:, 1, 1] + t[:, 0, 0] - t[:, 0, 1] - t[:, 1, 0]
+            if len(labels) <= MOST_COLUMNS:  # of a ranking each pair once
+                values += values.T
+            found.append(pairs_table("pairs of labels", labels, values, largest, " + "))
+        return found
 
 
 def _sets(labels: Any) -> list[list]:

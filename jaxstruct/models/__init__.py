@@ -1,5 +1,7 @@
 """Trained models: all that predicting needs, in one file, and what they have learned."""
 
+from jaxstruct.core.encoding import Encoding
+from jaxstruct.core.tables import Explanation, Matrix, Ranking, Support, ranking
 from jaxstruct.models.explanation import explain
 from jaxstruct.models.model_files import load, save
 from jaxstruct.models.pictures import explanation_picture
@@ -12,12 +14,12 @@ from jaxstruct.models.store_writing import (
     write_trees,
 )
 from jaxstruct.models.stream import BadRecord, PredictionStream, predict_stream
-from jaxstruct.models.tables import Explanation, Matrix, Ranking, Support
 from jaxstruct.models.trained import TrainedModel, trained
 from jaxstruct.models.training import Training
 
 __all__ = [
     "BadRecord",
+    "Encoding",
     "Explanation",
     "Matrix",
     "PredictionStream",
@@ -32,6 +34,7 @@ __all__ = [
     "load",
     "open_store",
     "predict_stream",
+    "ranking",
     "save",
     "trained",
     "write_arrays",

@@ -20,6 +20,7 @@ import os
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,12 @@ import numpy as np
 from numpy.lib import format as npy
 
 from jaxstruct.core.checks import check_record, checked_size, text_of
+from jaxstruct.core.encoding import Encoding, check_encoding
 from jaxstruct.core.files import write_file
-from jaxstruct.models.plain_values import from_plain, one_line, to_plain
-from jaxstruct.models.records import RECORDS
+from jaxstruct.models.plain_values import Record, from_plain, one_line, to_plain
+from jaxstruct.models.records import RECORDS, records_with
 from jaxstruct.models.trained import TrainedModel
 from jaxstruct.models.training import Training
-from jaxstruct.models.wings import WINGS, wing_of
 
 FORMAT, VERSION = "jaxstruct-model", 1
 HEADER = "header.json"
@@ -65,15 +66,16 @@ def save(model: TrainedModel, path: str | os.PathLike) -> Path:
     """
     check_record("model", model, TrainedModel, "jaxstruct.trained")
     arrays: dict[str, np.ndarray] = {}
+    records = records_with(type(model.encoding))
     parts = {
         name: to_plain(dict(part) if name in ("options", "weights") else part, name, arrays,
-                       RECORDS)
+                       records)
         for name, part in zip(_PARTS, _parts_of(model), strict=True)
     }  # fmt: skip
     table = {key: [str(array.dtype), list(array.shape)] for key, array in arrays.items()}
     header = {
         "format": FORMAT, "version": VERSION, "jaxstruct": model.version,
-        "structure": wing_of(model.encoding).name, "arrays": table, **parts,
+        "structure": model.encoding.structure, "arrays": table, **parts,
     }  # fmt: skip
     return write_file(path, _sealed(header, arrays))
 
@@ -98,11 +100,15 @@ def _sealed(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
     return content + hashlib.sha256(content).hexdigest().encode()
 
 
-def load(path: str | os.PathLike, *, limit: int = LIMIT) -> TrainedModel:
+def load(
+    path: str | os.PathLike, *, encoding: type[Encoding] | None = None, limit: int = LIMIT
+) -> TrainedModel:
     """Read a model that `save` wrote.
 
     Args:
       path: the file. limit: bytes that it may unpack to.
+      encoding: the class of the model's encoding where that is one of your own; nothing that a
+        file names is imported.
 
     Returns:
       The model, all of it checked; it predicts as the one that was saved.
@@ -113,9 +119,10 @@ def load(path: str | os.PathLike, *, limit: int = LIMIT) -> TrainedModel:
         jaxstruct does not know, damaged, larger than the limit, or does not hold together.
     """
     limit = checked_size("limit", limit)
+    records = RECORDS if encoding is None else records_with(encoding)
     content = Path(path).read_bytes()
     try:
-        return _model(_header_and_arrays(content, limit))
+        return _model(_header_and_arrays(content, limit), records)
     except _Refused as error:
         raise ValueError(f"model file {os.fspath(path)} {error}") from None
     except (*_BROKEN, ValueError) as error:
@@ -189,11 +196,6 @@ def _header(content: bytes) -> dict[str, Any]:
     wanted = {"format", "version", "jaxstruct", "structure", "arrays", *_PARTS}
     if set(header) != wanted:
         raise _Refused(f"has a header with {sorted(set(header) ^ wanted)} missing or too many")
-    known = [wing.name for wing in WINGS]
-    if header["structure"] not in known:
-        raise _Refused(
-            f"is of the structure {text_of(header['structure'])}, expected one of {known}"
-        )
     if not isinstance(header["jaxstruct"], str) or not isinstance(header["arrays"], dict):
         raise _Refused("has a header whose version or table of arrays is no such")
     return header
@@ -228,16 +230,24 @@ def _array(key: str, content: bytes, entry: Any) -> np.ndarray:
     return np.frombuffer(body, dtype).reshape(shape).copy()
 
 
-def _model(read: tuple[dict, dict[str, np.ndarray]]) -> TrainedModel:
+def _model(
+    read: tuple[dict, dict[str, np.ndarray]], records: Mapping[str, Record]
+) -> TrainedModel:
     """The model, its problem built and compared with its weights."""
     header, arrays = read
+    if not isinstance(header["structure"], str) or header["structure"] not in records:
+        raise _Refused(
+            f"is of the structure {text_of(header['structure'])}, which jaxstruct does not know: "
+            "give load(encoding=) the class of its encoding"
+        )
     encoding, options, weights, training = (
-        from_plain(header[name], arrays, RECORDS) for name in _PARTS
+        from_plain(header[name], arrays, records) for name in _PARTS
     )
-    if wing_of(encoding).name != header["structure"]:
+    check_encoding(encoding)
+    if encoding.structure != header["structure"]:
         raise _Refused(
             f"is of the structure {header['structure']!r}, but its encoding of "
-            f"{wing_of(encoding).name!r}"
+            f"{encoding.structure!r}"
         )
     if not isinstance(training, Training) or not isinstance(options, dict):
         raise _Refused("has options or a training that are none")

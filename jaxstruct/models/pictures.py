@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jaxstruct.core.checks import check_record
-from jaxstruct.models.tables import Explanation, Matrix, Support, Table, shown
+from jaxstruct.core.tables import Explanation, Matrix, Support, Table, shown
 
 MOST_DRAWN = 24
 """Tables in one picture; further ones are left out, and the title says so."""

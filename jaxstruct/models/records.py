@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from jaxstruct.alignments import AlignmentEncoding, Alphabet, alphabet
 from jaxstruct.chains import ChainEncoding, Constraints
-from jaxstruct.core.checks import check_flag, checked_number, checked_size
+from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.feature_encoding import FeatureEncoding
 from jaxstruct.core.feature_index import index_of_names
 from jaxstruct.core.labels import LabelCodec, fit_codec
@@ -93,28 +95,58 @@ def _training(fields: dict[str, Any]) -> Training:
     return Training(**fields)
 
 
-def _of(kind: Any, **parts: type | tuple[type, ...]) -> Record:
-    """A record whose fields are of these types."""
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of an annotated type; of those that are no classes and tuples, any is."""
+    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    for one in options:
+        whole, parts = get_origin(one) or one, get_args(one)
+        if not isinstance(whole, type):
+            return True
+        if isinstance(value, tuple) and whole is tuple and parts[1:] == (...,):
+            return all(_fits(part, parts[0]) for part in value)
+        if isinstance(value, whole) and not (whole in (int, float) and isinstance(value, bool)):
+            return True
+    return False
+
+
+def record_of(kind: type) -> Record:
+    """How files hold an encoding: its fields, which must be of the types of its annotations."""
 
     def build(fields: dict[str, Any]) -> Any:
-        _exactly(fields, kind._fields)
-        for name, wanted in parts.items():
-            if not isinstance(fields[name], wanted):
-                raise ValueError(f"{name} is a {type(fields[name]).__name__}")
+        hints = get_type_hints(kind)
+        _exactly(fields, tuple(hints))
+        for name, value in fields.items():
+            if not _fits(value, hints[name]):
+                raise ValueError(f"{name} is a {type(value).__name__}")
         return kind(**fields)
 
     return Record(kind, build)
 
 
-def _graph(fields: dict[str, Any]) -> GraphEncoding:
-    edges = (FeatureEncoding, type(None))
-    parts = {"nodes": FeatureEncoding, "edges": edges, "codec": LabelCodec}
-    encoding = _of(GraphEncoding, **parts).build(fields)
-    check_flag("plans", encoding.plans)
-    _texts("ignore", encoding.ignore)
-    return encoding
+def records_with(kind: type) -> Mapping[str, Record]:
+    """The records of files whose encoding is of a class.
+
+    Raises:
+      ValueError: it is no class of an `Encoding`, or has the name of another record.
+    """
+    named = {one.structure: one for one in ENCODINGS}
+    if kind in named.values():
+        return RECORDS
+    name = getattr(kind, "structure", None)
+    if not isinstance(name, str) or not hasattr(kind, "_fields"):
+        raise ValueError(
+            "encoding must be of a NamedTuple with an attribute structure, its name in files, got "
+            f"{text_of(kind)}: see jaxstruct.models.Encoding"
+        )
+    if name in RECORDS:
+        raise ValueError(f"encoding has the structure {name!r}, a name of jaxstruct's own records")
+    return {**RECORDS, name: record_of(kind)}
 
 
+ENCODINGS = (
+    ClassEncoding, ChainEncoding, TreeEncoding, AlignmentEncoding, GraphEncoding, SetEncoding,
+    CandidateEncoding,
+)  # fmt: skip
 RECORDS = {
     "features": Record(FeatureEncoding, _features, _features_fields),
     "labels": Record(LabelCodec, _codec),
@@ -124,12 +156,6 @@ RECORDS = {
         Constraints, _constraints, lambda c: {k: np.asarray(v) for k, v in c._asdict().items()}
     ),
     "training": Record(Training, _training),
-    "multiclass": _of(ClassEncoding, features=FeatureEncoding, codec=LabelCodec),
-    "chain": _of(ChainEncoding, features=FeatureEncoding, codec=LabelCodec),
-    "weighted_grammar": _of(TreeEncoding, grammar=Grammar),
-    "pairwise_alignment": _of(AlignmentEncoding, alphabet=Alphabet),
-    "graph_labelling": Record(GraphEncoding, _graph),
-    "multi_label": _of(SetEncoding, features=FeatureEncoding, codec=LabelCodec),
-    "candidates": _of(CandidateEncoding, features=FeatureEncoding),
+    **{kind.structure: record_of(kind) for kind in ENCODINGS},
 }
 """By the names that files have for them."""

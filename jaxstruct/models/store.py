@@ -22,12 +22,12 @@ import numpy as np
 
 from jaxstruct.chains import ChainEncoding, chain_inputs
 from jaxstruct.core.checks import text_of
+from jaxstruct.core.encoding import check_encoding
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import BinaryTree, PyTree, SparseFeatures
 from jaxstruct.models.growing_arrays import GrowingArray, digest_of
 from jaxstruct.models.plain_values import from_plain, one_line, to_plain
 from jaxstruct.models.records import RECORDS
-from jaxstruct.models.wings import wing_of
 from jaxstruct.multiclass import ClassEncoding
 from jaxstruct.trees import SentenceInput, TreeEncoding
 
@@ -60,7 +60,7 @@ class Store(NamedTuple):
 
     def __repr__(self) -> str:
         """One line without the numbers."""
-        return f"Store({wing_of(self.encoding).name}, {len(self)} examples)"
+        return f"Store({self.encoding.structure}, {len(self)} examples)"
 
     def _offsets(self) -> np.ndarray:
         leaf = self.inputs
@@ -136,8 +136,9 @@ def open_store(folder: str | os.PathLike, *, check: bool = False) -> Store:
         header = _header(folder)
         arrays = {name: _array(folder, name, entry, check) for name, entry in header["arrays"]}
         encoding = from_plain(header["encoding"], {}, RECORDS)
-        if wing_of(encoding).name != header["structure"]:
-            raise ValueError(f"its encoding is of {wing_of(encoding).name}")
+        check_encoding(encoding)
+        if encoding.structure != header["structure"]:
+            raise ValueError(f"its encoding is of {encoding.structure}")
         kind = KINDS[header["structure"]]
         if set(arrays) != set(kind.arrays):
             raise ValueError(f"its arrays are {sorted(arrays)}, expected {sorted(kind.arrays)}")
@@ -215,7 +216,7 @@ class StoreArrays:
         table = {name: array.close() for name, array in self._open.items()}
         header = {
             "format": FORMAT, "version": VERSION, "jaxstruct": __version__,
-            "structure": wing_of(encoding).name, "examples": examples, "arrays": table,
+            "structure": encoding.structure, "examples": examples, "arrays": table,
             "encoding": to_plain(encoding, "encoding", {}, RECORDS),
         }  # fmt: skip
         text = json.dumps(header, allow_nan=False, separators=(",", ":"))

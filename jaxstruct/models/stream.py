@@ -22,6 +22,7 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import as_list, check_record, kind_and_text_of, text_of
 from jaxstruct.core.compile_clock import compile_clock
 from jaxstruct.core.contract import Model
+from jaxstruct.core.encoding import Encoding
 from jaxstruct.core.feature_encoding import UnseenFeatures, callers_level, told_of_unseen
 from jaxstruct.core.padding import ragged_leaves, restored
 from jaxstruct.core.types import PyTree
@@ -36,7 +37,6 @@ from jaxstruct.models.stream_batches import (
     rows_of_class,
 )
 from jaxstruct.models.trained import TrainedModel
-from jaxstruct.models.wings import AnyEncoding, wing_of
 from jaxstruct.multiclass import ClassEncoding
 from jaxstruct.solvers.checks import check_batch, check_inputs
 from jaxstruct.solvers.cost_model import effort_for, known_work
@@ -309,20 +309,19 @@ class PredictionStream(Iterator[Any]):
 
     def _ended(self, chunk: _Chunk) -> list:
         """What was found of a chunk, once all its batches are done."""
-        reads_data = wing_of(self._encoding).reads_data
         for places, inputs, ragged, outputs in chunk.sent:
             n = len(places)
             outputs = jax.tree.map(lambda leaf, n=n: np.asarray(leaf)[:n], outputs)
             if ragged:
                 whole = Buckets((inputs,), (np.arange(n),))
                 outputs = restored(self._problem.padding, whole, (outputs,))
-            data = ([chunk.records[place] for place in places],) if reads_data else ()
-            for place, one in zip(places, self._encoding.decode(outputs, *data), strict=True):
+            data = [chunk.records[place] for place in places]
+            for place, one in zip(places, self._encoding.decode(outputs, data), strict=True):
                 chunk.found[place] = one
         return chunk.found
 
 
-def _together(encoding: AnyEncoding, records: list) -> Any:
+def _together(encoding: Encoding, records: list) -> Any:
     """Records as the encoding takes them: rows of SciPy's as one matrix, any others as a list."""
     if not isinstance(encoding, (ClassEncoding, SetEncoding)):
         return records

@@ -12,9 +12,9 @@ import numpy as np
 
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.encoding import Encoding, check_encoding
 from jaxstruct.core.types import PyTree
 from jaxstruct.models.training import Training
-from jaxstruct.models.wings import AnyEncoding, wing_of
 from jaxstruct.solvers.predict import predict
 
 
@@ -23,14 +23,14 @@ class TrainedModel:
     """All that predicting needs. Made by `trained` or `load`.
 
     Fields:
-      encoding: of the training data, see `fit_encoding` of each wing.
+      encoding: of the training data, see `fit_encoding` of each output type.
       options: of `encoding.problem`, that make the problem that was trained.
       weights: w, a dict of NumPy arrays as problem.initial_weights.
       training: how they were found.
       version: of jaxstruct that trained it.
     """
 
-    encoding: AnyEncoding
+    encoding: Encoding
     options: Mapping[str, Any]
     weights: Mapping[str, np.ndarray]
     training: Training
@@ -64,19 +64,17 @@ class TrainedModel:
         if isinstance(data, (list, tuple)) and not data:
             return []
         outputs = predict(self.problem, dict(self.weights), self.encoding.inputs(data), batch=batch)
-        if wing_of(self.encoding).reads_data:
-            return self.encoding.decode(outputs, data)  # type: ignore[call-arg]
-        return self.encoding.decode(outputs)  # type: ignore[call-arg]
+        return self.encoding.decode(outputs, data)
 
     def __repr__(self) -> str:
         """One line without the arrays."""
         size = sum(leaf.size for leaf in self.weights.values())
-        told = [
+        facts = [
             f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
             for name, value in self.training._asdict().items()
             if value is not None
         ]
-        return f"TrainedModel({', '.join([wing_of(self.encoding).name, f'{size} weights', *told])})"
+        return f"TrainedModel({', '.join([self.encoding.structure, f'{size} weights', *facts])})"
 
 
 def _check_precision(weights: Mapping[str, np.ndarray]) -> None:
@@ -137,7 +135,7 @@ def _training_of(solution: Any) -> Training:
 
 
 def trained(
-    encoding: AnyEncoding, problem: Problem, solution: PyTree, **options: Any
+    encoding: Encoding, problem: Problem, solution: PyTree, **options: Any
 ) -> TrainedModel:
     """A model of what was trained: to predict with, to `save` and to `explain`.
 
@@ -150,7 +148,7 @@ def trained(
     Raises:
       ValueError: encoding is none, options make another problem, or weights are of another one.
     """
-    wing_of(encoding)
+    check_encoding(encoding)
     if not isinstance(problem, Problem):
         raise ValueError(
             f"problem must be that of encoding.problem(), got {type(problem).__name__}: the order "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from jaxstruct.core.feature_encoding import (
 )
 from jaxstruct.core.feature_rows import read_rows
 from jaxstruct.core.labels import LabelCodec, fit_codec
+from jaxstruct.core.tables import Table, rankings_by_label
 from jaxstruct.core.types import PyTree
 from jaxstruct.multiclass.structure import multiclass
 
@@ -36,6 +37,7 @@ class ClassEncoding(NamedTuple):
 
     features: FeatureEncoding
     codec: LabelCodec
+    structure = "multiclass"
 
     def problem(self, **options: Any) -> Problem:
         """`multiclass` of these features and classes; options are those of `multiclass`."""
@@ -58,9 +60,18 @@ class ClassEncoding(NamedTuple):
         """[n] int32 classes; ValueError names a label that training did not have."""
         return codecs.encode(self.codec, labels)
 
-    def decode(self, outputs: np.ndarray) -> list[Hashable]:
-        """The labels of n classes, such as `predict` returns them."""
+    def decode(self, outputs: np.ndarray, rows: Any = None) -> list[Hashable]:
+        """The labels of n classes, such as `predict` returns them; rows are not needed."""
+        del rows
         return codecs.decode(self.codec, outputs)
+
+    def tables(
+        self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
+    ) -> list[Table]:
+        """The features of each class; with output features W Lambda'."""
+        w, output_features = weights["weights"], options.get("output_features")
+        w = w if output_features is None else w @ np.asarray(output_features).T
+        return rankings_by_label(self.features.names, self.codec.texts, w, largest)
 
 
 def fit_encoding(

@@ -17,6 +17,7 @@ from jaxstruct.core.feature_encoding import (
 )
 from jaxstruct.core.feature_rows import Rows, read_sequences
 from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.tables import Table, ranking
 from jaxstruct.strings.inputs import CandidateFeatures, feature_inputs
 from jaxstruct.strings.structure import candidates
 
@@ -34,6 +35,7 @@ class CandidateEncoding(NamedTuple):
     """
 
     features: FeatureEncoding
+    structure = "candidates"
 
     def problem(self, **options: Any) -> Problem:
         """`candidates` of these features; options are those of `candidates`."""
@@ -87,6 +89,14 @@ class CandidateEncoding(NamedTuple):
             int(number) if own is None else own[number]
             for number, own in zip(outputs, names, strict=True)
         ]
+
+    def tables(
+        self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
+    ) -> list[Table]:
+        """The features of candidates."""
+        del options
+        title = "features of candidates"
+        return [ranking(title, self.features.names, weights["weights"], largest)]
 
 
 def _place(i: int, candidate: Hashable, names: tuple[Hashable, ...] | None) -> int:

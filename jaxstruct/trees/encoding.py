@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -12,6 +12,7 @@ from jaxstruct.core.checks import as_list, check_flag, check_record, kind_and_te
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import report_unseen
 from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.tables import Table, ranking
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.parts import SentenceInput
 from jaxstruct.trees.phrases.binarisation import Binarisation
@@ -42,6 +43,7 @@ class TreeEncoding(NamedTuple):
     """
 
     grammar: Grammar
+    structure = "weighted_grammar"
 
     def problem(self, **options: Any) -> Problem:
         """`weighted_grammar` of these rules; options are those of `weighted_grammar`."""
@@ -110,6 +112,21 @@ class TreeEncoding(NamedTuple):
         return [
             decode(self.grammar, tree, text) if (tree.symbols >= 0).any() else None
             for tree, text in zip(found, texts, strict=True)
+        ]
+
+    def tables(
+        self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
+    ) -> list[Table]:
+        """The rules, the lexical rules and the roots."""
+        del options
+        symbols, terminals = self.grammar.symbols, self.grammar.terminals
+        rules = (f"{symbols[a]} -> {symbols[b]} {symbols[c]}"
+                 for a, b, c in self.grammar.binary_rules)  # fmt: skip
+        lexical = (f"{symbols[a]} -> {terminals[t]}" for a, t in self.grammar.lexical_rules)
+        return [
+            ranking("rules", rules, weights["rules"], largest),
+            ranking("lexical rules", lexical, weights["lexical"], largest),
+            ranking("roots", symbols, weights["root"], largest),
         ]
 
     def _read(self, sentence: Any) -> Sequence[str]:

@@ -190,5 +190,5 @@ def test_support_outputs_are_written_in_the_callers_terms(name: str) -> None:
 
 def test_outputs_that_need_data_say_so() -> None:
     solution = _solution(_outputs("pairwise_alignment"))
-    with pytest.raises(ValueError, match="data must be given to write the outputs of a pairwise"):
+    with pytest.raises(ValueError, match="data must be given to write alignments"):
         explain(model_of("pairwise_alignment"), solution=solution, example=0)

@@ -182,7 +182,7 @@ def _smaller(header: dict, members: dict) -> None:
 CRAFTED: dict[str, tuple[Callable[[dict, dict], object], str]] = {
     "version": (lambda h, m: h.update(version=VERSION + 1), "is of version 2 of the format, this"),
     "format": (lambda h, m: h.update(format="x"), "is of no format 'jaxstruct-model'"),
-    "structure": (lambda h, m: h.update(structure="kernel"), "is of the structure 'kernel', expec"),
+    "structure": (lambda h, m: h.update(structure="kernel"), "is of the structure 'kernel', whi"),
     "other structure": (
         lambda h, m: h.update(structure="multi_label"),
         "is of the structure 'multi_label', but its encoding of 'chain'",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+
+MOST_COLUMNS = 12
+"""Labels of which a matrix of pairs is shown whole; of more, its largest entries are."""
 
 
 class Ranking(NamedTuple):
@@ -53,6 +57,39 @@ class Explanation(NamedTuple):
     def __str__(self) -> str:
         """All tables, one below the other."""
         return "\n\n".join([self.title, *map(_table_text, self.tables)])
+
+
+def ranking(title: str, names: Iterable[str], weights: Any, largest: int) -> Ranking:
+    """The weights above 0 among the largest, and those below among the smallest.
+
+    Args:
+      title: whose they are. names: one a weight. weights: of any shape, in the order of the names.
+      largest: how many at most, above 0 and below.
+    """
+    weights, names = np.asarray(weights, np.float64).ravel(), tuple(names)
+    order = np.argsort(-weights, kind="stable")
+    above = [i for i in order[:largest] if weights[i] > 0]
+    below = [i for i in order[-largest:] if weights[i] < 0]
+    which = np.array([*above, *below], np.int64)
+    return Ranking(title, tuple(names[i] for i in which), weights[which])
+
+
+def pairs_table(
+    title: str, labels: tuple[str, ...], values: Any, largest: int, joint: str = " -> "
+) -> Table:
+    """A matrix [S, S] of pairs of labels, or its largest entries where it is too wide to read."""
+    if len(labels) <= MOST_COLUMNS:
+        return Matrix(title, labels, labels, np.asarray(values, np.float64))
+    return ranking(title, (f"{a}{joint}{b}" for a in labels for b in labels), values, largest)
+
+
+def rankings_by_label(
+    names: tuple[str, ...], labels: tuple[str, ...], w: Any, largest: int
+) -> list[Table]:
+    """A ranking of the features of each label; w is [d, S]."""
+    return [
+        ranking(f"features of {label}", names, w[:, s], largest) for s, label in enumerate(labels)
+    ]
 
 
 def _table_text(table: Table) -> str:
