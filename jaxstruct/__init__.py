@@ -29,6 +29,7 @@ from jaxstruct.core.problem import joint_feature, make_problem
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.sparse_rows import from_scipy
 from jaxstruct.core.types import SparseFeatures
+from jaxstruct.solvers.certifying import Certified, certify
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.fit_in_blocks import fit_in_blocks
 from jaxstruct.solvers.host_loop import Progress
@@ -63,6 +64,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "Bounded",
+    "Certified",
     "Contenders",
     "Memory",
     "Model",
@@ -82,6 +84,7 @@ __all__ = [
     "Trace",
     "alignments",
     "baselines",
+    "certify",
     "chains",
     "check_problem",
     "confidence",

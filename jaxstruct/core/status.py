@@ -18,6 +18,7 @@ class Status(enum.IntEnum):
     ROUNDING = 7
     INEXACT_ORACLE = 8
     WRONG_ORACLE = 9
+    NOT_OPTIMAL = 10
 
     @property
     def solved(self) -> bool:

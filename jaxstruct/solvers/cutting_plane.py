@@ -170,17 +170,20 @@ def certify_state(
     state: State,
     epsilon: float,
     shards: Placement | None = None,
+    products: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
 ) -> tuple[State, Info]:
     """A certificate of the state as it is, w untouched; the planes that its calls meet are added.
 
-    For a state that the last `step` did not certify, of the subspace variant.
+    For a state that the last `step` did not certify, of the subspace variant, or whose w is
+    somebody's own.
 
     Args:
-      as in `step`.
+      products: terms of |w|^2 and of |sum beta phi|^2, where w is another one. The rest as in
+        `step`.
     """
     now = round_of(problem, task, settings, formulation, state.clock, shards=shards)
     threshold = np.asarray(epsilon, state.sets.losses.dtype)
-    state, certificate, slack, counts = _certify(now, state, threshold, (None, None), False)
+    state, certificate, slack, counts = _certify(now, state, threshold, products, False)
     added, overflow = int(counts.added), int(counts.overflow)
     info = Info(certificate, certificate, added, overflow, examples_of(now), now.seconds, slack)
     return state, info

@@ -34,4 +34,8 @@ MESSAGES = {
         "an output violates more than the oracle said to be possible, so that primal is no bound: "
         "mend the oracle (jaxstruct.check_problem says more), or let it return a Bounded"
     ),
+    Status.NOT_OPTIMAL: (
+        "training has solved the problem, but the gap of these weights is above the tolerance: "
+        "their primal exceeds the optimum by at least primal - attained and at most gap"
+    ),
 }
