@@ -19,7 +19,7 @@ import contextlib
 import itertools
 import math
 import numbers
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -283,11 +283,17 @@ def _entries(key: str, value: Any, place: Any, r: int) -> tuple[list[str], list[
     )
 
 
-def _of_frame(frame: Any, place: Any) -> Rows:
-    names = tuple(map(str, frame.columns))
+def column_names(place: str, columns: Iterable[Any]) -> tuple[str, ...]:
+    """The names of the columns of a frame, as texts; ValueError where one comes twice."""
+    names = tuple(map(str, columns))
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{place(0)}: the frame has two columns named {twice!r}")
+        raise ValueError(f"{place}: the frame has two columns named {twice!r}")
+    return names
+
+
+def _of_frame(frame: Any, place: Any) -> Rows:
+    names = column_names(place(0), frame.columns)
     array = np.asarray(frame.to_numpy())
     if array.ndim == 2 and array.dtype.kind in "biuf":
         return _dense(array, place, names)

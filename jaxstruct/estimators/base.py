@@ -10,13 +10,14 @@ import jax
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from jaxstruct.baselines import RandomField, fit_random_field
 from jaxstruct.core.checks import check_choice, checked_number, checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.labels import check_known, flat_labels
 from jaxstruct.core.types import PyTree
+from jaxstruct.models.trained import TrainedModel, trained
 from jaxstruct.solvers.fit import fit as fit_solution
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.solution import Solution, support_outputs
@@ -118,7 +119,12 @@ class StructuralEstimator(BaseEstimator):
     and halved in its SVM2s, or -log P(y_i | x_i) of "log_loss".
 
     Attributes of all of them, once fitted:
-      solution_: of `jaxstruct.fit`, or the RandomField of `jaxstruct.baselines.fit_random_field`.
+      encoding_, problem_: what data and outputs mean, and the structure, `encoding_.problem(
+        **options_)`. weights_: w of problem_.
+      solution_: of `jaxstruct.fit`, or the RandomField of `jaxstruct.baselines.fit_random_field`,
+        its weights those of problem_, for `jaxstruct.predict` and `jaxstruct.confidence`. Its
+        examples are those of `training_example`.
+      model_: the `TrainedModel` of all these; what takes one takes the estimator, too.
       status_: how training ended. primal_, dual_, gap_: the certificate, primal_ >= optimum >=
         dual_ up to rounding. n_iter_: rounds.
       support_: [s] the positions in the training set of the examples that carry support outputs;
@@ -129,6 +135,8 @@ class StructuralEstimator(BaseEstimator):
     objective: str
     tol: float
     max_iter: int
+    encoding_: Any
+    weights_: PyTree
 
     def _check_options(self) -> None:
         """Raise ValueError where a number or a name that all estimators share does not fit."""
@@ -141,9 +149,34 @@ class StructuralEstimator(BaseEstimator):
         """The training set, checked; sets what does not depend on C."""
         raise NotImplementedError
 
+    def _set_problem(self, **options: Any) -> None:
+        """Sets the problem of the encoding, and the options that make it."""
+        self.options_, self.problem_ = options, self.encoding_.problem(**options)
+
     def _finish(self, weights: PyTree) -> None:
-        """Sets what follows from the weights."""
+        """Sets `weights_`, those of `problem_`, and what follows from them."""
         raise NotImplementedError
+
+    @property
+    def model_(self) -> TrainedModel:
+        """The trained model, to save, to explain and to predict with in the caller's labels."""
+        check_is_fitted(self)
+        return trained(self.encoding_, self.problem_, self.solution_, **self.options_)
+
+    def training_example(self, i: int) -> int:
+        """The example of `solution_` that X[i] of the training set is.
+
+        Raises:
+          ValueError: X[i] took no part: its weight is 0, or it equals an earlier row.
+        """
+        check_is_fitted(self)
+        found = np.flatnonzero(self._rows == i)
+        if not found.size:
+            raise ValueError(
+                f"X[{i}] took no part of its own in training: its weight is 0, it equals an "
+                "earlier row, which stands for both, or there is no such row"
+            )
+        return int(found[0])
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on n examples.
@@ -182,9 +215,10 @@ class StructuralEstimator(BaseEstimator):
             if self.objective == LOG_LOSS
             else self._machine(training, before)
         )
-        self.solution_, self.status_ = found, found.status
+        self.status_, self._rows = found.status, training.rows
         self.primal_, self.dual_, self.gap_ = found.primal, found.dual, found.gap
         self._finish(jax.tree.map(np.asarray, found.weights))
+        self.solution_ = found._replace(weights=self.weights_)
         if not found.status.solved:
             warnings.warn(
                 f"{type(self).__name__}: {found.status.name}, the relative gap is "

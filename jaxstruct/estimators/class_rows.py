@@ -20,7 +20,7 @@ from jaxstruct.core.feature_encoding import (
     fit_features,
     inputs_of,
 )
-from jaxstruct.core.feature_rows import DenseRows, Rows, SparseRows, read_rows
+from jaxstruct.core.feature_rows import DenseRows, Rows, SparseRows, column_names, read_rows
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
 
@@ -65,6 +65,9 @@ def read_training(
             estimator, X, y, multi_output=multi_output, y_numeric=False, **_NUMBERS
         )
         rows = read_rows("X", X)
+        names = getattr(estimator, "feature_names_in_", None)
+        if isinstance(rows, DenseRows) and names is not None:
+            rows = rows._replace(names=column_names("X", names))
         features = fit_features(rows, constant=constant)
     return features, dense_or_sparse(features, "X", rows), y
 

@@ -74,7 +74,7 @@ class GraphLabeller(StructuralEstimator):
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
         self.encoding_ = fit_encoding(X, y, plans=self.plans, constant=self.constant)
         self.classes_ = label_array(self.encoding_.codec.classes)
-        self.problem_ = self.encoding_.problem(loss=self.loss, symmetric=self.symmetric)
+        self._set_problem(loss=self.loss, symmetric=self.symmetric)
         outputs = self.encoding_.outputs(y, X)
         weights = example_weights(sample_weight, len(outputs))
         exact = self.plans or self.objective != LOG_LOSS

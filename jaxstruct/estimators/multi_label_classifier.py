@@ -90,7 +90,7 @@ class MultiLabelClassifier(ClassifierMixin, StructuralEstimator):
         self.classes_ = np.arange(y.shape[1])
         self.encoding_ = SetEncoding(features, LabelCodec(tuple(self.classes_.tolist())))
         options: dict[str, Any] = {"loss": self.loss, "pairs": self.pairs}
-        self.problem_ = self.encoding_.problem(**options)
+        self._set_problem(**options)
         columns = class_rows.columns_of_class(features)
         wider = features._replace(columns=columns - (features.constant != 0))
         problem = self.encoding_._replace(features=wider).problem(**options)

@@ -67,7 +67,7 @@ class PairAligner(StructuralEstimator):
         X, y = _same_pairs(X, y)
         self.encoding_ = fit_encoding(y, letters=self.letters)
         self.alphabet_ = self.encoding_.alphabet
-        self.problem_ = self.encoding_.problem(gaps=self.gaps, loss=self.loss)
+        self._set_problem(gaps=self.gaps, loss=self.loss)
         weights = example_weights(sample_weight, len(y))
         return Training(
             self.problem_, self.encoding_.inputs(X), self.encoding_.outputs(y),

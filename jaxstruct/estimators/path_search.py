@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxstruct.core.checks import as_numbers, kind_and_text_of
 from jaxstruct.estimators.base import StructuralEstimator
+from jaxstruct.models.trained import TrainedModel
 
 
 def _best_has(name: str) -> Any:
@@ -44,7 +45,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
     Attributes:
       C_: the best value. Cs_: [m] the values, rising. scores_: [folds, m]. mean_scores_: [m].
       best_score_: the mean at C_. best_estimator_: trained on all examples, if refit.
-      classes_, n_features_in_: of best_estimator_.
+      classes_, n_features_in_, model_: of best_estimator_.
     """
 
     def __init__(
@@ -130,6 +131,11 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
     def classes_(self) -> np.ndarray:
         """The classes of the best estimator."""
         return self._best().classes_
+
+    @property
+    def model_(self) -> TrainedModel:
+        """The trained model of the best estimator, without the steps before it in a pipeline."""
+        return _last(self._best()).model_
 
     @property
     def n_features_in_(self) -> int:

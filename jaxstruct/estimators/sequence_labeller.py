@@ -122,7 +122,7 @@ class SequenceLabeller(StructuralEstimator):
         weights = example_weights(sample_weight, len(outputs))
         columns, loss = columns_of_class(features), self._loss(outputs, weights)
         options = {"loss": loss, "window": self.window, "start_stop": self.start_stop}
-        self.problem_ = self.encoding_.problem(**options)
+        self._set_problem(**options)
         tokens = inputs_of_class(dense_or_sparse(features, "X", rows), columns, offsets)
         return Training(
             chain(columns, len(codec.classes), **options), chain_inputs(tokens), outputs,

@@ -119,7 +119,7 @@ class StructuralClassifier(ClassifierMixin, StructuralEstimator):
         columns, dtype = class_rows.columns_of_class(features), dtype_of(rows.values)
         lam, loss = self._tables()
         options = {"output_features": lam, "loss": loss, "dtype": dtype}
-        self.problem_ = self.encoding_.problem(**options)
+        self._set_problem(**options)
         return Training(
             multiclass(columns, k, **options), class_rows.inputs_of_class(rows, columns),
             numbers[which].astype(np.int32), of_mean_one(weights), which,

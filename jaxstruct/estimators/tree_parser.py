@@ -76,7 +76,7 @@ class TreeParser(StructuralEstimator):
             if given != tokens:
                 raise ValueError(f"y[{i}] has {tokens} leaves, but X[{i}] has {given} tokens")
         self.encoding_ = fit_encoding(y, read_words=self.read_words, memory=self.memory)
-        self.problem_ = self.encoding_.problem(loss=self.loss)
+        self._set_problem(loss=self.loss)
         weights = example_weights(sample_weight, len(y))
         return Training(
             self.problem_, self.encoding_.inputs(X), self.encoding_.outputs(y),

@@ -15,14 +15,14 @@ import numpy as np
 from jaxstruct.core.checks import check_record, checked_size, text_of
 from jaxstruct.core.encoding import tables_of
 from jaxstruct.core.tables import Explanation, Support
-from jaxstruct.models.trained import TrainedModel
+from jaxstruct.models.trained import TrainedModel, trained_model
 from jaxstruct.solvers.solution import Solution, support_outputs
 
 _OUTPUT = 80  # letters of an output
 
 
 def explain(
-    model: TrainedModel,
+    model: TrainedModel | Any,
     *,
     largest: int = 8,
     solution: Solution | None = None,
@@ -35,10 +35,11 @@ def explain(
     tables their symmetric part, of sets of labels t_11 + t_00 - t_01 - t_10 of each pair.
 
     Args:
-      model: of `trained` or `load`.
+      model: of `trained` or `load`, or a fitted estimator.
       largest: how many weights are shown, the largest above 0 and the smallest below.
-      solution: of `fit`, of the model's own training, to show an example's support outputs.
-      example: which one, counted from 0 in the order of training.
+      solution: of `fit`, of the model's own training, to show an example's support outputs; an
+        estimator has its own.
+      example: which one, counted from 0 in the order of training; of an estimator in that of X.
       data: the training data, whose words, sequences or candidates the outputs are written with
         (trees, alignments, graphs of named nodes and candidates).
 
@@ -48,8 +49,11 @@ def explain(
     Raises:
       ValueError: an argument does not fit; solution and example do not come together.
     """
-    check_record("model", model, TrainedModel, "jaxstruct.trained")
+    estimator: Any = model
+    model = trained_model(model)
     largest = checked_size("largest", largest)
+    if example is not None and solution is None and hasattr(type(estimator), "training_example"):
+        solution, example = estimator.solution_, estimator.training_example(example)
     if (solution is None) != (example is None):
         raise ValueError("solution and example come together: give both, or neither")
     if solution is not None and example is not None:

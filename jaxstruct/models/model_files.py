@@ -27,12 +27,12 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from jaxstruct.core.checks import check_record, checked_size, text_of
+from jaxstruct.core.checks import checked_size, text_of
 from jaxstruct.core.encoding import Encoding, check_encoding
 from jaxstruct.core.files import write_file
 from jaxstruct.models.plain_values import Record, from_plain, one_line, to_plain
 from jaxstruct.models.records import RECORDS, records_with
-from jaxstruct.models.trained import TrainedModel
+from jaxstruct.models.trained import TrainedModel, trained_model
 from jaxstruct.models.training import Training
 
 FORMAT, VERSION = "jaxstruct-model", 1
@@ -50,11 +50,11 @@ _BROKEN = (
 )  # fmt: skip
 
 
-def save(model: TrainedModel, path: str | os.PathLike) -> Path:
+def save(model: TrainedModel | Any, path: str | os.PathLike) -> Path:
     """Write a model to one file, whole or not at all; an existing one is replaced.
 
     Args:
-      model: of `trained`. path: the file.
+      model: of `trained`, or a fitted estimator. path: the file.
 
     Returns:
       The path.
@@ -64,7 +64,7 @@ def save(model: TrainedModel, path: str | os.PathLike) -> Path:
         as a function.
       OSError: the file cannot be written.
     """
-    check_record("model", model, TrainedModel, "jaxstruct.trained")
+    model = trained_model(model)
     arrays: dict[str, np.ndarray] = {}
     records = records_with(type(model.encoding))
     parts = {

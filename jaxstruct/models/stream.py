@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.core.checks import as_list, check_record, kind_and_text_of, text_of
+from jaxstruct.core.checks import as_list, kind_and_text_of, text_of
 from jaxstruct.core.compile_clock import compile_clock
 from jaxstruct.core.contract import Model
 from jaxstruct.core.encoding import Encoding
@@ -36,7 +36,7 @@ from jaxstruct.models.stream_batches import (
     padded_batch,
     rows_of_class,
 )
-from jaxstruct.models.trained import TrainedModel
+from jaxstruct.models.trained import TrainedModel, trained_model
 from jaxstruct.multiclass import ClassEncoding
 from jaxstruct.solvers.checks import check_batch, check_inputs
 from jaxstruct.solvers.cost_model import effort_for, known_work
@@ -344,7 +344,7 @@ def _reason(error: BaseException) -> str:
 
 
 def predict_stream(
-    model: TrainedModel,
+    model: TrainedModel | Any,
     records: Iterable[Any],
     *,
     batch: int = 1024,
@@ -362,7 +362,7 @@ def predict_stream(
     so that few programs compile (`.programs`).
 
     Args:
-      model: of `trained` or `load`, of any wing.
+      model: of `trained` or `load`, of any wing, or a fitted estimator.
       records: one by one what `model.predict` takes a list of: rows, sequences, sentences or trees,
         pairs, graphs, lists of candidates. Rows may be arrays [d] or SciPy matrices [1, d]. A
         BadRecord among them, of a reader that found none, passes through. Up to
@@ -380,7 +380,7 @@ def predict_stream(
     Raises:
       ValueError: an argument does not fit.
     """
-    check_record("model", model, TrainedModel, "jaxstruct.load or jaxstruct.trained")
+    model = trained_model(model)
     check_batch(batch)
     if on_error not in ON_ERROR:
         raise ValueError(f"on_error must be one of {ON_ERROR}, got {text_of(on_error)}")

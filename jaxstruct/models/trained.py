@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.checks import check_record, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.encoding import Encoding, check_encoding
 from jaxstruct.core.types import PyTree
@@ -134,6 +134,18 @@ def _training_of(solution: Any) -> Training:
     )
 
 
+def trained_model(model: Any) -> TrainedModel:
+    """The trained model given, or that of the fitted estimator given, its `model_`.
+
+    Raises:
+      ValueError: it is neither, or the estimator is not fitted.
+    """
+    model = model.model_ if hasattr(type(model), "model_") else model
+    maker = "jaxstruct.trained; fitted estimators of jaxstruct.estimators are taken, too"
+    check_record("model", model, TrainedModel, maker)
+    return model
+
+
 def trained(
     encoding: Encoding, problem: Problem, solution: PyTree, **options: Any
 ) -> TrainedModel:
@@ -164,6 +176,7 @@ def trained(
     if not _same(model.problem, problem):
         raise ValueError(
             "problem is not what encoding.problem makes with the options "
-            f"{text_of(options)}: give trained the options that it was made with"
+            f"{text_of(options)}: give trained the options that it was made with (an estimator has "
+            "its model as model_)"
         )
     return model

@@ -1,0 +1,124 @@
+"""From one's own data to a model file, in every estimator: fit, save, load, predict, explain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import jaxstruct as js
+from jaxstruct.estimators import class_rows
+from tests.estimators.cases import blobs, sentences
+
+E = js.estimators
+ROWS, CLASSES = blobs(24)
+NAMED = [{"colour": "red", "size": 1.0}, {"colour": "green"}, {"size": 2.0}] * 2
+TREES = [
+    "(S (NP (NN dogs)) (VP (VB see) (NP (NN cats) (PP (IN in) (NP (NN town))))))",
+    "(S (NP (NN kings)) (VP (VB know) (NP (NN dogs) (PP (IN of) (NP (NN towns))))))",
+    "(S (NP (NN cats)) (VP (VB see) (NP (NN dogs)) (PP (IN by) (NP (NN night)))))",
+]
+ALIGNED = [("ACGTTGCA", "ACG--GCA"), ("TTGACA", "T-GGCA"), ("GATTACA", "GA-TGCA")]
+GRAPHS = [
+    ({"p": ["f"], "q": ["g"]}, [("p", "q")]),
+    ({"s": ["g"], "t": ["f"]}, [("s", "t")]),
+]
+NODES = [{"p": "A", "q": "B"}, {"s": "B", "t": "A"}]
+TAXONOMY = {"a": ("x",), "b": ("x",), "c": ()}
+
+WAYS: dict[str, tuple[Any, Any, Any, str]] = {
+    "classes": (E.StructuralClassifier(), ROWS, CLASSES, "features of b"),
+    "named rows": (
+        E.StructuralClassifier(loss=3 - 3 * np.eye(2)), NAMED, [*"abbabb"], "colour=red",
+    ),
+    "log-linear": (
+        E.StructuralClassifier(objective="log_loss"), ROWS, CLASSES, "features of b",
+    ),
+    "taxonomy": (E.TaxonomyClassifier(TAXONOMY), ROWS, CLASSES, "features of b"),
+    "sets": (
+        E.MultiLabelClassifier(loss="zero_one"), ROWS, (ROWS[:, :3] > 0).astype(int),
+        "pairs of labels",
+    ),
+    "sequences": (
+        E.SequenceLabeller(window=1, start_stop=True, class_weight="balanced"), *sentences(12),
+        "word=5 [-1]",
+    ),
+    "trees": (E.TreeParser(loss="zero_one"), TREES, TREES, "NP -> N"),
+    "graphs": (E.GraphLabeller(symmetric=True, plans=True), GRAPHS, NODES, "features of A"),
+    "alignments": (E.PairAligner(C=3, gaps="linear"), ALIGNED, ALIGNED, "costs of gaps"),
+    "path": (
+        E.PathSearchCV(E.StructuralClassifier(), [100.0], cv=2), ROWS, CLASSES, "features of b",
+    ),
+}  # fmt: skip
+"""An estimator of options of its own, X, y, and what its explanation names."""
+
+
+def _plain(found: Any) -> list:
+    """Predictions as a model gives them: labels, and sets in place of indicators."""
+    if not isinstance(found, np.ndarray):
+        return found
+    return found.tolist() if found.ndim == 1 else [{*np.flatnonzero(row)} for row in found]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_from_data_to_a_model_file_and_what_it_has_learned(way: str, tmp_path) -> None:
+    estimator, X, y, named = WAYS[way]
+    with pytest.raises(NotFittedError):
+        js.save(type(estimator)(**estimator.get_params(deep=False)), tmp_path / "none")
+    estimator.fit(X, y)
+    model = js.load(js.save(estimator, tmp_path / "own.model"))
+    X = list(X) if isinstance(X, np.ndarray) else X
+    assert model.predict(X) == _plain(estimator.predict(X)) == [*js.predict_stream(estimator, X)]
+    assert named in str(js.explain(estimator)) == str(js.explain(model))
+
+
+def test_an_example_is_named_by_its_row_of_the_training_set() -> None:
+    """The slack shown is that of X[i]; equal rows and those of weight 0 have none of their own."""
+    X, y = np.concatenate([ROWS, ROWS[:1]]), np.append(CLASSES, CLASSES[0])
+    estimator = E.StructuralClassifier(C=10.0).fit(X, y, np.arange(len(X)) != 1)
+    scores, own = estimator.decision_function(X), np.searchsorted(estimator.classes_, y)
+    own = np.arange(3) == own[:, None]
+    slack = np.max(scores + ~own, axis=1) - scores[own]
+    for i in estimator.support_[:5].tolist():
+        (support,) = js.explain(estimator, example=i).tables
+        assert float(support.title.split()[-1]) == pytest.approx(slack[i], abs=1e-3)
+    for i in (1, len(X) - 1, len(X)):
+        with pytest.raises(ValueError, match=rf"X\[{i}\] took no part of its own in training"):
+            js.explain(estimator, example=i)
+
+
+def test_a_pipeline_gives_the_model_of_its_last_step() -> None:
+    path = E.PathSearchCV(make_pipeline(StandardScaler(), E.StructuralClassifier()), [100.0], cv=2)
+    path.fit(ROWS, CLASSES)
+    scaled = path.best_estimator_[0].transform(ROWS)
+    assert path.model_.predict(scaled) == path.predict(ROWS).tolist()
+
+
+def test_confidence_takes_the_solution_of_an_estimator() -> None:
+    estimator = E.StructuralClassifier().fit(ROWS, CLASSES)
+    inputs = estimator.encoding_.inputs(ROWS)
+    best = js.confidence.k_best(estimator.problem_, estimator.solution_, inputs, k=2)
+    labels = estimator.encoding_.decode(best.outputs[0])
+    assert labels == estimator.predict(ROWS).tolist() and (best.margins[:, 1] > 0).all()
+
+
+def test_the_columns_of_a_frame_keep_their_names(monkeypatch, tmp_path) -> None:
+    """scikit-learn reads frames, and says their columns in `feature_names_in_`."""
+
+    def read(estimator, X, *y, reset=True, **options):
+        if reset:
+            estimator.feature_names_in_ = np.array(names, object)
+        return (X, *y) if y else X
+
+    monkeypatch.setattr(class_rows, "validate_data", read)
+    names = ["width", "height", "depth", "mass", "age"]
+    estimator = E.StructuralClassifier().fit(ROWS, CLASSES)
+    assert "height" in str(js.explain(estimator))
+    assert js.load(js.save(estimator, tmp_path / "m")).encoding.features.names[:5] == (*names,)
+    names[1] = "width"
+    with pytest.raises(ValueError, match="X: the frame has two columns named 'width'"):
+        estimator.fit(ROWS, CLASSES)
