@@ -8,7 +8,7 @@ the weights, so that n^2 numbers are never held.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from jaxstruct.core.compiling import program
 from jaxstruct.core.types import Array
 from jaxstruct.multiclass.binary.examples import (
     Examples,
+    gram_about_mean,
     gram_of,
     number_of,
     scores_of,
@@ -25,10 +26,9 @@ from jaxstruct.multiclass.binary.examples import (
 )
 from jaxstruct.multiclass.binary.pairwise_ascent import (
     Terms,
-    gradients,
     movable,
     pairwise_ascent,
-    range_of,
+    violation_of,
 )
 
 STEPS = 20
@@ -39,20 +39,12 @@ EASED = 0.1
 """A part is solved to this fraction of the violation that chose it."""
 
 
-class Point(NamedTuple):
-    """Where M machines stand.
-
-    Fields:
-      alpha: [M, s]. scores: [M, s] f_i without the bias. steps: [M] pairwise steps so far.
-    """
-
-    alpha: Array
-    scores: Array
-    steps: Array
-
-
 def _grams(examples: Examples, members: Array) -> Array:
-    return jax.lax.map(lambda index: gram_of(examples, index), members)
+    return jax.lax.map(lambda index: gram_about_mean(examples, index), members)
+
+
+def _gram(examples: Examples) -> Array:
+    return gram_of(examples, jnp.arange(number_of(examples)))
 
 
 def _grams_of(examples: Examples, index: Array, wanted: Array, dtype: Any) -> Array:
@@ -62,31 +54,22 @@ def _grams_of(examples: Examples, index: Array, wanted: Array, dtype: Any) -> Ar
     def of_one(one: tuple[Array, Array]) -> Array:
         own, wants = one
         zeros = jnp.zeros((q, q), dtype)
-        return jax.lax.cond(wants, lambda: gram_of(examples, own), lambda: zeros)
+        return jax.lax.cond(wants, lambda: gram_about_mean(examples, own), lambda: zeros)
 
     return jax.lax.map(of_one, (index, wanted))
 
 
-def _scores_by_gram(gram: Array, beta: Array) -> Array:
-    highest = jax.lax.Precision.HIGHEST
-    if gram.ndim == 2:
-        return jnp.matmul(beta, gram, precision=highest)
-    return jnp.einsum("mj,mji->mi", beta, gram, precision=highest)
+def _ascend_whole(gram: Array, terms: Terms, v: Array, goal: Array) -> tuple[Array, Array, Array]:
+    """Steps over all examples."""
+    limit = STEPS * v.shape[1] + 1000
+    return pairwise_ascent(gram, terms, jnp.zeros_like(v), v, goal, limit)
 
 
-def _ascend_whole(gram: Array, terms: Terms, point: Point, goal: Array) -> Point:
-    """Steps over all examples, from scores that are made anew."""
-    scores = _scores_by_gram(gram, point.alpha * terms.signs)
-    limit = STEPS * point.alpha.shape[1] + 1000
-    alpha, _, steps = pairwise_ascent(gram, terms, point.alpha, scores, goal, limit)
-    return Point(alpha, _scores_by_gram(gram, alpha * terms.signs), point.steps + steps)
-
-
-def _part(terms: Terms, alpha: Array, v: Array, half: int) -> Array:
+def _part(terms: Terms, change: Array, v: Array, half: int) -> Array:
     """[M, 2 half] places of the examples that violate most on either side; s where too few do."""
-    machines, s = alpha.shape
+    machines, s = change.shape
     rows = jnp.arange(machines)[:, None]
-    up, down = movable(terms, alpha)
+    up, down = movable(terms, change)
     high, first = jax.lax.top_k(jnp.where(up, v, -jnp.inf), half)
     first = jnp.where(jnp.isfinite(high), first, s)
     taken = jnp.zeros((machines, s), bool).at[rows, first].set(True, mode="drop")
@@ -103,25 +86,21 @@ def _scores(examples: Examples, members: Array | None, index: Array, beta: Array
 
 
 def _ascend_parts(
-    examples: Examples, members: Array | None, terms: Terms, point: Point, goal: Array, half: int
-) -> Point:
-    """Rounds of: choose a part, solve it, bring the scores of all up to date.
+    examples: Examples, members: Array | None, terms: Terms, v: Array, goal: Array, half: int
+) -> tuple[Array, Array, Array]:
+    """Rounds of: choose a part, solve it, bring the v of all up to date.
 
     members: [M, s] the examples of each machine, None where all have all.
     """
     rows = jnp.arange(len(goal))[:, None]
 
-    def violation(point: Point) -> Array:
-        v = gradients(terms, point.alpha, point.scores)
-        return range_of(terms, point.alpha, v).violation
-
     def wanted(state: tuple) -> Array:
-        _, found, count = state
+        _, _, _, found, count = state
         return jnp.any(found > goal) & (count < ROUNDS)
 
     def body(state: tuple) -> tuple:
-        point, found, count = state
-        part = _part(terms, point.alpha, gradients(terms, point.alpha, point.scores), half)
+        change, v, steps, found, count = state
+        part = _part(terms, change, v, half)
 
         def some(values: Array) -> Array:
             return values.at[rows, part].get(mode="fill", fill_value=0)
@@ -132,38 +111,22 @@ def _ascend_parts(
             index = members.at[rows, part].get(mode="fill", fill_value=outside)
         own = Terms(*(some(each) for each in terms))
         rest = jnp.where(found > goal, jnp.maximum(goal, EASED * found), jnp.inf)
-        old = some(point.alpha)
-        new, _, steps = pairwise_ascent(
-            _grams_of(examples, index, found > goal, old.dtype),
-            own,
-            old,
-            some(point.scores),
-            rest,
-            2 * half * STEPS,
-        )
-        moved = _scores(examples, members, index, (new - old) * own.signs)
-        alpha = point.alpha.at[rows, part].set(new, mode="drop")
-        point = Point(alpha, point.scores + moved, point.steps + steps)
-        return point, violation(point), count + 1
+        old = some(change)
+        grams = _grams_of(examples, index, found > goal, old.dtype)
+        new, _, made = pairwise_ascent(grams, own, old, some(v), rest, 2 * half * STEPS)
+        step = (new - old) * own.signs
+        v = v - _scores(examples, members, index, step)
+        v = v.at[rows, part].add(-own.ridge * step, mode="drop")
+        change = change.at[rows, part].set(new, mode="drop")
+        return change, v, steps + made, violation_of(terms, change, v), count + 1
 
-    point, _, _ = jax.lax.while_loop(wanted, body, (point, violation(point), jnp.int32(0)))
-    scores = _all_scores(examples, members, point.alpha * terms.signs)
-    return point._replace(scores=scores)
+    change, counts = jnp.zeros_like(v), jnp.zeros(len(goal), jnp.int32)
+    state = (change, v, counts, violation_of(terms, change, v), jnp.int32(0))
+    change, _, steps, violation, _ = jax.lax.while_loop(wanted, body, state)
+    return change, violation, steps
 
 
-def _all_scores(examples: Examples, members: Array | None, beta: Array) -> Array:
-    """[M, s] scores made anew from all multipliers."""
-    machines, s = beta.shape
-    index = jnp.broadcast_to(jnp.arange(s), (machines, s)) if members is None else members
-    return _scores(examples, members, index, beta)
-
-
-def _weights(examples: Examples, members: Array, beta: Array) -> Array:
-    """[d, M] w of each machine (2.12); coefficients [n, M] of a kernel matrix."""
-    return jax.lax.map(lambda one: weights_of(examples, *one), (members, beta)).T
-
-
+whole_gram = program(_gram)
 grams = program(_grams)
 ascend_whole = program(_ascend_whole)
 ascend_parts = program(_ascend_parts, static_argnums=5)
-expansion = program(_weights)

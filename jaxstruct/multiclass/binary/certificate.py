@@ -1,60 +1,218 @@
-"""What proves a binary machine: its primal and its dual, and how far apart they are."""
+"""What proves a binary machine: the primal of its weights and bias, and its dual, in float64.
+
+Both are made anew on the host from the inputs as given, the primal at the very weights and bias
+that are returned, the dual at multipliers that meet their bounds and their equation. Rounding is
+counted by the bound of every inner product: k EPS sum |a_i b_i| for k terms, in any order (Higham
+2002, "Accuracy and stability of numerical algorithms", section 3.1).
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax.numpy as jnp
+import numpy as np
 
-from jaxstruct.core.compiling import program
-from jaxstruct.core.types import Array
-from jaxstruct.multiclass.binary.pairwise_ascent import Terms, gradients, range_of
+from jaxstruct.multiclass.binary.centred_rows import EPS, CentredRows, expanded, scores
+from jaxstruct.multiclass.binary.examples import KernelRows, number_of
+from jaxstruct.multiclass.binary.pairwise_ascent import Terms
+
+Array = np.ndarray
+SCALINGS = 4
+"""Most times that a hard margin is scaled until that of the rounded (w, b) is 1."""
 
 
 class Proof(NamedTuple):
-    """Of M machines, [M] each but for the slacks.
+    """Of M machines, [M] each but for arrays of all their examples; float64 but for (w, b).
 
     Fields:
-      primal: the objective (2.5), (2.6) or (2.7) at w and b. Of a hard margin it is that of
-        (w, b) divided by the smallest margin, infinity where that is not positive.
+      primal: the objective (2.5), (2.6) or (2.7) at (w, b). Of a hard margin it is that of (w, b)
+        divided by the least margin where that is below 1, infinity where it is not positive.
       dual: sum alpha - 1/2 |w|^2 - 1/2 sum r alpha^2.
-      rounding: what the dtype may hide of either.
+      rounding: what float64 may hide of both; dual_rounding: of the dual.
       violation: of the conditions of optimality, in units of the margin.
-      bias: b. slack: [M, s] xi_i = max(0, 1 - t_i (f_i + b)), 0 for padding.
-      margin_bound: no hyperplane has a geometric margin above it; of the hard margin alone.
+      weights: [M, d] w in the dtype of the run; of a kernel [M, n] coefficients. bias: b.
+      alpha: [M, s]. slack: [M, s] xi_i = max(0, 1 - t_i (f_i + b)), 0 for padding.
+      gradients: [M, s] v_i - b, see `pairwise_ascent`, of the multipliers.
     """
 
     primal: Array
     dual: Array
     rounding: Array
+    dual_rounding: Array
     violation: Array
+    weights: Array
     bias: Array
+    alpha: Array
     slack: Array
-    margin_bound: Array
+    gradients: Array
+
+    @property
+    def gap(self) -> Array:
+        """|primal - dual| with the rounding of both; infinity where there is none."""
+        gap = np.abs(self.primal - self.dual) + self.rounding
+        return np.where(np.isfinite(gap), gap, np.inf)
+
+    @property
+    def margin_bound(self) -> Array:
+        """No hyperplane has a geometric margin above it; of the hard margin alone."""
+        least = np.maximum(self.dual - self.dual_rounding, np.finfo(np.float64).tiny)
+        return 1 / np.sqrt(2 * least)
 
 
-def _prove(terms: Terms, alpha: Array, scores: Array) -> Proof:
-    """The proof of a feasible point, given its f."""
-    signs, cap, ridge = terms
-    beta, real = alpha * signs, signs != 0
-    found = range_of(terms, alpha, gradients(terms, alpha, scores))
-    bias = found.bias
-    margins = signs * (scores + bias[:, None])
-    slack = jnp.where(real, jnp.maximum(0, 1 - margins), 0)
-    squared = jnp.sum(beta * scores, axis=1)
-    total, turned = jnp.sum(alpha, axis=1), jnp.sum(ridge * alpha * alpha, axis=1)
-    dual = total - squared / 2 - turned / 2
-    linear = jnp.sum(jnp.where(jnp.isfinite(cap) & real, cap * slack, 0), axis=1)
-    square = jnp.sum(jnp.where(ridge > 0, slack * slack / jnp.where(ridge > 0, ridge, 1), 0), 1)
-    hard = jnp.all(~real | (jnp.isinf(cap) & (ridge == 0)), axis=1)
-    least = jnp.min(jnp.where(real, margins, jnp.inf), axis=1)
-    scaled = jnp.where(least > 0, squared / 2 / jnp.where(least > 0, least * least, 1), jnp.inf)
-    primal = jnp.where(hard, scaled, squared / 2 + linear + square / 2)
-    drift = jnp.abs(bias * jnp.sum(beta, axis=1))
-    size = total + jnp.where(jnp.isfinite(primal), primal, 0)
-    rounding = 8 * jnp.finfo(alpha.dtype).eps * size + drift
-    bound = 1 / jnp.sqrt(2 * jnp.maximum(dual, jnp.finfo(alpha.dtype).tiny))
-    return Proof(primal, dual, rounding, found.violation, bias, slack, bound)
+class _Scored(NamedTuple):
+    """Scores, squared length and how far rounding may move them.
+
+    Fields:
+      scores, error: [M, s] <w, x_i - c>. squared, squared_error: [M] |w|^2.
+    """
+
+    scores: Array
+    error: Array
+    squared: Array
+    squared_error: Array
 
 
-prove = program(_prove)
+class _Returned(NamedTuple):
+    """(w, b) in the dtype of the run, its values [M, s], primal and the rounding of that."""
+
+    weights: Array
+    bias: Array
+    values: Array
+    primal: Array
+    rounding: Array
+
+
+def prove(data: CentredRows, members: Array, terms: Terms, alpha: Array, dtype: str) -> Proof:
+    """The proof of multipliers [M, s] within their bounds, with (w, b) in `dtype`."""
+    signs, _, cap, ridge = terms
+    real, room, some = signs != 0, alpha < cap, alpha > 0
+    up, down = np.where(signs > 0, room, some) & real, np.where(signs > 0, some, room) & real
+    alpha = balanced(terms, alpha)
+    beta = alpha * signs
+    w = expanded(data, members, beta)
+    found = _scored(data, members, w)
+    v = np.where(real, signs - found.scores - ridge * beta, 0)
+    top = np.max(np.where(up, v, -np.inf), axis=1)
+    bottom = np.min(np.where(down, v, np.inf), axis=1)
+    middle = (top + bottom) / 2
+    dual, dual_rounding = _dual(data, members, terms, alpha, found, v)
+    exact = found.scores + middle[:, None]
+    point = _returned(data, members, terms, w, middle, dtype)
+    if is_hard(terms):  # to a least margin of 1, of which rounding (w, b) may take a little
+        scale, least = np.ones(len(w)), _least(signs, exact)
+        for _ in range(SCALINGS):
+            short = (least > 0) & ((least < 1) | (scale == 1))
+            if not short.any():
+                break
+            scale *= np.where(short, (1 + 4 * np.finfo(dtype).eps) / np.where(short, least, 1), 1)
+            point = _returned(data, members, terms, w * scale[:, None], middle * scale, dtype)
+            least = _least(signs, point.values)
+    else:  # what rounding (w, b) takes of margins may cost more than larger weights do
+        scale = 1 + 2 * np.max(np.where(real, np.abs(point.values - exact), 0), axis=1)
+        larger = _returned(data, members, terms, w * scale[:, None], middle * scale, dtype)
+        better = larger.primal + larger.rounding < point.primal + point.rounding
+        point = picked(better, larger, point)
+    slack = np.where(real, np.maximum(0, 1 - signs * point.values), 0)
+    return Proof(
+        point.primal, dual, point.rounding + dual_rounding, dual_rounding, top - bottom,
+        point.weights, point.bias, alpha, slack, np.where(real, v - middle[:, None], 0),
+    )  # fmt: skip
+
+
+def picked(where: Array, these: Any, others: Any) -> Any:
+    """A tuple of arrays [M, ...] of `these` where that is so, else of `others`."""
+    pairs = zip(these, others, strict=True)
+    return type(these)(*(np.where(where.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in pairs))
+
+
+def is_hard(terms: Terms) -> bool:
+    """Whether the machines have a hard margin (2.5)."""
+    return not terms.ridge.any() and bool(np.isinf(terms.cap[terms.signs != 0]).all())
+
+
+def balanced(terms: Terms, alpha: Array) -> Array:
+    """Multipliers near alpha with sum_i t_i alpha_i = 0: those between their bounds move."""
+    excess = np.sum(terms.signs * alpha, axis=1, keepdims=True)
+    room = np.where(terms.signs != 0, np.minimum(alpha, terms.cap - alpha), 0)
+    way = np.sign(excess) * terms.signs
+    little = np.sum(room, axis=1, keepdims=True) < np.abs(excess)
+    room = np.where(little, np.where(way > 0, alpha, 0), room)
+    total = np.sum(room, axis=1, keepdims=True)
+    step = np.abs(excess) / np.where(total > 0, total, 1)
+    return np.clip(alpha - way * room * step, 0, terms.cap)
+
+
+def _least(signs: Array, values: Array) -> Array:
+    """[M] the least margin t_i F(x_i)."""
+    return np.min(np.where(signs != 0, signs * values, np.inf), axis=1)
+
+
+def _scored(data: CentredRows, members: Array, w: Array) -> _Scored:
+    found = scores(data, members, w)
+    index = np.minimum(members, number_of(data.rows) - 1)
+    unit, norms = (data.terms + 8) * EPS, data.norms[index]
+    if not isinstance(data.rows, KernelRows):
+        squared = np.sum(w * w, axis=1)
+        error = unit * np.sqrt(squared)[:, None] * norms
+        return _Scored(found, error, squared, (w.shape[1] + 8) * EPS * squared)
+    size, total, reach = np.abs(w).sum(1), w.sum(1), np.abs(w) @ data.norms
+    apart, fuzz = data.centre - data.square, np.abs(w) @ data.fuzz
+    flat = fuzz[:, None] * data.fuzz[index] + unit * size[:, None] * np.abs(apart).max()
+    own = np.where(members < len(data.norms), np.take_along_axis(w, index, 1), 0)
+    squared = np.sum(own * found, axis=1) + total * (w @ data.centre)
+    error = unit * reach**2 + fuzz**2
+    for factor, other in ((2 * unit, apart), (unit, data.centre)):
+        error += factor * (size * np.abs(w @ other) + np.abs(total) * (np.abs(w) @ np.abs(other)))
+    return _Scored(found, unit * reach[:, None] * norms + flat, squared, error)
+
+
+def _dual(
+    data: CentredRows, members: Array, terms: Terms, alpha: Array, found: _Scored, v: Array
+) -> tuple[Array, Array]:
+    """[M] the dual and its rounding, for v_i and scores of the same multipliers."""
+    unit, total = (alpha.shape[1] + 8) * EPS, np.sum(alpha, axis=1)
+    turned = np.sum(terms.ridge * alpha * alpha, axis=1)
+    norms = data.norms[np.minimum(members, len(data.norms) - 1)]
+    # The coefficients of a kernel are the multipliers; other weights are sums that are rounded.
+    slip = 0.0 if isinstance(data.rows, KernelRows) else unit * np.sum(alpha * norms, axis=1)
+    squared = found.squared_error + slip * (2 * np.sqrt(np.abs(found.squared)) + slip)
+    # sum t_i alpha_i = 0 up to `excess`: to move one multiplier by that costs |v_i| of it.
+    excess = np.abs(np.sum(terms.signs * alpha, axis=1)) + unit * total
+    rounding = unit * (total + turned) + excess * np.abs(v).max(axis=1) + squared / 2
+    return total - found.squared / 2 - turned / 2, rounding
+
+
+def _returned(
+    data: CentredRows, members: Array, terms: Terms, w: Array, middle: Array, dtype: str
+) -> _Returned:
+    """What w [M, d] and the values `middle` [M] at the centre come to in `dtype`."""
+    weights = w.astype(dtype)
+    w, unit = weights.astype(np.float64), (weights.shape[1] + 8) * EPS
+    bias = (middle - w @ data.centre).astype(dtype)
+    found = _scored(data, members, w)
+    shift = (bias.astype(np.float64) + w @ data.centre)[:, None]
+    error = found.error + 4 * EPS * (np.abs(found.scores) + np.abs(shift) + 1)
+    error += unit * (np.abs(w) @ np.abs(data.centre) + np.abs(bias))[:, None]
+    values = found.scores + shift
+    return _Returned(weights, bias, values, *_primal(terms, values, error, found))
+
+
+def _primal(terms: Terms, values: Array, error: Array, found: _Scored) -> tuple[Array, Array]:
+    """[M] the primal at values [M, s], which may be off by `error`, and its rounding."""
+    half, half_error = found.squared / 2, found.squared_error / 2
+    real = terms.signs != 0
+    if is_hard(terms):
+        least = np.minimum(_least(terms.signs, values), 1)
+        surely = np.maximum(least - np.max(np.where(real, error, 0), axis=1), 0)
+        primal = np.where(least > 0, half / least**2, np.inf)
+        return primal, np.where(surely > 0, (half + half_error) / surely**2 - primal, np.inf)
+    short = np.where(real, 1 - terms.signs * values, 0)
+    slack, most = np.maximum(0, short), np.maximum(0, short + np.where(real, error, 0))
+    if terms.ridge.any():
+        stiff = np.where(real, 1 / np.where(real, terms.ridge, 1), 0)
+        cost, most_cost = stiff * slack * slack / 2, stiff * most * most / 2
+    else:
+        cost, most_cost = terms.cap * slack, terms.cap * most
+    unit = (slack.shape[1] + 8) * EPS
+    rounding = half_error + np.sum(most_cost - cost + unit * most_cost, axis=1)
+    return half + np.sum(cost, axis=1), rounding

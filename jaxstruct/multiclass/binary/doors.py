@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.checks import (
@@ -38,32 +37,28 @@ def held_dtype(dtype: Any) -> str:
     return name
 
 
-def examples_of(
-    inputs: PyTree,
-    number_of_features: int | None,
-    dtype: str,
-    kernel_columns: int | None = None,
+def rows_of(
+    inputs: PyTree, number_of_features: int | None, kernel_columns: int | None = None
 ) -> Examples:
-    """Checked inputs as arrays of one dtype.
+    """Checked inputs as NumPy arrays, float32 where they came so, else float64.
 
     Args:
       inputs: dense, sparse or kernel values, see `fit_binary`.
       number_of_features: d, or None for that of dense inputs.
-      dtype: of the result.
       kernel_columns: kernel values have so many columns; None: they are square, for training.
 
     Raises:
       ValueError: another type, shape or value than expected.
     """
     if isinstance(inputs, KernelInput):
-        return _kernel(inputs, dtype, kernel_columns)
+        return _kernel(inputs, kernel_columns)
     if kernel_columns is not None:
         raise ValueError(
             f"inputs must be a KernelInput, as the training inputs were, got {text_of(inputs)}"
         )
     if isinstance(inputs, SparseFeatures):
-        return _sparse(inputs, number_of_features, dtype)
-    x = as_numbers("inputs", inputs, "[n, d] numbers, SparseFeatures or a KernelInput")
+        return _sparse(inputs, number_of_features)
+    x = _numbers("inputs", inputs, "[n, d] numbers, SparseFeatures or a KernelInput")
     if x.ndim != 2 or not x.size:
         raise ValueError(f"inputs must be [n, d] numbers, got shape {x.shape}")
     if number_of_features is not None and x.shape[1] != number_of_features:
@@ -71,7 +66,12 @@ def examples_of(
             f"inputs must be [n, number_of_features = {number_of_features}], got shape {x.shape}"
         )
     _check_finite("inputs", x)
-    return DenseRows(jnp.asarray(x, dtype))
+    return DenseRows(x)
+
+
+def _numbers(name: str, value: Any, expected: str) -> np.ndarray:
+    numbers = as_numbers(name, value, expected)
+    return numbers.astype(np.float32) if np.asarray(value).dtype == np.float32 else numbers
 
 
 def _check_finite(name: str, values: np.ndarray) -> None:
@@ -80,8 +80,8 @@ def _check_finite(name: str, values: np.ndarray) -> None:
         raise ValueError(f"{name}{[int(i) for i in place]} is {values[tuple(place)]}, not finite")
 
 
-def _kernel(inputs: KernelInput, dtype: str, columns: int | None) -> KernelRows:
-    gram = as_numbers("inputs.row", inputs.row, "[n, m] kernel values")
+def _kernel(inputs: KernelInput, columns: int | None) -> KernelRows:
+    gram = _numbers("inputs.row", inputs.row, "[n, m] kernel values")
     if columns is None and not np.array_equal(np.asarray(inputs.anchor), np.arange(len(gram))):
         raise ValueError(
             "inputs must be the anchors in their order, kernel_inputs(gram) of the square kernel "
@@ -91,10 +91,10 @@ def _kernel(inputs: KernelInput, dtype: str, columns: int | None) -> KernelRows:
     if gram.ndim != 2 or gram.shape[1] != wanted or not gram.size:
         raise ValueError(f"inputs.row must be [n, {wanted}] kernel values, got shape {gram.shape}")
     _check_finite("inputs.row", gram)
-    return KernelRows(jnp.asarray(gram, dtype))
+    return KernelRows(gram)
 
 
-def _sparse(inputs: SparseFeatures, d: int | None, dtype: str) -> SparseRows:
+def _sparse(inputs: SparseFeatures, d: int | None) -> SparseRows:
     if d is None:
         raise ValueError("number_of_features is None: sparse inputs do not tell it, so give d")
     d = checked_size("number_of_features", d)
@@ -106,8 +106,7 @@ def _sparse(inputs: SparseFeatures, d: int | None, dtype: str) -> SparseRows:
     values = as_numbers("inputs.values", values, "[n, m] numbers")
     _check_finite("inputs.values", values)
     check_sparse("inputs", indices, values, d, "[n, m]")
-    x = SparseFeatures(jnp.asarray(indices, jnp.int32), jnp.asarray(values, dtype))
-    return SparseRows(x, jnp.zeros(d, dtype))
+    return SparseRows(SparseFeatures(indices, values), np.zeros(d))
 
 
 def checked_signs(signs: Any, n: int, example_weights: np.ndarray) -> np.ndarray:

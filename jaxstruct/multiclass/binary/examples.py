@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.types import Array, SparseFeatures
+from jaxstruct.core.types import AnyArray, Array, SparseFeatures
 
 BLOCK = 256
 """Inputs whose sparse scores are made together."""
@@ -20,7 +20,7 @@ BLOCK = 256
 class DenseRows(NamedTuple):
     """Dense inputs `x` [n, d]."""
 
-    x: Array
+    x: AnyArray
 
 
 class SparseRows(NamedTuple):
@@ -32,13 +32,13 @@ class SparseRows(NamedTuple):
     """
 
     x: SparseFeatures
-    zero: Array
+    zero: AnyArray
 
 
 class KernelRows(NamedTuple):
     """Inputs as their kernel values `gram` [n, n]."""
 
-    gram: Array
+    gram: AnyArray
 
 
 Examples: TypeAlias = DenseRows | SparseRows | KernelRows
@@ -84,6 +84,17 @@ def gram_of(examples: Examples, index: Array) -> Array:
     return jnp.matmul(x, x.T, precision=jax.lax.Precision.HIGHEST)
 
 
+def gram_about_mean(examples: Examples, index: Array) -> Array:
+    """The same of dense inputs less their mean: a machine's own may lie far from that of all."""
+    if not isinstance(examples, DenseRows):
+        return gram_of(examples, index)
+    real = (index < number_of(examples))[:, None]
+    x = _rows(examples.x, index)
+    mean = jnp.sum(x, axis=0) / jnp.maximum(1, jnp.sum(real))
+    x = jnp.where(real, x - mean[None, :], 0)
+    return jnp.matmul(x, x.T, precision=jax.lax.Precision.HIGHEST)
+
+
 def weights_of(examples: Examples, index: Array, beta: Array) -> Array:
     """w = sum_j beta_j x_j (2.12) of the inputs `index` [s], [d]; coefficients [n] of a kernel."""
     if isinstance(examples, KernelRows):
@@ -113,11 +124,3 @@ def scores_of_all(examples: Examples, weights: Array) -> Array:
         return x.values @ _rows(weights, x.indices)
 
     return jax.lax.map(of_one, examples.x, batch_size=BLOCK)
-
-
-def squared_norms_of(examples: Examples, index: Array) -> Array:
-    """K(x_i, x_i) of the inputs `index` [s]."""
-    if isinstance(examples, KernelRows):
-        return examples.gram.at[index, index].get(mode="fill", fill_value=0)
-    values = examples.x.values if isinstance(examples, SparseRows) else examples.x
-    return _rows(jnp.sum(values * values, axis=-1), index)

@@ -16,17 +16,9 @@ from jaxstruct.core.checks import (
 )
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
-from jaxstruct.multiclass.binary.doors import (
-    checked_signs,
-    examples_of,
-    held_dtype,
-)
-from jaxstruct.multiclass.binary.examples import (
-    Examples,
-    KernelRows,
-    number_of,
-    scores_of_all,
-)
+from jaxstruct.multiclass.binary.centred_rows import centred, held, on_device
+from jaxstruct.multiclass.binary.doors import checked_signs, held_dtype, rows_of
+from jaxstruct.multiclass.binary.examples import KernelRows, number_of, scores_of_all
 from jaxstruct.multiclass.binary.training import Rules, Trained, groups_of, terms_of, trained
 
 FORMULATIONS = ("svm0", "svm1", "svm2")
@@ -41,9 +33,11 @@ class BinaryMachines(NamedTuple):
 
     Fields:
       weights: {"weights": W [d, M], "bias": b [M]}; of kernel values {"coefficients": [n, M],
-        "bias"}. W is the expansion sum_i t_i alpha_i x_i (2.12) of each machine.
+        "bias"}. W is the expansion sum_i t_i alpha_i x_i (2.12) of each machine, of a hard margin
+        scaled so that the least margin is 1, of the others by a hair where rounding asks for it.
       status: how the worst of them ended (of `MILDEST_FIRST`), statuses: each of them.
-      primal, dual, gap: [M], primal >= optimum >= dual up to `rounding` [M].
+      primal, dual, gap: [M], primal >= optimum >= dual up to `rounding` [M], primal that of these
+        very weights. Both are proven in float64 from the inputs as given, see `certificate`.
       margin_bound: [M] no hyperplane has a larger geometric margin; told for svm0, else NaN.
       members: [M, s] int32 the examples of each machine, n where there are no more.
       alpha: [M, s] their multipliers. signs: [M, s] their t_i. slack: [M, s] their xi_i.
@@ -112,7 +106,8 @@ def fit_binary(
     All machines are one program: the steps of `pairwise_ascent`, on the kernel matrix of a
     machine's examples where these are at most 4096 (always for kernel values that all machines
     share), on parts of it otherwise. (2.8) to (2.10) print a dual without the bias and with signed
-    multipliers; here alpha >= 0 and sum_i t_i alpha_i = 0.
+    multipliers; here alpha >= 0 and sum_i t_i alpha_i = 0. As the bias is free, inputs are centred
+    first, which changes no optimum.
 
     Args:
       inputs: [n, d] dense, `SparseFeatures` of n rows (padded or ragged), or the `KernelInput` of
@@ -144,17 +139,21 @@ def fit_binary(
         tolerance, checked_size("max_passes", max_passes),
         checked_number("min_margin", min_margin, strict=True), dtype,
     )  # fmt: skip
-    examples = examples_of(inputs, number_of_features, dtype)
-    n = number_of(examples)
+    rows = rows_of(inputs, number_of_features)
+    n = number_of(rows)
     v = checked_example_weights(example_weights, n)
-    members, own = _members(checked_signs(signs, n, v), n)
+    table = checked_signs(signs, n, v)
+    members, own = _members(table, n)
+    data = centred(rows, (v > 0) & table.any(axis=1))
+    examples = on_device(data, dtype)
     parts = [
         trained(
-            examples, members[at], terms_of(own[at], members[at], v, formulation, C, dtype), rules
+            data, examples, members[at], terms_of(own[at], members[at], v, formulation, C), rules
         )
         for at in groups_of(members, n, examples)
     ]
-    return _gathered(examples, members, own, parts, formulation, C)
+    kernel = isinstance(rows, KernelRows)
+    return _gathered(members, own, parts, "coefficients" if kernel else "weights", formulation, C)
 
 
 def _members(signs: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -173,23 +172,22 @@ def _members(signs: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _gathered(
-    examples: Examples,
     members: np.ndarray,
     signs: np.ndarray,
     parts: list[Trained],
+    name: str,
     formulation: str,
     C: float,
 ) -> BinaryMachines:
-    """The machines of all groups as one record."""
+    """The machines of all groups as one record; `name` is that of their weights."""
 
-    def joined(pick: Any, axis: int = 0) -> np.ndarray:
-        return np.concatenate([np.asarray(pick(part)) for part in parts], axis)
+    def joined(pick: Any) -> np.ndarray:
+        return np.concatenate([pick(part) for part in parts])
 
     statuses = tuple(Status(int(each)) for each in joined(lambda part: part.statuses))
     primal, dual = joined(lambda part: part.proof.primal), joined(lambda part: part.proof.dual)
-    name = "coefficients" if isinstance(examples, KernelRows) else "weights"
-    weights = joined(lambda part: part.weights, 1)
     bound = joined(lambda part: part.proof.margin_bound)
+    weights = np.ascontiguousarray(joined(lambda part: part.proof.weights).T)
     return BinaryMachines(
         weights={name: weights, "bias": joined(lambda part: part.proof.bias)},
         status=max(statuses, key=MILDEST_FIRST.index),
@@ -200,10 +198,10 @@ def _gathered(
         rounding=joined(lambda part: part.proof.rounding),
         margin_bound=bound if formulation == "svm0" else np.full_like(bound, np.nan),
         members=members,
-        alpha=joined(lambda part: part.point.alpha),
+        alpha=joined(lambda part: part.proof.alpha),
         signs=signs,
         slack=joined(lambda part: part.proof.slack),
-        steps=joined(lambda part: part.point.steps),
+        steps=joined(lambda part: part.steps),
         formulation=formulation,
         C=C,
     )
@@ -229,8 +227,8 @@ def decision_values(machines: BinaryMachines, inputs: PyTree) -> np.ndarray:
         )
     kernel = "coefficients" in machines.weights
     weights = machines.weights["coefficients" if kernel else "weights"]
-    examples = examples_of(inputs, len(weights), weights.dtype.name, kernel_columns=len(weights)
-                           if kernel else None)  # fmt: skip
+    rows = rows_of(inputs, len(weights), len(weights) if kernel else None)
+    examples = held(rows, weights.dtype.name)
     return np.asarray(_scores_of_all(examples, weights)) + machines.weights["bias"][None, :]
 
 

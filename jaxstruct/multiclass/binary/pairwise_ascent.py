@@ -17,6 +17,9 @@ A step moves beta_i up and beta_j down by as much, so that the equation holds th
 v_i = t_i - f_i - r_i beta_i, f_i = sum_j beta_j K(x_i, x_j), a point is optimal when no v_i of an
 example that may go up exceeds a v_j of one that may go down; between the two lies the bias. i is
 the largest v, j the partner of largest gain (Fan, Chen and Lin 2005, second order).
+
+What moves are changes of multipliers that the host holds in float64: v is small where it matters,
+so that a float32 has its digits there, and a change has its own (iterative refinement).
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.types import Array
+from jaxstruct.core.types import AnyArray, Array
 
 
 class Terms(NamedTuple):
@@ -34,55 +37,29 @@ class Terms(NamedTuple):
 
     Fields:
       signs: [M, s] t_i, 0 for padding and for examples that take no part.
-      cap: [M, s] upper bounds, infinity for none.
+      floor, cap: [M, s] bounds of the multipliers, infinity for none; of changes of multipliers
+        where those are what moves.
       ridge: [M, s] r_i.
     """
 
-    signs: Array
-    cap: Array
-    ridge: Array
+    signs: AnyArray
+    floor: AnyArray
+    cap: AnyArray
+    ridge: AnyArray
 
 
-class Range(NamedTuple):
-    """Where the bias may lie.
-
-    Fields:
-      top: [M] the largest v of an example that may go up.
-      bottom: [M] the smallest v of one that may go down.
-    """
-
-    top: Array
-    bottom: Array
-
-    @property
-    def violation(self) -> Array:
-        """[M] top - bottom: at most 0 at an optimum, -inf of a machine without examples."""
-        return self.top - self.bottom
-
-    @property
-    def bias(self) -> Array:
-        """[M] b, the middle; 0 of a machine without examples."""
-        return jnp.where(jnp.isfinite(self.violation), (self.top + self.bottom) / 2, 0)
-
-
-def movable(terms: Terms, alpha: Array) -> tuple[Array, Array]:
+def movable(terms: Terms, change: Array) -> tuple[Array, Array]:
     """[M, s] whether beta_i may grow, and whether it may shrink."""
-    room, some, real = alpha < terms.cap, alpha > 0, terms.signs != 0
+    room, some, real = change < terms.cap, change > terms.floor, terms.signs != 0
     positive = terms.signs > 0
     return real & jnp.where(positive, room, some), real & jnp.where(positive, some, room)
 
 
-def gradients(terms: Terms, alpha: Array, scores: Array) -> Array:
-    """[M, s] v_i = t_i - f_i - r_i beta_i."""
-    return terms.signs - scores - terms.ridge * alpha * terms.signs
-
-
-def range_of(terms: Terms, alpha: Array, v: Array) -> Range:
-    """Where the bias may lie at a point, given its gradients."""
-    up, down = movable(terms, alpha)
-    return Range(
-        jnp.max(jnp.where(up, v, -jnp.inf), axis=1), jnp.min(jnp.where(down, v, jnp.inf), axis=1)
-    )
+def violation_of(terms: Terms, change: Array, v: Array) -> Array:
+    """[M] the largest v that may go up less the smallest that may go down: <= 0 at an optimum."""
+    up, down = movable(terms, change)
+    top, bottom = jnp.where(up, v, -jnp.inf), jnp.where(down, v, jnp.inf)
+    return jnp.max(top, axis=1) - jnp.min(bottom, axis=1)
 
 
 def _entry(values: Array, at: Array) -> Array:
@@ -109,10 +86,10 @@ class _Step(NamedTuple):
 
 
 def _choose(
-    gram: Array, terms: Terms, stiffness: Array, alpha: Array, v: Array, goal: Array
+    gram: Array, terms: Terms, stiffness: Array, change: Array, v: Array, goal: Array
 ) -> tuple[_Step, Array]:
     """The best step of each machine (size 0 where `goal` is met), and the violations met."""
-    up, down = movable(terms, alpha)
+    up, down = movable(terms, change)
     allowed = jnp.where(up, v, -jnp.inf)
     i = jnp.argmax(allowed, axis=1)
     top, bottom = _entry(allowed, i), jnp.min(jnp.where(down, v, jnp.inf), axis=1)
@@ -124,63 +101,62 @@ def _choose(
     gain = jnp.where(down & (ahead > 0), ahead * ahead / curvature, -jnp.inf)
     j = jnp.argmax(gain, axis=1)
     size = _entry(ahead, j) / _entry(curvature, j)
-    size = jnp.minimum(size, jnp.minimum(_room(terms, alpha, i, 1), _room(terms, alpha, j, -1)))
+    size = jnp.minimum(size, jnp.minimum(_room(terms, change, i, 1), _room(terms, change, j, -1)))
     size = jnp.where(top - bottom > goal, size, 0)
     return _Step(i, j, size, row_i, _gram_rows(gram, j)), top - bottom
 
 
-def _room(terms: Terms, alpha: Array, at: Array, way: int) -> Array:
+def _room(terms: Terms, change: Array, at: Array, way: int) -> Array:
     """[M] how far beta may move up (way 1) or down (way -1)."""
-    own, grows = _entry(alpha, at), way * _entry(terms.signs, at) > 0
-    return jnp.where(grows, _entry(terms.cap, at) - own, own)
+    own, grows = _entry(change, at), way * _entry(terms.signs, at) > 0
+    return jnp.where(grows, _entry(terms.cap, at) - own, own - _entry(terms.floor, at))
 
 
-def _moved(terms: Terms, alpha: Array, at: Array, size: Array, way: int) -> Array:
-    """alpha after beta of `at` moved by way * size; a bound that is reached is taken as it is."""
-    own, grows = _entry(alpha, at), way * _entry(terms.signs, at) > 0
-    bound = jnp.where(grows, _entry(terms.cap, at), 0)
-    met = size >= _room(terms, alpha, at, way)
+def _moved(terms: Terms, change: Array, at: Array, size: Array, way: int) -> Array:
+    """Multipliers after beta of `at` moved by way * size; a bound is reached exactly."""
+    own, grows = _entry(change, at), way * _entry(terms.signs, at) > 0
+    bound = jnp.where(grows, _entry(terms.cap, at), _entry(terms.floor, at))
+    met = size >= _room(terms, change, at, way)
     new = jnp.where(met, bound, own + jnp.where(grows, size, -size))
     new = jnp.where(size > 0, new, own)
-    return alpha.at[jnp.arange(len(at)), at].set(new)
+    return change.at[jnp.arange(len(at)), at].set(new)
 
 
 def pairwise_ascent(
-    gram: Array, terms: Terms, alpha: Array, scores: Array, goal: Array, limit: int
+    gram: Array, terms: Terms, change: Array, v: Array, goal: Array, limit: int
 ) -> tuple[Array, Array, Array]:
     """Steps until the violation of each machine is at most its goal.
 
     Args:
       gram: [s, s] kernel values that all machines share, or [M, s, s].
-      terms: of the M duals. alpha, scores: [M, s] a feasible point and its f.
+      terms: of the M duals. change, v: [M, s] a feasible point and its v, all of which may be off
+        by one number a machine.
       goal: [M] violations to reach, infinity for a machine that is to rest.
       limit: most steps a machine.
 
     Returns:
-      (alpha, scores, steps): the new point, its f as updated step by step, and [M] steps made.
+      (change, violation, steps): the new point, what is left there, and [M] steps made.
     """
-    places = jnp.arange(alpha.shape[1])[None, :]
+    places = jnp.arange(change.shape[1])[None, :]
 
     def wanted(state: tuple) -> Array:
         _, _, violation, _, count = state
         return jnp.any(violation > goal) & (count < limit)
 
     def body(state: tuple) -> tuple:
-        alpha, v, _, steps, count = state
-        step, violation = _choose(gram, terms, stiffness, alpha, v, goal)
+        change, v, _, steps, count = state
+        step, violation = _choose(gram, terms, stiffness, change, v, goal)
         size = step.size[:, None]
         turned = jnp.where(places == step.i[:, None], terms.ridge, 0) - jnp.where(
             places == step.j[:, None], terms.ridge, 0
         )
         v = v - jnp.where(size > 0, size, 0) * (step.row_i - step.row_j + turned)
-        alpha = _moved(terms, alpha, step.i, step.size, 1)
-        alpha = _moved(terms, alpha, step.j, step.size, -1)
-        return alpha, v, violation, steps + (step.size > 0), count + 1
+        change = _moved(terms, change, step.i, step.size, 1)
+        change = _moved(terms, change, step.j, step.size, -1)
+        return change, v, violation, steps + (step.size > 0), count + 1
 
-    stiffness = _diagonal(gram, len(alpha)) + terms.ridge
-    v = gradients(terms, alpha, scores)
-    start = range_of(terms, alpha, v).violation
-    counts = jnp.zeros(len(alpha), jnp.int32)
-    state = (alpha, v, start, counts, jnp.int32(0))
-    alpha, v, _, steps, _ = jax.lax.while_loop(wanted, body, state)
-    return alpha, terms.signs - v - terms.ridge * alpha * terms.signs, steps
+    stiffness = _diagonal(gram, len(change)) + terms.ridge
+    counts = jnp.zeros(len(change), jnp.int32)
+    state = (change, v, violation_of(terms, change, v), counts, jnp.int32(0))
+    change, _, violation, steps, _ = jax.lax.while_loop(wanted, body, state)
+    return change, violation, steps

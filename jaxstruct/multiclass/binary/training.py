@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import Array
 from jaxstruct.multiclass.binary import ascent
-from jaxstruct.multiclass.binary.ascent import Point
-from jaxstruct.multiclass.binary.certificate import Proof, prove
-from jaxstruct.multiclass.binary.examples import (
-    Examples,
-    KernelRows,
-    number_of,
-    scores_of_all,
-    squared_norms_of,
-)
+from jaxstruct.multiclass.binary.centred_rows import CentredRows, expanded, scores
+from jaxstruct.multiclass.binary.certificate import Proof, is_hard, picked, prove
+from jaxstruct.multiclass.binary.examples import Examples, KernelRows, number_of
 from jaxstruct.multiclass.binary.pairwise_ascent import Terms
 
 MOST_WHOLE = 4096
@@ -67,14 +60,9 @@ def groups_of(members: np.ndarray, n: int, examples: Examples) -> Iterator[slice
 
 
 def terms_of(
-    signs: np.ndarray,
-    members: np.ndarray,
-    v: np.ndarray,
-    formulation: str,
-    C: float,
-    dtype: str,
+    signs: np.ndarray, members: np.ndarray, v: np.ndarray, formulation: str, C: float
 ) -> Terms:
-    """Caps and ridges of some machines."""
+    """Bounds and ridges of some machines, in float64."""
     n = len(v)
     weight = np.append(v, 0.0)[members]
     used = (signs != 0) & (weight > 0)
@@ -83,8 +71,8 @@ def terms_of(
         cap = C * weight / n
     if formulation == "svm2":
         ridge = np.where(used, n / (C * np.where(used, weight, 1.0)), 0.0)
-    numbers = (np.where(used, signs, 0), np.where(used, cap, 0.0), ridge)
-    return Terms(*(jnp.asarray(each, dtype) for each in numbers))
+    floor = np.zeros(signs.shape)
+    return Terms(np.where(used, signs, 0.0), floor, np.where(used, cap, 0.0), ridge)
 
 
 class _Trainer(NamedTuple):
@@ -94,90 +82,123 @@ class _Trainer(NamedTuple):
     gram: Array | None
     members: Array | None
     terms: Terms
+    dtype: str
 
-    def advance(self, point: Point, goal: np.ndarray) -> Point:
-        """Steps until the violations are at most the goals, or a call has made enough."""
-        goals = jnp.asarray(goal, point.alpha.dtype)
+    def advance(self, proof: Proof, goal: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Multipliers whose violations are at most the goals, or after the steps of one call.
+
+        Returns:
+          (alpha, rested, steps): [M, s]; [M] whether the goal is met as far as the dtype sees, and
+          steps made.
+        """
+        alpha, (signs, _, cap, ridge) = proof.alpha, self.terms
+        numbers = (signs, -alpha, cap - alpha, ridge, proof.gradients, goal)
+        *terms, v, goals = (jnp.asarray(each, self.dtype) for each in numbers)
+        terms = Terms(*terms)
         if self.gram is not None:
-            return ascent.ascend_whole(self.gram, self.terms, point, goals)
-        half = min(PART, point.alpha.shape[1]) // 2
-        return ascent.ascend_parts(self.examples, self.members, self.terms, point, goals, half)
+            moved = ascent.ascend_whole(self.gram, terms, v, goals)
+        else:
+            half = min(PART, alpha.shape[1]) // 2
+            moved = ascent.ascend_parts(self.examples, self.members, terms, v, goals, half)
+        change, violation, steps = (np.asarray(each) for each in moved)
+        within = np.clip(alpha + change.astype(np.float64), 0, cap)
+        at_floor, at_cap = change <= np.asarray(terms.floor), change >= np.asarray(terms.cap)
+        alpha = np.where(at_cap, cap, np.where(at_floor, 0, within))
+        return alpha, violation <= np.asarray(goals), steps
 
 
-def _trainer(examples: Examples, members: np.ndarray, terms: Terms) -> _Trainer:
+def _trainer(
+    data: CentredRows, examples: Examples, members: np.ndarray, terms: Terms, dtype: str
+) -> _Trainer:
     n = number_of(examples)
     given = None if _shared(members, n) else jnp.asarray(members)
     if not _whole(members, n, examples):
-        return _Trainer(examples, None, given, terms)
-    if isinstance(examples, KernelRows) and given is None:
-        return _Trainer(examples, examples.gram, given, terms)
-    if given is None:
-        return _Trainer(examples, ascent.grams(examples, jnp.arange(n)[None, :])[0], given, terms)
-    return _Trainer(examples, ascent.grams(examples, given), given, terms)
+        return _Trainer(examples, None, given, terms, dtype)
+    if given is not None:
+        return _Trainer(examples, ascent.grams(examples, given), given, terms, dtype)
+    whole = examples.gram if isinstance(examples, KernelRows) else ascent.whole_gram(examples)
+    return _Trainer(examples, whole, given, terms, dtype)
 
 
-def _largest_distances(examples: Examples, members: np.ndarray, terms: Terms) -> np.ndarray:
+def _largest_distances(data: CentredRows, members: np.ndarray, terms: Terms) -> np.ndarray:
     """[M] the largest |x_i - mean| over the examples of each machine."""
     real = terms.signs != 0
-    part = real / jnp.sum(real, axis=1, keepdims=True)
-    index = jnp.asarray(members)
-    weights = ascent.expansion(examples, index, part.astype(terms.signs.dtype))
-    scores = scores_of_all(examples, weights).T
-    scores = jnp.take_along_axis(scores, jnp.minimum(index, scores.shape[1] - 1), axis=1)
-    norms = jax.vmap(lambda one: squared_norms_of(examples, one))(index)
-    centre = jnp.sum(part * scores, axis=1, keepdims=True)
-    squares = jnp.where(real, norms - 2 * scores + centre, 0)
-    return np.sqrt(np.maximum(np.asarray(jnp.max(squares, axis=1)), 0))
+    part = real / np.sum(real, axis=1, keepdims=True)
+    own = scores(data, members, expanded(data, members, part))
+    norms = data.norms[np.minimum(members, number_of(data.rows) - 1)]
+    squares = norms**2 - 2 * own + np.sum(part * own, axis=1, keepdims=True)
+    return np.sqrt(np.max(np.where(real, squares, 0), axis=1, initial=0))
 
 
 class Trained(NamedTuple):
-    """A group of machines: where it ended, the proof of that, statuses [M] and weights [d, M]."""
+    """A group of machines: the proof of where it ended, statuses [M] and steps [M]."""
 
-    point: Point
     proof: Proof
     statuses: np.ndarray
-    weights: Array
+    steps: np.ndarray
 
 
-def trained(examples: Examples, members: np.ndarray, terms: Terms, rules: Rules) -> Trained:
-    """One group of machines, pass by pass, until each has a status."""
-    trainer, zeros = _trainer(examples, members, terms), jnp.zeros_like(terms.signs)
-    point = Point(zeros, zeros, jnp.zeros(len(zeros), jnp.int32))
-    hard = bool(np.all(np.isinf(np.asarray(terms.cap)) | (np.asarray(terms.signs) == 0)))
-    hard = hard and not np.asarray(terms.ridge).any()
-    radius = _largest_distances(examples, members, terms) if hard else np.zeros(len(zeros))
-    open_still = np.full(len(zeros), -1)
-    statuses, goal = open_still.copy(), np.full(len(zeros), min(0.1, 10 * rules.tolerance))
-    proof = prove(terms, point.alpha, point.scores)
-    for _ in range(rules.max_passes):
-        point = trainer.advance(point, np.where(statuses < 0, goal, np.inf))
-        proof = prove(terms, point.alpha, point.scores)
-        statuses = _judged(statuses, proof, goal, radius * rules.least_margin, hard, rules)
-        if np.all(statuses >= 0):
-            break
-        goal = np.where(np.asarray(proof.violation) <= goal, goal / 4, goal)
+def trained(
+    data: CentredRows, examples: Examples, members: np.ndarray, terms: Terms, rules: Rules
+) -> Trained:
+    """One group of machines, pass by pass, until each has a status; where its gap was smallest.
+
+    Args:
+      data, examples: the inputs on the host and on the device.
+    """
+    trainer = _trainer(data, examples, members, terms, rules.dtype)
+    hard = is_hard(terms)
+    radius = _largest_distances(data, members, terms) if hard else np.zeros(len(members))
+    statuses, steps = np.full(len(members), -1), np.zeros(len(members), np.int32)
+    goal = np.full(len(members), min(0.1, 10 * rules.tolerance))
+    with np.errstate(all="ignore"):  # a machine that is not finite says so itself
+        now = best = prove(data, members, terms, np.zeros(terms.signs.shape), rules.dtype)
+        for _ in range(rules.max_passes):
+            alpha, rested, made = trainer.advance(now, np.where(statuses < 0, goal, np.inf))
+            steps += made
+            now = prove(data, members, terms, alpha, rules.dtype)
+            best = _better(best, now)
+            ended = rested & (goal <= _finest(best, terms, rules)) | _hidden(now, rules)
+            statuses = _judged(statuses, best, ended, hard, radius * rules.least_margin, rules)
+            if np.all(statuses >= 0):
+                break
+            goal = np.where(rested, goal / 4, goal)
     statuses = np.where(statuses < 0, int(Status.PASS_LIMIT), statuses)
-    weights = ascent.expansion(examples, jnp.asarray(members), point.alpha * terms.signs)
-    return Trained(point, proof, statuses, weights)
+    return Trained(best, statuses, steps)
+
+
+def _better(best: Proof, now: Proof) -> Proof:
+    """Of each machine the point of the smaller gap; the later one where neither has a gap."""
+    return picked((now.gap <= best.gap) | ~np.isfinite(now.dual), now, best)
+
+
+def _finest(proof: Proof, terms: Terms, rules: Rules) -> np.ndarray:
+    """[M] goals that are fine enough: such a violation of every example costs little."""
+    cost = np.sum(np.where(np.isfinite(terms.cap), terms.cap, proof.alpha), axis=1)
+    finest = 0.1 * rules.tolerance * proof.dual / np.maximum(cost, np.finfo(np.float64).tiny)
+    return np.minimum(4 * float(np.finfo(rules.dtype).eps), finest)
+
+
+def _hidden(proof: Proof, rules: Rules) -> np.ndarray:
+    """[M] whether rounding alone takes all that is allowed, and is what the gap is made of."""
+    found, allowed = np.abs(proof.primal - proof.dual), rules.tolerance * np.abs(proof.primal)
+    return (proof.rounding > allowed) & (found <= np.maximum(allowed, proof.rounding))
 
 
 def _judged(
     statuses: np.ndarray,
     proof: Proof,
-    goal: np.ndarray,
-    least_margin: np.ndarray,
+    ended: np.ndarray,
     hard: bool,
+    least_margin: np.ndarray,
     rules: Rules,
 ) -> np.ndarray:
     """The status of each machine, -1 where it goes on; one that has a status keeps it."""
-    primal, dual, rounding, violation = (np.asarray(each, np.float64) for each in proof[:4])
-    gap = np.where(np.isfinite(primal), primal - dual + rounding, np.inf)
-    solved = np.isfinite(gap) & (gap <= rules.tolerance * np.abs(primal))
-    finest = 4 * float(np.finfo(rules.dtype).eps)
-    found = np.where((violation <= goal) & (goal <= finest), int(Status.ROUNDING), -1)
+    solved = np.isfinite(proof.gap) & (proof.gap <= rules.tolerance * np.abs(proof.primal))
+    found = np.where(ended, int(Status.ROUNDING), -1)
     if hard:
-        hopeless = np.asarray(proof.margin_bound) < least_margin
+        hopeless = proof.margin_bound < least_margin
         found = np.where(hopeless, int(Status.NOT_SEPARABLE), found)
     found = np.where(solved, int(Status.CONVERGED), found)
-    found = np.where(np.isfinite(dual), found, int(Status.NOT_FINITE))
+    found = np.where(np.isfinite(proof.dual), found, int(Status.NOT_FINITE))
     return np.where(statuses < 0, found, statuses)
