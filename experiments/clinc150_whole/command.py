@@ -72,6 +72,7 @@ def run(options: Options) -> common.Outcome:
       CorpusMissing: the corpus is not on this machine; the message says how to get it.
       subprocess.CalledProcessError: a contender failed; its messages are on standard error.
     """
+    common.prepare(options)
     groups = (
         run_apart("clinc150_whole", options._replace(contender=each), _part_name(each))
         for each in CONTENDERS

@@ -146,6 +146,8 @@ def run(options: Options) -> common.Outcome | int | None:
         raise ValueError("give one of --start, --compare, --kills, --join and --write_parts")
     if options.join:
         return _join(options)
+    if not options.write_parts:
+        common.check_folder("output", options.output)
     if not options.devices:
         raise ValueError("--devices=0, what there is, is known to --join alone: give at least 1")
     if options.write_parts:

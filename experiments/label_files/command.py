@@ -120,6 +120,8 @@ def run(options: Options) -> Run:
       common.Stopped: Ctrl-C; the files that were finished stay.
     """
     common.prepare(options)
+    if options.output not in (None, "-"):
+        common.check_folder("output", options.output)
     if not options.model:
         raise ValueError("model: name the file of one, as jaxstruct.save writes it")
     if not Path(options.model).is_file():

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from experiments.label_files.reading import lines_of, opened
-from experiments.lib import fields
+from experiments.lib import common, fields
 from experiments.lib.options import check_options, flag
 from experiments.lib.progress import jobs_bar
 from experiments.lib.report import LINE, Table, render
@@ -91,6 +91,7 @@ def run(options: Options) -> Run:
     """
     check_options(options)
     format = _format_of(options)
+    common.check_folder("output", Path(str(options.output)).parent)
     faults: dict[tuple[str, int], str] = {}  # of (file, line)
     start = time.perf_counter()
     sizes = [Path(name).stat().st_size for name in options.input]

@@ -94,6 +94,10 @@ def run(options: Options) -> list[list[Ranked]]:
         raise ValueError("model: name one, such as results/parsing_trainings/svm2_C_0.1")
     common.prepare(options)
     picture = _picture_place(options.picture) if options.picture is not None else None
+    if picture:
+        common.check_folder("picture", picture[0])
+    if options.trees != "-":
+        common.check_folder("trees", Path(options.trees).parent)
     model = load_model(options.model)
     name, text = _read(options.sentences)
     format = format_of(text) if options.format == "auto" else options.format

@@ -184,20 +184,28 @@ def test_a_missing_corpus_ends_in_one_line(monkeypatch, tmp_path, capsys):
     assert told.startswith("handwriting: ") and told.count("\n") == 1
 
 
-@pytest.mark.parametrize("name, line", [
-    ("digits", "--output=absent/x"), ("killed_runs", "--output=absent/x"),
-    ("named_entities", "--output=absent/x"), ("handwriting", "--model=absent/x/m.npz"),
-    ("named_entities", "--train=a.conll --model=absent/x/m.npz"),
-])  # fmt: skip
-def test_where_nothing_can_be_written_is_told_at_once(name, line, monkeypatch, tmp_path, capsys):
+PLACES = {
+    "cluster": ["--compare=1x1 --output=absent/x"],
+    "handwriting": ["--output=absent/x", "--model=absent/x/m.npz"],
+    "make_store": ["--input=a.conll --output=absent/x/a.store"],
+    "named_entities": ["--output=absent/x", "--train=a.conll --model=absent/x/m.npz"],
+    "parse_sentences": ["--model=m --trees=absent/x/t.mrg", "--model=m --picture=absent/x/t.png"],
+}  # fmt: skip
+"""Where the results of these commands go; of all others to --output=FOLDER."""
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_where_nothing_can_be_written_is_told_at_once(name, monkeypatch, tmp_path, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("jaxstruct.solvers.fit.fit", raising(AssertionError("it trains")))
-    (tmp_path / "absent").write_text("no folder")
-    arguments = ["--nocompilation_cache"] if name != "killed_runs" else []
-    assert told_by(name, [*arguments, *line.split()], monkeypatch) == start.WRONG
-    told, option = capsys.readouterr().err, line.split("=")[-2].split("--")[-1]
-    assert told.startswith(f"{name}: {option}: 'absent/x' is no folder that files can be written")
-    assert told.count("\n") == 1
+    monkeypatch.setattr(subprocess, "Popen", raising(AssertionError("it starts a process")))
+    for file in ("absent", "a.conll", "m"):
+        (tmp_path / file).write_text("a N\n")
+    for line in PLACES.get(name, ["--output=absent/x"]):
+        assert told_by(name, line.split(), monkeypatch) == start.WRONG, line
+        told, option = capfd.readouterr().err, line.split("=")[-2].split("--")[-1]
+        place = f"{name}: {option}: 'absent/x' is no folder that files can be written to: "
+        assert told.startswith(place) and told.count("\n") == 1, line
 
 
 def test_a_bug_shows_its_traceback(started):
