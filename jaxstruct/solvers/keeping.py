@@ -59,9 +59,13 @@ def prepare_folder(path: str | os.PathLike) -> None:
       OSError: nothing can be written there.
     """
     folder = Path(path).parent
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder):
-        remove_leftovers(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            remove_leftovers(path)
+    except OSError as error:
+        told = f"checkpoint: nothing can be written to the folder {str(folder)!r}"
+        raise OSError(error.errno, f"{told}: {error.strerror}") from None
 
 
 class Keeper:
