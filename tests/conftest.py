@@ -13,6 +13,7 @@ import gc
 import math
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -118,6 +119,18 @@ def few_compiled_programs() -> Iterator[None]:
 
 
 _allowed = [_most_bytes()]
+
+
+def _handlers() -> list[object]:
+    return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def handlers_of_signals() -> Iterator[None]:
+    """One that a file leaves behind decides how tests of other files end, in the same process."""
+    before = _handlers()
+    yield
+    assert _handlers() == before
 
 
 @pytest.fixture
