@@ -88,8 +88,23 @@ def _is_raised_here(error: BaseException) -> bool:
 
 
 def line_of(error: BaseException) -> str:
-    """The message of an error on one line."""
+    """The message of an error on one line; of a file, with the option that names it."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        path = os.fspath(error.filename)
+        reason = f"{error.strerror[0].lower()}{error.strerror[1:]}"
+        return f"{_option_of(path)}{path!r}: {reason}: correct the path, or make it first"
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def _option_of(path: str) -> str:
+    """The name of the flag that holds a path, and a colon; nothing where none does."""
+    from absl import flags
+
+    values = flags.FLAGS.flag_values_dict() if flags.FLAGS.is_parsed() else {}
+    for name, value in values.items():
+        if path in (value if isinstance(value, list) else [value]):
+            return f"{name}: "
+    return ""
 
 
 def _run(command: Any) -> None:

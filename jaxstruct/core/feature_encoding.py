@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxstruct.core.checks import checked_number, checked_size
-from jaxstruct.core.feature_index import FeatureIndex, fit_index
+from jaxstruct.core.feature_index import FeatureIndex, fit_index, index_of_names
 from jaxstruct.core.feature_rows import DenseRows, NamedRows, Rows, SparseRows
 from jaxstruct.core.origin import callers_level
 from jaxstruct.core.ragged import Ragged
@@ -81,13 +81,21 @@ def fit_features(rows: Rows, *, min_count: int = 1, constant: float = 0.0) -> Fe
         or label; 0 for none. As all weights it is regularised, the less the larger its value.
 
     Raises:
-      ValueError: no row has a feature, or a number does not fit.
+      ValueError: there is no row, none has a feature, the constant one included, or a number does
+        not fit.
     """
     min_count, constant = checked_size("min_count", min_count), checked_number("constant", constant)
     if isinstance(rows, NamedRows):
-        if not rows.names:
-            raise ValueError(f"no feature stands in any of the {rows.count} rows: name some")
-        index = fit_index(_rows_with(rows), min_count=min_count)
+        if not rows.count:
+            raise ValueError("the training set is empty: there is no row; pass one at least")
+        if not rows.names and not constant:
+            raise ValueError(
+                f"no feature stands in any of the {rows.count} rows: name some, or give "
+                "constant=1.0 where rows may have a constant feature"
+            )
+        index = index_of_names(())
+        if rows.names:
+            index = fit_index(_rows_with(rows), min_count=min_count)
         return FeatureEncoding("named", index, index.number_of_features, constant)
     if min_count > 1:
         raise ValueError(f"min_count must be 1 unless features have names, got {min_count}")

@@ -26,7 +26,6 @@ import numpy as np
 
 from jaxstruct.core.checks import as_list, kind_and_text_of, text_of
 from jaxstruct.core.sparse_rows import compressed
-from jaxstruct.core.types import AnyArray
 
 ROWS = (
     "a list of rows (lists of names, or mappings name -> number, bool or text), an array [R, d] of "
@@ -129,7 +128,7 @@ def read_sequences(name: str, sequences: Any) -> tuple[Rows, np.ndarray]:
         )
     parts = [_read(f"{name}[{i}]", one, lambda row, i=i: f"{name}[{i}][{row}]")
              for i, one in enumerate(sequences) if lengths[i]]  # fmt: skip
-    return _joined(name, parts), offsets
+    return _joined(name, parts, np.flatnonzero(lengths)), offsets
 
 
 def _is_whole(rows: Any) -> bool:
@@ -308,8 +307,8 @@ def _of_matrix(name: str, matrix: Any) -> SparseRows:
     return SparseRows(indices, rows.data, offsets, rows.shape[1])
 
 
-def _joined(name: str, parts: list[Any]) -> Rows:
-    """Rows of one kind, one part after the other."""
+def _joined(name: str, parts: list[Any], places: Sequence[int] | np.ndarray) -> Rows:
+    """Rows of one kind, one part after the other; part j is the sequence `places[j]`."""
     kinds = {type(part) for part in parts}
     if kinds == {NamedRows}:
         return NamedRows(
@@ -317,11 +316,16 @@ def _joined(name: str, parts: list[Any]) -> Rows:
             [*itertools.chain(*(part.values for part in parts))],
             _one_after_another([part.offsets for part in parts]),
         )
-    sizes = {_columns(part) for part in parts if not isinstance(part, NamedRows)}
-    if len(kinds) > 1 or len(sizes) > 1:
+    told, first = [_kind_and_columns(part) for part in parts], _kind_and_columns(parts[0])
+    other = next((j for j, one in enumerate(told) if one != first), None)
+    if other is not None:
+        (kind, names), (of_first, firsts) = told[other], first
+        if kind == of_first:  # frames of other columns
+            own, wanted = next(pair for pair in zip(names, firsts, strict=True) if len({*pair}) > 1)
+            kind, of_first = f"{kind}, {own!r} among them", f"{of_first}, {wanted!r} in its place"
         raise ValueError(
-            f"{name} must hold sequences of one kind with the same columns, got "
-            f"{' and '.join(sorted(kind.__name__ for kind in kinds))} of {len(sizes)} sets of them"
+            f"{name} must hold sequences of one kind with the same columns, got {kind} in "
+            f"{name}[{places[other]}], {of_first} in {name}[{places[0]}]"
         )
     if kinds == {DenseRows}:
         return DenseRows(np.concatenate([part.values for part in parts]), parts[0].names)
@@ -339,7 +343,11 @@ def _one_after_another(offsets: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-def _columns(rows: DenseRows | SparseRows) -> AnyArray:
-    if isinstance(rows, DenseRows):
-        return rows.names or rows.values.shape[1]
-    return rows.number_of_features
+def _kind_and_columns(rows: Rows) -> tuple[str, tuple[str, ...]]:
+    """(words for what rows are, the names of their columns, none of arrays)."""
+    if isinstance(rows, NamedRows):
+        return "rows of named features", ()
+    if isinstance(rows, SparseRows):
+        return f"sparse rows of {rows.number_of_features} columns", ()
+    kind = "dense rows" if rows.names is None else "a frame"
+    return f"{kind} of {rows.values.shape[1]} columns", rows.names or ()

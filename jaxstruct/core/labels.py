@@ -152,7 +152,10 @@ def fit_codec(labels: Iterable[Hashable], classes: Iterable[Hashable] | None = N
     labels = _as_labels(labels, "labels")
     if classes is None:
         if not labels:
-            raise ValueError("labels: got none; pass labels, or the classes by themselves")
+            raise ValueError(
+                "labels: got none, the training set is empty; pass examples, or the classes by "
+                "themselves"
+            )
         check_one_kind("labels", labels)
         return LabelCodec(tuple(_in_order(list(dict.fromkeys(labels)))))
     classes = _as_labels(classes, "classes")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -16,11 +18,43 @@ from jaxstruct.baselines import RandomField, fit_random_field
 from jaxstruct.core.checks import check_choice, checked_number, checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.labels import check_known, flat_labels
+from jaxstruct.core.origin import callers_level
 from jaxstruct.core.types import PyTree
 from jaxstruct.models.trained import TrainedModel, trained
 from jaxstruct.solvers.fit import fit as fit_solution
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.solution import Solution, support_outputs
+from jaxstruct.solvers.status import Status
+
+_MESSAGES = {
+    Status.PASS_LIMIT: (
+        "max_iter was reached first: raise it, loosen tol, or scale the features alike "
+        "(StandardScaler)"
+    ),
+    Status.ROUNDING: (
+        "rounding hides whether the gap is within tol, and more rounds would not help: scale the "
+        "features alike (StandardScaler), lower C, or loosen tol"
+    ),
+    Status.NOT_SEPARABLE: (
+        'the training set cannot be separated: take a soft margin, such as objective="svm1_margin"'
+    ),
+    Status.NOT_FINITE: "the weights are not finite: scale the features alike (StandardScaler)",
+    Status.WORKING_SET_FULL: "a working set is full: loosen tol, or lower C",
+}
+"""In the parameters of the estimators; other messages of the solvers name none of theirs."""
+_unsolved: ContextVar[list[str] | None] = ContextVar("unsolved", default=None)
+
+
+@contextlib.contextmanager
+def unsolved_trainings() -> Iterator[list[str]]:
+    """Within, trainings that miss `tol` warn nobody: the list gets the words on each."""
+    found: list[str] = []
+    before = _unsolved.set(found)
+    try:
+        yield found
+    finally:
+        _unsolved.reset(before)
+
 
 LOG_LOSS = "log_loss"
 OBJECTIVES = (*FORMULATIONS, LOG_LOSS)
@@ -108,6 +142,15 @@ def of_mean_one(weights: np.ndarray) -> np.ndarray:
     return weights * (len(weights) / weights.sum())
 
 
+def _shortfall(found: Solution | RandomField) -> str:
+    """How far a training is from its goal, in the numbers that its stopping rule compares."""
+    if isinstance(found, RandomField):
+        return f"|gradient| is {found.gradient_norm:.2g}, its goal is tol max(1, |w|)"
+    scale = max(abs(found.primal), 1e-300) if np.isfinite(found.primal) else 1.0
+    gap, rounding = found.gap / scale, found.certificate.rounding / scale
+    return f"the relative gap is {gap:.2g}, known up to a rounding of {rounding:.2g}"
+
+
 class StructuralEstimator(BaseEstimator):
     """An estimator over one structure; a subclass says how its examples become a `Training`.
 
@@ -178,6 +221,12 @@ class StructuralEstimator(BaseEstimator):
             )
         return int(found[0])
 
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        self._check_options()
+        if isinstance(X, (list, tuple)) and not X:
+            raise ValueError("X is empty: there is no example to train on")
+        return self._prepare(X, y, sample_weight)
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on n examples.
 
@@ -190,8 +239,7 @@ class StructuralEstimator(BaseEstimator):
         Raises:
           ValueError: an argument does not fit; the message names it.
         """
-        self._check_options()
-        self._train(self._prepare(X, y, sample_weight), None)
+        self._train(self._checked(X, y, sample_weight), None)
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -200,8 +248,7 @@ class StructuralEstimator(BaseEstimator):
 
     def _path(self, X: Any, y: Any, sample_weight: Any, Cs: Sequence[float]) -> Iterator[Self]:
         """self, trained with each C in turn, each from the solution before."""
-        self._check_options()
-        training, before = self._prepare(X, y, sample_weight), None
+        training, before = self._checked(X, y, sample_weight), None
         for C in Cs:
             self.C = C
             self._check_options()
@@ -220,14 +267,21 @@ class StructuralEstimator(BaseEstimator):
         self._finish(jax.tree.map(np.asarray, found.weights))
         self.solution_ = found._replace(weights=self.weights_)
         if not found.status.solved:
-            warnings.warn(
-                f"{type(self).__name__}: {found.status.name}, the relative gap is "
-                f"{found.gap / max(abs(found.primal), 1e-300):.2g}: {found.message} (tol, max_iter "
-                "and C are parameters of the estimator)",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            self._report_unsolved(found)
         return found
+
+    def _report_unsolved(self, found: Solution | RandomField) -> None:
+        """Warn of a training that has not reached `tol`, or pass the words to the listener."""
+        words = (
+            f"{found.status.name} at C={self.C:g}, {_shortfall(found)}, tol is {self.tol:g}: "
+            f"{_MESSAGES.get(found.status, found.message)}"
+        )
+        unsolved = _unsolved.get()
+        if unsolved is None:
+            words = f"{type(self).__name__}: {words}"
+            warnings.warn(words, ConvergenceWarning, stacklevel=callers_level())
+        else:
+            unsolved.append(words)
 
     def _machine(self, training: Training, before: Solution | None) -> Solution:
         found = fit_solution(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
@@ -15,7 +17,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from jaxstruct.core.checks import as_numbers, kind_and_text_of
-from jaxstruct.estimators.base import StructuralEstimator
+from jaxstruct.core.origin import callers_level
+from jaxstruct.estimators.base import StructuralEstimator, unsolved_trainings
 from jaxstruct.models.trained import TrainedModel
 
 
@@ -88,16 +91,25 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         scorer = None if self.scoring is None else check_scoring(self.estimator, self.scoring)
         folds: Any = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         parts = folds.split(X if hasattr(X, "shape") else np.empty((len(y), 1)), y)
-        self.scores_ = np.array(
-            [self._scores(X, y, sample_weight, train, test, scorer) for train, test in parts]
-        )
-        self.mean_scores_ = self.scores_.mean(axis=0)
-        best = int(np.argmax(self.mean_scores_))
-        self.C_, self.best_score_ = float(self.Cs_[best]), float(self.mean_scores_[best])
-        if self.refit:
-            model: Any = clone(self.estimator)
-            _last(model).C = self.C_
-            self.best_estimator_ = model.fit(X, y, **_weights_of(model, sample_weight))
+        with unsolved_trainings() as unsolved:
+            self.scores_ = np.array(
+                [self._scores(X, y, sample_weight, train, test, scorer) for train, test in parts]
+            )
+            self.mean_scores_ = self.scores_.mean(axis=0)
+            best = int(np.argmax(self.mean_scores_))
+            self.C_, self.best_score_ = float(self.Cs_[best]), float(self.mean_scores_[best])
+            if self.refit:
+                model: Any = clone(self.estimator)
+                _last(model).C = self.C_
+                self.best_estimator_ = model.fit(X, y, **_weights_of(model, sample_weight))
+        if unsolved:
+            trainings = self.scores_.size + bool(self.refit)
+            warnings.warn(
+                f"PathSearchCV: {len(unsolved)} of {trainings} trainings did not reach tol, the "
+                f"last of them {unsolved[-1]}",
+                ConvergenceWarning,
+                stacklevel=callers_level(),
+            )
         return self
 
     def _scores(

@@ -45,11 +45,12 @@ def _features(fields: dict[str, Any]) -> FeatureEncoding:
         raise ValueError(f"kind is {kind!r}")
     if names is None and kind == "named" or names is not None and kind == "sparse":
         raise ValueError(f"{kind} rows with{'out' if names is None else ''} names")
-    columns = checked_size("columns", fields["columns"])
+    constant = checked_number("constant", fields["constant"])
+    columns = checked_size("columns", fields["columns"], 0 if constant else 1)
     index = None if names is None else index_of_names(_texts("names", names))
     if index is not None and index.number_of_features != columns:
         raise ValueError(f"{index.number_of_features} names of {columns} columns")
-    return FeatureEncoding(kind, index, columns, checked_number("constant", fields["constant"]))
+    return FeatureEncoding(kind, index, columns, constant)
 
 
 def _features_fields(features: FeatureEncoding) -> dict[str, Any]:

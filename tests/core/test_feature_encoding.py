@@ -154,7 +154,8 @@ def test_rows_that_do_not_fit_are_refused(case: str) -> None:
 @pytest.mark.parametrize(
     "rows, options, message",
     [
-        ([[], {}], {}, "no feature stands in any of the 2 rows"),
+        ([[], {}], {}, "no feature stands in any of the 2 rows: name some, or give constant=1.0"),
+        ([], dict(constant=1), "the training set is empty"),
         ([["a"]], dict(min_count=2), "none of the 1 features occurs 2 times"),
         ([["a"]], dict(min_count=0), "min_count must be at least 1"),
         ([["a"]], dict(constant=-1), "constant must be finite and >= 0"),
@@ -164,6 +165,12 @@ def test_rows_that_do_not_fit_are_refused(case: str) -> None:
 def test_what_cannot_be_fitted_is_refused(rows, options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fit_features(read_rows("rows", rows), **options)
+
+
+def test_a_constant_feature_may_stand_alone() -> None:
+    encoding = fit_features(read_rows("rows", [[], {}]), constant=2.0)
+    assert encoding.names == ("constant",)
+    np.testing.assert_array_equal(_matrix(encoding, [[], {}, []]), [[2.0]] * 3)
 
 
 def test_who_listens_is_told_of_unseen_features_in_place_of_a_warning() -> None:

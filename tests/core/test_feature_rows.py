@@ -141,8 +141,14 @@ WRONG_SEQUENCES = {
     "a token as text": ([[["a"]], [["b"], "dog"]], r"sequences\[1\]\[1\] is the text 'dog'"),
     "a value": ([[], [{}, {"a": None}]], r"sequences\[1\]\[1\] gives feature 'a'"),
     "lists beside arrays": ([[["a"]], np.eye(2)], "of one kind, got lists beside arrays"),
-    "other columns": ([np.eye(2), np.eye(3)], "the same columns"),
-    "kinds": ([np.eye(2), sparse.csr_array(np.eye(2))], "DenseRows and SparseRows"),
+    "other widths": (
+        [[], np.eye(2), np.eye(3)], r"got dense rows of 3 columns in \w+\[2\], dense .* 2 .*\[1\]",
+    ),
+    "other columns": (
+        [Frame({"a": [1.0], "b": [1.0]}), Frame({"a": [1.0], "c": [1.0]})],
+        r"a frame of 2 columns, 'c' among them in \w+\[1\], .*'b' in its place",
+    ),
+    "kinds": ([np.eye(2), sparse.csr_array(np.eye(2))], r"got sparse rows .*\[1\], dense rows"),
 }
 
 

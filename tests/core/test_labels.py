@@ -92,7 +92,7 @@ def test_missing_labels_are_refused(missing):
 
 @pytest.mark.smoke
 def test_other_errors():
-    with pytest.raises(ValueError, match="labels: got none"):
+    with pytest.raises(ValueError, match="labels: got none, the training set is empty"):
         fit_codec([])
     with pytest.raises(ValueError, match="classes: got none"):
         fit_codec([], classes=[])

@@ -54,6 +54,16 @@ def test_a_pipeline_and_a_grid_search() -> None:
     assert search.best_score_ > 0.8
 
 
+def test_a_graph_without_attributes_learns_by_its_edges(tmp_path) -> None:
+    graphs = [({"p": {}, "q": {}, "r": {}}, [("p", "q"), ("q", "r")])]
+    labeller = GraphLabeller(C=10.0, plans=True).fit(graphs, [[*"aba"]])
+    assert labeller.encoding_.nodes.names == ("constant",)
+    model = js.load(js.save(labeller, tmp_path / "m"))
+    assert model.predict(graphs) == labeller.predict(graphs)
+    with pytest.raises(ValueError, match="name some, or give constant=1.0"):
+        GraphLabeller(constant=0.0).fit(graphs, [[*"aba"]])
+
+
 def test_errors_name_the_graph() -> None:
     X, y = paths()
     with pytest.raises(ValueError, match=r"labels\[0\] has 3 labels, but graphs\[0\] has 4 nodes"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -56,6 +57,16 @@ def test_sequences_are_searched_too() -> None:
     X, y = sentences()
     search = PathSearchCV(SequenceLabeller(), [1.0, 100.0], cv=reordered(24)).fit(X, y)
     assert search.scores_.shape == (2, 2) and len(search.predict(X)) == 24
+
+
+def test_unsolved_trainings_are_told_in_one_warning() -> None:
+    with pytest.warns(ConvergenceWarning) as told:
+        path = PathSearchCV(StructuralClassifier(max_iter=1), [1e3, 1e4], cv=3).fit(*blobs())
+    (text,) = [str(one.message) for one in told if issubclass(one.category, ConvergenceWarning)]
+    words = f"7 of 7 trainings did not reach tol, the last of them PASS_LIMIT at C={path.C_:g}, the"
+    assert words in text
+    with pytest.warns(ConvergenceWarning, match="StructuralClassifier: PASS_LIMIT"):  # as before
+        StructuralClassifier(1e4, max_iter=1).fit(*blobs())
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,12 @@ def test_from_data_to_a_model_file_and_what_it_has_learned(way: str, tmp_path) -
     assert named in str(js.explain(estimator)) == str(js.explain(model))
 
 
+@pytest.mark.parametrize("way", WAYS.keys() - {"path"})
+def test_no_examples_are_said_to_be_none(way: str) -> None:
+    with pytest.raises(ValueError, match="X is empty: there is no example to train on"):
+        WAYS[way][0].fit([], [])
+
+
 def test_an_example_is_named_by_its_row_of_the_training_set() -> None:
     """The slack shown is that of X[i]; equal rows and those of weight 0 have none of their own."""
     X, y = np.concatenate([ROWS, ROWS[:1]]), np.append(CLASSES, CLASSES[0])

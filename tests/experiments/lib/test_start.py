@@ -176,7 +176,21 @@ def test_a_wrong_option_ends_in_one_line(name, monkeypatch, tmp_path, capsys):
         assert told_by(name, [*arguments, *line.split()], monkeypatch) == start.WRONG, line
         told = capsys.readouterr().err
         assert told.startswith(f"{name}: ") and told.count("\n") == 1 and len(told) < 400, line
+        assert "Errno" not in told, line
     assert not list(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize("name, line, told", [
+    ("named_entities", "--model=none.npz --predict=x", "model: 'none.npz': no such file or direc"),
+    ("label_graphs", "--train=none.npz", "train: 'none.npz': no such file or directory: correct"),
+])  # fmt: skip
+def test_a_file_that_is_not_there_is_told_with_its_option(
+    name, line, told, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--nocompilation_cache", *line.split()]
+    assert told_by(name, arguments, monkeypatch) == start.WRONG
+    assert capsys.readouterr().err.startswith(f"{name}: {told}")
 
 
 @pytest.mark.smoke
