@@ -96,7 +96,20 @@ def prove(data: CentredRows, members: Array, terms: Terms, alpha: Array, dtype: 
     bottom = np.min(np.where(down, v, np.inf), axis=1)
     middle = (top + bottom) / 2
     dual, dual_rounding = _dual(data, members, terms, alpha, found, v)
-    exact = found.scores + middle[:, None]
+    point = _nearest(data, members, terms, w, middle, found, dtype)
+    slack = np.where(real, np.maximum(0, 1 - signs * point.values), 0)
+    return Proof(
+        point.primal, dual, point.rounding + dual_rounding, dual_rounding, top - bottom,
+        point.weights, point.bias, alpha, slack, np.where(real, v - middle[:, None], 0),
+    )  # fmt: skip
+
+
+def _nearest(
+    data: CentredRows, members: Array, terms: Terms, w: Array, middle: Array, found: _Scored,
+    dtype: str,
+) -> _Returned:  # fmt: skip
+    """What is returned of w and the values `middle` at the centre: scaled where that is better."""
+    signs, exact = terms.signs, found.scores + middle[:, None]
     point = _returned(data, members, terms, w, middle, dtype)
     if is_hard(terms):  # to a least margin of 1, of which rounding (w, b) may take a little
         scale, least = np.ones(len(w)), _least(signs, exact)
@@ -107,16 +120,15 @@ def prove(data: CentredRows, members: Array, terms: Terms, alpha: Array, dtype: 
             scale *= np.where(short, (1 + 4 * np.finfo(dtype).eps) / np.where(short, least, 1), 1)
             point = _returned(data, members, terms, w * scale[:, None], middle * scale, dtype)
             least = _least(signs, point.values)
-    else:  # what rounding (w, b) takes of margins may cost more than larger weights do
-        scale = 1 + 2 * np.max(np.where(real, np.abs(point.values - exact), 0), axis=1)
+        return point
+    lost = point.primal - _primal(terms, exact, 0 * exact, found)[0]
+    if np.any(lost > 10 * np.finfo(dtype).eps * point.primal):
+        # What rounding (w, b) takes of margins may cost more than larger weights do.
+        scale = 1 + 2 * np.max(np.where(signs != 0, np.abs(point.values - exact), 0), axis=1)
         larger = _returned(data, members, terms, w * scale[:, None], middle * scale, dtype)
         better = larger.primal + larger.rounding < point.primal + point.rounding
         point = picked(better, larger, point)
-    slack = np.where(real, np.maximum(0, 1 - signs * point.values), 0)
-    return Proof(
-        point.primal, dual, point.rounding + dual_rounding, dual_rounding, top - bottom,
-        point.weights, point.bias, alpha, slack, np.where(real, v - middle[:, None], 0),
-    )  # fmt: skip
+    return point
 
 
 def picked(where: Array, these: Any, others: Any) -> Any:
