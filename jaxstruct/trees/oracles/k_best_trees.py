@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.batch_last import of_one_example
+from jaxstruct.core.batch_last import in_column_blocks, of_one_example
 from jaxstruct.core.checks import checked_size
+from jaxstruct.core.largest import k_largest
 from jaxstruct.core.types import Array
 from jaxstruct.trees.oracles.best_charts import Sentences, sentences, term_rows
 from jaxstruct.trees.oracles.best_search import group_rules, rule_scores
@@ -18,10 +19,15 @@ from jaxstruct.trees.oracles.charts import Layout, plain
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
 from jaxstruct.trees.oracles.ranked_charts import RankedCharts, rank_pairs, ranked_charts
 from jaxstruct.trees.oracles.rule_runs import BLOCK, GROUP
+from jaxstruct.trees.oracles.sorted_charts import chart_bytes, choice_of, sorted_charts
 from jaxstruct.trees.oracles.traceback import Choice, Node, pick, trace_back
 from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, score_tree
 
 _NO_INDEX = np.iinfo(np.int32).max
+FEW = 8
+"""Up to so many trees merges are written out, a program that grows with k^2; more are sorted."""
+CHART_BYTES = 2**28
+"""Sentences whose charts take more than this together are parsed one block after the other."""
 
 
 def _best_after(values: Array, index: Array, before: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -125,23 +131,31 @@ def _search(k: int, layout: Layout, given: Sentences, charts: RankedCharts, node
 
 
 def _kernel(k: int, rules: GrammarRules, potentials: TreePotentials, length: Array) -> Parsed:
+    T, S = potentials.lexical.shape[:2]
+    if k <= FEW:
+        return _k_best(k, True, rules, potentials, length)
+    width = max(1, CHART_BYTES // chart_bytes(T, S, k, potentials.lexical.dtype))
+    return in_column_blocks(partial(_k_best, k, False), width)(rules, potentials, length)
+
+
+def _k_best(
+    k: int, few: bool, rules: GrammarRules, potentials: TreePotentials, length: Array
+) -> Parsed:
     given, layout = sentences(rules, potentials, length), plain(potentials.lexical.shape[0])
-    charts, S, shape = (
-        ranked_charts(k, layout, given),
-        potentials.lexical.shape[1],
-        (k, given.batch),
-    )
+    S, shape = potentials.lexical.shape[1], (k, given.batch)
     length = jnp.broadcast_to(given.length[None], shape)
-    symbols, ranks = jnp.divmod(_lift(jnp.arange(S * k, dtype=jnp.int32), length), k)
-    row = layout.row(length, 0)
-    tops = pick(charts.cells, row[None, :1], ranks, symbols)
-    tops = jnp.broadcast_to(tops + pick(given.potentials.root, symbols), (S * k, *shape))
-    index = jnp.broadcast_to(symbols * k + ranks, tops.shape)
-    rank = jnp.broadcast_to(jnp.arange(k, dtype=jnp.int32)[:, None], shape)
-    score, at = _standing_at(rank, 1, lambda _: (tops, index), tops.dtype)
-    symbol, state = jnp.divmod(jnp.where(at == _NO_INDEX, 0, at), k)
+    if few:
+        charts = ranked_charts(k, layout, given)
+        search = partial(_search, k, layout, given, charts)
+    else:
+        charts = sorted_charts(k, layout, given)
+        search = partial(choice_of, k, layout, charts)
+    symbols, ranks = jnp.divmod(jnp.arange(S * k, dtype=jnp.int32)[:, None], k)
+    row = layout.row(given.length, 0)[None]
+    tops = pick(charts.cells, row, ranks, symbols) + pick(given.potentials.root, symbols)
+    places = (jnp.broadcast_to(leaf, tops.shape) for leaf in (symbols, ranks))
+    score, (symbol, state) = k_largest(k, tops, tuple(places))
     top = Node(symbol, jnp.zeros(shape, jnp.int32), length, state)
-    search = partial(_search, k, layout, given, charts)
     children = (given.table.rules.lefts, given.table.rules.rights)
     tree = trace_back(layout.tokens, length, top, score > -jnp.inf, children, search)
     return Parsed(jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), tree), score)
@@ -159,7 +173,9 @@ def _of_one(k: int) -> Callable:
 def k_best_trees(rules: GrammarRules, potentials: TreePotentials, length: Array, k: int) -> Parsed:
     """The k trees of the largest scores, the best first.
 
-    CKY with the k best trees of every symbol over a span instead of one.
+    CKY with the k best trees of every symbol over a span instead of one. Of more than `FEW` the
+    charts of a sentence take 12 k S bytes (T^2 + T) / 2 in float32, and those of a batch no more
+    than `CHART_BYTES` where one alone does not.
 
     Args:
       rules, potentials, length: as in `cky`.

@@ -9,8 +9,10 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.trees.oracles.k_best_trees import k_best_trees
+from jaxstruct.trees.oracles import k_best_trees as oracle
+from jaxstruct.trees.oracles.k_best_trees import FEW, k_best_trees
 from jaxstruct.trees.oracles.ranked_charts import rank_pairs
+from jaxstruct.trees.oracles.sorted_charts import chart_bytes
 from jaxstruct.trees.potentials import Parsed, TreePotentials
 from tests.core.derivatives import assert_derivatives
 from tests.trees.oracles.truth import (
@@ -64,6 +66,31 @@ def test_five_best(kind: str, size: tuple) -> None:
         parsed = _parsed(given, 5)
         assert parsed.score.dtype == np.float32 and parsed.tree.rules.dtype == np.int32
         _check(given, parsed, seed % 2 == 1, 1e-5)
+
+
+@pytest.mark.parametrize("kind, size", [(OVER_SPANS, SMALL), (SHARED, SKEWED)])
+def test_more_are_sorted_in_the_same_order(kind: str, size: tuple, monkeypatch) -> None:
+    """Those of many come first among those of more, ties included, block by block or at once."""
+    monkeypatch.setattr(oracle, "CHART_BYTES", 3 * chart_bytes(size.tokens, size.symbols, 40, "f4"))
+    for seed in range(6):
+        given = cases(kind, size, seed)
+        few, many = _parsed(given, 5), _parsed(given, 40)
+        _check(given, many, seed % 2 == 1, 1e-5)
+        np.testing.assert_array_equal(many.score[:, :5], few.score)
+        for mine, other in zip(many.tree, few.tree, strict=True):
+            np.testing.assert_array_equal(mine[:, :5], other)
+
+
+def test_the_program_of_many_trees_is_as_large_as_that_of_few() -> None:
+    """Merges that were written out grew with k^2: compiling them took gigabytes and hours."""
+    given = cases(OVER_SPANS, SMALL, 2)
+    potentials = as_dtype(given.potentials, "float32")
+
+    def lines(k: int) -> int:
+        lowered = _batched(k, given.axes).lower(given.rules, potentials, given.length)
+        return lowered.as_text().count("\n")
+
+    assert lines(300) < 1.1 * lines(30) < 1.1 * lines(FEW)
 
 
 @pytest.mark.usefixtures("x64")

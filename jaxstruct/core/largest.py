@@ -1,0 +1,22 @@
+"""The k largest of a list with what belongs to them: the program does not grow with k."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.core.types import Array, PyTree
+
+
+def k_largest(k: int, values: Array, others: PyTree = (), axis: int = 0) -> tuple[Array, PyTree]:
+    """The k largest along an axis, falling; of equal ones, 0 and -0 among them, the first.
+
+    Args:
+      k: how many; the axis has at least as many entries.
+      values: floats. others: arrays of the same shape; the entries at the same places are returned.
+    """
+    values = jnp.where(values == 0, 0, values)
+    top, places = jax.lax.top_k(jnp.moveaxis(values, axis, -1), k)
+    places = jnp.moveaxis(places, -1, axis)
+    taken = jax.tree.map(lambda leaf: jnp.take_along_axis(leaf, places, axis), others)
+    return jnp.moveaxis(top, -1, axis), taken
