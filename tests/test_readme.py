@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import io
+import itertools
 import pathlib
 import re
+import sys
+import tokenize
 
 import numpy as np
-import pytest
 
 import jaxstruct as js
 
@@ -28,10 +31,57 @@ def _block(part: str) -> str:
 
 
 def _run(part: str) -> dict:
-    """The names that an example leaves behind; it starts from nothing."""
-    names: dict = {}
-    exec(_block(part), names)  # noqa: S102
+    """The names that an example leaves behind; it starts from nothing, and prints what it shows."""
+    block, lines = _block(part), {}
+
+    def note(*values: object) -> None:
+        print(*values)
+        lines.setdefault(sys._getframe(1).f_lineno, []).extend(" ".join(map(str, values)).split())
+
+    names: dict = {"print": note}
+    exec(block, names)  # noqa: S102
+    for begin, end, shown in _shown(block):
+        printed = [word for line in range(begin, end + 1) for word in lines.get(line, [])]
+        assert _are_same(printed, shown.split()), f"shown is {shown!r}, printed {printed}"
     return names
+
+
+def _shown(block: str) -> list[tuple[int, int, str]]:
+    """(first line, last line, what the comment at its end or below it shows) of every print."""
+    tokens = tokenize.generate_tokens(io.StringIO(block).readline)
+    comments = {token.start: token.string[1:] for token in tokens if token.type == tokenize.COMMENT}
+    beside = {line: text for (line, column), text in comments.items() if column}
+    below = {line: text for (line, column), text in comments.items() if not column}
+    found = []
+    for node in ast.walk(ast.parse(block)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "print":
+            lines = itertools.takewhile(below.__contains__, itertools.count(node.end_lineno + 1))
+            shown = [beside.get(node.end_lineno, ""), *(below[line] for line in lines)]
+            found.append((node.lineno, node.end_lineno, " ".join(shown)))
+    return [one for one in found if one[2].strip()]
+
+
+def _are_same(printed: list[str], shown: list[str]) -> bool:
+    """Whether words are equal, decimal fractions up to one in the last digit shown."""
+
+    def agree(one: str, other: str) -> bool:
+        if not re.fullmatch(r"\d+\.\d+,?", other):
+            return one == other
+        unit = 10.0 ** -len(other.rstrip(",").split(".")[1])
+        return abs(float(one.rstrip(",")) - float(other.rstrip(","))) <= unit
+
+    return len(printed) == len(shown) and all(map(agree, printed, shown))
+
+
+def test_what_an_example_shows_is_compared_with_what_it_prints() -> None:
+    block = 'print(2, "a")  # 2 a\nfor i in (1, 2):\n    print(\n        i\n    )\n# 0.33 0.67\n'
+    assert [(a, b, text.split()) for a, b, text in _shown(block)] == [
+        (1, 1, ["2", "a"]), (3, 5, ["0.33", "0.67"]),
+    ]  # fmt: skip
+    assert sum(len(_shown(block)) for block in BLOCKS) >= 16
+    assert _are_same(["CONVERGED", "29.9604089"], ["CONVERGED", "29.9604"])
+    for printed in (["CONVERGED", "29.9622"], ["ROUNDING", "29.9604"], ["CONVERGED"]):
+        assert not _are_same(printed, ["CONVERGED", "29.9604"])
 
 
 def test_every_example_has_a_test() -> None:
@@ -48,23 +98,15 @@ def test_training_example_prints_what_it_says(capsys) -> None:
     assert float(error) < 0.035
 
 
-def test_machines_of_codes_print_what_they_say(capsys) -> None:
-    machines = _run("all_pairs_code")["machines"]
-    status, count, error = capsys.readouterr().out.split()
-    assert (status, count) == ("CONVERGED", "45") and machines.status.solved
-    said = re.search(r"# CONVERGED 45 (\S+)\n", _block("all_pairs_code"))
-    assert float(error) == pytest.approx(float(said.group(1)), abs=3e-3)
+def test_machines_of_codes_train() -> None:
+    assert _run("all_pairs_code")["machines"].status.solved
 
 
 def test_label_sequences_train(capsys) -> None:
     solution = _run("x_test = (js.chains")["solution"]
-    status, primal, dual, error = capsys.readouterr().out.split()
-    assert status == "CONVERGED" and solution.status.solved
+    _, primal, dual, _ = capsys.readouterr().out.split()
+    assert solution.status.solved
     assert 28.62 < float(dual) <= DIGIT_WORDS_OPTIMUM + 1e-4 <= float(primal) + 2e-4
-    said = re.search(r"# CONVERGED (\S+) (\S+) (\S+)\n", _block("x_test = (js.chains"))
-    np.testing.assert_allclose(
-        [float(primal), float(dual), float(error)], [float(n) for n in said.groups()], rtol=2e-3
-    )
 
 
 def test_oracles_stand_alone() -> None:
@@ -87,18 +129,13 @@ def test_alignments_are_learned_and_written(capsys) -> None:
     assert "ACGTTGCA" in first and "ACG--GCA" in second and "|||  |||" in signs
 
 
-def test_a_grammar_is_learned_and_parses(capsys) -> None:
-    _run("weighted_grammar")
-    printed = capsys.readouterr().out.strip()
-    assert f"# {printed}\n" in _block("weighted_grammar") and printed.startswith("(S ")
+def test_a_grammar_is_learned_and_parses() -> None:
+    assert _run("weighted_grammar")["solution"].status.solved
 
 
-def test_graphs_are_labelled(capsys) -> None:
+def test_graphs_are_labelled() -> None:
     solution = _run("noisy_grid")["solution"]
-    status, alone, together = capsys.readouterr().out.split()
-    assert status == "CONVERGED" and solution.primal >= solution.dual
-    assert float(alone) == pytest.approx(0.388, abs=1e-3)
-    assert float(together) == pytest.approx(0.141, abs=0.01)
+    assert solution.status.solved and solution.primal >= solution.dual
 
 
 def test_a_network_trains_under_a_chain() -> None:
@@ -113,8 +150,7 @@ def test_a_network_trains_under_a_chain() -> None:
 
 def test_an_estimator_is_searched_and_says_what_it_proved(capsys) -> None:
     _run("js.estimators")
-    printed = capsys.readouterr().out.strip()
-    assert f"# {printed}\n" in _block("js.estimators") and printed.startswith("CONVERGED True")
+    assert capsys.readouterr().out.startswith("CONVERGED True")
 
 
 def test_own_structure_trains_and_certifies() -> None:
@@ -190,9 +226,8 @@ def test_own_data_is_labelled(capsys) -> None:
     assert capsys.readouterr().out == "[['O', 'NAME'], []]\n"
 
 
-def test_own_data_is_parsed(capsys) -> None:
-    _run("js.trees.fit_encoding")
-    assert f"# {capsys.readouterr().out}" in _block("js.trees.fit_encoding")
+def test_own_data_is_parsed() -> None:
+    assert _run("js.trees.fit_encoding")["solution"].status.solved
 
 
 def test_own_data_is_aligned(capsys) -> None:
@@ -228,8 +263,7 @@ def test_a_model_is_kept_and_explained(capsys, tmp_path, monkeypatch) -> None:
 
 def test_a_stream_has_no_end_and_heeds_no_bad_record(capsys) -> None:
     _run("js.predict_stream")
-    told = capsys.readouterr().out
-    assert f"# {told}" in _block("js.predict_stream") and told == "apple 1 bean 1\n"
+    assert capsys.readouterr().out == "apple 1 bean 1\n"
 
 
 def test_every_status_and_formulation_has_a_row() -> None:
