@@ -166,10 +166,12 @@ class InferenceFacts:
 
     Fields:
       convex: whether log_loss is convex in theta, so that its gradient gives a lower bound.
+      exact: whether log_loss is -log P, and no approximation.
       advice: what to do where a function is None.
     """
 
     convex: bool = True
+    exact: bool = True
     advice: str = ""
 
 

@@ -219,7 +219,7 @@ def seen_graph(enumerates: Static, theta: GraphTheta) -> tuple[GraphPotentials, 
     if theta.plan is None and not enumerates.value:
         raise ValueError(
             "inputs have no plans of elimination, without which a graph gives neither the k best "
-            'labellings nor probabilities: make them with graph_inputs(.., plans=True), take '
+            "labellings nor probabilities: make them with graph_inputs(.., plans=True), take "
             'inference="enumeration" for a few nodes, or graphs.with_log_loss(problem, "bethe"), '
             '"reweighted" or "pseudo" for a log loss alone'
         )
@@ -250,9 +250,9 @@ def _pseudo(theta: GraphTheta, y: Array) -> Array:
 
 
 _APPROXIMATE = {
-    "bethe": Inference(log_loss=Partial(_bethe), facts=InferenceFacts(convex=False)),
-    "reweighted": Inference(log_loss=Partial(_reweighted)),
-    "pseudo": Inference(log_loss=Partial(_pseudo)),
+    "bethe": Inference(log_loss=Partial(_bethe), facts=InferenceFacts(convex=False, exact=False)),
+    "reweighted": Inference(log_loss=Partial(_reweighted), facts=InferenceFacts(exact=False)),
+    "pseudo": Inference(log_loss=Partial(_pseudo), facts=InferenceFacts(exact=False)),
 }
 
 

@@ -27,7 +27,7 @@ _NOT_TRACED = (
 )
 
 
-def _call(name: str, contract: str, function: Callable, *arguments: PyTree) -> PyTree:
+def call(name: str, contract: str, function: Callable, *arguments: PyTree) -> PyTree:
     """What a function returns, as shapes.
 
     Raises:
@@ -48,7 +48,9 @@ def _call(name: str, contract: str, function: Callable, *arguments: PyTree) -> P
         ) from error
 
 
-def _check(name: str, contract: str, found: PyTree, wanted: PyTree, kind: Any, said: str) -> None:
+def check_shapes(
+    name: str, contract: str, found: PyTree, wanted: PyTree, kind: Any, said: str
+) -> None:
     """Raise ValueError unless `found` has the structure and shapes of `wanted`, and leaves of a
     kind."""
 
@@ -62,19 +64,19 @@ def _check(name: str, contract: str, found: PyTree, wanted: PyTree, kind: Any, s
         )
 
 
-def _check_output(name: str, contract: str, found: PyTree, y: PyTree) -> None:
+def check_output(name: str, contract: str, found: PyTree, y: PyTree) -> None:
     """An output, or a Bounded of one."""
     if isinstance(found, Bounded):
-        _check(name, contract, found.bound, jnp.zeros(()), jnp.floating, "a scalar bound")
+        check_shapes(name, contract, found.bound, jnp.zeros(()), jnp.floating, "a scalar bound")
         found = found.output
-    _check(name, contract, found, y, jnp.integer, f"an output, {outline(y)},")
+    check_shapes(name, contract, found, y, jnp.integer, f"an output, {outline(y)},")
 
 
 def _check_model(problem: Problem, x: PyTree, y: PyTree) -> PyTree:
     """theta, once the four functions keep their contract."""
     model, dtype = problem.model, jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     name, contract = "model.potentials", "(w, x) -> theta, potentials of the dtype of w"
-    theta = _call(name, contract, model.potentials, problem.initial_weights, x)
+    theta = call(name, contract, model.potentials, problem.initial_weights, x)
     potentials = transposition.linear_leaves(theta)
     if not potentials or any(leaf.dtype != dtype for leaf in potentials):
         raise ValueError(
@@ -82,13 +84,13 @@ def _check_model(problem: Problem, x: PyTree, y: PyTree) -> PyTree:
             f": it must be {contract}"
         )
     name, contract = "model.score", "(theta, y) -> F, a scalar"
-    found = _call(name, contract, model.score, theta, y)
-    _check(name, contract, found, jnp.zeros(()), jnp.floating, "a floating-point scalar")
+    found = call(name, contract, model.score, theta, y)
+    check_shapes(name, contract, found, jnp.zeros(()), jnp.floating, "a floating-point scalar")
     name, contract = "model.decode", "theta -> argmax_y F, integers shaped as an output"
-    _check_output(name, contract, _call(name, contract, model.decode, theta), y)
+    check_output(name, contract, call(name, contract, model.decode, theta), y)
     name, contract = "model.loss", "(y_true, y) -> Delta, a scalar"
-    found = _call(name, contract, model.loss, y, y)
-    _check(name, contract, found, jnp.zeros(()), jnp.generic, "a scalar")
+    found = call(name, contract, model.loss, y, y)
+    check_shapes(name, contract, found, jnp.zeros(()), jnp.generic, "a scalar")
     return theta
 
 
@@ -96,14 +98,16 @@ def _check_oracles(part: str, oracles: Oracles, dtype: Any, theta: PyTree, y: Py
     scalar, level = jax.ShapeDtypeStruct((), dtype), jax.ShapeDtypeStruct((), jnp.int32)
     if oracles.contenders is not None:
         name, contract = f"{part}.contenders", "(theta, y_true) -> jaxstruct.Contenders of levels"
-        found = _call(name, contract, oracles.contenders, theta, y)
+        found = call(name, contract, oracles.contenders, theta, y)
         if not isinstance(found, Contenders):
             raise ValueError(f"{name} returns {text_of(found)}: it must be {contract}")
         sizes = found._replace(trace=None)
         wanted = jax.tree.map(lambda _: jnp.zeros(np.shape(found.losses)[:1]), sizes)
-        _check(name, contract, sizes, wanted, jnp.number, "losses [L], scores [L], bounds [L]")
+        check_shapes(
+            name, contract, sizes, wanted, jnp.number, "losses [L], scores [L], bounds [L]"
+        )
         name, contract = f"{part}.output", "(trace, level) -> y of that level"
-        _check_output(name, contract, _call(name, contract, oracles.output, found.trace, level), y)
+        check_output(name, contract, call(name, contract, oracles.output, found.trace, level), y)
     for field, contract, extra in (
         ("best_wrong", "(theta, y_true) -> y", ()),
         ("loss_augmented_decode", "(theta, y_true, scale) -> y", (scalar,)),
@@ -111,26 +115,26 @@ def _check_oracles(part: str, oracles: Oracles, dtype: Any, theta: PyTree, y: Py
         function = getattr(oracles, field)
         if function is not None:
             name = f"{part}.{field}"
-            _check_output(name, contract, _call(name, contract, function, theta, y, *extra), y)
+            check_output(name, contract, call(name, contract, function, theta, y, *extra), y)
     if oracles.best_by_level is not None:
         name, contract = f"{part}.level_losses", "y_true -> Delta[L]"
-        losses = _call(name, contract, oracles.level_losses, y)
+        losses = call(name, contract, oracles.level_losses, y)
         wanted = jnp.zeros(np.shape(losses)[:1])
-        _check(name, contract, losses, wanted, jnp.number, "an array [L] of losses")
+        check_shapes(name, contract, losses, wanted, jnp.number, "an array [L] of losses")
         name, contract = f"{part}.best_by_level", "(theta, y_true, offsets[L], slopes[L]) -> y"
         given = jax.ShapeDtypeStruct(losses.shape, dtype)
-        found = _call(name, contract, oracles.best_by_level, theta, y, given, given)
-        _check_output(name, contract, found, y)
+        found = call(name, contract, oracles.best_by_level, theta, y, given, given)
+        check_output(name, contract, found, y)
     if oracles.all_outputs is not None:
         name, contract = f"{part}.all_outputs", "y_true -> y[K], a leading axis before an output"
-        found = _call(name, contract, oracles.all_outputs, y)
+        found = call(name, contract, oracles.all_outputs, y)
         count = (np.shape(jax.tree.leaves(found)[0]) or (0,))[0]
-        _check(name, contract, found, _several(y, count), jnp.integer, "outputs [K, ...]")
+        check_shapes(name, contract, found, several(y, count), jnp.integer, "outputs [K, ...]")
     if oracles.cheap is not None:
         _check_oracles(f"{part}.cheap", oracles.cheap, dtype, theta, y)
 
 
-def _several(tree: PyTree, *axes: int) -> PyTree:
+def several(tree: PyTree, *axes: int) -> PyTree:
     """The tree with axes of so many in front."""
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((*axes, *leaf.shape), leaf.dtype), tree)
 
@@ -143,7 +147,7 @@ def derived(function: Callable | None) -> bool:
 
 def _check_space(problem: Problem, x: PyTree, y: PyTree, theta: PyTree) -> None:
     w, dtype = problem.initial_weights, jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    one_x, one_theta, two = _several(x, 1), _several(theta, 1), _several(y, 2)
+    one_x, one_theta, two = several(x, 1), several(theta, 1), several(y, 2)
     values = jax.ShapeDtypeStruct((2,), dtype)
     calls = {
         "add": ("(w, x[B], u[B]) -> w", (w, one_x, one_theta), w),
@@ -151,11 +155,11 @@ def _check_space(problem: Problem, x: PyTree, y: PyTree, theta: PyTree) -> None:
         "plane_scores": ("(theta, y[K]) -> F[K]", (theta, two), values),
         "combine": ("(theta, y[K], c[K]) -> theta", (theta, two, values), theta),
         "plane_values": (
-            "(w, x[B], y[B, K]) -> F[B, K]", (w, one_x, _several(two, 1)), _several(values, 1),
+            "(w, x[B], y[B, K]) -> F[B, K]", (w, one_x, several(two, 1)), several(values, 1),
         ),
         "add_planes": (
             "(w, x[B], y[B, K], c[B, K]) -> w",
-            (w, one_x, _several(two, 1), _several(values, 1)), w,
+            (w, one_x, several(two, 1), several(values, 1)), w,
         ),
         "plane_gram": ("(x, y_true, y[K], y) -> [K]", (x, y, two, y), values),
         "plane_norms": ("(x, y_true, y[K]) -> [K]", (x, y, two), values),
@@ -164,8 +168,8 @@ def _check_space(problem: Problem, x: PyTree, y: PyTree, theta: PyTree) -> None:
         function = getattr(problem.space, field)
         if function is not None and not derived(function):
             name = f"space.{field}"
-            found = _call(name, contract, function, *arguments)
-            _check(name, contract, found, wanted, jnp.number, outline(wanted))
+            found = call(name, contract, function, *arguments)
+            check_shapes(name, contract, found, wanted, jnp.number, outline(wanted))
 
 
 def check_functions(problem: Problem, x: PyTree, y: PyTree) -> None:

@@ -87,6 +87,7 @@ ADVICE = {
 
 _CAUSES = {
     "finite": frozenset(ADVICE) - {"finite"},
+    "constant": {"potentials"},
     "decode": {"truth"},
     "outside": {"truth"},
     "first": {"gaps", "twice"},
@@ -136,6 +137,13 @@ def _combined(first: PyTree, second: PyTree) -> PyTree:
 def share_of(difference: Array, size: Array) -> Array:
     """A difference relative to a size; the difference itself where that is 0."""
     return difference / jnp.where(size > 0, size, 1)
+
+
+def largest_difference(a: PyTree, b: PyTree) -> Array:
+    """The largest difference of floating-point leaves, relative to 1 + those of b."""
+    parts = zip(linear_leaves(a), linear_leaves(b), strict=True)
+    apart = [jnp.max(jnp.where(x == y, 0, jnp.abs(x - y)), initial=0) for x, y in parts]
+    return share_of(jnp.max(jnp.stack(apart)), 1 + largest_of(b))
 
 
 def drawn_weights(problem: Problem, frequency: Array) -> PyTree:

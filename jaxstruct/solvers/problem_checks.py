@@ -2,7 +2,8 @@
 
 Beside the rules of `oracle_rules` for every formulation it compares the loss levels with the
 candidates that turn up, looks through every list of outputs, and holds each function of the space
-that is given against the one that transposition makes of the model.
+that is given against the one that transposition makes of the model, and each of the inference
+against the sum over all outputs, where these can be listed.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from jaxstruct.core.contract import Problem, Space
 from jaxstruct.core.device import on_device
 from jaxstruct.core.levels import best_of_levels
 from jaxstruct.core.problem import completed
-from jaxstruct.core.transposition import linear_leaves, sum_of_squares
+from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.checks import checked_buckets
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.function_checks import derived
+from jaxstruct.solvers.inference_checks import CONTRACTS, compared_functions, inference_excess
 from jaxstruct.solvers.most_violated import oracle_for, same_output
 from jaxstruct.solvers.oracle_rules import (
     ADVICE,
@@ -34,6 +36,7 @@ from jaxstruct.solvers.oracle_rules import (
     candidates_of,
     drawn_weights,
     frequencies_of,
+    largest_difference,
     largest_of,
     oracle_excess,
     sample_of,
@@ -46,6 +49,7 @@ WIDTH = 100
 MOST_LISTED = 2048
 """So many of the outputs that a problem lists are looked for in the whole list."""
 _OF_MAPS = {"finite", "constant", "potentials", "score"}
+_OF_LISTS = {"outside", "first", "gaps", "twice"}
 HOLDS = {
     "finite": "potentials, scores and losses are finite",
     "constant": "theta is 0 at w = 0",
@@ -89,6 +93,7 @@ class Report(NamedTuple):
       oracles: formulation -> the oracle that serves it, or why none does.
       faults: the rules that are broken.
       examples, draws: how many examples and random weights were tried.
+      refused: what could not be compared, and why.
     """
 
     excess: dict[str, float]
@@ -96,6 +101,7 @@ class Report(NamedTuple):
     faults: tuple[Fault, ...] = ()
     examples: int = 0
     draws: int = 0
+    refused: dict[str, str] = {}
 
     def __str__(self) -> str:
         """What was tried, what is broken and what to do, what holds."""
@@ -121,11 +127,16 @@ class Report(NamedTuple):
         lines.append("these hold, off by at most:")
         for rule, value in self.excess.items():
             if rule not in broken:
-                lines.append(f"  {HOLDS.get(rule) or _space_holds(rule)}: {value:.2g}")
+                lines.append(f"  {HOLDS.get(rule) or _holds(rule)}: {value:.2g}")
+        for name, words in self.refused.items():
+            lines += textwrap.wrap(f"not compared: {name}, {words}", WIDTH, subsequent_indent="  ")
         return "\n".join(lines)
 
 
-def _space_holds(name: str) -> str:
+def _holds(name: str) -> str:
+    part, _, field = name.partition(".")
+    if part == "inference":
+        return f"{name} is {CONTRACTS[field]}"
     return f"space.{name} is what potentials and score make of it"
 
 
@@ -138,6 +149,10 @@ def _advice(rule: str, problem: Problem) -> str:
             "space.add is not the transpose of model.potentials. Where w are no coordinates "
             "(coefficients of kernel values), say so by a space.squared_norm that returns None"
         )
+    part, _, field = rule.partition(".")
+    if part == "inference":
+        text = f"{rule} is not {CONTRACTS[field]}, y of all outputs listed"
+        return f"{text}: correct it, or leave it out"
     text = f"space.{rule} differs from what potentials and score make of it by transposition; "
     if derived(getattr(problem.space, rule)):
         return text + "it was derived from another model: call make_problem anew"
@@ -194,13 +209,6 @@ def _level_excess(
         gaps, twice = (jnp.any(broken).astype(jnp.float32) for broken in (gaps, twice))
         found = found._replace(gaps=gaps, twice=twice)
     return found
-
-
-def _largest_difference(a: PyTree, b: PyTree) -> Array:
-    """The largest difference of floating-point leaves, relative to 1 + those of b."""
-    parts = zip(linear_leaves(a), linear_leaves(b), strict=True)
-    worst = jnp.max(jnp.stack([jnp.max(jnp.abs(x - y), initial=0) for x, y in parts]))
-    return share_of(worst, 1 + largest_of(b))
 
 
 def _space_excess(
@@ -264,7 +272,7 @@ def _space_excess(
             return own(w, batch[0]), sum_of_squares(w, x)
         return _by_differences(problem, name, w, x, batch[1], c, (scores, right, seen))
 
-    return {name: _largest_difference(*pairs_of(name)) for name in functions}
+    return {name: largest_difference(*pairs_of(name)) for name in functions}
 
 
 def _by_differences(
@@ -318,6 +326,7 @@ def _check_of_structure(
     problem: Problem,
     functions: tuple[str, ...],
     coordinates: bool,
+    inferred: tuple[str, ...],
     x: PyTree,
     y: PyTree,
     frequencies: Array,
@@ -333,13 +342,17 @@ def _check_of_structure(
         given = candidates_of(problem, y_true, jax.lax.map(problem.model.decode, thetas), listed)
         levels = _level_excess(problem, theta, y_true, given, listed)
         rest = functions, coordinates, w, x, y_true, given, frequencies[0]
-        return levels, _space_excess(problem, *rest)
+        others = _space_excess(problem, *rest)
+        if inferred:
+            every = problem.oracles.all_outputs(y_true) if listed is None else listed
+            others |= inference_excess(problem, inferred, theta, y_true, every)
+        return levels, others
 
     found = jax.lax.map(lambda example: of_example(*example), (x, y))
     return jax.tree.map(jnp.max, found)
 
 
-_of_structure = program(_check_of_structure, static_argnums=(1, 2))
+_of_structure = program(_check_of_structure, static_argnums=(1, 2, 3))
 
 
 def _not_asked(problem: Problem, listed: PyTree) -> set[str]:
@@ -364,9 +377,13 @@ class _Trial:
         """The numbers of some formulations, and which of them are too large."""
         values = excess if isinstance(excess, dict) else excess._asdict()
         for rule, value in values.items():
-            self.worst[rule] = max(self.worst.get(rule, 0.0), float(value), key=_size)
+            self.worst[rule] = max(self.worst.get(rule, -1.0), float(value), key=_size)
         for rule in broken_rules(values, self.problem):
             self.broken[rule] = self.broken.get(rule, ()) + formulations
+
+    def unknown(self) -> set[str]:
+        """Rules of which no example says anything."""
+        return {rule for rule, value in self.worst.items() if value < 0}
 
 
 def _size(value: float) -> float:
@@ -414,22 +431,27 @@ def check_problem(
         excess = oracle_excess(problem, formulation, sample, listed=listed, draws=draws)
         trial.note(excess, (name,))
     served = tuple(name for name, oracle in oracles.items() if " " not in oracle)
-    functions = ()
+    functions, refused = (), {}
     if trial.broken.keys().isdisjoint(_OF_MAPS):  # otherwise there is nothing to transpose
         functions = _functions_to_compare(problem, sample.inputs)
     if "finite" not in trial.broken:
-        coordinates = _are_coordinates(problem, sample.inputs)
+        x, y = jax.tree.map(lambda leaf: leaf[0], tuple(sample))
+        inferred, refused = compared_functions(problem, x, y, listed)
+        if not trial.broken.keys().isdisjoint(_OF_LISTS | _OF_MAPS):
+            inferred = ()
+        fixed = functions, _are_coordinates(problem, sample.inputs), inferred
         given = *sample, frequencies_of(draws), listed
-        found = _of_structure(problem, functions, coordinates, *given, effort="quick")
+        found = _of_structure(problem, *fixed, *given, effort="quick")
         for excess in jax.device_get(found):
             trial.note(excess, served)
     faults = tuple(
         Fault(rule, _advice(rule, problem), trial.worst[rule], tuple(dict.fromkeys(concerned)))
         for rule, concerned in trial.broken.items()
     )
-    for rule in _not_asked(problem, listed):
+    unknown = {rule: "too few outputs are certain for any theta" for rule in trial.unknown()}
+    for rule in _not_asked(problem, listed) | unknown.keys():
         trial.worst.pop(rule, None)
-    report = Report(trial.worst, oracles, faults, examples, draws)
+    report = Report(trial.worst, oracles, faults, examples, draws, refused | unknown)
     if faults:
         raise ValueError(f"the problem breaks rules\n{report}")
     return report

@@ -1,6 +1,8 @@
 # ruff: noqa: E501
 """Structures with one mistake each: which are named, which are refused, and no false CONVERGED.
 
+`python -m tests.solvers.test_planted_mistakes` prints a table of them all.
+
 One structure of four classes; what is wrong is a number that its functions read, so that all of
 them share their compiled programs. Its optimum is that of a QP with every constraint.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 import re
 from functools import cache, partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -17,6 +20,8 @@ from jax.tree_util import Partial
 
 from jaxstruct import (
     Contenders,
+    Inference,
+    Marginals,
     Model,
     Oracles,
     Settings,
@@ -36,7 +41,7 @@ Y = random.integers(0, K - 1, N).astype(np.int32)
 Y[[7, 18]] = RARE
 DELTA = np.array([[0, 1, 2, 3], [2, 0, 1, 1], [1, 3, 0, 2], [1, 2, 1, 0]], np.float32)
 ZERO = np.zeros((D, K), np.float32)
-UNCHECKED = Settings(checked_examples=0)
+CHECKED, UNCHECKED = Settings(), Settings(checked_examples=0)
 
 
 def _potentials(code, w, x):
@@ -143,12 +148,52 @@ def _squared_norm(code, w, x):
     return jnp.where(code == 1, 2.0, 1.0) * jnp.sum(w * w)
 
 
+def _log_loss(code, theta, y):
+    """Also without the true output in the sum, and without the greatest."""
+    terms = jnp.where((code == 1) & (jnp.arange(K) == y), -jnp.inf, theta)
+    return jnp.where(code == 2, jnp.max(theta), jax.nn.logsumexp(terms)) - theta[y]
+
+
+def _marginals(code, theta):
+    shares = jax.nn.softmax(jnp.where(code == 1, 2.0, 1.0) * theta)
+    total = jax.nn.logsumexp(theta) + jnp.where(code == 2, 0.5, 0.0)
+    return Marginals(jnp.where(code == 3, shares[::-1], shares), total)
+
+
+def _other_marginals(code, theta):
+    """Of pairs of classes {0, 1} and {2, 3}, which no part of theta counts."""
+    shares = jax.nn.softmax(jnp.where(code == 1, 2.0, 1.0) * theta)
+    return Marginals(shares.reshape(2, 2).sum(axis=1), jax.nn.logsumexp(theta))
+
+
+def _k_best(code, theta, k):
+    scores, best = jax.lax.top_k(jnp.where(code == 1, -theta, theta), k)
+    best = jnp.where(code == 2, best[::-1], best)
+    return best.astype(jnp.int32), jnp.where(code == 2, scores, theta[best])
+
+
+def _sample(code, theta, key):
+    drawn = jax.random.categorical(key, theta).astype(jnp.int32)
+    return jnp.where(code == 1, drawn + 2, drawn)
+
+
+def _softmax_margin(code, theta, y_true, mu):
+    losses = jnp.where(code == 1, 1.0, jnp.asarray(DELTA)[y_true])
+    return mu * jax.nn.logsumexp((losses + theta - theta[y_true]) / mu)
+
+
+def _augmented_k_best(code, theta, y_true, k):
+    values = theta + jnp.where(code == 1, -1, 1) * jnp.asarray(DELTA)[y_true]
+    return jax.lax.top_k(values, k)[1].astype(jnp.int32), jnp.ones(k, bool)
+
+
 FUNCTIONS = {
     name: globals()[f"_{name}"]
     for name in (
         "potentials", "score", "decode", "loss", "contenders", "all_outputs", "add", "gram_action",
         "plane_scores", "combine", "plane_values", "add_planes", "plane_gram", "plane_norms",
-        "squared_norm",
+        "squared_norm", "log_loss", "marginals", "k_best", "sample", "softmax_margin",
+        "augmented_k_best",
     )
 }  # fmt: skip
 
@@ -169,7 +214,8 @@ def structure(name="loss", code=0):
     if (name, code) != ("score", 1):
         rare = code if name == "score" else 0
         model = model._replace(score=Partial(_rare_score, np.int32(rare)))
-    return make_problem(ZERO, model, of(Oracles, output=_output), of(Space))
+    parts = model, of(Oracles, output=_output), of(Space)
+    return make_problem(ZERO, *parts, inference=of(Inference))
 
 
 @cache
@@ -179,52 +225,110 @@ def optimum(formulation, name="loss", code=0):
     delta = np.array(
         [[_loss(code if name == "loss" else 0, a, b) for b in range(K)] for a in range(K)], float
     )
+    np.fill_diagonal(delta, 0)
+    if (name, code) == ("score", 2):
+        features[:, RARE] *= 2
     return solve_primal(formulation, features, delta[Y], Y, C).objective
 
 
 NAMED = [
-    ("potentials", 1, "at w = 0 a floating-point leaf of theta is not 0"),
-    ("potentials", 2, "model.potentials is not linear in w"),
-    ("potentials", 3, "model.loss is not finite"),
-    ("score", 1, "model.score is not linear in theta"),
-    ("score", 2, "model.decode does not return an argmax"),
-    ("decode", 1, "model.decode does not return an argmax"),
-    ("decode", 2, "model.decode does not return an argmax"),
-    ("decode", 4, "model.decode does not return an argmax"),
-    ("loss", 1, r"model.loss\(y, y\) is not 0"),
-    ("loss", 2, "model.loss is negative"),
-    ("loss", 3, "model.loss is not finite"),
-    ("loss", 4, "the oracle's loss and score of an output differ"),
-    ("loss", 5, "the oracle's loss and score of an output differ"),
-    ("loss", 6, "the oracle's loss and score of an output differ"),
-    ("loss", 7, "model.loss is not finite"),
-    ("contenders", 1, "the oracle's loss and score of an output differ"),
-    ("contenders", 2, "the oracle's loss and score of an output differ"),
-    ("contenders", 3, "the oracle's loss and score of an output differ"),
-    ("contenders", 4, "contenders includes the true output"),
-    ("contenders", 5, "the oracle misses an output"),
-    ("contenders", 6, "the oracle misses an output"),
-    ("contenders", 7, "the oracle's loss and score of an output differ"),
-    ("contenders", 9, "the oracle's loss and score of an output differ|includes the true output"),
-    ("all_outputs", 1, "all_outputs does not list the true output first"),
-    ("all_outputs", 2, "all_outputs does not list an output"),
-    ("all_outputs", 3, "all_outputs lists an output twice"),
-    ("add", 1, "space.add is not the transpose"),
-    ("add", 2, "space.add is not the transpose"),
-    ("add", 3, "space.add is not the transpose"),
-    ("gram_action", 1, "space.gram_action differs"),
-    ("plane_scores", 1, "space.plane_scores differs"),
-    ("combine", 1, "space.combine differs"),
-    ("plane_values", 1, "space.plane_values differs"),
-    ("add_planes", 1, "space.add_planes differs"),
-    ("plane_gram", 1, "space.plane_gram differs"),
-    ("plane_norms", 1, "space.plane_norms differs"),
-    ("squared_norm", 1, "space.squared_norm differs"),
+    (
+        "potentials",
+        1,
+        "at w = 0 a floating-point leaf of theta is not 0",
+        "theta + .5: not linear in w",
+    ),
+    ("potentials", 2, "model.potentials is not linear in w", "tanh of theta"),
+    ("potentials", 3, "model.loss is not finite", "theta is NaN"),
+    ("score", 1, "model.score is not linear in theta", "|theta_y|: not linear"),
+    (
+        "score",
+        2,
+        "model.decode does not return an argmax",
+        "twice theta_y of a rare class, decode without",
+    ),
+    ("decode", 1, "model.decode does not return an argmax", "argmin in place of argmax"),
+    ("decode", 2, "model.decode does not return an argmax", "never answers a rare class"),
+    ("decode", 4, "model.decode does not return an argmax", "the class after the best"),
+    ("loss", 1, r"model.loss\(y, y\) is not 0", "loss(y, y) = 1"),
+    ("loss", 2, "model.loss is negative", "negative"),
+    ("loss", 3, "model.loss is not finite", "NaN for a rare class"),
+    (
+        "loss",
+        4,
+        "the oracle's loss and score of an output differ",
+        "of rare true classes 1 more than the oracle's",
+    ),
+    (
+        "loss",
+        5,
+        "the oracle's loss and score of an output differ",
+        "of rare true classes half of the oracle's",
+    ),
+    (
+        "loss",
+        6,
+        "the oracle's loss and score of an output differ",
+        "transposed against the oracle's",
+    ),
+    ("loss", 7, "model.loss is not finite", "infinite for a rare class"),
+    (
+        "contenders",
+        1,
+        "the oracle's loss and score of an output differ",
+        "losses + .5 for a rare true class",
+    ),
+    (
+        "contenders",
+        2,
+        "the oracle's loss and score of an output differ",
+        "half the losses for a rare true class",
+    ),
+    ("contenders", 3, "the oracle's loss and score of an output differ", "losses transposed"),
+    ("contenders", 4, "contenders includes the true output", "the true output is one"),
+    ("contenders", 5, "the oracle misses an output", "a class is missing"),
+    ("contenders", 6, "the oracle misses an output", "a class is missing for rare true ones"),
+    ("contenders", 7, "the oracle's loss and score of an output differ", "scores + .25"),
+    (
+        "contenders",
+        9,
+        "the oracle's loss and score of an output differ|includes the true output",
+        "`output` answers the class after",
+    ),
+    (
+        "all_outputs",
+        1,
+        "all_outputs does not list the true output first",
+        "the true output is not first",
+    ),
+    ("all_outputs", 2, "all_outputs does not list an output", "a gap"),
+    ("all_outputs", 3, "all_outputs lists an output twice", "an output twice"),
+    ("add", 1, "space.add is not the transpose", "twice the transpose"),
+    ("add", 2, "space.add is not the transpose", "minus the transpose"),
+    ("add", 3, "space.add is not the transpose", "the transpose with features reversed"),
+    ("gram_action", 1, "space.gram_action differs", "twice A A'"),
+    ("plane_scores", 1, "space.plane_scores differs", ".5 more for a rare class"),
+    ("combine", 1, "space.combine differs", "c^2 in place of c"),
+    ("plane_values", 1, "space.plane_values differs", "twice F"),
+    ("add_planes", 1, "space.add_planes differs", "minus the sum"),
+    ("plane_gram", 1, "space.plane_gram differs", "1 more off the diagonal"),
+    ("plane_norms", 1, "space.plane_norms differs", "half"),
+    ("squared_norm", 1, "space.squared_norm differs", "twice |w|^2"),
+    ("log_loss", 1, "inference.log_loss is not", "Z without the true output"),
+    ("log_loss", 2, "inference.log_loss is not", "max in place of log Z"),
+    ("marginals", 1, "inference.marginals is not the mean", "of twice theta"),
+    ("marginals", 2, "inference.log_partition is not log sum_y exp F", "log Z + .5"),
+    ("marginals", 3, "inference.marginals is not the mean", "classes reversed"),
+    ("k_best", 1, "inference.k_best is not", "the worst"),
+    ("k_best", 2, "inference.k_best is not", "scores of other outputs"),
+    ("sample", 1, "inference.sample is not one of the outputs", "beyond the classes"),
+    ("softmax_margin", 1, "inference.softmax_margin is not", "loss 1 throughout"),
+    ("augmented_k_best", 1, "inference.augmented_k_best is not", "minus the loss"),
 ]
 HARMLESS = [("decode", 3), ("contenders", 8)]  # ties to the last; bounds below the answer
 
 
-@pytest.mark.parametrize("name, code, match", NAMED)
+@pytest.mark.parametrize("name, code, match", [each[:3] for each in NAMED])
 def test_check_problem_names_it_once(name, code, match):
     with pytest.raises(ValueError, match="the problem breaks rules") as caught:
         check_problem(structure(name, code), X, Y, examples=4, draws=6)
@@ -242,20 +346,38 @@ def test_a_right_one_and_its_report():
     assert "no rule is broken" in shown and "space.add is what potentials and score" in shown
 
 
+def outcome(name, code, formulation, settings=CHECKED):
+    """(the status, or "refused" and why; whether CONVERGED stands around the optimum).
+
+    A model that is not linear, or whose loss is negative or not finite, has no optimum.
+    """
+    try:
+        solution = fit(
+            structure(name, code), X, Y, formulation, C, max_passes=40, settings=settings
+        )
+    except ValueError as error:
+        assert "problem: " in str(error)
+        return "refused", str(error), True
+    if not solution.status.solved:
+        return solution.status.name, solution.message, True
+    if (name, code) in NO_OPTIMUM:
+        return solution.status.name, "no optimum", False
+    rounding = solution.certificate.rounding + 1e-5
+    low, high = solution.dual - rounding, solution.primal + rounding
+    return solution.status.name, solution.message, low <= optimum(formulation, name, code) <= high
+
+
+NO_OPTIMUM = [("potentials", 1), ("potentials", 2), ("potentials", 3), ("score", 1)]
+NO_OPTIMUM += [("loss", code) for code in (2, 3, 7)]
+
+
 @pytest.mark.parametrize("formulation", ["svm1_margin", "svm2_slack"])
 @pytest.mark.parametrize("name, code", [each[:2] for each in NAMED] + HARMLESS)
 def test_none_is_called_converged_wrongly(name, code, formulation):
     """Where the model itself is another one, it must be refused."""
-    try:
-        solution = fit(structure(name, code), X, Y, formulation, C, max_passes=40)
-    except ValueError as error:
-        assert "problem: " in str(error)
-        return
-    if solution.status is Status.CONVERGED:
-        assert name not in ("potentials", "score", "loss")
-        rounding = solution.certificate.rounding + 1e-5
-        low, high = solution.dual - rounding, solution.primal + rounding
-        assert low <= optimum(formulation) <= high
+    found, _, right = outcome(name, code, formulation)
+    assert right
+    assert found == "refused" or name not in ("potentials", "score", "loss")
 
 
 @pytest.mark.parametrize("formulation", ["svm1_margin", "svm1_slack", "svm2_margin"])
@@ -268,6 +390,35 @@ def test_false_claims_are_seen_while_training(name, code, formulation):
         solution = fit(problem, X, Y, formulation, C, settings=settings)
         assert solution.status is Status.WRONG_ORACLE and solution.certificate.missed > 0
         assert solution.dual <= optimum(formulation, name, code) * (1 + 1e-5)
+
+
+def test_marginals_of_other_parts_are_means_of_certain_ones():
+    report = check_problem(_with(marginals=partial(_other_marginals, 0)), X, Y, examples=2, draws=3)
+    assert report.excess["inference.marginals"] < 1e-4
+    with pytest.raises(ValueError, match="inference.marginals is not the mean"):
+        check_problem(_with(marginals=partial(_other_marginals, 1)), X, Y, examples=2, draws=3)
+
+
+def _with(**inference):
+    return make_problem(
+        ZERO, MODEL, Oracles(CONTENDERS, _output, all_outputs=Partial(_all_outputs, 0)),
+        inference=Inference(**inference),
+    )  # fmt: skip
+
+
+def _refuses(theta, key):
+    raise ValueError("this theta cannot be drawn from")
+
+
+def test_what_an_inference_cannot_serve_is_said():
+    report = check_problem(_with(sample=_refuses), X, Y, examples=2, draws=3)
+    assert "not compared: inference.sample, this theta cannot be drawn from" in str(report)
+    with pytest.raises(ValueError, match=r"inference.k_best returns .*it must be \(theta, k\)"):
+        check_problem(_with(k_best=lambda theta, k: (theta, theta)), X, Y, examples=2, draws=3)
+    with pytest.raises(ValueError, match="inference.marginals returns .*jaxstruct.Marginals"):
+        check_problem(_with(marginals=lambda theta: theta), X, Y, examples=2, draws=3)
+    with pytest.raises(ValueError, match="inference.log_loss fails on .*jax.numpy"):
+        check_problem(_with(log_loss=lambda theta, y: float(theta[0])), X, Y, examples=2, draws=3)
 
 
 def test_examples_are_chosen_for_different_labels():
@@ -380,6 +531,7 @@ def test_fields_replaced_by_plain_functions_are_named():
             "problem.oracles.contenders must be a jax.tree_util.Partial, got f",
         ),
         (dict(oracles=_contenders), "problem.oracles must be a jaxstruct.Oracles, got function"),
+        (dict(inference=problem.inference._replace(sample=_sample)), "problem.inference.sample"),
     ):
         with pytest.raises(ValueError, match=match):
             fit(problem._replace(**change), X, Y)
@@ -395,3 +547,31 @@ def test_a_true_output_outside_the_space_is_named():
         fit(problem, X, outputs, "svm1_margin", C)
     with pytest.raises(ValueError, match="an output is not among those listed"):
         check_problem(problem, X, outputs, listed=np.arange(K, dtype=np.int32))
+
+
+def _table():
+    """What becomes of every mistake: check_problem, fit, and fit without its validation."""
+    print("| mistake | check_problem | fit | fit, checked_examples=0 | false |")
+    print("| --- | --- | --- | --- | --- |")
+    for name, code, *_, words in NAMED:
+        try:
+            named = check_problem(structure(name, code), X, Y, examples=4, draws=6) and "nothing"
+        except ValueError as error:
+            rules = re.findall(r"^  \d+\. (.*)$", str(error), flags=re.M)
+            named = "; ".join(rule.split(":")[0][:60] for rule in rules)
+        cells, false = [], []
+        for settings in (CHECKED, UNCHECKED):
+            seen = []
+            for formulation in ("svm1_margin", "svm2_slack"):
+                for way in ("enumerated", "grown"):
+                    of_way = settings._replace(working_sets=way)
+                    status, _, right = outcome(name, code, formulation, of_way)
+                    seen.append(status)
+                    if not right:
+                        false.append(f"{status} {formulation} {way} {settings == UNCHECKED}")
+            cells.append(", ".join(f"{seen.count(one)} {one}" for one in dict.fromkeys(seen)))
+        print(f"| {name}: {words} | {named} | {' | '.join(cells)} | {'; '.join(false) or 'no'} |")
+
+
+if __name__ == "__main__":
+    _table()
