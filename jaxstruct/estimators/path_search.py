@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from jaxstruct.core.checks import as_numbers, kind_and_text_of
+from jaxstruct.core.feature_encoding import UnseenFeatures, told_of_unseen
 from jaxstruct.core.origin import callers_level
 from jaxstruct.estimators.base import StructuralEstimator, unsolved_trainings
 from jaxstruct.models.trained import TrainedModel
@@ -91,10 +92,13 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         scorer = None if self.scoring is None else check_scoring(self.estimator, self.scoring)
         folds: Any = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         parts = folds.split(X if hasattr(X, "shape") else np.empty((len(y), 1)), y)
+        scores = (
+            self._scores(X, y, sample_weight, train, test, scorer) for train, test in parts
+        )
+        unseen: list[str] = []
         with unsolved_trainings() as unsolved:
-            self.scores_ = np.array(
-                [self._scores(X, y, sample_weight, train, test, scorer) for train, test in parts]
-            )
+            with told_of_unseen(lambda notice, count: unseen.append(notice)):
+                self.scores_ = np.array([*scores])
             self.mean_scores_ = self.scores_.mean(axis=0)
             best = int(np.argmax(self.mean_scores_))
             self.C_, self.best_score_ = float(self.Cs_[best]), float(self.mean_scores_[best])
@@ -102,6 +106,13 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
                 model: Any = clone(self.estimator)
                 _last(model).C = self.C_
                 self.best_estimator_ = model.fit(X, y, **_weights_of(model, sample_weight))
+        if unseen:
+            warnings.warn(
+                f"PathSearchCV: in {len(unseen)} of {self.scores_.size} scorings of examples held "
+                f"out, {unseen[0]}",
+                UnseenFeatures,
+                stacklevel=callers_level(),
+            )
         if unsolved:
             trainings = self.scores_.size + bool(self.refit)
             warnings.warn(

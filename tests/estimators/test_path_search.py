@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from jaxstruct.core.compiling import programs_traced
+from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.estimators import PathSearchCV, SequenceLabeller, StructuralClassifier
 from tests.estimators.cases import blobs, reordered, sentences
 
@@ -57,6 +58,15 @@ def test_sequences_are_searched_too() -> None:
     X, y = sentences()
     search = PathSearchCV(SequenceLabeller(), [1.0, 100.0], cv=reordered(24)).fit(X, y)
     assert search.scores_.shape == (2, 2) and len(search.predict(X)) == 24
+
+
+def test_features_of_examples_held_out_are_told_of_in_one_warning() -> None:
+    X, y = [["a", "x"], ["b", "x"]] * 4, [0, 1] * 4
+    X[0] = ["a", "rare"]
+    with pytest.warns(UnseenFeatures) as told:
+        PathSearchCV(StructuralClassifier(tol=0.1), [1.0, 10.0], cv=KFold(4)).fit(X, y)
+    (text,) = [str(one.message) for one in told if one.category is UnseenFeatures]
+    assert "in 2 of 8 scorings of examples held out, X names feature 'rare', which" in text
 
 
 def test_unsolved_trainings_are_told_in_one_warning() -> None:
