@@ -1,6 +1,6 @@
 """jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005).
 
-The wings (`jaxstruct.multiclass`, `chains`, `trees`, `alignments`, `graphs`, `strings`) and
+The output types (`jaxstruct.multiclass`, `chains`, `trees`, `alignments`, `graphs`, `strings`) and
 `baselines`, `confidence`, `estimators`, `evaluation`, `kernels`, `losses`, `models` and `plots` are
 imported when they are first used.
 """
@@ -127,7 +127,7 @@ _OF_MODELS = frozenset({"explain", "load", "open_store", "predict_stream", "save
 
 
 def __getattr__(name: str) -> ModuleType | Callable:
-    """A wing, or a function of `models`, imported at its first use."""
+    """An output type, or a function of `models`, imported at its first use."""
     if name in _OF_MODELS:
         return getattr(importlib.import_module("jaxstruct.models"), name)
     if name not in _LAZY:

@@ -33,7 +33,7 @@ COSTLIEST = (
     "test_several_devices.py", "test_readme.py", "test_docs.py",
     "trees/test_structure.py", "solvers/test_agreement.py", "test_compiler_effort.py",
     "estimators/test_structural_classifier.py", "solvers/test_active_slots.py",
-    "solvers/test_by_the_letter.py", "solvers/test_resuming.py", "solvers/test_buckets.py",
+    "solvers/test_reference_algorithm.py", "solvers/test_resuming.py", "solvers/test_buckets.py",
     "solvers/test_exactness.py", "chains/test_structure.py", "models/test_stream.py",
     "solvers/test_alignment_training.py", "solvers/test_ascent.py",
     "chains/oracles/test_viterbi.py", "chains/oracles/test_hamming_levels.py",

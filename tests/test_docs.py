@@ -64,7 +64,7 @@ def test_segments_are_found(capsys) -> None:
     assert codes > 0.9 and whole > 0.8
 
 
-def test_dependency_trees_are_a_wing_of_one_page(capsys) -> None:
+def test_dependency_trees_are_a_output_type_of_one_page(capsys) -> None:
     (status, right), names = _run_page("docs/dependencies.md", capsys)
     assert status == "55 CONVERGED True" and float(right.split()[-1]) == 1
     assert all(names["is_projective_tree"](y) for y in names["y"].tolist())

@@ -4,7 +4,7 @@
     python -m experiments.label_files --model=topics.model --input=texts.jsonl --output=labelled
     cat new.jsonl | python -m experiments.label_files --model=topics.model --input=- --output=-
 
-A model is what `jaxstruct.save` wrote, of any wing. Files are UTF-8 text, plain or .gz, of these
+A model is what `jaxstruct.save` wrote, of any output type. Files are UTF-8, plain or .gz, of these
 formats; --format=auto goes by the end of the name, else by the model (conll for sequences, words
 for trees, pairs for alignments, jsonl for all others):
 

@@ -1,4 +1,4 @@
-"""Door checks of sequences of letters, of their alignments, and of the options of both problems."""
+"""Validation of sequences of letters, of their alignments, and of the options of both problems."""
 
 from __future__ import annotations
 

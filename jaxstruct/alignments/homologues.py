@@ -224,7 +224,7 @@ def homologue_outputs(
 
 
 def _check(A: int, inputs: HomologueInput, outputs: HomologueOutput | None = None) -> None:
-    """All door checks. Each relies on those before it; outputs are given for training only."""
+    """All checks of values. Each relies on those before it; outputs are given for training only."""
     check_record("inputs", inputs, HomologueInput, "homologue_inputs")
     native, candidates, native_length, lengths = map(np.asarray, inputs)
     n, M, Q, N = alignment_checks.check_candidates(native, candidates)

@@ -261,7 +261,7 @@ def written_alignments(
 def _check(
     A: int, whole: bool, inputs: AlignmentInput, outputs: AlignmentOutput | None = None
 ) -> None:
-    """All door checks. Each relies on those before it; outputs are given for training only."""
+    """All checks of values. Each relies on those before it; outputs are given for training only."""
     check_record("inputs", inputs, AlignmentInput, "alignment_inputs")
     first, second, lengths = map(np.asarray, inputs)
     n = len(first) if first.ndim else 0

@@ -1,4 +1,4 @@
-"""Machines that serve every wing and that a structural SVM is compared with."""
+"""Machines that serve every output type and that a structural SVM is compared with."""
 
 from jaxstruct.baselines.conditional_random_field import (
     RandomField,

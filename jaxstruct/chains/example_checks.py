@@ -1,4 +1,4 @@
-"""What `chain` refuses at the door: options that do not fit, and values of the examples.
+"""What `chain` refuses before anything compiles: wrong options, and values of the examples.
 
 Everything here runs in numpy on the host, before anything compiles.
 """
@@ -27,7 +27,7 @@ _KINDS = (
     "KernelTokens: leaves of either kind)"
 )
 GRAM_ROWS = 256
-"""Rows of token Gram matrices that are computed again at the door, at most."""
+"""Rows of token Gram matrices that are computed again by the validation, at most."""
 _TOLERANCE = 1e-3
 """How far a given inner product may be off, in units of the norms: room for float32 sums."""
 

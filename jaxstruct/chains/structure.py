@@ -346,7 +346,7 @@ def _initial_weights(
 def _check(
     tables: _Chain, d: int, S: int, inputs: ChainInput, outputs: np.ndarray | None = None
 ) -> None:
-    """All door checks. Each relies on those before it; outputs are given for training only."""
+    """All checks of values. Each relies on those before it; outputs are given for training only."""
     if not isinstance(inputs, ChainInput):
         raise ValueError(
             f"inputs must be a ChainInput (see chain_inputs), got {type(inputs).__name__}"

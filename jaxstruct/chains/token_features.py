@@ -171,7 +171,7 @@ def small_integers(gram: np.ndarray) -> np.ndarray:
 
     The Gram matrices of sequences are most of the memory of a corpus of sparse tokens.
     """
-    if gram.size and not np.abs(gram).max() <= 127:  # nan is for the checks at the door
+    if gram.size and not np.abs(gram).max() <= 127:  # nan is for the validation
         return gram
     small = gram.astype(np.int8)
     return small if np.array_equal(small, gram) else gram

@@ -91,7 +91,7 @@ def sized_in_order(
 
 
 def checked_temperature(temperature: Any, given: Any) -> float:
-    """T of a door.
+    """T of an argument.
 
     Args:
       temperature: a number, what has one as .value, or None. given: weights, or their solution.

@@ -1,1 +1,1 @@
-"""Floor 0: what every wing shares."""
+"""What every output type shares."""

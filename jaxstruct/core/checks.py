@@ -1,9 +1,9 @@
-"""Door checks that every room shares: one line, which names the argument, what came and what fits.
+"""Validation that every room shares: one line, which names the argument, what came and what fits.
 
 All of them look at known values on the host, before anything compiles. The rule of the package: an
 argument that does not fit raises ValueError, be it of another type, shape, dtype or value, for what
-a user has to mend is one and the same. (A missing file raises FileNotFoundError, a missing library
-ImportError.)
+a user has to correct is one and the same. (A missing file raises FileNotFoundError, a missing
+library ImportError.)
 """
 
 from __future__ import annotations

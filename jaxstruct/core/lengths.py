@@ -1,4 +1,4 @@
-"""The length of one example, as the oracles of every wing take it."""
+"""The length of one example, as the oracles of every output type take it."""
 
 from __future__ import annotations
 

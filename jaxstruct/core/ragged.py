@@ -36,7 +36,7 @@ class Ragged:
     fill: float = 0
 
     def __post_init__(self) -> None:
-        """Look at all three at the door."""
+        """Check all three."""
         rows = as_array("rows", self.rows, "[R, ...] numbers")
         if not rows.ndim or rows.dtype.kind not in "biuf":
             raise ValueError(f"rows must be [R, ...] numbers, got {text_of(self.rows)}")

@@ -1,4 +1,4 @@
-"""The data side wing: where corpora are, how they are read, and how they are split.
+"""Readers of data: where corpora are, how they are read, and how they are split.
 
 NumPy and the standard library only (scikit-learn where a docstring says so); of jaxstruct outside
 this folder it imports `core.files` and `core.feature_index` alone.
@@ -11,5 +11,5 @@ this folder it imports `core.files` and `core.feature_index` alone.
   treebanks                    bracketed trees as text, by file and part
   class_paths                  classes written as paths of a tree
   rows, splits                 compressed and padded rows; subsamples and folds
-  errors                       every error that the wing raises on its own
+  errors                       every error that the readers raise on its own
 """

@@ -1,4 +1,4 @@
-"""The errors of the data wing, each a subclass of the built-in error that fits it."""
+"""The errors of the readers of data, each a subclass of the built-in error that fits it."""
 
 from __future__ import annotations
 

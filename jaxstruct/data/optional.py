@@ -1,4 +1,4 @@
-"""The one door to scikit-learn, which the data wing needs for a few loaders only."""
+"""The one import of scikit-learn, which the readers of data needs for a few loaders only."""
 
 from __future__ import annotations
 

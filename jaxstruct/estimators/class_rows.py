@@ -1,7 +1,7 @@
 """Rows of features as the estimators of classes and of label sets take them.
 
-Numbers go through scikit-learn's own door; named rows, which it does not know, through that of
-`core.feature_rows`.
+Numbers go through scikit-learn's own validation; named rows, which it does not know, through
+that of `core.feature_rows`.
 """
 
 from __future__ import annotations

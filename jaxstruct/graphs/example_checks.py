@@ -1,4 +1,4 @@
-"""What `graph_labelling` refuses at the door: values of the examples, in numpy on the host."""
+"""What `graph_labelling` refuses before anything compiles: values of the examples."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def check_labels(S: int, nodes: np.ndarray, outputs: object, V: int, classes: in
 
 
 def check_graphs(sizes: Any, inference: str, inputs: GraphInput, outputs: object = None) -> None:
-    """All door checks of padded examples; outputs are given for training only.
+    """All checks of padded examples; outputs are given for training only.
 
     Args:
       sizes: the GraphSizes of the problem. inference: the name of its oracle.

@@ -243,7 +243,7 @@ def _check_inputs(d: int, inputs: PyTree) -> int:
 
 
 def _check(d: int, L: int, relaxed: Static, inputs: PyTree, outputs: object = None) -> None:
-    """Door checks; outputs are given for training only."""
+    """Validation; outputs are given for training only."""
     n = _check_inputs(d, inputs)
     if outputs is None:
         return

@@ -7,8 +7,8 @@ import jax
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.losses.doors import checked_example
 from jaxstruct.losses.one_call import Loss, with_slope
+from jaxstruct.losses.validation import checked_example
 
 
 def _value(theta: PyTree, given: PyTree) -> Array:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.losses.doors import checked_problem
+from jaxstruct.losses.validation import checked_problem
 
 
 def mean_loss(

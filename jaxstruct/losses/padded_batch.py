@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.padding import padded
 from jaxstruct.core.types import PyTree
-from jaxstruct.losses.doors import checked_problem
+from jaxstruct.losses.validation import checked_problem
 
 
 def padded_batch(problem: Problem, x: PyTree, y: PyTree) -> tuple[PyTree, PyTree]:

@@ -8,8 +8,8 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.problem import difference
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.losses.doors import checked_example
 from jaxstruct.losses.one_call import of_evaluation, with_slope
+from jaxstruct.losses.validation import checked_example
 
 
 def _evaluated(theta: PyTree, given: PyTree) -> tuple[Array, PyTree]:

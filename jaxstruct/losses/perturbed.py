@@ -15,8 +15,8 @@ from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.transposition import is_linear
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.losses.doors import checked_example
 from jaxstruct.losses.one_call import of_evaluation, with_slope
+from jaxstruct.losses.validation import checked_example
 
 
 def _noisy(theta: PyTree, key: Array, scale: Array) -> PyTree:

@@ -18,8 +18,8 @@ from jaxstruct.core.checks import check_choice, checked_number, checked_size
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.losses.doors import checked_example
 from jaxstruct.losses.one_call import Loss, of_evaluation, with_slope
+from jaxstruct.losses.validation import checked_example
 
 SMOOTHINGS = ("entropy", "top_k")
 

@@ -19,8 +19,8 @@ from jaxstruct.core.checks import check_choice
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.transposition import linear_leaves
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.losses.doors import checked_example
 from jaxstruct.losses.one_call import of_evaluation, with_slope
+from jaxstruct.losses.validation import checked_example
 from jaxstruct.solvers.formulations import FORMULATIONS
 from jaxstruct.solvers.hinges import hinge, hinge_terms
 from jaxstruct.solvers.most_violated import oracle_for

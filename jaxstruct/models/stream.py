@@ -362,7 +362,7 @@ def predict_stream(
     so that few programs compile (`.programs`).
 
     Args:
-      model: of `trained` or `load`, of any wing, or a fitted estimator.
+      model: of `trained` or `load`, of any output type, or a fitted estimator.
       records: one by one what `model.predict` takes a list of: rows, sequences, sentences or trees,
         pairs, graphs, lists of candidates. Rows may be arrays [d] or SciPy matrices [1, d]. A
         BadRecord among them, of a reader that found none, passes through. Up to

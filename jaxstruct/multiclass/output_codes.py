@@ -76,7 +76,7 @@ def random_code(k: int, machines: int, seed: int = 0, zeros: float = 0.0) -> np.
 def row_distances(code: np.ndarray) -> np.ndarray:
     """Returns [k, k] the Hamming distances of rows; an entry beside a 0 counts one half.
 
-    A decoder by Hamming distance mends (d - 1) // 2 wrong machines of a code without zeros whose
+    A decoder by Hamming distance corrects (d - 1) // 2 wrong machines of a code without zeros whose
     smallest distance is d.
     """
     rows = np.asarray(code, np.float64)

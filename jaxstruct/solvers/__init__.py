@@ -1,1 +1,1 @@
-"""Solvers stand beside the wings: they see a problem, never a structure."""
+"""Solvers stand beside the output types: they see a problem, never a structure."""

@@ -31,10 +31,11 @@ from jaxstruct.solvers.certificate import (
 from jaxstruct.solvers.cost_model import calls_foretold, capacity_of, efforts_of
 from jaxstruct.solvers.formulations import Formulation, Penalty, penalty_numbers
 from jaxstruct.solvers.gathered_rows import GatheredRows
-from jaxstruct.solvers.host_loop import Method, Round, Rules, Standing
+from jaxstruct.solvers.host_loop import Method, Round, Rules, RunState
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_rules import Sample, sample_of
 from jaxstruct.solvers.packed_sets import pack, unpack, unpack_enumerated
+from jaxstruct.solvers.plane_cache import PlaneCache
 from jaxstruct.solvers.programs import time_part
 from jaxstruct.solvers.rounds import (
     Round as Visit,
@@ -47,9 +48,8 @@ from jaxstruct.solvers.rounds import (
     round_of,
 )
 from jaxstruct.solvers.settings import choice_of, enumerates
-from jaxstruct.solvers.shelf import Shelf
 from jaxstruct.solvers.state import Info, State, own_weights
-from jaxstruct.solvers.sweeps import SweptRoom
+from jaxstruct.solvers.sweeps import SweepBuffers
 from jaxstruct.solvers.thresholds import (
     is_done,
     primal_of,
@@ -78,14 +78,14 @@ class BlockAscent:
         blocks: Blocks,
         formulation: Formulation,
         rules: Rules,
-        shelf: Shelf,
+        cache: PlaneCache,
         example_weights: np.ndarray | None,
         min_margin: float,
     ) -> None:
         """Nothing is read yet."""
         self.problem, self.blocks, self.formulation = problem, blocks, formulation
-        self.settings, self.rules, self.shelf = blocks.settings, rules, shelf
-        self.min_margin, self.room = min_margin, SweptRoom()
+        self.settings, self.rules, self.cache = blocks.settings, rules, cache
+        self.min_margin, self.room = min_margin, SweepBuffers()
         self.dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
         self.enumerated = enumerates(problem, self.settings)
         n, C = blocks.n, rules.C
@@ -125,7 +125,7 @@ class BlockAscent:
 
     def _sets(self, number: int, block: Block, capacity: int) -> WorkingSets:
         """The working sets of a block as its last visit left them."""
-        packed, task = self.shelf.take(number), block.task
+        packed, task = self.cache.take(number), block.task
         if self.enumerated:
             efforts: Any = self.settings.effort
             sets = enumerated_program(
@@ -160,13 +160,13 @@ class BlockAscent:
     def _close(
         self, number: int, block: Block, sets: WorkingSets, terms: ExampleTerms, visit: Visit
     ) -> None:
-        """Put the working sets on the shelf and note what the oracle calls said."""
+        """Put the working sets in the cache and note what the oracle calls said."""
         real = block.rows >= 0
         for whole, own in zip(self.terms, terms, strict=True):
             whole[block.rows[real]] = np.asarray(own)[real]
         off_by = roundings_of_rows(block.task.inputs, block.task.outputs)
         self.off_by[block.rows[real]] = off_by[real]
-        time_part(visit.seconds, "planes", lambda: self.shelf.put(number, pack(sets)))
+        time_part(visit.seconds, "planes", lambda: self.cache.put(number, pack(sets)))
 
     def visit(
         self,
@@ -209,7 +209,7 @@ class BlockAscent:
 
     def pass_over(self, state: BlockState, epsilon: np.ndarray, seconds: dict[str, float]) -> tuple:
         """A visit to every block in a random order: (state, counts)."""
-        total, before = _Counts(), self.shelf.planes.sum()
+        total, before = _Counts(), self.cache.planes.sum()
         gathered = GatheredRows(self.blocks.count) if self.blocks.count > 1 else None
         order = np.random.default_rng([self.settings.seed, state.clock]).permutation
         for number, block in self._in_turn(order(self.blocks.count).tolist(), seconds):
@@ -217,9 +217,9 @@ class BlockAscent:
             state = state._replace(weights=w)
             total = _Counts(*map(sum, zip(total, counts, strict=True)))
         if gathered is not None:
-            time_part(seconds, "gathering", lambda: gathered.give_back(self.shelf))
+            time_part(seconds, "gathering", lambda: gathered.give_back(self.cache))
         if self.enumerated:
-            total = total._replace(added=int(self.shelf.planes.sum() - before))
+            total = total._replace(added=int(self.cache.planes.sum() - before))
         return state, total
 
     def certify(
@@ -244,7 +244,7 @@ class BlockAscent:
     def method(self) -> Method:
         """Block coordinate ascent as the host loop runs it."""
 
-        def step(now: Standing) -> tuple[BlockState, Round]:
+        def step(now: RunState) -> tuple[BlockState, Round]:
             seconds: dict[str, float] = {}
             state = now.state._replace(clock=now.state.clock + 1)
             threshold = threshold_of(self.rules, primal_of(now))
@@ -258,7 +258,7 @@ class BlockAscent:
             counts = _Counts(counts.added + met.added, met.overflow, counts.calls + met.calls)
             return self._ended(state, certificate, certificate, counts, seconds)
 
-        def certified(now: Standing) -> tuple[BlockState, Round]:
+        def certified(now: RunState) -> tuple[BlockState, Round]:
             seconds: dict[str, float] = {}
             threshold = threshold_of(self.rules, primal_of(now))
             epsilon = np.asarray(threshold, self.dtype)
@@ -282,7 +282,7 @@ class BlockAscent:
         seconds: dict[str, float],
     ) -> tuple[BlockState, Round]:
         """The state after a round, and the round as the host loop sees it."""
-        state = state._replace(planes=self.shelf.contents if self.shelf.lasting else ())
+        state = state._replace(planes=self.cache.contents if self.cache.lasting else ())
         slack = None if certificate is None else np.array(self.terms.slack)
         info = Info(certificate, shown, *counts[:2], counts.calls, seconds, slack)
         full = not self.enumerated and state.capacity >= self.settings.max_capacity

@@ -15,12 +15,12 @@ from typing import Any
 from jaxstruct.core.contract import Problem
 from jaxstruct.solvers.block_solution import BlockSolution, BlockState
 from jaxstruct.solvers.checkpoint_files import Checkpoint, File, arrays_of, header_of, previous_of
+from jaxstruct.solvers.checkpoint_writer import CheckpointWriter
 from jaxstruct.solvers.checkpoints import found_file, found_in
-from jaxstruct.solvers.host_loop import Beginning, Round, Standing
-from jaxstruct.solvers.keeping import Keeper
+from jaxstruct.solvers.host_loop import Round, RunState, StartCounters
 from jaxstruct.solvers.memory import Memory
+from jaxstruct.solvers.plane_cache import Held, PlaneCache, names_in
 from jaxstruct.solvers.resuming import Fingerprint, Kept, end_file, kept_in, newest, run_file
-from jaxstruct.solvers.shelf import Held, Shelf, names_in
 
 KIND = "blocks"
 _HELD = ("name", "digest", "planes", "carrying")
@@ -33,9 +33,9 @@ def planes_folder(path: str | os.PathLike) -> Path:
     return path.with_name(path.name + ".planes")
 
 
-def _standing_file(now: Standing, state: BlockState, shelf: Shelf) -> File:
+def _run_state_file(now: RunState, state: BlockState, cache: PlaneCache) -> File:
     """What a run goes on from; its planes are put into files on the disk."""
-    contents = shelf.in_files(state.planes)
+    contents = cache.in_files(state.planes)
     planes = [held and {name: getattr(held, name) for name in _HELD} for held in contents]
     own = {"state": {name: getattr(state, name) for name in _STATE}, "planes": planes}
     arrays = arrays_of(".weights", now.best.weights) | arrays_of(".state.weights", state.weights)
@@ -66,15 +66,15 @@ class BlockKeeping:
         seconds: float,
         own: Fingerprint,
         problem: Problem,
-        shelf: Shelf,
+        cache: PlaneCache,
     ) -> None:
         """Nothing is read yet; seconds: between two. own: the fingerprint of the run."""
         self._path, self._seconds, self._own = Path(path), seconds, own
-        self._problem, self._shelf = problem, shelf
+        self._problem, self._cache = problem, cache
         self._named = _names(self._path) | _names(previous_of(path))
 
     def read(self) -> Kept | None:
-        """The run that the checkpoint holds, or the one before it; its planes are on the shelf.
+        """The run that the checkpoint holds, or the one before it; its planes are in the cache.
 
         Raises:
           ValueError: as `resuming.newest`; a file of planes may be what is damaged.
@@ -94,20 +94,20 @@ class BlockKeeping:
             None if each is None else Held(None, **each)
             for each in checkpoint.entry("planes", list)
         )
-        self._shelf.put_back(contents)
+        self._cache.put_back(contents)
         weights = checkpoint.weights(".state.weights", self._problem)
         numbers = checkpoint.record("state", _STATE)
         return None, BlockState(weights, **numbers, planes=contents)
 
-    def keeper(self, beginning: Beginning, found: Kept | None, method: Any) -> Keeper:
+    def writer(self, counters: StartCounters, found: Kept | None, method: Any) -> CheckpointWriter:
         """What writes checkpoints; found: of `read`."""
 
-        def file(now: Standing, last: Round) -> File:
+        def file(now: RunState, last: Round) -> File:
             state = method.adapt(now.state, last)
-            return run_file(_standing_file(now, state, self._shelf), now, beginning, self._own)
+            return run_file(_run_state_file(now, state, self._cache), now, counters, self._own)
 
         held, damaged = (0, False) if found is None else (found.round[0], found.damaged)
-        return Keeper(
+        return CheckpointWriter(
             self._path, self._seconds, file, held=held, damaged=damaged, in_place=self._renamed
         )
 
@@ -120,7 +120,7 @@ class BlockKeeping:
 
     def tidy(self, ended: bool = False) -> None:
         """Remove the planes that nobody will ask for; ended: those of the run, too."""
-        self._shelf.keep_only(self._named | (set() if ended else names_in(self._shelf.contents)))
+        self._cache.keep_only(self._named | (set() if ended else names_in(self._cache.contents)))
         if ended:
             with contextlib.suppress(OSError):  # not empty: the checkpoint before has planes
                 planes_folder(self._path).rmdir()

@@ -9,18 +9,18 @@ import numpy as np
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.certificate import Certificate
 from jaxstruct.solvers.memory import Memory
-from jaxstruct.solvers.shelf import Contents
+from jaxstruct.solvers.plane_cache import Contents
 from jaxstruct.solvers.solution import description, summary
 from jaxstruct.solvers.status import Status
 from jaxstruct.solvers.trace import Statistics, Trace
 
 
 class BlockState(NamedTuple):
-    """What a callback sees of a run; multipliers and planes lie on its shelf.
+    """What a callback sees of a run; multipliers and planes lie in its cache.
 
     Fields:
       weights: w of the dual variables. clock: rounds so far. capacity: slots an example.
-      planes: what the shelf holds, where a checkpoint may ask for it; () elsewhere.
+      planes: what the cache holds, where a checkpoint may ask for it; () elsewhere.
     """
 
     weights: PyTree

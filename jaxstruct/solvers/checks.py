@@ -1,4 +1,4 @@
-"""Errors at the door: what `fit` and `predict` refuse, and why."""
+"""Validation: what `fit` and `predict` refuse, and why."""
 
 from __future__ import annotations
 

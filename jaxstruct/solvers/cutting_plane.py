@@ -33,7 +33,7 @@ from jaxstruct.solvers.rounds import (
 )
 from jaxstruct.solvers.settings import Settings, check_settings, enumerates
 from jaxstruct.solvers.state import Info, State, own_weights
-from jaxstruct.solvers.sweeps import SweptRoom
+from jaxstruct.solvers.sweeps import SweepBuffers
 from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.thresholds import is_done
 from jaxstruct.solvers.variants import named_slots, solves_fully, with_gap
@@ -112,7 +112,7 @@ def step(
     epsilon: float,
     goal: float = math.inf,
     settled: float = -math.inf,
-    room: SweptRoom | None = None,
+    room: SweepBuffers | None = None,
     takes_over: bool = False,
     shards: Placement | None = None,
 ) -> tuple[State, Info]:

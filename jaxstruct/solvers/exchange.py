@@ -29,15 +29,15 @@ class Exchange(NamedTuple):
 
     Fields:
       axes: names of the mesh axes over which the shards lie.
-      meetings: how often they meet in a sweep.
+      synchronisations: how often they meet in a sweep.
     """
 
     axes: tuple[str, ...]
-    meetings: int
+    synchronisations: int
 
 
 class _Part(NamedTuple):
-    """One bucket of a shard between two meetings.
+    """One bucket of a shard between two synchronisations.
 
     Fields:
       seen: the bucket. grouped: [M, G] its rows by group. inside: [M] whether a group was visited
@@ -139,12 +139,12 @@ def exchanging_pass(
     grouped = visits.grouped
     old = [multipliers[own][order] for own, order in zip(visits.places, grouped, strict=True)]
 
-    meetings = exchange.meetings
+    times = exchange.synchronisations
 
     def part(number: Array, state: tuple) -> tuple:
         w, results, gain = state
-        ends = [(count * number // meetings, count * (number + 1) // meetings) for count in groups]
-        turns = max(1, TURNS // exchange.meetings)
+        ends = [(count * number // times, count * (number + 1) // times) for count in groups]
+        turns = max(1, TURNS // times)
         moved, results = interleave(tuple(ends), turns, visits.bodies, w, results)
         parts = []
         for bucket, order, before, (first, last), (new, _) in zip(
@@ -162,5 +162,5 @@ def exchanging_pass(
         return w, taken, gain + more
 
     start = (w, visits.buffers, jnp.zeros((), multipliers.dtype))
-    w, results, gain = jax.lax.fori_loop(0, meetings, part, start)
+    w, results, gain = jax.lax.fori_loop(0, times, part, start)
     return w, after_visits(visits, multipliers, groups, [new for new, _ in results]), gain

@@ -16,29 +16,29 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.checkpoint_files import File
+from jaxstruct.solvers.checkpoint_writer import GOES_ON, CheckpointWriter, check_checkpoint
 from jaxstruct.solvers.checks import check_callback, check_is_problem, check_run, rounding
 from jaxstruct.solvers.cost_model import calls_foretold, efforts_of
 from jaxstruct.solvers.fit_checkpoints import RunKeeping, fingerprint_of
 from jaxstruct.solvers.formulations import Formulation, formulation_named
 from jaxstruct.solvers.host_loop import (
-    Beginning,
     Method,
     Progress,
     Round,
     Rules,
-    Standing,
+    RunState,
+    StartCounters,
     begin,
     improve,
     in_callers_order,
     last_certificate,
+    notifying_callback,
+    run_state_at,
     seconds_so_far,
     solve,
-    standing_at,
     statistics,
-    told_of_rounds,
 )
 from jaxstruct.solvers.joint_buckets import joint_buckets
-from jaxstruct.solvers.keeping import GOES_ON, Keeper, check_checkpoint
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_rules import Sample, check_oracle, confirm, sample_of
 from jaxstruct.solvers.processes import ALONE, Processes
@@ -50,7 +50,7 @@ from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.state import Info, State
 from jaxstruct.solvers.status import MESSAGES, Status
 from jaxstruct.solvers.stop_signals import raise_together, stop_signals
-from jaxstruct.solvers.sweeps import SweptRoom
+from jaxstruct.solvers.sweeps import SweepBuffers
 from jaxstruct.solvers.task import Task, batches_of_class, fewest_batches, make_task, row_index
 from jaxstruct.solvers.thresholds import primal_of, threshold_of, wants_growth, worth_certifying
 from jaxstruct.solvers.trace import Trace
@@ -124,9 +124,9 @@ def _method(fixed: _Fixed, started: bool, watched: bool) -> Method:
     """
     n = int(fixed.processes.total(np.sum(fixed.rows >= 0)))
     most = fixed.settings.max_capacity
-    room, of_step, shards = SweptRoom(), fixed.of_step, fixed.shards
+    room, of_step, shards = SweepBuffers(), fixed.of_step, fixed.shards
 
-    def step(now: Standing) -> tuple[State, Round]:
+    def step(now: RunState) -> tuple[State, Round]:
         threshold = threshold_of(fixed.rules, primal_of(now))
         worth = worth_certifying(fixed.rules, primal_of(now), threshold, now.state.clock)
         takes_over = not watched and (now.state.clock > 0 or not started)
@@ -135,7 +135,7 @@ def _method(fixed: _Fixed, started: bool, watched: bool) -> Method:
         )
         return state, _round(fixed, state, info)
 
-    def certify(now: Standing) -> tuple[State, Round]:
+    def certify(now: RunState) -> tuple[State, Round]:
         threshold = threshold_of(fixed.rules, primal_of(now))
         state, info = cutting_plane.certify_state(*of_step, now.state, threshold, shards)
         return state, _round(fixed, state, info)
@@ -160,7 +160,7 @@ def _planes(fixed: _Fixed, sets: WorkingSets) -> int:
 
 
 def _solution(
-    fixed: _Fixed, now: Standing, status: Status, beginning: Beginning
+    fixed: _Fixed, now: RunState, status: Status, counters: StartCounters
 ) -> Solution:  # fmt: skip
     """What a run that stands there has found."""
     rows, best, state = fixed.rows, now.best, now.state
@@ -185,50 +185,52 @@ def _solution(
         C=fixed.rules.C,
         state=state,
         fingerprint=fixed.fingerprint,
-        statistics=statistics(now, beginning, _planes(fixed, sets), support, sets.losses.shape[1]),
+        statistics=statistics(now, counters, _planes(fixed, sets), support, sets.losses.shape[1]),
     )
 
 
-def _on_the_way(fixed: _Fixed, method: Method, now: Standing, beginning: Beginning) -> Solution:
+def _on_the_way(fixed: _Fixed, method: Method, now: RunState, counters: StartCounters) -> Solution:
     """What a run that goes on has found; where nothing is proved yet, by a pass that it forgets."""
     if now.best.certificate is None and method.certify is not None:
         _, found = method.certify(now)
         now = now._replace(best=improve(now.best, found))
-    now = now._replace(seconds=seconds_so_far(now, beginning))
-    return _solution(fixed, now, Status.STOPPED, beginning)._replace(message=GOES_ON)
+    now = now._replace(seconds=seconds_so_far(now, counters))
+    return _solution(fixed, now, Status.STOPPED, counters)._replace(message=GOES_ON)
 
 
-def _keeper(fixed: _Fixed, method: Method, kept: RunKeeping, beginning: Beginning) -> Keeper:
+def _checkpoint_writer(
+    fixed: _Fixed, method: Method, kept: RunKeeping, counters: StartCounters
+) -> CheckpointWriter:
     """What writes the checkpoints of a run."""
 
-    def file(now: Standing, found: Round) -> File:
-        solution = _on_the_way(fixed, method, now, beginning)
+    def file(now: RunState, found: Round) -> File:
+        solution = _on_the_way(fixed, method, now, counters)
         state = now.state if method.adapt is None else method.adapt(now.state, found)
         if fixed.shards is not None:
             state = fixed.shards.end(state)
-        return kept.file_of(solution._replace(state=state), now, beginning)
+        return kept.file_of(solution._replace(state=state), now, counters)
 
-    return kept.keeper(file)
+    return kept.writer(file)
 
 
 class _First(NamedTuple):
     """Where a run begins or goes on; started: whether its state is of somebody's solution."""
 
-    now: Standing
-    beginning: Beginning
+    now: RunState
+    counters: StartCounters
     started: bool
 
 
 def _first(fixed: _Fixed, start: Solution | None, kept: RunKeeping | None) -> _First:
     if kept is not None and kept.found is not None:
-        if kept.found.standing is not None and kept.found.beginning is not None:
-            now = kept.found.standing
+        if kept.found.run is not None and kept.found.counters is not None:
+            now = kept.found.run
             if fixed.shards is not None:
                 now = now._replace(state=fixed.shards.place(now.state))
-            return _First(now, kept.found.beginning, True)
+            return _First(now, kept.found.counters, True)
     state, planes = _first_state(fixed, start)
-    beginning = begin(planes, _before(fixed.rules.C, start))
-    return _First(standing_at(state, state.weights), beginning, start is not None)
+    counters = begin(planes, _before(fixed.rules.C, start))
+    return _First(run_state_at(state, state.weights), counters, start is not None)
 
 
 def _before(C: float, start: Solution | None) -> Trace | None:
@@ -246,34 +248,34 @@ def _run(
     """The host loop and what its end says, with checkpoints where they are asked for."""
     watched, told = (
         callback is not None or kept is not None,
-        told_of_rounds(fixed.processes, show, callback),
+        notifying_callback(fixed.processes, show, callback),
     )
     method = _method(fixed, first.started, fixed.processes.any(watched))
     if kept is None:
-        return _ended(fixed, *solve(method, first.now, fixed.rules, first.beginning, told), first)
-    keeper = _keeper(fixed, method, kept, first.beginning)
+        return _ended(fixed, *solve(method, first.now, fixed.rules, first.counters, told), first)
+    writer = _checkpoint_writer(fixed, method, kept, first.counters)
     with stop_signals(patient=fixed.processes.several) as signals:
 
-        def keep(now: Standing, found: Round) -> None:
-            keeper.keep(now, found)
+        def keep(now: RunState, found: Round) -> None:
+            writer.keep(now, found)
             raise_together(fixed.processes, signals)
 
-        with keeper.stopped_by(signals.meant):
-            end = solve(method, first.now, fixed.rules, first.beginning, told, keep)
+        with writer.stopped_by(signals.meant):
+            end = solve(method, first.now, fixed.rules, first.counters, told, keep)
             solution = _ended(fixed, *end, first)
             stopped = solution.status is Status.STOPPED  # it may go on, without this certificate
             file = None if stopped else kept.end_file_of(solution)
-            keeper.end(file, solution.statistics.passes)
+            writer.end(file, solution.statistics.passes)
     return solution
 
 
-def _ended(fixed: _Fixed, now: Standing, status: Status, first: _First) -> Solution:
+def _ended(fixed: _Fixed, now: RunState, status: Status, first: _First) -> Solution:
     """What a run has found whose loop is over."""
     weights = now.best.weights if fixed.shards is None else fixed.shards.taken(now.best.weights)
     status = confirm(status, fixed.problem, fixed.formulation, fixed.sample, weights)
     if fixed.processes.any(status is Status.WRONG_ORACLE):
         status = Status.WRONG_ORACLE
-    return _solution(fixed, now, status, first.beginning)
+    return _solution(fixed, now, status, first.counters)
 
 
 def _first_state(fixed: _Fixed, start: Solution | None) -> tuple[State, int]:
@@ -449,7 +451,7 @@ def fit(
         kept = RunKeeping(checkpoint, float(checkpoint_seconds), own, processes)
         if resume:
             kept.read(problem, task.outputs[0], _before(rules.C, start))
-        if kept.found is not None and kept.found.standing is None:
+        if kept.found is not None and kept.found.run is None:
             return kept.found.solution
     fingerprint = common.get("problem") or digest_of_tree(problem)
     fixed = _Fixed(

@@ -13,10 +13,10 @@ from jax.sharding import Mesh
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checkpoint_files import Checkpoint, File
+from jaxstruct.solvers.checkpoint_writer import CheckpointWriter, prepare_folder
 from jaxstruct.solvers.checkpoints import file_of, solution_of
 from jaxstruct.solvers.common_rounds import check_number, path_of, read_together
-from jaxstruct.solvers.host_loop import Beginning, Round, Standing
-from jaxstruct.solvers.keeping import Keeper, prepare_folder
+from jaxstruct.solvers.host_loop import Round, RunState, StartCounters
 from jaxstruct.solvers.processes import Processes
 from jaxstruct.solvers.resuming import (
     Fingerprint,
@@ -92,16 +92,16 @@ class RunKeeping:
         elif (found := read_together(processes, Path(self._path), read)) is not None:
             self.found = found.kept._replace(damaged=found.newer)
 
-    def keeper(self, file: Callable[[Standing, Round], File]) -> Keeper:
+    def writer(self, file: Callable[[RunState, Round], File]) -> CheckpointWriter:
         """What writes checkpoints; file: what is in one."""
         held, damaged = (
             (0, False) if self.found is None else (self.found.round[0], self.found.damaged)
         )
-        return Keeper(self._path, self._seconds, file, self._processes, held, damaged)
+        return CheckpointWriter(self._path, self._seconds, file, self._processes, held, damaged)
 
-    def file_of(self, solution: Solution, now: Standing, beginning: Beginning) -> File:
+    def file_of(self, solution: Solution, now: RunState, counters: StartCounters) -> File:
         """The checkpoint of a run that goes on; solution: with the state of the next round."""
-        return run_file(file_of(solution), now, beginning, self._own)
+        return run_file(file_of(solution), now, counters, self._own)
 
     def end_file_of(self, solution: Solution) -> File:
         """The checkpoint of a run that has ended."""

@@ -22,6 +22,7 @@ from jaxstruct.solvers.block_ascent import BlockAscent
 from jaxstruct.solvers.block_checkpoints import BlockKeeping, planes_folder
 from jaxstruct.solvers.block_solution import BlockSolution
 from jaxstruct.solvers.blocks import Blocks
+from jaxstruct.solvers.checkpoint_writer import check_checkpoint, prepare_folder
 from jaxstruct.solvers.checks import (
     check_callback,
     check_inputs,
@@ -32,26 +33,25 @@ from jaxstruct.solvers.checks import (
 )
 from jaxstruct.solvers.formulations import Formulation, formulation_named
 from jaxstruct.solvers.host_loop import (
-    Beginning,
     Progress,
     Round,
     Rules,
-    Standing,
+    RunState,
+    StartCounters,
     begin,
     last_certificate,
+    notifying_callback,
+    run_state_at,
     solve,
-    standing_at,
     statistics,
-    told_of_rounds,
 )
-from jaxstruct.solvers.keeping import check_checkpoint, prepare_folder
 from jaxstruct.solvers.memory import BLOCK_BYTES, Memory, blocks_within, memory
 from jaxstruct.solvers.oracle_rules import Sample, check_oracle, confirm
+from jaxstruct.solvers.plane_cache import PlaneCache
 from jaxstruct.solvers.processes import ALONE
 from jaxstruct.solvers.progress import check_verbose, training_progress
 from jaxstruct.solvers.resuming import digest_of_text, digest_of_tree, fingerprint, in_common
 from jaxstruct.solvers.settings import Settings, check_settings
-from jaxstruct.solvers.shelf import Shelf
 from jaxstruct.solvers.status import MESSAGES, Status
 from jaxstruct.solvers.stop_signals import stop_signals
 
@@ -87,7 +87,7 @@ def fit_in_blocks(
         min_w 1/2 |w|^2 + (C/n) sum_i v_i xi_i   (SVM1; SVM2 and SVM0 as in `fit`).
 
     A round reads every block once, in a random order. Its examples are padded as their whole bucket
-    would be, so that all blocks share the programs; their planes come off the shelf, there is an
+    would be, so that all blocks share the programs; their planes come out of the cache, there is an
     oracle call an example and a sweep over the examples called, planes go back, w is handed on. The
     rows of the largest duality gaps of all blocks stay at hand for the round, and cached sweeps go
     over these (see `gathered_rows`). Every step maximises the dual over some multipliers, so that D
@@ -158,9 +158,9 @@ def fit_in_blocks(
         training_progress(max_passes, words, verbose, tolerance) as show,
     ):
         kept = checkpoint is not None
-        shelf = Shelf(count, planes, block_bytes // (2 if kept else 1), kept)
+        cache = PlaneCache(count, planes, block_bytes // (2 if kept else 1), kept)
         dealt = Blocks(*of_blocks)
-        ascent = BlockAscent(problem, dealt, formulation, rules, shelf, example_weights, min_margin)
+        ascent = BlockAscent(problem, dealt, formulation, rules, cache, example_weights, min_margin)
         digests: list[tuple[str, ...]] = []
         sample = ascent.look(
             lambda *examples: kept and digests.append(tuple(map(digest_of_tree, examples)))
@@ -176,8 +176,8 @@ def fit_in_blocks(
                 common, jnp.zeros(()).devices(), inputs_digest, outputs_digest, example_weights,
                 blocks=count,
             )  # fmt: skip
-            keeping = BlockKeeping(checkpoint, float(checkpoint_seconds), own, problem, shelf)
-        run = _Run(ascent, sample, foretold, told_of_rounds(ALONE, show, callback))
+            keeping = BlockKeeping(checkpoint, float(checkpoint_seconds), own, problem, cache)
+        run = _Run(ascent, sample, foretold, notifying_callback(ALONE, show, callback))
         return run.train() if keeping is None else run.train_and_keep(keeping, resume)
 
 
@@ -196,46 +196,46 @@ class _Run(NamedTuple):
 
     def train(self) -> BlockSolution:
         """Rounds to the end."""
-        state, beginning = self.ascent.begin(), begin()
-        first = standing_at(state, state.weights)
-        end = solve(self.ascent.method(), first, self.ascent.rules, beginning, self.told)
-        return self._solution(*end, beginning)
+        state, counters = self.ascent.begin(), begin()
+        first = run_state_at(state, state.weights)
+        end = solve(self.ascent.method(), first, self.ascent.rules, counters, self.told)
+        return self._solution(*end, counters)
 
     def train_and_keep(self, keeping: BlockKeeping, resume: bool) -> BlockSolution:
         """The same with checkpoints; resume: whether to go on from the last one."""
         found = keeping.read() if resume else None
-        if found is not None and found.standing is None:
+        if found is not None and found.run is None:
             return found.solution
         keeping.tidy()
-        state, beginning = self.ascent.begin(), begin()
-        first = standing_at(state, state.weights)
-        if found is not None and found.standing is not None and found.beginning is not None:
-            first, beginning = found.standing, found.beginning
+        state, counters = self.ascent.begin(), begin()
+        first = run_state_at(state, state.weights)
+        if found is not None and found.run is not None and found.counters is not None:
+            first, counters = found.run, found.counters
         method = self.ascent.method()
-        keeper = keeping.keeper(beginning, found, method)
+        writer = keeping.writer(counters, found, method)
         with stop_signals() as signals:
 
-            def keep(now: Standing, last: Round) -> None:
-                keeper.keep(now, last)
+            def keep(now: RunState, last: Round) -> None:
+                writer.keep(now, last)
                 keeping.tidy()
                 signals.raise_noted()
 
-            with keeper.stopped_by(signals.meant):
-                end = solve(method, first, self.ascent.rules, beginning, self.told, keep)
-                solution = self._solution(*end, beginning)
+            with writer.stopped_by(signals.meant):
+                end = solve(method, first, self.ascent.rules, counters, self.told, keep)
+                solution = self._solution(*end, counters)
                 stopped = solution.status is Status.STOPPED  # it may go on
                 file = None if stopped else keeping.end_file(solution)
-                keeper.end(file, solution.statistics.passes)
+                writer.end(file, solution.statistics.passes)
                 keeping.tidy(ended=not stopped)
         return solution
 
-    def _solution(self, now: Standing, status: Status, beginning: Beginning) -> BlockSolution:
+    def _solution(self, now: RunState, status: Status, counters: StartCounters) -> BlockSolution:
         """What a run has found whose loop is over."""
-        ascent, shelf, best = self.ascent, self.ascent.shelf, now.best
+        ascent, cache, best = self.ascent, self.ascent.cache, now.best
         status = confirm(status, ascent.problem, ascent.formulation, self.sample, best.weights)
         certificate, slack = last_certificate(best)
-        kept, support = int(shelf.planes.sum()), int(shelf.carrying.sum())
-        counts = statistics(now, beginning, kept, support, now.state.capacity)
+        kept, support = int(cache.planes.sum()), int(cache.carrying.sum())
+        counts = statistics(now, counters, kept, support, now.state.capacity)
         return BlockSolution(
             best.weights, status, MESSAGES[status], best.primal, best.dual,
             best.primal - best.dual, certificate, slack, ascent.blocks.count, self.foretold,

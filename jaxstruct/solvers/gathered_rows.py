@@ -19,7 +19,7 @@ import numpy as np
 from jaxstruct.core.buckets import bucket_slices, rows_of
 from jaxstruct.core.types import AnyArray, PyTree
 from jaxstruct.solvers.packed_sets import Amendment
-from jaxstruct.solvers.shelf import Shelf
+from jaxstruct.solvers.plane_cache import PlaneCache
 from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
@@ -118,7 +118,7 @@ class GatheredRows:
         new = {name: np.array(getattr(sets, name)) for name in ("multipliers", "last_used")}
         self._arrays = self._arrays._replace(sets=self._arrays.sets._replace(**new))
 
-    def give_back(self, shelf: Shelf) -> None:
+    def give_back(self, cache: PlaneCache) -> None:
         """Bring the multipliers at rest up to date."""
         here = self._arrays
         if here is None:
@@ -130,7 +130,7 @@ class GatheredRows:
                 for leaf in (here.sets.occupied, here.sets.multipliers, here.sets.last_used)
             )
             gained = planes, carrying
-            shelf.amend(number, Amendment(own.rows, occupied, multipliers, last_used, gained))
+            cache.amend(number, Amendment(own.rows, occupied, multipliers, last_used, gained))
 
     @staticmethod
     def _counts(here: AtHand, places: np.ndarray) -> np.ndarray:

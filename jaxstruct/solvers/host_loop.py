@@ -100,7 +100,7 @@ class Progress(NamedTuple):
     state: Any
 
 
-class Standing(NamedTuple):
+class RunState(NamedTuple):
     """Where a run stands; seconds and log are filled in place.
 
     estimate: the primal of the last round, which may prove nothing.
@@ -113,9 +113,9 @@ class Standing(NamedTuple):
     log: list[Entry]
 
 
-def standing_at(state: Any, weights: PyTree) -> Standing:
+def run_state_at(state: Any, weights: PyTree) -> RunState:
     """Where a run begins; weights: of the state, where no round certifies any."""
-    return Standing(state, Best(math.inf, -math.inf, weights), math.inf, {}, [])
+    return RunState(state, Best(math.inf, -math.inf, weights), math.inf, {}, [])
 
 
 class Method(NamedTuple):
@@ -128,12 +128,12 @@ class Method(NamedTuple):
       adapt: (state, Round) -> state, before the next round; None for no change.
     """
 
-    step: Callable[[Standing], tuple[Any, Round]]
-    certify: Callable[[Standing], tuple[Any, Round]] | None = None
+    step: Callable[[RunState], tuple[Any, Round]]
+    certify: Callable[[RunState], tuple[Any, Round]] | None = None
     adapt: Callable[[Any, Round], Any] | None = None
 
 
-class Beginning(NamedTuple):
+class StartCounters(NamedTuple):
     """What the counts of a run are taken from: clocks, programs, planes, and the trace before.
 
     time, processor, compiled: readings of the clocks of wall, processor and compile seconds.
@@ -147,13 +147,13 @@ class Beginning(NamedTuple):
     trace: Trace | None = None
 
 
-def begin(planes: int = 0, trace: Trace | None = None) -> Beginning:
+def begin(planes: int = 0, trace: Trace | None = None) -> StartCounters:
     """The beginning of a run, now."""
     clocks = time.perf_counter(), time.process_time(), compile_clock().read().wall
-    return Beginning(*clocks, programs_traced(), planes, trace)
+    return StartCounters(*clocks, programs_traced(), planes, trace)
 
 
-def seconds_so_far(now: Standing, start: Beginning) -> dict[str, float]:
+def seconds_so_far(now: RunState, start: StartCounters) -> dict[str, float]:
     """The wall seconds of a run by part, its compiling and its total as they are now."""
     compiling = compile_clock().read().wall - start.compiled
     return now.seconds | {COMPILE: compiling, "total": time.perf_counter() - start.time}
@@ -232,7 +232,7 @@ def status_of(rules: Rules, best: Best, found: Round) -> Status | None:
     return Status.PASS_LIMIT if found.clock >= rules.max_passes else None
 
 
-def _entry(best: Best, found: Round, start: Beginning) -> Entry:
+def _entry(best: Best, found: Round, start: StartCounters) -> Entry:
     """One round of the trace."""
     return Entry(
         seconds=time.perf_counter() - start.time,
@@ -248,7 +248,7 @@ def _entry(best: Best, found: Round, start: Beginning) -> Entry:
     )
 
 
-def _note(now: Standing, state: Any, found: Round, start: Beginning) -> Standing:
+def _note(now: RunState, state: Any, found: Round, start: StartCounters) -> RunState:
     """The standing after a round; its entry is at the end of the log."""
     best = improve(now.best, found)
     for name, value in found.seconds.items():
@@ -270,16 +270,16 @@ def _merge_last(log: list[Entry]) -> None:
 
 def solve(
     method: Method,
-    now: Standing,
+    now: RunState,
     rules: Rules,
-    start: Beginning,
+    start: StartCounters,
     callback: Callable[[Progress], bool | None] | None = None,
-    keep: Callable[[Standing, Round], None] | None = None,
-) -> tuple[Standing, Status]:
+    keep: Callable[[RunState, Round], None] | None = None,
+) -> tuple[RunState, Status]:
     """Rounds until a status is reached.
 
     Args:
-      method: the solver. now: where it stands, at first that of `standing_at`.
+      method: the solver. now: where it stands, at first that of `run_state_at`.
       rules: when to stop. start: of `begin`. callback: see `Progress`; a true answer stops.
       keep: given the standing after each round that does not end the run, and the round; its state
         is not adapted yet.
@@ -304,7 +304,7 @@ def solve(
     return now._replace(seconds=seconds_so_far(now, start)), status
 
 
-def told_of_rounds(
+def notifying_callback(
     processes: Processes,
     show: Callable[[Progress], None],
     callback: Callable[[Progress], bool | None] | None,
@@ -322,12 +322,12 @@ def told_of_rounds(
 
 
 def statistics(
-    now: Standing, start: Beginning, kept: int, support: int, capacity: int
+    now: RunState, start: StartCounters, kept: int, support: int, capacity: int
 ) -> Statistics:
     """The counts of a run.
 
     Args:
-      now, start: its end and its beginning. kept: planes at the end. support: those that carry.
+      now, start: its end and its counters. kept: planes at the end. support: those that carry.
       capacity: slots at the end.
     """
     own = trace_of(now.log)
@@ -364,21 +364,21 @@ def in_callers_order(slack: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 __all__ = [
     "MESSAGES",
-    "Beginning",
+    "StartCounters",
     "Best",
     "Method",
     "Progress",
     "Round",
     "Rules",
-    "Standing",
+    "RunState",
     "begin",
     "improve",
     "in_callers_order",
     "last_certificate",
     "seconds_so_far",
     "solve",
-    "standing_at",
+    "run_state_at",
     "statistics",
     "status_of",
-    "told_of_rounds",
+    "notifying_callback",
 ]

@@ -49,17 +49,17 @@ from jaxstruct.solvers.checks import (
 )
 from jaxstruct.solvers.formulations import Formulation, formulation_named
 from jaxstruct.solvers.host_loop import (
-    Beginning,
     Method,
     Progress,
     Round,
     Rules,
-    Standing,
+    RunState,
+    StartCounters,
     begin,
     in_callers_order,
     last_certificate,
+    run_state_at,
     solve,
-    standing_at,
     statistics,
 )
 from jaxstruct.solvers.most_violated import oracle_for
@@ -153,7 +153,7 @@ def _method(problem: Problem, oracle: str, task: Task, C: float, batch: int) -> 
     used = np.asarray(task.terms.cap) > 0
     calls = int(np.sum(used))
 
-    def step(now: Standing) -> tuple[OneSlackState, Round]:
+    def step(now: RunState) -> tuple[OneSlackState, Round]:
         state, info = one_slack_step(problem, oracle, task, now.state, C, batch)
         return state, Round(
             certificate=_certificate(info, C, used),
@@ -174,8 +174,8 @@ def _method(problem: Problem, oracle: str, task: Task, C: float, batch: int) -> 
 
 
 def _solution(
-    now: Standing,
-    start: Beginning,
+    now: RunState,
+    start: StartCounters,
     status: Status,
     formulation: Formulation,
     C: float,
@@ -256,6 +256,6 @@ def fit_one_slack(
     rules = Rules(tolerance, epsilon, max_passes, float(C), False, rounding(dtype))
     method = _method(problem, oracle_for(problem, formulation), task, rules.C, batch)
     state, start = one_slack_init(problem, capacity), begin()
-    now, status = solve(method, standing_at(state, state.weights), rules, start, callback)
+    now, status = solve(method, run_state_at(state, state.weights), rules, start, callback)
     status = confirm(status, problem, formulation, sample, now.best.weights)
     return _solution(now, start, status, formulation, rules.C, rows)

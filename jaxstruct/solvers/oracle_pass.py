@@ -26,8 +26,8 @@ from jaxstruct.solvers.bucket_turns import (
 )
 from jaxstruct.solvers.certificate import ExampleTerms
 from jaxstruct.solvers.formulations import power_of_loss
-from jaxstruct.solvers.meetings import Batch, meet, scores_at_hand
 from jaxstruct.solvers.most_violated import Found, most_violated_of_batch, terms_size
+from jaxstruct.solvers.plane_lookup import Batch, meet, scores_at_hand
 from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.working_sets import (
     Meeting,

@@ -469,7 +469,7 @@ def broken_rules(excess: dict[str, Array], problem: Problem) -> list[str]:
 
 
 def check_oracle(problem: Problem, formulation: Formulation, sample: Sample | None) -> None:
-    """The door of a solver: raise ValueError where a rule is broken on a handful of examples."""
+    """Raise ValueError where an oracle breaks a rule on a handful of examples."""
     if sample is None:
         return
     excess = oracle_excess(problem, formulation, sample)

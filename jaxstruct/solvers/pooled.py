@@ -31,11 +31,11 @@ from jaxstruct.solvers.host_loop import (
     Method,
     Round,
     Rules,
-    Standing,
+    RunState,
     begin,
     last_certificate,
+    run_state_at,
     solve,
-    standing_at,
 )
 from jaxstruct.solvers.joint_kernels import joint_gram, joint_rows
 from jaxstruct.solvers.pooled_dual import (
@@ -188,7 +188,7 @@ def _method(fixed: _Fixed, random: np.random.Generator) -> Method:
     """The pooled solver as the host loop runs it: some sweeps, then a look at the certificate."""
     wrong = np.asarray(fixed.pool.wrong)
 
-    def step(now: Standing) -> tuple[_State, Round]:
+    def step(now: RunState) -> tuple[_State, Round]:
         state: Any = now.state
         order = jnp.asarray(random.permutation(fixed.tables.truths.size))
         members = jnp.asarray(state.members)
@@ -219,7 +219,7 @@ def _method(fixed: _Fixed, random: np.random.Generator) -> Method:
     return Method(step)
 
 
-def _solution(fixed: _Fixed, now: Standing, status: Status) -> PooledSolution:
+def _solution(fixed: _Fixed, now: RunState, status: Status) -> PooledSolution:
     best, state, tables = now.best, now.state, fixed.tables
     certificate, slack = last_certificate(best)
     return PooledSolution(
@@ -295,5 +295,5 @@ def fit_pooled(
     zero = np.zeros(losses.shape)
     state = _State(~np.asarray(pool.wrong), jnp.zeros_like(pool.bounds), zero, 0, 0)
     method = _method(fixed, np.random.default_rng(seed))
-    now, status = solve(method, standing_at(state, zero), rules, begin())
+    now, status = solve(method, run_state_at(state, zero), rules, begin())
     return _solution(fixed, now, status)

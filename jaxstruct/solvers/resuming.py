@@ -38,7 +38,7 @@ from jaxstruct.solvers.checkpoint_files import (
     previous_of,
 )
 from jaxstruct.solvers.formulations import Formulation
-from jaxstruct.solvers.host_loop import Beginning, Best, Rules, Standing, begin
+from jaxstruct.solvers.host_loop import Best, Rules, RunState, StartCounters, begin
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.trace import TRACE_DTYPES, Entry, Trace, trace_of
@@ -59,21 +59,21 @@ class Kept(NamedTuple):
 
     Fields:
       solution: what it had found; of a training in blocks that goes on, None.
-      standing, beginning: where the run goes on, and what its counts are taken from; None where it
+      run, counters: where the run goes on, and what its counts are taken from; None where it
         has ended.
       damaged: whether this is the checkpoint before, since the last one is damaged.
     """
 
     solution: Any
-    standing: Standing | None
-    beginning: Beginning | None
+    run: RunState | None
+    counters: StartCounters | None
     damaged: bool = False
 
     @property
     def round(self) -> tuple[int, bool]:
         """After which round it was written, and whether the run had ended."""
-        if self.standing is not None:
-            return len(self.standing.log), False
+        if self.run is not None:
+            return len(self.run.log), False
         return self.solution.statistics.passes, True
 
 
@@ -190,20 +190,20 @@ def _differences(before: Mapping[str, Any], now: Fingerprint) -> list[str]:
     ]
 
 
-def run_file(file: File, now: Standing, beginning: Beginning, own: Fingerprint) -> File:
+def run_file(file: File, now: RunState, counters: StartCounters, own: Fingerprint) -> File:
     """The checkpoint of a run that goes on.
 
     Args:
-      file: what the next round begins with. now, beginning: where it stands, and of `begin`.
+      file: what the next round begins with. now, counters: where it stands, and of `begin`.
       own: its fingerprint.
     """
     header, arrays = file
     best = now.best
     spent = (
-        time.perf_counter() - beginning.time,
-        time.process_time() - beginning.processor,
-        compile_clock().read().wall - beginning.compiled,
-        programs_traced() - beginning.programs,
+        time.perf_counter() - counters.time,
+        time.process_time() - counters.processor,
+        compile_clock().read().wall - counters.compiled,
+        programs_traced() - counters.programs,
     )
     standing = {
         "best": [number_text(value) for value in (best.primal, best.dual, best.primal_found)],
@@ -212,7 +212,7 @@ def run_file(file: File, now: Standing, beginning: Beginning, own: Fingerprint) 
         "estimate": number_text(now.estimate),
         "seconds": now.seconds,
         "spent": dict(zip(_SPENT, spent, strict=True)),
-        "planes": beginning.planes,
+        "planes": counters.planes,
     }
     own_arrays = arrays_of(_LOG, trace_of(now.log)) | arrays_of(".run.weights", best.weights)
     if best.certificate is not None:
@@ -230,7 +230,7 @@ def end_file(file: File, own: Fingerprint) -> File:
     return header | {"run": {"fingerprint": own, "standing": None}}, arrays
 
 
-def _standing(checkpoint: Checkpoint, problem: Problem, state: Any) -> Standing:
+def _standing(checkpoint: Checkpoint, problem: Problem, state: Any) -> RunState:
     entries = checkpoint.header["run"]["standing"]
     primal, dual, primal_found, *roundings = map(float, [*entries["best"], *entries["roundings"]])
     weights = checkpoint.weights(".run.weights", problem)
@@ -244,7 +244,7 @@ def _standing(checkpoint: Checkpoint, problem: Problem, state: Any) -> Standing:
         raise checkpoint.error(f"has a log of other columns than {Trace._fields}")
     rounds = zip(*(column.tolist() for column in columns), strict=True)
     log = [Entry(*row) for row in rounds]
-    return Standing(state, best, float(entries["estimate"]), entries["seconds"], log)
+    return RunState(state, best, float(entries["estimate"]), entries["seconds"], log)
 
 
 def kept_in(

@@ -26,8 +26,8 @@ from jaxstruct.solvers.batch_orders import (
     whole,
 )
 from jaxstruct.solvers.certificate import Certificate, ExampleTerms, block_gaps, certify
+from jaxstruct.solvers.cheap_oracles import Spans, asked_again, first_asked, quiet
 from jaxstruct.solvers.cost_model import efforts_of
-from jaxstruct.solvers.escalation import Spans, asked_again, first_asked, quiet
 from jaxstruct.solvers.formulations import Formulation, Penalty
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_pass import (
@@ -43,7 +43,7 @@ from jaxstruct.solvers.programs import time_part
 from jaxstruct.solvers.proximal_newton import newton_program
 from jaxstruct.solvers.settings import Efforts, Settings, choice_of, resolved_settings
 from jaxstruct.solvers.state import State
-from jaxstruct.solvers.sweeps import Plan, SweptRoom, rebuilt_weights, sweeps_program
+from jaxstruct.solvers.sweeps import Plan, SweepBuffers, rebuilt_weights, sweeps_program
 from jaxstruct.solvers.task import Task
 from jaxstruct.solvers.variants import named_slots
 from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
@@ -68,7 +68,7 @@ class Round(NamedTuple):
     random: tuple[np.random.Generator, ...]
     seconds: dict[str, float]
     efforts: Efforts
-    room: SweptRoom
+    room: SweepBuffers
     takes_over: bool
     shards: Placement | None = None
 
@@ -148,7 +148,7 @@ def round_of(
     settings: Settings,
     formulation: Formulation,
     clock: int,
-    room: SweptRoom | None = None,
+    room: SweepBuffers | None = None,
     takes_over: bool = False,
     shards: Placement | None = None,
 ) -> Round:
@@ -160,7 +160,7 @@ def round_of(
     random = tuple(np.random.default_rng([settings.seed, clock, *place]) for place in places)
     return Round(
         problem, task, settings, formulation, oracle, np.int32(clock), random, {},
-        efforts_of(problem, settings, oracle, task), room or SweptRoom(), takes_over, shards,
+        efforts_of(problem, settings, oracle, task), room or SweepBuffers(), takes_over, shards,
     )  # fmt: skip
 
 
@@ -238,8 +238,8 @@ def _sweep(
     if now.shards is None:
         run = partial(sweeps_program, planes, visits, *given, room)
     else:
-        meetings = now.settings.meetings
-        run = partial(now.shards.sweep, planes, visits, meetings, *given, room)
+        synchronisations = now.settings.synchronisations
+        run = partial(now.shards.sweep, planes, visits, synchronisations, *given, room)
     w, multipliers, last_used, room = time_part(
         now.seconds, "sweeps", partial(run, effort=now.efforts.sweeps)
     )

@@ -106,8 +106,8 @@ class Settings(NamedTuple):
         problem is one of this package: its tests prove them, and trying them compiles for seconds.
       effort: how much the compiler tries, a name of `core.compiling.EFFORTS` for all programs, one
         for each, or "auto": by the work that shapes foretell (see `cost_model`).
-      meetings: how often the shards of a mesh meet in w in each sweep, None for as often as there
-        are shards, at least 4 times.
+      synchronisations: how often the shards of a mesh meet in w in each sweep, None for as often as
+        there are shards, at least 4 times.
       seed: of the order of the examples.
     """
 
@@ -129,7 +129,7 @@ class Settings(NamedTuple):
     newton: NewtonOptions = NewtonOptions()
     checked_examples: int | None = None
     effort: str | Efforts = "auto"
-    meetings: int | None = None
+    synchronisations: int | None = None
     seed: int = 0
 
     def visit_options(self) -> VisitOptions:
@@ -142,7 +142,7 @@ Number = TypeVar("Number", int, float)
 
 _INTEGERS = (
     "capacity", "max_capacity", "oracle_batch", "chunks", "group", "cached_sweeps", "active",
-    "certify_every", "block_steps", "warm_passes", "checked_examples", "meetings", "seed",
+    "certify_every", "block_steps", "warm_passes", "checked_examples", "synchronisations", "seed",
 )  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def check_settings(settings: Settings) -> None:
         "chunks": 1,
         "warm_passes": 0,
         "checked_examples": 0,
-        "meetings": 1,
+        "synchronisations": 1,
     }
     for name, bound in least.items():
         if getattr(settings, name) is not None and getattr(settings, name) < bound:

@@ -45,7 +45,7 @@ from jaxstruct.solvers.sweeps import Plan, sweeps_pass
 from jaxstruct.solvers.task import Places, Task, sizes_of
 from jaxstruct.solvers.working_sets import WorkingSets
 
-FEWEST_MEETINGS = 4
+FEWEST_SYNCHRONISATIONS = 4
 """In a sweep, where the settings leave it open."""
 
 
@@ -119,7 +119,7 @@ def sweeps_on_shards(
     problem: Problem,
     options: VisitOptions,
     mesh: Mesh,
-    meetings: int,
+    synchronisations: int,
     task: Task,
     w: PyTree,
     sets: WorkingSets,
@@ -129,7 +129,7 @@ def sweeps_on_shards(
     room: list,
 ) -> tuple[PyTree, Array, Array, list]:
     """`sweeps_pass` on every shard, which meet in w; groups are [K] numbers, one a shard."""
-    exchange = Exchange(tuple(mesh.axis_names), meetings)
+    exchange = Exchange(tuple(mesh.axis_names), synchronisations)
 
     def own(
         problem: Problem, task: Task, w: PyTree, sets: WorkingSets, slots: Array, plan: Plan,
@@ -294,11 +294,12 @@ class Shards:
         return oracle_shards_program(problem, options, self.mesh, *given, effort=effort)
 
     def sweep(
-        self, planes: Problem, options: VisitOptions, meetings: int | None, *given: Any, effort: str
+        self, planes: Problem, options: VisitOptions, synchronisations: int | None, *given: Any,
+        effort: str,
     ) -> tuple[PyTree, Array, Array, list]:
         """`sweeps_on_shards` here."""
-        often = max(FEWEST_MEETINGS, self.mesh.size) if meetings is None else meetings
-        return sweeps_shards_program(planes, options, self.mesh, often, *given, effort=effort)
+        times = synchronisations or max(FEWEST_SYNCHRONISATIONS, self.mesh.size)
+        return sweeps_shards_program(planes, options, self.mesh, times, *given, effort=effort)
 
     def newton(
         self, problem: Problem, options: NewtonOptions, *given: Any, effort: str

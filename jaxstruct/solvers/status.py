@@ -32,7 +32,7 @@ MESSAGES = {
     ),
     Status.WRONG_ORACLE: (
         "an output violates more than the oracle said to be possible, so that primal is no bound: "
-        "mend the oracle (jaxstruct.check_problem says more), or let it return a Bounded"
+        "correct the oracle (jaxstruct.check_problem says more), or let it return a Bounded"
     ),
     Status.NOT_OPTIMAL: (
         "training has solved the problem, but the gap of these weights is above the tolerance: "

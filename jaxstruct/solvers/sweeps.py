@@ -148,7 +148,7 @@ def empty_room(
     return jax.tree.map(lambda leaf: zeros(leaf.shape, leaf.dtype), shapes)
 
 
-class SweptRoom:
+class SweepBuffers:
     """The room that the last sweeps left, for the next ones: what is large is made once a run."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from jaxstruct.solvers.certificate import Certificate
-from jaxstruct.solvers.host_loop import Rules, Standing
+from jaxstruct.solvers.host_loop import Rules, RunState
 from jaxstruct.solvers.state import Info
 
 
@@ -48,7 +48,7 @@ def is_done(estimate: Certificate, goal: float, settled: float) -> bool:
     return not unfinished or estimate.violation_found <= settled
 
 
-def primal_of(now: Standing) -> float:
+def primal_of(now: RunState) -> float:
     """The best certified primal, or before there is one the last estimate."""
     return now.best.primal if math.isfinite(now.best.primal) else now.estimate
 

@@ -15,7 +15,7 @@ Now and then one step goes to the best point of the face on which the multiplier
 conjugate gradients, or to where it leaves the face: single steps alone crawl where planes are many
 and depend on one another.
 
-This is plain and exact, for `by_the_letter`; a step costs O(|S|) and memory is |S|^2 numbers.
+This is plain and exact, for `reference_algorithm`; a step costs O(|S|) and memory is |S|^2 numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Gen(x): the outputs that an input may have, observed ones or a generator's (thesis 4.6.2).
 
 Here outputs are what the user has: strings, tuples of labels, trees, anything hashable. They are
-numbered by one table, which is what the problems of this wing read.
+numbered by one table, which is what the problems of this output type read.
 """
 
 from __future__ import annotations

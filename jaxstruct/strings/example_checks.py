@@ -1,4 +1,4 @@
-"""What the problems of candidate sets refuse at the door: values of the examples, on the host."""
+"""What the problems of candidate sets refuse before anything compiles: values of the examples."""
 
 from __future__ import annotations
 

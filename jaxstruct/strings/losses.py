@@ -1,4 +1,4 @@
-"""Losses between outputs of a table (thesis table 4.6: 1 - L), as the problems of this wing take.
+"""Losses between outputs of a table (thesis table 4.6: 1 - L), as problems of candidates take.
 
 A loss is "zero_one", a table Delta [M, M] of all outputs, or a vector [M] where every candidate
 stands in one list only: there losses[y] is what y costs against the true output of its list.

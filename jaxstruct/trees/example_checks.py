@@ -1,4 +1,4 @@
-"""Door checks of sentences and of their trees under a grammar."""
+"""Validation of sentences and of their trees under a grammar."""
 
 from __future__ import annotations
 

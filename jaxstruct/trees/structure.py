@@ -311,7 +311,7 @@ def _check(
     tables: GrammarTables, strata: Stratification, D: int, inputs: SentenceInput,
     outputs: BinaryTree | None = None,
 ) -> None:  # fmt: skip
-    """All door checks. Each relies on those before it; outputs are given for training only."""
+    """All checks of values. Each relies on those before it; outputs are given for training only."""
     check_record("inputs", inputs, SentenceInput, "sentence_inputs")
     training = outputs is not None
     n, T = tree_checks.check_sentences(tables.lexical.shape[0], D, inputs, training)

@@ -1,4 +1,4 @@
-"""What `chain` and `chain_inputs` refuse at the door: one line that names the argument."""
+"""What `chain` and `chain_inputs` refuse: one line that names the argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures of the data wing: toy corpora, a local web server, and the real corpora if present."""
+"""Fixtures of the readers: toy corpora, a local web server, and the real corpora if present."""
 
 from __future__ import annotations
 

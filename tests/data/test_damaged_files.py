@@ -1,4 +1,4 @@
-"""Every reader ends a damaged file in one clear line of the wing's own errors, never otherwise.
+"""Every reader ends a damaged file in one clear line of their own errors, never otherwise.
 
 The tests try a few damages a reader, always the same ones; thousands are tried by
 

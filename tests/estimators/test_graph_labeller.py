@@ -25,7 +25,7 @@ def paths(n: int = 24) -> tuple[list, list]:
     return [(own, EDGES) for own in cells], [names[own].tolist() for own in labels]
 
 
-def test_the_optimum_is_that_of_the_wing() -> None:
+def test_the_optimum_is_that_of_fit() -> None:
     X, y = paths()
     model = GraphLabeller(plans=True, constant=0.0).fit(X, y)
     encoding = js.graphs.fit_encoding(X, y, plans=True)

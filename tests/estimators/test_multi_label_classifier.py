@@ -1,4 +1,4 @@
-"""MultiLabelClassifier against the wing, enumeration and independent logistic regressions."""
+"""MultiLabelClassifier against `fit`, enumeration and independent logistic regressions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def scenes() -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-def test_the_optimum_is_that_of_the_wing() -> None:
+def test_the_optimum_is_that_of_fit() -> None:
     X, y = scenes()
     model = MultiLabelClassifier(constant=0.0).fit(X, y)
     problem = js.graphs.multi_label(5, 3)

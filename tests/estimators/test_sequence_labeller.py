@@ -22,7 +22,7 @@ def _as_names(X: list) -> list:
     ]
 
 
-def test_the_optimum_is_that_of_the_wing() -> None:
+def test_the_optimum_is_that_of_fit() -> None:
     X, y = sentences()
     model = SequenceLabeller().fit(X, y)
     encoding = js.chains.fit_encoding(X, y)

@@ -1,4 +1,4 @@
-"""TaxonomyClassifier: its tables are those of the multiclass wing."""
+"""TaxonomyClassifier: its tables are those of the multiclass output type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.estimators.cases import blobs, reordered
 PATHS = {"c": ("top", "right"), "a": ("top", "left"), "b": ("top", "left"), "d": ("top", "right")}
 
 
-def test_the_optimum_is_that_of_the_wing() -> None:
+def test_the_optimum_is_that_of_fit() -> None:
     X, y = blobs()
     model = TaxonomyClassifier(PATHS, constant=0.0).fit(X, y)
     assert model.classes_.tolist() == ["a", "b", "c", "d"] and model.coef_.shape == (4, 5)

@@ -21,7 +21,7 @@ TREES = [
 TAGS = [js.trees.tags(js.trees.read_tree(tree, "tree")) for tree in TREES]
 
 
-def test_the_optimum_is_that_of_the_wing() -> None:
+def test_the_optimum_is_that_of_fit() -> None:
     model = TreeParser().fit(TAGS, TREES)
     encoding = js.trees.fit_encoding(TREES)
     problem = encoding.problem(loss="node_f1")

@@ -1,7 +1,7 @@
 """Hidden Markov models, random fields on chains and logistic regression, as factor graphs.
 
-The slides' instances of one thing: marginals, argmax and likelihood are those of the chain wing, of
-the multiclass wing and of the formula, to 1e-6 and better.
+The slides' instances of one thing: marginals, argmax and likelihood are those of `chains`, of
+`multiclass` and of the formula, to 1e-6 and better.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def test_a_hidden_markov_model() -> None:
 
 
 class Fields:
-    """A random field on chains, once in the chain wing and once as a labelled graph."""
+    """A random field on chains, once in the chain output type and once as a labelled graph."""
 
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng(seed)

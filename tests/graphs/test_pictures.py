@@ -98,7 +98,7 @@ def test_matplotlib_is_asked_for_in_words(monkeypatch) -> None:
         factor_picture(grid(1, 2))
 
 
-def test_the_wing_is_imported_without_matplotlib() -> None:
+def test_the_output_type_is_imported_without_matplotlib() -> None:
     code = "import sys, jaxstruct.graphs; assert 'matplotlib' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 

@@ -28,7 +28,7 @@ from tests.alignments.structure_cases import aligned_pairs
 from tests.chains.oracles.truth import all_labelings
 from tests.trees.structure_cases import all_trees, examples, grammar
 
-WINGS = ("classes", "chains", "trees", "alignments", "graphs")
+OUTPUT_TYPES = ("classes", "chains", "trees", "alignments", "graphs")
 B, T, S = 10, 4, 3
 
 
@@ -152,13 +152,13 @@ def _wide(labels: list, y: np.ndarray) -> list:
     return [np.pad(own, (0, y.shape[1] - len(own)), constant_values=-1) for own in labels]
 
 
-_MAKERS = dict(zip(WINGS, (_classes, _chains, _trees, _alignments, _graphs), strict=True))
+_MAKERS = dict(zip(OUTPUT_TYPES, (_classes, _chains, _trees, _alignments, _graphs), strict=True))
 
 
 @cache
-def case(wing: str, **options: str) -> Case:
-    """The examples of a wing; options of its maker."""
-    return _MAKERS[wing](np.random.default_rng(WINGS.index(wing)), **options)
+def case(output_type: str, **options: str) -> Case:
+    """The examples of an output type; options of its maker."""
+    return _MAKERS[output_type](np.random.default_rng(OUTPUT_TYPES.index(output_type)), **options)
 
 
 def flat(tree: PyTree) -> np.ndarray:
@@ -179,9 +179,9 @@ def with_linear_part(theta: PyTree, parts: list) -> PyTree:
 
 
 @cache
-def truth(wing: str, **options: str) -> Truth:
+def truth(output_type: str, **options: str) -> Truth:
     """Enumerated, through the score alone."""
-    problem, theta, y, outputs, real = case(wing, **options)
+    problem, theta, y, outputs, real = case(output_type, **options)
 
     def of_one(theta: PyTree, y: PyTree, outputs: PyTree) -> tuple:
         def scores(parts: list) -> jax.Array:

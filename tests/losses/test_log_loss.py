@@ -15,9 +15,9 @@ from tests.losses.cases import assert_slopes, case, differentiated, flat, softma
 pytestmark = pytest.mark.usefixtures("x64")
 
 
-@pytest.mark.parametrize("wing", ["classes", "chains", "trees", "alignments", "graphs"])
-def test_values_and_gradients_are_those_of_enumeration(wing: str) -> None:
-    given, own = case(wing), truth(wing)
+@pytest.mark.parametrize("output_type", ["classes", "chains", "trees", "alignments", "graphs"])
+def test_values_and_gradients_are_those_of_enumeration(output_type: str) -> None:
+    given, own = case(output_type), truth(output_type)
     run = differentiated(log_loss, given.problem)
     value, gradient = run(given.theta, given.y)
     wanted, slope = softmax_truth(own, own.advantage)

@@ -7,7 +7,7 @@ import pytest
 
 from jaxstruct.losses.perceptron import perceptron
 from tests.losses.cases import (
-    WINGS,
+    OUTPUT_TYPES,
     assert_among,
     assert_slopes,
     case,
@@ -19,9 +19,9 @@ from tests.losses.cases import (
 pytestmark = pytest.mark.usefixtures("x64")
 
 
-@pytest.mark.parametrize("wing", WINGS)
-def test_values_and_gradients_are_those_of_enumeration(wing: str) -> None:
-    given, own = case(wing), truth(wing)
+@pytest.mark.parametrize("output_type", OUTPUT_TYPES)
+def test_values_and_gradients_are_those_of_enumeration(output_type: str) -> None:
+    given, own = case(output_type), truth(output_type)
     run = differentiated(perceptron, given.problem)
     value, gradient = run(given.theta, given.y)
     excess = own.advantage.max(axis=1)

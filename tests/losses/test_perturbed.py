@@ -22,9 +22,9 @@ def keys() -> jax.Array:
     return jax.random.split(jax.random.key(3), B)
 
 
-@pytest.mark.parametrize("wing", ["classes", "chains", "alignments", "graphs"])
-def test_the_gradient_is_that_of_the_mean_for_a_key(wing: str) -> None:
-    given = case(wing)
+@pytest.mark.parametrize("output_type", ["classes", "chains", "alignments", "graphs"])
+def test_the_gradient_is_that_of_the_mean_for_a_key(output_type: str) -> None:
+    given = case(output_type)
     loss = partial(perturbed, samples=3, scale=0.5)
     run = differentiated(loss, given.problem, key=keys())
     value, _ = run(given.theta, given.y)

@@ -44,9 +44,9 @@ def top_k_truth(own: Truth, k: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(values), np.array(slopes)
 
 
-@pytest.mark.parametrize("wing", ["classes", "chains", "trees", "graphs"])
-def test_entropy_is_that_of_all_outputs(wing: str) -> None:
-    given, own = case(wing), truth(wing)
+@pytest.mark.parametrize("output_type", ["classes", "chains", "trees", "graphs"])
+def test_entropy_is_that_of_all_outputs(output_type: str) -> None:
+    given, own = case(output_type), truth(output_type)
     run = differentiated(partial(smoothed_hinge, temperature=MU), given.problem)
     value, gradient = run(given.theta, given.y)
     wanted, slope = softmax_truth(own, (own.delta + own.advantage) / MU)
@@ -58,10 +58,10 @@ def test_entropy_is_that_of_all_outputs(wing: str) -> None:
     assert (value >= hinge - 1e-9).all() and (value <= hinge + MU * np.log(count) + 1e-9).all()
 
 
-@pytest.mark.parametrize("wing", ["classes", "chains", "trees"])
-def test_top_k_is_the_projection_of_the_best_scores(wing: str) -> None:
+@pytest.mark.parametrize("output_type", ["classes", "chains", "trees"])
+def test_top_k_is_the_projection_of_the_best_scores(output_type: str) -> None:
     """Where the k-th best ties with the next one, the value is told, but not the gradient."""
-    given, own = case(wing), truth(wing)
+    given, own = case(output_type), truth(output_type)
     k = 3
     loss = partial(smoothed_hinge, smoothing="top_k", temperature=MU, k=k)
     run = differentiated(loss, given.problem)
@@ -99,8 +99,8 @@ def test_candidate_lists_have_both() -> None:
 
 
 def test_what_does_not_apply_is_refused_in_one_line() -> None:
-    def of_first(wing: str, **options: object) -> jax.Array:
-        given = case(wing)
+    def of_first(output_type: str, **options: object) -> jax.Array:
+        given = case(output_type)
         theta, y = jax.tree.map(lambda leaf: leaf[0], (given.theta, given.y))
         return smoothed_hinge(given.problem, theta, y, **options)
 

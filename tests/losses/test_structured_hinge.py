@@ -26,9 +26,9 @@ RUNS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("wing", "name"), RUNS)
-def test_values_and_gradients_are_those_of_enumeration(wing: str, name: str) -> None:
-    given, own = case(wing), truth(wing)
+@pytest.mark.parametrize(("output_type", "name"), RUNS)
+def test_values_and_gradients_are_those_of_enumeration(output_type: str, name: str) -> None:
+    given, own = case(output_type), truth(output_type)
     run = differentiated(partial(structured_hinge, formulation=name), given.problem)
     value, gradient = run(given.theta, given.y)
     root = np.sqrt(own.delta) if name.startswith("svm2") else own.delta

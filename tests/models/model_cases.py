@@ -1,4 +1,4 @@
-"""A small model of every wing, with random weights: no training, one program a wing."""
+"""A small model of every output type, with random weights: no training, one program each."""
 
 from __future__ import annotations
 

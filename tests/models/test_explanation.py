@@ -1,4 +1,4 @@
-"""What models have learned, by name, in every wing; support outputs of an example."""
+"""What models have learned, by name, in every output type; support outputs of an example."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_rules_costs_edges_and_sets_go_by_their_names() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_wing_explains_itself_in_text(name: str) -> None:
+def test_every_output_type_explains_itself_in_text(name: str) -> None:
     text = str(explain(model_of(name), largest=3))
     assert text.startswith("TrainedModel(") and text.count("\n") >= 5
     assert max(map(len, text.splitlines()[1:])) < 120

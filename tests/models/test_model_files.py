@@ -1,4 +1,4 @@
-"""Model files: every wing there and back, and 1,000 damaged files of which none is loaded."""
+"""Model files: every output type there and back; 1,000 damaged files of which none is loaded."""
 
 from __future__ import annotations
 

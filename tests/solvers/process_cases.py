@@ -27,7 +27,7 @@ from jaxstruct import Ragged, Settings, SparseFeatures, Status, fit, fit_path, p
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.solvers import keeping
+from jaxstruct.solvers import checkpoint_writer
 from jaxstruct.solvers.checkpoint_files import digest_of
 from jaxstruct.solvers.processes import Processes, RefusedElsewhere
 from jaxstruct.solvers.shards import deal
@@ -35,7 +35,8 @@ from jaxstruct.solvers.shards import deal
 N, K, D, C = 40, 5, 3, 50.0
 SHARDS, PROCESSES = 4, 2
 GROWN = Settings(
-    variant="subspace", working_sets="grown", capacity=2, cached_sweeps=2, chunks=1, meetings=1,
+    variant="subspace", working_sets="grown", capacity=2, cached_sweeps=2, chunks=1,
+    synchronisations=1,
     oracle_batch=4, group=2,
 )  # fmt: skip
 SETTINGS = {
@@ -253,14 +254,14 @@ def _killed(path, rounds, **more):
         if len(seen) == rounds:
             raise Killed
 
-    stop = keeping.Keeper.stop
-    keeping.Keeper.stop = lambda keeper, error: None
+    stop = checkpoint_writer.CheckpointWriter.stop
+    checkpoint_writer.CheckpointWriter.stop = lambda writer, error: None
     try:
         return train(checkpoint=path, resume=True, callback=kill, **more)
     except (Killed, RefusedElsewhere):
         return None
     finally:
-        keeping.Keeper.stop = stop
+        checkpoint_writer.CheckpointWriter.stop = stop
 
 
 def resumed(folder):
@@ -307,20 +308,20 @@ def behind(folder):
 
 def full_disk(folder):
     """One process cannot write: no file of any takes its place, and the run goes on."""
-    save = keeping.write_checkpoint
+    save = checkpoint_writer.write_checkpoint
 
     def write(*given):
         if jax.process_index() == 1:
             raise OSError("no space left")
         save(*given)
 
-    keeping.write_checkpoint = write
+    checkpoint_writer.write_checkpoint = write
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             train(checkpoint=folder / "full.npz", checkpoint_seconds=0.0, max_passes=3)
     finally:
-        keeping.write_checkpoint = save
+        checkpoint_writer.write_checkpoint = save
     assert not list(folder.glob("full.npz*"))
     return [str(each.message) for each in caught if "could not be written" in str(each.message)]
 

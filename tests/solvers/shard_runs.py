@@ -3,8 +3,8 @@
     JAX_NUM_CPU_DEVICES=8 python -m tests.solvers.shard_runs --runs=200
 
 Every run draws a training set, a formulation, a way of working sets, C, a number of shards and of
-meetings, trains in float64 with a certificate each round, and compares: the dual of a round with
-the one before it, and primal and dual at the end with those of one device.
+synchronisations, trains in float64 with a certificate each round, and compares: the dual of a round
+with the one before it, and primal and dual at the end with those of one device.
 `tests.solvers.test_shards` makes a few of them.
 """
 
@@ -47,7 +47,7 @@ class Run(NamedTuple):
     formulation: str
     C: float
     shards: int
-    meetings: int
+    synchronisations: int
     status: js.Status
     fall: float
     apart: float
@@ -60,10 +60,10 @@ def one_run(seed: int) -> Run:
     way, options = WAYS[seed % len(WAYS)]
     formulation = SOFT[seed // len(WAYS) % len(SOFT)]
     C = float(10 ** random.uniform(-1, 3))
-    shards, meetings = int(random.choice(SHARDS)), int(random.choice(MEETINGS))
+    shards, synchronisations = int(random.choice(SHARDS)), int(random.choice(MEETINGS))
     case = random_case(seed, n=24, d=3)
     given = {"variant": "subspace", "group": 2, "oracle_batch": 4, "certify_every": 1,
-             "effort": "quick", "meetings": meetings}  # fmt: skip
+             "effort": "quick", "synchronisations": synchronisations}  # fmt: skip
     settings = js.Settings(**given | options)
     duals: list[float] = []
     meshes = [None, jax.make_mesh((shards,), ("shards",), devices=jax.devices()[:shards])]
@@ -80,7 +80,7 @@ def one_run(seed: int) -> Run:
     fall = max(-float(np.min(np.diff(duals), initial=0.0)), 0.0) / scale
     rounds = found.statistics.passes, alone.statistics.passes
     return Run(
-        seed, way, formulation, C, shards, meetings, found.status, fall, apart, rounds
+        seed, way, formulation, C, shards, synchronisations, found.status, fall, apart, rounds
     )  # fmt: skip
 
 

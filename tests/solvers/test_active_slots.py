@@ -15,7 +15,7 @@ from jaxstruct.solvers import cutting_plane, rounds
 from jaxstruct.solvers import sweeps as sweep_programs
 from jaxstruct.solvers.active_slots import active_slots, merge_multipliers, restrict
 from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.meetings import Batch, meet
+from jaxstruct.solvers.plane_lookup import Batch, meet
 from jaxstruct.solvers.settings import VisitOptions
 from jaxstruct.solvers.working_sets import (
     WorkingSets,

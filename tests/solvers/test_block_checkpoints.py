@@ -14,13 +14,14 @@ from jaxstruct import fit, fit_in_blocks
 from jaxstruct.solvers.block_ascent import BlockAscent
 from jaxstruct.solvers.block_checkpoints import planes_folder
 from jaxstruct.solvers.checkpoint_files import DamagedCheckpoint, previous_of
+from jaxstruct.solvers.checkpoint_writer import CheckpointWriter
 from jaxstruct.solvers.checkpoints import load_solution, load_weights
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.status import Status
 from tests.solvers.cases import random_case
-from tests.solvers.test_keeping import usual_signals  # noqa: F401
+from tests.solvers.test_checkpoint_writer import usual_signals  # noqa: F401
 from tests.solvers.test_resuming import TIMES, Killed
-from tests.solvers.test_size_classes import WINGS
+from tests.solvers.test_size_classes import OUTPUT_TYPES
 
 SUBSPACE = Settings(variant="subspace", capacity=4, group=2, oracle_batch=4)
 GROWN = SUBSPACE._replace(working_sets="grown")
@@ -41,7 +42,7 @@ def classes(settings=GROWN, formulation="svm1_margin", C=20.0, **options):
 
 
 def sentences(**more):
-    return fit_in_blocks(*WINGS["chains"](3, 21, 9), "svm1_margin", 2.0, blocks=2, **more)
+    return fit_in_blocks(*OUTPUT_TYPES["chains"](3, 21, 9), "svm1_margin", 2.0, blocks=2, **more)
 
 
 RUNS = {
@@ -88,7 +89,7 @@ def test_a_run_that_is_killed_again_and_again(name, tmp_path, monkeypatch):
     while True:
         parts += 1
         with monkeypatch.context() as patched:
-            patched.setattr("jaxstruct.solvers.keeping.Keeper.stop", lambda keeper, error: None)
+            patched.setattr(CheckpointWriter, "stop", lambda writer, error: None)
             kept = {"checkpoint": path, "resume": True}
             try:
                 found = train(
@@ -110,7 +111,7 @@ def test_a_run_that_is_killed_again_and_again(name, tmp_path, monkeypatch):
 
 
 def problem_of(name):
-    return WINGS["chains"](3, 21, 9)[0] if name == "sentences" else CASE.problem("float32")
+    return OUTPUT_TYPES["chains"](3, 21, 9)[0] if name == "sentences" else CASE.problem("float32")
 
 
 def test_an_error_in_the_middle_of_a_round_costs_that_round(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from jaxstruct import Settings
 from jaxstruct.core.padding import bucketed
 from jaxstruct.solvers.blocks import RUN, Blocks, block_of_each
 from jaxstruct.solvers.formulations import FORMULATIONS
-from tests.solvers.test_size_classes import WINGS
+from tests.solvers.test_size_classes import OUTPUT_TYPES
 
 
 @pytest.mark.parametrize(("n", "blocks"), [(1, 1), (12, 12), (12, 5), (100, 3), (50_000, 7)])
@@ -25,8 +25,8 @@ def test_runs_are_dealt_evenly_and_at_random(n, blocks):
         assert (block_of_each(n, blocks, 1) != of_each).any()
 
 
-def blocks_of(wing, n, count, weights=None):
-    problem, x, y = WINGS[wing](4, n, 30)
+def blocks_of(output_type, n, count, weights=None):
+    problem, x, y = OUTPUT_TYPES[output_type](4, n, 30)
     settings = Settings(oracle_batch=8)
     form = FORMULATIONS["svm1_margin"]
     blocks = Blocks(problem, x, y, form, 3.0, weights, settings, count)
@@ -36,12 +36,12 @@ def blocks_of(wing, n, count, weights=None):
 
 
 @pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("wing", ["chains", "classes", "texts", "trees", "graphs"])
-def test_every_example_is_in_one_block_as_it_is_in_its_bucket(wing, several, monkeypatch):
+@pytest.mark.parametrize("output_type", ["chains", "classes", "texts", "trees", "graphs"])
+def test_every_example_is_in_one_block_as_it_is_in_its_bucket(output_type, several, monkeypatch):
     if several:
         monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 20)
     weights = np.linspace(0, 2, 40)
-    blocks, (inputs, outputs) = blocks_of(wing, 40, 3, weights)
+    blocks, (inputs, outputs) = blocks_of(output_type, 40, 3, weights)
     whole = {}
     for x, y, index in zip(inputs.parts, outputs.parts, inputs.index, strict=True):
         for row, example in enumerate(index):
@@ -63,7 +63,7 @@ def test_every_example_is_in_one_block_as_it_is_in_its_bucket(wing, several, mon
                 for leaf, expected in zip(leaves, whole[example], strict=True):
                     np.testing.assert_allclose(np.asarray(leaf)[row], expected, rtol=1e-5)
     assert sorted(seen) == list(range(40)) and len(shapes) == 1
-    assert not several or wing in ("classes", "trees") or len(inputs.parts) > 1
+    assert not several or output_type in ("classes", "trees") or len(inputs.parts) > 1
 
 
 def test_number_types_are_those_that_hold_all_blocks():

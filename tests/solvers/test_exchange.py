@@ -49,12 +49,12 @@ class Stand:
         rows = np.arange(len(self.rows) // 2, dtype=np.int32)[None]
         return (rows,), (np.int32(rows.size // 2),)
 
-    def together(self, meetings):
+    def together(self, synchronisations):
         state, shards = self.state, self.shards
         plan = Plan(*shards.join([self.plan()] * 2), np.int32(1))
         slots = shards.put(np.zeros((len(self.rows), 0), np.int32))
         w, beta, _, _ = sweeps_shards_program(
-            self.planes, self.visits, shards.mesh, meetings, shards.task, state.weights,
+            self.planes, self.visits, shards.mesh, synchronisations, shards.task, state.weights,
             state.sets, slots, plan, np.int32(3), [], effort="quick",
         )  # fmt: skip
         return jax.tree.map(np.asarray, w), np.asarray(beta)
@@ -95,7 +95,7 @@ class Stand:
 def test_the_best_step_along_what_shards_do_alone(x64, formulation, kernel, rounds):
     """s is the exact maximiser of the dual on [0, 1]; multipliers and w follow it."""
     stand = Stand(formulation, kernel, rounds)
-    w, beta = stand.together(meetings=1)
+    w, beta = stand.together(synchronisations=1)
     old, start = np.asarray(stand.state.sets.multipliers), flat(stand.state.weights)
     alone = stand.alone()
     target = np.concatenate([one for _, one in alone])
@@ -110,11 +110,11 @@ def test_the_best_step_along_what_shards_do_alone(x64, formulation, kernel, roun
     assert stand.dual(beta) > duals[0]
 
 
-@pytest.mark.parametrize("meetings", [1, 2, 3, 50])
-def test_any_number_of_meetings_ascends(x64, meetings):
-    """More meetings than groups, too; w stays what the multipliers make."""
+@pytest.mark.parametrize("synchronisations", [1, 2, 3, 50])
+def test_any_number_of_meetings_ascends(x64, synchronisations):
+    """More synchronisations than groups, too; w stays what the multipliers make."""
     stand = Stand("svm1_margin", False)
-    w, beta = stand.together(meetings)
+    w, beta = stand.together(synchronisations)
     assert stand.dual(beta) > stand.dual(np.asarray(stand.state.sets.multipliers))
     assert (beta >= 0).all()
     cap = np.asarray(stand.shards.task.terms.cap)

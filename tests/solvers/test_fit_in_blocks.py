@@ -12,7 +12,7 @@ from jaxstruct.core.buckets import as_buckets
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
 from jaxstruct.solvers.formulations import FORMULATIONS
 from tests.solvers.cases import case_for, flat, random_case
-from tests.solvers.test_size_classes import WINGS
+from tests.solvers.test_size_classes import OUTPUT_TYPES
 from tests.truth.quadratic_program import problem, slacks
 
 N, C = 12, 5.0
@@ -67,9 +67,9 @@ def test_the_dual_never_falls(x64, way):
     assert len(duals) > 3 and (np.diff(duals) >= -1e-10 * abs(duals[-1])).all()
 
 
-@pytest.mark.parametrize("wing", ["chains", "trees", "texts"])
-def test_wings_have_the_optimum_of_all_examples(wing):
-    data = WINGS[wing](3, 21, 9)
+@pytest.mark.parametrize("output_type", ["chains", "trees", "texts"])
+def test_output_type_have_the_optimum_of_all_examples(output_type):
+    data = OUTPUT_TYPES[output_type](3, 21, 9)
     whole = fit(*data, "svm1_margin", 2.0)
     found = fit_in_blocks(*data, "svm1_margin", 2.0, blocks=2)
     for one, other in ((whole, found), (found, whole)):
@@ -145,7 +145,7 @@ def test_a_run_that_is_stopped_is_certified(x64, capsys):
 
 
 def test_as_many_blocks_as_the_bytes_ask_for():
-    problem, x, y = WINGS["classes"](2, 400, 0)
+    problem, x, y = OUTPUT_TYPES["classes"](2, 400, 0)
     few, many = (
         fit_in_blocks(problem, x, y, block_bytes=bytes, max_passes=1) for bytes in (2**28, 20_000)
     )

@@ -9,7 +9,7 @@ import pytest
 from jaxstruct.solvers.formulations import Penalty
 from jaxstruct.solvers.gathered_rows import GatheredRows
 from jaxstruct.solvers.packed_sets import pack, unpack, unpack_enumerated
-from jaxstruct.solvers.shelf import Shelf
+from jaxstruct.solvers.plane_cache import PlaneCache
 from jaxstruct.solvers.task import Task
 from tests.solvers.test_packed_sets import ROWS, SLOTS, assert_same, grown, outputs
 
@@ -49,10 +49,10 @@ def expected_rows(gaps):
 def test_rows_are_gathered_moved_and_given_back(enumerated, most, tmp_path):
     for seed in range(0, 40, 2):
         blocks = [drawn(seed + number, enumerated) for number in range(BLOCKS)]
-        shelf, rows = Shelf(BLOCKS, tmp_path, most), GatheredRows(BLOCKS)
+        cache, rows = PlaneCache(BLOCKS, tmp_path, most), GatheredRows(BLOCKS)
         assert rows.at_hand is None
         for number in (1, 0):  # in any order
-            shelf.put(number, pack(blocks[number][1]))
+            cache.put(number, pack(blocks[number][1]))
             rows.take(number, *blocks[number])
         here = rows.at_hand
         wanted = [(n, row) for n in (1, 0) for row in expected_rows(blocks[n][3])]
@@ -82,14 +82,14 @@ def test_rows_are_gathered_moved_and_given_back(enumerated, most, tmp_path):
             np.testing.assert_array_equal(here.slots[place], slots[row])
             assert here.task.terms.cap[place] == task.terms.cap[row]
         rows.moved(here.sets._replace(multipliers=moved, last_used=last))
-        rows.give_back(shelf)
+        rows.give_back(cache)
         for number, (task, sets, _, _) in enumerate(blocks):
             multipliers, last_used = np.array(sets.multipliers), np.array(sets.last_used)
             for (n, row), place in places.items():
                 if n == number:
                     multipliers[row], last_used[row] = moved[place], last[place]
             new = sets._replace(multipliers=multipliers, last_used=last_used)
-            packed = shelf.take(number)
+            packed = cache.take(number)
             if enumerated:
                 zeros = np.zeros((N, SLOTS), np.float32)
                 fresh = sets._replace(multipliers=zeros, last_used=zeros.astype(np.int32))
@@ -98,19 +98,19 @@ def test_rows_are_gathered_moved_and_given_back(enumerated, most, tmp_path):
             else:
                 back = unpack(packed, task.outputs, SLOTS, "float32")
                 assert_same(back, jax.tree.map(lambda a, b: np.asarray(b, a.dtype), back, new))
-            assert shelf.planes[number] == len(packed.last_used)
-            assert shelf.carrying[number] == np.sum(packed.carried > 0)
+            assert cache.planes[number] == len(packed.last_used)
+            assert cache.carrying[number] == np.sum(packed.carried > 0)
 
 
 def test_blocks_that_lack_nothing_are_not_swept(tmp_path):
     task, sets, slots, gaps = drawn(0, False)
-    rows, shelf = GatheredRows(2), Shelf(2, tmp_path, 1 << 30)
-    shelf.put(0, pack(sets))
-    before = shelf.take(0)
+    rows, cache = GatheredRows(2), PlaneCache(2, tmp_path, 1 << 30)
+    cache.put(0, pack(sets))
+    before = cache.take(0)
     rows.take(0, task, sets, slots, 0 * gaps)
     assert rows.at_hand is None
-    rows.give_back(shelf)
-    assert_same(shelf.take(0), before)
+    rows.give_back(cache)
+    assert_same(cache.take(0), before)
 
 
 def test_more_blocks_than_rows_gather_none():

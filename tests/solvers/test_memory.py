@@ -11,7 +11,7 @@ from jaxstruct.solvers import blocks as blocks_module
 from jaxstruct.solvers import fit as fit_module
 from jaxstruct.solvers.memory import AN_EXAMPLE, COMPILING, COPIES, Memory, blocks_within, memory
 from jaxstruct.solvers.task import FEW_ROWS
-from tests.solvers.test_size_classes import WINGS
+from tests.solvers.test_size_classes import OUTPUT_TYPES
 
 
 def nbytes(tree):
@@ -19,12 +19,12 @@ def nbytes(tree):
 
 
 @pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("wing", WINGS)
-def test_the_bytes_of_a_training(wing, several, monkeypatch) -> None:
+@pytest.mark.parametrize("output_type", OUTPUT_TYPES)
+def test_the_bytes_of_a_training(output_type, several, monkeypatch) -> None:
     """In one bucket and in several; of grown working sets and of enumerated ones."""
     if several:
         monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 20)
-    problem, x, y = WINGS[wing](4, 40, 30)
+    problem, x, y = OUTPUT_TYPES[output_type](4, 40, 30)
     foretold, tasks, make_task = memory(problem, x, y), [], fit_module.make_task
 
     def make(*arguments):
@@ -45,7 +45,7 @@ def test_the_bytes_of_a_training(wing, several, monkeypatch) -> None:
 
 
 def test_settings_and_words() -> None:
-    problem, x, y = WINGS["chains"](0, 100, 8)
+    problem, x, y = OUTPUT_TYPES["chains"](0, 100, 8)
     few = memory(problem, x, y, js.Settings(capacity=16, max_capacity=16))
     many = memory(problem, x, y, js.Settings(capacity=32))
     assert (few.slots, many.slots) == (16, 32) and few.working_sets < many.working_sets
@@ -60,7 +60,7 @@ def test_settings_and_words() -> None:
 
 def test_examples_are_looked_at_as_fit_does() -> None:
     """Every message is the one of `fit`."""
-    problem, x, y = WINGS["chains"](0, 5, 8)
+    problem, x, y = OUTPUT_TYPES["chains"](0, 5, 8)
     every = np.arange(5)
     whole = js.chains.chain_inputs(x.features.padded(every, 8), x.length)
     four, none = np.arange(4), np.arange(0)
@@ -79,7 +79,7 @@ def test_examples_are_looked_at_as_fit_does() -> None:
 
 
 def test_numbers_of_float64_are_twice_as_long(x64) -> None:
-    problem, x, y = WINGS["chains"](0, 100, 8)
+    problem, x, y = OUTPUT_TYPES["chains"](0, 100, 8)
     settings = js.Settings(capacity=32)
     single, double = (
         memory(own, x, y, settings) for own in (problem, js.chains.chain(5, 3, dtype="float64"))
@@ -88,10 +88,10 @@ def test_numbers_of_float64_are_twice_as_long(x64) -> None:
     assert single.working_sets < double.working_sets < 2 * single.working_sets
 
 
-@pytest.mark.parametrize("wing", ["chains", "classes"])
-def test_the_bytes_of_a_block(wing, monkeypatch) -> None:
+@pytest.mark.parametrize("output_type", ["chains", "classes"])
+def test_the_bytes_of_a_block(output_type, monkeypatch) -> None:
     """The same for a block of a training in blocks, and what lies beside it."""
-    problem, x, y = WINGS[wing](4, 96, 12)
+    problem, x, y = OUTPUT_TYPES[output_type](4, 96, 12)
     settings = js.Settings(oracle_batch=8, max_capacity=8)
     foretold, tasks = memory(problem, x, y, settings, blocks=4), []
     make_task = blocks_module.make_task
@@ -123,7 +123,7 @@ def test_the_bytes_of_a_block(wing, monkeypatch) -> None:
 
 
 def test_the_fewest_blocks_within_so_many_bytes() -> None:
-    data = WINGS["chains"](4, 960, 12)
+    data = OUTPUT_TYPES["chains"](4, 960, 12)
     settings = js.Settings(oracle_batch=8)
     counts = [blocks_within(*data, settings, bytes) for bytes in (2**30, 2**23, 2**22, 1)]
     assert counts[0] == 1 and counts == sorted(counts) and counts[-1] == 960 // FEW_ROWS

@@ -1,4 +1,4 @@
-"""Training and prediction on ragged stores: what padded arrays give, for every wing."""
+"""Training and prediction on ragged stores: what padded arrays give, for every output type."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ Y = RANDOM.integers(0, K, N).astype(np.int32)
 SWEEPS = Settings(variant="subspace", cached_sweeps=4)
 GROWN = SWEEPS._replace(working_sets="grown", capacity=2, max_capacity=16)
 ROOM = GROWN._replace(capacity=8)
-"""Slots enough from the beginning: every number of slots compiles programs of its own."""
+"""Slots enough from the counters: every number of slots compiles programs of its own."""
 TIMES = ("seconds", "processor_seconds", "compile_seconds")
 
 
@@ -75,7 +75,7 @@ def killed_after(rounds, monkeypatch):
             raise Killed
 
     callback.seen = 0
-    monkeypatch.setattr(fitting.Keeper, "stop", lambda keeper, error: None)
+    monkeypatch.setattr(fitting.CheckpointWriter, "stop", lambda writer, error: None)
     return callback
 
 

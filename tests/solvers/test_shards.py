@@ -15,7 +15,7 @@ from jaxstruct.solvers.shards import deal
 from tests.solvers.cases import case_for, dense_multipliers, flat, padded_rows, random_case
 from tests.solvers.test_buckets import bucketed
 from tests.solvers.test_resuming import assert_same_end, buckets, killed_again_and_again
-from tests.solvers.test_size_classes import WINGS, D, S
+from tests.solvers.test_size_classes import OUTPUT_TYPES, D, S
 from tests.truth.quadratic_program import dual_value, problem, slacks
 
 N, K, C = 12, 4, 5.0
@@ -182,11 +182,11 @@ def test_working_sets_grow(x64):
     assert solution.primal == pytest.approx(case.truth("svm1_margin", C).objective, rel=1e-5)
 
 
-@pytest.mark.parametrize("wing", [wing for wing in WINGS if wing != "classes"])
-def test_every_other_wing_has_the_optimum_of_one_device(wing):
+@pytest.mark.parametrize("output_type", [name for name in OUTPUT_TYPES if name != "classes"])
+def test_every_other_output_type_has_the_optimum_of_one_device(output_type):
     """Classes have the truth above; of graphs the one whose cheap oracles are asked first."""
-    problem, x, y = WINGS[wing](3, 21, 9)
-    if wing == "graphs":
+    problem, x, y = OUTPUT_TYPES[output_type](3, 21, 9)
+    if output_type == "graphs":
         problem = graph_labelling(D, S, inference="escalated")
         assert problem.oracles.cheap is not None
     found = [fit(problem, x, y, "svm1_margin", 2.0, mesh=mesh) for mesh in (None, mesh_of(2))]
@@ -223,7 +223,10 @@ def test_examples_are_dealt_evenly(n, shards, rows):
     ("options", "match"),
     [
         ({"mesh": 2}, "mesh must be a jax.sharding.Mesh or None, got 2"),
-        ({"mesh": None, "settings": Settings(meetings=0)}, "meetings must be at least 1"),
+        (
+            {"mesh": None, "settings": Settings(synchronisations=0)},
+            "synchronisations must be at least 1",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(options, match):

@@ -87,14 +87,14 @@ def graphs(seed, n, longest):
     return js.graphs.graph_labelling(D, S), js.graphs.graph_inputs(cells, edges), js.ragged(labels)
 
 
-WINGS = {each.__name__: each for each in (chains, classes, texts, trees, alignments, graphs)}
+OUTPUT_TYPES = {each.__name__: each for each in (chains, classes, texts, trees, alignments, graphs)}
 
 
-@pytest.mark.parametrize("wing", WINGS)
-def test_other_data_of_the_class_compile_nothing(wing, compiled) -> None:
+@pytest.mark.parametrize("output_type", OUTPUT_TYPES)
+def test_other_data_of_the_class_compile_nothing(output_type, compiled) -> None:
     def train(seed, n, longest, C=1.0):
         del compiled[:]
-        problem, x, y = WINGS[wing](seed, n, longest)
+        problem, x, y = OUTPUT_TYPES[output_type](seed, n, longest)
         found = js.fit(problem, x, y, "svm1_margin", C * n, tolerance=0.05)
         js.predict(problem, found, x)
         return found.status, [name for name in compiled if "threefry" not in name]
@@ -122,12 +122,12 @@ def _counting(problem, x, y):
 
 
 @pytest.mark.parametrize(
-    "wing, first, other",
+    "output_type, first, other",
     [("trees", "svm2_slack", "svm2_margin"), ("alignments", "svm1_margin", "svm1_margin")],
 )
-def test_formulations_other_C_and_warm_starts_share_programs(wing, first, other) -> None:
+def test_formulations_other_C_and_warm_starts_share_programs(output_type, first, other) -> None:
     """Two programs: oracle and sweeps; the first warm start has one that makes w again."""
-    train = _counting(*WINGS[wing](0, 20, 9))
+    train = _counting(*OUTPUT_TYPES[output_type](0, 20, 9))
     found, count = train(first)
     assert count == 2
     assert train(other)[1] == 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.by_the_letter import fit_by_the_letter
 from jaxstruct.solvers.fit import fit
 from jaxstruct.solvers.one_slack import fit_one_slack
+from jaxstruct.solvers.reference_algorithm import fit_reference
 from jaxstruct.solvers.settings import Settings
 
 
@@ -27,7 +27,7 @@ def test_print_shows_a_short_summary_without_arrays():
     assert all(f" {part}" in lines[4] for part in counts.seconds if part != "total")
     others = (
         fit_one_slack(problem, X, y, "svm1", 2.0, max_passes=4),
-        fit_by_the_letter(problem, X, y, "svm1", 2.0, epsilon=0.5),
+        fit_reference(problem, X, y, "svm1", 2.0, epsilon=0.5),
     )
     for other in others:
         assert 5 <= len(str(other).splitlines()) < 9 and "array" not in str(other)

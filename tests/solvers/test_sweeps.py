@@ -15,7 +15,7 @@ from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.settings import VisitOptions
 from jaxstruct.solvers.sweeps import (
     Plan,
-    SweptRoom,
+    SweepBuffers,
     cached_pass,
     empty_room,
     rebuilt_weights,
@@ -123,7 +123,7 @@ def test_the_room_of_sweeps_is_used_again(x64):
             np.int32(7), room, effort="quick",
         )  # fmt: skip
 
-    held = SweptRoom()
+    held = SweepBuffers()
     first = held.take(start.problem, task, sets, slots)
     assert not any(np.any(leaf) for leaf in jax.tree.leaves(first))
     *wanted, room = swept(first)

@@ -1,4 +1,4 @@
-"""What `fit_binary` and its relatives refuse at the door, and the forms that they read."""
+"""What `fit_binary` and its relatives refuse before compiling, and the forms that they read."""
 
 from __future__ import annotations
 

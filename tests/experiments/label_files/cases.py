@@ -1,4 +1,4 @@
-"""Models of all wings as files, and what labels them."""
+"""Models of all output types as files, and what labels them."""
 
 from __future__ import annotations
 

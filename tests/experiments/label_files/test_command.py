@@ -1,4 +1,4 @@
-"""experiments.label_files: the command as people call it, on a file of every wing."""
+"""experiments.label_files: the command as people call it, on a file of every output type."""
 
 from __future__ import annotations
 

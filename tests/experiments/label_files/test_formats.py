@@ -1,4 +1,4 @@
-"""What lines mean as records of each wing, and what is written in their place."""
+"""What lines mean as records of each output type, and what is written in their place."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from jaxstruct.trees.phrases.bracketing import read_tree
 from tests.experiments.label_files.cases import model_of
 
 
-def read(format: str, text: str, wing: str = "multiclass", **options) -> list[Item]:
+def read(format: str, text: str, output_type: str = "multiclass", **options) -> list[Item]:
     lines = [Line(i, one) for i, one in enumerate(text.split("\n"), 1)]
-    return list(FORMATS[format].read(Reading(model_of(wing), **options), lines))
+    return list(FORMATS[format].read(Reading(model_of(output_type), **options), lines))
 
 
-def written(format: str, item: Item, predicted, wing: str = "multiclass", **options) -> str:
-    return FORMATS[format].write(Reading(model_of(wing), **options), item, predicted)
+def written(format: str, item: Item, predicted, output_type: str = "multiclass", **options) -> str:
+    return FORMATS[format].write(Reading(model_of(output_type), **options), item, predicted)
 
 
 def reasons(items: list[Item]) -> list[str | None]:

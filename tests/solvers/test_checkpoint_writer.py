@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers import checkpoint_files, keeping
+from jaxstruct.solvers import checkpoint_files, checkpoint_writer
+from jaxstruct.solvers.checkpoint_writer import GOES_ON
 from jaxstruct.solvers.checkpoints import load_solution
 from jaxstruct.solvers.fit import fit
-from jaxstruct.solvers.keeping import GOES_ON
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.status import Status
 
@@ -92,14 +92,14 @@ def test_checkpoints_change_nothing_of_a_run(tmp_path, settings):
 
 def test_a_checkpoint_is_written_when_its_time_has_come(tmp_path, monkeypatch):
     clock, seen, path = [0.0], [], tmp_path / "run.npz"
-    monkeypatch.setattr(keeping.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(checkpoint_writer.time, "monotonic", lambda: clock[0])
 
     def written(name, header, arrays, previous, ready):
         passes = header["statistics"]["passes"]
         seen.append((clock[0], passes, header["message"] == GOES_ON))
         assert previous == tmp_path / "run.npz.previous"
 
-    monkeypatch.setattr(keeping, "write_checkpoint", written)
+    monkeypatch.setattr(checkpoint_writer, "write_checkpoint", written)
 
     def tick(progress):
         clock[0] += 10
@@ -268,6 +268,6 @@ def test_weights_that_no_file_can_hold_are_refused_before_training(tmp_path):
     problem = multiclass(D, K)
     half = {name: leaf.astype(jnp.bfloat16) for name, leaf in problem.initial_weights.items()}
     with pytest.raises(ValueError, match="bfloat16.*cast bfloat16 to float32"):
-        keeping.check_checkpoint(
+        checkpoint_writer.check_checkpoint(
             tmp_path / "run.npz", 60.0, False, problem._replace(initial_weights=half)
         )

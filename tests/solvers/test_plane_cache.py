@@ -1,4 +1,4 @@
-"""What a shelf holds, in memory or in files, and what it held before."""
+"""What a cache holds, in memory or in files, and what it held before."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from jaxstruct.solvers.checkpoint_files import DamagedCheckpoint
 from jaxstruct.solvers.packed_sets import Packed, pack, unpack
-from jaxstruct.solvers.shelf import Shelf, names_in
+from jaxstruct.solvers.plane_cache import PlaneCache, names_in
 from tests.solvers.test_packed_sets import SLOTS, assert_same, grown, outputs
 
 ALL = 1 << 30
@@ -24,10 +24,10 @@ def names(folder):
     return {path.name for path in folder.iterdir()}
 
 
-def is_held(shelf, number, seed):
+def is_held(cache, number, seed):
     """Whether a block has the working sets that were drawn with that seed."""
     truth, sets = drawn(seed)
-    packed = shelf.take(number)
+    packed = cache.take(number)
     assert isinstance(packed, Packed)
     assert_same(unpack(packed, truth, SLOTS, "float32"), sets)
 
@@ -35,44 +35,44 @@ def is_held(shelf, number, seed):
 @pytest.mark.parametrize("most", [0, ALL])
 @pytest.mark.parametrize("lasting", [False, True])
 def test_planes_come_back(most, lasting, tmp_path):
-    shelf = Shelf(2, tmp_path, most, lasting)
-    assert shelf.take(1) is None and shelf.contents == (None, None)
+    cache = PlaneCache(2, tmp_path, most, lasting)
+    assert cache.take(1) is None and cache.contents == (None, None)
     for seed in range(4):
         sets = drawn(seed)[1]
-        shelf.put(1, pack(sets))
-        is_held(shelf, 1, seed)
-        assert shelf.planes.tolist() == [0, int(sets.occupied[:, 1:].sum())]
-        assert shelf.carrying[1] == np.sum(sets.multipliers > 0)
+        cache.put(1, pack(sets))
+        is_held(cache, 1, seed)
+        assert cache.planes.tolist() == [0, int(sets.occupied[:, 1:].sum())]
+        assert cache.carrying[1] == np.sum(sets.multipliers > 0)
     assert len(names(tmp_path)) == (0 if most else 4 if lasting else 1)
 
 
 def test_as_many_in_memory_as_fit(tmp_path):
     size = sum(array.nbytes for array in pack(drawn(0)[1]).arrays)
-    shelf = Shelf(3, tmp_path, 2 * size)
+    cache = PlaneCache(3, tmp_path, 2 * size)
     for number in (0, 1, 2, 1):
-        shelf.put(number, pack(drawn(0)[1]))
-    assert [held.packed is None for held in shelf.contents] == [False, False, True]
+        cache.put(number, pack(drawn(0)[1]))
+    assert [held.packed is None for held in cache.contents] == [False, False, True]
     few = np.tile(np.arange(SLOTS) < 2, (7, 1)) & np.array(drawn(0)[1].occupied)
     for number in (0, 1):  # planes that were evicted
-        shelf.put(number, pack(drawn(0)[1]._replace(occupied=few)))
-    shelf.put(2, pack(drawn(0)[1]))
+        cache.put(number, pack(drawn(0)[1]._replace(occupied=few)))
+    cache.put(2, pack(drawn(0)[1]))
     assert not names(tmp_path), "there is room in memory again"
 
 
 @pytest.mark.parametrize("most", [0, ALL])
 def test_what_it_held_before_comes_back_from_files(most, tmp_path):
-    """Also on another shelf, as after a kill; files have names that were never used."""
-    shelf = Shelf(3, tmp_path, most, lasting=True)
-    shelf.put(0, pack(drawn(0)[1]))
-    shelf.put(2, pack(drawn(1)[1]))
-    before = shelf.contents
-    shelf.put(2, pack(drawn(2)[1]))
-    filed = shelf.in_files(before)
-    assert shelf.in_files(filed) == filed and filed[1] is None
-    shelf.keep_only(names_in(filed) | names_in(shelf.contents))
+    """Also on another cache, as after a kill; files have names that were never used."""
+    cache = PlaneCache(3, tmp_path, most, lasting=True)
+    cache.put(0, pack(drawn(0)[1]))
+    cache.put(2, pack(drawn(1)[1]))
+    before = cache.contents
+    cache.put(2, pack(drawn(2)[1]))
+    filed = cache.in_files(before)
+    assert cache.in_files(filed) == filed and filed[1] is None
+    cache.keep_only(names_in(filed) | names_in(cache.contents))
     assert names(tmp_path) >= names_in(filed)
-    is_held(shelf, 2, 2)
-    again = Shelf(3, tmp_path, most, lasting=True)
+    is_held(cache, 2, 2)
+    again = PlaneCache(3, tmp_path, most, lasting=True)
     again.put_back(tuple(held and held._replace(packed=None) for held in filed))
     is_held(again, 0, 0)
     is_held(again, 2, 1)
@@ -86,17 +86,17 @@ def test_what_it_held_before_comes_back_from_files(most, tmp_path):
 
 def test_files_of_others_stay(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    shelf = Shelf(1, tmp_path, 0, lasting=True)
-    shelf.put(0, pack(drawn(0)[1]))
-    shelf.keep_only(())
+    cache = PlaneCache(1, tmp_path, 0, lasting=True)
+    cache.put(0, pack(drawn(0)[1]))
+    cache.keep_only(())
     assert names(tmp_path) == {"notes.txt"}
 
 
 def test_damaged_files_are_refused(tmp_path):
-    shelf = Shelf(1, tmp_path, 0, lasting=True)
-    shelf.put(0, pack(drawn(0)[1]))
-    (held,), (path,) = shelf.contents, tmp_path.iterdir()
-    whole, other = path.read_bytes(), Shelf(1, tmp_path, 0, lasting=True)
+    cache = PlaneCache(1, tmp_path, 0, lasting=True)
+    cache.put(0, pack(drawn(0)[1]))
+    (held,), (path,) = cache.contents, tmp_path.iterdir()
+    whole, other = path.read_bytes(), PlaneCache(1, tmp_path, 0, lasting=True)
     for place in range(0, len(whole), 37):
         path.write_bytes(whole[:place])
         with pytest.raises(DamagedCheckpoint, match=path.name):
@@ -123,8 +123,8 @@ def test_a_full_disk_leaves_no_half_file(tmp_path, monkeypatch):
         stream.write(b"half")
         raise OSError(28, "No space left on device")
 
-    shelf = Shelf(1, tmp_path, 0)
+    cache = PlaneCache(1, tmp_path, 0)
     monkeypatch.setattr(np, "savez", full)
     with pytest.raises(OSError, match="No space left"):
-        shelf.put(0, pack(drawn(0)[1]))
+        cache.put(0, pack(drawn(0)[1]))
     assert not names(tmp_path)

@@ -17,7 +17,7 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.files import remove_leftovers
 from jaxstruct.core.origin import callers_level
 from jaxstruct.solvers.checkpoint_files import File, arrays_of, previous_of, write_checkpoint
-from jaxstruct.solvers.host_loop import Round, Standing
+from jaxstruct.solvers.host_loop import Round, RunState
 from jaxstruct.solvers.processes import ALONE, Processes, RefusedElsewhere
 
 CHECKPOINT = "checkpoint"
@@ -68,7 +68,7 @@ def prepare_folder(path: str | os.PathLike) -> None:
         raise OSError(error.errno, f"{told}: {error.strerror}") from None
 
 
-class Keeper:
+class CheckpointWriter:
     """Writes a checkpoint after a round, once so many seconds have passed since the last one.
 
     The one before is kept beside it. What cannot be written is told in a warning, and the run goes
@@ -83,7 +83,7 @@ class Keeper:
         self,
         path: str | os.PathLike,
         seconds: float,
-        file_of: Callable[[Standing, Round], File],
+        file_of: Callable[[RunState, Round], File],
         processes: Processes = ALONE,
         held: int = 0,
         damaged: bool = False,
@@ -104,9 +104,9 @@ class Keeper:
         self._processes, self._held, self._damaged = processes, held, damaged
         self._in_place = in_place
         self._last, self._warned = time.monotonic(), False
-        self._unwritten: tuple[Standing, Round] | None = None
+        self._unwritten: tuple[RunState, Round] | None = None
 
-    def keep(self, now: Standing, found: Round) -> None:
+    def keep(self, now: RunState, found: Round) -> None:
         """Write what there is where it is time."""
         # the loop fills these two in place, and may be interrupted in the middle of a round
         self._unwritten = now._replace(seconds=dict(now.seconds), log=list(now.log)), found

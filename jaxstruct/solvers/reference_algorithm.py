@@ -46,22 +46,22 @@ from jaxstruct.solvers.checks import (
 )
 from jaxstruct.solvers.formulations import Formulation, formulation_named
 from jaxstruct.solvers.host_loop import (
-    Beginning,
     Method,
     Progress,
     Round,
     Rules,
-    Standing,
+    RunState,
+    StartCounters,
     begin,
     in_callers_order,
     last_certificate,
+    run_state_at,
     solve,
-    standing_at,
     statistics,
 )
-from jaxstruct.solvers.letter_epochs import Fixed, Run, certificate_of
 from jaxstruct.solvers.most_violated import oracle_for
 from jaxstruct.solvers.oracle_rules import check_oracle, confirm, sample_of
+from jaxstruct.solvers.reference_epochs import Fixed, Run, certificate_of
 from jaxstruct.solvers.solution import description, summary
 from jaxstruct.solvers.status import MESSAGES, Status
 from jaxstruct.solvers.task import batches_of_class, fewest_batches, make_task, row_index
@@ -92,7 +92,7 @@ class Course(NamedTuple):
 
 
 class LetterSolution(NamedTuple):
-    """The result of `fit_by_the_letter`.
+    """The result of `fit_reference`.
 
     Fields:
       weights: w of the last epoch. status, message: how it ended.
@@ -137,7 +137,7 @@ class LetterSolution(NamedTuple):
 def _method(fixed: Fixed) -> Method:
     """An epoch a round; certified where w did not move in it, and at the last."""
 
-    def step(now: Standing) -> tuple[Run, Round]:
+    def step(now: RunState) -> tuple[Run, Round]:
         run: Any = now.state
         run.epoch, before = run.epoch + 1, run.calls
         changed, answers = run.pass_over(add=True)
@@ -165,7 +165,7 @@ def _method(fixed: Fixed) -> Method:
             state=run,
         )
 
-    def certify_now(now: Standing) -> tuple[Run, Round]:
+    def certify_now(now: RunState) -> tuple[Run, Round]:
         run: Any = now.state
         before = run.calls
         _, answers = run.pass_over(add=False)
@@ -221,7 +221,7 @@ def _course(run: Run, rows: np.ndarray) -> Course:
 
 
 def _solution(
-    fixed: Fixed, now: Standing, start: Beginning, status: Status, rows: np.ndarray
+    fixed: Fixed, now: RunState, start: StartCounters, status: Status, rows: np.ndarray
 ) -> LetterSolution:
     """What the end of a run says."""
     best, run = now.best, now.state
@@ -254,7 +254,7 @@ def _check_choices(variant: str, exactness: float) -> None:
         raise ValueError(f"exactness is a part of epsilon, between 0 and 1, got {exactness}")
 
 
-def fit_by_the_letter(
+def fit_reference(
     problem: Problem,
     inputs: PyTree,
     outputs: PyTree,
@@ -317,6 +317,6 @@ def fit_by_the_letter(
         exactness * epsilon, min_margin, look_ahead,
     )  # fmt: skip
     run, start = Run(fixed), begin()
-    now, status = solve(_method(fixed), standing_at(run, run.w), rules, start, callback)
+    now, status = solve(_method(fixed), run_state_at(run, run.w), rules, start, callback)
     status = confirm(status, problem, formulation, sample, now.best.weights)
     return _solution(fixed, now, start, status, rows)

@@ -1,7 +1,7 @@
-"""The shelf: packed working sets of all blocks of a training, in memory as long as they fit.
+"""The cache: packed working sets of all blocks of a training, in memory as long as they fit.
 
 The others lie in files. A file is written once under a name of its own and never changed, so that
-what the shelf held after a round is a few references, and stays as long as somebody asks for it.
+what the cache held after a round is a few references, and stays as long as somebody asks for it.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Held(NamedTuple):
 
 
 Contents = tuple[Held | None, ...]
-"""What a shelf held at some moment, by block; None of blocks that have no planes yet."""
+"""What a cache held at some moment, by block; None of blocks that have no planes yet."""
 
 
-class Shelf:
+class PlaneCache:
     """The packed working sets of all blocks."""
 
     def __init__(
@@ -113,7 +113,7 @@ class Shelf:
             self._held[number] = held._replace(packed=packed, name="", digest="")
 
     def put_back(self, contents: Contents) -> None:
-        """Have what a shelf of this folder held.
+        """Have what a cache of this folder held.
 
         Raises:
           DamagedCheckpoint: a file is not there, or not as it was written.
@@ -151,7 +151,7 @@ class Shelf:
                 self._synced.discard(found[0])
 
     def _files(self) -> list[re.Match]:
-        """The names of all files of a shelf in the folder."""
+        """The names of all files of a cache in the folder."""
         if not self._folder.is_dir():
             return []
         names = (path.name for path in self._folder.iterdir())

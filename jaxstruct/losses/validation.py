@@ -1,4 +1,4 @@
-"""Checks at the door of the losses: a problem, and the potentials and the output of one example."""
+"""Validation of what losses take: a problem, the potentials and the output of one example."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from scipy.optimize import nnls
 import jaxstruct as js
 from jaxstruct.alignments.homologues import homologue_search
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
-from jaxstruct.solvers.by_the_letter import fit_by_the_letter, most_constraints
 from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.reference_algorithm import fit_reference, most_constraints
 from jaxstruct.solvers.status import Status
 from tests.alignments.homologue_cases import A, random_examples
 from tests.solvers.cases import SOFT, case_for, flat, random_case
@@ -29,7 +29,7 @@ def float64():
 
 
 def fitted(case, formulation, C=C, **options):
-    return fit_by_the_letter(case.problem(), case.x, case.y, formulation, C, **options)
+    return fit_reference(case.problem(), case.x, case.y, formulation, C, **options)
 
 
 @pytest.mark.parametrize("variant", ["full", "subspace"])
@@ -198,7 +198,7 @@ def test_sparseness_of_each_wing():
         "alignments": (homologue_search(A, dtype="float64"), *homologues, 8 * letters**2),
     }  # fmt: skip
     for name, (problem, x, y, squared) in runs.items():
-        found = fit_by_the_letter(problem, x, y, "svm2", C, epsilon=0.1)
+        found = fit_reference(problem, x, y, "svm2", C, epsilon=0.1)
         assert found.status is Status.EPSILON, name
         assert 0 < found.course.length.max() ** 2 <= squared, name
         n = len(found.slack)
@@ -211,7 +211,7 @@ def test_kernels_and_coordinates_are_one_machine():
     problem = kernel_multiclass(N, K, loss=case.loss, dtype="float64")
     inputs = kernel_inputs(case.x @ case.x.T)
     plain = fitted(case, "svm2_slack", exactness=1e-6)
-    found = fit_by_the_letter(problem, inputs, case.y, "svm2_slack", C, exactness=1e-6)
+    found = fit_reference(problem, inputs, case.y, "svm2_slack", C, exactness=1e-6)
     for name in ("example", "loss", "violation", "length"):
         np.testing.assert_allclose(
             getattr(found.course, name), getattr(plain.course, name), rtol=1e-5, atol=1e-6
@@ -249,7 +249,7 @@ def test_how_a_run_ends():
     assert short.primal >= case.truth("svm2", C).objective >= short.dual
     assert "constraints" not in repr(short) and "planes=" in repr(short)
     x, y = case.x.astype(np.float32) * 1e3, case.y
-    fine = fit_by_the_letter(case.problem("float32"), x, y, "svm2", C, epsilon=1e-9)
+    fine = fit_reference(case.problem("float32"), x, y, "svm2", C, epsilon=1e-9)
     assert fine.status in (Status.ROUNDING, Status.PASS_LIMIT) and fine.epochs < 1000
 
 
@@ -271,4 +271,4 @@ def test_how_a_run_ends():
 def test_the_door(options, message):
     case = random_case(0, n=N, d=8, k=K)
     with pytest.raises(ValueError, match=message):
-        fit_by_the_letter(case.problem(), case.x, case.y, "svm2", **({"C": 1.0} | options))
+        fit_reference(case.problem(), case.x, case.y, "svm2", **({"C": 1.0} | options))

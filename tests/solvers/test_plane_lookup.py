@@ -8,7 +8,7 @@ import pytest
 
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.meetings import TILE, Batch, filled_slots, meet, scores_at_hand
+from jaxstruct.solvers.plane_lookup import TILE, Batch, filled_slots, meet, scores_at_hand
 from jaxstruct.solvers.working_sets import bucket_of, empty_working_sets
 
 N, B, T, S = 6, 4, 5, 3
@@ -43,11 +43,11 @@ def classes(random):
 
 
 @pytest.mark.parametrize("slots, filled", [(8, 1), (8, 8), (20, 3), (20, 9), (20, 20), (5, 4)])
-@pytest.mark.parametrize("wing", [chains, classes])
-def test_every_filled_slot_is_met(x64, wing, slots, filled):
+@pytest.mark.parametrize("output_type", [chains, classes])
+def test_every_filled_slot_is_met(x64, output_type, slots, filled):
     """Scores and inner products of occupied slots, 0 in empty ones; a plane at hand is known."""
     random = np.random.default_rng([slots, filled])
-    problem, x, draw = wing(random)
+    problem, x, draw = output_type(random)
     truth, held = draw(N), draw(N, slots)
     held[:, 0] = truth
     occupied = (random.random((N, slots)) < 0.7) & (np.arange(slots) < filled)

@@ -1,4 +1,4 @@
-"""An epoch of algorithm 3 to the letter: working sets, their planes, w. See `by_the_letter`."""
+"""An epoch of algorithm 3 as printed: working sets, their planes, w. See `reference_algorithm`."""
 
 from __future__ import annotations
 
