@@ -17,7 +17,7 @@ from jaxstruct.core.compiling import program
 from jaxstruct.core.types import Array
 from jaxstruct.multiclass.binary.examples import (
     Examples,
-    gram_about_mean,
+    centred_gram_of,
     gram_of,
     number_of,
     scores_of,
@@ -40,7 +40,7 @@ EASED = 0.1
 
 
 def _grams(examples: Examples, members: Array) -> Array:
-    return jax.lax.map(lambda index: gram_about_mean(examples, index), members)
+    return jax.lax.map(lambda index: centred_gram_of(examples, index), members)
 
 
 def _gram(examples: Examples) -> Array:
@@ -54,7 +54,7 @@ def _grams_of(examples: Examples, index: Array, wanted: Array, dtype: Any) -> Ar
     def of_one(one: tuple[Array, Array]) -> Array:
         own, wants = one
         zeros = jnp.zeros((q, q), dtype)
-        return jax.lax.cond(wants, lambda: gram_about_mean(examples, own), lambda: zeros)
+        return jax.lax.cond(wants, lambda: centred_gram_of(examples, own), lambda: zeros)
 
     return jax.lax.map(of_one, (index, wanted))
 

@@ -2,9 +2,10 @@
 
 The bias is free, so a machine on x_i - c is the machine on x_i with the bias b + <w, c>. Far from
 the origin <w, x_i> + b is a small difference of large numbers, <w, x_i - c> is not. The centre is
-the mean of the examples in use; of sparse rows only in features that most of them have, so that the
-rest stays sparse; of a kernel matrix the mean of the feature vectors, which centres it on both
-sides. Each difference of two given numbers is rounded once, relative to itself.
+the median of some examples in use, which one that lies far off does not move; of sparse rows only
+in features that most of them have, so that the rest stays sparse; of a kernel matrix the mean of
+half of the feature vectors, which centres it on both sides. Each difference of two given numbers is
+rounded once, relative to itself.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from jaxstruct.multiclass.binary.examples import (
 )
 
 EPS = float(np.finfo(np.float64).eps)
+MEDIAN = 512
+"""Examples whose median is the centre."""
 NUMBERS = 1 << 22
 """Numbers of inputs that are held in float64 at a time."""
 
@@ -50,7 +53,7 @@ class CentredRows(NamedTuple):
 
 
 def centred(rows: Examples, used: np.ndarray) -> CentredRows:
-    """Inputs less the mean of those in use.
+    """Inputs less a centre of those in use.
 
     Args:
       rows: NumPy arrays of any dtype. used: [n] bool.
@@ -62,18 +65,31 @@ def centred(rows: Examples, used: np.ndarray) -> CentredRows:
     n, width = rows[0].shape
     data = CentredRows(rows, np.zeros(width), 0.0, np.zeros(n), np.zeros(n), width)
     if isinstance(rows, KernelRows):
-        means = [np.mean(rows.gram[at][:, used], 1, np.float64) for at in _blocks(data)]
-        centre = np.concatenate(means)
-        square, own = float(centre[used].mean()), np.diagonal(rows.gram).astype(np.float64)
+        own = np.diagonal(rows.gram).astype(np.float64)
+        centre = _mean_values(data, used)
+        apart = np.where(used, own - 2 * centre, np.inf)
+        near = used & (apart <= np.median(apart[used]))
+        centre = _mean_values(data, near)
+        square = float(centre[near].mean())
         lengths = np.sqrt(np.maximum(own, 0)) + np.sqrt(max(square, 0))
         given = np.finfo(rows.gram.dtype).eps / 2 * np.maximum(own, 0)
         fuzz = np.sqrt(8 * EPS * lengths**2 + given)
         norms = np.sqrt(np.maximum(own - 2 * centre + square, 0) + fuzz**2)
         return data._replace(centre=centre, square=square, fuzz=fuzz, norms=norms)
-    centre = np.mean(rows.x, axis=0, dtype=np.float64, where=used[:, None])
-    data = data._replace(centre=centre)
+    data = data._replace(centre=_median(rows.x, used))
     norms = [np.sqrt(np.sum(np.square(_differences(data, at)), axis=1)) for at in _blocks(data)]
     return data._replace(norms=np.concatenate(norms))
+
+
+def _median(x: np.ndarray, used: np.ndarray) -> np.ndarray:
+    index = np.flatnonzero(used)
+    return np.median(x[index[:: -(-len(index) // MEDIAN)]].astype(np.float64), axis=0)
+
+
+def _mean_values(data: CentredRows, some: np.ndarray) -> np.ndarray:
+    """[n] <c, phi(x_i)> for the mean c of some feature vectors."""
+    gram = np.asarray(data.rows[0])
+    return np.concatenate([gram[at][:, some].mean(1, np.float64) for at in _blocks(data)])
 
 
 def _centred_sparse(rows: SparseRows, used: np.ndarray) -> tuple[SparseRows, np.ndarray]:
@@ -88,9 +104,9 @@ def _centred_sparse(rows: SparseRows, used: np.ndarray) -> tuple[SparseRows, np.
     own = place[indices]
     row, entry = np.nonzero(own >= 0)
     common = np.zeros((n, len(most)))
-    common[row, own[row, entry]] = values[row, entry]
+    np.add.at(common, (row, own[row, entry]), values[row, entry])
     centre = np.zeros(d)
-    centre[most] = common[used].mean(0)
+    centre[most] = _median(common, used)
     rest = np.where(own >= 0, d, indices)
     order = np.argsort(rest == d, axis=1, kind="stable")
     order = order[:, : max(1, int(np.max(np.sum(rest != d, axis=1), initial=0)))]

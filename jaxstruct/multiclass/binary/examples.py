@@ -13,6 +13,8 @@ import jax.numpy as jnp
 
 from jaxstruct.core.types import AnyArray, Array, SparseFeatures
 
+FEW = 9
+"""Inputs whose median is their centre."""
 BLOCK = 256
 """Inputs whose sparse scores are made together."""
 
@@ -84,14 +86,17 @@ def gram_of(examples: Examples, index: Array) -> Array:
     return jnp.matmul(x, x.T, precision=jax.lax.Precision.HIGHEST)
 
 
-def gram_about_mean(examples: Examples, index: Array) -> Array:
-    """The same of dense inputs less their mean: a machine's own may lie far from that of all."""
+def centred_gram_of(examples: Examples, index: Array) -> Array:
+    """The same of dense inputs less a centre: a machine's own may lie far from that of all.
+
+    It is the median of a few, which one that lies far off does not move.
+    """
     if not isinstance(examples, DenseRows):
         return gram_of(examples, index)
-    real = (index < number_of(examples))[:, None]
+    real = index < number_of(examples)
     x = _rows(examples.x, index)
-    mean = jnp.sum(x, axis=0) / jnp.maximum(1, jnp.sum(real))
-    x = jnp.where(real, x - mean[None, :], 0)
+    few = (jnp.arange(FEW) * jnp.sum(real)) // FEW  # padding is last, or most of it
+    x = jnp.where(real[:, None], x - jnp.median(x[few], axis=0)[None, :], 0)
     return jnp.matmul(x, x.T, precision=jax.lax.Precision.HIGHEST)
 
 

@@ -144,8 +144,9 @@ def fit_binary(
     v = checked_example_weights(example_weights, n)
     table = checked_signs(signs, n, v)
     members, own = _members(table, n)
-    data = centred(rows, (v > 0) & table.any(axis=1))
-    examples = on_device(data, dtype)
+    with np.errstate(over="ignore", invalid="ignore"):  # of which a status tells
+        data = centred(rows, (v > 0) & table.any(axis=1))
+        examples = on_device(data, dtype)
     parts = [
         trained(
             data, examples, members[at], terms_of(own[at], members[at], v, formulation, C), rules

@@ -149,7 +149,9 @@ def trained(
     trainer = _trainer(data, examples, members, terms, rules.dtype)
     hard = is_hard(terms)
     radius = _largest_distances(data, members, terms) if hard else np.zeros(len(members))
-    statuses, steps = np.full(len(members), -1), np.zeros(len(members), np.int32)
+    within = 4 * np.max(data.norms) ** 2 < np.finfo(rules.dtype).max
+    statuses = np.full(len(members), -1 if within else int(Status.NOT_FINITE))
+    steps = np.zeros(len(members), np.int32)
     goal = np.full(len(members), min(0.1, 10 * rules.tolerance))
     with np.errstate(all="ignore"):  # a machine that is not finite says so itself
         now = best = prove(data, members, terms, np.zeros(terms.signs.shape), rules.dtype)

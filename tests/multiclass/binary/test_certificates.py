@@ -46,6 +46,19 @@ def test_float64_holds_it_at_means_of_a_million(x64):
         assert said == ("CONVERGED", 0, 0, 0, True), (seed, said)
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_an_example_that_lies_far_off_does_not_move_the_centre(kind):
+    case = drawn(0, 0, 32.0, kind)
+    case.x[0] = 1e6
+    assert verdict(case) == ("CONVERGED", 0, 0, 0, True)
+
+
+def test_numbers_beyond_the_dtype_are_said_to_be_so():
+    case = drawn(0, 0, 32.0)
+    found = multiclass.fit_binary(1e25 * case.x.astype(float), case.signs)
+    assert found.status is Status.NOT_FINITE and found.steps[0] == 0
+
+
 @pytest.mark.parametrize("mean, wanted", [(0, "CONVERGED"), (5, "CONVERGED"), (200, "ROUNDING")])
 def test_the_dtype_of_kernel_values_is_counted(mean, wanted):
     for seed in range(4):
