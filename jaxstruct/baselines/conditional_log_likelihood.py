@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.baselines.examples import on_device, without_gram
+from jaxstruct.baselines.examples import labels_of, on_device, without_gram
 from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
@@ -59,8 +59,7 @@ def in_blocks(
     blocks = []
     for x, y, index in zip(inputs.parts, outputs.parts, outputs.index, strict=True):
         n = rows_of(y)
-        labels = max(1, sum(np.asarray(leaf)[0].size for leaf in jax.tree.leaves(y)))
-        count, rows = batches_of(n, max(1, positions // labels), 8)
+        count, rows = batches_of(n, max(1, positions // labels_of(y)), 8)
         for first in range(0, count * rows, rows):
             place = np.arange(first, first + rows)
             own = np.where(place < n, place, 0)
@@ -77,9 +76,7 @@ def _block_sum(problem: Problem, theta: PyTree, block: Block) -> Array:
     return jnp.sum(jnp.where(block.real, values, 0))
 
 
-def values_and_slopes(
-    problem: Problem, theta: PyTree, outputs: PyTree
-) -> tuple[Array, PyTree]:
+def values_and_slopes(problem: Problem, theta: PyTree, outputs: PyTree) -> tuple[Array, PyTree]:
     """([B] -log P of the examples of a batch, their gradients in theta).
 
     The gradients are expected less true parts, shaped as theta, its integers (lengths) in place.

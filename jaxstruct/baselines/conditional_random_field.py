@@ -34,7 +34,12 @@ import optax
 
 from jaxstruct.baselines.conditional_log_likelihood import in_blocks, value_and_gradient
 from jaxstruct.baselines.examples import first_weights
-from jaxstruct.baselines.field_certificate import FieldCertificate, lower_bound
+from jaxstruct.baselines.field_certificate import (
+    FieldCertificate,
+    ending,
+    lower_bound,
+    prove_field,
+)
 from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.line_search import wolfe_step
 from jaxstruct.core.checks import checked_number, checked_size
@@ -49,7 +54,8 @@ MESSAGES = {
     Status.PASS_LIMIT: "max_iterations was reached first: raise it, or loosen tolerance",
     Status.NOT_FINITE: "the objective is not finite: check the scale of the inputs, or use float64",
     Status.ROUNDING: (
-        "neither the objective nor its gradient gets any smaller: loosen tolerance, or use float64"
+        "neither the objective nor its gradient gets any smaller, or the dtype rounds more of P "
+        "away than tolerance allows: loosen tolerance, center the features, or use float64"
     ),
     Status.STOPPED: "the callback asked to stop",
 }
@@ -77,13 +83,16 @@ class RandomField(NamedTuple):
 
     Fields:
       weights: w. status, message: how the run ended.
-      objective: 1/2 |w|^2 + C/n sum_i [log Z - F] at w. gradient_norm: |gradient| at w.
+      objective: 1/2 |w|^2 + C/n sum_i [log Z - F] at w. gradient_norm: |gradient| at w. Both from
+        terms of the run's dtype added in float64.
       iterations, evaluations: of L-BFGS; of the objective and its gradient together.
       seconds: wall seconds, compiling included.
       history: [iterations + 1, 4] seconds, objective, gradient_norm, evaluations; the first row is
         the start.
-      dual: the largest P - 1/2 |gradient|^2 of all iterates, a lower bound of the optimum, up to
-        rounding (float32: some 1e-6 of P); -inf where the log loss is not convex.
+      dual: P - 1/2 |gradient|^2 of w or of the iterate where it seemed largest, a lower bound of
+        the optimum, up to rounding; -inf where the log loss is not convex.
+      rounding: by how much objective and dual may be off because the run's dtype rounds; see
+        `field_certificate`. The optimum lies in [dual - rounding, objective + rounding].
     """
 
     weights: PyTree
@@ -96,6 +105,7 @@ class RandomField(NamedTuple):
     seconds: float
     history: np.ndarray
     dual: float
+    rounding: float
 
     @property
     def primal(self) -> float:
@@ -163,9 +173,7 @@ def _first_state(weights: PyTree, memory: int) -> PyTree:
 class _Objective:
     """w -> `_Point`, counting its calls."""
 
-    def __init__(
-        self, problem: Problem, blocks: tuple, scale: float
-    ) -> None:
+    def __init__(self, problem: Problem, blocks: tuple, scale: float) -> None:
         self._problem = problem
         self._blocks = blocks
         self._scale = scale
@@ -245,28 +253,6 @@ def _asks_to_stop(
     return bool(callback(progress))
 
 
-def _result(
-    point: _Point,
-    status: Status,
-    log: list[_Row],
-    evaluations: int,
-    seconds: float,
-    problem: Problem,
-) -> RandomField:
-    return RandomField(
-        weights=point.weights,
-        status=status,
-        message=MESSAGES[status],
-        objective=point.objective,
-        gradient_norm=point.gradient_norm,
-        iterations=len(log) - 1,
-        evaluations=evaluations,
-        seconds=seconds,
-        history=np.asarray(log, np.float64),
-        dual=max(lower_bound(row.objective, row.gradient_norm, problem) for row in log),
-    )
-
-
 def certify_random_field(
     problem: Problem,
     weights: PyTree,
@@ -289,12 +275,12 @@ def certify_random_field(
     checked_inference(problem, "log_loss")
     _check(C, 1.0, 1, 1, positions)
     weights = first_weights(problem, weights)
-    problem, inputs, _, lower = in_coordinates(problem, inputs)
-    weights = lower(weights)
-    blocks = in_blocks(inputs, outputs, positions, jnp.result_type(*jax.tree.leaves(weights)))
-    point = _Objective(problem, blocks, C / sum(map(len, outputs.index)))(weights)
-    dual = lower_bound(point.objective, point.gradient_norm, problem)
-    return FieldCertificate(point.objective, dual, point.gradient_norm)
+    dtype = jnp.result_type(*jax.tree.leaves(weights))
+    own = in_coordinates(problem, inputs)
+    return prove_field(
+        problem, own.squared_norm, own.lift(own.lower(weights)), inputs,
+        in_blocks(inputs, outputs, positions, dtype), C / sum(map(len, outputs.index)),
+    )  # fmt: skip
 
 
 def fit_random_field(
@@ -348,23 +334,44 @@ def fit_random_field(
     checked_inference(problem, "log_loss")
     _check(C, tolerance, max_iterations, memory, positions)
     weights = first_weights(problem, start)
-    problem, inputs, lift, lower = in_coordinates(problem, inputs)
-    weights, callback = lower(weights), lifted(callback, lift, "weights")
-    dtype = jnp.result_type(*jax.tree.leaves(weights))
+    own = in_coordinates(problem, inputs)
+    weights, callback = own.lower(weights), lifted(callback, own.lift, "weights")
+    dtype, scale = jnp.result_type(*jax.tree.leaves(weights)), C / sum(map(len, outputs.index))
     if example_weights is not None:
         example_weights = np.asarray(example_weights, np.float64)
-    blocks = in_blocks(inputs, outputs, positions, dtype, example_weights)
-    objective = _Objective(problem, blocks, C / sum(map(len, outputs.index)))
+    blocks = in_blocks(own.inputs, outputs, positions, dtype, example_weights)
+    objective = _Objective(own.problem, blocks, scale)
     log: list[_Row] = []
+    best, bounded = -math.inf, weights
     for point in _descent(objective, weights, memory):
         seconds = time.perf_counter() - began
         log.append(_Row(seconds, point.objective, point.gradient_norm, objective.calls))
+        bound = lower_bound(point.objective, point.gradient_norm, problem)
+        if bound >= best:
+            best, bounded = bound, point.weights
         stopped = _asks_to_stop(callback, point, log)
         status = _status(point, tolerance, log, max_iterations, stopped)
         if status is not None:
             break
     else:
         status = Status.ROUNDING
-    seconds = time.perf_counter() - began
-    point = point._replace(weights=lift(point.weights))
-    return _result(point, status, log, objective.calls, seconds, problem)
+    if own.problem is not problem:
+        blocks = in_blocks(inputs, outputs, positions, dtype, example_weights)
+    prove = partial(
+        prove_field, problem, own.squared_norm, inputs=inputs, blocks=blocks, scale=scale
+    )
+    weights = own.lift(point.weights)
+    proof = prove(weights)
+    if bounded is not point.weights:
+        other = prove(own.lift(bounded))
+        proof = proof._replace(
+            dual=max(proof.dual, other.dual), rounding=max(proof.rounding, other.rounding)
+        )
+    if status is Status.CONVERGED and not proof.rounding <= tolerance * abs(proof.primal):
+        status = Status.ROUNDING
+    message = ending(MESSAGES[status], proof.gap, proof.rounding)
+    return RandomField(
+        weights, status, message, proof.primal, proof.gradient_norm, len(log) - 1,
+        objective.calls, time.perf_counter() - began, np.asarray(log, np.float64), proof.dual,
+        proof.rounding,
+    )  # fmt: skip

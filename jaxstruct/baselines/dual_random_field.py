@@ -29,7 +29,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.baselines.examples import first_weights, on_device, row_blocks, without_gram
+from jaxstruct.baselines.conditional_log_likelihood import Block
+from jaxstruct.baselines.examples import (
+    first_weights,
+    labels_of,
+    on_device,
+    row_blocks,
+    without_gram,
+)
+from jaxstruct.baselines.field_certificate import (
+    FieldSums,
+    block_sums,
+    dual_of,
+    ending,
+    field_sums,
+    precision_of,
+    primal_of,
+)
 from jaxstruct.baselines.field_multipliers import (
     FieldExamples,
     Multipliers,
@@ -38,13 +54,14 @@ from jaxstruct.baselines.field_multipliers import (
     log_losses,
     visit_groups,
 )
-from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
+from jaxstruct.baselines.kernel_coordinates import Coordinates, in_coordinates, lifted
 from jaxstruct.baselines.perceptron import epoch_order
-from jaxstruct.core.buckets import Buckets, rows_of
+from jaxstruct.core.buckets import Buckets, rows_at, rows_of
 from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.types import Array, PyTree
+from jaxstruct.solvers.certificate import proven
 from jaxstruct.solvers.checks import FINEST, checked_buckets
 from jaxstruct.solvers.status import Status
 
@@ -53,13 +70,16 @@ MESSAGES = {
     Status.PASS_LIMIT: "max_passes was reached first: raise it, or loosen tolerance",
     Status.NOT_FINITE: "the iterate is not finite: check the scale of the inputs, or use float64",
     Status.ROUNDING: (
-        "no step raises the dual, or the dual exceeds the primal by more than rounding allows: "
-        "loosen tolerance, or use float64"
+        "no step raises the dual, or the dtype rounds more of P away than tolerance allows: loosen "
+        "tolerance, center the features, or use float64"
     ),
     Status.STOPPED: "the callback asked to stop",
 }
 CERTAINTIES = (4.0, 8.0)
 """Of the first distributions: theta_i has one of them at the parts of y_i and 0 elsewhere."""
+PROVEN_TOGETHER = 512
+"""Labels in a block of the proof. D takes what rounds in the sums of a block in first order, and
+the blocks are added in float64; fewer would ship w to the host more often than a pass takes."""
 _GROUPS = 8  # in one call of the program
 
 
@@ -87,6 +107,8 @@ class DualRandomField(NamedTuple):
     Fields:
       weights: w(mu). status, message: how the run ended.
       primal: P(w). dual: D(mu), at most the optimum, up to rounding.
+      rounding: by how much both together may be off because the run's dtype rounds; see
+        `field_certificate`. The optimum lies in [dual - rounding, primal + rounding].
       passes: over the examples. oracle_calls: examples whose log Z and marginals were asked for.
       seconds: wall seconds, compiling included.
       history: [certificates, 4] seconds, passes, primal, dual; the first row is the start.
@@ -101,6 +123,7 @@ class DualRandomField(NamedTuple):
     oracle_calls: int
     seconds: float
     history: np.ndarray
+    rounding: float
 
     @property
     def gap(self) -> float:
@@ -108,27 +131,58 @@ class DualRandomField(NamedTuple):
         return self.primal - self.dual
 
 
+class _Proof(NamedTuple):
+    """Weights of the given problem with what is proven of them and of mu."""
+
+    weights: PyTree
+    primal: float
+    dual: float
+    rounding: float
+
+    def status(self, tolerance: float) -> Status | None:
+        """CONVERGED, ROUNDING, or None where more passes may prove the gap."""
+        if not (math.isfinite(self.primal) and math.isfinite(self.dual)):
+            return Status.NOT_FINITE
+        allowance = tolerance * max(abs(self.primal), abs(self.dual))
+        within = proven(self.primal - self.dual, self.rounding, allowance)
+        if within is False:
+            return None
+        return Status.CONVERGED if within else Status.ROUNDING
+
+
 class _Ascent:
     """The state of a run on the host: w, the multipliers of all buckets, and what was counted."""
 
     def __init__(
         self,
-        problem: Problem,
+        given: Problem,
         examples: tuple[Buckets, Buckets],
+        own: Coordinates,
         scale: float,
         positions: int,
     ) -> None:
+        problem, (inputs, outputs) = own.problem, examples
         dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-        inputs, outputs = examples
-        ratio = jnp.asarray(scale, dtype)
+
+        def fixed(problem: Problem, inputs: Buckets) -> list[FieldExamples]:
+            ratio = jnp.asarray(scale, dtype)
+            return [
+                FieldExamples(problem, ratio, *on_device((without_gram(x), y), dtype))
+                for x, y in zip(inputs.parts, outputs.parts, strict=True)
+            ]
+
         self.problem = problem
         self.index = outputs.index
         self.scale = scale
-        self.fixed = [
-            FieldExamples(problem, ratio, *on_device((without_gram(x), y), dtype))
-            for x, y in zip(inputs.parts, outputs.parts, strict=True)
-        ]
+        self.squared_norm = own.squared_norm
+        self.fixed = fixed(problem, own.inputs)
+        self.given = self.fixed if given is problem else fixed(given, inputs)
         self.blocks = [row_blocks(y, positions) for y in outputs.parts]
+        self.proven = [row_blocks(y, min(positions, PROVEN_TOGETHER)) for y in outputs.parts]
+        labels = [
+            len(rows[0]) * labels_of(y) for rows, y in zip(self.proven, outputs.parts, strict=True)
+        ]
+        self.precision = precision_of(inputs, max(labels), dtype)
         self.weights = problem.initial_weights
         self.multipliers: list[Multipliers] = []
         self.calls = 0
@@ -145,11 +199,37 @@ class _Ascent:
 
     def refresh(self) -> None:
         """w(mu) anew, without what rounding has added up."""
-        w = jax.tree.map(jnp.zeros_like, self.problem.initial_weights)
-        for own, multipliers, blocks in self._buckets():
-            for rows in blocks:
-                w = collect(own, multipliers, w, rows)
-        self.weights = w
+        self.weights = self._collected(self.fixed)
+
+    def _collected(self, fixed: list[FieldExamples]) -> PyTree:
+        w = jax.tree.map(jnp.zeros_like, fixed[0].problem.initial_weights)
+        for own, multipliers, rows in self._rows(fixed, self.blocks):
+            w = collect(own, multipliers, w, rows)
+        return w
+
+    def prove(self) -> _Proof:
+        """P and D of w(mu) as weights of the given problem, their terms added in float64."""
+        w = self.weights if self.given is self.fixed else self._collected(self.given)
+        problem, of_scores = self.given[0].problem, float(self.precision.scores)
+        self.calls += 2 * sum(map(len, self.index))
+
+        def sums(at_mu: bool) -> FieldSums:
+            return field_sums(
+                block_sums(problem, w, block, self.precision, theta if at_mu else None)
+                for block, theta in self._blocks_of_given()
+            )
+
+        with np.errstate(over="ignore", invalid="ignore"):  # a run that is not finite says so
+            primal, above = primal_of(sums(False), self.squared_norm, w, self.scale, of_scores)
+            dual, below = dual_of(sums(True), self.squared_norm, self.scale, of_scores)
+        rounding = above + below
+        return _Proof(w, primal, dual, rounding if math.isfinite(rounding) else math.inf)
+
+    def _blocks_of_given(self) -> Iterator[tuple[Block, list[Array]]]:
+        for own, multipliers, rows in self._rows(self.given, self.proven):
+            at = jnp.maximum(rows, 0)
+            x, y = rows_at((own.inputs, own.outputs), at)
+            yield Block(x, y, rows >= 0), rows_at(multipliers.theta, at)
 
     def dual(self) -> float:
         """D(mu), summed in float64; w must be w(mu)."""
@@ -163,8 +243,7 @@ class _Ascent:
         """P(w), summed in float64."""
         losses = [
             np.asarray(log_losses(own, self.weights, rows), np.float64).sum()
-            for own, _, blocks in self._buckets()
-            for rows in blocks
+            for own, _, rows in self._rows(self.fixed, self.blocks)
         ]
         self.calls += sum(map(len, self.index))
         return _squared_norm(self.weights) / 2 + self.scale * sum(losses)
@@ -182,8 +261,13 @@ class _Ascent:
         self.calls += int(calls)
         return float(gap), float(gain)
 
-    def _buckets(self) -> Iterator[tuple[FieldExamples, Multipliers, list[Array]]]:
-        return zip(self.fixed, self.multipliers, self.blocks, strict=True)
+    def _rows(
+        self, fixed: list[FieldExamples], blocks: list[list[Array]]
+    ) -> Iterator[tuple[FieldExamples, Multipliers, Array]]:
+        """All blocks of rows with their bucket."""
+        for own, multipliers, of_bucket in zip(fixed, self.multipliers, blocks, strict=True):
+            for rows in of_bucket:
+                yield own, multipliers, rows
 
 
 def _joined(parts: Iterator[Multipliers]) -> Multipliers:
@@ -274,15 +358,21 @@ def _ascend(
     seed: int,
     callback: Callable[[DualProgress], bool | None] | None,
     began: float,
-) -> tuple[Status, list[_Row], int]:
-    """(the status, the certificates, how many passes)."""
+) -> tuple[Status, list[_Row], int, _Proof]:
+    """(the status, the certificates, how many passes, what is proven at the end)."""
 
-    def certified(passes: int) -> _Row:
+    log, passes = [], 0
+
+    def certified() -> tuple[Status | None, _Proof | None]:
         primal, dual = ascent.primal(), ascent.dual()
-        return _Row(time.perf_counter() - began, passes, primal, dual)
+        log.append(_Row(time.perf_counter() - began, passes, primal, dual))
+        status, proof = _status(log[-1], tolerance), None
+        if status is Status.CONVERGED:
+            proof = ascent.prove()
+            status = proof.status(tolerance)
+        return status, proof
 
-    log, passes = [certified(0)], 0
-    status = _status(log[0], tolerance)
+    status, proof = certified()
     while status is None:
         gap, gain = ascent.sweep(group, seed, passes)
         passes += 1
@@ -291,12 +381,11 @@ def _ascend(
         ends = stopped or passes >= max_passes or not gain > 0
         if ends or estimate <= 2 * tolerance or _is_due(passes, log[-1].passes):
             ascent.refresh()
-            log.append(certified(passes))
-            status = _status(log[-1], tolerance)
+            status, proof = certified()
         if status is None and ends:
             limit = Status.PASS_LIMIT if passes >= max_passes else Status.ROUNDING
             status = Status.STOPPED if stopped else limit
-    return status, log, passes
+    return status, log, passes, proof or ascent.prove()
 
 
 def dual_random_field(
@@ -347,13 +436,16 @@ def dual_random_field(
     group = min(group, max(map(rows_of, outputs.parts)))
     scale = C / sum(map(len, outputs.index))
     first = None if start is None else first_weights(problem, start)
-    problem, inputs, lift, lower = in_coordinates(problem, inputs)
-    callback = lifted(callback, lift, "weights")
-    ascent = _Ascent(problem, (inputs, outputs), scale, positions)
-    _start(ascent, None if first is None else lower(first))
-    status, log, passes = _ascend(ascent, tolerance, max_passes, group, seed, callback, began)
+    own = in_coordinates(problem, inputs)
+    callback = lifted(callback, own.lift, "weights")
+    ascent = _Ascent(problem, (inputs, outputs), own, scale, positions)
+    _start(ascent, None if first is None else own.lower(first))
+    ends = _ascend(ascent, tolerance, max_passes, group, seed, callback, began)
+    status, log, passes, proof = ends
+    message = ending(MESSAGES[status], proof.primal - proof.dual, proof.rounding)
     return DualRandomField(
-        weights=lift(ascent.weights), status=status, message=MESSAGES[status],
-        primal=log[-1].primal, dual=log[-1].dual, passes=passes, oracle_calls=ascent.calls,
+        weights=proof.weights, status=status, message=message,
+        primal=proof.primal, dual=proof.dual, passes=passes, oracle_calls=ascent.calls,
         seconds=time.perf_counter() - began, history=np.asarray(log, np.float64),
+        rounding=proof.rounding,
     )  # fmt: skip

@@ -29,6 +29,11 @@ def without_gram(inputs: PyTree) -> PyTree:
     return inputs._replace(gram=None) if isinstance(inputs, ChainInput) else inputs
 
 
+def labels_of(outputs: PyTree) -> int:
+    """Labels of one example of a bucket, padding included."""
+    return max(1, sum(np.size(leaf[0]) for leaf in jax.tree.leaves(outputs)))
+
+
 def row_blocks(outputs: PyTree, positions: int) -> list[Array]:
     """The rows of a bucket in blocks of one size, of about so many labels; -1 is padding.
 
@@ -36,8 +41,7 @@ def row_blocks(outputs: PyTree, positions: int) -> list[Array]:
       outputs: of the bucket. positions: labels in a block, padding included.
     """
     n = rows_of(outputs)
-    labels = max(1, sum(np.asarray(leaf)[0].size for leaf in jax.tree.leaves(outputs)))
-    size = min(n, max(1, positions // labels))
+    size = min(n, max(1, positions // labels_of(outputs)))
     rows = np.pad(np.arange(n, dtype=np.int32), (0, -n % size), constant_values=-1)
     return list(jnp.asarray(rows.reshape(-1, size)))
 

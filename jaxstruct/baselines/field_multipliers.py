@@ -15,7 +15,7 @@ import optax
 from jaxstruct.baselines.conditional_log_likelihood import values_and_slopes
 from jaxstruct.core.buckets import rows_at
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.transposition import is_linear, linear_leaves
+from jaxstruct.core.transposition import linear_leaves, with_linear_leaves
 from jaxstruct.core.types import Array, PyTree
 
 _HALVINGS = 12
@@ -50,13 +50,6 @@ def _inner(u: list[Array], v: list[Array]) -> Array:
     return jnp.sum(jnp.stack(products), axis=0)
 
 
-def _filled(theta: PyTree, leaves: list[Array]) -> PyTree:
-    """theta with these floating-point leaves and its own integers."""
-    given, (own, structure) = iter(leaves), jax.tree.flatten(theta)
-    whole = [next(given) if is_linear(leaf) else leaf for leaf in own]
-    return jax.tree.unflatten(structure, whole)
-
-
 def _masked(real: Array, leaves: list[Array]) -> list[Array]:
     def of_leaf(leaf: Array) -> Array:
         return jnp.where(real.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, 0)
@@ -69,9 +62,7 @@ def _examples(fixed: FieldExamples, rows: Array) -> tuple[PyTree, PyTree, Array]
     return *rows_at((fixed.inputs, fixed.outputs), jnp.maximum(rows, 0)), rows >= 0
 
 
-def _distribution(
-    problem: Problem, theta: PyTree, y: PyTree
-) -> tuple[Array, Multipliers]:
+def _distribution(problem: Problem, theta: PyTree, y: PyTree) -> tuple[Array, Multipliers]:
     """([B] -log P, the multipliers) at the potentials theta of a batch."""
     values, slope = values_and_slopes(problem, theta, y)
     at, toward = linear_leaves(theta), linear_leaves(slope)
@@ -80,7 +71,7 @@ def _distribution(
 
 def _added(fixed: FieldExamples, w: PyTree, x: PyTree, theta: PyTree, slope: list[Array]) -> PyTree:
     """w - C/n sum_i A_i' slope_i."""
-    u = _filled(theta, [-fixed.scale * leaf for leaf in slope])
+    u = with_linear_leaves(theta, [-fixed.scale * leaf for leaf in slope])
     return fixed.problem.space.add(w, x, u)
 
 
@@ -126,7 +117,7 @@ def _visit(
     def attempt(last: _Trial) -> _Trial:
         gamma = last.gamma / 2
         there = [a + gamma * b for a, b in zip(old.theta, delta, strict=True)]
-        _, ends = _distribution(problem, _filled(seen, there), y)
+        _, ends = _distribution(problem, with_linear_leaves(seen, there), y)
         turned = _masked(real, [a - b for a, b in zip(ends.slope, old.slope, strict=True)])
         change = _added(fixed, zero, x, seen, turned)
         entropies = jnp.sum(jnp.where(real, old.conjugate - ends.conjugate, 0))
@@ -173,7 +164,7 @@ def first_multipliers(
         a + certainty * jnp.clip(b, 0, 1)
         for a, b in zip(linear_leaves(theta), linear_leaves(parts), strict=True)
     ]
-    return _distribution(fixed.problem, _filled(theta, raised), y)[1]
+    return _distribution(fixed.problem, with_linear_leaves(theta, raised), y)[1]
 
 
 @partial(jax.jit, donate_argnames="w")

@@ -32,18 +32,57 @@ _COEFFICIENTS = ("emissions", "pairs", "coefficients")
 """The weights of a problem that are coefficients on anchors, where inputs are kernel values."""
 
 
+class SquaredNorm(NamedTuple):
+    """w -> |w|^2 in float64: tr(B' K B L) of coefficients, the sum of squares of coordinates.
+
+    Fields:
+      gram: K [m, m] of the anchors, None where weights are coordinates. classes: L, None: identity.
+    """
+
+    gram: np.ndarray | None = None
+    classes: np.ndarray | None = None
+
+    def __call__(self, w: PyTree) -> float:
+        """|w|^2."""
+        if self.gram is None:
+            return float(sum(np.vdot(leaf, leaf) for leaf in jax.tree.leaves(_in_float64(w))))
+        return sum(self._of_leaf(name, leaf) for name, leaf in _in_float64(w).items())
+
+    def _of_leaf(self, name: str, leaf: np.ndarray) -> float:
+        if name not in _COEFFICIENTS:
+            return float(np.vdot(leaf, leaf))
+        seen = self.gram @ leaf
+        return float(np.vdot(leaf, seen if self.classes is None else seen @ self.classes))
+
+    def of_terms(self, w: PyTree) -> float:
+        """The absolute terms that |w|^2 is the sum of, added up: |B|' |K| |B| |L|."""
+        return SquaredNorm(*(None if leaf is None else np.abs(leaf) for leaf in self))(
+            jax.tree.map(np.abs, w)
+        )
+
+    def off(self, w: PyTree, eps: float) -> float:
+        """By how much |w|^2 may be off where kernel values are by eps of themselves."""
+        return float((np.finfo(np.float64).eps if self.gram is None else eps) * self.of_terms(w))
+
+
+def _in_float64(w: PyTree) -> PyTree:
+    return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), w)
+
+
 class Coordinates(NamedTuple):
     """A problem on weights that are coordinates, its inputs, and the way to the user's weights.
 
     Fields:
       problem, inputs: what is trained. lift: its weights -> those of the given problem.
       lower: the inverse, up to coefficients that no kernel value shows.
+      squared_norm: of the weights of the given problem.
     """
 
     problem: Problem
     inputs: Buckets
     lift: Callable[[PyTree], PyTree]
     lower: Callable[[PyTree], PyTree]
+    squared_norm: SquaredNorm
 
 
 class _Factors(NamedTuple):
@@ -67,21 +106,26 @@ def _kernel_parts(inputs: Buckets) -> list[Any]:
     return [node for found in nodes for node in found if _is_kernel(node)]
 
 
-def _anchor_factor(parts: list[Any], m: int) -> np.ndarray:
-    """R [m, r] of the anchors that are training points; zero rows for the others.
-
-    Every training point is an anchor (the problem's own check says so), so that no other anchor
-    has a coefficient.
-    """
+def _anchor_gram(parts: list[Any], m: int) -> tuple[np.ndarray, np.ndarray]:
+    """(K [m, m], [m] which anchors are training points); zero rows for the others."""
     rows = [np.asarray(part[0]) for part in parts]
     places = [np.asarray(part[1]) for part in parts]
     gram, seen = np.zeros((m, m), rows[0].dtype), np.zeros(m, bool)
     for row, place in zip(rows, places, strict=True):
         known = (place >= 0) & (place < m)
         gram[place[known]], seen[place[known]] = row[known], True
+    return gram, seen
+
+
+def _anchor_factor(gram: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """R [m, r] of the anchors that are training points; zero rows for the others.
+
+    Every training point is an anchor (the problem's own check says so), so that no other anchor
+    has a coefficient.
+    """
     own = gram[np.ix_(seen, seen)]
     factor = gram_factor((own + own.T) / 2)
-    whole = np.zeros((m, factor.shape[1]), factor.dtype)
+    whole = np.zeros((len(gram), factor.shape[1]), factor.dtype)
     whole[seen] = factor
     return whole
 
@@ -152,13 +196,14 @@ def in_coordinates(problem: Problem, inputs: Buckets) -> Coordinates:
     """
     parts = _kernel_parts(inputs)
     if not parts:
-        return Coordinates(problem, inputs, _same, _same)
+        return Coordinates(problem, inputs, _same, _same, SquaredNorm())
     zero = problem.initial_weights
     dtype = jnp.result_type(*jax.tree.leaves(zero))
     m = next(leaf.shape[0] for name, leaf in zero.items() if name in _COEFFICIENTS)
     of_classes = isinstance(parts[0], KernelInput)
     classes = kernel_of_classes(problem) if of_classes else None
-    factor = _anchor_factor(parts, m)
+    gram, seen = _anchor_gram(parts, m)
+    factor = _anchor_factor(gram, seen)
     factors = _Factors(
         jnp.asarray(factor, dtype),
         None if classes is None else jnp.asarray(gram_factor(np.asarray(classes)), dtype),
@@ -168,7 +213,7 @@ def in_coordinates(problem: Problem, inputs: Buckets) -> Coordinates:
     shown = tuple(_in_features(part, factor) for part in inputs.parts)
     return Coordinates(
         moved._replace(initial_weights=lower(zero)), Buckets(shown, inputs.index),
-        Partial(_lift, factors), lower,
+        Partial(_lift, factors), lower, SquaredNorm(*_in_float64((gram, classes))),
     )  # fmt: skip
 
 

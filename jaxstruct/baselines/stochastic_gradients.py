@@ -341,7 +341,7 @@ def fit_stochastic(
     counts["evaluate_every"] = evaluate_every
     _check(objective, C, rate, counts, optimiser)
     w = first_weights(problem, start)
-    problem, inputs, lift, lower = in_coordinates(problem, inputs)
+    problem, inputs, lift, lower, _ = in_coordinates(problem, inputs)
     w, callback = jax.tree.map(jnp.copy, lower(w)), lifted(callback, lift, "weights", "averaged")
     kind, terms = _kind(problem, objective, C)
     optimiser = optimiser or falling_sgd(rate, C)

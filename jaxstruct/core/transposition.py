@@ -28,6 +28,12 @@ def linear_leaves(tree: PyTree) -> list[Array]:
     return [leaf for leaf in jax.tree.leaves(tree) if is_linear(leaf)]
 
 
+def with_linear_leaves(theta: PyTree, leaves: list[Array]) -> PyTree:
+    """theta with these floating-point leaves and its own integers."""
+    given, (own, structure) = iter(leaves), jax.tree.flatten(theta)
+    return jax.tree.unflatten(structure, [next(given) if is_linear(x) else x for x in own])
+
+
 def scaled(u: PyTree, factor: Array) -> PyTree:
     """factor u, the integers of a theta-shaped u left as they are."""
     return jax.tree.map(lambda leaf: leaf * factor if is_linear(leaf) else leaf, u)
@@ -78,18 +84,10 @@ def plane_scores(score: Partial, theta: PyTree, outputs: PyTree) -> Array:
 
 def combine(plane_scores: Partial, theta: PyTree, outputs: PyTree, coefficients: Array) -> PyTree:
     """sum_k c_k d score(., y_k) / d theta, shaped as theta, by the transpose of score."""
-    leaves, structure = jax.tree.flatten(theta)
-    linear = [is_linear(leaf) for leaf in leaves]
-
-    def filled(parts: list[Array]) -> PyTree:
-        given = iter(parts)
-        whole = [next(given) if flag else x for flag, x in zip(linear, leaves, strict=True)]
-        return jax.tree.unflatten(structure, whole)
-
     (u,) = jax.linear_transpose(
-        lambda parts: plane_scores(filled(parts), outputs), linear_leaves(theta)
+        lambda parts: plane_scores(with_linear_leaves(theta, parts), outputs), linear_leaves(theta)
     )(coefficients)
-    return filled(u)
+    return with_linear_leaves(theta, u)
 
 
 def plane_values(parts: tuple[Partial, Partial], w: PyTree, x: PyTree, outputs: PyTree) -> Array:

@@ -135,7 +135,11 @@ def roundings(inputs: PyTree) -> float:
       inputs: a batch, or one of every bucket, with a leading axis of examples; shapes are seen.
     """
     shapes = [np.shape(leaf)[1:] for leaf in jax.tree.leaves(inputs)]
-    terms = max((sum(shape) for shape in shapes), default=1)
+    return roundings_of_terms(max((sum(shape) for shape in shapes), default=1))
+
+
+def roundings_of_terms(terms: int) -> float:
+    """The same of a sum of so many terms."""
     return ROUNDINGS * max(1.0, min(terms / FEW_TERMS, math.sqrt(terms) / 2))
 
 

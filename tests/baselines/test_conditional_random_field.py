@@ -20,6 +20,7 @@ from jaxstruct.baselines.conditional_random_field import (
     certify_random_field,
     fit_random_field,
 )
+from jaxstruct.baselines.dual_random_field import dual_random_field
 from jaxstruct.baselines.field_certificate import lower_bound
 from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.oracles.forward_backward import log_partition
@@ -28,7 +29,8 @@ from jaxstruct.chains.structure import Constraints, chain_potentials
 from jaxstruct.core.buckets import as_buckets
 from jaxstruct.core.contract import Inference
 from jaxstruct.graphs import graph_labelling, with_log_loss
-from jaxstruct.multiclass.structure import multiclass
+from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
+from jaxstruct.trees.structure import weighted_grammar
 from tests.baselines.sequences import (
     BARRED,
     PLAIN,
@@ -39,6 +41,8 @@ from tests.baselines.sequences import (
     like,
     random_sequences,
 )
+from tests.graphs.structure_cases import Options, random_graphs
+from tests.trees import structure_cases as trees
 
 SMALL = random_sequences(0, n=8, T=4, d=3, S=3)
 
@@ -218,6 +222,53 @@ def test_any_weights_have_a_certificate(x64: None, C: float) -> None:
     assert trained.primal == trained.objective and 0 <= trained.gap <= 1e-6 * trained.primal
     assert trained.dual <= objective * (1 + 1e-12)
     assert trained.dual >= (trained.history[:, 1] - trained.history[:, 2] ** 2 / 2).max() - 1e-12
+
+
+@pytest.mark.parametrize("mean", [0.0, 300.0])
+@pytest.mark.parametrize("train", [fit_random_field, dual_random_field])
+def test_float32_counts_what_it_rounds(train: Callable, mean: float) -> None:
+    """P of the returned weights and the optimum are in the interval, which is narrow where the run
+    ends CONVERGED, as it does without a mean."""
+    data = SMALL._replace(tokens=(SMALL.tokens + np.float32(mean)).astype(np.float32))
+    truth = Enumerated(data, PLAIN)
+    found = train(data.problem(PLAIN), data.inputs(), data.y, 2.0, tolerance=1e-4)
+    _, objective = truth.optimum(2.0)
+    value, _ = truth.objective(flat(found.weights).astype(np.float64), 2.0)
+    assert 0 < abs(found.primal - value) <= found.rounding
+    assert found.dual - found.rounding <= objective <= found.primal + found.rounding
+    converged = found.status is Status.CONVERGED
+    assert converged or mean > 0
+    assert found.rounding <= 1e-4 * found.primal or not converged
+    assert f"gap {found.gap:.2g}, rounding {found.rounding:.2g}" in found.message
+
+
+@pytest.mark.parametrize("structure", ["trees", "graphs", "kernel classes"])
+def test_the_rounding_of_any_structure_is_what_float64_finds(structure: str) -> None:
+    """float32 is off by no more than it says, and says that it is off by little."""
+    found, random = [], np.random.default_rng(5)
+    weights, points = None, random.normal(size=(12, 3))
+    gram = (points @ points.T + 25).astype(np.float32)
+    for dtype in ("float32", "float64"):
+        with jax.enable_x64(dtype == "float64"):
+            if structure == "trees":
+                problem = weighted_grammar(trees.grammar(0), dtype=dtype)
+                x, y = trees.examples(0)
+            elif structure == "graphs":
+                given = random_graphs(4, 10, "any", Options(1, 2))
+                problem, x, y = given.problem(dtype=dtype), given.inputs(plans=True), given.outputs
+            else:
+                problem, y = kernel_multiclass(12, 3, dtype=dtype), np.arange(12) % 3
+                x = kernel_inputs(jnp.asarray(gram, dtype))
+            zero = problem.initial_weights
+            if weights is None:
+                weights = like(random.normal(size=flat(zero).size), zero)
+                weights = fit_random_field(problem, x, y, 5.0, start=weights).weights
+            same = jax.tree.map(lambda a, b: np.asarray(a, b.dtype), weights, zero)
+            found.append(certify_random_field(problem, same, x, y, 5.0))
+    coarse, fine = found
+    assert abs(coarse.primal - fine.primal) <= coarse.rounding <= 1e-3 * fine.primal
+    assert abs(coarse.dual - fine.dual) <= coarse.rounding
+    assert 0 < fine.rounding <= 1e-6 * coarse.rounding
 
 
 def test_a_log_loss_that_is_not_convex_has_no_bound() -> None:

@@ -215,7 +215,7 @@ def _random_field(case: Case, train: Callable, **options: Any) -> Outcome:
     else:
         problem, inputs, truths, outputs = case.problem(), case.inputs(), case.y, case.y
     found = train(problem, inputs, outputs, case.C, tolerance=case.tolerance, **options)
-    interval = found.primal, found.dual, getattr(found, "rounding", 0.0)
+    interval = found.primal, found.dual, found.rounding
     truth = random_field(case.psi(), truths, case.C)
     return Outcome(found.status.name, *interval, case.weights(found), truth)
 

@@ -9,6 +9,8 @@ from tests.solvers.certificate_runs import run
 FALSE_ONCE = [
     ("weston_watkins", 66), ("weston_watkins", 697),
     ("pooled", 23), ("pooled", 67), ("pooled", 437), ("pooled", 481),
+    ("field", 66), ("field", 256), ("field", 347), ("field", 354),
+    ("dual_field", 66), ("dual_field", 294),
 ]  # fmt: skip
 """Runs that ended CONVERGED beside the optimum, or with a primal below that of their weights."""
 
@@ -20,7 +22,8 @@ def test_converged_intervals_hold_the_optimum(solver, number):
     assert verdict.status != "CONVERGED" or not false
 
 
-def test_ordinary_runs_of_float32_still_converge():
+@pytest.mark.parametrize("solver", ["weston_watkins", "field"])
+def test_ordinary_runs_of_float32_still_converge(solver):
     """Features of mean 0, at the tolerances that the dtype allows."""
-    ends = [run(1, number, "weston_watkins", most=40)[1].status for number in range(0, 72, 6)]
+    ends = [run(1, number, solver, most=40)[1].status for number in range(0, 72, 6)]
     assert ends.count("CONVERGED") >= 9
