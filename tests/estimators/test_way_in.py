@@ -76,7 +76,7 @@ def test_from_data_to_a_model_file_and_what_it_has_learned(way: str, tmp_path) -
     assert named in str(js.explain(estimator)) == str(js.explain(model))
 
 
-@pytest.mark.parametrize("way", WAYS.keys() - {"path"})
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "path"])
 def test_no_examples_are_said_to_be_none(way: str) -> None:
     with pytest.raises(ValueError, match="X is empty: there is no example to train on"):
         WAYS[way][0].fit([], [])
