@@ -66,7 +66,8 @@ def k_best(
       inputs: as `predict` takes them: arrays [n, ...] or `Ragged` stores.
       k: how many, at least 1.
       batch: inputs decoded together, at most. Alignments hold some 24 k (M + N) (M + 1) bytes each,
-        trees of T tokens by S symbols 6 k S T (T + 1), and 2 k of each four rules beside them.
+        trees of more than 8 some 6 k (S T (T + 1) + 2 R), T tokens, S symbols, R rules, at most
+        2^28 together where one does not take more.
 
     Returns:
       A KBest. Equal scores come in the order of the structure's own rule, the lowest index first;

@@ -126,7 +126,8 @@ def memory(
 ) -> Memory:
     """The bytes that `fit(problem, inputs, outputs, settings=settings)` will take.
 
-    It follows from shapes; nothing of the size of the data is made.
+    It follows from shapes; nothing of the size of the data is made. What `k_best`, `marginals` and
+    `log_loss` take an input is said of their `batch`.
 
     Args:
       problem: the structure. inputs, outputs: the examples, as `fit` takes them.

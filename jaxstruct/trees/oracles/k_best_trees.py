@@ -19,15 +19,15 @@ from jaxstruct.trees.oracles.charts import Layout, plain
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
 from jaxstruct.trees.oracles.ranked_charts import RankedCharts, rank_pairs, ranked_charts
 from jaxstruct.trees.oracles.rule_runs import BLOCK, GROUP
-from jaxstruct.trees.oracles.sorted_charts import chart_bytes, choice_of, sorted_charts
+from jaxstruct.trees.oracles.sorted_charts import choice_of, sentence_bytes, sorted_charts
 from jaxstruct.trees.oracles.traceback import Choice, Node, pick, trace_back
 from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, score_tree
 
 _NO_INDEX = np.iinfo(np.int32).max
 FEW = 8
 """Up to so many trees merges are written out, a program that grows with k^2; more are sorted."""
-CHART_BYTES = 2**28
-"""Sentences whose charts take more than this together are parsed one block after the other."""
+MOST_BYTES = 2**28
+"""Sentences that take more than this together are parsed one block after the other."""
 
 
 def _best_after(values: Array, index: Array, before: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -134,8 +134,9 @@ def _kernel(k: int, rules: GrammarRules, potentials: TreePotentials, length: Arr
     T, S = potentials.lexical.shape[:2]
     if k <= FEW:
         return _k_best(k, True, rules, potentials, length)
-    width = max(1, CHART_BYTES // chart_bytes(T, S, k, potentials.lexical.dtype))
-    return in_column_blocks(partial(_k_best, k, False), width)(rules, potentials, length)
+    one = sentence_bytes(k, T, S, rules.parents.shape[0], potentials.lexical.dtype)
+    blocked = in_column_blocks(partial(_k_best, k, False), max(1, MOST_BYTES // one))
+    return blocked(rules, potentials, length)
 
 
 def _k_best(
@@ -173,9 +174,9 @@ def _of_one(k: int) -> Callable:
 def k_best_trees(rules: GrammarRules, potentials: TreePotentials, length: Array, k: int) -> Parsed:
     """The k trees of the largest scores, the best first.
 
-    CKY with the k best trees of every symbol over a span instead of one. Of more than `FEW` the
-    charts of a sentence take 12 k S bytes (T^2 + T) / 2 in float32, and those of a batch no more
-    than `CHART_BYTES` where one alone does not.
+    CKY with the k best trees of every symbol over a span instead of one. Of more than `FEW` a
+    sentence takes 6 k (S T (T + 1) + 2 R) bytes in float32, R rules, and a batch no more than
+    `MOST_BYTES` where one sentence does not.
 
     Args:
       rules, potentials, length: as in `cky`.

@@ -6,7 +6,8 @@ sorts, so that it is slower for a few trees, and each entry keeps its rule, spli
 them again for a rank would take as many passes as the rank says.
 
 Of one sentence the charts take 12 k S bytes (T^2 + T) / 2 in float32. A merge takes the pairs of
-ranks, some k ln k, at most k at a time, and so holds 2 k entries of each block of rules.
+ranks, some k ln k, at most k at a time: it holds 2 k entries of each block of rules, and as many
+sorted ones.
 """
 
 from __future__ import annotations
@@ -135,9 +136,10 @@ def sorted_charts(k: int, layout: Layout, given: Sentences) -> SortedCharts:
     return jax.lax.fori_loop(0, given.spans, fill, charts)
 
 
-def chart_bytes(tokens: int, symbols: int, k: int, dtype: jnp.dtype) -> int:
-    """Bytes of the charts of one sentence of so many tokens, and of a grammar's symbols."""
-    return tokens * (tokens + 1) // 2 * k * symbols * (jnp.dtype(dtype).itemsize + 8)
+def sentence_bytes(k: int, tokens: int, symbols: int, rules: int, dtype: jnp.dtype) -> int:
+    """Bytes of the charts and merges of one sentence; merges as compiled programs hold them."""
+    cells, blocks = tokens * (tokens + 1) // 2 * symbols, (rules + 3 * symbols) // BLOCK
+    return k * (jnp.dtype(dtype).itemsize + 8) * (cells + 4 * blocks)
 
 
 def choice_of(k: int, layout: Layout, charts: SortedCharts, node: Node) -> Choice:

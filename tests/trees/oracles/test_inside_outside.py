@@ -19,6 +19,7 @@ from tests.trees.oracles.truth import (
     Cases,
     as_dtype,
     cases,
+    grammar,
     one,
 )
 
@@ -136,3 +137,16 @@ def test_far_apart_potentials_neither_overflow_nor_vanish(shift: float, toleranc
     np.testing.assert_allclose(found.lexical.sum(axis=1), 1, rtol=tolerance)
     np.testing.assert_allclose(found.rules.sum(), 2, rtol=tolerance)
     assert all(np.isfinite(leaf).all() for leaf in found)
+
+
+def test_long_sentences_take_the_memory_of_their_charts() -> None:
+    """One chart for log Z and four for marginals, T (T + 1) / 2 by S floats each."""
+    T, S, R, B = 30, 10, 40, 64
+    rules = grammar(np.random.default_rng(0), S, R, False)
+    shapes = TreePotentials((B, T, S), (R,), (S,), None)
+    potentials = TreePotentials(*(s and jax.ShapeDtypeStruct(s, "f4") for s in shapes))
+    length, axes = jax.ShapeDtypeStruct((B,), "i4"), TreePotentials(0, None, None, None)
+    for oracle, charts in ((log_partition, 1), (rule_marginals, 4)):
+        found = _batched(oracle, axes).lower(rules, potentials, length).compile()
+        taken = found.memory_analysis().temp_size_in_bytes
+        assert taken < 1.2 * charts * T * (T + 1) / 2 * S * B * 4

@@ -12,7 +12,7 @@ import pytest
 from jaxstruct.trees.oracles import k_best_trees as oracle
 from jaxstruct.trees.oracles.k_best_trees import FEW, k_best_trees
 from jaxstruct.trees.oracles.ranked_charts import rank_pairs
-from jaxstruct.trees.oracles.sorted_charts import chart_bytes
+from jaxstruct.trees.oracles.sorted_charts import sentence_bytes
 from jaxstruct.trees.potentials import Parsed, TreePotentials
 from tests.core.derivatives import assert_derivatives
 from tests.trees.oracles.truth import (
@@ -23,6 +23,7 @@ from tests.trees.oracles.truth import (
     Cases,
     as_dtype,
     cases,
+    grammar,
     one,
     places,
     same_tree,
@@ -71,7 +72,8 @@ def test_five_best(kind: str, size: tuple) -> None:
 @pytest.mark.parametrize("kind, size", [(OVER_SPANS, SMALL), (SHARED, SKEWED)])
 def test_more_are_sorted_in_the_same_order(kind: str, size: tuple, monkeypatch) -> None:
     """Those of many come first among those of more, ties included, block by block or at once."""
-    monkeypatch.setattr(oracle, "CHART_BYTES", 3 * chart_bytes(size.tokens, size.symbols, 40, "f4"))
+    one = sentence_bytes(40, size.tokens, size.symbols, size.rules, np.dtype("f4"))
+    monkeypatch.setattr(oracle, "MOST_BYTES", 3 * one)
     for seed in range(6):
         given = cases(kind, size, seed)
         few, many = _parsed(given, 5), _parsed(given, 40)
@@ -79,6 +81,20 @@ def test_more_are_sorted_in_the_same_order(kind: str, size: tuple, monkeypatch) 
         np.testing.assert_array_equal(many.score[:, :5], few.score)
         for mine, other in zip(many.tree, few.tree, strict=True):
             np.testing.assert_array_equal(mine[:, :5], other)
+
+
+def test_a_wide_batch_takes_no_more_memory_than_is_allowed(monkeypatch) -> None:
+    """By what the compiler lays out; long sentences are charts, large grammars are merges."""
+    monkeypatch.setattr(oracle, "MOST_BYTES", 2**22)
+    for k, S, R, T in ((50, 5, 20, 20), (20, 8, 400, 4)):
+        rules = grammar(np.random.default_rng(0), S, R, False)
+        shapes = TreePotentials((90, T, S), (R,), (S,), None)
+        potentials = TreePotentials(*(s and jax.ShapeDtypeStruct(s, "f4") for s in shapes))
+        length = jax.ShapeDtypeStruct((90,), "i4")
+        assert 90 * sentence_bytes(k, T, S, R, np.dtype("f4")) > 2 * oracle.MOST_BYTES
+        call = jax.vmap(partial(k_best_trees, k=k), (None, TreePotentials(0, None, None, None), 0))
+        found = jax.jit(call).lower(rules, potentials, length).compile().memory_analysis()
+        assert found.temp_size_in_bytes < 1.2 * oracle.MOST_BYTES + found.output_size_in_bytes
 
 
 def test_the_program_of_many_trees_is_as_large_as_that_of_few() -> None:
