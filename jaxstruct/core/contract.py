@@ -121,8 +121,8 @@ class Space(NamedTuple):
       plane_gram: (x, y_true, y[K], y) -> [K] <delta Psi(y_k), delta Psi(y)>.
       plane_norms: (x, y_true, y[K]) -> [K] |delta Psi(y_k)|^2.
       squared_norm: (w, x) -> |w|^2, or None under inputs x (kernel values) whose w are no
-        orthonormal coordinates. It follows where neither add nor gram_action is given; without it
-        w are taken for no coordinates.
+        orthonormal coordinates: say so, since left out it is the sum of the squares of w. With
+        another add than the transpose, a run then ends in ROUNDING.
       plane_differences: y[B, K] -> d[B]: the parts at which the planes of an example differ, in a
         form that the next two read at less cost than whole planes; None where they would not.
       difference_values: (w, inputs[n], d[n], index[B]) -> F[B, K] of the examples `index`, up to a

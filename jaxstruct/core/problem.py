@@ -107,7 +107,6 @@ def completed(model: Model, space: Space, zero: PyTree) -> Space:
     Args:
       zero: the zero weights.
     """
-    euclidean = space.add is None and space.gram_action is None
     add = space.add or Partial(transposition.add, model.potentials)
     scores = space.plane_scores or Partial(transposition.plane_scores, model.score)
     combine = space.combine or Partial(transposition.combine, scores)
@@ -126,7 +125,7 @@ def completed(model: Model, space: Space, zero: PyTree) -> Space:
         or Partial(transposition.add_planes, (model.potentials, combine, add)),
         plane_gram=gram,
         plane_norms=space.plane_norms or Partial(transposition.plane_norms, gram),
-        squared_norm=space.squared_norm or (Partial(sum_of_squares) if euclidean else None),
+        squared_norm=space.squared_norm or Partial(sum_of_squares),
         plane_differences=space.plane_differences,
         difference_values=space.difference_values,
         add_differences=space.add_differences,

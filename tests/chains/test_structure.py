@@ -12,6 +12,7 @@ import pytest
 from jaxstruct import Space, joint_feature, make_problem
 from jaxstruct.chains.planes import TILE
 from jaxstruct.chains.token_features import KernelTokens, token_gram
+from jaxstruct.core.transposition import no_coordinates
 from tests.chains.structure_cases import (
     MODELS,
     PLAIN,
@@ -169,7 +170,8 @@ def test_hooks_agree_with_their_definitions(x64, way, model):
     """
     _, problem, arguments = of_case(way, model)
     # Coefficients are no gradients: there how w moves must be said.
-    space = Space(add=problem.space.add) if way == "kernel" else Space()
+    kernel = Space(add=problem.space.add, squared_norm=no_coordinates)
+    space = kernel if way == "kernel" else Space()
     derived = make_problem(problem.initial_weights, problem.model, problem.oracles, space)
     wanted, found = evaluated(derived, *arguments), evaluated(problem, *arguments)
     for hooks in (wanted, found):
@@ -254,8 +256,8 @@ def test_squared_norms(x64, way):
     given = problem.initial_weights, problem.model, problem.oracles
     derived = make_problem(*given).space
     np.testing.assert_allclose(derived.squared_norm(w, x), found, rtol=1e-14)
-    said = Space(add=problem.space.add)
-    assert make_problem(*given, said).space.squared_norm is None  # may be no coordinates
+    said = make_problem(*given, Space(add=problem.space.add)).space
+    np.testing.assert_allclose(said.squared_norm(w, x), found, rtol=1e-14)
 
 
 def test_gram_matrices_of_small_integers():

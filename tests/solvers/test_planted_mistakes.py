@@ -421,6 +421,15 @@ def test_what_an_inference_cannot_serve_is_said():
         check_problem(_with(log_loss=lambda theta, y: float(theta[0])), X, Y, examples=2, draws=3)
 
 
+@pytest.mark.parametrize("way", ["enumerated", "grown"])
+def test_twice_the_transpose_alone_is_never_converged(way):
+    """All that follows from such an add is of a kernel that nobody declared: 10.82 for 11.19."""
+    parts = MODEL, Oracles(CONTENDERS, _output, all_outputs=Partial(_all_outputs, 0))
+    problem = make_problem(ZERO, *parts, Space(add=Partial(_add, np.int32(1))))
+    solution = fit(problem, X, Y, "svm1_margin", C, settings=CHECKED._replace(working_sets=way))
+    assert solution.status is Status.ROUNDING
+
+
 def test_examples_are_chosen_for_different_labels():
     labels = np.zeros(1000, np.int32)
     labels[[500, 700]], labels[::3] = 3, 1
