@@ -310,7 +310,8 @@ def fit_random_field(
         (`KernelTokens`, `KernelInput`) make a kernel random field (thesis 4.4.5; Lafferty, Zhu and
         Liu, ICML 2004): weights are the coefficients of the anchors, training points among them.
       C: the trade-off; divided by n.
-      tolerance: stop when |gradient| <= tolerance max(1, |w|).
+      tolerance: stop when |gradient| <= tolerance max(1, |w|); the run ends ROUNDING in place of
+        CONVERGED where the dtype rounds more than tolerance |P| away.
       max_iterations: a bound. memory: past steps that L-BFGS keeps, each of twice the size of w.
       positions: labels in a block, padding included. Each takes the memory of its features times
         the labels; a block larger than the processor's cache is slower, a small one too.

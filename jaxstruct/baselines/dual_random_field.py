@@ -409,7 +409,8 @@ def dual_random_field(
 
     Args:
       problem, inputs, outputs, C, positions: as in `fit_random_field`.
-      tolerance: stop when P - D <= tolerance max(|P|, |D|); float32 certifies 1e-5.
+      tolerance: stop when P - D, with its rounding, is within tolerance max(|P|, |D|); float32
+        certifies 1e-5 at best.
       max_passes: a bound. A pass visits every example once, in an order drawn from seed.
       group: examples that a step moves together. One by one needs the fewest passes, more keep the
         processor busy.

@@ -18,7 +18,9 @@ With eps that of the dtype, `roundings` times, T_i parts in y_i, u_i expected le
 
 A marginal p changes by p (1 - p) times a difference of mean scores, which e_i bounds. Terms and
 squared norms are added in float64. So P - 1/2 |g|^2 is off by C/n sum_i v_i l_i + |g| |d| + |d|^2/2
-to first order. This is counted, as in `solvers.certificate`, not proven of every order of sums.
+to first order. Of kernel machines w are the coefficients, and every kernel value is off by eps of
+itself: |A_i| is |K|, and |B|' |K| |B| bounds what |w|^2 is off by. This is counted, as in
+`solvers.certificate`, not proven of every order of sums.
 """
 
 from __future__ import annotations
@@ -154,24 +156,18 @@ def block_sums(
     growth = jnp.expm1(jnp.minimum(off, _LARGEST))
     bent = jnp.where(off > 0, growth / jnp.where(off > 0, off, 1), 1)
     certain = _times(eps * parts, true)
-    wrong = [
-        a + b
-        for a, b in zip(
-            _times(growth, [a + b for a, b in zip(distance, certain, strict=True)]),
-            certain,
-            strict=True,
-        )
-    ]
+    doubtful = jax.tree.map(jnp.add, distance, certain)
+    wrong = jax.tree.map(jnp.add, _times(growth, doubtful), certain)
     v = jnp.where(block.real, 1 if block.weights is None else block.weights, 0)
     v = v.astype(eps.dtype)
-    error = [a + precision.sums * b for a, b in zip(wrong, distance, strict=True)]
-    apart = [jnp.abs(a - b) for a, b in zip(_known(at, seen), _known(seen, seen), strict=True)]
-    apart = [a + eps * b for a, b in zip(apart, reach, strict=True)]
+    error = jax.tree.map(lambda a, b: a + precision.sums * b, wrong, distance)
+    found, expected = _known(at, seen), _known(seen, seen)
+    apart = jax.tree.map(lambda a, b, c: jnp.abs(a - b) + eps * c, found, expected, reach)
     zero = jax.tree.map(jnp.zeros_like, weights)
     return BlockSums(
         values=jnp.where(block.real, v * values, 0),
         off=v * eps * (bent * _inner(sizes, distance) + 2 * parts * (1 + values)),
-        inner=v * _inner(_known(at, seen), u),
+        inner=v * _inner(found, u),
         unlike=v
         * (
             _inner(apart, wrong)
