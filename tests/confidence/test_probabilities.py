@@ -77,7 +77,10 @@ def test_draws_do_not_depend_on_the_batch() -> None:
 def test_machines_of_margins_need_a_temperature() -> None:
     """Marginals of a max-margin solution without one are refused; weights alone are taken."""
     given = case("classes")
-    solution = js.Solution(given.weights, *[None] * (len(js.Solution._fields) - 1))
+    solution, field = (
+        record(given.weights, *[None] * (len(record._fields) - 1))
+        for record in (js.Solution, js.baselines.RandomField)
+    )
     call = given.problem, solution, given.inputs
     for door in (js.confidence.marginals, lambda *a: js.confidence.sample(*a, jax.random.key(0))):
         with pytest.raises(ValueError, match="temperature is None, but weights are a Solution, wh"):
@@ -88,7 +91,6 @@ def test_machines_of_margins_need_a_temperature() -> None:
     taken = js.confidence.marginals(*call, temperature=1.0)
     plain = js.confidence.marginals(given.problem, solution.weights, given.inputs)
     np.testing.assert_array_equal(taken.probabilities, plain.probabilities)
-    field = js.baselines.RandomField(given.weights, *[None] * 9)
     assert js.confidence.marginals(given.problem, field, given.inputs).probabilities.shape == (5, 3)
 
 
