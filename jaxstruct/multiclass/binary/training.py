@@ -121,12 +121,16 @@ def _trainer(
 
 
 def _largest_distances(data: CentredRows, members: np.ndarray, terms: Terms) -> np.ndarray:
-    """[M] the largest |x_i - mean| over the examples of each machine."""
+    """[M] the largest |x_i - mean| over the examples of each machine, at least."""
     real = terms.signs != 0
     part = real / np.sum(real, axis=1, keepdims=True)
     own = scores(data, members, expanded(data, members, part))
-    norms = data.norms[np.minimum(members, number_of(data.rows) - 1)]
+    index = np.minimum(members, number_of(data.rows) - 1)
+    if isinstance(data.rows, KernelRows):  # whose coefficients are those of phi_i, not phi_i - c
+        own = own - (data.centre - data.square)[index]
+    norms = data.norms[index]
     squares = norms**2 - 2 * own + np.sum(part * own, axis=1, keepdims=True)
+    squares = squares - 5 * np.max(data.fuzz) ** 2
     return np.sqrt(np.max(np.where(real, squares, 0), axis=1, initial=0))
 
 

@@ -53,6 +53,13 @@ def test_an_example_that_lies_far_off_does_not_move_the_centre(kind):
     assert verdict(case) == ("CONVERGED", 0, 0, 0, True)
 
 
+def test_far_kernel_values_are_not_said_to_be_inseparable(x64):
+    for seed in range(3):
+        case = drawn(seed, 1e6, 1.0, "kernel", "svm0", "float64")
+        found = multiclass.fit_binary(case.inputs(), case.signs, "svm0", dtype="float64")
+        assert found.status in (Status.CONVERGED, Status.ROUNDING), (seed, found)
+
+
 def test_numbers_beyond_the_dtype_are_said_to_be_so():
     case = drawn(0, 0, 32.0)
     found = multiclass.fit_binary(1e25 * case.x.astype(float), case.signs)
