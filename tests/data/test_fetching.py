@@ -100,7 +100,7 @@ def test_silent_server_times_out(register, tmp_path, monkeypatch) -> None:
         start = time.monotonic()
         with pytest.raises(FetchError, match="timed out"):
             fetching.fetch("toy", tmp_path, timeout=0.1)
-        assert time.monotonic() - start < 3.0  # urllib's own default is to wait for ever
+        assert time.monotonic() - start < 60  # urllib's own default is to wait for ever
 
 
 def test_file_without_address(register, tmp_path) -> None:

@@ -105,7 +105,7 @@ def test_the_errors_are_those_of_the_highest_scores(outcome, weights):
 def test_only_the_first_run_compiles(outcome):
     rows = outcome.numbers["rows"]
     assert [row["machine"] for row in rows] == ["svm1_margin", "letters", "perceptron", "crf"]
-    assert rows[0]["compilations"] > 0 and rows[0]["first_seconds"] > rows[0]["second_seconds"]
+    assert rows[0]["compilations"] > 0 and rows[0]["compile_seconds"] > 0
     assert [row["later_compilations"] for row in rows] == [0, 0, None, None]
 
 
