@@ -240,7 +240,7 @@ NAMED = [
     ),
     ("potentials", 2, "model.potentials is not linear in w", "tanh of theta"),
     ("potentials", 3, "model.loss is not finite", "theta is NaN"),
-    ("score", 1, "model.score is not linear in theta", "|theta_y|: not linear"),
+    ("score", 1, "model.score is not linear in theta", "the absolute value: not linear"),
     (
         "score",
         2,
@@ -313,7 +313,7 @@ NAMED = [
     ("add_planes", 1, "space.add_planes differs", "minus the sum"),
     ("plane_gram", 1, "space.plane_gram differs", "1 more off the diagonal"),
     ("plane_norms", 1, "space.plane_norms differs", "half"),
-    ("squared_norm", 1, "space.squared_norm differs", "twice |w|^2"),
+    ("squared_norm", 1, "space.squared_norm differs", "twice the norm"),
     ("log_loss", 1, "inference.log_loss is not", "Z without the true output"),
     ("log_loss", 2, "inference.log_loss is not", "max in place of log Z"),
     ("marginals", 1, "inference.marginals is not the mean", "of twice theta"),
