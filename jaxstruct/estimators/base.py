@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import numbers
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -12,7 +13,7 @@ import jax
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from jaxstruct.baselines import RandomField, fit_random_field
 from jaxstruct.core.checks import check_choice, checked_number, checked_size, text_of
@@ -82,14 +83,23 @@ def is_log_linear(estimator: Any) -> bool:
 
 
 def example_weights(sample_weight: Any, n: int) -> np.ndarray:
-    """[n] weights of examples, ones for None.
+    """[n] weights of examples: ones for None, all alike for a number.
 
     Raises:
       ValueError: they are not [n] finite numbers >= 0, or all are 0.
     """
-    return _check_sample_weight(
-        sample_weight, np.empty(n), dtype=np.float64, ensure_non_negative=True
-    )
+    if sample_weight is None or isinstance(sample_weight, numbers.Real):
+        sample_weight = np.full(n, 1.0 if sample_weight is None else sample_weight)
+    weights = check_array(
+        sample_weight, ensure_2d=False, dtype="float64", ensure_non_negative=True,
+        input_name="sample_weight",
+    )  # fmt: skip
+    if weights.shape != (n,) or not weights.any():
+        raise ValueError(
+            f"sample_weight must be [n] = [{n}] numbers that are not all zero, got shape "
+            f"{weights.shape} with a sum of {weights.sum():g}"
+        )
+    return weights
 
 
 def label_array(classes: Sequence[Hashable]) -> np.ndarray:

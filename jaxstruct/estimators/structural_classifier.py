@@ -13,12 +13,18 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from jaxstruct.core.labels import LabelCodec, check_known, check_one_kind
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
-from jaxstruct.estimators.base import StructuralEstimator, Training, is_log_linear, of_mean_one
+from jaxstruct.estimators.base import (
+    StructuralEstimator,
+    Training,
+    example_weights,
+    is_log_linear,
+    of_mean_one,
+)
 from jaxstruct.multiclass import ClassEncoding, multiclass
 
 
@@ -105,7 +111,7 @@ class StructuralClassifier(ClassifierMixin, StructuralEstimator):
         check_classification_targets(y)
         if len(y) != rows.count:
             raise ValueError(f"X has {rows.count} rows, but y has {len(y)} labels")
-        weights = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+        weights = example_weights(sample_weight, len(y))
         self.classes_, numbers = self._numbered(y)
         k, seen = len(self.classes_), np.unique(numbers[weights > 0])
         if k < 2 or len(seen) < 2:
