@@ -17,8 +17,9 @@ from jaxstruct.multiclass.binary.examples import KernelRows, number_of
 from jaxstruct.multiclass.binary.pairwise_ascent import Terms
 
 Array = np.ndarray
-SCALINGS = 4
-"""Most times that a hard margin is scaled until that of the rounded (w, b) is 1."""
+ROOMS = (4, 16, 64, 256, 1024, 4096)
+"""By so many eps more than to 1 a hard margin is scaled, in turn, until that of the rounded (w, b)
+is at least 1."""
 
 
 class Proof(NamedTuple):
@@ -113,11 +114,12 @@ def _nearest(
     point = _returned(data, members, terms, w, middle, dtype)
     if is_hard(terms):  # to a least margin of 1, of which rounding (w, b) may take a little
         scale, least = np.ones(len(w)), _least(signs, exact)
-        for _ in range(SCALINGS):
+        for room in ROOMS:
             short = (least > 0) & ((least < 1) | (scale == 1))
             if not short.any():
                 break
-            scale *= np.where(short, (1 + 4 * np.finfo(dtype).eps) / np.where(short, least, 1), 1)
+            more = 1 + room * np.finfo(dtype).eps
+            scale *= np.where(short, more / np.where(short, least, 1), 1)
             point = _returned(data, members, terms, w * scale[:, None], middle * scale, dtype)
             least = _least(signs, point.values)
         return point

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 from jaxstruct import multiclass
 from jaxstruct.core.status import Status
-from tests.multiclass.binary.certificate_runs import Case, judged
+from tests.multiclass.binary.certificate_runs import Case, judged, run
 
 N = 16
 
@@ -83,6 +83,12 @@ def test_a_hard_margin_is_scaled_to_one(mean):
         assert np.min(case.signs[:, 0] * (case.x @ w + b)) >= 1
         np.testing.assert_allclose(w @ w / 2, found.primal[0], rtol=1e-12)
         assert judged(case, found, 0) == ("CONVERGED", 0, 0, 0, True)
+
+
+@pytest.mark.parametrize("number", [524, 1810])
+def test_a_hard_margin_is_scaled_again_where_rounding_takes_more(number):
+    _, verdicts = run(7, number, most=40)
+    assert set(verdicts) == {("CONVERGED", 0, 0, 0, True)}
 
 
 def test_digits_of_a_code_at_a_large_constant():
