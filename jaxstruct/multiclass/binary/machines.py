@@ -17,9 +17,9 @@ from jaxstruct.core.checks import (
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.multiclass.binary.centred_rows import centred, held, on_device
-from jaxstruct.multiclass.binary.doors import checked_signs, held_dtype, rows_of
 from jaxstruct.multiclass.binary.examples import KernelRows, number_of, scores_of_all
 from jaxstruct.multiclass.binary.training import Rules, Trained, groups_of, terms_of, trained
+from jaxstruct.multiclass.binary.validation import checked_signs, held_dtype, rows_of
 
 FORMULATIONS = ("svm0", "svm1", "svm2")
 """Hard margin (2.5), linear (2.6) and squared slack (2.7)."""
