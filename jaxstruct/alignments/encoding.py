@@ -68,9 +68,7 @@ class AlignmentEncoding(NamedTuple):
         begin = np.stack([np.asarray(one.begin, np.int32) for one in written])
         return alignment_outputs([one.operations for one in written], begin=begin)
 
-    def decode(
-        self, outputs: AlignmentOutput, pairs: Pairs | None = None
-    ) -> list[tuple[str, str]]:
+    def decode(self, outputs: AlignmentOutput, pairs: Pairs | None = None) -> list[tuple[str, str]]:
         """The two rows with gaps of n alignments, such as `predict` returns them.
 
         Args:

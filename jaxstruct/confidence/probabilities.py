@@ -63,9 +63,7 @@ def _losses_batch(problem: Problem, weights: PyTree, examples: tuple, b: Array) 
 _marginals, _sampled, _losses = map(program, (_marginals_batch, _sampled_batch, _losses_batch))
 
 
-def _checked(
-    problem: Problem, given: Any, temperature: Any, wanted: str
-) -> tuple[PyTree, Array]:
+def _checked(problem: Problem, given: Any, temperature: Any, wanted: str) -> tuple[PyTree, Array]:
     """(weights, 1 / T).
 
     Raises:

@@ -76,9 +76,7 @@ def _advantages(listing: Listing, theta: PyTree, y: PyTree, outputs: PyTree, rea
     return jnp.where(real, values, -jnp.inf)
 
 
-def _augmented(
-    listing: Listing, theta: PyTree, y_true: PyTree
-) -> tuple[PyTree, Array]:
+def _augmented(listing: Listing, theta: PyTree, y_true: PyTree) -> tuple[PyTree, Array]:
     """(all outputs, [K] Delta(y_true, y_k) + F(y_k) - F(y_true))."""
     outputs, real = listing.outputs(theta, y_true)
     losses = jax.vmap(listing.loss, (None, 0))(y_true, outputs)

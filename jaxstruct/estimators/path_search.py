@@ -92,9 +92,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         scorer = None if self.scoring is None else check_scoring(self.estimator, self.scoring)
         folds: Any = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         parts = folds.split(X if hasattr(X, "shape") else np.empty((len(y), 1)), y)
-        scores = (
-            self._scores(X, y, sample_weight, train, test, scorer) for train, test in parts
-        )
+        scores = (self._scores(X, y, sample_weight, train, test, scorer) for train, test in parts)
         unseen: list[str] = []
         with unsolved_trainings() as unsolved:
             with told_of_unseen(lambda notice, count: unseen.append(notice)):

@@ -230,9 +230,7 @@ def _array(key: str, content: bytes, entry: Any) -> np.ndarray:
     return np.frombuffer(body, dtype).reshape(shape).copy()
 
 
-def _model(
-    read: tuple[dict, dict[str, np.ndarray]], records: Mapping[str, Record]
-) -> TrainedModel:
+def _model(read: tuple[dict, dict[str, np.ndarray]], records: Mapping[str, Record]) -> TrainedModel:
     """The model, its problem built and compared with its weights."""
     header, arrays = read
     if not isinstance(header["structure"], str) or header["structure"] not in records:

@@ -146,9 +146,7 @@ def trained_model(model: Any) -> TrainedModel:
     return model
 
 
-def trained(
-    encoding: Encoding, problem: Problem, solution: PyTree, **options: Any
-) -> TrainedModel:
+def trained(encoding: Encoding, problem: Problem, solution: PyTree, **options: Any) -> TrainedModel:
     """A model of what was trained: to predict with, to `save` and to `explain`.
 
     Args:

@@ -64,7 +64,11 @@ class Placement(Protocol):
         ...
 
     def sweep(
-        self, planes: Problem, options: VisitOptions, synchronisations: int | None, *given: Any,
+        self,
+        planes: Problem,
+        options: VisitOptions,
+        synchronisations: int | None,
+        *given: Any,
         effort: str,
     ) -> tuple:
         """`sweeps.sweeps_pass` on every part, which meet so often a sweep; see `Settings`."""

@@ -294,7 +294,11 @@ class Shards:
         return oracle_shards_program(problem, options, self.mesh, *given, effort=effort)
 
     def sweep(
-        self, planes: Problem, options: VisitOptions, synchronisations: int | None, *given: Any,
+        self,
+        planes: Problem,
+        options: VisitOptions,
+        synchronisations: int | None,
+        *given: Any,
         effort: str,
     ) -> tuple[PyTree, Array, Array, list]:
         """`sweeps_on_shards` here."""

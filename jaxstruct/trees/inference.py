@@ -57,9 +57,7 @@ def _sample(seen: Partial, theta: TreeTheta, key: Array) -> BinaryTree:
     return sample_tree(rules, potentials, length, key)
 
 
-def _softmax_margin(
-    raised: Partial, theta: TreeTheta, y_true: BinaryTree, mu: Array
-) -> Array:
+def _softmax_margin(raised: Partial, theta: TreeTheta, y_true: BinaryTree, mu: Array) -> Array:
     rules, potentials, length = raised(theta, y_true)
     potentials = jax.tree.map(lambda leaf: leaf / mu, potentials)
     log_z = log_partition(rules, potentials, length)

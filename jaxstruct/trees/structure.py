@@ -200,9 +200,7 @@ def grammar_potentials(
     return _seen(tables, theta)
 
 
-def _seen(
-    tables: GrammarTables, theta: TreeTheta
-) -> tuple[GrammarRules, TreePotentials, Array]:
+def _seen(tables: GrammarTables, theta: TreeTheta) -> tuple[GrammarRules, TreePotentials, Array]:
     return tables.rules, tree_potentials(tables, theta), theta.x.length
 
 

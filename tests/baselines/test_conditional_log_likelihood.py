@@ -98,9 +98,7 @@ def test_training_finds_the_optimum_whole_and_in_buckets(x64, features):
     halves = [Buckets(tuple(jax.tree.map(lambda leaf, i=i: leaf[i], part) for i in index), index)
               for part in (x, y)]  # fmt: skip
     for inputs, outputs in ((x, y), halves):
-        found = fit_random_field(
-            problem, inputs, outputs, C, tolerance=1e-8
-        )
+        found = fit_random_field(problem, inputs, outputs, C, tolerance=1e-8)
         assert found.status is Status.CONVERGED
         np.testing.assert_allclose(found.objective, best.fun, rtol=1e-10)
         np.testing.assert_allclose(cases.flat(found.weights), best.x, atol=1e-5)

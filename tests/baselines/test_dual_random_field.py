@@ -122,9 +122,7 @@ def test_trees_and_graphs(x64: None) -> None:
         (given.problem(), given.inputs(plans=True), given.outputs, of_graphs),
     )
     for problem, x, y, features in cases:
-        found = dual_random_field(
-            problem, x, y, 5.0, tolerance=1e-8, group=5, max_passes=400
-        )
+        found = dual_random_field(problem, x, y, 5.0, tolerance=1e-8, group=5, max_passes=400)
         assert found.status is Status.CONVERGED and 0 <= found.gap <= 1e-8 * found.primal
         w = flat(found.weights)
         value, gradient = w @ w / 2, w.copy()

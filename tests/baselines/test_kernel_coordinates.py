@@ -121,6 +121,4 @@ def test_anchors_that_do_not_train_have_no_coefficient(x64: None) -> None:
 def test_values_of_no_kernel_are_refused() -> None:
     gram = np.array([[1.0, 2.0], [2.0, 1.0]])
     with pytest.raises(ValueError, match="not positive semi-definite"):
-        fit_random_field(
-            kernel_multiclass(2, 2), kernel_inputs(gram), np.arange(2)
-        )
+        fit_random_field(kernel_multiclass(2, 2), kernel_inputs(gram), np.arange(2))

@@ -98,9 +98,7 @@ def test_classes_trees_and_graphs() -> None:
     y = np.argmax(x[:, :3] + random.gumbel(size=(30, 3)), axis=1)
     classes = js.multiclass.multiclass(4, 3)
     best = fit_random_field(classes, x, y, 60.0)
-    found = fit_stochastic(
-        classes, x, y, C=60.0, max_epochs=60, batch=5, rate=0.5
-    )
+    found = fit_stochastic(classes, x, y, C=60.0, max_epochs=60, batch=5, rate=0.5)
     near("classes", found, best.primal, best.dual)
     found = fit_stochastic(
         weighted_grammar(trees.grammar(0)), *trees.examples(0), C=5.0, max_epochs=100, batch=5,

@@ -142,7 +142,8 @@ WRONG_SEQUENCES = {
     "a value": ([[], [{}, {"a": None}]], r"sequences\[1\]\[1\] gives feature 'a'"),
     "lists beside arrays": ([[["a"]], np.eye(2)], "of one kind, got lists beside arrays"),
     "other widths": (
-        [[], np.eye(2), np.eye(3)], r"got dense rows of 3 columns in \w+\[2\], dense .* 2 .*\[1\]",
+        [[], np.eye(2), np.eye(3)],
+        r"got dense rows of 3 columns in \w+\[2\], dense .* 2 .*\[1\]",
     ),
     "other columns": (
         [Frame({"a": [1.0], "b": [1.0]}), Frame({"a": [1.0], "c": [1.0]})],

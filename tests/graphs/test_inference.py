@@ -113,9 +113,7 @@ def drawn(given: Graphs, scale: float, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize(
     "given", [mixed(0), mixed(1, KINDS, SYMMETRIC, 3)], ids=["plain", "symmetric"]
 )
-@pytest.mark.parametrize(
-    ("name", "truth"), [("exact", enumerated), ("pseudo", conditionals)]
-)
+@pytest.mark.parametrize(("name", "truth"), [("exact", enumerated), ("pseudo", conditionals)])
 def test_exact_and_pseudo_are_what_enumeration_makes_of_them(
     given: Graphs, name: str, truth: Callable
 ) -> None:
@@ -166,9 +164,7 @@ def test_the_bound_is_convex_in_the_weights() -> None:
         assert of(at)[0] <= share * of(ends[0])[0] + (1 - share) * of(ends[1])[0] + 1e-8
 
 
-@pytest.mark.parametrize(
-    ("name", "truth"), [("exact", enumerated), ("pseudo", conditionals)]
-)
+@pytest.mark.parametrize(("name", "truth"), [("exact", enumerated), ("pseudo", conditionals)])
 def test_training_finds_the_optimum_of_scipy(name: str, truth: Callable) -> None:
     given, C = mixed(5), 20.0
 
@@ -197,9 +193,7 @@ def test_training_with_the_bound_has_one_optimum_above_the_exact_one() -> None:
         ))  # fmt: skip
         assert found[-1].status is js.Status.CONVERGED
     np.testing.assert_allclose(flat(found[0].weights), flat(found[1].weights), atol=1e-3)
-    exact = fit_random_field(
-        problem, given.inputs(plans=True), given.outputs, C
-    )
+    exact = fit_random_field(problem, given.inputs(plans=True), given.outputs, C)
     assert found[0].objective > exact.objective + 1e-3
 
 

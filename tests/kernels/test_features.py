@@ -56,9 +56,7 @@ def test_a_node_weight_is_a_kernelised_function_of_x_and_the_span(x64: None) -> 
         shown = spans if features is None else np.asarray(features_of(features, spans))
         problem = js.trees.weighted_grammar(grammar, span_features=shown.shape[-1], dtype="float64")
         given = x._replace(spans=shown)
-        solution = js.baselines.fit_random_field(
-            problem, given, y, C=10.0, tolerance=1e-7
-        )
+        solution = js.baselines.fit_random_field(problem, given, y, C=10.0, tolerance=1e-7)
         assert solution.status is js.Status.CONVERGED
         objectives.append(solution.primal)
         seen = unseen if features is None else features_of(features, unseen)
