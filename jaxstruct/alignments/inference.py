@@ -14,7 +14,8 @@ from jaxstruct.alignments.losses import AlignmentOutput
 from jaxstruct.alignments.oracles import sums
 from jaxstruct.alignments.oracles.k_best import k_best_global, k_best_local
 from jaxstruct.core.contract import Inference, InferenceFacts, Marginals
-from jaxstruct.core.derived_inference import largest, or_padding, positions
+from jaxstruct.core.derived_inference import or_padding, positions
+from jaxstruct.core.largest import largest
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array, PyTree
 

@@ -23,6 +23,7 @@ from jaxstruct.core.contract import (
     Problem,
     Space,
 )
+from jaxstruct.core.largest import largest
 from jaxstruct.core.types import Array, PyTree
 
 
@@ -45,13 +46,6 @@ class Listing(NamedTuple):
 def positions(*lengths: Array) -> Array:
     """[number] int32 the real sizes of the leading axes of a leaf, for `Marginals.sizes`."""
     return jnp.asarray(lengths, jnp.int32).reshape(len(lengths))
-
-
-def largest(scores: Array, k: int) -> tuple[Array, Array]:
-    """(the k largest of scores [K], their places); lowest first of equal ones, -inf beyond."""
-    short = max(k - scores.shape[0], 0)
-    top, places = jax.lax.top_k(jnp.pad(scores, (0, short), constant_values=-jnp.inf), k)
-    return top, places.astype(jnp.int32)
 
 
 def or_padding(outputs: PyTree, scores: Array) -> PyTree:
@@ -116,7 +110,7 @@ def _augmented_k_best(
     listing: Listing, theta: PyTree, y_true: PyTree, k: int
 ) -> tuple[PyTree, Array]:
     outputs, values = _augmented(listing, theta, y_true)
-    top, places = jax.lax.top_k(values, min(k, len(values)))
+    top, places = largest(values, min(k, len(values)))
     return jax.tree.map(lambda leaf: leaf[places], outputs), top > -jnp.inf
 
 

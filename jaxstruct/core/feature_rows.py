@@ -316,10 +316,10 @@ def _joined(name: str, parts: list[Any], places: Sequence[int] | np.ndarray) -> 
             [*itertools.chain(*(part.values for part in parts))],
             _one_after_another([part.offsets for part in parts]),
         )
-    told, first = [_kind_and_columns(part) for part in parts], _kind_and_columns(parts[0])
-    other = next((j for j, one in enumerate(told) if one != first), None)
+    found = [_kind_and_columns(part) for part in parts]
+    first, other = found[0], next((j for j, one in enumerate(found) if one != found[0]), None)
     if other is not None:
-        (kind, names), (of_first, firsts) = told[other], first
+        (kind, names), (of_first, firsts) = found[other], first
         if kind == of_first:  # frames of other columns
             own, wanted = next(pair for pair in zip(names, firsts, strict=True) if len({*pair}) > 1)
             kind, of_first = f"{kind}, {own!r} among them", f"{of_first}, {wanted!r} in its place"

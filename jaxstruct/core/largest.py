@@ -1,4 +1,7 @@
-"""The k largest of a list with what belongs to them: the program does not grow with k."""
+"""The k largest of a list with what belongs to them: the program does not grow with k.
+
+`jax.lax.top_k` puts 0 before -0; an argmax takes the first of both, and so does what is here.
+"""
 
 from __future__ import annotations
 
@@ -20,3 +23,10 @@ def k_largest(k: int, values: Array, others: PyTree = (), axis: int = 0) -> tupl
     places = jnp.moveaxis(places, -1, axis)
     taken = jax.tree.map(lambda leaf: jnp.take_along_axis(leaf, places, axis), others)
     return jnp.moveaxis(top, -1, axis), taken
+
+
+def largest(scores: Array, k: int) -> tuple[Array, Array]:
+    """(the k largest of scores [K], their places int32); ties as above, -inf beyond K."""
+    short = max(k - scores.shape[0], 0)
+    scores = jnp.pad(scores, (0, short), constant_values=-jnp.inf)
+    return k_largest(k, scores, jnp.arange(scores.shape[0], dtype=jnp.int32))

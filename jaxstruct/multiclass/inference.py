@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.contract import Inference, Marginals
-from jaxstruct.core.derived_inference import largest, or_padding
+from jaxstruct.core.derived_inference import or_padding
+from jaxstruct.core.largest import largest
 from jaxstruct.core.types import Array
 
 

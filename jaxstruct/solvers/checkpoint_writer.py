@@ -64,8 +64,8 @@ def prepare_folder(path: str | os.PathLike) -> None:
         with tempfile.TemporaryFile(dir=folder):
             remove_leftovers(path)
     except OSError as error:
-        told = f"checkpoint: nothing can be written to the folder {str(folder)!r}"
-        raise OSError(error.errno, f"{told}: {error.strerror}") from None
+        fault = f"checkpoint: nothing can be written to the folder {str(folder)!r}"
+        raise OSError(error.errno, f"{fault}: {error.strerror}") from None
 
 
 class CheckpointWriter:

@@ -132,3 +132,12 @@ def test_arguments_are_checked() -> None:
         js.confidence.k_best(given.problem, given.weights, given.inputs, batch=0)
     with pytest.raises(ValueError, match="weights must be a pytree as problem.initial_weights"):
         js.confidence.k_best(given.problem, {"other": 1}, given.inputs)
+
+
+def test_zeros_of_either_sign_are_equal_scores() -> None:
+    """The first of the k best is what `predict` returns, and ties are in the order of outputs."""
+    x, classes = np.ones((1, 1), np.float32), np.array([[-0.0, 0.0, -1.0, -0.0]], np.float32)
+    problem, w = js.multiclass.multiclass(1, 4), {"weights": classes}
+    best = js.confidence.k_best(problem, w, x, k=4)
+    assert [int(one[0]) for one in best.outputs] == [0, 1, 3, 2]
+    assert js.predict(problem, w, x)[0] == best.outputs[0][0]

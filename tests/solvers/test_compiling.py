@@ -23,9 +23,9 @@ ALL = {
 _compiled: list[str] = []
 
 
-def _note(event: str, _: float, **told: object) -> None:
+def _note(event: str, _: float, **details: object) -> None:
     if event.endswith("backend_compile_duration"):
-        _compiled.append(str(told.get("fun_name")))
+        _compiled.append(str(details.get("fun_name")))
 
 
 jax.monitoring.register_event_duration_secs_listener(_note)
@@ -43,8 +43,10 @@ def test_set_up_compiles_nothing(way):
     predict(problem, again, case.x)
     assert first.statistics.capacity > 2
     programs = {"sweeps_pass", "oracle_pass", "weights_of_multipliers", "decode_batch"}
-    programs |= {"map"} | ({"enumerated_working_sets"} if way == "enumerated" else set())
-    assert {name.removeprefix("jit(").removesuffix(")") for name in _compiled} == programs
+    programs |= {"enumerated_working_sets"} if way == "enumerated" else set()
+    # The copy of the working sets ("map") has no shape that d changes: another test may have it.
+    compiled = {name.removeprefix("jit(").removesuffix(")") for name in _compiled} - {"map"}
+    assert compiled == programs
 
 
 @pytest.mark.parametrize("name", ALL)

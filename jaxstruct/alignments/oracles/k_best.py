@@ -24,6 +24,7 @@ from jaxstruct.alignments.potentials import (
     checked_pair,
 )
 from jaxstruct.core.checks import checked_size
+from jaxstruct.core.largest import k_largest, largest
 from jaxstruct.core.types import Array
 
 _BEGIN, _NONE = -1, -2
@@ -48,8 +49,7 @@ class _Entries(NamedTuple):
 def _largest(entries: list[_Entries], k: int) -> _Entries:
     """The k largest of several lists; of equal ones those of the earlier list, then rank."""
     scores, sources = (jnp.concatenate(leaves, axis=-1) for leaves in zip(*entries, strict=True))
-    top, at = jax.lax.top_k(scores, k)
-    return _Entries(top, jnp.take_along_axis(sources, at, axis=-1))
+    return _Entries(*k_largest(k, scores, sources, axis=-1))
 
 
 def _of_state(scores: Array, state: int) -> _Entries:
@@ -126,7 +126,7 @@ def _ends(k: int, local: bool, scores: Array, sources: Array, lengths: Array) ->
     else:
         allowed = (d == jnp.sum(lengths)) & (i == lengths[0])
     flat = jnp.where(allowed, scores, -jnp.inf).reshape(-1)
-    return jax.lax.top_k(flat, k)
+    return largest(flat, k)
 
 
 def _way_back(sources: Array, place: Array, found: Array) -> tuple[Array, Array]:

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.checks import checked_size
+from jaxstruct.core.largest import largest
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.elimination import Elimination
 from jaxstruct.graphs.oracles.enumeration import all_scores, labelling
@@ -126,7 +127,6 @@ def k_best_of_all(potentials: GraphPotentials, k: int) -> Labelled:
     potentials = checked_potentials(potentials)
     V, S = potentials.nodes.shape
     scores = all_scores(potentials)
-    short = max(k - scores.shape[0], 0)
-    top, number = jax.lax.top_k(jnp.pad(scores, (0, short), constant_values=-jnp.inf), k)
+    top, number = largest(scores, k)
     real = (jnp.arange(V) < potentials.number_of_nodes)[None] & (top > -jnp.inf)[:, None]
     return Labelled(jnp.where(real, labelling(number, V, S), PADDING), top)
