@@ -31,15 +31,15 @@ from jaxstruct.core.sparse_rows import from_scipy
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.solvers.certifying import Certified, certify
 from jaxstruct.solvers.fit import fit, fit_path
-from jaxstruct.solvers.fit_in_blocks import fit_in_blocks
-from jaxstruct.solvers.host_loop import Progress
+from jaxstruct.solvers.loop.host_loop import Progress
+from jaxstruct.solvers.loop.status import Status
+from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.memory import Memory, memory
+from jaxstruct.solvers.out_of_core.fit_in_blocks import fit_in_blocks
 from jaxstruct.solvers.predict import predict
-from jaxstruct.solvers.problem_checks import check_problem
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution, support_outputs
-from jaxstruct.solvers.status import Status
-from jaxstruct.solvers.trace import Trace
+from jaxstruct.solvers.validation.problem_checks import check_problem
 
 if TYPE_CHECKING:
     from jaxstruct import (

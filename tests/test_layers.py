@@ -97,6 +97,17 @@ def test_imports_go_down() -> None:
 
 
 @pytest.mark.smoke
+def test_rooms_of_the_solvers_form_layers() -> None:
+    """Folders and the files beside them: no circle of imports."""
+    inside = {module for module in FILES if module.startswith("jaxstruct.solvers.")}
+    arrows: dict[str, set[str]] = {}
+    for module in inside:
+        used = {name.split(".")[2] for name in _everywhere(module) & inside}
+        arrows.setdefault(module.split(".")[2], set()).update(used)
+    assert not _cycle({room: used - {room} for room, used in arrows.items()})
+
+
+@pytest.mark.smoke
 @pytest.mark.parametrize("package", ["jaxstruct", "experiments"])
 def test_no_modules_import_one_another(package: str) -> None:
     inside = {module for module in FILES if module.split(".")[0] == package}

@@ -34,7 +34,7 @@ from jaxstruct.alignments.text import (
 )
 from jaxstruct.core.files import write_file
 from jaxstruct.data.fasta import GAP, FastaRecord, write_fasta
-from jaxstruct.solvers.checkpoints import save_weights
+from jaxstruct.solvers.checkpoints.run_state import save_weights
 
 TRAINING_COLUMNS = [
     "costs", "gap open", "gap extend", "part", "pairs", "true pairs found %", "made pairs right %",

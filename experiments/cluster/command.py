@@ -44,7 +44,7 @@ from experiments.lib.record import flag_arguments
 from experiments.lib.report import Table, rows_table
 from jaxstruct import Solution, fit
 from jaxstruct.core.files import write_file
-from jaxstruct.solvers.checkpoint_files import Checkpoint
+from jaxstruct.solvers.checkpoints.files import Checkpoint
 
 NAME = "cluster"
 SHUTDOWN = 10

@@ -23,7 +23,7 @@ from jaxstruct.core.files import write_file
 from jaxstruct.core.types import BinaryTree, PyTree, SparseFeatures
 from jaxstruct.data.homologues import LETTERS
 from jaxstruct.multiclass import multiclass
-from jaxstruct.solvers.shards import deal
+from jaxstruct.solvers.placement.mesh import deal
 from jaxstruct.trees.parts import SentenceInput
 
 

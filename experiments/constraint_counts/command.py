@@ -6,8 +6,8 @@
 
 Tables 3 (named entities) and 5 (trees) of JMLR 6:1453-1484 have a column "Const", figure 2
 (homologues) is of nothing else. `fit` calls many examples at one w and lets multipliers lag, so its
-count is another one; `jaxstruct.solvers.reference_algorithm` has the papers' loop. The trees are
-GUM's and the homologues are drawn anew: other data than the papers'.
+count is another one; `jaxstruct.solvers.reference.reference_algorithm` has the papers' loop. The
+trees are GUM's and the homologues are drawn anew: other data than the papers'.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from experiments.lib import common
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
 from jaxstruct import fit
-from jaxstruct.solvers.certificate import Certificate
-from jaxstruct.solvers.reference_algorithm import fit_reference, most_constraints
+from jaxstruct.solvers.objective.certificate import Certificate
+from jaxstruct.solvers.reference.reference_algorithm import fit_reference, most_constraints
 
 
 def run(options: Options) -> common.Outcome:

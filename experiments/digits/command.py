@@ -26,7 +26,7 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.data.digits import DigitsSplit, load_digits_split
 from jaxstruct.evaluation.metrics import accuracy
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 
 KNOWN_OPTIMA = {0.1: 29.9341439, 1.0: 100.6926605}
 """C' -> the optimum of SVM1 on the whole split of seed 0, to 1e-7.

@@ -23,7 +23,7 @@ from experiments.lib.report import rows_table
 from jaxstruct import fit
 from jaxstruct.data.digits import DigitsSplit, load_digits_split
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.host_loop import Progress
+from jaxstruct.solvers.loop.host_loop import Progress
 
 LEVELS = (1e-2, 1e-3)
 COLUMNS = {

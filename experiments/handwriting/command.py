@@ -42,8 +42,8 @@ from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.report import Table
 from jaxstruct.chains.losses import NAMES
-from jaxstruct.solvers.checkpoints import load_weights, save_weights
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.checkpoints.run_state import load_weights, save_weights
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 
 
 class Options(NamedTuple):

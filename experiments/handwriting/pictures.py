@@ -14,7 +14,7 @@ from experiments.handwriting.data import Data
 from experiments.lib.plots import TRAINING_SECONDS, Plot
 from experiments.lib.report import Table
 from jaxstruct import plots
-from jaxstruct.solvers.trace import Trace
+from jaxstruct.solvers.loop.trace import Trace
 
 HEIGHT, WIDTH = 16, 8
 MARGIN = 1

@@ -22,7 +22,7 @@ from experiments.lib.options import flag
 from experiments.lib.record import peak_memory_bytes
 from experiments.lib.report import Table
 from jaxstruct import fit, take
-from jaxstruct.solvers.host_loop import Progress
+from jaxstruct.solvers.loop.host_loop import Progress
 
 LEVELS = (1e-2, 1e-3)
 MEASURES = ("seconds", "oracle_calls", "passes")

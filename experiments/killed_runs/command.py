@@ -32,7 +32,7 @@ from experiments.lib.options import check_options, flag
 from experiments.lib.record import enable_persistent_compilation_cache
 from experiments.lib.report import rows_table
 from jaxstruct import Solution, fit
-from jaxstruct.solvers.checkpoints import save_solution
+from jaxstruct.solvers.checkpoints.run_state import save_solution
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 ENDINGS = {

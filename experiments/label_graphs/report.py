@@ -15,7 +15,7 @@ from experiments.lib import common
 from experiments.lib.report import rows_table
 from jaxstruct.core.files import write_file
 from jaxstruct.graphs.decoding import BOUNDED, EXACT
-from jaxstruct.solvers.checkpoints import save_weights
+from jaxstruct.solvers.checkpoints.run_state import save_weights
 
 COLUMNS = {
     "graphs of": "part", "graphs": "graphs", "nodes": "nodes", "edges": "edges",

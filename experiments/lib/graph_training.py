@@ -21,7 +21,7 @@ from jaxstruct.graphs.oracles.belief_propagation import belief_propagation
 from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.graphs.theta import graph_potentials_of
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.one_slack import fit_one_slack
+from jaxstruct.solvers.one_slack.fit import fit_one_slack
 
 LOG_LOSSES = {
     "logistic": "pseudo", "pseudo": "pseudo", "bethe": "bethe", "bound": "reweighted"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 from experiments.lib.interrupts import raise_noted_interrupt
-from jaxstruct.solvers import progress
-from jaxstruct.solvers.progress import Passed
+from jaxstruct.solvers.loop import progress
+from jaxstruct.solvers.loop.progress import Passed
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -23,7 +23,7 @@ def training_progress(
     tolerance: float | None = 1e-3,
     stream: TextIO | None = None,
 ) -> Iterator[Callable[[Passed], None]]:
-    """`jaxstruct.solvers.progress.training_progress` of a command: a bar, or lines of text.
+    """`jaxstruct.solvers.loop.progress.training_progress` of a command: a bar, or lines of text.
 
     Args:
       total, description, tolerance, stream: as there.

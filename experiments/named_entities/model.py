@@ -34,7 +34,7 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.data import feature_index
 from jaxstruct.data.conll import Sentence
 from jaxstruct.data.token_features import FeatureOptions, fit_token_index
-from jaxstruct.solvers.checkpoints import load_weights, save_weights
+from jaxstruct.solvers.checkpoints.run_state import load_weights, save_weights
 
 HEADER = "model.json"
 FORMAT, VERSION = "jaxstruct-token-labeller", 1

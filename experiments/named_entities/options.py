@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 
 from experiments.lib import fields
 from experiments.lib.options import flag
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 
 CONTENDERS = ("jaxstruct", "crfsuite")
 SVMS = {"svm": "svm2", "svm_slack": "svm2_slack", "svm_margin": "svm2_margin"}

@@ -15,7 +15,7 @@ from jaxstruct.baselines.conditional_random_field import FieldProgress, fit_rand
 from jaxstruct.core.compile_clock import compile_clock
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.host_loop import Progress
+from jaxstruct.solvers.loop.host_loop import Progress
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.trees.phrases.bracketing import read_tree, write_line
 from jaxstruct.trees.phrases.evaluation import (

@@ -15,7 +15,7 @@ from jaxstruct.core.buckets import Buckets, in_order
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.padding import bucketed_inputs
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.checkpoints import load_weights, save_weights
+from jaxstruct.solvers.checkpoints.run_state import load_weights, save_weights
 from jaxstruct.trees.oracles.cky import cky
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
 from jaxstruct.trees.parts import GrammarTables, SentenceInput, tree_potentials

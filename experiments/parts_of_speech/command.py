@@ -41,7 +41,7 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.data.conll import Sentence
 from jaxstruct.data.token_features import FeatureOptions, fit_token_index
 from jaxstruct.data.treebanks import TreebankFile, load_gum, load_treebank_sample
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.trees.phrases.bracketing import read_trees
 from jaxstruct.trees.phrases.cleaning import clean
 from jaxstruct.trees.phrases.tree import tags, words

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 from experiments.lib import fields
 from experiments.lib.options import flag
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 
 TASKS = ("words", "new_words", "trees")
 PERCEPTRON = "perceptron"

@@ -20,7 +20,7 @@ from jaxstruct.baselines.examples import labels_of, on_device, without_gram
 from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.task import batches_of
+from jaxstruct.solvers.n_slack.task import batches_of
 
 
 class Block(NamedTuple):

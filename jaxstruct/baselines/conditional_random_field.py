@@ -46,8 +46,8 @@ from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.checks import checked_buckets
-from jaxstruct.solvers.status import Status
+from jaxstruct.solvers.loop.status import Status
+from jaxstruct.solvers.validation.checks import checked_buckets
 
 MESSAGES = {
     Status.CONVERGED: "the gradient is within the tolerance",

@@ -22,8 +22,8 @@ from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.padding import bucketed, ragged_leaves
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.checks import checked_buckets
-from jaxstruct.solvers.status import Status
+from jaxstruct.solvers.loop.status import Status
+from jaxstruct.solvers.validation.checks import checked_buckets
 
 _BATCH = 256
 

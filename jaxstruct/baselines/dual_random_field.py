@@ -61,9 +61,9 @@ from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.certificate import proven
-from jaxstruct.solvers.checks import FINEST, checked_buckets
-from jaxstruct.solvers.status import Status
+from jaxstruct.solvers.loop.status import Status
+from jaxstruct.solvers.objective.certificate import proven
+from jaxstruct.solvers.validation.checks import FINEST, checked_buckets
 
 MESSAGES = {
     Status.CONVERGED: "the relative duality gap is within the tolerance",

@@ -20,7 +20,7 @@ A marginal p changes by p (1 - p) times a difference of mean scores, which e_i b
 squared norms are added in float64. So P - 1/2 |g|^2 is off by C/n sum_i v_i l_i + |g| |d| + |d|^2/2
 to first order. Of kernel machines w are the coefficients, and every kernel value is off by eps of
 itself: |A_i| is |K|, and |B|' |K| |B| bounds what |w|^2 is off by. This is counted, as in
-`solvers.certificate`, not proven of every order of sums.
+`solvers.objective.certificate`, not proven of every order of sums.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.transposition import is_linear, linear_leaves, with_linear_leaves
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.certificate import roundings, roundings_of_terms
+from jaxstruct.solvers.objective.certificate import roundings, roundings_of_terms
 
 _LARGEST = 60.0
 """Of 2 e_i: beyond it nothing is known, and numbers stay finite."""

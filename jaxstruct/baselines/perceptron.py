@@ -27,8 +27,8 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.problem import difference
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.checks import checked_buckets
-from jaxstruct.solvers.status import Status
+from jaxstruct.solvers.loop.status import Status
+from jaxstruct.solvers.validation.checks import checked_buckets
 
 MESSAGES = {
     Status.CONVERGED: "an epoch made no mistake: the training set is separated",

@@ -6,8 +6,8 @@
     svm1, svm1_..      l_i = xi_i = max(0, max_y b(Delta) - s(Delta) (F(x_i, y_i) - F(x_i, y)))
     svm2, svm2_..      l_i = 1/2 xi_i^2
 
-with b and s of `solvers.formulations`. A step takes a mini-batch B and follows an estimate of the
-gradient of P / C,
+with b and s of `solvers.objective.formulations`. A step takes a mini-batch B and follows an
+estimate of the gradient of P / C,
 
     g = w / C + 1/|B| sum_{i in B} (gradient of l_i at w),
 
@@ -45,11 +45,11 @@ from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.static import static
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.checks import checked_buckets
-from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.hinges import hinge, hinge_terms
-from jaxstruct.solvers.most_violated import oracle_for
-from jaxstruct.solvers.status import Status
+from jaxstruct.solvers.loop.status import Status
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.hinges import hinge, hinge_terms
+from jaxstruct.solvers.objective.most_violated import oracle_for
+from jaxstruct.solvers.validation.checks import checked_buckets
 
 MESSAGES = {
     Status.PASS_LIMIT: "all epochs were made: stochastic gradients know no other end",

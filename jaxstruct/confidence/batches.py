@@ -15,7 +15,7 @@ from jaxstruct.core.padding import PADDING, ragged_leaves, restored
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.task import pad_examples
+from jaxstruct.solvers.n_slack.task import pad_examples
 
 EFFORT = "fair"
 """Of the compiler: programs of these oracles run on thousands of inputs, not for hours."""

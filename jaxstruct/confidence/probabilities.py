@@ -26,13 +26,13 @@ from jaxstruct.core.derived_inference import checked_inference, positions
 from jaxstruct.core.padding import ragged_leaves
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.checks import (
+from jaxstruct.solvers.predict import weights_of
+from jaxstruct.solvers.validation.checks import (
     check_batch,
     check_weights,
     checked_buckets,
     checked_inputs,
 )
-from jaxstruct.solvers.predict import weights_of
 
 
 def _marginals_batch(problem: Problem, weights: PyTree, inputs: PyTree, b: Array) -> tuple:

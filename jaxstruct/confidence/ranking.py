@@ -14,8 +14,8 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.checks import check_batch, check_weights, checked_inputs
 from jaxstruct.solvers.predict import weights_of
+from jaxstruct.solvers.validation.checks import check_batch, check_weights, checked_inputs
 
 
 class KBest(NamedTuple):

@@ -23,9 +23,9 @@ from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.checks import check_batch, check_weights, checked_buckets
+from jaxstruct.solvers.n_slack.task import pad_examples
 from jaxstruct.solvers.predict import weights_of
-from jaxstruct.solvers.task import pad_examples
+from jaxstruct.solvers.validation.checks import check_batch, check_weights, checked_buckets
 
 FACTOR, LARGEST = 4.0, 1e6
 """Of a step while there is no bracket; b stays within 1 / LARGEST .. LARGEST."""

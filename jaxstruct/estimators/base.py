@@ -23,9 +23,9 @@ from jaxstruct.core.origin import callers_level
 from jaxstruct.core.types import PyTree
 from jaxstruct.models.trained import TrainedModel, trained
 from jaxstruct.solvers.fit import fit as fit_solution
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.loop.status import Status
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.solution import Solution, support_outputs
-from jaxstruct.solvers.status import Status
 
 _MESSAGES = {
     Status.PASS_LIMIT: (

@@ -2,7 +2,7 @@
 
     xi(theta) = max(0, max_{y != y_i} b(Delta) - s(Delta) (F(y_i; theta) - F(y; theta)))
 
-with b and s of `solvers.formulations` (Delta = Delta(y_i, y)):
+with b and s of `solvers.objective.formulations` (Delta = Delta(y_i, y)):
 
     svm1_margin  b = Delta, s = 1        svm2_margin  the same with sqrt(Delta), and 1/2 xi^2
     svm1_slack   b = s = Delta           svm2_slack
@@ -21,9 +21,9 @@ from jaxstruct.core.transposition import linear_leaves
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.losses.one_call import of_evaluation, with_slope
 from jaxstruct.losses.validation import checked_example
-from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.hinges import hinge, hinge_terms
-from jaxstruct.solvers.most_violated import oracle_for
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.hinges import hinge, hinge_terms
+from jaxstruct.solvers.objective.most_violated import oracle_for
 
 NAMES = tuple(name for name in FORMULATIONS if name != "svm0")
 

@@ -38,9 +38,9 @@ from jaxstruct.models.stream_batches import (
 )
 from jaxstruct.models.trained import TrainedModel, trained_model
 from jaxstruct.multiclass import ClassEncoding
-from jaxstruct.solvers.checks import check_batch, check_inputs
-from jaxstruct.solvers.cost_model import effort_for, known_work
+from jaxstruct.solvers.n_slack.cost_model import effort_for, known_work
 from jaxstruct.solvers.predict import decode_batch, decode_program
+from jaxstruct.solvers.validation.checks import check_batch, check_inputs
 
 Device: TypeAlias = Any
 """A device of jax, one of `jax.local_devices()`."""

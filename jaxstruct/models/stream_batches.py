@@ -18,7 +18,7 @@ from jaxstruct.core.padding import ragged_leaves
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree, SparseFeatures
-from jaxstruct.solvers.task import padded_rows
+from jaxstruct.solvers.n_slack.task import padded_rows
 
 LEAST_ROWS = 4
 """Rows of a batch, at least: fewer are hardly faster, and each number is a program."""

@@ -38,7 +38,7 @@ from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.status import Status
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.multiclass.structure import check_canonical
-from jaxstruct.solvers.certificate import (
+from jaxstruct.solvers.objective.certificate import (
     Certificate,
     ExampleTerms,
     certify,
@@ -46,8 +46,13 @@ from jaxstruct.solvers.certificate import (
     proven,
     roundings,
 )
-from jaxstruct.solvers.formulations import FORMULATIONS, Formulation, Penalty, penalty_numbers
-from jaxstruct.solvers.most_violated import terms_size
+from jaxstruct.solvers.objective.formulations import (
+    FORMULATIONS,
+    Formulation,
+    Penalty,
+    penalty_numbers,
+)
+from jaxstruct.solvers.objective.most_violated import terms_size
 
 SWEEPS = 5
 """Sweeps over all examples between two certificates."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxstruct.core.checks import kind_and_text_of
 from jaxstruct.plots.matplotlib_figures import check_picture_path, new_figure, save_picture
-from jaxstruct.solvers.trace import Trace
+from jaxstruct.solvers.loop.trace import Trace
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Those of Okabe and Ito (2008), which colour-blind readers can tell apart."""

@@ -12,21 +12,21 @@ import numpy as np
 
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.processes import ALONE
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers import cutting_plane
-from jaxstruct.solvers.certificate import Certificate, coordinate_norm, proven
-from jaxstruct.solvers.checks import FINEST, check_is_problem, check_run, check_weights
-from jaxstruct.solvers.cost_model import calls_foretold, efforts_of
 from jaxstruct.solvers.fit import fit, open_run
-from jaxstruct.solvers.formulations import Formulation, formulation_named
-from jaxstruct.solvers.host_loop import in_callers_order
-from jaxstruct.solvers.most_violated import oracle_for
-from jaxstruct.solvers.oracle_rules import check_oracle, confirm
-from jaxstruct.solvers.processes import ALONE
+from jaxstruct.solvers.loop.host_loop import in_callers_order
+from jaxstruct.solvers.loop.status import MESSAGES, Status
+from jaxstruct.solvers.n_slack import cutting_plane
+from jaxstruct.solvers.n_slack.cost_model import calls_foretold, efforts_of
+from jaxstruct.solvers.n_slack.state import State
+from jaxstruct.solvers.objective.certificate import Certificate, coordinate_norm, proven
+from jaxstruct.solvers.objective.formulations import Formulation, formulation_named
+from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.settings import Settings, check_settings
 from jaxstruct.solvers.solution import WIDTH, Solution
-from jaxstruct.solvers.state import State
-from jaxstruct.solvers.status import MESSAGES, Status
+from jaxstruct.solvers.validation.checks import FINEST, check_is_problem, check_run, check_weights
+from jaxstruct.solvers.validation.oracle_rules import check_oracle, confirm
 
 DEFAULTS = Settings()
 SHARE = 0.1

@@ -13,15 +13,13 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.processes import ALONE, Processes
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers import cutting_plane
-from jaxstruct.solvers.checkpoint_files import File
-from jaxstruct.solvers.checkpoint_writer import GOES_ON, CheckpointWriter, check_checkpoint
-from jaxstruct.solvers.checks import check_callback, check_is_problem, check_run, rounding
-from jaxstruct.solvers.cost_model import calls_foretold, efforts_of
-from jaxstruct.solvers.fit_checkpoints import RunKeeping, fingerprint_of
-from jaxstruct.solvers.formulations import Formulation, formulation_named
-from jaxstruct.solvers.host_loop import (
+from jaxstruct.solvers.checkpoints.files import File
+from jaxstruct.solvers.checkpoints.fit_checkpoints import RunKeeping, fingerprint_of
+from jaxstruct.solvers.checkpoints.resuming import digest_of_tree, in_common
+from jaxstruct.solvers.checkpoints.writer import GOES_ON, CheckpointWriter, check_checkpoint
+from jaxstruct.solvers.loop.host_loop import (
     Method,
     Progress,
     Round,
@@ -38,24 +36,42 @@ from jaxstruct.solvers.host_loop import (
     solve,
     statistics,
 )
-from jaxstruct.solvers.joint_buckets import joint_buckets
-from jaxstruct.solvers.most_violated import oracle_for
-from jaxstruct.solvers.oracle_rules import Sample, check_oracle, confirm, sample_of
-from jaxstruct.solvers.processes import ALONE, Processes
-from jaxstruct.solvers.progress import check_verbose, training_progress
-from jaxstruct.solvers.resuming import digest_of_tree, in_common
+from jaxstruct.solvers.loop.progress import check_verbose, training_progress
+from jaxstruct.solvers.loop.status import MESSAGES, Status
+from jaxstruct.solvers.loop.stop_signals import raise_together, stop_signals
+from jaxstruct.solvers.loop.trace import Trace
+from jaxstruct.solvers.n_slack import cutting_plane
+from jaxstruct.solvers.n_slack.cost_model import calls_foretold, efforts_of
+from jaxstruct.solvers.n_slack.state import Info, State
+from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
+from jaxstruct.solvers.n_slack.task import (
+    Task,
+    batches_of_class,
+    fewest_batches,
+    make_task,
+    row_index,
+)
+from jaxstruct.solvers.n_slack.thresholds import (
+    primal_of,
+    threshold_of,
+    wants_growth,
+    worth_certifying,
+)
+from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
+from jaxstruct.solvers.objective.formulations import Formulation, formulation_named
+from jaxstruct.solvers.objective.most_violated import oracle_for
+from jaxstruct.solvers.placement.joint_buckets import joint_buckets
+from jaxstruct.solvers.placement.mesh import Shards, check_mesh, dealt
 from jaxstruct.solvers.settings import Settings, check_settings, choice_of, resolved_settings
-from jaxstruct.solvers.shards import Shards, check_mesh, dealt
 from jaxstruct.solvers.solution import Solution
-from jaxstruct.solvers.state import Info, State
-from jaxstruct.solvers.status import MESSAGES, Status
-from jaxstruct.solvers.stop_signals import raise_together, stop_signals
-from jaxstruct.solvers.sweeps import SweepBuffers
-from jaxstruct.solvers.task import Task, batches_of_class, fewest_batches, make_task, row_index
-from jaxstruct.solvers.thresholds import primal_of, threshold_of, wants_growth, worth_certifying
-from jaxstruct.solvers.trace import Trace
+from jaxstruct.solvers.validation.checks import (
+    check_callback,
+    check_is_problem,
+    check_run,
+    rounding,
+)
+from jaxstruct.solvers.validation.oracle_rules import Sample, check_oracle, confirm, sample_of
 from jaxstruct.solvers.warm_start import check_start, in_rows_of, restart
-from jaxstruct.solvers.working_sets import WorkingSets, is_enumerated
 
 DEFAULTS = Settings()
 

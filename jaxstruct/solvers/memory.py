@@ -14,8 +14,8 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.padding import bucket_shapes
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.checks import check_is_problem, examples_in
-from jaxstruct.solvers.cost_model import capacity_of
+from jaxstruct.solvers.n_slack.cost_model import capacity_of
+from jaxstruct.solvers.n_slack.task import FEW_ROWS, batches_of_class, fewest_batches
 from jaxstruct.solvers.settings import (
     Efforts,
     Settings,
@@ -24,7 +24,7 @@ from jaxstruct.solvers.settings import (
     enumerates,
     resolved_settings,
 )
-from jaxstruct.solvers.task import FEW_ROWS, batches_of_class, fewest_batches
+from jaxstruct.solvers.validation.checks import check_is_problem, examples_in
 
 COPIES = 2
 """Working sets that a round holds: those that it makes, and the room of its sweeps, which is no

@@ -11,10 +11,10 @@ from jaxstruct.core.contract import Model, Problem
 from jaxstruct.core.padding import ragged_leaves, restored
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.checks import check_batch, check_weights, checked_inputs
-from jaxstruct.solvers.cost_model import PREDICTIONS, effort_for, known_work
+from jaxstruct.solvers.n_slack.cost_model import PREDICTIONS, effort_for, known_work
+from jaxstruct.solvers.n_slack.task import padded_rows
 from jaxstruct.solvers.solution import Solution
-from jaxstruct.solvers.task import padded_rows
+from jaxstruct.solvers.validation.checks import check_batch, check_weights, checked_inputs
 
 
 @jax.jit

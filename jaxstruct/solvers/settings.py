@@ -13,7 +13,7 @@ from jaxstruct.core.compiling import EFFORTS
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.origin import is_of_package
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.block_dual import SAFEGUARDS
+from jaxstruct.solvers.objective.block_dual import SAFEGUARDS
 
 SMALL_WEIGHTS = 2**15
 """Up to so many weights a dense direction of their size costs less than a second scatter."""

@@ -11,10 +11,10 @@ import numpy as np
 from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.types import AnyArray, PyTree
-from jaxstruct.solvers.certificate import Certificate
-from jaxstruct.solvers.state import State
-from jaxstruct.solvers.status import Status
-from jaxstruct.solvers.trace import Statistics, Trace
+from jaxstruct.solvers.loop.status import Status
+from jaxstruct.solvers.loop.trace import Statistics, Trace
+from jaxstruct.solvers.n_slack.state import State
+from jaxstruct.solvers.objective.certificate import Certificate
 
 WIDTH = 100
 """Characters in a line of what `print` shows."""

@@ -9,21 +9,21 @@ from jaxstruct.core.buckets import bucket_slices, rows_of
 from jaxstruct.core.checks import kind_and_text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.device import on_device
+from jaxstruct.core.processes import ALONE, Processes
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.batch_orders import in_order, whole
-from jaxstruct.solvers.checks import check_weights
-from jaxstruct.solvers.cost_model import efforts_of
-from jaxstruct.solvers.formulations import Formulation
-from jaxstruct.solvers.most_violated import oracle_for
-from jaxstruct.solvers.oracle_pass import Calls, OracleOptions, empty_report, oracle_program
-from jaxstruct.solvers.processes import ALONE, Processes
-from jaxstruct.solvers.rounds import copy_arrays, named_slots
+from jaxstruct.solvers.n_slack.batch_orders import in_order, whole
+from jaxstruct.solvers.n_slack.cost_model import efforts_of
+from jaxstruct.solvers.n_slack.oracle_pass import Calls, OracleOptions, empty_report, oracle_program
+from jaxstruct.solvers.n_slack.rounds import copy_arrays, named_slots
+from jaxstruct.solvers.n_slack.state import State
+from jaxstruct.solvers.n_slack.sweeps import rebuilt_weights
+from jaxstruct.solvers.n_slack.task import Task
+from jaxstruct.solvers.n_slack.working_sets import WorkingSets, bucket_of, join_buckets
+from jaxstruct.solvers.objective.formulations import Formulation
+from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution
-from jaxstruct.solvers.state import State
-from jaxstruct.solvers.sweeps import rebuilt_weights
-from jaxstruct.solvers.task import Task
-from jaxstruct.solvers.working_sets import WorkingSets, bucket_of, join_buckets
+from jaxstruct.solvers.validation.checks import check_weights
 
 
 def _shapes(outputs: PyTree, axes: int) -> list[tuple]:

@@ -21,7 +21,7 @@ import jaxstruct as js
 from jaxstruct.core.compiling import programs_traced
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.estimators import StructuralClassifier, base
-from jaxstruct.solvers import status as solvers
+from jaxstruct.solvers.loop import status as solvers
 from tests.estimators.cases import blobs
 
 

@@ -12,7 +12,7 @@ import pytest
 import jaxstruct as js
 from jaxstruct.graphs.marginals import UNITS, Marginals, set_marginals
 from jaxstruct.graphs.multi_label import LOSSES, multi_label, set_losses
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.graphs.random_graphs import every_labelling
 from tests.graphs.structure_cases import flat
 from tests.truth.quadratic_program import solve_primal

@@ -14,8 +14,8 @@ import jaxstruct as js
 from jaxstruct.core.padding import bucketed
 from jaxstruct.graphs.inputs import GraphInput, graph_inputs
 from jaxstruct.graphs.structure import graph_labelling
-from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.most_violated import oracle_for
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.most_violated import oracle_for
 from tests.graphs.random_graphs import quick_jit
 from tests.graphs.structure_cases import COSTS, MOST, Graphs, Options, flat, random_graphs
 

@@ -215,8 +215,8 @@ def test_few_programs_serve_streams_of_all_lengths() -> None:
 
 def test_programs_that_work_long_are_compiled_with_more_effort(monkeypatch) -> None:
     efforts = []
-    monkeypatch.setattr("jaxstruct.solvers.cost_model.QUICK", 300.0)
-    monkeypatch.setattr("jaxstruct.solvers.cost_model.FAIR", 600.0)
+    monkeypatch.setattr("jaxstruct.solvers.n_slack.cost_model.QUICK", 300.0)
+    monkeypatch.setattr("jaxstruct.solvers.n_slack.cost_model.FAIR", 600.0)
     from jaxstruct.models import stream as module
 
     whole = module.decode_program

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.solvers.trace import Entry, trace_of
+from jaxstruct.solvers.loop.trace import Entry, trace_of
 
 COMPILED = 90.0
 ROUNDS = [

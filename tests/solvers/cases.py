@@ -21,8 +21,8 @@ from jaxstruct.core.buckets import as_buckets
 from jaxstruct.core.contract import Contenders
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.task import Task, batches_of, make_task
+from jaxstruct.solvers.n_slack.task import Task, batches_of, make_task
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.truth.quadratic_program import Truth, solve_primal
 
 SOFT = tuple(name for name in FORMULATIONS if name != "svm0")

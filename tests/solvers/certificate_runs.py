@@ -26,9 +26,9 @@ import jaxstruct as js
 from jaxstruct import multiclass
 from jaxstruct.baselines import dual_random_field, fit_random_field
 from jaxstruct.multiclass import fit_weston_watkins
-from jaxstruct.solvers.fit_in_blocks import fit_in_blocks
-from jaxstruct.solvers.one_slack import fit_one_slack
-from jaxstruct.solvers.pooled import fit_pooled
+from jaxstruct.solvers.one_slack.fit import fit_one_slack
+from jaxstruct.solvers.out_of_core.fit_in_blocks import fit_in_blocks
+from jaxstruct.solvers.pooled.fit import fit_pooled
 from tests.solvers.cases import dense_multipliers, flat
 from tests.truth.proven_optimum import Exact, Field, Machine, random_field, structural
 

@@ -26,11 +26,11 @@ import numpy as np
 from jaxstruct import Ragged, Settings, SparseFeatures, Status, fit, fit_path, predict
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.buckets import Buckets
+from jaxstruct.core.processes import Processes, RefusedElsewhere
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.solvers import checkpoint_writer
-from jaxstruct.solvers.checkpoint_files import digest_of
-from jaxstruct.solvers.processes import Processes, RefusedElsewhere
-from jaxstruct.solvers.shards import deal
+from jaxstruct.solvers.checkpoints import writer as checkpoint_writer
+from jaxstruct.solvers.checkpoints.files import digest_of
+from jaxstruct.solvers.placement.mesh import deal
 
 N, K, D, C = 40, 5, 3, 50.0
 SHARDS, PROCESSES = 4, 2

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 import jaxstruct as js
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.solvers.cases import random_case
 
 TOLERANCE, MOST_ROUNDS = 1e-7, 300

@@ -11,19 +11,19 @@ import pytest
 
 from jaxstruct import Settings
 from jaxstruct.core.buckets import rows_at
-from jaxstruct.solvers import cutting_plane, rounds
-from jaxstruct.solvers import sweeps as sweep_programs
-from jaxstruct.solvers.active_slots import active_slots, merge_multipliers, restrict
-from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.plane_lookup import Batch, meet
-from jaxstruct.solvers.settings import VisitOptions
-from jaxstruct.solvers.working_sets import (
+from jaxstruct.solvers.n_slack import cutting_plane, rounds
+from jaxstruct.solvers.n_slack import sweeps as sweep_programs
+from jaxstruct.solvers.n_slack.active_slots import active_slots, merge_multipliers, restrict
+from jaxstruct.solvers.n_slack.plane_lookup import Batch, meet
+from jaxstruct.solvers.n_slack.working_sets import (
     WorkingSets,
     bucket_of,
     insert,
     join_buckets,
     propose,
 )
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.settings import VisitOptions
 from tests.solvers.cases import dense_beta, flat, random_case
 from tests.truth.quadratic_program import dual_value
 

@@ -7,7 +7,7 @@ import pytest
 
 from jaxstruct import Settings, Status, check_problem, fit, predict, support_outputs
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.solvers.cases import (
     FULL,
     GROWN,

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from jaxstruct import fit, fit_in_blocks
-from jaxstruct.solvers.block_ascent import BlockAscent
-from jaxstruct.solvers.block_checkpoints import planes_folder
-from jaxstruct.solvers.checkpoint_files import DamagedCheckpoint, previous_of
-from jaxstruct.solvers.checkpoint_writer import CheckpointWriter
-from jaxstruct.solvers.checkpoints import load_solution, load_weights
+from jaxstruct.solvers.checkpoints.files import DamagedCheckpoint, previous_of
+from jaxstruct.solvers.checkpoints.run_state import load_solution, load_weights
+from jaxstruct.solvers.checkpoints.writer import CheckpointWriter
+from jaxstruct.solvers.loop.status import Status
+from jaxstruct.solvers.out_of_core.block_ascent import BlockAscent
+from jaxstruct.solvers.out_of_core.block_checkpoints import planes_folder
 from jaxstruct.solvers.settings import Settings
-from jaxstruct.solvers.status import Status
 from tests.solvers.cases import random_case
 from tests.solvers.test_checkpoint_writer import usual_signals  # noqa: F401
 from tests.solvers.test_resuming import TIMES, Killed

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.solvers.block_dual import block_ascent, box_sizes, line_search_sizes
+from jaxstruct.solvers.objective.block_dual import block_ascent, box_sizes, line_search_sizes
 from tests.truth.quadratic_program import solve_qp
 
 K, CASES = 6, 60

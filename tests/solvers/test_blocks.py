@@ -8,8 +8,8 @@ import pytest
 
 from jaxstruct import Settings
 from jaxstruct.core.padding import bucketed
-from jaxstruct.solvers.blocks import RUN, Blocks, block_of_each
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.out_of_core.blocks import RUN, Blocks, block_of_each
 from tests.solvers.test_size_classes import OUTPUT_TYPES
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings, fit, predict
-from jaxstruct.solvers import cutting_plane, oracle_pass, sweeps
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.n_slack import cutting_plane, oracle_pass, sweeps
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.settings import VisitOptions
 from tests.solvers.cases import FULL, SOFT, Case, dense_beta, flat, random_case
 from tests.truth.quadratic_program import dual_value

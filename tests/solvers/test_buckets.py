@@ -8,8 +8,8 @@ import pytest
 
 from jaxstruct import Settings, Status, fit, predict, support_outputs
 from jaxstruct.core.buckets import Buckets, in_order
-from jaxstruct.solvers.checkpoints import load_solution, save_solution
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.checkpoints.run_state import load_solution, save_solution
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.solvers.cases import (
     FULL,
     GROWN,

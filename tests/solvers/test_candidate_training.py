@@ -9,8 +9,8 @@ import pytest
 from jaxstruct import check_problem, fit, predict
 from jaxstruct.core.types import PyTree
 from jaxstruct.kernels import gram_matrix
-from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.one_slack import fit_one_slack
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from jaxstruct.strings.inputs import feature_inputs, joint_inputs, joint_pairs, kernel_inputs
 from jaxstruct.strings.structure import candidates, joint_candidates
 from tests.solvers.cases import FULL, flat

@@ -8,7 +8,7 @@ import pytest
 
 from jaxstruct import Settings, fit, joint_feature
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.solvers.cases import (
     FULL,
     GROWN,

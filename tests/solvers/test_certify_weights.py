@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 import jaxstruct as js
 from jaxstruct import Settings, Status, certify, fit
 from jaxstruct.multiclass import kernel_multiclass
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.solvers.cases import case_for, random_case
 from tests.solvers.test_planted_mistakes import UNCHECKED, X, Y, structure
 from tests.truth.quadratic_program import primal_value, problem, slacks

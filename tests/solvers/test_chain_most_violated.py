@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from jaxstruct.chains.structure import chain
-from jaxstruct.solvers.formulations import FORMULATIONS, penalty
-from jaxstruct.solvers.most_violated import most_violated, oracle_for
+from jaxstruct.solvers.objective.formulations import FORMULATIONS, penalty
+from jaxstruct.solvers.objective.most_violated import most_violated, oracle_for
 from tests.chains.enumeration import COSTS, SETTINGS, N, enumerated, loss_in_numpy
 from tests.chains.structure_cases import quick_jit
 from tests.solvers.test_oracle import required

@@ -8,7 +8,7 @@ import pytest
 
 from jaxstruct import Settings, Status, fit, joint_feature, predict, support_outputs
 from jaxstruct.core.buckets import Buckets
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.chains.enumeration import LOSSES
 from tests.chains.structure_cases import RICH, Model, random_sequences
 from tests.solvers.cases import FULL, SOFT, flat

@@ -7,7 +7,7 @@ import pytest
 
 import jaxstruct as js
 from jaxstruct.graphs.structure import graph_labelling
-from jaxstruct.solvers.cheap_oracles import asked_again, first_asked
+from jaxstruct.solvers.n_slack.cheap_oracles import asked_again, first_asked
 
 OUTPUTS = (np.zeros((8, 3)), np.zeros((4, 5)))
 

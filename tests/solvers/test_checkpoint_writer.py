@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers import checkpoint_files, checkpoint_writer
-from jaxstruct.solvers.checkpoint_writer import GOES_ON
-from jaxstruct.solvers.checkpoints import load_solution
+from jaxstruct.solvers.checkpoints import files as checkpoint_files
+from jaxstruct.solvers.checkpoints import writer as checkpoint_writer
+from jaxstruct.solvers.checkpoints.run_state import load_solution
+from jaxstruct.solvers.checkpoints.writer import GOES_ON
 from jaxstruct.solvers.fit import fit
+from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.settings import Settings
-from jaxstruct.solvers.status import Status
 
 N, K, D, C = 19, 5, 3, 5.0
 SWEEPS = Settings(variant="subspace", cached_sweeps=4)

@@ -14,13 +14,18 @@ from jax.tree_util import Partial
 from jaxstruct.core.contract import Model, Oracles
 from jaxstruct.core.problem import make_problem
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.solvers import checkpoints
-from jaxstruct.solvers.checkpoint_files import DamagedCheckpoint, write_checkpoint
-from jaxstruct.solvers.checkpoints import load_solution, load_weights, save_solution, save_weights
+from jaxstruct.solvers.checkpoints import run_state as checkpoints
+from jaxstruct.solvers.checkpoints.files import DamagedCheckpoint, write_checkpoint
+from jaxstruct.solvers.checkpoints.run_state import (
+    load_solution,
+    load_weights,
+    save_solution,
+    save_weights,
+)
 from jaxstruct.solvers.fit import fit
+from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.predict import predict
 from jaxstruct.solvers.settings import Settings
-from jaxstruct.solvers.status import Status
 
 N, K, D = 21, 4, 5
 C = 8.0

@@ -12,8 +12,9 @@ from jaxstruct import Model, Oracles, Padding, Settings, fit, make_problem, pred
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.solvers import rounds, warm_start
-from jaxstruct.solvers.one_slack import fit_one_slack
+from jaxstruct.solvers import warm_start
+from jaxstruct.solvers.n_slack import rounds
+from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from jaxstruct.solvers.settings import Efforts
 from tests.solvers.cases import FULL
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
-from jaxstruct.solvers.checkpoint_files import DamagedCheckpoint
-from jaxstruct.solvers.common_rounds import check_number, path_of, read_together
-from jaxstruct.solvers.processes import ALONE, Processes
+from jaxstruct.core.processes import ALONE, Processes
+from jaxstruct.solvers.checkpoints.common_rounds import check_number, path_of, read_together
+from jaxstruct.solvers.checkpoints.files import DamagedCheckpoint
 
 
 class Two(Processes):

@@ -9,7 +9,7 @@ import pytest
 
 from jaxstruct import Settings, fit, predict
 from jaxstruct.core.compiling import program, programs_traced
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.solvers.cases import FULL, case_for, random_case
 
 ALL = {

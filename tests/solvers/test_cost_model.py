@@ -10,11 +10,11 @@ from jaxstruct import Settings
 from jaxstruct.core.compiling import EFFORTS
 from jaxstruct.core.work import Work
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers import cost_model
-from jaxstruct.solvers.cost_model import calls_foretold, capacity_of, effort_for, efforts_of
-from jaxstruct.solvers.formulations import FORMULATIONS, penalty
+from jaxstruct.solvers.n_slack import cost_model
+from jaxstruct.solvers.n_slack.cost_model import calls_foretold, capacity_of, effort_for, efforts_of
+from jaxstruct.solvers.n_slack.task import Task
+from jaxstruct.solvers.objective.formulations import FORMULATIONS, penalty
 from jaxstruct.solvers.settings import Efforts
-from jaxstruct.solvers.task import Task
 
 ORACLE = "contenders"
 

@@ -24,9 +24,9 @@ from jaxstruct import (
     make_problem,
 )
 from jaxstruct.chains.structure import chain, chain_inputs
-from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.one_slack import fit_one_slack
-from jaxstruct.solvers.oracle_rules import DRAWS
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.one_slack.fit import fit_one_slack
+from jaxstruct.solvers.validation.oracle_rules import DRAWS
 
 K, D, N, MISSED = 4, 3, 24, 2
 random = np.random.default_rng(0)

@@ -8,13 +8,13 @@ import pytest
 
 from jaxstruct import Settings
 from jaxstruct.core.contract import of_planes
+from jaxstruct.core.processes import Processes
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
-from jaxstruct.solvers import cutting_plane
 from jaxstruct.solvers.fit import open_run
-from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.processes import Processes
-from jaxstruct.solvers.shards import sweeps_shards_program
-from jaxstruct.solvers.sweeps import Plan, sweeps_pass
+from jaxstruct.solvers.n_slack import cutting_plane
+from jaxstruct.solvers.n_slack.sweeps import Plan, sweeps_pass
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.placement.mesh import sweeps_shards_program
 from tests.solvers.cases import flat, random_case
 
 N, K, C = 12, 4, 200.0

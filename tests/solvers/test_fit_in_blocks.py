@@ -10,7 +10,7 @@ import jaxstruct as js
 from jaxstruct import Settings, Status, fit, fit_in_blocks, predict
 from jaxstruct.core.buckets import as_buckets
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.solvers.cases import case_for, flat, random_case
 from tests.solvers.test_size_classes import OUTPUT_TYPES
 from tests.truth.quadratic_program import problem, slacks

@@ -6,11 +6,11 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.solvers.formulations import Penalty
-from jaxstruct.solvers.gathered_rows import GatheredRows
-from jaxstruct.solvers.packed_sets import pack, unpack, unpack_enumerated
-from jaxstruct.solvers.plane_cache import PlaneCache
-from jaxstruct.solvers.task import Task
+from jaxstruct.solvers.n_slack.task import Task
+from jaxstruct.solvers.objective.formulations import Penalty
+from jaxstruct.solvers.out_of_core.gathered_rows import GatheredRows
+from jaxstruct.solvers.out_of_core.packed_sets import pack, unpack, unpack_enumerated
+from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache
 from tests.solvers.test_packed_sets import ROWS, SLOTS, assert_same, grown, outputs
 
 N, BLOCKS = sum(ROWS), 2

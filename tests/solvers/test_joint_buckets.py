@@ -12,10 +12,10 @@ import pytest
 
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.buckets import rows_of
+from jaxstruct.core.processes import ALONE, Processes, RefusedElsewhere
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.joint_buckets import joint_buckets
-from jaxstruct.solvers.processes import ALONE, Processes, RefusedElsewhere
+from jaxstruct.solvers.placement.joint_buckets import joint_buckets
 
 PROBLEM = chain(4, 3)
 PROBLEM = PROBLEM._replace(padding=dataclasses.replace(PROBLEM.padding, price=1))

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.solvers import blocks as blocks_module
 from jaxstruct.solvers import fit as fit_module
 from jaxstruct.solvers.memory import AN_EXAMPLE, COMPILING, COPIES, Memory, blocks_within, memory
-from jaxstruct.solvers.task import FEW_ROWS
+from jaxstruct.solvers.n_slack.task import FEW_ROWS
+from jaxstruct.solvers.out_of_core import blocks as blocks_module
 from tests.solvers.test_size_classes import OUTPUT_TYPES
 
 

@@ -11,8 +11,8 @@ from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.potentials import PADDING
 from jaxstruct.chains.structure import Constraints, chain
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.formulations import FORMULATIONS, penalty
-from jaxstruct.solvers.most_violated import most_violated, oracle_for
+from jaxstruct.solvers.objective.formulations import FORMULATIONS, penalty
+from jaxstruct.solvers.objective.most_violated import most_violated, oracle_for
 from tests.chains.oracles.truth import all_labelings
 
 T, S, CASES = 3, 3, 240

@@ -11,13 +11,13 @@ from jaxstruct.core.buckets import Buckets, as_buckets, in_order
 from jaxstruct.core.contract import Model, Oracles
 from jaxstruct.core.problem import make_problem
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.solvers import joint_planes
-from jaxstruct.solvers.formulations import formulation_named
-from jaxstruct.solvers.most_violated import oracle_for
-from jaxstruct.solvers.one_slack import fit_one_slack, one_slack_init, one_slack_step
+from jaxstruct.solvers.loop.status import Status
+from jaxstruct.solvers.n_slack.task import batches_of, make_task
+from jaxstruct.solvers.objective.formulations import formulation_named
+from jaxstruct.solvers.objective.most_violated import oracle_for
+from jaxstruct.solvers.one_slack import joint_planes
+from jaxstruct.solvers.one_slack.fit import fit_one_slack, one_slack_init, one_slack_step
 from jaxstruct.solvers.predict import predict
-from jaxstruct.solvers.status import Status
-from jaxstruct.solvers.task import batches_of, make_task
 from tests.solvers.cases import padded_rows
 from tests.truth.quadratic_program import primal_value, solve_primal
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.formulations import FORMULATIONS, penalty
-from jaxstruct.solvers.most_violated import most_violated
+from jaxstruct.solvers.objective.formulations import FORMULATIONS, penalty
+from jaxstruct.solvers.objective.most_violated import most_violated
 
 
 def required(formulation, loss, margins):

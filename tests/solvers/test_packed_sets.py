@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.solvers.packed_sets import narrowed, pack, unpack, unpack_enumerated
-from jaxstruct.solvers.working_sets import WorkingSets
+from jaxstruct.solvers.n_slack.working_sets import WorkingSets
+from jaxstruct.solvers.out_of_core.packed_sets import narrowed, pack, unpack, unpack_enumerated
 
 ROWS, SLOTS = (4, 3), 6
 

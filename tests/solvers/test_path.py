@@ -8,8 +8,8 @@ import pytest
 from jaxstruct import Ragged, Settings, fit, fit_path, take
 from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.data.digit_words import load_digit_words
-from jaxstruct.solvers import cutting_plane
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.n_slack import cutting_plane
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.warm_start import restart
 from tests.solvers.cases import FULL, SOFT, WAYS, dense_beta, flat, random_case
 from tests.truth.quadratic_program import dual_value

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct.solvers.checkpoint_files import DamagedCheckpoint
-from jaxstruct.solvers.packed_sets import Packed, pack, unpack
-from jaxstruct.solvers.plane_cache import PlaneCache, names_in
+from jaxstruct.solvers.checkpoints.files import DamagedCheckpoint
+from jaxstruct.solvers.out_of_core.packed_sets import Packed, pack, unpack
+from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache, names_in
 from tests.solvers.test_packed_sets import SLOTS, assert_same, grown, outputs
 
 ALL = 1 << 30

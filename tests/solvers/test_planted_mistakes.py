@@ -31,7 +31,7 @@ from jaxstruct import (
     fit,
     make_problem,
 )
-from jaxstruct.solvers.oracle_rules import diverse_rows
+from jaxstruct.solvers.validation.oracle_rules import diverse_rows
 from tests.truth.quadratic_program import solve_primal
 
 K, D, N, C, RARE = 4, 3, 24, 5.0, 3

@@ -11,11 +11,11 @@ import pytest
 
 from jaxstruct.kernels import gaussian, linear, precomputed, tensor_product
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers import pooled_dual
 from jaxstruct.solvers.fit import fit
-from jaxstruct.solvers.pooled import decision, fit_pooled, joint_gram, joint_rows
+from jaxstruct.solvers.loop.status import Status
+from jaxstruct.solvers.pooled import dual as pooled_dual
+from jaxstruct.solvers.pooled.fit import decision, fit_pooled, joint_gram, joint_rows
 from jaxstruct.solvers.settings import Settings
-from jaxstruct.solvers.status import Status
 from tests.truth.quadratic_program import FORMULATIONS, solve_primal
 
 N, K, D = 14, 4, 3

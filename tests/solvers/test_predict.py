@@ -12,9 +12,9 @@ import jaxstruct as js
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.buckets import Buckets, in_order
 from jaxstruct.multiclass.structure import KernelInput, kernel_multiclass, multiclass
-from jaxstruct.solvers import cost_model
 from jaxstruct.solvers import predict as predict_module
-from jaxstruct.solvers.one_slack import fit_one_slack
+from jaxstruct.solvers.n_slack import cost_model
+from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from tests.solvers.cases import padded_rows
 
 D, K = 3, 4

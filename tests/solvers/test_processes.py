@@ -17,8 +17,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct.solvers.processes import ALONE, Processes
-from jaxstruct.solvers.shards import deal
+from jaxstruct.core.processes import ALONE, Processes
+from jaxstruct.solvers.placement.mesh import deal
 from tests.solvers import process_cases
 
 ROOT = Path(__file__).parents[2]

@@ -14,9 +14,9 @@ import pytest
 from jaxstruct.core.compile_clock import Elapsed
 from jaxstruct.core.compiling import program
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers import progress
 from jaxstruct.solvers.fit import fit, fit_path
-from jaxstruct.solvers.progress import NO_BAR, seconds_left, training_progress
+from jaxstruct.solvers.loop import progress
+from jaxstruct.solvers.loop.progress import NO_BAR, seconds_left, training_progress
 from jaxstruct.solvers.settings import Settings
 
 

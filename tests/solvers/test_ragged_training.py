@@ -15,7 +15,7 @@ from jaxstruct.chains import hidden_markov
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.types import SparseFeatures
-from jaxstruct.solvers.one_slack import fit_one_slack
+from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from tests.trees import structure_cases as tree_cases
 
 S, D = 3, 4

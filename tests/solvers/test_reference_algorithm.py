@@ -10,9 +10,9 @@ from scipy.optimize import nnls
 import jaxstruct as js
 from jaxstruct.alignments.homologues import homologue_search
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
-from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.reference_algorithm import fit_reference, most_constraints
-from jaxstruct.solvers.status import Status
+from jaxstruct.solvers.loop.status import Status
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.reference.reference_algorithm import fit_reference, most_constraints
 from tests.alignments.homologue_cases import A, random_examples
 from tests.solvers.cases import SOFT, case_for, flat, random_case
 from tests.solvers.test_bounds import K, N, bounded_case, guaranteed, losses, required

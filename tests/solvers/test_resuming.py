@@ -14,12 +14,12 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers import fit as fitting
-from jaxstruct.solvers import resuming
-from jaxstruct.solvers.checkpoints import load_solution, save_solution, save_weights
+from jaxstruct.solvers.checkpoints import resuming
+from jaxstruct.solvers.checkpoints.resuming import previous_of
+from jaxstruct.solvers.checkpoints.run_state import load_solution, save_solution, save_weights
 from jaxstruct.solvers.fit import fit, fit_path
-from jaxstruct.solvers.resuming import previous_of
+from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.settings import Settings
-from jaxstruct.solvers.status import Status
 
 N, K, D, C = 40, 5, 3, 50.0
 RANDOM = np.random.default_rng(0)

@@ -12,10 +12,10 @@ import pytest
 from jaxstruct import Settings, Status, fit, ragged
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.solvers.certificate import coordinate_norm, proven, roundings
-from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.one_slack import fit_one_slack
-from jaxstruct.solvers.pooled import fit_pooled
+from jaxstruct.solvers.objective.certificate import coordinate_norm, proven, roundings
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.one_slack.fit import fit_one_slack
+from jaxstruct.solvers.pooled.fit import fit_pooled
 from tests.solvers.cases import FULL, SOFT, case_for, dense_beta, flat
 from tests.truth.quadratic_program import dual_value, primal_value
 

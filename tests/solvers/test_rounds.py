@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings, fit
-from jaxstruct.solvers import cutting_plane
-from jaxstruct.solvers.formulations import FORMULATIONS
+from jaxstruct.solvers.n_slack import cutting_plane
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.solvers.cases import random_case
 
 WAYS = ("grown", "enumerated")

@@ -9,9 +9,9 @@ import pytest
 from jaxstruct import Settings, Status, fit, fit_path, predict, support_outputs
 from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
-from jaxstruct.solvers.checkpoints import load_solution
-from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.shards import deal
+from jaxstruct.solvers.checkpoints.run_state import load_solution
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.placement.mesh import deal
 from tests.solvers.cases import case_for, dense_multipliers, flat, padded_rows, random_case
 from tests.solvers.test_buckets import bucketed
 from tests.solvers.test_resuming import assert_same_end, buckets, killed_again_and_again

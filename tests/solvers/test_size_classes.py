@@ -9,8 +9,8 @@ import scipy.sparse
 
 import jaxstruct as js
 from jaxstruct.core.compiling import programs_traced
-from jaxstruct.solvers import task
-from jaxstruct.solvers.task import FEW_ROWS, batches_of_class, fewest_batches
+from jaxstruct.solvers.n_slack import task
+from jaxstruct.solvers.n_slack.task import FEW_ROWS, batches_of_class, fewest_batches
 from tests.trees import structure_cases as tree_cases
 
 S, D = 3, 5

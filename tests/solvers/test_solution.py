@@ -6,8 +6,8 @@ import numpy as np
 
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.fit import fit
-from jaxstruct.solvers.one_slack import fit_one_slack
-from jaxstruct.solvers.reference_algorithm import fit_reference
+from jaxstruct.solvers.one_slack.fit import fit_one_slack
+from jaxstruct.solvers.reference.reference_algorithm import fit_reference
 from jaxstruct.solvers.settings import Settings
 
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from jaxstruct.solvers.stop_signals import stop_signals
+from jaxstruct.solvers.loop.stop_signals import stop_signals
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -11,9 +11,8 @@ import pytest
 
 from jaxstruct import Settings
 from jaxstruct.core.compiling import programs_traced
-from jaxstruct.solvers import cutting_plane
-from jaxstruct.solvers.settings import VisitOptions
-from jaxstruct.solvers.sweeps import (
+from jaxstruct.solvers.n_slack import cutting_plane
+from jaxstruct.solvers.n_slack.sweeps import (
     Plan,
     SweepBuffers,
     cached_pass,
@@ -22,6 +21,7 @@ from jaxstruct.solvers.sweeps import (
     see,
     sweeps_program,
 )
+from jaxstruct.solvers.settings import VisitOptions
 from tests.solvers.cases import flat, random_case
 
 N, K, GROUP, MOST = 16, 4, 4, 20

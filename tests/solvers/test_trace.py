@@ -10,9 +10,9 @@ import pytest
 
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.fit import fit
-from jaxstruct.solvers.one_slack import fit_one_slack
+from jaxstruct.solvers.loop.trace import MOST_PRINTED, Entry, trace_of
+from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from jaxstruct.solvers.settings import Settings
-from jaxstruct.solvers.trace import MOST_PRINTED, Entry, trace_of
 
 COLUMNS = [
     "round", "seconds", "processor_seconds", "compile_seconds", "oracle_calls", "planes",

@@ -9,11 +9,11 @@ import pytest
 
 from jaxstruct import Settings
 from jaxstruct.core.buckets import as_buckets
-from jaxstruct.solvers import cutting_plane
-from jaxstruct.solvers.formulations import FORMULATIONS
-from jaxstruct.solvers.task import batches_of, make_task
-from jaxstruct.solvers.variants import STALL_ROUNDS, may_solve_fully, solves_fully, with_gap
-from jaxstruct.solvers.working_sets import is_enumerated
+from jaxstruct.solvers.n_slack import cutting_plane
+from jaxstruct.solvers.n_slack.task import batches_of, make_task
+from jaxstruct.solvers.n_slack.variants import STALL_ROUNDS, may_solve_fully, solves_fully, with_gap
+from jaxstruct.solvers.n_slack.working_sets import is_enumerated
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.solvers.cases import random_case
 
 WAYS = ("grown", "enumerated")

@@ -34,7 +34,7 @@ from jaxstruct.alignments.text import WrittenAlignment
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.fasta import FastaRecord, read_fasta, write_fasta
 from jaxstruct.data.substitution_matrices import read_substitution_matrix
-from jaxstruct.solvers.checkpoints import load_weights
+from jaxstruct.solvers.checkpoints.run_state import load_weights
 from tests.experiments.scripts import kept_settings, stop_after, strict_json
 
 N = 30

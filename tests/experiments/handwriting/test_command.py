@@ -25,7 +25,7 @@ from experiments.handwriting.pictures import COLUMNS, PITCH, _places, course_pic
 from experiments.handwriting.report import knows_optimum
 from experiments.lib import common
 from jaxstruct.data.ocr_letters import LETTERS
-from jaxstruct.solvers.trace import Trace, trace_of
+from jaxstruct.solvers.loop.trace import Trace, trace_of
 from tests.experiments.handwriting.cases import LENGTHS, C, random_words, write_letter_data
 from tests.experiments.scripts import kept_settings, stop_after, strict_json
 

@@ -13,7 +13,7 @@ from experiments.label_graphs.command import Options
 from experiments.lib import common
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.graphs.structure import graph_labelling
-from jaxstruct.solvers.checkpoints import load_weights
+from jaxstruct.solvers.checkpoints.run_state import load_weights
 from tests.experiments.scripts import kept_settings, parsed_options, strict_json
 
 NAMES = np.array(["red", "green", "blue"])

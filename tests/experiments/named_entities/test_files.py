@@ -20,7 +20,7 @@ from experiments.named_entities.data import (
 )
 from jaxstruct.data.conll import read_conll
 from jaxstruct.data.errors import MalformedFile
-from jaxstruct.solvers.trace import Entry, trace_of
+from jaxstruct.solvers.loop.trace import Entry, trace_of
 from tests.experiments.named_entities.cases import (
     CHEAP,
     model_options,

@@ -1,0 +1,205 @@
+"""Checkpoints of a run that goes on: what it has so far, in one file, from time to time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from jaxstruct.core.checks import checked_number, text_of
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.files import remove_leftovers
+from jaxstruct.core.origin import callers_level
+from jaxstruct.core.processes import ALONE, Processes, RefusedElsewhere
+from jaxstruct.solvers.checkpoints.files import File, arrays_of, previous_of, write_checkpoint
+from jaxstruct.solvers.loop.host_loop import Round, RunState
+
+CHECKPOINT = "checkpoint"
+"""The part of a run's seconds that checkpoints take."""
+
+GOES_ON = (
+    "kept on the way: fit(..., checkpoint=path, resume=True) goes on with the run, "
+    "fit(..., start=load_solution(path, problem)) starts another from it"
+)
+"""The message of a solution that a checkpoint holds before the run has ended."""
+
+
+def check_checkpoint(path: Any, seconds: Any, resume: Any, problem: Problem) -> None:
+    """Raise ValueError unless checkpoints of the problem can be written to the path.
+
+    Args:
+      path: of the file, or None for no checkpoints. seconds: between two of them.
+      resume: whether to go on from it.
+      problem: its weights must be of number types that a file can hold.
+    """
+    checked_number("checkpoint_seconds", seconds)
+    if not isinstance(resume, bool):
+        raise ValueError(f"resume must be True or False, got {text_of(resume)}")
+    if path is None:
+        if resume:
+            raise ValueError("resume=True needs checkpoint=, the file of the run to go on with")
+        return
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        raise ValueError(f"checkpoint must be the path of a file, got {text_of(path)}")
+    if Path(path).is_dir():
+        raise ValueError(f"checkpoint {os.fspath(path)} is a folder: name a file in it")
+    arrays_of(".weights", problem.initial_weights)
+
+
+def prepare_folder(path: str | os.PathLike) -> None:
+    """Make the folder of a checkpoint, and remove what killed runs left half-written there.
+
+    Raises:
+      OSError: nothing can be written there.
+    """
+    folder = Path(path).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            remove_leftovers(path)
+    except OSError as error:
+        fault = f"checkpoint: nothing can be written to the folder {str(folder)!r}"
+        raise OSError(error.errno, f"{fault}: {error.strerror}") from None
+
+
+class CheckpointWriter:
+    """Writes a checkpoint after a round, once so many seconds have passed since the last one.
+
+    The one before is kept beside it. What cannot be written is told in a warning, and the run goes
+    on: the file stays as it was.
+
+    Several processes write a file each, of the same round, when it is time for the first one. Each
+    file takes its place once all are whole, so that no process is ever more than one checkpoint
+    ahead of another.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        seconds: float,
+        file_of: Callable[[RunState, Round], File],
+        processes: Processes = ALONE,
+        held: int = 0,
+        damaged: bool = False,
+        in_place: Callable[[File], None] = lambda file: None,
+    ) -> None:
+        """Start to count.
+
+        Args:
+          path: of the file; another one takes its place whole, never a part.
+          seconds: between the end of one and the beginning of the next.
+          file_of: what a run that stands there after a round has so far.
+          processes: that keep theirs together.
+          held: how many rounds the file holds of this run. damaged: whether what is there now is
+            not worth to be kept beside the next one.
+          in_place: told of what was written, once it is in its place.
+        """
+        self._path, self._seconds, self._file_of = path, seconds, file_of
+        self._processes, self._held, self._damaged = processes, held, damaged
+        self._in_place = in_place
+        self._last, self._warned = time.monotonic(), False
+        self._unwritten: tuple[RunState, Round] | None = None
+
+    def keep(self, now: RunState, found: Round) -> None:
+        """Write what there is where it is time."""
+        # the loop fills these two in place, and may be interrupted in the middle of a round
+        self._unwritten = now._replace(seconds=dict(now.seconds), log=list(now.log)), found
+        start = time.monotonic()
+        due = start - self._last >= self._seconds
+        if not self._processes.gather_numbers([due])[0, 0]:
+            return
+        failed = self._write()
+        if failed is not None and not self._warned:
+            self._warn(f"after round {len(now.log)} ({failed}). The run goes on")
+        self._last, self._warned = time.monotonic(), failed is not None
+        now.seconds[CHECKPOINT] = now.seconds.get(CHECKPOINT, 0.0) + self._last - start
+
+    def end(self, file: File | None, rounds: int) -> None:
+        """Write the end of a run; None for its last round, from which it may go on."""
+        failed = self._write() if file is None else self._put(lambda: file, rounds)
+        if failed is not None:
+            self._warn(f"at the end of the run ({failed}). Keep its solution by save_solution")
+
+    def stop(self, error: BaseException) -> None:
+        """Write the last whole round, and add to what ended the run where it is.
+
+        What ends the interpreter without a word is told on standard error. Of several processes
+        each may be in another round: they write where all of them have met this error.
+        """
+        alone = self._processes.several and error is not self._processes.settled
+        words = self._words_of_file("") if alone else self._last_words()
+        error.add_note(words)
+        if isinstance(error, SystemExit):
+            sys.stderr.write(f"{words}\n")
+
+    @contextlib.contextmanager
+    def stopped_by(self, meant: Callable[[BaseException], BaseException]) -> Iterator[None]:
+        """Within, what ends the run is told to `stop`; meant: of `StopSignals`."""
+        try:
+            yield
+        except BaseException as error:
+            ended_by = meant(error)
+            self.stop(ended_by)
+            if ended_by is error:
+                raise
+            raise ended_by from error
+
+    def _last_words(self) -> str:
+        try:
+            failed = self._write()
+        except Exception as other:  # what ended the run is worth more than why this failed
+            failed = other
+        what = "" if failed is None else f"The last rounds could not be kept ({failed}). "
+        return self._words_of_file(what)
+
+    def _words_of_file(self, what: str) -> str:
+        if not self._held:
+            return f"{what}{os.fspath(self._path)} holds nothing of this run yet"
+        return (
+            f"{what}{os.fspath(self._path)} holds this run after round {self._held}; "
+            "the same call with resume=True goes on from there"
+        )
+
+    def _write(self) -> Exception | None:
+        """Write what there was after the last round, if that is not done; or say why it failed."""
+        if self._unwritten is None:
+            return None
+        now, found = self._unwritten
+        failed = self._put(lambda: self._file_of(now, found), len(now.log))
+        if failed is None:
+            self._unwritten = None
+        return failed
+
+    def _put(self, make: Callable[[], File], rounds: int) -> Exception | None:
+        previous, told = None if self._damaged else previous_of(self._path), []
+
+        def ready() -> None:
+            told.append(True)
+            self._processes.agree(lambda: None)
+
+        try:
+            file = make()
+            write_checkpoint(self._path, *file, previous, ready)
+        except RefusedElsewhere as error:  # another one could not write its own
+            return error
+        except OSError as error:
+            if not told:
+                self._processes.fail(error)
+            return error
+        self._held, self._damaged = rounds, False
+        self._in_place(file)
+        return None
+
+    def _warn(self, what: str) -> None:
+        path, held = os.fspath(self._path), f"round {self._held}" if self._held else "nothing"
+        warnings.warn(
+            f"checkpoint {path} could not be written {what}; the file holds {held} of this run",
+            RuntimeWarning,
+            stacklevel=callers_level(),
+        )

@@ -1,0 +1,384 @@
+"""The loop that every solver shares: rounds, the best so far, when to stop, what to count.
+
+A solver gives a `Method`; its step makes one round. The loop keeps the best primal and dual, asks
+the rules for a status, tells the callback, and writes the trace.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxstruct.core.compile_clock import compile_clock
+from jaxstruct.core.compiling import programs_traced
+from jaxstruct.core.processes import Processes
+from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.loop.status import MESSAGES, Status
+from jaxstruct.solvers.loop.timing import COMPILE
+from jaxstruct.solvers.loop.trace import Entry, Statistics, Trace, trace_of
+from jaxstruct.solvers.objective.certificate import Certificate, proven
+
+
+class Rules(NamedTuple):
+    """When a run ends.
+
+    Fields:
+      tolerance: on (P - D) / |P|, or None. epsilon: on the violation, or None.
+      max_passes: bound on the clock. C: the trade-off. hard: whether the margin is (SVM0).
+      slip: how far, relative to P, the dual may exceed the primal.
+    """
+
+    tolerance: float | None
+    epsilon: float | None
+    max_passes: int
+    C: float
+    hard: bool
+    slip: float
+
+
+class Round(NamedTuple):
+    """What a solver says of one round.
+
+    Fields:
+      certificate: of the w that it ends with, or None where it was not certified.
+      primal, dual: of the round itself: certified, or an estimate that proves nothing.
+      planes_added, oracle_calls: in this round. clock: passes so far. seconds: by part.
+      weights: the certified w, before `certificate.scale`. slack: of every row, or None.
+      stuck: outputs were violated, none had a slot, and nothing was added.
+      least_margin: a hard margin proven below it ends the run.
+      info, state: what a callback sees.
+    """
+
+    certificate: Certificate | None
+    primal: float
+    dual: float
+    planes_added: int
+    oracle_calls: int
+    clock: int
+    seconds: dict[str, float]
+    weights: PyTree
+    slack: np.ndarray | None
+    stuck: bool = False
+    least_margin: float = 0.0
+    info: Any = None
+    state: Any = None
+
+
+class Best(NamedTuple):
+    """The best certified so far; certificate and slack are the last ones.
+
+    primal_found: the smallest primal with the slacks of the outputs that the oracle found; where
+      the oracle is inexact it may be that of other weights.
+    roundings: of the certificates that primal and dual are from.
+    """
+
+    primal: float
+    dual: float
+    weights: PyTree
+    primal_found: float = math.inf
+    roundings: tuple[float, float] = (math.inf, math.inf)
+    certificate: Certificate | None = None
+    slack: np.ndarray | None = None
+
+
+class Progress(NamedTuple):
+    """What a callback sees after each round: best primal and dual so far, and the rest.
+
+    They are certified; `info.estimate` of `fit` says where a round that was not is likely to be.
+    """
+
+    passes: int
+    primal: float
+    dual: float
+    gap: float
+    info: Any
+    state: Any
+
+
+class RunState(NamedTuple):
+    """Where a run stands; seconds and log are filled in place.
+
+    estimate: the primal of the last round, which may prove nothing.
+    """
+
+    state: Any
+    best: Best
+    estimate: float
+    seconds: dict[str, float]
+    log: list[Entry]
+
+
+def run_state_at(state: Any, weights: PyTree) -> RunState:
+    """Where a run begins; weights: of the state, where no round certifies any."""
+    return RunState(state, Best(math.inf, -math.inf, weights), math.inf, {}, [])
+
+
+class Method(NamedTuple):
+    """What the loop asks of a solver.
+
+    Fields:
+      step: standing -> (state, Round), one round.
+      certify: standing -> (state, Round), a certificate of the state as it is, for a run that is
+        stopped after a round without one; None where every round has one.
+      adapt: (state, Round) -> state, before the next round; None for no change.
+    """
+
+    step: Callable[[RunState], tuple[Any, Round]]
+    certify: Callable[[RunState], tuple[Any, Round]] | None = None
+    adapt: Callable[[Any, Round], Any] | None = None
+
+
+class StartCounters(NamedTuple):
+    """What the counts of a run are taken from: clocks, programs, planes, and the trace before.
+
+    time, processor, compiled: readings of the clocks of wall, processor and compile seconds.
+    """
+
+    time: float
+    processor: float
+    compiled: float
+    programs: int
+    planes: int = 0
+    trace: Trace | None = None
+
+
+def begin(planes: int = 0, trace: Trace | None = None) -> StartCounters:
+    """The beginning of a run, now."""
+    clocks = time.perf_counter(), time.process_time(), compile_clock().read().wall
+    return StartCounters(*clocks, programs_traced(), planes, trace)
+
+
+def seconds_so_far(now: RunState, start: StartCounters) -> dict[str, float]:
+    """The wall seconds of a run by part, its compiling and its total as they are now."""
+    compiling = compile_clock().read().wall - start.compiled
+    return now.seconds | {COMPILE: compiling, "total": time.perf_counter() - start.time}
+
+
+def improve(best: Best, found: Round) -> Best:
+    """The best after a round. Where no primal is known to be a bound, the one found decides."""
+    certificate = found.certificate
+    if certificate is None:
+        return best
+    of_primal, of_dual = best.roundings
+    best = best._replace(certificate=certificate, slack=found.slack)
+    better = certificate.primal < best.primal
+    unknown = math.isinf(certificate.primal) and math.isinf(best.primal)
+    found_better = certificate.primal_found < best.primal_found
+    if found_better:
+        best = best._replace(primal_found=certificate.primal_found)
+    if better or (unknown and found_better):
+        weights, scale = found.weights, certificate.scale
+        if scale != 1:
+            weights = jax.tree.map(lambda leaf: leaf * scale, weights)
+        best = best._replace(primal=certificate.primal, weights=weights)
+        of_primal = certificate.rounding
+    if certificate.dual > best.dual:
+        best, of_dual = best._replace(dual=certificate.dual), certificate.rounding
+    return best._replace(roundings=(of_primal, of_dual))
+
+
+def _proven_status(rules: Rules, best: Best, certificate: Certificate) -> Status | None:
+    """The status of a run whose gap or violation is within what is allowed."""
+    if rules.tolerance is not None:
+        gap = best.primal - best.dual
+        within = proven(gap, max(best.roundings), rules.tolerance * abs(best.primal))
+        if within is not False:
+            return Status.CONVERGED if within else Status.ROUNDING
+    if rules.epsilon is not None and certificate.violation <= rules.epsilon:
+        allowance = 0.0 if rules.hard else rules.C * rules.epsilon
+        allowance = max(allowance, 1e-3 * abs(certificate.dual))
+        within = proven(certificate.relaxed_gap, certificate.rounding, allowance)
+        if within is not False:
+            return Status.EPSILON if within else Status.ROUNDING
+    return None
+
+
+def _is_exhausted(rules: Rules, certificate: Certificate) -> bool:
+    """Whether the run is over by all that an inexact oracle finds, though not by its bounds."""
+    primal = certificate.primal_found
+    if primal >= certificate.primal or not math.isfinite(primal):
+        return False
+    if rules.tolerance is not None and primal - certificate.dual <= rules.tolerance * abs(primal):
+        return True
+    return rules.epsilon is not None and certificate.violation_found <= rules.epsilon
+
+
+def status_of(rules: Rules, best: Best, found: Round) -> Status | None:
+    """How the run ends after this round, or None if it goes on."""
+    certificate = found.certificate
+    if certificate is None:
+        return None
+    lost = math.isnan(certificate.primal) or not math.isfinite(certificate.dual)
+    if lost or not (rules.hard or math.isfinite(certificate.primal_found)):
+        return Status.NOT_FINITE
+    if certificate.missed > 0:
+        return Status.WRONG_ORACLE
+    if best.primal - best.dual < -rules.slip * abs(best.primal):
+        return Status.ROUNDING
+    status = _proven_status(rules, best, certificate)
+    if status is not None:
+        return status
+    if rules.hard and certificate.margin_bound <= found.least_margin:
+        return Status.NOT_SEPARABLE
+    if found.stuck:
+        return Status.WORKING_SET_FULL
+    if _is_exhausted(rules, certificate):
+        return Status.INEXACT_ORACLE
+    return Status.PASS_LIMIT if found.clock >= rules.max_passes else None
+
+
+def _entry(best: Best, found: Round, start: StartCounters) -> Entry:
+    """One round of the trace."""
+    return Entry(
+        seconds=time.perf_counter() - start.time,
+        processor_seconds=time.process_time() - start.processor,
+        compile_seconds=compile_clock().read().wall - start.compiled,
+        primal=best.primal,
+        dual=best.dual,
+        planes_added=found.planes_added,
+        oracle_calls=found.oracle_calls,
+        round_primal=found.primal,
+        round_dual=found.dual,
+        certified=found.certificate is not None,
+    )
+
+
+def _note(now: RunState, state: Any, found: Round, start: StartCounters) -> RunState:
+    """The standing after a round; its entry is at the end of the log."""
+    best = improve(now.best, found)
+    for name, value in found.seconds.items():
+        now.seconds[name] = now.seconds.get(name, 0.0) + value
+    now.log.append(_entry(best, found, start))
+    return now._replace(state=state, best=best, estimate=found.primal)
+
+
+def _merge_last(log: list[Entry]) -> None:
+    """The last two entries as one round: a round and the certificate that ended it."""
+    later, earlier = log.pop(), log.pop()
+    log.append(
+        later._replace(
+            planes_added=earlier.planes_added + later.planes_added,
+            oracle_calls=earlier.oracle_calls + later.oracle_calls,
+        )
+    )
+
+
+def solve(
+    method: Method,
+    now: RunState,
+    rules: Rules,
+    start: StartCounters,
+    callback: Callable[[Progress], bool | None] | None = None,
+    keep: Callable[[RunState, Round], None] | None = None,
+) -> tuple[RunState, Status]:
+    """Rounds until a status is reached.
+
+    Args:
+      method: the solver. now: where it stands, at first that of `run_state_at`.
+      rules: when to stop. start: of `begin`. callback: see `Progress`; a true answer stops.
+      keep: given the standing after each round that does not end the run, and the round; its state
+        is not adapted yet.
+    """
+    status = None
+    while status is None:
+        state, found = method.step(now)
+        now = _note(now, state, found, start)
+        status, best = status_of(rules, now.best, found), now.best
+        if status is None and keep is not None:
+            keep(now, found)
+        shown = Progress(
+            len(now.log), best.primal, best.dual, best.primal - best.dual, found.info, found.state
+        )
+        if callback is not None and callback(shown) and status is None:
+            status = Status.STOPPED
+            if found.certificate is None and method.certify is not None:
+                now = _note(now, *method.certify(now), start)
+                _merge_last(now.log)
+        if status is None and method.adapt is not None:
+            now = now._replace(state=method.adapt(now.state, found))
+    return now._replace(seconds=seconds_so_far(now, start)), status
+
+
+def notifying_callback(
+    processes: Processes,
+    show: Callable[[Progress], None],
+    callback: Callable[[Progress], bool | None] | None,
+) -> Callable[[Progress], bool | None]:
+    """A callback that shows a round, then asks the caller's; one that stops, stops all."""
+    asked = processes.any(callback is not None)
+
+    def told(progress: Progress) -> bool | None:
+        show(progress)
+        if asked:
+            answer = processes.agree(lambda: callback is not None and callback(progress))
+            return processes.any(bool(answer))
+
+    return told
+
+
+def statistics(
+    now: RunState, start: StartCounters, kept: int, support: int, capacity: int
+) -> Statistics:
+    """The counts of a run.
+
+    Args:
+      now, start: its end and its counters. kept: planes at the end. support: those that carry.
+      capacity: slots at the end.
+    """
+    own = trace_of(now.log)
+    added = int(np.sum(own.planes_added))
+    return Statistics(
+        passes=len(now.log),
+        oracle_calls=int(np.sum(own.oracle_calls)),
+        planes_added=added,
+        planes_kept=kept,
+        planes_evicted=start.planes + added - kept,
+        support_planes=support,
+        capacity=capacity,
+        compilations=programs_traced() - start.programs,
+        seconds=now.seconds,
+        history=trace_of(now.log, start.trace),
+    )
+
+
+def last_certificate(best: Best) -> tuple[Certificate, np.ndarray]:
+    """The last certificate of a run that has one, and the slack of every row.
+
+    Raises:
+      RuntimeError: no round was certified, which a `Method` must not leave.
+    """
+    if best.certificate is None or best.slack is None:
+        raise RuntimeError("the run ended without a certificate")
+    return best.certificate, best.slack
+
+
+def in_callers_order(slack: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """[n] the slack of each example; rows: [N] the example of every row, -1 where it is padding."""
+    return slack[rows >= 0][np.argsort(rows[rows >= 0])]
+
+
+__all__ = [
+    "MESSAGES",
+    "StartCounters",
+    "Best",
+    "Method",
+    "Progress",
+    "Round",
+    "Rules",
+    "RunState",
+    "begin",
+    "improve",
+    "in_callers_order",
+    "last_certificate",
+    "seconds_so_far",
+    "solve",
+    "run_state_at",
+    "statistics",
+    "status_of",
+    "notifying_callback",
+]

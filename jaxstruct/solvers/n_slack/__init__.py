@@ -1,0 +1,1 @@
+"""Working sets of each example: rounds of oracle passes, sweeps and Newton steps."""

@@ -1,0 +1,77 @@
+"""How a pass walks through the buckets of a task.
+
+Planes never ride in the carry of a loop: they are closed over, each block's new values go into a
+buffer that nothing reads, and one scatter after the loop writes them (a carry that is read and
+written would be copied at every step).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.core.buckets import bucket_slices
+from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.solvers.n_slack.task import Task
+
+TURNS = 16
+"""Into how many parts a sweep over several buckets is cut, so that their examples mix."""
+
+
+def bucket_task(task: Task, number: int) -> Task:
+    """One bucket as a task of its own, its inputs and outputs no longer in tuples."""
+    own = bucket_slices(task.outputs)[number]
+    terms = task.terms._replace(cap=task.terms.cap[own], ridge=task.terms.ridge[own])
+    return Task(task.inputs[number], task.outputs[number], terms)
+
+
+def interleave(
+    spans: tuple[tuple[Array, Array], ...],
+    turns: int,
+    bodies: list[Callable],
+    w: PyTree,
+    buffers: list[PyTree],
+) -> tuple[PyTree, list[PyTree]]:
+    """Run bodies[b] for first_b..last_b-1, the buckets taking turns; (w, filled buffers).
+
+    Visiting one bucket after the other would be a cyclic order, which takes twice as many rounds:
+    the examples of all buckets must be mixed.
+
+    Args:
+      spans: (first_b, last_b). turns: static, into how many parts each span is cut.
+      bodies: (at, w) -> (w, results). buffers: where results `at` go, one pytree a body.
+    """
+
+    def turn(number: Array, state: tuple) -> tuple:
+        w, filled = state[0], []
+        for (start, stop), body, buffer in zip(spans, bodies, state[1], strict=True):
+
+            def step(at: Array, own: tuple, body: Callable = body) -> tuple:
+                w, results = body(at, own[0])
+                put = jax.tree.map(lambda to, new: to.at[at].set(new), own[1], results)
+                return w, put
+
+            first = start + number * (stop - start) // turns
+            last = start + (number + 1) * (stop - start) // turns
+            w, buffer = jax.lax.fori_loop(first, last, step, (w, buffer))
+            filled.append(buffer)
+        return w, filled
+
+    if len(bodies) == 1:
+        turns = 1
+    return jax.lax.fori_loop(0, turns, turn, (w, buffers))
+
+
+def empty_results(body: Callable, count: int, w: PyTree) -> PyTree:
+    """Room for `count` results of a body."""
+    _, shapes = jax.eval_shape(body, jnp.int32(0), w)
+    return jax.tree.map(lambda leaf: jnp.zeros((count, *leaf.shape), leaf.dtype), shapes)
+
+
+def visited_rows(order: Array, span: tuple[AnyArray, AnyArray]) -> Array:
+    """The rows of the batches in a span, flat; out of range where a batch is not in it."""
+    at = jnp.arange(order.shape[0])
+    inside = (at >= span[0]) & (at < span[1])
+    return jnp.where(inside[:, None], order, order.size).reshape(-1)

@@ -1,0 +1,196 @@
+"""The cutting plane algorithm (thesis, algorithms 2 and 3): init, step, and what a step tells.
+
+For people who own their loop; `fit` is the short way in. A step is one round on the host:
+one pass that moves w (variant b: the exact pass and its cached sweeps; variant a: a proximal
+Newton step on the dual over all working sets), then, where it is worth it, one oracle call an
+example at the new w, which certifies it and adds the planes that it meets.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.types import AnyArray
+from jaxstruct.solvers.n_slack.cost_model import capacity_of
+from jaxstruct.solvers.n_slack.oracle_pass import PassCounts
+from jaxstruct.solvers.n_slack.placement import Placement
+from jaxstruct.solvers.n_slack.rounds import (
+    Round,
+    call_all,
+    copy_arrays,
+    enumerated_round,
+    examples_of,
+    full_round,
+    grown_round,
+    round_of,
+)
+from jaxstruct.solvers.n_slack.state import Info, State, own_weights
+from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
+from jaxstruct.solvers.n_slack.task import Task
+from jaxstruct.solvers.n_slack.thresholds import is_done
+from jaxstruct.solvers.n_slack.variants import named_slots, solves_fully, with_gap
+from jaxstruct.solvers.n_slack.working_sets import (
+    WorkingSets,
+    empty_working_sets,
+    enumerated_program,
+    extend,
+    is_enumerated,
+    widened,
+)
+from jaxstruct.solvers.objective.certificate import Certificate, coordinate_norm, roundings_of_rows
+from jaxstruct.solvers.objective.formulations import Formulation
+from jaxstruct.solvers.settings import Settings, check_settings, enumerates
+
+
+def init(problem: Problem, task: Task, settings: Settings) -> State:
+    """The state before the first step: w = 0, empty working sets."""
+    check_settings(settings)
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+    if enumerates(problem, settings):
+        sets = enumerated_program(problem, task.terms, task.inputs, task.outputs, effort="quick")
+    else:
+        capacity = capacity_of(problem, settings, task.outputs, dtype.itemsize)
+        sets = empty_working_sets(task.outputs, capacity, str(dtype))
+    return State(own_weights(problem), sets, None, 30.0, 0, None)
+
+
+def _count_entered(now: Round, sets: WorkingSets) -> int:
+    """Planes of enumerated working sets whose multiplier has been positive."""
+    return int(now.total(np.sum(now.own(sets.last_used) > 0))) if is_enumerated(sets) else 0
+
+
+def _has_evicted(now: Round, before: WorkingSets, after: WorkingSets, counts: PassCounts) -> bool:
+    """Whether a plane took the slot of another: a span that held it no longer makes its w."""
+    if is_enumerated(after) or int(counts.added) == 0:
+        return False
+    held = [int(now.total(np.sum(now.own(sets.occupied)))) for sets in (before, after)]
+    return held[1] - held[0] < int(counts.added)
+
+
+def _certify(
+    now: Round, state: State, epsilon: AnyArray, products: tuple, own: bool
+) -> tuple[State, Certificate, np.ndarray, PassCounts]:
+    """One oracle call an example at w: (state, certificate, slack, counts).
+
+    own: whether nobody else holds the working sets of the state.
+    """
+    active = named_slots(now.settings, state.sets)
+    before = state.sets if own else copy_arrays(state.sets)  # the program takes them over
+    sets, report, counts = call_all(now, "certify", state.weights, before, epsilon)
+    norm = coordinate_norm(now.problem, state.weights, now.task.inputs[0])
+    part = now.parts[0]  # all are of the same shapes
+    off_by = roundings_of_rows(part.inputs, part.outputs)
+    off_by = np.tile(off_by, now.terms.cap.shape[0] // len(off_by))
+    certificate, gaps = now.certified(report, *products, norm, off_by)
+    if state.span is not None and _has_evicted(now, state.sets, sets, counts):
+        state = state._replace(span=None)
+    gaps = gaps if state.span is None else None
+    state = state._replace(sets=sets, block_gaps=gaps, slots=report.slots if active else None)
+    slack = report.terms.slack
+    slack = np.asarray(slack) if now.shards is None else now.shards.in_buckets(slack)
+    return state, certificate, slack, counts
+
+
+def relative_gap(certificate: Certificate) -> float:
+    """(P - D) / |P| over what the oracle found; infinite where P is."""
+    found = certificate.primal_found
+    gap = (found - certificate.dual) / abs(found) if found and math.isfinite(found) else math.inf
+    return gap if math.isfinite(gap) else math.inf
+
+
+def step(
+    problem: Problem,
+    task: Task,
+    settings: Settings,
+    formulation: Formulation,
+    state: State,
+    epsilon: float,
+    goal: float = math.inf,
+    settled: float = -math.inf,
+    room: SweepBuffers | None = None,
+    takes_over: bool = False,
+    shards: Placement | None = None,
+) -> tuple[State, Info]:
+    """One round; see the module.
+
+    Args:
+      problem, task, settings, formulation: the fixed side of the run.
+      state: of `init` or of the last step.
+      epsilon: planes are added where H(y_hat) > xi_i + epsilon.
+      goal, settled: a round of grown working sets in the subspace variant is certified where its
+        estimated relative gap is at most goal, its estimated violation at most settled, or its
+        turn has come (`settings.certify_every`); any other round always is.
+      room: one for all steps of a run, so that none makes its own.
+      takes_over: whether the working sets of `state` may be used up, which nobody may read then;
+        otherwise they are copied.
+      shards: where the task, which is theirs, lies on a mesh; None on one device.
+    """
+    state = state._replace(clock=state.clock + 1)
+    now = round_of(problem, task, settings, formulation, state.clock, room, takes_over, shards)
+    settings, examples = now.settings, examples_of(now)
+    threshold = np.asarray(epsilon, state.sets.losses.dtype)
+    entered, enumerated = _count_entered(now, state.sets), is_enumerated(state.sets)
+    products = (None, None)
+    fully = solves_fully(settings, formulation, state)
+    added = overflow = calls = 0
+    estimate = certificate = slack = None
+    if fully:
+        state, *found = full_round(now, state)
+        products = tuple(found)
+    elif enumerated:
+        w, sets = enumerated_round(now, state)
+        state = state._replace(weights=w, sets=sets, span=None)
+    else:
+        w, sets, moved = grown_round(now, state, threshold)
+        state = state._replace(weights=w, sets=sets, span=None, block_gaps=moved.gaps)
+        added, overflow, estimate, calls = moved.added, moved.overflow, moved.estimate, moved.calls
+    due = state.clock % settings.certify_every == 0
+    if fully or due or estimate is None or is_done(estimate, goal, settled):
+        own = not fully and (takes_over or not enumerated)
+        state, certificate, slack, counts = _certify(now, state, threshold, products, own)
+        overflow, calls = int(counts.overflow), calls + examples
+        added += _count_entered(now, state.sets) - entered if enumerated else int(counts.added)
+    shown = estimate if certificate is None else certificate
+    if shown is None:
+        raise RuntimeError("a round ended without an estimate and without a certificate")
+    state = with_gap(state, relative_gap(shown), added, examples)
+    return state, Info(certificate, shown, added, overflow, calls, now.seconds, slack)
+
+
+def certify_state(
+    problem: Problem,
+    task: Task,
+    settings: Settings,
+    formulation: Formulation,
+    state: State,
+    epsilon: float,
+    shards: Placement | None = None,
+    products: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
+) -> tuple[State, Info]:
+    """A certificate of the state as it is, w untouched; the planes that its calls meet are added.
+
+    For a state that the last `step` did not certify, of the subspace variant, or whose w is
+    somebody's own.
+
+    Args:
+      products: terms of |w|^2 and of |sum beta phi|^2, where w is another one. The rest as in
+        `step`.
+    """
+    now = round_of(problem, task, settings, formulation, state.clock, shards=shards)
+    threshold = np.asarray(epsilon, state.sets.losses.dtype)
+    state, certificate, slack, counts = _certify(now, state, threshold, products, False)
+    added, overflow = int(counts.added), int(counts.overflow)
+    info = Info(certificate, certificate, added, overflow, examples_of(now), now.seconds, slack)
+    return state, info
+
+
+def with_capacity(state: State, capacity: int) -> State:
+    """The same state with more slots an example."""
+    old = state.sets.losses.shape[1]
+    span = None if state.span is None else widened(state.span, capacity - old, (1,))
+    return state._replace(sets=extend(state.sets, capacity), span=span)

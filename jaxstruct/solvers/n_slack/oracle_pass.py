@@ -1,0 +1,252 @@
+"""The oracle's side of algorithm 3: examples called at one w.
+
+A call finds the plane that its example violates most; on all examples it certifies w.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.buckets import bucket_slices, rows_at
+from jaxstruct.core.compiling import program
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.solvers.n_slack.active_slots import active_slots
+from jaxstruct.solvers.n_slack.bucket_turns import (
+    bucket_task,
+    empty_results,
+    interleave,
+    visited_rows,
+)
+from jaxstruct.solvers.n_slack.plane_lookup import Batch, meet, scores_at_hand
+from jaxstruct.solvers.n_slack.task import Task
+from jaxstruct.solvers.n_slack.working_sets import (
+    Meeting,
+    Proposal,
+    WorkingSets,
+    bucket_of,
+    insert,
+    join_buckets,
+    propose,
+)
+from jaxstruct.solvers.objective.certificate import ExampleTerms
+from jaxstruct.solvers.objective.formulations import power_of_loss
+from jaxstruct.solvers.objective.most_violated import Found, most_violated_of_batch, terms_size
+
+
+class PassCounts(NamedTuple):
+    """Planes added, and examples whose working set was full."""
+
+    added: Array
+    overflow: Array
+
+
+class OracleReport(NamedTuple):
+    """What the last oracle call of each example said.
+
+    Fields:
+      terms: at the w it was made at. slots: [N, A] the active slots it chose, 0 first.
+    """
+
+    terms: ExampleTerms
+    slots: Array
+
+
+def empty_report(rows: int, active: int, dtype: str) -> OracleReport:
+    """Room for what oracle calls on all rows will say; one transfer, since every round makes it."""
+    zeros = [np.zeros(rows, dtype) for _ in ExampleTerms._fields]
+    slots = np.zeros((rows, active), np.int32)
+    return OracleReport(*jax.device_put((ExampleTerms(*zeros), slots)))
+
+
+class OracleOptions(NamedTuple):
+    """Static options of an oracle call.
+
+    Fields:
+      oracle: which program, see `most_violated.oracle_for`.
+      active: slots an example to name for restricted sweeps, 0 for none.
+    """
+
+    oracle: str
+    active: int
+
+
+class Calls(NamedTuple):
+    """Which examples are called, and which of the outputs that they meet enter.
+
+    Fields:
+      orders: one [batches, B] a bucket, the rows of the bucket in some order.
+      spans: one (first, last) a bucket: the batches called; numbers, not shapes.
+      epsilon: a plane is added where H(y_hat) > xi_i + epsilon and y_hat is not in S_i.
+      clock: the number of this pass, for the eviction of unused planes.
+    """
+
+    orders: tuple[Array, ...]
+    spans: tuple[tuple[AnyArray, AnyArray], ...]
+    epsilon: AnyArray
+    clock: AnyArray
+
+
+class _Call(NamedTuple):
+    """One oracle call on a batch.
+
+    Fields:
+      proposals: what enters, or None. terms: of the certificate at w.
+      slots: [B, A] active slots; a plane that enters counts.
+    """
+
+    proposals: Proposal | None
+    terms: ExampleTerms
+    slots: Array
+
+
+class _Seen(NamedTuple):
+    """What a batch of oracle calls compares.
+
+    Fields:
+      found: the most violated outputs. scores: [B, K] F of the planes at hand.
+      met: the outputs found against these, or None where every output is at hand.
+    """
+
+    found: Found
+    scores: Array
+    met: Meeting | None
+
+
+def _call(
+    problem: Problem, oracle: str, task: Task, w: PyTree, sets: WorkingSets, index: Array
+) -> _Seen:
+    x, y_true = rows_at((task.inputs, task.outputs), index)
+    theta, found = most_violated_of_batch(problem, oracle, task.terms, w, x, y_true)
+    batch = Batch(index, x, y_true, theta)
+    if sets.gram.shape[1] == 0:
+        return _Seen(found, scores_at_hand(problem, sets, batch), None)
+    return _Seen(found, *meet(problem, sets, batch, found.output))
+
+
+def _call_batch(
+    problem: Problem,
+    options: OracleOptions,
+    task: Task,
+    w: PyTree,
+    sets: WorkingSets,
+    index: Array,
+    epsilon: AnyArray,
+) -> _Call:
+    """One oracle call on a batch: planes to add, the terms of the certificate, active slots."""
+    found, scores, met = _call(problem, options.oracle, task, w, sets, index)
+    own = rows_at(sets._replace(outputs=None, gram=None), index)
+    margins = jnp.where(own.occupied, scores[:, :1] - scores, 0)
+    slopes = own.bounds - own.scales * margins
+    known = jnp.maximum(jnp.max(jnp.where(own.occupied, slopes, -jnp.inf), axis=1), 0)
+    proposals = None
+    scale = power_of_loss(found.loss, task.terms.scale_power)
+    bound = power_of_loss(found.loss, task.terms.bound_power)
+    multiplier_sum = jnp.sum(own.multipliers, axis=1)
+    terms = ExampleTerms(
+        worst=found.bound,
+        value=found.value,
+        slack=jnp.maximum(found.bound, 0),
+        known=known,
+        bound=jnp.sum(own.multipliers * own.bounds, axis=1),
+        product=jnp.sum(own.multipliers * own.scales * margins, axis=1),
+        multiplier_sum=multiplier_sum,
+        size=terms_size(scale, bound, scores[:, 0], found.value),
+        reach=jnp.sqrt(jnp.max(own.norms, axis=1)),
+        claim=found.claim,
+    )
+    if met is not None:
+        violated = (task.terms.cap[index] > 0) & (found.value > known + epsilon)
+        place = jax.vmap(partial(propose, task.terms))
+        proposals = place(own, met, found.output, found.loss, violated)
+        enters = jnp.arange(own.losses.shape[1])[None] == proposals.slot[:, None]
+        own = own._replace(occupied=own.occupied | enters)
+        slopes = jnp.where(enters, found.value[:, None], slopes)
+        longest = jnp.max(jnp.where(enters, proposals.gram_row, own.norms), axis=1)
+        terms = terms._replace(reach=jnp.sqrt(longest))
+    planes = jnp.arange(own.losses.shape[1])[None] > 0
+    pull = jnp.where(planes, task.terms.ridge[index, None] * multiplier_sum[:, None], 0)
+    return _Call(proposals, terms, active_slots(own, slopes - pull, options.active))
+
+
+def _flat(tree: PyTree) -> PyTree:
+    """[batches, B, ...] -> [batches B, ...]."""
+    return jax.tree.map(
+        lambda leaf: leaf.reshape(leaf.shape[0] * leaf.shape[1], *leaf.shape[2:]), tree
+    )
+
+
+def _counts(proposals: Proposal | None, called: Array, capacity: int) -> PassCounts:
+    if proposals is None:  # every output is at hand
+        return PassCounts(jnp.int32(0), jnp.int32(0))
+    return PassCounts(
+        jnp.sum(called & (proposals.slot < capacity)), jnp.sum(called & proposals.overflow)
+    )
+
+
+def _sum_counts(counts: list[PassCounts]) -> PassCounts:
+    return jax.tree.map(lambda *values: sum(values), *counts)
+
+
+def _concatenate(parts: list[PyTree]) -> PyTree:
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+
+
+def _write_rows(old: PyTree, new: PyTree, index: Array) -> PyTree:
+    """Rows `index` of every array replaced; rows out of range are dropped."""
+    return jax.tree.map(lambda to, leaf: to.at[index].set(leaf, mode="drop"), old, new)
+
+
+def oracle_pass(
+    problem: Problem,
+    options: OracleOptions,
+    task: Task,
+    w: PyTree,
+    sets: WorkingSets,
+    report: OracleReport,
+    calls: Calls,
+) -> tuple[WorkingSets, OracleReport, PassCounts]:
+    """One oracle call an example at one fixed w, for some or all of the examples.
+
+    The outputs violated by more than epsilon enter the working sets with multiplier 0.
+
+    Args:
+      options: static.
+      report: what earlier calls said; the rows called now are replaced.
+    """
+    orders, spans, epsilon, clock = calls
+    buckets = [(bucket_task(task, b), bucket_of(sets, b), order) for b, order in enumerate(orders)]
+
+    def of_bucket(task: Task, sets: WorkingSets, order: Array) -> Callable:
+        def body(at: Array, w: PyTree) -> tuple:
+            # a bucket of one batch: the barrier keeps XLA from calling it before the loop, always
+            index, _ = jax.lax.optimization_barrier((order[at], at))
+            call = _call_batch(problem, options, task, w, sets, index, epsilon)
+            return w, (call.proposals, OracleReport(call.terms, call.slots))
+
+        return body
+
+    bodies = [jax.jit(of_bucket(*bucket)) for bucket in buckets]  # shapes and loop: one trace
+    totals = [order.shape[0] for order in orders]
+    buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
+    _, results = interleave(spans, 1, bodies, w, buffers)
+    parts, counts, new = [], [], []
+    for (_, own, order), span, own_rows, (proposals, said) in zip(
+        buckets, spans, bucket_slices(task.outputs), results, strict=True
+    ):
+        index = visited_rows(order, span)
+        proposals, said = _flat((proposals, said))
+        counts.append(_counts(proposals, index < order.size, sets.losses.shape[1]))
+        parts.append(own if proposals is None else insert(own, index, proposals, clock))
+        old = jax.tree.map(lambda leaf, own_rows=own_rows: leaf[own_rows], report)
+        new.append(_write_rows(old, said, index))
+    return join_buckets(parts), _concatenate(new), _sum_counts(counts)
+
+
+oracle_program = program(oracle_pass, static_argnums=1, donate_argnums=(4, 5))

@@ -1,0 +1,297 @@
+"""Full optimisation over all working sets at once (variant a of algorithms 2 and 3).
+
+The dual over S is maximised by proximal steps, each solved by a semismooth Newton method on its
+smooth primal. With psi_i the Moreau envelope of the block's support function,
+
+    phi(w) = 1/2 |w|^2 + sum_i max_b { <b, h_i(w)> - r_i/2 (1'b)^2 - |b - beta_i|^2 / (2 sigma_i) },
+
+over b in the block's feasible set, h_i(w) = bounds - scales <w, delta Psi_i>; its minimiser makes
+b the next beta. Every operation is one on all examples, so it suits wide machines, and the tail of
+large C, where block ascent crawls, is superlinear. Norms of w are never taken in the weights'
+own coordinates, so kernels need nothing special.
+
+The Newton system is solved on the free variables of the active blocks by conjugate gradients:
+(diag(1/sigma) + r 11' + P G P) z = P Phi'(Phi b - w), with P the projection on the face, and the
+direction is Phi (b - beta~ - z), where w = Phi beta~ throughout.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.core.compiling import program
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.solvers.n_slack.newton_blocks import (
+    ALONE,
+    Axes,
+    Blocks,
+    Iterate,
+    Residual,
+    allowed_slots,
+    capped,
+    evaluate,
+    images_of,
+    multiples,
+    residual_of,
+    squared,
+    stiffness_of,
+    summed,
+)
+from jaxstruct.solvers.n_slack.task import Task
+from jaxstruct.solvers.n_slack.working_sets import WorkingSets
+from jaxstruct.solvers.settings import NewtonOptions
+
+FEW_BLOCKS = 24
+"""Up to so many blocks are never gathered: it would save nothing, and is a loop more to compile."""
+
+
+def _face_derivative(blocks: Blocks, free: Array, v: Array) -> Array:
+    """The derivative of the projection: v - (sum_F v) / (|F| + a) on the free slots F, else 0."""
+    v = jnp.where(free, v, 0)
+    count = jnp.sum(free, axis=1) + stiffness_of(blocks)
+    return jnp.where(free, v - (jnp.sum(v, axis=1) / jnp.maximum(count, 1))[:, None], 0)
+
+
+class _Vector(NamedTuple):
+    """v = along e_0 + Phi z in the space of the weights, and its image Phi'v on the active blocks.
+
+    All vectors of the Newton system live in this form, so that only active blocks are touched and
+    inner products need no metric of the weights: <u, v> = u.along <e_0, v> + u.z . v.image.
+    """
+
+    along: Array
+    z: Array
+    image: Array
+
+
+def _inner(blocks: Blocks, u: _Vector, v: _Vector, e0_squared: Array, e0_image: Array) -> Array:
+    with_e0, with_v = summed(blocks, (jnp.sum(v.z * e0_image), jnp.sum(u.z * v.image)))
+    return u.along * (v.along * e0_squared + with_e0) + with_v
+
+
+def _move(u: _Vector, t: Array, v: _Vector) -> _Vector:
+    return jax.tree.map(lambda a, b: a + t * b, u, v)
+
+
+def _conjugate_gradients(
+    problem: Problem,
+    blocks: Blocks,
+    free: Array,
+    e0_squared: Array,
+    e0_image: Array,
+    options: NewtonOptions,
+) -> _Vector:
+    """d of (I + Phi D Phi') d = e_0, to cg_tolerance of |e_0|; D = sigma P on the face."""
+    inner = partial(_inner, blocks, e0_squared=e0_squared, e0_image=e0_image)
+
+    def body(state: tuple) -> tuple:
+        count, d, r, p, rho = state
+        q = blocks.sigma[:, None] * _face_derivative(blocks, free, p.image)
+        gram_q = images_of(problem, multiples(problem, blocks, q), blocks)
+        product = _Vector(p.along, p.z + q, p.image + gram_q)
+        curvature = inner(p, p) + summed(blocks, jnp.sum(p.image * q))
+        step = rho / jnp.maximum(curvature, jnp.finfo(q.dtype).tiny)
+        d, r = _move(d, step, p), _move(r, -step, product)
+        new = inner(r, r)
+        return count + 1, d, r, _move(r, new / rho, p), new
+
+    nothing = jnp.zeros_like(e0_image)
+    r = _Vector(jnp.ones_like(e0_squared), nothing, e0_image)
+    d = _Vector(jnp.zeros_like(e0_squared), nothing, nothing)
+    goal = options.cg_tolerance**2 * e0_squared
+    state = (0, d, r, r, e0_squared)
+    return jax.lax.while_loop(lambda s: (s[0] < options.cg_steps) & (s[4] > goal), body, state)[1]
+
+
+def _newton_direction(
+    problem: Problem, options: NewtonOptions, blocks: Blocks, free: Array, e0: Residual
+) -> Array:
+    """[N, K] the direction's multipliers; CG runs on a third of a large single bucket if it can.
+
+    Shards of a mesh, which have to take the same way, never do.
+    """
+    n = free.shape[0]
+    active = jnp.sum(free, axis=1) > jnp.where(capped(blocks), 1, 0)
+    count = jnp.sum(active)
+    residual, image = e0
+    length = squared(blocks, e0)
+
+    def gathered(capacity: int) -> Array:
+        index = jnp.nonzero(active, size=capacity, fill_value=0)[0]
+        real = jnp.arange(capacity) < count
+        part = jax.tree.map(lambda leaf: leaf[index], blocks)
+        face = free[index] & real[:, None]
+        d = _conjugate_gradients(problem, part, face, length, image[index], options)
+        return (d.along * residual).at[jnp.where(real, index, n)].add(d.z, mode="drop")
+
+    def whole() -> Array:
+        face = free & active[:, None]
+        d = _conjugate_gradients(problem, blocks, face, length, image, options)
+        return d.along * residual + d.z
+
+    if len(blocks.inputs) > 1 or n <= FEW_BLOCKS or blocks.axes.names:
+        return whole()
+    capacities = [max(n // 3, 1)]
+    branch = sum((count > capacity).astype(jnp.int32) for capacity in capacities)
+    parts = [partial(gathered, capacity) for capacity in capacities]
+    return jax.lax.switch(branch, [*parts, whole])
+
+
+def _newton_step(
+    problem: Problem,
+    options: NewtonOptions,
+    blocks: Blocks,
+    beta: Array,
+    now: Iterate,
+    e0: Residual,
+) -> Iterate:
+    """One Newton step with backtracking on phi; the line costs no further potentials."""
+    free = (now.b > 0) & allowed_slots(blocks)
+    change = _newton_direction(problem, options, blocks, free, e0).at[:, 0].set(0)
+    direction = multiples(problem, blocks, change)
+    slope_image = images_of(problem, direction, blocks)
+    slope = -summed(blocks, jnp.sum(e0.multipliers * slope_image))
+    images = blocks.sets.bounds - now.h
+
+    def trial(t: Array) -> Iterate:
+        return evaluate(
+            problem,
+            blocks,
+            beta,
+            now.w,
+            now.span + t * change,
+            now.h - t * slope_image,
+            images + t * slope_image,
+        )
+
+    def shorter(state: tuple) -> tuple:
+        count, t, _ = state
+        return count + 1, t / 2, trial(t / 2)
+
+    def poor(state: tuple) -> Array:
+        count, t, new = state
+        return (count <= options.line_trials) & ~(new.value <= now.value + 1e-4 * t * slope)
+
+    # The first trial is of t = 1, and inside the loop: compiled once.
+    two = jnp.full((), 2, beta.dtype)
+    untried = now._replace(value=jnp.full_like(now.value, jnp.inf))
+    _, t, new = jax.lax.while_loop(poor, shorter, (0, two, untried))
+    w = jax.tree.map(lambda a, d: a + t * d, now.w, direction)
+    return new._replace(w=w)
+
+
+class NewtonResult(NamedTuple):
+    """What one proximal step leaves.
+
+    Fields:
+      weights: the minimiser w of phi, which certifies the primal; span: [N, K] with w = Phi span.
+      sets: with the new multipliers beta.
+      primal_products, dual_products: [N] terms of |w|^2 and of |Phi beta|^2.
+      length: t in beta + t (b - beta), below 1 where Newton stopped early and b overshot.
+      newton_steps: how many were taken.
+    """
+
+    weights: PyTree
+    span: Array
+    sets: WorkingSets
+    primal_products: Array
+    dual_products: Array
+    length: Array
+    newton_steps: AnyArray
+
+
+def _blocks_of(task: Task, sets: WorkingSets, sigma: Array, axes: Axes) -> tuple[Blocks, Array]:
+    """(blocks with step lengths in units of their curvature, beta with the slack slot filled)."""
+    terms = task.terms
+    curvature = jnp.max(sets.norms, axis=1)
+    used = (terms.cap > 0) & (curvature > 0)
+    length = jnp.where(used, sigma / jnp.where(used, curvature, 1), 1e-30)
+    multiplier_sum = jnp.sum(sets.multipliers, axis=1)
+    finite = jnp.isfinite(terms.cap)
+    slack = jnp.where(finite, jnp.maximum(jnp.where(finite, terms.cap, 0) - multiplier_sum, 0), 0)
+    beta = sets.multipliers.at[:, 0].set(slack)
+    return Blocks(task.inputs, sets, terms.cap, terms.ridge, length, axes), beta
+
+
+def _ascend(problem: Problem, blocks: Blocks, beta: Array, b: Array) -> tuple[Array, Array, Array]:
+    """Exact line search on the dual from beta towards b: (beta, terms of |Phi beta|^2, t).
+
+    D never falls, however early Newton stopped.
+    """
+    change = (b - beta).at[:, 0].set(0)
+    old = beta.at[:, 0].set(0)
+    image = images_of(problem, multiples(problem, blocks, old), blocks)
+    moved = images_of(problem, multiples(problem, blocks, change), blocks)
+    multiplier_sum, shift = jnp.sum(old, axis=1), jnp.sum(change, axis=1)
+    slope = jnp.sum(change * (blocks.sets.bounds - image)) - jnp.sum(
+        blocks.ridge * multiplier_sum * shift
+    )
+    curvature = jnp.sum(change * moved) + jnp.sum(blocks.ridge * shift**2)
+    slope, curvature = summed(blocks, (slope, curvature))
+    tiny = jnp.finfo(b.dtype).tiny
+    t = jnp.where(slope > 0, jnp.clip(slope / jnp.maximum(curvature, tiny), 0, 1), 0)
+    new = jnp.where(t == 1, b.at[:, 0].set(0), old + t * change)
+    return new, jnp.sum(new * (image + t * moved), axis=1), t
+
+
+def proximal_newton_pass(
+    problem: Problem,
+    options: NewtonOptions,
+    task: Task,
+    w: PyTree,
+    span: Array,
+    sets: WorkingSets,
+    sigma: Array,
+    clock: Array,
+    axes: Axes = ALONE,
+) -> NewtonResult:
+    """One proximal step on the dual over all working sets.
+
+    Args:
+      options: static limits.
+      w, span: where Newton starts, w = Phi span; w None to be made of the span.
+      sets: with the dual variables beta, the centre of the proximal term.
+      sigma: its length, in units of each block's own curvature.
+      clock: the number of this pass.
+      axes: of the mesh over whose shards the task lies, inside `shard_map`.
+    """
+    blocks, beta = _blocks_of(task, sets, sigma, axes)
+    w = multiples(problem, blocks, span) if w is None else w
+    used = blocks.sigma[:, None] > 1e-20
+    images = images_of(problem, w, blocks)
+    start = evaluate(problem, blocks, beta, w, span, sets.bounds - images, images)
+
+    def unfinished(state: tuple) -> Array:
+        count, now, e0 = state
+        moves = jnp.where(used, (now.b - beta) ** 2 / blocks.sigma[:, None], 0)
+        moved = summed(blocks, jnp.sum(moves))
+        return (count < options.newton_steps) & (squared(blocks, e0) > options.tolerance * moved)
+
+    def body(state: tuple) -> tuple:
+        count, now, e0 = state
+        new = _newton_step(problem, options, blocks, beta, now, e0)
+        return count + 1, new, residual_of(problem, blocks, new)
+
+    count, last, _ = jax.lax.while_loop(
+        unfinished, body, (0, start, residual_of(problem, blocks, start))
+    )
+    multipliers, dual_products, length = _ascend(problem, blocks, beta, last.b)
+    multipliers = jnp.where((task.terms.cap > 0)[:, None], multipliers, 0)
+    last_used = jnp.where(multipliers > 0, clock, sets.last_used)
+    return NewtonResult(
+        last.w,
+        last.span,
+        sets._replace(multipliers=multipliers, last_used=last_used),
+        jnp.sum(last.span * (sets.bounds - last.h), axis=1),
+        dual_products,
+        length,
+        count,
+    )
+
+
+newton_program = program(proximal_newton_pass, static_argnums=1)

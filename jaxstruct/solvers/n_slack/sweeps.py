@@ -1,0 +1,378 @@
+"""Cached sweeps: steps on the planes at hand, and the w that multipliers make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.core.buckets import bucket_slices, rows_at
+from jaxstruct.core.compiling import program
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.device import zeros_to_take_over
+from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.solvers.n_slack.active_slots import merge_multipliers, restrict
+from jaxstruct.solvers.n_slack.bucket_turns import (
+    TURNS,
+    bucket_task,
+    empty_results,
+    interleave,
+    visited_rows,
+)
+from jaxstruct.solvers.n_slack.task import Task
+from jaxstruct.solvers.n_slack.visits import Planes, visit
+from jaxstruct.solvers.n_slack.working_sets import WorkingSets, bucket_of, plane_coefficients
+from jaxstruct.solvers.settings import VisitOptions
+
+
+class Plan(NamedTuple):
+    """Some sweeps over some examples, one after the other.
+
+    Fields:
+      orders: one [sweeps, N_b] a bucket, the rows of the bucket with those visited in front.
+      groups: one number a bucket, how many groups of them are visited.
+      most: how many sweeps at most, no more than there are orders.
+    """
+
+    orders: tuple[Array, ...]
+    groups: tuple[Array, ...]
+    most: AnyArray
+
+
+class Seen(NamedTuple):
+    """One bucket as visits see it.
+
+    Fields:
+      task: the bucket, its caps without what frozen slots take.
+      sets: its working sets, cut down to the slots that are swept; outputs None where there are
+        differences.
+      differences: [N_b] of `Space.plane_differences`, or None.
+    """
+
+    task: Task
+    sets: WorkingSets
+    differences: PyTree
+
+
+def see(task: Task, sets: WorkingSets) -> list[Seen]:
+    """Every bucket whole."""
+    count = len(task.outputs)
+    return [Seen(bucket_task(task, b), bucket_of(sets, b), None) for b in range(count)]
+
+
+def _sees_whole(problem: Problem, slots: Array) -> bool:
+    return slots.shape[1] == 0 and problem.space.plane_differences is None
+
+
+def see_slots(
+    problem: Problem,
+    options: VisitOptions,
+    task: Task,
+    sets: WorkingSets,
+    slots: Array,
+    plan: Plan,
+    room: list,
+) -> tuple[list[Seen], list]:
+    """Every bucket cut down to some slots; only the rows that a plan visits hold what they should.
+
+    Args:
+      options: static. slots: [N, A] the slots that are swept, the others frozen; A = 0 for all.
+      room: of `empty_room`, or what an earlier call left in it.
+
+    Returns:
+      (the buckets, the room that they are in).
+    """
+    whole = see(task, sets)
+    if _sees_whole(problem, slots):
+        return whole, room
+    room = [
+        _cut(problem, bucket, slots[own], order[0].reshape(-1, options.group), count, held)
+        for bucket, own, order, count, held in zip(
+            whole, bucket_slices(task.outputs), plan.orders, plan.groups, room, strict=True
+        )
+    ]
+    return [_seen(bucket, held) for bucket, held in zip(whole, room, strict=True)], room
+
+
+class _Part(NamedTuple):
+    """Some rows of one bucket, cut down; the fields are those of `Seen`, cap: of its terms."""
+
+    cap: Array
+    sets: WorkingSets
+    differences: PyTree
+
+
+def _part(problem: Problem, whole: Seen, slots: Array, index: Array) -> _Part:
+    """The rows [B] of one bucket cut down to the slots [N_b, A]."""
+    terms, sets = restrict(whole.task.own_terms(index), whole.sets, index, slots[index])
+    differ = problem.space.plane_differences
+    differences = differ and differ(sets.outputs)
+    if differences is not None:
+        sets = sets._replace(outputs=None)
+    return _Part(terms.cap, sets, differences)
+
+
+def _seen(whole: Seen, part: _Part) -> Seen:
+    terms = whole.task.terms._replace(cap=part.cap)
+    return Seen(whole.task._replace(terms=terms), part.sets, part.differences)
+
+
+def empty_room(
+    problem: Problem,
+    task: Task,
+    sets: WorkingSets,
+    slots: Array,
+    zeros: Callable = zeros_to_take_over,
+) -> list:
+    """Zeros in place of the buckets cut down to slots [N, A], which `sweeps_pass` takes over.
+
+    NumPy makes them, so that nothing compiles. Where nothing is cut down, there are none.
+
+    Args:
+      zeros: (shape, dtype) -> them, where the rows are.
+    """
+
+    def parts(problem: Problem, task: Task, sets: WorkingSets, slots: Array) -> list[_Part]:
+        places = bucket_slices(task.outputs)
+        return [
+            _part(problem, whole, slots[own], jnp.arange(own.stop - own.start))
+            for whole, own in zip(see(task, sets), places, strict=True)
+        ]
+
+    if _sees_whole(problem, slots):
+        return []
+    shapes = jax.eval_shape(parts, problem, task, sets, slots)
+    return jax.tree.map(lambda leaf: zeros(leaf.shape, leaf.dtype), shapes)
+
+
+class SweepBuffers:
+    """The room that the last sweeps left, for the next ones: what is large is made once a run."""
+
+    def __init__(self) -> None:
+        """No room yet."""
+        self._slots, self._room = None, []
+
+    def take(
+        self,
+        problem: Problem,
+        task: Task,
+        sets: WorkingSets,
+        slots: Array,
+        zeros: Callable = zeros_to_take_over,
+    ) -> list:
+        """What `empty_room` makes, or what was given back of that size; the caller owns it.
+
+        Args:
+          problem, task, zeros: the same in all calls.
+        """
+        if _sees_whole(problem, slots):
+            return []
+        count = slots.shape[1] or sets.losses.shape[1]
+        room, known = self._room, self._slots == count
+        self._slots, self._room = None, []
+        return room if known else empty_room(problem, task, sets, slots, zeros)
+
+    def give_back(self, room: list) -> None:
+        """The room after the sweeps; nothing is kept of none."""
+        if room:
+            self._slots, self._room = room[0].sets.losses.shape[1], room
+
+
+def _cut(
+    problem: Problem, whole: Seen, slots: Array, grouped: Array, groups: Array, room: _Part
+) -> _Part:
+    """One bucket cut down to the slots [N_b, A], once and not in every sweep.
+
+    Args:
+      grouped: [N_b / G, G] rows, those visited in front. groups: how many groups are.
+      room: [N_b] what other rows hold.
+    """
+
+    def pick(at: Array, held: _Part) -> _Part:
+        index = grouped[at]
+        found = _part(problem, whole, slots, index)
+        return jax.tree.map(lambda to, new: to.at[index].set(new), held, found)
+
+    return jax.lax.fori_loop(0, groups, pick, room)
+
+
+def cached_pass(
+    problem: Problem,
+    options: VisitOptions,
+    seen: list[Seen],
+    w: PyTree,
+    multipliers: Array,
+    orders: tuple[Array, ...],
+    groups: tuple[Array, ...],
+) -> tuple[PyTree, Array, Array]:
+    """One sweep over the blocks of some examples, with the planes at hand.
+
+    Args:
+      options: static.
+      seen: the buckets; of their multipliers nothing is read.
+      multipliers: [N, A] of the slots that are seen.
+      orders: one [N_b] a bucket, examples by their rows in it, a multiple of the group size.
+      groups: how many groups of each are visited; numbers, not shapes, so that a sweep over few
+        examples compiles nothing new.
+
+    Returns:
+      (w, multipliers [N, A], the sum of the predicted gains of its visits).
+    """
+    visits = prepare_visits(problem, options, seen, w, multipliers, orders)
+    spans = tuple((jnp.int32(0), count) for count in groups)
+    w, results = interleave(spans, TURNS, visits.bodies, w, visits.buffers)
+    gains = [jnp.sum(predicted_gain) for _, predicted_gain in results]
+    new = [each for each, _ in results]
+    return w, after_visits(visits, multipliers, groups, new), reduce(jnp.add, gains)
+
+
+class Visits(NamedTuple):
+    """What `interleave` needs of a sweep; one entry a bucket.
+
+    Fields:
+      places: its rows among all. grouped: [M, G] its rows by group.
+      bodies: (at, w) -> (w, (new multipliers [G, A], predicted gain)) of group `at`.
+      buffers: room for what these return.
+    """
+
+    places: list[slice]
+    grouped: list[Array]
+    bodies: list[Callable]
+    buffers: list[PyTree]
+
+
+def after_visits(
+    visits: Visits, multipliers: Array, groups: tuple[Array, ...], new: list[Array]
+) -> Array:
+    """[N, A] multipliers, those of the first groups of each bucket replaced.
+
+    Args:
+      groups: how many of each bucket were visited. new: one [M, G, A] a bucket.
+    """
+    parts = []
+    for own, order, count, each in zip(visits.places, visits.grouped, groups, new, strict=True):
+        index = visited_rows(order, (0, count))
+        parts.append(multipliers[own].at[index].set(each.reshape(order.size, -1), mode="drop"))
+    return jnp.concatenate(parts)
+
+
+def prepare_visits(
+    problem: Problem,
+    options: VisitOptions,
+    seen: list[Seen],
+    w: PyTree,
+    multipliers: Array,
+    orders: tuple[Array, ...],
+) -> Visits:
+    """The visits of a sweep, none made yet; arguments as in `cached_pass`."""
+
+    def of_bucket(bucket: Seen, own_multipliers: Array, grouped: Array) -> Callable:
+        held = bucket.sets._replace(multipliers=own_multipliers)
+
+        def body(at: Array, w: PyTree) -> tuple[PyTree, tuple[Array, Array]]:
+            index = grouped[at]
+            own, y_true = rows_at((held, bucket.task.outputs), index)
+            planes = Planes(bucket.task.inputs, index, own.outputs, bucket.differences)
+            terms = bucket.task.own_terms(index)
+            w, new, predicted_gain = visit(problem, options, w, planes, y_true, own, terms)
+            return w, (new, predicted_gain)
+
+        return body
+
+    places = bucket_slices(tuple(bucket.task.outputs for bucket in seen))
+    grouped = [order.reshape(-1, options.group) for order in orders]
+    bodies = [
+        jax.jit(of_bucket(bucket, multipliers[own], order))  # shapes and loop: one trace
+        for bucket, own, order in zip(seen, places, grouped, strict=True)
+    ]
+    totals = [order.shape[0] for order in grouped]
+    buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
+    return Visits(places, grouped, bodies, buffers)
+
+
+def sweeps_pass(
+    problem: Problem,
+    options: VisitOptions,
+    task: Task,
+    w: PyTree,
+    sets: WorkingSets,
+    slots: Array,
+    plan: Plan,
+    clock: Array,
+    room: list,
+    one_sweep: Callable = cached_pass,
+) -> tuple[PyTree, Array, Array, list]:
+    """Cached sweeps over the blocks of some examples, with the planes in some slots.
+
+    They end when they fade (see `VisitOptions`), at the latest as the plan says. How many sweeps
+    and how many examples there are is a number, so that one program serves every round.
+
+    Args:
+      options: static.
+      slots: [N, A] the slots used, the others frozen; A = 0 for all.
+      plan: which examples are visited, and how often at most.
+      clock: the number of this pass.
+      room: of `empty_room`, taken over; what it holds plays no part.
+      one_sweep: makes each of them, as `cached_pass` does.
+
+    Returns:
+      (w, multipliers [N, K], last_used [N, K], the room for the next call).
+    """
+    seen, room = see_slots(problem, options, task, sets, slots, plan, room)
+    start = jnp.concatenate([bucket.sets.multipliers for bucket in seen])
+
+    def sweep(state: tuple) -> tuple:
+        number, w, multipliers, first, _ = state
+        orders = tuple(order[number] for order in plan.orders)
+        w, multipliers, gain = one_sweep(
+            problem, options, seen, w, multipliers, orders, plan.groups
+        )
+        return number + 1, w, multipliers, jnp.where(number == 0, gain, first), gain
+
+    def goes_on(state: tuple) -> Array:
+        number, _, _, first, last = state
+        return (number < plan.most) & (last > options.fading * first)
+
+    zero = jnp.zeros((), start.dtype)
+    _, w, moved, _, _ = jax.lax.while_loop(goes_on, sweep, (0, w, start, zero, zero + 1))
+    visited = _visited(task, options, plan)[:, None]
+    moved = merge_multipliers(sets.multipliers, moved, slots)
+    multipliers = jnp.where(visited, moved, sets.multipliers)
+    return w, multipliers, jnp.where(multipliers > 0, clock, sets.last_used), room
+
+
+def _visited(task: Task, options: VisitOptions, plan: Plan) -> Array:
+    """[N] whether the sweeps of a plan visit a row."""
+    flags = []
+    for own, order, count in zip(
+        bucket_slices(task.outputs), plan.orders, plan.groups, strict=True
+    ):
+        index = visited_rows(order[0].reshape(-1, options.group), (0, count))
+        flags.append(jnp.zeros(own.stop - own.start, bool).at[index].set(True, mode="drop"))
+    return jnp.concatenate(flags)
+
+
+def weights_of_multipliers(
+    problem: Problem, task: Task, sets: WorkingSets, orders: tuple[Array, ...]
+) -> PyTree:
+    """w = sum_i sum_y beta_iy phi_i(y), rebuilt from the dual variables (thesis 3.28)."""
+    w = problem.initial_weights
+    for number, order in enumerate(orders):
+        inputs, own_sets = task.inputs[number], bucket_of(sets, number)
+
+        def body(
+            w: PyTree, index: Array, inputs: PyTree = inputs, sets: WorkingSets = own_sets
+        ) -> tuple[PyTree, None]:
+            own = rows_at(sets, index)
+            c = plane_coefficients(own.scales * own.multipliers)
+            return problem.space.add_planes(w, rows_at(inputs, index), own.outputs, c), None
+
+        w, _ = jax.lax.scan(body, w, order)
+    return w
+
+
+sweeps_program = program(sweeps_pass, static_argnums=1, donate_argnums=8)
+rebuilt_weights = program(weights_of_multipliers)

@@ -1,0 +1,165 @@
+"""The fixed side of a run: examples padded to whole batches, and the numbers of the formulation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.buckets import Buckets
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.sizes import size_class
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.solvers.objective.formulations import Formulation, Penalty, penalty
+
+
+class Task(NamedTuple):
+    """What stays fixed during a run: padded examples and the numbers of the formulation.
+
+    Fields:
+      inputs, outputs: one pytree a bucket, leaves [N_b, ...]; N = sum N_b rows in all, in the order
+        of the buckets.
+      terms: the cap and ridge of each of the N rows; a row of padding has cap 0.
+      counts: how many rows of each bucket, the first ones, are examples; None where all are.
+    """
+
+    inputs: tuple[PyTree, ...]
+    outputs: tuple[PyTree, ...]
+    terms: Penalty
+    counts: tuple[np.int32, ...] | None = None
+
+    def own_terms(self, index: Array | slice) -> Penalty:
+        """The cap and ridge of some rows."""
+        return self.terms._replace(cap=self.terms.cap[index], ridge=self.terms.ridge[index])
+
+
+def sizes_of(outputs: PyTree) -> np.ndarray:
+    """[N_b] the integers of each output that are no padding, which is negative."""
+    leaves = [np.asarray(leaf) >= 0 for leaf in jax.tree.leaves(outputs)]
+    return np.sum([np.sum(real.reshape(len(real), -1), axis=1) for real in leaves], axis=0)
+
+
+def padded_rows(tree: PyTree, total: int) -> PyTree:
+    """The first row repeated up to `total` rows; NumPy's arrays, of which parts cost nothing."""
+
+    def pad(leaf: np.ndarray) -> np.ndarray:
+        leaf = np.asarray(leaf)
+        short = total - leaf.shape[0]
+        return np.concatenate([leaf, np.repeat(leaf[:1], short, axis=0)])
+
+    return jax.tree.map(pad, tree)
+
+
+def pad_examples(tree: PyTree, total: int) -> PyTree:
+    """`padded_rows` on the device; padding carries weight 0."""
+    return jax.tree.map(jax.device_put, padded_rows(tree, total))
+
+
+def batches_of(rows: int, batch: int, group: int = 1) -> tuple[int, int]:
+    """(how many batches, rows in each): at most `batch`, a multiple of `group`, little padding."""
+    count = -(-rows // batch)
+    return count, -(-rows // (count * group)) * group
+
+
+FEW_ROWS = 24
+"""Where batches are small, up to so many rows are of one class: those of padding cost nothing."""
+
+
+def fewest_batches(batch: int) -> int:
+    """How many batches there are at least, where the settings ask for batches of this size."""
+    return max(FEW_ROWS // batch, 1)
+
+
+def batches_of_class(rows: int, batch: int, group: int = 1, fewest: int = 1) -> tuple[int, int]:
+    """(how many batches, rows in each) of all numbers of rows of one size class.
+
+    Args:
+      rows: at least 1. batch: rows in a batch, at most; a multiple of `group`.
+      fewest: of `fewest_batches`.
+    """
+    size = min(batch, -(-size_class(rows) // group) * group)
+    return size_class(-(-rows // size), fewest), size
+
+
+Shapes: TypeAlias = list[tuple[int, int]]
+"""One (batches, rows in each) a bucket."""
+
+
+Places: TypeAlias = list[np.ndarray]
+"""One [N_b] a bucket: which of its examples a row of the task holds, -1 for padding."""
+
+
+def row_index(
+    index: tuple[np.ndarray, ...], shapes: Shapes, places: Places | None = None
+) -> np.ndarray:
+    """[N] the example of every row of a task, -1 where it is padding.
+
+    Args:
+      places: None for examples in their order, then padding.
+    """
+    parts = []
+    for number, (own, shape) in enumerate(zip(index, shapes, strict=True)):
+        rows = np.full(math.prod(shape), -1)
+        if places is None:
+            rows[: len(own)] = own
+        else:
+            real = places[number] >= 0
+            rows[real] = own[places[number][real]]
+        parts.append(rows)
+    return np.concatenate(parts)
+
+
+def make_task(
+    problem: Problem,
+    inputs: Buckets,
+    outputs: Buckets,
+    formulation: Formulation,
+    C: float,
+    example_weights: np.ndarray | None,
+    shapes: Shapes,
+    places: Places | None = None,
+    n: int | None = None,
+) -> Task:
+    """The fixed side of a run, every bucket padded to whole batches with weight 0.
+
+    Args:
+      shapes: of the buckets. places: None for examples in their order, on the device; otherwise
+        everything stays on the host, for those who place it elsewhere.
+      n: examples that C is divided by; None for those that are here. The weights are those that the
+        index of the outputs counts: of all examples, or of those of this process.
+    """
+    rows = row_index(outputs.index, shapes, places)
+    n, last = int(np.sum(rows >= 0)) if n is None else n, int(np.max(rows, initial=0))
+    given = np.ones(last + 1) if example_weights is None else np.asarray(example_weights)
+    given = given.astype(np.float64)
+    weights = np.where(rows >= 0, given[rows], 0.0)
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+
+    def typed(leaf: np.ndarray) -> np.ndarray:
+        leaf = np.asarray(leaf)
+        return leaf.astype(dtype) if np.issubdtype(leaf.dtype, np.floating) else leaf
+
+    def integers(leaf: np.ndarray) -> np.ndarray:
+        return np.asarray(leaf).astype(np.int32)
+
+    def padded(parts: tuple[PyTree, ...], cast: Callable) -> tuple[PyTree, ...]:
+        found = []
+        for number, part in enumerate(parts):
+            part = jax.tree.map(cast, part)
+            if places is None:
+                found.append(pad_examples(part, math.prod(shapes[number])))
+            else:
+                held = np.maximum(places[number], 0)
+                found.append(jax.tree.map(lambda leaf, held=held: leaf[held], part))
+        return tuple(found)
+
+    return Task(
+        padded(inputs.parts, typed),
+        padded(outputs.parts, integers),
+        penalty(formulation, C, weights, n, str(dtype)),
+        tuple(np.int32(len(own)) for own in outputs.index) if places is None else None,
+    )

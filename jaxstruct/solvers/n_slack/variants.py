@@ -1,0 +1,68 @@
+"""Which variant of algorithm 3 a round is of, and which slots its sweeps see."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from jaxstruct.solvers.n_slack.state import State
+from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
+from jaxstruct.solvers.objective.formulations import Formulation
+from jaxstruct.solvers.settings import Settings
+
+STALL_ROUNDS = 10
+"""Block ascent has stalled where so many rounds did not halve the relative gap."""
+
+FEW_NEW = 0.1
+"""Where a round still finds planes for more than this part of the examples, they are what lacks."""
+
+FEW_OUTPUTS = 32
+"""Enumerated working sets of no more slots are swept whole."""
+
+
+def may_solve_fully(settings: Settings, sets: WorkingSets) -> bool:
+    """Whether a run may make full rounds: it is told to, or their size allows it."""
+    if settings.variant != "auto":
+        return settings.variant == "full"
+    if is_enumerated(sets):
+        return sets.losses.size <= 2**18
+    integers = sum(leaf.size for leaf in jax.tree.leaves(sets.outputs))
+    return integers <= 2**13 * sets.losses.shape[1]
+
+
+def with_gap(state: State, gap: float, added: int, examples: int) -> State:
+    """The state with the relative gap of its round, the oldest of the last ones forgotten.
+
+    Args:
+      gap: of this round. added: planes that it found. examples: of how many.
+    """
+    none = np.full(STALL_ROUNDS, np.inf)
+    if added > FEW_NEW * examples and not is_enumerated(state.sets):
+        return state._replace(gaps=none)
+    gaps = none if state.gaps is None else state.gaps
+    return state._replace(gaps=np.append(gaps[1:], gap))
+
+
+def solves_fully(settings: Settings, formulation: Formulation, state: State) -> bool:
+    """Whether the round of this clock is of the full variant: from the stall of block ascent on.
+
+    Without a slack there is no cap, and block ascent crawls from the first round on.
+    """
+    if settings.variant == "full":
+        return state.clock > settings.warm_passes
+    if not may_solve_fully(settings, state.sets):
+        return False
+    if state.full or (formulation.penalty == 0 and state.clock > settings.warm_passes):
+        return True
+    gaps = state.gaps
+    return gaps is not None and bool(np.isfinite(gaps[0]) and gaps[-1] > gaps[0] / 2)
+
+
+def named_slots(settings: Settings, sets: WorkingSets) -> int:
+    """How many active slots an example oracle calls name for sweeps; 0 where these see all."""
+    slots, enumerated = sets.losses.shape[1], is_enumerated(sets)
+    few = enumerated and slots <= FEW_OUTPUTS
+    if settings.variant == "full" or (settings.active is None and few):
+        return 0
+    active = (8 if enumerated else 24) if settings.active is None else settings.active
+    return active if active < slots else 0

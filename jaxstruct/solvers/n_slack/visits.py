@@ -1,0 +1,189 @@
+"""Visits: the blocks of a group of examples solved side by side, with a safeguard that ascends."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.core.buckets import rows_at
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.solvers.n_slack.working_sets import WorkingSets, plane_coefficients
+from jaxstruct.solvers.objective.block_dual import box_sizes, line_search_sizes, pairwise_ascent
+from jaxstruct.solvers.objective.formulations import Penalty
+from jaxstruct.solvers.settings import VisitOptions, has_small_weights
+
+
+class Planes(NamedTuple):
+    """The planes of some examples of one bucket.
+
+    Fields:
+      inputs: [n] of the bucket. index: [B] the examples.
+      outputs: [B, K] the planes; not read where there are differences.
+      differences: [n] of `Space.plane_differences`, or None.
+    """
+
+    inputs: PyTree
+    index: Array
+    outputs: PyTree
+    differences: PyTree = None
+
+
+def _margins(problem: Problem, w: PyTree, planes: Planes) -> Array:
+    """[B, K] <w, delta Psi(y_k)>; slot 0 holds y_i."""
+    space, (inputs, index, outputs, differences) = problem.space, planes
+    if differences is None:
+        values = space.plane_values(w, rows_at(inputs, index), outputs)
+    else:
+        values = space.difference_values(w, inputs, differences, index)
+    return values[:, :1] - values
+
+
+def _add(problem: Problem, w: PyTree, planes: Planes, z: Array) -> PyTree:
+    """w + sum_b sum_k z_bk delta Psi_b(y_k)."""
+    space, (inputs, index, outputs, differences) = problem.space, planes
+    c = plane_coefficients(z)
+    if differences is None:
+        return space.add_planes(w, rows_at(inputs, index), outputs, c)
+    return space.add_differences(w, inputs, differences, index, c)
+
+
+def inner_product(problem: Problem, direction: PyTree, planes: Planes, z: Array) -> Array:
+    """<d, sum_b sum_k z_bk delta Psi_b(y_k)>, in any space."""
+    return jnp.sum(z * _margins(problem, direction, planes))
+
+
+def _joint_directions(problem: Problem, planes: Planes, z: Array) -> Array:
+    """[B, B] <sum_k z_bk delta Psi_b(y_k), the same of c>, one dense weight vector a block."""
+
+    def alone(index: Array, outputs: PyTree, z: Array) -> PyTree:
+        index, outputs, z = jax.tree.map(lambda leaf: leaf[None], (index, outputs, z))
+        own = planes._replace(index=index, outputs=outputs)
+        return _add(problem, problem.initial_weights, own, z)
+
+    def seen(direction: PyTree) -> Array:
+        return jnp.sum(z * _margins(problem, direction, planes), axis=1)
+
+    return jax.vmap(seen)(jax.vmap(alone)(planes.index, planes.outputs, z))
+
+
+def _squared_norm(problem: Problem, direction: PyTree, planes: Planes, z: Array) -> Array:
+    """|d|^2 of d = sum_b sum_k z_bk delta Psi_b(y_k); by <d, delta Psi> without coordinates."""
+    space = problem.space
+    squared = space.squared_norm and space.squared_norm(direction, planes.inputs)
+    return inner_product(problem, direction, planes, z) if squared is None else squared
+
+
+class _Direction(NamedTuple):
+    """Where the blocks of a group want to go: sum_k z_k delta Psi(y_k) each.
+
+    Fields:
+      margins: [B, K] <w, delta Psi(y_k)>. z: [B, K].
+      linear: [B] the slope of the dual along it. ridge_part: [B] what the ridge adds to the
+        curvature.
+    """
+
+    margins: Array
+    z: Array
+    linear: Array
+    ridge_part: Array
+
+
+def _line_searched(
+    problem: Problem, w: PyTree, planes: Planes, direction: _Direction
+) -> tuple[PyTree, Array]:
+    """(new w, step sizes [B]): small weights move along a dense direction, large ones in place."""
+    margins, z, linear, ridge_part = direction
+    if has_small_weights(w):
+        dense = _add(problem, problem.initial_weights, planes, z)
+        squared = _squared_norm(problem, dense, planes, z)
+        sizes = line_search_sizes(linear, squared + jnp.sum(ridge_part))
+        return jax.tree.map(lambda a, d: a + sizes[0] * d, w, dense), sizes
+    moved = _add(problem, w, planes, z)
+    shift = _margins(problem, moved, planes) - margins
+    sizes = line_search_sizes(linear, jnp.sum(z * shift, axis=1) + ridge_part)
+    z_back = (sizes - 1)[:, None] * z
+    # a loop of at most one turn works in place, the branches of a conditional copy the weights
+    shortened = (sizes[0] < 1).astype(jnp.int32)
+    w = jax.lax.fori_loop(0, shortened, lambda _, v: _add(problem, v, planes, z_back), moved)
+    return w, sizes
+
+
+def _step_safely(
+    problem: Problem, options: VisitOptions, w: PyTree, planes: Planes, direction: _Direction
+) -> tuple[PyTree, Array]:
+    """(new w, step sizes [B]) along the directions of the blocks."""
+    if options.group > 1 and options.safeguard == "line_search":
+        return _line_searched(problem, w, planes, direction)
+    _, z, linear, ridge_part = direction
+    sizes = jnp.ones_like(linear)
+    if options.group > 1 and options.safeguard == "box":
+        quadratic = _joint_directions(problem, planes, z) + jnp.diag(ridge_part)
+        sizes = box_sizes(linear, quadratic)
+    return _add(problem, w, planes, sizes[:, None] * z), sizes
+
+
+def _solve_blocks(
+    problem: Problem, max_steps: int, planes: Planes, y_true: PyTree, own: WorkingSets,
+    ridge: Array, gradient: Array, start: Array,
+) -> Array:  # fmt: skip
+    """The blocks of a group, their Gram columns stored or computed as needed."""
+    group, slots = jnp.arange(start.shape[0]), jnp.arange(start.shape[1])[None] > 0
+    rows, slots_in, width = own.gram.shape
+    stored = own.gram.reshape(rows * slots_in, width)  # gathers along one axis: half the time
+
+    def columns(k: Array) -> Array:
+        if own.gram.shape[1]:
+            products = stored[group * start.shape[1] + k]
+        else:
+            x = rows_at(planes.inputs, planes.index)
+            y = jax.tree.map(lambda leaf: leaf[group, k], planes.outputs)
+            seen = jax.vmap(problem.space.plane_gram)(x, y_true, planes.outputs, y)
+            products = own.scales[group, k][:, None] * own.scales * seen
+        return products + jnp.where(slots & (k > 0)[:, None], ridge[:, None], 0)
+
+    diagonal = own.norms + jnp.where(slots, ridge[:, None], 0)
+    return pairwise_ascent(columns, diagonal, gradient, start, own.occupied, max_steps)
+
+
+def visit(
+    problem: Problem,
+    options: VisitOptions,
+    w: PyTree,
+    planes: Planes,
+    y_true: PyTree,
+    own: WorkingSets,
+    terms: Penalty,
+) -> tuple[PyTree, Array, Array]:
+    """Solve the blocks of one group against w and step along them without losing.
+
+    Args:
+      problem: the structure. options: static.
+      w: the weights. planes: those of the examples of the group. y_true: [B, ...] their outputs.
+      own: their working sets, of which the outputs are not read. terms: their cap and ridge.
+
+    Returns:
+      (new w, new multipliers [B, K], predicted_gain): the dual does not fall (unless the safeguard
+      is "none"). The predicted gain is its slope along the step: at least what it gains, and at
+      most twice that where every step is exact.
+    """
+    slots = jnp.arange(own.losses.shape[1]) > 0
+    multiplier_sum = jnp.sum(own.multipliers, axis=1)
+    margins = _margins(problem, w, planes)
+    pull = jnp.where(slots, (terms.ridge * multiplier_sum)[:, None], 0)
+    gradient = own.bounds - own.scales * margins - pull
+    start = jnp.where(slots, own.multipliers, jnp.maximum(terms.cap - multiplier_sum, 0)[:, None])
+    solved = _solve_blocks(
+        problem, options.max_steps, planes, y_true, own, terms.ridge, gradient, start
+    )
+    change = jnp.where(slots, solved - start, 0)
+    linear = jnp.sum(gradient * change, axis=1)
+    ridge_part = terms.ridge * jnp.sum(change, axis=1) ** 2
+    direction = _Direction(margins, own.scales * change, linear, ridge_part)
+    w, sizes = _step_safely(problem, options, w, planes, direction)
+    stepped = jnp.where(slots, own.multipliers + sizes[:, None] * change, 0)
+    solved = jnp.where(slots, solved, 0)
+    predicted_gain = jnp.sum(sizes * linear)
+    return w, jnp.maximum(jnp.where(sizes[:, None] == 1, solved, stepped), 0), predicted_gain

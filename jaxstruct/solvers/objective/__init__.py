@@ -1,0 +1,1 @@
+"""What is minimised: formulations, the most violated constraint, the certificate."""

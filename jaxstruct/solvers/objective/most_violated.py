@@ -1,0 +1,236 @@
+"""The oracle of algorithm 3, line 7: the most violated output, by the shortest way there is.
+
+H(y) = b(Delta) - s(Delta) (F(y_i) - F(y)). Which program finds its maximum depends on the
+formulation and on what the structure offers:
+
+    best_wrong             s = b = 1 (SVM0, SVM1, SVM2): the best y != y_i
+    loss_augmented_decode  s = 1, b = Delta (SVM1 margin), an additive loss: one plain decode
+    best_by_level          any, where the loss takes few values: all levels in one program
+    contenders             any, as above from two functions
+    searched               slack re-scaling with an additive loss of many values: a search over
+                           lambda in argmax F + lambda Delta, with a bound on what it may miss
+
+An oracle that returns a `Bounded` is inexact: the value is that of the output it found, the bound
+follows from its own.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.core.contract import Bounded, Problem
+from jaxstruct.core.slack_search import slack_search
+from jaxstruct.core.transposition import scaled
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.solvers.objective.formulations import Formulation, Penalty, power_of_loss, violation
+
+SEARCH_STEPS = 16
+MULTIPLIERS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+"""Values of lambda at which a bounded decode bounds slack re-scaling, in units of 1."""
+
+
+class Found(NamedTuple):
+    """One example's most violated output.
+
+    Fields:
+      output: y_hat. loss: Delta(y_i, y_hat). value: H(y_hat).
+      bound: at least max_y H(y); equal to value where the oracle is exact.
+      claim: the H that the oracle claims of y_hat less the one that loss and score make of it.
+    """
+
+    output: PyTree
+    loss: Array
+    value: Array
+    bound: Array
+    claim: Array
+
+
+def oracle_for(problem: Problem, formulation: Formulation) -> str:
+    """The name of the program that serves this formulation; see the module.
+
+    Raises:
+      ValueError: the structure has no exact oracle and no search for it.
+    """
+    s, b = formulation.scale_power, formulation.bound_power
+    if s == b == 0 and problem.oracles.best_wrong is not None:
+        return "best_wrong"
+    if (s, b) == (0, 1) and problem.oracles.loss_augmented_decode is not None:
+        return "loss_augmented_decode"
+    if problem.oracles.best_by_level is not None:
+        return "best_by_level"
+    if problem.oracles.contenders is not None:
+        return "contenders"
+    if s > 0 and problem.oracles.loss_augmented_decode is not None:
+        return "searched"
+    raise ValueError(
+        f"{formulation.name} needs the loss levels of the outputs, which this problem does not "
+        "have: choose another loss or formulation (svm1_margin serves every additive loss)"
+    )
+
+
+def terms_size(scale: Array, bound: Array, truth: Array, value: Array) -> Array:
+    """At least s |F(y_i)| + s |F(y)| + b, the terms that H = value is the sum of; truth: F(y_i)."""
+    rest = jnp.where(jnp.isfinite(value), jnp.abs(value), 0)
+    return 2 * (scale * jnp.abs(truth) + bound) + rest
+
+
+def same_output(a: PyTree, b: PyTree) -> Array:
+    """Whether two outputs are the same, padding included."""
+    equal = jax.tree.map(lambda left, right: jnp.all(left == right), a, b)
+    return jnp.all(jnp.stack(jax.tree.leaves(equal)))
+
+
+def _parts(answer: PyTree | Bounded) -> tuple[PyTree, Array | None]:
+    """(output, bound) of what an oracle returned; None: it is exact."""
+    return (answer.output, answer.bound) if isinstance(answer, Bounded) else (answer, None)
+
+
+def loss_of(problem: Problem, terms: Penalty, y_true: PyTree, y: PyTree) -> Array:
+    """Delta(y_true, y) in the dtype of the run: a loss that counts errors may be an integer."""
+    return jnp.asarray(problem.model.loss(y_true, y)).astype(terms.cap.dtype)
+
+
+def _of_output(
+    problem: Problem,
+    terms: Penalty,
+    theta: PyTree,
+    y_true: PyTree,
+    y: PyTree,
+    bound: Array | None = None,
+) -> Found:
+    """H of a wrong output; -inf where the oracle gave back y_true for want of another."""
+    loss = loss_of(problem, terms, y_true, y)
+    margin = problem.model.score(theta, y_true) - problem.model.score(theta, y)
+    value = jnp.where(same_output(y_true, y), -jnp.inf, violation(loss, margin, terms))
+    bound = value if bound is None else jnp.maximum(value, bound)
+    return Found(y, loss, value, bound, jnp.zeros_like(value))
+
+
+def _of_best_wrong(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
+    """b = s = 1: H = 1 - F(y_i) + F(y)."""
+    y, best = _parts(problem.oracles.best_wrong(theta, y_true))
+    bound = None if best is None else 1 - problem.model.score(theta, y_true) + best
+    return _of_output(problem, terms, theta, y_true, y, bound)
+
+
+def _of_best_by_level(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
+    losses = jnp.asarray(problem.oracles.level_losses(y_true)).astype(terms.cap.dtype)
+    slopes = power_of_loss(losses, terms.scale_power)
+    offsets = power_of_loss(losses, terms.bound_power)
+    truth = problem.model.score(theta, y_true)
+    offsets = offsets - slopes * truth
+    y, bound = _parts(problem.oracles.best_by_level(theta, y_true, offsets, slopes))
+    found = _of_output(problem, terms, theta, y_true, y, bound)
+    claims = offsets + slopes * problem.model.score(theta, y) - found.value
+    nearest = claims[jnp.argmin(jnp.abs(claims))]  # which level it is of, the oracle does not say
+    return found._replace(claim=jnp.where(jnp.isneginf(found.value), 0, nearest))
+
+
+def _of_contenders(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
+    """A maximum over the loss levels (thesis 3.7.3: "a two stage approach"), lowest level first."""
+    found, truth = problem.oracles.contenders(theta, y_true), problem.model.score(theta, y_true)
+    found = found._replace(losses=jnp.asarray(found.losses).astype(terms.cap.dtype))
+    values = violation(found.losses, truth - found.scores, terms)
+    level = jnp.argmax(values)
+    y, bound = problem.oracles.output(found.trace, level), values[level]
+    if found.bounds is not None:
+        slopes = power_of_loss(found.losses, terms.scale_power)
+        known = slopes > 0  # a level of scale 0 has H = b, whatever F is
+        bounds = violation(found.losses, jnp.where(known, truth - found.bounds, 0), terms)
+        bound = jnp.maximum(bound, jnp.max(bounds))
+    loss, value = loss_of(problem, terms, y_true, y), values[level]
+    own = violation(loss, truth - problem.model.score(theta, y), terms)
+    own = jnp.where(same_output(y_true, y), 0, own)
+    return Found(y, loss, value, bound, jnp.where(jnp.isneginf(value), 0, value - own))
+
+
+def _of_loss_augmented(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
+    """y_i itself, of H = 0, where nothing is violated."""
+    one = jnp.ones((), terms.cap.dtype)
+    y, best = _parts(problem.oracles.loss_augmented_decode(theta, y_true, one))
+    loss, truth = loss_of(problem, terms, y_true, y), problem.model.score(theta, y_true)
+    value = violation(loss, truth - problem.model.score(theta, y), terms)
+    bound = value if best is None else jnp.maximum(value, best - truth)
+    return Found(y, loss, value, bound, jnp.zeros_like(value))
+
+
+def _bound_of_lines(power: Array, bounds: Array, multipliers: Array, delta_max: Array) -> Array:
+    """At least max_y Delta^p (1 + f), given that f + lambda Delta <= B for some pairs (lambda, B).
+
+    Delta^p (1 + B - lambda Delta) has its peak over 0 .. delta_max at p (1 + B) / ((1 + p) lambda).
+    """
+    steepness = jnp.where(multipliers > 0, (1 + power) * multipliers, 1)
+    peak = jnp.where(multipliers > 0, power * (1 + bounds) / steepness, delta_max)
+    peak = jnp.clip(peak, 0, delta_max)
+    height = jnp.where(peak > 0, peak**power * (1 + bounds - multipliers * peak), 0)
+    return jnp.maximum(jnp.min(height), 0)
+
+
+def _bound_of_decodes(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Array:
+    """A bound for slack re-scaling from the bounds of plain loss-augmented decodes."""
+    decode, truth = problem.oracles.loss_augmented_decode, problem.model.score(theta, y_true)
+    dtype = terms.cap.dtype
+    nothing = scaled(theta, jnp.zeros((), dtype))
+    delta_max = decode(nothing, y_true, jnp.ones((), dtype)).bound
+    multipliers = jnp.asarray(MULTIPLIERS, dtype)
+    bounds = jax.lax.map(lambda scale: decode(theta, y_true, scale).bound, multipliers) - truth
+    found = _bound_of_lines(terms.scale_power, bounds, multipliers, delta_max)
+    return jnp.where(jnp.isfinite(delta_max), found, jnp.inf)
+
+
+def _of_search(problem: Problem, terms: Penalty, theta: PyTree, y_true: PyTree) -> Found:
+    """The largest loss, which bounds the search, is that of a decode without potentials."""
+    truth, one = problem.model.score(theta, y_true), jnp.ones((), terms.cap.dtype)
+    decode = problem.oracles.loss_augmented_decode
+    furthest, largest = _parts(decode(scaled(theta, jnp.zeros((), terms.cap.dtype)), y_true, one))
+
+    def augmented(scale: Array) -> tuple[PyTree, Array, Array]:
+        y, _ = _parts(decode(theta, y_true, scale))
+        return y, problem.model.score(theta, y) - truth, loss_of(problem, terms, y_true, y)
+
+    delta_max = loss_of(problem, terms, y_true, furthest)
+    found = slack_search(augmented, delta_max, terms.scale_power, SEARCH_STEPS)
+    bound = found.bound
+    if largest is not None:
+        bound = jnp.maximum(found.value, _bound_of_decodes(problem, terms, theta, y_true))
+    return Found(found.y, found.loss, found.value, bound, jnp.zeros_like(found.value))
+
+
+_PROGRAMS = {
+    "best_wrong": _of_best_wrong,
+    "loss_augmented_decode": _of_loss_augmented,
+    "best_by_level": _of_best_by_level,
+    "contenders": _of_contenders,
+    "searched": _of_search,
+}
+
+
+def most_violated(
+    problem: Problem, oracle: str, terms: Penalty, theta: PyTree, y_true: PyTree
+) -> Found:
+    """The most violated output of ONE example.
+
+    Args:
+      problem: the structure. oracle: static, of `oracle_for`.
+      terms: the formulation's numbers.
+      theta, y_true: the potentials and the true output.
+    """
+    return _PROGRAMS[oracle](problem, terms, theta, y_true)
+
+
+@partial(jax.jit, static_argnums=1)
+def most_violated_of_batch(
+    problem: Problem, oracle: str, terms: Penalty, w: PyTree, x: PyTree, y_true: PyTree
+) -> tuple[PyTree, Found]:
+    """(theta, the most violated outputs) of a batch at w; traced once for all who ask.
+
+    Args:
+      problem, oracle, terms: of `most_violated`.
+      w: the weights. x, y_true: [B, ...] the inputs and the true outputs.
+    """
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
+    return theta, jax.vmap(partial(most_violated, problem, oracle, terms))(theta, y_true)

@@ -1,0 +1,1 @@
+"""One plane a round for all examples together."""

@@ -1,0 +1,310 @@
+"""Block coordinate ascent over the blocks of a training set, of which one is in memory at a time.
+
+The dual is a sum over examples and one squared norm of w = sum beta phi. A block's examples with
+their planes are read, the round of `fit` is made of them with all other multipliers as they are,
+and w is handed on; no step loses. Cached sweeps go over the rows of the largest gaps of all blocks
+(see `gathered_rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.loop.host_loop import Method, Round, Rules, RunState
+from jaxstruct.solvers.loop.timing import time_part
+from jaxstruct.solvers.n_slack.cost_model import calls_foretold, capacity_of, efforts_of
+from jaxstruct.solvers.n_slack.rounds import (
+    Round as Visit,
+)
+from jaxstruct.solvers.n_slack.rounds import (
+    cached_sweeps,
+    call_all,
+    enumerated_round,
+    grown_round,
+    round_of,
+)
+from jaxstruct.solvers.n_slack.state import Info, State, own_weights
+from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
+from jaxstruct.solvers.n_slack.thresholds import (
+    is_done,
+    primal_of,
+    threshold_of,
+    wants_growth,
+    worth_certifying,
+)
+from jaxstruct.solvers.n_slack.variants import named_slots
+from jaxstruct.solvers.n_slack.working_sets import (
+    WorkingSets,
+    empty_working_sets,
+    enumerated_program,
+)
+from jaxstruct.solvers.objective.certificate import (
+    Certificate,
+    ExampleTerms,
+    block_gaps,
+    certify,
+    coordinate_norm,
+    roundings_of_rows,
+)
+from jaxstruct.solvers.objective.formulations import Formulation, Penalty, penalty_numbers
+from jaxstruct.solvers.objective.most_violated import oracle_for
+from jaxstruct.solvers.out_of_core.block_solution import BlockState
+from jaxstruct.solvers.out_of_core.blocks import Block, Blocks
+from jaxstruct.solvers.out_of_core.gathered_rows import GatheredRows
+from jaxstruct.solvers.out_of_core.packed_sets import pack, unpack, unpack_enumerated
+from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache
+from jaxstruct.solvers.settings import choice_of, enumerates
+from jaxstruct.solvers.validation.oracle_rules import Sample, sample_of
+
+
+class _Counts(NamedTuple):
+    """Of a round: planes that were added, examples without a slot for one, oracle calls."""
+
+    added: int = 0
+    overflow: int = 0
+    calls: int = 0
+
+
+class BlockAscent:
+    """The blocks of a run, its planes at rest, and the last oracle call of each example."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        blocks: Blocks,
+        formulation: Formulation,
+        rules: Rules,
+        cache: PlaneCache,
+        example_weights: np.ndarray | None,
+        min_margin: float,
+    ) -> None:
+        """Nothing is read yet."""
+        self.problem, self.blocks, self.formulation = problem, blocks, formulation
+        self.settings, self.rules, self.cache = blocks.settings, rules, cache
+        self.min_margin, self.room = min_margin, SweepBuffers()
+        self.dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+        self.enumerated = enumerates(problem, self.settings)
+        n, C = blocks.n, rules.C
+        given = np.ones(n) if example_weights is None else np.asarray(example_weights, np.float64)
+        numbers = penalty_numbers(formulation, C, given, n)
+        self.penalty = Penalty(*(np.asarray(each, self.dtype) for each in numbers))
+        self.examples = int(np.sum(self.penalty.cap > 0))
+        self.terms = ExampleTerms(*(np.zeros(n, self.dtype) for _ in ExampleTerms._fields))
+        self.off_by, self.shapes_of_input = np.zeros(n, np.float32), None
+
+    def look(
+        self, see: Callable[[PyTree, PyTree], object] = lambda inputs, outputs: None
+    ) -> Sample | None:
+        """Look at every block once; the sample on which the problem's rules are tried.
+
+        Args:
+          see: is shown the padded inputs and outputs of each block in turn.
+        """
+        sample = None
+        for number in range(self.blocks.count):
+            inputs, outputs = self.blocks.look(number)
+            see(inputs.parts, outputs.parts)
+            if number == 0:
+                count = choice_of(self.settings.checked_examples)
+                sample = sample_of(self.problem, inputs, outputs, count)
+        return sample
+
+    def begin(self) -> BlockState:
+        """Where the run begins, its effort chosen by the shapes of the first block."""
+        problem, task = self.problem, self.blocks.read(0).task
+        calls = calls_foretold(self.rules.tolerance, self.rules.max_passes) * self.blocks.count
+        oracle = oracle_for(problem, self.formulation)
+        efforts = efforts_of(problem, self.settings, oracle, task, calls)
+        self.settings = self.settings._replace(effort=efforts)
+        capacity = capacity_of(problem, self.settings, task.outputs, self.dtype.itemsize)
+        return BlockState(own_weights(problem), 0, capacity)
+
+    def _sets(self, number: int, block: Block, capacity: int) -> WorkingSets:
+        """The working sets of a block as its last visit left them."""
+        packed, task = self.cache.take(number), block.task
+        if self.enumerated:
+            efforts: Any = self.settings.effort
+            sets = enumerated_program(
+                self.problem, task.terms, task.inputs, task.outputs, effort=efforts.oracle
+            )
+            return sets if packed is None else unpack_enumerated(packed, sets)
+        if packed is None:
+            return empty_working_sets(task.outputs, capacity, str(self.dtype))
+        return unpack(packed, task.outputs, capacity, str(self.dtype))
+
+    def _in_turn(
+        self, numbers: Sequence[int], seconds: dict[str, float]
+    ) -> Iterator[tuple[int, Block]]:
+        """Some blocks with their numbers; waiting for them is reading."""
+        blocks = self.blocks.in_turn(numbers)
+        for number in numbers:
+            yield number, time_part(seconds, "reading", partial(next, blocks))
+
+    def _opened(
+        self, number: int, block: Block, state: BlockState, seconds: dict[str, float]
+    ) -> tuple[WorkingSets, Visit]:
+        """The working sets of a block, and the fixed side of a visit to it."""
+        sets = time_part(seconds, "planes", lambda: self._sets(number, block, state.capacity))
+        visit = round_of(
+            self.problem, block.task, self.settings, self.formulation, state.clock, self.room, True
+        )
+        random = np.random.default_rng([self.settings.seed, state.clock, number])
+        if self.shapes_of_input is None:
+            self.shapes_of_input = jax.eval_shape(lambda: block.task.inputs[0])
+        return sets, visit._replace(random=(random,), seconds=seconds)
+
+    def _close(
+        self, number: int, block: Block, sets: WorkingSets, terms: ExampleTerms, visit: Visit
+    ) -> None:
+        """Put the working sets in the cache and note what the oracle calls said."""
+        real = block.rows >= 0
+        for whole, own in zip(self.terms, terms, strict=True):
+            whole[block.rows[real]] = np.asarray(own)[real]
+        off_by = roundings_of_rows(block.task.inputs, block.task.outputs)
+        self.off_by[block.rows[real]] = off_by[real]
+        time_part(visit.seconds, "planes", lambda: self.cache.put(number, pack(sets)))
+
+    def visit(
+        self,
+        number: int,
+        block: Block,
+        state: BlockState,
+        epsilon: np.ndarray,
+        gathered: GatheredRows | None,
+        seconds: dict[str, float],
+    ) -> tuple[PyTree, _Counts]:
+        """The round of one block: oracle calls at the w they meet, sweeps over its planes.
+
+        Where rows of other blocks are at hand, cached sweeps are over these and its own.
+        """
+        sets, visit = self._opened(number, block, state, seconds)
+        counts = _Counts(calls=int(np.sum(np.asarray(block.task.terms.cap) > 0)))
+        if not counts.calls:  # examples without weight have no multipliers
+            return state.weights, counts
+        given = State(state.weights, sets, None, 0.0, state.clock, None)
+        if self.enumerated:
+            sets, report, _ = call_all(visit, "oracle", state.weights, sets, epsilon)
+            gaps = block_gaps(self.formulation, block.task.terms, report.terms)
+            slots = report.slots if named_slots(self.settings, sets) else None
+            w, sets = enumerated_round(
+                visit, given._replace(sets=sets, block_gaps=gaps, slots=slots)
+            )
+        else:
+            w, sets, moved = grown_round(visit, given, epsilon, cached=gathered is None)
+            report, gaps = moved.report, moved.gaps
+            counts = _Counts(moved.added, moved.overflow, moved.calls)
+        self._close(number, block, sets, report.terms, visit)
+        if gathered is not None:
+            own = block.task, sets, report.slots, gaps
+            time_part(seconds, "gathering", lambda: gathered.take(number, *own))
+            if (rows := gathered.at_hand) is not None:
+                now = visit._replace(task=rows.task)
+                w, moved = cached_sweeps(now, w, rows.sets, rows.gaps, rows.slots)
+                gathered.moved(moved)
+        return w, counts
+
+    def pass_over(self, state: BlockState, epsilon: np.ndarray, seconds: dict[str, float]) -> tuple:
+        """A visit to every block in a random order: (state, counts)."""
+        total, before = _Counts(), self.cache.planes.sum()
+        gathered = GatheredRows(self.blocks.count) if self.blocks.count > 1 else None
+        order = np.random.default_rng([self.settings.seed, state.clock]).permutation
+        for number, block in self._in_turn(order(self.blocks.count).tolist(), seconds):
+            w, counts = self.visit(number, block, state, epsilon, gathered, seconds)
+            state = state._replace(weights=w)
+            total = _Counts(*map(sum, zip(total, counts, strict=True)))
+        if gathered is not None:
+            time_part(seconds, "gathering", lambda: gathered.give_back(self.cache))
+        if self.enumerated:
+            total = total._replace(added=int(self.cache.planes.sum() - before))
+        return state, total
+
+    def certify(
+        self, state: BlockState, epsilon: np.ndarray, seconds: dict[str, float]
+    ) -> tuple[Certificate, _Counts]:
+        """One oracle call an example at w; the planes that they meet enter."""
+        total = _Counts(calls=self.examples)
+        for number, block in self._in_turn(range(self.blocks.count), seconds):
+            sets, visit = self._opened(number, block, state, seconds)
+            sets, report, counts = call_all(visit, "certify", state.weights, sets, epsilon)
+            added, overflow = int(counts.added), int(counts.overflow)
+            self._close(number, block, sets, report.terms, visit)
+            total = total._replace(added=total.added + added, overflow=total.overflow + overflow)
+        norm = coordinate_norm(self.problem, state.weights, self.shapes_of_input)
+        of_terms = self.formulation, self.penalty, self.terms
+        return certify(*of_terms, coordinates=norm, off_by=self.off_by), total
+
+    def estimate(self) -> Certificate:
+        """What the last calls say together, each at the w it met: proof of nothing."""
+        return certify(self.formulation, self.penalty, self.terms)
+
+    def method(self) -> Method:
+        """Block coordinate ascent as the host loop runs it."""
+
+        def step(now: RunState) -> tuple[BlockState, Round]:
+            seconds: dict[str, float] = {}
+            state = now.state._replace(clock=now.state.clock + 1)
+            threshold = threshold_of(self.rules, primal_of(now))
+            worth = worth_certifying(self.rules, primal_of(now), threshold, now.state.clock)
+            epsilon = np.asarray(threshold, self.dtype)
+            state, counts = self.pass_over(state, epsilon, seconds)
+            estimate = self.estimate()
+            if state.clock % self.settings.certify_every and not is_done(estimate, *worth):
+                return self._ended(state, None, estimate, counts, seconds)
+            certificate, met = self.certify(state, epsilon, seconds)
+            counts = _Counts(counts.added + met.added, met.overflow, counts.calls + met.calls)
+            return self._ended(state, certificate, certificate, counts, seconds)
+
+        def certified(now: RunState) -> tuple[BlockState, Round]:
+            seconds: dict[str, float] = {}
+            threshold = threshold_of(self.rules, primal_of(now))
+            epsilon = np.asarray(threshold, self.dtype)
+            certificate, counts = self.certify(now.state, epsilon, seconds)
+            return self._ended(now.state, certificate, certificate, counts, seconds)
+
+        def adapt(state: BlockState, found: Round) -> BlockState:
+            most = self.settings.max_capacity
+            if state.capacity >= most or not wants_growth(found.info, self.blocks.n):
+                return state
+            return state._replace(capacity=min(2 * state.capacity, most))
+
+        return Method(step, certified, adapt)
+
+    def _ended(
+        self,
+        state: BlockState,
+        certificate: Certificate | None,
+        shown: Certificate,
+        counts: _Counts,
+        seconds: dict[str, float],
+    ) -> tuple[BlockState, Round]:
+        """The state after a round, and the round as the host loop sees it."""
+        state = state._replace(planes=self.cache.contents if self.cache.lasting else ())
+        slack = None if certificate is None else np.array(self.terms.slack)
+        info = Info(certificate, shown, *counts[:2], counts.calls, seconds, slack)
+        full = not self.enumerated and state.capacity >= self.settings.max_capacity
+        reach = float(np.max(self.terms.reach, initial=0.0)) if self.rules.hard else 0.0
+        cheap = self.problem.oracles.cheap is not None  # whose answers bound nothing
+        found = Round(
+            certificate=certificate,
+            primal=shown.primal_found if cheap else shown.primal,
+            dual=shown.dual,
+            planes_added=counts.added,
+            oracle_calls=counts.calls,
+            clock=state.clock,
+            seconds=seconds,
+            weights=state.weights,
+            slack=slack,
+            stuck=bool(full and counts.overflow and not counts.added),
+            least_margin=self.min_margin * reach,
+            info=info,
+            state=state,
+        )
+        return state, found

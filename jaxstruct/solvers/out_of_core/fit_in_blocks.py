@@ -1,0 +1,292 @@
+"""`fit_in_blocks`: training on more examples than memory holds, a block of them at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.buckets import Buckets
+from jaxstruct.core.checks import checked_example_weights, checked_size, text_of
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.processes import ALONE
+from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.checkpoints.resuming import (
+    digest_of_text,
+    digest_of_tree,
+    fingerprint,
+    in_common,
+)
+from jaxstruct.solvers.checkpoints.writer import check_checkpoint, prepare_folder
+from jaxstruct.solvers.loop.host_loop import (
+    Progress,
+    Round,
+    Rules,
+    RunState,
+    StartCounters,
+    begin,
+    last_certificate,
+    notifying_callback,
+    run_state_at,
+    solve,
+    statistics,
+)
+from jaxstruct.solvers.loop.progress import check_verbose, training_progress
+from jaxstruct.solvers.loop.status import MESSAGES, Status
+from jaxstruct.solvers.loop.stop_signals import stop_signals
+from jaxstruct.solvers.memory import BLOCK_BYTES, Memory, blocks_within, memory
+from jaxstruct.solvers.objective.formulations import Formulation, formulation_named
+from jaxstruct.solvers.out_of_core.block_ascent import BlockAscent
+from jaxstruct.solvers.out_of_core.block_checkpoints import BlockKeeping, planes_folder
+from jaxstruct.solvers.out_of_core.block_solution import BlockSolution
+from jaxstruct.solvers.out_of_core.blocks import Blocks
+from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache
+from jaxstruct.solvers.settings import Settings, check_settings
+from jaxstruct.solvers.validation.checks import (
+    check_callback,
+    check_inputs,
+    check_is_problem,
+    check_run,
+    examples_in,
+    rounding,
+)
+from jaxstruct.solvers.validation.oracle_rules import Sample, check_oracle, confirm
+
+DEFAULTS = Settings()
+
+
+def fit_in_blocks(
+    problem: Problem,
+    inputs: PyTree,
+    outputs: PyTree,
+    formulation: str | Formulation = "svm1_margin",
+    C: float = 1.0,
+    *,
+    blocks: int | None = None,
+    block_bytes: int = BLOCK_BYTES,
+    folder: str | os.PathLike | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_seconds: float = 600.0,
+    resume: bool = False,
+    tolerance: float | None = 1e-3,
+    epsilon: float | None = None,
+    example_weights: np.ndarray | None = None,
+    settings: Settings = DEFAULTS,
+    max_passes: int = 500,
+    min_margin: float = 1e-3,
+    callback: Callable[[Progress], bool | None] | None = None,
+    verbose: bool | str = False,
+) -> BlockSolution:
+    """Train a structural SVM on more examples than memory holds.
+
+    The problem is that of `fit`, and so are optimum and certificate:
+
+        min_w 1/2 |w|^2 + (C/n) sum_i v_i xi_i   (SVM1; SVM2 and SVM0 as in `fit`).
+
+    A round reads every block once, in a random order. Its examples are padded as their whole bucket
+    would be, so that all blocks share the programs; their planes come out of the cache, there is an
+    oracle call an example and a sweep over the examples called, planes go back, w is handed on. The
+    rows of the largest duality gaps of all blocks stay at hand for the round, and cached sweeps go
+    over these (see `gathered_rows`). Every step maximises the dual over some multipliers, so that D
+    never falls. A certificate is a pass over all blocks at one w: the terms of all n examples are
+    summed, wherever they were made. Only block ascent is there: hard margins and very large C take
+    many rounds.
+
+    Args:
+      problem: the structure.
+      inputs, outputs: of n examples, as `fit` takes them; arrays and the rows of `Ragged` stores
+        may be memory-mapped (`jaxstruct.open_store`) and are read block by block.
+      formulation, C: as in `fit`.
+      blocks: into how many parts; None for as few as let the arrays of one take `block_bytes`.
+      block_bytes: of padded examples, working sets and batches of a block, and once more of planes
+        at rest.
+      folder: where planes at rest go once they take more than `block_bytes`, in files of their own,
+        which are removed at the end; None for the system's folder of temporary files. With a
+        checkpoint they go to the folder `<checkpoint>.planes`.
+      checkpoint, checkpoint_seconds, resume: as in `fit`, but the planes of a checkpoint lie in the
+        folder `<checkpoint>.planes`, up to three times: those of the last checkpoint, of the one
+        before, and of the run. A run that is stopped goes on after the last whole round.
+      tolerance, epsilon, example_weights, max_passes, min_margin, callback, verbose: as in `fit`;
+        the state that a callback sees has weights, no planes. With `verbose` the first line is the
+        memory that it will take.
+      settings: as in `fit`, but for `variant`, which must not be "full".
+
+    Returns:
+      A BlockSolution; look at its status before its weights. `predict` and `trained` take it.
+
+    Raises:
+      OSError: planes cannot be written.
+      ValueError: an argument does not fit, or the problem breaks a rule on a few of the examples;
+        the message names it.
+    """
+    check_is_problem(problem)
+    formulation = formulation_named(formulation)
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+    check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
+    check_settings(settings)
+    _check_variant(settings)
+    check_callback(callback)
+    check_verbose(verbose)
+    if isinstance(inputs, Buckets) or isinstance(outputs, Buckets):
+        raise ValueError(
+            "inputs and outputs are in buckets already: give the examples as they are, arrays or "
+            "Ragged stores, of which blocks are made here"
+        )
+    n = examples_in(inputs, outputs)
+    check_inputs(inputs)
+    checked_example_weights(example_weights, n)
+    check_checkpoint(checkpoint, checkpoint_seconds, resume, problem)
+    if checkpoint is not None and folder is not None:
+        raise ValueError(
+            f"folder is {text_of(folder)}, but with a checkpoint planes lie in the folder "
+            f"{planes_folder(checkpoint)}: leave folder out"
+        )
+    count = _checked_count(problem, inputs, outputs, settings, blocks, block_bytes, n)
+    foretold = memory(problem, inputs, outputs, settings, blocks=count, block_bytes=block_bytes)
+    if verbose:
+        sys.stderr.write(f"{count} blocks of {n} examples; memory {foretold}\n")
+    rules = Rules(
+        tolerance, epsilon, max_passes, float(C), formulation.penalty == 0, rounding(dtype)
+    )
+    of_blocks = problem, inputs, outputs, formulation, C, example_weights, settings, count
+    words = f"{formulation.name}, C = {float(C):g}"
+    with (
+        _folder_of_planes(checkpoint, folder) as planes,
+        training_progress(max_passes, words, verbose, tolerance) as show,
+    ):
+        kept = checkpoint is not None
+        cache = PlaneCache(count, planes, block_bytes // (2 if kept else 1), kept)
+        dealt = Blocks(*of_blocks)
+        ascent = BlockAscent(problem, dealt, formulation, rules, cache, example_weights, min_margin)
+        digests: list[tuple[str, ...]] = []
+        sample = ascent.look(
+            lambda *examples: kept and digests.append(tuple(map(digest_of_tree, examples)))
+        )
+        check_oracle(problem, formulation, sample)
+        keeping = None
+        if checkpoint is not None:
+            common = in_common(problem, dealt.settings, formulation, rules, min_margin)
+            inputs_digest, outputs_digest = map(
+                digest_of_text, map("".join, zip(*digests, strict=True))
+            )
+            own = fingerprint(
+                common, jnp.zeros(()).devices(), inputs_digest, outputs_digest, example_weights,
+                blocks=count,
+            )  # fmt: skip
+            keeping = BlockKeeping(checkpoint, float(checkpoint_seconds), own, problem, cache)
+        run = _Run(ascent, sample, foretold, notifying_callback(ALONE, show, callback))
+        return run.train() if keeping is None else run.train_and_keep(keeping, resume)
+
+
+class _Run(NamedTuple):
+    """A training in blocks, looked at and ready.
+
+    Fields:
+      sample: examples on which the oracle is tried at the end. foretold: its memory.
+      told: the callback of the host loop.
+    """
+
+    ascent: BlockAscent
+    sample: Sample | None
+    foretold: Memory
+    told: Callable[[Progress], bool | None]
+
+    def train(self) -> BlockSolution:
+        """Rounds to the end."""
+        state, counters = self.ascent.begin(), begin()
+        first = run_state_at(state, state.weights)
+        end = solve(self.ascent.method(), first, self.ascent.rules, counters, self.told)
+        return self._solution(*end, counters)
+
+    def train_and_keep(self, keeping: BlockKeeping, resume: bool) -> BlockSolution:
+        """The same with checkpoints; resume: whether to go on from the last one."""
+        found = keeping.read() if resume else None
+        if found is not None and found.run is None:
+            return found.solution
+        keeping.tidy()
+        state, counters = self.ascent.begin(), begin()
+        first = run_state_at(state, state.weights)
+        if found is not None and found.run is not None and found.counters is not None:
+            first, counters = found.run, found.counters
+        method = self.ascent.method()
+        writer = keeping.writer(counters, found, method)
+        with stop_signals() as signals:
+
+            def keep(now: RunState, last: Round) -> None:
+                writer.keep(now, last)
+                keeping.tidy()
+                signals.raise_noted()
+
+            with writer.stopped_by(signals.meant):
+                end = solve(method, first, self.ascent.rules, counters, self.told, keep)
+                solution = self._solution(*end, counters)
+                stopped = solution.status is Status.STOPPED  # it may go on
+                file = None if stopped else keeping.end_file(solution)
+                writer.end(file, solution.statistics.passes)
+                keeping.tidy(ended=not stopped)
+        return solution
+
+    def _solution(self, now: RunState, status: Status, counters: StartCounters) -> BlockSolution:
+        """What a run has found whose loop is over."""
+        ascent, cache, best = self.ascent, self.ascent.cache, now.best
+        status = confirm(status, ascent.problem, ascent.formulation, self.sample, best.weights)
+        certificate, slack = last_certificate(best)
+        kept, support = int(cache.planes.sum()), int(cache.carrying.sum())
+        counts = statistics(now, counters, kept, support, now.state.capacity)
+        return BlockSolution(
+            best.weights, status, MESSAGES[status], best.primal, best.dual,
+            best.primal - best.dual, certificate, slack, ascent.blocks.count, self.foretold,
+            counts, ascent.formulation.name, ascent.rules.C,
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _folder_of_planes(
+    checkpoint: str | os.PathLike | None, folder: str | os.PathLike | None
+) -> Iterator[Path]:
+    """Where files of planes go: beside the checkpoint, or for the run alone."""
+    if checkpoint is None:
+        with tempfile.TemporaryDirectory(prefix="jaxstruct_planes_", dir=folder) as own:
+            yield Path(own)
+    else:
+        prepare_folder(checkpoint)
+        planes_folder(checkpoint).mkdir(exist_ok=True)
+        yield planes_folder(checkpoint)
+
+
+def _check_variant(settings: Settings) -> None:
+    if settings.variant == "full":
+        raise ValueError(
+            'settings.variant is "full", but a block of the examples has no Newton step over all '
+            'working sets: use "auto" or "subspace", or fit, where memory allows'
+        )
+
+
+def _checked_count(
+    problem: Problem,
+    inputs: PyTree,
+    outputs: PyTree,
+    settings: Settings,
+    blocks: Any,
+    block_bytes: Any,
+    n: int,
+) -> int:
+    """How many blocks there are.
+
+    Raises:
+      ValueError: blocks or block_bytes are no such numbers, or there are more blocks than examples.
+    """
+    checked_size("block_bytes", block_bytes)
+    if blocks is None:
+        return blocks_within(problem, inputs, outputs, settings, block_bytes)
+    if checked_size("blocks", blocks) > n:
+        raise ValueError(f"blocks is {text_of(blocks)}, but there are {n} examples: give fewer")
+    return int(blocks)

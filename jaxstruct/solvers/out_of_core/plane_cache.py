@@ -1,0 +1,209 @@
+"""The cache: packed working sets of all blocks of a training, in memory as long as they fit.
+
+The others lie in files. A file is written once under a name of its own and never changed, so that
+what the cache held after a round is a few references, and stays as long as somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxstruct.solvers.checkpoints.files import DamagedCheckpoint, digest_of
+from jaxstruct.solvers.out_of_core.packed_sets import Amendment, Packed, amended
+
+FILE = re.compile(r"planes_(\d{6,})_(\d+)\.npz")
+"""The name of a file: the numbers of its block and of its writing."""
+
+
+class Held(NamedTuple):
+    """The packed working sets of a block.
+
+    Fields:
+      packed: where they are in memory. name: of the file, where they are in one.
+      digest: the sha256 of what is in the file; "" where nobody will ask.
+      planes, carrying: how many there are, and how many with a multiplier.
+      amendment: what is newer than the file.
+    """
+
+    packed: Packed | None
+    name: str
+    digest: str
+    planes: int
+    carrying: int
+    amendment: Amendment | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory."""
+        return 0 if self.packed is None else sum(array.nbytes for array in self.packed.arrays)
+
+
+Contents = tuple[Held | None, ...]
+"""What a cache held at some moment, by block; None of blocks that have no planes yet."""
+
+
+class PlaneCache:
+    """The packed working sets of all blocks."""
+
+    def __init__(
+        self, blocks: int, folder: str | os.PathLike, most: int, lasting: bool = False
+    ) -> None:
+        """Nothing of any block yet.
+
+        Args:
+          folder: for the files. most: bytes in memory.
+          lasting: whether files that were replaced stay until `keep_only`, and have a sha256.
+        """
+        self._held: list[Held | None] = [None] * blocks
+        self._folder, self._most, self.lasting = Path(folder), most, lasting
+        self._written = max((int(found[2]) for found in self._files()), default=0)
+        self._synced: set[str] = set()
+
+    @property
+    def contents(self) -> Contents:
+        """What is there now."""
+        return tuple(self._held)
+
+    @property
+    def planes(self) -> np.ndarray:
+        """[blocks] how many planes each has."""
+        return np.array([0 if held is None else held.planes for held in self._held])
+
+    @property
+    def carrying(self) -> np.ndarray:
+        """[blocks] how many planes with a multiplier each has."""
+        return np.array([0 if held is None else held.carrying for held in self._held])
+
+    def put(self, number: int, packed: Packed) -> None:
+        """Keep the working sets of a block in place of those before."""
+        before, self._held[number] = self._held[number], None
+        held = Held(packed, "", "", len(packed.last_used), int(np.sum(packed.carried > 0)))
+        others = sum(0 if other is None else other.size for other in self._held)
+        if others + held.size > self._most:
+            held = self._in_file(number, held)._replace(packed=None)
+        self._held[number] = held
+        if before is not None and before.name and not self.lasting:
+            (self._folder / before.name).unlink()
+
+    def take(self, number: int) -> Packed | None:
+        """Those of a block; None before there are any."""
+        held = self._held[number]
+        return None if held is None else self._whole(held)
+
+    def _whole(self, held: Held) -> Packed:
+        packed = held.packed or _read(self._folder / held.name)
+        return packed if held.amendment is None else amended(packed, held.amendment)
+
+    def amend(self, number: int, new: Amendment) -> None:
+        """New multipliers of some rows of a block, whose planes stay as they are."""
+        held = self._held[number]
+        assert held is not None, "a block is put before it is amended"
+        planes, carrying = held.planes + new.gained[0], held.carrying + new.gained[1]
+        held = held._replace(planes=planes, carrying=carrying)
+        if held.packed is None:
+            self._held[number] = held._replace(amendment=new)
+        else:
+            packed = amended(held.packed, new)
+            self._held[number] = held._replace(packed=packed, name="", digest="")
+
+    def put_back(self, contents: Contents) -> None:
+        """Have what a cache of this folder held.
+
+        Raises:
+          DamagedCheckpoint: a file is not there, or not as it was written.
+        """
+        for held in contents:
+            if held is not None:
+                self._check(held)
+        self._held = list(contents)
+
+    def in_files(self, contents: Contents) -> Contents:
+        """The same, all of them in files that are on the disk."""
+        found = []
+        for number, held in enumerate(contents):
+            found.append(None if held is None else self._on_disk(number, held))
+        return tuple(found)
+
+    def _on_disk(self, number: int, held: Held) -> Held:
+        """The same in a file, as it is now."""
+        filed = held
+        if not held.name or held.amendment is not None:
+            filed = self._in_file(number, held._replace(packed=self._whole(held), amendment=None))
+            if held.packed is None:
+                filed = filed._replace(packed=None)
+            if self._held[number] is held:
+                self._held[number] = filed
+        self._sync(filed.name)
+        return filed
+
+    def keep_only(self, names: Iterable[str]) -> None:
+        """Remove all files but those of these names."""
+        kept = set(names)
+        for found in self._files():
+            if found[0] not in kept:
+                (self._folder / found[0]).unlink(missing_ok=True)
+                self._synced.discard(found[0])
+
+    def _files(self) -> list[re.Match]:
+        """The names of all files of a cache in the folder."""
+        if not self._folder.is_dir():
+            return []
+        names = (path.name for path in self._folder.iterdir())
+        return [found for name in names if (found := FILE.fullmatch(name))]
+
+    def _in_file(self, number: int, held: Held) -> Held:
+        """The same, in a file as well."""
+        assert held.packed is not None, "what is in no file is in memory"
+        self._written += 1
+        name = f"planes_{number:06}_{self._written}.npz"
+        path = self._folder / name
+        try:
+            with open(path, "xb") as stream:
+                parts = np.array([len(held.packed.outputs), len(held.packed.gram)])
+                np.savez(stream, parts, *held.packed.arrays)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        digest = digest_of(*held.packed.arrays) if self.lasting else ""
+        return held._replace(name=name, digest=digest)
+
+    def _sync(self, name: str) -> None:
+        """Have a file on the disk, whatever happens to the machine."""
+        if name not in self._synced:
+            with open(self._folder / name, "r+b") as stream:
+                os.fsync(stream.fileno())
+            self._synced.add(name)
+
+    def _check(self, held: Held) -> None:
+        path = self._folder / held.name
+        try:
+            packed = _read(path)
+        except Exception as error:  # a damaged archive ends in many ways
+            raise DamagedCheckpoint(
+                f"{path}, planes of a checkpoint, is damaged ({error})"
+            ) from error
+        if digest_of(*packed.arrays) != held.digest:
+            raise DamagedCheckpoint(
+                f"{path}, planes of a checkpoint, has other bits than its sha256 says"
+            )
+
+
+def names_in(contents: Sequence[Held | None]) -> set[str]:
+    """The files that some contents lie in."""
+    return {held.name for held in contents if held is not None and held.name}
+
+
+def _read(path: Path) -> Packed:
+    with np.load(path, allow_pickle=False) as archive:
+        (outputs, gram), counts, slots, numbers, last_used, *rest = (
+            archive[f"arr_{place}"] for place in range(len(archive.files))
+        )
+    if len(rest) != outputs + gram:
+        raise ValueError(f"it holds {len(rest)} arrays more, expected {outputs + gram}")
+    return Packed(counts, slots, numbers, last_used, tuple(rest[:outputs]), tuple(rest[outputs:]))

@@ -1,0 +1,434 @@
+"""Training on several devices: where rows lie, and the programs that run on all shards at once.
+
+Every bucket is cut into as many parts as the mesh has devices, of about one cost. A device holds
+its part of the examples, of their working sets and of their dual variables; w is the same on all.
+Arrays by bucket keep their order, shard after shard inside a bucket. Flat arrays [N, ...] over all
+buckets lie shard after shard, bucket after bucket inside a shard: so each device sees a task of its
+own, and the programs of one device serve it as they are.
+
+Devices may belong to several processes. Each of them then has the examples of its own devices on
+the host, and plans for these; a few numbers of every example are the same on all hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from jaxstruct.core.buckets import Buckets, bucket_slices
+from jaxstruct.core.checks import text_of
+from jaxstruct.core.compiling import program
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.processes import Processes
+from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.solvers.n_slack.newton_blocks import Axes
+from jaxstruct.solvers.n_slack.oracle_pass import (
+    Calls,
+    OracleOptions,
+    OracleReport,
+    PassCounts,
+    oracle_pass,
+)
+from jaxstruct.solvers.n_slack.proximal_newton import NewtonResult, proximal_newton_pass
+from jaxstruct.solvers.n_slack.state import State
+from jaxstruct.solvers.n_slack.sweeps import Plan, sweeps_pass
+from jaxstruct.solvers.n_slack.task import Places, Task, sizes_of
+from jaxstruct.solvers.n_slack.working_sets import WorkingSets
+from jaxstruct.solvers.objective.certificate import ExampleTerms
+from jaxstruct.solvers.objective.formulations import Penalty
+from jaxstruct.solvers.placement.exchange import Exchange, exchanging_pass
+from jaxstruct.solvers.settings import NewtonOptions, VisitOptions
+
+FEWEST_SYNCHRONISATIONS = 4
+"""In a sweep, where the settings leave it open."""
+
+
+def check_mesh(mesh: Any) -> None:
+    """Raise ValueError unless it is None or a mesh on which this process has a device."""
+    if mesh is None:
+        return
+    if not isinstance(mesh, Mesh):
+        raise ValueError(
+            f"mesh must be a jax.sharding.Mesh or None, got {text_of(mesh)}: "
+            'jax.make_mesh((jax.device_count(),), ("shards",)) is one of all devices'
+        )
+    owners = {device.process_index for device in mesh.devices.flat}
+    if jax.process_index() not in owners:
+        raise ValueError(
+            f"mesh has devices of the processes {sorted(owners)}, none of this one, "
+            f"{jax.process_index()}: call fit in those processes alone"
+        )
+
+
+def _along(mesh: Mesh, tree: PyTree) -> PyTree:
+    """The specs of arrays whose leading axis lies over the shards; scalars are on all."""
+    spec = PartitionSpec(mesh.axis_names)
+    return jax.tree.map(lambda leaf: spec if jnp.ndim(leaf) else PartitionSpec(), tree)
+
+
+def _on_all(tree: PyTree) -> PyTree:
+    return jax.tree.map(lambda _: PartitionSpec(), tree)
+
+
+def _first(tree: PyTree) -> PyTree:
+    """The one number of this shard, in place of arrays [1]."""
+    return jax.tree.map(lambda leaf: leaf[0], tree)
+
+
+def oracle_on_shards(
+    problem: Problem,
+    options: OracleOptions,
+    mesh: Mesh,
+    task: Task,
+    w: PyTree,
+    sets: WorkingSets,
+    report: OracleReport,
+    calls: Calls,
+) -> tuple[WorkingSets, OracleReport, PassCounts]:
+    """`oracle_pass` on every shard; spans are [K] numbers, one a shard."""
+
+    def own(
+        problem: Problem,
+        task: Task,
+        w: PyTree,
+        sets: WorkingSets,
+        report: OracleReport,
+        calls: Calls,
+    ) -> tuple[WorkingSets, OracleReport, PassCounts]:
+        calls = calls._replace(spans=_first(calls.spans))
+        sets, report, counts = oracle_pass(problem, options, task, w, sets, report, calls)
+        return sets, report, jax.lax.psum(counts, mesh.axis_names)
+
+    given = (problem, task, w, sets, report, calls)
+    along = [_along(mesh, tree) for tree in given]
+    along[0], along[2] = _on_all(problem), _on_all(w)
+    counted = PartitionSpec()
+    return jax.shard_map(
+        own, mesh=mesh, in_specs=tuple(along), out_specs=(along[3], along[4], counted),
+        check_vma=False,
+    )(*given)  # fmt: skip
+
+
+def sweeps_on_shards(
+    problem: Problem,
+    options: VisitOptions,
+    mesh: Mesh,
+    synchronisations: int,
+    task: Task,
+    w: PyTree,
+    sets: WorkingSets,
+    slots: Array,
+    plan: Plan,
+    clock: AnyArray,
+    room: list,
+) -> tuple[PyTree, Array, Array, list]:
+    """`sweeps_pass` on every shard, which meet in w; groups are [K] numbers, one a shard."""
+    exchange = Exchange(tuple(mesh.axis_names), synchronisations)
+
+    def own(
+        problem: Problem, task: Task, w: PyTree, sets: WorkingSets, slots: Array, plan: Plan,
+        clock: AnyArray, room: list,
+    ) -> tuple[PyTree, Array, Array, list]:  # fmt: skip
+        plan = plan._replace(groups=_first(plan.groups))
+        one_sweep = partial(exchanging_pass, exchange)
+        return sweeps_pass(problem, options, task, w, sets, slots, plan, clock, room, one_sweep)
+
+    given = (problem, task, w, sets, slots, plan, clock, room)
+    along = [_along(mesh, tree) for tree in given]
+    along[0], along[2] = _on_all(problem), _on_all(w)
+    spec = PartitionSpec(mesh.axis_names)
+    return jax.shard_map(
+        own, mesh=mesh, in_specs=tuple(along), out_specs=(along[2], spec, spec, along[7]),
+        check_vma=False,
+    )(*given)  # fmt: skip
+
+
+def newton_on_shards(
+    problem: Problem,
+    options: NewtonOptions,
+    mesh: Mesh,
+    task: Task,
+    span: Array,
+    sets: WorkingSets,
+    sigma: AnyArray,
+    clock: AnyArray,
+) -> NewtonResult:
+    """`proximal_newton_pass` over all shards; w is made of the span."""
+
+    def own(
+        problem: Problem, task: Task, span: Array, sets: WorkingSets, sigma: Array, clock: Array
+    ) -> NewtonResult:
+        axes = Axes(tuple(mesh.axis_names))
+        return proximal_newton_pass(problem, options, task, None, span, sets, sigma, clock, axes)
+
+    given = (problem, task, span, sets, sigma, clock)
+    along = [_along(mesh, tree) for tree in given]
+    along[0], spec, same = _on_all(problem), PartitionSpec(mesh.axis_names), PartitionSpec()
+    found: Any = (_on_all(problem.initial_weights), spec, along[3], spec, spec, same, same)
+    found = NewtonResult(*found)
+    return jax.shard_map(
+        own, mesh=mesh, in_specs=tuple(along), out_specs=found, check_vma=False
+    )(*given)  # fmt: skip
+
+
+oracle_shards_program = program(oracle_on_shards, static_argnums=(1, 2), donate_argnums=(5, 6))
+sweeps_shards_program = program(sweeps_on_shards, static_argnums=(1, 2, 3), donate_argnums=10)
+newton_shards_program = program(newton_on_shards, static_argnums=(1, 2))
+
+
+def deal(sizes: np.ndarray, shards: int, rows: int) -> np.ndarray:
+    """[shards rows] which example each row of a bucket holds, -1 for none.
+
+    The largest go first, to and fro over the shards: each has about the same sum of sizes, and
+    numbers of examples that differ by one at most.
+
+    Args:
+      sizes: [n] what an example costs. rows: of each shard, at least ceil(n / shards).
+    """
+    ranked = np.argsort(-np.asarray(sizes), kind="stable")
+    laps = -(-len(ranked) // shards)
+    lap = np.full(laps * shards, -1)
+    lap[: len(ranked)] = ranked
+    lap = lap.reshape(laps, shards)
+    lap[1::2] = lap[1::2, ::-1]
+    held = np.full((shards, rows), -1)
+    for shard, own in enumerate(lap.T):
+        own = np.sort(own[own >= 0])
+        held[shard, : len(own)] = own
+    return held.reshape(-1)
+
+
+def dealt(outputs: Buckets, shards: int, rows: list[int]) -> Places:
+    """Which example each row of each bucket holds, shard after shard, by the sizes of outputs.
+
+    Where each of several processes deals out what K shards of a mesh in one process would hold, to
+    its own part of these, in their order, they hold the same again.
+
+    Args:
+      rows: of each shard, by bucket.
+    """
+    return [
+        deal(sizes_of(part)[: len(own)], shards, each)
+        for part, own, each in zip(outputs.parts, outputs.index, rows, strict=True)
+    ]
+
+
+class Shards:
+    """Where the rows of a task lie on a mesh, and how to move between orders.
+
+    Fields:
+      mesh: of one axis, the devices of one process after those of another.
+      processes: whose devices they are. task: the task on the mesh, its flat arrays shard after
+        shard. first: the number of the first shard of this process.
+      parts: the shards of this process as tasks of NumPy arrays on the host.
+      counts: [K, B] examples of each shard in each bucket.
+      terms: cap and ridge of all rows on the host, shard after shard.
+    """
+
+    def __init__(self, mesh: Mesh, processes: Processes, whole: Task, examples: np.ndarray) -> None:
+        """Place a task whose buckets hold their shards one after the other, on the host so far.
+
+        Args:
+          mesh: of any axes. processes: whose it is.
+          whole: the part of this process.
+          examples: [N] the example of each of its rows, -1 where it is padding, which comes last
+            in each part of a bucket.
+        """
+        devices = sorted(mesh.devices.flat, key=lambda device: device.process_index)
+        owners = [device.process_index for device in devices]
+        here = processes.numbers[processes.here]
+        self.mesh, self.processes = Mesh(np.array(devices), ("shards",)), processes
+        self.first = owners.index(here)
+        self._own = devices[self.first : self.first + owners.count(here)]
+        count = len(self._own)
+        places = bucket_slices(whole.outputs)
+        rows = [(own.stop - own.start) // count for own in places]
+        self._sizes = [sum(rows) * owners.count(number) for number in processes.numbers]
+        order = [
+            own.start + shard * each + np.arange(each)
+            for shard in range(count)
+            for own, each in zip(places, rows, strict=True)
+        ]
+        self._order = np.concatenate(order)
+        self._back = np.argsort(self._order)
+        self._sharding = NamedSharding(self.mesh, PartitionSpec(self.mesh.axis_names))
+        self._same = NamedSharding(self.mesh, PartitionSpec())
+        host = jax.tree.map(np.asarray, whole._replace(counts=None))
+        self.parts = tuple(self._part(host, shard, examples) for shard in range(count))
+        terms = jax.tree.map(lambda leaf: leaf[self._order] if leaf.ndim else leaf, host.terms)
+        self.task = self.put(host._replace(terms=terms))
+        self.terms = self._terms_of_all(terms)
+        own_counts = [[int(each) for each in part.counts or ()] for part in self.parts]
+        self.counts = np.concatenate([np.array(each) for each in processes.gather(own_counts)])
+
+    def _part(self, host: Task, shard: int, examples: np.ndarray) -> Task:
+        def cut(leaf: np.ndarray) -> np.ndarray:
+            each = leaf.shape[0] // len(self._own)
+            return leaf[shard * each : (shard + 1) * each]
+
+        own = self._order[self._rows_of(shard)]
+        terms = jax.tree.map(lambda leaf: leaf[own] if leaf.ndim else leaf, host.terms)
+        inputs, outputs = jax.tree.map(cut, (host.inputs, host.outputs))
+        real = examples[own] >= 0
+        counts = tuple(np.int32(np.sum(real[place])) for place in bucket_slices(outputs))
+        return Task(inputs, outputs, terms, counts)
+
+    def _rows_of(self, shard: int) -> slice:
+        """Which of the rows of this process one of its shards has."""
+        each = len(self._order) // len(self._own)
+        return slice(shard * each, (shard + 1) * each)
+
+    def _terms_of_all(self, terms: Penalty) -> Penalty:
+        return jax.tree.map(lambda leaf: self.gathered(leaf) if leaf.ndim else leaf, terms)
+
+    def call_oracles(
+        self, problem: Problem, options: OracleOptions, *given: Any, effort: str
+    ) -> tuple[WorkingSets, OracleReport, PassCounts]:
+        """`oracle_on_shards` here."""
+        return oracle_shards_program(problem, options, self.mesh, *given, effort=effort)
+
+    def sweep(
+        self,
+        planes: Problem,
+        options: VisitOptions,
+        synchronisations: int | None,
+        *given: Any,
+        effort: str,
+    ) -> tuple[PyTree, Array, Array, list]:
+        """`sweeps_on_shards` here."""
+        times = synchronisations or max(FEWEST_SYNCHRONISATIONS, self.mesh.size)
+        return sweeps_shards_program(planes, options, self.mesh, times, *given, effort=effort)
+
+    def newton(
+        self, problem: Problem, options: NewtonOptions, *given: Any, effort: str
+    ) -> NewtonResult:
+        """`newton_on_shards` here."""
+        return newton_shards_program(problem, options, self.mesh, *given, effort=effort)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the shards of this process have."""
+        return len(self._order)
+
+    def put(self, tree: PyTree) -> PyTree:
+        """Arrays over the rows of this process, on its shards; scalars on all devices."""
+
+        def place(leaf: AnyArray) -> Array:
+            if np.ndim(leaf) == 0:
+                return self._on_all(leaf)
+            if not self.processes.several:
+                return jax.device_put(leaf, self._sharding)
+            if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+                return leaf  # it is there
+            own = np.split(np.asarray(leaf), len(self._own))
+            parts = list(map(jax.device_put, own, self._own))
+            shape = (self.mesh.size * own[0].shape[0], *own[0].shape[1:])
+            return jax.make_array_from_single_device_arrays(shape, self._sharding, parts)
+
+        return jax.tree.map(place, tree)
+
+    def put_on_all(self, tree: PyTree) -> PyTree:
+        """The same arrays on every device."""
+        return jax.tree.map(self._on_all, tree)
+
+    def _on_all(self, leaf: AnyArray) -> Array:
+        if not self.processes.several:
+            return jax.device_put(leaf, self._same)
+        leaf = np.asarray(jax.device_put(leaf) if np.isscalar(leaf) else leaf)
+        parts = [jax.device_put(leaf, device) for device in self._own]
+        return jax.make_array_from_single_device_arrays(leaf.shape, self._same, parts)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Zeros over the rows of all, on their shards, which a program can take over."""
+        own = (shape[0] // self.mesh.size, *shape[1:])
+        parts = []
+        for device in self._own:
+            zeros = jax.device_put(np.zeros(own, dtype), device)
+            parts.append(jax.device_put(zeros, device, may_alias=False))
+        return jax.make_array_from_single_device_arrays(shape, self._sharding, parts)
+
+    def join(self, parts: Sequence[PyTree]) -> PyTree:
+        """What the host has for each shard, as arrays over the shards; scalars become [K]."""
+
+        def both(*leaves: AnyArray) -> Array:
+            return self.put(np.concatenate([np.atleast_1d(leaf) for leaf in leaves]))
+
+        return jax.tree.map(both, *parts)
+
+    def own(self, tree: PyTree) -> PyTree:
+        """Arrays over the shards on the host, the rows of this process alone; scalars and arrays
+        that are on all devices as they are."""
+
+        def fetch(leaf: AnyArray) -> np.ndarray:
+            of_others = isinstance(leaf, jax.Array) and not leaf.is_fully_addressable
+            if not of_others or leaf.is_fully_replicated:
+                return np.asarray(leaf)
+            parts = sorted(leaf.addressable_shards, key=lambda part: part.index[0].start)
+            return np.concatenate([np.asarray(part.data) for part in parts])
+
+        return jax.tree.map(fetch, tree)
+
+    def gathered(self, tree: PyTree) -> PyTree:
+        """Arrays over the rows of this process as arrays over all rows, on every host."""
+        return jax.tree.map(lambda leaf: self.processes.gather_rows(leaf, self._sizes), tree)
+
+    def on_hosts(self, terms: ExampleTerms) -> ExampleTerms:
+        """What oracle calls said of all rows, on every host; one message."""
+        own = self.own(terms)
+        if not self.processes.several:
+            return own
+        return ExampleTerms(*np.ascontiguousarray(self.gathered(np.stack(own, axis=1)).T))
+
+    def in_shards(self, sets: WorkingSets) -> WorkingSets:
+        """Working sets in the order of buckets, placed."""
+        flat = sets._replace(outputs=(), gram=())
+        flat = jax.tree.map(lambda leaf: np.asarray(leaf)[self._order], flat)
+        return self.put(flat._replace(outputs=sets.outputs, gram=sets.gram))
+
+    def in_buckets(self, flat: AnyArray) -> np.ndarray:
+        """A flat array [N, ...] over the shards in the order of buckets, of this process."""
+        return self.own(flat)[self._back]
+
+    def begin(self, states: Sequence[State]) -> State:
+        """The state of all shards, from one of each."""
+        sets = self.join([state.sets for state in states])
+        return states[0]._replace(weights=self.put_on_all(states[0].weights), sets=sets)
+
+    def place(self, state: State) -> State:
+        """A state in the order of buckets, on the mesh."""
+        weights = self.put_on_all(jax.tree.map(np.asarray, state.weights))
+        gaps, slots, span = state.block_gaps, state.slots, state.span
+        return state._replace(
+            weights=weights,
+            sets=self.in_shards(state.sets),
+            block_gaps=None if gaps is None else self.gathered(np.asarray(gaps)[self._order]),
+            slots=None if slots is None else self.put(np.asarray(slots)[self._order]),
+            span=None if span is None else self.put(np.asarray(span)[self._order]),
+        )
+
+    def taken(self, tree: PyTree) -> PyTree:
+        """Arrays that are on all devices, or over the shards, as they are, on one device."""
+        return jax.tree.map(jax.device_put, self.own(tree))
+
+    def end(self, state: State) -> State:
+        """A state of the mesh in the order of buckets, on one device; of this process."""
+        flat = state.sets._replace(outputs=(), gram=())
+        flat = jax.tree.map(lambda leaf: jax.device_put(self.in_buckets(leaf)), flat)
+        outputs, gram = self.taken((state.sets.outputs, state.sets.gram))
+        sets, gaps, slots = flat._replace(outputs=outputs, gram=gram), state.block_gaps, state.slots
+        if gaps is not None:
+            begin = sum(self._sizes[: self.processes.here])
+            gaps = gaps[begin : begin + self.rows][self._back]
+        return state._replace(
+            weights=self.taken(state.weights),
+            sets=sets,
+            block_gaps=gaps,
+            slots=None if slots is None else jax.device_put(self.in_buckets(slots)),
+            span=None if state.span is None else jax.device_put(self.in_buckets(state.span)),
+        )

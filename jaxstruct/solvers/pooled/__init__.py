@@ -1,0 +1,1 @@
+"""One working set for all examples, solved by its joint dual."""

@@ -1,0 +1,1 @@
+"""Algorithm 1 as printed, the measure of the others."""

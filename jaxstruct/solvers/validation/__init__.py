@@ -1,0 +1,1 @@
+"""What is checked before anything compiles, and tried at the first examples."""
