@@ -1,1 +1,1 @@
-"""How many constraints algorithm 3 adds: by the letter, by `fit`, and in the papers."""
+"""How many constraints algorithm 3 adds: as printed, by `fit`, and in the papers."""

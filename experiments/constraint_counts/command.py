@@ -1,4 +1,4 @@
-"""Constraints that algorithm 3 adds, to the letter, beside those of `fit` and of the papers.
+"""Constraints that algorithm 3 adds, as printed, beside those of `fit` and of the papers.
 
     python -m experiments.constraint_counts
     python -m experiments.constraint_counts --parts=homologues --sizes=1,10 --repeats=2

@@ -21,7 +21,7 @@ class Options(NamedTuple):
     ways: Annotated[
         Sequence[str],
         flag(
-            "Step 10a (full) or 10b (subspace) of algorithm 3 to the letter, or fit.", WAYS,
+            "Step 10a (full) or 10b (subspace) of algorithm 3 as printed, or fit.", WAYS,
             some=True,
         ),
     ] = WAYS  # fmt: skip

@@ -190,12 +190,12 @@ EXPERIMENTS = (
         constraint_counts.Options(parts=("homologues",)), {
             "sizes": ("1", "4"), "epsilons": ("0.3",), "epsilon_size": 4, "repeats": 1,
         },
-        what="constraints of algorithm 3 to the letter: alignment",
+        what="constraints of algorithm 3 as printed: alignment",
     ),
     Experiment(
         "constraint_counts", ("conll2002", "gum"), constraint_counts.run,
         constraint_counts.Options(parts=("named_entities", "trees")), None,
-        what="constraints of algorithm 3 to the letter: chains and trees",
+        what="constraints of algorithm 3 as printed: chains and trees",
     ),
     Experiment("denoising", (), denoising.run, denoising.Options(), {
         "labels": ("2",), "size": 8, "training": ("independent", "svm", "pseudo"),

@@ -1,4 +1,4 @@
-"""Algorithm 3 to the letter: the printed loop, the optimum, and every bound on the constraints."""
+"""Algorithm 3 as printed: the printed loop, the optimum, and every bound on the constraints."""
 
 from __future__ import annotations
 

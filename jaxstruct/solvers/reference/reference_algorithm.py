@@ -270,7 +270,7 @@ def fit_reference(
     look_ahead: int = 1,
     callback: Callable[[Progress], bool | None] | None = None,
 ) -> LetterSolution:
-    """Train a structural SVM by algorithm 2 or 3 to the letter; see the module.
+    """Train a structural SVM by algorithm 2 or 3 as printed; see the module.
 
     The objectives are those of `fit`. The number of constraints is bounded: theorem 2 (SVM0),
     R^2 / (gamma epsilon)^2; theorem 3, for example (C Delta R^2 + n Delta) / epsilon^2 of
