@@ -28,7 +28,6 @@ from jaxstruct.baselines import dual_random_field, fit_random_field
 from jaxstruct.multiclass import fit_weston_watkins
 from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from jaxstruct.solvers.out_of_core.fit_in_blocks import fit_in_blocks
-from jaxstruct.solvers.pooled.fit import fit_pooled
 from tests.solvers.cases import dense_multipliers, flat
 from tests.truth.proven_optimum import Exact, Field, Machine, random_field, structural
 
@@ -113,7 +112,7 @@ def _chain_features(x: np.ndarray) -> np.ndarray:
 
 
 def _chosen_kind(random: np.random.Generator, n: int, solver: str) -> str:
-    kinds = {"pooled": ("kernel",), "blocks": ("dense", "sparse")}.get(
+    kinds = {"joint": ("kernel",), "blocks": ("dense", "sparse")}.get(
         solver, ("dense", "sparse", "kernel")
     )
     if solver in ("field", "dual_field"):
@@ -126,7 +125,7 @@ def drawn_case(seed: int, number: int, solver: str, most: int = 2000) -> Case:
     random = np.random.default_rng([seed, number])
     mean = MEANS[number % len(MEANS)]
     sizes, shares = zip(*SIZES, strict=True)
-    n = min(int(random.choice(sizes, p=shares)), most, 120 if solver == "pooled" else most)
+    n = min(int(random.choice(sizes, p=shares)), most, 120 if solver == "joint" else most)
     kind = _chosen_kind(random, n, solver)
     dtype = str(random.choice(("float32", "float64"), p=(0.75, 0.25)))
     scale = 2.0 ** random.integers(-10, 11)
@@ -141,7 +140,7 @@ def drawn_case(seed: int, number: int, solver: str, most: int = 2000) -> Case:
     y = np.argmax(scores + noise * random.normal(size=scores.shape), axis=-1).astype(np.int32)
     size = scale**2 * (1 + mean**2) ** random.uniform()  # else hardly a run with a mean ends
     C = float(np.float32(10 ** random.uniform(-2, 4.5) / size))
-    names = {"weston_watkins": ("svm1", "svm2"), "pooled": ("svm1_slack", "svm2_margin")}
+    names = {"weston_watkins": ("svm1", "svm2"), "joint": ("svm1_slack", "svm2_margin")}
     names["one_slack"] = ("svm1_margin", "svm1_slack")
     formulation = str(random.choice(names.get(solver, ("svm1_margin", "svm2_slack"))))
     tolerance = float(random.choice(TOLERANCES[dtype]))
@@ -172,18 +171,18 @@ def _one_slack(case: Case) -> Outcome:
     return Outcome(found.status.name, *interval, case.weights(found), _structural(case))
 
 
-def _pooled(case: Case) -> Outcome:
-    gram = np.einsum("ij,yz->iyjz", case.gram(), np.eye(K)).astype(case.dtype)
-    found = fit_pooled(
-        gram, LOSS[case.y], case.y, case.formulation, case.C, tolerance=case.tolerance,
-        max_passes=2000,
+def _joint(case: Case) -> Outcome:
+    numbers = np.tile(np.arange(K, dtype=np.int32), (len(case.y), 1))
+    gram = np.kron(case.gram(), np.eye(K, dtype=case.dtype))
+    found = js.fit(
+        js.strings.joint_candidates(len(gram), loss=LOSS, dtype=case.dtype),
+        js.strings.joint_inputs(gram, numbers), case.y, case.formulation, case.C,
+        tolerance=case.tolerance, max_passes=60,
     )  # fmt: skip
-    w = np.zeros((D, K), Exact)
-    support = found.support
-    np.add.at(w.T, support.output, support.coefficient[:, None] * case.x[support.example])
+    coefficients = np.asarray(found.weights["coefficients"]).astype(Exact).reshape(-1, K)
     interval = found.primal, found.dual, found.certificate.rounding
-    truth = _structural(case)
-    return Outcome(found.status.name, *interval, w.ravel(), truth, found.multipliers)
+    weights, multipliers = case.x.astype(Exact).T @ coefficients, dense_multipliers(found, K)
+    return Outcome(found.status.name, *interval, weights.ravel(), _structural(case), multipliers)
 
 
 def _fit(case: Case) -> Outcome:
@@ -229,7 +228,7 @@ def _dual_field(case: Case) -> Outcome:
 
 
 SOLVERS = {
-    "weston_watkins": _weston_watkins, "one_slack": _one_slack, "pooled": _pooled, "fit": _fit,
+    "weston_watkins": _weston_watkins, "one_slack": _one_slack, "joint": _joint, "fit": _fit,
     "blocks": _blocks, "field": _field, "dual_field": _dual_field,
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ from tests.solvers.certificate_runs import run
 
 FALSE_ONCE = [
     ("weston_watkins", 66), ("weston_watkins", 697),
-    ("pooled", 23), ("pooled", 67), ("pooled", 437), ("pooled", 481),
+    ("joint", 23), ("joint", 67), ("joint", 437), ("joint", 481),
     ("field", 66), ("field", 256), ("field", 347), ("field", 354),
     ("dual_field", 82), ("dual_field", 294),
 ]  # fmt: skip

@@ -1,1 +1,0 @@
-"""One working set for all examples, solved by its joint dual."""
