@@ -7,6 +7,7 @@ import pytest
 
 import jaxstruct
 from jaxstruct import __main__ as command
+from tests.lib.refusals import refused
 
 
 def test_versions(capsys) -> None:
@@ -32,6 +33,5 @@ def test_one_that_does_not(capsys, monkeypatch) -> None:
 
 
 def test_wrong_options_end_in_one_line(capsys) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        command.main(["--verson"])
+    refused("2", command.main, ["--verson"], error=SystemExit)
     assert "unrecognized arguments: --verson" in capsys.readouterr().err

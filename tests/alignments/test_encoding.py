@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jaxstruct.alignments import DNA, PROTEIN, fit_encoding, read_rows
+from tests.lib.refusals import refused
 
 ROWS = [("ACGTTGCA", "ACG--GCA"), ("TTGACA", "T.GGCA"), ("GATTACA", "GA-TGCA")]
 WRITTEN = [(first, second.replace(".", "-")) for first, second in ROWS]
@@ -63,5 +64,4 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_what_does_not_fit_is_refused(case: str) -> None:
     call, message = WRONG[case]
-    with pytest.raises(ValueError, match=message):
-        call()
+    refused(message, call)

@@ -14,6 +14,7 @@ from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.trees.structure import grammar_potentials, weighted_grammar
+from tests.lib.refusals import refused
 from tests.trees import structure_cases as cases
 
 SEED, N = 0, 10
@@ -106,5 +107,4 @@ def test_training_finds_the_optimum_whole_and_in_buckets(x64, features):
 
 def test_problems_of_another_kind_are_refused():
     problem = chain(2, 3)
-    with pytest.raises(ValueError, match="weighted_grammar"):
-        grammar_potentials(problem, None)
+    refused("weighted_grammar", grammar_potentials, problem, None)

@@ -30,6 +30,7 @@ from tests.baselines.online import (
 )
 from tests.baselines.sequences import Sequences, flat
 from tests.baselines.test_perceptron import largest_margin
+from tests.lib.refusals import refused
 from tests.strings.candidate_cases import MACHINES, Case, random_case
 
 MODEL: dict = dict(eta=1.0)
@@ -260,18 +261,14 @@ def test_callbacks_stop_and_seeds_repeat() -> None:
 
 def test_errors_name_what_does_not_fit() -> None:
     problem, x, y = DATA.problem(MODEL), DATA.inputs(), DATA.y
-    with pytest.raises(ValueError, match="chunk must be"):
-        dual_perceptron(problem, x, y, chunk=0)
-    with pytest.raises(ValueError, match="outputs"):
-        dual_perceptron(problem, x, y[:2])
+    refused("chunk must be", dual_perceptron, problem, x, y, chunk=0)
+    refused("outputs", dual_perceptron, problem, x, y[:2])
     dual = dual_perceptron(problem, x, y, **RUN)
-    with pytest.raises(ValueError, match="outputs of 1 buckets"):
+    with refused("outputs of 1 buckets"):
         weights_of(problem, dual._replace(output=(dual.output,)), *DATA.in_buckets())
     few = [jax.tree.map(lambda leaf: leaf[:2], tree) for tree in (x, y)]
-    with pytest.raises(ValueError, match="the training set has 2 examples"):
-        weights_of(problem, dual, *few)
+    refused("the training set has 2 examples", weights_of, problem, dual, *few)
     x, y = DATA.in_buckets()
     dual = dual_perceptron(problem, x, y, **RUN)
     swapped = [Buckets(tree.parts[::-1], tree.index[::-1]) for tree in (x, y)]
-    with pytest.raises(ValueError, match="in another one"):
-        weights_of(problem, dual, *swapped)
+    refused("in another one", weights_of, problem, dual, *swapped)

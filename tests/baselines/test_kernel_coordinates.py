@@ -22,6 +22,7 @@ from jaxstruct.kernels import gaussian, gram_matrix, linear
 from jaxstruct.multiclass import kernel_inputs, kernel_multiclass, multiclass
 from tests.baselines.sequences import PLAIN, Sequences, flat, random_sequences
 from tests.baselines.test_conditional_random_field import Enumerated
+from tests.lib.refusals import refused
 
 DATA = random_sequences(0, n=8, T=4, d=3, S=3)
 NEW = random_sequences(1, n=8, T=4, d=3, S=3)
@@ -120,5 +121,5 @@ def test_anchors_that_do_not_train_have_no_coefficient(x64: None) -> None:
 
 def test_values_of_no_kernel_are_refused() -> None:
     gram = np.array([[1.0, 2.0], [2.0, 1.0]])
-    with pytest.raises(ValueError, match="not positive semi-definite"):
+    with refused("not positive semi-definite"):
         fit_random_field(kernel_multiclass(2, 2), kernel_inputs(gram), np.arange(2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jaxstruct.baselines import most_frequent_output
+from tests.lib.refusals import refused
 
 
 def test_it_is_where_the_commonest_output_first_occurs() -> None:
@@ -21,5 +22,4 @@ def test_of_equals_the_first_one() -> None:
     [([], "got none"), ([[1], [2]], "outputs must be hashable"), ("ab", "got 'ab'")],
 )
 def test_what_does_not_fit_is_refused(outputs, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        most_frequent_output(outputs)
+    refused(message, most_frequent_output, outputs)

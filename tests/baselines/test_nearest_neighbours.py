@@ -7,6 +7,7 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 from jaxstruct.baselines import choose_neighbours, nearest_outputs
+from tests.lib.refusals import refused
 
 RNG = np.random.default_rng(0)
 X, Z = RNG.normal(size=(30, 3)), RNG.normal(size=(9, 3))
@@ -57,11 +58,8 @@ def test_noise_asks_for_more_neighbours() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     gram = FEATURES @ FEATURES.T
-    with pytest.raises(ValueError, match="neighbours must be at most 30, got 31"):
-        nearest_outputs(Z @ X.T, OWN, gram, 31)
-    with pytest.raises(ValueError, match=r"kernel must be \[m, 30\], a row of kernel values"):
+    refused("neighbours must be at most 30, got 31", nearest_outputs, Z @ X.T, OWN, gram, 31)
+    with refused(r"kernel must be \[m, 30\], a row of kernel values"):
         nearest_outputs(X @ Z.T, OWN, gram, 1)
-    with pytest.raises(ValueError, match=r"own must be \[30\]"):
-        nearest_outputs(Z @ X.T, OWN[:3], gram, 1)
-    with pytest.raises(ValueError, match=r"output_gram must be \[30, 30\]"):
-        choose_neighbours(X @ X.T, np.eye(4), gram, [1])
+    refused(r"own must be \[30\]", nearest_outputs, Z @ X.T, OWN[:3], gram, 1)
+    refused(r"output_gram must be \[30, 30\]", choose_neighbours, X @ X.T, np.eye(4), gram, [1])

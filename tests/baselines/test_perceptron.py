@@ -24,6 +24,7 @@ from tests.baselines.online import (
     orders,
 )
 from tests.baselines.sequences import BARRED, RICH, Sequences, flat
+from tests.lib.refusals import refused
 
 MODEL: dict = dict(eta=1.0)
 N = 11
@@ -186,5 +187,4 @@ def test_the_ways_a_run_ends() -> None:
 )
 def test_errors_name_the_argument(change: dict, message: str) -> None:
     arguments = dict(problem=DRAWN.problem(MODEL), inputs=DRAWN.inputs(), outputs=DRAWN.y)
-    with pytest.raises(ValueError, match=message):
-        perceptron(**(arguments | change))
+    refused(message, perceptron, **(arguments | change))

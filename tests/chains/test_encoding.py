@@ -9,6 +9,7 @@ from scipy import sparse
 from jaxstruct.chains import fit_encoding
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.solvers.predict import predict
+from tests.lib.refusals import refused
 
 SEQUENCES = [[["f0"], ["f1"], ["f1", "f0"]], [], [["f1"]], [["f0"]] * 7]
 LABELS = [["A", "B", "B"], [], ["B"], ["A"] * 7]
@@ -65,18 +66,17 @@ def test_options_are_those_of_chain() -> None:
     ],
 )
 def test_labels_that_do_not_fit_are_refused(labels, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        fit_encoding(SEQUENCES, labels)
+    refused(message, fit_encoding, SEQUENCES, labels)
 
 
 def test_outputs_are_those_of_predict() -> None:
-    with pytest.raises(ValueError, match="outputs must be a Ragged .see predict., got list"):
+    with refused("outputs must be a Ragged .see predict., got list"):
         fit_encoding(SEQUENCES, LABELS).decode([[0, 1]])
 
 
 def test_an_unseen_label_is_named_with_sequence_and_token() -> None:
     encoding = fit_encoding(SEQUENCES, LABELS)
-    with pytest.raises(ValueError, match=r"labels\[2\]\[0\]: 'C' is none of the 2 known classes"):
+    with refused(r"labels\[2\]\[0\]: 'C' is none of the 2 known classes"):
         encoding.outputs([["A", "B"], [], ["C"]])
     with pytest.warns(UnseenFeatures, match="sequences names feature 'new'"):
         encoding.inputs([[["f0", "new"]]])

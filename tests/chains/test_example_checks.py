@@ -9,6 +9,7 @@ import pytest
 from jaxstruct import fit
 from jaxstruct.chains.structure import Constraints, chain, chain_inputs
 from jaxstruct.core.types import SparseFeatures
+from tests.lib.refusals import refused
 
 N, T, D, S = 4, 3, 5, 2
 RANDOM = np.random.default_rng(0)
@@ -16,16 +17,6 @@ TOKENS = RANDOM.normal(size=(N, T, D)).astype(np.float32)
 LENGTH = np.array([3, 2, 3, 1])
 TOKENS[np.arange(T) >= LENGTH[:, None]] = 0
 Y = np.where(np.arange(T) < LENGTH[:, None], 1, -1)
-
-
-def one_line(error) -> None:
-    assert len(str(error.value).splitlines()) == 1 and len(str(error.value)) < 500
-
-
-def refused(match, make, *arguments, **options):
-    with pytest.raises(ValueError, match=match) as error:
-        make(*arguments, **options)
-    one_line(error)
 
 
 @pytest.mark.parametrize(

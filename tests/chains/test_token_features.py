@@ -26,6 +26,7 @@ from tests.chains.structure_cases import (
     random_sequences,
     sparse_tokens,
 )
+from tests.lib.refusals import refused
 from tests.solvers.cases import flat
 from tests.truth.quadratic_program import solve_primal
 
@@ -200,15 +201,12 @@ def test_training_with_a_window(x64):
 
 
 def test_windows_at_the_door():
-    with pytest.raises(ValueError, match="window must be at least 0, got -1"):
-        chain(D, S, window=-1)
-    with pytest.raises(ValueError, match="window must be at least 0, a Python integer, got 1.5"):
-        chain(D, S, window=1.5)
+    refused("window must be at least 0, got -1", chain, D, S, window=-1)
+    refused("window must be at least 0, a Python integer, got 1.5", chain, D, S, window=1.5)
     tokens = KernelTokens(np.ones((2, 3, 4), np.float32), np.zeros((2, 3), np.int32))
-    with pytest.raises(ValueError, match="window the tokens before"):
-        windowed(tokens, np.array([3, 3]), Window(1, 4))
+    refused("window the tokens before", lambda: windowed(tokens, np.array([3, 3]), Window(1, 4)))
     x = chain_inputs(tokens, np.array([3, 3]), np.ones((2, 3, 3), np.float32))
-    with pytest.raises(ValueError, match="KernelTokens, which window cannot look into"):
+    with refused("KernelTokens, which window cannot look into"):
         fit(chain(4, 2, window=1), x, np.zeros((2, 3), np.int32))
 
 

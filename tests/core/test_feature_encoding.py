@@ -20,6 +20,7 @@ from jaxstruct.core.feature_encoding import (
 from jaxstruct.core.feature_rows import read_rows, read_sequences
 from jaxstruct.core.ragged import Ragged
 from tests.core.frames import Frame
+from tests.lib.refusals import refused
 
 
 def _matrix(encoding: FeatureEncoding, rows: object) -> np.ndarray:
@@ -147,8 +148,7 @@ WRONG = {
 def test_rows_that_do_not_fit_are_refused(case: str) -> None:
     first, second, message = WRONG[case]
     encoding = fit_features(read_rows("rows", first))
-    with pytest.raises(ValueError, match=message):
-        _matrix(encoding, second)
+    refused(message, _matrix, encoding, second)
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,7 @@ def test_rows_that_do_not_fit_are_refused(case: str) -> None:
     ],
 )
 def test_what_cannot_be_fitted_is_refused(rows, options: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        fit_features(read_rows("rows", rows), **options)
+    refused(message, lambda: fit_features(read_rows("rows", rows), **options))
 
 
 def test_a_constant_feature_may_stand_alone() -> None:

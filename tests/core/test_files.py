@@ -9,6 +9,7 @@ import pytest
 
 from jaxstruct.core import files
 from jaxstruct.core.files import decode_utf8, remove_leftovers, replacing, write_file
+from tests.lib.refusals import refused
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,8 +46,7 @@ def test_a_full_disk(step, tmp_path, monkeypatch) -> None:
         raise OSError("no space left")
 
     monkeypatch.setattr(files.os, step, fail)
-    with pytest.raises(OSError, match="no space left"):
-        write_file(tmp_path / "out", b"content")
+    refused("no space left", write_file, tmp_path / "out", b"content", error=OSError)
     assert not list(tmp_path.iterdir())
 
 
@@ -81,8 +81,7 @@ def test_a_folder(tmp_path) -> None:
 
 def test_decode() -> None:
     assert decode_utf8("\ufeffä".encode(), "toy") == "ä"
-    with pytest.raises(ValueError, match="^toy:2: byte 0xff is not UTF-8; convert"):
-        decode_utf8(b"a\nb\xff", "toy")
+    refused("^toy:2: byte 0xff is not UTF-8; convert", decode_utf8, b"a\nb\xff", "toy")
 
 
 def test_there_is_no_other_writer() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from jaxstruct import Ragged, ragged
+from tests.lib.refusals import refused
 
 OFFSETS = np.array([0, 2, 2, 5])
 STORE = Ragged(np.arange(10).reshape(5, 2), OFFSETS)
@@ -125,12 +126,10 @@ def test_it_is_one_leaf() -> None:
     ],
 )
 def test_errors(call, message: str) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
-        call()
-    assert "\n" not in str(caught.value)
+    refused(message, call)
 
 
 def test_no_such_example() -> None:
     for i in (3, -4):
-        with pytest.raises(IndexError, match=f"there is no example {i} of 3"):
+        with refused(f"there is no example {i} of 3", error=IndexError):
             STORE[i]

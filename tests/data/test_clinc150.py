@@ -10,6 +10,7 @@ import pytest
 
 from jaxstruct.data.clinc150 import Queries, load_clinc150
 from jaxstruct.data.errors import CorpusMissing, MalformedFile
+from tests.lib.refusals import refused
 
 QUERIES = {
     "train": [["how much", "balance"], ["pay it", "bill"], ["hé", "hi"]],
@@ -64,14 +65,12 @@ def test_out_of_scope_splits_are_apart(tmp_path) -> None:
 )
 def test_malformed(queries, domains, message, tmp_path) -> None:
     """The file and the place are named."""
-    with pytest.raises(MalformedFile, match=message):
-        load_clinc150(_write(tmp_path, queries, domains))
+    refused(message, lambda: load_clinc150(_write(tmp_path, queries, domains)), error=MalformedFile)
 
 
 def test_missing(folders, tmp_path) -> None:
     """Without a path, the registered corpus is looked for."""
-    with pytest.raises(CorpusMissing, match="--corpus=clinc150"):
-        load_clinc150()
+    refused("--corpus=clinc150", load_clinc150, error=CorpusMissing)
     with pytest.raises(FileNotFoundError):
         load_clinc150(tmp_path)
 

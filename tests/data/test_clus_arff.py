@@ -9,6 +9,7 @@ import pytest
 
 from jaxstruct.data.clus_arff import load_clus_arff
 from jaxstruct.data.errors import MalformedFile
+from tests.lib.refusals import refused
 
 HEADER = """% a comment
 @RELATION 'toy set'
@@ -54,7 +55,7 @@ def test_weka_numbers_from_zero(tmp_path) -> None:
 def test_missing_values(tmp_path) -> None:
     """Refused unless the caller says what to put."""
     path = _write(tmp_path, HEADER + "0.5,?,H,3\n")
-    with pytest.raises(MalformedFile, match=r"line 9: a value is missing .*pass missing_value"):
+    with refused(r"line 9: a value is missing .*pass missing_value", error=MalformedFile):
         load_clus_arff(path)
     assert load_clus_arff(path, missing_value=7.0).rows.values.tolist() == [0.5, 7.0, 3.0]
 
@@ -82,13 +83,12 @@ def test_missing_values(tmp_path) -> None:
 def test_malformed_rows_are_named(row, message, tmp_path) -> None:
     """By file and line, counted with comments and empty lines."""
     path = _write(tmp_path, HEADER + "1,2,H,3\n% note\n\n" + row + "\n")
-    with pytest.raises(MalformedFile, match=rf"toy.arff, line 12: {message}"):
-        load_clus_arff(path)
+    refused(rf"toy.arff, line 12: {message}", load_clus_arff, path, error=MalformedFile)
 
 
 def test_value_beyond_float32(tmp_path) -> None:
     """Reported with its row and feature."""
-    with pytest.raises(ValueError, match="row 0, feature 1 is not finite in float32"):
+    with refused("row 0, feature 1 is not finite in float32"):
         load_clus_arff(_write(tmp_path, HEADER + "1,1e300,H,4\n"))
 
 
@@ -110,19 +110,17 @@ def test_malformed_headers(old, new, message, tmp_path) -> None:
     """What the reader does not understand is an error, never left out."""
     text = HEADER + "1,2,H,3\n"
     assert old in text
-    with pytest.raises(MalformedFile, match=message):
+    with refused(message, error=MalformedFile):
         load_clus_arff(_write(tmp_path, text.replace(old, new)))
 
 
 def test_header_alone_and_other_files(tmp_path) -> None:
     """Cut before @DATA, not text at all, not there."""
-    with pytest.raises(MalformedFile, match="has no @DATA"):
+    with refused("has no @DATA", error=MalformedFile):
         load_clus_arff(_write(tmp_path, HEADER.replace("@DATA", "")))
-    with pytest.raises(MalformedFile, match="has no @DATA"):
-        load_clus_arff(_write(tmp_path, ""))
+    refused("has no @DATA", lambda: load_clus_arff(_write(tmp_path, "")), error=MalformedFile)
     path = _write(tmp_path, "")
     path.write_bytes(b"@RELATION \xff\xfe")
-    with pytest.raises(MalformedFile, match="not UTF-8"):
-        load_clus_arff(path)
+    refused("not UTF-8", load_clus_arff, path, error=MalformedFile)
     with pytest.raises(FileNotFoundError):
         load_clus_arff(tmp_path / "none.arff")

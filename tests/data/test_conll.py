@@ -11,6 +11,7 @@ import pytest
 from jaxstruct.core.length_buckets import assign_buckets, bucket_lengths
 from jaxstruct.data.conll import Sentence, load_conll2002, parse_conll, read_conll, write_conll
 from jaxstruct.data.errors import CorpusMissing, MalformedFile, MissingMember
+from tests.lib.refusals import refused
 
 TWO = (
     Sentence(("La", "Coruña"), (("DA", "NC"),), ("B-LOC", "I-LOC")),
@@ -83,8 +84,7 @@ def test_malformed(content: bytes, message: str, tmp_path: Path) -> None:
     """The file, the line, what came and what was expected."""
     path = tmp_path / "file.txt"
     path.write_bytes(content)
-    with pytest.raises(MalformedFile, match=message):
-        read_conll(path)
+    refused(message, read_conll, path, error=MalformedFile)
 
 
 def test_missing_file(tmp_path: Path) -> None:
@@ -147,8 +147,7 @@ def test_write_is_whole_or_not_at_all(tmp_path: Path, monkeypatch) -> None:
         raise OSError("no rename")
 
     monkeypatch.setattr("jaxstruct.core.files.os.replace", fail)
-    with pytest.raises(OSError, match="no rename"):
-        write_conll(path, TWO)
+    refused("no rename", write_conll, path, TWO, error=OSError)
     assert path.read_text() == "before" and list(tmp_path.iterdir()) == [path]
 
 
@@ -166,8 +165,7 @@ def test_write_is_whole_or_not_at_all(tmp_path: Path, monkeypatch) -> None:
     ],
 )
 def test_unwritable(sentences, predicted, message: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=message):
-        write_conll(tmp_path / "out.txt", sentences, predicted)
+    refused(message, write_conll, tmp_path / "out.txt", sentences, predicted)
     assert not list(tmp_path.iterdir())
 
 
@@ -180,19 +178,16 @@ def test_load_from_a_zip(tmp_path: Path) -> None:
             archive.writestr(f"conll2002/esp.{part}", "a O\nb\n")
     dutch = load_conll2002("ned", path)
     assert [part[0].words for part in dutch] == [("train",), ("testa",), ("testb",)]
-    with pytest.raises(MalformedFile, match=r"own.zip:conll2002/esp.train:2: 'b' has 1 columns"):
+    with refused(r"own.zip:conll2002/esp.train:2: 'b' has 1 columns", error=MalformedFile):
         load_conll2002("esp", path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("conll2002/esp.train", "a O\n")
-    with pytest.raises(MissingMember, match="esp.testa"):
-        load_conll2002(path=path)
+    refused("esp.testa", load_conll2002, path=path, error=MissingMember)
 
 
 def test_load_errors(folders) -> None:
-    with pytest.raises(ValueError, match="language: got 'deu', expected one of esp, ned"):
-        load_conll2002("deu")
-    with pytest.raises(CorpusMissing, match="--corpus=conll2002"):
-        load_conll2002()
+    refused("language: got 'deu', expected one of esp, ned", load_conll2002, "deu")
+    refused("--corpus=conll2002", load_conll2002, error=CorpusMissing)
 
 
 def test_real_spanish(require_corpus) -> None:

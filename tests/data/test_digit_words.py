@@ -7,6 +7,7 @@ import pytest
 
 from jaxstruct.data.digit_words import LENGTHS, NOISE, load_digit_words
 from jaxstruct.data.digits import load_digits_split
+from tests.lib.refusals import refused
 
 
 def test_shapes() -> None:
@@ -69,5 +70,4 @@ def test_other_images_to_test_on() -> None:
 
 @pytest.mark.parametrize("sizes, message", [((0, 1), "train: got 0"), ((1, 0), "test: got 0")])
 def test_at_least_one_word(sizes, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        load_digit_words(*sizes)
+    refused(message, load_digit_words, *sizes)

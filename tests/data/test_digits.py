@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-import pytest
 import sklearn.datasets
 
 from jaxstruct.data.digits import load_digits_split
 from jaxstruct.data.optional import sklearn_datasets
+from tests.lib.refusals import refused
 
 
 def test_split_is_the_permutation() -> None:
@@ -44,9 +44,6 @@ def test_other_seeds_split_otherwise() -> None:
 def test_without_sklearn_the_extra_is_named(monkeypatch) -> None:
     """`None` in sys.modules is how Python marks a module that cannot be imported."""
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(
-        ImportError, match=r"a thing needs scikit-learn; .*jaxstruct\[experiments\]"
-    ):
+    with refused(r"a thing needs scikit-learn; .*jaxstruct\[experiments\]", error=ImportError):
         sklearn_datasets("a thing")
-    with pytest.raises(ImportError, match="load_digits_split needs"):
-        load_digits_split()
+    refused("load_digits_split needs", load_digits_split, error=ImportError)

@@ -17,6 +17,7 @@ from jaxstruct.data.feature_index import (
     token_table,
 )
 from tests.data.slow_features import count_features, index_features
+from tests.lib.refusals import refused
 
 SENTENCES = [[["w=a", "bias"], ["w=b", "bias", "w=b"]], [["w=a", "bias"]], []]
 
@@ -37,12 +38,10 @@ def test_min_count() -> None:
     counts = count_features(SENTENCES)
     assert fit_index(counts, min_count=2).names == ("bias", "w=a")
     assert fit_index(counts, min_count=3).names == ("bias",)
-    with pytest.raises(ValueError, match="none of the 3 features occurs 4 times; lower min_count"):
+    with refused("none of the 3 features occurs 4 times; lower min_count"):
         fit_index(counts, min_count=4)
-    with pytest.raises(ValueError, match="min_count: got 0, expected at least 1"):
-        fit_index(counts, min_count=0)
-    with pytest.raises(ValueError, match="none of the 0 features"):
-        fit_index({})
+    refused("min_count: got 0, expected at least 1", fit_index, counts, min_count=0)
+    refused("none of the 0 features", fit_index, {})
 
 
 def test_rows() -> None:
@@ -104,8 +103,7 @@ def test_json_round_trip() -> None:
     ],
 )
 def test_malformed_json(text: str, message: str) -> None:
-    with pytest.raises(MalformedFile, match=message):
-        from_json(text)
+    refused(message, from_json, text, error=MalformedFile)
 
 
 def test_the_table_of_tokens_holds_each_in_its_row() -> None:

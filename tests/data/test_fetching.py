@@ -10,6 +10,7 @@ import pytest
 
 from jaxstruct.data import fetching
 from jaxstruct.data.errors import ChecksumMismatch, CorpusMissing, FetchError
+from tests.lib.refusals import refused
 
 BODY = bytes(range(256)) * 1000  # several chunks
 
@@ -53,8 +54,7 @@ def test_wrong_bytes_leave_nothing(page, register, server, tmp_path) -> None:
     """Neither the file nor its temporary name stays behind."""
     register({"a.bin": BODY}, url=server.url)
     server.pages["/a.bin"] = page
-    with pytest.raises(ChecksumMismatch, match="nothing was kept"):
-        fetching.fetch("toy", tmp_path)
+    refused("nothing was kept", fetching.fetch, "toy", tmp_path, error=ChecksumMismatch)
     assert _files_below(tmp_path) == set()
 
 
@@ -62,7 +62,7 @@ def test_endless_answer_is_cut_off(register, server, tmp_path) -> None:
     """A server that sends far too much is left after at most one chunk beyond the file's size."""
     register({"a.txt": b"alpha"}, url=server.url)
     server.pages["/a.txt"] = (len(BODY), BODY)
-    with pytest.raises(ChecksumMismatch, match=r"a\.txt: (\d+) bytes") as caught:
+    with refused(r"a\.txt: (\d+) bytes", error=ChecksumMismatch) as caught:
         fetching.fetch("toy", tmp_path)
     size = int(str(caught.value).split(" bytes")[0].rsplit(" ", 1)[1])
     assert 5 < size <= 1 << 16
@@ -71,7 +71,7 @@ def test_endless_answer_is_cut_off(register, server, tmp_path) -> None:
 def test_no_such_address(register, server, tmp_path) -> None:
     """The message names the address and the server's answer."""
     register({"a.txt": b"alpha"}, url=server.url)
-    with pytest.raises(FetchError, match="a.txt: the download failed .*Not Found"):
+    with refused("a.txt: the download failed .*Not Found", error=FetchError):
         fetching.fetch("toy", tmp_path)
     assert _files_below(tmp_path) == set()
 
@@ -98,16 +98,14 @@ def test_silent_server_times_out(register, tmp_path, monkeypatch) -> None:
         silent.listen()
         register({"a.txt": b"alpha"}, url=f"http://127.0.0.1:{silent.getsockname()[1]}")
         start = time.monotonic()
-        with pytest.raises(FetchError, match="timed out"):
-            fetching.fetch("toy", tmp_path, timeout=0.1)
+        refused("timed out", fetching.fetch, "toy", tmp_path, timeout=0.1, error=FetchError)
         assert time.monotonic() - start < 60  # urllib's own default is to wait for ever
 
 
 def test_file_without_address(register, tmp_path) -> None:
     """It counts as fetched once the user has placed it, not before, and not if it is wrong."""
     register({"a.txt": b"alpha"})
-    with pytest.raises(CorpusMissing, match="Ask the baker"):
-        fetching.fetch("toy", tmp_path)
+    refused("Ask the baker", fetching.fetch, "toy", tmp_path, error=CorpusMissing)
     target = tmp_path / "toy" / "a.txt"
     target.parent.mkdir()
     target.write_bytes(b"alphx")

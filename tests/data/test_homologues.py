@@ -14,6 +14,7 @@ from jaxstruct.data.homologues import (
     letter_probabilities,
     substituted,
 )
+from tests.lib.refusals import refused
 
 n = 400
 
@@ -101,7 +102,5 @@ def test_a_seed_repeats_and_the_door():
     one, two = (generate_homologues(np.random.default_rng(3), 2) for _ in range(2))
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a, b)
-    with pytest.raises(ValueError, match="n must be"):
-        generate_homologues(np.random.default_rng(0), 0)
-    with pytest.raises(ValueError, match="padding is 'left'"):
-        generate_homologues(np.random.default_rng(0), 1, padding="left")
+    refused("n must be", generate_homologues, np.random.default_rng(0), 0)
+    refused("padding is 'left'", generate_homologues, np.random.default_rng(0), 1, padding="left")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jaxstruct.data.ipc import ipc_ancestors
+from tests.lib.refusals import refused
 
 
 @pytest.mark.parametrize(
@@ -40,5 +41,4 @@ def test_path(symbol, path) -> None:
 )
 def test_refused(symbol) -> None:
     """Four digits could be cut in two ways, so they are refused like any other odd form."""
-    with pytest.raises(ValueError, match="symbol: got .* expected an IPC symbol such as"):
-        ipc_ancestors(symbol)
+    refused("symbol: got .* expected an IPC symbol such as", ipc_ancestors, symbol)

@@ -9,6 +9,7 @@ import pytest
 
 from jaxstruct.data.errors import CorpusMissing, MalformedFile
 from jaxstruct.data.multilabel import load_label_sets
+from tests.lib.refusals import refused
 
 X, Y = np.arange(6.0, dtype=np.float32).reshape(3, 2), np.array([[0, 1], [1, 1], [0, 0]], np.int8)
 ARRAYS = {"train_x": X, "train_y": Y, "test_x": X[:1], "test_y": Y[:1]}
@@ -34,8 +35,7 @@ def test_a_file_comes_back_as_it_was_written(tmp_path: Path) -> None:
 )
 def test_bad_files(changes: dict, message: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "own.npz", **ARRAYS | changes)
-    with pytest.raises(MalformedFile, match=message):
-        load_label_sets("own", tmp_path / "own.npz")
+    refused(message, load_label_sets, "own", tmp_path / "own.npz", error=MalformedFile)
 
 
 @pytest.mark.parametrize(
@@ -50,5 +50,4 @@ def test_the_real_corpora(name: str, sizes: tuple) -> None:
 
 
 def test_another_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="name: got 'reuters', expected one of"):
-        load_label_sets("reuters")
+    refused("name: got 'reuters', expected one of", load_label_sets, "reuters")

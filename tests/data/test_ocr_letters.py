@@ -11,6 +11,7 @@ import pytest
 
 from jaxstruct.data.errors import CorpusMissing, MalformedFile, UnsafeArchive
 from jaxstruct.data.ocr_letters import LETTERS, OcrWords, load_ocr_letters, read_letter_data
+from tests.lib.refusals import refused
 
 
 def _words(seed: int = 0, lengths: tuple[int, ...] = (3, 1, 5)) -> OcrWords:
@@ -84,8 +85,7 @@ def test_malformed_letter_data(change: Callable, message: str, tmp_path: Path) -
     change(lines)
     path = tmp_path / "letter.data"
     path.write_text(_text(lines, "\n"))
-    with pytest.raises(MalformedFile, match=message):
-        read_letter_data(path)
+    refused(message, read_letter_data, path, error=MalformedFile)
 
 
 def test_unreadable_letter_data(tmp_path: Path, monkeypatch) -> None:
@@ -93,7 +93,7 @@ def test_unreadable_letter_data(tmp_path: Path, monkeypatch) -> None:
     packed = gzip.compress(_text(_lines(_words())).encode())
     for content in (packed[:-20], packed[:40] + b"xxxx" + packed[44:], b"1\t\xe9\n"):
         path.write_bytes(content)
-        with pytest.raises(MalformedFile, match="data.gz: (damaged gzip|not plain or gzip)"):
+        with refused("data.gz: (damaged gzip|not plain or gzip)", error=MalformedFile):
             read_letter_data(path)
     path.write_bytes(packed)
     monkeypatch.setattr("jaxstruct.data.ocr_letters.DEFAULT_LIMIT", 100)
@@ -141,13 +141,11 @@ def test_packed(tmp_path: Path) -> None:
 def test_malformed_packed(name: str, value, message: str, tmp_path: Path) -> None:
     arrays = _packed(_words()) | {name: value}
     np.savez(tmp_path / "own.npz", **{k: v for k, v in arrays.items() if v is not None})
-    with pytest.raises(MalformedFile, match=message):
-        load_ocr_letters(tmp_path / "own.npz")
+    refused(message, load_ocr_letters, tmp_path / "own.npz", error=MalformedFile)
 
 
 def test_missing(folders, tmp_path: Path) -> None:
-    with pytest.raises(CorpusMissing, match="JAXSTRUCT_DATA"):
-        load_ocr_letters()
+    refused("JAXSTRUCT_DATA", load_ocr_letters, error=CorpusMissing)
     with pytest.raises(FileNotFoundError):
         load_ocr_letters(tmp_path / "none.npz")
     (tmp_path / "text.npz").write_text("no archive")

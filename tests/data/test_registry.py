@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from jaxstruct.data import registry
+from tests.lib.refusals import refused
 
 README = Path(__file__).parents[2] / "third_party_data" / "README.md"
 FILES = [(corpus, entry) for corpus in registry.CORPORA.values() for entry in corpus.files]
@@ -85,10 +86,8 @@ def test_readme_repeats_the_packing() -> None:
 
 def test_unknown_names_list_the_known_ones() -> None:
     """The error is the remedy."""
-    with pytest.raises(ValueError, match="got 'gun', expected one of conll2002, .*gum"):
-        registry.corpus_named("gun")
-    with pytest.raises(ValueError, match="no file 'x', expected one of data_full.json"):
-        registry.corpus_file("clinc150", "x")
+    refused("got 'gun', expected one of conll2002, .*gum", registry.corpus_named, "gun")
+    refused("no file 'x', expected one of data_full.json", registry.corpus_file, "clinc150", "x")
 
 
 @pytest.mark.parametrize(("corpus", "entry"), FILES)

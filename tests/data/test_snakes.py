@@ -9,6 +9,7 @@ import pytest
 
 from jaxstruct.data.errors import CorpusMissing, MalformedFile
 from jaxstruct.data.snakes import load_snakes
+from tests.lib.refusals import refused
 
 SHAPES = np.array([[2, 3], [1, 4]])
 
@@ -44,8 +45,7 @@ def test_a_file_comes_back_as_it_was_written(tmp_path: Path) -> None:
 )
 def test_bad_files(changes: dict, message: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "own.npz", **_arrays(**changes))
-    with pytest.raises(MalformedFile, match=message):
-        load_snakes(tmp_path / "own.npz")
+    refused(message, load_snakes, tmp_path / "own.npz", error=MalformedFile)
 
 
 def test_the_real_corpus() -> None:

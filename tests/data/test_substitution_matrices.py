@@ -15,6 +15,7 @@ from jaxstruct.data.substitution_matrices import (
     read_substitution_matrix,
     write_substitution_matrix,
 )
+from tests.lib.refusals import refused
 
 FOLDER = Path(substitution_matrices.__file__).parent / "data"
 NAMES = [name for name in substitution_matrices.load() if name != "SCHNEIDER"]
@@ -45,7 +46,7 @@ def test_the_files_of_biopython(name, tmp_path):
 
 
 def test_codons_are_no_letters():
-    with pytest.raises(MalformedFile, match="SCHNEIDER:6: 'AAA' has several characters"):
+    with refused("SCHNEIDER:6: 'AAA' has several characters", error=MalformedFile):
         read_substitution_matrix(FOLDER / "SCHNEIDER")
 
 
@@ -89,14 +90,12 @@ def test_round_trip(tmp_path):
     ],
 )
 def test_malformed(text, message):
-    with pytest.raises(MalformedFile, match=message):
-        parse_substitution_matrix(text, "m")
+    refused(message, parse_substitution_matrix, text, "m", error=MalformedFile)
 
 
 def test_bytes_that_are_no_text(tmp_path):
     (tmp_path / "m").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(MalformedFile, match="is not UTF-8"):
-        read_substitution_matrix(tmp_path / "m")
+    refused("is not UTF-8", read_substitution_matrix, tmp_path / "m", error=MalformedFile)
     with pytest.raises(FileNotFoundError):
         read_substitution_matrix(tmp_path / "none")
 
@@ -118,6 +117,5 @@ def test_bytes_that_are_no_text(tmp_path):
 )
 def test_what_could_not_be_read_again(change, message, tmp_path):
     arguments = {"letters": "AC", "scores": np.eye(2)} | change
-    with pytest.raises(ValueError, match=message):
-        write_substitution_matrix(tmp_path / "m", **arguments)
+    refused(message, write_substitution_matrix, tmp_path / "m", **arguments)
     assert not list(tmp_path.iterdir())

@@ -11,6 +11,7 @@ import pytest
 
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.svmlight import load_svmlight
+from tests.lib.refusals import refused
 
 TEXT = "+1 1:0.5 4:-2 # first\n-1\n# a comment\n3 2:1e-1\n"
 
@@ -42,7 +43,7 @@ def test_number_of_features(tmp_path) -> None:
     """A test set takes the training set's; a file that goes beyond it is refused."""
     path = _write(tmp_path, TEXT)
     assert load_svmlight(path, number_of_features=9).rows.number_of_features == 9
-    with pytest.raises(MalformedFile, match="toy.dat:1: index 4 is more than 3 features allow"):
+    with refused("toy.dat:1: index 4 is more than 3 features allow", error=MalformedFile):
         load_svmlight(path, number_of_features=3)
 
 
@@ -52,8 +53,7 @@ def test_compressed(tmp_path) -> None:
     path.write_bytes(gzip.compress(TEXT.encode()))
     assert load_svmlight(path).labels.tolist() == [1.0, -1.0, 3.0]
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(MalformedFile, match="not a sound SVM-light file"):
-        load_svmlight(path)
+    refused("not a sound SVM-light file", load_svmlight, path, error=MalformedFile)
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,7 @@ def test_compressed(tmp_path) -> None:
 )
 def test_malformed(text, tmp_path) -> None:
     """The file is named."""
-    with pytest.raises(MalformedFile, match="toy.dat"):
-        load_svmlight(_write(tmp_path, text))
+    refused("toy.dat", lambda: load_svmlight(_write(tmp_path, text)), error=MalformedFile)
 
 
 def test_missing(tmp_path) -> None:
@@ -109,15 +108,13 @@ def test_the_line_at_fault_is_named(line, message, ending, tmp_path) -> None:
     content = f"1e300 qid:1 1:2\n# a comment\n{line}\n1 1:1\n".encode()
     pack = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}[ending]
     path.write_bytes(pack(content))
-    with pytest.raises(MalformedFile, match=f"toy.dat{ending}:3: .*{message}"):
-        load_svmlight(path)
+    refused(f"toy.dat{ending}:3: .*{message}", load_svmlight, path, error=MalformedFile)
 
 
 def test_very_many_features_are_asked_for(tmp_path) -> None:
     """An index that is so high is taken where the caller says so."""
     path = _write(tmp_path, "1 200000000:1\n")
-    with pytest.raises(MalformedFile, match="toy.dat:1: index 200000000 is more than"):
-        load_svmlight(path)
+    refused("toy.dat:1: index 200000000 is more than", load_svmlight, path, error=MalformedFile)
     assert load_svmlight(path, number_of_features=1 << 28).rows.indices.tolist() == [199999999]
 
 
@@ -127,5 +124,5 @@ def test_damaged_packing(tmp_path) -> None:
     packed = bytearray(gzip.compress(TEXT.encode()))
     packed[10:14] = b"\xff" * 4
     path.write_bytes(packed)
-    with pytest.raises(MalformedFile, match="toy.dat.gz: not a sound SVM-light file .*block"):
+    with refused("toy.dat.gz: not a sound SVM-light file .*block", error=MalformedFile):
         load_svmlight(path)

@@ -12,6 +12,7 @@ import pytest
 
 from jaxstruct.data.errors import CorpusMissing, MalformedFile, MissingMember, UnsafeArchive
 from jaxstruct.data.treebanks import TreebankFile, load_gum, load_ldc, load_treebank_sample
+from tests.lib.refusals import refused
 
 SPLITS = """# Splits
 
@@ -71,14 +72,13 @@ def test_gum_by_hand(tmp_path: Path) -> None:
     ],
 )
 def test_faults_of_gum(tmp_path: Path, changes, error, message: str) -> None:
-    with pytest.raises(error, match=message):
-        load_gum(_tar(tmp_path / "g.tar.xz", GUM | changes))
+    refused(message, lambda: load_gum(_tar(tmp_path / "g.tar.xz", GUM | changes)), error=error)
 
 
 def test_gum_without_documents_or_splits(tmp_path: Path) -> None:
-    with pytest.raises(MalformedFile, match="holds no const/\\*.ptb"):
+    with refused("holds no const/\\*.ptb", error=MalformedFile):
         load_gum(_tar(tmp_path / "g.tar.xz", {"splits.md": SPLITS.encode()}))
-    with pytest.raises(MissingMember, match="splits.md"):
+    with refused("splits.md", error=MissingMember):
         load_gum(_tar(tmp_path / "h.tar.xz", {"const/GUM_a.ptb": b"(A a)"}))
 
 
@@ -93,14 +93,13 @@ def test_sample_by_hand(tmp_path: Path) -> None:
         TreebankFile("wsj_0001", "00", "( (S (NN a)) )"),
         TreebankFile("wsj_0101", "01", "( (S (NN b)) )"),
     )
-    with pytest.raises(MalformedFile, match="holds no wsj_NNNN.mrg"):
+    with refused("holds no wsj_NNNN.mrg", error=MalformedFile):
         load_treebank_sample(_zip(tmp_path / "u.zip", {"README": b""}))
 
 
 @pytest.mark.parametrize("load", [load_gum, load_treebank_sample])
 def test_a_corpus_that_is_not_here(folders, load) -> None:
-    with pytest.raises(CorpusMissing, match="third_party_data/fetch.py"):
-        load()
+    refused("third_party_data/fetch.py", load, error=CorpusMissing)
 
 
 def _ldc(folder: Path) -> Path:
@@ -122,20 +121,14 @@ def test_ldc_by_hand(tmp_path: Path) -> None:
 
 
 def test_faults_of_ldc(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="is no folder; name the one"):
-        load_ldc(tmp_path / "none")
-    with pytest.raises(MalformedFile, match="holds no wsj_NNNN.mrg at any depth"):
-        load_ldc(tmp_path)
+    refused("is no folder; name the one", load_ldc, tmp_path / "none", error=FileNotFoundError)
+    refused("holds no wsj_NNNN.mrg at any depth", load_ldc, tmp_path, error=MalformedFile)
     _ldc(tmp_path)
-    with pytest.raises(ValueError, match="sections: .* lacks 03, 04"):
-        load_ldc(tmp_path, ["02", "04", "03"])
-    with pytest.raises(ValueError, match="sections: got 2, expected two digits"):
-        load_ldc(tmp_path, [2])
-    with pytest.raises(ValueError, match="got the string '02', expected several"):
-        load_ldc(tmp_path, "02")
+    refused("sections: .* lacks 03, 04", load_ldc, tmp_path, ["02", "04", "03"])
+    refused("sections: got 2, expected two digits", load_ldc, tmp_path, [2])
+    refused("got the string '02', expected several", load_ldc, tmp_path, "02")
     (tmp_path / "wsj_0200.MRG").write_text("( (NN again) )")
-    with pytest.raises(MalformedFile, match="holds wsj_0200.mrg twice"):
-        load_ldc(tmp_path)
+    refused("holds wsj_0200.mrg twice", load_ldc, tmp_path, error=MalformedFile)
 
 
 def test_the_real_gum(require_corpus) -> None:

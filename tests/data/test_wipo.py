@@ -10,6 +10,7 @@ import pytest
 from jaxstruct.data.errors import CorpusMissing, MalformedFile
 from jaxstruct.data.ipc import ipc_ancestors
 from jaxstruct.data.wipo import WipoRecord, load_wipo_arrays, load_wipo_xml
+from tests.lib.refusals import refused
 
 ARRAYS = {
     "X_train": np.array([[1, 2], [3, 4], [5, 6]], np.float32),
@@ -69,7 +70,7 @@ def test_arrays_round_trip(tmp_path) -> None:
 )
 def test_arrays_malformed(changes, message, tmp_path) -> None:
     """Missing arrays, wrong types and shapes, bad symbols, and anything pickled."""
-    with pytest.raises(MalformedFile, match=message):
+    with refused(message, error=MalformedFile):
         load_wipo_arrays(_save(tmp_path / "a.npz", **changes))
 
 
@@ -78,18 +79,15 @@ def test_arrays_truncated(kept, tmp_path) -> None:
     """A cut npz, and a plain npy under its name."""
     path = _save(tmp_path / "a.npz")
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(MalformedFile, match="expected an npz"):
-        load_wipo_arrays(path)
+    refused("expected an npz", load_wipo_arrays, path, error=MalformedFile)
     with open(path, "wb") as stream:
         np.save(stream, ARRAYS["X_train"])
-    with pytest.raises(MalformedFile, match="expected an npz"):
-        load_wipo_arrays(path)
+    refused("expected an npz", load_wipo_arrays, path, error=MalformedFile)
 
 
 def test_arrays_missing(folders, tmp_path) -> None:
     """Without a path, the registered corpus is looked for."""
-    with pytest.raises(CorpusMissing, match="wipo_alpha_d/wipo_alpha_D_lsa100.npz"):
-        load_wipo_arrays()
+    refused("wipo_alpha_d/wipo_alpha_D_lsa100.npz", load_wipo_arrays, error=CorpusMissing)
     with pytest.raises(FileNotFoundError):
         load_wipo_arrays(tmp_path / "none.npz")
 
@@ -104,8 +102,7 @@ def test_xml_fields_in_the_order_asked(tmp_path) -> None:
     """A field that is not there adds nothing."""
     path = _xml(tmp_path / "a.xml")
     assert load_wipo_xml([path], ("txt", "none", "ab"))[0].text == "Long. Short."
-    with pytest.raises(ValueError, match="fields: got the text 'ti'"):
-        load_wipo_xml([path], "ti")  # type: ignore[arg-type]
+    refused("fields: got the text 'ti'", load_wipo_xml, [path], "ti")  # type: ignore[arg-type]
 
 
 def test_xml_folder_is_searched_in_order(tmp_path) -> None:
@@ -119,8 +116,7 @@ def test_xml_folder_is_searched_in_order(tmp_path) -> None:
     assert [record.publication for record in records] == ["WO2001", "WO2", "WO3"]
     assert load_wipo_xml(str(tmp_path)) == records
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FileNotFoundError, match="empty holds no .xml file"):
-        load_wipo_xml(tmp_path / "empty")
+    refused("empty holds no .xml file", load_wipo_xml, tmp_path / "empty", error=FileNotFoundError)
     with pytest.raises(FileNotFoundError):
         load_wipo_xml([tmp_path / "none.xml"])
 
@@ -130,7 +126,7 @@ def test_xml_plain_doctype_is_fine(tmp_path) -> None:
     doctype = '<!DOCTYPE record SYSTEM "none.dtd">'
     assert load_wipo_xml([_xml(tmp_path / "a.xml", doctype=doctype)]) == (EXPECTED,)
     path = _xml(tmp_path / "b.xml", doctype=doctype, swap=("&amp;", "&eacute;"))
-    with pytest.raises(MalformedFile, match="b.xml: not well-formed XML .undefined entity"):
+    with refused("b.xml: not well-formed XML .undefined entity", error=MalformedFile):
         load_wipo_xml([path])
 
 
@@ -145,7 +141,7 @@ def test_xml_plain_doctype_is_fine(tmp_path) -> None:
 def test_xml_entities_are_refused(declared, tmp_path) -> None:
     """Whether used or not: expansions, files, addresses."""
     path = _xml(tmp_path / "a.xml", doctype=f"<!DOCTYPE record [{declared}]>")
-    with pytest.raises(MalformedFile, match="a.xml: its DOCTYPE declares the entity 'a'"):
+    with refused("a.xml: its DOCTYPE declares the entity 'a'", error=MalformedFile):
         load_wipo_xml([path])
 
 
@@ -169,13 +165,12 @@ def test_xml_malformed(old, new, message, tmp_path) -> None:
     if message is None:
         assert len(load_wipo_xml([path])) == 1
         return
-    with pytest.raises(MalformedFile, match=f"a.xml: .*{message}"):
-        load_wipo_xml([path])
+    refused(f"a.xml: .*{message}", load_wipo_xml, [path], error=MalformedFile)
 
 
 def test_xml_without_any_text(tmp_path) -> None:
     """An example without words is an error, not an empty vector later on."""
-    with pytest.raises(MalformedFile, match="record 'WO2001' has no text in none"):
+    with refused("record 'WO2001' has no text in none", error=MalformedFile):
         load_wipo_xml([_xml(tmp_path / "a.xml")], ("none",))
 
 

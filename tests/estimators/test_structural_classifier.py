@@ -23,6 +23,7 @@ from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.estimators import StructuralClassifier, base
 from jaxstruct.solvers.loop import status as solvers
 from tests.estimators.cases import blobs
+from tests.lib.refusals import refused
 
 
 def test_scikit_learn_finds_nothing_to_complain_of() -> None:
@@ -150,8 +151,7 @@ def test_sparse_and_dense_rows_have_one_answer() -> None:
     ],
 )  # fmt: skip
 def test_errors_name_the_parameter(options: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        StructuralClassifier(**options).fit(*blobs())
+    refused(message, lambda: StructuralClassifier(**options).fit(*blobs()))
 
 
 def test_rounding_is_said_beside_the_gap_that_it_hides() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.evaluation.calibration import expected_calibration_error, reliability
+from tests.lib.refusals import refused
 
 
 def test_bins_hold_their_upper_edge() -> None:
@@ -46,5 +47,4 @@ def test_arguments_are_checked() -> None:
         ((half, np.array([1])), r"correct: got int64 of shape \(1,\), expected booleans"),
         ((half, yes, 0), "bins: got 0, expected an integer of at least 1"),
     ):
-        with pytest.raises(ValueError, match=wanted):
-            reliability(*call)
+        refused(wanted, reliability, *call)

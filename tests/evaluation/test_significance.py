@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from jaxstruct.evaluation.significance import EXACT_BELOW, mcnemar
+from tests.lib.refusals import refused
 
 
 def make(only_a, only_b, both=3, neither=2):
@@ -59,11 +60,9 @@ def test_no_discordant_example_says_nothing(exact):
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="correct_b: got 1 examples, expected 2"):
+    with refused("correct_b: got 1 examples, expected 2"):
         mcnemar(np.array([True, False]), np.array([True]))
-    with pytest.raises(ValueError, match="correct_a: got int64 .*expected bool"):
+    with refused("correct_a: got int64 .*expected bool"):
         mcnemar(np.array([1, 0]), np.array([True, False]))
-    with pytest.raises(ValueError, match="correct_a: got bool of shape"):
-        mcnemar(np.zeros((2, 2), bool), np.zeros((2, 2), bool))
-    with pytest.raises(ValueError, match="n >= 1"):
-        mcnemar(np.zeros(0, bool), np.zeros(0, bool))
+    refused("correct_a: got bool of shape", mcnemar, np.zeros((2, 2), bool), np.zeros((2, 2), bool))
+    refused("n >= 1", mcnemar, np.zeros(0, bool), np.zeros(0, bool))

@@ -16,6 +16,7 @@ from jaxstruct.graphs.factors import (
     stacked,
 )
 from tests.graphs.random_graphs import every_labelling, scores_of
+from tests.lib.refusals import refused
 
 NODES, PAIRS, EDGES = np.zeros((3, 2)), np.zeros((2, 2, 2)), [[0, 1], [1, 2]]
 DEAD = np.full((2, 2), -np.inf)
@@ -63,8 +64,7 @@ def test_padding_changes_nothing() -> None:
     again = jax.tree.map(lambda leaf: leaf[0], batch)
     cut = again._replace(edges=again.edges[:2], pairs=again.pairs[:2])
     np.testing.assert_allclose(scores_of(cut, labels), scores_of(graph, labels))
-    with pytest.raises(ValueError, match="nodes is 2, but the graph has 3: raise it"):
-        padded(graph, 2, 8, 3)
+    refused("nodes is 2, but the graph has 3: raise it", padded, graph, 2, 8, 3)
 
 
 @pytest.mark.parametrize(
@@ -82,17 +82,14 @@ def test_padding_changes_nothing() -> None:
     ],
 )
 def test_the_door_of_potentials(arguments: tuple, message: str) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
-        graph_potentials(*arguments)
-    assert "\n" not in str(caught.value)
+    refused(message, graph_potentials, *arguments)
 
 
 def test_minus_infinity_that_leaves_no_output_is_traced_along_edges() -> None:
     """0 must equal 1, 1 must equal 2, and 0 must differ from 2, each with one label at the ends."""
     equal = np.where(np.eye(2) > 0, 0, -np.inf)
     nodes = np.array([[0, -np.inf], [0, 0], [-np.inf, 0]])
-    with pytest.raises(ValueError, match="leave no output"):
-        graph_potentials(nodes, EDGES, np.stack([equal, equal]))
+    refused("leave no output", graph_potentials, nodes, EDGES, np.stack([equal, equal]))
     graph_potentials(nodes, EDGES, np.stack([equal, equal[::-1]]))
 
 
@@ -105,8 +102,7 @@ def test_minus_infinity_that_leaves_no_output_is_traced_along_edges() -> None:
     ],
 )
 def test_the_door_of_kinds(kinds: list, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        graph_potentials(NODES, EDGES, PAIRS, kinds=np.array(kinds))
+    refused(message, graph_potentials, NODES, EDGES, PAIRS, kinds=np.array(kinds))
 
 
 @pytest.mark.parametrize(
@@ -128,10 +124,8 @@ def test_the_door_of_kinds(kinds: list, message: str) -> None:
     ],
 )
 def test_the_door_of_factors(sizes: list, factors: list, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        factor_graph(sizes, factors)
+    refused(message, factor_graph, sizes, factors)
 
 
 def test_only_graphs_are_stacked() -> None:
-    with pytest.raises(ValueError, match="graphs must be a list of GraphPotentials, at least one"):
-        stacked([])
+    refused("graphs must be a list of GraphPotentials, at least one", stacked, [])

@@ -7,6 +7,7 @@ import pytest
 
 from jaxstruct.graphs.given_graphs import read_graphs
 from tests.graphs.networks import Network
+from tests.lib.refusals import refused
 
 
 @pytest.mark.parametrize("edges", [[(0, 1), (1, 2)], [[0, 1], [1, 2]], np.array([[0, 1], [1, 2]])])
@@ -57,5 +58,4 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_what_is_no_graph_is_refused(case: str) -> None:
     graphs, message = WRONG[case]
-    with pytest.raises(ValueError, match=message):
-        read_graphs(graphs)
+    refused(message, read_graphs, graphs)

@@ -10,6 +10,7 @@ from jaxstruct.graphs.factors import graph_potentials
 from jaxstruct.graphs.oracles.conditional_modes import conditional_modes
 from jaxstruct.graphs.potentials import GraphPotentials, score_labels
 from tests.graphs.random_graphs import cases, every_labelling, quick_jit, scores_of
+from tests.lib.refusals import refused
 
 GRAPH = graph_potentials(np.zeros((3, 2)), [[0, 1], [2, 1]], np.zeros((2, 2, 2)))
 
@@ -57,12 +58,9 @@ def test_shared_tables_are_those_of_their_edges() -> None:
     ],
 )
 def test_the_door(change: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
-        conditional_modes(GRAPH._replace(**change))
-    assert "\n" not in str(caught.value)
+    refused(message, lambda: conditional_modes(GRAPH._replace(**change)))
 
 
 def test_something_else_is_refused() -> None:
-    with pytest.raises(ValueError, match="potentials must be GraphPotentials"):
-        conditional_modes(tuple(GRAPH))
+    refused("potentials must be GraphPotentials", conditional_modes, tuple(GRAPH))
     assert isinstance(GRAPH, GraphPotentials)

@@ -12,6 +12,7 @@ import pytest
 from jaxstruct import kernels
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.kernels import gaussian, linear, polynomial, precomputed
+from tests.lib.refusals import refused
 
 
 def monomials(x, degree):
@@ -112,19 +113,13 @@ def test_precomputed_looks_up_and_marks_out_of_range(jit):
 
 def test_bad_parameters_are_refused():
     for sigma in (0, -1.0, np.nan, np.inf):
-        with pytest.raises(ValueError, match="sigma must be finite and > 0"):
-            gaussian(sigma)
+        refused("sigma must be finite and > 0", gaussian, sigma)
     for degree in (0, -1, 1.5, True, "2"):
-        with pytest.raises(ValueError, match="degree must be at least 1"):
-            polynomial(degree)
-    with pytest.raises(ValueError, match="c must be .* got -0.5"):
-        polynomial(2, -0.5)
-    with pytest.raises(ValueError, match="matrix: not positive semi-definite"):
-        precomputed(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    with pytest.raises(ValueError, match="integer index"):
-        precomputed(np.eye(2))(0.0, 1)
-    with pytest.raises(ValueError, match="integer index"):
-        precomputed(np.eye(2))(np.array([0, 1]), 1)
+        refused("degree must be at least 1", polynomial, degree)
+    refused("c must be .* got -0.5", polynomial, 2, -0.5)
+    refused("matrix: not positive semi-definite", precomputed, np.array([[0.0, 1.0], [1.0, 0.0]]))
+    refused("integer index", lambda: precomputed(np.eye(2))(0.0, 1))
+    refused("integer index", lambda: precomputed(np.eye(2))(np.array([0, 1]), 1))
 
 
 @pytest.mark.parametrize(
@@ -158,6 +153,4 @@ def test_bad_parameters_are_refused():
     ],
 )
 def test_wrong_types_at_the_door(make, match):
-    with pytest.raises(ValueError, match=match) as error:
-        make()
-    assert len(str(error.value).splitlines()) == 1
+    refused(match, make)

@@ -15,6 +15,7 @@ from tests.kernels.string_examples import (
     random_texts,
     subsequences_of,
 )
+from tests.lib.refusals import refused
 
 TEXTS = random_texts(0, 7)
 DECAY = 0.6
@@ -69,12 +70,10 @@ def test_the_decay_is_a_leaf_that_can_be_differentiated() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(arguments, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        subsequences(*arguments)
+    refused(message, subsequences, *arguments)
 
 
 def test_features_that_are_many_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"is 3200000 features of subsequences, expected at most"):
+    with refused(r"is 3200000 features of subsequences, expected at most"):
         subsequence_features(encoded(["a"]), 5, 0.5, 20)
-    with pytest.raises(ValueError, match="shortest must be at most 2, got 3"):
-        subsequences(2, 0.5, shortest=3)
+    refused("shortest must be at most 2, got 3", subsequences, 2, 0.5, shortest=3)

@@ -7,6 +7,7 @@ import pytest
 
 from jaxstruct.kernels import gram_matrix, pairwise_gram, substrings
 from tests.kernels.string_examples import encoded, gram_of, random_texts, substrings_of
+from tests.lib.refusals import refused
 
 TEXTS = random_texts(1, 7)
 COUNTS = [substrings_of(text) for text in TEXTS]
@@ -29,7 +30,5 @@ def test_it_is_the_sum_over_common_substrings(kernel, weight, x64) -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(ValueError, match="decay must be > 0 and <= 1, got 2.0"):
-        substrings(2.0)
-    with pytest.raises(ValueError, match="longest must be at least 3, got 2"):
-        substrings(shortest=3, longest=2)
+    refused("decay must be > 0 and <= 1, got 2.0", substrings, 2.0)
+    refused("longest must be at least 3, got 2", substrings, shortest=3, longest=2)

@@ -10,6 +10,7 @@ import pytest
 import jaxstruct as js
 from jaxstruct.graphs import with_log_loss
 from jaxstruct.losses.log_loss import log_loss
+from tests.lib.refusals import refused
 from tests.losses.cases import assert_slopes, case, differentiated, flat, softmax_truth, truth
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -53,11 +54,11 @@ def test_an_approximation_takes_its_place() -> None:
 def test_structures_without_one_are_refused_in_one_line() -> None:
     given = case("classes")
     theta, y = jax.tree.map(lambda leaf: leaf[0], (given.theta, given.y))
-    with pytest.raises(ValueError, match="problem has no log_loss: give make_problem"):
+    with refused("problem has no log_loss: give make_problem"):
         log_loss(given.problem._replace(inference=js.Inference()), theta, y)
     given = case("graphs")
     theta, y = jax.tree.map(lambda leaf: leaf[0], (given.theta, given.y))
-    with pytest.raises(ValueError, match="inputs have no plans of elimination"):
+    with refused("inputs have no plans of elimination"):
         log_loss(given.problem, theta._replace(plan=None), y)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import jaxstruct as js
 from jaxstruct.losses import log_loss, mean_loss, padded_batch, perturbed, structured_hinge
+from tests.lib.refusals import refused
 
 pytestmark = pytest.mark.usefixtures("x64")
 n, d, k = 6, 3, 4
@@ -73,13 +74,9 @@ def test_a_ragged_batch_is_padded_once() -> None:
 
 def test_what_does_not_fit_is_refused_in_one_line() -> None:
     problem, w, x, y = batch()
-    with pytest.raises(ValueError, match="problem must be a jaxstruct.Problem"):
-        mean_loss(log_loss, "chain", w, x, y)
-    with pytest.raises(ValueError, match="loss must be a function"):
-        mean_loss("log_loss", problem, w, x, y)
-    with pytest.raises(ValueError, match="first axes"):
-        mean_loss(log_loss, problem, w, x, y[:-1])
-    with pytest.raises(ValueError, match="example_weights must be"):
+    refused("problem must be a jaxstruct.Problem", mean_loss, log_loss, "chain", w, x, y)
+    refused("loss must be a function", mean_loss, "log_loss", problem, w, x, y)
+    refused("first axes", mean_loss, log_loss, problem, w, x, y[:-1])
+    with refused("example_weights must be"):
         mean_loss(log_loss, problem, w, x, y, example_weights=jnp.ones(2))
-    with pytest.raises(ValueError, match="problem must be a jaxstruct.Problem"):
-        padded_batch(None, x, y)
+    refused("problem must be a jaxstruct.Problem", padded_batch, None, x, y)

@@ -12,6 +12,7 @@ import pytest
 from jaxstruct.losses.log_loss import log_loss
 from jaxstruct.losses.perceptron import perceptron
 from jaxstruct.losses.perturbed import perturbed
+from tests.lib.refusals import refused
 from tests.losses.cases import B, assert_slopes, case, differentiated, flat, softmax_truth
 from tests.losses.cases import truth as enumerated
 
@@ -73,11 +74,7 @@ def test_what_does_not_fit_is_refused_in_one_line() -> None:
     given = case("classes")
     of = partial(perturbed, given.problem, given.theta[1], jnp.asarray(given.y[1]))
     key = jax.random.key(0)
-    with pytest.raises(ValueError, match="key must be ONE key"):
-        of(0)
-    with pytest.raises(ValueError, match="use jax.vmap"):
-        of(jax.random.split(key, 3))
-    with pytest.raises(ValueError, match="samples"):
-        of(key, samples=0)
-    with pytest.raises(ValueError, match="scale"):
-        of(key, scale=-1.0)
+    refused("key must be ONE key", of, 0)
+    refused("use jax.vmap", lambda: of(jax.random.split(key, 3)))
+    refused("samples", of, key, samples=0)
+    refused("scale", of, key, scale=-1.0)

@@ -7,6 +7,7 @@ import pytest
 
 from jaxstruct.models import Explanation, Support, explain, explanation_picture
 from jaxstruct.models.pictures import MOST_DRAWN
+from tests.lib.refusals import refused
 from tests.models.model_cases import model_of
 
 
@@ -26,5 +27,4 @@ def test_support_outputs_are_bars_and_further_tables_are_told() -> None:
     assert figure.axes[0].get_xlabel() == "alpha"
     assert [bar.get_width() for bar in figure.axes[0].patches] == [2, 1]
     assert "(2 more tables are not drawn)" in figure.get_suptitle()
-    with pytest.raises(ValueError, match="explanation must be an Explanation"):
-        explanation_picture(table)
+    refused("explanation must be an Explanation", explanation_picture, table)

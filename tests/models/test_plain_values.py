@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.models.plain_values import from_plain, to_plain
+from tests.lib.refusals import refused
 
 VALUES = [
     None, True, False, 0, -(10**30), 0.0, -0.0, 1e-300, math.inf, -math.inf, "", "é\n\x00", [], (),
@@ -50,12 +51,12 @@ def test_arrays_stand_aside(dtype: str) -> None:
     ids=repr,
 )  # fmt: skip
 def test_other_values_are_refused_by_name(value: object) -> None:
-    with pytest.raises(ValueError, match=r"value\[1\] is .*, which a model file does not hold"):
+    with refused(r"value\[1\] is .*, which a model file does not hold"):
         to_plain(["x", value], "value", {}, {})
 
 
 def test_arrays_of_texts_are_refused() -> None:
-    with pytest.raises(ValueError, match="value is an array of <U1, expected real numbers or bool"):
+    with refused("value is an array of <U1, expected real numbers or bool"):
         to_plain(np.array(["a"]), "value", {}, {})
 
 

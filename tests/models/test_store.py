@@ -9,6 +9,7 @@ import pytest
 
 import jaxstruct as js
 from jaxstruct.models import Store, open_store, write_rows, write_sequences
+from tests.lib.refusals import refused
 from tests.models.model_cases import TREES
 
 ROWS = [["a", "b"], ["b", "c", "b"], ["c"], ["a", "d"]]
@@ -37,50 +38,47 @@ def test_a_store_trains_and_its_model_predicts(folder) -> None:
 def test_what_is_damaged_is_refused(folder, tmp_path) -> None:
     header = json.loads((folder / "header.json").read_text())
 
-    def refused(match: str, error: type = ValueError, **options) -> None:
-        with pytest.raises(error, match=match):
-            open_store(folder, **options)
+    def is_refused(words: str, error: type = ValueError, **options) -> None:
+        refused(words, open_store, folder, **options, error=error)
         (folder / "header.json").write_text(json.dumps(header))
 
     (folder / "header.json").write_text(json.dumps(header | {"format": "zip"}))
-    refused("is of no format")
+    is_refused("is of no format")
     (folder / "header.json").write_text(json.dumps(header | {"version": 2}))
-    refused("is of version 2 of the format, this jaxstruct reads 1")
+    is_refused("is of version 2 of the format, this jaxstruct reads 1")
     (folder / "header.json").write_text(json.dumps(header | {"structure": "chain"}))
-    refused("its encoding is of multiclass")
+    is_refused("its encoding is of multiclass")
     (folder / "header.json").write_text(json.dumps(header | {"structure": "tables"}))
-    refused("it is of the structure 'tables'")
+    is_refused("it is of the structure 'tables'")
     (folder / "header.json").write_text(json.dumps(header | {"examples": 7}))
-    refused("it has 4 examples, its header says 7")
+    is_refused("it has 4 examples, its header says 7")
     (folder / "header.json").write_text("[")
-    refused("does not hold together")
+    is_refused("does not hold together")
     fewer = {name: entry for name, entry in header["arrays"].items() if name != "values"}
     (folder / "header.json").write_text(json.dumps(header | {"arrays": fewer}))
-    refused("its arrays are .*, expected")
+    is_refused("its arrays are .*, expected")
     outside = {"../values": header["arrays"]["values"]}
     (folder / "header.json").write_text(json.dumps(header | {"arrays": outside}))
-    refused("an array is called '../values'")
+    is_refused("an array is called '../values'")
     values = np.load(folder / "values.npy")
     values[0] += 1
     np.save(folder / "values.npy", values)
     open_store(folder)
-    refused("values.npy does not have its digest", check=True)
+    is_refused("values.npy does not have its digest", check=True)
     np.save(folder / "values.npy", values[:-1])
-    refused("values.npy is .*, its header says")
+    is_refused("values.npy is .*, its header says")
     (folder / "values.npy").write_bytes(b"PK")
-    refused("values.npy is damaged")
+    is_refused("values.npy is damaged")
     (folder / "values.npy").unlink()
-    refused("values.npy", FileNotFoundError)
-    with pytest.raises(FileNotFoundError, match="there is no store in"):
-        open_store(tmp_path)
+    is_refused("values.npy", FileNotFoundError)
+    refused("there is no store in", open_store, tmp_path, error=FileNotFoundError)
 
 
 def test_arrays_that_are_no_offsets_are_refused(tmp_path) -> None:
     folder = write_sequences(tmp_path / "s", [(0, [["a"], ["b"]], ["N", "V"])]).folder
     offsets = np.load(folder / "offsets.npy")
     np.save(folder / "offsets.npy", offsets[::-1].copy())
-    with pytest.raises(ValueError, match="offsets must rise"):
-        open_store(folder)
+    refused("offsets must rise", open_store, folder)
 
 
 def test_a_store_of_trees_trains_as_the_trees_do(tmp_path) -> None:

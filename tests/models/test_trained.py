@@ -8,6 +8,7 @@ import pytest
 from jaxstruct import chains, fit, multiclass
 from jaxstruct.baselines import perceptron
 from jaxstruct.models import trained
+from tests.lib.refusals import refused
 from tests.models.model_cases import ROWS, SEQUENCES, TAGS, model_of
 
 LABELS = ["u", 1.5, "u"]
@@ -75,8 +76,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_parts_that_do_not_belong_together_are_refused(case: str) -> None:
     call, message = WRONG[case]
-    with pytest.raises(ValueError, match=message):
-        call()
+    refused(message, call)
 
 
 def test_options_that_change_no_shape_must_be_told() -> None:
@@ -84,6 +84,5 @@ def test_options_that_change_no_shape_must_be_told() -> None:
     encoding = chains.fit_encoding(SEQUENCES, TAGS)
     problem = encoding.problem(eta=0.5)
     w = {key: np.zeros(leaf.shape, np.float32) for key, leaf in problem.initial_weights.items()}
-    with pytest.raises(ValueError, match="problem is not what encoding.problem makes"):
-        trained(encoding, problem, w)
+    refused("problem is not what encoding.problem makes", trained, encoding, problem, w)
     assert trained(encoding, problem, w, eta=0.5).options == {"eta": 0.5}

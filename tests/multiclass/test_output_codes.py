@@ -18,6 +18,7 @@ from jaxstruct.multiclass import (
     random_code,
     row_distances,
 )
+from tests.lib.refusals import refused
 
 RNG = np.random.default_rng(3)
 K, N, D = 4, 40, 5
@@ -131,26 +132,16 @@ def test_every_code_learns(x64):
     ],
 )
 def test_a_table_that_is_no_code_is_refused(code, message):
-    with pytest.raises(ValueError, match=message) as error:
-        checked_code(code)
-    assert "\n" not in str(error.value)
+    refused(message, checked_code, code)
 
 
 def test_the_doors_name_the_argument():
     code = all_pairs_code(3)
-    with pytest.raises(ValueError, match=r"outputs\[3\] is 3, outside 0..2"):
-        fit_output_code(X, Y, code)
-    with pytest.raises(ValueError, match=r"signs\[:, 1\] has no -1"):
-        fit_output_code(X, np.minimum(Y, 1), code)
-    with pytest.raises(ValueError, match="rule is 'votes'"):
-        decode_code(code, np.ones((2, 3)), "votes")
-    with pytest.raises(ValueError, match="ties is 'random'"):
-        decode_code(code, np.ones((2, 3)), ties="random")
-    with pytest.raises(ValueError, match=r"values must be \[N, 3\]"):
-        decode_code(code, np.ones((2, 4)))
-    with pytest.raises(ValueError, match="values must be .*finite"):
-        decode_largest([[np.nan]])
-    with pytest.raises(ValueError, match="machines is 1: none of 100"):
-        random_code(3, 1)
-    with pytest.raises(ValueError, match="zeros must be a number in 0 .. 0.9"):
-        random_code(3, 4, zeros=1.0)
+    refused(r"outputs\[3\] is 3, outside 0..2", fit_output_code, X, Y, code)
+    refused(r"signs\[:, 1\] has no -1", fit_output_code, X, np.minimum(Y, 1), code)
+    refused("rule is 'votes'", decode_code, code, np.ones((2, 3)), "votes")
+    refused("ties is 'random'", decode_code, code, np.ones((2, 3)), ties="random")
+    refused(r"values must be \[N, 3\]", decode_code, code, np.ones((2, 4)))
+    refused("values must be .*finite", decode_largest, [[np.nan]])
+    refused("machines is 1: none of 100", random_code, 3, 1)
+    refused("zeros must be a number in 0 .. 0.9", random_code, 3, 4, zeros=1.0)

@@ -11,6 +11,7 @@ import pytest
 
 import jaxstruct as js
 from jaxstruct.solvers.loop.trace import Entry, trace_of
+from tests.lib.refusals import refused
 
 COMPILED = 90.0
 ROUNDS = [
@@ -77,11 +78,9 @@ def test_a_training_of_no_rounds_is_an_empty_picture():
     ],
 )
 def test_the_door(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        js.plots.trace(*arguments)
+    refused(message, js.plots.trace, *arguments)
 
 
 def test_without_matplotlib_one_line_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"pip install 'jaxstruct\[plots\]'"):
-        js.plots.trace(COURSE)
+    refused(r"pip install 'jaxstruct\[plots\]'", js.plots.trace, COURSE, error=ImportError)

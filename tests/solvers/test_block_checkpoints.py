@@ -18,6 +18,7 @@ from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.out_of_core.block_ascent import BlockAscent
 from jaxstruct.solvers.out_of_core.block_checkpoints import planes_folder
 from jaxstruct.solvers.settings import Settings
+from tests.lib.refusals import refused
 from tests.solvers.cases import random_case
 from tests.solvers.test_checkpoint_writer import usual_signals  # noqa: F401
 from tests.solvers.test_resuming import TIMES, Killed
@@ -210,7 +211,7 @@ def test_no_whole_checkpoint(tmp_path):
     path, train = tmp_path / "run.npz", RUNS["grown"]
     kept(train, path, 3)
     shutil.rmtree(planes_folder(path))
-    with pytest.raises(DamagedCheckpoint, match="Delete both to begin anew"):
+    with refused("Delete both to begin anew", error=DamagedCheckpoint):
         train(checkpoint=path, resume=True)
 
 
@@ -246,19 +247,14 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path):
         ({"tolerance": 1e-3}, "tolerance was"),
         ({"example_weights": np.full(len(CASE.y), 0.5)}, "other example_weights"),
     ):
-        with pytest.raises(ValueError, match=match):
-            train(checkpoint=path, resume=True, **options)
+        refused(match, train, checkpoint=path, resume=True, **options)
     x = CASE.x.astype("float32").copy()
     x[5, 0] += 1
     problem, settings = CASE.problem("float32"), GROWN
     options = {"settings": settings, "tolerance": 1e-4, "max_passes": 40, "checkpoint": path}
-    with pytest.raises(ValueError, match="other inputs"):
+    with refused("other inputs"):
         fit_in_blocks(problem, x, CASE.y, C=20.0, blocks=3, resume=True, **options)
-    with pytest.raises(ValueError, match="blocks was 3, is None"):
-        fit(problem, CASE.x, CASE.y, C=20.0, resume=True, **options)
-    with pytest.raises(ValueError, match="is of fit_in_blocks"):
-        load_solution(path, problem)
-    with pytest.raises(ValueError, match="folder is .*leave folder out"):
-        train(checkpoint=path, folder=tmp_path)
-    with pytest.raises(ValueError, match="resume=True needs checkpoint="):
-        train(resume=True)
+    refused("blocks was 3, is None", fit, problem, CASE.x, CASE.y, C=20.0, resume=True, **options)
+    refused("is of fit_in_blocks", load_solution, path, problem)
+    refused("folder is .*leave folder out", train, checkpoint=path, folder=tmp_path)
+    refused("resume=True needs checkpoint=", train, resume=True)

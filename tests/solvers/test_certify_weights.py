@@ -11,6 +11,7 @@ import jaxstruct as js
 from jaxstruct import Settings, Status, certify, fit
 from jaxstruct.multiclass import kernel_multiclass
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from tests.lib.refusals import refused
 from tests.solvers.cases import case_for, random_case
 from tests.solvers.test_planted_mistakes import UNCHECKED, X, Y, structure
 from tests.truth.quadratic_program import primal_value, problem, slacks
@@ -105,11 +106,10 @@ def test_what_cannot_be_certified():
         (zero, dict(C=-1.0), "C must be"),
         (zero, dict(formulation="svm3"), "formulation is 'svm3'"),
     ):
-        with pytest.raises(ValueError, match=match):
-            certify(machine, weights, X, Y, **change)
+        refused(match, certify, machine, weights, X, Y, **change)
     gram = (X @ X.T).astype(np.float32)
     kernel = kernel_multiclass(len(X), 4)
-    with pytest.raises(ValueError, match="no coordinates"):
+    with refused("no coordinates"):
         certify(kernel, kernel.initial_weights, js.multiclass.kernel_inputs(gram), Y)
     lost = certify(machine, zero * np.nan, X, Y, max_passes=3)
     assert lost.status is Status.NOT_FINITE

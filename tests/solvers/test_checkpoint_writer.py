@@ -20,6 +20,7 @@ from jaxstruct.solvers.checkpoints.writer import GOES_ON
 from jaxstruct.solvers.fit import fit
 from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.settings import Settings
+from tests.lib.refusals import refused
 
 N, K, D, C = 19, 5, 3, 5.0
 SWEEPS = Settings(variant="subspace", cached_sweeps=4)
@@ -170,7 +171,7 @@ def test_a_disk_that_has_room_again_is_warned_of_again(tmp_path, monkeypatch):
 
 def test_a_folder_that_nobody_can_write_to_is_told_before_training(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="checkpoint: nothing .*file.*: "):
+    with refused("checkpoint: nothing .*file.*: ", error=OSError):
         train(multiclass(D, K), checkpoint=tmp_path / "file" / "run.npz", callback=stopper(1))
 
 
@@ -260,15 +261,13 @@ def test_a_run_that_its_callback_stops_may_go_on(tmp_path):
     ],
 )
 def test_the_door(options, message):
-    with pytest.raises(ValueError, match=message) as error:
-        train(multiclass(D, K), **options)
-    assert "\n" not in str(error.value)
+    refused(message, lambda: train(multiclass(D, K), **options))
 
 
 def test_weights_that_no_file_can_hold_are_refused_before_training(tmp_path):
     problem = multiclass(D, K)
     half = {name: leaf.astype(jnp.bfloat16) for name, leaf in problem.initial_weights.items()}
-    with pytest.raises(ValueError, match="bfloat16.*cast bfloat16 to float32"):
+    with refused("bfloat16.*cast bfloat16 to float32"):
         checkpoint_writer.check_checkpoint(
             tmp_path / "run.npz", 60.0, False, problem._replace(initial_weights=half)
         )

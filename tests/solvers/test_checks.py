@@ -16,6 +16,7 @@ from jaxstruct.solvers import warm_start
 from jaxstruct.solvers.n_slack import rounds
 from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from jaxstruct.solvers.settings import Efforts
+from tests.lib.refusals import refused
 from tests.solvers.cases import FULL
 
 X = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
@@ -26,7 +27,7 @@ NAN[4, 1], INFINITE[2, 0] = np.nan, -np.inf
 
 
 def refuse(match, *, inputs=X, outputs=Y, **options):
-    with pytest.raises((ValueError, TypeError), match=match):
+    with refused(match, error=(ValueError, TypeError)):
         fit(multiclass(3, 3), inputs, outputs, **options)
 
 
@@ -81,10 +82,8 @@ def test_outputs(outputs, match):
 
 def test_sizes():
     refuse("training set is empty", inputs=X[:0], outputs=Y[:0])
-    with pytest.raises(ValueError, match="number_of_classes must be at least 2, got 1"):
-        multiclass(3, 1)
-    with pytest.raises(ValueError, match="number_of_features must be at least 1, got 0"):
-        multiclass(0, 3)
+    refused("number_of_classes must be at least 2, got 1", multiclass, 3, 1)
+    refused("number_of_features must be at least 1, got 0", multiclass, 0, 3)
 
 
 @pytest.mark.parametrize(
@@ -170,20 +169,16 @@ def test_settings(options, match):
     ],
 )
 def test_tables(options, match):
-    with pytest.raises(ValueError, match=match):
-        multiclass(3, 3, **options)
+    refused(match, multiclass, 3, 3, **options)
 
 
 def test_kernel_inputs():
     problem, gram = kernel_multiclass(6, 3), jnp.asarray(X @ X.T)
-    with pytest.raises(ValueError, match="inputs must be a KernelInput with rows .n, 6."):
-        fit(problem, X, Y)
-    with pytest.raises(ValueError, match="inputs must be a KernelInput with rows .n, 6."):
+    refused("inputs must be a KernelInput with rows .n, 6.", fit, problem, X, Y)
+    with refused("inputs must be a KernelInput with rows .n, 6."):
         fit(problem, kernel_inputs(gram[:5, :5]), Y[:5])
-    with pytest.raises(ValueError, match="gram is 5 x 6: without self_kernel"):
-        kernel_inputs(gram[:5])
-    with pytest.raises(ValueError, match="gram must be a matrix"):
-        kernel_inputs(gram[0])
+    refused("gram is 5 x 6: without self_kernel", kernel_inputs, gram[:5])
+    refused("gram must be a matrix", kernel_inputs, gram[0])
 
 
 def test_make_problem():
@@ -194,15 +189,13 @@ def test_make_problem():
         ((oracles, model), "model must be a jaxstruct.Model, got Oracles"),
         ((model, oracles, len), "space must be a jaxstruct.Space, got builtin_function"),
     ):
-        with pytest.raises(ValueError, match=match):
-            make_problem(jnp.zeros(2), *given)
+        refused(match, make_problem, jnp.zeros(2), *given)
     for halves, match in (
         (oracles._replace(output=None), "contenders and output go together"),
         (oracles._replace(level_losses=len), "level_losses and best_by_level go together"),
         (Oracles(best_wrong=len), "oracles must find a violated output"),
     ):
-        with pytest.raises(ValueError, match=match):
-            make_problem(jnp.zeros(2), model, halves)
+        refused(match, make_problem, jnp.zeros(2), model, halves)
     for padding, match in (
         (len, "padding must be a Padding .* got builtin_function"),
         (Padding(price="a"), "padding.price must be .* integer, got 'a'"),
@@ -211,10 +204,9 @@ def test_make_problem():
         (Padding(size=None), "padding.size must be a function, got None"),
         (Padding(complete="x"), "padding.complete must be a function, got 'x'"),
     ):
-        with pytest.raises(ValueError, match=match):
-            make_problem(jnp.zeros(2), model, oracles, padding=padding)
+        refused(match, make_problem, jnp.zeros(2), model, oracles, padding=padding)
     for weights in ({}, jnp.zeros(2, int)):
-        with pytest.raises(ValueError, match="initial_weights must be a pytree of floating-point"):
+        with refused("initial_weights must be a pytree of floating-point"):
             make_problem(weights, model, oracles)
 
 
@@ -261,12 +253,12 @@ def test_training_inputs_that_are_no_anchors():
     """Such inputs dropped every update, and ended CONVERGED with P = D = 10 at w = 0."""
     problem, gram = kernel_multiclass(6, 3), jnp.asarray(X @ X.T)
     strangers = kernel_inputs(gram, self_kernel=jnp.diagonal(gram))
-    with pytest.raises(ValueError, match=r"inputs.anchor\[0\] is 6, none of the 6 anchors"):
+    with refused(r"inputs.anchor\[0\] is 6, none of the 6 anchors"):
         fit(problem, strangers, Y, "svm1", 10.0)
     good = kernel_inputs(gram)
-    with pytest.raises(ValueError, match=r"inputs.anchor\[1\] is -1, none of the 6 anchors"):
+    with refused(r"inputs.anchor\[1\] is -1, none of the 6 anchors"):
         fit(problem, good._replace(anchor=good.anchor.at[1].set(-1)), Y, "svm1", 10.0)
-    with pytest.raises(ValueError, match=r"inputs.self_kernel\[0\] is .* its anchor 5"):
+    with refused(r"inputs.self_kernel\[0\] is .* its anchor 5"):
         fit(problem, good._replace(anchor=good.anchor[::-1]), Y, "svm1", 10.0)
     solution = fit(problem, good, Y, "svm1", 10.0)
     wanted = fit(multiclass(3, 3), X, Y, "svm1", 10.0)
@@ -284,9 +276,9 @@ def test_training_inputs_that_are_no_anchors():
     ],
 )
 def test_kernel_inputs_made_by_hand(change, match):
-    with pytest.raises(ValueError, match=match):
+    with refused(match):
         fit(kernel_multiclass(6, 3), kernel_inputs(jnp.asarray(X @ X.T))._replace(**change), Y)
-    with pytest.raises(ValueError, match=r"self_kernel must be \[n = 6\]"):
+    with refused(r"self_kernel must be \[n = 6\]"):
         kernel_inputs(jnp.asarray(X @ X.T), self_kernel=np.ones(5))
 
 
@@ -312,9 +304,8 @@ def test_features_named_twice():
     ],
 )
 def test_options_of_multiclass(arguments, options, match):
-    with pytest.raises(ValueError, match=match):
-        multiclass(*arguments, **options)
-    with pytest.raises(ValueError, match=match.replace("number_of_features", "number_of_anchors")):
+    refused(match, multiclass, *arguments, **options)
+    with refused(match.replace("number_of_features", "number_of_anchors")):
         kernel_multiclass(*arguments, **options)
 
 
@@ -354,9 +345,7 @@ class Frame:
 )
 def test_containers(inputs, outputs, match):
     for trained in (fit, fit_one_slack):
-        with pytest.raises(ValueError, match=match) as caught:
-            trained(multiclass(3, 3), inputs, outputs)
-        assert len(str(caught.value)) < 500 and "\n" not in str(caught.value)
+        refused(match, trained, multiclass(3, 3), inputs, outputs)
 
 
 def test_tables_of_one_number_type_are_arrays():
@@ -368,7 +357,7 @@ def test_tables_of_one_number_type_are_arrays():
 @pytest.mark.parametrize("arguments", [(None, X, Y), (X, Y, multiclass(3, 3)), (X, Y), (fit, X, Y)])
 def test_the_problem_comes_first(arguments):
     for trained in (fit, fit_one_slack):
-        with pytest.raises((ValueError, TypeError), match="problem must be a Prob|missing 1 req"):
+        with refused("problem must be a Prob|missing 1 req", error=(ValueError, TypeError)):
             trained(*arguments)
 
 
@@ -380,8 +369,7 @@ def test_problems_without_checks_of_their_own():
         (Y.astype(np.int64) + 2**33, "outputs must fit int32, got int64 in 8589934592.."),
         (np.array([2**32 - 1] * 6, np.uint32), "outputs must fit int32, got uint32"),
     ):
-        with pytest.raises(ValueError, match=match):
-            fit(plain, X, outputs)
+        refused(match, fit, plain, X, outputs)
     assert fit(plain, X, Y.astype(np.uint64), "svm1", 10.0, settings=FULL).status.solved
 
 
@@ -435,8 +423,7 @@ def test_a_start_is_looked_at_before_anything_runs(monkeypatch):
         (start, (X, Y), multiclass(3, 5), "svm1", r"weights of start must be .*\[3, 5\]"),
         (joint, (X, Y), problem, "svm1", "start must be a Solution of fit, got OneSlackSolution"),
     ):
-        with pytest.raises(ValueError, match=match):
-            fit(of, *examples, form, 10.0, start=given, settings=FULL)
+        refused(match, fit, of, *examples, form, 10.0, start=given, settings=FULL)
 
 
 def test_an_encodings_problem_that_is_not_called_is_named():
@@ -444,7 +431,7 @@ def test_an_encodings_problem_that_is_not_called_is_named():
         def problem(self):
             raise AssertionError("not called here")
 
-    with pytest.raises(ValueError, match="problem must be a Problem .*: call it, since it makes"):
+    with refused("problem must be a Problem .*: call it, since it makes"):
         fit(Encoding().problem, np.zeros((2, 1)), np.zeros(2, int))
-    with pytest.raises(ValueError, match="it is the first argument, before the examples"):
+    with refused("it is the first argument, before the examples"):
         fit(np.zeros((2, 1)), np.zeros(2, int), np.zeros(2, int))

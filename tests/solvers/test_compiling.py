@@ -10,6 +10,7 @@ import pytest
 from jaxstruct import Settings, fit, predict
 from jaxstruct.core.compiling import program, programs_traced
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from tests.lib.refusals import refused
 from tests.solvers.cases import FULL, case_for, random_case
 
 ALL = {
@@ -105,5 +106,4 @@ def test_prediction_is_the_same_in_any_batch():
         found = predict(problem, weights, case.x.astype(np.float32), batch=batch)
         np.testing.assert_array_equal(found, scores.argmax(axis=1))
         assert found.shape == (70,)
-    with pytest.raises(ValueError, match="inputs is empty"):
-        predict(problem, weights, case.x[:0])
+    refused("inputs is empty", predict, problem, weights, case.x[:0])

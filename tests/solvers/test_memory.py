@@ -11,6 +11,7 @@ from jaxstruct.solvers import fit as fit_module
 from jaxstruct.solvers.memory import AN_EXAMPLE, COMPILING, COPIES, Memory, blocks_within, memory
 from jaxstruct.solvers.n_slack.task import FEW_ROWS
 from jaxstruct.solvers.out_of_core import blocks as blocks_module
+from tests.lib.refusals import refused
 from tests.solvers.test_size_classes import OUTPUT_TYPES
 
 
@@ -52,10 +53,8 @@ def test_settings_and_words() -> None:
     assert few.examples == many.examples
     text = str(Memory(10_000_000, 2_500_000_000, 0, 0, 8))
     assert text.startswith("2.51 GB with 8 slots an example: examples 10.0 MB, working_sets 2.50")
-    with pytest.raises(ValueError, match="problem must be a Problem"):
-        memory(None, x, y)
-    with pytest.raises(ValueError, match="settings must be Settings"):
-        memory(problem, x, y, np.zeros(3))
+    refused("problem must be a Problem", memory, None, x, y)
+    refused("settings must be Settings", memory, problem, x, y, np.zeros(3))
 
 
 def test_examples_are_looked_at_as_fit_does() -> None:
@@ -74,8 +73,7 @@ def test_examples_are_looked_at_as_fit_does() -> None:
         (x, None, "outputs must be arrays with a leading axis"),
     ):
         for way in (memory, js.fit):
-            with pytest.raises(ValueError, match=message):
-                way(problem, inputs, outputs)
+            refused(message, way, problem, inputs, outputs)
 
 
 def test_numbers_of_float64_are_twice_as_long(x64) -> None:
@@ -113,8 +111,7 @@ def test_the_bytes_of_a_block(output_type, monkeypatch) -> None:
     assert foretold.total == sum(foretold) - foretold.slots
     assert "at_rest" in str(foretold) and "at_rest" not in str(whole)
     assert memory(problem, x, y, settings, blocks=4, block_bytes=1).at_rest == AN_EXAMPLE * 96 + 1
-    with pytest.raises(ValueError, match="blocks"):
-        memory(problem, x, y, settings, blocks=0)
+    refused("blocks", memory, problem, x, y, settings, blocks=0)
     compiling = [
         memory(problem, x, y, settings._replace(effort=effort), blocks=4).compiling
         for effort in ("quick", js.solvers.settings.Efforts("quick", "fair", "quick"), "auto")

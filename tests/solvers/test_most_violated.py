@@ -14,6 +14,7 @@ from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.objective.formulations import FORMULATIONS, penalty
 from jaxstruct.solvers.objective.most_violated import most_violated, oracle_for
 from tests.chains.oracles.truth import all_labelings
+from tests.lib.refusals import refused
 
 T, S, CASES = 3, 3, 240
 EXACT = ("best_wrong", "loss_augmented_decode", "best_by_level")
@@ -161,8 +162,7 @@ def test_the_shortest_way_is_chosen():
         searching = chain(2, S, slack_search=True)
         if name == "svm2_margin":
             for problem in (searching, chain(2, S, loss=costs)):
-                with pytest.raises(ValueError, match="svm2_margin needs the loss levels"):
-                    chosen(problem, name)
+                refused("svm2_margin needs the loss levels", chosen, problem, name)
             continue
         for problem in (searching, chain(2, S, loss=costs)):
             assert chosen(problem, name) == additive.get(name, "searched")

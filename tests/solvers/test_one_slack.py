@@ -18,6 +18,7 @@ from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.one_slack import joint_planes
 from jaxstruct.solvers.one_slack.fit import fit_one_slack, one_slack_init, one_slack_step
 from jaxstruct.solvers.predict import predict
+from tests.lib.refusals import refused
 from tests.solvers.cases import padded_rows
 from tests.truth.quadratic_program import primal_value, solve_primal
 
@@ -236,9 +237,8 @@ def test_buckets_alike_or_none():
     X, y, _ = data()
     rows = Buckets((X[:9], X[9:]), (np.arange(9), np.arange(9, N)))
     problem = multiclass(D, K, dtype="float64")
-    with pytest.raises(ValueError, match="must both be Buckets, or neither"):
-        fit_one_slack(problem, rows, y)
-    with pytest.raises(ValueError, match="bucketed alike"):
+    refused("must both be Buckets, or neither", fit_one_slack, problem, rows, y)
+    with refused("bucketed alike"):
         fit_one_slack(problem, rows, Buckets((y[:8], y[8:]), (np.arange(8), np.arange(8, N))))
 
 
@@ -320,5 +320,4 @@ def test_callback_stops_and_limits_are_told():
 def test_the_door_names_the_argument(change, message):
     X, y, _ = data()
     given = {"problem": multiclass(D, K, dtype="float64"), "inputs": X, "outputs": y}
-    with pytest.raises(ValueError, match=message):
-        fit_one_slack(**(given | change))
+    refused(message, fit_one_slack, **(given | change))

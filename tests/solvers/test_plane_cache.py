@@ -8,6 +8,7 @@ import pytest
 from jaxstruct.solvers.checkpoints.files import DamagedCheckpoint
 from jaxstruct.solvers.out_of_core.packed_sets import Packed, pack, unpack
 from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache, names_in
+from tests.lib.refusals import refused
 from tests.solvers.test_packed_sets import SLOTS, assert_same, grown, outputs
 
 ALL = 1 << 30
@@ -99,9 +100,8 @@ def test_damaged_files_are_refused(tmp_path):
     whole, other = path.read_bytes(), PlaneCache(1, tmp_path, 0, lasting=True)
     for place in range(0, len(whole), 37):
         path.write_bytes(whole[:place])
-        with pytest.raises(DamagedCheckpoint, match=path.name):
-            other.put_back((held,))
-    refused = 0
+        refused(path.name, other.put_back, (held,), error=DamagedCheckpoint)
+    damaged = 0
     for place in range(5, len(whole), 211):
         flipped = bytearray(whole)
         flipped[place] ^= 16
@@ -109,13 +109,12 @@ def test_damaged_files_are_refused(tmp_path):
         try:
             other.put_back((held,))
         except DamagedCheckpoint:
-            refused += 1
+            damaged += 1
         else:
             is_held(other, 0, 0)  # a bit that means nothing, such as a date
-    assert refused > 20
+    assert damaged > 20
     path.unlink()
-    with pytest.raises(DamagedCheckpoint, match=path.name):
-        other.put_back((held,))
+    refused(path.name, other.put_back, (held,), error=DamagedCheckpoint)
 
 
 def test_a_full_disk_leaves_no_half_file(tmp_path, monkeypatch):
@@ -125,6 +124,5 @@ def test_a_full_disk_leaves_no_half_file(tmp_path, monkeypatch):
 
     cache = PlaneCache(1, tmp_path, 0)
     monkeypatch.setattr(np, "savez", full)
-    with pytest.raises(OSError, match="No space left"):
-        cache.put(0, pack(drawn(0)[1]))
+    refused("No space left", lambda: cache.put(0, pack(drawn(0)[1])), error=OSError)
     assert not names(tmp_path)

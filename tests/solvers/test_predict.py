@@ -15,6 +15,7 @@ from jaxstruct.multiclass.structure import KernelInput, kernel_multiclass, multi
 from jaxstruct.solvers import predict as predict_module
 from jaxstruct.solvers.n_slack import cost_model
 from jaxstruct.solvers.one_slack.fit import fit_one_slack
+from tests.lib.refusals import refused
 from tests.solvers.cases import padded_rows
 
 D, K = 3, 4
@@ -38,8 +39,7 @@ def test_buckets_come_back_in_the_order_of_the_caller():
     found = js.predict(PROBLEM, W, Buckets(parts, index))
     assert isinstance(found, Buckets)
     np.testing.assert_array_equal(in_order(found), BEST)
-    with pytest.raises(ValueError, match="buckets must be Buckets of a tuple of parts"):
-        in_order(BEST)
+    refused("buckets must be Buckets of a tuple of parts", in_order, BEST)
 
 
 @pytest.mark.smoke
@@ -64,9 +64,7 @@ def test_buckets_come_back_in_the_order_of_the_caller():
     ],
 )
 def test_inputs_that_do_not_fit(inputs, match):
-    with pytest.raises(ValueError, match=match) as caught:
-        js.predict(PROBLEM, W, inputs)
-    assert len(str(caught.value)) < 500 and "\n" not in str(caught.value)
+    refused(match, js.predict, PROBLEM, W, inputs)
 
 
 @pytest.mark.parametrize(
@@ -80,25 +78,19 @@ def test_inputs_that_do_not_fit(inputs, match):
     ],
 )
 def test_weights_that_do_not_fit(weights, match):
-    with pytest.raises(ValueError, match=match) as caught:
-        js.predict(PROBLEM, weights, X)
-    assert len(str(caught.value)) < 500
+    refused(match, js.predict, PROBLEM, weights, X)
 
 
 def test_arguments_in_another_order():
     for arguments in ((W, PROBLEM, X), (X, PROBLEM, W), (None, W, X)):
-        with pytest.raises(ValueError, match="problem must be a Problem"):
-            js.predict(*arguments)
-    with pytest.raises(ValueError, match="inputs must be"):
-        js.predict(PROBLEM, X, W)
-    with pytest.raises(ValueError, match="batch must be at least 1"):
-        js.predict(PROBLEM, W, X, batch=0)
+        refused("problem must be a Problem", js.predict, *arguments)
+    refused("inputs must be", js.predict, PROBLEM, X, W)
+    refused("batch must be at least 1", js.predict, PROBLEM, W, X, batch=0)
 
 
 def test_weights_of_another_precision(x64):
     weights = {"weights": np.asarray(W["weights"], np.float64)}
-    with pytest.raises(ValueError, match="weights must be .*float32.* got .*float64"):
-        js.predict(PROBLEM, weights, X)
+    refused("weights must be .*float32.* got .*float64", js.predict, PROBLEM, weights, X)
     with jax.enable_x64(False):  # where jax has float32 only, it is what it takes them for
         np.testing.assert_array_equal(js.predict(PROBLEM, weights, X), BEST)
 
@@ -108,15 +100,14 @@ def test_structures_check_inputs_without_outputs():
     problem = kernel_multiclass(5, K)
     strangers = KernelInput(X @ X[:5].T, np.full(7, 5, np.int32), np.sum(X * X, axis=1))
     assert js.predict(problem, problem.initial_weights, strangers).shape == (7,)
-    with pytest.raises(ValueError, match="inputs must be a KernelInput with rows"):
+    with refused("inputs must be a KernelInput with rows"):
         js.predict(problem, problem.initial_weights, X)
     labels = chain(D, 2)
     words = chain_inputs(X[None], np.array([7]))
     assert js.predict(labels, labels.initial_weights, words).shape == (1, 7)
-    with pytest.raises(ValueError, match=r"inputs.length\[0\] is 9: expected 0..7"):
+    with refused(r"inputs.length\[0\] is 9: expected 0..7"):
         js.predict(labels, labels.initial_weights, words._replace(length=np.array([9])))
-    with pytest.raises(ValueError, match="inputs must be a ChainInput"):
-        js.predict(labels, labels.initial_weights, X[None])
+    refused("inputs must be a ChainInput", js.predict, labels, labels.initial_weights, X[None])
 
 
 def test_the_effort_is_that_of_the_work_on_all_batches(monkeypatch):

@@ -20,6 +20,7 @@ from jaxstruct.solvers.checkpoints.run_state import load_solution, save_solution
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.settings import Settings
+from tests.lib.refusals import refused
 
 N, K, D, C = 40, 5, 3, 50.0
 RANDOM = np.random.default_rng(0)
@@ -166,8 +167,7 @@ def test_a_run_that_was_started_from_a_solution(tmp_path):
     found = train(start=start, checkpoint=path, resume=True)
     assert_same_end(whole, found)
     assert len(found.trace.seconds) == 2 + found.statistics.passes
-    with pytest.raises(ValueError, match="of another run: other start. Give"):
-        train(checkpoint=path, resume=True)
+    refused("of another run: other start. Give", train, checkpoint=path, resume=True)
 
 
 def test_a_run_that_has_ended_is_not_run_again(tmp_path):
@@ -203,8 +203,7 @@ def test_another_run_is_refused(change, message, tmp_path, ended):
         "problem": multiclass(D, K), "inputs": X, "outputs": Y, "formulation": "svm1_margin",
         "C": C, "settings": GROWN, "tolerance": 1e-4, "max_passes": 25,
     }  # fmt: skip
-    with pytest.raises(ValueError, match=message):
-        fit(**{**given, **change}, checkpoint=ended, resume=True)
+    refused(message, fit, **{**given, **change}, checkpoint=ended, resume=True)
     assert ended.exists()
 
 
@@ -212,11 +211,11 @@ def test_another_version_or_machine_is_refused(ended, monkeypatch):
     """On another number of cores digits ended with other bits."""
     with monkeypatch.context() as patched:
         patched.setattr(jax, "__version__", "9.8.7")
-        with pytest.raises(ValueError, match=f"jax was '{jax.version.__version__}', is '9.8.7'"):
+        with refused(f"jax was '{jax.version.__version__}', is '9.8.7'"):
             RUNS["grown"](checkpoint=ended, resume=True)
     cores = resuming._cores()
     monkeypatch.setattr(resuming, "_cores", lambda: 4096)
-    with pytest.raises(ValueError, match=f"another run: cores was {cores}, is 4096. Give"):
+    with refused(f"another run: cores was {cores}, is 4096. Give"):
         RUNS["grown"](checkpoint=ended, resume=True)
 
 
@@ -269,10 +268,10 @@ def test_of_a_missing_file_the_one_before_is_used(kept, ended):
 def test_where_nothing_is_whole_the_run_does_not_begin_anew_in_silence(ended):
     cut_off(ended)
     bit_flipped(previous_of(ended))
-    with pytest.raises(ValueError, match=r"run.npz is no .*previous .*Delete both to begin anew"):
+    with refused(r"run.npz is no .*previous .*Delete both to begin anew"):
         RUNS["grown"](checkpoint=ended, resume=True)
     previous_of(ended).unlink()
-    with pytest.raises(ValueError, match="There is no .*previous to go on from: delete the file"):
+    with refused("There is no .*previous to go on from: delete the file"):
         RUNS["grown"](checkpoint=ended, resume=True)
 
 
@@ -280,15 +279,15 @@ def test_files_that_hold_no_run_are_refused(tmp_path):
     path, whole = tmp_path / "run.npz", RUNS["grown"](max_passes=2)
     for save in (lambda: save_solution(path, whole), lambda: save_weights(path, whole.weights)):
         save()
-        with pytest.raises(ValueError, match="holds no run to resume.*start=load_solution"):
+        with refused("holds no run to resume.*start=load_solution"):
             RUNS["grown"](checkpoint=path, resume=True)
     np.savez(path, mine=X)
-    with pytest.raises(ValueError, match="has no jaxstruct-checkpoint header"):
+    with refused("has no jaxstruct-checkpoint header"):
         RUNS["grown"](checkpoint=path, resume=True)
 
 
 def test_a_path_of_several_C_is_not_resumed(tmp_path):
-    with pytest.raises(ValueError, match="resume=True is for fit"):
+    with refused("resume=True is for fit"):
         next(
             fit_path(multiclass(D, K), X, Y, "svm1", [1.0], checkpoint=tmp_path / "a", resume=True)
         )

@@ -24,6 +24,7 @@ from jaxstruct.alignments.potentials import (
 )
 from tests.alignments.oracles.truth import STEP, every, score
 from tests.core.derivatives import assert_derivatives
+from tests.lib.refusals import refused
 
 M, N = 4, 3
 CASES = 3000
@@ -245,5 +246,4 @@ def test_forbidden_pairs(x64):
 def test_arguments_that_do_not_fit(change, lengths, error, message):
     potentials = AlignmentPotentials(np.zeros((2, 2)), 1.0, 1.0)._replace(**change)
     for function in (local_alignment, global_alignment, local_score, global_score):
-        with pytest.raises(error, match=message):
-            function(potentials, np.array(lengths))
+        refused(message, function, potentials, np.array(lengths), error=error)

@@ -13,6 +13,7 @@ from jaxstruct.chains.oracles.linear_sums import linear_messages
 from jaxstruct.chains.oracles.sums import prepare
 from jaxstruct.chains.potentials import ChainPotentials, score_labels
 from tests.chains.oracles import truth as chain_truth
+from tests.lib.refusals import refused
 
 # Second order, varying tables, start and stop.
 KINDS = [(False, False, True), (False, True, True), (True, False, False), (True, True, True)]
@@ -291,5 +292,4 @@ def test_one_program_for_all_values_and_lengths() -> None:
 
 def test_integers_are_refused() -> None:
     potentials = ChainPotentials(jnp.zeros((3, 2), jnp.int32), jnp.zeros((2, 2), jnp.int32))
-    with pytest.raises(ValueError, match="potentials must be floating-point numbers, got int32"):
-        log_partition(potentials, 3)
+    refused("potentials must be floating-point numbers, got int32", log_partition, potentials, 3)

@@ -15,6 +15,7 @@ from jaxstruct.chains.oracles.viterbi import viterbi
 from jaxstruct.chains.potentials import ChainPotentials
 from tests.chains.oracles.truth import PAIRWISE, STRUCTURES, Cases, as_dtype, cases, preferred
 from tests.core.derivatives import assert_derivatives
+from tests.lib.refusals import refused
 
 FIRST, SECOND = STRUCTURES[0].values[0], STRUCTURES[4].values[0]
 best = jax.jit(jax.vmap(best_of_levels))
@@ -168,16 +169,11 @@ def test_one_at_a_time_and_nested() -> None:
 
 def test_errors_say_what_was_expected() -> None:
     potentials, y = ChainPotentials(jnp.zeros((4, 3)), jnp.zeros((3, 3))), jnp.zeros(4, int)
-    with pytest.raises(ValueError, match="at least 1 levels"):
-        hamming_levels(potentials, y, 4, 0)
-    with pytest.raises(ValueError, match="at least 2 levels"):
-        best_of_levels(potentials, y, 4, jnp.zeros(1), jnp.zeros(1))
-    with pytest.raises(ValueError, match=r"must all be \[levels\]"):
-        best_of_levels(potentials, y, 4, jnp.zeros(3), jnp.zeros(2))
-    with pytest.raises(ValueError, match=r"y_true must be \[T\]"):
-        hamming_levels(potentials, y[:3], 4, 2)
-    with pytest.raises(ValueError, match="integer labels"):
-        hamming_levels(potentials, jnp.zeros(4), 4, 2)
+    refused("at least 1 levels", hamming_levels, potentials, y, 4, 0)
+    refused("at least 2 levels", best_of_levels, potentials, y, 4, jnp.zeros(1), jnp.zeros(1))
+    refused(r"must all be \[levels\]", best_of_levels, potentials, y, 4, jnp.zeros(3), jnp.zeros(2))
+    refused(r"y_true must be \[T\]", hamming_levels, potentials, y[:3], 4, 2)
+    refused("integer labels", hamming_levels, potentials, jnp.zeros(4), 4, 2)
 
 
 @pytest.mark.usefixtures("x64")

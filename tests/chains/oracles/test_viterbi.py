@@ -11,6 +11,7 @@ from jaxstruct.chains.oracles.viterbi import Decoded, viterbi
 from jaxstruct.chains.potentials import PADDING, ChainPotentials, score_labels
 from tests.chains.oracles.truth import STRUCTURES, Cases, as_dtype, cases, preferred
 from tests.core.derivatives import assert_derivatives
+from tests.lib.refusals import refused
 
 FIRST, SECOND = STRUCTURES[0].values[0], STRUCTURES[4].values[0]
 SHARED = ChainPotentials(0, None)  # vmap over emissions, one table of transitions
@@ -178,19 +179,15 @@ WRONG = {
 
 @pytest.mark.parametrize("message", WRONG)
 def test_wrong_shapes_are_named(message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        viterbi(WRONG[message], 4)
+    refused(message, viterbi, WRONG[message], 4)
 
 
 def test_wrong_dtypes_and_lengths_are_named() -> None:
     potentials = ChainPotentials(jnp.zeros((4, 3)), jnp.zeros((3, 3)))
-    with pytest.raises(ValueError, match="length must be a scalar"):
-        viterbi(potentials, jnp.ones(4, int))
-    with pytest.raises(ValueError, match="length must be an integer"):
-        viterbi(potentials, 4.0)
+    refused("length must be a scalar", viterbi, potentials, jnp.ones(4, int))
+    refused("length must be an integer", viterbi, potentials, 4.0)
     integers = jax.tree.map(lambda leaf: leaf.astype(int), potentials)
-    with pytest.raises(ValueError, match="floating-point"):
-        viterbi(integers, 4)
+    refused("floating-point", viterbi, integers, 4)
 
 
 def _counts(potentials: ChainPotentials, labels: np.ndarray, length: int) -> ChainPotentials:

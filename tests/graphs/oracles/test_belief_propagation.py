@@ -16,6 +16,7 @@ from jaxstruct.graphs.oracles.belief_propagation import (
 )
 from jaxstruct.graphs.potentials import GraphPotentials
 from tests.graphs.random_graphs import cases, quick_jit
+from tests.lib.refusals import refused
 
 MOST = {"sum": 100, "max": 50}
 """Passes: forests take fewer, and some cycles never come to rest."""
@@ -133,8 +134,7 @@ def test_a_run_that_is_cut_short_says_so() -> None:
 )
 def test_the_door(options: dict, message: str) -> None:
     own = jax.tree.map(lambda leaf: leaf[0], cases().batch)
-    with pytest.raises(ValueError, match=message):
-        belief_propagation(own, **options)
+    refused(message, belief_propagation, own, **options)
 
 
 @pytest.mark.parametrize(("kind", "shared"), [("sum", True), ("max", False)])

@@ -13,6 +13,7 @@ from jaxstruct.graphs.oracles.k_best import k_best_labellings, k_best_of_all
 from jaxstruct.graphs.oracles.variable_elimination import best_labelling
 from tests.graphs.oracles.test_variable_elimination import planned
 from tests.graphs.random_graphs import quick_jit
+from tests.lib.refusals import refused
 
 K = 4
 best = quick_jit(jax.vmap(best_labelling))
@@ -74,5 +75,4 @@ def test_by_enumeration() -> None:
 def test_k_below_one_is_refused() -> None:
     given, plans = planned()
     graph, plan = jax.tree.map(lambda leaf: leaf[0], (given.batch, plans))
-    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
-        k_best_labellings(graph, plan, 0)
+    refused("k must be at least 1, got 0", k_best_labellings, graph, plan, 0)

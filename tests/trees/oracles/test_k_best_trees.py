@@ -15,6 +15,7 @@ from jaxstruct.trees.oracles.ranked_charts import rank_pairs
 from jaxstruct.trees.oracles.sorted_charts import sentence_bytes
 from jaxstruct.trees.potentials import Parsed, TreePotentials
 from tests.core.derivatives import assert_derivatives
+from tests.lib.refusals import refused
 from tests.trees.oracles.truth import (
     OVER_SPANS,
     SHARED,
@@ -142,7 +143,7 @@ def test_pairs_of_ranks_that_may_be_among_the_best() -> None:
 
 def test_k_below_one_is_refused() -> None:
     given = cases(OVER_SPANS, SMALL, 2)
-    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
+    with refused("k must be at least 1, got 0"):
         k_best_trees(given.rules, one(given.potentials, given.axes, 0), 2, 0)
 
 

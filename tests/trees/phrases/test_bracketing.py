@@ -6,6 +6,7 @@ import pytest
 
 from jaxstruct.trees.phrases.bracketing import read_tree, read_trees, write_indented, write_line
 from jaxstruct.trees.phrases.tree import Tree, depth, tags, words
+from tests.lib.refusals import refused
 from tests.trees.random_trees import deep_tree, random_trees
 
 LDC = """
@@ -61,38 +62,32 @@ def test_nothing_is_no_tree() -> None:
     ],
 )
 def test_errors_name_the_line_and_what_was_expected(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        read_trees(text, "file")
+    refused(message, read_trees, text, "file")
 
 
 @pytest.mark.parametrize("text", [None, b"(A a)", ["(A a)"], Tree("A", word="a")])
 def test_what_is_no_text(text: object) -> None:
     for read in (read_trees, read_tree):
-        with pytest.raises(ValueError, match=f"text: got {type(text).__name__}, expected a str"):
-            read(text)
+        refused(f"text: got {type(text).__name__}, expected a str", read, text)
 
 
 @pytest.mark.parametrize(
     "text", ["(S (NN a) {})", "({})", "{}", "(S a {})", "(S (NN {}", "(S {} ("]
 )
 def test_errors_are_one_short_line(text: str) -> None:
-    with pytest.raises(ValueError, match=r"x\.\.\.x|1 more|2 more") as error:
-        read_trees(text.format("x" * 500_000))
-    assert len(str(error.value)) < 300 and "\n" not in str(error.value)
+    refused(r"x\.\.\.x|1 more|2 more", lambda: read_trees(text.format("x" * 500_000)))
 
 
 def test_only_trees_are_written() -> None:
     for tree in ("(S a)", None):
         for write in (write_line, write_indented):
-            with pytest.raises(ValueError, match="tree: got .*, expected one Tree"):
-                write(tree)
-    with pytest.raises(ValueError, match="width: got '80', expected an integer"):
+            refused("tree: got .*, expected one Tree", write, tree)
+    with refused("width: got '80', expected an integer"):
         write_indented(Tree("A", word="a"), "80")
 
 
 def test_one_tree_is_one() -> None:
-    with pytest.raises(ValueError, match="holds 2 trees, expected exactly one"):
-        read_tree("(A a) (B b)")
+    refused("holds 2 trees, expected exactly one", read_tree, "(A a) (B b)")
 
 
 def test_indented_form() -> None:
@@ -135,8 +130,7 @@ def test_what_was_written_is_read_again() -> None:
 )
 def test_what_could_not_be_read_again_is_not_written(tree: Tree) -> None:
     for write in (write_line, write_indented, lambda tree: write_indented(tree, 1)):
-        with pytest.raises(ValueError, match="got '.*', expected one without white space"):
-            write(tree)
+        refused("got '.*', expected one without white space", write, tree)
 
 
 def test_depth_is_no_limit() -> None:

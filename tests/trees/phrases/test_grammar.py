@@ -12,6 +12,7 @@ from jaxstruct.trees.phrases.bracketing import read_trees
 from jaxstruct.trees.phrases.grammar import label_counts, read_grammar, terminals_of
 from jaxstruct.trees.phrases.tree import constituents, preorder
 from jaxstruct.trees.phrases.unknown_words import UnknownWords
+from tests.lib.refusals import refused
 from tests.trees.random_trees import random_trees
 
 TREES = read_trees("""
@@ -152,12 +153,9 @@ def test_only_words_of_one_token() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ValueError, match="trees: got none, expected at least one"):
-        read_grammar([])
-    with pytest.raises(ValueError, match="rare: got -1"):
-        read_grammar(TREES, unknown_words=UnknownWords(-1))
-    with pytest.raises(ValueError, match="separator"):
-        read_grammar(read_trees("(A+B (NN a))"))
+    refused("trees: got none, expected at least one", read_grammar, [])
+    refused("rare: got -1", lambda: read_grammar(TREES, unknown_words=UnknownWords(-1)))
+    refused("separator", lambda: read_grammar(read_trees("(A+B (NN a))")))
 
 
 @pytest.mark.parametrize(
@@ -175,16 +173,13 @@ def test_bad_input() -> None:
     ],
 )
 def test_other_types(arguments: tuple, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        read_grammar(*arguments)
+    refused(message, read_grammar, *arguments)
 
 
 def test_terminals_of_other_types() -> None:
     grammar = read_grammar(TREES)
     for tokens in ("NN", None, TREES[0]):
-        with pytest.raises(ValueError, match="tokens: got .*, expected a list of str, one a token"):
+        with refused("tokens: got .*, expected a list of str, one a token"):
             terminals_of(grammar, tokens)
-    with pytest.raises(ValueError, match="tokens: got 3 among them"):
-        terminals_of(grammar, ["NN", 3])
-    with pytest.raises(ValueError, match="grammar: got list, expected a Grammar"):
-        terminals_of(["NN"], grammar)
+    refused("tokens: got 3 among them", terminals_of, grammar, ["NN", 3])
+    refused("grammar: got list, expected a Grammar", terminals_of, ["NN"], grammar)

@@ -17,6 +17,7 @@ from jaxstruct.trees.phrases.grammar_files import (
     save_grammar,
 )
 from jaxstruct.trees.phrases.unknown_words import UnknownWords
+from tests.lib.refusals import refused
 from tests.trees.random_trees import random_trees
 
 GRAMMAR = read_grammar(random_trees(30, 100), Binarisation("left", 2))
@@ -90,17 +91,15 @@ RULES = GRAMMAR.binary_rules.tolist()
     ],
 )
 def test_what_is_no_grammar_is_refused(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        parse_grammar(text)
+    refused(message, parse_grammar, text)
 
 
 def test_only_grammars_are_saved(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="grammar: got NoneType, expected a Grammar"):
+    with refused("grammar: got NoneType, expected a Grammar"):
         save_grammar(tmp_path / "grammar.json", None)
 
 
 def test_not_text(tmp_path: Path) -> None:
     path = tmp_path / "grammar.json"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match="not UTF-8"):
-        load_grammar(path)
+    refused("not UTF-8", load_grammar, path)

@@ -16,6 +16,7 @@ from jaxstruct.trees.phrases.tree import (
     tags,
     words,
 )
+from tests.lib.refusals import refused
 from tests.trees.random_trees import deep_tree, random_trees
 
 DOG = Tree("NP", (Tree("DT", word="the"), Tree("NN", word="dog")))
@@ -57,8 +58,7 @@ def test_equality_is_of_labels_words_and_shape() -> None:
 
 @pytest.mark.parametrize(("children", "word"), [((), None), ((Tree("NN", word="dog"),), "dog")])
 def test_a_node_is_a_constituent_or_a_leaf(children, word) -> None:
-    with pytest.raises(ValueError, match="expected children .* or a word"):
-        Tree("NP", children, word)
+    refused("expected children .* or a word", Tree, "NP", children, word)
 
 
 def test_spans_agree_with_recursion() -> None:
@@ -98,11 +98,10 @@ def test_parts_of_other_types() -> None:
         (("NP", "dog"), "children: got str among them, expected Trees"),
         (("NP", (leaf, None)), "children: got NoneType among them"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            Tree(*fields)
+        refused(message, Tree, *fields)
 
 
 def test_walks_over_what_is_no_tree() -> None:
     for walk in (leaves, words, tags, depth, constituents, preorder):
-        with pytest.raises(ValueError, match="tree: got list, expected one Tree; see"):
+        with refused("tree: got list, expected one Tree; see"):
             walk([Tree("NN", word="dog")])
