@@ -277,4 +277,5 @@ def homologue_search(
         ),
         Partial(_check, alphabet_size),
         inference=homologue_inference(Partial(candidate_scores), Partial(aligned_candidate)),
+        tested=True,
     )

@@ -324,4 +324,5 @@ def pairwise_alignment(
         Partial(_check, alphabet_size, mode == "global"),
         _PADDING,
         alignment_inference(Partial(_seen), Partial(_score), mode == "local"),
+        tested=True,
     )

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from jaxstruct.core.length_buckets import PRICE
 from jaxstruct.core.sizes import size_class
-from jaxstruct.core.static import static
+from jaxstruct.core.static import Static, static
 from jaxstruct.core.types import AnyArray, Array, PyTree
 
 Given: TypeAlias = Any
@@ -241,6 +241,8 @@ class Problem(NamedTuple):
         outputs is None where inputs come alone, as in `predict`.
       padding: how ragged examples are padded.
       inference: what else can be asked; of it a function that the structure has not is None.
+      tested: the functions of model, oracles and space where tests prove them (`make_problem(..,
+        tested=True)`), or none; see `is_tested`.
     """
 
     initial_weights: PyTree
@@ -250,6 +252,7 @@ class Problem(NamedTuple):
     check: Callable
     padding: Padding = Padding()
     inference: Inference = Inference()
+    tested: Static[tuple[Callable, ...]] = Static(())
 
 
 def of_planes(problem: Problem) -> Problem:
@@ -260,5 +263,6 @@ def of_planes(problem: Problem) -> Problem:
     none: Any = None
     unread = Model(none, none, none, none)
     return problem._replace(
-        model=unread, oracles=Oracles(), check=none, padding=Padding(), inference=Inference()
-    )
+        model=unread, oracles=Oracles(), check=none, padding=Padding(), inference=Inference(),
+        tested=Static(()),
+    )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import jax
@@ -14,6 +14,7 @@ from jaxstruct.core.checks import check_record, checked_size, text_of
 from jaxstruct.core.contract import Inference, Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.derived_inference import completed_inference
 from jaxstruct.core.device import zeros_on_device
+from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import linear_leaves, sum_of_squares
 from jaxstruct.core.types import AnyArray, Array, PyTree
 
@@ -140,6 +141,7 @@ def make_problem(
     check: Callable = _no_check,
     padding: Padding = Padding(),  # noqa: B008
     inference: Inference = Inference(),  # noqa: B008
+    tested: bool = False,
 ) -> Problem:
     """Gather the functions of a structure in a `Problem`.
 
@@ -155,6 +157,8 @@ def make_problem(
       padding: what `Ragged` examples of this structure are padded to.
       inference: log losses, marginals, the k best outputs and samples, where the structure has
         them; what is left out is derived where all outputs can be listed.
+      tested: whether tests prove the functions against enumeration, as those of this package's
+        structures are: `fit` then does not try them on examples (`Settings.checked_examples`).
 
     Raises:
       ValueError: a part is of another kind, a field is not callable, initial_weights holds no
@@ -169,9 +173,28 @@ def make_problem(
     zero = jax.tree.map(_zero, initial_weights)
     check = check if isinstance(check, Partial) else Partial(check)
     space = _as_partials(completed(model, space, zero))
-    facts, functions = inference.facts, inference._replace(facts=None)
-    inference = completed_inference(_as_partials(functions), model, oracles, space)
-    return Problem(zero, model, oracles, space, check, padding, inference._replace(facts=facts))
+    facts, inference = inference.facts, inference._replace(facts=None)
+    inference = completed_inference(_as_partials(inference), model, oracles, space)
+    functions = tuple(_functions_in((model, oracles, space))) if tested else ()
+    inference = inference._replace(facts=facts)
+    return Problem(zero, model, oracles, space, check, padding, inference, Static(functions))
+
+
+def _functions_in(tree: PyTree) -> Iterator[Callable]:
+    """Every function of a pytree of Partials, those bound to other functions, too."""
+    for part in jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, Partial)):
+        if isinstance(part, Partial):
+            yield part.func
+            yield from _functions_in((part.args, part.keywords))
+        elif callable(part):
+            yield part
+
+
+def is_tested(problem: Problem) -> bool:
+    """Whether tests prove the functions of a problem, and none was changed by `_replace` since."""
+    tested = problem.tested.value
+    parts = problem.model, problem.oracles, problem.space
+    return bool(tested) and tested == tuple(_functions_in(parts))
 
 
 def difference(problem: Problem, theta: PyTree, y_true: PyTree, y: PyTree) -> PyTree:

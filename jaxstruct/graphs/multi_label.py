@@ -380,4 +380,5 @@ def multi_label(
     model, oracles = (_relaxed_parts if relaxed else _parts)(kind, jnp.zeros((), dtype))
     space = Space(add=Partial(_add, kind), gram_action=_gram_action, squared_norm=_squared_norm)
     check = Partial(_check, d, L, Static(relaxed))
-    return make_problem(zero, model, oracles, space, check, _PADDING, _inference(kind, relaxed))
+    asked = _inference(kind, relaxed)
+    return make_problem(zero, model, oracles, space, check, _PADDING, asked, tested=True)

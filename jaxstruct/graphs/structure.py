@@ -348,7 +348,7 @@ def _assembled(sizes: GraphSizes, tables: _Graph, dtype: str) -> Problem:
     model, oracles = _relaxed_parts(tables) if relaxed else (model, _oracles(tables))
     return make_problem(
         _initial_weights(sizes, dtype), model, oracles, space, Partial(_check, sizes, tables),
-        _PADDING_OF_MARGINALS if relaxed else _PADDING, inference,
+        _PADDING_OF_MARGINALS if relaxed else _PADDING, inference, tested=True,
     )  # fmt: skip
 
 

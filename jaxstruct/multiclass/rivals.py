@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Contenders, Model, Oracles, Problem, Space
-from jaxstruct.core.problem import make_problem
+from jaxstruct.core.problem import is_tested, make_problem
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.multiclass.structure import check_canonical, check_classes
@@ -86,6 +86,7 @@ def _pair_problem(problem: Problem) -> Problem:
         ),
         partial(_check_pairs, problem.check),
         problem.padding,
+        tested=is_tested(problem),
     )
 
 

@@ -354,6 +354,7 @@ def multiclass(
         Partial(_check_linear, number_of_features, number_of_classes),
         _PADDING,
         CLASS_INFERENCE,
+        tested=True,
     )
 
 
@@ -389,6 +390,7 @@ def kernel_multiclass(
         space._replace(add=_kernel_add, squared_norm=no_coordinates),
         Partial(_check_kernel, number_of_anchors, number_of_classes),
         inference=CLASS_INFERENCE,
+        tested=True,
     )
 
 

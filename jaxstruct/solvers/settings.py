@@ -11,7 +11,7 @@ import jax
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.compiling import EFFORTS
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.origin import is_of_package
+from jaxstruct.core.problem import is_tested
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.objective.block_dual import SAFEGUARDS
 
@@ -102,8 +102,8 @@ class Settings(NamedTuple):
       warm_passes: subspace rounds before the first full one.
       newton: limits of a full step.
       checked_examples: on how many examples the rules of a problem are tried before a run and at
-        its end (see `oracle_rules`); 0 for none. None for 4, and none where every function of the
-        problem is one of this package: its tests prove them, and trying them compiles for seconds.
+        its end (see `oracle_rules`); 0 for none. None for 4, and none where the problem is made
+        with tested=True, as this package's are: trying them compiles for seconds.
       effort: how much the compiler tries, a name of `core.compiling.EFFORTS` for all programs, one
         for each, or "auto": by the work that shapes foretell (see `cost_model`).
       synchronisations: how often the shards of a mesh meet in w in each sweep, None for as often as
@@ -251,7 +251,7 @@ def resolved_settings(problem: Problem, settings: Settings, n: int, shards: int 
     sweeps, fading, steps = (40, 0.1, 2) if enumerated else (50, 0.2, 10)
     checked = settings.checked_examples
     if checked is None:
-        checked = 0 if is_of_package(problem) else 4
+        checked = 0 if is_tested(problem) else 4
     return settings._replace(
         checked_examples=checked,
         oracle_batch=batch,

@@ -206,6 +206,7 @@ def _problem(
         space._replace(plane_scores=_plane_scores, combine=_combine),
         Partial(check.func, *check.args, table),  # nested ones would be equal to no others
         inference=listed_inference(listing)._replace(marginals=_marginals),
+        tested=True,
     )
 
 

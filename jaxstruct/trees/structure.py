@@ -401,4 +401,5 @@ def weighted_grammar(
         Partial(_check, tables, strata, span_features),
         _PADDING,
         tree_inference(Partial(_seen, tables), Partial(_raised, tables, strata)),
+        tested=True,
     )
