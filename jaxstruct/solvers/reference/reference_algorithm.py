@@ -12,6 +12,7 @@
 (thesis, algorithms 2 and 3; JMLR, algorithm 1). `fit` reaches the same optimum in far less time: it
 calls many examples at one w, adds their planes together, and lets multipliers lag. So its number of
 constraints is not the papers'. This solver is for that number, and for the propositions about it.
+The loop above is `_Run.pass_over`; what it calls follows below it, the QP is in `working_set_dual`.
 
 What the text leaves open. "Optimise" is to `exactness` epsilon: no H(y) in S exceeds xi_i by more,
 and none with a multiplier lags it by more (`working_set_dual`). The examples come in the order
@@ -24,16 +25,22 @@ Memory is |S|^2 numbers, time grows with |S|^2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.buckets import rows_of
 from jaxstruct.core.checks import checked_number, checked_size, text_of
+from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.types import PyTree
+from jaxstruct.core.problem import difference
+from jaxstruct.core.transposition import scaled
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.loop.host_loop import (
     Method,
     Progress,
@@ -50,13 +57,23 @@ from jaxstruct.solvers.loop.host_loop import (
 )
 from jaxstruct.solvers.loop.status import MESSAGES, Status
 from jaxstruct.solvers.loop.trace import Statistics, Trace
-from jaxstruct.solvers.n_slack.task import batches_of_class, fewest_batches, make_task, row_index
+from jaxstruct.solvers.n_slack.task import (
+    Task,
+    batches_of_class,
+    fewest_batches,
+    make_task,
+    row_index,
+)
 from jaxstruct.solvers.objective.certificate import (
     Certificate,
+    ExampleTerms,
+    certify,
+    coordinate_norm,
+    roundings,
 )
-from jaxstruct.solvers.objective.formulations import Formulation, formulation_named
-from jaxstruct.solvers.objective.most_violated import oracle_for
-from jaxstruct.solvers.reference.reference_epochs import Fixed, Run, certificate_of
+from jaxstruct.solvers.objective.formulations import Formulation, formulation_named, power_of_loss
+from jaxstruct.solvers.objective.most_violated import most_violated, oracle_for, terms_size
+from jaxstruct.solvers.reference.working_set_dual import WorkingSetDual
 from jaxstruct.solvers.solution import description, summary
 from jaxstruct.solvers.validation.checks import (
     check_callback,
@@ -68,7 +85,370 @@ from jaxstruct.solvers.validation.checks import (
 from jaxstruct.solvers.validation.oracle_rules import check_oracle, confirm, sample_of
 
 VARIANTS = ("full", "subspace")
-CHECKED_EXAMPLES = 4
+_CHECKED_EXAMPLES = 4
+_FIRST_SLOTS = 8
+
+
+def fit_reference(
+    problem: Problem,
+    inputs: PyTree,
+    outputs: PyTree,
+    formulation: str | Formulation = "svm1_margin",
+    C: float = 1.0,
+    *,
+    epsilon: float = 0.01,
+    variant: str = "full",
+    exactness: float = 1e-3,
+    example_weights: np.ndarray | None = None,
+    max_epochs: int = 1000,
+    min_margin: float = 1e-3,
+    look_ahead: int = 1,
+    callback: Callable[[Progress], bool | None] | None = None,
+) -> ReferenceSolution:
+    """Train a structural SVM by algorithm 2 or 3 as printed; see the module.
+
+    The objectives are those of `fit`. The number of constraints is bounded: theorem 2 (SVM0),
+    R^2 / (gamma epsilon)^2; theorem 3, for example (C Delta R^2 + n Delta) / epsilon^2 of
+    svm2_margin, with R = max |delta Psi_i(y)| and Delta the largest loss.
+
+    Args:
+      problem, inputs, outputs, formulation, C, example_weights, min_margin: as in `fit`.
+      epsilon: a constraint is added where H(y) > xi_i + epsilon; the papers have 0.01 and 0.1.
+      variant: "full", the QP over all of S after every constraint (step 10a), or "subspace", over
+        S_i alone (step 10b).
+      exactness: part of epsilon to which a QP is solved.
+      max_epochs: bound on the passes over the examples.
+      look_ahead: examples called in one batch where nothing was added lately. Their answers count
+        only while w stays as it is, so this changes the time alone.
+      callback: called after each epoch with a `Progress`; a true answer stops the run.
+
+    Returns:
+      A ReferenceSolution; look at its status before its weights. It is EPSILON at the regular end.
+
+    Raises:
+      ValueError: an argument does not fit, or the problem breaks a rule on a few of the examples.
+
+    Source: thesis, algorithms 2 and 3 (3.5.1, 3.7.3); JMLR 6:1453-1484, algorithm 1.
+    """
+    check_is_problem(problem)
+    formulation = formulation_named(formulation)
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+    max_epochs = checked_size("max_epochs", max_epochs)
+    look_ahead = checked_size("look_ahead", look_ahead)
+    check_run(C, None, epsilon, max_epochs, min_margin, dtype)
+    check_callback(callback)
+    _check_choices(variant, exactness)
+    inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
+    shapes = [batches_of_class(len(own), 1, 1, fewest_batches(1)) for own in outputs.index]
+    task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes)
+    rows = row_index(outputs.index, shapes)
+    sample = sample_of(problem, inputs, outputs, _CHECKED_EXAMPLES)
+    check_oracle(problem, formulation, sample)
+    hard = formulation.penalty == 0
+    rules = Rules(None, epsilon, max_epochs, float(C), hard, rounding(dtype))
+    place = np.array([(b, row) for b, (size, _) in enumerate(shapes) for row in range(size)])
+    run = _Run(
+        problem, oracle_for(problem, formulation), task, formulation, rules, rows, place, variant,
+        exactness * epsilon, min_margin, look_ahead,
+    )  # fmt: skip
+    start = begin()
+    method = Method(partial(_step, run), partial(_certify_now, run))
+    now, status = solve(method, run_state_at(run, run.w), rules, start, callback)
+    status = confirm(status, problem, formulation, sample, now.best.weights)
+    return _solution(run, now, start, status)
+
+
+def _check_choices(variant: str, exactness: float) -> None:
+    if variant not in VARIANTS:
+        raise ValueError(f"variant is {text_of(variant)}; choose one of {VARIANTS}")
+    if checked_number("exactness", exactness, strict=True) >= 1:
+        raise ValueError(f"exactness is a part of epsilon, between 0 and 1, got {exactness}")
+
+
+@dataclass
+class _Run:
+    """S with its planes, w, and what was noted of each constraint.
+
+    Attributes:
+      rows: [N] the example of each row, -1 where it is padding, which comes last in its bucket.
+      place: [N, 2] bucket and row in it. allowed: of the QP, in the units of H.
+      dual: S with its multipliers. w: of these. epoch: passes begun.
+      answers: the last about each example. calls: of the oracle.
+      hopeless: the QP was given up. repeated: rounding alone held a constraint of S violated.
+    """
+
+    problem: Problem
+    oracle: str
+    task: Task
+    formulation: Formulation
+    rules: Rules
+    rows: np.ndarray
+    place: np.ndarray
+    variant: str
+    allowed: float
+    min_margin: float
+    look_ahead: int
+
+    def __post_init__(self) -> None:
+        """S without a constraint, at w = 0."""
+        terms = self.task.terms
+        cap, ridge = (np.asarray(leaf, np.float64) for leaf in (terms.cap, terms.ridge))
+        self.dual, self.used = WorkingSetDual(cap, ridge), cap > 0
+        self.real = np.flatnonzero(self.rows >= 0)
+        self.sizes = np.bincount(self.place[self.real, 0], minlength=len(self.task.outputs))
+        self.w = self.problem.initial_weights
+        first = jax.tree.map(lambda leaf: leaf[:, None], self.task.outputs)
+        self.slots = tuple(_widened(part, _FIRST_SLOTS) for part in first)
+        self.filled = np.zeros(len(cap), np.int64)
+        self.slot: list[int] = []
+        self.scale: list[float] = []
+        self.known: set[bytes] = set()
+        self.noted: list[tuple[int, int, float, float, float]] = []
+        self.answers: dict[int, _Answer] = {}
+        self.calls = self.epoch = 0
+        self.repeated = self.hopeless = False
+
+    def pass_over(self) -> int:
+        """The printed loop over the examples; how many S_i have changed."""
+        changed = 0
+        for i, answer in self.most_violated():
+            violation = float(answer.value) - self.dual.largest()[i]
+            if self.used[i] and violation > self.rules.epsilon and self.is_new(i, answer):
+                before, loss = self.dual.value(), float(answer.loss)
+                self.add(i, answer.output, loss)
+                self.optimise(i if self.variant == "subspace" else None)
+                rise = self.dual.value() - before
+                self.noted.append((i, self.epoch, loss, violation, rise))
+                changed += 1
+            if self.hopeless:
+                break
+        return changed
+
+    def most_violated(self) -> Iterator[tuple[int, _Answer]]:
+        """Each example in turn with argmax H at the w of its turn.
+
+        Where nothing was added lately some examples are called ahead of their turn, all at the
+        current w; what they said is thrown away when S changes before it is their turn.
+        """
+        at, count = 0, 1
+        while at < len(self.real):
+            size, found = self._ask(self.real[at], count)
+            count = self.look_ahead
+            for part in range(size):
+                i, before = int(self.real[at]), self.dual.size
+                self.answers[i] = jax.tree.map(lambda leaf, part=part: leaf[part], found)
+                self.calls, at = self.calls + 1, at + 1
+                yield i, self.answers[i]
+                if self.dual.size > before:
+                    count = 1
+                    break
+
+    def is_new(self, i: int, answer: _Answer) -> bool:
+        """Whether y is not in S_i; if it is, rounding alone says that it is violated."""
+        leaves = jax.tree.leaves(answer.output)
+        key = b"".join([np.int64(i).tobytes(), *(leaf.tobytes() for leaf in leaves)])
+        known = key in self.known
+        self.repeated |= known
+        self.known.add(key)
+        return not known
+
+    def add(self, i: int, y: PyTree, loss: float) -> None:
+        """S_i <- S_i + {y}: the constraint with its row of inner products."""
+        form, (bucket, row), slot = self.formulation, self.place[i], int(self.filled[i]) + 1
+        if slot == jax.tree.leaves(self.slots)[0].shape[1]:
+            self.slots = tuple(_widened(part, 2 * slot) for part in self.slots)
+        put = _put(self.slots[bucket], jnp.int32(row), jnp.int32(slot), y)
+        self.slots = (*self.slots[:bucket], put, *self.slots[bucket + 1 :])
+        scale, self.filled[i] = loss**form.scale_power, slot
+        factor = jnp.asarray(scale, self.task.terms.cap.dtype)
+        plane = _plane(self.problem, self.task, int(bucket), jnp.int32(row), y, factor)
+        values = _values(self.problem, self.task, self.slots, plane)
+        margins = np.concatenate([np.asarray(part, np.float64) for part in values])
+        self.slot.append(slot)
+        self.scale.append(scale)
+        examples = np.append(self.dual.examples, i)
+        self.dual.add(i, loss**form.bound_power, margins[examples, self.slot] * self.scale)
+
+    def optimise(self, only: int | None = None) -> bool:
+        """The dual over S, or over S_i of one example, and w; whether anything moved."""
+        steps = self.dual.steps
+        solved = self.dual.solve(self.allowed, only=only, least_margin=self.least_margin())
+        self.hopeless = not solved
+        if self.dual.steps > steps:
+            self.w = self._weights()
+        return self.dual.steps > steps
+
+    def least_margin(self) -> float:
+        """Of a hard margin: `min_margin` times the longest plane of S; else 0."""
+        if not self.rules.hard or not self.dual.size:
+            return 0.0
+        return self.min_margin * float(np.sqrt(np.max(np.diag(self.dual.gram))))
+
+    def _weights(self) -> PyTree:
+        """W = sum over S of beta phi, by the outputs in the slots."""
+        dual, dtype = self.dual, self.task.terms.cap.dtype
+        coefficients = np.zeros((len(self.used), jax.tree.leaves(self.slots)[0].shape[1]))
+        alpha = dual.multipliers * self.scale
+        coefficients[dual.examples, self.slot] = -alpha
+        np.add.at(coefficients[:, 0], dual.examples, alpha)
+        ends = np.cumsum([rows_of(part) for part in self.task.outputs])[:-1]
+        parts = tuple(jnp.asarray(part, dtype) for part in np.split(coefficients, ends))
+        return _sum(self.problem, self.task, self.slots, parts)
+
+    def _ask(self, first: int, count: int) -> tuple[int, _Answer]:
+        """(examples answered, the oracle's answers) from the first one on, at the current w."""
+        bucket, row = self.place[first]
+        size = self.sizes[bucket]
+        index = jnp.asarray(np.minimum(row + np.arange(count), size - 1), jnp.int32)
+        found = _ask(self.problem, self.oracle, self.task, int(bucket), self.w, index)
+        return min(count, size - row), jax.tree.map(np.asarray, jax.device_get(found))
+
+    def certificate(self) -> tuple[Certificate, np.ndarray]:
+        """(what the answers prove, all at one w, [N] slacks)."""
+        dual, n = self.dual, len(self.used)
+
+        def of_all(name: str) -> np.ndarray:
+            parts = np.stack([getattr(self.answers[int(i)], name) for i in self.real])
+            whole = np.zeros(n, parts.dtype)
+            whole[self.real] = parts
+            return whole
+
+        value, bound, claim, size = map(of_all, _Answer._fields[2:])
+        reach = np.zeros(n)
+        np.maximum.at(reach, dual.examples, np.sqrt(np.maximum(np.diag(dual.gram), 0)))
+        terms = ExampleTerms(
+            worst=bound, value=value, slack=np.maximum(bound, 0), known=dual.largest(),
+            bound=np.bincount(dual.examples, dual.multipliers * dual.bounds, n),
+            product=dual.products(), multiplier_sum=dual.sums(), size=size, reach=reach,
+            claim=claim,
+        )  # fmt: skip
+        inputs = zip(self.task.inputs, self.task.outputs, strict=True)
+        off_by = np.concatenate([np.full(rows_of(y), roundings(x)) for x, y in inputs])
+        length = coordinate_norm(self.problem, self.w, self.task.inputs[0])
+        certificate = certify(
+            self.formulation, self.task.terms, terms, coordinates=length, off_by=off_by
+        )
+        return certificate, terms.slack
+
+
+def _step(run: _Run, _: RunState) -> tuple[_Run, Round]:
+    """An epoch a round; certified where w did not move in it, and at the last."""
+    run.epoch, before = run.epoch + 1, run.calls
+    changed = run.pass_over()
+    moved = changed > 0
+    if not changed and not run.hopeless:
+        moved = run.variant == "subspace" and run.optimise()
+    last = run.hopeless or (moved and run.epoch >= run.rules.max_passes)
+    if last:
+        run.hopeless = False
+        _look_again(run)
+    certificate, slack = (None, None) if moved and not last else run.certificate()
+    still = not moved or last  # the next epoch would be the same as this
+    return run, Round(
+        certificate=certificate,
+        primal=np.inf if certificate is None else certificate.primal,
+        dual=run.dual.value(),
+        planes_added=changed,
+        oracle_calls=run.calls - before,
+        clock=run.rules.max_passes if still else run.epoch,
+        seconds={},
+        weights=run.w,
+        slack=slack,
+        least_margin=run.least_margin(),
+        state=run,
+    )
+
+
+def _certify_now(run: _Run, _: RunState) -> tuple[_Run, Round]:
+    before = run.calls
+    _look_again(run)
+    certificate, slack = run.certificate()
+    return run, Round(
+        certificate, certificate.primal, certificate.dual, 0, run.calls - before, run.epoch, {},
+        run.w, slack, state=run,
+    )  # fmt: skip
+
+
+def _look_again(run: _Run) -> None:
+    """All answers at the current w; no constraint is added."""
+    for _ in run.most_violated():
+        pass
+
+
+class _Answer(NamedTuple):
+    """What the oracle says of examples, all [B, ...], or of one."""
+
+    output: PyTree
+    loss: Array
+    value: Array
+    bound: Array
+    claim: Array
+    size: Array
+
+
+@partial(program, static_argnums=(1, 3))
+def _ask(
+    problem: Problem, oracle: str, task: Task, bucket: int, w: PyTree, index: Array
+) -> _Answer:
+    """The most violated outputs of some examples of a bucket at w."""
+    x, y_true = jax.tree.map(lambda leaf: leaf[index], (task.inputs[bucket], task.outputs[bucket]))
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
+    found = jax.vmap(partial(most_violated, problem, oracle, task.terms))(theta, y_true)
+    scale = power_of_loss(found.loss, task.terms.scale_power)
+    bound = power_of_loss(found.loss, task.terms.bound_power)
+    size = terms_size(scale, bound, jax.vmap(problem.model.score)(theta, y_true), found.bound)
+    return _Answer(*found, size)
+
+
+@partial(program, static_argnums=2)
+def _plane(
+    problem: Problem, task: Task, bucket: int, row: Array, y: PyTree, scale: Array
+) -> PyTree:
+    """phi = s delta Psi_i(y), shaped as the weights."""
+    x, y_true = jax.tree.map(lambda leaf: leaf[row], (task.inputs[bucket], task.outputs[bucket]))
+    zero = problem.initial_weights
+    u = difference(problem, problem.model.potentials(zero, x), y_true, y)
+    one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (x, scaled(u, scale)))
+    return problem.space.add(zero, *one)
+
+
+@program
+def _values(problem: Problem, task: Task, slots: tuple[PyTree, ...], w: PyTree) -> list[Array]:
+    """[N_b, K] F(x_i, y_i; w) - F(x_i, y; w) of the outputs in the slots, one a bucket."""
+    found = []
+    for x, outputs in zip(task.inputs, slots, strict=True):
+        scores = problem.space.plane_values(w, x, outputs)
+        found.append(scores[:, :1] - scores)
+    return found
+
+
+@program
+def _sum(
+    problem: Problem, task: Task, slots: tuple[PyTree, ...], coefficients: tuple[Array, ...]
+) -> PyTree:
+    """w = sum_i sum_k c_ik Psi(x_i, y_ik)."""
+    w = problem.initial_weights
+    for x, outputs, c in zip(task.inputs, slots, coefficients, strict=True):
+        w = problem.space.add_planes(w, x, outputs, c)
+    return w
+
+
+@program
+def _put(slots: PyTree, row: Array, slot: Array, y: PyTree) -> PyTree:
+    """The slots of a bucket with an output more."""
+    return jax.tree.map(lambda leaf, one: leaf.at[row, slot].set(one), slots, y)
+
+
+@partial(jax.jit, static_argnums=1)
+def _widened(slots: PyTree, count: int) -> PyTree:
+    """Slots [N, K, ...] as [N, count, ...]; new ones hold the true output, as slot 0 does."""
+
+    def wide(leaf: Array) -> Array:
+        new = leaf.shape[0], count - leaf.shape[1], *leaf.shape[2:]
+        rest = jnp.broadcast_to(leaf[:, :1], new)
+        return jnp.concatenate([leaf, rest], axis=1)
+
+    return jax.tree.map(wide, slots)
 
 
 class Course(NamedTuple):
@@ -91,7 +471,7 @@ class Course(NamedTuple):
     multiplier: np.ndarray
 
 
-class LetterSolution(NamedTuple):
+class ReferenceSolution(NamedTuple):
     """The result of `fit_reference`.
 
     Fields:
@@ -134,48 +514,39 @@ class LetterSolution(NamedTuple):
         return self.statistics.history
 
 
-def _method(fixed: Fixed) -> Method:
-    """An epoch a round; certified where w did not move in it, and at the last."""
+def _course(run: _Run) -> Course:
+    """What was noted, by the caller's numbers of the examples."""
+    columns = np.array(run.noted, np.float64).reshape(-1, 5).T
+    example, epoch = run.rows[columns[0].astype(np.int64)], columns[1].astype(np.int64)
+    lengths = np.sqrt(np.maximum(np.diag(run.dual.gram), 0)) / np.asarray(run.scale)
+    loss, violation, rise = columns[2:]
+    multipliers = run.dual.multipliers.copy()
+    return Course(example, epoch, loss, violation, rise, lengths, multipliers)
 
-    def step(now: RunState) -> tuple[Run, Round]:
-        run: Any = now.state
-        run.epoch, before = run.epoch + 1, run.calls
-        changed, answers = run.pass_over(add=True)
-        moved = changed > 0
-        if not changed and not run.hopeless:
-            moved = fixed.variant == "subspace" and run.optimise()
-        last = run.hopeless or (moved and run.epoch >= fixed.rules.max_passes)
-        if last:
-            run.hopeless = False
-            _, answers = run.pass_over(add=False)
-        dual = run.dual.value()
-        certificate, slack = (None, None) if moved and not last else certificate_of(run, answers)
-        still = not moved or last  # the next epoch would be the same as this
-        return run, Round(
-            certificate=certificate,
-            primal=np.inf if certificate is None else certificate.primal,
-            dual=dual,
-            planes_added=changed,
-            oracle_calls=run.calls - before,
-            clock=fixed.rules.max_passes if still else run.epoch,
-            seconds={},
-            weights=run.w,
-            slack=slack,
-            least_margin=run.least_margin(),
-            state=run,
-        )
 
-    def certify_now(now: RunState) -> tuple[Run, Round]:
-        run: Any = now.state
-        before = run.calls
-        _, answers = run.pass_over(add=False)
-        certificate, slack = certificate_of(run, answers)
-        return run, Round(
-            certificate, certificate.primal, certificate.dual, 0, run.calls - before, run.epoch,
-            {}, run.w, slack, state=run,
-        )  # fmt: skip
-
-    return Method(step, certify_now)
+def _solution(run: _Run, now: RunState, start: StartCounters, status: Status) -> ReferenceSolution:
+    """What the end of a run says."""
+    best = now.best
+    certificate, slack = last_certificate(best)
+    support = int(np.sum(run.dual.multipliers > 0))
+    if status is Status.PASS_LIMIT and run.repeated:
+        status = Status.ROUNDING
+    return ReferenceSolution(
+        weights=best.weights,
+        status=status,
+        message=MESSAGES[status],
+        primal=best.primal,
+        dual=best.dual,
+        gap=best.primal - best.dual,
+        certificate=certificate,
+        slack=in_callers_order(slack, run.rows),
+        constraints=run.dual.size,
+        epochs=run.epoch,
+        course=_course(run),
+        statistics=statistics(now, start, run.dual.size, support, int(np.max(run.filled)) + 1),
+        formulation=run.formulation.name,
+        C=run.rules.C,
+    )
 
 
 def most_constraints(
@@ -208,115 +579,3 @@ def most_constraints(
     if form.penalty == 1:
         return max(2 * n * delta / epsilon, 8 * C * delta * scaled_radius / epsilon**2)
     return (C * delta * scaled_radius + n * delta) / epsilon**2
-
-
-def _course(run: Run, rows: np.ndarray) -> Course:
-    """What was noted, by the caller's numbers of the examples."""
-    columns = np.array(run.noted, np.float64).reshape(-1, 5).T
-    example, epoch = rows[columns[0].astype(np.int64)], columns[1].astype(np.int64)
-    lengths = np.sqrt(np.maximum(np.diag(run.dual.gram), 0)) / np.asarray(run.scale)
-    loss, violation, rise = columns[2:]
-    multipliers = run.dual.multipliers.copy()
-    return Course(example, epoch, loss, violation, rise, lengths, multipliers)
-
-
-def _solution(
-    fixed: Fixed, now: RunState, start: StartCounters, status: Status, rows: np.ndarray
-) -> LetterSolution:
-    """What the end of a run says."""
-    best, run = now.best, now.state
-    certificate, slack = last_certificate(best)
-    support = int(np.sum(run.dual.multipliers > 0))
-    if status is Status.PASS_LIMIT and run.repeated:
-        status = Status.ROUNDING
-    return LetterSolution(
-        weights=best.weights,
-        status=status,
-        message=MESSAGES[status],
-        primal=best.primal,
-        dual=best.dual,
-        gap=best.primal - best.dual,
-        certificate=certificate,
-        slack=in_callers_order(slack, rows),
-        constraints=run.dual.size,
-        epochs=run.epoch,
-        course=_course(run, rows),
-        statistics=statistics(now, start, run.dual.size, support, int(np.max(run.filled)) + 1),
-        formulation=fixed.formulation.name,
-        C=fixed.rules.C,
-    )
-
-
-def _check_choices(variant: str, exactness: float) -> None:
-    if variant not in VARIANTS:
-        raise ValueError(f"variant is {text_of(variant)}; choose one of {VARIANTS}")
-    if checked_number("exactness", exactness, strict=True) >= 1:
-        raise ValueError(f"exactness is a part of epsilon, between 0 and 1, got {exactness}")
-
-
-def fit_reference(
-    problem: Problem,
-    inputs: PyTree,
-    outputs: PyTree,
-    formulation: str | Formulation = "svm1_margin",
-    C: float = 1.0,
-    *,
-    epsilon: float = 0.01,
-    variant: str = "full",
-    exactness: float = 1e-3,
-    example_weights: np.ndarray | None = None,
-    max_epochs: int = 1000,
-    min_margin: float = 1e-3,
-    look_ahead: int = 1,
-    callback: Callable[[Progress], bool | None] | None = None,
-) -> LetterSolution:
-    """Train a structural SVM by algorithm 2 or 3 as printed; see the module.
-
-    The objectives are those of `fit`. The number of constraints is bounded: theorem 2 (SVM0),
-    R^2 / (gamma epsilon)^2; theorem 3, for example (C Delta R^2 + n Delta) / epsilon^2 of
-    svm2_margin, with R = max |delta Psi_i(y)| and Delta the largest loss.
-
-    Args:
-      problem, inputs, outputs, formulation, C, example_weights, min_margin: as in `fit`.
-      epsilon: a constraint is added where H(y) > xi_i + epsilon; the papers have 0.01 and 0.1.
-      variant: "full", the QP over all of S after every constraint (step 10a), or "subspace", over
-        S_i alone (step 10b).
-      exactness: part of epsilon to which a QP is solved.
-      max_epochs: bound on the passes over the examples.
-      look_ahead: examples called in one batch where nothing was added lately. Their answers count
-        only while w stays as it is, so this changes the time alone.
-      callback: called after each epoch with a `Progress`; a true answer stops the run.
-
-    Returns:
-      A LetterSolution; look at its status before its weights. It is EPSILON at the regular end.
-
-    Raises:
-      ValueError: an argument does not fit, or the problem breaks a rule on a few of the examples.
-
-    Source: thesis, algorithms 2 and 3 (3.5.1, 3.7.3); JMLR 6:1453-1484, algorithm 1.
-    """
-    check_is_problem(problem)
-    formulation = formulation_named(formulation)
-    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    max_epochs = checked_size("max_epochs", max_epochs)
-    look_ahead = checked_size("look_ahead", look_ahead)
-    check_run(C, None, epsilon, max_epochs, min_margin, dtype)
-    check_callback(callback)
-    _check_choices(variant, exactness)
-    inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
-    shapes = [batches_of_class(len(own), 1, 1, fewest_batches(1)) for own in outputs.index]
-    task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes)
-    rows = row_index(outputs.index, shapes)
-    sample = sample_of(problem, inputs, outputs, CHECKED_EXAMPLES)
-    check_oracle(problem, formulation, sample)
-    hard = formulation.penalty == 0
-    rules = Rules(None, epsilon, max_epochs, float(C), hard, rounding(dtype))
-    place = np.array([(b, row) for b, (size, _) in enumerate(shapes) for row in range(size)])
-    fixed = Fixed(
-        problem, oracle_for(problem, formulation), task, formulation, rules, rows, place, variant,
-        exactness * epsilon, min_margin, look_ahead,
-    )  # fmt: skip
-    run, start = Run(fixed), begin()
-    now, status = solve(_method(fixed), run_state_at(run, run.w), rules, start, callback)
-    status = confirm(status, problem, formulation, sample, now.best.weights)
-    return _solution(fixed, now, start, status, rows)
