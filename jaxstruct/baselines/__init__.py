@@ -7,7 +7,6 @@ from jaxstruct.baselines.conditional_random_field import (
 )
 from jaxstruct.baselines.dual_perceptron import DualPerceptron, dual_perceptron
 from jaxstruct.baselines.dual_random_field import DualRandomField, dual_random_field
-from jaxstruct.baselines.falling_steps import falling_sgd
 from jaxstruct.baselines.field_certificate import FieldCertificate
 from jaxstruct.baselines.kernel_dependency_estimation import (
     KernelDependency,
@@ -18,7 +17,7 @@ from jaxstruct.baselines.kernel_dependency_estimation import (
 from jaxstruct.baselines.most_frequent_output import most_frequent_output
 from jaxstruct.baselines.nearest_neighbours import choose_neighbours, nearest_outputs
 from jaxstruct.baselines.perceptron import Perceptron, perceptron
-from jaxstruct.baselines.stochastic_gradients import StochasticFit, fit_stochastic
+from jaxstruct.baselines.stochastic_gradients import StochasticFit, falling_sgd, fit_stochastic
 
 __all__ = [
     "DualPerceptron",

@@ -35,7 +35,6 @@ import optax
 
 from jaxstruct.baselines.conditional_log_likelihood import values_and_slopes
 from jaxstruct.baselines.examples import first_weights, on_device, row_blocks, without_gram
-from jaxstruct.baselines.falling_steps import falling_sgd
 from jaxstruct.baselines.kernel_coordinates import in_coordinates, lifted
 from jaxstruct.baselines.perceptron import epoch_order
 from jaxstruct.core.buckets import Buckets, rows_at, rows_of
@@ -369,3 +368,34 @@ def fit_stochastic(
         losses=np.asarray(losses), history=np.asarray(log), steps=int(run.steps),
         seconds=time.perf_counter() - began,
     )  # fmt: skip
+
+
+class _Falling(NamedTuple):
+    """The state of `falling_sgd`."""
+
+    step: Array
+    rate: Array
+    ridge: Array
+
+
+def _fall(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[PyTree, _Falling]:
+    del params
+    size = state.rate / (1 + state.rate * state.ridge * state.step)
+    steps = jax.tree.map(lambda g: -size.astype(g.dtype) * g, updates)
+    return steps, state._replace(step=state.step + 1)
+
+
+def falling_sgd(rate: float, C: float) -> optax.GradientTransformation:
+    """Plain steps of size rate / (1 + rate t / C), t = 0, 1, ..: C / t in the long run.
+
+    Its numbers are in its state, so that all rates and all C share one compiled program.
+
+    Args:
+      rate: of the first step. C: the trade-off of the objective.
+    """
+
+    def init(params: PyTree) -> _Falling:
+        del params
+        return _Falling(jnp.float32(0), jnp.float32(rate), jnp.float32(1 / C))
+
+    return optax.GradientTransformation(init, _fall)

@@ -1,16 +1,20 @@
-"""How long jax has spent on tracing, lowering and compiling, apart from running."""
+"""The seconds of a run by part: tracing, lowering and compiling apart from running."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
 COMPILING = "/jax/core/compile/"
 """How the names of jax's events of these kinds start."""
+
+COMPILE = "compile"
+"""The part of a run that is neither training nor certifying."""
 
 
 class Elapsed(NamedTuple):
@@ -74,3 +78,19 @@ def compile_clock() -> CompileClock:
     There is but one: jax has no open way to take a listener away.
     """
     return CompileClock()
+
+
+def time_part(seconds: dict[str, float], name: str, run: Callable[[], Any]) -> Any:
+    """What `run` returns, once it is there; its wall seconds are added under `name`.
+
+    Those of compiling are added under "compile" instead.
+    """
+    clock = compile_clock()
+    start, compiled = time.perf_counter(), clock.read().wall
+    result = jax.block_until_ready(run())
+    compiling = clock.read().wall - compiled
+    running = max(0.0, time.perf_counter() - start - compiling)
+    seconds[name] = seconds.get(name, 0.0) + running
+    if compiling:
+        seconds[COMPILE] = seconds.get(COMPILE, 0.0) + compiling
+    return result

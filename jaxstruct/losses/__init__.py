@@ -1,8 +1,7 @@
 """Losses of potentials, as layers on top of a network: one oracle call forward, none backward."""
 
 from jaxstruct.losses.log_loss import log_loss
-from jaxstruct.losses.mean_loss import mean_loss
-from jaxstruct.losses.padded_batch import padded_batch
+from jaxstruct.losses.mean_loss import mean_loss, padded_batch
 from jaxstruct.losses.perceptron import perceptron
 from jaxstruct.losses.perturbed import perturbed
 from jaxstruct.losses.smoothed_hinge import smoothed_hinge

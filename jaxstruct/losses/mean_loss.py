@@ -1,4 +1,4 @@
-"""The mean of a loss over a batch: potentials and losses of all examples by one `vmap`."""
+"""Batches: the mean of a loss over one, by one `vmap`, and ragged examples as the arrays of one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.padding import padded
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.losses.validation import checked_problem
 
@@ -73,3 +74,18 @@ def mean_loss(
         raise ValueError(f"example_weights must be [B] = [{count}], got shape {weights.shape}")
     total = jnp.sum(weights)
     return jnp.sum(weights * values) / jnp.where(total > 0, total, 1)
+
+
+def padded_batch(problem: Problem, x: PyTree, y: PyTree) -> tuple[PyTree, PyTree]:
+    """(x, y) with every `Ragged` leaf as an array [B, T, ...], padded to the longest example.
+
+    `fit` sorts examples into buckets by itself; a training loop of one's own may take mini-batches
+    (`jaxstruct.take`) of one such batch, so that all have one shape and one program.
+
+    Args:
+      problem: the structure. x, y: its inputs and true outputs, stores or arrays; arrays pass.
+
+    Raises:
+      ValueError: problem is none, or x and y are not of the same examples.
+    """
+    return padded(checked_problem(problem).padding, x, y)

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
+from jaxstruct.core.compile_clock import time_part
 from jaxstruct.core.contract import Problem, of_planes
 from jaxstruct.core.device import zeros_to_take_over
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.loop.timing import time_part
 from jaxstruct.solvers.n_slack.batch_orders import (
     by_size,
     examples_of_bucket,

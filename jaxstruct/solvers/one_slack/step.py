@@ -11,9 +11,9 @@ import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.checks import text_of
+from jaxstruct.core.compile_clock import time_part
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.loop.timing import time_part
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.objective.certificate import ROUNDINGS, SURE, coordinate_norm, roundings
 from jaxstruct.solvers.one_slack.joint_planes import (

@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.compile_clock import time_part
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.loop.host_loop import Method, Round, Rules, RunState
-from jaxstruct.solvers.loop.timing import time_part
 from jaxstruct.solvers.n_slack.cost_model import calls_foretold, capacity_of, efforts_of
 from jaxstruct.solvers.n_slack.rounds import (
     Round as Visit,
