@@ -12,21 +12,20 @@ import numpy as np
 
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.processes import ALONE
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.fit import fit, open_run
+from jaxstruct.solvers.fit import Training, train
 from jaxstruct.solvers.loop.host_loop import in_callers_order
 from jaxstruct.solvers.loop.status import MESSAGES, Status
 from jaxstruct.solvers.n_slack import cutting_plane
-from jaxstruct.solvers.n_slack.cost_model import calls_foretold, efforts_of
+from jaxstruct.solvers.n_slack.cost_model import calls_foretold
 from jaxstruct.solvers.n_slack.state import State
 from jaxstruct.solvers.objective.certificate import Certificate, coordinate_norm, proven
-from jaxstruct.solvers.objective.formulations import Formulation, formulation_named
-from jaxstruct.solvers.objective.most_violated import oracle_for
-from jaxstruct.solvers.settings import Settings, check_settings
+from jaxstruct.solvers.objective.formulations import Formulation
+from jaxstruct.solvers.prepare import checked_rules, open_run
+from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import WIDTH, Solution
-from jaxstruct.solvers.validation.checks import FINEST, check_is_problem, check_run, check_weights
-from jaxstruct.solvers.validation.oracle_rules import check_oracle, confirm
+from jaxstruct.solvers.validation.checks import FINEST, check_weights
+from jaxstruct.solvers.validation.oracle_rules import confirm
 
 DEFAULTS = Settings()
 SHARE = 0.1
@@ -134,43 +133,35 @@ def certify(
       ValueError: as `fit`; or weights are of another problem, or are no coordinates (coefficients
         of kernel values), whose |w|^2 does not follow from them.
     """
-    check_is_problem(problem)
-    check_weights(problem, weights)
-    weights = jax.tree.map(jnp.asarray, weights)
-    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     if tolerance is None:
         raise ValueError(f"tolerance must be a number greater than 0, got {text_of(tolerance)}")
-    check_run(C, tolerance, None, max_passes, 1.0, dtype)
-    check_settings(settings)
-    formulation = formulation_named(formulation)
-    given = problem, inputs, outputs, formulation, C
-    own, task, rows, sample, _ = open_run(*given, example_weights, settings, None, ALONE)
-    norm = coordinate_norm(problem, weights, task.inputs[0])
+    given = problem, formulation, C, tolerance, None, max_passes
+    formulation, rules = checked_rules(*given, settings=settings)
+    check_weights(problem, weights)
+    weights = jax.tree.map(jnp.asarray, weights)
+    run = open_run(
+        problem, inputs, outputs, formulation, C, example_weights, settings,
+        calls_foretold(tolerance, max_passes),
+    )  # fmt: skip
+    norm = coordinate_norm(problem, weights, run.task.inputs[0])
     if norm is None:
         raise ValueError(
             "weights of this problem are no coordinates, but coefficients of kernel values, so "
             "that |w|^2 does not follow from them: certify takes weights of primal features"
         )
-    check_oracle(problem, formulation, sample)
-    calls, oracle = calls_foretold(tolerance, max_passes), oracle_for(problem, formulation)
-    own = own._replace(effort=efforts_of(problem, own, oracle, task, calls))
 
     def at_weights(state: State) -> tuple[Certificate, np.ndarray]:
         state = state._replace(weights=weights, span=None)
         products = np.array([norm]), np.zeros(1)  # of D nothing is asked here
-        fixed = problem, task, own, formulation
-        info: Any = cutting_plane.certify_state(*fixed, state, 0.0, products=products)[1]
-        return info.certificate, in_callers_order(info.slack, rows)
+        info: Any = cutting_plane.certify_state(run, state, 0.0, products)[1]
+        return info.certificate, in_callers_order(info.slack, run.rows)
 
-    first, _ = at_weights(cutting_plane.init(problem, task, own))
+    first, _ = at_weights(cutting_plane.init(run))
     allowance = tolerance * abs(first.primal)
-    solution = fit(
-        *given,
-        tolerance=max(SHARE * tolerance, FINEST[str(dtype)]),
-        example_weights=example_weights,
-        settings=settings,
-        max_passes=max_passes,
-        callback=lambda seen: proven(first.primal - seen.dual, first.rounding, allowance),
+    finest = FINEST[str(jnp.result_type(*jax.tree.leaves(weights)))]
+    solution = train(
+        Training(run, rules._replace(tolerance=max(SHARE * tolerance, finest))),
+        lambda seen: proven(first.primal - seen.dual, first.rounding, allowance),
     )
     last, slack = at_weights(solution.state)
     certificate = last._replace(
@@ -181,5 +172,5 @@ def certify(
     )
     attained = min(certificate.primal, solution.primal)
     status = _status(solution, certificate, attained, tolerance)
-    status = confirm(status, problem, formulation, sample, weights)
+    status = confirm(status, problem, formulation, run.sample, weights)
     return Certified(status, MESSAGES[status], certificate, slack, attained)

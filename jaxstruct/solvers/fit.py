@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.processes import ALONE, Processes
+from jaxstruct.core.processes import Processes
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checkpoints.files import File
 from jaxstruct.solvers.checkpoints.fit_checkpoints import RunKeeping, fingerprint_of
@@ -36,21 +33,14 @@ from jaxstruct.solvers.loop.host_loop import (
     solve,
     statistics,
 )
-from jaxstruct.solvers.loop.progress import check_verbose, training_progress
+from jaxstruct.solvers.loop.progress import training_progress
 from jaxstruct.solvers.loop.status import MESSAGES, Status
 from jaxstruct.solvers.loop.stop_signals import raise_together, stop_signals
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.n_slack import cutting_plane
-from jaxstruct.solvers.n_slack.cost_model import calls_foretold, efforts_of
+from jaxstruct.solvers.n_slack.cost_model import calls_foretold
+from jaxstruct.solvers.n_slack.run import Run
 from jaxstruct.solvers.n_slack.state import Info, State
-from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
-from jaxstruct.solvers.n_slack.task import (
-    Task,
-    batches_of_class,
-    fewest_batches,
-    make_task,
-    row_index,
-)
 from jaxstruct.solvers.n_slack.thresholds import (
     primal_of,
     threshold_of,
@@ -58,62 +48,40 @@ from jaxstruct.solvers.n_slack.thresholds import (
     worth_certifying,
 )
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
-from jaxstruct.solvers.objective.formulations import Formulation, formulation_named
-from jaxstruct.solvers.objective.most_violated import oracle_for
-from jaxstruct.solvers.placement.joint_buckets import joint_buckets
-from jaxstruct.solvers.placement.mesh import Shards, check_mesh, dealt
-from jaxstruct.solvers.settings import Settings, check_settings, choice_of, resolved_settings
+from jaxstruct.solvers.objective.formulations import Formulation
+from jaxstruct.solvers.placement.mesh import check_mesh
+from jaxstruct.solvers.prepare import checked_rules, open_run
+from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import Solution
-from jaxstruct.solvers.validation.checks import (
-    check_callback,
-    check_is_problem,
-    check_run,
-    rounding,
-)
-from jaxstruct.solvers.validation.oracle_rules import Sample, check_oracle, confirm, sample_of
+from jaxstruct.solvers.validation.oracle_rules import confirm
 from jaxstruct.solvers.warm_start import check_start, in_rows_of, restart
 
 DEFAULTS = Settings()
 
 
-class _Fixed(NamedTuple):
-    """What stays as it is during a run."""
+class Training(NamedTuple):
+    """What stays as it is during a run of `fit`; fingerprint: of the problem."""
 
-    problem: Problem
-    task: Task
-    settings: Settings
-    formulation: Formulation
+    run: Run
     rules: Rules
-    min_margin: float
-    rows: np.ndarray
-    sample: Sample | None
-    fingerprint: str
-    shards: Shards | None = None
+    min_margin: float = 1e-3
+    fingerprint: str = ""
 
     @property
     def processes(self) -> Processes:
         """Those that train together."""
-        return ALONE if self.shards is None else self.shards.processes
-
-    @property
-    def of_step(self) -> tuple[Problem, Task, Settings, Formulation]:
-        """The fixed side of `cutting_plane.step`."""
-        if self.shards is None:
-            return self.problem, self.task, self.settings, self.formulation
-        problem = self.shards.put_on_all(self.problem)
-        return problem, self.shards.task, self.settings, self.formulation
+        return self.run.placement.processes
 
 
-def _round(fixed: _Fixed, state: State, info: Info) -> Round:
+def _round(fixed: Training, state: State, info: Info) -> Round:
     """A step as the host loop sees it."""
-    full = state.sets.losses.shape[1] >= fixed.settings.max_capacity
-    radius = 0.0
+    full, radius = state.sets.losses.shape[1] >= fixed.run.settings.max_capacity, 0.0
     if fixed.rules.hard:
-        norms = state.sets.norms if fixed.shards is None else fixed.shards.own(state.sets.norms)
+        norms = fixed.run.placement.own(state.sets.norms)
         longest = fixed.processes.gather_numbers([float(np.max(norms, initial=0.0))])
         radius = float(np.sqrt(np.max(longest)))
     estimate = info.estimate
-    cheap = fixed.problem.oracles.cheap is not None  # whose answers bound nothing
+    cheap = fixed.run.problem.oracles.cheap is not None  # whose answers bound nothing
     return Round(
         certificate=info.certificate,
         primal=estimate.primal_found if cheap else estimate.primal,
@@ -131,64 +99,58 @@ def _round(fixed: _Fixed, state: State, info: Info) -> Round:
     )
 
 
-def _method(fixed: _Fixed, started: bool, watched: bool) -> Method:
+def _method(fixed: Training, started: bool, watched: bool) -> Method:
     """The cutting plane algorithm as the host loop runs it.
 
     Args:
       started: whether the first state is of a solution, which stays as it is.
       watched: whether somebody may hold the states in between.
     """
-    n = int(fixed.processes.total(np.sum(fixed.rows >= 0)))
-    most = fixed.settings.max_capacity
-    room, of_step, shards = SweepBuffers(), fixed.of_step, fixed.shards
+    run, place, most = fixed.run, fixed.run.placement, fixed.run.settings.max_capacity
+    n = int(fixed.processes.total(np.sum(run.rows >= 0)))
 
     def step(now: RunState) -> tuple[State, Round]:
         threshold = threshold_of(fixed.rules, primal_of(now))
-        worth = worth_certifying(fixed.rules, primal_of(now), threshold, now.state.clock)
+        goal, settled = worth_certifying(fixed.rules, primal_of(now), threshold, now.state.clock)
         takes_over = not watched and (now.state.clock > 0 or not started)
         state, info = cutting_plane.step(
-            *of_step, now.state, threshold, *worth, room, takes_over, shards
+            run, now.state, threshold, goal=goal, settled=settled, takes_over=takes_over
         )
         return state, _round(fixed, state, info)
 
     def certify(now: RunState) -> tuple[State, Round]:
         threshold = threshold_of(fixed.rules, primal_of(now))
-        state, info = cutting_plane.certify_state(*of_step, now.state, threshold, shards)
+        state, info = cutting_plane.certify_state(run, now.state, threshold)
         return state, _round(fixed, state, info)
 
     def adapt(state: State, found: Round) -> State:
         capacity = state.sets.losses.shape[1]
         if capacity >= most or not wants_growth(found.info, n):
             return state
-        if shards is None:
-            return cutting_plane.with_capacity(state, min(2 * capacity, most))
-        own = state._replace(sets=shards.own(state.sets), span=shards.own(state.span))
+        own = state._replace(sets=place.own(state.sets), span=place.own(state.span))
         own = cutting_plane.with_capacity(own, min(2 * capacity, most))
-        return state._replace(sets=shards.put(own.sets), span=shards.put(own.span))
+        return state._replace(sets=place.put(own.sets), span=place.put(own.span))
 
     return Method(step, certify, adapt)
 
 
-def _planes(fixed: _Fixed, sets: WorkingSets) -> int:
+def _planes(fixed: Training, sets: WorkingSets) -> int:
     """Planes at hand of real examples; of enumerated working sets those that ever moved."""
     carried = np.asarray(sets.last_used) > 0 if is_enumerated(sets) else np.asarray(sets.occupied)
-    return int(fixed.processes.total(np.sum(carried[fixed.rows >= 0, 1:])))
+    return int(fixed.processes.total(np.sum(carried[fixed.run.rows >= 0, 1:])))
 
 
 def _solution(
-    fixed: _Fixed, now: RunState, status: Status, counters: StartCounters
+    fixed: Training, now: RunState, status: Status, counters: StartCounters
 ) -> Solution:  # fmt: skip
     """What a run that stands there has found."""
-    rows, best, state = fixed.rows, now.best, now.state
-    if fixed.shards is not None:
-        state = fixed.shards.end(state)
-        best = best._replace(weights=fixed.shards.taken(best.weights))
+    rows, best, state = fixed.run.rows, now.best, fixed.run.placement.end(now.state)
     sets = state.sets
     certificate, slack = last_certificate(best)
     support = np.sum(np.asarray(sets.multipliers)[rows >= 0] > 0)
     support = int(fixed.processes.total(support))
     return Solution(
-        weights=best.weights,
+        weights=fixed.run.placement.taken(best.weights),
         status=status,
         message=MESSAGES[status],
         primal=best.primal,
@@ -197,7 +159,7 @@ def _solution(
         certificate=certificate,
         slack=in_callers_order(slack, rows),
         rows=rows,
-        formulation=fixed.formulation.name,
+        formulation=fixed.run.formulation.name,
         C=fixed.rules.C,
         state=state,
         fingerprint=fixed.fingerprint,
@@ -205,7 +167,9 @@ def _solution(
     )
 
 
-def _on_the_way(fixed: _Fixed, method: Method, now: RunState, counters: StartCounters) -> Solution:
+def _on_the_way(
+    fixed: Training, method: Method, now: RunState, counters: StartCounters
+) -> Solution:
     """What a run that goes on has found; where nothing is proved yet, by a pass that it forgets."""
     if now.best.certificate is None and method.certify is not None:
         _, found = method.certify(now)
@@ -215,15 +179,14 @@ def _on_the_way(fixed: _Fixed, method: Method, now: RunState, counters: StartCou
 
 
 def _checkpoint_writer(
-    fixed: _Fixed, method: Method, kept: RunKeeping, counters: StartCounters
+    fixed: Training, method: Method, kept: RunKeeping, counters: StartCounters
 ) -> CheckpointWriter:
     """What writes the checkpoints of a run."""
 
     def file(now: RunState, found: Round) -> File:
         solution = _on_the_way(fixed, method, now, counters)
         state = now.state if method.adapt is None else method.adapt(now.state, found)
-        if fixed.shards is not None:
-            state = fixed.shards.end(state)
+        state = fixed.run.placement.end(state)
         return kept.file_of(solution._replace(state=state), now, counters)
 
     return kept.writer(file)
@@ -237,12 +200,11 @@ class _First(NamedTuple):
     started: bool
 
 
-def _first(fixed: _Fixed, start: Solution | None, kept: RunKeeping | None) -> _First:
+def _first(fixed: Training, start: Solution | None, kept: RunKeeping | None) -> _First:
     if kept is not None and kept.found is not None:
         if kept.found.run is not None and kept.found.counters is not None:
             now = kept.found.run
-            if fixed.shards is not None:
-                now = now._replace(state=fixed.shards.place(now.state))
+            now = now._replace(state=fixed.run.placement.place(now.state))
             return _First(now, kept.found.counters, True)
     state, planes = _first_state(fixed, start)
     counters = begin(planes, _before(fixed.rules.C, start))
@@ -254,21 +216,24 @@ def _before(C: float, start: Solution | None) -> Trace | None:
     return start.statistics.history if start is not None and start.C == C else None
 
 
-def _run(
-    fixed: _Fixed,
-    first: _First,
-    show: Callable[[Progress], None],
-    callback: Callable[[Progress], bool | None] | None,
-    kept: RunKeeping | None,
+def train(
+    fixed: Training,
+    callback: Callable[[Progress], bool | None] | None = None,
+    show: Callable[[Progress], None] = lambda progress: None,
+    start: Solution | None = None,
+    kept: RunKeeping | None = None,
 ) -> Solution:
-    """The host loop and what its end says, with checkpoints where they are asked for."""
-    watched, told = (
-        callback is not None or kept is not None,
-        notifying_callback(fixed.processes, show, callback),
-    )
+    """The host loop and what its end says.
+
+    Args:
+      callback, start: as in `fit`. show: is called after each round.
+      kept: where checkpoints are, None for none.
+    """
+    first, watched = _first(fixed, start, kept), callback is not None or kept is not None
+    notify = notifying_callback(fixed.processes, show, callback)
     method = _method(fixed, first.started, fixed.processes.any(watched))
     if kept is None:
-        return _ended(fixed, *solve(method, first.now, fixed.rules, first.counters, told), first)
+        return _ended(fixed, *solve(method, first.now, fixed.rules, first.counters, notify), first)
     writer = _checkpoint_writer(fixed, method, kept, first.counters)
     with stop_signals(patient=fixed.processes.several) as signals:
 
@@ -277,7 +242,7 @@ def _run(
             raise_together(fixed.processes, signals)
 
         with writer.stopped_by(signals.meant):
-            end = solve(method, first.now, fixed.rules, first.counters, told, keep)
+            end = solve(method, first.now, fixed.rules, first.counters, notify, keep)
             solution = _ended(fixed, *end, first)
             stopped = solution.status is Status.STOPPED  # it may go on, without this certificate
             file = None if stopped else kept.end_file_of(solution)
@@ -285,76 +250,21 @@ def _run(
     return solution
 
 
-def _ended(fixed: _Fixed, now: RunState, status: Status, first: _First) -> Solution:
+def _ended(fixed: Training, now: RunState, status: Status, first: _First) -> Solution:
     """What a run has found whose loop is over."""
-    weights = now.best.weights if fixed.shards is None else fixed.shards.taken(now.best.weights)
-    status = confirm(status, fixed.problem, fixed.formulation, fixed.sample, weights)
+    run, weights = fixed.run, fixed.run.placement.taken(now.best.weights)
+    status = confirm(status, run.problem, run.formulation, run.sample, weights)
     if fixed.processes.any(status is Status.WRONG_ORACLE):
         status = Status.WRONG_ORACLE
     return _solution(fixed, now, status, first.counters)
 
 
-def _first_state(fixed: _Fixed, start: Solution | None) -> tuple[State, int]:
+def _first_state(fixed: Training, start: Solution | None) -> tuple[State, int]:
     """Where the run begins, and how many planes it has there."""
-    problem, task, settings, processes = fixed.problem, fixed.task, fixed.settings, fixed.processes
-    if start is not None:
-        start = in_rows_of(start, task, fixed.rows)
-        state = restart(
-            problem, task, settings, fixed.formulation, start, fixed.rules.C, processes
-        )  # fmt: skip
-    elif fixed.shards is None:
-        state = cutting_plane.init(problem, task, settings)
-    else:
-        parts = fixed.shards.parts
-        states = [cutting_plane.init(problem, part, settings) for part in parts]
-        return fixed.shards.begin(states), 0
-    planes = _planes(fixed, state.sets)
-    return state if fixed.shards is None else fixed.shards.place(state), planes
-
-
-def _with_effort(fixed: _Fixed, start: Solution | None) -> _Fixed:
-    """The same with its effort chosen; the start and the oracle are checked before that."""
-    problem, settings, formulation = fixed.problem, fixed.settings, fixed.formulation
-
-    def check() -> None:
-        if start is not None:
-            check_start(problem, fixed.task, fixed.rows, formulation, start, fixed.fingerprint)
-        check_oracle(problem, formulation, fixed.sample)
-
-    fixed.processes.agree(check)
-    calls = calls_foretold(fixed.rules.tolerance, fixed.rules.max_passes)
-    task = fixed.task if fixed.shards is None else fixed.shards.parts[0]
-    efforts = efforts_of(problem, settings, oracle_for(problem, formulation), task, calls)
-    return fixed._replace(settings=settings._replace(effort=efforts))
-
-
-def open_run(
-    problem: Problem,
-    inputs: PyTree,
-    outputs: PyTree,
-    formulation: Formulation,
-    C: float,
-    example_weights: np.ndarray | None,
-    settings: Settings,
-    mesh: Mesh | None,
-    processes: Processes,
-) -> tuple[Settings, Task, np.ndarray, Sample | None, Shards | None]:
-    """(settings, task, the example of each of its rows, a sample, shards) of checked data."""
-    inputs, outputs, held = joint_buckets(problem, inputs, outputs, example_weights, processes)
-    fewest, devices = fewest_batches(settings.oracle_batch), processes.devices
-    counts = np.max(-(-held // np.array(devices)[:, None]), axis=0).tolist()
-    devices, n = devices[processes.here], int(held.sum())
-    side_by_side = 1 if mesh is None else mesh.size
-    settings = resolved_settings(problem, settings, max(counts), side_by_side)
-    batch, group = settings.oracle_batch, choice_of(settings.group)
-    shapes = [batches_of_class(count, batch, group, fewest) for count in counts]
-    places = None if mesh is None else dealt(outputs, devices, list(map(math.prod, shapes)))
-    shapes = [(devices * batches, rows) for batches, rows in shapes]
-    task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes, places, n)
-    rows = row_index(outputs.index, shapes, places)
-    shards = None if mesh is None else Shards(mesh, processes, task, rows)
-    sample = sample_of(problem, inputs, outputs, choice_of(settings.checked_examples))
-    return settings, task, rows, sample, shards
+    if start is None:
+        return cutting_plane.init(fixed.run), 0
+    state = restart(fixed.run, in_rows_of(start, fixed.run.task, fixed.run.rows), fixed.rules.C)
+    return fixed.run.placement.place(state), _planes(fixed, state.sets)
 
 
 def fit(
@@ -437,47 +347,37 @@ def fit(
         several processes all raise where one does, or where they are not given alike.
     """
     check_mesh(mesh)
-    processes = ALONE if mesh is None else Processes(mesh)
+    processes = Processes(mesh)
 
-    def check() -> Formulation:
-        check_is_problem(problem)
-        dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-        check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
-        check_settings(settings)
-        check_callback(callback)
-        check_verbose(verbose)
+    def check() -> tuple[Formulation, Rules]:
+        given = problem, formulation, C, tolerance, epsilon, max_passes, min_margin
+        found = checked_rules(*given, callback, verbose, settings)
         check_checkpoint(checkpoint, checkpoint_seconds, resume, problem)
-        return formulation_named(formulation)
+        return found
 
-    formulation = processes.agree(check)
-    settings, task, rows, sample, shards = open_run(
-        problem, inputs, outputs, formulation, C, example_weights, settings, mesh, processes
-    )
-    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    hard = formulation.penalty == 0
-    rules = Rules(tolerance, epsilon, max_passes, float(C), hard, rounding(dtype))
-    common = {}
-    if processes.several or checkpoint is not None:
-        common = in_common(problem, settings, formulation, rules, min_margin)
-        told = {"checkpoint": checkpoint is not None, "resume": resume, "start": start is not None}
-        processes.check_alike(told | common)
-    kept = None
-    if checkpoint is not None:
-        own = fingerprint_of(common, task, mesh, example_weights, start)
-        kept = RunKeeping(checkpoint, float(checkpoint_seconds), own, processes)
-        if resume:
-            kept.read(problem, task.outputs[0], _before(rules.C, start))
-        if kept.found is not None and kept.found.run is None:
-            return kept.found.solution
-    fingerprint = common.get("problem") or digest_of_tree(problem)
-    fixed = _Fixed(
-        problem, task, settings, formulation, rules, min_margin, rows, sample, fingerprint, shards
-    )
+    formulation, rules = processes.agree(check)
     words = f"{formulation.name}, C = {float(C):g}"
     verbose = verbose if processes.leads else False
     with training_progress(max_passes, words, verbose, tolerance) as show:
-        fixed = _with_effort(fixed, start)
-        return _run(fixed, _first(fixed, start, kept), show, callback, kept)
+        calls = calls_foretold(tolerance, max_passes)
+        given = problem, inputs, outputs, formulation, C, example_weights, settings
+        run = open_run(*given, calls, mesh, processes)
+        common, kept = {}, None
+        if processes.several or checkpoint is not None:
+            common = in_common(problem, run.settings, formulation, rules, min_margin)
+            own = {"checkpoint": checkpoint is not None, "resume": resume}
+            processes.check_alike(own | {"start": start is not None} | common)
+        if checkpoint is not None:
+            own = fingerprint_of(common, run, example_weights, start)
+            kept = RunKeeping(checkpoint, float(checkpoint_seconds), own, processes)
+            if resume:
+                kept.read(problem, run.task.outputs[0], _before(rules.C, start))
+            if kept.found is not None and kept.found.run is None:
+                return kept.found.solution
+        fixed = Training(run, rules, min_margin, common.get("problem") or digest_of_tree(problem))
+        if start is not None:
+            processes.agree(lambda: check_start(run, start, fixed.fingerprint))
+        return train(fixed, callback, show, start, kept)
 
 
 def fit_path(

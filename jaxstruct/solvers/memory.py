@@ -15,14 +15,12 @@ from jaxstruct.core.padding import bucket_shapes
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.n_slack.cost_model import capacity_of
-from jaxstruct.solvers.n_slack.task import FEW_ROWS, batches_of_class, fewest_batches
+from jaxstruct.solvers.n_slack.task import FEW_ROWS, batch_shapes
 from jaxstruct.solvers.settings import (
     Efforts,
     Settings,
     check_settings,
-    choice_of,
     enumerates,
-    resolved_settings,
 )
 from jaxstruct.solvers.validation.checks import check_is_problem, examples_in
 
@@ -196,11 +194,8 @@ def _memory_of(
     problem: Problem, settings: Settings, buckets: list[tuple[int, PyTree, PyTree]]
 ) -> Memory:
     """Of so many examples of each bucket."""
-    fewest = fewest_batches(settings.oracle_batch)
-    settings = resolved_settings(problem, settings, max(count for count, *_ in buckets))
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    batch, group = settings.oracle_batch, choice_of(settings.group)
-    shapes = [batches_of_class(count, batch, group, fewest) for count, *_ in buckets]
+    shapes = batch_shapes(problem, settings, [count for count, *_ in buckets])
     rows = list(map(math.prod, shapes))
     truth = tuple(_rows_of(y, n) for n, (*_, y) in zip(rows, buckets, strict=True))
     enumerated = enumerates(problem, settings)

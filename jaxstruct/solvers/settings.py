@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import jax
 
@@ -132,13 +132,6 @@ class Settings(NamedTuple):
     synchronisations: int | None = None
     seed: int = 0
 
-    def visit_options(self) -> VisitOptions:
-        """The part that a compiled visit depends on, of `resolved_settings` settings."""
-        steps, fading = choice_of(self.block_steps), choice_of(self.fading)
-        return VisitOptions(choice_of(self.group), self.safeguard, steps, fading)
-
-
-Number = TypeVar("Number", int, float)
 
 _INTEGERS = (
     "capacity", "max_capacity", "oracle_batch", "chunks", "group", "cached_sweeps", "active",
@@ -146,17 +139,37 @@ _INTEGERS = (
 )  # fmt: skip
 
 
-def choice_of(value: Number | None) -> Number:
-    """A setting of `resolved_settings`, which leaves none open.
+class ResolvedSettings(NamedTuple):
+    """The settings of one run with every choice made, by `resolved_settings`.
 
-    Raises:
-      ValueError: it is None.
+    Fields:
+      enumerated: whether the working sets hold every output from the start. visits: of sweeps.
+      active: 0 where sweeps see all slots.
+      others: as in `Settings`.
     """
-    if value is None:
-        raise ValueError(
-            "settings leave a choice open: give resolved_settings(problem, settings, n)"
-        )
-    return value
+
+    variant: str
+    enumerated: bool
+    capacity: int
+    max_capacity: int
+    oracle_batch: int
+    chunks: int
+    visits: VisitOptions
+    cached_sweeps: int
+    active: int
+    coverage: float
+    certify_every: int
+    warm_passes: int
+    newton: NewtonOptions
+    checked_examples: int
+    effort: Efforts
+    synchronisations: int
+    seed: int
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Those of `batch_and_group`."""
+        return self.oracle_batch, self.visits.group
 
 
 def check_settings(settings: Settings) -> None:
@@ -238,25 +251,27 @@ def enumerates(problem: Problem, settings: Settings) -> bool:
     return chosen
 
 
-def resolved_settings(problem: Problem, settings: Settings, n: int, shards: int = 1) -> Settings:
-    """The settings with no choice left open.
+def batch_within(batch: int, n: int) -> int:
+    """Rows in a batch: no more than n examples may fill, in powers of two."""
+    return min(batch, 1 << max(n - 1, 0).bit_length())
+
+
+def batch_and_group(
+    problem: Problem, settings: Settings, n: int, shards: int = 1
+) -> tuple[int, int]:
+    """(rows in a batch, blocks solved side by side), which decide how examples are padded.
 
     Args:
       n: examples of a bucket at most. shards: of a mesh, which step side by side, too.
     """
-    enumerated, small = enumerates(problem, settings), has_small_weights(problem.initial_weights)
-    batch = min(settings.oracle_batch, 1 << max(n - 1, 0).bit_length())
-    usual = max(FEWEST_IN_GROUP, GROUP // shards) if small or enumerated else 1
-    group = settings.group or usual
-    sweeps, fading, steps = (40, 0.1, 2) if enumerated else (50, 0.2, 10)
-    checked = settings.checked_examples
-    if checked is None:
-        checked = 0 if is_tested(problem) else 4
-    return settings._replace(
-        checked_examples=checked,
-        oracle_batch=batch,
-        group=math.gcd(group, batch),
-        cached_sweeps=sweeps if settings.cached_sweeps is None else settings.cached_sweeps,
-        fading=fading if settings.fading is None else settings.fading,
-        block_steps=steps if settings.block_steps is None else settings.block_steps,
-    )
+    small = has_small_weights(problem.initial_weights) or enumerates(problem, settings)
+    batch = batch_within(settings.oracle_batch, n)
+    usual = max(FEWEST_IN_GROUP, GROUP // shards) if small else 1
+    return batch, math.gcd(settings.group or usual, batch)
+
+
+def examples_to_check(problem: Problem, settings: Settings) -> int:
+    """On how many examples the rules of a problem are tried."""
+    if settings.checked_examples is None:
+        return 0 if is_tested(problem) else 4
+    return settings.checked_examples

@@ -7,21 +7,15 @@ import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices, rows_of
 from jaxstruct.core.checks import kind_and_text_of
-from jaxstruct.core.contract import Problem
 from jaxstruct.core.device import on_device
-from jaxstruct.core.processes import ALONE, Processes
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.n_slack.batch_orders import in_order, whole
-from jaxstruct.solvers.n_slack.cost_model import efforts_of
-from jaxstruct.solvers.n_slack.oracle_pass import Calls, OracleOptions, empty_report, oracle_program
-from jaxstruct.solvers.n_slack.rounds import copy_arrays, named_slots
+from jaxstruct.solvers.n_slack.rounds import call_all, copy_arrays, open_round
+from jaxstruct.solvers.n_slack.run import Run
 from jaxstruct.solvers.n_slack.state import State
 from jaxstruct.solvers.n_slack.sweeps import rebuilt_weights
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, bucket_of, join_buckets
-from jaxstruct.solvers.objective.formulations import Formulation
-from jaxstruct.solvers.objective.most_violated import oracle_for
-from jaxstruct.solvers.settings import Settings
+from jaxstruct.solvers.placement.one_device import OneDevice
 from jaxstruct.solvers.solution import Solution
 from jaxstruct.solvers.validation.checks import check_weights
 
@@ -51,18 +45,11 @@ def _check_truth(sets: WorkingSets, task: Task, rows: np.ndarray) -> None:
         )
 
 
-def check_start(
-    problem: Problem,
-    task: Task,
-    rows: np.ndarray,
-    formulation: Formulation,
-    start: Solution,
-    fingerprint: str,
-) -> None:
+def check_start(run: Run, start: Solution, fingerprint: str) -> None:
     """Whether a run can go on from a solution; nothing runs here.
 
     Args:
-      rows: [N] the example of each row of the task. fingerprint: of the problem.
+      fingerprint: of the problem.
 
     Raises:
       ValueError: start is no Solution, or one of another problem, formulation, examples, buckets of
@@ -74,19 +61,19 @@ def check_start(
             "weights alone hold no dual variables to go on from "
             "(checkpoints.save_solution keeps them)"
         )
-    if start.formulation != formulation.name:
-        raise ValueError(f"start solved {start.formulation}, not {formulation.name}")
-    check_weights(problem, start.state.weights, "the weights of start")
+    if start.formulation != run.formulation.name:
+        raise ValueError(f"start solved {start.formulation}, not {run.formulation.name}")
+    check_weights(run.problem, start.state.weights, "the weights of start")
     if start.fingerprint != fingerprint:
         raise ValueError(
             "start is of another problem: its functions or tables (loss, output features, options) "
             "are not those of problem, and its dual variables say nothing here; train anew, or "
             "with the problem that it solved"
         )
-    moved = in_rows_of(start, task, rows)
-    if _shapes(moved.state.sets.outputs, 2) != _shapes(task.outputs, 1):
+    moved = in_rows_of(start, run.task, run.rows)
+    if _shapes(moved.state.sets.outputs, 2) != _shapes(run.task.outputs, 1):
         raise ValueError("start has outputs of other shapes than outputs: pad them alike")
-    _check_truth(moved.state.sets, task, rows)
+    _check_truth(moved.state.sets, run.task, run.rows)
 
 
 def in_rows_of(start: Solution, task: Task, rows: np.ndarray) -> Solution:
@@ -121,15 +108,7 @@ def in_rows_of(start: Solution, task: Task, rows: np.ndarray) -> Solution:
     return start._replace(rows=rows, state=start.state._replace(sets=join_buckets(parts)))
 
 
-def restart(
-    problem: Problem,
-    task: Task,
-    settings: Settings,
-    formulation: Formulation,
-    start: Solution,
-    C: float,
-    processes: Processes = ALONE,
-) -> State:
+def restart(run: Run, start: Solution, C: float) -> State:
     """The state of a solution, its dual variables made feasible for another C.
 
     beta is scaled by C / C_old where caps bind, each example's part cut to its own cap, and the
@@ -137,26 +116,26 @@ def restart(
     so that the run starts from a feasible dual point.
 
     Args:
-      start: a solution that `check_start` has let pass, in the rows of the task.
-      processes: each with the solution of its own examples; w is of all.
+      start: a solution that `check_start` has let pass, in the rows of the task; of several
+        processes each has that of its own examples, and w is of all.
     """
+    problem, task, processes = run.problem, run.task, run.placement.processes
+    alone = run._replace(placement=OneDevice(problem, task, run.settings.sizes))
     sets = start.state.sets
-    orders = in_order(task, settings)
     cap, ridge = np.asarray(task.terms.cap), np.asarray(task.terms.ridge)
     beta = np.asarray(sets.multipliers) * cap.dtype.type(
-        C / start.C if formulation.penalty == 1 else 1.0
+        C / start.C if run.formulation.penalty == 1 else 1.0
     )
     multiplier_sum = np.sum(beta, axis=1)
     share = _cap_share(cap, multiplier_sum)
     beta = beta * np.minimum(share, 1)[:, None]
     sets = sets._replace(multipliers=on_device(beta))
     multiplier_sum = multiplier_sum * np.minimum(share, 1)
-    efforts = efforts_of(problem, settings, oracle_for(problem, formulation), task)
-    w = rebuilt_weights(problem, task, sets, orders, effort=efforts.newton)
-    if processes.several:
-        w = jax.tree.map(lambda leaf: on_device(processes.sum_arrays(np.asarray(leaf))), w)
+    orders, effort = alone.placement.every_batch[0], run.settings.effort
+    w = rebuilt_weights(problem, task, sets, orders, effort=effort.newton)
+    w = jax.tree.map(lambda leaf: on_device(processes.sum_arrays(np.asarray(leaf))), w)
     gain = float(np.sum(beta * np.asarray(sets.bounds)))
-    products = np.asarray(_products(problem, settings, formulation, task, w, sets, orders))
+    products = np.asarray(_products(alone, w, sets))
     cost = float(np.sum(products)) + float(np.sum(ridge * multiplier_sum**2))
     room = float(np.min(_cap_share(cap, multiplier_sum)))
     of_each = processes.gather_numbers([gain, cost, room])
@@ -174,21 +153,8 @@ def _cap_share(cap: np.ndarray, multiplier_sum: np.ndarray) -> np.ndarray:
         return np.where(own, cap / np.where(own, multiplier_sum, 1), np.inf).astype(cap.dtype)
 
 
-def _products(
-    problem: Problem,
-    settings: Settings,
-    formulation: Formulation,
-    task: Task,
-    w: PyTree,
-    sets: WorkingSets,
-    orders: tuple,
-) -> jax.Array:
+def _products(run: Run, w: PyTree, sets: WorkingSets) -> jax.Array:
     """[N] <w, sum_y beta phi_i(y)>, whose sum is |w|^2 in any space; by the run's own program."""
-    oracle, active = oracle_for(problem, formulation), named_slots(settings, sets)
-    report = empty_report(sets.losses.shape[0], active, str(sets.losses.dtype))
-    _, report, _ = oracle_program(
-        problem, OracleOptions(oracle, active), task, w, copy_arrays(sets), report,
-        Calls(orders, whole(task, orders), np.asarray(np.inf, sets.losses.dtype), np.int32(0)),
-        effort=efforts_of(problem, settings, oracle, task).oracle,
-    )  # fmt: skip
+    none_enters = np.asarray(np.inf, sets.losses.dtype)
+    _, report, _ = call_all(open_round(run, 0), "start", w, copy_arrays(sets), none_enters)
     return report.terms.product

@@ -21,11 +21,17 @@ from jaxstruct.core.buckets import as_buckets
 from jaxstruct.core.contract import Contenders
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import multiclass
+from jaxstruct.solvers.n_slack.run import Run, resolved_settings
+from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
 from jaxstruct.solvers.n_slack.task import Task, batches_of, make_task
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.most_violated import oracle_for
+from jaxstruct.solvers.placement.one_device import OneDevice
+from jaxstruct.solvers.settings import batch_and_group
 from tests.truth.quadratic_program import Truth, solve_primal
 
 SOFT = tuple(name for name in FORMULATIONS if name != "svm0")
+DEFAULTS = Settings()
 FULL = Settings(variant="full", warm_passes=0, working_sets="grown")
 """Compiles two programs only: Newton and oracle."""
 GROWN = FULL._replace(capacity=4)
@@ -55,12 +61,27 @@ class Case(NamedTuple):
         )
 
     def task(
-        self, formulation: str, C: float, weights: np.ndarray | None = None, batch: int = 16
-    ) -> Task:
+        self, formulation: str, C: float, weights: np.ndarray | None = None, batch: int = 16,
+        dtype: str = "float64",
+    ) -> Task:  # fmt: skip
         """The fixed side of a run whose groups are whole batches."""
         examples, form = (as_buckets(self.x), as_buckets(self.y)), FORMULATIONS[formulation]
         shapes = [batches_of(len(own), batch, batch) for own in examples[1].index]
-        return make_task(self.problem(), *examples, form, C, weights, shapes)
+        return make_task(self.problem(dtype), *examples, form, C, weights, shapes)
+
+    def run(
+        self, formulation: str, C: float, settings: Settings = DEFAULTS, batch: int = 16,
+        weights: np.ndarray | None = None, dtype: str = "float64",
+    ) -> Run:  # fmt: skip
+        """The run of that task that `cutting_plane` takes."""
+        problem, task = self.problem(dtype), self.task(formulation, C, weights, batch, dtype)
+        sizes, form = batch_and_group(problem, settings, batch), FORMULATIONS[formulation]
+        rows = np.arange(len(task.terms.cap))
+        return Run(
+            problem, form, resolved_settings(problem, form, settings, task, sizes), task,
+            OneDevice(problem, task, sizes), np.where(rows < len(self.y), rows, -1),
+            oracle_for(problem, form), None, SweepBuffers(),
+        )  # fmt: skip
 
     def psi(self) -> np.ndarray:
         """[n, k, D] Psi(x_i, y) = Phi(x_i) (x) Lambda(y), written down."""

@@ -11,7 +11,7 @@ import pytest
 
 from jaxstruct import Settings
 from jaxstruct.core.buckets import rows_at
-from jaxstruct.solvers.n_slack import cutting_plane, rounds
+from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack import sweeps as sweep_programs
 from jaxstruct.solvers.n_slack.active_slots import active_slots, merge_multipliers, restrict
 from jaxstruct.solvers.n_slack.plane_lookup import Batch, meet
@@ -58,10 +58,9 @@ def case_of(formulation):
     return random_case(seed=3, n=N, d=8, k=K, separable=formulation == "svm0")
 
 
-def grown_sets(case, task, random):
+def grown_sets(case, run, random):
     """Grown working sets with every output but one of each example, in a random order of slots."""
-    problem, settings = case.problem(), Settings(working_sets="grown", capacity=K)
-    sets = cutting_plane.init(problem, task, settings).sets
+    problem, task, sets = run.problem, run.task, cutting_plane.init(run).sets
     order = np.array([random.permutation(np.delete(np.arange(K), y)) for y in case.y])
     for y in order[:, : K - 2].T:
         sets = _entered(problem, task, sets, y.astype(np.int32), case.loss[case.y, y])
@@ -77,11 +76,12 @@ class Start:
     def __init__(self, formulation, way, seed=0):
         random = np.random.default_rng(seed)
         self.case, self.formulation = case_of(formulation), formulation
-        self.problem, self.task = self.case.problem(), self.case.task(formulation, C)
+        self.run = self.case.run(formulation, C, Settings(working_sets=way, capacity=K))
+        self.problem, self.task = self.run.problem, self.run.task
         if way == "grown":
-            sets = grown_sets(self.case, self.task, random)
+            sets = grown_sets(self.case, self.run, random)
         else:
-            sets = cutting_plane.init(self.problem, self.task, Settings()).sets
+            sets = cutting_plane.init(self.run).sets
         planes = np.asarray(sets.occupied) & (np.arange(K) > 0)
         beta = random.gamma(0.5, size=(N, K)) * planes * (random.random((N, K)) < 0.6)
         cap = np.asarray(self.task.terms.cap)
@@ -92,7 +92,7 @@ class Start:
         for row in self.slots:
             row[1:] = 1 + random.permutation(K - 1)[: ACTIVE - 1]
         self.slots *= random.random(self.slots.shape) < 0.75
-        orders = rounds.in_order(self.task, Settings(oracle_batch=16))
+        orders, _ = self.run.placement.every_batch
         self.w = sweep_programs.rebuilt_weights(self.problem, self.task, self.sets, orders)
 
     def dual(self, sets):
@@ -176,7 +176,7 @@ def test_an_ascent_of_the_part_is_one_of_the_whole(x64, formulation, way, sweeps
     assert moved.any() and not moved[:, 0].any()
     wanted = np.where(np.asarray(after.multipliers) > 0, 9, start.sets.last_used)
     np.testing.assert_array_equal(after.last_used, wanted)
-    orders = rounds.in_order(start.task, Settings(oracle_batch=16))
+    orders, _ = start.run.placement.every_batch
     rebuilt = sweep_programs.rebuilt_weights(start.problem, start.task, after, orders)
     np.testing.assert_allclose(flat(w), flat(rebuilt), atol=1e-12)
 

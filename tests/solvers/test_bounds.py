@@ -91,7 +91,7 @@ class Ascent:
         self.visits = VisitOptions(group=1, safeguard="line_search", max_steps=100_000)
         self.task = case.task(formulation, C, batch=1)
         settings = Settings(variant="subspace", working_sets="grown")
-        state = cutting_plane.init(self.problem, self.task, settings)
+        state = cutting_plane.init(case.run(formulation, C, settings, batch=1))
         self.told = oracle_pass.empty_report(N, 0, "float64")
         self.w, self.sets = state.weights, state.sets
         self.epsilon, psi = epsilon, case.psi()

@@ -13,8 +13,8 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers import warm_start
-from jaxstruct.solvers.n_slack import rounds
 from jaxstruct.solvers.one_slack.fit import fit_one_slack
+from jaxstruct.solvers.placement import one_device
 from jaxstruct.solvers.settings import Efforts
 from tests.lib.refusals import refused
 from tests.solvers.cases import FULL
@@ -404,11 +404,10 @@ def test_a_start_is_looked_at_before_anything_runs(monkeypatch):
         raise AssertionError("a pass ran before the door")
 
     for module, name in (
-        (rounds, "oracle_program"),
-        (warm_start, "oracle_program"),
+        (one_device, "oracle_program"),
+        (one_device, "newton_program"),
+        (one_device, "sweeps_program"),
         (warm_start, "rebuilt_weights"),
-        (rounds, "newton_program"),
-        (rounds, "sweeps_program"),
     ):
         monkeypatch.setattr(module, name, never)
     other, more = (np.array([5, 4, 3, 2, 1, 0]),), (np.tile(X, (9, 1)), np.tile(Y, 9))

@@ -8,17 +8,21 @@ import pytest
 
 from jaxstruct import Settings
 from jaxstruct.core.contract import of_planes
-from jaxstruct.core.processes import Processes
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
-from jaxstruct.solvers.fit import open_run
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack.sweeps import Plan, sweeps_pass
-from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.placement.mesh import sweeps_shards_program
+from jaxstruct.solvers.prepare import prepare_run
 from tests.solvers.cases import flat, random_case
 
 N, K, C = 12, 4, 200.0
-SETTINGS = Settings(variant="subspace", working_sets="enumerated", group=2, oracle_batch=2)
+SETTINGS = Settings(
+    variant="subspace",
+    working_sets="enumerated",
+    group=2,
+    oracle_batch=2,
+    effort="quick",
+)
 
 
 class Stand:
@@ -28,22 +32,19 @@ class Stand:
         case = random_case(4, n=N // 2, d=3)
         case = case._replace(x=np.repeat(case.x, 2, axis=0), y=np.repeat(case.y, 2))
         inputs = kernel_inputs(case.x @ case.x.T) if kernel else case.x
-        self.case, form = case, FORMULATIONS[formulation]
+        self.case = case
         self.problem = case.problem()
         if kernel:
             self.problem = kernel_multiclass(N, K, loss=case.loss, dtype="float64")
         mesh = jax.make_mesh((2,), ("shards",), devices=jax.devices()[:2])
-        given = self.problem, inputs, case.y, form, C, None, SETTINGS, mesh, Processes(mesh)
-        settings, _, self.rows, _, self.shards = open_run(*given)
-        self.settings = settings._replace(effort="quick")
-        parts = self.shards.parts
-        states = [cutting_plane.init(self.problem, part, self.settings) for part in parts]
-        state = self.shards.begin(states)
-        fixed = (self.problem, self.shards.task, self.settings, form)
+        given = self.problem, inputs, case.y, formulation, C
+        run = prepare_run(*given, settings=SETTINGS, mesh=mesh)
+        self.rows, self.shards = run.rows, run.placement
+        state = cutting_plane.init(run)
         for _ in range(rounds):
-            state, _ = cutting_plane.step(*fixed, state, 1e-9, shards=self.shards)
+            state, _ = cutting_plane.step(run, state, 1e-9)
         self.state = state
-        self.planes, self.visits = of_planes(self.problem), self.settings.visit_options()
+        self.planes, self.visits = of_planes(self.problem), run.settings.visits
 
     def plan(self):
         rows = np.arange(len(self.rows) // 2, dtype=np.int32)[None]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.solvers import fit as fit_module
+from jaxstruct.solvers import prepare
 from jaxstruct.solvers.memory import AN_EXAMPLE, COMPILING, COPIES, Memory, blocks_within, memory
 from jaxstruct.solvers.n_slack.task import FEW_ROWS
 from jaxstruct.solvers.out_of_core import blocks as blocks_module
@@ -26,13 +26,13 @@ def test_the_bytes_of_a_training(output_type, several, monkeypatch) -> None:
     if several:
         monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 20)
     problem, x, y = OUTPUT_TYPES[output_type](4, 40, 30)
-    foretold, tasks, make_task = memory(problem, x, y), [], fit_module.make_task
+    foretold, tasks, make_task = memory(problem, x, y), [], prepare.make_task
 
     def make(*arguments):
         tasks.append(make_task(*arguments))
         return tasks[-1]
 
-    monkeypatch.setattr(fit_module, "make_task", make)
+    monkeypatch.setattr(prepare, "make_task", make)
     settings = js.Settings(variant="subspace", effort="quick", max_capacity=foretold.slots)
     found = js.fit(problem, x, y, C=1.0, max_passes=1, settings=settings)
     (task,) = tasks

@@ -9,7 +9,6 @@ from jaxstruct import Ragged, Settings, fit, fit_path, take
 from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.data.digit_words import load_digit_words
 from jaxstruct.solvers.n_slack import cutting_plane
-from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.warm_start import restart
 from tests.lib.refusals import refused
 from tests.solvers.cases import FULL, SOFT, WAYS, dense_beta, flat, random_case
@@ -40,10 +39,7 @@ def test_a_path_gives_the_cold_optima(x64, formulation, way):
 
 def start_of(case, formulation, solution, C, weights=None):
     """The state that a run from `solution` begins with: (dual value by the slow truth, state)."""
-    problem, form = case.problem(), FORMULATIONS[formulation]
-    settings = FULL._replace(oracle_batch=16)
-    task = case.task(formulation, C, weights)
-    state = restart(problem, task, settings, form, solution, C)
+    state = restart(case.run(formulation, C, FULL, weights=weights), solution, C)
     return dual_value(
         formulation,
         dense_beta(state.sets, len(case.y), 4),
@@ -140,12 +136,10 @@ def test_what_cannot_be_started_from_is_refused(x64):
 def test_owning_the_loop_gives_what_fit_gives(x64):
     """init and step, the public pieces, by hand."""
     case = random_case(6)
-    problem, form = case.problem(), FORMULATIONS["svm2_margin"]
-    settings = FULL._replace(oracle_batch=16, group=16)
-    task = case.task("svm2_margin", 10.0)
-    state, dual = cutting_plane.init(problem, task, settings), -np.inf
+    run = case.run("svm2_margin", 10.0, FULL)
+    state, dual = cutting_plane.init(run), -np.inf
     for clock in range(1, 13):
-        state, info = cutting_plane.step(problem, task, settings, form, state, 1e-9)
+        state, info = cutting_plane.step(run, state, 1e-9)
         assert info.certificate.dual >= dual - 1e-12 and state.clock == clock
         assert info.oracle_calls == 12 and info.slack.shape == (16,)
         dual = info.certificate.dual

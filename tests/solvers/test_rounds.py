@@ -8,7 +8,6 @@ import pytest
 
 from jaxstruct import Settings, fit
 from jaxstruct.solvers.n_slack import cutting_plane
-from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.solvers.cases import random_case
 
 WAYS = ("grown", "enumerated")
@@ -21,16 +20,13 @@ def _used_up(state):
 @pytest.mark.parametrize("way", WAYS)
 def test_a_step_uses_up_its_state_where_told(x64, way):
     """It is the same step; without the word the old state stays."""
-    case, formulation = random_case(seed=5), FORMULATIONS["svm1_margin"]
-    problem, task = case.problem(), case.task("svm1_margin", 1.0)
     settings = Settings(working_sets=way, effort="quick")
+    run = random_case(seed=5).run("svm1_margin", 1.0, settings)
 
     def stepped(state, takes_over):
-        return cutting_plane.step(
-            problem, task, settings, formulation, state, 1e-9, takes_over=takes_over
-        )[0]
+        return cutting_plane.step(run, state, 1e-9, takes_over=takes_over)[0]
 
-    kept, taken = (cutting_plane.init(problem, task, settings) for _ in range(2))
+    kept, taken = (cutting_plane.init(run) for _ in range(2))
     for _ in range(2):
         after, same = stepped(kept, False), stepped(taken, True)
         jax.tree.map(np.testing.assert_array_equal, after, same)

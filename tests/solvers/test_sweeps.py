@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct import Settings
 from jaxstruct.core.compiling import programs_traced
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack.sweeps import (
@@ -38,7 +37,7 @@ class Start:
     def __init__(self, fading=0.0):
         case = random_case(seed=6, n=N, k=K)
         self.problem, self.task = case.problem(), case.task("svm1_margin", 3.0)
-        self.state = cutting_plane.init(self.problem, self.task, Settings())
+        self.state = cutting_plane.init(case.run("svm1_margin", 3.0))
         solved = 200  # steps: a visit that is cut short depends on how ties are rounded
         self.options = VisitOptions(GROUP, "line_search", solved, fading)
         self.none = jnp.zeros((N, 0), jnp.int32)

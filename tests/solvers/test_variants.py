@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings
-from jaxstruct.core.buckets import as_buckets
 from jaxstruct.solvers.n_slack import cutting_plane
-from jaxstruct.solvers.n_slack.task import batches_of, make_task
 from jaxstruct.solvers.n_slack.variants import STALL_ROUNDS, may_solve_fully, solves_fully, with_gap
 from jaxstruct.solvers.n_slack.working_sets import is_enumerated
-from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from tests.solvers.cases import random_case
 
 WAYS = ("grown", "enumerated")
@@ -23,16 +20,13 @@ HALF = 0.5 ** (1 / (STALL_ROUNDS - 1))
 
 
 class Run:
-    """The rounds of a run, each told its relative gap and how many planes it found."""
+    """The rounds of a run, each given its relative gap and how many planes it found."""
 
     def __init__(self, way="grown", formulation="svm1_margin", **settings):
-        case = random_case(seed=5)
-        self.problem, self.formulation = case.problem("float32"), FORMULATIONS[formulation]
-        self.settings = Settings(working_sets=way, **settings)
-        inputs, outputs = as_buckets(case.x), as_buckets(case.y)
-        shapes = [batches_of(len(own), 16, 16) for own in outputs.index]
-        self.task = make_task(self.problem, inputs, outputs, self.formulation, 1.0, None, shapes)
-        self.state = cutting_plane.init(self.problem, self.task, self.settings)
+        case, settings = random_case(seed=5), Settings(working_sets=way, **settings)
+        run = case.run(formulation, 1.0, settings, dtype="float32")
+        self.settings, self.formulation = run.settings, run.formulation
+        self.state = cutting_plane.init(run)
 
     def fully(self, gap, added=0):
         """Whether the next round is a full one; it ends with this gap."""
@@ -149,21 +143,20 @@ def test_large_sets_never_change_over(way, largest, larger):
 @pytest.mark.parametrize("way", WAYS)
 def test_a_step_follows_the_rule(x64, way):
     """The step after ten equal gaps is a Newton step, and so are those after it."""
-    case, formulation = random_case(seed=5), FORMULATIONS["svm1_margin"]
-    problem, task = case.problem(), case.task("svm1_margin", 1.0)
-    settings = Settings(working_sets=way, effort="quick")
+    case, settings = random_case(seed=5), Settings(working_sets=way, effort="quick")
+    run = case.run("svm1_margin", 1.0, settings)
 
     def stepped(state):
-        return cutting_plane.step(problem, task, settings, formulation, state, 1e-9)
+        return cutting_plane.step(run, state, 1e-9)
 
-    state, info = stepped(cutting_plane.init(problem, task, settings))
+    state, info = stepped(cutting_plane.init(run))
     assert "newton" not in info.seconds and not state.full
     stalled = state._replace(gaps=np.ones(STALL_ROUNDS))
     for goes_on in (stalled._replace(gaps=np.linspace(1, 0.4, STALL_ROUNDS)), stalled):
         after, info = stepped(goes_on)
         assert ("newton" in info.seconds) == bool(after.full) == (goes_on is stalled)
         gap = cutting_plane.relative_gap(info.estimate)
-        told = with_gap(goes_on, gap, info.planes_added, len(case.y)).gaps
-        np.testing.assert_array_equal(after.gaps, told)
+        wanted = with_gap(goes_on, gap, info.planes_added, len(case.y)).gaps
+        np.testing.assert_array_equal(after.gaps, wanted)
     _, info = stepped(after._replace(gaps=np.linspace(1, 0.1, STALL_ROUNDS)))
     assert "newton" in info.seconds

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jax.sharding import Mesh
 
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
@@ -29,25 +28,24 @@ from jaxstruct.solvers.checkpoints.run_state import file_of, solution_of
 from jaxstruct.solvers.checkpoints.writer import CheckpointWriter, prepare_folder
 from jaxstruct.solvers.loop.host_loop import Round, RunState, StartCounters
 from jaxstruct.solvers.loop.trace import Trace
-from jaxstruct.solvers.n_slack.task import Task
+from jaxstruct.solvers.n_slack.run import Run
 from jaxstruct.solvers.solution import Solution
 
 
 def fingerprint_of(
     common: Fingerprint,
-    task: Task,
-    mesh: Mesh | None,
+    run: Run,
     example_weights: np.ndarray | None,
     start: Solution | None,
 ) -> Fingerprint:
     """What decides the numbers of a run of `fit`.
 
     Args:
-      common: of `in_common`. task: with the examples of this process.
-      mesh: None for the one device that the task is on. start: what the run was started from.
+      common: of `in_common`. run: with the examples of this process.
+      start: what it was started from.
     """
-    devices = task.terms.cap.devices() if mesh is None else mesh.devices.flat
-    digests = digest_of_tree(task.inputs), digest_of_tree(task.outputs)
+    devices = run.placement.task.terms.cap.devices()
+    digests = digest_of_tree(run.task.inputs), digest_of_tree(run.task.outputs)
     return fingerprint(common, devices, *digests, example_weights, start)
 
 

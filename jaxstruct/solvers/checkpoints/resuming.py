@@ -40,7 +40,7 @@ from jaxstruct.solvers.loop.host_loop import Best, Rules, RunState, StartCounter
 from jaxstruct.solvers.loop.trace import TRACE_DTYPES, Entry, Trace, trace_of
 from jaxstruct.solvers.objective.certificate import Certificate
 from jaxstruct.solvers.objective.formulations import Formulation
-from jaxstruct.solvers.settings import Settings
+from jaxstruct.solvers.settings import ResolvedSettings
 from jaxstruct.solvers.solution import Solution
 
 Fingerprint = dict[str, Any]
@@ -115,7 +115,7 @@ def _cores() -> int | None:
 
 def in_common(
     problem: Problem,
-    settings: Settings,
+    settings: ResolvedSettings,
     formulation: Formulation,
     rules: Rules,
     min_margin: float,
@@ -123,7 +123,7 @@ def in_common(
     """The part of a fingerprint that is the same in all processes of a run.
 
     Args:
-      settings: resolved. others: of the run.
+      all: of the run.
     """
     from jaxstruct import __version__
 

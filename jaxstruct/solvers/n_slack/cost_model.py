@@ -65,7 +65,7 @@ def _one(tree: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), tree)
 
 
-def _most_outputs(problem: Problem, outputs: tuple[PyTree, ...]) -> float:
+def most_outputs(problem: Problem, outputs: tuple[PyTree, ...]) -> float:
     """How many outputs an example has, where the structure can list them."""
     if problem.oracles.all_outputs is None:
         return math.inf
@@ -87,8 +87,8 @@ def capacity_of(
     """
     if settings.capacity is not None:
         return settings.capacity
-    slots = MOST_SLOTS
-    while slots // 2 >= max(_most_outputs(problem, outputs), FEWEST_SLOTS):
+    slots, fewest = MOST_SLOTS, max(most_outputs(problem, outputs), FEWEST_SLOTS)
+    while slots // 2 >= fewest:
         slots //= 2
     planes = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(outputs))
     rows = sum(jax.tree.leaves(part)[0].shape[0] for part in outputs)

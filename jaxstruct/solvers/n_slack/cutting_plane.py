@@ -1,4 +1,4 @@
-"""The cutting plane algorithm (thesis, algorithms 2 and 3): init, step, and what a step tells.
+"""The cutting plane algorithm (thesis, algorithms 2 and 3): init, step, and what a step returns.
 
 For people who own their loop; `fit` is the short way in. A step is one round on the host:
 one pass that moves w (variant b: the exact pass and its cached sweeps; variant a: a proximal
@@ -14,24 +14,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import AnyArray
-from jaxstruct.solvers.n_slack.cost_model import capacity_of
 from jaxstruct.solvers.n_slack.oracle_pass import PassCounts
-from jaxstruct.solvers.n_slack.placement import Placement
 from jaxstruct.solvers.n_slack.rounds import (
-    Round,
+    OpenRound,
     call_all,
     copy_arrays,
     enumerated_round,
-    examples_of,
     full_round,
     grown_round,
-    round_of,
+    open_round,
 )
+from jaxstruct.solvers.n_slack.run import Run
 from jaxstruct.solvers.n_slack.state import Info, State, own_weights
-from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
-from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.n_slack.thresholds import is_done
 from jaxstruct.solvers.n_slack.variants import named_slots, solves_fully, with_gap
 from jaxstruct.solvers.n_slack.working_sets import (
@@ -42,58 +37,63 @@ from jaxstruct.solvers.n_slack.working_sets import (
     is_enumerated,
     widened,
 )
-from jaxstruct.solvers.objective.certificate import Certificate, coordinate_norm, roundings_of_rows
-from jaxstruct.solvers.objective.formulations import Formulation
-from jaxstruct.solvers.settings import Settings, check_settings, enumerates
+from jaxstruct.solvers.objective.certificate import Certificate, coordinate_norm
 
 
-def init(problem: Problem, task: Task, settings: Settings) -> State:
-    """The state before the first step: w = 0, empty working sets."""
-    check_settings(settings)
+def init(run: Run) -> State:
+    """The state before the first step: w = 0, empty working sets.
+
+    Args:
+      run: of `prepare_run`.
+    """
+    problem, settings, states = run.problem, run.settings, []
     dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    if enumerates(problem, settings):
-        sets = enumerated_program(problem, task.terms, task.inputs, task.outputs, effort="quick")
-    else:
-        capacity = capacity_of(problem, settings, task.outputs, dtype.itemsize)
-        sets = empty_working_sets(task.outputs, capacity, str(dtype))
-    return State(own_weights(problem), sets, None, 30.0, 0, None)
+    for part in run.placement.parts:
+        if settings.enumerated:
+            given = problem, part.terms, part.inputs, part.outputs
+            sets = enumerated_program(*given, effort="quick")
+        else:
+            sets = empty_working_sets(part.outputs, settings.capacity, str(dtype))
+        states.append(State(own_weights(problem), sets, None, 30.0, 0, None))
+    return run.placement.begin(states)
 
 
-def _count_entered(now: Round, sets: WorkingSets) -> int:
+def _count_entered(run: Run, sets: WorkingSets) -> int:
     """Planes of enumerated working sets whose multiplier has been positive."""
-    return int(now.total(np.sum(now.own(sets.last_used) > 0))) if is_enumerated(sets) else 0
+    if not is_enumerated(sets):
+        return 0
+    return int(run.placement.processes.total(np.sum(run.placement.own(sets.last_used) > 0)))
 
 
-def _has_evicted(now: Round, before: WorkingSets, after: WorkingSets, counts: PassCounts) -> bool:
+def _has_evicted(run: Run, before: WorkingSets, after: WorkingSets, counts: PassCounts) -> bool:
     """Whether a plane took the slot of another: a span that held it no longer makes its w."""
     if is_enumerated(after) or int(counts.added) == 0:
         return False
-    held = [int(now.total(np.sum(now.own(sets.occupied)))) for sets in (before, after)]
+    place = run.placement
+    held = [
+        int(place.processes.total(np.sum(place.own(sets.occupied)))) for sets in (before, after)
+    ]
     return held[1] - held[0] < int(counts.added)
 
 
 def _certify(
-    now: Round, state: State, epsilon: AnyArray, products: tuple, own: bool
+    now: OpenRound, state: State, epsilon: AnyArray, products: tuple, own: bool
 ) -> tuple[State, Certificate, np.ndarray, PassCounts]:
     """One oracle call an example at w: (state, certificate, slack, counts).
 
     own: whether nobody else holds the working sets of the state.
     """
-    active = named_slots(now.settings, state.sets)
+    run, place = now.run, now.run.placement
     before = state.sets if own else copy_arrays(state.sets)  # the program takes them over
     sets, report, counts = call_all(now, "certify", state.weights, before, epsilon)
-    norm = coordinate_norm(now.problem, state.weights, now.task.inputs[0])
-    part = now.parts[0]  # all are of the same shapes
-    off_by = roundings_of_rows(part.inputs, part.outputs)
-    off_by = np.tile(off_by, now.terms.cap.shape[0] // len(off_by))
-    certificate, gaps = now.certified(report, *products, norm, off_by)
-    if state.span is not None and _has_evicted(now, state.sets, sets, counts):
+    norm = coordinate_norm(place.problem, state.weights, place.task.inputs[0])
+    certificate, gaps = now.certified(report, *products, norm, place.off_by)
+    if state.span is not None and _has_evicted(run, state.sets, sets, counts):
         state = state._replace(span=None)
     gaps = gaps if state.span is None else None
-    state = state._replace(sets=sets, block_gaps=gaps, slots=report.slots if active else None)
-    slack = report.terms.slack
-    slack = np.asarray(slack) if now.shards is None else now.shards.in_buckets(slack)
-    return state, certificate, slack, counts
+    slots = report.slots if named_slots(run.settings, sets) else None
+    state = state._replace(sets=sets, block_gaps=gaps, slots=slots)
+    return state, certificate, place.in_buckets(report.terms.slack), counts
 
 
 def relative_gap(certificate: Certificate) -> float:
@@ -104,39 +104,35 @@ def relative_gap(certificate: Certificate) -> float:
 
 
 def step(
-    problem: Problem,
-    task: Task,
-    settings: Settings,
-    formulation: Formulation,
+    run: Run,
     state: State,
     epsilon: float,
+    *,
     goal: float = math.inf,
     settled: float = -math.inf,
-    room: SweepBuffers | None = None,
     takes_over: bool = False,
-    shards: Placement | None = None,
 ) -> tuple[State, Info]:
     """One round; see the module.
 
     Args:
-      problem, task, settings, formulation: the fixed side of the run.
+      run: of `prepare_run`.
       state: of `init` or of the last step.
       epsilon: planes are added where H(y_hat) > xi_i + epsilon.
       goal, settled: a round of grown working sets in the subspace variant is certified where its
         estimated relative gap is at most goal, its estimated violation at most settled, or its
         turn has come (`settings.certify_every`); any other round always is.
-      room: one for all steps of a run, so that none makes its own.
       takes_over: whether the working sets of `state` may be used up, which nobody may read then;
         otherwise they are copied.
-      shards: where the task, which is theirs, lies on a mesh; None on one device.
+
+    Returns:
+      (state, info); `info.certificate` is None in a round that was not certified.
     """
     state = state._replace(clock=state.clock + 1)
-    now = round_of(problem, task, settings, formulation, state.clock, room, takes_over, shards)
-    settings, examples = now.settings, examples_of(now)
+    now, examples = open_round(run, state.clock, takes_over), run.placement.examples
     threshold = np.asarray(epsilon, state.sets.losses.dtype)
-    entered, enumerated = _count_entered(now, state.sets), is_enumerated(state.sets)
+    entered, enumerated = _count_entered(run, state.sets), is_enumerated(state.sets)
     products = (None, None)
-    fully = solves_fully(settings, formulation, state)
+    fully = solves_fully(run.settings, run.formulation, state)
     added = overflow = calls = 0
     estimate = certificate = slack = None
     if fully:
@@ -149,12 +145,12 @@ def step(
         w, sets, moved = grown_round(now, state, threshold)
         state = state._replace(weights=w, sets=sets, span=None, block_gaps=moved.gaps)
         added, overflow, estimate, calls = moved.added, moved.overflow, moved.estimate, moved.calls
-    due = state.clock % settings.certify_every == 0
+    due = state.clock % run.settings.certify_every == 0
     if fully or due or estimate is None or is_done(estimate, goal, settled):
         own = not fully and (takes_over or not enumerated)
         state, certificate, slack, counts = _certify(now, state, threshold, products, own)
         overflow, calls = int(counts.overflow), calls + examples
-        added += _count_entered(now, state.sets) - entered if enumerated else int(counts.added)
+        added += _count_entered(run, state.sets) - entered if enumerated else int(counts.added)
     shown = estimate if certificate is None else certificate
     if shown is None:
         raise RuntimeError("a round ended without an estimate and without a certificate")
@@ -163,13 +159,9 @@ def step(
 
 
 def certify_state(
-    problem: Problem,
-    task: Task,
-    settings: Settings,
-    formulation: Formulation,
+    run: Run,
     state: State,
     epsilon: float,
-    shards: Placement | None = None,
     products: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
 ) -> tuple[State, Info]:
     """A certificate of the state as it is, w untouched; the planes that its calls meet are added.
@@ -181,12 +173,12 @@ def certify_state(
       products: terms of |w|^2 and of |sum beta phi|^2, where w is another one. The rest as in
         `step`.
     """
-    now = round_of(problem, task, settings, formulation, state.clock, shards=shards)
+    now = open_round(run, state.clock)
     threshold = np.asarray(epsilon, state.sets.losses.dtype)
     state, certificate, slack, counts = _certify(now, state, threshold, products, False)
     added, overflow = int(counts.added), int(counts.overflow)
-    info = Info(certificate, certificate, added, overflow, examples_of(now), now.seconds, slack)
-    return state, info
+    calls = run.placement.examples
+    return state, Info(certificate, certificate, added, overflow, calls, now.seconds, slack)
 
 
 def with_capacity(state: State, capacity: int) -> State:

@@ -1,79 +1,159 @@
-"""What rounds ask of the devices that a task lies on, where it is more than one."""
+"""Where the rows of a task lie, and what rounds ask of the devices there."""
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any
 
+import jax
 import numpy as np
 
-from jaxstruct.core.contract import Problem
-from jaxstruct.core.processes import Processes
+from jaxstruct.core.buckets import bucket_slices
+from jaxstruct.core.contract import Problem, of_planes
+from jaxstruct.core.processes import ALONE, Processes
 from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.solvers.n_slack.batch_orders import by_size, sized_rows
+from jaxstruct.solvers.n_slack.state import State
 from jaxstruct.solvers.n_slack.task import Task
-from jaxstruct.solvers.objective.certificate import ExampleTerms
+from jaxstruct.solvers.objective.certificate import Certificate, ExampleTerms, roundings_of_rows
 from jaxstruct.solvers.objective.formulations import Penalty
 from jaxstruct.solvers.settings import NewtonOptions, VisitOptions
 
 
-class Placement(Protocol):
-    """Where the rows of a task lie; see `shards.Shards`."""
+class Placement(abc.ABC):
+    """The rows of a task on one device (`OneDevice`) or over those of a mesh (`Shards`).
 
-    task: Task
-    parts: tuple[Task, ...]
-    first: int
-    counts: np.ndarray
-    terms: Penalty
-    processes: Processes
+    Fields:
+      problem: where the programs of all devices find it. planes: the same as `of_planes`.
+      task: on the devices. parts: what each device of this host has, as the host plans by it.
+      first: the number of the first of these parts among those of all hosts.
+      seeds: beside seed and clock, of the random orders of each part.
+      terms: cap and ridge of all rows, on the host. examples: how many of them have a weight.
+      processes: those that train together.
+      sized: of `sized_rows`, a list for each part. slices: which rows of a part a bucket has.
+      each: rows of a part. rows: of the parts of this host.
+      batches: [K, B] how many batches of each bucket hold examples, of the parts of all hosts.
+    """
 
-    @property
-    def rows(self) -> int:
-        """How many rows the parts of this process have."""
-        ...
+    def __init__(
+        self,
+        problem: Problem,
+        task: Task,
+        parts: tuple[Task, ...],
+        terms: Penalty,
+        sizes: tuple[int, int],
+        processes: Processes = ALONE,
+        first: int = 0,
+        seeds: Sequence[tuple[int, ...]] = ((),),
+    ) -> None:
+        """Of a task that is placed; sizes: of `batch_and_group`."""
+        self.problem, self.planes, self.task, self.parts = problem, of_planes(problem), task, parts
+        self.first, self.seeds, self.terms, self.processes = first, seeds, terms, processes
+        self.examples = int(np.sum(terms.cap > 0))
+        self.sized = [sized_rows(part, *sizes) for part in parts]
+        self.slices = bucket_slices(parts[0].outputs)
+        self.each = self.slices[-1].stop
+        self.rows = self.each * len(parts)
+        own = [[-(-bucket.examples // bucket.shape[1]) for bucket in part] for part in self.sized]
+        self.batches = np.concatenate([np.array(each) for each in processes.gather(own)])
 
+    def place_of(self, part: int) -> int:
+        """The first of all rows that one of the parts holds."""
+        return (self.first + part) * self.each
+
+    def of_part(self, rows: np.ndarray, part: int) -> np.ndarray:
+        """Those of some rows that one of the parts holds, as it counts them."""
+        own = rows - self.place_of(part)
+        return own[(own >= 0) & (own < self.each)]
+
+    @cached_property
+    def real_rows(self) -> np.ndarray:
+        """The rows that are no padding, of the parts of this host."""
+        return np.concatenate(
+            [
+                self.place_of(part) + own.start + np.arange(bucket.examples)
+                for part, buckets in enumerate(self.sized)
+                for own, bucket in zip(self.slices, buckets, strict=True)
+            ]
+        )
+
+    @cached_property
+    def every_batch(self) -> tuple[PyTree, PyTree]:
+        """(orders, spans) of `Calls` of all examples, outputs of about one size side by side."""
+        orders, spans = [], []
+        for part, buckets in enumerate(self.sized):
+            orders.append(tuple(jax.device_put(by_size(buckets, None))))
+            used = self.batches[self.first + part]
+            spans.append(tuple((np.int32(0), np.int32(count)) for count in used))
+        return self.join(orders), self.join(spans)
+
+    @cached_property
+    def off_by(self) -> np.ndarray:
+        """[N] of `roundings_of_rows`: the parts of all hosts are of the same shapes."""
+        own = roundings_of_rows(self.parts[0].inputs, self.parts[0].outputs)
+        return np.tile(own, self.terms.cap.shape[0] // len(own))
+
+    @abc.abstractmethod
     def put(self, tree: PyTree) -> PyTree:
-        """Arrays over the rows of this process, where the rows are; scalars everywhere."""
-        ...
+        """Arrays over the rows of this host, where the rows are; scalars everywhere."""
 
+    @abc.abstractmethod
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Zeros over all rows, where the rows are, which a program can take over."""
-        ...
 
+    @abc.abstractmethod
     def join(self, parts: Sequence[PyTree]) -> PyTree:
-        """What the host has for each part, as programs take it."""
-        ...
+        """What the host has for each of its parts, as programs take it."""
 
+    @abc.abstractmethod
     def own(self, tree: PyTree) -> PyTree:
-        """Arrays over all rows on the host, the rows of this process alone."""
-        ...
+        """Arrays over all rows in NumPy, the rows of this host alone."""
 
+    @abc.abstractmethod
     def gathered(self, tree: PyTree) -> PyTree:
-        """Arrays over the rows of this process as arrays over all rows, on every host."""
-        ...
+        """Arrays over the rows of this host as arrays over all rows, on every host."""
 
+    @abc.abstractmethod
     def on_hosts(self, terms: ExampleTerms) -> ExampleTerms:
-        """What oracle calls said of all rows, on every host."""
-        ...
+        """What oracle calls said of all rows, where every host can read it."""
 
+    @abc.abstractmethod
+    def agreed(self, certificate: Certificate) -> Certificate:
+        """The certificate of one host: they round sums differently, but decide alike."""
+
+    @abc.abstractmethod
     def in_buckets(self, flat: AnyArray) -> np.ndarray:
-        """An array over all rows in the order of buckets, those of this process."""
-        ...
+        """[N, ...] an array over all rows in the order of buckets, those of this host."""
 
+    @abc.abstractmethod
+    def begin(self, states: Sequence[State]) -> State:
+        """The state of all parts, from one of each."""
+
+    @abc.abstractmethod
+    def place(self, state: State) -> State:
+        """A state in the order of buckets, where the rows are."""
+
+    @abc.abstractmethod
+    def taken(self, tree: PyTree) -> PyTree:
+        """Arrays that are on all devices, or over the rows, as they are, on one device."""
+
+    @abc.abstractmethod
+    def end(self, state: State) -> State:
+        """A state in the order of buckets, on one device; the rows of this host."""
+
+    @abc.abstractmethod
     def call_oracles(self, problem: Problem, options: Any, *given: Any, effort: str) -> tuple:
-        """`oracle_pass.oracle_pass` on every part."""
-        ...
+        """`oracle_pass.oracle_pass` on every part; given: what it takes after the task."""
 
+    @abc.abstractmethod
     def sweep(
-        self,
-        planes: Problem,
-        options: VisitOptions,
-        synchronisations: int | None,
-        *given: Any,
-        effort: str,
+        self, options: VisitOptions, synchronisations: int, *given: Any, effort: str
     ) -> tuple:
-        """`sweeps.sweeps_pass` on every part, which meet so often a sweep; see `Settings`."""
-        ...
+        """`sweeps.sweeps_pass` on every part, which meet so often a sweep; given: as above."""
 
-    def newton(self, problem: Problem, options: NewtonOptions, *given: Any, effort: str) -> Any:
-        """`proximal_newton.proximal_newton_pass` over all parts, w made of the span."""
-        ...
+    @abc.abstractmethod
+    def newton(self, options: NewtonOptions, w: PyTree | None, *given: Any, effort: str) -> Any:
+        """`proximal_newton.proximal_newton_pass` over all parts; w: None to be made of the span,
+        which is that of the multipliers then. given: as above, after w."""

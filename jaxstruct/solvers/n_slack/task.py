@@ -15,6 +15,7 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.objective.formulations import Formulation, Penalty, penalty
+from jaxstruct.solvers.settings import Settings, batch_and_group
 
 
 class Task(NamedTuple):
@@ -87,6 +88,15 @@ def batches_of_class(rows: int, batch: int, group: int = 1, fewest: int = 1) -> 
 
 Shapes: TypeAlias = list[tuple[int, int]]
 """One (batches, rows in each) a bucket."""
+
+
+def batch_shapes(
+    problem: Problem, settings: Settings, counts: list[int], shards: int = 1
+) -> Shapes:
+    """The shapes of buckets of so many examples; shards: of a mesh, which hold as many each."""
+    batch, group = batch_and_group(problem, settings, max(counts), shards)
+    fewest = fewest_batches(settings.oracle_batch)
+    return [batches_of_class(max(own, 1), batch, group, fewest) for own in counts]
 
 
 Places: TypeAlias = list[np.ndarray]

@@ -8,7 +8,7 @@ import numpy as np
 from jaxstruct.solvers.n_slack.state import State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, is_enumerated
 from jaxstruct.solvers.objective.formulations import Formulation
-from jaxstruct.solvers.settings import Settings
+from jaxstruct.solvers.settings import ResolvedSettings
 
 STALL_ROUNDS = 10
 """Block ascent has stalled where so many rounds did not halve the relative gap."""
@@ -16,12 +16,9 @@ STALL_ROUNDS = 10
 FEW_NEW = 0.1
 """Where a round still finds planes for more than this part of the examples, they are what lacks."""
 
-FEW_OUTPUTS = 32
-"""Enumerated working sets of no more slots are swept whole."""
 
-
-def may_solve_fully(settings: Settings, sets: WorkingSets) -> bool:
-    """Whether a run may make full rounds: it is told to, or their size allows it."""
+def may_solve_fully(settings: ResolvedSettings, sets: WorkingSets) -> bool:
+    """Whether a run may make full rounds: its settings say so, or their size allows it."""
     if settings.variant != "auto":
         return settings.variant == "full"
     if is_enumerated(sets):
@@ -43,7 +40,7 @@ def with_gap(state: State, gap: float, added: int, examples: int) -> State:
     return state._replace(gaps=np.append(gaps[1:], gap))
 
 
-def solves_fully(settings: Settings, formulation: Formulation, state: State) -> bool:
+def solves_fully(settings: ResolvedSettings, formulation: Formulation, state: State) -> bool:
     """Whether the round of this clock is of the full variant: from the stall of block ascent on.
 
     Without a slack there is no cap, and block ascent crawls from the first round on.
@@ -58,11 +55,6 @@ def solves_fully(settings: Settings, formulation: Formulation, state: State) -> 
     return gaps is not None and bool(np.isfinite(gaps[0]) and gaps[-1] > gaps[0] / 2)
 
 
-def named_slots(settings: Settings, sets: WorkingSets) -> int:
+def named_slots(settings: ResolvedSettings, sets: WorkingSets) -> int:
     """How many active slots an example oracle calls name for sweeps; 0 where these see all."""
-    slots, enumerated = sets.losses.shape[1], is_enumerated(sets)
-    few = enumerated and slots <= FEW_OUTPUTS
-    if settings.variant == "full" or (settings.active is None and few):
-        return 0
-    active = (8 if enumerated else 24) if settings.active is None else settings.active
-    return active if active < slots else 0
+    return settings.active if settings.active < sets.losses.shape[1] else 0

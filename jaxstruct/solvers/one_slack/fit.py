@@ -32,8 +32,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.contract import Problem
@@ -42,7 +40,6 @@ from jaxstruct.solvers.loop.host_loop import (
     Method,
     Progress,
     Round,
-    Rules,
     RunState,
     StartCounters,
     begin,
@@ -54,9 +51,9 @@ from jaxstruct.solvers.loop.host_loop import (
 )
 from jaxstruct.solvers.loop.status import MESSAGES, Status
 from jaxstruct.solvers.loop.trace import Statistics, Trace
-from jaxstruct.solvers.n_slack.task import Task, batches_of, make_task, row_index
+from jaxstruct.solvers.n_slack.task import Shapes, Task, batches_of
 from jaxstruct.solvers.objective.certificate import Certificate
-from jaxstruct.solvers.objective.formulations import Formulation, formulation_named
+from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.one_slack.step import (
     OneSlackInfo,
@@ -64,18 +61,12 @@ from jaxstruct.solvers.one_slack.step import (
     one_slack_init,
     one_slack_step,
 )
+from jaxstruct.solvers.prepare import checked_rules, prepare_examples
+from jaxstruct.solvers.settings import batch_within
 from jaxstruct.solvers.solution import description, summary
-from jaxstruct.solvers.validation.checks import (
-    check_batch,
-    check_callback,
-    check_is_problem,
-    check_run,
-    checked_buckets,
-    rounding,
-)
-from jaxstruct.solvers.validation.oracle_rules import check_oracle, confirm, sample_of
+from jaxstruct.solvers.validation.checks import check_batch
+from jaxstruct.solvers.validation.oracle_rules import confirm
 
-CHECKED_EXAMPLES = 4
 _FULL = "all planes at hand carry a positive multiplier: raise capacity, or tolerance or epsilon"
 
 
@@ -118,15 +109,13 @@ class OneSlackSolution(NamedTuple):
         return self.statistics.history
 
 
-def _linear_penalty(name: str | Formulation) -> Formulation:
-    formulation = formulation_named(name)
+def _check_linear(formulation: Formulation) -> None:
     if formulation.penalty != 1:
         kind = "no slack" if formulation.penalty == 0 else "squared slacks"
         raise ValueError(
             f"formulation is {formulation.name!r}, which has {kind}: one joint slack replaces only "
             "a sum of slacks that is linear; choose svm1, svm1_slack or svm1_margin, or use fit"
         )
-    return formulation
 
 
 def _certificate(info: OneSlackInfo, C: float, used: np.ndarray) -> Certificate:
@@ -240,20 +229,19 @@ def fit_one_slack(
     Raises:
       ValueError: an argument does not fit, or the formulation's penalty is not linear.
     """
-    check_is_problem(problem)
-    formulation = _linear_penalty(formulation)
-    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    check_run(C, tolerance, epsilon, max_passes, 1.0, dtype)
+    given = problem, formulation, C, tolerance, epsilon, max_passes
+    formulation, rules = checked_rules(*given, callback=callback)
+    _check_linear(formulation)
     check_batch(batch)
-    check_callback(callback)
-    inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
-    batch = min(batch, 1 << max(max(map(len, outputs.index)) - 1, 0).bit_length())
-    shapes = [batches_of(len(own), batch, batch) for own in outputs.index]
-    task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes)
-    rows = row_index(outputs.index, shapes)
-    sample = sample_of(problem, inputs, outputs, CHECKED_EXAMPLES)
-    check_oracle(problem, formulation, sample)
-    rules = Rules(tolerance, epsilon, max_passes, float(C), False, rounding(dtype))
+
+    def shapes_of(counts: list[int]) -> Shapes:
+        within = batch_within(batch, max(counts))
+        return [batches_of(count, within, within) for count in counts]
+
+    task, rows, most, sample = prepare_examples(
+        problem, inputs, outputs, formulation, C, example_weights, shapes_of
+    )
+    batch = batch_within(batch, most)
     method = _method(problem, oracle_for(problem, formulation), task, rules.C, batch)
     state, start = one_slack_init(problem, capacity), begin()
     now, status = solve(method, run_state_at(state, state.weights), rules, start, callback)

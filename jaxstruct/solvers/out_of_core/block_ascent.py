@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,19 +20,19 @@ from jaxstruct.core.compile_clock import time_part
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.loop.host_loop import Method, Round, Rules, RunState
-from jaxstruct.solvers.n_slack.cost_model import calls_foretold, capacity_of, efforts_of
+from jaxstruct.solvers.n_slack.cost_model import calls_foretold
 from jaxstruct.solvers.n_slack.rounds import (
-    Round as Visit,
-)
-from jaxstruct.solvers.n_slack.rounds import (
+    OpenRound,
     cached_sweeps,
     call_all,
     enumerated_round,
     grown_round,
-    round_of,
+    open_round,
 )
+from jaxstruct.solvers.n_slack.run import Run, resolved_settings
 from jaxstruct.solvers.n_slack.state import Info, State, own_weights
 from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
+from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.n_slack.thresholds import (
     is_done,
     primal_of,
@@ -61,8 +61,9 @@ from jaxstruct.solvers.out_of_core.blocks import Block, Blocks
 from jaxstruct.solvers.out_of_core.gathered_rows import GatheredRows
 from jaxstruct.solvers.out_of_core.packed_sets import pack, unpack, unpack_enumerated
 from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache
-from jaxstruct.solvers.settings import choice_of, enumerates
-from jaxstruct.solvers.validation.oracle_rules import Sample, sample_of
+from jaxstruct.solvers.placement.one_device import OneDevice
+from jaxstruct.solvers.settings import Settings, examples_to_check
+from jaxstruct.solvers.validation.oracle_rules import check_oracle, sample_of
 
 
 class _Counts(NamedTuple):
@@ -88,10 +89,8 @@ class BlockAscent:
     ) -> None:
         """Nothing is read yet."""
         self.problem, self.blocks, self.formulation = problem, blocks, formulation
-        self.settings, self.rules, self.cache = blocks.settings, rules, cache
-        self.min_margin, self.room = min_margin, SweepBuffers()
+        self.rules, self.cache, self.min_margin = rules, cache, min_margin
         self.dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-        self.enumerated = enumerates(problem, self.settings)
         n, C = blocks.n, rules.C
         given = np.ones(n) if example_weights is None else np.asarray(example_weights, np.float64)
         numbers = penalty_numbers(formulation, C, given, n)
@@ -100,40 +99,51 @@ class BlockAscent:
         self.terms = ExampleTerms(*(np.zeros(n, self.dtype) for _ in ExampleTerms._fields))
         self.off_by, self.shapes_of_input = np.zeros(n, np.float32), None
 
-    def look(
-        self, see: Callable[[PyTree, PyTree], object] = lambda inputs, outputs: None
-    ) -> Sample | None:
-        """Look at every block once; the sample on which the problem's rules are tried.
+    def open(
+        self,
+        settings: Settings,
+        see: Callable[[PyTree, PyTree], object] = lambda inputs, outputs: None,
+    ) -> None:
+        """Look at every block once, try the oracle, and choose what settings leave open.
 
         Args:
           see: is shown the padded inputs and outputs of each block in turn.
+
+        Raises:
+          ValueError: an example does not fit, or the oracle breaks a rule.
         """
-        sample = None
+        problem, formulation, sample = self.problem, self.formulation, None
+        checked = examples_to_check(problem, settings)
         for number in range(self.blocks.count):
             inputs, outputs = self.blocks.look(number)
             see(inputs.parts, outputs.parts)
             if number == 0:
-                count = choice_of(self.settings.checked_examples)
-                sample = sample_of(self.problem, inputs, outputs, count)
-        return sample
+                sample = sample_of(problem, inputs, outputs, checked)
+        check_oracle(problem, formulation, sample)
+        calls = calls_foretold(self.rules.tolerance, self.rules.max_passes) * self.blocks.count
+        task, rows = self.blocks.read(0)
+        self.settings = resolved_settings(
+            problem, formulation, settings, task, self.blocks.sizes, checked, calls
+        )
+        place, oracle = (
+            OneDevice(problem, task, self.blocks.sizes),
+            oracle_for(problem, formulation),
+        )
+        self.run = Run(
+            problem, formulation, self.settings, task, place, rows, oracle, sample, SweepBuffers()
+        )
 
     def begin(self) -> BlockState:
-        """Where the run begins, its effort chosen by the shapes of the first block."""
-        problem, task = self.problem, self.blocks.read(0).task
-        calls = calls_foretold(self.rules.tolerance, self.rules.max_passes) * self.blocks.count
-        oracle = oracle_for(problem, self.formulation)
-        efforts = efforts_of(problem, self.settings, oracle, task, calls)
-        self.settings = self.settings._replace(effort=efforts)
-        capacity = capacity_of(problem, self.settings, task.outputs, self.dtype.itemsize)
-        return BlockState(own_weights(problem), 0, capacity)
+        """Where the run begins."""
+        return BlockState(own_weights(self.problem), 0, self.settings.capacity)
 
     def _sets(self, number: int, block: Block, capacity: int) -> WorkingSets:
         """The working sets of a block as its last visit left them."""
         packed, task = self.cache.take(number), block.task
-        if self.enumerated:
-            efforts: Any = self.settings.effort
+        if self.settings.enumerated:
+            effort = self.settings.effort.oracle
             sets = enumerated_program(
-                self.problem, task.terms, task.inputs, task.outputs, effort=efforts.oracle
+                self.problem, task.terms, task.inputs, task.outputs, effort=effort
             )
             return sets if packed is None else unpack_enumerated(packed, sets)
         if packed is None:
@@ -150,19 +160,21 @@ class BlockAscent:
 
     def _opened(
         self, number: int, block: Block, state: BlockState, seconds: dict[str, float]
-    ) -> tuple[WorkingSets, Visit]:
+    ) -> tuple[WorkingSets, OpenRound]:
         """The working sets of a block, and the fixed side of a visit to it."""
         sets = time_part(seconds, "planes", lambda: self._sets(number, block, state.capacity))
-        visit = round_of(
-            self.problem, block.task, self.settings, self.formulation, state.clock, self.room, True
-        )
-        random = np.random.default_rng([self.settings.seed, state.clock, number])
+        visit = open_round(self._run_of(block.task, (number,)), state.clock, True)
         if self.shapes_of_input is None:
             self.shapes_of_input = jax.eval_shape(lambda: block.task.inputs[0])
-        return sets, visit._replace(random=(random,), seconds=seconds)
+        return sets, visit._replace(seconds=seconds)
+
+    def _run_of(self, task: Task, seed: tuple[int, ...] = ()) -> Run:
+        """The run over the examples of a block."""
+        place = OneDevice(self.problem, task, self.blocks.sizes, seed)
+        return self.run._replace(task=task, placement=place)
 
     def _close(
-        self, number: int, block: Block, sets: WorkingSets, terms: ExampleTerms, visit: Visit
+        self, number: int, block: Block, sets: WorkingSets, terms: ExampleTerms, visit: OpenRound
     ) -> None:
         """Put the working sets in the cache and note what the oracle calls said."""
         real = block.rows >= 0
@@ -186,11 +198,11 @@ class BlockAscent:
         Where rows of other blocks are at hand, cached sweeps are over these and its own.
         """
         sets, visit = self._opened(number, block, state, seconds)
-        counts = _Counts(calls=int(np.sum(np.asarray(block.task.terms.cap) > 0)))
+        counts = _Counts(calls=visit.run.placement.examples)
         if not counts.calls:  # examples without weight have no multipliers
             return state.weights, counts
         given = State(state.weights, sets, None, 0.0, state.clock, None)
-        if self.enumerated:
+        if self.settings.enumerated:
             sets, report, _ = call_all(visit, "oracle", state.weights, sets, epsilon)
             gaps = block_gaps(self.formulation, block.task.terms, report.terms)
             slots = report.slots if named_slots(self.settings, sets) else None
@@ -206,7 +218,7 @@ class BlockAscent:
             own = block.task, sets, report.slots, gaps
             time_part(seconds, "gathering", lambda: gathered.take(number, *own))
             if (rows := gathered.at_hand) is not None:
-                now = visit._replace(task=rows.task)
+                now = visit._replace(run=self._run_of(rows.task))
                 w, moved = cached_sweeps(now, w, rows.sets, rows.gaps, rows.slots)
                 gathered.moved(moved)
         return w, counts
@@ -222,7 +234,7 @@ class BlockAscent:
             total = _Counts(*map(sum, zip(total, counts, strict=True)))
         if gathered is not None:
             time_part(seconds, "gathering", lambda: gathered.give_back(self.cache))
-        if self.enumerated:
+        if self.settings.enumerated:
             total = total._replace(added=int(self.cache.planes.sum() - before))
         return state, total
 
@@ -289,7 +301,7 @@ class BlockAscent:
         state = state._replace(planes=self.cache.contents if self.cache.lasting else ())
         slack = None if certificate is None else np.array(self.terms.slack)
         info = Info(certificate, shown, *counts[:2], counts.calls, seconds, slack)
-        full = not self.enumerated and state.capacity >= self.settings.max_capacity
+        full = not self.settings.enumerated and state.capacity >= self.settings.max_capacity
         reach = float(np.max(self.terms.reach, initial=0.0)) if self.rules.hard else 0.0
         cheap = self.problem.oracles.cheap is not None  # whose answers bound nothing
         found = Round(

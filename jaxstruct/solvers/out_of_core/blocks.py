@@ -22,13 +22,12 @@ from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.n_slack.task import (
     Task,
-    batches_of_class,
-    fewest_batches,
+    batch_shapes,
     make_task,
     row_index,
 )
 from jaxstruct.solvers.objective.formulations import Formulation
-from jaxstruct.solvers.settings import Settings, choice_of, resolved_settings
+from jaxstruct.solvers.settings import Settings, batch_and_group
 from jaxstruct.solvers.validation.checks import check_bucket
 
 RUN, RUNS = 256, 16
@@ -78,7 +77,7 @@ class Blocks:
 
     Attributes:
       n: examples in all. count: blocks. shapes: (batches, rows in each) of every bucket, the same
-        in all blocks. settings: resolved for these.
+        in all blocks. sizes: of `batch_and_group`.
     """
 
     def __init__(
@@ -99,7 +98,8 @@ class Blocks:
         self.n, self.count = sum(map(len, self._layout.index)), count
         self._index = examples_of_blocks(self._layout, count, settings.seed)
         most = [max(map(len, each)) for each in zip(*self._index, strict=True)]
-        self.settings, self.shapes = shapes_of(problem, settings, most)
+        self.sizes = batch_and_group(problem, settings, max(most))
+        self.shapes = batch_shapes(problem, settings, most)
         self._dtypes = None
 
     def _padded(self, number: int) -> tuple[Buckets, Buckets]:
@@ -156,20 +156,6 @@ class Blocks:
             self.shapes, n=self.n,
         )  # fmt: skip
         return Block(task, row_index(outputs.index, self.shapes))
-
-
-def shapes_of(
-    problem: Problem, settings: Settings, most: list[int]
-) -> tuple[Settings, list[tuple[int, int]]]:
-    """(settings resolved, (batches, rows in each) a bucket) of blocks.
-
-    Args:
-      most: examples of each bucket that a block has at most.
-    """
-    fewest = fewest_batches(settings.oracle_batch)
-    settings = resolved_settings(problem, settings, max(most))
-    batch, group = settings.oracle_batch, choice_of(settings.group)
-    return settings, [batches_of_class(max(own, 1), batch, group, fewest) for own in most]
 
 
 def rows_in(shapes: list[tuple[int, int]]) -> int:

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import checked_example_weights, checked_size, text_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.processes import ALONE
+from jaxstruct.core.processes import Processes
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checkpoints.resuming import (
     digest_of_text,
@@ -29,7 +28,6 @@ from jaxstruct.solvers.checkpoints.writer import check_checkpoint, prepare_folde
 from jaxstruct.solvers.loop.host_loop import (
     Progress,
     Round,
-    Rules,
     RunState,
     StartCounters,
     begin,
@@ -39,26 +37,20 @@ from jaxstruct.solvers.loop.host_loop import (
     solve,
     statistics,
 )
-from jaxstruct.solvers.loop.progress import check_verbose, training_progress
+from jaxstruct.solvers.loop.progress import training_progress
 from jaxstruct.solvers.loop.status import MESSAGES, Status
 from jaxstruct.solvers.loop.stop_signals import stop_signals
 from jaxstruct.solvers.memory import BLOCK_BYTES, Memory, blocks_within, memory
-from jaxstruct.solvers.objective.formulations import Formulation, formulation_named
+from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.out_of_core.block_ascent import BlockAscent
 from jaxstruct.solvers.out_of_core.block_checkpoints import BlockKeeping, planes_folder
 from jaxstruct.solvers.out_of_core.block_solution import BlockSolution
 from jaxstruct.solvers.out_of_core.blocks import Blocks
 from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache
-from jaxstruct.solvers.settings import Settings, check_settings
-from jaxstruct.solvers.validation.checks import (
-    check_callback,
-    check_inputs,
-    check_is_problem,
-    check_run,
-    examples_in,
-    rounding,
-)
-from jaxstruct.solvers.validation.oracle_rules import Sample, check_oracle, confirm
+from jaxstruct.solvers.prepare import checked_rules
+from jaxstruct.solvers.settings import Settings
+from jaxstruct.solvers.validation.checks import check_inputs, examples_in
+from jaxstruct.solvers.validation.oracle_rules import confirm
 
 DEFAULTS = Settings()
 
@@ -127,14 +119,9 @@ def fit_in_blocks(
       ValueError: an argument does not fit, or the problem breaks a rule on a few of the examples;
         the message names it.
     """
-    check_is_problem(problem)
-    formulation = formulation_named(formulation)
-    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
-    check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
-    check_settings(settings)
+    given = problem, formulation, C, tolerance, epsilon, max_passes, min_margin
+    formulation, rules = checked_rules(*given, callback, verbose, settings)
     _check_variant(settings)
-    check_callback(callback)
-    check_verbose(verbose)
     if isinstance(inputs, Buckets) or isinstance(outputs, Buckets):
         raise ValueError(
             "inputs and outputs are in buckets already: give the examples as they are, arrays or "
@@ -153,9 +140,6 @@ def fit_in_blocks(
     foretold = memory(problem, inputs, outputs, settings, blocks=count, block_bytes=block_bytes)
     if verbose:
         sys.stderr.write(f"{count} blocks of {n} examples; memory {foretold}\n")
-    rules = Rules(
-        tolerance, epsilon, max_passes, float(C), formulation.penalty == 0, rounding(dtype)
-    )
     of_blocks = problem, inputs, outputs, formulation, C, example_weights, settings, count
     words = f"{formulation.name}, C = {float(C):g}"
     with (
@@ -167,13 +151,13 @@ def fit_in_blocks(
         dealt = Blocks(*of_blocks)
         ascent = BlockAscent(problem, dealt, formulation, rules, cache, example_weights, min_margin)
         digests: list[tuple[str, ...]] = []
-        sample = ascent.look(
-            lambda *examples: kept and digests.append(tuple(map(digest_of_tree, examples)))
+        ascent.open(
+            settings,
+            lambda *examples: kept and digests.append(tuple(map(digest_of_tree, examples))),
         )
-        check_oracle(problem, formulation, sample)
         keeping = None
         if checkpoint is not None:
-            common = in_common(problem, dealt.settings, formulation, rules, min_margin)
+            common = in_common(problem, ascent.settings, formulation, rules, min_margin)
             inputs_digest, outputs_digest = map(
                 digest_of_text, map("".join, zip(*digests, strict=True))
             )
@@ -182,7 +166,7 @@ def fit_in_blocks(
                 blocks=count,
             )  # fmt: skip
             keeping = BlockKeeping(checkpoint, float(checkpoint_seconds), own, problem, cache)
-        run = _Run(ascent, sample, foretold, notifying_callback(ALONE, show, callback))
+        run = _Run(ascent, foretold, notifying_callback(Processes(), show, callback))
         return run.train() if keeping is None else run.train_and_keep(keeping, resume)
 
 
@@ -190,20 +174,18 @@ class _Run(NamedTuple):
     """A training in blocks, looked at and ready.
 
     Fields:
-      sample: examples on which the oracle is tried at the end. foretold: its memory.
-      told: the callback of the host loop.
+      foretold: its memory. notify: the callback of the host loop.
     """
 
     ascent: BlockAscent
-    sample: Sample | None
     foretold: Memory
-    told: Callable[[Progress], bool | None]
+    notify: Callable[[Progress], bool | None]
 
     def train(self) -> BlockSolution:
         """Rounds to the end."""
         state, counters = self.ascent.begin(), begin()
         first = run_state_at(state, state.weights)
-        end = solve(self.ascent.method(), first, self.ascent.rules, counters, self.told)
+        end = solve(self.ascent.method(), first, self.ascent.rules, counters, self.notify)
         return self._solution(*end, counters)
 
     def train_and_keep(self, keeping: BlockKeeping, resume: bool) -> BlockSolution:
@@ -226,7 +208,7 @@ class _Run(NamedTuple):
                 signals.raise_noted()
 
             with writer.stopped_by(signals.meant):
-                end = solve(method, first, self.ascent.rules, counters, self.told, keep)
+                end = solve(method, first, self.ascent.rules, counters, self.notify, keep)
                 solution = self._solution(*end, counters)
                 stopped = solution.status is Status.STOPPED  # it may go on
                 file = None if stopped else keeping.end_file(solution)
@@ -237,7 +219,9 @@ class _Run(NamedTuple):
     def _solution(self, now: RunState, status: Status, counters: StartCounters) -> BlockSolution:
         """What a run has found whose loop is over."""
         ascent, cache, best = self.ascent, self.ascent.cache, now.best
-        status = confirm(status, ascent.problem, ascent.formulation, self.sample, best.weights)
+        status = confirm(
+            status, ascent.problem, ascent.formulation, ascent.run.sample, best.weights
+        )
         certificate, slack = last_certificate(best)
         kept, support = int(cache.planes.sum()), int(cache.carrying.sum())
         counts = statistics(now, counters, kept, support, now.state.capacity)

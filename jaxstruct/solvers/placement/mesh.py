@@ -12,7 +12,7 @@ the host, and plans for these; a few numbers of every example are the same on al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,18 +35,17 @@ from jaxstruct.solvers.n_slack.oracle_pass import (
     PassCounts,
     oracle_pass,
 )
+from jaxstruct.solvers.n_slack.placement import Placement
 from jaxstruct.solvers.n_slack.proximal_newton import NewtonResult, proximal_newton_pass
 from jaxstruct.solvers.n_slack.state import State
 from jaxstruct.solvers.n_slack.sweeps import Plan, sweeps_pass
 from jaxstruct.solvers.n_slack.task import Places, Task, sizes_of
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
-from jaxstruct.solvers.objective.certificate import ExampleTerms
+from jaxstruct.solvers.objective.certificate import Certificate, ExampleTerms
 from jaxstruct.solvers.objective.formulations import Penalty
 from jaxstruct.solvers.placement.exchange import Exchange, exchanging_pass
+from jaxstruct.solvers.placement.one_device import OneDevice
 from jaxstruct.solvers.settings import NewtonOptions, VisitOptions
-
-FEWEST_SYNCHRONISATIONS = 4
-"""In a sweep, where the settings leave it open."""
 
 
 def check_mesh(mesh: Any) -> None:
@@ -204,38 +203,46 @@ def deal(sizes: np.ndarray, shards: int, rows: int) -> np.ndarray:
     return held.reshape(-1)
 
 
-def dealt(outputs: Buckets, shards: int, rows: list[int]) -> Places:
+def dealt(mesh: Mesh | None, outputs: Buckets, shards: int, rows: Iterable[int]) -> Places | None:
     """Which example each row of each bucket holds, shard after shard, by the sizes of outputs.
 
     Where each of several processes deals out what K shards of a mesh in one process would hold, to
-    its own part of these, in their order, they hold the same again.
+    its own part of these, in their order, they hold the same again. None without a mesh: examples
+    keep their order.
 
     Args:
-      rows: of each shard, by bucket.
+      shards: of this process. rows: of each shard, by bucket.
     """
+    if mesh is None:
+        return None
     return [
         deal(sizes_of(part)[: len(own)], shards, each)
         for part, own, each in zip(outputs.parts, outputs.index, rows, strict=True)
     ]
 
 
-class Shards:
+class Shards(Placement):
     """Where the rows of a task lie on a mesh, and how to move between orders.
 
     Fields:
       mesh: of one axis, the devices of one process after those of another.
-      processes: whose devices they are. task: the task on the mesh, its flat arrays shard after
-        shard. first: the number of the first shard of this process.
-      parts: the shards of this process as tasks of NumPy arrays on the host.
-      counts: [K, B] examples of each shard in each bucket.
-      terms: cap and ridge of all rows on the host, shard after shard.
+      task: flat arrays lie shard after shard. parts: of NumPy arrays. terms: shard after shard.
+      others: of `Placement`; a part is a shard.
     """
 
-    def __init__(self, mesh: Mesh, processes: Processes, whole: Task, examples: np.ndarray) -> None:
+    def __init__(
+        self,
+        mesh: Mesh,
+        processes: Processes,
+        problem: Problem,
+        whole: Task,
+        examples: np.ndarray,
+        sizes: tuple[int, int],
+    ) -> None:
         """Place a task whose buckets hold their shards one after the other, on the host so far.
 
         Args:
-          mesh: of any axes. processes: whose it is.
+          mesh: of any axes. processes: whose it is. sizes: of `batch_and_group`.
           whole: the part of this process.
           examples: [N] the example of each of its rows, -1 where it is padding, which comes last
             in each part of a bucket.
@@ -260,12 +267,17 @@ class Shards:
         self._sharding = NamedSharding(self.mesh, PartitionSpec(self.mesh.axis_names))
         self._same = NamedSharding(self.mesh, PartitionSpec())
         host = jax.tree.map(np.asarray, whole._replace(counts=None))
-        self.parts = tuple(self._part(host, shard, examples) for shard in range(count))
         terms = jax.tree.map(lambda leaf: leaf[self._order] if leaf.ndim else leaf, host.terms)
-        self.task = self.put(host._replace(terms=terms))
-        self.terms = self._terms_of_all(terms)
-        own_counts = [[int(each) for each in part.counts or ()] for part in self.parts]
-        self.counts = np.concatenate([np.array(each) for each in processes.gather(own_counts)])
+        super().__init__(
+            self.put_on_all(problem),
+            self.put(host._replace(terms=terms)),
+            tuple(self._part(host, shard, examples) for shard in range(count)),
+            self._terms_of_all(terms),
+            sizes,
+            processes,
+            self.first,
+            [(self.first + shard,) for shard in range(count)],  # whatever process has a shard
+        )
 
     def _part(self, host: Task, shard: int, examples: np.ndarray) -> Task:
         def cut(leaf: np.ndarray) -> np.ndarray:
@@ -291,30 +303,23 @@ class Shards:
         self, problem: Problem, options: OracleOptions, *given: Any, effort: str
     ) -> tuple[WorkingSets, OracleReport, PassCounts]:
         """`oracle_on_shards` here."""
-        return oracle_shards_program(problem, options, self.mesh, *given, effort=effort)
+        return oracle_shards_program(problem, options, self.mesh, self.task, *given, effort=effort)
 
     def sweep(
-        self,
-        planes: Problem,
-        options: VisitOptions,
-        synchronisations: int | None,
-        *given: Any,
-        effort: str,
+        self, options: VisitOptions, synchronisations: int, *given: Any, effort: str
     ) -> tuple[PyTree, Array, Array, list]:
         """`sweeps_on_shards` here."""
-        times = synchronisations or max(FEWEST_SYNCHRONISATIONS, self.mesh.size)
-        return sweeps_shards_program(planes, options, self.mesh, times, *given, effort=effort)
+        return sweeps_shards_program(
+            self.planes, options, self.mesh, synchronisations, self.task, *given, effort=effort
+        )
 
     def newton(
-        self, problem: Problem, options: NewtonOptions, *given: Any, effort: str
+        self, options: NewtonOptions, w: PyTree | None, *given: Any, effort: str
     ) -> NewtonResult:
-        """`newton_on_shards` here."""
-        return newton_shards_program(problem, options, self.mesh, *given, effort=effort)
-
-    @property
-    def rows(self) -> int:
-        """How many rows the shards of this process have."""
-        return len(self._order)
+        """`newton_on_shards` here, which makes w of the span in any case."""
+        return newton_shards_program(
+            self.problem, options, self.mesh, self.task, *given, effort=effort
+        )
 
     def put(self, tree: PyTree) -> PyTree:
         """Arrays over the rows of this process, on its shards; scalars on all devices."""
@@ -385,6 +390,10 @@ class Shards:
             return own
         return ExampleTerms(*np.ascontiguousarray(self.gathered(np.stack(own, axis=1)).T))
 
+    def agreed(self, certificate: Certificate) -> Certificate:
+        """The certificate of the first process; one message."""
+        return Certificate(*self.processes.gather_numbers(certificate)[0].tolist())
+
     def in_shards(self, sets: WorkingSets) -> WorkingSets:
         """Working sets in the order of buckets, placed."""
         flat = sets._replace(outputs=(), gram=())
@@ -432,3 +441,17 @@ class Shards:
             slots=None if slots is None else jax.device_put(self.in_buckets(slots)),
             span=None if state.span is None else jax.device_put(self.in_buckets(state.span)),
         )
+
+
+def placed(
+    mesh: Mesh | None,
+    processes: Processes,
+    problem: Problem,
+    task: Task,
+    examples: np.ndarray,
+    sizes: tuple[int, int],
+) -> Placement:
+    """A task on a mesh, see `Shards`, or on one device where that is None."""
+    if mesh is None:
+        return OneDevice(problem, task, sizes)
+    return Shards(mesh, processes, problem, task, examples, sizes)

@@ -61,8 +61,6 @@ from jaxstruct.solvers.n_slack.task import (
     Task,
     batches_of_class,
     fewest_batches,
-    make_task,
-    row_index,
 )
 from jaxstruct.solvers.objective.certificate import (
     Certificate,
@@ -73,19 +71,12 @@ from jaxstruct.solvers.objective.certificate import (
 )
 from jaxstruct.solvers.objective.formulations import Formulation, formulation_named, power_of_loss
 from jaxstruct.solvers.objective.most_violated import most_violated, oracle_for, terms_size
+from jaxstruct.solvers.prepare import checked_rules, prepare_examples
 from jaxstruct.solvers.reference.working_set_dual import WorkingSetDual
 from jaxstruct.solvers.solution import description, summary
-from jaxstruct.solvers.validation.checks import (
-    check_callback,
-    check_is_problem,
-    check_run,
-    checked_buckets,
-    rounding,
-)
-from jaxstruct.solvers.validation.oracle_rules import check_oracle, confirm, sample_of
+from jaxstruct.solvers.validation.oracle_rules import confirm
 
 VARIANTS = ("full", "subspace")
-_CHECKED_EXAMPLES = 4
 _FIRST_SLOTS = 8
 
 
@@ -130,23 +121,17 @@ def fit_reference(
 
     Source: thesis, algorithms 2 and 3 (3.5.1, 3.7.3); JMLR 6:1453-1484, algorithm 1.
     """
-    check_is_problem(problem)
-    formulation = formulation_named(formulation)
-    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
     max_epochs = checked_size("max_epochs", max_epochs)
     look_ahead = checked_size("look_ahead", look_ahead)
-    check_run(C, None, epsilon, max_epochs, min_margin, dtype)
-    check_callback(callback)
+    given = problem, formulation, C, None, epsilon, max_epochs, min_margin
+    formulation, rules = checked_rules(*given, callback)
     _check_choices(variant, exactness)
-    inputs, outputs = checked_buckets(problem, inputs, outputs, example_weights)
-    shapes = [batches_of_class(len(own), 1, 1, fewest_batches(1)) for own in outputs.index]
-    task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes)
-    rows = row_index(outputs.index, shapes)
-    sample = sample_of(problem, inputs, outputs, _CHECKED_EXAMPLES)
-    check_oracle(problem, formulation, sample)
-    hard = formulation.penalty == 0
-    rules = Rules(None, epsilon, max_epochs, float(C), hard, rounding(dtype))
-    place = np.array([(b, row) for b, (size, _) in enumerate(shapes) for row in range(size)])
+    task, rows, _, sample = prepare_examples(
+        problem, inputs, outputs, formulation, C, example_weights,
+        lambda counts: [batches_of_class(count, 1, 1, fewest_batches(1)) for count in counts],
+    )  # fmt: skip
+    sizes = map(rows_of, task.outputs)
+    place = np.array([(b, row) for b, size in enumerate(sizes) for row in range(size)])
     run = _Run(
         problem, oracle_for(problem, formulation), task, formulation, rules, rows, place, variant,
         exactness * epsilon, min_margin, look_ahead,

@@ -1,0 +1,108 @@
+"""What stays as it is during a run, with every choice of its settings made."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.contract import Problem
+from jaxstruct.solvers.n_slack.cost_model import CALLS, capacity_of, efforts_of, most_outputs
+from jaxstruct.solvers.n_slack.placement import Placement
+from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
+from jaxstruct.solvers.n_slack.task import Task
+from jaxstruct.solvers.objective.formulations import Formulation
+from jaxstruct.solvers.objective.most_violated import oracle_for
+from jaxstruct.solvers.settings import ResolvedSettings, Settings, VisitOptions, enumerates
+from jaxstruct.solvers.validation.oracle_rules import Sample
+
+Number = TypeVar("Number", int, float)
+
+FEW_OUTPUTS = 32
+"""Enumerated working sets of no more slots are swept whole."""
+
+FEWEST_SYNCHRONISATIONS = 4
+"""In a sweep over several shards, where the settings leave it open."""
+
+
+class Run(NamedTuple):
+    """The fixed side of a run of the cutting plane algorithm, made by `prepare_run`.
+
+    Fields:
+      problem, formulation: what is solved. settings: how.
+      task: the examples of this host in the order of buckets, padded. placement: where they lie.
+      rows: [N] the example of each row of the task, -1 where it is padding.
+      oracle: which one, see `oracle_for`. sample: examples on which it is tried, or None.
+      buffers: what sweeps leave for the next ones.
+    """
+
+    problem: Problem
+    formulation: Formulation
+    settings: ResolvedSettings
+    task: Task
+    placement: Placement
+    rows: np.ndarray
+    oracle: str
+    sample: Sample | None
+    buffers: SweepBuffers
+
+
+def resolved_settings(
+    problem: Problem,
+    formulation: Formulation,
+    settings: Settings,
+    task: Task,
+    sizes: tuple[int, int],
+    checked: int = 0,
+    calls: int = CALLS,
+    shards: int = 1,
+) -> ResolvedSettings:
+    """The settings of a run with no choice left open.
+
+    Args:
+      task: what one device has. sizes: of `batch_and_group`. checked: of `examples_to_check`.
+      calls: oracle calls an example that the run will make. shards: of a mesh.
+    """
+    batch, group = sizes
+    settings, enumerated = settings._replace(oracle_batch=batch), enumerates(problem, settings)
+    sweeps, fading, steps, active = (40, 0.1, 2, 8) if enumerated else (50, 0.2, 10, 24)
+    slots = most_outputs(problem, task.outputs) if enumerated else math.inf
+    if settings.active is not None:
+        active = settings.active
+    elif slots <= FEW_OUTPUTS:
+        active = 0
+    if settings.variant == "full" or active >= slots:
+        active = 0
+    whole = enumerated and not active  # sweeps see all that there is
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+    return ResolvedSettings(
+        variant=settings.variant,
+        enumerated=enumerated,
+        capacity=capacity_of(problem, settings, task.outputs, dtype.itemsize),
+        max_capacity=settings.max_capacity,
+        oracle_batch=batch,
+        chunks=settings.chunks,
+        visits=VisitOptions(
+            group,
+            settings.safeguard,
+            _chosen(settings.block_steps, steps),
+            _chosen(settings.fading, fading),
+        ),
+        cached_sweeps=_chosen(settings.cached_sweeps, sweeps),
+        active=active,
+        coverage=_chosen(settings.coverage, 0.999 if whole else 0.99),
+        certify_every=settings.certify_every,
+        warm_passes=settings.warm_passes,
+        newton=settings.newton,
+        checked_examples=checked,
+        effort=efforts_of(problem, settings, oracle_for(problem, formulation), task, calls),
+        synchronisations=settings.synchronisations or max(FEWEST_SYNCHRONISATIONS, shards),
+        seed=settings.seed,
+    )
+
+
+def _chosen(given: Number | None, usual: Number) -> Number:
+    return usual if given is None else given

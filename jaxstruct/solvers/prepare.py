@@ -1,0 +1,175 @@
+"""What every training does first: check arguments, pad examples, try the oracle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.processes import ALONE, Processes
+from jaxstruct.core.types import PyTree
+from jaxstruct.solvers.loop.host_loop import Rules
+from jaxstruct.solvers.loop.progress import check_verbose
+from jaxstruct.solvers.n_slack.cost_model import CALLS
+from jaxstruct.solvers.n_slack.run import Run, resolved_settings
+from jaxstruct.solvers.n_slack.sweeps import SweepBuffers
+from jaxstruct.solvers.n_slack.task import Shapes, Task, batch_shapes, make_task, row_index
+from jaxstruct.solvers.objective.formulations import Formulation, formulation_named
+from jaxstruct.solvers.objective.most_violated import oracle_for
+from jaxstruct.solvers.placement.joint_buckets import joint_buckets
+from jaxstruct.solvers.placement.mesh import check_mesh, dealt, placed
+from jaxstruct.solvers.settings import (
+    Settings,
+    batch_and_group,
+    check_settings,
+    examples_to_check,
+)
+from jaxstruct.solvers.validation.checks import (
+    check_callback,
+    check_is_problem,
+    check_run,
+    rounding,
+)
+from jaxstruct.solvers.validation.oracle_rules import Sample, check_oracle, sample_of
+
+DEFAULTS = Settings()
+CHECKED_EXAMPLES = 4
+"""On how many examples an oracle is tried, where no settings say it."""
+
+
+def checked_rules(
+    problem: Problem,
+    formulation: str | Formulation,
+    C: float,
+    tolerance: float | None,
+    epsilon: float | None,
+    max_passes: int,
+    min_margin: float = 1.0,
+    callback: Any = None,
+    verbose: Any = False,
+    settings: Settings = DEFAULTS,
+) -> tuple[Formulation, Rules]:
+    """(the formulation of this name, when the run ends) of arguments that every trainer takes.
+
+    Raises:
+      ValueError: one of them does not fit; the message names it.
+    """
+    check_is_problem(problem)
+    formulation = formulation_named(formulation)
+    dtype = jnp.result_type(*jax.tree.leaves(problem.initial_weights))
+    check_run(C, tolerance, epsilon, max_passes, min_margin, dtype)
+    check_settings(settings)
+    check_callback(callback)
+    check_verbose(verbose)
+    hard = formulation.penalty == 0
+    return formulation, Rules(tolerance, epsilon, max_passes, float(C), hard, rounding(dtype))
+
+
+class Examples(NamedTuple):
+    """The examples of this process, padded.
+
+    Fields:
+      task: in the order of buckets. rows: [N] the example of each of its rows, -1 for padding.
+      most: of a bucket on one device. sample: those on which the oracle was tried.
+    """
+
+    task: Task
+    rows: np.ndarray
+    most: int
+    sample: Sample | None
+
+
+def prepare_examples(
+    problem: Problem,
+    inputs: PyTree,
+    outputs: PyTree,
+    formulation: Formulation,
+    C: float,
+    example_weights: np.ndarray | None,
+    shapes_of: Callable[[list[int]], Shapes],
+    checked: int = CHECKED_EXAMPLES,
+    mesh: Mesh | None = None,
+    processes: Processes = ALONE,
+) -> Examples:
+    """Examples checked, padded, and the oracle tried on a few of them.
+
+    Args:
+      shapes_of: the shapes of buckets of so many examples, on each device at most.
+      checked: on how many the oracle is tried. processes: of the mesh; all call this alike.
+      others: as in `fit`.
+
+    Raises:
+      ValueError: examples do not fit, or the oracle breaks a rule; the message names it.
+    """
+    inputs, outputs, held = joint_buckets(problem, inputs, outputs, example_weights, processes)
+    counts = np.max(-(-held // np.array(processes.devices)[:, None]), axis=0).tolist()
+    devices, n, shapes = processes.devices[processes.here], int(held.sum()), shapes_of(counts)
+    places = dealt(mesh, outputs, devices, map(math.prod, shapes))
+    shapes = [(devices * batches, rows) for batches, rows in shapes]
+    task = make_task(problem, inputs, outputs, formulation, C, example_weights, shapes, places, n)
+    rows = row_index(outputs.index, shapes, places)
+    sample = sample_of(problem, inputs, outputs, checked)
+    processes.agree(lambda: check_oracle(problem, formulation, sample))
+    return Examples(task, rows, max(counts), sample)
+
+
+def open_run(
+    problem: Problem,
+    inputs: PyTree,
+    outputs: PyTree,
+    formulation: Formulation,
+    C: float,
+    example_weights: np.ndarray | None,
+    settings: Settings,
+    calls: int = CALLS,
+    mesh: Mesh | None = None,
+    processes: Processes = ALONE,
+) -> Run:
+    """`prepare_run` of arguments that are checked; processes: of the mesh."""
+    shards, checked = sum(processes.devices), examples_to_check(problem, settings)
+    task, rows, most, sample = prepare_examples(
+        problem, inputs, outputs, formulation, C, example_weights,
+        lambda counts: batch_shapes(problem, settings, counts, shards), checked, mesh, processes,
+    )  # fmt: skip
+    sizes = batch_and_group(problem, settings, most, shards)
+    place = placed(mesh, processes, problem, task, rows, sizes)
+    resolved = resolved_settings(
+        problem, formulation, settings, place.parts[0], sizes, checked, calls, shards
+    )
+    oracle = oracle_for(problem, formulation)
+    return Run(problem, formulation, resolved, task, place, rows, oracle, sample, SweepBuffers())
+
+
+def prepare_run(
+    problem: Problem,
+    inputs: PyTree,
+    outputs: PyTree,
+    formulation: str | Formulation = "svm1_margin",
+    C: float = 1.0,
+    *,
+    example_weights: np.ndarray | None = None,
+    settings: Settings = DEFAULTS,
+    mesh: Mesh | None = None,
+) -> Run:
+    """What `cutting_plane.init` and `cutting_plane.step` take: the fixed side of a training.
+
+    Args:
+      all: as in `fit`.
+
+    Raises:
+      ValueError: an argument does not fit, or the problem breaks a rule on a few of the examples;
+        the message names it.
+    """
+    check_mesh(mesh)
+    processes = Processes(mesh)
+    found, _ = processes.agree(
+        lambda: checked_rules(problem, formulation, C, None, 1.0, 1, settings=settings)
+    )
+    given = problem, inputs, outputs, found, C, example_weights, settings
+    return open_run(*given, mesh=mesh, processes=processes)
