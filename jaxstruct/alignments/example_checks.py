@@ -73,7 +73,7 @@ def check_candidates(native: np.ndarray, candidates: np.ndarray) -> tuple[int, i
 
 
 def check_decoys(Q: int) -> None:
-    """Raise ValueError unless there is room for a decoy."""
+    """Raise ValueError unless a decoy fits in."""
     if Q < 2:
         raise ValueError(
             "inputs.candidates hold no decoys (Q = 1): learning needs the homologue and at least "

@@ -37,7 +37,7 @@ class WrittenAlignment(NamedTuple):
 
 
 class PairScores(NamedTuple):
-    """Scores of pairs of letters, which tell similar letters from others.
+    """Scores of pairs of letters, high for similar letters.
 
     Fields:
       alphabet: which letter is which row and column.
@@ -49,7 +49,7 @@ class PairScores(NamedTuple):
 
 
 class AlignmentNumbers(NamedTuple):
-    """What is usually told of an alignment.
+    """What is usually reported of an alignment.
 
     Fields:
       columns: pairs and gaps. identical: pairs of equal letters. positive: pairs, equal letters or

@@ -60,6 +60,7 @@ MESSAGES = {
     Status.STOPPED: "the callback asked to stop",
 }
 _PATIENCE = 20
+"""Iterations without a lower objective or gradient: what is left of both is rounding."""
 
 
 class FieldProgress(NamedTuple):

@@ -5,7 +5,7 @@
 the dual of `conditional_random_field`. As in SDCA (Le Priol, Piche and Lacoste-Julien, "Adaptive
 stochastic dual coordinate ascent for conditional random fields", UAI 2018) a step takes some
 examples, asks for the marginals of P(. | x_i; w), and moves mu_i toward them by a line search. The
-gap of an example is KL(mu_i | P(. | x_i; w)), which that call tells; all of them add up to P - D.
+gap of an example is KL(mu_i | P(. | x_i; w)), which that call returns; all of them add up to P - D.
 
 Here mu_i is kept as the distribution of the potentials theta_i in place of tables of marginals, and
 moves along theta_i + gamma (A_i w - theta_i), as exponentiated gradient does (Collins, Globerson,
@@ -76,7 +76,9 @@ MESSAGES = {
     Status.STOPPED: "the callback asked to stop",
 }
 CERTAINTIES = (4.0, 8.0)
-"""Of the first distributions: theta_i has one of them at the parts of y_i and 0 elsewhere."""
+"""Of the first distributions: theta_i has one of them at the parts of y_i and 0 elsewhere, that of
+the larger D. 4 suits OCR words, 8 Spanish sentences: 8 and 12 passes to 1e-4, from uniform
+distributions 10 and 18."""
 PROVEN_TOGETHER = 512
 """Labels in a block of the proof. D takes what rounds in the sums of a block in first order, and
 the blocks are added in float64; fewer would ship w to the host more often than a pass takes."""
@@ -250,14 +252,14 @@ class _Ascent:
 
     def sweep(self, group: int, seed: int, number: int) -> tuple[float, float]:
         """(the gap that the groups of a pass met, what D gained)."""
-        told = []
+        met = []
         for bucket, rows in epoch_order(self.index, group * _GROUPS, seed, number):
             self.weights, self.multipliers[bucket], sums = visit_groups(
                 self.fixed[bucket], self.weights, self.multipliers[bucket],
                 rows.reshape(_GROUPS, group),
             )  # fmt: skip
-            told.append(sums)
-        gap, gain, calls = np.asarray(told, np.float64).sum(axis=0)
+            met.append(sums)
+        gap, gain, calls = np.asarray(met, np.float64).sum(axis=0)
         self.calls += int(calls)
         return float(gap), float(gain)
 
@@ -346,8 +348,8 @@ def _asks_to_stop(
         return False
     weights = jax.tree.map(jnp.copy, ascent.weights)  # the run goes on in place
     seconds = time.perf_counter() - began
-    told = (row.primal, row.dual, row.primal - row.dual, estimate, seconds, weights)
-    return bool(callback(DualProgress(passes, *told)))
+    numbers = (row.primal, row.dual, row.primal - row.dual, estimate, seconds, weights)
+    return bool(callback(DualProgress(passes, *numbers)))
 
 
 def _ascend(

@@ -19,6 +19,7 @@ from jaxstruct.core.transposition import linear_leaves, with_linear_leaves
 from jaxstruct.core.types import Array, PyTree
 
 _HALVINGS = 12
+"""Of a step along a line, at most; one visit of a thousand needs the first."""
 
 
 class Multipliers(NamedTuple):
@@ -146,8 +147,8 @@ def visit_groups(
 ) -> tuple[PyTree, Multipliers, Array]:
     """Steps on groups [q, group] of rows, one after the other."""
     body = partial(_visit, fixed)
-    (w, multipliers), told = jax.lax.scan(body, (w, multipliers), groups)
-    return w, multipliers, jnp.sum(told, axis=0)
+    (w, multipliers), sums = jax.lax.scan(body, (w, multipliers), groups)
+    return w, multipliers, jnp.sum(sums, axis=0)
 
 
 @jax.jit

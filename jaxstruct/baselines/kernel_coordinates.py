@@ -222,9 +222,9 @@ def lifted(callback: Callable | None, lift: Callable, *names: str) -> Callable |
     if callback is None or lift is _same:
         return callback
 
-    def told(progress: Any) -> Any:
+    def called(progress: Any) -> Any:
         return callback(
             progress._replace(**{name: lift(getattr(progress, name)) for name in names})
         )
 
-    return told
+    return called

@@ -2,7 +2,7 @@
 
     y^ = argmax_y F(x_i, y; w);    if y^ != y_i:    w <- w + Psi(x_i, y_i) - Psi(x_i, y^)
 
-example by example, from w = 0. `dual_perceptron` is the same run told by its mistakes.
+example by example, from w = 0. `dual_perceptron` is the same run written by its mistakes.
 
 Theorem 1: if some |w| = 1 has F(x_i, y_i; w) - F(x_i, y; w) >= gamma for all i and all y != y_i,
 then there are at most R^2 / gamma^2 updates, in whatever order the examples come. The thesis prints

@@ -17,7 +17,7 @@ Bottou 2010), rate / (1 + rate t / C). Iterates are averaged with weights t (Lac
 and Bach 2012), which forgets the first ones.
 
 There is no dual here and no sign of the end: `fit`, `fit_random_field` and `dual_random_field` have
-them. What a gradient over all examples proves of the last iterate and of the average is told.
+them. What a gradient over all examples proves of the last iterate and of the average is reported.
 """
 
 from __future__ import annotations

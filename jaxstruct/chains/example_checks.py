@@ -29,7 +29,7 @@ _KINDS = (
 GRAM_ROWS = 256
 """Rows of token Gram matrices that are computed again by the validation, at most."""
 _TOLERANCE = 1e-3
-"""How far a given inner product may be off, in units of the norms: room for float32 sums."""
+"""How far a given inner product may be off, in units of the norms: float32 sums are."""
 
 
 def check_options(number_of_features: int, number_of_labels: int, order: int, eta: float) -> None:

@@ -20,14 +20,16 @@ from jaxstruct.core.types import Array, PyTree
 
 SHARED = ("transitions", "triples", "start", "stop")
 TILE = 8
-"""Differing tokens that one turn of a loop reads."""
+"""Differing tokens that one turn of a loop reads; it turns as often as an example needs."""
 
 SHORT = 20
-"""Sequences of fewer positions are read whole: loops over their tiles would cost more."""
+"""Sequences of fewer positions are read whole: their product with the weights is one call. Of 300
+Spanish sentences padded to 92 positions tiles took a quarter off the time of sweeps; words of 14
+letters took as long or longer by tiles of 4, 6 or 8 (4.8 to 5.6 s for 5.0 to 5.3)."""
 
 
 class Differences(NamedTuple):
-    """Where K planes of an example differ, the first parts first; the rest of the room is empty.
+    """Where K planes of an example differ, the first parts first; the rest is empty.
 
     Integers are as narrow as their places fit, since all examples hold them at a time.
 
@@ -120,15 +122,15 @@ def add_planes(eta: Array, w: PyTree, x: PyTree, y: Array, c: Array) -> PyTree:
     return new
 
 
-def _gather_differing(values: Array, room: int, empty: int) -> Array:
-    """[B, room, K] the columns of values [B, K, P] that differ among the K, in order, then empty.
+def _gather_differing(values: Array, most: int, empty: int) -> Array:
+    """[B, most, K] the columns of values [B, K, P] that differ among the K, in order, then empty.
 
-    No more than `room` of them may differ.
+    No more than `most` of them may differ.
     """
     B, _, P = values.shape
     differs = jnp.any(values != values[:, :1], axis=1)
-    place = jnp.where(differs, jnp.cumsum(differs, axis=1) - 1, room)
-    rows = jnp.full((B, room, values.shape[1]), empty, values.dtype)
+    place = jnp.where(differs, jnp.cumsum(differs, axis=1) - 1, most)
+    rows = jnp.full((B, most, values.shape[1]), empty, values.dtype)
     return rows.at[jnp.arange(B)[:, None], place].set(jnp.swapaxes(values, 1, 2), mode="drop")
 
 
@@ -141,22 +143,22 @@ def plane_differences(w: PyTree, y: Array) -> Differences | None:
     B, K, T = y.shape
     if T < SHORT:
         return None
-    room = -(-T // TILE) * TILE
+    most = -(-T // TILE) * TILE
     parts, S = _shared_places(w, y), w["transitions"].shape[0]
     steps = jnp.broadcast_to(jnp.arange(T, dtype=jnp.int32), (B, 1, T))
     differs = jnp.any(y != y[:, :1], axis=1)
-    told = jnp.concatenate([y, steps], axis=1)  # the positions beside the labels, gathered alike
-    place = jnp.where(differs, jnp.cumsum(differs, axis=1) - 1, room)
-    rows = jnp.full((B, room, K + 1), -1, y.dtype).at[jnp.arange(B)[:, None], place]
-    gathered = rows.set(jnp.swapaxes(told, 1, 2), mode="drop")
+    placed = jnp.concatenate([y, steps], axis=1)  # positions beside the labels, gathered alike
+    place = jnp.where(differs, jnp.cumsum(differs, axis=1) - 1, most)
+    rows = jnp.full((B, most, K + 1), -1, y.dtype).at[jnp.arange(B)[:, None], place]
+    gathered = rows.set(jnp.swapaxes(placed, 1, 2), mode="drop")
     labels, positions = gathered[..., :K], gathered[..., K]
     triples = None
     if "triples" in w:
-        triples = _narrow(_gather_differing(parts.triples, 3 * room, S**3), S**3)
+        triples = _narrow(_gather_differing(parts.triples, 3 * most, S**3), S**3)
     return Differences(
         _narrow(jnp.where(positions < 0, T, positions), T),
         _narrow(labels, S),
-        _narrow(_gather_differing(parts.transitions, 2 * room, S * S), S * S),
+        _narrow(_gather_differing(parts.transitions, 2 * most, S * S), S * S),
         triples,
         parts.start,
         parts.stop,

@@ -76,7 +76,7 @@ def chain_inputs(
     Args:
       features: a `Ragged` of n sequences of tokens [l, d]; or padded [n, T, d]. `SparseFeatures`
         and `KernelTokens` have leaves of either kind, their rows being [l, m] or [n, T, m].
-      length: [n] integers in 0..T; None where features are ragged, which tell it.
+      length: [n] integers in 0..T; None where features are ragged, which have it.
       gram: [n, T, T] <Phi(x^t), Phi(x^s)>; None: computed from dense or sparse features, and, for
         training, from ragged kernel rows.
 

@@ -134,7 +134,7 @@ def token_gram(features: PyTree) -> np.ndarray:
       fits), 0 where a token is padding.
 
     Raises:
-      ValueError: kernel rows, which do not tell the inner products of tokens that are no anchors.
+      ValueError: kernel rows, which lack the inner products of tokens that are no anchors.
     """
     if isinstance(features, KernelTokens):
         raise ValueError(

@@ -192,7 +192,7 @@ def fit_temperature(
         )
     if not found.known.all() and (slope != 0 or value == 0):
         reason = (
-            "they score no better than the mean of all outputs: the weights tell nothing of them"
+            "they score no better than the mean of all outputs: the weights say nothing of them"
         )
         if slope <= 0:
             reason = "every held-out output is the best by a margin: give more of them"

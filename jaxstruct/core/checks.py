@@ -1,4 +1,4 @@
-"""Validation that every room shares: one line, which names the argument, what came and what fits.
+"""Validation that every folder shares: one line, which names the argument, what came and what fits.
 
 All of them look at known values on the host, before anything compiles. The rule of the package: an
 argument that does not fit raises ValueError, be it of another type, shape, dtype or value, for what

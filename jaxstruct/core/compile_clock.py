@@ -35,7 +35,7 @@ class _Interval(NamedTuple):
 class CompileClock:
     """Wall and processor seconds of all compiling since the clock was made.
 
-    jax tells the wall seconds of an interval when it ends; one within another counts once. An
+    jax reports the wall seconds of an interval when it ends; one within another counts once. An
     interval has as many processor seconds to a wall second as the process has had since the
     interval before it ended. A program that is read from the disk counts with what that takes.
     """

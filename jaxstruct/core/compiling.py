@@ -40,8 +40,8 @@ def programs_traced() -> int:
 
 
 @contextlib.contextmanager
-def told_of_compiling(listener: Callable[[str], None]) -> Iterator[None]:
-    """Within, `listener` hears the name of each program when its tracing begins, in words.
+def report_compiling_to(listener: Callable[[str], None]) -> Iterator[None]:
+    """Within, `listener` is called with the name of each program, in words, as tracing begins.
 
     A program that is there already says nothing.
     """

@@ -209,7 +209,7 @@ class Padding:
     """What padding needs to know of a structure.
 
     Ragged inputs reach the functions of a model padded on the right with the `fill` of their store.
-    A structure tells padding by a length that its inputs hold; outputs are -1 there. Functions
+    A structure knows padding by a length that its inputs hold; outputs are -1 there. Functions
     should be module-level, so that a second problem made of them does not compile anew.
 
     Fields:

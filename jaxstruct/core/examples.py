@@ -1,4 +1,4 @@
-"""Some of the examples: a fold of a cross-validation, for instance."""
+"""`take`: some of the examples, a fold of a cross-validation for instance."""
 
 from __future__ import annotations
 

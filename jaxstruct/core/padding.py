@@ -229,8 +229,8 @@ def _padded_outputs(padding: Padding, x: PyTree, outputs: PyTree, index: np.ndar
         lengths = leaf.lengths_of(index)
         if lengths.max() > size:
             raise ValueError(
-                f"outputs[{index[lengths.argmax()]}] has {lengths.max()} positions, more than its "
-                f"input has room for ({size}): inputs and outputs must be of the same examples"
+                f"outputs[{index[lengths.argmax()]}] has {lengths.max()} positions, more than "
+                f"its padded input ({size}): inputs and outputs must be of the same examples"
             )
         return leaf.padded(index, size, PADDING)
 

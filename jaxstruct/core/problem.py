@@ -146,7 +146,7 @@ def make_problem(
     """Gather the functions of a structure in a `Problem`.
 
     Functions should be module-level (or Partials of such), so that a second problem made of them
-    does not compile anew. `jaxstruct.check_problem` tells what is wrong with them.
+    does not compile anew. `jaxstruct.check_problem` says what is wrong with them.
 
     Args:
       initial_weights: a pytree of floating-point arrays; their shapes and dtype count.

@@ -1,4 +1,4 @@
-"""Several processes that train together: what their hosts tell each other.
+"""Several processes that train together: what their hosts send each other.
 
 The devices of a mesh may belong to several processes (`jax.distributed.initialize`). What programs
 exchange moves from device to device inside them. Here moves what hosts decide by: who refuses what
@@ -168,7 +168,7 @@ class Processes:
         return found
 
     def fail(self, error: BaseException) -> None:
-        """Tell the others, who meet here or wait in `gather_bytes`, of an error of this one."""
+        """Send an error to the others, which meet here or wait in `gather_bytes`."""
         if self.several:
             self.gather_bytes(f"{type(error).__name__}: {error}".encode(), _ERROR)
             self.settled = error
@@ -182,8 +182,8 @@ class Processes:
         every = self.gather(dict(own))
         names = [name for name in every[0] if any(e[name] != every[0][name] for e in every)]
         if names:
-            told = "; ".join(self._difference(name, [e[name] for e in every]) for name in names)
-            raise ValueError(f"the processes of the mesh must be given the same, but {told}")
+            unlike = "; ".join(self._difference(name, [e[name] for e in every]) for name in names)
+            raise ValueError(f"the processes of the mesh must be given the same, but {unlike}")
 
     def _difference(self, name: str, values: list[Any]) -> str:
         other = next(n for n, value in enumerate(values) if value != values[0])

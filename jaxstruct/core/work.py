@@ -79,7 +79,7 @@ class Work(NamedTuple):
 
 
 def work_of(function: Callable, *arguments: Any) -> Work:
-    """The work of a function, a rough measure, good to tell a thousand from a million.
+    """The work of a function, a rough measure, good to distinguish a thousand from a million.
 
     Args:
       function: of arrays. arguments: arrays or `jax.ShapeDtypeStruct`s; nothing is computed.

@@ -48,7 +48,7 @@ def open_archive(path: Path, limit: int) -> Iterator[Sequence[Member]]:
     """Opens an archive and gives its members, unchecked, in their order.
 
     Args:
-      path: a zip, tar, tar.gz or tar.xz file, told apart by its first bytes.
+      path: a zip, tar, tar.gz or tar.xz file, recognised by its first bytes.
       limit: the most bytes that a tar may inflate to; a zip's members are capped when read.
 
     Raises:

@@ -15,7 +15,7 @@ from jaxstruct.data.archive_members import Member, open_archive, read_capped
 from jaxstruct.data.errors import MissingMember, UnsafeArchive
 
 DEFAULT_LIMIT = 1 << 28
-"""The cap on unpacked bytes unless told otherwise: 256 MiB, far above every corpus here."""
+"""The cap on unpacked bytes unless a caller gives another: 256 MiB, far above every corpus here."""
 
 
 def read_members(
@@ -27,7 +27,7 @@ def read_members(
     """Returns the contents of some members of an archive, keyed by member name.
 
     Args:
-      path: a zip, tar, tar.gz or tar.xz file; told apart by content, not by name.
+      path: a zip, tar, tar.gz or tar.xz file; recognised by content, not by name.
       select: the member names wanted (the result keeps their order), or a predicate on names
         (the result keeps the archive's order). Folders are never returned.
       limit: the most unpacked bytes to accept (of a tar: all of it, headers included).

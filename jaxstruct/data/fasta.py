@@ -33,7 +33,7 @@ class FastaRecord(NamedTuple):
 
 
 def read_fasta(path: Path, *, aligned: bool = False) -> tuple[FastaRecord, ...]:
-    """Reads a FASTA file, plain or gzip-compressed (told by its content); see `parse_fasta`.
+    """Reads a FASTA file, plain or gzip-compressed (recognised by its content); see `parse_fasta`.
 
     Raises:
       FileNotFoundError: no such file.

@@ -1,4 +1,4 @@
-"""Generated natives, homologues and decoys (JMLR 5.3): the paper's data set is a recipe.
+"""Homologues are drawn, not read: natives, homologues and decoys by the recipe of JMLR 5.3.
 
 A homologue is a changed stretch of its native, filled up with random letters. The paper leaves two
 things open: where these letters go, and whether the native's letters around the stretch are kept.

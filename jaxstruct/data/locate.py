@@ -64,7 +64,7 @@ def _holds(path: Path, content_sha256: str) -> bool:
 
 
 def missing_message(corpus: registry.Corpus, path: str, folders: tuple[Path, ...]) -> str:
-    """Returns what to tell a user who lacks `path`: where it was looked for, and what to do."""
+    """Returns the message for a user who lacks `path`: where it was looked for, and what to do."""
     looked = ", ".join(str(folder / corpus.name / path) for folder in folders)
     start = f"corpus {corpus.name!r}: {path!r} is not at {looked}; "
     command = f"python third_party_data/fetch.py --corpus={corpus.name}"

@@ -3,7 +3,7 @@
 Of the token itself (offset 0), as strings `kind[0]=value`:
   word, lower (lower-cased word), prefixN and suffixN of the lower-cased word for N = 1 .. affixes
   (only those shorter than the word), shape, and the flags below; tag if asked for.
-Of each neighbour within the window (offsets -1 and +1 unless told otherwise):
+Of each neighbour within the window (offsets -1 and +1 by default):
   word, lower, prefix and suffix of `affixes` letters, shape and the flags; tag if asked for.
 Flags, each present or absent: initial (first letter a capital), capitals (all letters capital, two
 or more), mixed (a capital after a small letter), digit (holds one), number (nothing but digits and

@@ -208,7 +208,7 @@ def _taken(values: Any, which: np.ndarray) -> Any:
 
 
 def _weights_of(model: Any, sample_weight: Any) -> dict[str, Any]:
-    """How `fit` of an estimator or a pipeline is told the weights."""
+    """How `fit` of an estimator or a pipeline is given the weights."""
     if sample_weight is None:
         return {}
     prefix = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""

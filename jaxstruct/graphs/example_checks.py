@@ -118,11 +118,11 @@ def check_labels(S: int, nodes: np.ndarray, outputs: object, V: int, classes: in
     wrong = np.argwhere(np.where(real, (y < 0) | (y >= S * classes), y != -1))
     if wrong.size:
         i, v = wrong[0]
-        told = f"labels 0..{S - 1}"
+        allowed = f"labels 0..{S - 1}"
         if classes > 1:
-            told += f", plus {S} times a class of node in 0..{classes - 1} (see weighted_labels),"
+            allowed += f", plus {S} times a class of node 0..{classes - 1} (see weighted_labels),"
         raise ValueError(
-            f"outputs[{i}, {v}] is {y[i, v]}: expected {told} for the {nodes[i]} nodes and -1 "
+            f"outputs[{i}, {v}] is {y[i, v]}: expected {allowed} for the {nodes[i]} nodes and -1 "
             f"(padding) after them ({len(wrong)} such)"
         )
 

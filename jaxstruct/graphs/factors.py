@@ -165,7 +165,7 @@ def _padded_rows(array: np.ndarray, rows: int, fill: float) -> np.ndarray:
 
 
 def padded(potentials: GraphPotentials, nodes: int, edges: int, labels: int) -> GraphPotentials:
-    """The same graph with room for more: sizes V, E and S.
+    """The same graph padded to the sizes V, E and S.
 
     Labels are padded with -inf, nodes and edges with zeros; tables are written out, one an edge.
 
@@ -174,9 +174,9 @@ def padded(potentials: GraphPotentials, nodes: int, edges: int, labels: int) -> 
     """
     table, ends, pairs, V, E, kinds = potentials
     V, E, S = int(V), int(E), np.shape(table)[1]
-    for name, own, room in (("nodes", V, nodes), ("edges", E, edges), ("labels", S, labels)):
-        if own > room:
-            raise ValueError(f"{name} is {room}, but the graph has {own}: raise it")
+    for name, own, size in (("nodes", V, nodes), ("edges", E, edges), ("labels", S, labels)):
+        if own > size:
+            raise ValueError(f"{name} is {size}, but the graph has {own}: raise it")
     pairs = np.asarray(pairs) if kinds is None else np.asarray(pairs)[np.asarray(kinds)]
     wide = [(0, 0), (0, labels - S)]
     table = np.pad(np.asarray(table)[:V], wide, constant_values=-np.inf)

@@ -6,7 +6,7 @@
     costs [S, S]        sum_v costs[y_true_v, y_v]; a row of zeros leaves nodes of that label out
 
 All but zero_one add up over nodes, so that a loss-augmented labelling is one plain labelling. In
-these a node may weigh more or less than 1: its true label is then told as y_v + S c, which stands
+these a node may weigh more or less than 1: its true label is then given as y_v + S c, which stands
 for label y_v with the weight of class c. Outputs that are found are plain labels, c = 0.
 """
 
@@ -107,7 +107,7 @@ def _checked_weights(loss: str | np.ndarray, node_weights: Sequence[float]) -> n
 def weighted_labels(
     labels: Sequence[np.ndarray] | Ragged, classes: Sequence[np.ndarray] | Ragged, S: int
 ) -> Ragged:
-    """True labels that tell the weights of their nodes in the loss: y_v + S c_v.
+    """True labels with the weights of their nodes in the loss: y_v + S c_v.
 
     They are for what trains by a loss (`fit`, `fit_one_slack`). Likelihoods read the labels alone;
     the perceptrons, which count an output as wrong where it is not equal, need plain labels.

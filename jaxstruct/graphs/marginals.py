@@ -11,8 +11,8 @@ one of these p, with the same Psi and the same loss. So
     P of the relaxation >= P of the labellings at the same w, and its slacks bound their risk,
     D of the relaxation <= its own optimum, which may lie above that of the labellings.
 
-An output is E S^2 integers: many labels or edges leave room for fewer planes. Weights are those of
-the problem of labellings with the same options, which predicts.
+An output is E S^2 integers: with many labels or edges fewer planes fit into memory. Weights are
+those of the problem of labellings with the same options, which predicts.
 """
 
 from __future__ import annotations

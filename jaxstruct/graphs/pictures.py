@@ -129,9 +129,9 @@ def factor_picture(
         ) from error
     check_record("graph", graph, FactorGraph, "factor_graph")
     n, m = len(graph.labels), len(graph.scopes)
-    told = [str(i) for i in range(n)] if names is None else as_list("names", names, "[n] names")
-    if len(told) != n:
-        raise ValueError(f"names must be [n] = [{n}] names, got {len(told)}")
+    shown = [str(i) for i in range(n)] if names is None else as_list("names", names, "[n] names")
+    if len(shown) != n:
+        raise ValueError(f"names must be [n] = [{n}] names, got {len(shown)}")
     nodes, tables = factor_places(graph) if places is None else places
     nodes, tables = _checked_places("places[0]", nodes, n), _checked_places("places[1]", tables, m)
     every = np.concatenate([nodes, tables])
@@ -142,7 +142,7 @@ def factor_picture(
     axes.set_aspect("equal")
     axes.set_xlim(every[:, 0].min() - 0.75, every[:, 0].max() + 0.75)
     axes.set_ylim(every[:, 1].min() - 0.75, every[:, 1].max() + 0.75)
-    _draw(axes, graph, told, nodes, tables)
+    _draw(axes, graph, shown, nodes, tables)
     return figure
 
 

@@ -376,11 +376,11 @@ def graph_labelling(
       number_of_edge_features: p of an edge, dense or sparse; 0 for none.
       edge_kinds: K, how many tables of label pairs edges choose from; 0 for none, 1 for one that
         all edges share.
-      symmetric: whether t and p do not tell the ends of an edge apart; only their symmetric part
+      symmetric: whether t and p do not distinguish the ends of an edge; only their symmetric part
         then counts.
       loss: "hamming", "normalised_hamming", "zero_one", or [S, S] costs (see `losses`).
       node_weights: of an additive loss, what nodes of class 1, 2, .. weigh where others weigh 1,
-        and 0 for nodes to ignore; `weighted_labels` tells the class of each node to train on.
+        and 0 for nodes to ignore; `weighted_labels` gives the class of each node to train on.
       inference: "reweighted" for any graph, with a bound that the certificate counts;
         "elimination", exact, for inputs with plans; "enumeration", exact, for a few nodes;
         "modes" and "propagation" (max-product), cheap and without a bound, so that no training with
@@ -404,23 +404,23 @@ def graph_labelling(
     intractable", ICML 2008, for training with inexact oracles.
     """
     labels, dtype = checked_size("number_of_labels", number_of_labels, 2), checked_dtype(dtype)
-    told = graph_loss(loss, labels, dtype, node_weights)
+    losses = graph_loss(loss, labels, dtype, node_weights)
     sizes = GraphSizes(
         checked_size("number_of_features", number_of_features),
         labels,
         checked_size("number_of_edge_features", number_of_edge_features, 0),
         checked_size("edge_kinds", edge_kinds, 0),
-        len(told.weights),
+        len(losses.weights),
     )
     check_flag("symmetric", symmetric)
     check_choice("inference", inference, graph_decoding.NAMES)
     if sizes.node_classes > 1 and inference == graph_decoding.RELAXED:
         raise ValueError(
-            'node_weights: inference="relaxed" has marginals as outputs, which tell no classes of '
-            "nodes; take another inference, or costs with a row of zeros for a label to ignore"
+            'node_weights: inference="relaxed" has marginals as outputs, which have no classes '
+            "of nodes; take another inference, or costs with a row of zeros for a label to ignore"
         )
     way = Decoding(inference, checked_size("passes", passes))
-    return _assembled(sizes, _Graph(told, way, Static(bool(symmetric))), dtype)
+    return _assembled(sizes, _Graph(losses, way, Static(bool(symmetric))), dtype)
 
 
 def _squared_norm(w: PyTree, x: PyTree) -> Array:

@@ -14,7 +14,7 @@ def check_positive_semidefinite(
     """Checks that a matrix [n, n] is finite, symmetric and positive semi-definite.
 
     Symmetric: |A_ij - A_ji| <= tolerance max|A|. Positive semi-definite: every eigenvalue >=
-    -tolerance times the largest one in size, in float64. The room is for rounding in a matrix that
+    -tolerance times the largest one in size, in float64. This allows for rounding in a matrix that
     was computed in float32; it is no repair of an indefinite similarity.
 
     Raises:

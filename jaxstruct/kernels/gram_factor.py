@@ -36,6 +36,6 @@ def gram_factor(gram: ArrayLike, tolerance: float | None = None) -> np.ndarray:
     values, vectors = np.linalg.eigh(np.asarray(gram, np.float64))
     kept = values > tolerance * max(values[-1], 0)
     if not kept.any():
-        raise ValueError("gram is zero throughout: its kernel tells no points apart")
+        raise ValueError("gram is zero throughout: its kernel separates no points")
     factor = vectors[:, kept] / np.sqrt(values[kept])
     return factor.astype(gram.dtype if gram.dtype.kind == "f" else np.float64)

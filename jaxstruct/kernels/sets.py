@@ -97,7 +97,7 @@ def inner_products(X: Any, Z: Any, block: int, num_features: int | None) -> Arra
     if not isinstance(Z, SparseFeatures):
         _check_indices(X, "X", Z.shape[1])
         return _dense_by_sparse(Z, X).T
-    assert num_features is not None, "two sparse sets do not tell their number of features"
+    assert num_features is not None, "two sparse sets do not say their number of features"
     _check_indices(X, "X", num_features)
     _check_indices(Z, "Z", num_features)
     return _sparse_by_sparse(X, Z, block, num_features)

@@ -37,7 +37,7 @@ def of_evaluation(evaluate: Callable[[PyTree, PyTree], tuple[Array, PyTree]]) ->
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def with_slope(loss: Loss, theta: PyTree, given: PyTree) -> Array:
-    """l(theta), whose gradient is the slope that the loss tells.
+    """l(theta), whose gradient is the slope that the loss returns.
 
     Args:
       loss: static.

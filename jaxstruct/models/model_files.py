@@ -38,7 +38,7 @@ from jaxstruct.models.training import Training
 FORMAT, VERSION = "jaxstruct-model", 1
 HEADER = "header.json"
 LIMIT = 1 << 31
-"""Bytes that a file may unpack to, unless told otherwise: 2 GiB."""
+"""Bytes that a file may unpack to, unless a caller gives another number: 2 GiB."""
 _SEAL = b"sha256:"
 _SEAL_SIZE = len(_SEAL) + 64
 _PARTS = ("encoding", "options", "weights", "training")

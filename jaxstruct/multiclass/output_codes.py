@@ -1,7 +1,7 @@
 """Several classes by binary machines: one against all, all pairs, error-correcting codes (2.6.1).
 
-A code is a matrix of -1, 0 and 1, a row a class, a column a machine: machine m learns to tell the
-classes of 1 from those of -1 and never sees those of 0 (Dietterich and Bakiri 1995; zeros after
+A code is a matrix of -1, 0 and 1, a row a class, a column a machine: machine m learns to separate
+the classes of 1 from those of -1 and never sees those of 0 (Dietterich and Bakiri 1995; zeros after
 Allwein, Schapire and Singer 2000). One against all is 2 I - 1, all pairs have a column a pair.
 """
 
@@ -23,7 +23,7 @@ TRIES = 100
 
 
 def one_against_all_code(k: int) -> np.ndarray:
-    """Returns [k, k] int8: machine r tells class r (1) from all others (-1) (thesis 2.6.1)."""
+    """Returns [k, k] int8: machine r separates class r (1) from all others (-1) (thesis 2.6.1)."""
     return (2 * np.eye(checked_size("k", k, 2)) - 1).astype(np.int8)
 
 
@@ -67,8 +67,8 @@ def random_code(k: int, machines: int, seed: int = 0, zeros: float = 0.0) -> np.
                 best, far = draw, apart
     if best is None:
         raise ValueError(
-            f"machines is {machines}: none of {TRIES} random codes of {k} classes tells all of "
-            "them apart with both signs in each column; ask for more machines, or fewer zeros"
+            f"machines is {machines}: none of {TRIES} random codes of {k} classes has "
+            "unlike rows and both signs in each column; ask for more machines, or fewer zeros"
         )
     return best
 
@@ -88,12 +88,12 @@ def _fault_of(code: np.ndarray) -> str | None:
     for sign in (1, -1):
         bare = np.flatnonzero(~(code == sign).any(axis=0))
         if bare.size:
-            return f"column {bare[0]} has no {sign}, so machine {bare[0]} has nothing to tell apart"
+            return f"column {bare[0]} has no {sign}, so machine {bare[0]} has nothing to separate"
     _, first = np.unique(code, axis=0, return_index=True)
     if len(first) < len(code):
         alike = np.setdiff1d(np.arange(len(code)), first)[0]
         twin = np.flatnonzero((code == code[alike]).all(axis=1))[0]
-        return f"rows {twin} and {alike} are alike, so that nothing tells these classes apart"
+        return f"rows {twin} and {alike} are alike, so that nothing separates these classes"
     return None
 
 

@@ -119,7 +119,7 @@ def description_features(
     Args:
       texts: k descriptions in the order of the classes.
       identity_weight: >= 0; 0 leaves the identity columns out, and classes with proportional
-        descriptions can then not be told apart.
+        descriptions can then not be distinguished.
       vectoriser_options: passed to scikit-learn's TfidfVectorizer (stop_words, ngram_range, ...).
 
     Returns:
@@ -160,7 +160,7 @@ def similarity_features(similarity: ArrayLike, tolerance: float = 1e-8) -> np.nd
 
     Args:
       similarity: [k, k], symmetric, positive semi-definite.
-      tolerance: relative room for negative eigenvalues, which become 0.
+      tolerance: relative size of negative eigenvalues, which become 0.
 
     Returns:
       [k, p] float64, p = the rank of L (1 for L = 0), largest eigenvalue first.

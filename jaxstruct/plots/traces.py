@@ -13,7 +13,7 @@ from jaxstruct.plots.matplotlib_figures import check_picture_path, new_figure, s
 from jaxstruct.solvers.loop.trace import Trace
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Those of Okabe and Ito (2008), which colour-blind readers can tell apart."""
+"""Those of Okabe and Ito (2008), which colour-blind readers can distinguish."""
 SIZE = (10.0, 4.4)
 MOST_MARKED = 60
 

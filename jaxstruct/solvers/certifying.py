@@ -17,7 +17,7 @@ from jaxstruct.solvers.fit import Training, train
 from jaxstruct.solvers.loop.host_loop import in_callers_order
 from jaxstruct.solvers.loop.status import MESSAGES, Status
 from jaxstruct.solvers.n_slack import cutting_plane
-from jaxstruct.solvers.n_slack.cost_model import calls_foretold
+from jaxstruct.solvers.n_slack.cost_model import predicted_calls
 from jaxstruct.solvers.n_slack.state import State
 from jaxstruct.solvers.objective.certificate import Certificate, coordinate_norm, proven
 from jaxstruct.solvers.objective.formulations import Formulation
@@ -141,7 +141,7 @@ def certify(
     weights = jax.tree.map(jnp.asarray, weights)
     run = open_run(
         problem, inputs, outputs, formulation, C, example_weights, settings,
-        calls_foretold(tolerance, max_passes),
+        predicted_calls(tolerance, max_passes),
     )  # fmt: skip
     norm = coordinate_norm(problem, weights, run.task.inputs[0])
     if norm is None:

@@ -38,7 +38,7 @@ from jaxstruct.solvers.loop.status import MESSAGES, Status
 from jaxstruct.solvers.loop.stop_signals import raise_together, stop_signals
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.n_slack import cutting_plane
-from jaxstruct.solvers.n_slack.cost_model import calls_foretold
+from jaxstruct.solvers.n_slack.cost_model import predicted_calls
 from jaxstruct.solvers.n_slack.run import Run
 from jaxstruct.solvers.n_slack.state import Info, State
 from jaxstruct.solvers.n_slack.thresholds import (
@@ -359,7 +359,7 @@ def fit(
     words = f"{formulation.name}, C = {float(C):g}"
     verbose = verbose if processes.leads else False
     with training_progress(max_passes, words, verbose, tolerance) as show:
-        calls = calls_foretold(tolerance, max_passes)
+        calls = predicted_calls(tolerance, max_passes)
         given = problem, inputs, outputs, formulation, C, example_weights, settings
         run = open_run(*given, calls, mesh, processes)
         common, kept = {}, None

@@ -25,7 +25,7 @@ from jaxstruct.solvers.settings import (
 from jaxstruct.solvers.validation.checks import check_is_problem, examples_in
 
 COPIES = 2
-"""Working sets that a round holds: those that it makes, and the room of its sweeps, which is no
+"""Working sets that a round holds: those that it makes, and the buffers of its sweeps, which are no
 larger. With a callback or a checkpoint the last ones, too, are held."""
 
 GATHERED = 2

@@ -137,10 +137,11 @@ def restart(run: Run, start: Solution, C: float) -> State:
     gain = float(np.sum(beta * np.asarray(sets.bounds)))
     products = np.asarray(_products(alone, w, sets))
     cost = float(np.sum(products)) + float(np.sum(ridge * multiplier_sum**2))
-    room = float(np.min(_cap_share(cap, multiplier_sum)))
-    of_each = processes.gather_numbers([gain, cost, room])
-    (gain, cost), room = of_each[:, :2].sum(axis=0).tolist(), float(of_each[:, 2].min())
-    gamma = min(gain / cost, room) if cost > 0 else 1.0
+    least_share = float(np.min(_cap_share(cap, multiplier_sum)))
+    of_each = processes.gather_numbers([gain, cost, least_share])
+    gain, cost = of_each[:, :2].sum(axis=0).tolist()
+    least_share = float(of_each[:, 2].min())
+    gamma = min(gain / cost, least_share) if cost > 0 else 1.0
     sets = sets._replace(multipliers=on_device(beta * beta.dtype.type(gamma)))
     w = jax.tree.map(lambda leaf: on_device(np.asarray(leaf) * leaf.dtype.type(gamma)), w)
     return State(w, sets, None, start.state.sigma, 0, None)

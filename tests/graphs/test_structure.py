@@ -320,7 +320,7 @@ def test_the_door_of_the_structure(options: dict, message: str) -> None:
         (X, js.ragged([y * 1.0 for y in GIVEN.y]), {}, "outputs must be integer labels"),
         (
             X, js.ragged([y + 6 for y in GIVEN.y]), {"node_weights": (0.0, 2.0)},
-            r"expected labels 0..1, plus 2 times a class of node in 0..2 \(see weighted_labels\)",
+            r"expected labels 0..1, plus 2 times a class of node 0..2 \(see weighted_labels\)",
         ),
     ],
 )  # fmt: skip

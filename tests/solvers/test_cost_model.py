@@ -1,4 +1,4 @@
-"""Which effort and how many slots shapes foretell."""
+"""Which effort and how many slots shapes predict."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from jaxstruct.core.compiling import EFFORTS
 from jaxstruct.core.work import Work
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.n_slack import cost_model
-from jaxstruct.solvers.n_slack.cost_model import calls_foretold, capacity_of, effort_for, efforts_of
+from jaxstruct.solvers.n_slack.cost_model import (
+    capacity_of,
+    effort_for,
+    efforts_of,
+    predicted_calls,
+)
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.objective.formulations import FORMULATIONS, penalty
 from jaxstruct.solvers.settings import Efforts
@@ -78,7 +83,7 @@ def test_the_rule_of_epsilon_alone_makes_few_calls():
         (1e-3, 500, cost_model.CALLS), (None, 500, cost_model.FEW_CALLS), (None, 3, 6),
         (1e-3, 3, 6), (1e-3, 1, 2), (None, 1, 2),
     ):  # fmt: skip
-        assert calls_foretold(tolerance, max_passes) == wanted
+        assert predicted_calls(tolerance, max_passes) == wanted
     assert cost_model.FEW_CALLS < cost_model.CALLS
 
 
@@ -156,7 +161,7 @@ def _slots(problem, n, itemsize=4, length=(), **settings):
 
 def _fits(slots, n, itemsize, integers=1):
     """Whether the planes and Gram blocks of n examples stay within the room."""
-    return n * (slots * 4 * integers + slots**2 * itemsize) <= cost_model.ROOM
+    return n * (slots * 4 * integers + slots**2 * itemsize) <= cost_model.FIRST_BYTES
 
 
 @pytest.mark.parametrize("itemsize", [4, 8])
@@ -173,13 +178,13 @@ def test_slots_are_what_the_room_holds(length, itemsize):
 
 
 def test_room_is_kept_to_the_byte(monkeypatch):
-    monkeypatch.setattr(cost_model, "ROOM", 100 * (64 * 4 + 64 * 64 * 4))
+    monkeypatch.setattr(cost_model, "FIRST_BYTES", 100 * (64 * 4 + 64 * 64 * 4))
     assert _slots(_unlisted(), 100) == 64
     assert _slots(_unlisted(), 101) == 32
 
 
 def test_buckets_share_the_room(monkeypatch):
-    monkeypatch.setattr(cost_model, "ROOM", 100 * (64 * 4 * 1000 + 64 * 64 * 4))
+    monkeypatch.setattr(cost_model, "FIRST_BYTES", 100 * (64 * 4 * 1000 + 64 * 64 * 4))
     for sizes, wanted in (((50, 50), 64), ((50, 51), 32), ((51, 50), 32)):
         buckets = tuple(_of(n, 1000) for n in sizes)
         assert capacity_of(_unlisted(), Settings(), buckets, 4) == wanted

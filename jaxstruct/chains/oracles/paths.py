@@ -73,9 +73,9 @@ def backward(
     Args:
       potentials, length: as in `forward`.
       alphas: of `forward`.
-      last: the states at the last positions, and what else tells a path there (a level, a rank).
+      last: the states at the last positions, and what else names a path there (a level, a rank).
       choose: (state, what else, alpha, table, index) -> the label [.., B] of axis 0 that a path
-        comes from when the step `index` led it to `state`, and what else tells it there.
+        comes from when the step `index` led it to `state`, and what else names it there.
     """
     second = potentials.triples is not None
 

@@ -17,7 +17,8 @@ from jaxstruct.core.types import Array
 from jaxstruct.graphs.potentials import PADDING, GraphPotentials
 
 MOST_WRITTEN = 32
-"""Labels that a maximum is written out for."""
+"""Labels that a maximum is written out for: as a reduction over the first axis a step took 15 us
+where it takes 4 (11 labels, batch 32). Of more the program would be long."""
 
 
 class Layout(NamedTuple):

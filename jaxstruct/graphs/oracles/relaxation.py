@@ -284,7 +284,7 @@ def relaxed(
       `Relaxed`. Its marginals are exactly consistent integers: rows and columns of p_e sum to p_a
       and p_b. Where a labelling closes the gap they are that labelling's. Of two labels the value
       is the optimum of the linear program up to what the last temperature leaves open, of more the
-      bound tells how far it may be. Under `vmap`, nested or not, one batched program runs for all
+      bound says how far it may be. Under `vmap`, nested or not, one batched program runs for all
       graphs. There is no derivative in JAX.
 
     Raises:

@@ -17,7 +17,7 @@ from jaxstruct.multiclass.binary.examples import KernelRows, number_of
 from jaxstruct.multiclass.binary.pairwise_ascent import Terms
 
 Array = np.ndarray
-ROOMS = (4, 16, 64, 256, 1024, 4096)
+EPS_ABOVE_ONE = (4, 16, 64, 256, 1024, 4096)
 """By so many eps more than to 1 a hard margin is scaled, in turn, until that of the rounded (w, b)
 is at least 1."""
 
@@ -86,8 +86,8 @@ class _Returned(NamedTuple):
 def prove(data: CentredRows, members: Array, terms: Terms, alpha: Array, dtype: str) -> Proof:
     """The proof of multipliers [M, s] within their bounds, with (w, b) in `dtype`."""
     signs, _, cap, ridge = terms
-    real, room, some = signs != 0, alpha < cap, alpha > 0
-    up, down = np.where(signs > 0, room, some) & real, np.where(signs > 0, some, room) & real
+    real, below, above = signs != 0, alpha < cap, alpha > 0
+    up, down = np.where(signs > 0, below, above) & real, np.where(signs > 0, above, below) & real
     alpha = balanced(terms, alpha)
     beta = alpha * signs
     w = expanded(data, members, beta)
@@ -114,11 +114,11 @@ def _nearest(
     point = _returned(data, members, terms, w, middle, dtype)
     if is_hard(terms):  # to a least margin of 1, of which rounding (w, b) may take a little
         scale, least = np.ones(len(w)), _least(signs, exact)
-        for room in ROOMS:
+        for eps in EPS_ABOVE_ONE:
             short = (least > 0) & ((least < 1) | (scale == 1))
             if not short.any():
                 break
-            more = 1 + room * np.finfo(dtype).eps
+            more = 1 + eps * np.finfo(dtype).eps
             scale *= np.where(short, more / np.where(short, least, 1), 1)
             point = _returned(data, members, terms, w * scale[:, None], middle * scale, dtype)
             least = _least(signs, point.values)
@@ -147,13 +147,13 @@ def is_hard(terms: Terms) -> bool:
 def balanced(terms: Terms, alpha: Array) -> Array:
     """Multipliers near alpha with sum_i t_i alpha_i = 0: those between their bounds move."""
     excess = np.sum(terms.signs * alpha, axis=1, keepdims=True)
-    room = np.where(terms.signs != 0, np.minimum(alpha, terms.cap - alpha), 0)
+    slack = np.where(terms.signs != 0, np.minimum(alpha, terms.cap - alpha), 0)
     way = np.sign(excess) * terms.signs
-    little = np.sum(room, axis=1, keepdims=True) < np.abs(excess)
-    room = np.where(little, np.where(way > 0, alpha, 0), room)
-    total = np.sum(room, axis=1, keepdims=True)
+    little = np.sum(slack, axis=1, keepdims=True) < np.abs(excess)
+    slack = np.where(little, np.where(way > 0, alpha, 0), slack)
+    total = np.sum(slack, axis=1, keepdims=True)
     step = np.abs(excess) / np.where(total > 0, total, 1)
-    return np.clip(alpha - way * room * step, 0, terms.cap)
+    return np.clip(alpha - way * slack * step, 0, terms.cap)
 
 
 def _least(signs: Array, values: Array) -> Array:

@@ -38,7 +38,7 @@ class BinaryMachines(NamedTuple):
       status: how the worst of them ended (of `MILDEST_FIRST`), statuses: each of them.
       primal, dual, gap: [M], primal >= optimum >= dual up to `rounding` [M], primal that of these
         very weights. Both are proven in float64 from the inputs as given, see `certificate`.
-      margin_bound: [M] no hyperplane has a larger geometric margin; told for svm0, else NaN.
+      margin_bound: [M] no hyperplane has a larger geometric margin; known for svm0, else NaN.
       members: [M, s] int32 the examples of each machine, n where there are no more.
       alpha: [M, s] their multipliers. signs: [M, s] their t_i. slack: [M, s] their xi_i.
       steps: [M] pairwise steps.
@@ -144,7 +144,7 @@ def fit_binary(
     v = checked_example_weights(example_weights, n)
     table = checked_signs(signs, n, v)
     members, own = _members(table, n)
-    with np.errstate(over="ignore", invalid="ignore"):  # of which a status tells
+    with np.errstate(over="ignore", invalid="ignore"):  # a status says so
         data = centred(rows, (v > 0) & table.any(axis=1))
         examples = on_device(data, dtype)
     parts = [

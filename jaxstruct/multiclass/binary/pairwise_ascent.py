@@ -50,9 +50,9 @@ class Terms(NamedTuple):
 
 def movable(terms: Terms, change: Array) -> tuple[Array, Array]:
     """[M, s] whether beta_i may grow, and whether it may shrink."""
-    room, some, real = change < terms.cap, change > terms.floor, terms.signs != 0
+    below, above, real = change < terms.cap, change > terms.floor, terms.signs != 0
     positive = terms.signs > 0
-    return real & jnp.where(positive, room, some), real & jnp.where(positive, some, room)
+    return real & jnp.where(positive, below, above), real & jnp.where(positive, above, below)
 
 
 def violation_of(terms: Terms, change: Array, v: Array) -> Array:

@@ -96,7 +96,7 @@ def _kernel(inputs: KernelInput, columns: int | None) -> KernelRows:
 
 def _sparse(inputs: SparseFeatures, d: int | None) -> SparseRows:
     if d is None:
-        raise ValueError("number_of_features is None: sparse inputs do not tell it, so give d")
+        raise ValueError("number_of_features is None: sparse inputs do not say it, so give d")
     d = checked_size("number_of_features", d)
     indices, values = inputs
     if isinstance(indices, Ragged) and isinstance(values, Ragged):

@@ -1,7 +1,7 @@
 """The loop that every solver shares: rounds, the best so far, when to stop, what to count.
 
 A solver gives a `Method`; its step makes one round. The loop keeps the best primal and dual, asks
-the rules for a status, tells the callback, and writes the trace.
+the rules for a status, calls the callback, and writes the trace.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ class Method(NamedTuple):
     """What the loop asks of a solver.
 
     Fields:
-      step: standing -> (state, Round), one round.
-      certify: standing -> (state, Round), a certificate of the state as it is, for a run that is
+      step: run state -> (state, Round), one round.
+      certify: run state -> (state, Round), a certificate of the state as it is, for a run that is
         stopped after a round without one; None where every round has one.
       adapt: (state, Round) -> state, before the next round; None for no change.
     """
@@ -248,7 +248,7 @@ def _entry(best: Best, found: Round, start: StartCounters) -> Entry:
 
 
 def _note(now: RunState, state: Any, found: Round, start: StartCounters) -> RunState:
-    """The standing after a round; its entry is at the end of the log."""
+    """The run state after a round; its entry is at the end of the log."""
     best = improve(now.best, found)
     for name, value in found.seconds.items():
         now.seconds[name] = now.seconds.get(name, 0.0) + value
@@ -280,7 +280,7 @@ def solve(
     Args:
       method: the solver. now: where it stands, at first that of `run_state_at`.
       rules: when to stop. start: of `begin`. callback: see `Progress`; a true answer stops.
-      keep: given the standing after each round that does not end the run, and the round; its state
+      keep: given the run state after each round that does not end the run, and the round; its state
         is not adapted yet.
     """
     status = None
@@ -311,13 +311,13 @@ def notifying_callback(
     """A callback that shows a round, then asks the caller's; one that stops, stops all."""
     asked = processes.any(callback is not None)
 
-    def told(progress: Progress) -> bool | None:
+    def notified(progress: Progress) -> bool | None:
         show(progress)
         if asked:
             answer = processes.agree(lambda: callback is not None and callback(progress))
             return processes.any(bool(answer))
 
-    return told
+    return notified
 
 
 def statistics(

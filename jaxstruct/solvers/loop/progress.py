@@ -1,7 +1,7 @@
 """What a training says while it runs: which program is compiled, rounds, gap and time left.
 
-Times are without compiling, which is told apart: the first rounds compile, the later ones do not,
-so that a forecast which counted it would be far too long.
+Times are without compiling, counted apart: the first rounds compile, the later ones do not, so that
+a forecast which counted it would be far too long.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import numpy as np
 
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.compile_clock import compile_clock
-from jaxstruct.core.compiling import told_of_compiling
+from jaxstruct.core.compiling import report_compiling_to
 
 MIN_POINTS = 3
 """Rounds without which nothing is forecast."""
 
 LINE_SECONDS, LINE_SHARE = 5.0, 0.1
-"""A plain line follows another after so many seconds, or this share of the time so far."""
+"""A plain line follows another after so many seconds, or this share of the time so far: a day of
+training is a hundred lines."""
 
 BAR_SECONDS = 0.1
 """A bar is drawn anew after so many seconds."""
@@ -76,7 +77,7 @@ def training_progress(
     tolerance: float | None = 1e-3,
     stream: TextIO | None = None,
 ) -> Iterator[Callable[[Passed], None]]:
-    """Tells of a training run; the value is the `callback` that the solvers ask for.
+    """Shows how far a training run is; the value is the `callback` that the solvers ask for.
 
         with training_progress(500, "C = 1", "bar") as update:
             fit_one_slack(problem, inputs, outputs, callback=update)
@@ -118,7 +119,7 @@ def training_progress(
             shown.show(track.share(), track.words())
 
     try:
-        with told_of_compiling(lambda program: shown.tell(track.share(), f"compiling {program}")):
+        with report_compiling_to(lambda name: shown.show_now(track.share(), f"compiling {name}")):
             yield update
     finally:
         shown.close(track.share(), track.ending())
@@ -263,7 +264,7 @@ def _shown(description: str, verbose: bool | str, stream: TextIO) -> _Bar | _Lin
         tqdm: Any = importlib.import_module("tqdm").tqdm
     except ImportError:
         lines = _Lines(description, stream)
-        lines.tell(0.0, NO_BAR)
+        lines.show_now(0.0, NO_BAR)
         return lines
     return _Bar(tqdm, description, stream)
 
@@ -286,7 +287,7 @@ class _Bar:
         self._bar.refresh()
         self._due = monotonic() + BAR_SECONDS
 
-    tell = show
+    show_now = show
 
     def close(self, share: float, words: str) -> None:
         """The last words, where there are any."""
@@ -308,11 +309,11 @@ class _Lines:
 
     def show(self, share: float, words: str) -> None:
         """A line; the next one is due later."""
-        self.tell(share, words)
+        self.show_now(share, words)
         spent = monotonic() - self._start
         self._due = spent + max(LINE_SECONDS, LINE_SHARE * spent)
 
-    def tell(self, share: float, words: str) -> None:
+    def show_now(self, share: float, words: str) -> None:
         """A line out of turn."""
         self._stream.write(f"{self._description}: {words}\n")
         self._stream.flush()
@@ -320,4 +321,4 @@ class _Lines:
     def close(self, share: float, words: str) -> None:
         """The last line, where there are words."""
         if words:
-            self.tell(share, words)
+            self.show_now(share, words)

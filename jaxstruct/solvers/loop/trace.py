@@ -153,7 +153,7 @@ class Statistics(NamedTuple):
       passes: rounds. oracle_calls: of single examples, certifying ones included; examples of weight
         0, rows of padding and the pass that takes up a `start` are not counted.
       planes_added, planes_evicted: cutting planes that this run put into the working sets, and that
-        it took out of them to make room. (Of enumerated working sets, which hold every output from
+        it took out of them to hold those. (Of enumerated working sets, which hold every output from
         the start, a plane is added when its multiplier is positive for the first time.)
       planes_kept: planes at the end: those of a `start`, if there was one, + planes_added -
         planes_evicted. support_planes: those of them of multiplier > 0.

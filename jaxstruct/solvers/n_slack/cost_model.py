@@ -1,4 +1,4 @@
-"""What a run will cost, foretold from shapes: how hard to compile, how much room for planes.
+"""What a run will cost, predicted from shapes: how hard to compile, how many slots for planes.
 
 Shapes alone decide, so that a run that is repeated or resumed has the same programs.
 """
@@ -42,12 +42,12 @@ NEWTON_EQUATIONS = 4_200
 which is more than they differ by on ten times the digits."""
 
 PREDICTIONS = 10
-"""How often a program of `predict` is foretold to run on as many inputs as the first time."""
+"""How often a program of `predict` is expected to run on as many inputs as the first time."""
 
 MOST_SLOTS, FEWEST_SLOTS = 64, 8
 """Slots an example that grown working sets start with, where nothing else is said."""
 
-ROOM = 2**27
+FIRST_BYTES = 2**27
 """Bytes that planes and Gram blocks may take at the start, before slots are saved."""
 
 _known: dict[tuple, Work] = {}
@@ -78,8 +78,8 @@ def capacity_of(
 ) -> int:
     """Slots an example at the start, where the settings leave it open.
 
-    The largest power of two from 8 to 64 whose planes and Gram blocks fit into `ROOM`. Where the
-    structure can list its outputs, no larger a one than holds them all; never more than
+    The largest power of two from 8 to 64 whose planes and Gram blocks fit into `FIRST_BYTES`.
+    Where the structure can list its outputs, no larger a one than holds them all; never more than
     `max_capacity`.
 
     Args:
@@ -92,7 +92,7 @@ def capacity_of(
         slots //= 2
     planes = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(outputs))
     rows = sum(jax.tree.leaves(part)[0].shape[0] for part in outputs)
-    while slots > FEWEST_SLOTS and slots * (planes + rows * slots * itemsize) > ROOM:
+    while slots > FEWEST_SLOTS and slots * (planes + rows * slots * itemsize) > FIRST_BYTES:
         slots //= 2
     return min(slots, settings.max_capacity)
 
@@ -107,7 +107,7 @@ def effort_for(numbers: float, equations: int) -> str:
     return "quick" if numbers <= quick else "fair" if numbers <= FAIR else "full"
 
 
-def calls_foretold(tolerance: float | None, max_passes: int) -> int:
+def predicted_calls(tolerance: float | None, max_passes: int) -> int:
     """Oracle calls an example of a run by these rules of `fit`, two in a pass with certificate.
 
     Args:
@@ -141,7 +141,7 @@ def efforts_of(
     """The effort of each program of this task, where the settings leave it open.
 
     Args:
-      calls: oracle calls an example that the run will make, see `calls_foretold`.
+      calls: oracle calls an example that the run will make, see `predicted_calls`.
     """
     if isinstance(settings.effort, Efforts):
         return settings.effort

@@ -1,6 +1,6 @@
 """Outputs that an oracle found, held against the planes at hand.
 
-Working sets have room for many planes, most of it empty: only the tiles of slots that some example
+Working sets have many slots, most of them empty: only the tiles of slots that some example
 of a batch has filled are read.
 """
 

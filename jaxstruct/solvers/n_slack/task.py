@@ -67,7 +67,8 @@ def batches_of(rows: int, batch: int, group: int = 1) -> tuple[int, int]:
 
 
 FEW_ROWS = 24
-"""Where batches are small, up to so many rows are of one class: those of padding cost nothing."""
+"""Where batches are small, up to so many rows are of one class: those of padding cost nothing, and
+a training that grows from 1 to 24 examples compiles nothing anew (algorithm 1, batches of one)."""
 
 
 def fewest_batches(batch: int) -> int:

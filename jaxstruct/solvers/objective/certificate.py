@@ -31,7 +31,7 @@ class ExampleTerms(NamedTuple):
         is exact. slack: max(0, worst).
       known: max(0, max over S_i of H).
       bound: sum_y beta b. product: <w, sum_y beta phi>. multiplier_sum: sum_y beta.
-      size: of the terms that worst is the sum of. reach: max over S_i of |phi|. Both tell how much
+      size: of the terms that worst is the sum of. reach: max over S_i of |phi|. Both say how much
         rounding there is.
       claim: the H that the oracle claims of the output found less the H that it has.
     """

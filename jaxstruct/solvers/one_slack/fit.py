@@ -218,7 +218,7 @@ def fit_one_slack(
         tolerance alone.
       max_passes: bound on the passes; each is one oracle call an example.
       capacity: joint planes held, the slack slot included; memory is capacity times the weights.
-        Planes of multiplier 0 make room, the least recently used first.
+        Planes of multiplier 0 leave where slots are full, the least recently used first.
       batch: examples an oracle call.
       callback: called after each pass with a `Progress`, whose info and state are OneSlackInfo and
         OneSlackState; a true answer stops the run.

@@ -20,8 +20,11 @@ from jaxstruct.solvers.objective.block_dual import block_ascent
 from jaxstruct.solvers.objective.formulations import power_of_loss
 from jaxstruct.solvers.objective.most_violated import most_violated, terms_size
 
-_CHUNK = 8  # planes whose potentials are evaluated together
-_REFRESHES, _STEPS = 20, 1000  # pairwise steps, and how often their gradient is computed anew
+_CHUNK = 8
+"""Planes whose potentials are evaluated together: theta of each is held at a time."""
+_REFRESHES, _STEPS = 20, 1000
+"""How often the gradient of the dual over planes is computed anew, and pairwise steps between: each
+step updates it, and rounding adds up."""
 
 
 class JointPlanes(NamedTuple):

@@ -20,7 +20,7 @@ from jaxstruct.core.compile_clock import time_part
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.loop.host_loop import Method, Round, Rules, RunState
-from jaxstruct.solvers.n_slack.cost_model import calls_foretold
+from jaxstruct.solvers.n_slack.cost_model import predicted_calls
 from jaxstruct.solvers.n_slack.rounds import (
     OpenRound,
     cached_sweeps,
@@ -120,7 +120,7 @@ class BlockAscent:
             if number == 0:
                 sample = sample_of(problem, inputs, outputs, checked)
         check_oracle(problem, formulation, sample)
-        calls = calls_foretold(self.rules.tolerance, self.rules.max_passes) * self.blocks.count
+        calls = predicted_calls(self.rules.tolerance, self.rules.max_passes) * self.blocks.count
         task, rows = self.blocks.read(0)
         self.settings = resolved_settings(
             problem, formulation, settings, task, self.blocks.sizes, checked, calls

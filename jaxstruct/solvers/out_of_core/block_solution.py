@@ -1,4 +1,4 @@
-"""What a training in blocks stands on and returns."""
+"""`BlockState` and `BlockSolution`: what a training in blocks goes on from, and what it returns."""
 
 from __future__ import annotations
 

@@ -31,7 +31,9 @@ from jaxstruct.solvers.settings import Settings, batch_and_group
 from jaxstruct.solvers.validation.checks import check_bucket
 
 RUN, RUNS = 256, 16
-"""Neighbours that stay together at most, and the fewest runs of a block that this may leave."""
+"""Neighbours that stay together at most, and the fewest runs of a block that this may leave. Runs
+are dealt at random: whole stretches of a file sorted by class would make blocks of one class, and
+examples drawn singly would read every page of the file for every block."""
 
 
 class Block(NamedTuple):

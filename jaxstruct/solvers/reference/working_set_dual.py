@@ -26,13 +26,16 @@ from collections.abc import Callable
 import numpy as np
 
 _PATIENCE = 20
-"""Single steps between two walks over faces, and one for every four constraints of a face."""
+"""Single steps between two walks over faces, and one for every four constraints of a face. Without
+walks single steps crawl: 10 examples with 29 planes took 4,684 of them, with walks 529."""
 _REFRESH = 10_000
 """Steps after which the gradient is computed anew."""
 _MOST_ITERATIONS = 200
+"""Conjugate gradients on one face, at most."""
 _FLAT = 1e-13
+"""Curvature of a direction, relative to its terms, below which it is rounding."""
 _FIRST = 64
-"""Constraints that there is room for at the start; doubled when full."""
+"""Constraints that arrays are made for at the start; doubled when full."""
 
 
 class WorkingSetDual:
@@ -125,10 +128,10 @@ class WorkingSetDual:
         self._starts = np.flatnonzero(np.concatenate([[True], blocks[1:] != blocks[:-1]]))
 
     def _grow(self) -> None:
-        room = self._examples.size
-        self._gram = np.pad(self._gram, (0, room))
-        self._numbers = np.pad(self._numbers, ((0, 0), (0, room)))
-        self._examples = np.pad(self._examples, (0, room))
+        more = self._examples.size
+        self._gram = np.pad(self._gram, (0, more))
+        self._numbers = np.pad(self._numbers, ((0, 0), (0, more)))
+        self._examples = np.pad(self._examples, (0, more))
 
     def _widest(self, only: int | None) -> tuple[float, int, int, int]:
         """(difference of the gradients, example, constraint that gains, constraint that gives).

@@ -1,4 +1,4 @@
-"""What the author of a structure can get wrong, tried out on a handful of examples.
+"""The rules that a structure and its oracle must keep, tried out on a handful of examples.
 
 Weights are drawn at random, and every output that turns up is a candidate: the true one, the
 decodes of all draws, and every output where they can be listed. Then
@@ -477,7 +477,7 @@ def check_oracle(problem: Problem, formulation: Formulation, sample: Sample | No
     if broken:
         raise ValueError(
             f"problem: {ADVICE[broken[0]]} (by {float(getattr(excess, broken[0])):.2g}, relative; "
-            "jaxstruct.check_problem tells more)"
+            "jaxstruct.check_problem says more)"
         )
 
 

@@ -282,7 +282,7 @@ def _space_excess(
 def _by_differences(
     problem: Problem, name: str, w: PyTree, x: PyTree, outputs: PyTree, c: Array, whole: tuple
 ) -> tuple[PyTree, PyTree]:
-    """(values or sums of the planes [1, K] by what tells them apart, what is right)."""
+    """(values or sums of the planes [1, K] by what separates them, what is right)."""
     space, zero = problem.space, problem.initial_weights
     scores, right, seen = whole
     inputs, index = jax.tree.map(lambda leaf: leaf[None], x), jnp.zeros(1, jnp.int32)

@@ -62,7 +62,7 @@ class Layout(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Rows of the chart, with room to write the L rows of any cell at once."""
+        """Rows of the chart, long enough to write the L rows of any cell at once."""
         return self.rows + self.most - 1
 
     def row(self, width: Array | int, begin: Array | int, level: Array | int = 0) -> Array:

@@ -25,7 +25,9 @@ from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, sco
 
 _NO_INDEX = np.iinfo(np.int32).max
 FEW = 8
-"""Up to so many trees merges are written out, a program that grows with k^2; more are sorted."""
+"""Up to so many trees merges are written out, a program that grows with k^2; more are sorted. At
+k = 5 sorting takes 4 times as long; at k = 40 the written program did not compile within 200 s,
+the sorted one takes 1.8."""
 MOST_BYTES = 2**28
 """Sentences that take more than this together are parsed one block after the other."""
 
@@ -45,10 +47,10 @@ def _best_after(values: Array, index: Array, before: tuple[Array, Array]) -> tup
     return top, jnp.min(jnp.where(hit, index, _NO_INDEX), axis=0)
 
 
-def _standing_at(
+def _entry_of_rank(
     rank: Array, rounds: Array | int, entries: Callable, dtype: jnp.dtype
 ) -> tuple[Array, Array]:
-    """(value, index) of the entry that stands at a rank, from 0, among all entries.
+    """(value, index) of the entry of a rank, from 0, among all entries.
 
     Args:
       rank: [.., B].
@@ -94,7 +96,7 @@ def _group(k: int, given: Sentences, charts: RankedCharts, node: Node, row: Arra
         index = jnp.broadcast_to(j * k + ranks, values.shape)
         return jnp.where(real[None], values, -jnp.inf), index
 
-    return _standing_at(node.state, jnp.max(counts), entries, charts.groups.dtype)[1]
+    return _entry_of_rank(node.state, jnp.max(counts), entries, charts.groups.dtype)[1]
 
 
 def _search(k: int, layout: Layout, given: Sentences, charts: RankedCharts, node: Node) -> Choice:
@@ -122,7 +124,7 @@ def _search(k: int, layout: Layout, given: Sentences, charts: RankedCharts, node
         return values, jnp.broadcast_to(jnp.concatenate(index), values.shape)
 
     dtype = charts.cells.dtype
-    found = _standing_at(rank, jnp.max(last - first), entries, dtype)[1]
+    found = _entry_of_rank(rank, jnp.max(last - first), entries, dtype)[1]
     which, pair = jnp.divmod(jnp.where(found == _NO_INDEX, 0, found), len(pairs))
     place, term = jnp.divmod(which, layout.tokens)
     rule = jnp.take_along_axis(rules, place[None], axis=0)[0]

@@ -19,9 +19,10 @@ from jaxstruct.core.types import Array, PyTree
 from jaxstruct.trees.potentials import GrammarRules
 
 BLOCK = 4
-"""Rules in a block."""
+"""Rules of one parent in a block, whose maximum is one fused kernel."""
 GROUP = 8
-"""Blocks in a group."""
+"""Blocks in a group, whose maximum is kept: the way back tries BLOCK GROUP = 32 rules a node,
+however many a symbol has."""
 
 
 class Runs(NamedTuple):

@@ -3,8 +3,8 @@
 A node is a symbol over a span. The caller chooses what it adds to the counts (`NodeCounts`):
 
 - 1 for each node of the true tree: m is the number of matched nodes, as 1 - F1 needs it.
-- 1 for each node that the true tree lacks: m is the number of misses. Capped at 1 it tells the true
-  tree from all others, as the zero-one loss does.
+- 1 for each node that the true tree lacks: m is the number of misses. Capped at 1 it separates the
+  true tree from all others, as the zero-one loss does.
 
 For a loss that is a function of the counts, slack and margin re-scaling are exact maxima over the
 levels (thesis 4.5).
