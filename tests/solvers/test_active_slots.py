@@ -14,7 +14,7 @@ from jaxstruct.core.buckets import rows_at
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack import sweeps as sweep_programs
 from jaxstruct.solvers.n_slack.active_slots import active_slots, merge_multipliers, restrict
-from jaxstruct.solvers.n_slack.plane_lookup import Batch, meet
+from jaxstruct.solvers.n_slack.oracle_pass import Batch, meet
 from jaxstruct.solvers.n_slack.working_sets import (
     WorkingSets,
     bucket_of,

@@ -8,7 +8,7 @@ import pytest
 
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.n_slack.plane_lookup import TILE, Batch, filled_slots, meet, scores_at_hand
+from jaxstruct.solvers.n_slack.oracle_pass import TILE, Batch, filled_slots, meet, scores_at_hand
 from jaxstruct.solvers.n_slack.working_sets import bucket_of, empty_working_sets
 
 N, B, T, S = 6, 4, 5, 3

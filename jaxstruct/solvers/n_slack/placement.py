@@ -14,9 +14,8 @@ from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.contract import Problem, of_planes
 from jaxstruct.core.processes import ALONE, Processes
 from jaxstruct.core.types import AnyArray, Array, PyTree
-from jaxstruct.solvers.n_slack.batch_orders import by_size, sized_rows
 from jaxstruct.solvers.n_slack.state import State
-from jaxstruct.solvers.n_slack.task import Task
+from jaxstruct.solvers.n_slack.task import Task, by_size, sized_rows
 from jaxstruct.solvers.objective.certificate import Certificate, ExampleTerms, roundings_of_rows
 from jaxstruct.solvers.objective.formulations import Penalty
 from jaxstruct.solvers.settings import NewtonOptions, VisitOptions

@@ -17,7 +17,6 @@ import numpy as np
 from jaxstruct.core.compile_clock import time_part
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import AnyArray, PyTree
-from jaxstruct.solvers.n_slack.batch_orders import by_size
 from jaxstruct.solvers.n_slack.cheap_oracles import Spans, asked_again, first_asked, quiet
 from jaxstruct.solvers.n_slack.oracle_pass import (
     Calls,
@@ -29,6 +28,7 @@ from jaxstruct.solvers.n_slack.oracle_pass import (
 from jaxstruct.solvers.n_slack.run import Run
 from jaxstruct.solvers.n_slack.state import State
 from jaxstruct.solvers.n_slack.sweeps import Plan
+from jaxstruct.solvers.n_slack.task import by_size
 from jaxstruct.solvers.n_slack.variants import named_slots
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
 from jaxstruct.solvers.objective.certificate import Certificate, block_gaps, certify
