@@ -25,6 +25,7 @@ from jaxstruct.core.contract import (
     Space,
 )
 from jaxstruct.core.examples import take
+from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.problem import joint_feature, make_problem
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.sparse_rows import from_scipy
@@ -73,6 +74,7 @@ __all__ = [
     "Marginals",
     "Oracles",
     "Padding",
+    "Prepared",
     "Problem",
     "Progress",
     "Ragged",

@@ -37,12 +37,11 @@ def check_installation() -> bool:
     random = np.random.default_rng(0)
     labels = np.array(["a", "b", "c"] * 100)
     rows = random.normal(size=(300, 8)) + 2 * np.eye(3, 8)[np.arange(300) % 3]
-    encoding = js.multiclass.fit_encoding(rows.astype(np.float32), labels)
-    x, y = encoding.inputs(rows.astype(np.float32)), encoding.outputs(labels)
+    data = js.multiclass.prepare(rows.astype(np.float32), labels)
     begun = time.perf_counter()
-    solution = js.fit(encoding.problem(), x, y, "svm1_margin", C=100.0)
+    solution = js.fit(*data, "svm1_margin", C=100.0)
     seconds = time.perf_counter() - begun
-    predicted = np.array(encoding.decode(js.predict(encoding.problem(), solution, x)))
+    predicted = np.array(data.encoding.decode(js.predict(data.problem, solution, data.inputs)))
     print(
         f"device {jax.devices()[0]}, three classes, 300 points: {seconds:.1f} s, mostly compiling"
     )

@@ -194,15 +194,6 @@ def test_files_exist() -> None:
             assert (ROOT / path).exists() or (ROOT / "jaxstruct" / path).exists(), (page, path)
 
 
-def test_the_history_has_every_module_that_left() -> None:
-    """A module that was split may stay under its name: its row says "itself"."""
-    rows = re.findall(r"^\| `([\w/]+\.py)` \| (.*) \|$", PAGES[HISTORY], flags=re.M)
-    before = [path for path, _ in rows]
-    assert len(before) == len(set(before)) > 60
-    for path, now in rows:
-        assert (ROOT / "jaxstruct" / path).exists() == now.startswith("itself"), path
-
-
 def test_the_citation_is_of_this_version() -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.search(r"^version: (.*)$", citation, flags=re.M)[1] == jaxstruct.__version__

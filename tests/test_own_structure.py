@@ -98,9 +98,9 @@ def _examples(n: int, noise: float) -> tuple[list, list]:
 
 
 ENCODING = OrderEncoding(("price", "age"))
-PROBLEM = ENCODING.problem()
 LISTS, ORDERED = _examples(80, 0.5)
-X, Y = ENCODING.inputs(LISTS), ENCODING.outputs(ORDERED, LISTS)
+DATA = js.Prepared(ENCODING, ENCODING.inputs(LISTS), ENCODING.outputs(ORDERED, LISTS), {})
+PROBLEM, X, Y = DATA
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def solution() -> js.Solution:
 @pytest.fixture(scope="module")
 def model(solution: js.Solution) -> js.models.TrainedModel:
     assert solution.status == js.Status.CONVERGED
-    return js.trained(ENCODING, PROBLEM, solution)
+    return js.trained(DATA, solution)
 
 
 def _scores(solution: js.Solution, x: np.ndarray) -> np.ndarray:
@@ -152,7 +152,7 @@ def test_it_explains_its_weights_and_its_support(solution, model) -> None:
             del options
             return [js.models.ranking("of items", self.features, weights["features"], largest)]
 
-    named = js.trained(Named(*ENCODING), PROBLEM, solution)
+    named = js.trained(js.Prepared(Named(*ENCODING), X, Y, {}), solution)
     assert js.explain(named).tables[0].names == ("price", "age")
 
 

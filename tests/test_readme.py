@@ -13,6 +13,7 @@ import tokenize
 import numpy as np
 
 import jaxstruct as js
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -182,12 +183,12 @@ def test_the_test_command_is_marked_for_ci() -> None:
 
 OWN_DATA = {
     "classes": "the options of js.multiclass.multiclass",
-    "sequences": "js.chains.fit_encoding",
-    "trees": "js.trees.fit_encoding",
-    "alignments": "js.alignments.fit_encoding",
-    "graphs": "js.graphs.fit_encoding",
-    "sets": "js.graphs.fit_set_encoding",
-    "candidates": "js.strings.fit_encoding",
+    "sequences": "js.chains.prepare",
+    "trees": "js.trees.prepare",
+    "alignments": "js.alignments.prepare",
+    "graphs": "js.graphs.prepare(",
+    "sets": "js.graphs.prepare_sets",
+    "candidates": "js.strings.prepare",
 }
 
 
@@ -196,8 +197,7 @@ def _is_data(statement: ast.stmt) -> bool:
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
         return True
     return not any(
-        isinstance(node, ast.Name) and node.id in ("js", "encoding", "problem")
-        for node in ast.walk(statement)
+        isinstance(node, ast.Name) and node.id in ("js", "data") for node in ast.walk(statement)
     )
 
 
@@ -208,11 +208,11 @@ def _lines_before_fit(block: str) -> int:
     return sum(one.end_lineno - one.lineno + 1 for one in statements[:at] if not _is_data(one))
 
 
-def test_own_data_takes_five_lines_before_fit_at_most() -> None:
+def test_own_data_takes_three_lines_before_fit_at_most() -> None:
     named = re.findall(r"<!-- own data: (\w+) -->", README)
     assert named == [*OWN_DATA]
     counts = {name: _lines_before_fit(_block(part)) for name, part in OWN_DATA.items()}
-    assert all(0 < count <= 5 for count in counts.values()), counts
+    assert all(0 < count <= 3 for count in counts.values()), counts
     assert _lines_before_fit("import jaxstruct as js\nx = [\n1]\na = js.f(\nx)\ns = js.fit(a)") == 2
 
 
@@ -222,33 +222,33 @@ def test_own_data_is_classified(capsys) -> None:
 
 
 def test_own_data_is_labelled(capsys) -> None:
-    _run("js.chains.fit_encoding")
+    _run("js.chains.prepare")
     assert capsys.readouterr().out == "[['O', 'NAME'], []]\n"
 
 
 def test_own_data_is_parsed() -> None:
-    assert _run("js.trees.fit_encoding")["solution"].status.solved
+    assert _run("js.trees.prepare")["solution"].status.solved
 
 
 def test_own_data_is_aligned(capsys) -> None:
-    names = _run("js.alignments.fit_encoding")
+    names = _run("js.alignments.prepare")
     first, second = ast.literal_eval(capsys.readouterr().out)
     assert (first.replace("-", ""), second.replace("-", "")) == ("ACGTGCA", "ACGCA")
     assert len(first) == len(second) and names["model"].training.status == "CONVERGED"
 
 
 def test_own_data_is_a_graph(capsys) -> None:
-    _run("js.graphs.fit_encoding")
+    _run("js.graphs.prepare(")
     assert capsys.readouterr().out == "[{'Gil': 'choir', 'Hal': 'choir'}]\n"
 
 
 def test_own_data_has_sets_of_labels(capsys) -> None:
-    _run("js.graphs.fit_set_encoding")
+    _run("js.graphs.prepare_sets")
     assert capsys.readouterr().out == "[{'sport'}, set()]\n"
 
 
 def test_own_data_is_reranked(capsys) -> None:
-    _run("js.strings.fit_encoding")
+    _run("js.strings.prepare")
     assert capsys.readouterr().out == "['two', 'a']\n"
 
 
@@ -271,7 +271,7 @@ def test_every_status_and_formulation_has_a_row() -> None:
         assert README.count(f"| `{status.name}` |") == 1, status
     rows = re.findall(r"^\| (`svm.*?) \|", README, flags=re.M)
     named = re.findall(r"`(svm\w+)`", " ".join(rows))
-    assert sorted(named) == sorted(js.solvers.formulations.FORMULATIONS)
+    assert sorted(named) == sorted(FORMULATIONS)
 
 
 def test_the_floor_plan_has_every_room() -> None:

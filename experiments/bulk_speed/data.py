@@ -57,28 +57,20 @@ def write_tagger(path: Path, seed: int) -> Path:
     """A model of label sequences."""
     x = list(sentences(seed, TRAINED))
     y = [tags_of(one) for one in x]
-    encoding = js.chains.fit_encoding(x, y)
-    return _trained(path, encoding, x, y)
+    return _trained(path, js.chains.prepare(x, y), len(x))
 
 
 def write_classifier(path: Path, seed: int) -> Path:
     """A model of 20 classes."""
     x = list(texts(seed, 4 * TRAINED))
     y = [class_of(one) for one in x]
-    encoding = js.multiclass.fit_encoding(x, y, classes=[f"C{k}" for k in range(CLASSES)])
-    return _trained(path, encoding, x, y)
+    classes = [f"C{k}" for k in range(CLASSES)]
+    return _trained(path, js.multiclass.prepare(x, y, classes=classes), len(x))
 
 
-def _trained(
-    path: Path,
-    encoding: js.chains.ChainEncoding | js.multiclass.ClassEncoding,
-    x: list,
-    y: list,
-) -> Path:
-    problem = encoding.problem()
-    inputs, outputs = encoding.inputs(x), encoding.outputs(y)
-    solution = js.fit(problem, inputs, outputs, "svm1_margin", C=0.1 * len(x), tolerance=0.1)
-    return js.save(js.trained(encoding, problem, solution), path)
+def _trained(path: Path, data: js.Prepared, n: int) -> Path:
+    solution = js.fit(*data, "svm1_margin", C=0.1 * n, tolerance=0.1)
+    return js.save(js.trained(data, solution), path)
 
 
 def write_sentences(path: Path, seed: int, count: int) -> Path:

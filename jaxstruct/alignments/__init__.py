@@ -11,7 +11,7 @@ from jaxstruct.alignments.alphabets import (
     encode,
 )
 from jaxstruct.alignments.costs import AlignmentCosts, alignment_costs
-from jaxstruct.alignments.encoding import AlignmentEncoding, fit_encoding
+from jaxstruct.alignments.encoding import AlignmentEncoding, prepare
 from jaxstruct.alignments.homologues import (
     HomologueTheta,
     aligned_candidate,
@@ -42,6 +42,7 @@ from jaxstruct.alignments.structure import (
 from jaxstruct.alignments.text import alignment_text, read_rows, write_rows
 
 __all__ = [
+    "prepare",
     "Alignment",
     "AlignmentCosts",
     "AlignmentEncoding",
@@ -65,7 +66,6 @@ __all__ = [
     "candidate_scores",
     "decode",
     "encode",
-    "fit_encoding",
     "global_alignment",
     "global_score",
     "homologue_counts",

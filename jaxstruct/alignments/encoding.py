@@ -19,6 +19,7 @@ from jaxstruct.alignments.structure import (
 from jaxstruct.alignments.text import WrittenAlignment, read_rows, write_rows
 from jaxstruct.core.checks import as_list, check_record, kind_and_text_of, text_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.tables import Matrix, Ranking, Table
 
 Pairs: TypeAlias = "Iterable[tuple[str, str] | WrittenAlignment]"
@@ -27,12 +28,12 @@ _GAPS = str.maketrans("", "", "-.")
 
 
 class AlignmentEncoding(NamedTuple):
-    """Which letter is which number. Made by `fit_encoding`.
+    """Which letter is which number. Made by `prepare`.
 
-        encoding = fit_encoding(aligned)
-        problem = encoding.problem()
-        solution = fit(problem, encoding.inputs(aligned), encoding.outputs(aligned), C=10.0)
-        rows = encoding.decode(predict(problem, solution, encoding.inputs(pairs)), pairs)
+        data = prepare(aligned)
+        solution = fit(*data, C=10.0)
+        found = predict(data.problem, solution, data.encoding.inputs(pairs))
+        rows = data.encoding.decode(found, pairs)
 
     Fields:
       alphabet: its letters.
@@ -148,29 +149,30 @@ def _written(name: str, aligned: Pairs) -> list[WrittenAlignment]:
     return written
 
 
-def fit_encoding(
-    aligned: Pairs, *, letters: Alphabet | str | Iterable[str] | None = None
-) -> AlignmentEncoding:
-    """The encoding of aligned pairs.
+def prepare(
+    aligned: Pairs, *, letters: Alphabet | str | Iterable[str] | None = None, **options: Any
+) -> Prepared:
+    """A training set of aligned pairs: `js.fit(*prepare(aligned), C=10.0)`.
 
     Args:
       aligned: n pairs of rows with gaps ("-" or "."), or `WrittenAlignment`s, which tell where a
         local alignment begins.
       letters: all letters in the wanted order, an `Alphabet` such as PROTEIN or a text; None for
         those of the pairs, sorted.
+      options: those of `pairwise_alignment`.
 
     Raises:
       ValueError: they are no aligned pairs, or hold a letter that is none of `letters`.
     """
+    aligned = held(aligned)
     texts = _sequences("aligned", aligned)
-    _written("aligned", aligned)
     if letters is None:
         chosen = alphabet(sorted({letter for pair in texts for text in pair for letter in text}))
     else:
         chosen = letters if isinstance(letters, Alphabet) else alphabet(_letters_of(letters))
     encoding = AlignmentEncoding(chosen)
-    encoding.inputs(aligned)
-    return encoding
+    outputs = encoding.outputs(aligned)
+    return prepared(encoding, aligned, outputs, options)
 
 
 def _letters_of(letters: Any) -> list[str]:

@@ -1,6 +1,6 @@
 """Label sequences (thesis 4.4): structure, oracles, losses, the hidden Markov baseline, IOB2."""
 
-from jaxstruct.chains.encoding import ChainEncoding, fit_encoding
+from jaxstruct.chains.encoding import ChainEncoding, prepare
 from jaxstruct.chains.hidden_markov import HiddenMarkov, fit_hidden_markov
 from jaxstruct.chains.inputs import ChainInput, Constraints
 from jaxstruct.chains.iob2 import (
@@ -28,6 +28,7 @@ from jaxstruct.chains.structure import (
 from jaxstruct.chains.token_features import KernelTokens, kernel_token_inputs, token_gram
 
 __all__ = [
+    "prepare",
     "ChainEncoding",
     "ChainInput",
     "ChainPotentials",
@@ -41,7 +42,6 @@ __all__ = [
     "chain_inputs",
     "chain_potentials",
     "entity_f1",
-    "fit_encoding",
     "fit_hidden_markov",
     "forbidden_starts",
     "forbidden_transitions",

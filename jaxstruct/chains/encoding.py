@@ -27,17 +27,18 @@ from jaxstruct.core.labels import (
     flat_labels,
     placed_errors,
 )
+from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.tables import Table, pairs_table, ranking, rankings_by_label
 
 
 class ChainEncoding(NamedTuple):
-    """What the columns of tokens and the numbers of labels mean. Made by `fit_encoding`.
+    """What the columns of tokens and the numbers of labels mean. Made by `prepare`.
 
-        encoding = fit_encoding(sequences, labels)
-        problem = encoding.problem()
-        solution = fit(problem, encoding.inputs(sequences), encoding.outputs(labels), C=10.0)
-        predicted = encoding.decode(predict(problem, solution, encoding.inputs(new_sequences)))
+        data = prepare(sequences, labels)
+        solution = fit(*data, C=10.0)
+        new = data.encoding.inputs(new_sequences)
+        predicted = data.encoding.decode(predict(data.problem, solution, new))
 
     Fields:
       features: which feature is which column. codec: which label is which number.
@@ -103,15 +104,16 @@ class ChainEncoding(NamedTuple):
         return found
 
 
-def fit_encoding(
+def prepare(
     sequences: Any,
     labels: Sequence[Iterable[Hashable]],
     *,
     classes: Iterable[Hashable] | None = None,
     min_count: int = 1,
     constant: float = 0.0,
-) -> ChainEncoding:
-    """The encoding of a training set.
+    **options: Any,
+) -> Prepared:
+    """A training set of label sequences: `js.fit(*prepare(sequences, labels), C=10.0)`.
 
     Args:
       sequences: n sequences. Each holds the features of its tokens: a list of lists of names, or of
@@ -122,10 +124,12 @@ def fit_encoding(
       min_count: tokens that must have a named feature for it to count.
       constant: value of a feature that every token has, which learns a constant for each label; 0
         for none.
+      options: those of `chain`.
 
     Raises:
-      ValueError: sequences, labels or a number do not fit; there is one label only.
+      ValueError: sequences, labels or an option do not fit; there is one label only.
     """
+    sequences, labels = held(sequences), held(labels)
     rows, offsets = read_sequences("sequences", sequences)
     flat, bounds = flat_labels(labels)
     if len(bounds) != len(offsets):
@@ -143,4 +147,5 @@ def fit_encoding(
         codec = fit_codec(flat, classes)
     if len(codec.classes) < 2:
         raise ValueError(f"labels must name at least two labels, got {codec.classes} alone")
-    return ChainEncoding(fit_features(rows, min_count=min_count, constant=constant), codec)
+    encoding = ChainEncoding(fit_features(rows, min_count=min_count, constant=constant), codec)
+    return prepared(encoding, sequences, encoding.outputs(labels), options)

@@ -101,8 +101,9 @@ def checked_temperature(temperature: Any, given: Any) -> float:
         probabilities.
     """
     if temperature is None:
-        kind = type(given).__name__
-        if isinstance(given, tuple) and hasattr(given, "weights") and kind not in LIKELIHOODS:
+        kind = getattr(given, "solver", type(given).__name__)  # a model says what found its weights
+        known = isinstance(given, tuple) and hasattr(given, "weights") and kind is not None
+        if known and kind not in LIKELIHOODS:
             raise ValueError(
                 f"temperature is None, but weights are a {kind}, whose training makes margins and "
                 "no probabilities: fit one on held-out examples with confidence.fit_temperature, "

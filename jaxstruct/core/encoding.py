@@ -16,7 +16,7 @@ from jaxstruct.core.types import PyTree
 class Encoding(Protocol):
     """Examples as people hold them, as inputs and outputs of a structure, and back.
 
-    The encodings of jaxstruct are made by `fit_encoding` of each output type. One of your own is a
+    The encodings of jaxstruct are made by `prepare` of each output type. One of your own is a
     NamedTuple with these methods; its fields are what model files hold of it: texts, numbers,
     tuples and lists of these, arrays, `FeatureEncoding` and `LabelCodec`. Two more methods may be
     left out:
@@ -55,8 +55,8 @@ def check_encoding(encoding: Any) -> None:
     complete = all(callable(getattr(encoding, name, None)) for name in methods)
     if not complete or not isinstance(getattr(encoding, "structure", None), str):
         raise ValueError(
-            "encoding must be made by fit_encoding of an output type or graphs.fit_set_encoding, "
-            "or have what jaxstruct.models.Encoding has (structure, problem, inputs, decode), got "
+            "encoding must be that of prepare of an output type or graphs.prepare_sets, or "
+            "have what jaxstruct.models.Encoding has (structure, problem, inputs, decode), got "
             f"{kind_and_text_of(encoding)}"
         )
 

@@ -1,6 +1,6 @@
 """Which feature is which column: learned from the rows of a training set, used for all others.
 
-The output types' `fit_encoding` rest on it. Its features are those of training: one that comes
+`prepare` of each output type rests on it. Its features are those of training: one that comes
 later, in the rows to predict, is dropped, and a warning counts them (`UnseenFeatures`).
 """
 

@@ -102,7 +102,7 @@ def check_one_kind(name: str, labels: Sequence[Any]) -> None:
         i, j = sorted((first["text"], first["numbers"]))
         raise ValueError(
             f"{name}[{j}] is {text_of(labels[j])}, where others are such as {text_of(labels[i])}: "
-            "numbers stand beside text; write all labels in one way (fit_encoding takes both where "
+            "numbers stand beside text; write all labels in one way (prepare takes both where "
             "classes=[...] names them)"
         )
 

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from jaxstruct.baselines import RandomField, fit_random_field
@@ -20,8 +21,9 @@ from jaxstruct.core.checks import check_choice, checked_number, checked_size, te
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.labels import check_known, flat_labels
 from jaxstruct.core.origin import callers_level
+from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.types import PyTree
-from jaxstruct.models.trained import TrainedModel, trained
+from jaxstruct.models.trained import TrainedModel, model_of
 from jaxstruct.solvers.fit import fit as fit_solution
 from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
@@ -208,13 +210,16 @@ class StructuralEstimator(BaseEstimator):
 
     def _finish(self, weights: PyTree) -> None:
         """Sets `weights_`, those of `problem_`, and what follows from them."""
-        raise NotImplementedError
+        self.weights_ = weights
 
     @property
     def model_(self) -> TrainedModel:
         """The trained model, to save, to explain and to predict with in the caller's labels."""
         check_is_fitted(self)
-        return trained(self.encoding_, self.problem_, self.solution_, **self.options_)
+        if self._model is None:
+            whole = self.problem_, self.encoding_, self.options_
+            self._model = model_of(*whole, self.solution_)
+        return self._model
 
     def training_example(self, i: int) -> int:
         """The example of `solution_` that X[i] of the training set is.
@@ -275,7 +280,7 @@ class StructuralEstimator(BaseEstimator):
         self.status_, self._rows = found.status, training.rows
         self.primal_, self.dual_, self.gap_ = found.primal, found.dual, found.gap
         self._finish(jax.tree.map(np.asarray, found.weights))
-        self.solution_ = found._replace(weights=self.weights_)
+        self.solution_, self._model = found._replace(weights=self.weights_), None
         if not found.status.solved:
             self._report_unsolved(found)
         return found
@@ -316,3 +321,23 @@ class StructuralEstimator(BaseEstimator):
         )  # fmt: skip
         self.n_iter_ = max(found.iterations, 1)
         return found
+
+
+class ListEstimator(StructuralEstimator):
+    """An estimator whose X is a list of examples of their own kind, no array [n, d]."""
+
+    def __sklearn_tags__(self) -> Tags:
+        """X is a list, no array."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        return tags
+
+    def _training(self, data: Prepared, weights: np.ndarray) -> Training:
+        """The training of prepared examples with weights [n]; sets encoding and problem."""
+        self.encoding_, self.options_, self.problem_ = data.encoding, data.options, data.problem
+        return Training(*data, of_mean_one(weights), np.arange(len(weights)))
+
+    def predict(self, X: Any) -> list:
+        """The outputs of n examples, in the kind of y."""
+        return self.model_.predict(X)

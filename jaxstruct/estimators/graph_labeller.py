@@ -4,29 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
-
-from jaxstruct.core.types import PyTree
 from jaxstruct.estimators.base import (
     LOG_LOSS,
-    StructuralEstimator,
+    ListEstimator,
     Training,
     example_weights,
     label_array,
-    of_mean_one,
     share_right,
 )
-from jaxstruct.graphs import fit_encoding, with_log_loss
-from jaxstruct.solvers.predict import predict
+from jaxstruct.graphs import prepare, with_log_loss
 
 
-class GraphLabeller(StructuralEstimator):
+class GraphLabeller(ListEstimator):
     """Labels of the nodes of any graph, from features of nodes, of edges and pairs of labels.
 
     X is a list of n graphs, (nodes, edges), (nodes, edges, edge_features) or of networkx, as
-    `jaxstruct.graphs.fit_encoding` reads them; y a list of n lists of labels in the order of the
+    `jaxstruct.graphs.prepare` reads them; y a list of n lists of labels in the order of the
     nodes, or of mappings node -> label. There is no `partial_fit`.
 
     Parameters:
@@ -64,34 +57,15 @@ class GraphLabeller(StructuralEstimator):
         self.tol = tol
         self.max_iter = max_iter
 
-    def __sklearn_tags__(self) -> Tags:
-        """X is a list of graphs, no array."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.target_tags.required = True
-        return tags
-
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        self.encoding_ = fit_encoding(X, y, plans=self.plans, constant=self.constant)
-        self.classes_ = label_array(self.encoding_.codec.classes)
-        self._set_problem(loss=self.loss, symmetric=self.symmetric)
-        outputs = self.encoding_.outputs(y, X)
-        weights = example_weights(sample_weight, len(outputs))
-        exact = self.plans or self.objective != LOG_LOSS
-        problem = self.problem_ if exact else with_log_loss(self.problem_, "reweighted")
-        return Training(
-            problem, self.encoding_.inputs(X), outputs, of_mean_one(weights),
-            np.arange(len(outputs)),
+        data = prepare(
+            X, y, plans=self.plans, constant=self.constant, loss=self.loss,
+            symmetric=self.symmetric,
         )  # fmt: skip
-
-    def _finish(self, weights: PyTree) -> None:
-        self.weights_ = weights
-
-    def predict(self, X: Any) -> list:
-        """The labels of n graphs: lists, or mappings node -> label where nodes have names."""
-        check_is_fitted(self)
-        found = predict(self.problem_, self.weights_, self.encoding_.inputs(X))
-        return self.encoding_.decode(found, X)
+        self.classes_ = label_array(data.encoding.codec.classes)
+        found = self._training(data, example_weights(sample_weight, len(data.outputs)))
+        exact = self.plans or self.objective != LOG_LOSS
+        return found if exact else found._replace(problem=with_log_loss(data.problem, "reweighted"))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of nodes labelled right, those of a graph weighted as `sample_weight`."""

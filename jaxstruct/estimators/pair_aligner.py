@@ -6,18 +6,15 @@ from typing import Any
 
 import jax
 import numpy as np
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
-from jaxstruct.alignments import AlignmentCosts, alignment_costs, fit_encoding
+from jaxstruct.alignments import AlignmentCosts, alignment_costs, prepare
 from jaxstruct.core.types import PyTree
-from jaxstruct.estimators.base import StructuralEstimator, Training, example_weights, of_mean_one
-from jaxstruct.solvers.predict import predict
+from jaxstruct.estimators.base import ListEstimator, Training, example_weights
 
 GAPS = "-."
 
 
-class PairAligner(StructuralEstimator):
+class PairAligner(ListEstimator):
     """Alignment of pairs of sequences with costs that are learned from aligned pairs.
 
     X is a list of n pairs of texts; y a list of n pairs of rows with gaps ("AC-T", "ACGT"). Gaps in
@@ -56,33 +53,15 @@ class PairAligner(StructuralEstimator):
         self.tol = tol
         self.max_iter = max_iter
 
-    def __sklearn_tags__(self) -> Tags:
-        """X is a list of pairs of texts, no array of numbers."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.target_tags.required = True
-        return tags
-
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
         X, y = _same_pairs(X, y)
-        self.encoding_ = fit_encoding(y, letters=self.letters)
-        self.alphabet_ = self.encoding_.alphabet
-        self._set_problem(gaps=self.gaps, loss=self.loss)
-        weights = example_weights(sample_weight, len(y))
-        return Training(
-            self.problem_, self.encoding_.inputs(X), self.encoding_.outputs(y),
-            of_mean_one(weights), np.arange(len(y)),
-        )  # fmt: skip
+        data = prepare(y, letters=self.letters, gaps=self.gaps, loss=self.loss)
+        self.alphabet_ = data.encoding.alphabet
+        return self._training(data, example_weights(sample_weight, len(y)))
 
     def _finish(self, weights: PyTree) -> None:
-        self.weights_ = weights
+        super()._finish(weights)
         self.costs_ = AlignmentCosts(*jax.tree.map(np.asarray, alignment_costs(1.0, weights)))
-
-    def predict(self, X: Any) -> list[tuple[str, str]]:
-        """The two rows with gaps of n pairs."""
-        check_is_fitted(self)
-        found = predict(self.problem_, self.weights_, self.encoding_.inputs(X))
-        return self.encoding_.decode(found, X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The mean share of letters whose partner, a letter or a gap, is the true one."""

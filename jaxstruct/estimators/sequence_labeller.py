@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import numpy as np
-from sklearn.utils import Tags, compute_class_weight
+from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
+from jaxstruct import confidence
 from jaxstruct.chains import (
     ChainEncoding,
     chain,
     chain_inputs,
-    chain_potentials,
     label_weights,
-    marginals,
 )
-from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import dense_or_sparse, fit_features
 from jaxstruct.core.feature_rows import read_sequences
 from jaxstruct.core.labels import fit_codec, flat_labels, placed_errors
-from jaxstruct.core.padding import bucketed_inputs
 from jaxstruct.core.ragged import Ragged
-from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.types import PyTree
 from jaxstruct.estimators.base import (
-    StructuralEstimator,
+    ListEstimator,
     Training,
     example_weights,
     is_log_linear,
@@ -35,21 +30,9 @@ from jaxstruct.estimators.base import (
     share_right,
 )
 from jaxstruct.estimators.class_rows import columns_of_class, inputs_of_class
-from jaxstruct.solvers.predict import predict
 
 
-@jax.jit
-def _label_marginals(problem: Problem, weights: PyTree, inputs: PyTree) -> Array:
-    """[B, T, S] P(y^t | x) of a batch."""
-
-    def of_one(x: PyTree) -> Array:
-        theta = problem.model.potentials(weights, x)
-        return marginals(*chain_potentials(problem, theta)).labels
-
-    return jax.vmap(of_one)(inputs)
-
-
-class SequenceLabeller(StructuralEstimator):
+class SequenceLabeller(ListEstimator):
     """Label sequences by a chain: a structural SVM, or a conditional random field ("log_loss").
 
         F(x, y; w) = sum_t <u_{y^t}, Phi(x^t)> + sum_t v_{y^t y^{t+1}}                   (4.20)
@@ -96,13 +79,6 @@ class SequenceLabeller(StructuralEstimator):
         self.min_count = min_count
         self.tol = tol
         self.max_iter = max_iter
-
-    def __sklearn_tags__(self) -> Tags:
-        """X is a list of sequences, no array."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.target_tags.required = True
-        return tags
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
         rows, offsets = read_sequences("X", X)
@@ -151,24 +127,11 @@ class SequenceLabeller(StructuralEstimator):
         table = table.reshape(blocks, -1, table.shape[1])[:, :d].reshape(blocks * d, -1)
         self.weights_ = weights | {"emissions": table}
 
-    def predict(self, X: Any) -> list[list]:
-        """The labels of n sequences, lists of lists."""
-        check_is_fitted(self)
-        inputs = self.encoding_.inputs(X)
-        return self.encoding_.decode(predict(self.problem_, self.weights_, inputs))
-
     @available_if(is_log_linear)
     def predict_marginals(self, X: Any) -> list[np.ndarray]:
         """n arrays [l, S] of P(y^t = label | x); of objective="log_loss" alone."""
-        check_is_fitted(self)
-        inputs = self.encoding_.inputs(X)
-        found: list[np.ndarray] = [np.zeros((0, len(self.classes_)))] * len(X)
-        buckets = bucketed_inputs(self.problem_.padding, inputs)
-        for part, index in zip(buckets.parts, buckets.index, strict=True):
-            tables = np.asarray(_label_marginals(self.problem_, self.weights_, part))
-            for own, length, i in zip(tables, np.asarray(part.length), index, strict=True):
-                found[i] = own[:length]
-        return found
+        found: Any = confidence.marginals(*self.model_.on(X)).probabilities
+        return [found[i] for i in range(len(found))]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of tokens labelled right, those of a sequence weighted as `sample_weight`."""

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
-
-from jaxstruct.core.types import PyTree
-from jaxstruct.estimators.base import StructuralEstimator, Training, example_weights, of_mean_one
+from jaxstruct.estimators.base import ListEstimator, Training, example_weights
 from jaxstruct.solvers.predict import predict
 from jaxstruct.trees import (
     Tree,
-    fit_encoding,
     leaves,
+    prepare,
     read_tree,
     score,
     summarise,
 )
 
 
-class TreeParser(StructuralEstimator):
+class TreeParser(ListEstimator):
     """Parsing with a grammar that is read off the training trees, one weight a rule.
 
     X is a list of n sentences, lists of tags (or of words, with read_words); y a list of n trees,
@@ -59,13 +54,6 @@ class TreeParser(StructuralEstimator):
         self.tol = tol
         self.max_iter = max_iter
 
-    def __sklearn_tags__(self) -> Tags:
-        """X is a list of sentences, no array."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.target_tags.required = True
-        return tags
-
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
         y = _trees(y)
         if len(X) != len(y):
@@ -75,25 +63,17 @@ class TreeParser(StructuralEstimator):
             given = tokens if isinstance(sentence, (str, Tree)) else len(sentence)
             if given != tokens:
                 raise ValueError(f"y[{i}] has {tokens} leaves, but X[{i}] has {given} tokens")
-        self.encoding_ = fit_encoding(y, read_words=self.read_words, memory=self.memory)
-        self._set_problem(loss=self.loss)
-        weights = example_weights(sample_weight, len(y))
-        return Training(
-            self.problem_, self.encoding_.inputs(X), self.encoding_.outputs(y),
-            of_mean_one(weights), np.arange(len(y)),
-        )  # fmt: skip
-
-    def _finish(self, weights: PyTree) -> None:
-        self.weights_ = weights
+        data = prepare(y, read_words=self.read_words, memory=self.memory, loss=self.loss)
+        found = self._training(data, example_weights(sample_weight, len(y)))
+        return found._replace(inputs=data.encoding.inputs(X))
 
     def predict(self, X: Any) -> list[Tree | None]:
         """The trees of n sentences; None where the grammar has none."""
         return self._parsed(X, X)
 
     def _parsed(self, X: Any, sentences: Any) -> list[Tree | None]:
-        check_is_fitted(self)
-        found = predict(self.problem_, self.weights_, self.encoding_.inputs(X))
-        return self.encoding_.decode(found, sentences)
+        model = self.model_
+        return model.decode(predict(*model.on(X)), sentences)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Labelled F1 of all constituents together, as EVALB counts them.

@@ -13,7 +13,7 @@ from jaxstruct.graphs.elimination import (
     min_fill_width,
     stacked_plans,
 )
-from jaxstruct.graphs.encoding import GraphEncoding, fit_encoding
+from jaxstruct.graphs.encoding import GraphEncoding, prepare
 from jaxstruct.graphs.factors import (
     FactorGraph,
     factor_graph,
@@ -48,12 +48,14 @@ from jaxstruct.graphs.oracles.variable_elimination import (
 )
 from jaxstruct.graphs.pictures import factor_picture, factor_places
 from jaxstruct.graphs.potentials import GraphPotentials, score_labels
-from jaxstruct.graphs.set_encoding import SetEncoding, fit_set_encoding
+from jaxstruct.graphs.set_encoding import SetEncoding, prepare_sets
 from jaxstruct.graphs.structure import graph_labelling
 from jaxstruct.graphs.text import factor_text
 from jaxstruct.graphs.theta import GraphTheta, SetTheta, graph_potentials_of
 
 __all__ = [
+    "prepare",
+    "prepare_sets",
     "BayesianNetwork",
     "Elimination",
     "FactorGraph",
@@ -81,8 +83,6 @@ __all__ = [
     "factor_picture",
     "factor_places",
     "factor_text",
-    "fit_encoding",
-    "fit_set_encoding",
     "graph_inputs",
     "graph_labelling",
     "graph_potentials",

@@ -25,6 +25,7 @@ from jaxstruct.core.labels import (
     flat_labels,
     placed_errors,
 )
+from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.tables import Table, pairs_table, ranking, rankings_by_label
 from jaxstruct.core.types import PyTree
@@ -34,12 +35,12 @@ from jaxstruct.graphs.structure import graph_labelling
 
 
 class GraphEncoding(NamedTuple):
-    """What the columns of nodes and edges and the numbers of labels mean. Made by `fit_encoding`.
+    """What the columns of nodes and edges and the numbers of labels mean. Made by `prepare`.
 
-        encoding = fit_encoding(graphs, labels)
-        problem = encoding.problem()
-        solution = fit(problem, encoding.inputs(graphs), encoding.outputs(labels), C=10.0)
-        predicted = encoding.decode(predict(problem, solution, encoding.inputs(new_graphs)))
+        data = prepare(graphs, labels)
+        solution = fit(*data, C=10.0)
+        new = data.encoding.inputs(new_graphs)
+        predicted = data.encoding.decode(predict(data.problem, solution, new))
 
     Fields:
       nodes, edges: which feature is which column; edges are None where they have no features.
@@ -206,7 +207,7 @@ def _check_one_a_node(labels: np.ndarray, nodes: np.ndarray) -> None:
         )
 
 
-def fit_encoding(
+def prepare(
     graphs: Any,
     labels: Sequence[Iterable[Hashable] | Mapping[Hashable, Hashable]],
     *,
@@ -215,8 +216,9 @@ def fit_encoding(
     constant: float = 0.0,
     plans: bool = False,
     ignore: Iterable[str] = (),
-) -> GraphEncoding:
-    """The encoding of a training set of graphs.
+    **options: Any,
+) -> Prepared:
+    """A training set of labelled graphs: `js.fit(*prepare(graphs, labels), C=10.0)`.
 
     Args:
       graphs: n graphs: (nodes, edges), (nodes, edges, edge_features) or of networkx. Nodes are rows
@@ -228,10 +230,12 @@ def fit_encoding(
       constant: value of a feature that every node has; 0 for none.
       plans: whether to plan exact inference, for forests and graphs of small treewidth.
       ignore: names of node and edge attributes that are no features, such as that of the label.
+      options: those of `graph_labelling`.
 
     Raises:
       ValueError: graphs, labels or an option do not fit; there is one label only.
     """
+    graphs, labels = held(graphs), held(labels)
     check_flag("plans", plans)
     if isinstance(ignore, str):
         raise ValueError(f"ignore must be a list of names, got the text {ignore!r}")
@@ -249,4 +253,5 @@ def fit_encoding(
     if any(one.edge_features is not None for one in read):
         given = [[] if one.edge_features is None else one.edge_features for one in read]
         edges = fit_features(read_sequences("edge_features", given)[0], min_count=min_count)
-    return GraphEncoding(nodes, edges, codec, plans, ignored)
+    encoding = GraphEncoding(nodes, edges, codec, plans, ignored)
+    return prepared(encoding, graphs, encoding.outputs(labels, graphs), options)

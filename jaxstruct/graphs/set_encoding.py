@@ -23,6 +23,7 @@ from jaxstruct.core.labels import (
     flat_labels,
     placed_errors,
 )
+from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.tables import MOST_COLUMNS, Table, pairs_table, rankings_by_label
 from jaxstruct.core.types import PyTree
 from jaxstruct.graphs.multi_label import multi_label
@@ -32,12 +33,12 @@ MOST_ENUMERATED = 14
 
 
 class SetEncoding(NamedTuple):
-    """What the columns of inputs and the numbers of labels mean. Made by `fit_set_encoding`.
+    """What the columns of inputs and the numbers of labels mean. Made by `prepare_sets`.
 
-        encoding = fit_set_encoding(rows, labels)
-        problem = encoding.problem()
-        solution = fit(problem, encoding.inputs(rows), encoding.outputs(labels), C=10.0)
-        predicted = encoding.decode(predict(problem, solution, encoding.inputs(new_rows)))
+        data = prepare_sets(rows, labels)
+        solution = fit(*data, C=10.0)
+        new = data.encoding.inputs(new_rows)
+        predicted = data.encoding.decode(predict(data.problem, solution, new))
 
     Fields:
       features: which feature is which column. codec: which label is which number.
@@ -117,15 +118,16 @@ def _sets(labels: Any) -> list[list]:
     return [as_list(f"labels[{i}]", one, "a set of labels") for i, one in enumerate(listed)]
 
 
-def fit_set_encoding(
+def prepare_sets(
     rows: Any,
     labels: Sequence[Iterable[Hashable]],
     *,
     classes: Iterable[Hashable] | None = None,
     min_count: int = 1,
     constant: float = 1.0,
-) -> SetEncoding:
-    """The encoding of a training set of things that have any number of labels each.
+    **options: Any,
+) -> Prepared:
+    """A training set of sets of labels: `js.fit(*prepare_sets(rows, labels), C=10.0)`.
 
     Args:
       rows: n rows of features: lists of names, mappings name -> number, bool or text, an array
@@ -135,10 +137,12 @@ def fit_set_encoding(
       min_count: rows that must have a named feature for it to count.
       constant: value of a feature that every row has, which learns a constant for each label; 0 for
         none.
+      options: those of `multi_label`.
 
     Raises:
-      ValueError: rows, labels or a number do not fit.
+      ValueError: rows, labels or an option do not fit.
     """
+    rows, labels = held(rows), held(labels)
     read = read_rows("rows", rows)
     sets = _sets(labels)
     if len(sets) != read.count:
@@ -146,4 +150,5 @@ def fit_set_encoding(
     flat, offsets = flat_labels(sets)
     with placed_errors(offsets):
         codec = fit_codec(flat, classes)
-    return SetEncoding(fit_features(read, min_count=min_count, constant=constant), codec)
+    encoding = SetEncoding(fit_features(read, min_count=min_count, constant=constant), codec)
+    return prepared(encoding, rows, encoding.outputs(labels), options)

@@ -23,6 +23,7 @@ import numpy as np
 from jaxstruct.chains import ChainEncoding, chain_inputs
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.encoding import check_encoding
+from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import BinaryTree, PyTree, SparseFeatures
 from jaxstruct.models.growing_arrays import GrowingArray, digest_of
@@ -41,18 +42,22 @@ class Store(NamedTuple):
     """A training set on a disk. Made by `open_store`.
 
         store = open_store("news.store")
-        problem = store.encoding.problem()
-        solution = fit_in_blocks(problem, store.inputs, store.outputs, C=1000.0)
-        model = trained(store.encoding, problem, solution)
+        data = store.prepare(start_stop=True)
+        solution = fit_in_blocks(*data, C=1000.0)
+        model = trained(data, solution)
 
     Fields:
-      encoding: what columns and numbers mean, as of `fit_encoding`.
+      encoding: what columns and numbers mean, as of `prepare` of its output type.
       inputs, outputs: of n examples, `Ragged` stores over memory-mapped rows.
     """
 
     encoding: ClassEncoding | ChainEncoding | TreeEncoding
     inputs: PyTree
     outputs: PyTree
+
+    def prepare(self, **options: Any) -> Prepared:
+        """The training set, as a trainer takes it; options are those of the structure."""
+        return Prepared(self.encoding, self.inputs, self.outputs, options)
 
     def __len__(self) -> int:
         """The number n of examples."""

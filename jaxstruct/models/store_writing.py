@@ -2,7 +2,7 @@
 
 Records are read once. Names of features are numbered as they come, and what was read goes to the
 disk in these numbers; at the end, when all counts are known, the numbers on the disk become the
-columns that `fit_encoding` gives. Trees go to the disk as they are, since none can be written in
+columns that `prepare` gives. Trees go to the disk as they are, since none can be written in
 numbers before the grammar is known. What stays in memory is the dictionary of names and labels, or
 the rules, and a chunk of records.
 """
@@ -206,7 +206,7 @@ def write_rows(
       folder: of the store; it must not be there.
       records: (place, row, label) one after the other, the place of any kind. A row is a list of
         names or a mapping, see `core.feature_rows`, or a pair (columns, values), columns from 0.
-      min_count, constant: as in `multiclass.fit_encoding`, whose encoding of all these it has.
+      min_count, constant: as in `multiclass.prepare`, whose encoding of all these it has.
       columns: the dimension d of rows of numbers; None for the highest column.
       told: hears the place and the fault of a bad record, which is passed over; by default it is
         an error.
@@ -231,7 +231,7 @@ def write_sequences(
     Args:
       records: (place, sequence, labels) one after the other; a sequence is a list of rows of names
         or mappings.
-      folder, told: as in `write_rows`. min_count, constant: as in `chains.fit_encoding`, whose
+      folder, told: as in `write_rows`. min_count, constant: as in `chains.prepare`, whose
         encoding of all these it has.
 
     Raises:
@@ -426,7 +426,7 @@ def write_trees(
 
     Args:
       records: (place, tree) one after the other.
-      folder, told: as in `write_rows`. The others: as in `trees.fit_encoding`.
+      folder, told: as in `write_rows`. The others: as in `trees.prepare`.
 
     Raises:
       ValueError: as `write_rows`.

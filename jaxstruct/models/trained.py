@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from jaxstruct.core.checks import check_record, text_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.encoding import Encoding, check_encoding
+from jaxstruct.core.encoding import Encoding
+from jaxstruct.core.prepared import Prepared, held, problem_of
 from jaxstruct.core.types import PyTree
 from jaxstruct.models.training import Training
 from jaxstruct.solvers.predict import predict
+
+
+class ModelWeights(NamedTuple):
+    """The weights of a model. solver: the record that they were found in, None where unknown."""
+
+    weights: dict[str, np.ndarray]
+    solver: str | None
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -23,7 +31,7 @@ class TrainedModel:
     """All that predicting needs. Made by `trained` or `load`.
 
     Fields:
-      encoding: of the training data, see `fit_encoding` of each output type.
+      encoding: of the training data, see `prepare` of each output type.
       options: of `encoding.problem`, that make the problem that was trained.
       weights: w, a dict of NumPy arrays as problem.initial_weights.
       training: how they were found.
@@ -40,12 +48,22 @@ class TrainedModel:
     def problem(self) -> Problem:
         """The structure; ValueError where options or weights do not fit the encoding."""
         _check_precision(self.weights)
-        try:
-            problem = self.encoding.problem(**self.options)
-        except TypeError as error:  # an option that there is not
-            raise ValueError(f"options {text_of(dict(self.options))}: {error}") from None
+        problem = problem_of(self.encoding, self.options)
         _check_weights(problem, self.weights)
         return problem
+
+    def on(self, data: Any) -> tuple[Problem, ModelWeights, PyTree]:
+        """(problem, weights, inputs) of n examples, which `predict` and `confidence` take first.
+
+        best = js.confidence.k_best(*model.on(rows), k=3)
+        labels = model.decode(best.outputs[1], rows)
+        """
+        weights = ModelWeights(dict(self.weights), self.training.solver)
+        return self.problem, weights, self.encoding.inputs(held(data))
+
+    def decode(self, outputs: Any, data: Any = None) -> list:
+        """Outputs, such as `jaxstruct.predict` and `confidence` return them, in labels of data."""
+        return self.encoding.decode(outputs, data)
 
     def predict(self, data: Any, *, batch: int = 1024) -> list:
         """The outputs of n inputs, in the caller's labels and order.
@@ -60,11 +78,10 @@ class TrainedModel:
         Raises:
           ValueError: data do not fit the encoding.
         """
-        data = list(data) if isinstance(data, Iterator) else data
+        data = held(data)
         if isinstance(data, (list, tuple)) and not data:
             return []
-        outputs = predict(self.problem, dict(self.weights), self.encoding.inputs(data), batch=batch)
-        return self.encoding.decode(outputs, data)
+        return self.decode(predict(*self.on(data), batch=batch), data)
 
     def __repr__(self) -> str:
         """One line without the arrays."""
@@ -108,14 +125,6 @@ def _check_weights(problem: Problem, weights: Mapping[str, np.ndarray]) -> None:
         raise ValueError(f"weights[{wrong[0]!r}] is not finite")
 
 
-def _same(one: Problem, other: Problem) -> bool:
-    """Whether two problems are of the same functions, options and tables."""
-    if jax.tree.structure(one) != jax.tree.structure(other):
-        return False
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(a is b or np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
-
-
 def _training_of(solution: Any) -> Training:
     """What a solution says of itself; weights say nothing."""
     if not isinstance(solution, tuple) or not hasattr(solution, "weights"):
@@ -146,35 +155,32 @@ def trained_model(model: Any) -> TrainedModel:
     return model
 
 
-def trained(encoding: Encoding, problem: Problem, solution: PyTree, **options: Any) -> TrainedModel:
+def trained(data: Prepared, solution: PyTree) -> TrainedModel:
     """A model of what was trained: to predict with, to `save` and to `explain`.
 
     Args:
-      encoding: of the training data.
-      problem: that was trained.
+      data: the training set, of `prepare` of an output type.
       solution: of `fit`, or of any solver or baseline whose record has weights; or weights alone.
-      options: those that `encoding.problem(**options)` made the problem with.
 
     Raises:
-      ValueError: encoding is none, options make another problem, or weights are of another one.
+      ValueError: data is no `Prepared`, or weights are not those of its problem.
     """
-    check_encoding(encoding)
-    if not isinstance(problem, Problem):
-        raise ValueError(
-            f"problem must be that of encoding.problem(), got {type(problem).__name__}: the order "
-            "is trained(encoding, problem, solution)"
-        )
+    check_record("data", data, Prepared, "prepare of an output type")
+    return model_of(data.problem, data.encoding, data.options, solution)
+
+
+def model_of(
+    problem: Problem, encoding: Encoding, options: Mapping[str, Any], solution: PyTree
+) -> TrainedModel:
+    """The model of a problem that is `encoding.problem(**options)`; see `trained`."""
     weights = getattr(solution, "weights", solution) if isinstance(solution, tuple) else solution
     if not isinstance(weights, Mapping):
         raise ValueError(f"solution must hold weights, got {text_of(type(solution).__name__)}")
     arrays = {name: np.asarray(leaf) for name, leaf in weights.items()}
     from jaxstruct import __version__
 
+    _check_precision(arrays)
+    _check_weights(problem, arrays)
     model = TrainedModel(encoding, dict(options), arrays, _training_of(solution), __version__)
-    if not _same(model.problem, problem):
-        raise ValueError(
-            "problem is not what encoding.problem makes with the options "
-            f"{text_of(options)}: give trained the options that it was made with (an estimator has "
-            "its model as model_)"
-        )
+    vars(model)["problem"] = problem  # what the property would make anew
     return model

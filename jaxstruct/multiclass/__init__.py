@@ -7,7 +7,7 @@ from jaxstruct.multiclass.binary import (
     fit_binary,
     support_vectors,
 )
-from jaxstruct.multiclass.encoding import ClassEncoding, fit_encoding
+from jaxstruct.multiclass.encoding import ClassEncoding, prepare
 from jaxstruct.multiclass.losses import matrix_loss, tree_loss, zero_one_loss
 from jaxstruct.multiclass.output_codes import (
     all_pairs_code,
@@ -32,6 +32,7 @@ from jaxstruct.multiclass.taxonomy import Taxonomy, taxonomy_from_parents, taxon
 from jaxstruct.multiclass.weston_watkins import WestonWatkins, fit_weston_watkins
 
 __all__ = [
+    "prepare",
     "BinaryMachines",
     "ClassEncoding",
     "KernelInput",
@@ -48,7 +49,6 @@ __all__ = [
     "decode_largest",
     "description_features",
     "fit_binary",
-    "fit_encoding",
     "fit_output_code",
     "fit_weston_watkins",
     "kernel_inputs",

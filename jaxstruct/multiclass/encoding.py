@@ -18,18 +18,19 @@ from jaxstruct.core.feature_encoding import (
 )
 from jaxstruct.core.feature_rows import read_rows
 from jaxstruct.core.labels import LabelCodec, fit_codec
+from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.tables import Table, rankings_by_label
 from jaxstruct.core.types import PyTree
 from jaxstruct.multiclass.structure import multiclass
 
 
 class ClassEncoding(NamedTuple):
-    """What the columns of inputs and the numbers of classes mean. Made by `fit_encoding`.
+    """What the columns of inputs and the numbers of classes mean. Made by `prepare`.
 
-        encoding = fit_encoding(rows, labels)
-        problem = encoding.problem()
-        solution = fit(problem, encoding.inputs(rows), encoding.outputs(labels), C=10.0)
-        predicted = encoding.decode(predict(problem, solution, encoding.inputs(new_rows)))
+        data = prepare(rows, labels)
+        solution = fit(*data, C=10.0)
+        new = data.encoding.inputs(new_rows)
+        predicted = data.encoding.decode(predict(data.problem, solution, new))
 
     Fields:
       features: which feature is which column. codec: which label is which class.
@@ -74,15 +75,16 @@ class ClassEncoding(NamedTuple):
         return rankings_by_label(self.features.names, self.codec.texts, w, largest)
 
 
-def fit_encoding(
+def prepare(
     rows: Any,
     labels: Iterable[Hashable],
     *,
     classes: Iterable[Hashable] | None = None,
     min_count: int = 1,
     constant: float = 1.0,
-) -> ClassEncoding:
-    """The encoding of a training set.
+    **options: Any,
+) -> Prepared:
+    """A training set of classes: `js.fit(*prepare(rows, labels), C=10.0)`.
 
     Args:
       rows: n rows of features: lists of names, mappings name -> number, bool or text, an array
@@ -92,10 +94,12 @@ def fit_encoding(
       min_count: rows that must have a named feature for it to count.
       constant: value of a feature that every row has, which learns a constant for each class
         (regularised as every weight); 0 for none.
+      options: those of `multiclass`.
 
     Raises:
-      ValueError: rows, labels or a number do not fit; there is one class only.
+      ValueError: rows, labels or an option do not fit; there is one class only.
     """
+    rows = held(rows)
     read = read_rows("rows", rows)
     labels = as_list("labels", labels, f"a list of n = {read.count} labels, one a row")
     if len(labels) != read.count:
@@ -103,4 +107,5 @@ def fit_encoding(
     codec = fit_codec(labels, classes)
     if len(codec.classes) < 2:
         raise ValueError(f"labels must name at least two classes, got {codec.classes} alone")
-    return ClassEncoding(fit_features(read, min_count=min_count, constant=constant), codec)
+    encoding = ClassEncoding(fit_features(read, min_count=min_count, constant=constant), codec)
+    return prepared(encoding, rows, encoding.outputs(labels), options)

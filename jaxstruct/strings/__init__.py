@@ -7,7 +7,7 @@ from jaxstruct.strings.candidate_lists import (
     observed_candidates,
     outputs_of,
 )
-from jaxstruct.strings.encoding import CandidateEncoding, fit_encoding
+from jaxstruct.strings.encoding import CandidateEncoding, prepare
 from jaxstruct.strings.inputs import (
     CandidateFeatures,
     JointCandidates,
@@ -26,6 +26,7 @@ from jaxstruct.strings.structure import (
 )
 
 __all__ = [
+    "prepare",
     "CandidateEncoding",
     "CandidateFeatures",
     "CandidateScores",
@@ -35,7 +36,6 @@ __all__ = [
     "candidate_losses",
     "candidates",
     "feature_inputs",
-    "fit_encoding",
     "generated_candidates",
     "joint_candidates",
     "joint_inputs",

@@ -16,6 +16,7 @@ from jaxstruct.core.feature_encoding import (
     inputs_of,
 )
 from jaxstruct.core.feature_rows import Rows, read_sequences
+from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.tables import Table, ranking
 from jaxstruct.strings.inputs import CandidateFeatures, feature_inputs
@@ -23,12 +24,12 @@ from jaxstruct.strings.structure import candidates
 
 
 class CandidateEncoding(NamedTuple):
-    """What the columns of candidates mean. Made by `fit_encoding`.
+    """What the columns of candidates mean. Made by `prepare`.
 
-        encoding = fit_encoding(lists)
-        problem = encoding.problem()
-        x, y = encoding.inputs(lists), encoding.outputs(right, lists)
-        chosen = encoding.decode(predict(problem, fit(problem, x, y, C=10.0), x), lists)
+        data = prepare(lists, right)
+        solution = fit(*data, C=10.0)
+        found = predict(data.problem, solution, data.encoding.inputs(new_lists))
+        chosen = data.encoding.decode(found, new_lists)
 
     Fields:
       features: which feature is which column.
@@ -123,16 +124,22 @@ def _read(lists: Any) -> tuple[Rows, np.ndarray]:
     return read_sequences("lists", rows)
 
 
-def fit_encoding(lists: Any, *, min_count: int = 1) -> CandidateEncoding:
-    """The encoding of a training set of candidate lists (re-ranking).
+def prepare(
+    lists: Any, right: Iterable[Hashable], *, min_count: int = 1, **options: Any
+) -> Prepared:
+    """A training set of candidate lists (re-ranking): `js.fit(*prepare(lists, right), C=10.0)`.
 
     Args:
       lists: of each of n inputs a mapping candidate -> row, candidates of any hashable kind, or
         rows alone. Rows are of any kind of `core.feature_rows`: what is known of input and
         candidate together, Psi(x, y).
+      right: of each the right candidate; its position where the list is of rows alone.
       min_count: candidates that must have a named feature for it to count.
+      options: those of `candidates`.
 
     Raises:
-      ValueError: lists are none, or a number does not fit.
+      ValueError: lists are none, one lacks its right candidate, or an option does not fit.
     """
-    return CandidateEncoding(fit_features(_read(lists)[0], min_count=min_count))
+    lists = held(lists)
+    encoding = CandidateEncoding(fit_features(_read(lists)[0], min_count=min_count))
+    return prepared(encoding, lists, encoding.outputs(right, lists), options)

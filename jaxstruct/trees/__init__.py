@@ -1,6 +1,6 @@
 """Phrase trees (thesis 4.5): weighted grammars, oracles, losses, treebanks, the PCFG baseline."""
 
-from jaxstruct.trees.encoding import TreeEncoding, fit_encoding
+from jaxstruct.trees.encoding import TreeEncoding, prepare
 from jaxstruct.trees.inference import TreeProbabilities
 from jaxstruct.trees.oracles.cky import cky, cky_score
 from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals
@@ -26,6 +26,7 @@ from jaxstruct.trees.structure import (
 )
 
 __all__ = [
+    "prepare",
     "TreeProbabilities",
     "Binarisation",
     "Cleaning",
@@ -47,7 +48,6 @@ __all__ = [
     "debinarise",
     "decode",
     "encode",
-    "fit_encoding",
     "fit_probabilistic_grammar",
     "grammar_potentials",
     "k_best_trees",

@@ -11,6 +11,7 @@ import numpy as np
 from jaxstruct.core.checks import as_list, check_flag, check_record, kind_and_text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import report_unseen
+from jaxstruct.core.prepared import Prepared, prepared
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.tables import Table, ranking
 from jaxstruct.core.types import BinaryTree
@@ -31,12 +32,12 @@ Sentences: TypeAlias = "Trees | Sequence[Sequence[str]]"
 
 
 class TreeEncoding(NamedTuple):
-    """What the numbers of symbols, rules and terminals mean. Made by `fit_encoding`.
+    """What the numbers of symbols, rules and terminals mean. Made by `prepare`.
 
-        encoding = fit_encoding(trees)
-        problem = encoding.problem()
-        solution = fit(problem, encoding.inputs(trees), encoding.outputs(trees), C=10.0)
-        parsed = encoding.decode(predict(problem, solution, encoding.inputs(new)), new)
+        data = prepare(trees)
+        solution = fit(*data, C=10.0)
+        found = predict(data.problem, solution, data.encoding.inputs(sentences))
+        parsed = data.encoding.decode(found, sentences)
 
     Fields:
       grammar: read off the training trees.
@@ -187,15 +188,16 @@ def _as_trees(name: str, trees: Trees) -> list[Tree]:
     return found
 
 
-def fit_encoding(
+def prepare(
     trees: Trees,
     *,
     read_words: bool = False,
     rare: int = 1,
     memory: int | None = 0,
     branching: str = "right",
-) -> TreeEncoding:
-    """The encoding of a treebank: its grammar in Chomsky normal form.
+    **options: Any,
+) -> Prepared:
+    """A treebank with its grammar in Chomsky normal form: `js.fit(*prepare(trees), C=10.0)`.
 
     An outer bracket (without label, ROOT, TOP) is taken off. What else a treebank adds to plain
     phrase structure, traces and function tags, is the business of `clean`.
@@ -208,11 +210,13 @@ def fit_encoding(
       memory: how many children an intermediate symbol remembers; None for all. With few of them the
         grammar accepts more trees than those seen.
       branching: "right" or "left" (`Binarisation`).
+      options: those of `weighted_grammar`.
 
     Raises:
       ValueError: there is no tree, a text is no tree, or an option does not fit.
     """
     check_flag("read_words", read_words)
     unknown = UnknownWords(rare) if read_words else None
-    options = Binarisation(branching, memory)
-    return TreeEncoding(read_grammar(_as_trees("trees", trees), options, unknown))
+    read = _as_trees("trees", trees)
+    encoding = TreeEncoding(read_grammar(read, Binarisation(branching, memory), unknown))
+    return prepared(encoding, read, encoding.outputs(read), options)

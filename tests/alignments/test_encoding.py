@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from jaxstruct.alignments import DNA, PROTEIN, fit_encoding, read_rows
+from jaxstruct.alignments import DNA, PROTEIN, prepare, read_rows
 from tests.lib.refusals import refused
 
 ROWS = [("ACGTTGCA", "ACG--GCA"), ("TTGACA", "T.GGCA"), ("GATTACA", "GA-TGCA")]
 WRITTEN = [(first, second.replace(".", "-")) for first, second in ROWS]
-ENCODING = fit_encoding(ROWS)
+ENCODING = prepare(ROWS).encoding
 
 
 def test_rows_come_back_from_their_numbers() -> None:
@@ -24,7 +24,7 @@ def test_rows_come_back_from_their_numbers() -> None:
 
 def test_local_alignments_know_where_they_begin() -> None:
     local = [read_rows("GTT", "G-T", ("ACGTTA", "CCGTC"))]
-    encoding = fit_encoding(local, letters="TGCA")
+    encoding = prepare(local, letters="TGCA").encoding
     assert encoding.alphabet.letters == "TGCA"
     y = encoding.outputs(local)
     assert y.begin.tolist() == [[2, 2]]
@@ -32,23 +32,23 @@ def test_local_alignments_know_where_they_begin() -> None:
 
 
 def test_letters_may_be_given() -> None:
-    assert fit_encoding(ROWS, letters=PROTEIN).alphabet is PROTEIN
-    assert fit_encoding(ROWS, letters=["T", "G", "C", "A"]).alphabet.letters == "TGCA"
-    problem = fit_encoding(ROWS, letters=PROTEIN).problem(gaps="linear")
+    assert prepare(ROWS, letters=PROTEIN).encoding.alphabet is PROTEIN
+    assert prepare(ROWS, letters=["T", "G", "C", "A"]).encoding.alphabet.letters == "TGCA"
+    problem = prepare(ROWS, letters=PROTEIN).encoding.problem(gaps="linear")
     assert problem.initial_weights["substitution"].shape == (20, 20)
 
 
 WRONG = {
-    "no pairs": (lambda: fit_encoding([]), "aligned must hold a pair of texts at least"),
-    "text": (lambda: fit_encoding("ACGT"), "aligned must be a list of pairs of texts"),
-    "no pair": (lambda: fit_encoding([("A", "C", "G")]), r"aligned\[0\] must be a pair of texts"),
-    "numbers": (lambda: fit_encoding([("A", 3)]), r"aligned\[0\] must be a pair of texts"),
+    "no pairs": (lambda: prepare([]), "aligned must hold a pair of texts at least"),
+    "text": (lambda: prepare("ACGT"), "aligned must be a list of pairs of texts"),
+    "no pair": (lambda: prepare([("A", "C", "G")]), r"aligned\[0\] must be a pair of texts"),
+    "numbers": (lambda: prepare([("A", 3)]), r"aligned\[0\] must be a pair of texts"),
     "lengths": (
-        lambda: fit_encoding([ROWS[0], ("AC", "A")]),
+        lambda: prepare([ROWS[0], ("AC", "A")]),
         r"aligned\[1\]: first_row and second_row have 2 and 1 columns",
     ),
-    "letters": (lambda: fit_encoding(ROWS, letters="ACG"), r"pairs\[0\]\[0\], text: 'T' at pos"),
-    "no letters": (lambda: fit_encoding(ROWS, letters=[1]), "letters must be .* got 1 among them"),
+    "letters": (lambda: prepare(ROWS, letters="ACG"), r"pairs\[0\]\[0\], text: 'T' at pos"),
+    "no letters": (lambda: prepare(ROWS, letters=[1]), "letters must be .* got 1 among them"),
     "unseen": (
         lambda: ENCODING.inputs([ROWS[0], ("ACG", "AXG")]),
         r"pairs\[1\]\[1\], text: 'X' at position 2 is not in the alphabet",

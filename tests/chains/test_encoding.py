@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from jaxstruct.chains import fit_encoding
+from jaxstruct.chains import prepare
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.solvers.predict import predict
 from tests.lib.refusals import refused
@@ -24,7 +24,7 @@ def _weights(encoding) -> dict[str, np.ndarray]:
 
 
 def test_predictions_come_in_the_callers_labels_and_order() -> None:
-    encoding = fit_encoding(SEQUENCES, LABELS)
+    encoding = prepare(SEQUENCES, LABELS).encoding
     assert encoding.features.names == ("f0", "f1")
     problem = encoding.problem()
     found = encoding.decode(predict(problem, _weights(encoding), encoding.inputs(SEQUENCES)))
@@ -34,10 +34,15 @@ def test_predictions_come_in_the_callers_labels_and_order() -> None:
     assert nothing == [[], []]
 
 
+def test_names_too_rare_to_count_are_dropped_in_silence(recwarn) -> None:
+    data = prepare([[["often", "once"], ["often"]]], [["A", "B"]], min_count=2)
+    assert data.encoding.features.names == ("often",) and not recwarn
+
+
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, lambda rows: rows.tolist()])
 def test_arrays_matrices_and_lists_of_numbers(kind) -> None:
     sequences = [kind(np.eye(3)), kind(np.ones((1, 3)))]
-    encoding = fit_encoding(sequences, [[*"aba"], ["b"]], constant=1)
+    encoding = prepare(sequences, [[*"aba"], ["b"]], constant=1).encoding
     x = encoding.inputs(sequences)
     assert x.length.tolist() == [3, 1] and encoding.features.number_of_features == 4
     assert encoding.outputs([[*"aba"], ["b"]]).rows.tolist() == [0, 1, 0, 1]
@@ -45,7 +50,7 @@ def test_arrays_matrices_and_lists_of_numbers(kind) -> None:
 
 
 def test_options_are_those_of_chain() -> None:
-    problem = fit_encoding(SEQUENCES, LABELS).problem(start_stop=True, window=1)
+    problem = prepare(SEQUENCES, LABELS).encoding.problem(start_stop=True, window=1)
     assert (
         problem.initial_weights["emissions"].shape == (6, 2) and "start" in problem.initial_weights
     )
@@ -66,18 +71,18 @@ def test_options_are_those_of_chain() -> None:
     ],
 )
 def test_labels_that_do_not_fit_are_refused(labels, message: str) -> None:
-    refused(message, fit_encoding, SEQUENCES, labels)
+    refused(message, prepare, SEQUENCES, labels)
 
 
 def test_outputs_are_those_of_predict() -> None:
     with refused("outputs must be a Ragged .see predict., got list"):
-        fit_encoding(SEQUENCES, LABELS).decode([[0, 1]])
+        prepare(SEQUENCES, LABELS).encoding.decode([[0, 1]])
 
 
 def test_an_unseen_label_is_named_with_sequence_and_token() -> None:
-    encoding = fit_encoding(SEQUENCES, LABELS)
+    encoding = prepare(SEQUENCES, LABELS).encoding
     with refused(r"labels\[2\]\[0\]: 'C' is none of the 2 known classes"):
         encoding.outputs([["A", "B"], [], ["C"]])
     with pytest.warns(UnseenFeatures, match="sequences names feature 'new'"):
         encoding.inputs([[["f0", "new"]]])
-    assert fit_encoding(SEQUENCES, LABELS, classes=["B", "A", "C"]).outputs([["C"]]).rows == [2]
+    assert prepare(SEQUENCES, LABELS, classes=["B", "A", "C"]).encoding.outputs([["C"]]).rows == [2]

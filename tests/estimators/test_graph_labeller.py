@@ -28,9 +28,7 @@ def paths(n: int = 24) -> tuple[list, list]:
 def test_the_optimum_is_that_of_fit() -> None:
     X, y = paths()
     model = GraphLabeller(plans=True, constant=0.0).fit(X, y)
-    encoding = js.graphs.fit_encoding(X, y, plans=True)
-    x, labels = encoding.inputs(X), encoding.outputs(y)
-    solution = js.fit(encoding.problem(), x, labels, "svm1_margin", C=100.0)
+    solution = js.fit(*js.graphs.prepare(X, y, plans=True), "svm1_margin", C=100.0)
     assert model.primal_ >= solution.dual and solution.primal >= model.dual_
     assert model.classes_.tolist() == ["high", "low"] and model.score(X, y) > 0.9
     named = [({i: row for i, row in enumerate(nodes)}, edges) for nodes, edges in X]

@@ -51,8 +51,8 @@ def test_what_is_compared_is_named_by_its_parts() -> None:
 def test_a_text_is_no_list_of_labels() -> None:
     message = r"\[0\] must be a list of labels \(of a text make one: text.split\(\), .* got 'NV'"
     refused("y" + message, lambda: E.SequenceLabeller().fit(SENTENCES, ["NV", "N"]))
-    refused("labels" + message, js.chains.fit_encoding, SENTENCES, ["NV", "N"])
-    refused("labels" + message, js.graphs.fit_encoding, [GRAPH], ["NV"])
+    refused("labels" + message, js.chains.prepare, SENTENCES, ["NV", "N"])
+    refused("labels" + message, js.graphs.prepare, [GRAPH], ["NV"])
     with refused("y" + message):
         E.SequenceLabeller(C=1.0).fit(SENTENCES, [["N", "V"], ["V"]]).score(SENTENCES, ["NV", "N"])
 

@@ -18,9 +18,7 @@ PAIRS = [tuple(row.replace("-", "") for row in pair) for pair in ROWS]
 
 def test_the_optimum_is_that_of_fit() -> None:
     model = PairAligner(3.0).fit(PAIRS, ROWS)
-    encoding = js.alignments.fit_encoding(ROWS)
-    x, y = encoding.inputs(PAIRS), encoding.outputs(ROWS)
-    solution = js.fit(encoding.problem(), x, y, "svm1_margin", C=3.0)
+    solution = js.fit(*js.alignments.prepare(ROWS), "svm1_margin", C=3.0)
     assert model.primal_ >= solution.dual and solution.primal >= model.dual_
     assert model.predict(PAIRS)[0] == ROWS[0]
     assert model.costs_.substitution.shape == (4, 4) and model.costs_.gap_open > 0

@@ -26,9 +26,7 @@ def _as_names(X: list) -> list:
 def test_the_optimum_is_that_of_fit() -> None:
     X, y = sentences()
     model = SequenceLabeller().fit(X, y)
-    encoding = js.chains.fit_encoding(X, y)
-    x, labels = encoding.inputs(X), encoding.outputs(y)
-    solution = js.fit(encoding.problem(), x, labels, "svm1_margin", C=100.0)
+    solution = js.fit(*js.chains.prepare(X, y), "svm1_margin", C=100.0)
     assert model.primal_ >= solution.dual and solution.primal >= model.dual_
     assert model.classes_.tolist() == ["name", "next", "other"] and model.n_features_in_ == 7
     predicted = model.predict(X)
@@ -55,9 +53,8 @@ def test_a_weight_of_two_is_the_sequence_twice() -> None:
 def test_weights_of_labels_are_what_their_errors_cost() -> None:
     X, y = sentences()
     model = SequenceLabeller(1.0, class_weight={"name": 1, "next": 5, "other": 1}).fit(X, y)
-    encoding = js.chains.fit_encoding(X, y)
-    problem = encoding.problem(loss=js.chains.label_weights([1, 5, 1]))
-    solution = js.fit(problem, encoding.inputs(X), encoding.outputs(y), "svm1_margin", C=1.0)
+    data = js.chains.prepare(X, y, loss=js.chains.label_weights([1, 5, 1]))
+    solution = js.fit(*data, "svm1_margin", C=1.0)
     assert model.primal_ >= solution.dual and solution.primal >= model.dual_
     balanced = SequenceLabeller(1.0, class_weight="balanced").fit(X, y)
     assert balanced.primal_ != model.primal_

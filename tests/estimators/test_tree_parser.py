@@ -24,10 +24,7 @@ TAGS = [js.trees.tags(js.trees.read_tree(tree, "tree")) for tree in TREES]
 
 def test_the_optimum_is_that_of_fit() -> None:
     model = TreeParser().fit(TAGS, TREES)
-    encoding = js.trees.fit_encoding(TREES)
-    problem = encoding.problem(loss="node_f1")
-    x, y = encoding.inputs(TREES), encoding.outputs(TREES)
-    solution = js.fit(problem, x, y, "svm2_margin", C=100.0)
+    solution = js.fit(*js.trees.prepare(TREES, loss="node_f1"), "svm2_margin", C=100.0)
     assert model.primal_ >= solution.dual and solution.primal >= model.dual_
     (tree,) = model.predict([["DT", "NN", "VBZ"]])
     assert js.trees.write_line(tree) == "(S (NP (DT DT) (NN NN)) (VP (VBZ VBZ)))"

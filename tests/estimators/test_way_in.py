@@ -103,12 +103,21 @@ def test_a_pipeline_gives_the_model_of_its_last_step() -> None:
     assert path.model_.predict(scaled) == path.predict(ROWS).tolist()
 
 
-def test_confidence_takes_the_solution_of_an_estimator() -> None:
-    estimator = E.StructuralClassifier().fit(ROWS, CLASSES)
-    inputs = estimator.encoding_.inputs(ROWS)
-    best = js.confidence.k_best(estimator.problem_, estimator.solution_, inputs, k=2)
-    labels = estimator.encoding_.decode(best.outputs[0])
-    assert labels == estimator.predict(ROWS).tolist() and (best.margins[:, 1] > 0).all()
+@pytest.mark.parametrize("way", ["classes", "log-linear", "sequences", "graphs", "alignments"])
+def test_confidence_takes_the_model_of_an_estimator(way: str, tmp_path) -> None:
+    estimator, X, y, _ = WAYS[way]
+    model = estimator.fit(X, y).model_
+    assert model is estimator.model_
+    best = js.confidence.k_best(*model.on(X), k=2)
+    assert model.decode(best.outputs[0], X) == _plain(estimator.predict(X))
+    assert (best.margins[:, 1] >= 0).all()
+    loaded = js.load(js.save(estimator, tmp_path / "own.model"))
+    if way == "log-linear":
+        shares = js.confidence.marginals(*loaded.on(X)).probabilities
+        np.testing.assert_allclose(shares, estimator.predict_proba(X), atol=1e-6)
+    else:
+        message = "temperature is None, but weights are a Solution"
+        refused(message, js.confidence.marginals, *loaded.on(X))
 
 
 def test_the_columns_of_a_frame_keep_their_names(monkeypatch, tmp_path) -> None:

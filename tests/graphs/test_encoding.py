@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from jaxstruct.graphs import fit_encoding
+from jaxstruct.graphs import prepare
 from jaxstruct.solvers.predict import predict
 from tests.lib.refusals import refused
 
@@ -19,8 +19,8 @@ LISTS = [["A", "B", "A"], ["B", "A"]]
 
 
 def test_labels_by_name_and_by_order() -> None:
-    encoding = fit_encoding(GRAPHS, LABELS)
-    assert encoding == fit_encoding(GRAPHS, LISTS) and encoding.nodes.names == ("f0", "f1")
+    encoding = prepare(GRAPHS, LABELS).encoding
+    assert encoding == prepare(GRAPHS, LISTS).encoding and encoding.nodes.names == ("f0", "f1")
     y = encoding.outputs(LABELS, GRAPHS)
     assert y.rows.tolist() == encoding.outputs(LISTS).rows.tolist() == [0, 1, 0, 1, 0]
     assert encoding.decode(y) == LISTS
@@ -29,7 +29,7 @@ def test_labels_by_name_and_by_order() -> None:
 
 
 def test_predictions_come_in_the_callers_order() -> None:
-    encoding = fit_encoding(GRAPHS, LABELS, plans=True)
+    encoding = prepare(GRAPHS, LABELS, plans=True).encoding
     problem = encoding.problem()
     w = {name: np.zeros(leaf.shape, np.float32) for name, leaf in problem.initial_weights.items()}
     w["nodes"][[0, 1], [0, 1]] = 1
@@ -40,7 +40,7 @@ def test_predictions_come_in_the_callers_order() -> None:
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, lambda rows: rows.tolist()])
 def test_rows_of_nodes_and_edges_of_every_kind(kind) -> None:
     graphs = [(kind(np.eye(3)), [(0, 1)], kind(np.ones((1, 2)))), (kind(np.ones((1, 3))), [])]
-    encoding = fit_encoding(graphs, [[*"aba"], ["b"]], constant=1)
+    encoding = prepare(graphs, [[*"aba"], ["b"]], constant=1).encoding
     x = encoding.inputs(graphs)
     assert x.number_of_nodes.tolist() == [3, 1] and x.number_of_edges.tolist() == [1, 0]
     problem = encoding.problem(symmetric=True)
@@ -50,30 +50,30 @@ def test_rows_of_nodes_and_edges_of_every_kind(kind) -> None:
 
 def test_ignored_attributes_are_no_features() -> None:
     graphs = [([{"x": 1.0, "label": "A"}, {"label": "B"}], [(0, 1)])]
-    encoding = fit_encoding(graphs, [["A", "B"]], ignore=["label"])
+    encoding = prepare(graphs, [["A", "B"]], ignore=["label"]).encoding
     assert encoding.nodes.names == ("x",) and encoding.ignore == ("label",)
 
 
-ENCODING = fit_encoding(GRAPHS, LABELS)
-WITH_EDGES = fit_encoding([([["f0"], ["f1"]], [(0, 1)], [["e"]])], [["A", "B"]])
+ENCODING = prepare(GRAPHS, LABELS).encoding
+WITH_EDGES = prepare([([["f0"], ["f1"]], [(0, 1)], [["e"]])], [["A", "B"]]).encoding
 WRONG = {
     "mapping alone": (lambda: ENCODING.outputs(LABELS), r"labels\[0\] is a mapping .*give the gr"),
     "node missing": (
-        lambda: fit_encoding(GRAPHS, [{"a": "A"}, LABELS[1]]), r"labels\[0\] lacks node 'b'",
+        lambda: prepare(GRAPHS, [{"a": "A"}, LABELS[1]]), r"labels\[0\] lacks node 'b'",
     ),
     "node too many": (
-        lambda: fit_encoding(GRAPHS, [LABELS[0] | {"z": "A"}, LABELS[1]]),
+        lambda: prepare(GRAPHS, [LABELS[0] | {"z": "A"}, LABELS[1]]),
         r"labels\[0\] has nodes that the graph has not",
     ),
     "label missing": (
-        lambda: fit_encoding(GRAPHS, [LISTS[0], ["A"]]),
+        lambda: prepare(GRAPHS, [LISTS[0], ["A"]]),
         r"labels\[1\] has 1 labels, but graphs\[1\] has 2 nodes",
     ),
-    "graph missing": (lambda: fit_encoding(GRAPHS, LISTS[:1]), "labels must be of n = 2 graphs"),
+    "graph missing": (lambda: prepare(GRAPHS, LISTS[:1]), "labels must be of n = 2 graphs"),
     "unseen": (lambda: ENCODING.outputs([["A", "C"]]), r"labels\[0\]\[1\]: 'C' is none of the 2"),
-    "one label": (lambda: fit_encoding(GRAPHS, [["A"] * 3, ["A"] * 2]), "at least two labels"),
-    "ignore": (lambda: fit_encoding(GRAPHS, LISTS, ignore="x"), "ignore must be a list of names"),
-    "plans": (lambda: fit_encoding(GRAPHS, LISTS, plans=1), "plans must be True or False"),
+    "one label": (lambda: prepare(GRAPHS, [["A"] * 3, ["A"] * 2]), "at least two labels"),
+    "ignore": (lambda: prepare(GRAPHS, LISTS, ignore="x"), "ignore must be a list of names"),
+    "plans": (lambda: prepare(GRAPHS, LISTS, plans=1), "plans must be True or False"),
     "bare edges": (lambda: WITH_EDGES.inputs(GRAPHS), r"graphs\[0\] has edges without features"),
     "new edge features": (
         lambda: ENCODING.inputs([([["f0"], []], [(0, 1)], [["e"]])]),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct.graphs import fit_set_encoding
+from jaxstruct.graphs import prepare_sets
 from jaxstruct.solvers.predict import predict
 from tests.lib.refusals import refused
 
 ROWS = [["f0", "f1"], ["f1"], ["f2"], []]
 SETS = [{"u", "v"}, {"v"}, {"w"}, set()]
-ENCODING = fit_set_encoding(ROWS, SETS, constant=0)
+ENCODING = prepare_sets(ROWS, SETS, constant=0).encoding
 
 
 def test_sets_come_back_from_their_numbers() -> None:
@@ -32,19 +32,19 @@ def test_predictions_come_in_the_callers_order() -> None:
 
 def test_many_labels_are_not_enumerated() -> None:
     labels = [[number] for number in range(15)]
-    encoding = fit_set_encoding(np.eye(15), labels)
+    encoding = prepare_sets(np.eye(15), labels).encoding
     assert encoding.problem().oracles.contenders is None  # message passing, with a bound
     assert encoding.problem(inference="enumeration").oracles.contenders is not None
-    assert fit_set_encoding(np.eye(14), labels[:14]).problem().oracles.contenders is not None
+    assert prepare_sets(np.eye(14), labels[:14]).encoding.problem().oracles.contenders is not None
 
 
 WRONG = {
     "a text": (
-        lambda: fit_set_encoding(ROWS, ["u", "v", "w", ""]),
+        lambda: prepare_sets(ROWS, ["u", "v", "w", ""]),
         r"labels\[0\] must be a set of",
     ),
-    "count": (lambda: fit_set_encoding(ROWS, SETS[:2]), "labels must be of n = 4 rows, got 2 sets"),
-    "missing": (lambda: fit_set_encoding(ROWS[:1], [["u", None]]), r"labels\[0\]\[1\]: got None"),
+    "count": (lambda: prepare_sets(ROWS, SETS[:2]), "labels must be of n = 4 rows, got 2 sets"),
+    "missing": (lambda: prepare_sets(ROWS[:1], [["u", None]]), r"labels\[0\]\[1\]: got None"),
     "unseen": (lambda: ENCODING.outputs([["u"], ["x"]]), r"labels\[1\]\[0\]: 'x' is none of the 3"),
     "shape": (lambda: ENCODING.decode(np.eye(2)), r"outputs must be \[n, L = 3\], got shape"),
 }

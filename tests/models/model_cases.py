@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxstruct import alignments, chains, graphs, multiclass, strings, trees
+from jaxstruct import Prepared, alignments, chains, graphs, multiclass, strings, trees
 from jaxstruct.models import TrainedModel, trained
 
 TREES = """(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (DT a) (NN cat))))
@@ -28,34 +28,37 @@ def _barred() -> chains.Constraints:
     return chains.Constraints(table, np.zeros(2, bool), np.zeros(2, bool))
 
 
-CASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
+CASES: dict[str, tuple[Prepared, Any]] = {
     "multiclass": (
-        multiclass.fit_encoding(ROWS, ["u", 1.5, True], classes=["u", 1.5, True]),
-        {"loss": np.array([[0, 1, 2], [1, 0, 1], [2, 1, 0]])}, ROWS,
+        multiclass.prepare(
+            ROWS, ["u", 1.5, True], classes=["u", 1.5, True],
+            loss=np.array([[0, 1, 2], [1, 0, 1], [2, 1, 0]]),
+        ), ROWS,
     ),
-    "dense": (multiclass.fit_encoding(np.eye(3), list("abc")), {}, np.eye(3)),
+    "dense": (multiclass.prepare(np.eye(3), list("abc")), np.eye(3)),
     "chain": (
-        chains.fit_encoding(SEQUENCES, TAGS),
-        {"start_stop": True, "eta": np.float64(0.5), "constraints": _barred()}, SEQUENCES,
+        chains.prepare(
+            SEQUENCES, TAGS, start_stop=True, eta=np.float64(0.5), constraints=_barred()
+        ), SEQUENCES,
     ),
-    "weighted_grammar": (trees.fit_encoding(TREES, read_words=True), {"loss": "zero_one"}, TREES),
-    "pairwise_alignment": (alignments.fit_encoding(ALIGNED), {"gaps": "linear"}, ALIGNED),
+    "weighted_grammar": (trees.prepare(TREES, read_words=True, loss="zero_one"), TREES),
+    "pairwise_alignment": (alignments.prepare(ALIGNED, gaps="linear"), ALIGNED),
     "graph_labelling": (
-        graphs.fit_encoding(GRAPHS, [[*"ABA"], [*"BA"]], plans=True, ignore=("x",)),
-        {"node_weights": (2.0,)}, GRAPHS,
+        graphs.prepare(
+            GRAPHS, [[*"ABA"], [*"BA"]], plans=True, ignore=("x",), node_weights=(2.0,)
+        ), GRAPHS,
     ),
     "multi_label": (
-        graphs.fit_set_encoding(ROWS, [{"u"}, {"v", 2}, set()], classes=[2, "u", "v"]), {}, ROWS,
+        graphs.prepare_sets(ROWS, [{"u"}, {"v", 2}, set()], classes=[2, "u", "v"]), ROWS,
     ),
-    "candidates": (strings.fit_encoding(LISTS), {}, LISTS),
+    "candidates": (strings.prepare(LISTS, ["good", "x"]), LISTS),
 }  # fmt: skip
-"""name -> (encoding, options, data to predict)."""
+"""name -> (training set, data to predict)."""
 
 
 def model_of(name: str, seed: int = 0) -> TrainedModel:
     """The model of a case, its weights drawn."""
-    encoding, options, _ = CASES[name]
-    problem, rng = encoding.problem(**options), np.random.default_rng(seed)
-    shapes = {key: leaf.shape for key, leaf in problem.initial_weights.items()}
+    data, rng = CASES[name][0], np.random.default_rng(seed)
+    shapes = {key: leaf.shape for key, leaf in data.problem.initial_weights.items()}
     w = {key: rng.normal(size=shape).astype(np.float32) for key, shape in shapes.items()}
-    return trained(encoding, problem, w, **options)
+    return trained(data, w)

@@ -8,10 +8,25 @@ import jax
 import numpy as np
 import pytest
 
-from jaxstruct import Ragged, Solution, chains, fit, graphs, multiclass, support_outputs, trees
+from jaxstruct import (
+    Prepared,
+    Ragged,
+    Solution,
+    chains,
+    fit,
+    graphs,
+    multiclass,
+    support_outputs,
+    trees,
+)
 from jaxstruct.models import Matrix, Ranking, TrainedModel, explain, trained
 from tests.lib.refusals import refused
 from tests.models.model_cases import ALIGNED, CASES, SEQUENCES, TAGS, TREES, model_of
+
+
+def _zeros(data: Prepared) -> dict[str, np.ndarray]:
+    leaves = data.problem.initial_weights.items()
+    return {key: np.zeros(leaf.shape, np.float32) for key, leaf in leaves}
 
 
 def _table(model: TrainedModel, title: str, **options):
@@ -20,10 +35,10 @@ def _table(model: TrainedModel, title: str, **options):
 
 
 def test_the_largest_features_of_a_label_come_first_and_the_smallest_last() -> None:
-    encoding = multiclass.fit_encoding(np.eye(6), list("abcabc"), constant=0)
+    data = multiclass.prepare(np.eye(6), list("abcabc"), constant=0)
     w = np.zeros((6, 3), np.float32)
     w[:, 1] = [3, -1, 0, 2, -5, 1]
-    model = trained(encoding, encoding.problem(), {"weights": w})
+    model = trained(data, {"weights": w})
     found = _table(model, "features of b", largest=2)
     assert found.names == ("0", "3", "1", "4") and found.weights.tolist() == [3, 2, -1, -5]
     assert _table(model, "features of a").names == ()
@@ -31,17 +46,18 @@ def test_the_largest_features_of_a_label_come_first_and_the_smallest_last() -> N
 
 
 def test_names_stay_on_one_line() -> None:
-    encoding = multiclass.fit_encoding([["a\nb"], ["x" * 200]], ["u\nv", "w"], constant=0)
-    model = trained(encoding, encoding.problem(), {"weights": np.ones((2, 2), np.float32)})
+    data = multiclass.prepare([["a\nb"], ["x" * 200]], ["u\nv", "w"], constant=0)
+    model = trained(data, {"weights": np.ones((2, 2), np.float32)})
     lines = str(explain(model)).splitlines()
     assert len(lines) == 9 and max(map(len, lines)) < 100 and "features of u v" in lines
 
 
 def test_output_features_count() -> None:
-    encoding = multiclass.fit_encoding(np.eye(2), ["a", "b"], constant=0)
     output_features, w = np.array([[1.0, 2], [0, -1]]), np.array([[1, 1], [0, 2]], np.float32)
-    problem = encoding.problem(output_features=output_features)
-    model = trained(encoding, problem, {"weights": w}, output_features=output_features)
+    data = multiclass.prepare(
+        np.eye(2), ["a", "b"], constant=0, output_features=output_features
+    )  # fmt: skip
+    model = trained(data, {"weights": w})
     assert _table(model, "features of a").weights.tolist() == [4, 3]
     assert _table(model, "features of b").weights.tolist() == [-1, -2]
 
@@ -52,26 +68,21 @@ def test_transitions_of_chains_and_windows() -> None:
     assert isinstance(found, Matrix) and found.rows == found.columns == ("A", "('B', 1)")
     np.testing.assert_allclose(found.values, model.weights["transitions"])
     assert len(_table(model, "start").names) == 2
-    encoding = chains.fit_encoding(SEQUENCES, TAGS)
-    problem = encoding.problem(window=1)
-    w = {key: np.zeros(leaf.shape, np.float32) for key, leaf in problem.initial_weights.items()}
-    w["emissions"][[0, 4, 8], 0] = (
-        1,
-        2,
-        3,
-    )  # the first name before, the second here, the third after
-    names = encoding.features.names
-    found = _table(trained(encoding, problem, w, window=1), "features of A")
+    data = chains.prepare(SEQUENCES, TAGS, window=1)
+    w = _zeros(data)
+    # The first name before, the second here, the third after.
+    w["emissions"][[0, 4, 8], 0] = 1, 2, 3
+    names = data.encoding.features.names
+    found = _table(trained(data, w), "features of A")
     assert found.names == (f"{names[2]} [+1]", names[1], f"{names[0]} [-1]")
 
 
 def test_many_labels_are_ranked_not_tabled() -> None:
     labels = [[*range(13)]]
-    encoding = chains.fit_encoding([np.eye(13)], labels)
-    problem = encoding.problem()
-    w = {key: np.zeros(leaf.shape, np.float32) for key, leaf in problem.initial_weights.items()}
+    data = chains.prepare([np.eye(13)], labels)
+    w = _zeros(data)
     w["transitions"][3, 5] = 1
-    found = _table(trained(encoding, problem, w), "transitions")
+    found = _table(trained(data, w), "transitions")
     assert isinstance(found, Ranking) and found.names == ("3 -> 5",)
 
 
@@ -98,20 +109,16 @@ def test_every_output_type_explains_itself_in_text(name: str) -> None:
 
 
 def test_symmetric_tables_are_shown_symmetric() -> None:
-    encoding = graphs.fit_encoding([(np.eye(2), [(0, 1)])], [["A", "B"]])
-    problem = encoding.problem(symmetric=True)
-    w = {key: np.zeros(leaf.shape, np.float32) for key, leaf in problem.initial_weights.items()}
+    data = graphs.prepare([(np.eye(2), [(0, 1)])], [["A", "B"]], symmetric=True)
+    w = _zeros(data)
     w["pairs"][0, 0, 1] = 2
-    assert _table(trained(encoding, problem, w, symmetric=True), "edges").values.tolist() == [
-        [0, 1], [1, 0],
-    ]  # fmt: skip
+    assert _table(trained(data, w), "edges").values.tolist() == [[0, 1], [1, 0]]
 
 
 def test_support_outputs_of_an_example() -> None:
-    encoding = chains.fit_encoding(SEQUENCES, TAGS)
-    problem = encoding.problem()
-    solution = fit(problem, encoding.inputs(SEQUENCES), encoding.outputs(TAGS), C=10.0)
-    model = trained(encoding, problem, solution)
+    data = chains.prepare(SEQUENCES, TAGS)
+    solution = fit(*data, C=10.0)
+    model = trained(data, solution)
     (table,) = explain(model, solution=solution, example=0).tables
     alone = support_outputs(solution)
     np.testing.assert_allclose(np.sort(table.alpha), np.sort(alone.alpha[alone.example == 0]))
@@ -149,7 +156,7 @@ def _padded(store: Ragged, length: int = 12) -> np.ndarray:
 
 def _outputs(name: str) -> object:
     """The padded output of the first example of a case, as working sets hold it."""
-    encoding = CASES[name][0]
+    encoding = CASES[name][0].encoding
     if name == "weighted_grammar":
         return jax.tree.map(_padded, encoding.outputs(TREES), is_leaf=_is_ragged)
     if name == "pairwise_alignment":
@@ -179,7 +186,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_support_outputs_are_written_in_the_callers_terms(name: str) -> None:
-    data, solution = CASES[name][2], _solution(_outputs(name))
+    data, solution = CASES[name][1], _solution(_outputs(name))
     data = trees.read_trees(TREES) if name == "weighted_grammar" else data
     (table,) = explain(model_of(name), solution=solution, example=0, data=data).tables
     assert len(table.outputs) == 1 and table.alpha.tolist() == [0.5]

@@ -22,7 +22,7 @@ from tests.models.model_cases import CASES, model_of
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_loaded_model_predicts_as_the_one_that_was_saved(name: str, tmp_path) -> None:
-    model, data = model_of(name), CASES[name][2]
+    model, data = model_of(name), CASES[name][1]
     path = save(model, tmp_path / "own.model")
     found = load(path)
     assert type(found.encoding) is type(model.encoding) and found.version == model.version
@@ -36,11 +36,11 @@ def test_a_loaded_model_predicts_as_the_one_that_was_saved(name: str, tmp_path) 
 
 
 def test_a_float64_model_needs_x64_mode_again(tmp_path) -> None:
-    encoding, options, data = CASES["dense"]
+    data = CASES["dense"][1]
     with jax.enable_x64(True):
-        problem = encoding.problem(dtype="float64")
+        made = multiclass.prepare(data, list("abc"), dtype="float64")
         w = {"weights": np.random.default_rng(0).normal(size=(4, 3))}
-        model = trained(encoding, problem, w, dtype="float64", **options)
+        model = trained(made, w)
         path = save(model, tmp_path / "m")
         assert load(path).predict(data) == model.predict(data)
     refused("float64.*x64 mode", load, path)
@@ -49,19 +49,17 @@ def test_a_float64_model_needs_x64_mode_again(tmp_path) -> None:
 @pytest.mark.smoke
 def test_labels_come_back_as_they_were(tmp_path) -> None:
     labels = ["", "é\n", 3, -(10**20), 2.5, float("inf"), True, ("a", (1, False))]
-    encoding = multiclass.fit_encoding(np.eye(len(labels)), labels, classes=labels)
-    problem = encoding.problem()
-    model = trained(encoding, problem, problem.initial_weights)
+    data = multiclass.prepare(np.eye(len(labels)), labels, classes=labels)
+    model = trained(data, data.problem.initial_weights)
     classes = load(save(model, tmp_path / "m")).encoding.codec.classes
-    assert repr(classes) == repr(encoding.codec.classes)
+    assert repr(classes) == repr(data.encoding.codec.classes)
 
 
 def test_what_files_do_not_hold_is_refused_at_save(tmp_path) -> None:
-    encoding = multiclass.fit_encoding(np.eye(2), ["a", frozenset("b")])
-    problem = encoding.problem()
-    model = trained(encoding, problem, problem.initial_weights)
+    data = multiclass.prepare(np.eye(2), ["a", frozenset("b")])
+    model = trained(data, data.problem.initial_weights)
     refused(r"encoding\.codec\.classes\[1\] is frozenset", save, model, tmp_path / "m")
-    refused("model must be a TrainedModel", save, problem, tmp_path / "m")
+    refused("model must be a TrainedModel", save, data.problem, tmp_path / "m")
     assert not [*tmp_path.iterdir()]
 
 
@@ -188,7 +186,7 @@ CRAFTED: dict[str, tuple[Callable[[dict, dict], object], str]] = {
         lambda h, m: h["encoding"]["record"].__setitem__(0, "multiclass"), "but its encoding of",
     ),
     "unknown record": (lambda h, m: h["encoding"]["record"].__setitem__(0, "os"), "does not know"),
-    "no record": (lambda h, m: h.update(encoding=3), "encoding must be made by fit_encoding"),
+    "no record": (lambda h, m: h.update(encoding=3), "encoding must be that of prepare"),
     "entry missing": (lambda h, m: h.pop("training"), r"\['training'\] missing or too many"),
     "entry too many": (lambda h, m: h.update(x=1), r"\['x'\] missing or too many"),
     "member too many": (lambda h, m: m.update({"x.npy": b""}), "some are missing or too many"),
@@ -291,10 +289,9 @@ def test_a_bomb_is_refused_before_it_unpacks(tmp_path) -> None:
 def test_a_file_that_was_there_stays_if_saving_fails(tmp_path) -> None:
     path = save(model_of("chain"), tmp_path / "m")
     before = path.read_bytes()
-    encoding = multiclass.fit_encoding(np.eye(2), ["a", frozenset("b")])
-    problem = encoding.problem()
+    data = multiclass.prepare(np.eye(2), ["a", frozenset("b")])
     with pytest.raises(ValueError):
-        save(trained(encoding, problem, problem.initial_weights), path)
+        save(trained(data, data.problem.initial_weights), path)
     assert path.read_bytes() == before and [*tmp_path.iterdir()] == [path]
 
 

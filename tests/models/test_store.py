@@ -27,12 +27,10 @@ def test_a_store_trains_and_its_model_predicts(folder) -> None:
     assert isinstance(store, Store) and len(store) == 4
     assert repr(store) == "Store(multiclass, 4 examples)"
     assert not store.inputs.values.rows.flags.writeable  # it lies on the disk
-    problem = store.encoding.problem()
-    solution = js.fit_in_blocks(problem, store.inputs, store.outputs, C=100.0, blocks=2)
-    assert js.trained(store.encoding, problem, solution).predict(ROWS) == LABELS
-    assert solution.primal == pytest.approx(
-        js.fit(problem, store.inputs, store.outputs, C=100.0).primal, rel=2e-3
-    )
+    data = store.prepare()
+    solution = js.fit_in_blocks(*data, C=100.0, blocks=2)
+    assert js.trained(data, solution).predict(ROWS) == LABELS
+    assert solution.primal == pytest.approx(js.fit(*data, C=100.0).primal, rel=2e-3)
 
 
 def test_what_is_damaged_is_refused(folder, tmp_path) -> None:
@@ -87,7 +85,7 @@ def test_a_store_of_trees_trains_as_the_trees_do(tmp_path) -> None:
 
     trees = read_trees(TREES)
     store = open_store(write_trees(tmp_path / "t", enumerate(trees)).folder)
-    encoding = js.trees.fit_encoding(TREES)
+    encoding = js.trees.prepare(TREES).encoding
     for one, other in zip(store.outputs, encoding.outputs(TREES), strict=True):
         np.testing.assert_array_equal(one.rows, other.rows)
         np.testing.assert_array_equal(one.offsets, other.offsets)

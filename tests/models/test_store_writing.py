@@ -1,4 +1,4 @@
-"""What is written is what `fit_encoding` makes of all records at once."""
+"""What is written is what `prepare` makes of all records at once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def small_chunks(monkeypatch):
 
 
 @pytest.mark.parametrize(("min_count", "constant"), [(1, 1.0), (3, 0.0)])
-def test_rows_are_those_of_fit_encoding(tmp_path, min_count, constant) -> None:
+def test_rows_are_those_of_prepare(tmp_path, min_count, constant) -> None:
     for seed in range(3):
         random = np.random.default_rng(seed)
         rows = random_rows(random, 20)
@@ -68,7 +68,7 @@ def test_rows_are_those_of_fit_encoding(tmp_path, min_count, constant) -> None:
         written = write_rows(tmp_path / str(seed), placed(rows, labels), **options)
         assert (written.examples, written.bad) == (20, 0)
         store = open_store(written.folder, check=True)
-        encoding = js.multiclass.fit_encoding(rows, labels, **options)
+        encoding = js.multiclass.prepare(rows, labels, **options).encoding
         assert store.encoding == encoding
         with pytest.warns() if min_count > 1 else _quiet():
             assert_same(store.inputs, encoding.inputs(rows))
@@ -85,13 +85,13 @@ class _quiet:
 
 
 @pytest.mark.parametrize(("min_count", "constant"), [(1, 0.0), (2, 0.5)])
-def test_sequences_are_those_of_fit_encoding(tmp_path, min_count, constant) -> None:
+def test_sequences_are_those_of_prepare(tmp_path, min_count, constant) -> None:
     random = np.random.default_rng(5)
     sequences = [random_rows(random, random.integers(1, 6)) for _ in range(10)]
     labels = [random.choice(["N", "V"], len(one)).tolist() for one in sequences]
     options = {"min_count": min_count, "constant": constant}
     store = open_store(write_sequences(tmp_path / "s", placed(sequences, labels), **options).folder)
-    encoding = js.chains.fit_encoding(sequences, labels, **options)
+    encoding = js.chains.prepare(sequences, labels, **options).encoding
     assert store.encoding == encoding
     with pytest.warns() if min_count > 1 else _quiet():
         assert_same(store.inputs, encoding.inputs(sequences))
@@ -110,14 +110,14 @@ def test_rows_of_numbers(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("read_words", [False, True])
-def test_trees_are_those_of_fit_encoding(tmp_path, read_words) -> None:
+def test_trees_are_those_of_prepare(tmp_path, read_words) -> None:
     trees = [read_tree(line) for line in TREES.split("\n")] * 2
     first, second = (Tree(tag, (), word) for tag, word in (("N", "New York\n"), ("V", "(é)")))
     trees.append(Tree("S", (Tree("X", (first, second)), Tree("N", (), '"'))))
     written = write_trees(tmp_path / "t", enumerate(trees), read_words=read_words)
     store, encoding = (
         open_store(written.folder),
-        js.trees.fit_encoding(trees, read_words=read_words),
+        js.trees.prepare(trees, read_words=read_words).encoding,
     )
     for one, other in zip(store.encoding.grammar, encoding.grammar, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -129,7 +129,7 @@ def test_arrays_are_written_piece_by_piece(tmp_path) -> None:
     random = np.random.default_rng(2)
     sequences = [[["a", "b"]] * int(random.integers(1, 4)) for _ in range(6)]
     labels = [random.choice(["N", "V"], len(one)).tolist() for one in sequences]
-    encoding = js.chains.fit_encoding(sequences, labels)
+    encoding = js.chains.prepare(sequences, labels).encoding
     pieces = [
         (encoding.inputs(sequences[own]), encoding.outputs(labels[own]))
         for own in (slice(0, 4), slice(4, 6))
@@ -139,7 +139,7 @@ def test_arrays_are_written_piece_by_piece(tmp_path) -> None:
     assert_same(store.outputs, encoding.outputs(labels))
     refused("pieces: got none", write_arrays, tmp_path / "b", encoding, [])
     with refused("sparse rows or sequences"):
-        write_arrays(tmp_path / "b", js.multiclass.fit_encoding(np.eye(2), [0, 1]), pieces)
+        write_arrays(tmp_path / "b", js.multiclass.prepare(np.eye(2), [0, 1]).encoding, pieces)
 
 
 def test_bad_records_are_told_and_passed_over(tmp_path) -> None:

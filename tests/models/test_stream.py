@@ -46,7 +46,7 @@ def model_of(name: str) -> js.models.TrainedModel:
 
 
 def records_of(name: str, n: int = N) -> list:
-    data = CASES[name][2]
+    data = CASES[name][1]
     given = data.splitlines() if isinstance(data, str) else list(data)
     return list(itertools.islice(itertools.cycle([*given, *LONG.get(name, [])]), n))
 
@@ -124,9 +124,9 @@ def test_bad_records_of_a_reader_pass_through() -> None:
 
 def test_lists_and_arrays_in_turn_are_records_each() -> None:
     """`predict` refuses them side by side."""
-    encoding = js.chains.fit_encoding([np.eye(3)], [["a", "b", "a"]])
-    w = {k: np.ones(v.shape, np.float32) for k, v in encoding.problem().initial_weights.items()}
-    model = js.trained(encoding, encoding.problem(), {k: np.cumsum(v, -1) for k, v in w.items()})
+    data = js.chains.prepare([np.eye(3)], [["a", "b", "a"]])
+    w = {k: np.ones(v.shape, np.float32) for k, v in data.problem.initial_weights.items()}
+    model = js.trained(data, {k: np.cumsum(v, -1) for k, v in w.items()})
     mixed = [np.eye(3), [[0.0, 1.0, 0.0]], np.ones((2, 3)), np.ones((2, 4))]
     found = list(js.predict_stream(model, mixed))
     assert found[:3] == [model.predict([one])[0] for one in mixed[:3]]
@@ -135,11 +135,9 @@ def test_lists_and_arrays_in_turn_are_records_each() -> None:
 
 def test_rows_of_a_sparse_matrix_are_records() -> None:
     rows = sparse.random(9, 6, 0.5, format="csr", rng=np.random.default_rng(0))
-    encoding = js.multiclass.fit_encoding(rows, list("abcabcabc"))
+    data = js.multiclass.prepare(rows, list("abcabcabc"))
     w = np.random.default_rng(1).normal(size=(7, 3)).astype(np.float32)
-    problem = encoding.problem()
-    shape = problem.initial_weights["weights"].shape
-    model = js.trained(encoding, problem, {"weights": w.reshape(shape)})
+    model = js.trained(data, {"weights": w})
     records = [rows[[i]] for i in range(9)]
     records[4] = sparse.csr_matrix((2, 6))
     found = list(js.predict_stream(model, records, batch=4))

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from jaxstruct.core.feature_encoding import UnseenFeatures
-from jaxstruct.multiclass import fit_encoding
+from jaxstruct.multiclass import prepare
 from jaxstruct.solvers.predict import predict
 from tests.lib.refusals import refused
 
@@ -17,7 +17,7 @@ LABELS = ["north", ("a", 1), 2.5, True]
 def test_predictions_come_in_the_callers_labels_and_order() -> None:
     """Weights are set by hand: feature j votes for class j."""
     rows = [["f0"], ["f1"], ["f2"], ["f3"]]
-    encoding = fit_encoding(rows, LABELS, classes=LABELS, constant=0)
+    encoding = prepare(rows, LABELS, classes=LABELS, constant=0).encoding
     problem = encoding.problem()
     w = {"weights": np.eye(4, dtype=np.float32)}
     new = [["f3"], ["f0", "f3", "f3"], ["f2"], [], ["f1"]]
@@ -29,7 +29,7 @@ def test_predictions_come_in_the_callers_labels_and_order() -> None:
 
 @pytest.mark.parametrize("rows", [np.eye(3), sparse.csr_array(np.eye(3)), np.eye(3).tolist()])
 def test_arrays_and_matrices(rows) -> None:
-    encoding = fit_encoding(rows, ["b", "a", "b"])
+    encoding = prepare(rows, ["b", "a", "b"]).encoding
     assert encoding.codec.classes == ("a", "b")
     assert encoding.problem().initial_weights["weights"].shape == (4, 2)  # the constant, too
     assert encoding.outputs(["a", "b"]).tolist() == [0, 1]
@@ -40,7 +40,7 @@ def test_arrays_and_matrices(rows) -> None:
 
 
 def test_options_are_those_of_multiclass() -> None:
-    encoding = fit_encoding(np.eye(3), ["b", "a", "b"], constant=0)
+    encoding = prepare(np.eye(3), ["b", "a", "b"], constant=0).encoding
     assert encoding.problem(output_features=np.ones((2, 5))).initial_weights["weights"].shape == (
         3, 5,
     )  # fmt: skip
@@ -58,11 +58,11 @@ def test_options_are_those_of_multiclass() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(rows, labels, message: str) -> None:
-    refused(message, fit_encoding, rows, labels)
+    refused(message, prepare, rows, labels)
 
 
 def test_an_unseen_label_is_named_and_an_unseen_feature_counted() -> None:
-    encoding = fit_encoding([["x"], ["y"]], ["north", "south"])
+    encoding = prepare([["x"], ["y"]], ["north", "south"]).encoding
     with refused(r"labels\[1\]: 'nort' is none of the 2 .*close names: 'no"):
         encoding.outputs(["south", "nort"])
     with pytest.warns(UnseenFeatures, match="rows names feature 'z'"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.solvers.predict import predict
-from jaxstruct.strings import fit_encoding
+from jaxstruct.strings import prepare
 from tests.lib.refusals import refused
 
 LISTS = [
@@ -14,7 +14,7 @@ LISTS = [
     {"x": {"g": 1.0}, "y": {"f": 1.0}, "z": ["h"]},
 ]
 RIGHT = ["good", "y"]
-ENCODING = fit_encoding(LISTS)
+ENCODING = prepare(LISTS, RIGHT).encoding
 
 
 def test_candidates_come_back_from_their_places() -> None:
@@ -30,9 +30,9 @@ def test_predictions_are_candidates_of_the_lists() -> None:
     assert ENCODING.decode(predict(problem, w, ENCODING.inputs(LISTS)), LISTS) == RIGHT
 
 
-def test_rows_alone_are_told_by_their_places() -> None:
+def test_rows_alone_are_known_by_their_places() -> None:
     lists = [np.eye(2), np.ones((3, 2))]
-    encoding = fit_encoding(lists)
+    encoding = prepare(lists, [1, 2]).encoding
     x = encoding.inputs(lists)
     assert x.numbers.rows.tolist() == [0, 1, 0, 1, 2]
     assert encoding.decode(encoding.outputs([1, 2]), lists) == [1, 2]
@@ -43,7 +43,7 @@ WRONG = {
     "names alone": (lambda: ENCODING.outputs(RIGHT), r"right\[0\] must be a position >= 0 in its"),
     "count": (lambda: ENCODING.outputs(["good"], LISTS), "right are 1, lists 2"),
     "empty list": (lambda: ENCODING.inputs([{}, LISTS[1]]), r"numbers\[0\] has no candidate"),
-    "no list": (lambda: fit_encoding("ab"), "lists must be n lists of candidates"),
+    "no list": (lambda: prepare("ab", "ab"), "lists must be n lists of candidates"),
 }
 
 

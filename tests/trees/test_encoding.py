@@ -7,7 +7,7 @@ import pytest
 
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.types import BinaryTree
-from jaxstruct.trees import encode, fit_encoding, read_trees, tags, words, write_line
+from jaxstruct.trees import encode, prepare, read_trees, tags, words, write_line
 from tests.lib.refusals import refused
 
 TEXT = """(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (DT a) (NN cat))))
@@ -21,7 +21,7 @@ TREES = list(read_trees(PLAIN))
 
 @pytest.mark.parametrize("trees", [TEXT, TREES, TEXT.splitlines()], ids=["text", "trees", "lines"])
 def test_trees_come_back_from_their_numbers(trees) -> None:
-    encoding = fit_encoding(trees)
+    encoding = prepare(trees).encoding
     y = encoding.outputs(trees)
     assert encoding.decode(y, trees) == TREES
     assert encoding.decode(y, [words(tree) for tree in TREES]) == TREES
@@ -30,7 +30,7 @@ def test_trees_come_back_from_their_numbers(trees) -> None:
 
 
 def test_sentences_are_tags_or_trees() -> None:
-    encoding = fit_encoding(TEXT)
+    encoding = prepare(TEXT).encoding
     by_tree, by_tags = encoding.inputs(TEXT), encoding.inputs([tags(tree) for tree in TREES])
     np.testing.assert_array_equal(by_tree.terminals.rows, by_tags.terminals.rows)
     assert by_tree.length.tolist() == [5, 2, 6]
@@ -39,7 +39,7 @@ def test_sentences_are_tags_or_trees() -> None:
 
 
 def test_words_are_read_where_wanted_and_rare_ones_by_their_class() -> None:
-    encoding = fit_encoding(TEXT, read_words=True, rare=1)
+    encoding = prepare(TEXT, read_words=True, rare=1).encoding
     assert "sees" in encoding.grammar.terminals and "dog" not in encoding.grammar.terminals
     assert encoding.decode(encoding.outputs(TEXT), TEXT) == TREES
     x = encoding.inputs([["a", "zebra", "sees"]])
@@ -47,7 +47,7 @@ def test_words_are_read_where_wanted_and_rare_ones_by_their_class() -> None:
 
 
 def test_a_sentence_without_a_parse_is_none() -> None:
-    encoding = fit_encoding(TEXT)
+    encoding = prepare(TEXT).encoding
     one = encode(encoding.grammar, TREES[1]).tree
     none = BinaryTree(*(np.full_like(leaf, -1) for leaf in one))
     both = BinaryTree(*(np.stack(pair) for pair in zip(one, none, strict=True)))
@@ -55,21 +55,22 @@ def test_a_sentence_without_a_parse_is_none() -> None:
 
 
 def test_options_of_the_grammar_and_of_the_problem() -> None:
-    right = fit_encoding(TEXT, memory=None).grammar
-    left = fit_encoding(TEXT, memory=0, branching="left").grammar
+    right = prepare(TEXT, memory=None).encoding.grammar
+    left = prepare(TEXT, memory=0, branching="left").encoding.grammar
     assert right.binarisation.memory is None and left.binarisation.branching == "left"
-    problem = fit_encoding(TEXT).problem(loss="zero_one")
-    assert problem.initial_weights["rules"].shape == (len(fit_encoding(TEXT).grammar.binary_rules),)
+    data = prepare(TEXT, loss="zero_one")
+    rules = data.problem.initial_weights["rules"]
+    assert rules.shape == (len(data.encoding.grammar.binary_rules),)
 
 
-ENCODING = fit_encoding(TEXT)
+ENCODING = prepare(TEXT).encoding
 WRONG = {
-    "one tree": (lambda: fit_encoding(TREES[0]), "trees must be .*, got one Tree: put it into"),
-    "no tree": (lambda: fit_encoding([]), "trees: got none"),
-    "no text": (lambda: fit_encoding([3]), r"trees\[0\] must be a Tree or its bracketed text, got"),
-    "open": (lambda: fit_encoding("(S (A b)"), "trees:1: the text ends inside of"),
-    "two in one": (lambda: fit_encoding([PLAIN]), r"trees\[0\]: holds 3 trees, expected exactly"),
-    "flag": (lambda: fit_encoding(TEXT, read_words="no"), "read_words must be True or False"),
+    "one tree": (lambda: prepare(TREES[0]), "trees must be .*, got one Tree: put it into"),
+    "no tree": (lambda: prepare([]), "trees: got none"),
+    "no text": (lambda: prepare([3]), r"trees\[0\] must be a Tree or its bracketed text, got"),
+    "open": (lambda: prepare("(S (A b)"), "trees:1: the text ends inside of"),
+    "two in one": (lambda: prepare([PLAIN]), r"trees\[0\]: holds 3 trees, expected exactly"),
+    "flag": (lambda: prepare(TEXT, read_words="no"), "read_words must be True or False"),
     "new rule": (
         lambda: ENCODING.outputs("(S (NP (DT a) (NN b)) (VP (VBZ c)) (PP (IN d) (NP (NN e))))"),
         r"trees\[0\] is no tree of the grammar, which lacks the binary rule S -> NP @S",

@@ -60,11 +60,10 @@ def test_json_lines_serve_every_wing(tmp_path, capsys, name: str) -> None:
 def tagger(tmp_path_factory) -> str:
     """A model whose labels a column can hold."""
     sentences, tags = [[["dog", "low"], ["Rex"]], [["Rex"]]], [["O", "NAME"], ["NAME"]]
-    encoding = js.chains.fit_encoding(sentences, tags)
-    problem = encoding.problem()
-    solution = js.fit(problem, encoding.inputs(sentences), encoding.outputs(tags), C=10.0)
+    data = js.chains.prepare(sentences, tags)
+    solution = js.fit(*data, C=10.0)
     folder = tmp_path_factory.mktemp("model")
-    return str(js.save(js.trained(encoding, problem, solution), folder / "tagger.model"))
+    return str(js.save(js.trained(data, solution), folder / "tagger.model"))
 
 
 COLUMNS = "Rex x\ndog low\n\nRex\n\n"

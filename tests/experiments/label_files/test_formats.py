@@ -126,9 +126,9 @@ def test_svmlight_rows_are_of_the_models_kind() -> None:
 
 def test_svmlight_rows_of_sparse_models() -> None:
     rows = sparse.csr_matrix(np.eye(4, 5))
-    encoding = js.multiclass.fit_encoding(rows, list("aabb"))
-    weights = {"weights": np.zeros_like(encoding.problem().initial_weights["weights"])}
-    model = js.trained(encoding, encoding.problem(), weights)
+    data = js.multiclass.prepare(rows, list("aabb"))
+    weights = {"weights": np.zeros_like(data.problem.initial_weights["weights"])}
+    model = js.trained(data, weights)
     (item,) = FORMATS["svmlight"].read(Reading(model), [Line(1, "5:2 1:1")])
     np.testing.assert_array_equal(item.record.toarray(), [[1, 0, 0, 0, 2]])
     assert model.predict(sparse.vstack([item.record])) == ["a"]

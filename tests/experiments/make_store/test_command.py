@@ -31,7 +31,7 @@ def test_columns_of_tokens(tmp_path, capsys) -> None:
     assert "bad records" in capsys.readouterr().out
     store = js.open_store(run.written.folder, check=True)
     sequences = [[{"word": "a"}, {"word": "b"}], [{"word": "b"}, {"word": "a"}]]
-    assert store.encoding == js.chains.fit_encoding(sequences, [["N", "V"], ["N", "V"]])
+    assert store.encoding == js.chains.prepare(sequences, [["N", "V"], ["N", "V"]]).encoding
     both = Options(
         (str(tmp_path / "a.conll"), str(tmp_path / "b.conll.gz")), str(tmp_path / "both"),
         columns=("word",), progress=False,
