@@ -23,7 +23,7 @@ from experiments.benchmarks.tasks import Training
 from experiments.lib.record import enable_persistent_compilation_cache
 from jaxstruct import Solution, fit, fit_in_blocks
 from jaxstruct.core.files import write_file
-from jaxstruct.solvers.checkpoints.files import digest_of
+from jaxstruct.solvers.checkpoints.resuming import digest_of
 from jaxstruct.solvers.out_of_core.block_solution import BlockSolution
 
 TIMES = ("seconds", "processor_seconds", "compile_seconds")

@@ -38,7 +38,7 @@ def write_file(
       OSError: the file cannot be written. Whatever `content` and `ready` raise.
     """
     with replacing(path) as temporary:
-        with open(temporary, "xb") as stream:
+        with open(temporary, "x+b") as stream:
             if callable(content):
                 content(stream)
             else:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from jaxstruct import fit, fit_in_blocks
-from jaxstruct.solvers.checkpoints.files import DamagedCheckpoint, previous_of
+from jaxstruct.core.archive import DamagedFile
+from jaxstruct.solvers.checkpoints.files import previous_of
 from jaxstruct.solvers.checkpoints.run_state import load_solution, load_weights
 from jaxstruct.solvers.checkpoints.writer import CheckpointWriter
 from jaxstruct.solvers.loop.status import Status
@@ -211,7 +212,7 @@ def test_no_whole_checkpoint(tmp_path):
     path, train = tmp_path / "run.npz", RUNS["grown"]
     kept(train, path, 3)
     shutil.rmtree(planes_folder(path))
-    with refused("Delete both to begin anew", error=DamagedCheckpoint):
+    with refused("Delete both to begin anew", error=DamagedFile):
         train(checkpoint=path, resume=True)
 
 
@@ -232,7 +233,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     whole = train()
-    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr(np.lib.format, "write_array", full)
     with pytest.warns(RuntimeWarning, match="could not be written .*No space left"):
         found = train(checkpoint=path, checkpoint_seconds=0)
     assert_same_end(whole, found)

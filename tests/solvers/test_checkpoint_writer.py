@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxstruct.core import archive
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.checkpoints import files as checkpoint_files
 from jaxstruct.solvers.checkpoints import writer as checkpoint_writer
 from jaxstruct.solvers.checkpoints.run_state import load_solution
 from jaxstruct.solvers.checkpoints.writer import GOES_ON
@@ -116,16 +116,16 @@ def test_a_checkpoint_is_written_when_its_time_has_come(tmp_path, monkeypatch):
 
 def full_disk(monkeypatch, holds):
     """A disk with room for so many checkpoints, and half of one more."""
-    written, save = [], np.savez
+    written, save = [], archive.dump
 
-    def savez(file, **arrays):
-        save(file, **arrays)
+    def dump(file, *given, **options):
+        save(file, *given, **options)
         written.append(file)
         if len(written) > holds:
             file.truncate(file.tell() // 2)
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoint_files.np, "savez", savez)
+    monkeypatch.setattr(archive, "dump", dump)
     return written
 
 
@@ -153,16 +153,16 @@ def test_a_full_disk_costs_checkpoints_and_not_the_run(tmp_path, monkeypatch):
 
 
 def test_a_disk_that_has_room_again_is_warned_of_again(tmp_path, monkeypatch):
-    problem, path, save = multiclass(D, K), tmp_path / "run.npz", np.savez
+    problem, path, save = multiclass(D, K), tmp_path / "run.npz", archive.dump
     written = []
 
-    def savez(file, **arrays):
+    def dump(file, *given, **options):
         written.append(file)
         if len(written) in (1, 2, 4):
             raise OSError(errno.EDQUOT, "Disk quota exceeded")
-        save(file, **arrays)
+        save(file, *given, **options)
 
-    monkeypatch.setattr(checkpoint_files.np, "savez", savez)
+    monkeypatch.setattr(archive, "dump", dump)
     with pytest.warns(RuntimeWarning) as told:
         train(problem, max_passes=6, tolerance=1e-5, checkpoint=path, checkpoint_seconds=0)
     rounds = [re.findall(r"round \d|nothing", str(warning.message)) for warning in told]
@@ -213,12 +213,12 @@ def test_a_second_interrupt_leaves_at_once(tmp_path, monkeypatch, usual_signals)
     train(problem, max_passes=2, checkpoint=path)
     before = path.read_bytes()
 
-    def savez(file, **arrays):
+    def dump(file, *given, **options):
         file.write(b"half")
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError("nobody comes here")
 
-    monkeypatch.setattr(checkpoint_files.np, "savez", savez)
+    monkeypatch.setattr(archive, "dump", dump)
     with pytest.raises(KeyboardInterrupt):
         train(problem, checkpoint=path, callback=stopper(2, KeyboardInterrupt))
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]

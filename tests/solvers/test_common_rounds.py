@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
+from jaxstruct.core.archive import DamagedFile
 from jaxstruct.core.processes import ALONE, Processes
 from jaxstruct.solvers.checkpoints.common_rounds import check_number, path_of, read_together
-from jaxstruct.solvers.checkpoints.files import DamagedCheckpoint
 from tests.lib.refusals import refused
 
 
@@ -40,7 +40,7 @@ def found(tmp_path, own, other):
         if number is None:
             raise FileNotFoundError
         if number == 0:
-            raise DamagedCheckpoint(f"{path.name} is damaged")
+            raise DamagedFile(f"{path.name} is damaged")
         return Held((number, False))
 
     end = read_together(Two(other), tmp_path / "run.process0", read)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jaxstruct.solvers.checkpoints.files import DamagedCheckpoint
+from jaxstruct.core.archive import DamagedFile
 from jaxstruct.solvers.out_of_core.packed_sets import Packed, pack, unpack
 from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache, names_in
 from tests.lib.refusals import refused
@@ -48,7 +48,7 @@ def test_planes_come_back(most, lasting, tmp_path):
 
 
 def test_as_many_in_memory_as_fit(tmp_path):
-    size = sum(array.nbytes for array in pack(drawn(0)[1]).arrays)
+    size = pack(drawn(0)[1]).nbytes
     cache = PlaneCache(3, tmp_path, 2 * size)
     for number in (0, 1, 2, 1):
         cache.put(number, pack(drawn(0)[1]))
@@ -100,7 +100,8 @@ def test_damaged_files_are_refused(tmp_path):
     whole, other = path.read_bytes(), PlaneCache(1, tmp_path, 0, lasting=True)
     for place in range(0, len(whole), 37):
         path.write_bytes(whole[:place])
-        refused(path.name, other.put_back, (held,), error=DamagedCheckpoint)
+        with pytest.raises(DamagedFile, match=path.name):
+            other.put_back((held,))
     damaged = 0
     for place in range(5, len(whole), 211):
         flipped = bytearray(whole)
@@ -108,21 +109,23 @@ def test_damaged_files_are_refused(tmp_path):
         path.write_bytes(flipped)
         try:
             other.put_back((held,))
-        except DamagedCheckpoint:
+        except DamagedFile:
             damaged += 1
         else:
             is_held(other, 0, 0)  # a bit that means nothing, such as a date
     assert damaged > 20
     path.unlink()
-    refused(path.name, other.put_back, (held,), error=DamagedCheckpoint)
+    with pytest.raises(DamagedFile, match=path.name):
+        other.put_back((held,))
 
 
 def test_a_full_disk_leaves_no_half_file(tmp_path, monkeypatch):
-    def full(stream, *arrays):
+    def full(stream, *given, **options):
         stream.write(b"half")
         raise OSError(28, "No space left on device")
 
     cache = PlaneCache(1, tmp_path, 0)
-    monkeypatch.setattr(np, "savez", full)
-    refused("No space left", lambda: cache.put(0, pack(drawn(0)[1])), error=OSError)
+    monkeypatch.setattr(np.lib.format, "write_array", full)
+    with refused("No space left", error=OSError):
+        cache.put(0, pack(drawn(0)[1]))
     assert not names(tmp_path)

@@ -14,9 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from jaxstruct.core.archive import DamagedFile
 from jaxstruct.core.origin import callers_level
 from jaxstruct.core.processes import Processes
-from jaxstruct.solvers.checkpoints.files import DamagedCheckpoint, previous_of
+from jaxstruct.solvers.checkpoints.files import previous_of
 
 
 class OfARound(Protocol):
@@ -103,7 +104,7 @@ def _held(path: Path, read: Callable[[Path], Kept]) -> dict[Path, Kept]:
             found[each] = read(each)
         except FileNotFoundError:
             continue
-        except DamagedCheckpoint as error:
+        except DamagedFile as error:
             _warn(str(error))
     return found
 

@@ -1,12 +1,8 @@
-"""The file format of checkpoints: arrays by key path in one .npz without pickle, a JSON header.
-
-The header holds the sha256 of every array, with its dtype and shape, and a member of its own that
-of the header. Whatever is read is checked, so that a damaged file is refused and never half right.
-"""
+"""What checkpoints are as archives: pytrees by their key paths, and the checks of those read."""
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import json
 import math
 import os
@@ -18,21 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxstruct.core.archive import Archive, DamagedFile, Schema, check_dtype, write
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.files import write_file
 from jaxstruct.core.types import PyTree
 
-FORMAT, VERSION = "jaxstruct-checkpoint", 6
-HEADER, HEADER_DIGEST = "header", "header.sha256"
-
+CHECKPOINT = Schema("checkpoint", "jaxstruct-checkpoint", 7, "save_solution or fit(checkpoint=...)")
 
 File = tuple[dict[str, Any], dict[str, np.ndarray]]
 """The header and the arrays of a checkpoint."""
-
-
-class DamagedCheckpoint(ValueError):
-    """A checkpoint that is not as it was written: cut off, or with other bits."""
 
 
 def key_paths(prefix: str, tree: PyTree) -> dict[str, Any]:
@@ -45,11 +35,7 @@ def arrays_of(prefix: str, tree: PyTree) -> dict[str, np.ndarray]:
     """{key path: array} of a pytree of real numbers."""
     arrays = {name: np.asarray(leaf) for name, leaf in key_paths(prefix, tree).items()}
     for name, array in arrays.items():
-        if array.dtype.kind not in "fiub":
-            raise ValueError(
-                f"{name} has dtype {array.dtype}, which .npz cannot hold without pickle: expected "
-                "real numbers of a NumPy dtype (cast bfloat16 to float32)"
-            )
+        check_dtype(name, array)
     return arrays
 
 
@@ -85,15 +71,6 @@ def number_text(value: float) -> float | str:
     return float(value) if math.isfinite(value) else repr(float(value))
 
 
-def digest_of(*arrays: np.ndarray) -> str:
-    """The sha256 of arrays with their dtypes and shapes, in hexadecimal digits."""
-    found = hashlib.sha256()
-    for array in arrays:
-        found.update(f"{array.dtype.str}{array.shape}".encode())
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()
-
-
 def previous_of(path: str | os.PathLike) -> Path:
     """What the checkpoint before the last one is called."""
     path = Path(path)
@@ -112,105 +89,44 @@ def write_checkpoint(
     Args:
       previous: what the file that was there is called then. ready: of `core.files.write_file`.
     """
-    digests = {name: digest_of(array) for name, array in arrays.items()}
-    text = json.dumps({**header, "sha256": digests}, allow_nan=False).encode()
-    named: dict[str, Any] = {
-        HEADER: np.frombuffer(text, np.uint8),
-        HEADER_DIGEST: np.frombuffer(hashlib.sha256(text).digest(), np.uint8),
-        **arrays,
-    }
-    write_file(path, lambda file: np.savez(file, **named), previous, ready)
+    write(path, CHECKPOINT, header, arrays, previous=previous, ready=ready)
 
 
 def header_of(kind: str, weights: PyTree) -> dict[str, Any]:
     """What every header says."""
     dtype = str(jnp.result_type(*jax.tree.leaves(weights)))
-    return {"format": FORMAT, "version": VERSION, "kind": kind, "dtype": dtype}
+    return {"kind": kind, "dtype": dtype}
 
 
-class Checkpoint:
+def _version_before_7(path: str | os.PathLike) -> Any:
+    """The version of a checkpoint of before 7, NumPy's own .npz without a seal; None of others."""
+    with contextlib.suppress(Exception), open(path, "rb") as file:
+        header = json.loads(np.load(file, allow_pickle=False)["header"].tobytes())
+        return header["version"] if header["format"] == CHECKPOINT.format else None
+    return None
+
+
+class Checkpoint(Archive):
     """A file that was read: its header and arrays, and the errors that name it."""
 
     def __init__(self, path: str | os.PathLike, prefix: str = "") -> None:
         """Read the file: its header, and the arrays whose key paths begin with a prefix.
 
         Raises:
-          OSError: it cannot be opened. DamagedCheckpoint: it is not as it was written.
+          OSError: it cannot be opened. DamagedFile: it is not as it was written.
           ValueError: it is of another format or version.
         """
-        self.path = os.fspath(path)
-        with open(path, "rb") as file:
-            try:
-                stored = np.load(file, allow_pickle=False)
-                if isinstance(stored, np.ndarray):
-                    raise ValueError("it holds one plain array")
-                own = (HEADER, HEADER_DIGEST)
-                names = [n for n in stored.files if n in own or n.startswith(prefix)]
-                self.arrays = {name: stored[name] for name in names}
-            except Exception as error:  # a damaged archive ends in many ways
-                raise self.damaged(f"is no complete .npz file ({error})") from error
-        text = self.arrays.pop(HEADER, np.zeros(0, np.uint8)).tobytes()
-        digest = self.arrays.pop(HEADER_DIGEST, np.zeros(0, np.uint8)).tobytes()
+        super().__init__(CHECKPOINT, path)
         try:
-            self.header = json.loads(text)
-        except ValueError as error:
-            raise self.error(f"has no {FORMAT} header: it is not of save_solution") from error
-        if not isinstance(self.header, dict) or self.header.get("format") != FORMAT:
-            raise self.error(f"is not of format {FORMAT}: it is not of save_solution")
-        if self.header.get("version") != VERSION:
-            raise self.error(
-                f"has version {self.header.get('version')}, expected {VERSION}: use the jaxstruct "
-                "that wrote it"
-            )
-        if digest != hashlib.sha256(text).digest():
-            raise self.damaged("has another header than its sha256 says")
-        self._check_arrays(prefix)
-
-    def _check_arrays(self, prefix: str) -> None:
-        """Whether the arrays read are those that were written, bit by bit."""
-        digests = self.entry("sha256", dict)
-        written = {name: digest for name, digest in digests.items() if name.startswith(prefix)}
-        if written.keys() != self.arrays.keys():
-            other = sorted(written.keys() ^ self.arrays.keys())
-            raise self.damaged(f"lacks arrays, or has more than it says: {text_of(other)}")
-        for name, digest in written.items():
-            if digest_of(self.arrays[name]) != digest:
-                raise self.damaged(f"has another array {name!r} than its sha256 says")
-
-    def error(self, what: str) -> ValueError:
-        """An error that names the file."""
-        return ValueError(f"checkpoint {self.path} {what}")
-
-    def damaged(self, what: str) -> DamagedCheckpoint:
-        """The same, of a file that is not as it was written."""
-        return DamagedCheckpoint(f"checkpoint {self.path} {what}: it is damaged; save it again")
-
-    def entry(self, name: str, kind: type | tuple = object) -> Any:
-        """One entry of the header."""
-        value = self.header.get(name)
-        if name not in self.header or not isinstance(value, kind):
-            raise self.error(f"lacks a proper {name!r} in its header: got {text_of(value)}")
-        return value
-
-    def record(self, name: str, fields: tuple[str, ...]) -> dict[str, Any]:
-        """An entry of the header with exactly these fields."""
-        values = self.entry(name, dict)
-        if set(values) != set(fields):
-            raise self.error(
-                f"has {name!r} of {sorted(values)}, expected {sorted(fields)}: use the jaxstruct "
-                "that wrote it"
-            )
-        return values
+            self.read(lambda name: name.startswith(prefix))
+        except DamagedFile:
+            if (version := _version_before_7(path)) is None:
+                raise
+            raise self.other_version(version) from None
 
     def floats(self, name: str, fields: tuple[str, ...]) -> dict[str, float]:
         """An entry of the header that is a record of numbers."""
         return {key: float(value) for key, value in self.record(name, fields).items()}
-
-    def array(self, name: str) -> np.ndarray:
-        """The array at a key path."""
-        if name not in self.arrays:
-            raise self.error(f"lacks the array {name!r}: save it again")
-        return self.arrays[name]
 
     def on_device(self, name: str) -> jax.Array:
         """The array at a key path, on the device in the dtype that it was saved in."""

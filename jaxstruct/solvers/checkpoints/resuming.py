@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxstruct.core.archive import DamagedFile
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.compile_clock import compile_clock
 from jaxstruct.core.compiling import programs_traced
@@ -28,10 +29,8 @@ from jaxstruct.core.origin import callers_level
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checkpoints.files import (
     Checkpoint,
-    DamagedCheckpoint,
     File,
     arrays_of,
-    digest_of,
     key_paths,
     number_text,
     previous_of,
@@ -75,6 +74,15 @@ class Kept(NamedTuple):
         if self.run is not None:
             return len(self.run.log), False
         return self.solution.statistics.passes, True
+
+
+def digest_of(*arrays: np.ndarray) -> str:
+    """The sha256 of arrays with their dtypes and shapes, in hexadecimal digits."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.dtype.str}{array.shape}".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
 
 
 def digest_of_tree(tree: PyTree) -> str:
@@ -296,7 +304,7 @@ def newest(path: str | os.PathLike, read: Callable[[Path], Kept]) -> Kept | None
       path: of the checkpoint. read: what one of the two holds.
 
     Raises:
-      DamagedCheckpoint: no checkpoint is whole. Whatever else `read` raises.
+      DamagedFile: no checkpoint is whole. Whatever else `read` raises.
     """
     previous = previous_of(path)
     try:
@@ -305,16 +313,16 @@ def newest(path: str | os.PathLike, read: Callable[[Path], Kept]) -> Kept | None
         if not previous.exists():
             return None
         reason, damaged = f"checkpoint {os.fspath(path)} is not there", False
-    except DamagedCheckpoint as error:
+    except DamagedFile as error:
         reason, damaged = str(error), True
     try:
         kept = read(previous)
     except FileNotFoundError:
-        raise DamagedCheckpoint(
+        raise DamagedFile(
             f"{reason}. There is no {previous} to go on from: delete the file to begin anew"
         ) from None
-    except DamagedCheckpoint as error:
-        raise DamagedCheckpoint(f"{reason}. {error}. Delete both to begin anew") from None
+    except DamagedFile as error:
+        raise DamagedFile(f"{reason}. {error}. Delete both to begin anew") from None
     warnings.warn(
         f"{reason}. The run goes on from {previous}, after round {kept.round[0]}",
         RuntimeWarning,

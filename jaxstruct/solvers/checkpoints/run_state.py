@@ -1,9 +1,9 @@
-"""Solutions and weights in one .npz file without pickle: save, and check on load.
+"""Solutions and weights in one file without pickle: save, and check on load.
 
 A file holds every array leaf under its key path (`jax.tree_util.keystr`: ".weights['weights']",
 ".state.sets.gram", ...) and a JSON header with format, version, kind, formulation, C, status, dtype
 and statistics. It is written under a temporary name and renamed, so that a file is whole or absent.
-Reading checks every array against its sha256 and the problem before anything is used.
+Reading checks the digest of the file, and every array against the problem.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def load_solution(
     Raises:
       FileNotFoundError: there is no such file.
       ValueError: it is truncated, of another format or version, holds weights alone, lacks an
-        array, or does not fit the problem. DamagedCheckpoint, one of them: the file is cut off or
+        array, or does not fit the problem. DamagedFile, one of them: the file is cut off or
         has other bits than it was written with.
     """
     return solution_of(Checkpoint(path), problem, outputs)

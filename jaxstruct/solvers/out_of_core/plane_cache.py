@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxstruct.solvers.checkpoints.files import DamagedCheckpoint, digest_of
-from jaxstruct.solvers.out_of_core.packed_sets import Amendment, Packed, amended
+from jaxstruct.core.archive import Archive, DamagedFile, Schema, dump
+from jaxstruct.solvers.out_of_core.packed_sets import Amendment, Packed, amended, from_file, to_file
 
+PLANES = Schema("file of planes", "jaxstruct-planes", 1, "fit_in_blocks")
 FILE = re.compile(r"planes_(\d{6,})_(\d+)\.npz")
 """The name of a file: the numbers of its block and of its writing."""
 
@@ -26,7 +27,7 @@ class Held(NamedTuple):
 
     Fields:
       packed: where they are in memory. name: of the file, where they are in one.
-      digest: the sha256 of what is in the file; "" where nobody will ask.
+      digest: of the file, which ends in it; "" where nobody will ask.
       planes, carrying: how many there are, and how many with a multiplier.
       amendment: what is newer than the file.
     """
@@ -41,7 +42,7 @@ class Held(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes in memory."""
-        return 0 if self.packed is None else sum(array.nbytes for array in self.packed.arrays)
+        return 0 if self.packed is None else self.packed.nbytes
 
 
 Contents = tuple[Held | None, ...]
@@ -58,7 +59,7 @@ class PlaneCache:
 
         Args:
           folder: for the files. most: bytes in memory.
-          lasting: whether files that were replaced stay until `keep_only`, and have a sha256.
+          lasting: whether files that were replaced stay until `keep_only`, and have a digest.
         """
         self._held: list[Held | None] = [None] * blocks
         self._folder, self._most, self.lasting = Path(folder), most, lasting
@@ -97,7 +98,7 @@ class PlaneCache:
         return None if held is None else self._whole(held)
 
     def _whole(self, held: Held) -> Packed:
-        packed = held.packed or _read(self._folder / held.name)
+        packed = held.packed or self._read(held, sealed=False)
         return packed if held.amendment is None else amended(packed, held.amendment)
 
     def amend(self, number: int, new: Amendment) -> None:
@@ -116,7 +117,7 @@ class PlaneCache:
         """Have what a cache of this folder held.
 
         Raises:
-          DamagedCheckpoint: a file is not there, or not as it was written.
+          DamagedFile: a file is not there, or not as it was written.
         """
         for held in contents:
             if held is not None:
@@ -164,13 +165,11 @@ class PlaneCache:
         name = f"planes_{number:06}_{self._written}.npz"
         path = self._folder / name
         try:
-            with open(path, "xb") as stream:
-                parts = np.array([len(held.packed.outputs), len(held.packed.gram)])
-                np.savez(stream, parts, *held.packed.arrays)
+            with open(path, "x+b") as stream:
+                digest = dump(stream, PLANES, *to_file(held.packed), sealed=self.lasting)
         except BaseException:
             path.unlink(missing_ok=True)
             raise
-        digest = digest_of(*held.packed.arrays) if self.lasting else ""
         return held._replace(name=name, digest=digest)
 
     def _sync(self, name: str) -> None:
@@ -180,30 +179,21 @@ class PlaneCache:
                 os.fsync(stream.fileno())
             self._synced.add(name)
 
+    def _read(self, held: Held, sealed: bool) -> Packed:
+        """What lies in a file; sealed: whether it is compared with its digest."""
+        archive = Archive(PLANES, self._folder / held.name)
+        archive.read(sealed=sealed)
+        if archive.digest != held.digest and sealed:
+            raise archive.damaged("is of another checkpoint")
+        return from_file(archive)
+
     def _check(self, held: Held) -> None:
-        path = self._folder / held.name
         try:
-            packed = _read(path)
-        except Exception as error:  # a damaged archive ends in many ways
-            raise DamagedCheckpoint(
-                f"{path}, planes of a checkpoint, is damaged ({error})"
-            ) from error
-        if digest_of(*packed.arrays) != held.digest:
-            raise DamagedCheckpoint(
-                f"{path}, planes of a checkpoint, has other bits than its sha256 says"
-            )
+            self._read(held, sealed=True)
+        except (OSError, ValueError) as error:
+            raise DamagedFile(f"planes of a checkpoint: {error}") from error
 
 
 def names_in(contents: Sequence[Held | None]) -> set[str]:
     """The files that some contents lie in."""
     return {held.name for held in contents if held is not None and held.name}
-
-
-def _read(path: Path) -> Packed:
-    with np.load(path, allow_pickle=False) as archive:
-        (outputs, gram), counts, slots, numbers, last_used, *rest = (
-            archive[f"arr_{place}"] for place in range(len(archive.files))
-        )
-    if len(rest) != outputs + gram:
-        raise ValueError(f"it holds {len(rest)} arrays more, expected {outputs + gram}")
-    return Packed(counts, slots, numbers, last_used, tuple(rest[:outputs]), tuple(rest[outputs:]))
