@@ -238,7 +238,8 @@ def _ask_again(
     """The calls of the rows of a chunk in which a cheap oracle found nothing, and how many."""
     place = now.run.placement
     given = report.terms.value, report.terms.known, place.task.terms.cap
-    rest = quiet(*map(place.own, given), epsilon)
+    value, known, cap = map(place.own, given)
+    rest = quiet(value, known, cap, epsilon)
     found = []
     for number, part in enumerate(place.parts):
         wanted = rest[number * place.each : (number + 1) * place.each]
