@@ -110,7 +110,7 @@ class Start:
         order = np.arange(N, dtype=np.int32)
         orders = (np.tile(order, (1 if sweeps == 1 else MOST, 1)),)  # one program for 2 and 5
         plan = sweep_programs.Plan(orders, (np.int32(N // 4),), np.int32(sweeps))
-        room = sweep_programs.empty_room(self.problem, self.task, sets, slots)
+        room = sweep_programs.empty_scratch(self.problem, self.task, sets, slots)
         w, multipliers, last_used, _ = _sweeps(
             self.problem, options, self.task, self.w, sets, slots, plan, np.int32(9), room
         )

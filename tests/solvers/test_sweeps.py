@@ -15,7 +15,7 @@ from jaxstruct.solvers.n_slack.sweeps import (
     Plan,
     SweepBuffers,
     cached_pass,
-    empty_room,
+    empty_scratch,
     rebuilt_weights,
     see,
     sweeps_program,
@@ -49,10 +49,10 @@ class Start:
     def swept(self, most):
         """(w, multipliers, last_used) after at most so many sweeps."""
         plan = Plan((self.orders,), self.groups, np.int32(most))
-        room = empty_room(self.problem, self.task, self.state.sets, self.none)
+        scratch = empty_scratch(self.problem, self.task, self.state.sets, self.none)
         return sweeps_program(
             self.problem, self.options, self.task, self.state.weights, self.state.sets,
-            self.none, plan, np.int32(7), room, effort="quick",
+            self.none, plan, np.int32(7), scratch, effort="quick",
         )[:3]  # fmt: skip
 
     def passed(self, count):
@@ -116,25 +116,25 @@ def test_the_room_of_sweeps_is_used_again(x64):
     task, sets, slots = start.task, start.state.sets, jnp.tile(jnp.arange(3), (N, 1))
     plan = Plan((start.orders,), start.groups, np.int32(2))
 
-    def swept(room):
+    def swept(scratch):
         return sweeps_program(
             start.problem, start.options, task, start.state.weights, sets, slots, plan,
-            np.int32(7), room, effort="quick",
+            np.int32(7), scratch, effort="quick",
         )  # fmt: skip
 
     held = SweepBuffers()
     first = held.take(start.problem, task, sets, slots)
     assert not any(np.any(leaf) for leaf in jax.tree.leaves(first))
-    *wanted, room = swept(first)
+    *wanted, scratch = swept(first)
     assert np.any(wanted[1][:12]) and all(leaf.is_deleted() for leaf in jax.tree.leaves(first))
-    held.give_back(room)
-    assert held.take(start.problem, task, sets, start.none) == []  # which leaves the room there
-    assert held.take(start.problem, task, sets, slots) is room
-    spoiled = [np.full(leaf.shape, -1, leaf.dtype) for leaf in jax.tree.leaves(room)]
+    held.give_back(scratch)
+    assert held.take(start.problem, task, sets, start.none) == []  # which leaves the scratch there
+    assert held.take(start.problem, task, sets, slots) is scratch
+    spoiled = [np.full(leaf.shape, -1, leaf.dtype) for leaf in jax.tree.leaves(scratch)]
     spoiled = [leaf * np.nan if leaf.dtype == float else leaf for leaf in spoiled]
-    *found, after = swept(jax.tree.unflatten(jax.tree.structure(room), spoiled))
+    *found, after = swept(jax.tree.unflatten(jax.tree.structure(scratch), spoiled))
     jax.tree.map(np.testing.assert_array_equal, found, wanted)
     held.give_back(after)
     fewer = held.take(start.problem, task, sets, slots[:, :2])
     assert fewer[0].sets.losses.shape == (N, 2)
-    assert held.take(start.problem, task, sets, slots) is not after  # it holds one room at most
+    assert held.take(start.problem, task, sets, slots) is not after  # it holds one scratch at most

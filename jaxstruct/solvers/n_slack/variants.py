@@ -16,15 +16,19 @@ STALL_ROUNDS = 10
 FEW_NEW = 0.1
 """Where a round still finds planes for more than this part of the examples, they are what lacks."""
 
+MOST_SLOTS, MOST_INTEGERS = 2**18, 2**13
+"""Enumerated slots in all, and integers of grown outputs a slot, that Newton steps are tried on. On
+more they take seconds where a sweep takes tens of milliseconds (CLINC150, 2.3 million slots)."""
+
 
 def may_solve_fully(settings: ResolvedSettings, sets: WorkingSets) -> bool:
     """Whether a run may make full rounds: its settings say so, or their size allows it."""
     if settings.variant != "auto":
         return settings.variant == "full"
     if is_enumerated(sets):
-        return sets.losses.size <= 2**18
+        return sets.losses.size <= MOST_SLOTS
     integers = sum(leaf.size for leaf in jax.tree.leaves(sets.outputs))
-    return integers <= 2**13 * sets.losses.shape[1]
+    return integers <= MOST_INTEGERS * sets.losses.shape[1]
 
 
 def with_gap(state: State, gap: float, added: int, examples: int) -> State:

@@ -125,20 +125,20 @@ def sweeps_on_shards(
     slots: Array,
     plan: Plan,
     clock: AnyArray,
-    room: list,
+    scratch: list,
 ) -> tuple[PyTree, Array, Array, list]:
     """`sweeps_pass` on every shard, which meet in w; groups are [K] numbers, one a shard."""
     exchange = Exchange(tuple(mesh.axis_names), synchronisations)
 
     def own(
         problem: Problem, task: Task, w: PyTree, sets: WorkingSets, slots: Array, plan: Plan,
-        clock: AnyArray, room: list,
+        clock: AnyArray, scratch: list,
     ) -> tuple[PyTree, Array, Array, list]:  # fmt: skip
         plan = plan._replace(groups=_first(plan.groups))
         one_sweep = partial(exchanging_pass, exchange)
-        return sweeps_pass(problem, options, task, w, sets, slots, plan, clock, room, one_sweep)
+        return sweeps_pass(problem, options, task, w, sets, slots, plan, clock, scratch, one_sweep)
 
-    given = (problem, task, w, sets, slots, plan, clock, room)
+    given = (problem, task, w, sets, slots, plan, clock, scratch)
     along = [_along(mesh, tree) for tree in given]
     along[0], along[2] = _on_all(problem), _on_all(w)
     spec = PartitionSpec(mesh.axis_names)
