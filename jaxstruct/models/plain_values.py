@@ -14,17 +14,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxstruct.core.archive import one_line
 from jaxstruct.core.checks import kind_and_text_of, text_of
 
 MOST_DEEP = 40
 """Levels of values within values."""
-_MOST_TOLD = 300
-
-
-def one_line(error: BaseException) -> str:
-    """What an error says, or its kind, on one line of at most 300 characters."""
-    text = " ".join((str(error) or type(error).__name__).split())
-    return text if len(text) <= _MOST_TOLD else f"{text[: _MOST_TOLD - 3]}..."
 
 
 class Record(NamedTuple):

@@ -22,6 +22,7 @@ import jax
 import numpy as np
 
 from jaxstruct.chains import ChainEncoding
+from jaxstruct.core.archive import FolderWriter, GrowingArray, closed
 from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.feature_encoding import FeatureEncoding, summed_rows, with_constant
 from jaxstruct.core.feature_index import fit_index
@@ -29,8 +30,7 @@ from jaxstruct.core.feature_rows import DenseRows, NamedRows, SparseRows, read_r
 from jaxstruct.core.files import replacing
 from jaxstruct.core.labels import fit_codec
 from jaxstruct.core.ragged import Ragged
-from jaxstruct.models.growing_arrays import GrowingArray, closed
-from jaxstruct.models.store import StoreArrays
+from jaxstruct.models.store import STORE, end_store
 from jaxstruct.multiclass import ClassEncoding
 from jaxstruct.trees import Binarisation, TreeEncoding
 from jaxstruct.trees.phrases.cleaning import without_outer
@@ -92,7 +92,7 @@ class _Numbers:
 class _Entries:
     """The rows of all records: names or columns, values, and how many of each row."""
 
-    def __init__(self, arrays: StoreArrays) -> None:
+    def __init__(self, arrays: FolderWriter) -> None:
         self._which, self._values, self._counts = (
             arrays.passing(name, dtype)
             for name, dtype in (("which", "<i4"), ("values", "<f4"), ("counts", "<i4"))
@@ -270,7 +270,7 @@ class _Rows:
             raise ValueError("has a value that is not finite")
         return SparseRows(indices.astype(np.int32), values, offsets, self._columns or found)
 
-    def write(self, arrays: StoreArrays, pieces: Pieces, d: int) -> None:
+    def write(self, arrays: FolderWriter, pieces: Pieces, d: int) -> None:
         """The features of all rows."""
         del d
         indices, values = arrays.new("indices", "<i4"), arrays.new("values", "<f4")
@@ -299,7 +299,7 @@ class _Sequences:
             raise ValueError(f"has {lengths[0]} labels of {int(offsets[1])} tokens")
         return rows, [one for own in labels for one in own], np.diff(offsets)
 
-    def write(self, arrays: StoreArrays, pieces: Pieces, d: int) -> None:
+    def write(self, arrays: FolderWriter, pieces: Pieces, d: int) -> None:
         """The features of all tokens, padded to those of the token that has most."""
         width = max(
             1, max((int(np.diff(rows.offsets).max(initial=1)) for rows in pieces()), default=1)
@@ -334,7 +334,7 @@ def write_arrays(
         raise ValueError(f"encoding must be of sparse rows or sequences, got {text_of(encoding)}")
     with replacing(target) as temporary:
         temporary.mkdir()
-        arrays, examples = StoreArrays(temporary), 0
+        arrays, examples = FolderWriter(STORE, temporary), 0
         offsets, labels = arrays.new("offsets", "<i8"), arrays.new("labels", "<i4")
         offsets.add(np.zeros(1, np.int64))
         entries: list[GrowingArray] = []
@@ -353,7 +353,7 @@ def write_arrays(
             examples += len(stores.indices)
         if not examples:
             raise ValueError("pieces: got none, expected one at least")
-        arrays.end(encoding, examples)
+        end_store(arrays, encoding, examples)
     return Written(target, examples, 0)
 
 
@@ -368,7 +368,7 @@ def _write(
     min_count, constant = checked_size("min_count", min_count), checked_number("constant", constant)
     with replacing(_new(folder)) as temporary:
         temporary.mkdir()
-        arrays = StoreArrays(temporary)
+        arrays = FolderWriter(STORE, temporary)
         entries, codes = _Entries(arrays), _Numbers()
         labels, lengths = arrays.passing("label_numbers", "<i4"), arrays.passing("lengths", "<i4")
 
@@ -405,7 +405,7 @@ def _write(
         if way.ragged:
             ends = np.cumsum(own_lengths, dtype=np.int64)
             arrays.new("offsets", "<i8").add(np.concatenate([[0], ends]))
-        arrays.end(way.encoding(features, codec), examples)
+        end_store(arrays, way.encoding(features, codec), examples)
     return Written(Path(folder), examples, bad)
 
 
@@ -454,9 +454,9 @@ def write_trees(
         encoding = TreeEncoding(counts.grammar())
         with replacing(target) as temporary:
             temporary.mkdir()
-            arrays = StoreArrays(temporary)
+            arrays = FolderWriter(STORE, temporary)
             examples = _write_trees(arrays, encoding, _trees_in(file))
-            arrays.end(encoding, examples)
+            end_store(arrays, encoding, examples)
     return Written(target, examples, bad)
 
 
@@ -476,7 +476,7 @@ def _trees_in(file: IO[str]) -> Iterator[Tree]:
         yield trees.pop()
 
 
-def _write_trees(arrays: StoreArrays, encoding: TreeEncoding, trees: Iterable[Tree]) -> int:
+def _write_trees(arrays: FolderWriter, encoding: TreeEncoding, trees: Iterable[Tree]) -> int:
     """How many trees were written, in the numbers of the encoding."""
     names = ("terminals", "symbols", "rules", "begins", "splits", "ends")
     columns = [arrays.new(name, "<i4") for name in names]
