@@ -7,6 +7,8 @@ import importlib
 import pathlib
 import re
 
+import pytest
+
 import jaxstruct
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -108,6 +110,14 @@ def test_losses_as_layers(capsys) -> None:
     exec(potentials, {})  # noqa: S102
     value, *slope = capsys.readouterr().out.splitlines()
     assert value == "[1.0986123 1.0986123]" and set(" ".join(slope)) <= set("[]0. ")
+
+
+@pytest.mark.parametrize("number", range(3), ids=["output type", "loss", "solver"])
+def test_extensions_print_what_the_page_shows(capsys, number) -> None:
+    block = re.findall(r"```python\n(.*?)```", PAGES["docs/extending.md"], flags=re.S)[number]
+    exec(block, {})  # noqa: S102
+    shown = re.findall(r"^# (.*)$", block, flags=re.M)
+    assert capsys.readouterr().out.splitlines() == shown and shown[0].startswith("CONVERGED")
 
 
 def test_estimators_print_what_the_page_shows(capsys) -> None:
