@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -33,37 +33,6 @@ def _turns(equation: Any) -> int:
     return equation.params.get("length", 1)
 
 
-def _inner(parameter: Any) -> Iterator[Any]:
-    """The jaxprs in one parameter of an equation."""
-    values = parameter if isinstance(parameter, (tuple, list)) else (parameter,)
-    for value in values:
-        if hasattr(value, "jaxpr"):
-            yield value.jaxpr
-        elif hasattr(value, "eqns"):
-            yield value
-
-
-def _work(jaxpr: Any) -> float:
-    total = 0.0
-    for equation in jaxpr.eqns:
-        inner = [one for value in equation.params.values() for one in _inner(value)]
-        if inner:
-            total += _turns(equation) * sum(map(_work, inner))
-            continue
-        sizes = [math.prod(getattr(out.aval, "shape", ())) for out in equation.outvars]
-        if equation.primitive.name == "dot_general":
-            ((contracted, _), _) = equation.params["dimension_numbers"]
-            shape = equation.invars[0].aval.shape
-            sizes = [sizes[0] * math.prod(shape[axis] for axis in contracted)]
-        total += sum(sizes)
-    return total
-
-
-def _equations(jaxpr: Any) -> int:
-    inner = [one for eqn in jaxpr.eqns for value in eqn.params.values() for one in _inner(value)]
-    return len(jaxpr.eqns) + sum(map(_equations, inner))
-
-
 class Work(NamedTuple):
     """What a function takes.
 
@@ -78,11 +47,40 @@ class Work(NamedTuple):
     equations: int
 
 
+def _inner(equation: Any) -> list[Any]:
+    """The jaxprs in the parameters of an equation."""
+    found = []
+    for parameter in equation.params.values():
+        for value in parameter if isinstance(parameter, (tuple, list)) else (parameter,):
+            if hasattr(value, "jaxpr"):
+                found.append(value.jaxpr)
+            elif hasattr(value, "eqns"):
+                found.append(value)
+    return found
+
+
+def _work(jaxpr: Any) -> Work:
+    numbers, equations = 0.0, len(jaxpr.eqns)
+    for equation in jaxpr.eqns:
+        if inner := _inner(equation):
+            within, more = map(sum, zip(*map(_work, inner), strict=True))
+            numbers, equations = numbers + _turns(equation) * within, equations + more
+            continue
+        size = 0
+        for out in equation.outvars:
+            size += math.prod(getattr(out.aval, "shape", ()))
+        if equation.primitive.name == "dot_general":
+            ((contracted, _), _) = equation.params["dimension_numbers"]
+            shape = equation.invars[0].aval.shape
+            size *= math.prod(shape[axis] for axis in contracted)
+        numbers += size
+    return Work(numbers, equations)
+
+
 def work_of(function: Callable, *arguments: Any) -> Work:
     """The work of a function, a rough measure, good to distinguish a thousand from a million.
 
     Args:
       function: of arrays. arguments: arrays or `jax.ShapeDtypeStruct`s; nothing is computed.
     """
-    jaxpr = jax.make_jaxpr(function)(*arguments).jaxpr
-    return Work(_work(jaxpr), _equations(jaxpr))
+    return _work(jax.make_jaxpr(function)(*arguments).jaxpr)

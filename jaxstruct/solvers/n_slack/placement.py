@@ -103,46 +103,6 @@ class Placement(abc.ABC):
         """Zeros over all rows, where the rows are, which a program can take over."""
 
     @abc.abstractmethod
-    def join(self, parts: Sequence[PyTree]) -> PyTree:
-        """What the host has for each of its parts, as programs take it."""
-
-    @abc.abstractmethod
-    def own(self, tree: PyTree) -> PyTree:
-        """Arrays over all rows in NumPy, the rows of this host alone."""
-
-    @abc.abstractmethod
-    def gathered(self, tree: PyTree) -> PyTree:
-        """Arrays over the rows of this host as arrays over all rows, on every host."""
-
-    @abc.abstractmethod
-    def on_hosts(self, terms: ExampleTerms) -> ExampleTerms:
-        """What oracle calls said of all rows, where every host can read it."""
-
-    @abc.abstractmethod
-    def agreed(self, certificate: Certificate) -> Certificate:
-        """The certificate of one host: they round sums differently, but decide alike."""
-
-    @abc.abstractmethod
-    def in_buckets(self, flat: AnyArray) -> np.ndarray:
-        """[N, ...] an array over all rows in the order of buckets, those of this host."""
-
-    @abc.abstractmethod
-    def begin(self, states: Sequence[State]) -> State:
-        """The state of all parts, from one of each."""
-
-    @abc.abstractmethod
-    def place(self, state: State) -> State:
-        """A state in the order of buckets, where the rows are."""
-
-    @abc.abstractmethod
-    def taken(self, tree: PyTree) -> PyTree:
-        """Arrays that are on all devices, or over the rows, as they are, on one device."""
-
-    @abc.abstractmethod
-    def end(self, state: State) -> State:
-        """A state in the order of buckets, on one device; the rows of this host."""
-
-    @abc.abstractmethod
     def call_oracles(self, problem: Problem, options: Any, *given: Any, effort: str) -> tuple:
         """`oracle_pass.oracle_pass` on every part; given: what it takes after the task."""
 
@@ -156,3 +116,45 @@ class Placement(abc.ABC):
     def newton(self, options: NewtonOptions, w: PyTree | None, *given: Any, effort: str) -> Any:
         """`proximal_newton.proximal_newton_pass` over all parts; w: None to be made of the span,
         which is that of the multipliers then. given: as above, after w."""
+
+    # What follows moves nothing where all rows lie together on one device.
+
+    def join(self, parts: Sequence[PyTree]) -> PyTree:
+        """What the host has for each of its parts, as programs take it."""
+        return parts[0]
+
+    def own(self, tree: PyTree) -> PyTree:
+        """Arrays over all rows in NumPy, the rows of this host alone."""
+        return jax.tree.map(np.asarray, tree)
+
+    def gathered(self, tree: PyTree) -> PyTree:
+        """Arrays over the rows of this host as arrays over all rows, on every host."""
+        return tree
+
+    def on_hosts(self, terms: ExampleTerms) -> ExampleTerms:
+        """What oracle calls said of all rows, where every host can read it."""
+        return terms
+
+    def agreed(self, certificate: Certificate) -> Certificate:
+        """The certificate of one host: they round sums differently, but decide alike."""
+        return certificate
+
+    def in_buckets(self, flat: AnyArray) -> np.ndarray:
+        """[N, ...] an array over all rows in the order of buckets, those of this host."""
+        return np.asarray(flat)
+
+    def begin(self, states: Sequence[State]) -> State:
+        """The state of all parts, from one of each."""
+        return states[0]
+
+    def place(self, state: State) -> State:
+        """A state in the order of buckets, where the rows are."""
+        return state
+
+    def taken(self, tree: PyTree) -> PyTree:
+        """Arrays that are on all devices, or over the rows, as they are, on one device."""
+        return tree
+
+    def end(self, state: State) -> State:
+        """A state in the order of buckets, on one device; the rows of this host."""
+        return state

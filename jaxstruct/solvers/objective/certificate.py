@@ -22,6 +22,8 @@ FEW_TERMS = 128
 SURE = 1000
 """A plane beats the oracle for sure where it does by so many times the rounding."""
 
+_DOUBLE = partial(np.asarray, dtype=np.float64)
+
 
 class ExampleTerms(NamedTuple):
     """What an oracle call says of each example, all [N], at the w it was made at.
@@ -263,8 +265,8 @@ def certify(
     """
     off_by = ROUNDINGS if coordinates is None else off_by
     eps = off_by * float(np.finfo(dtype or np.asarray(examples.worst).dtype).eps)
-    cap, ridge = (np.asarray(leaf, np.float64) for leaf in (terms.cap, terms.ridge))
-    numbers = ExampleTerms(*(np.asarray(e, np.float64) for e in examples))
+    cap, ridge = map(_DOUBLE, (terms.cap, terms.ridge))
+    numbers = ExampleTerms(*map(_DOUBLE, examples))
     worst, value, slack, known, bound, product, multiplier_sum, *_ = numbers
     used = cap > 0
     of_primal = product if primal_products is None else primal_products
@@ -308,10 +310,8 @@ def block_gaps(formulation: Formulation, terms: Penalty, examples: ExampleTerms)
     cap xi - sum beta H for a linear slack, xi^2 / 2r + r m^2 / 2 - sum beta H for a squared one
     (m = sum beta); for a hard margin, which has no gap before it is met, xi + |sum beta H|.
     """
-    cap, ridge = (np.asarray(leaf, np.float64) for leaf in (terms.cap, terms.ridge))
-    _, value, _, _, bound, product, multiplier_sum, *_ = (
-        np.asarray(e, np.float64) for e in examples
-    )
+    cap, ridge = map(_DOUBLE, (terms.cap, terms.ridge))
+    _, value, _, _, bound, product, multiplier_sum, *_ = map(_DOUBLE, examples)
     slack = np.maximum(value, 0)
     gained = bound - product
     used = cap > 0

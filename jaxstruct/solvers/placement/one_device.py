@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -10,7 +9,7 @@ import numpy as np
 
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.device import zeros_to_take_over
-from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.n_slack.oracle_pass import (
     OracleOptions,
     OracleReport,
@@ -19,11 +18,9 @@ from jaxstruct.solvers.n_slack.oracle_pass import (
 )
 from jaxstruct.solvers.n_slack.placement import Placement
 from jaxstruct.solvers.n_slack.proximal_newton import NewtonResult, newton_program
-from jaxstruct.solvers.n_slack.state import State
 from jaxstruct.solvers.n_slack.sweeps import rebuilt_weights, sweeps_program
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
-from jaxstruct.solvers.objective.certificate import Certificate, ExampleTerms
 from jaxstruct.solvers.settings import NewtonOptions, VisitOptions
 
 
@@ -44,46 +41,6 @@ class OneDevice(Placement):
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Zeros that a program can take over."""
         return zeros_to_take_over(shape, dtype)
-
-    def join(self, parts: Sequence[PyTree]) -> PyTree:
-        """What there is of the one part."""
-        return parts[0]
-
-    def own(self, tree: PyTree) -> PyTree:
-        """The same in NumPy."""
-        return jax.tree.map(np.asarray, tree)
-
-    def gathered(self, tree: PyTree) -> PyTree:
-        """The same."""
-        return tree
-
-    def on_hosts(self, terms: ExampleTerms) -> ExampleTerms:
-        """The same."""
-        return terms
-
-    def agreed(self, certificate: Certificate) -> Certificate:
-        """The same."""
-        return certificate
-
-    def in_buckets(self, flat: AnyArray) -> np.ndarray:
-        """The same in NumPy."""
-        return np.asarray(flat)
-
-    def begin(self, states: Sequence[State]) -> State:
-        """That of the one part."""
-        return states[0]
-
-    def place(self, state: State) -> State:
-        """The same."""
-        return state
-
-    def taken(self, tree: PyTree) -> PyTree:
-        """The same."""
-        return tree
-
-    def end(self, state: State) -> State:
-        """The same."""
-        return state
 
     def call_oracles(
         self, problem: Problem, options: OracleOptions, *given: Any, effort: str
