@@ -96,6 +96,15 @@ def test_a_stream_prints_what_the_page_shows(capsys, monkeypatch, tmp_path) -> N
     assert lines == shown.splitlines()
 
 
+def test_a_loop_of_ones_own_proves_what_fit_proves(capsys) -> None:
+    lines, names = _run_page("docs/own_loop.md", capsys)
+    (shown,) = re.findall(r"It prints\n\n```\n(.*?)```", PAGES["docs/own_loop.md"], flags=re.S)
+    assert lines == shown.splitlines()
+    digits = names["digits"]
+    solution = jaxstruct.fit(names["problem"], digits.train_x, digits.train_y, C=135.0)
+    assert (solution.primal, solution.dual) == (names["primal"], names["dual"])
+
+
 def test_data_larger_than_memory(capsys) -> None:
     lines, names = _run_page("docs/large_data.md", capsys)
     (shown,) = re.findall(r"It prints\n\n```\n(.*?)```", PAGES["docs/large_data.md"], flags=re.S)
