@@ -94,6 +94,7 @@ class Start:
         self.slots *= random.random(self.slots.shape) < 0.75
         orders, _ = self.run.placement.every_batch
         self.w = sweep_programs.rebuilt_weights(self.problem, self.task, self.sets, orders)
+        self.scratch = None
 
     def dual(self, sets):
         """D of the whole by the slow truth, which also says whether it is feasible."""
@@ -110,9 +111,10 @@ class Start:
         order = np.arange(N, dtype=np.int32)
         orders = (np.tile(order, (1 if sweeps == 1 else MOST, 1)),)  # one program for 2 and 5
         plan = sweep_programs.Plan(orders, (np.int32(N // 4),), np.int32(sweeps))
-        room = sweep_programs.empty_scratch(self.problem, self.task, sets, slots)
+        if self.scratch is None:  # the same of all slots, and slow to lay out
+            self.scratch = sweep_programs.empty_scratch(self.problem, self.task, sets, slots)
         w, multipliers, last_used, _ = _sweeps(
-            self.problem, options, self.task, self.w, sets, slots, plan, np.int32(9), room
+            self.problem, options, self.task, self.w, sets, slots, plan, np.int32(9), self.scratch
         )
         return w, sets._replace(multipliers=multipliers, last_used=last_used)
 

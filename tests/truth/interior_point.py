@@ -21,6 +21,7 @@ CENTRALITY = 1e-3
 MAX_HALVINGS = 20
 REGULARISATION = 1e-13
 REFINEMENTS = 3
+PIVOT = 1e-4
 
 
 class Certificate(NamedTuple):
@@ -209,24 +210,38 @@ def _direction(problem: Program, point: _Point):
     """A solver of the Newton system at one point, with iterative refinement.
 
     P dx + A' dz + E' dy = r1;  A dx + ds = r2;  E dx = r3;  z ds + s dz = r4.
+
+    With ds = (r4 - s dz) / z the second is A dx - (s / z) dz = r2 - r4 / z. Its rows of s / z above
+    `PIVOT` are eliminated: they are nearly all, and a pivot of that size loses few digits, which
+    refinement in the whole system brings back. The few others, of constraints that bind, stay.
     """
     P, _, A, _, E, _ = problem
-    n, m, e = len(P), len(A), len(E)
-    ratio = point.s / point.z
-    matrix = np.zeros((n + m + e, n + m + e))
-    matrix[:n, :n] = P
-    matrix[:n, n : n + m], matrix[n : n + m, :n] = A.T, A
-    matrix[:n, n + m :], matrix[n + m :, :n] = E.T, E
-    matrix[n : n + m, n : n + m] = -np.diag(ratio)
-    nudge = np.concatenate([np.full(n, REGULARISATION), np.full(m + e, -REGULARISATION)])
+    n, e, ratio = len(P), len(E), point.s / point.z
+    out = ratio > PIVOT
+    gone, kept, pivot = A[out], A[~out], ratio[out] + REGULARISATION
+    k = len(kept)
+    matrix = np.zeros((n + k + e, n + k + e))
+    matrix[:n, :n] = P + gone.T @ (gone / pivot[:, None])
+    matrix[:n, n : n + k], matrix[n : n + k, :n] = kept.T, kept
+    matrix[:n, n + k :], matrix[n + k :, :n] = E.T, E
+    matrix[n : n + k, n : n + k] = -np.diag(ratio[~out])
+    nudge = np.concatenate([np.full(n, REGULARISATION), np.full(k + e, -REGULARISATION)])
     inverse = np.linalg.inv(matrix + np.diag(nudge))
 
+    def once(t1: Array, t2: Array, t3: Array) -> tuple[Array, Array, Array]:
+        pulled = t1 + gone.T @ (t2[out] / pivot)
+        dx, of_kept, dy = np.split(inverse @ np.concatenate([pulled, t2[~out], t3]), [n, n + k])
+        dz = np.zeros(len(A))
+        dz[out], dz[~out] = (gone @ dx - t2[out]) / pivot, of_kept
+        return dx, dz, dy
+
     def solve(r1: Array, r2: Array, r3: Array, r4: Array) -> tuple[Array, Array, Array, Array]:
-        target = np.concatenate([r1, r2 - r4 / point.z, r3])
-        step = inverse @ target
+        target = r1, r2 - r4 / point.z, r3
+        dx, dz, dy = once(*target)
         for _ in range(REFINEMENTS):
-            step = step + inverse @ (target - matrix @ step)
-        dx, dz, dy = np.split(step, [n, n + m])
+            met = P @ dx + A.T @ dz + E.T @ dy, A @ dx - ratio * dz, E @ dx
+            more = once(*(wanted - found for wanted, found in zip(target, met, strict=True)))
+            dx, dz, dy = (old + new for old, new in zip((dx, dz, dy), more, strict=True))
         return dx, dz, dy, r2 - A @ dx
 
     return solve
