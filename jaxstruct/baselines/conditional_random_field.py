@@ -349,7 +349,7 @@ def fit_random_field(
         seconds = time.perf_counter() - began
         log.append(_Row(seconds, point.objective, point.gradient_norm, objective.calls))
         bound = lower_bound(point.objective, point.gradient_norm, problem)
-        if bound >= best:
+        if bound >= best:  # every point bounds the optimum, and the last one not the best
             best, bounded = bound, point.weights
         stopped = _asks_to_stop(callback, point, log)
         status = _status(point, tolerance, log, max_iterations, stopped)
@@ -357,7 +357,7 @@ def fit_random_field(
             break
     else:
         status = Status.ROUNDING
-    if own.problem is not problem:
+    if own.problem is not problem:  # trained in coordinates, proven as the kernel machine it is
         blocks = in_blocks(inputs, outputs, positions, dtype, example_weights)
     prove = partial(
         prove_field, problem, own.squared_norm, inputs=inputs, blocks=blocks, scale=scale

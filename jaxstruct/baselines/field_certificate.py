@@ -151,6 +151,7 @@ def block_sums(
     true = jax.vmap(problem.space.combine)(here, truth, jnp.ones((len(values), 1), eps.dtype))
     true = [jnp.abs(leaf) for leaf in linear_leaves(true)]
 
+    # In the letters of the module: off = 2 e_i, wrong = a_i, parts = T_i, sizes = |A_i| |w|.
     parts, distance = jnp.sum(_each(true, jnp.sum), axis=0), [jnp.abs(leaf) for leaf in u]
     off = 2 * eps * parts * (1 + jnp.max(_each(sizes, partial(jnp.max, initial=0)), axis=0))
     growth = jnp.expm1(jnp.minimum(off, _LARGEST))

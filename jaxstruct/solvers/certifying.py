@@ -156,6 +156,7 @@ def certify(
         info: Any = cutting_plane.certify_state(run, state, 0.0, products)[1]
         return info.certificate, in_callers_order(info.slack, run.rows)
 
+    # P(w) needs one pass; D does not depend on w, so a training raises it until it proves them.
     first, _ = at_weights(cutting_plane.init(run))
     allowance = tolerance * abs(first.primal)
     finest = FINEST[str(jnp.result_type(*jax.tree.leaves(weights)))]

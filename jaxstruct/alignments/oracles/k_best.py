@@ -98,6 +98,7 @@ def _fill(
         below = jax.tree.map(_below, last)
         paired, delete, insert = (_of_state(leaf, s) for s, leaf in enumerate(below))
         new_delete = _gap([paired, insert], delete, potentials)
+        # A pair crosses two diagonals, a gap one.
         best = _largest([_of_state(_below(leaf), s) for s, leaf in enumerate(before)], k)
         starts = local | (d == 0)
         start = jnp.broadcast_to(jnp.where(starts, 0, -jnp.inf), rows.shape)

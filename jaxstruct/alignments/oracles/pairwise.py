@@ -97,9 +97,9 @@ def _fill(
         later_delete = _below(last.delete) - gap_extend
         delete = jnp.maximum(opened_delete, later_delete)
         insert = jnp.maximum(opened_insert, later_insert)
-        paired = _below(best_before_last) + scores
+        paired = _below(best_before_last) + scores  # a pair crosses two diagonals, a gap one
         begins = jnp.where(jnp.broadcast_to(local | (d == 0), paired.shape), 0, -jnp.inf)
-        is_start = ~(paired > begins)
+        is_start = ~(paired > begins)  # of equal scores the shorter alignment
         paired = jnp.where(is_start, begins, paired).astype(dtype)
         notes = (
             (_START, is_start), (_D_OVER_P, delete > paired), (_G_OVER_P, insert > paired),

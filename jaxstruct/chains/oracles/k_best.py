@@ -93,6 +93,7 @@ def _predecessor(
 def _kernel(k: int, potentials: ChainPotentials, length: Array) -> Decoded:
     batch = chain_steps.batch_size(potentials, length)
     first = chain_steps.first_scores(potentials, batch)
+    # Over one position a label is one path: further ranks begin as forbidden.
     first = (first, *[jnp.full_like(first, -jnp.inf)] * (k - 1))
     last, alphas = chain_steps.forward(potentials, length, first, _advance)
     final = (chain_steps.with_stop(potentials, part) for part in last)

@@ -70,7 +70,7 @@ def arranged(potentials: GraphPotentials, batch: int) -> Layout:
         low, high, turned, used = (
             jnp.take_along_axis(leaf, order, axis=0) for leaf in (low, high, turned, used)
         )
-        if wide > 1:
+        if wide > 1:  # graphs of other edges, or one table an edge for all of them
             pairs = jnp.broadcast_to(pairs, (*pairs.shape[:-1], wide))
             pairs = jnp.take_along_axis(pairs, order[:, None, None], axis=0)
         else:

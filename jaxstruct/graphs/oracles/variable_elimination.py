@@ -140,7 +140,7 @@ def eliminated(steps: _Steps, S: int, summed: bool) -> tuple[Array, Array, Array
         message = _log_sum(table) if summed else jnp.max(table, axis=0)
         given = jnp.take_along_axis(message, _entries(steps.digits, strides), axis=0)
         tables = tables.at[parent[None], jnp.arange(C)[:, None], columns].add(given, mode="drop")
-        root = (parent == V) & (node < V)
+        root = (parent == V) & (node < V)  # its message goes nowhere: the value of its part
         return (tables, total + jnp.where(root, message[0], 0)), (message,)
 
     rows = (jnp.arange(V), steps.node, steps.parent, steps.strides)
@@ -254,6 +254,7 @@ def _other_kernel(potentials: GraphPotentials, plan: Elimination, labels: Array)
     beliefs = _max_beliefs(steps, tables, messages, S)
     each = jnp.max(beliefs.reshape(V, S, -1, B), axis=2)
     places = jnp.zeros((V, B), jnp.int32).at[steps.node, jnp.arange(B)[None]]
+    # Tables are by step; costs are compared by node, so that ties go to the lowest one.
     step_of = places.set(jnp.arange(V, dtype=jnp.int32)[:, None], mode="drop")
     each = jnp.take_along_axis(each, step_of[:, None], axis=0)
     own = jnp.arange(S)[None, :, None] == labels[:, None]
@@ -261,6 +262,7 @@ def _other_kernel(potentials: GraphPotentials, plan: Elimination, labels: Array)
     real = jnp.arange(V)[:, None] < potentials.number_of_nodes[None]
     cost = jnp.where(real & (other > -jnp.inf), jnp.max(each, axis=1) - other, jnp.inf)
     node = jnp.argmin(cost, axis=0)
+    # The cheapest node gives way; given that, the best labelling is one more elimination.
     barred = own & (jnp.arange(V)[:, None] == node[None])[:, None]
     nodes = jnp.where(barred, -jnp.inf, potentials.nodes)
     best = _best_kernel(potentials._replace(nodes=nodes), plan)

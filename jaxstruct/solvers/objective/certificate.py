@@ -285,6 +285,8 @@ def certify(
         rounding, error = _rounding_of(
             primal_of, float(primal), eps, numbers, cap, squared_norm, coordinates
         )
+        # A plane at hand above the oracle's answer, or a claimed H that the answer lacks: a wrong
+        # oracle, where it exceeds all rounding by far.
         off = np.maximum(known - np.maximum(worst, 0), np.abs(numbers.claim))
         sure = used & np.isfinite(error)  # what overflows proves nothing
         missed = np.max((off - SURE * error)[sure], initial=0.0)

@@ -290,6 +290,8 @@ def one_slack_step(
     eps = _eps(task, coordinates is not None)
     error = eps * (radius * reach + size)
     unsure = _weigh(shares, error) + _rounding_of_known(planes, eps)
+    # A plane at hand above the oracle's answer, or an H that the answer lacks: a wrong oracle, if
+    # beyond all rounding.
     false_claims = float(np.max((np.abs(claim) - SURE * error)[shares > 0]))
     known = float(np.max((planes.bounds - products)[planes.occupied]))  # 0 in the slack slot
     info = OneSlackInfo(
@@ -307,7 +309,7 @@ def one_slack_step(
         full=False,
         seconds=seconds,
     )
-    if not slack_found > known:
+    if not slack_found > known:  # the new plane lies below those at hand
         return OneSlackState(w, planes, clock, reach), info
     slot = free_slot(planes)
     if slot is None:

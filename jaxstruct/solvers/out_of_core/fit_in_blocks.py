@@ -146,7 +146,7 @@ def fit_in_blocks(
         _folder_of_planes(checkpoint, folder) as planes,
         training_progress(max_passes, words, verbose, tolerance) as show,
     ):
-        kept = checkpoint is not None
+        kept = checkpoint is not None  # planes of the last checkpoint stay beside those of now
         cache = PlaneCache(count, planes, block_bytes // (2 if kept else 1), kept)
         dealt = Blocks(*of_blocks)
         ascent = BlockAscent(problem, dealt, formulation, rules, cache, example_weights, min_margin)

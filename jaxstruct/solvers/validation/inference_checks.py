@@ -93,7 +93,7 @@ def compared_functions(
         if listed is None and getattr(derived, "__module__", "") == derived_inference.__name__:
             continue
         if "k_best" in field:
-            if count < BEST:
+            if count < BEST:  # there is no k-th output to hold it against
                 continue
             function = Partial(_with_count, function)
         words = _refusal(function, arguments)

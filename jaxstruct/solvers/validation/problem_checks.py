@@ -250,7 +250,7 @@ def _space_excess(
         return values - values[0]
 
     def pairs_of(name: str) -> tuple[PyTree, PyTree]:
-        """(what the function makes, what is right)."""
+        """(what the function makes, what is right); of values the differences from the first."""
         own: Any = getattr(space, name)
         if name == "plane_scores":
             return own(theta, outputs), scores

@@ -114,7 +114,7 @@ def levels_below(
     index = jnp.asarray(layout.index)[width, p]
     most = jnp.asarray(layout.counts[..., 1].max(axis=1))[width]
     highest = jnp.asarray(layout.index >= 0).sum(axis=-1)[width, p] - 1
-    last = jnp.where(m == most, most, m - matched)
+    last = jnp.where(m == most, most, m - matched)  # the last level is of all larger m, too
     first, last = (jnp.clip(bound, 0, highest) for bound in (m - matched, last))
 
     def at(count: Array) -> Array:

@@ -90,7 +90,7 @@ def _index(matched: tuple[int, ...], predicted: tuple[int, ...] | None) -> np.nd
 def _join(index: np.ndarray, lists: list[np.ndarray], w: int) -> np.ndarray:
     """[terms, 4] sorted (joined level, split, left level, right level) of spans of w tokens."""
     parts: list[np.ndarray] = [np.zeros((0, 4), np.int32)]
-    last = max(m for _, m in lists[w])
+    last = max(m for _, m in lists[w])  # stands for all larger ones
     for k in range(1, w):
         a, b = (level.ravel() for level in np.indices((len(lists[k]), len(lists[w - k]))))
         p, m = (lists[k][a] + lists[w - k][b]).T
@@ -123,6 +123,7 @@ def layout(matched: tuple[int, ...], predicted: tuple[int, ...] | None = None) -
         starts[w] + np.searchsorted(rows[w][:, 0], np.arange(levels.max() + 1))
         for w in range(T + 1)
     ]).astype(np.int32)  # fmt: skip
+    # By their end, so that a batch stops at its longest sentence.
     spans = [(w, e - w) for e in range(2, T + 1) for w in range(2, e + 1)]
     every = np.array([(1, t) for t in range(T)] + spans, np.int32)
     stops = np.cumsum(levels[every[:, 0]])

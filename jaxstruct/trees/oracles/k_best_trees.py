@@ -68,6 +68,7 @@ def _entry_of_rank(
         none = jnp.full(rank.shape, -jnp.inf, dtype), jnp.full(rank.shape, _NO_INDEX, jnp.int32)
         return jax.lax.fori_loop(0, rounds, body, none)
 
+    # One pass over all entries a rank: for few ranks that is less than to hold and sort them.
     def step(r: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
         new = best_of_lots(found)
         below = r <= rank

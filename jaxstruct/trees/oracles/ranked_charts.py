@@ -86,7 +86,7 @@ def _rank_blocks(
         lefts, rights = table.lefts[j], table.rights[j]
         ahead = [rows(left[a], lefts) for a in range(k)]
         behind = [rows(right[b], rights) for b in range(k)]
-        for a in range(k):
+        for a in range(k):  # best[:a] stay: a sums of this term are no smaller
             sums = tuple(ahead[a] + behind[b] + scores[j] for b in range(k // (a + 1)))
             best = best[:a] + _merge(best[a:], sums)
         return best
@@ -117,6 +117,7 @@ def ranked_charts(k: int, layout: Layout, given: Sentences) -> RankedCharts:
         )
 
     cells = jnp.full((layout.size, k, S, given.batch), -jnp.inf, lexical.dtype)
+    # A symbol over one token is one tree: ranks from 1 on stay -inf.
     cells = cells.at[:T, 0].set(jnp.broadcast_to(lexical, (T, S, given.batch)))
     groups = jnp.full((layout.size, k, count, given.batch), -jnp.inf, lexical.dtype)
     return jax.lax.fori_loop(0, given.spans, fill, RankedCharts(cells, groups))

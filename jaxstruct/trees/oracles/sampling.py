@@ -30,6 +30,7 @@ def _draw(weights: Array, uniform: Array) -> Array:
     """
     sums = jnp.cumsum(weights, axis=0)
     above = (sums > (uniform * sums[-1])[None]) & (weights > 0)
+    # Rounded up, uniform * sum may be the sum itself: then the last index of positive weight.
     last = weights.shape[0] - 1 - jnp.argmax(weights[::-1] > 0, axis=0)
     return jnp.where(jnp.any(above, axis=0), jnp.argmax(above, axis=0), last).astype(jnp.int32)
 
@@ -44,7 +45,7 @@ def _search(
     where = (rules,) if table.ndim == 2 else (node.begin[None], node.end[None] - 1, rules)
     scores = jnp.where(parents == node.symbol[None], pick(table, *where), -jnp.inf)
     own = pick(inside.raw, layout.row(width, node.begin), node.symbol)
-    scores = scores - finite_or_zero(own)[None]
+    scores = scores - finite_or_zero(own)[None]  # shares of the node: their exp cannot overflow
     first, last = (jnp.asarray(layout.first_terms)[width, j] for j in (0, 1))
 
     def weights(term: Array) -> Array:
