@@ -117,7 +117,8 @@ def equality() -> Partial:
     return Partial(equality_kernel)
 
 
-def _windows(length: Static[int], x: Strings) -> Parts:
+def windows_of(length: Static[int], x: Strings) -> Parts:
+    """The windows of k letters of one string; none past its end."""
     check_strings("x", x, 1)
     k, letters = length.value, marked_letters(x, -1)
     letters = jnp.pad(letters, (0, max(k - letters.shape[0], 0)), constant_values=-1)
@@ -133,4 +134,4 @@ def windows(length: int) -> Partial:
     A window has k components, one letter each: with `equality()` for every one the convolution
     kernel is `spectrum(k)`; with `precomputed(S)` letters that are alike count in part.
     """
-    return Partial(_windows, Static(checked_size("length", length)))
+    return Partial(windows_of, Static(checked_size("length", length)))

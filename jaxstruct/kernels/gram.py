@@ -21,7 +21,14 @@ from jaxstruct.core.lengths import known
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels import combine
 from jaxstruct.kernels import input as single
-from jaxstruct.kernels.convolution import Parts, convolution_kernel, decomposed, weighted_by
+from jaxstruct.kernels.convolution import (
+    Parts,
+    convolution_kernel,
+    decomposed,
+    equality_kernel,
+    weighted_by,
+    windows_of,
+)
 from jaxstruct.kernels.mismatch import mismatch_against, mismatch_kernel
 from jaxstruct.kernels.normalisation import divided, normalised_kernel
 from jaxstruct.kernels.radial import radial_kernel, radial_values
@@ -183,14 +190,14 @@ def _with_diagonals(
     kernel: Callable, X: PyTree, Z: PyTree, options: _Options
 ) -> tuple[Array, Array, Array]:
     """(K(x_i, z_j) [n, m], K(x_i, x_i) [n, 1], K(z_j, z_j) [1, m])."""
-    own = _diagonal(kernel, X, options.block)
-    other = own if Z is X else _diagonal(kernel, Z, options.block)
+    own = diagonal(kernel, X, options.block)
+    other = own if Z is X else diagonal(kernel, Z, options.block)
     return _on_sets(kernel, options)(X, Z), own[:, None], other[None, :]
 
 
 @partial(jax.jit, static_argnums=2)
-def _diagonal(kernel: Callable, X: PyTree, block: int) -> Array:
-    """[n] K(x_i, x_i)."""
+def diagonal(kernel: Callable, X: PyTree, block: int = 256) -> Array:
+    """[n] K(x_i, x_i) of n points; `block` of them at a time."""
     return jax.lax.map(lambda x: kernel(x, x), jax.tree.map(jnp.asarray, X), batch_size=block)
 
 
@@ -239,3 +246,5 @@ _RULES = {
     spectrum_kernel: _strings(spectrum_against),
     mismatch_kernel: _strings(mismatch_against),
 }
+KERNELS = {function.__name__: function for function in (*_RULES, equality_kernel, windows_of)}
+"""The functions that the kernels here are made of, by the names that model files have for them."""

@@ -7,6 +7,7 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from jax.tree_util import Partial
 
 from jaxstruct.alignments import AlignmentEncoding, Alphabet, alphabet
 from jaxstruct.chains import ChainEncoding, Constraints
@@ -14,10 +15,12 @@ from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.feature_encoding import FeatureEncoding
 from jaxstruct.core.feature_index import index_of_names
 from jaxstruct.core.labels import LabelCodec, fit_codec
+from jaxstruct.core.static import Static
 from jaxstruct.graphs import GraphEncoding, SetEncoding
+from jaxstruct.kernels.gram import KERNELS
 from jaxstruct.models.plain_values import Record
 from jaxstruct.models.training import Training
-from jaxstruct.multiclass import ClassEncoding
+from jaxstruct.multiclass import ClassEncoding, KernelClassEncoding
 from jaxstruct.strings import CandidateEncoding
 from jaxstruct.trees import Grammar, TreeEncoding
 from jaxstruct.trees.phrases.grammar_files import grammar_text, parse_grammar
@@ -110,6 +113,31 @@ def _fits(value: Any, hint: Any) -> bool:
     return False
 
 
+def _named(kernel: Any) -> dict[str, Any]:
+    """A kernel by the name of its function and its parameters."""
+    name = kernel.func.__name__
+    if KERNELS.get(name) is not kernel.func or kernel.keywords:
+        raise ValueError(
+            f"the kernel calls {name}, no function of jaxstruct.kernels: a model file names no "
+            "code of yours"
+        )
+    return {"name": name, "parameters": tuple(kernel.args)}
+
+
+def _kernel(fields: dict[str, Any]) -> Partial:
+    _exactly(fields, ("name", "parameters"))
+    if fields["name"] not in KERNELS or not isinstance(fields["parameters"], tuple):
+        raise ValueError(f"its kernel is {text_of(fields['name'])}, which this version has not")
+    return Partial(KERNELS[fields["name"]], *fields["parameters"])
+
+
+def _static(fields: dict[str, Any]) -> Static:
+    _exactly(fields, ("value",))
+    if not isinstance(fields["value"], (int, str)):
+        raise ValueError("its value is no number and no text")
+    return Static(fields["value"])
+
+
 def record_of(kind: type) -> Record:
     """How files hold an encoding: its fields, which must be of the types of its annotations."""
 
@@ -146,7 +174,7 @@ def records_with(kind: type) -> Mapping[str, Record]:
 
 ENCODINGS = (
     ClassEncoding, ChainEncoding, TreeEncoding, AlignmentEncoding, GraphEncoding, SetEncoding,
-    CandidateEncoding,
+    CandidateEncoding, KernelClassEncoding,
 )  # fmt: skip
 RECORDS = {
     "features": Record(FeatureEncoding, _features, _features_fields),
@@ -157,6 +185,8 @@ RECORDS = {
         Constraints, _constraints, lambda c: {k: np.asarray(v) for k, v in c._asdict().items()}
     ),
     "training": Record(Training, _training),
+    "kernel": Record(Partial, _kernel, _named),
+    "static": Record(Static, _static, lambda static: {"value": static.value}),
     **{kind.structure: record_of(kind) for kind in ENCODINGS},
 }
 """By the names that files have for them."""

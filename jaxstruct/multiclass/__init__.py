@@ -8,6 +8,7 @@ from jaxstruct.multiclass.binary import (
     support_vectors,
 )
 from jaxstruct.multiclass.encoding import ClassEncoding, prepare
+from jaxstruct.multiclass.kernel_encoding import KernelClassEncoding, prepare_kernel
 from jaxstruct.multiclass.losses import matrix_loss, tree_loss, zero_one_loss
 from jaxstruct.multiclass.output_codes import (
     all_pairs_code,
@@ -32,6 +33,8 @@ from jaxstruct.multiclass.taxonomy import Taxonomy, taxonomy_from_parents, taxon
 from jaxstruct.multiclass.weston_watkins import WestonWatkins, fit_weston_watkins
 
 __all__ = [
+    "KernelClassEncoding",
+    "prepare_kernel",
     "prepare",
     "BinaryMachines",
     "ClassEncoding",
