@@ -24,11 +24,11 @@ from jaxstruct.core.contract import (
     Problem,
     Space,
 )
-from jaxstruct.core.examples import take
 from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.problem import joint_feature, make_problem
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.sparse_rows import from_scipy
+from jaxstruct.core.take import take
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.solvers.certifying import Certified, certify
 from jaxstruct.solvers.fit import fit, fit_path

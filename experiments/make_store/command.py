@@ -159,15 +159,15 @@ def _written(
     folder, constant = str(options.output), options.constant
     if format == "conll":
         return write_sequences(
-            folder, each(), min_count=options.min_count, told=faults.__setitem__,
+            folder, each(), min_count=options.min_count, report=faults.__setitem__,
             constant=0.0 if constant is None else constant,
         )  # fmt: skip
     if format == "svmlight":
         return write_rows(
             folder, each(), constant=1.0 if constant is None else constant,
-            columns=options.features or None, told=faults.__setitem__,
+            columns=options.features or None, report=faults.__setitem__,
         )  # fmt: skip
     return write_trees(
         folder, each(), read_words=options.read_words, memory=options.memory,
-        told=faults.__setitem__,
+        report=faults.__setitem__,
     )  # fmt: skip

@@ -155,7 +155,7 @@ def prepare(
     """A training set of aligned pairs: `js.fit(*prepare(aligned), C=10.0)`.
 
     Args:
-      aligned: n pairs of rows with gaps ("-" or "."), or `WrittenAlignment`s, which tell where a
+      aligned: n pairs of rows with gaps ("-" or "."), or `WrittenAlignment`s, which say where a
         local alignment begins.
       letters: all letters in the wanted order, an `Alphabet` such as PROTEIN or a text; None for
         those of the pairs, sorted.

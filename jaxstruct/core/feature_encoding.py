@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxstruct.core.caller import callers_level
 from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.feature_index import FeatureIndex, fit_index, index_of_names
 from jaxstruct.core.feature_rows import DenseRows, NamedRows, Rows, SparseRows
-from jaxstruct.core.origin import callers_level
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
 
@@ -32,8 +32,8 @@ _listener: ContextVar[Callable[[str, int], None] | None] = ContextVar("listener"
 
 
 @contextlib.contextmanager
-def told_of_unseen(listener: Callable[[str, int], None]) -> Iterator[None]:
-    """Within, unseen features warn nobody: `listener` hears the notice and how many were dropped.
+def report_unseen_to(listener: Callable[[str, int], None]) -> Iterator[None]:
+    """Within, `listener` gets the notice and number of dropped features, and nobody is warned.
 
     For who encodes one part of the data after the other, and has one warning to give of all.
     """

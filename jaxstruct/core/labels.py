@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxstruct.core.caller import callers_level
 from jaxstruct.core.checks import as_array, as_list, check_record, text_of
-from jaxstruct.core.origin import callers_level
 from jaxstruct.core.ragged import Ragged
 
 

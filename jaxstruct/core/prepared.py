@@ -8,7 +8,7 @@ from typing import Any, Self
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.encoding import Encoding, check_encoding
-from jaxstruct.core.feature_encoding import told_of_unseen
+from jaxstruct.core.feature_encoding import report_unseen_to
 from jaxstruct.core.types import PyTree
 
 
@@ -69,7 +69,7 @@ def prepared(
     encoding: Encoding, data: Any, outputs: PyTree, options: Mapping[str, Any]
 ) -> Prepared:
     """The training set that an encoding was made of: what it left out there is no news."""
-    with told_of_unseen(lambda notice, count: None):
+    with report_unseen_to(lambda notice, count: None):
         inputs = encoding.inputs(data)
     return Prepared(encoding, inputs, outputs, options)
 

@@ -17,10 +17,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from jaxstruct.baselines import RandomField, fit_random_field
+from jaxstruct.core.caller import callers_level
 from jaxstruct.core.checks import check_choice, checked_number, checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.labels import check_known, flat_labels
-from jaxstruct.core.origin import callers_level
 from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.types import PyTree
 from jaxstruct.models.trained import TrainedModel, model_of

@@ -29,7 +29,7 @@ class GraphLabeller(ListEstimator):
       plans: whether inference is exact, by elimination, for forests and graphs of small treewidth;
         else it is tree-reweighted message passing, whose bounds the certificate counts.
       constant: value of a feature of every node; 0 for none.
-      symmetric: whether pairs of labels do not tell the ends of an edge apart.
+      symmetric: whether pairs of labels do not distinguish the ends of an edge.
 
     Attributes, beside those of `StructuralEstimator`:
       classes_: [S]. encoding_, problem_, weights_: for `jaxstruct.predict`.

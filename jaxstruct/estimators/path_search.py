@@ -16,9 +16,9 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from jaxstruct.core.caller import callers_level
 from jaxstruct.core.checks import as_numbers, kind_and_text_of
-from jaxstruct.core.feature_encoding import UnseenFeatures, told_of_unseen
-from jaxstruct.core.origin import callers_level
+from jaxstruct.core.feature_encoding import UnseenFeatures, report_unseen_to
 from jaxstruct.estimators.base import StructuralEstimator, unsolved_trainings
 from jaxstruct.models.trained import TrainedModel
 
@@ -95,7 +95,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         scores = (self._scores(X, y, sample_weight, train, test, scorer) for train, test in parts)
         unseen: list[str] = []
         with unsolved_trainings() as unsolved:
-            with told_of_unseen(lambda notice, count: unseen.append(notice)):
+            with report_unseen_to(lambda notice, count: unseen.append(notice)):
                 self.scores_ = np.array([*scores])
             self.mean_scores_ = self.scores_.mean(axis=0)
             best = int(np.argmax(self.mean_scores_))

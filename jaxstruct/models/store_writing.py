@@ -52,8 +52,8 @@ class Written(NamedTuple):
     bad: int
 
 
-Told = Callable[[Any, str], object]
-"""Hears the place of a bad record, as it came, and the reason."""
+Report = Callable[[Any, str], object]
+"""Called with the place of a bad record, as it came, and the reason."""
 Pieces = Callable[[], Iterator[SparseRows]]
 """Begins the rows of all records anew, some at a time."""
 
@@ -166,7 +166,7 @@ def _numbered(
 
 
 def _in_chunks(
-    records: Iterable[tuple[Any, Any, Any]], read: Callable[[list], object], told: Told
+    records: Iterable[tuple[Any, Any, Any]], read: Callable[[list], object], report: Report
 ) -> int:
     """Give records to `read`, many at a time where that works, else each alone; the bad ones."""
     bad, source = 0, iter(records)
@@ -178,7 +178,7 @@ def _in_chunks(
                 try:
                     read([one])
                 except ValueError as error:
-                    told(one[0], " ".join(str(error).split()))
+                    report(one[0], " ".join(str(error).split()))
                     bad += 1
     return bad
 
@@ -198,7 +198,7 @@ def write_rows(
     min_count: int = 1,
     constant: float = 1.0,
     columns: int | None = None,
-    told: Told = _refuse,
+    report: Report = _refuse,
 ) -> Written:
     """Write rows with a class each, for `multiclass`; read once.
 
@@ -208,14 +208,14 @@ def write_rows(
         names or a mapping, see `core.feature_rows`, or a pair (columns, values), columns from 0.
       min_count, constant: as in `multiclass.prepare`, whose encoding of all these it has.
       columns: the dimension d of rows of numbers; None for the highest column.
-      told: hears the place and the fault of a bad record, which is passed over; by default it is
+      report: called with the place and the fault of a bad record, passed over; by default it is
         an error.
 
     Raises:
-      ValueError: the folder is there, a number does not fit, a record is bad and nobody is told, no
-        record is left, or there is one class only.
+      ValueError: the folder is there, a number does not fit, a record is bad and no report is
+        given, no record is left, or there is one class only.
     """
-    return _write(folder, records, min_count, constant, told, _Rows(columns))
+    return _write(folder, records, min_count, constant, report, _Rows(columns))
 
 
 def write_sequences(
@@ -224,20 +224,20 @@ def write_sequences(
     *,
     min_count: int = 1,
     constant: float = 0.0,
-    told: Told = _refuse,
+    report: Report = _refuse,
 ) -> Written:
     """Write sequences with a label a token, for `chain`; read once.
 
     Args:
       records: (place, sequence, labels) one after the other; a sequence is a list of rows of names
         or mappings.
-      folder, told: as in `write_rows`. min_count, constant: as in `chains.prepare`, whose
+      folder, report: as in `write_rows`. min_count, constant: as in `chains.prepare`, whose
         encoding of all these it has.
 
     Raises:
       ValueError: as `write_rows`.
     """
-    return _write(folder, records, min_count, constant, told, _Sequences())
+    return _write(folder, records, min_count, constant, report, _Sequences())
 
 
 class _Rows:
@@ -259,7 +259,7 @@ class _Rows:
         lengths = [len(own) for own, _ in rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         indices = np.concatenate([np.asarray(own, np.int64) for own, _ in rows])
-        with np.errstate(over="ignore"):  # told below
+        with np.errstate(over="ignore"):  # reported below
             values = np.concatenate([np.asarray(own, np.float32) for _, own in rows])
         found = int(indices.max(initial=-1)) + 1
         if len(values) != len(indices) or indices.min(initial=0) < 0 or found >= 1 << 31:
@@ -362,7 +362,7 @@ def _write(
     records: Iterable,
     min_count: int,
     constant: float,
-    told: Told,
+    report: Report,
     way: _Rows | _Sequences,
 ) -> Written:
     min_count, constant = checked_size("min_count", min_count), checked_number("constant", constant)
@@ -380,7 +380,7 @@ def _write(
             labels.add(codes.of(own_labels).astype(np.int32))
             lengths.add(own_lengths.astype(np.int32))
 
-        bad = _in_chunks(records, read, told)
+        bad = _in_chunks(records, read, report)
         examples = lengths.rows
         if not examples:
             raise ValueError(f"records: none is left ({bad} were bad)")
@@ -417,7 +417,7 @@ def write_trees(
     rare: int = 1,
     memory: int | None = 0,
     branching: str = "right",
-    told: Told = _refuse,
+    report: Report = _refuse,
 ) -> Written:
     """Write trees and the grammar that they have, for `weighted_grammar`; read once.
 
@@ -426,7 +426,7 @@ def write_trees(
 
     Args:
       records: (place, tree) one after the other.
-      folder, told: as in `write_rows`. The others: as in `trees.prepare`.
+      folder, report: as in `write_rows`. The others: as in `trees.prepare`.
 
     Raises:
       ValueError: as `write_rows`.
@@ -441,7 +441,7 @@ def write_trees(
             try:
                 counts.add(bare)
             except ValueError as error:
-                told(place, " ".join(str(error).split()))
+                report(place, " ".join(str(error).split()))
                 bad += 1
                 continue
             file.write(_line_of(bare))

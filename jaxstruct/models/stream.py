@@ -23,7 +23,7 @@ from jaxstruct.core.checks import as_list, kind_and_text_of, text_of
 from jaxstruct.core.compile_clock import compile_clock
 from jaxstruct.core.contract import Model
 from jaxstruct.core.encoding import Encoding
-from jaxstruct.core.feature_encoding import UnseenFeatures, callers_level, told_of_unseen
+from jaxstruct.core.feature_encoding import UnseenFeatures, callers_level, report_unseen_to
 from jaxstruct.core.padding import ragged_leaves, restored
 from jaxstruct.core.types import PyTree
 from jaxstruct.core.work import Work
@@ -265,7 +265,7 @@ class PredictionStream(Iterator[Any]):
         """Some records as padded batches, checked as `predict` checks them."""
         unseen: list[tuple[str, int]] = []
         records = [chunk.records[place] for place in places]
-        with told_of_unseen(lambda notice, count: unseen.append((notice, count))):
+        with report_unseen_to(lambda notice, count: unseen.append((notice, count))):
             inputs = self._encoding.inputs(_together(self._encoding, records))
         check_inputs(inputs)
         inputs, widths = self._shapes.widened(inputs)

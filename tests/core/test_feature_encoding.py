@@ -15,7 +15,7 @@ from jaxstruct.core.feature_encoding import (
     dense_or_sparse,
     fit_features,
     inputs_of,
-    told_of_unseen,
+    report_unseen_to,
 )
 from jaxstruct.core.feature_rows import read_rows, read_sequences
 from jaxstruct.core.ragged import Ragged
@@ -177,7 +177,7 @@ def test_who_listens_is_told_of_unseen_features_in_place_of_a_warning() -> None:
     heard: list = []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with told_of_unseen(lambda notice, count: heard.append((notice, count))):
+        with report_unseen_to(lambda notice, count: heard.append((notice, count))):
             _matrix(encoding, [["a", "x", "x"], ["y"]])
             _matrix(encoding, [["a"]])
     ((notice, count),) = heard

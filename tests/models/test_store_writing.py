@@ -146,7 +146,9 @@ def test_bad_records_are_told_and_passed_over(tmp_path) -> None:
     rows = [["a"], "text", ["b"], ["c"], [1.0, 2.0], ["a"]]
     labels = ["x", "y", None, "y", "x", "x"]
     told = []
-    written = write_rows(tmp_path / "r", placed(rows, labels), told=lambda *pair: told.append(pair))
+    written = write_rows(
+        tmp_path / "r", placed(rows, labels), report=lambda *pair: told.append(pair)
+    )
     assert (written.examples, written.bad) == (3, 3)
     assert [place for place, _ in told] == ["place 1", "place 2", "place 4"]
     assert "is the text" in told[0][1] and "missing label" in told[1][1] and "dense" in told[2][1]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jaxstruct.core.archive import DamagedFile
-from jaxstruct.core.origin import callers_level
+from jaxstruct.core.caller import callers_level
 from jaxstruct.core.processes import Processes
 from jaxstruct.solvers.checkpoints.files import previous_of
 
@@ -97,7 +97,7 @@ def read_together(processes: Processes, path: Path, read: Callable[[Path], Kept]
 
 
 def _held(path: Path, read: Callable[[Path], Kept]) -> dict[Path, Kept]:
-    """What the files of this process hold, the newest first; damaged ones are told of."""
+    """What the files of this process hold, the newest first; of damaged ones it warns."""
     found = {}
     for each in (path, previous_of(path)):
         try:

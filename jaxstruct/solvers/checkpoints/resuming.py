@@ -21,11 +21,11 @@ import jax
 import numpy as np
 
 from jaxstruct.core.archive import DamagedFile
+from jaxstruct.core.caller import callers_level
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.compile_clock import compile_clock
 from jaxstruct.core.compiling import programs_traced
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.origin import callers_level
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checkpoints.files import (
     Checkpoint,
@@ -46,7 +46,7 @@ Fingerprint = dict[str, Any]
 """All that decides the numbers of a run, by name, as JSON has it; arrays by their sha256."""
 
 _ARRAYS = ("problem", "inputs", "outputs", "example_weights", "start")
-_STANDING = (
+_RUN_STATE = (
     "best", "roundings", "certificate", "estimate", "seconds", "spent", "planes",
 )  # fmt: skip
 _SPENT = ("time", "processor", "compiled", "programs")
@@ -213,7 +213,7 @@ def run_file(file: File, now: RunState, counters: StartCounters, own: Fingerprin
         compile_clock().read().wall - counters.compiled,
         programs_traced() - counters.programs,
     )
-    standing = {
+    state_now = {
         "best": [number_text(value) for value in (best.primal, best.dual, best.primal_found)],
         "roundings": [number_text(value) for value in best.roundings],
         "certificate": None,
@@ -224,22 +224,22 @@ def run_file(file: File, now: RunState, counters: StartCounters, own: Fingerprin
     }
     own_arrays = arrays_of(_LOG, trace_of(now.log)) | arrays_of(".run.weights", best.weights)
     if best.certificate is not None:
-        standing["certificate"] = {
+        state_now["certificate"] = {
             name: number_text(value) for name, value in best.certificate._asdict().items()
         }
         own_arrays |= arrays_of(".run.slack", best.slack)
-    run = {"fingerprint": own, "standing": standing}
+    run = {"fingerprint": own, "run_state": state_now}
     return header | {"run": run}, arrays | own_arrays
 
 
 def end_file(file: File, own: Fingerprint) -> File:
     """The checkpoint of a run that has ended; file: its solution. own: its fingerprint."""
     header, arrays = file
-    return header | {"run": {"fingerprint": own, "standing": None}}, arrays
+    return header | {"run": {"fingerprint": own, "run_state": None}}, arrays
 
 
-def _standing(checkpoint: Checkpoint, problem: Problem, state: Any) -> RunState:
-    entries = checkpoint.header["run"]["standing"]
+def _run_state(checkpoint: Checkpoint, problem: Problem, state: Any) -> RunState:
+    entries = checkpoint.header["run"]["run_state"]
     primal, dual, primal_found, *roundings = map(float, [*entries["best"], *entries["roundings"]])
     weights = checkpoint.weights(".run.weights", problem)
     best = Best(primal, dual, weights, primal_found, (roundings[0], roundings[1]))
@@ -276,23 +276,23 @@ def kept_in(
             "holds no run to resume, as fit(checkpoint=...) writes it: where it is a solution, "
             "start from it by start=load_solution(path, problem)"
         )
-    run = checkpoint.record("run", ("fingerprint", "standing"))
+    run = checkpoint.record("run", ("fingerprint", "run_state"))
     differ = _differences(run["fingerprint"], own)
     if differ:
         raise checkpoint.error(
             f"is of another run: {'; '.join(differ)}. Give what it was made with, name another "
             "file, or start from what it has found by start=load_solution(path, problem)"
         )
-    ended = run["standing"] is None
+    ended = run["run_state"] is None
     solution, state = read(checkpoint, ended)
     if ended:
         return Kept(solution, None, None)
-    if set(run["standing"]) != set(_STANDING):
-        raise checkpoint.error(f"has a standing of {sorted(run['standing'])}")
-    spent = run["standing"]["spent"]
-    start = begin(run["standing"]["planes"], before)
+    if set(run["run_state"]) != set(_RUN_STATE):
+        raise checkpoint.error(f"has a run state of {sorted(run['run_state'])}")
+    spent = run["run_state"]["spent"]
+    start = begin(run["run_state"]["planes"], before)
     start = start._replace(**{name: getattr(start, name) - spent[name] for name in _SPENT})
-    return Kept(solution, _standing(checkpoint, problem, state), start)
+    return Kept(solution, _run_state(checkpoint, problem, state), start)
 
 
 def newest(path: str | os.PathLike, read: Callable[[Path], Kept]) -> Kept | None:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from jaxstruct.core.caller import callers_level
 from jaxstruct.core.checks import checked_number, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.files import remove_leftovers
-from jaxstruct.core.origin import callers_level
 from jaxstruct.core.processes import ALONE, Processes, RefusedElsewhere
 from jaxstruct.solvers.checkpoints.files import File, arrays_of, previous_of, write_checkpoint
 from jaxstruct.solvers.loop.host_loop import Round, RunState
@@ -71,7 +71,7 @@ def prepare_folder(path: str | os.PathLike) -> None:
 class CheckpointWriter:
     """Writes a checkpoint after a round, once so many seconds have passed since the last one.
 
-    The one before is kept beside it. What cannot be written is told in a warning, and the run goes
+    The one before is kept beside it. What cannot be written is a warning, and the run goes
     on: the file stays as it was.
 
     Several processes write a file each, of the same round, when it is time for the first one. Each
@@ -98,7 +98,7 @@ class CheckpointWriter:
           processes: that keep theirs together.
           held: how many rounds the file holds of this run. damaged: whether what is there now is
             not worth to be kept beside the next one.
-          in_place: told of what was written, once it is in its place.
+          in_place: called with what was written, once it is in its place.
         """
         self._path, self._seconds, self._file_of = path, seconds, file_of
         self._processes, self._held, self._damaged = processes, held, damaged
@@ -129,7 +129,7 @@ class CheckpointWriter:
     def stop(self, error: BaseException) -> None:
         """Write the last whole round, and add to what ended the run where it is.
 
-        What ends the interpreter without a word is told on standard error. Of several processes
+        Where the interpreter ends without a word, standard error has them. Of several processes
         each may be in another round: they write where all of them have met this error.
         """
         alone = self._processes.several and error is not self._processes.settled
@@ -140,7 +140,7 @@ class CheckpointWriter:
 
     @contextlib.contextmanager
     def stopped_by(self, meant: Callable[[BaseException], BaseException]) -> Iterator[None]:
-        """Within, what ends the run is told to `stop`; meant: of `StopSignals`."""
+        """Within, `stop` is called with what ends the run; meant: of `StopSignals`."""
         try:
             yield
         except BaseException as error:
@@ -177,10 +177,10 @@ class CheckpointWriter:
         return failed
 
     def _put(self, make: Callable[[], File], rounds: int) -> Exception | None:
-        previous, told = None if self._damaged else previous_of(self._path), []
+        previous, agreed = None if self._damaged else previous_of(self._path), []
 
         def ready() -> None:
-            told.append(True)
+            agreed.append(True)
             self._processes.agree(lambda: None)
 
         try:
@@ -189,7 +189,7 @@ class CheckpointWriter:
         except RefusedElsewhere as error:  # another one could not write its own
             return error
         except OSError as error:
-            if not told:
+            if not agreed:
                 self._processes.fail(error)
             return error
         self._held, self._damaged = rounds, False

@@ -37,6 +37,13 @@ from jaxstruct.solvers.settings import ResolvedSettings
 
 copy_arrays = jax.jit(partial(jax.tree.map, jnp.copy))
 
+NEARLY_WHOLE = 0.9
+"""A Newton step of so much of its length was hardly cut by the line search."""
+
+LONGER, SHORTER, LONGEST = 3.0, 0.3, 1e8
+"""How the proximal step grows after a step that was solved and taken nearly whole, and shrinks
+after one that was cut; past the longest its term in the dual is below the rounding of float32."""
+
 
 class OpenRound(NamedTuple):
     """What every part of one round is called with.
@@ -305,9 +312,9 @@ def full_round(now: OpenRound, state: State) -> tuple[State, np.ndarray, np.ndar
     newton = partial(place.newton, settings.newton, *given)
     found = time_part(now.seconds, "newton", partial(newton, effort=settings.effort.newton))
     solved = int(found.newton_steps) < settings.newton.newton_steps
-    whole = float(found.length) > 0.9
-    factor = 3.0 if solved and whole else 1.0 if whole else 0.3
-    sigma = min(max(state.sigma * factor, 1.0), 1e8)
+    whole = float(found.length) > NEARLY_WHOLE
+    factor = LONGER if solved and whole else 1.0 if whole else SHORTER
+    sigma = min(max(state.sigma * factor, 1.0), LONGEST)
     state = State(
         found.weights, found.sets, found.span, sigma, state.clock, None, None, state.gaps, 1
     )

@@ -8,7 +8,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 import jaxstruct as js
-from jaxstruct.core.origin import callers_level
+from jaxstruct.core.caller import callers_level
 from jaxstruct.core.problem import is_tested
 from jaxstruct.multiclass.rivals import rival_pairs
 from tests.lib.refusals import refused
