@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
@@ -182,11 +184,17 @@ def test_long_sequences_move_by_what_tells_planes_apart(x64, way, group, active)
     settings = Settings(variant="subspace", group=group, active=active, block_steps=50)
     solution = fit(problem, x, data.y, "svm1_margin", 6.0, settings=settings, tolerance=1e-4)
     assert solution.status == Status.CONVERGED
-    support, w = support_outputs(solution), 0.0
-    for i, alpha, y in zip(support.example, support.alpha, support.output, strict=True):
-        of_one = jax.tree.map(lambda leaf, i=i: leaf[i], x)
-        right, wrong = (flat(joint_feature(problem, of_one, z)) for z in (data.y[i], y))
-        w = w + alpha * (right - wrong)
+    support = support_outputs(solution)
+    own = jax.tree.map(lambda leaf: leaf[support.example], x)
+
+    @jax.jit
+    def summed(x, right, wrong, alpha):
+        feature = jax.vmap(partial(joint_feature, problem))
+        parts = jax.tree.map(lambda a, b: a - b, feature(x, right), feature(x, wrong))
+        return jax.tree.map(lambda leaf: jax.numpy.tensordot(alpha, leaf, 1), parts)
+
+    outputs = np.stack(support.output)
+    w = flat(summed(own, data.y[support.example], outputs, support.alpha))
     dual = np.sum(support.alpha * support.loss) - w @ w / 2
     assert solution.dual == pytest.approx(dual, rel=1e-9)
     np.testing.assert_allclose(flat(solution.weights), w, rtol=0, atol=1e-9)

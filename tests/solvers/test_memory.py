@@ -9,6 +9,7 @@ import pytest
 import jaxstruct as js
 from jaxstruct.solvers import prepare
 from jaxstruct.solvers.memory import AN_EXAMPLE, COMPILING, COPIES, Memory, blocks_within, memory
+from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack.task import FEW_ROWS
 from jaxstruct.solvers.out_of_core import blocks as blocks_module
 from tests.lib.refusals import refused
@@ -26,23 +27,17 @@ def test_the_bytes_of_a_training(output_type, several, monkeypatch) -> None:
     if several:
         monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 20)
     problem, x, y = OUTPUT_TYPES[output_type](4, 40, 30)
-    foretold, tasks, make_task = memory(problem, x, y), [], prepare.make_task
-
-    def make(*arguments):
-        tasks.append(make_task(*arguments))
-        return tasks[-1]
-
-    monkeypatch.setattr(prepare, "make_task", make)
+    foretold = memory(problem, x, y)
     settings = js.Settings(variant="subspace", effort="quick", max_capacity=foretold.slots)
-    found = js.fit(problem, x, y, C=1.0, max_passes=1, settings=settings)
-    (task,) = tasks
-    assert foretold.examples == nbytes((task.inputs, task.outputs))
-    sets = found.state.sets
+    run = prepare.prepare_run(problem, x, y, settings=settings)
+    assert foretold.examples == nbytes((run.task.inputs, run.task.outputs))
+    state = cutting_plane.init(run)
+    sets = state.sets
     assert foretold.slots == sets.losses.shape[1]
     flags = 3 * sets.occupied.nbytes  # bool is counted as a number of float32
     rest = sets.losses.nbytes  # and one number more for what a round says of a slot
     assert foretold.working_sets == COPIES * (nbytes(sets) + flags + rest)
-    assert foretold.weights == 3 * nbytes(found.weights)
+    assert foretold.weights == 3 * nbytes(state.weights)
 
 
 def test_settings_and_words() -> None:

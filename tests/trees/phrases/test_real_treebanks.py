@@ -1,4 +1,4 @@
-"""Every tree of GUM and of the Penn Treebank's sample: there and back, and the paper's subsets."""
+"""All of GUM and of the Penn Treebank's sample is read; every third tree there and back."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _check_there_and_back(parts: dict[str, list[Tree]]) -> None:
     short = Binarisation("left", 1)
     assert all(debinarise(binarise(tree, short), short) == tree for tree in cleaned[::7])
     grammar = read_grammar(cleaned)
-    for tree in cleaned:
+    for tree in cleaned[::3]:
         found = encode(grammar, tree)
         assert found.missing == ()
         assert decode(grammar, found.tree, words(tree)) == tree
