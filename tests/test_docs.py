@@ -108,7 +108,7 @@ def test_a_loop_of_ones_own_proves_what_fit_proves(capsys) -> None:
 def test_data_larger_than_memory(capsys) -> None:
     lines, names = _run_page("docs/large_data.md", capsys)
     (shown,) = re.findall(r"It prints\n\n```\n(.*?)```", PAGES["docs/large_data.md"], flags=re.S)
-    assert lines == shown.splitlines() and names["solution"].blocks == 4
+    assert lines == shown.splitlines() and names["solution"].details.blocks == 4
 
 
 def test_losses_as_layers(capsys) -> None:

@@ -77,11 +77,11 @@ def _measure(options: Options, case: Case, way: str, update: Any) -> dict[str, A
         *data, epsilon=case.epsilon, variant=way, exactness=options.exactness,
         look_ahead=options.look_ahead, max_epochs=options.max_epochs, callback=update,
     )  # fmt: skip
-    met = found.course.length, found.course.loss
+    met = found.details.length, found.details.loss
     radius, loss = (float(np.max(values, initial=0.0)) for values in met)
     return _proven(found.certificate) | {
-        "constraints": found.constraints, "status": found.status,
-        "support": found.statistics.support_planes, "epochs": found.epochs,
+        "constraints": found.statistics.planes_kept, "status": found.status,
+        "support": found.statistics.support_planes, "epochs": found.statistics.passes,
         "oracle_calls": found.statistics.oracle_calls,
         "bound": most_constraints(case.formulation, case.C, case.n, case.epsilon, radius, loss),
     }  # fmt: skip

@@ -24,7 +24,6 @@ from experiments.lib.record import enable_persistent_compilation_cache
 from jaxstruct import Solution, fit, fit_in_blocks
 from jaxstruct.core.files import write_file
 from jaxstruct.solvers.checkpoints.resuming import digest_of
-from jaxstruct.solvers.out_of_core.block_solution import BlockSolution
 
 TIMES = ("seconds", "processor_seconds", "compile_seconds")
 BEGINS = "training"
@@ -55,13 +54,12 @@ TASKS = {
 }
 
 
-def digest(solution: Solution | BlockSolution) -> str:
+def digest(solution: Solution) -> str:
     """The sha256 of all that a run ends with, but for its times."""
     trace = [getattr(solution.trace, name) for name in solution.trace._fields if name not in TIMES]
     counts = solution.statistics._replace(seconds={}, history=None, compilations=0)
-    state = solution.state if isinstance(solution, Solution) else None
     found = (
-        solution.weights, state, solution.slack, solution.certificate, trace, counts,
+        solution.weights, solution.state, solution.slack, solution.certificate, trace, counts,
         int(solution.status),
     )  # fmt: skip
     return digest_of(*map(np.asarray, jax.tree.leaves(found)))

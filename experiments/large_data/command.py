@@ -143,7 +143,7 @@ def _trained(options: Options, task: str, folder: Path) -> dict[str, Any]:
             *given, blocks=options.blocks or None, block_bytes=options.block_bytes,
             verbose=sys.stderr.isatty(), **limits,
         )  # fmt: skip
-        row |= {"blocks": solution.blocks, "foretold": solution.memory.total}
+        row |= {"blocks": solution.details.blocks, "foretold": solution.details.memory.total}
     trace = solution.trace
     running = np.asarray(trace.processor_seconds) - np.asarray(trace.compile_seconds)
     return row | {

@@ -12,11 +12,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxstruct.core.checks import check_record, checked_size, text_of
+from jaxstruct.core.checks import checked_size, text_of
 from jaxstruct.core.encoding import tables_of
 from jaxstruct.core.tables import Explanation, Support
 from jaxstruct.models.trained import TrainedModel, trained_model
-from jaxstruct.solvers.solution import Solution, support_outputs
+from jaxstruct.solvers.solution import Solution, check_of_fit, support_outputs
 
 _OUTPUT = 80  # letters of an output
 
@@ -57,7 +57,7 @@ def explain(
     if (solution is None) != (example is None):
         raise ValueError("solution and example come together: give both, or neither")
     if solution is not None and example is not None:
-        check_record("solution", solution, Solution, "jaxstruct.fit")
+        check_of_fit("solution", solution)
         table = _support(model, solution, checked_size("example", example, 0), data)
         return Explanation(repr(model), (table,))
     tables = tables_of(model.encoding, model.weights, model.options, largest)

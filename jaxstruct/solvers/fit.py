@@ -25,8 +25,6 @@ from jaxstruct.solvers.loop.host_loop import (
     StartCounters,
     begin,
     improve,
-    in_callers_order,
-    last_certificate,
     notifying_callback,
     run_state_at,
     seconds_so_far,
@@ -34,7 +32,7 @@ from jaxstruct.solvers.loop.host_loop import (
     statistics,
 )
 from jaxstruct.solvers.loop.progress import training_progress
-from jaxstruct.solvers.loop.status import MESSAGES, Status
+from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.loop.stop_signals import raise_together, stop_signals
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.n_slack import cutting_plane
@@ -52,7 +50,7 @@ from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.placement.mesh import check_mesh
 from jaxstruct.solvers.prepare import checked_rules, open_run
 from jaxstruct.solvers.settings import Settings
-from jaxstruct.solvers.solution import Solution
+from jaxstruct.solvers.solution import FitDetails, Solution, solution_of_run
 from jaxstruct.solvers.validation.oracle_rules import confirm
 from jaxstruct.solvers.warm_start import check_start, in_rows_of, restart
 
@@ -144,27 +142,16 @@ def _solution(
     fixed: Training, now: RunState, status: Status, counters: StartCounters
 ) -> Solution:  # fmt: skip
     """What a run that stands there has found."""
-    rows, best, state = fixed.run.rows, now.best, fixed.run.placement.end(now.state)
+    rows, state = fixed.run.rows, fixed.run.placement.end(now.state)
     sets = state.sets
-    certificate, slack = last_certificate(best)
     support = np.sum(np.asarray(sets.multipliers)[rows >= 0] > 0)
     support = int(fixed.processes.total(support))
-    return Solution(
-        weights=fixed.run.placement.taken(best.weights),
-        status=status,
-        message=MESSAGES[status],
-        primal=best.primal,
-        dual=best.dual,
-        gap=best.primal - best.dual,
-        certificate=certificate,
-        slack=in_callers_order(slack, rows),
-        rows=rows,
-        formulation=fixed.run.formulation.name,
-        C=fixed.rules.C,
-        state=state,
-        fingerprint=fixed.fingerprint,
-        statistics=statistics(now, counters, _planes(fixed, sets), support, sets.losses.shape[1]),
-    )
+    counts = statistics(now, counters, _planes(fixed, sets), support, sets.losses.shape[1])
+    best = now.best._replace(weights=fixed.run.placement.taken(now.best.weights))
+    return solution_of_run(
+        best, status, counts, fixed.run.formulation.name, fixed.rules.C, rows,
+        state=state, details=FitDetails(rows, fixed.fingerprint),
+    )  # fmt: skip
 
 
 def _on_the_way(

@@ -9,11 +9,11 @@ import jax
 import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
-from jaxstruct.core.checks import text_of
+from jaxstruct.core.checks import kind_and_text_of, text_of
 from jaxstruct.core.types import AnyArray, PyTree
-from jaxstruct.solvers.loop.status import Status
+from jaxstruct.solvers.loop.host_loop import Best, in_callers_order, last_certificate
+from jaxstruct.solvers.loop.status import MESSAGES, Status
 from jaxstruct.solvers.loop.trace import Statistics, Trace
-from jaxstruct.solvers.n_slack.state import State
 from jaxstruct.solvers.objective.certificate import Certificate
 
 WIDTH = 100
@@ -24,49 +24,18 @@ def _number(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, (int, float)) else text_of(value)
 
 
-def summary(solution: Any, passes: int, planes: int) -> str:
-    """A solution of any of the solvers in one line, without its arrays."""
-    numbers = (f"{name}={_number(getattr(solution, name))}" for name in ("primal", "dual", "gap"))
-    return (
-        f"{type(solution).__name__}(status={solution.status}, "
-        f"formulation={solution.formulation!r}, C={_number(solution.C)}, {', '.join(numbers)}, "
-        f"passes={_number(passes)}, planes={_number(planes)})"
-    )
-
-
-def description(solution: Any) -> str:
-    """A solution with `statistics` in a few lines, without its arrays: what `print` shows."""
-    counts = solution.statistics
-    relative = solution.gap / abs(solution.primal) if solution.primal else 0.0
-    parts = {name: value for name, value in counts.seconds.items() if name != "total"}
-    ranked = sorted(parts.items(), key=lambda part: -part[1])
-    spent = ", ".join(f"{value:.2f} {name}" for name, value in ranked)
-    total = counts.seconds.get("total", sum(parts.values()))
-    return "\n".join(
-        [
-            *textwrap.wrap(f"{solution.status}: {solution.message}", WIDTH),
-            f"{solution.formulation}, C = {_number(solution.C)}, {len(solution.slack)} examples",
-            f"primal {_number(solution.primal)}, dual {_number(solution.dual)}, "
-            f"gap {_number(solution.gap)} (relative {relative:.1e})",
-            f"{counts.passes} rounds, {counts.oracle_calls} oracle calls, "
-            f"{counts.planes_kept} planes, {counts.support_planes} of them support planes",
-            f"{total:.2f} seconds" + (f": {spent}" if spent else ""),
-        ]
-    )
-
-
 class Solution(NamedTuple):
-    """The result of `fit`.
+    """The result of a training: of `fit`, `fit_in_blocks`, `fit_one_slack` or `fit_reference`.
 
     Fields:
       weights: w of the best primal found. status, message: how it ended.
       primal, dual, gap: best P, best D and P - D; P >= optimum >= D given an exact oracle, up to
         certificate.rounding.
       certificate: of the last certified round. slack: [n] its xi_i.
-      rows: [N] the example of every row of the state, -1 where it is padding.
       statistics: counts and times.
-      formulation, C: what was solved. state: to go on from (dual variables and working sets).
-      fingerprint: the sha256 of the problem's functions and tables, by which a start is known.
+      formulation, C: what was solved.
+      state: to go on from (dual variables, planes), None where the solver keeps none.
+      details: what this solver alone says, such as `FitDetails`.
     """
 
     weights: PyTree
@@ -77,25 +46,100 @@ class Solution(NamedTuple):
     gap: float
     certificate: Certificate
     slack: np.ndarray
-    rows: np.ndarray
     statistics: Statistics
     formulation: str
     C: float
-    state: State
-    fingerprint: str
+    state: Any = None
+    details: Any = None
 
     def __repr__(self) -> str:
         """One line without the arrays."""
-        return summary(self, self.statistics.passes, self.statistics.planes_kept)
+        numbers = (f"{name}={_number(getattr(self, name))}" for name in ("primal", "dual", "gap"))
+        return (
+            f"Solution(status={self.status}, formulation={self.formulation!r}, "
+            f"C={_number(self.C)}, {', '.join(numbers)}, "
+            f"passes={_number(self.statistics.passes)}, "
+            f"planes={_number(self.statistics.planes_kept)})"
+        )
 
     def __str__(self) -> str:
         """A few lines: how it ended, the certificate, counts and seconds by part."""
-        return description(self)
+        counts = self.statistics
+        relative = self.gap / abs(self.primal) if self.primal else 0.0
+        parts = {name: value for name, value in counts.seconds.items() if name != "total"}
+        ranked = sorted(parts.items(), key=lambda part: -part[1])
+        spent = ", ".join(f"{value:.2f} {name}" for name, value in ranked)
+        total = counts.seconds.get("total", sum(parts.values()))
+        return "\n".join(
+            [
+                *textwrap.wrap(f"{self.status}: {self.message}", WIDTH),
+                f"{self.formulation}, C = {_number(self.C)}, {len(self.slack)} examples",
+                f"primal {_number(self.primal)}, dual {_number(self.dual)}, "
+                f"gap {_number(self.gap)} (relative {relative:.1e})",
+                f"{counts.passes} rounds, {counts.oracle_calls} oracle calls, "
+                f"{counts.planes_kept} planes, {counts.support_planes} of them support planes",
+                f"{total:.2f} seconds" + (f": {spent}" if spent else ""),
+            ]
+        )
 
     @property
     def trace(self) -> Trace:
         """The course of the training, a row a round, as a table; it can be printed and saved."""
         return self.statistics.history
+
+
+class FitDetails(NamedTuple):
+    """What `fit` says besides.
+
+    Fields:
+      rows: [N] the example of every row of the state, -1 where it is padding.
+      fingerprint: the sha256 of the problem's functions and tables, by which a start is known.
+    """
+
+    rows: np.ndarray
+    fingerprint: str
+
+
+def solution_of_run(
+    best: Best,
+    status: Status,
+    statistics: Statistics,
+    formulation: str,
+    C: float,
+    rows: np.ndarray | None = None,
+    **others: Any,
+) -> Solution:
+    """What a run has found whose best round is this one.
+
+    Args:
+      rows: [N] the example of each row of its slack; None where these are the examples in order.
+      others: fields of the Solution, such as its state or a message of the solver's own.
+    """
+    certificate, slack = last_certificate(best)
+    found = Solution(
+        weights=best.weights,
+        status=status,
+        message=MESSAGES[status],
+        primal=best.primal,
+        dual=best.dual,
+        gap=best.primal - best.dual,
+        certificate=certificate,
+        slack=slack if rows is None else in_callers_order(slack, rows),
+        statistics=statistics,
+        formulation=formulation,
+        C=C,
+    )
+    return found._replace(**others)
+
+
+def check_of_fit(name: str, solution: Any, why: str = "") -> None:
+    """Raise ValueError unless it is a Solution of `fit`; why: what only such a one can do."""
+    if isinstance(solution, Solution) and isinstance(solution.details, FitDetails):
+        return
+    got = kind_and_text_of(solution)
+    if isinstance(solution, Solution):
+        got = f"one with {type(solution.details).__name__}, of another solver"
+    raise ValueError(f"{name} must be a Solution of fit, got {got}{why}")
 
 
 class SupportOutputs(NamedTuple):
@@ -118,7 +162,7 @@ class SupportOutputs(NamedTuple):
 
 def support_outputs(solution: Solution) -> SupportOutputs:
     """Which outputs carry the solution, example by example (thesis 3.5: a sparse solution)."""
-    sets, rows = solution.state.sets, solution.rows
+    sets, rows = solution.state.sets, solution.details.rows
     row, slot = np.nonzero((np.asarray(sets.multipliers) > 0) & (rows >= 0)[:, None])
     example = rows[row]
 

@@ -6,7 +6,6 @@ import jax
 import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices, rows_of
-from jaxstruct.core.checks import kind_and_text_of
 from jaxstruct.core.device import on_device
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.n_slack.rounds import call_all, copy_arrays, open_round
@@ -16,7 +15,7 @@ from jaxstruct.solvers.n_slack.sweeps import rebuilt_weights
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, bucket_of, join_buckets
 from jaxstruct.solvers.placement.one_device import OneDevice
-from jaxstruct.solvers.solution import Solution
+from jaxstruct.solvers.solution import Solution, check_of_fit
 from jaxstruct.solvers.validation.checks import check_weights
 
 
@@ -55,16 +54,12 @@ def check_start(run: Run, start: Solution, fingerprint: str) -> None:
       ValueError: start is no Solution, or one of another problem, formulation, examples, buckets of
         them, or outputs.
     """
-    if not isinstance(start, Solution):
-        raise ValueError(
-            f"start must be a Solution of fit, got {kind_and_text_of(start)}: "
-            "weights alone hold no dual variables to go on from "
-            "(checkpoints.save_solution keeps them)"
-        )
+    why = "weights alone hold no dual variables to go on from; checkpoints.save_solution keeps them"
+    check_of_fit("start", start, f": {why}")
     if start.formulation != run.formulation.name:
         raise ValueError(f"start solved {start.formulation}, not {run.formulation.name}")
     check_weights(run.problem, start.state.weights, "the weights of start")
-    if start.fingerprint != fingerprint:
+    if start.details.fingerprint != fingerprint:
         raise ValueError(
             "start is of another problem: its functions or tables (loss, output features, options) "
             "are not those of problem, and its dual variables say nothing here; train anew, or "
@@ -85,10 +80,11 @@ def in_rows_of(start: Solution, task: Task, rows: np.ndarray) -> Solution:
     Raises:
       ValueError: it is of other examples, or has them in other buckets.
     """
-    if np.array_equal(start.rows, rows):
+    before = start.details.rows
+    if np.array_equal(before, rows):
         return start
     sets = start.state.sets
-    held = [start.rows[own] for own in bucket_slices(sets.outputs)]
+    held = [before[own] for own in bucket_slices(sets.outputs)]
     wanted = [rows[own] for own in bucket_slices(task.outputs)]
     real = [[np.sort(own[own >= 0]).tolist() for own in each] for each in (held, wanted)]
     if real[0] != real[1]:
@@ -98,14 +94,15 @@ def in_rows_of(start: Solution, task: Task, rows: np.ndarray) -> Solution:
             f"{counts[1]}; start from a solution of the same examples, in their order and buckets"
         )
     parts = []
-    for number, (before, after) in enumerate(zip(held, wanted, strict=True)):
-        place = np.zeros(max(before.max(), after.max()) + 1, np.int64)
-        place[before[before >= 0]] = np.flatnonzero(before >= 0)
+    for number, (old, after) in enumerate(zip(held, wanted, strict=True)):
+        place = np.zeros(max(old.max(), after.max()) + 1, np.int64)
+        place[old[old >= 0]] = np.flatnonzero(old >= 0)
         index = place[np.where(after >= 0, after, after[0])]
         own = jax.tree.map(lambda leaf, at=index: np.asarray(leaf)[at], bucket_of(sets, number))
         multipliers = np.where(after[:, None] >= 0, own.multipliers, 0)
         parts.append(jax.tree.map(on_device, own._replace(multipliers=multipliers)))
-    return start._replace(rows=rows, state=start.state._replace(sets=join_buckets(parts)))
+    details = start.details._replace(rows=rows)
+    return start._replace(details=details, state=start.state._replace(sets=join_buckets(parts)))
 
 
 def restart(run: Run, start: Solution, C: float) -> State:

@@ -20,6 +20,7 @@ from jaxstruct import (
     trees,
 )
 from jaxstruct.models import Matrix, Ranking, TrainedModel, explain, trained
+from jaxstruct.solvers.solution import FitDetails
 from tests.lib.refusals import refused
 from tests.models.model_cases import ALIGNED, CASES, SEQUENCES, TAGS, TREES, model_of
 
@@ -147,7 +148,8 @@ def _solution(outputs: object) -> Solution:
     )
     empty = Solution(*(None for _ in Solution._fields))
     state = SimpleNamespace(sets=sets)
-    return empty._replace(state=state, rows=np.zeros(1, np.int64), slack=np.zeros(1))
+    details = FitDetails(np.zeros(1, np.int64), "")
+    return empty._replace(state=state, details=details, slack=np.zeros(1))
 
 
 def _padded(store: Ragged, length: int = 12) -> np.ndarray:

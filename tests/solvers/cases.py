@@ -194,7 +194,7 @@ def padded_rows(x: np.ndarray, width: int) -> SparseFeatures:
 
 def dense_multipliers(solution: Solution, k: int) -> np.ndarray:
     """[n, k] beta of a solution, for single-integer outputs."""
-    return dense_beta(solution.state.sets, len(solution.slack), k, solution.rows)
+    return dense_beta(solution.state.sets, len(solution.slack), k, solution.details.rows)
 
 
 def dense_beta(sets: object, n: int, k: int, rows: np.ndarray | None = None) -> np.ndarray:

@@ -167,7 +167,7 @@ def _one_slack(case: Case) -> Outcome:
         case.problem(LOSS), case.inputs(), case.y, case.formulation, case.C,
         tolerance=case.tolerance, max_passes=150,
     )  # fmt: skip
-    interval = found.primal, found.dual, found.rounding
+    interval = found.primal, found.dual, found.details.rounding
     return Outcome(found.status.name, *interval, case.weights(found), _structural(case))
 
 

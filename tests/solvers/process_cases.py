@@ -92,8 +92,8 @@ def everything(solution):
     """The sha256 of all that a run ends with, but for its times."""
     trace = [getattr(solution.trace, n) for n in solution.trace._fields if "seconds" not in n]
     return digest(
-        (solution.weights, solution.state, solution.slack, solution.rows, solution.certificate,
-         trace)
+        (solution.weights, solution.state, solution.slack, solution.details.rows,
+         solution.certificate, trace)
     )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def grown(folder):
     found = predict(multiclass(D, K, dtype="float64"), solution, X[own])
     weights = np.asarray(solution.weights["weights"])
     np.testing.assert_array_equal(found, (X[own] @ weights).argmax(axis=1))
-    assert len(solution.slack) == len(own) and np.sum(solution.rows >= 0) == len(own)
+    assert len(solution.slack) == len(own) and np.sum(solution.details.rows >= 0) == len(own)
     return numbers(solution)
 
 

@@ -58,8 +58,8 @@ RUNS = {
 
 
 def assert_same_end(whole, found):
-    names = ("weights", "slack", "certificate", "primal", "dual", "status", "message", "memory",
-             "blocks", "formulation", "C")  # fmt: skip
+    names = ("weights", "slack", "certificate", "primal", "dual", "status", "message", "details",
+             "formulation", "C")  # fmt: skip
     for name in names:
         one, other = (jax.tree.leaves(getattr(run, name)) for run in (whole, found))
         for a, b in zip(one, other, strict=True):

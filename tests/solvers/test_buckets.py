@@ -64,7 +64,8 @@ def test_the_optimum_and_the_order_of_the_examples(x64, formulation, way):
     of_case = formulation, case.psi(), losses, case.y, C, weights
     np.testing.assert_allclose(solution.slack[used], slacks(problem(*of_case), w)[used], atol=1e-9)
     assert solution.slack.shape == (N,)
-    np.testing.assert_array_equal(np.sort(solution.rows[solution.rows >= 0]), np.arange(N))
+    rows = solution.details.rows
+    np.testing.assert_array_equal(np.sort(rows[rows >= 0]), np.arange(N))
     beta = dense_multipliers(solution, K)
     dual = dual_value(formulation, beta, *of_case[1:])
     assert dual.feasible and dual.value == pytest.approx(solution.certificate.dual, rel=1e-10)
@@ -123,12 +124,12 @@ def test_only_real_examples_are_counted(x64):
     """Three buckets of 12 examples in 24 rows; two oracle calls a certified pass, else one."""
     case, seen = random_case(1, sparse=True), []
     solution = solved(case, max_passes=5, tolerance=1e-9, callback=seen.append)
-    assert solution.rows.shape == (24,) and (solution.rows < 0).sum() == 12
+    assert solution.details.rows.shape == (24,) and (solution.details.rows < 0).sum() == 12
     assert [p.info.oracle_calls for p in seen] == [N, N, N, N, 2 * N]
     assert solution.statistics.oracle_calls == 6 * N
-    occupied = np.asarray(solution.state.sets.occupied)[solution.rows >= 0]
+    occupied = np.asarray(solution.state.sets.occupied)[solution.details.rows >= 0]
     assert solution.statistics.planes_kept == occupied[:, 1:].sum() > 0
-    padding = np.asarray(solution.state.sets.occupied)[solution.rows < 0]
+    padding = np.asarray(solution.state.sets.occupied)[solution.details.rows < 0]
     assert not padding[:, 1:].any()  # nothing is ever added for it
 
 

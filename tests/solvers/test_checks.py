@@ -420,7 +420,7 @@ def test_a_start_is_looked_at_before_anything_runs(monkeypatch):
         (start, (X, np.append(Y[:5], 0)), problem, "svm1", "other outputs, first of example 5"),
         (start, (X, Y), problem, "svm2", "start solved svm1, not svm2"),
         (start, (X, Y), multiclass(3, 5), "svm1", r"weights of start must be .*\[3, 5\]"),
-        (joint, (X, Y), problem, "svm1", "start must be a Solution of fit, got OneSlackSolution"),
+        (joint, (X, Y), problem, "svm1", "must be a Solution of fit, got one with OneSlackDetails"),
     ):
         refused(match, fit, of, *examples, form, 10.0, start=given, settings=FULL)
 

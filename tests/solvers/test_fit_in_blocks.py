@@ -47,7 +47,7 @@ def test_the_optimum_and_the_order_of_the_examples(x64, formulation, way, blocks
     weights = np.random.default_rng(seed).choice([0.0, 0.3, 1.0, 2.5], N)
     solution = solved(case, way, formulation, example_weights=weights, blocks=blocks)
     truth = case.truth(formulation, C, weights)
-    assert solution.status == Status.CONVERGED and solution.blocks == blocks
+    assert solution.status == Status.CONVERGED and solution.details.blocks == blocks
     assert solution.primal == pytest.approx(truth.objective, rel=1e-5)
     assert solution.dual == pytest.approx(truth.objective, rel=1e-5)
     if formulation != "svm0":  # whose weights are scaled
@@ -140,8 +140,8 @@ def test_a_run_that_is_stopped_is_certified(x64, capsys):
     assert found.status == Status.STOPPED and found.statistics.passes == 1
     assert np.isfinite(found.gap) and found.primal >= found.dual
     said = capsys.readouterr().err.splitlines()[0]
-    assert said == f"3 blocks of 12 examples; memory {found.memory}"
-    assert repr(found).startswith("BlockSolution(status=STOPPED") and "12 examples" in str(found)
+    assert said == f"3 blocks of 12 examples; memory {found.details.memory}"
+    assert repr(found).startswith("Solution(status=STOPPED") and "12 examples" in str(found)
     assert len(found.trace.primal) == 1
 
 
@@ -150,8 +150,9 @@ def test_as_many_blocks_as_the_bytes_ask_for():
     few, many = (
         fit_in_blocks(problem, x, y, block_bytes=bytes, max_passes=1) for bytes in (2**28, 20_000)
     )
-    assert few.blocks == 1 < many.blocks and many.memory.total < few.memory.total
-    assert many.memory == js.memory(problem, x, y, blocks=many.blocks, block_bytes=20_000)
+    (one, whole), (blocks, parts) = few.details, many.details
+    assert one == 1 < blocks and parts.total < whole.total
+    assert parts == js.memory(problem, x, y, blocks=blocks, block_bytes=20_000)
 
 
 def test_what_does_not_fit_is_refused():

@@ -97,7 +97,7 @@ def test_the_bytes_of_a_block(output_type, monkeypatch) -> None:
     found = js.fit_in_blocks(problem, x, y, blocks=4, settings=settings, max_passes=1)
     (taken,) = {nbytes((task.inputs, task.outputs)) for task in tasks}
     assert foretold.examples / 1.5 <= 5 * taken <= foretold.examples  # of a class, and uneven
-    assert found.memory == foretold and foretold.at_rest >= AN_EXAMPLE * 96
+    assert found.details.memory == foretold and foretold.at_rest >= AN_EXAMPLE * 96
     whole = memory(problem, x, y, settings)
     assert whole.at_rest == 0
     assert whole.working_sets > memory(problem, x, y, settings, blocks=12).working_sets

@@ -230,7 +230,7 @@ def test_buckets_reach_the_same_optimum_in_the_order_of_the_examples(batch):
     np.testing.assert_array_equal(
         in_order(predict(problem, found, Buckets(rows, index))), predict(problem, found, X)
     )
-    assert repr(found).startswith("OneSlackSolution(status=CONVERGED, formulation='svm1_slack'")
+    assert repr(found).startswith("Solution(status=CONVERGED, formulation='svm1_slack'")
 
 
 def test_buckets_alike_or_none():

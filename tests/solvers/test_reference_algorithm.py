@@ -44,7 +44,7 @@ def test_the_optimum(formulation, variant):
     assert found.dual <= truth.objective * (1 + 1e-9)
     assert found.primal >= truth.objective * (1 - 1e-9)
     assert found.gap <= 2e-5 * max(C, truth.objective)
-    assert found.constraints == len(found.course.example) == found.statistics.planes_kept
+    assert len(found.details.example) == found.statistics.planes_kept
     np.testing.assert_allclose(flat(found.weights), truth.w, atol=0.03)
     assert found.certificate.violation <= 1e-5
 
@@ -97,11 +97,11 @@ def test_it_is_the_printed_loop(formulation):
     printed = Printed(case, formulation, C)
     epochs = printed.run(0.05)
     found = fitted(case, formulation, epsilon=0.05, exactness=1e-6)
-    np.testing.assert_array_equal(found.course.example, [i for i, _ in printed.S])
+    np.testing.assert_array_equal(found.details.example, [i for i, _ in printed.S])
     want = [printed.delta[i, y] for i, y in printed.S]
     if formulation.endswith(("slack", "margin")):
-        np.testing.assert_allclose(found.course.loss, want)
-    assert found.epochs == epochs
+        np.testing.assert_allclose(found.details.loss, want)
+    assert found.statistics.passes == epochs
     of_svm0 = found.certificate.scale if formulation == "svm0" else 1.0
     np.testing.assert_allclose(flat(found.weights), printed.w * of_svm0, atol=1e-5)
 
@@ -109,11 +109,12 @@ def test_it_is_the_printed_loop(formulation):
 def test_examples_called_ahead_change_nothing():
     case = random_case(0, n=N, d=8, k=K)
     one, ahead = (fitted(case, "svm2_margin", look_ahead=count) for count in (1, 4))
-    for a, b in zip(one.course, ahead.course, strict=True):
+    for a, b in zip(one.details, ahead.details, strict=True):
         # Scores of one example and of four are sums in orders that hang on the processor.
         np.testing.assert_allclose(a, b, rtol=1e-12 if a.dtype == float else 0)
-    assert one.epochs == ahead.epochs and one.statistics.oracle_calls == one.epochs * N
-    assert ahead.statistics.oracle_calls == one.statistics.oracle_calls
+    counts = one.statistics
+    assert counts.passes == ahead.statistics.passes
+    assert counts.oracle_calls == ahead.statistics.oracle_calls == counts.passes * N
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
@@ -124,7 +125,7 @@ def test_propositions_6_and_14_to_17_every_constraint_raises_the_dual(formulatio
     psi = case.psi()
     dpsi = psi[np.arange(N), case.y][:, None] - psi
     for C in (0.05, 50.0):
-        course = fitted(case, formulation, C, exactness=1e-5).course
+        course = fitted(case, formulation, C, exactness=1e-5).details
         for i, violation, rise in zip(course.example, course.violation, course.rise, strict=True):
             radius = np.linalg.norm(dpsi[i], axis=1).max()
             least = guaranteed(formulation, violation, C, N, radius, delta[i].max())
@@ -141,8 +142,8 @@ def test_theorem_3_bounds_the_constraints(formulation):
     for C, epsilon in ((0.5, 0.6), (1.0, 0.9), (20.0, 0.1)):
         found = fitted(case, formulation, C, epsilon=epsilon)
         limits.append(most_constraints(formulation, C, N, epsilon, radius, delta))
-        assert found.constraints <= limits[-1]
-        np.testing.assert_array_less(found.course.length, radius * (1 + 1e-9))
+        assert found.statistics.planes_kept <= limits[-1]
+        np.testing.assert_array_less(found.details.length, radius * (1 + 1e-9))
     assert min(limits) < N * (K - 1)  # else the theorem says nothing here
 
 
@@ -164,8 +165,8 @@ def test_theorem_2_bounds_the_constraints():
     gamma = 1 / np.sqrt(2 * case.truth("svm0", 1.0).objective)
     for epsilon in (0.999, 0.5, 0.05):
         found = fitted(case, "svm0", 1.0, epsilon=epsilon)
-        radius = found.course.length.max()
-        assert 0 < found.constraints <= radius**2 / (gamma * epsilon) ** 2
+        radius = found.details.length.max()
+        assert 0 < found.statistics.planes_kept <= radius**2 / (gamma * epsilon) ** 2
         assert found.dual <= 1 / (2 * gamma**2) * (1 + 1e-9)
 
 
@@ -200,9 +201,10 @@ def test_sparseness_of_each_output_type():
     for name, (problem, x, y, squared) in runs.items():
         found = fit_reference(problem, x, y, "svm2", C, epsilon=0.1)
         assert found.status is Status.EPSILON, name
-        assert 0 < found.course.length.max() ** 2 <= squared, name
+        assert 0 < found.details.length.max() ** 2 <= squared, name
         n = len(found.slack)
-        assert 0 < found.constraints <= most_constraints("svm2", C, n, 0.1, squared**0.5), name
+        most = most_constraints("svm2", C, n, 0.1, squared**0.5)
+        assert 0 < found.statistics.planes_kept <= most, name
 
 
 def test_kernels_and_coordinates_are_one_machine():
@@ -214,7 +216,7 @@ def test_kernels_and_coordinates_are_one_machine():
     found = fit_reference(problem, inputs, case.y, "svm2_slack", C, exactness=1e-6)
     for name in ("example", "loss", "violation", "length"):
         np.testing.assert_allclose(
-            getattr(found.course, name), getattr(plain.course, name), rtol=1e-5, atol=1e-6
+            getattr(found.details, name), getattr(plain.details, name), rtol=1e-5, atol=1e-6
         )
     assert found.dual == pytest.approx(plain.dual, rel=1e-9)
 
@@ -225,7 +227,7 @@ def test_weights_of_examples():
     weights = np.where(np.arange(N) == 4, 0.0, np.where(np.arange(N) == 7, 2.0, 1.0))
     found = fitted(case, "svm1_margin", epsilon=1e-5, example_weights=weights)
     truth = case.truth("svm1_margin", C, weights)
-    assert 4 not in found.course.example
+    assert 4 not in found.details.example
     assert found.primal == pytest.approx(truth.objective, rel=1e-4)
 
 
@@ -236,21 +238,21 @@ def test_a_hard_margin_that_does_not_exist():
     assert case.y[0] != case.y[1]
     found = fitted(case._replace(x=twice), "svm0")
     assert found.status is Status.NOT_SEPARABLE
-    assert found.certificate.margin_bound < 1e-3 * found.course.length.max()
+    assert found.certificate.margin_bound < 1e-3 * found.details.length.max()
 
 
 def test_how_a_run_ends():
     case = random_case(0, n=N, d=8, k=K)
     stopped = fitted(case, "svm2", callback=lambda progress: True)
     assert stopped.status is Status.STOPPED and stopped.primal > stopped.dual
-    assert len(stopped.course.example) == stopped.constraints > 0
+    assert len(stopped.details.example) == stopped.statistics.planes_kept > 0
     short = fitted(case, "svm2", max_epochs=1)
-    assert short.status is Status.PASS_LIMIT and short.epochs == 1
+    assert short.status is Status.PASS_LIMIT and short.statistics.passes == 1
     assert short.primal >= case.truth("svm2", C).objective >= short.dual
     assert "constraints" not in repr(short) and "planes=" in repr(short)
     x, y = case.x.astype(np.float32) * 1e3, case.y
     fine = fit_reference(case.problem("float32"), x, y, "svm2", C, epsilon=1e-9)
-    assert fine.status in (Status.ROUNDING, Status.PASS_LIMIT) and fine.epochs < 1000
+    assert fine.status in (Status.ROUNDING, Status.PASS_LIMIT) and fine.statistics.passes < 1000
 
 
 @pytest.mark.parametrize(

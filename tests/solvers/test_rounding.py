@@ -90,8 +90,8 @@ def test_one_slack_does_not_claim_a_primal_below_the_rounding_of_its_slacks():
     w = flat(found.weights)
     primal = primal_value("svm1_margin", w, edge.psi(), edge.loss[edge.y], edge.y, edge.C)
     assert found.status is Status.ROUNDING
-    assert abs(primal - found.primal) <= found.rounding
-    assert found.rounding > 1e-5 * found.primal
+    assert abs(primal - found.primal) <= found.details.rounding
+    assert found.details.rounding > 1e-5 * found.primal
 
 
 def test_a_joint_kernel_claims_no_more_than_its_coefficients_hold():

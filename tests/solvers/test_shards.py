@@ -66,7 +66,8 @@ def test_the_optimum_and_the_order_of_the_examples(x64, formulation, way, shards
     losses, used, w = case.loss[case.y], weights > 0, flat(solution.state.weights)
     of_case = formulation, case.psi(), losses, case.y, C, weights
     np.testing.assert_allclose(solution.slack[used], slacks(problem(*of_case), w)[used], atol=1e-9)
-    np.testing.assert_array_equal(np.sort(solution.rows[solution.rows >= 0]), np.arange(N))
+    rows = solution.details.rows
+    np.testing.assert_array_equal(np.sort(rows[rows >= 0]), np.arange(N))
     dual = dual_value(formulation, dense_multipliers(solution, K), *of_case[1:])
     assert dual.feasible and dual.value == pytest.approx(solution.certificate.dual, rel=1e-10)
     for leaf in jax.tree.leaves((solution.weights, solution.state)):

@@ -163,7 +163,7 @@ def test_more_padding_changes_no_training(monkeypatch) -> None:
 
     def train():
         found = js.fit(problem, x, y, "svm1_margin", 5.0, tolerance=0.05, settings=settings)
-        return found.primal, found.dual, found.statistics.passes, len(found.rows)
+        return found.primal, found.dual, found.statistics.passes, len(found.details.rows)
 
     *first, rows = train()
     monkeypatch.setattr(task, "FEW_ROWS", 1)

@@ -33,7 +33,7 @@ from jaxstruct.solvers.loop.trace import TRACE_DTYPES, Statistics, Trace
 from jaxstruct.solvers.n_slack.state import State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets
 from jaxstruct.solvers.objective.certificate import Certificate
-from jaxstruct.solvers.solution import Solution
+from jaxstruct.solvers.solution import FitDetails, Solution, check_of_fit
 
 _NUMBERS = ("primal", "dual", "gap")
 _PLAIN_STATE = tuple(name for name in State._fields if name not in ("weights", "sets"))
@@ -76,11 +76,7 @@ def save_solution(path: str | os.PathLike, solution: Solution) -> None:
     Raises:
       ValueError: a leaf is not of a NumPy number type, or it is no Solution of `fit`.
     """
-    if not isinstance(solution, Solution):
-        raise ValueError(
-            f"solution must be a Solution of fit, got {type(solution).__name__}; save_weights "
-            "writes the weights of any solver"
-        )
+    check_of_fit("solution", solution, "; save_weights writes the weights of any solver")
     write_checkpoint(path, *file_of(solution))
 
 
@@ -124,13 +120,13 @@ def file_of(solution: Solution) -> File:
     """The header and the arrays of a solution's file."""
     state, (header, arrays) = solution.state, found_file("solution", solution)
     header |= {
-        "fingerprint": solution.fingerprint,
+        "fingerprint": solution.details.fingerprint,
         "state": {name: _state_entry(getattr(state, name)) for name in _PLAIN_STATE},
         "sets": list(WorkingSets._fields),
         "buckets": len(state.sets.outputs),
         "outputs": skeleton_of(state.sets.outputs[0]),
     }
-    arrays |= arrays_of(".state.weights", state.weights) | arrays_of(".rows", solution.rows)
+    arrays |= arrays_of(".state.weights", state.weights) | arrays_of(".rows", solution.details.rows)
     gram = np.concatenate([np.asarray(block) for block in state.sets.gram])
     sets = state.sets._replace(gram=gram)  # in the file one array, as the rest of the rows
     for name in WorkingSets._fields:
@@ -291,6 +287,5 @@ def solution_of(
         **{name: _state_value(checkpoint, name, entry) for name, entry in entries.items()},
     )
     rows = _rows(checkpoint, state.sets.losses.shape[0])
-    fingerprint = checkpoint.entry("fingerprint", str)
-    found = found_in(checkpoint, problem)
-    return Solution(**found, rows=rows, state=state, fingerprint=fingerprint)
+    details = FitDetails(rows, checkpoint.entry("fingerprint", str))
+    return Solution(**found_in(checkpoint, problem), state=state, details=details)

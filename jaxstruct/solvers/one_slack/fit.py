@@ -49,14 +49,11 @@ from jaxstruct.solvers.loop.host_loop import (
     RunState,
     StartCounters,
     begin,
-    in_callers_order,
-    last_certificate,
     run_state_at,
     solve,
     statistics,
 )
 from jaxstruct.solvers.loop.status import MESSAGES, Status
-from jaxstruct.solvers.loop.trace import Statistics, Trace
 from jaxstruct.solvers.n_slack.task import Shapes, Task, batches_of
 from jaxstruct.solvers.objective.certificate import (
     ROUNDINGS,
@@ -78,50 +75,17 @@ from jaxstruct.solvers.one_slack.joint_planes import (
 )
 from jaxstruct.solvers.prepare import checked_rules, prepare_examples
 from jaxstruct.solvers.settings import batch_within
-from jaxstruct.solvers.solution import description, summary
+from jaxstruct.solvers.solution import Solution, solution_of_run
 from jaxstruct.solvers.validation.checks import check_batch
 from jaxstruct.solvers.validation.oracle_rules import confirm
 
 _FULL = "all planes at hand carry a positive multiplier: raise capacity, or tolerance or epsilon"
 
 
-class OneSlackSolution(NamedTuple):
-    """The result of `fit_one_slack`.
+class OneSlackDetails(NamedTuple):
+    """What `fit_one_slack` says besides. rounding: by how much its gap may be off."""
 
-    Fields:
-      weights: w of the best primal found. status, message: how it ended.
-      primal, dual, gap: best P, best D and P - D. rounding: by how much the gap may be off.
-      slack: [n] xi_i = max(0, max_y H_i(y)) of the last pass, in the order of the examples; their
-        weighted mean is the one slack.
-      statistics: counts and times; planes are joint planes.
-      formulation, C: what was solved. state: the last state, with the planes and multipliers.
-    """
-
-    weights: PyTree
-    status: Status
-    message: str
-    primal: float
-    dual: float
-    gap: float
     rounding: float
-    slack: np.ndarray
-    statistics: Statistics
-    formulation: str
-    C: float
-    state: OneSlackState
-
-    def __repr__(self) -> str:
-        """One line without the arrays."""
-        return summary(self, self.statistics.passes, self.statistics.planes_kept)
-
-    def __str__(self) -> str:
-        """A few lines: how it ended, the certificate, counts and seconds by part."""
-        return description(self)
-
-    @property
-    def trace(self) -> Trace:
-        """The course of the training, a row a round, as a table; it can be printed and saved."""
-        return self.statistics.history
 
 
 def _check_linear(formulation: Formulation) -> None:
@@ -371,25 +335,16 @@ def _solution(
     formulation: Formulation,
     C: float,
     rows: np.ndarray,
-) -> OneSlackSolution:
+) -> Solution:
     """What the end of a run says."""
-    best, planes = now.best, now.state.planes
-    _, slack = last_certificate(best)
+    planes = now.state.planes
     kept, support = int(np.sum(planes.occupied[1:])), int(np.sum(planes.multipliers > 0))
-    return OneSlackSolution(
-        weights=best.weights,
-        status=status,
-        message=_FULL if status is Status.WORKING_SET_FULL else MESSAGES[status],
-        primal=best.primal,
-        dual=best.dual,
-        gap=best.primal - best.dual,
-        rounding=max(best.roundings),
-        slack=in_callers_order(slack, rows),
-        statistics=statistics(now, start, kept, support, planes.bounds.size),
-        formulation=formulation.name,
-        C=C,
-        state=now.state,
-    )
+    counts = statistics(now, start, kept, support, planes.bounds.size)
+    message = _FULL if status is Status.WORKING_SET_FULL else MESSAGES[status]
+    return solution_of_run(
+        now.best, status, counts, formulation.name, C, rows,
+        message=message, state=now.state, details=OneSlackDetails(max(now.best.roundings)),
+    )  # fmt: skip
 
 
 def fit_one_slack(
@@ -406,7 +361,7 @@ def fit_one_slack(
     capacity: int = 64,
     batch: int = 32,
     callback: Callable[[Progress], bool | None] | None = None,
-) -> OneSlackSolution:
+) -> Solution:
     """Train a structural SVM of linear penalty with one joint plane a pass; see the module.
 
     min_w 1/2 |w|^2 + C/n sum_i v_i max(0, max_y H_i(y)), as `fit` solves it.
@@ -426,7 +381,8 @@ def fit_one_slack(
         OneSlackState; a true answer stops the run.
 
     Returns:
-      A OneSlackSolution; look at its status before its weights.
+      A Solution whose planes are joint planes, its details `OneSlackDetails`; look at its status
+      before its weights. slack: [n] of the last pass; their weighted mean is the one slack.
 
     Raises:
       ValueError: an argument does not fit, or the formulation's penalty is not linear.

@@ -56,7 +56,7 @@ from jaxstruct.solvers.objective.certificate import (
 )
 from jaxstruct.solvers.objective.formulations import Formulation, Penalty, penalty_numbers
 from jaxstruct.solvers.objective.most_violated import oracle_for
-from jaxstruct.solvers.out_of_core.block_solution import BlockState
+from jaxstruct.solvers.out_of_core.block_state import BlockState
 from jaxstruct.solvers.out_of_core.blocks import Block, Blocks
 from jaxstruct.solvers.out_of_core.gathered_rows import GatheredRows
 from jaxstruct.solvers.out_of_core.packed_sets import pack, unpack, unpack_enumerated

@@ -26,8 +26,9 @@ from jaxstruct.solvers.checkpoints.run_state import found_file, found_in
 from jaxstruct.solvers.checkpoints.writer import CheckpointWriter
 from jaxstruct.solvers.loop.host_loop import Round, RunState, StartCounters
 from jaxstruct.solvers.memory import Memory
-from jaxstruct.solvers.out_of_core.block_solution import BlockSolution, BlockState
+from jaxstruct.solvers.out_of_core.block_state import BlockDetails, BlockState
 from jaxstruct.solvers.out_of_core.plane_cache import Held, PlaneCache, names_in
+from jaxstruct.solvers.solution import Solution
 
 KIND = "blocks"
 _HELD = ("name", "digest", "planes", "carrying")
@@ -49,9 +50,10 @@ def _run_state_file(now: RunState, state: BlockState, cache: PlaneCache) -> File
     return header_of(KIND, state.weights) | own, arrays
 
 
-def _solution_file(solution: BlockSolution) -> File:
+def _solution_file(solution: Solution) -> File:
     header, arrays = found_file(KIND, solution)
-    own = {"blocks": solution.blocks, "memory": solution.memory._asdict()}
+    blocks, memory = solution.details
+    own = {"blocks": blocks, "memory": memory._asdict()}
     return header | own | {"planes": []}, arrays
 
 
@@ -96,7 +98,7 @@ class BlockKeeping:
         if ended:
             memory = Memory(**checkpoint.record("memory", Memory._fields))
             found, blocks = found_in(checkpoint, self._problem), checkpoint.entry("blocks", int)
-            return BlockSolution(**found, blocks=blocks, memory=memory), None
+            return Solution(**found, details=BlockDetails(blocks, memory)), None
         contents = tuple(
             None if each is None else Held(None, **each)
             for each in checkpoint.entry("planes", list)
@@ -118,7 +120,7 @@ class BlockKeeping:
             self._path, self._seconds, file, held=held, damaged=damaged, in_place=self._renamed
         )
 
-    def end_file(self, solution: BlockSolution) -> File:
+    def end_file(self, solution: Solution) -> File:
         """The checkpoint of a run that has ended."""
         return end_file(_solution_file(solution), self._own)
 

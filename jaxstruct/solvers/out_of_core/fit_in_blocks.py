@@ -31,24 +31,24 @@ from jaxstruct.solvers.loop.host_loop import (
     RunState,
     StartCounters,
     begin,
-    last_certificate,
     notifying_callback,
     run_state_at,
     solve,
     statistics,
 )
 from jaxstruct.solvers.loop.progress import training_progress
-from jaxstruct.solvers.loop.status import MESSAGES, Status
+from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.loop.stop_signals import stop_signals
 from jaxstruct.solvers.memory import BLOCK_BYTES, Memory, blocks_within, memory
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.out_of_core.block_ascent import BlockAscent
 from jaxstruct.solvers.out_of_core.block_checkpoints import BlockKeeping, planes_folder
-from jaxstruct.solvers.out_of_core.block_solution import BlockSolution
+from jaxstruct.solvers.out_of_core.block_state import BlockDetails
 from jaxstruct.solvers.out_of_core.blocks import Blocks
 from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache
 from jaxstruct.solvers.prepare import checked_rules
 from jaxstruct.solvers.settings import Settings
+from jaxstruct.solvers.solution import Solution, solution_of_run
 from jaxstruct.solvers.validation.checks import check_inputs, examples_in
 from jaxstruct.solvers.validation.oracle_rules import confirm
 
@@ -76,7 +76,7 @@ def fit_in_blocks(
     min_margin: float = 1e-3,
     callback: Callable[[Progress], bool | None] | None = None,
     verbose: bool | str = False,
-) -> BlockSolution:
+) -> Solution:
     """Train a structural SVM on more examples than memory holds.
 
     The problem is that of `fit`, and so are optimum and certificate:
@@ -112,7 +112,7 @@ def fit_in_blocks(
       settings: as in `fit`, but for `variant`, which must not be "full".
 
     Returns:
-      A BlockSolution; look at its status before its weights. `predict` and `trained` take it.
+      A Solution, its details `BlockDetails`; look at its status before its weights.
 
     Raises:
       OSError: planes cannot be written.
@@ -181,14 +181,14 @@ class _Run(NamedTuple):
     foretold: Memory
     notify: Callable[[Progress], bool | None]
 
-    def train(self) -> BlockSolution:
+    def train(self) -> Solution:
         """Rounds to the end."""
         state, counters = self.ascent.begin(), begin()
         first = run_state_at(state, state.weights)
         end = solve(self.ascent.method(), first, self.ascent.rules, counters, self.notify)
         return self._solution(*end, counters)
 
-    def train_and_keep(self, keeping: BlockKeeping, resume: bool) -> BlockSolution:
+    def train_and_keep(self, keeping: BlockKeeping, resume: bool) -> Solution:
         """The same with checkpoints; resume: whether to go on from the last one."""
         found = keeping.read() if resume else None
         if found is not None and found.run is None:
@@ -216,20 +216,18 @@ class _Run(NamedTuple):
                 keeping.tidy(ended=not stopped)
         return solution
 
-    def _solution(self, now: RunState, status: Status, counters: StartCounters) -> BlockSolution:
+    def _solution(self, now: RunState, status: Status, counters: StartCounters) -> Solution:
         """What a run has found whose loop is over."""
         ascent, cache, best = self.ascent, self.ascent.cache, now.best
         status = confirm(
             status, ascent.problem, ascent.formulation, ascent.run.sample, best.weights
         )
-        certificate, slack = last_certificate(best)
         kept, support = int(cache.planes.sum()), int(cache.carrying.sum())
         counts = statistics(now, counters, kept, support, now.state.capacity)
-        return BlockSolution(
-            best.weights, status, MESSAGES[status], best.primal, best.dual,
-            best.primal - best.dual, certificate, slack, ascent.blocks.count, self.foretold,
-            counts, ascent.formulation.name, ascent.rules.C,
-        )  # fmt: skip
+        details = BlockDetails(ascent.blocks.count, self.foretold)
+        return solution_of_run(
+            best, status, counts, ascent.formulation.name, ascent.rules.C, details=details
+        )
 
 
 @contextlib.contextmanager

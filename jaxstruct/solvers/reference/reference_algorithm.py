@@ -49,14 +49,11 @@ from jaxstruct.solvers.loop.host_loop import (
     RunState,
     StartCounters,
     begin,
-    in_callers_order,
-    last_certificate,
     run_state_at,
     solve,
     statistics,
 )
-from jaxstruct.solvers.loop.status import MESSAGES, Status
-from jaxstruct.solvers.loop.trace import Statistics, Trace
+from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.n_slack.task import (
     Task,
     batches_of_class,
@@ -73,7 +70,7 @@ from jaxstruct.solvers.objective.formulations import Formulation, formulation_na
 from jaxstruct.solvers.objective.most_violated import most_violated, oracle_for, terms_size
 from jaxstruct.solvers.prepare import checked_rules, prepare_examples
 from jaxstruct.solvers.reference.working_set_dual import WorkingSetDual
-from jaxstruct.solvers.solution import description, summary
+from jaxstruct.solvers.solution import Solution, solution_of_run
 from jaxstruct.solvers.validation.oracle_rules import confirm
 
 VARIANTS = ("full", "subspace")
@@ -95,7 +92,7 @@ def fit_reference(
     min_margin: float = 1e-3,
     look_ahead: int = 1,
     callback: Callable[[Progress], bool | None] | None = None,
-) -> ReferenceSolution:
+) -> Solution:
     """Train a structural SVM by algorithm 2 or 3 as printed; see the module.
 
     The objectives are those of `fit`. The number of constraints is bounded: theorem 2 (SVM0),
@@ -114,7 +111,9 @@ def fit_reference(
       callback: called after each epoch with a `Progress`; a true answer stops the run.
 
     Returns:
-      A ReferenceSolution; look at its status before its weights. It is EPSILON at the regular end.
+      A Solution of the last epoch; its status is EPSILON at the regular end. Its statistics have
+      as passes the epochs, the last one, which changed nothing, among them ("Iter" in the tables
+      of the papers), as planes_kept the constraints |S| ("Const"). details: their `Course`.
 
     Raises:
       ValueError: an argument does not fit, or the problem breaks a rule on a few of the examples.
@@ -456,49 +455,6 @@ class Course(NamedTuple):
     multiplier: np.ndarray
 
 
-class ReferenceSolution(NamedTuple):
-    """The result of `fit_reference`.
-
-    Fields:
-      weights: w of the last epoch. status, message: how it ended.
-      primal, dual, gap: P, D and P - D; certificate: of the last epoch.
-      slack: [n] max(0, max_y H(y)), in the order of the examples.
-      constraints: |S|, the number that the tables of the papers print as "Const".
-      epochs: passes over the examples, the last one, which changed nothing, among them: "Iter".
-      course: what each constraint did.
-      statistics: counts and times; passes are epochs, planes are constraints.
-      formulation, C: what was solved.
-    """
-
-    weights: PyTree
-    status: Status
-    message: str
-    primal: float
-    dual: float
-    gap: float
-    certificate: Certificate
-    slack: np.ndarray
-    constraints: int
-    epochs: int
-    course: Course
-    statistics: Statistics
-    formulation: str
-    C: float
-
-    def __repr__(self) -> str:
-        """One line without the arrays."""
-        return summary(self, self.epochs, self.constraints)
-
-    def __str__(self) -> str:
-        """A few lines: how it ended, the certificate, counts and seconds by part."""
-        return description(self)
-
-    @property
-    def trace(self) -> Trace:
-        """The course of the training, a row a round, as a table; it can be printed and saved."""
-        return self.statistics.history
-
-
 def _course(run: _Run) -> Course:
     """What was noted, by the caller's numbers of the examples."""
     columns = np.array(run.noted, np.float64).reshape(-1, 5).T
@@ -509,28 +465,14 @@ def _course(run: _Run) -> Course:
     return Course(example, epoch, loss, violation, rise, lengths, multipliers)
 
 
-def _solution(run: _Run, now: RunState, start: StartCounters, status: Status) -> ReferenceSolution:
+def _solution(run: _Run, now: RunState, start: StartCounters, status: Status) -> Solution:
     """What the end of a run says."""
-    best = now.best
-    certificate, slack = last_certificate(best)
     support = int(np.sum(run.dual.multipliers > 0))
     if status is Status.PASS_LIMIT and run.repeated:
         status = Status.ROUNDING
-    return ReferenceSolution(
-        weights=best.weights,
-        status=status,
-        message=MESSAGES[status],
-        primal=best.primal,
-        dual=best.dual,
-        gap=best.primal - best.dual,
-        certificate=certificate,
-        slack=in_callers_order(slack, run.rows),
-        constraints=run.dual.size,
-        epochs=run.epoch,
-        course=_course(run),
-        statistics=statistics(now, start, run.dual.size, support, int(np.max(run.filled)) + 1),
-        formulation=run.formulation.name,
-        C=run.rules.C,
+    counts = statistics(now, start, run.dual.size, support, int(np.max(run.filled)) + 1)
+    return solution_of_run(
+        now.best, status, counts, run.formulation.name, run.rules.C, run.rows, details=_course(run)
     )
 
 
