@@ -128,6 +128,16 @@ class _Run(NamedTuple):
     steps: Array
 
 
+class _Row(NamedTuple):
+    """A row of the history: the lower bound is the larger one of both weights."""
+
+    epochs: int
+    seconds: float
+    primal: float
+    averaged: float
+    dual: float
+
+
 class _Data(NamedTuple):
     """The problem, 1/C, the numbers of the formulation, and the examples of one bucket."""
 
@@ -347,7 +357,7 @@ def fit_stochastic(
     parts = _parts(problem, C, terms, inputs, outputs)
     run = _Run(w, optimiser.init(w), jax.tree.map(jnp.copy, w), jnp.int32(0))
     losses, status, n = [], None, sum(map(len, outputs.index))
-    log: list[tuple[float, ...]] = []
+    log: list[_Row] = []
     paused, batch = 0.0, min(batch, max(map(rows_of, outputs.parts)))
     while status is None:
         order = epoch_order(outputs.index, batch * _BATCHES, seed, len(losses))
@@ -359,12 +369,12 @@ def fit_stochastic(
         if status is not None or (evaluate_every and len(losses) % evaluate_every == 0):
             now = time.perf_counter()
             ends = _ends(parts, kind, run, C, positions)
-            log.append((len(losses), now - began - paused, *ends))
+            log.append(_Row(len(losses), now - began - paused, *ends))
             paused += time.perf_counter() - now
     return StochasticFit(
         weights=lift(run.weights), averaged=lift(run.averaged),
         status=status, message=MESSAGES[status],
-        primal=log[-1][2], primal_averaged=log[-1][3], dual=max(row[4] for row in log),
+        primal=log[-1].primal, primal_averaged=log[-1].averaged, dual=max(row.dual for row in log),
         losses=np.asarray(losses), history=np.asarray(log), steps=int(run.steps),
         seconds=time.perf_counter() - began,
     )  # fmt: skip

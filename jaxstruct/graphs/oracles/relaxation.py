@@ -131,7 +131,8 @@ def _softened(
         return jax.tree.map(partial(jnp.where, going), moved, messages), turn + 1
 
     def unfinished(state: tuple) -> Array:
-        return jnp.any(open_ & (state[1] < most))
+        _, turn = state
+        return jnp.any(open_ & (turn < most))
 
     messages, _ = jax.lax.while_loop(unfinished, body, (messages, jnp.int32(0)))
     up = sweep(layout, messages, shares, maximum, upward=True)

@@ -106,7 +106,8 @@ def _sum_kernel(potentials: GraphPotentials, passes: Array, tolerance: Array) ->
     shares = reweighted_shares(layout)
 
     def unfinished(state: tuple) -> Array:
-        return jnp.any(~state[2] & (state[3] < most))
+        _, _, done, turn = state
+        return jnp.any(~done & (turn < most))
 
     def body(state: tuple) -> tuple:
         messages, bound, done, turn = state

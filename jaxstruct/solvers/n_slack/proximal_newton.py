@@ -100,12 +100,16 @@ def _conjugate_gradients(
         new = inner(r, r)
         return count + 1, d, r, _move(r, new / rho, p), new
 
+    def goes_on(state: tuple) -> Array:
+        count, _, _, _, rho = state
+        return (count < options.cg_steps) & (rho > goal)
+
     nothing = jnp.zeros_like(e0_image)
     r = _Vector(jnp.ones_like(e0_squared), nothing, e0_image)
     d = _Vector(jnp.zeros_like(e0_squared), nothing, nothing)
     goal = options.cg_tolerance**2 * e0_squared
-    state = (0, d, r, r, e0_squared)
-    return jax.lax.while_loop(lambda s: (s[0] < options.cg_steps) & (s[4] > goal), body, state)[1]
+    _, d, *_ = jax.lax.while_loop(goes_on, body, (0, d, r, r, e0_squared))
+    return d
 
 
 def _newton_direction(

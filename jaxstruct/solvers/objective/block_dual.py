@@ -79,8 +79,13 @@ def pairwise_ascent(
         beta = jnp.where(receives, beta + size, jnp.where(gives, beta - size, beta))
         return count + 1, g, beta, jnp.any(gain > slack)
 
-    state = (0, jnp.where(occupied, gradient, -jnp.inf), multipliers, True)
-    return jax.lax.while_loop(lambda s: (s[0] < max_steps) & s[3], step, state)[2].T
+    def goes_on(state: tuple) -> Array:
+        count, _, _, moved = state
+        return (count < max_steps) & moved
+
+    start = (0, jnp.where(occupied, gradient, -jnp.inf), multipliers, True)
+    _, _, beta, _ = jax.lax.while_loop(goes_on, step, start)
+    return beta.T
 
 
 def block_ascent(

@@ -313,9 +313,9 @@ def block_gaps(formulation: Formulation, terms: Penalty, examples: ExampleTerms)
     (m = sum beta); for a hard margin, which has no gap before it is met, xi + |sum beta H|.
     """
     cap, ridge = map(_DOUBLE, (terms.cap, terms.ridge))
-    _, value, _, _, bound, product, multiplier_sum, *_ = map(_DOUBLE, examples)
-    slack = np.maximum(value, 0)
-    gained = bound - product
+    examples = ExampleTerms(*map(_DOUBLE, examples))
+    slack, multiplier_sum = np.maximum(examples.value, 0), examples.multiplier_sum
+    gained = examples.bound - examples.product
     used = cap > 0
     if formulation.penalty == 1:
         gaps = cap * slack - gained

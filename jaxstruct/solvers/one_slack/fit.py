@@ -66,6 +66,7 @@ from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.one_slack.joint_planes import (
     JointPlanes,
+    OutputsFound,
     empty_joint_planes,
     free_slot,
     insert_planes,
@@ -163,9 +164,10 @@ def _shares(task: Task, C: float) -> np.ndarray:
     return np.asarray(task.terms.cap, np.float64) / C
 
 
-def _concatenate(found: tuple[tuple, ...], field: int) -> np.ndarray:
+def _concatenate(found: tuple[OutputsFound, ...], field: str) -> np.ndarray:
     """[N] one field of what `joint_plane` found, of all buckets."""
-    return np.concatenate([np.asarray(own[field], np.float64).reshape(-1) for own in found])
+    arrays = [np.asarray(getattr(own, field), np.float64) for own in found]
+    return np.concatenate([array.reshape(-1) for array in arrays])
 
 
 def _weigh(shares: np.ndarray, values: np.ndarray) -> float:
@@ -174,9 +176,9 @@ def _weigh(shares: np.ndarray, values: np.ndarray) -> float:
     return float(np.sum(shares[used] * values[used]))
 
 
-def _largest_scale(found: tuple[tuple, ...], shares: np.ndarray) -> float:
+def _largest_scale(found: tuple[OutputsFound, ...], shares: np.ndarray) -> float:
     """The largest s of the outputs found, 1 where there is none."""
-    coefficient = _concatenate(found, 1)
+    coefficient = _concatenate(found, "coefficients")
     used = (shares > 0) & (coefficient > 0)
     return float(np.max(coefficient[used] / shares[used], initial=1.0))
 
@@ -239,10 +241,12 @@ def one_slack_step(
     g, found = time_part(
         seconds, "oracle", lambda: joint_plane(problem, oracle, task, typed, w, orders)
     )
-    worst, size, value, claim = (_concatenate(found, field) for field in (3, 4, 5, 6))
+    worst, size, value, claim = (
+        _concatenate(found, field) for field in ("worst", "size", "value", "claim")
+    )
     example_slack, reach = np.maximum(worst, 0), state.reach
     if reach == 0:
-        outputs = tuple(own[0] for own in found)
+        outputs = tuple(own.outputs for own in found)
         reach = float(largest_plane(problem, task, orders, outputs)) * _largest_scale(found, shares)
     beta, slack = planes.multipliers, _weigh(shares, example_slack)
     slack_found = _weigh(shares, np.maximum(value, 0))

@@ -58,6 +58,25 @@ def empty_joint_planes(problem: Problem, capacity: int) -> JointPlanes:
     )
 
 
+class OutputsFound(NamedTuple):
+    """What the oracle found of one bucket, all but the outputs [batches, B].
+
+    Fields:
+      outputs: [batches, B, ...]. coefficients: v_i/n s. bounds: v_i/n b; both 0 where no output is
+        violated.
+      worst: max_y H_i or its bound. size: of its terms. value: H_i of the output.
+      claim: what the oracle claims of it less this.
+    """
+
+    outputs: PyTree
+    coefficients: Array
+    bounds: Array
+    worst: Array
+    size: Array
+    value: Array
+    claim: Array
+
+
 @program
 def solve_planes(
     gram: Array, bounds: Array, multipliers: Array, occupied: Array, C: Array
@@ -92,20 +111,15 @@ def joint_plane(
     shares: Array,
     w: PyTree,
     orders: tuple[Array, ...],
-) -> tuple[PyTree, tuple[tuple, ...]]:
-    """One oracle call an example at one fixed w.
+) -> tuple[PyTree, tuple[OutputsFound, ...]]:
+    """One oracle call an example at one fixed w: (g, what it found of each bucket).
 
     Args:
       oracle: static, see `most_violated.oracle_for`.
       shares: [N] v_i / n. orders: one [batches, B] a bucket, every row of it once.
-
-    Returns:
-      (g, one tuple a bucket: outputs [batches, B, ...], v_i/n s, v_i/n b, max_y H_i or its bound,
-      size of its terms, H_i of the output, what the oracle claims of it less this, each
-      [batches, B]), the second and the third 0 where no output is violated.
     """
 
-    def body(bucket: int, own: Array, g: PyTree, index: Array) -> tuple[PyTree, tuple]:
+    def body(bucket: int, own: Array, g: PyTree, index: Array) -> tuple[PyTree, OutputsFound]:
         x, y_true = _examples(task, bucket, index)
         theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
         call = partial(most_violated, problem, oracle, task.terms)
@@ -117,7 +131,8 @@ def joint_plane(
         coefficient, bound = share * scale, share * bound
         u = jax.vmap(partial(difference, problem))(theta, y_true, y)
         u = jax.vmap(scaled)(u, coefficient)
-        return problem.space.add(g, x, u), (y, coefficient, bound, worst, size, value, claim)
+        found = OutputsFound(y, coefficient, bound, worst, size, value, claim)
+        return problem.space.add(g, x, u), found
 
     g, found = problem.initial_weights, []
     for bucket, (order, rows) in enumerate(zip(orders, bucket_slices(task.outputs), strict=True)):
@@ -209,12 +224,12 @@ def _potential_products(
     task: Task,
     weights: PyTree,
     occupied: np.ndarray,
-    found: tuple[tuple, ...],
+    found: tuple[OutputsFound, ...],
     orders: tuple[Array, ...],
 ) -> np.ndarray:
     """[K] <g_s, g> in any space, its terms by batch summed in float64, 0 in empty slots."""
     count = jnp.int32(np.flatnonzero(occupied)[-1] + 1)
-    chosen = tuple(of_bucket[:2] for of_bucket in found)
+    chosen = tuple((own.outputs, own.coefficients) for own in found)
     terms = products_by_batch(problem, task, weights, count, orders, chosen)
     return np.where(occupied, np.sum(np.asarray(terms, np.float64), axis=0), 0.0)
 
@@ -224,7 +239,7 @@ def insert_planes(
     task: Task,
     planes: JointPlanes,
     slot: int,
-    plane: tuple[PyTree, tuple[tuple, ...]],
+    plane: tuple[PyTree, tuple[OutputsFound, ...]],
     orders: tuple[Array, ...],
     clock: int,
     coordinates: bool,
@@ -246,7 +261,7 @@ def insert_planes(
         array.copy() for array in (planes.gram, planes.bounds, planes.last_used)
     )
     gram[slot], gram[:, slot] = row, row
-    plane_bounds[slot] = sum(np.sum(np.asarray(own[2], np.float64)) for own in found)
+    plane_bounds[slot] = sum(np.sum(np.asarray(own.bounds, np.float64)) for own in found)
     last_used[slot] = clock
     return planes._replace(
         weights=weights, gram=gram, bounds=plane_bounds, occupied=occupied, last_used=last_used

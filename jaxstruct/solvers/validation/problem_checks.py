@@ -260,7 +260,8 @@ def _space_excess(
             one = jax.tree.map(lambda leaf: leaf[None], u)
             return seen(own(zero, batch[0], one)), seen(right.add(zero, batch[0], one))
         if name == "gram_action":
-            found = [right.plane_scores(function(x, u), outputs) for function in (own, right[1])]
+            maps = own, right.gram_action
+            found = [right.plane_scores(function(x, u), outputs) for function in maps]
             return tuple(values - values[0] for values in found)
         if name == "plane_values":
             values = own(w, *batch)[0]
