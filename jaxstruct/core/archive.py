@@ -379,7 +379,7 @@ class GrowingArray:
         self._write_head()
 
     def _write_head(self) -> None:
-        """NumPy's, which leaves room for any number of rows."""
+        """NumPy's, which fits any number of rows."""
         shape = (self.rows, *self._shape)
         said = {"descr": self._dtype.str, "fortran_order": False, "shape": shape}
         npy.write_array_header_1_0(self._stream, said)

@@ -305,7 +305,7 @@ def fit(
         `checkpoints.load_solution` reads. Written now and then, at the end, and after the last
         whole round on Ctrl-C, SIGTERM and any error, which a note says. It is replaced whole, never
         in part, and the one before stays as `<checkpoint>.previous`. One that cannot be written,
-        for a full disk, is told in a RuntimeWarning, and the run goes on. In the main thread,
+        for a full disk, is a RuntimeWarning, and the run goes on. In the main thread,
         SIGTERM ends the program with SystemExit(143) meanwhile, unless it is handled or ignored.
       checkpoint_seconds: between two checkpoints; 0: after every pass.
       resume: whether to go on with the run of `checkpoint`, where that file is there: a run that is

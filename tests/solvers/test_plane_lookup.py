@@ -8,11 +8,17 @@ import pytest
 
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers.n_slack.oracle_pass import TILE, Batch, filled_slots, meet, scores_at_hand
+from jaxstruct.solvers.n_slack.oracle_pass import (
+    TILE,
+    Batch,
+    filled_slots,
+    look_up_planes,
+    scores_at_hand,
+)
 from jaxstruct.solvers.n_slack.working_sets import bucket_of, empty_working_sets
 
 N, B, T, S = 6, 4, 5, 3
-_meet, _filled = jax.jit(meet), jax.jit(filled_slots)
+_look_up, _filled = jax.jit(look_up_planes), jax.jit(filled_slots)
 _potentials = jax.jit(lambda problem, w, x: jax.vmap(problem.model.potentials, (None, 0))(w, x))
 
 
@@ -60,15 +66,15 @@ def test_every_filled_slot_is_met(x64, output_type, slots, filled):
     theta = _potentials(problem, w, some)
     y = draw(N)[index]
     y[1], y[2] = held[index[1], 0], held[index[2], slots - 1]  # known; known if occupied
-    scores, met = _meet(problem, sets, Batch(index, some, truth[index], theta), y)
+    scores, lookup = _look_up(problem, sets, Batch(index, some, truth[index], theta), y)
     wanted, gram, own = _whole(problem, theta, some, truth[index], held[index], y)
     inside = occupied[index]
     np.testing.assert_allclose(np.where(inside, scores, 0), np.where(inside, wanted, 0), atol=1e-12)
-    np.testing.assert_allclose(met.products, np.where(inside, gram, 0), atol=1e-12)
-    np.testing.assert_allclose(met.squared, own, atol=1e-12)
+    np.testing.assert_allclose(lookup.products, np.where(inside, gram, 0), atol=1e-12)
+    np.testing.assert_allclose(lookup.squared, own, atol=1e-12)
     same = (held[index] == y[:, None]).reshape(B, slots, -1).all(axis=2) & inside
-    np.testing.assert_array_equal(met.known, same.any(axis=1))
-    assert met.known[1]
+    np.testing.assert_array_equal(lookup.known, same.any(axis=1))
+    assert lookup.known[1]
     last = np.max(np.where(inside, np.arange(slots) + 1, 0))
     assert _filled(inside) == last
     beyond = np.arange(slots) >= min(-(-last // TILE) * TILE, slots)

@@ -101,12 +101,12 @@ def _choose(
     gain = jnp.where(down & (ahead > 0), ahead * ahead / curvature, -jnp.inf)
     j = jnp.argmax(gain, axis=1)
     size = _entry(ahead, j) / _entry(curvature, j)
-    size = jnp.minimum(size, jnp.minimum(_room(terms, change, i, 1), _room(terms, change, j, -1)))
+    size = jnp.minimum(size, jnp.minimum(_left(terms, change, i, 1), _left(terms, change, j, -1)))
     size = jnp.where(top - bottom > goal, size, 0)
     return _Step(i, j, size, row_i, _gram_rows(gram, j)), top - bottom
 
 
-def _room(terms: Terms, change: Array, at: Array, way: int) -> Array:
+def _left(terms: Terms, change: Array, at: Array, way: int) -> Array:
     """[M] how far beta may move up (way 1) or down (way -1)."""
     own, grows = _entry(change, at), way * _entry(terms.signs, at) > 0
     return jnp.where(grows, _entry(terms.cap, at) - own, own - _entry(terms.floor, at))
@@ -116,7 +116,7 @@ def _moved(terms: Terms, change: Array, at: Array, size: Array, way: int) -> Arr
     """Multipliers after beta of `at` moved by way * size; a bound is reached exactly."""
     own, grows = _entry(change, at), way * _entry(terms.signs, at) > 0
     bound = jnp.where(grows, _entry(terms.cap, at), _entry(terms.floor, at))
-    met = size >= _room(terms, change, at, way)
+    met = size >= _left(terms, change, at, way)
     new = jnp.where(met, bound, own + jnp.where(grows, size, -size))
     new = jnp.where(size > 0, new, own)
     return change.at[jnp.arange(len(at)), at].set(new)

@@ -27,7 +27,7 @@ from jaxstruct.solvers.n_slack.bucket_turns import (
 )
 from jaxstruct.solvers.n_slack.task import Task
 from jaxstruct.solvers.n_slack.working_sets import (
-    Meeting,
+    PlaneLookup,
     Proposal,
     WorkingSets,
     bucket_of,
@@ -78,7 +78,9 @@ def scores_at_hand(problem: Problem, sets: WorkingSets, batch: Batch) -> Array:
     return jax.vmap(problem.space.plane_scores)(batch.theta, outputs)
 
 
-def meet(problem: Problem, sets: WorkingSets, batch: Batch, y: PyTree) -> tuple[Array, Meeting]:
+def look_up_planes(
+    problem: Problem, sets: WorkingSets, batch: Batch, y: PyTree
+) -> tuple[Array, PlaneLookup]:
     """(F [B, K] of the planes at hand, 0 in empty slots; the outputs y [B] against them)."""
     slots, filled = sets.losses.shape[1], filled_slots(sets.occupied[batch.index])
     tile = min(TILE, slots)
@@ -104,7 +106,7 @@ def meet(problem: Problem, sets: WorkingSets, batch: Batch, y: PyTree) -> tuple[
     start = nothing, nothing, jnp.zeros(held.shape[0], bool)
     scores, products, known = jax.lax.fori_loop(0, -(-filled // tile), look, start)
     squared = column(jax.tree.map(lambda leaf: leaf[:, None], y))[:, 0]
-    return scores, Meeting(products, squared.astype(products.dtype), known)
+    return scores, PlaneLookup(products, squared.astype(products.dtype), known)
 
 
 class PassCounts(NamedTuple):
@@ -126,7 +128,7 @@ class OracleReport(NamedTuple):
 
 
 def empty_report(rows: int, active: int, dtype: str) -> OracleReport:
-    """Room for what oracle calls on all rows will say, made by NumPy."""
+    """Empty arrays for oracle calls on all rows, made by NumPy."""
     zeros = [np.zeros(rows, dtype) for _ in ExampleTerms._fields]
     return OracleReport(ExampleTerms(*zeros), np.zeros((rows, active), np.int32))
 
@@ -144,7 +146,7 @@ class OracleOptions(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """Which examples are called, and which of the outputs that they meet enter.
+    """Which examples are called, and which of the outputs found enter.
 
     Fields:
       orders: one [batches, B] a bucket, the rows of the bucket in some order.
@@ -177,12 +179,12 @@ class _Seen(NamedTuple):
 
     Fields:
       found: the most violated outputs. scores: [B, K] F of the planes at hand.
-      met: the outputs found against these, or None where every output is at hand.
+      lookup: the outputs found against these, or None where every output is at hand.
     """
 
     found: Found
     scores: Array
-    met: Meeting | None
+    lookup: PlaneLookup | None
 
 
 def _call(
@@ -193,7 +195,7 @@ def _call(
     batch = Batch(index, x, y_true, theta)
     if sets.gram.shape[1] == 0:
         return _Seen(found, scores_at_hand(problem, sets, batch), None)
-    return _Seen(found, *meet(problem, sets, batch, found.output))
+    return _Seen(found, *look_up_planes(problem, sets, batch, found.output))
 
 
 def _call_batch(
@@ -206,7 +208,7 @@ def _call_batch(
     epsilon: AnyArray,
 ) -> _Call:
     """One oracle call on a batch: planes to add, the terms of the certificate, active slots."""
-    found, scores, met = _call(problem, options.oracle, task, w, sets, index)
+    found, scores, lookup = _call(problem, options.oracle, task, w, sets, index)
     own = rows_at(sets._replace(outputs=None, gram=None), index)
     margins = jnp.where(own.occupied, scores[:, :1] - scores, 0)
     slopes = own.bounds - own.scales * margins
@@ -227,10 +229,10 @@ def _call_batch(
         reach=jnp.sqrt(jnp.max(own.norms, axis=1)),
         claim=found.claim,
     )
-    if met is not None:
+    if lookup is not None:
         violated = (task.terms.cap[index] > 0) & (found.value > known + epsilon)
         place = jax.vmap(partial(propose, task.terms))
-        proposals = place(own, met, found.output, found.loss, violated)
+        proposals = place(own, lookup, found.output, found.loss, violated)
         enters = jnp.arange(own.losses.shape[1])[None] == proposals.slot[:, None]
         own = own._replace(occupied=own.occupied | enters)
         slopes = jnp.where(enters, found.value[:, None], slopes)

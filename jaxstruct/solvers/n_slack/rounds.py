@@ -224,7 +224,7 @@ def call_oracles(
 
 
 def _empty_report(now: OpenRound, sets: WorkingSets) -> OracleReport:
-    """Room for a report on all rows of these working sets."""
+    """An empty report on all rows of these working sets."""
     active, place = named_slots(now.run.settings, sets), now.run.placement
     return place.put(empty_report(place.rows, active, str(sets.losses.dtype)))
 

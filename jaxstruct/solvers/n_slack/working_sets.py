@@ -65,7 +65,7 @@ class Proposal(NamedTuple):
     overflow: Array
 
 
-class Meeting(NamedTuple):
+class PlaneLookup(NamedTuple):
     """An output y of one example, and the planes at hand.
 
     Fields:
@@ -185,7 +185,7 @@ def _free_slot(own: WorkingSets) -> tuple[Array, Array]:
 
 
 def propose(
-    terms: Penalty, own: WorkingSets, met: Meeting, y: PyTree, loss: Array, violated: Array
+    terms: Penalty, own: WorkingSets, lookup: PlaneLookup, y: PyTree, loss: Array, violated: Array
 ) -> Proposal:
     """Where the output y of ONE example goes, and whether it is new.
 
@@ -193,17 +193,17 @@ def propose(
       terms: the formulation's numbers.
       own: the working set of this example (no leading axis), of which outputs and Gram block are
         not read.
-      met: y and the planes at hand.
+      lookup: y and the planes at hand.
       y, loss: the most violated output and its loss.
       violated: bool, H(y) > xi_i + epsilon.
     """
     capacity = own.losses.shape[0]
-    fresh = violated & ~met.known
+    fresh = violated & ~lookup.known
     free, found = _free_slot(own)
     slot = jnp.where(fresh & found, free, capacity)
     slots = jnp.arange(capacity)
     scale = power_of_loss(loss, terms.scale_power)
-    row = jnp.where(slots == slot, scale * met.squared, own.scales * met.products)
+    row = jnp.where(slots == slot, scale * lookup.squared, own.scales * lookup.products)
     return Proposal(
         output=y,
         loss=loss,

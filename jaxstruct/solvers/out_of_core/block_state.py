@@ -24,7 +24,7 @@ class BlockState(NamedTuple):
 
 
 class BlockDetails(NamedTuple):
-    """What `fit_in_blocks` says besides. blocks: how many there were. memory: what was foretold."""
+    """What `fit_in_blocks` says besides. blocks: how many there were. memory: as predicted."""
 
     blocks: int
     memory: Memory

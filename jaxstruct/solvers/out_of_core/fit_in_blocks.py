@@ -137,9 +137,9 @@ def fit_in_blocks(
             f"{planes_folder(checkpoint)}: leave folder out"
         )
     count = _checked_count(problem, inputs, outputs, settings, blocks, block_bytes, n)
-    foretold = memory(problem, inputs, outputs, settings, blocks=count, block_bytes=block_bytes)
+    predicted = memory(problem, inputs, outputs, settings, blocks=count, block_bytes=block_bytes)
     if verbose:
-        sys.stderr.write(f"{count} blocks of {n} examples; memory {foretold}\n")
+        sys.stderr.write(f"{count} blocks of {n} examples; memory {predicted}\n")
     of_blocks = problem, inputs, outputs, formulation, C, example_weights, settings, count
     words = f"{formulation.name}, C = {float(C):g}"
     with (
@@ -166,7 +166,7 @@ def fit_in_blocks(
                 blocks=count,
             )  # fmt: skip
             keeping = BlockKeeping(checkpoint, float(checkpoint_seconds), own, problem, cache)
-        run = _Run(ascent, foretold, notifying_callback(Processes(), show, callback))
+        run = _Run(ascent, predicted, notifying_callback(Processes(), show, callback))
         return run.train() if keeping is None else run.train_and_keep(keeping, resume)
 
 
@@ -174,11 +174,11 @@ class _Run(NamedTuple):
     """A training in blocks, looked at and ready.
 
     Fields:
-      foretold: its memory. notify: the callback of the host loop.
+      predicted: its memory. notify: the callback of the host loop.
     """
 
     ascent: BlockAscent
-    foretold: Memory
+    predicted: Memory
     notify: Callable[[Progress], bool | None]
 
     def train(self) -> Solution:
@@ -224,7 +224,7 @@ class _Run(NamedTuple):
         )
         kept, support = int(cache.planes.sum()), int(cache.carrying.sum())
         counts = statistics(now, counters, kept, support, now.state.capacity)
-        details = BlockDetails(ascent.blocks.count, self.foretold)
+        details = BlockDetails(ascent.blocks.count, self.predicted)
         return solution_of_run(
             best, status, counts, ascent.formulation.name, ascent.rules.C, details=details
         )

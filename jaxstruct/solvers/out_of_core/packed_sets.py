@@ -1,6 +1,6 @@
 """Working sets at rest: the planes of some examples one after the other, without empty slots.
 
-While a block of examples is not visited its working sets need no room for planes to come. Of grown
+While a block of examples is not visited its working sets need no slots for planes to come. Of grown
 ones all planes stay, of enumerated ones, whose planes can be listed again, multipliers alone.
 """
 

@@ -41,7 +41,7 @@ class _Part(NamedTuple):
 
     Fields:
       seen: the bucket. grouped: [M, G] its rows by group. inside: [M] whether a group was visited
-      since the last meeting. old: [M, G, A] multipliers before. change: [M, G, A] by how much they
+      since shards met. old: [M, G, A] multipliers before. change: [M, G, A] by how much they
       moved, 0 where nobody was.
     """
 
