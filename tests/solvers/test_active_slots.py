@@ -14,7 +14,7 @@ from jaxstruct.core.buckets import rows_at
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack import sweeps as sweep_programs
 from jaxstruct.solvers.n_slack.active_slots import active_slots, merge_multipliers, restrict
-from jaxstruct.solvers.n_slack.oracle_pass import Batch, meet
+from jaxstruct.solvers.n_slack.oracle_pass import Batch, look_up_planes
 from jaxstruct.solvers.n_slack.working_sets import (
     WorkingSets,
     bucket_of,
@@ -48,7 +48,7 @@ def _entered(problem, task, sets, y, loss):
     own, every = bucket_of(sets, 0), jnp.arange(N)
     x, y_true = task.inputs[0], task.outputs[0]
     theta = jax.vmap(problem.model.potentials, (None, 0))(problem.initial_weights, x)
-    _, met = meet(problem, own, Batch(every, x, y_true, theta), y)
+    _, met = look_up_planes(problem, own, Batch(every, x, y_true, theta), y)
     place = jax.vmap(lambda *of_one: propose(task.terms, *of_one))
     found = place(rows_at(own, every), met, y, loss, jnp.ones(N, bool))
     return join_buckets([insert(own, every, found, jnp.int32(1))])
