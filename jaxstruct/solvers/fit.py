@@ -138,9 +138,7 @@ def _planes(fixed: Training, sets: WorkingSets) -> int:
     return int(fixed.processes.total(np.sum(carried[fixed.run.rows >= 0, 1:])))
 
 
-def _solution(
-    fixed: Training, now: RunState, status: Status, counters: StartCounters
-) -> Solution:  # fmt: skip
+def _solution(fixed: Training, now: RunState, status: Status, counters: StartCounters) -> Solution:
     """What a run that stands there has found."""
     rows, state = fixed.run.rows, fixed.run.placement.end(now.state)
     sets = state.sets

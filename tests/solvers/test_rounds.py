@@ -1,12 +1,18 @@
-"""Rounds take over the working sets that they are given, where they may."""
+"""Rounds take over the working sets that they are given, where they may, and ask nothing twice."""
 
 from __future__ import annotations
+
+import collections
+import pathlib
+import sys
 
 import jax
 import numpy as np
 import pytest
 
-from jaxstruct import Settings, fit
+import jaxstruct
+from jaxstruct import Settings, fit, ragged
+from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.solvers.n_slack import cutting_plane
 from tests.solvers.cases import random_case
 
@@ -18,8 +24,8 @@ def _used_up(state):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_step_uses_up_its_state_where_told(x64, way):
-    """It is the same step; without the word the old state stays."""
+def test_a_step_uses_up_its_state_where_it_may(x64, way):
+    """It is the same step; otherwise the old state stays."""
     settings = Settings(working_sets=way, effort="quick")
     run = random_case(seed=5).run("svm1_margin", 1.0, settings)
 
@@ -53,3 +59,27 @@ def test_fit_leaves_what_others_hold(x64, way):
     jax.tree.map(np.testing.assert_array_equal, again.weights, watched.weights)
     for state in (first.state, again.state, *states):
         assert not any(_used_up(state))
+
+
+def test_a_run_asks_once_what_stays_as_it_is():
+    """Calls of functions of the package in a fit of ten rounds whose programs are there."""
+    random = np.random.default_rng(0)
+    lengths = random.integers(3, 9, 40)
+    x = chain_inputs(ragged([random.normal(size=(n, 5)).astype(np.float32) for n in lengths]))
+    y = ragged([random.integers(0, 3, n).astype(np.int32) for n in lengths])
+    calls, package = collections.Counter(), str(pathlib.Path(jaxstruct.__file__).parent)
+
+    def count(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(package):
+            calls[frame.f_code.co_name] += 1
+
+    for profile in (None, count):
+        before = sys.getprofile()
+        sys.setprofile(profile)
+        try:
+            found = fit(chain(5, 3), x, y, C=10.0, tolerance=1e-5, max_passes=10)
+        finally:
+            sys.setprofile(before)
+    assert found.statistics.passes == 10 and calls["resolved_settings"] == 1
+    assert calls["efforts_of"] == calls["open_run"] == 1 and calls["open_round"] == 10
+    assert calls.total() < 2500

@@ -125,10 +125,8 @@ class BlockAscent:
         self.settings = resolved_settings(
             problem, formulation, settings, task, self.blocks.sizes, checked, calls
         )
-        place, oracle = (
-            OneDevice(problem, task, self.blocks.sizes),
-            oracle_for(problem, formulation),
-        )
+        place = OneDevice(problem, task, self.blocks.sizes)
+        oracle = oracle_for(problem, formulation)
         self.run = Run(
             problem, formulation, self.settings, task, place, rows, oracle, sample, SweepBuffers()
         )
