@@ -16,10 +16,10 @@ from jaxstruct.core.types import Array
 from jaxstruct.trees.oracles.best_charts import Sentences, sentences, term_rows
 from jaxstruct.trees.oracles.best_search import group_rules, rule_scores
 from jaxstruct.trees.oracles.charts import Layout, plain
+from jaxstruct.trees.oracles.k_best_charts import RankedCharts, rank_pairs, ranked_charts
+from jaxstruct.trees.oracles.k_best_charts_sorted import choice_of, sentence_bytes, sorted_charts
 from jaxstruct.trees.oracles.potential_checks import checked_sentence
-from jaxstruct.trees.oracles.ranked_charts import RankedCharts, rank_pairs, ranked_charts
 from jaxstruct.trees.oracles.rule_runs import BLOCK, GROUP
-from jaxstruct.trees.oracles.sorted_charts import choice_of, sentence_bytes, sorted_charts
 from jaxstruct.trees.oracles.traceback import Choice, Node, pick, trace_back
 from jaxstruct.trees.potentials import GrammarRules, Parsed, TreePotentials, score_tree
 

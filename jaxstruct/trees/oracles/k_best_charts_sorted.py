@@ -28,7 +28,7 @@ from jaxstruct.trees.oracles.best_charts import (
     term_rows,
 )
 from jaxstruct.trees.oracles.charts import Layout
-from jaxstruct.trees.oracles.ranked_charts import rank_pairs
+from jaxstruct.trees.oracles.k_best_charts import rank_pairs
 from jaxstruct.trees.oracles.rule_runs import BLOCK
 from jaxstruct.trees.oracles.traceback import Choice, Node, pick
 
