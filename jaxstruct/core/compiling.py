@@ -27,7 +27,9 @@ EFFORTS: dict[str, dict[str, Any]] = {
 }
 """Options of the compiler by effort; a compiler that does not know them compiles as usual.
 
-The least effort makes code in one piece: 32 pieces, made side by side, take a fifth more in all.
+Beside full effort the least one compiles in a tenth to a third of the time and runs five to
+eleven times as long, the middle one in half and 1.1 to 1.9 times. The least effort makes code in
+one piece: 32 pieces, made side by side, take a fifth more in all.
 """
 
 _traced: Counter[str] = Counter()

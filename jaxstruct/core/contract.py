@@ -241,8 +241,8 @@ class Problem(NamedTuple):
         outputs is None where inputs come alone, as in `predict`.
       padding: how ragged examples are padded.
       inference: what else can be asked; of it a function that the structure has not is None.
-      tested: the functions of model, oracles and space where tests prove them (`make_problem(..,
-        tested=True)`), or none; see `is_tested`.
+      tested: the functions of model, oracles and space where tests prove them, as `make_problem`
+        with tested=True says, or none; see `is_tested`.
     """
 
     initial_weights: PyTree

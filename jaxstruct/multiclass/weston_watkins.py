@@ -175,6 +175,7 @@ def _terms(problem: Problem, data: _Data, alpha: Array) -> tuple[PyTree, Example
     def of_example(x: PyTree, y: Array) -> tuple[Array, Array]:
         return problem.model.potentials(w, x), problem.space.plane_norms(x, y, jnp.arange(k))
 
+    # 256 examples at a time: what lies between is [256, d] at most where rows are sparse.
     scores, norms = jax.lax.map(lambda one: of_example(*one), (data.x, data.y), batch_size=256)
     truth = scores[rows, data.y][:, None]
     margins = truth - scores

@@ -11,7 +11,8 @@ from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.settings import ResolvedSettings
 
 STALL_ROUNDS = 10
-"""Block ascent has stalled where so many rounds did not halve the relative gap."""
+"""Block ascent has stalled where so many rounds did not halve the relative gap: at C = 1000 on 20
+points that are not separable 3,000 passes left 1e-4, Newton steps reach 1e-9 in about 15."""
 
 FEW_NEW = 0.1
 """Where a round still finds planes for more than this part of the examples, they are what lacks."""
