@@ -12,10 +12,11 @@ from jax.sharding import Mesh
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.checkpoints.files import File
-from jaxstruct.solvers.checkpoints.fit_checkpoints import RunKeeping, fingerprint_of
-from jaxstruct.solvers.checkpoints.resuming import digest_of_tree, in_common
-from jaxstruct.solvers.checkpoints.writer import GOES_ON, CheckpointWriter, check_checkpoint
+from jaxstruct.solvers.checkpoints.files import Checkpoint, File
+from jaxstruct.solvers.checkpoints.resuming import digest_of_tree, fingerprint, in_common
+from jaxstruct.solvers.checkpoints.run_state import file_of, solution_of
+from jaxstruct.solvers.checkpoints.session import CheckpointSession, Content
+from jaxstruct.solvers.checkpoints.writer import GOES_ON, check_checkpoint
 from jaxstruct.solvers.loop.host_loop import (
     Method,
     Progress,
@@ -33,7 +34,6 @@ from jaxstruct.solvers.loop.host_loop import (
 )
 from jaxstruct.solvers.loop.progress import training_progress
 from jaxstruct.solvers.loop.status import Status
-from jaxstruct.solvers.loop.stop_signals import raise_together, stop_signals
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack.cost_model import predicted_calls
@@ -163,18 +163,28 @@ def _on_the_way(
     return _solution(fixed, now, Status.STOPPED, counters)._replace(message=GOES_ON)
 
 
-def _checkpoint_writer(
-    fixed: Training, method: Method, kept: RunKeeping, counters: StartCounters
-) -> CheckpointWriter:
-    """What writes the checkpoints of a run."""
+class _FitContent(Content):
+    """What the checkpoints of `fit` hold: a Solution, of a run that goes on too."""
 
-    def file(now: RunState, found: Round) -> File:
-        solution = _on_the_way(fixed, method, now, counters)
-        state = now.state if method.adapt is None else method.adapt(now.state, found)
-        state = fixed.run.placement.end(state)
-        return kept.file_of(solution._replace(state=state), now, counters)
+    def __init__(self, fixed: Training) -> None:
+        """Of a run whose data are at hand."""
+        self._fixed = fixed
 
-    return kept.writer(file)
+    def running(self, method: Method, now: RunState, last: Round, counters: StartCounters) -> File:
+        """The solution so far, with the state of the next round."""
+        solution = _on_the_way(self._fixed, method, now, counters)
+        state = now.state if method.adapt is None else method.adapt(now.state, last)
+        return file_of(solution._replace(state=self._fixed.run.placement.end(state)))
+
+    def ended(self, solution: Solution) -> File:
+        """The solution."""
+        return file_of(solution)
+
+    def read(self, checkpoint: Checkpoint, ended: bool) -> tuple[Solution, State]:
+        """The solution, and its state."""
+        run = self._fixed.run
+        solution = solution_of(checkpoint, run.problem, run.task.outputs[0])
+        return solution, solution.state
 
 
 class _First(NamedTuple):
@@ -185,12 +195,11 @@ class _First(NamedTuple):
     started: bool
 
 
-def _first(fixed: Training, start: Solution | None, kept: RunKeeping | None) -> _First:
-    if kept is not None and kept.found is not None:
-        if kept.found.run is not None and kept.found.counters is not None:
-            now = kept.found.run
-            now = now._replace(state=fixed.run.placement.place(now.state))
-            return _First(now, kept.found.counters, True)
+def _first(fixed: Training, start: Solution | None, session: CheckpointSession | None) -> _First:
+    found = None if session is None else session.found
+    if found is not None and found.run is not None and found.counters is not None:
+        state = fixed.run.placement.place(found.run.state)
+        return _First(found.run._replace(state=state), found.counters, True)
     state, planes = _first_state(fixed, start)
     counters = begin(planes, _before(fixed.rules.C, start))
     return _First(run_state_at(state, state.weights), counters, start is not None)
@@ -206,42 +215,32 @@ def train(
     callback: Callable[[Progress], bool | None] | None = None,
     show: Callable[[Progress], None] = lambda progress: None,
     start: Solution | None = None,
-    kept: RunKeeping | None = None,
+    session: CheckpointSession | None = None,
 ) -> Solution:
     """The host loop and what its end says.
 
     Args:
       callback, start: as in `fit`. show: is called after each round.
-      kept: where checkpoints are, None for none.
+      session: where checkpoints are, None for none.
     """
-    first, watched = _first(fixed, start, kept), callback is not None or kept is not None
+    first, watched = _first(fixed, start, session), callback is not None or session is not None
     notify = notifying_callback(fixed.processes, show, callback)
     method = _method(fixed, first.started, fixed.processes.any(watched))
-    if kept is None:
-        return _ended(fixed, *solve(method, first.now, fixed.rules, first.counters, notify), first)
-    writer = _checkpoint_writer(fixed, method, kept, first.counters)
-    with stop_signals(patient=fixed.processes.several) as signals:
+    given = method, first.now, fixed.rules, first.counters, notify
 
-        def keep(now: RunState, found: Round) -> None:
-            writer.keep(now, found)
-            raise_together(fixed.processes, signals)
+    def ended(now: RunState, status: Status) -> Solution:
+        return _ended(fixed, now, status, first.counters)
 
-        with writer.stopped_by(signals.meant):
-            end = solve(method, first.now, fixed.rules, first.counters, notify, keep)
-            solution = _ended(fixed, *end, first)
-            stopped = solution.status is Status.STOPPED  # it may go on, without this certificate
-            file = None if stopped else kept.end_file_of(solution)
-            writer.end(file, solution.statistics.passes)
-    return solution
+    return ended(*solve(*given)) if session is None else session.solve(*given, ended)
 
 
-def _ended(fixed: Training, now: RunState, status: Status, first: _First) -> Solution:
+def _ended(fixed: Training, now: RunState, status: Status, counters: StartCounters) -> Solution:
     """What a run has found whose loop is over."""
     run, weights = fixed.run, fixed.run.placement.taken(now.best.weights)
     status = confirm(status, run.problem, run.formulation, run.sample, weights)
     if fixed.processes.any(status is Status.WRONG_ORACLE):
         status = Status.WRONG_ORACLE
-    return _solution(fixed, now, status, first.counters)
+    return _solution(fixed, now, status, counters)
 
 
 def _first_state(fixed: Training, start: Solution | None) -> tuple[State, int]:
@@ -347,22 +346,25 @@ def fit(
         calls = predicted_calls(tolerance, max_passes)
         given = problem, inputs, outputs, formulation, C, example_weights, settings
         run = open_run(*given, calls, mesh, processes)
-        common, kept = {}, None
+        common, session = {}, None
         if processes.several or checkpoint is not None:
             common = in_common(problem, run.settings, formulation, rules, min_margin)
             own = {"checkpoint": checkpoint is not None, "resume": resume}
             processes.check_alike(own | {"start": start is not None} | common)
-        if checkpoint is not None:
-            own = fingerprint_of(common, run, example_weights, start)
-            kept = RunKeeping(checkpoint, float(checkpoint_seconds), own, processes)
-            if resume:
-                kept.read(problem, run.task.outputs[0], _before(rules.C, start))
-            if kept.found is not None and kept.found.run is None:
-                return kept.found.solution
         fixed = Training(run, rules, min_margin, common.get("problem") or digest_of_tree(problem))
+        if checkpoint is not None:
+            devices = run.placement.task.terms.cap.devices()
+            digests = digest_of_tree(run.task.inputs), digest_of_tree(run.task.outputs)
+            own = fingerprint(common, devices, *digests, example_weights, start)
+            seconds = float(checkpoint_seconds)
+            session = CheckpointSession(checkpoint, seconds, own, _FitContent(fixed), processes)
+            if resume:
+                session.read(problem, _before(rules.C, start))
+            if session.found is not None and session.found.run is None:
+                return session.found.solution
         if start is not None:
             processes.agree(lambda: check_start(run, start, fixed.fingerprint))
-        return train(fixed, callback, show, start, kept)
+        return train(fixed, callback, show, start, session)
 
 
 def fit_path(

@@ -13,10 +13,10 @@ from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.multiclass.structure import multiclass
-from jaxstruct.solvers import fit as fitting
 from jaxstruct.solvers.checkpoints import resuming
 from jaxstruct.solvers.checkpoints.resuming import previous_of
 from jaxstruct.solvers.checkpoints.run_state import load_solution, save_solution, save_weights
+from jaxstruct.solvers.checkpoints.writer import CheckpointWriter
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.settings import Settings
@@ -76,14 +76,14 @@ def killed_after(rounds, monkeypatch):
             raise Killed
 
     callback.seen = 0
-    monkeypatch.setattr(fitting.CheckpointWriter, "stop", lambda writer, error: None)
+    monkeypatch.setattr(CheckpointWriter, "stop", lambda writer, error: None)
     return callback
 
 
 def assert_same_end(whole, found):
     assert found.status is whole.status and found.message == whole.message
     both = [
-        (run.weights, run.state, run.slack, run.rows, run.certificate, run.primal, run.dual)
+        (run.weights, run.state, run.slack, run.details, run.certificate, run.primal, run.dual)
         for run in (whole, found)
     ]
     assert jax.tree.structure(both[0]) == jax.tree.structure(both[1])

@@ -87,7 +87,7 @@ class CheckpointWriter:
         processes: Processes = ALONE,
         held: int = 0,
         damaged: bool = False,
-        in_place: Callable[[File], None] = lambda file: None,
+        in_place: Callable[[], None] = lambda: None,
     ) -> None:
         """Start to count.
 
@@ -98,7 +98,7 @@ class CheckpointWriter:
           processes: that keep theirs together.
           held: how many rounds the file holds of this run. damaged: whether what is there now is
             not worth to be kept beside the next one.
-          in_place: called with what was written, once it is in its place.
+          in_place: is called once a file is in its place.
         """
         self._path, self._seconds, self._file_of = path, seconds, file_of
         self._processes, self._held, self._damaged = processes, held, damaged
@@ -184,8 +184,7 @@ class CheckpointWriter:
             self._processes.agree(lambda: None)
 
         try:
-            file = make()
-            write_checkpoint(self._path, *file, previous, ready)
+            write_checkpoint(self._path, *make(), previous, ready)
         except RefusedElsewhere as error:  # another one could not write its own
             return error
         except OSError as error:
@@ -193,7 +192,7 @@ class CheckpointWriter:
                 self._processes.fail(error)
             return error
         self._held, self._damaged = rounds, False
-        self._in_place(file)
+        self._in_place()
         return None
 
     def _warn(self, what: str) -> None:

@@ -14,17 +14,9 @@ from typing import Any
 
 from jaxstruct.core.contract import Problem
 from jaxstruct.solvers.checkpoints.files import Checkpoint, File, arrays_of, header_of, previous_of
-from jaxstruct.solvers.checkpoints.resuming import (
-    Fingerprint,
-    Kept,
-    end_file,
-    kept_in,
-    newest,
-    run_file,
-)
 from jaxstruct.solvers.checkpoints.run_state import found_file, found_in
-from jaxstruct.solvers.checkpoints.writer import CheckpointWriter
-from jaxstruct.solvers.loop.host_loop import Round, RunState, StartCounters
+from jaxstruct.solvers.checkpoints.session import Content
+from jaxstruct.solvers.loop.host_loop import Method, Round, RunState, StartCounters
 from jaxstruct.solvers.memory import Memory
 from jaxstruct.solvers.out_of_core.block_state import BlockDetails, BlockState
 from jaxstruct.solvers.out_of_core.plane_cache import Held, PlaneCache, names_in
@@ -41,22 +33,6 @@ def planes_folder(path: str | os.PathLike) -> Path:
     return path.with_name(path.name + ".planes")
 
 
-def _run_state_file(now: RunState, state: BlockState, cache: PlaneCache) -> File:
-    """What a run goes on from; its planes are put into files on the disk."""
-    contents = cache.in_files(state.planes)
-    planes = [held and {name: getattr(held, name) for name in _HELD} for held in contents]
-    own = {"state": {name: getattr(state, name) for name in _STATE}, "planes": planes}
-    arrays = arrays_of(".weights", now.best.weights) | arrays_of(".state.weights", state.weights)
-    return header_of(KIND, state.weights) | own, arrays
-
-
-def _solution_file(solution: Solution) -> File:
-    header, arrays = found_file(KIND, solution)
-    blocks, memory = solution.details
-    own = {"blocks": blocks, "memory": memory._asdict()}
-    return header | own | {"planes": []}, arrays
-
-
 def _names(path: Path) -> set[str]:
     """The files of planes that a checkpoint names; none where it cannot be read."""
     try:
@@ -66,35 +42,32 @@ def _names(path: Path) -> set[str]:
     return {each["name"] for each in named or () if each is not None}
 
 
-class BlockKeeping:
-    """Where a training in blocks keeps its checkpoints, and what one held."""
+class BlockContent(Content):
+    """What the files of a training in blocks hold; its planes are beside them."""
 
-    def __init__(
-        self,
-        path: str | os.PathLike,
-        seconds: float,
-        own: Fingerprint,
-        problem: Problem,
-        cache: PlaneCache,
-    ) -> None:
-        """Nothing is read yet; seconds: between two. own: the fingerprint of the run."""
-        self._path, self._seconds, self._own = Path(path), seconds, own
-        self._problem, self._cache = problem, cache
-        self._named = _names(self._path) | _names(previous_of(path))
+    def __init__(self, path: str | os.PathLike, problem: Problem, cache: PlaneCache) -> None:
+        """Nothing is read yet."""
+        self._path, self._problem, self._cache = Path(path), problem, cache
+        self.written()
 
-    def read(self) -> Kept | None:
-        """The run that the checkpoint holds, or the one before it; its planes are in the cache.
+    def running(self, method: Method, now: RunState, last: Round, counters: StartCounters) -> File:
+        """The weights of the run; its planes are put into files on the disk."""
+        state = now.state if method.adapt is None else method.adapt(now.state, last)
+        contents = self._cache.in_files(state.planes)
+        planes = [held and {name: getattr(held, name) for name in _HELD} for held in contents]
+        own = {"state": {name: getattr(state, name) for name in _STATE}, "planes": planes}
+        arrays = arrays_of(".weights", now.best.weights)
+        arrays |= arrays_of(".state.weights", state.weights)
+        return header_of(KIND, state.weights) | own, arrays
 
-        Raises:
-          ValueError: as `resuming.newest`; a file of planes may be what is damaged.
-        """
+    def ended(self, solution: Solution) -> File:
+        """The solution, without planes."""
+        header, arrays = found_file(KIND, solution)
+        blocks, memory = solution.details
+        return header | {"blocks": blocks, "memory": memory._asdict(), "planes": []}, arrays
 
-        def whole(path: Path) -> Kept:
-            return kept_in(Checkpoint(path), self._problem, self._own, None, self._found)
-
-        return newest(self._path, whole)
-
-    def _found(self, checkpoint: Checkpoint, ended: bool) -> tuple[Any, Any]:
+    def read(self, checkpoint: Checkpoint, ended: bool) -> tuple[Any, Any]:
+        """(solution, state); the planes of a run that goes on are put in the cache."""
         if ended:
             memory = Memory(**checkpoint.record("memory", Memory._fields))
             found, blocks = found_in(checkpoint, self._problem), checkpoint.entry("blocks", int)
@@ -108,23 +81,8 @@ class BlockKeeping:
         numbers = checkpoint.record("state", _STATE)
         return None, BlockState(weights, **numbers, planes=contents)
 
-    def writer(self, counters: StartCounters, found: Kept | None, method: Any) -> CheckpointWriter:
-        """What writes checkpoints; found: of `read`."""
-
-        def file(now: RunState, last: Round) -> File:
-            state = method.adapt(now.state, last)
-            return run_file(_run_state_file(now, state, self._cache), now, counters, self._own)
-
-        held, damaged = (0, False) if found is None else (found.round[0], found.damaged)
-        return CheckpointWriter(
-            self._path, self._seconds, file, held=held, damaged=damaged, in_place=self._renamed
-        )
-
-    def end_file(self, solution: Solution) -> File:
-        """The checkpoint of a run that has ended."""
-        return end_file(_solution_file(solution), self._own)
-
-    def _renamed(self, file: File) -> None:
+    def written(self) -> None:
+        """Note which planes the files name."""
         self._named = _names(self._path) | _names(previous_of(self._path))
 
     def tidy(self, ended: bool = False) -> None:

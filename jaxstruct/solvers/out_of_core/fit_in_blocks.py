@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,10 +24,10 @@ from jaxstruct.solvers.checkpoints.resuming import (
     fingerprint,
     in_common,
 )
+from jaxstruct.solvers.checkpoints.session import CheckpointSession
 from jaxstruct.solvers.checkpoints.writer import check_checkpoint, prepare_folder
 from jaxstruct.solvers.loop.host_loop import (
     Progress,
-    Round,
     RunState,
     StartCounters,
     begin,
@@ -38,11 +38,10 @@ from jaxstruct.solvers.loop.host_loop import (
 )
 from jaxstruct.solvers.loop.progress import training_progress
 from jaxstruct.solvers.loop.status import Status
-from jaxstruct.solvers.loop.stop_signals import stop_signals
 from jaxstruct.solvers.memory import BLOCK_BYTES, Memory, blocks_within, memory
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.out_of_core.block_ascent import BlockAscent
-from jaxstruct.solvers.out_of_core.block_checkpoints import BlockKeeping, planes_folder
+from jaxstruct.solvers.out_of_core.block_checkpoints import BlockContent, planes_folder
 from jaxstruct.solvers.out_of_core.block_state import BlockDetails
 from jaxstruct.solvers.out_of_core.blocks import Blocks
 from jaxstruct.solvers.out_of_core.plane_cache import PlaneCache
@@ -155,7 +154,7 @@ def fit_in_blocks(
             settings,
             lambda *examples: kept and digests.append(tuple(map(digest_of_tree, examples))),
         )
-        keeping = None
+        session = None
         if checkpoint is not None:
             common = in_common(problem, ascent.settings, formulation, rules, min_margin)
             inputs_digest, outputs_digest = map(
@@ -165,69 +164,40 @@ def fit_in_blocks(
                 common, jnp.zeros(()).devices(), inputs_digest, outputs_digest, example_weights,
                 blocks=count,
             )  # fmt: skip
-            keeping = BlockKeeping(checkpoint, float(checkpoint_seconds), own, problem, cache)
-        run = _Run(ascent, predicted, notifying_callback(Processes(), show, callback))
-        return run.train() if keeping is None else run.train_and_keep(keeping, resume)
-
-
-class _Run(NamedTuple):
-    """A training in blocks, looked at and ready.
-
-    Fields:
-      predicted: its memory. notify: the callback of the host loop.
-    """
-
-    ascent: BlockAscent
-    predicted: Memory
-    notify: Callable[[Progress], bool | None]
-
-    def train(self) -> Solution:
-        """Rounds to the end."""
-        state, counters = self.ascent.begin(), begin()
+            content = BlockContent(checkpoint, problem, cache)
+            seconds = float(checkpoint_seconds)
+            session = CheckpointSession(checkpoint, seconds, own, content, Processes())
+            if resume:
+                session.read(problem)
+            if session.found is not None and session.found.run is None:
+                return session.found.solution
+        method, state, counters = ascent.method(), ascent.begin(), begin()
         first = run_state_at(state, state.weights)
-        end = solve(self.ascent.method(), first, self.ascent.rules, counters, self.notify)
-        return self._solution(*end, counters)
+        notify = notifying_callback(Processes(), show, callback)
 
-    def train_and_keep(self, keeping: BlockKeeping, resume: bool) -> Solution:
-        """The same with checkpoints; resume: whether to go on from the last one."""
-        found = keeping.read() if resume else None
-        if found is not None and found.run is None:
-            return found.solution
-        keeping.tidy()
-        state, counters = self.ascent.begin(), begin()
-        first = run_state_at(state, state.weights)
+        def solution_of(now: RunState, status: Status) -> Solution:
+            return _solution(ascent, predicted, now, status, counters)
+
+        if session is None:
+            return solution_of(*solve(method, first, rules, counters, notify))
+        found = session.found
         if found is not None and found.run is not None and found.counters is not None:
             first, counters = found.run, found.counters
-        method = self.ascent.method()
-        writer = keeping.writer(counters, found, method)
-        with stop_signals() as signals:
+        return session.solve(method, first, rules, counters, notify, solution_of)
 
-            def keep(now: RunState, last: Round) -> None:
-                writer.keep(now, last)
-                keeping.tidy()
-                signals.raise_noted()
 
-            with writer.stopped_by(signals.meant):
-                end = solve(method, first, self.ascent.rules, counters, self.notify, keep)
-                solution = self._solution(*end, counters)
-                stopped = solution.status is Status.STOPPED  # it may go on
-                file = None if stopped else keeping.end_file(solution)
-                writer.end(file, solution.statistics.passes)
-                keeping.tidy(ended=not stopped)
-        return solution
-
-    def _solution(self, now: RunState, status: Status, counters: StartCounters) -> Solution:
-        """What a run has found whose loop is over."""
-        ascent, cache, best = self.ascent, self.ascent.cache, now.best
-        status = confirm(
-            status, ascent.problem, ascent.formulation, ascent.run.sample, best.weights
-        )
-        kept, support = int(cache.planes.sum()), int(cache.carrying.sum())
-        counts = statistics(now, counters, kept, support, now.state.capacity)
-        details = BlockDetails(ascent.blocks.count, self.predicted)
-        return solution_of_run(
-            best, status, counts, ascent.formulation.name, ascent.rules.C, details=details
-        )
+def _solution(
+    ascent: BlockAscent, predicted: Memory, now: RunState, status: Status, counters: StartCounters
+) -> Solution:
+    """What a run has found whose loop is over; predicted: its memory."""
+    cache, best = ascent.cache, now.best
+    status = confirm(status, ascent.problem, ascent.formulation, ascent.run.sample, best.weights)
+    kept, support = int(cache.planes.sum()), int(cache.carrying.sum())
+    counts = statistics(now, counters, kept, support, now.state.capacity)
+    details = BlockDetails(ascent.blocks.count, predicted)
+    return solution_of_run(
+        best, status, counts, ascent.formulation.name, ascent.rules.C, details=details
+    )
 
 
 @contextlib.contextmanager
