@@ -10,6 +10,8 @@ import re
 import pytest
 
 import jaxstruct
+from experiments import command_module, commands
+from experiments.lib.options import names
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -25,7 +27,7 @@ PAGES = {
     for path in sorted([*ROOT.glob("*.md"), *_site_pages(), *ROOT.glob("third_party_*/*.md")])
 }
 HISTORY = "CHANGELOG.md"
-COMMANDS = sorted(path.parent.name for path in ROOT.glob("experiments/*/command.py"))
+COMMANDS = commands()
 
 
 def test_a_new_output_type_is_one_page(capsys) -> None:
@@ -163,7 +165,7 @@ def test_links_lead_somewhere() -> None:
 
 @functools.cache
 def _flags(command: str) -> frozenset[str]:
-    return frozenset(importlib.import_module(f"experiments.{command}.command").Options._fields)
+    return frozenset(names(command_module(command).Options))
 
 
 def test_commands_exist_with_their_flags() -> None:

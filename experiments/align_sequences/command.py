@@ -21,12 +21,7 @@ from __future__ import annotations
 from typing import cast
 
 from experiments.align_sequences.costs import Costs, read_costs
-from experiments.align_sequences.data import (
-    Reading,
-    alphabet_named,
-    read_aligned,
-    read_plain,
-)
+from experiments.align_sequences.data import Reading, alphabet_named, read_aligned, read_plain
 from experiments.align_sequences.options import Options
 from experiments.align_sequences.report import aligned_outcome, training_outcome
 from experiments.align_sequences.training import train_costs

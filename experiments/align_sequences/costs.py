@@ -24,10 +24,7 @@ from jaxstruct.core.padding import bucketed
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
 from jaxstruct.data.errors import MalformedFile
-from jaxstruct.data.substitution_matrices import (
-    read_substitution_matrix,
-    write_substitution_matrix,
-)
+from jaxstruct.data.substitution_matrices import read_substitution_matrix, write_substitution_matrix
 from jaxstruct.data.utf8 import parse_json, read_text
 
 CELLS = 1 << 26

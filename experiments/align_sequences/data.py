@@ -19,12 +19,7 @@ from jaxstruct.alignments.alphabets import (
 )
 from jaxstruct.alignments.losses import AlignmentOutput
 from jaxstruct.alignments.structure import AlignmentInput, alignment_inputs, alignment_outputs
-from jaxstruct.alignments.text import (
-    WrittenAlignment,
-    gather_gaps,
-    read_rows,
-    without_end_gaps,
-)
+from jaxstruct.alignments.text import WrittenAlignment, gather_gaps, read_rows, without_end_gaps
 from jaxstruct.core.sizes import size_class
 from jaxstruct.data.fasta import FastaRecord, aligned_pairs, consecutive_pairs, read_fasta
 

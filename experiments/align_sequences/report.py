@@ -72,7 +72,7 @@ def training_outcome(
              f"{folder / 'weights.npz'}."]  # fmt: skip
     table = Table("Costs learned from aligned sequences", TRAINING_COLUMNS, rows, notes)
     content = {"rows": numbers, "learned": trained.costs} | _training_numbers(trained)
-    outcome = common.save("align_sequences", options, "align_sequences", table, content)
+    outcome = common.save(options, table, content)
     return outcome._replace(files=(*outcome.files, matrix, gaps, folder / "weights.npz"))
 
 
@@ -138,7 +138,7 @@ def aligned_outcome(
     table = Table("Aligned sequences", ALIGNED_COLUMNS, rows, notes)
     numbers = {"scores": scores, "left_out": pairs.left_out, "costs": costs}
     name = "align_sequences_aligned"
-    outcome = common.save("align_sequences", options, name, table, numbers)
+    outcome = common.save(options, table, numbers, name=name)
     return outcome._replace(files=(*outcome.files, path, fasta))
 
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from experiments.align_sequences.costs import Costs, batch_size, costs_of
 from experiments.align_sequences.data import Pairs, inputs_of, outputs_of, padded_letters, split
 from experiments.align_sequences.options import Options
-from experiments.lib import common
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
 from jaxstruct import Solution, fit
@@ -44,9 +43,7 @@ def train_costs(options: Options, alphabet: Alphabet, pairs: Pairs, dtype: str) 
         len(alphabet.letters), mode=options.mode, gaps=options.gaps, symmetric=options.symmetric,
         loss=options.loss, dtype=dtype,
     )  # fmt: skip
-    settings = common.solver_settings(options)._replace(
-        oracle_batch=batch_size(padded_letters(train))
-    )
+    settings = options.settings()._replace(oracle_batch=batch_size(padded_letters(train)))
     watch = Stopwatch()
     with training_progress(
         options.max_passes, "training", options.progress, options.tolerance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,20 +10,92 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.lib import fields
 from experiments.lib.common import take_rows
+from experiments.lib.options import flag
 from experiments.lib.record import Stopwatch
+from experiments.tasks.homologues import as_examples
 from jaxstruct import Settings, fit
 from jaxstruct.alignments.homologues import (
     HomologueInput,
     HomologueOutput,
     candidate_scores,
-    homologue_outputs,
 )
-from jaxstruct.alignments.log_odds import alignment_weights, homologue_counts, log_odds
+from jaxstruct.alignments.log_odds import BACKGROUNDS, alignment_weights, homologue_counts, log_odds
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.data.homologues import LETTERS, Homologues, generate_homologues
+from jaxstruct.data.homologues import LETTERS, PADDINGS, generate_homologues
 from jaxstruct.solvers.solution import Solution
+
+PAPER_GAP_COST = 0.2
+
+
+def reading_named(text: str) -> tuple[str, float]:
+    """(padding, C') of a word such as end:0.1."""
+    padding, _, c_over_n = text.partition(":")
+    try:
+        value = float(c_over_n)
+    except ValueError:
+        value = 0.0
+    if padding not in PADDINGS or not 0 < value < math.inf:
+        raise ValueError(
+            f"got {text!r}, expected padding:c_over_n such as end:0.1, padding one of "
+            f"{', '.join(PADDINGS)}"
+        )
+    return padding, value
+
+
+class Options(fields.Capacity, fields.Common):
+    """The flags of this command."""
+
+    sizes: Sequence[str] = flag(
+        ("1", "2", "4", "10", "20", "40", "80"),
+        "Numbers n of training examples.",
+        each=int,
+        least=1,
+        some=True,
+    )
+    samples: int = flag(10, "Training and test sets of each size.", least=2)
+    test_examples: int = flag(100, "Test examples a sample.", least=1)
+    padding: str = flag(
+        "both",
+        "Where the random letters go that fill a homologue up: see jaxstruct.data.homologues.",
+        PADDINGS,
+    )
+    c_over_n: float = flag(0.1, "C' = C / n of SVM2.", above=0)
+    epsilon: float = flag(0.1, "Precision of the cutting plane algorithm.", above=0)
+    background: str = flag(
+        "sequences",
+        "P(a) and P(b) of the log-odds: of all letters, or the margins of the paired letters.",
+        BACKGROUNDS,
+    )
+    gap_costs: Sequence[str] = flag(
+        ("0.2", "0.6", "0.8", "1.0", "1.2", "1.4", "1.8"),
+        f"Gap costs delta of the generative model; {PAPER_GAP_COST} is always one of them.",
+        each=float,
+    )
+    epsilons: Sequence[str] = flag(
+        ("1", "0.3", "0.1", "0.03", "0.01", "0.003", "0.001"),
+        "Precisions of figure 2, right; empty: none.",
+        each=float,
+        above=0,
+    )
+    epsilon_size: int = flag(20, "Its number n of examples.", least=1)
+    readings: Sequence[str] = flag(
+        (),
+        "Further readings of the text to compare, a list of padding:c_over_n; each takes "
+        "about as long as the table.",
+        each=reading_named,
+    )
+    oracle_batch: int = flag(
+        1,
+        "Examples in one oracle call. 1 adds planes one at a time as algorithm 1 does; more "
+        "is faster for many examples and adds more planes.",
+        least=1,
+    )
+    resume: bool = flag(
+        False, "Go on where a run with the same flags and output stopped, training by training."
+    )
 
 
 class Sample(NamedTuple):
@@ -54,15 +127,6 @@ def draw(seed: Sequence[int], n: int, tests: int, rows: int, padding: str) -> Sa
     index = np.where(np.arange(rows) < n + tests, np.arange(rows), 0)
     x, y = take_rows((x, y), index)
     return Sample(x, y, n, n + tests)
-
-
-def as_examples(data: Homologues) -> tuple[HomologueInput, HomologueOutput]:
-    """Generated examples as inputs and outputs of `homologue_search`."""
-    n, Q, N = data.candidates.shape
-    M = data.natives.shape[1]
-    lengths = np.full(n, M, np.int32), np.full((n, Q), N, np.int32)
-    outputs = homologue_outputs(data.homologue, data.operations, data.begin, M + N)
-    return HomologueInput(data.natives, data.candidates, *lengths), outputs
 
 
 @jax.jit

@@ -26,21 +26,21 @@ import math
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from experiments.benchmarks.grids import grid_rows, grid_table
-from experiments.benchmarks.meshes import have_devices, mesh_plot, mesh_row, mesh_table
 from experiments.benchmarks.paths import path_plot, path_rows, path_table
-from experiments.benchmarks.tasks import TASKS, Task, Training
 from experiments.lib import common, fields
 from experiments.lib.apart import run_apart
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups, curve_lines
 from experiments.lib.record import enable_persistent_compilation_cache, peak_memory_bytes
-from experiments.lib.report import Table, write_results
+from experiments.lib.report import Columns, Table, rows_table, write_results
+from experiments.tasks.benchmarks import TASKS, Task, Training
+from experiments.tasks.meshes import have_devices, mesh_plot, mesh_row, mesh_table
 from jaxstruct import fit
 from jaxstruct.core.compile_clock import compile_clock
 
@@ -50,63 +50,47 @@ GROWING = ("texts", "sentences")
 USUAL = tuple(name for name in TASKS if name != "spanish_whole")
 
 
-class Options(NamedTuple):
+class Options(fields.Tolerance, fields.Common):
     """The flags of this command."""
 
-    tasks: Annotated[Sequence[str], flag("Which rows.", list(TASKS), some=True)] = USUAL
-    growth: Annotated[
-        Sequence[str],
-        flag(
-            "Sizes n of generated texts and sentences, or of --tasks, in place of the rows.",
-            each=int,
-            least=1,
-        ),
-    ] = ()
-    path: Annotated[
-        Sequence[str],
-        flag(
-            "Values of C / n, rising: a path of warm starts in place of the rows.",
-            each=float,
-            above=0,
-        ),
-    ] = ()
-    grid: Annotated[
-        Sequence[str],
-        flag(
-            "Values of C / n: a grid search of 5 folds over generated texts of 20 classes, in "
-            "place of the rows.",
-            each=float,
-            above=0,
-        ),
-    ] = ()
-    shards: Annotated[
-        Sequence[str],
-        flag(
-            "Numbers of devices of a mesh, in place of the rows: digits, words and sentences, or "
-            "--tasks.",
-            each=int,
-            least=1,
-        ),
-    ] = ()
-    tolerance: fields.Tolerance = 1e-3
-    part: Annotated[
-        str,
-        flag(
-            "Measure this part of one task here and write its numbers, as 'all' does in processes "
-            "of their own.",
-            ["all", *PARTS, "shards"],
-        ),
-    ] = "all"
-    size: Annotated[
-        int,
-        flag("With --part, --path, --grid or --shards: n of the task; 0: as it is.", least=0),
-    ] = 0
-    cache: Annotated[str, flag("With --part: folder of the compiled programs.")] = ""
-    output: fields.Output = "results"
-    seed: fields.Seed = 0
-    x64: fields.X64 = False
-    compilation_cache: fields.CompilationCache = False
-    progress: fields.ShowProgress = None
+    tasks: Sequence[str] = flag(USUAL, "Which rows.", list(TASKS), some=True)
+    growth: Sequence[str] = flag(
+        (),
+        "Sizes n of generated texts and sentences, or of --tasks, in place of the rows.",
+        each=int,
+        least=1,
+    )
+    path: Sequence[str] = flag(
+        (),
+        "Values of C / n, rising: a path of warm starts in place of the rows.",
+        each=float,
+        above=0,
+    )
+    grid: Sequence[str] = flag(
+        (),
+        "Values of C / n: a grid search of 5 folds over generated texts of 20 classes, in "
+        "place of the rows.",
+        each=float,
+        above=0,
+    )
+    shards: Sequence[str] = flag(
+        (),
+        "Numbers of devices of a mesh, in place of the rows: digits, words and sentences, or "
+        "--tasks.",
+        each=int,
+        least=1,
+    )
+    part: str = flag(
+        "all",
+        "Measure this part of one task here and write its numbers, as 'all' does in processes "
+        "of their own.",
+        ["all", *PARTS, "shards"],
+    )
+    size: int = flag(
+        0, "With --part, --path, --grid or --shards: n of the task; 0: as it is.", least=0
+    )
+    cache: str = flag("", "With --part: folder of the compiled programs.")
+    compilation_cache: bool = False
 
 
 def main(options: Options) -> int | None:
@@ -135,16 +119,16 @@ def run(options: Options) -> common.Outcome:
     if options.shards:
         return _sharded(options)
     rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("benchmarks", options, "benchmarks", {"rows": rows}):
+    with common.kept_if_stopped(options, {"rows": rows}):
         for name in options.tasks:
             rows.append(_measured(options, name, TASKS[name].size))
     table, plots = _table(options, rows), {"benchmarks": _plot(rows)}
-    return common.save("benchmarks", options, "benchmarks", table, {"rows": rows}, plots)
+    return common.save(options, table, {"rows": rows}, plots)
 
 
 def _measured(options: Options, name: str, size: int) -> dict[str, Any]:
     """The numbers of one task: of the process that compiles, of the one after it, of the peer."""
-    own = options._replace(
+    own = options.replace(
         tasks=(name,), size=size, growth=(), cache=f"{options.output}/benchmarks_programs"
     )
     shutil.rmtree(own.cache, ignore_errors=True)
@@ -152,7 +136,7 @@ def _measured(options: Options, name: str, size: int) -> dict[str, Any]:
     for part in PARTS:
         if part == "peer" and not TASKS[name].peer:
             continue
-        (found,) = run_apart("benchmarks", own._replace(part=part), _part_name(name, part))
+        (found,) = run_apart(own.replace(part=part), _part_name(name, part))
         row |= {f"{part}_{key}": value for key, value in found.items()}
     shutil.rmtree(own.cache, ignore_errors=True)
     return row
@@ -228,37 +212,37 @@ def _sharded(options: Options) -> common.Outcome:
     """Each task on each number of devices, in a process of its own."""
     names = SHARDED if tuple(options.tasks) == USUAL else options.tasks
     rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("benchmarks", options, "benchmarks_shards", {"rows": rows}):
+    with common.kept_if_stopped(options, {"rows": rows}, name="benchmarks_shards"):
         for name in names:
             for count in options.shards:
-                own = options._replace(tasks=(name,), shards=(count,), part="shards")
-                (found,) = run_apart("benchmarks", own, _part_name(name, "shards"))
+                own = options.replace(tasks=(name,), shards=(count,), part="shards")
+                (found,) = run_apart(own, _part_name(name, "shards"))
                 rows.append(found | {"task": name})
     table, plots = mesh_table(rows, options.tolerance), {"benchmarks_shards": mesh_plot(rows)}
-    return common.save("benchmarks", options, "benchmarks_shards", table, {"rows": rows}, plots)
+    return common.save(options, table, {"rows": rows}, plots, name="benchmarks_shards")
 
 
 def _table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
-    columns = [
-        "task", "n", ("first fit, s", "whole"), ("first fit, s", "compiling"),
-        ("first fit, s", "programs on disk"), "again, s", "programs", "peak MB", "rounds",
-        "oracle calls", "status", ("peer", "name"), ("peer", "s"), ("peer", "peak MB"),
-    ]  # fmt: skip
-    body = [
-        [row["title"], row["first_n"], row["first_seconds"], row["first_compiling"],
-         row["cached_seconds"], row["first_again"], row["first_programs"],
-         row["first_peak_memory"] / 2**20, row["first_passes"], row["first_oracle_calls"],
-         str(row["first_status"]), TASKS[row["task"]].peer or None, row.get("peer_seconds"),
-         row["peer_peak_memory"] / 2**20 if "peer_peak_memory" in row else None]
-        for row in rows
-    ]  # fmt: skip
+    columns: Columns = {
+        "task": "title", "n": "first_n", ("first fit, s", "whole"): "first_seconds",
+        ("first fit, s", "compiling"): "first_compiling",
+        ("first fit, s", "programs on disk"): "cached_seconds", "again, s": "first_again",
+        "programs": "first_programs", "peak MB": lambda row: row["first_peak_memory"] / 2**20,
+        "rounds": "first_passes", "oracle calls": "first_oracle_calls",
+        "status": lambda row: str(row["first_status"]),
+        ("peer", "name"): lambda row: TASKS[row["task"]].peer or None,
+        ("peer", "s"): lambda row: row.get("peer_seconds"),
+        ("peer", "peak MB"): lambda row: (
+            row["peer_peak_memory"] / 2**20 if "peer_peak_memory" in row else None
+        ),
+    }  # fmt: skip
     notes = [
         f"svm1_margin to a relative gap of {options.tolerance:g}, default settings, processor "
         "seconds, without imports and reading.",
         "again: the same fit once more in the same process. Peers minimise other objectives "
         "(CRFsuite) or stop by other rules, so compare orders of magnitude.",
     ]
-    return Table("What a person waits for", columns, body, notes)
+    return rows_table("What a person waits for", columns, rows, notes)
 
 
 def _plot(rows: Sequence[dict[str, Any]]) -> Plot:
@@ -277,22 +261,22 @@ def _followed(options: Options) -> common.Outcome:
     names = ("words",) if tuple(options.tasks) == USUAL else options.tasks
     values = sorted(float(value) for value in options.path)
     rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("benchmarks", options, "benchmarks_path", {"rows": rows}):
+    with common.kept_if_stopped(options, {"rows": rows}, name="benchmarks_path"):
         for name in names:
             rows.extend(path_rows(name, options.size, values, options.tolerance))
     table, plots = path_table(rows, options.tolerance), {"benchmarks_path": path_plot(rows)}
-    return common.save("benchmarks", options, "benchmarks_path", table, {"rows": rows}, plots)
+    return common.save(options, table, {"rows": rows}, plots, name="benchmarks_path")
 
 
 def _searched(options: Options) -> common.Outcome:
     """A grid search on generated texts, ours and LinearSVC's."""
     values = sorted(float(value) for value in options.grid)
     rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("benchmarks", options, "benchmarks_grid", {"rows": rows}):
+    with common.kept_if_stopped(options, {"rows": rows}, name="benchmarks_grid"):
         size = options.size or TASKS["texts"].size
         rows.extend(grid_rows(size, values, options.tolerance, options.seed))
     table = grid_table(rows, options.tolerance)
-    return common.save("benchmarks", options, "benchmarks_grid", table, {"rows": rows}, {})
+    return common.save(options, table, {"rows": rows}, {}, name="benchmarks_grid")
 
 
 class Growth(NamedTuple):
@@ -312,7 +296,7 @@ class Growth(NamedTuple):
 
 def _grown(options: Options) -> common.Outcome:
     rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("benchmarks", options, "benchmarks_growth", {"rows": rows}):
+    with common.kept_if_stopped(options, {"rows": rows}, name="benchmarks_growth"):
         rows.extend(_growing(options))
     curves = [
         Growth(name, *(
@@ -334,7 +318,7 @@ def _grown(options: Options) -> common.Outcome:
     )  # fmt: skip
     table = Table("How a training grows", columns, body, notes)
     plots = {"benchmarks_growth": plot}
-    return common.save("benchmarks", options, "benchmarks_growth", table, {"rows": rows}, plots)
+    return common.save(options, table, {"rows": rows}, plots, name="benchmarks_growth")
 
 
 def _growing_tasks(options: Options) -> Sequence[str]:
@@ -344,6 +328,6 @@ def _growing_tasks(options: Options) -> Sequence[str]:
 def _growing(options: Options) -> Iterator[dict[str, Any]]:
     for name in _growing_tasks(options):
         for size in options.growth:
-            own = options._replace(tasks=(name,), size=int(size), growth=(), part="first")
-            (found,) = run_apart("benchmarks", own, _part_name(name, "first"))
+            own = options.replace(tasks=(name,), size=int(size), growth=(), part="first")
+            (found,) = run_apart(own, _part_name(name, "first"))
             yield found | {"task": name, "size": int(size)}

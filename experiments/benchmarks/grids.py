@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.benchmarks import generated
 from experiments.lib.peers import linear_svc
-from experiments.lib.report import Table
+from experiments.lib.report import Columns, Table, rows_table
+from experiments.tasks import generated
 from jaxstruct import fit, from_scipy, predict
 from jaxstruct.multiclass import multiclass
 
@@ -91,19 +91,18 @@ def _search_peer(
 def grid_table(rows: Sequence[dict[str, Any]], tolerance: float) -> Table:
     """A row a method, and how many times as long the first takes."""
     values = rows[0]["C_over_n"]
-    columns = [
-        "method", "texts", "folds", *(("error held out, %", f"C/n = {v:g}") for v in values),
-        "chosen", ("seconds", "processor"), ("seconds", "wall"),
-    ]  # fmt: skip
-    body = [
-        [row["method"], row["n"], row["folds"], *row["error"], row["chosen"], row["seconds"],
-         row["wall"]]
-        for row in rows
-    ]  # fmt: skip
+    columns: Columns = {
+        "method": "method", "texts": "n", "folds": "folds",
+        **{
+            ("error held out, %", f"C/n = {value:g}"): lambda row, i=i: row["error"][i]
+            for i, value in enumerate(values)
+        },
+        "chosen": "chosen", ("seconds", "processor"): "seconds", ("seconds", "wall"): "wall",
+    }  # fmt: skip
     ratio = rows[0]["seconds"] / rows[1]["seconds"] if len(rows) > 1 else float("nan")
     notes = [
         f"strings in, {len(values)} values of C, {FOLDS} folds; default settings, gap {tolerance:g}"
         f" (LinearSVC: tol {PEER_TOLERANCE:g}, Crammer and Singer's margin); compiling counts.",
         f"processor seconds, ours to LinearSVC's: {ratio:.1f}.",
     ]
-    return Table("A grid search from strings", columns, body, notes)
+    return rows_table("A grid search from strings", columns, rows, notes)

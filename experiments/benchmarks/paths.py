@@ -8,9 +8,9 @@ from typing import Any
 
 import jax
 
-from experiments.benchmarks.tasks import TASKS, Training
 from experiments.lib.plots import Plot, curve_lines
-from experiments.lib.report import Table
+from experiments.lib.report import Columns, Table, rows_table
+from experiments.tasks.benchmarks import TASKS, Training
 from jaxstruct import Solution, fit
 
 
@@ -55,23 +55,22 @@ _COUNTED = ("cold_rounds", "cold_seconds", "warm_rounds", "warm_seconds")
 
 def path_table(rows: Sequence[dict[str, Any]], tolerance: float) -> Table:
     """A row a value of C, and the sums of every task."""
-    columns = [
-        "task", "n", "C/n", ("cold", "rounds"), ("cold", "s"), ("from the one before", "rounds"),
-        ("from the one before", "s"), "solved",
-    ]  # fmt: skip
-    body = [
-        [row["task"], row["n"], row["C_over_n"], *(row[key] for key in _COUNTED), row["solved"]]
-        for row in rows
-    ]
+    columns: Columns = {
+        "task": "task", "n": "n", "C/n": "C_over_n", ("cold", "rounds"): "cold_rounds",
+        ("cold", "s"): "cold_seconds", ("from the one before", "rounds"): "warm_rounds",
+        ("from the one before", "s"): "warm_seconds", "solved": "solved",
+    }  # fmt: skip
+    shown = list(rows)
     for name in dict.fromkeys(row["task"] for row in rows):
         own = [row for row in rows if row["task"] == name]
-        sums = [sum(row[key] for row in own) for key in _COUNTED]
-        body.append([name, own[0]["n"], "all", *sums, all(row["solved"] for row in own)])
+        sums = {key: sum(row[key] for row in own) for key in _COUNTED}
+        solved = all(row["solved"] for row in own)
+        shown.append(own[0] | sums | {"C_over_n": "all", "solved": solved})
     notes = [
         f"svm1_margin to a relative gap of {tolerance:g}, default settings, processor seconds "
         "without compiling."
     ]
-    return Table("A path of C", columns, body, notes)
+    return rows_table("A path of C", columns, shown, notes)
 
 
 def path_plot(rows: Sequence[dict[str, Any]]) -> Plot:

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from experiments.bulk_speed import data
 from experiments.lib import common, fields
@@ -36,19 +36,12 @@ COLUMNS = {
 }  # fmt: skip
 
 
-class Options(NamedTuple):
+class Options(fields.Common):
     """The flags of this command."""
 
-    sentences: Annotated[int, flag("Sentences to tag; 0 for none.", least=0)] = 100_000
-    texts: Annotated[int, flag("Texts to classify; 0 for none.", least=0)] = 1_000_000
-    devices: Annotated[
-        Sequence[str], flag("Numbers of devices.", each=int, least=1, some=True)
-    ] = ("1", "2")  # fmt: skip
-    output: fields.Output = "results"
-    seed: fields.Seed = 0
-    x64: fields.X64 = False
-    compilation_cache: fields.CompilationCache = True
-    progress: fields.ShowProgress = None
+    sentences: int = flag(100_000, "Sentences to tag; 0 for none.", least=0)
+    texts: int = flag(1_000_000, "Texts to classify; 0 for none.", least=0)
+    devices: Sequence[str] = flag(("1", "2"), "Numbers of devices.", each=int, least=1, some=True)
 
 
 class _Task(NamedTuple):
@@ -67,13 +60,13 @@ def run(options: Options) -> common.Outcome:
         _Task("texts", options.texts, ".txt", data.write_classifier, data.write_texts),
     ]
     groups = (_measure(options, task) for task in tasks if task.count)
-    rows = common.finished_rows("bulk_speed", options, "bulk_speed", groups)
+    rows = common.finished_rows(options, groups)
     notes = [
         "records a second: without compiling; loading the model, reading and writing included. "
         "processor: of all threads of the process, which a busy machine does not slow down."
     ]
     table = rows_table("Prediction in bulk", COLUMNS, rows, notes)
-    return common.save("bulk_speed", options, "bulk_speed", table, {"rows": rows})
+    return common.save(options, table, {"rows": rows})
 
 
 def _measure(options: Options, task: _Task) -> Iterator[dict[str, Any]]:

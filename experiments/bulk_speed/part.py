@@ -22,7 +22,12 @@ def measured(model: str, source: str, folder: str, devices: int) -> dict[str, An
     seconds and compiling are wall time, working is processor time without compiling.
     """
     options = command.Options(
-        model, (source,), folder, devices=devices, progress=False, compilation_cache=False
+        model=model,
+        input=(source,),
+        output=folder,
+        devices=devices,
+        progress=False,
+        compilation_cache=False,
     )
     begun = time.process_time() - compile_clock().read().process
     with contextlib.redirect_stdout(sys.stderr):

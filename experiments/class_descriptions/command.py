@@ -14,19 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from experiments.class_descriptions.queries import Queries, load_queries
-from experiments.class_descriptions.similarities import METHODS, OF_EXAMPLES
 from experiments.class_descriptions.trials import (
     ALONE,
+    METHODS,
+    OF_EXAMPLES,
     Cell,
     Grid,
+    Queries,
     Task,
     accuracy,
     few_examples,
+    load_queries,
     no_examples,
     run_methods,
     zero_shot,
@@ -35,49 +37,42 @@ from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups, curve_lines
 from experiments.lib.progress import jobs_bar
-from experiments.lib.report import Table
+from experiments.lib.report import Columns, Table, rows_table
 from jaxstruct.evaluation.metrics import mean_and_deviation
 
 NONE = "no examples"
 
 
-class Options(NamedTuple):
+class Options(fields.Tolerance, fields.Common):
     """The flags of this command."""
 
-    path: Annotated[str | None, flag("Folder of the corpus; default: see third_party_data.")] = None
-    per_class: Annotated[
-        Sequence[str],
-        flag("Training examples drawn of each class, a list.", each=int, least=1, some=True),
-    ] = ("1", "2", "5", "10")
-    unseen: Annotated[
-        int,
-        flag(
-            "Classes of each domain without any example, and as many again to choose the "
-            "constants by; 0: leave this part out.",
-            least=0,
-        ),
-    ] = 3
-    unseen_per_class: Annotated[
-        int, flag("Examples of each other class in that part.", least=1)
-    ] = 5
-    repeats: Annotated[int, flag("Training sets drawn for each size.", least=1)] = 3
-    methods: Annotated[Sequence[str], flag("Which methods.", METHODS, some=True)] = tuple(METHODS)
-    grid: Annotated[
-        Sequence[str], flag("Values of C' = C / n.", each=float, above=0, some=True)
-    ] = ("1", "10")
-    identity: Annotated[
-        Sequence[str],
-        flag("Weights of the class identity beside descriptions.", each=float, above=0, some=True),
-    ] = ("0.5", "1")
-    held_out: Annotated[
-        int, flag("Held-out queries of each class that choose the constants.", least=1)
-    ] = 5
-    tolerance: Annotated[float, flag("Relative duality gap to stop at.", above=0)] = 1e-2
-    output: fields.Output = "results"
-    seed: fields.Seed = 0
-    x64: fields.X64 = False
-    compilation_cache: fields.CompilationCache = True
-    progress: fields.ShowProgress = None
+    path: str | None = flag(None, "Folder of the corpus; default: see third_party_data.")
+    per_class: Sequence[str] = flag(
+        ("1", "2", "5", "10"),
+        "Training examples drawn of each class, a list.",
+        each=int,
+        least=1,
+        some=True,
+    )
+    unseen: int = flag(
+        3,
+        "Classes of each domain without any example, and as many again to choose the "
+        "constants by; 0: leave this part out.",
+        least=0,
+    )
+    unseen_per_class: int = flag(5, "Examples of each other class in that part.", least=1)
+    repeats: int = flag(3, "Training sets drawn for each size.", least=1)
+    methods: Sequence[str] = flag(tuple(METHODS), "Which methods.", METHODS, some=True)
+    grid: Sequence[str] = flag(("1", "10"), "Values of C' = C / n.", each=float, above=0, some=True)
+    identity: Sequence[str] = flag(
+        ("0.5", "1"),
+        "Weights of the class identity beside descriptions.",
+        each=float,
+        above=0,
+        some=True,
+    )
+    held_out: int = flag(5, "Held-out queries of each class that choose the constants.", least=1)
+    tolerance: float = flag(1e-2, "Relative duality gap to stop at.", above=0)
 
 
 def run(options: Options) -> common.Outcome:
@@ -96,7 +91,7 @@ def run(options: Options) -> common.Outcome:
     jobs = [(setting, repeat) for setting in settings for repeat in range(options.repeats)]
     rows: list[dict[str, Any]] = []
     with (
-        common.kept_if_stopped("class_descriptions", options, "class_descriptions", {"rows": rows}),
+        common.kept_if_stopped(options, {"rows": rows}),
         jobs_bar(jobs, "class_descriptions", options.progress) as bar,
     ):
         for setting, repeat in bar:
@@ -104,9 +99,7 @@ def run(options: Options) -> common.Outcome:
     means = _means(rows)
     table = _table(options, queries, rows, means)
     content = {"rows": rows, "means": means}
-    return common.save(
-        "class_descriptions", options, "class_descriptions", table, content, _plots(options, means)
-    )
+    return common.save(options, table, content, _plots(options, means))
 
 
 def _check_unseen(options: Options, queries: Queries) -> None:
@@ -187,20 +180,18 @@ def _table(
     rows: Sequence[Mapping[str, Any]],
     means: Sequence[Mapping[str, Any]],
 ) -> Table:
-    columns = [
-        "examples", "method", ("accuracy %", "machine"), ("accuracy %", "over flat"),
-        ("accuracy %", "with names"), ("accuracy %", "over flat, too"),
-        ("among all classes %", "unseen"), ("among all classes %", "others"),
-    ]  # fmt: skip
-    body = [
-        [f"{row['setting']} a class" if row["setting"] != NONE else NONE, row["method"],
-         _text(row["plain"]), _text(row["plain_gain"], "+"), _text(row["matched"]),
-         _text(row["matched_gain"], "+"), _text(row.get("among_all")), _text(row.get("others"))]
-        for row in means
-    ]  # fmt: skip
-    return Table(
+    columns: Columns = {
+        "examples": lambda row: f"{row['setting']} a class" if row["setting"] != NONE else NONE,
+        "method": "method", ("accuracy %", "machine"): lambda row: _text(row["plain"]),
+        ("accuracy %", "over flat"): lambda row: _text(row["plain_gain"], "+"),
+        ("accuracy %", "with names"): lambda row: _text(row["matched"]),
+        ("accuracy %", "over flat, too"): lambda row: _text(row["matched_gain"], "+"),
+        ("among all classes %", "unseen"): lambda row: _text(row.get("among_all")),
+        ("among all classes %", "others"): lambda row: _text(row.get("others")),
+    }  # fmt: skip
+    return rows_table(
         f"Class descriptions: CLINC150, mean ± deviation over {options.repeats} draws",
-        columns, body, _notes(options, queries, rows),
+        columns, means, _notes(options, queries, rows),
     )  # fmt: skip
 
 

@@ -3,20 +3,149 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.class_descriptions.queries import Part, Queries
-from experiments.class_descriptions.similarities import (
-    METHODS,
-    output_features,
-    similarities_of,
-)
 from experiments.lib.record import Stopwatch
 from jaxstruct import fit, from_scipy
+from jaxstruct.core.labels import encode, fit_codec
+from jaxstruct.data.clinc150 import load_clinc150
 from jaxstruct.data.splits import per_class_subsample
-from jaxstruct.multiclass import multiclass
+from jaxstruct.multiclass import (
+    description_features,
+    multiclass,
+    similarity_features,
+    taxonomy_features,
+)
+from jaxstruct.multiclass.taxonomy import Taxonomy, taxonomy_from_paths
+
+LATENT = 100
+"""Dimensions of the latent semantic space."""
+
+
+class Part(NamedTuple):
+    """Queries: `x` [n, d] tf-idf of unit length (SciPy), `y` [n] classes."""
+
+    x: Any
+    y: np.ndarray
+
+
+class Queries(NamedTuple):
+    """The corpus.
+
+    Fields:
+      train, held_out, test: its three parts. names: [k] words of each class, "order checks".
+      name_rows: [k, d] the names as if they were queries. latent_names: [k, r] where a singular
+        value decomposition of the training queries, without their labels, places them.
+      taxonomy: the classes under their domains.
+    """
+
+    train: Part
+    held_out: Part
+    test: Part
+    names: tuple[str, ...]
+    name_rows: Any
+    latent_names: np.ndarray
+    taxonomy: Taxonomy
+
+
+def load_queries(folder: Path | None = None) -> Queries:
+    """CLINC150; words and their weights from the texts of the training part, not from its labels.
+
+    Args:
+      folder: with the corpus's files; None: where `jaxstruct.data.locate` finds it.
+    """
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    corpus = load_clinc150(folder)
+    codec = fit_codec(list(corpus.domains))
+    intents = [str(each) for each in codec.classes]
+    names = tuple(intent.replace("_", " ") for intent in intents)
+    taxonomy = taxonomy_from_paths({each: (f"domain {corpus.domains[each]}",) for each in intents})
+    number: Any = np.float32  # its annotation knows float64 alone
+    vectoriser = TfidfVectorizer(sublinear_tf=True, dtype=number).fit(corpus.train.texts)
+
+    def part(queries: Any) -> Part:
+        return Part(vectoriser.transform(queries.texts), encode(codec, list(queries.labels)))
+
+    train, held_out, test = map(part, (corpus.train, corpus.validation, corpus.test))
+    rows: Any = vectoriser.transform(names)
+    space = TruncatedSVD(min(LATENT, rows.shape[1] - 1), random_state=0).fit(train.x)
+    latent = np.asarray(space.transform(rows), np.float64)
+    return Queries(train, held_out, test, names, rows, latent, taxonomy)
+
+
+# Similarities L(y, y') of classes (thesis 4.3.1), [k, k] with a unit diagonal.
+#
+# Each is a positive semi-definite matrix, so that any Lambda with Lambda Lambda' = L makes the same
+# machine: features of thousands of characters cost what k features do.
+
+PARTS = ("tree", "words", "characters", "latent", "centroids")
+METHODS: Mapping[str, tuple[str, ...]] = {
+    "flat": (),
+    "tree": ("tree",),
+    "words": ("words",),
+    "characters": ("characters",),
+    "latent": ("latent",),
+    "centroids": ("centroids",),
+    "tree + words": ("tree", "words"),
+    "all": PARTS,
+}
+"""Method -> the similarities that it averages."""
+OF_EXAMPLES = ("centroids",)
+"""Similarities that need examples of every class."""
+
+
+def cosines(rows: np.ndarray) -> np.ndarray:
+    """Cosines of rows [k, k]; 0 beside a row of zeros, 1 on the diagonal."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit = rows / np.where(lengths > 0, lengths, 1)
+    table = unit @ unit.T
+    np.fill_diagonal(table, 1.0)
+    return table
+
+
+def similarities_of(queries: Queries, drawn: Part) -> dict[str, np.ndarray]:
+    """Every similarity of PARTS.
+
+    tree: features of the taxonomy (4.19). words, characters: tf-idf of the names' words and of
+    2 to 4 neighbouring characters in a word. latent: the names' words as a singular value
+    decomposition of all training queries, without their labels, places them. centroids: mean
+    vectors of the training examples drawn; a class without any is like no other.
+    """
+    k = len(queries.names)
+    characters = {"analyzer": "char_wb", "ngram_range": (2, 4)}
+    means = np.zeros((k, drawn.x.shape[1]))
+    for y in np.unique(drawn.y):
+        means[y] = np.asarray(drawn.x[drawn.y == y].mean(axis=0))
+    return {
+        "tree": cosines(taxonomy_features(queries.taxonomy)),
+        "words": cosines(description_features(queries.names, 0.0)),
+        "characters": cosines(description_features(queries.names, 0.0, characters)),
+        "latent": cosines(queries.latent_names),
+        "centroids": cosines(means),
+    }
+
+
+def output_features(
+    parts: Sequence[str], similarities: Mapping[str, np.ndarray], identity_weight: float
+) -> np.ndarray:
+    """Lambda [k, k] with Lambda Lambda' = (mean of the parts + g^2 I) / (1 + g^2), g the weight.
+
+    The identity where there are no parts. The corollary 4 of the thesis: with g > 0 this moves no
+    function in or out of reach, only its norm.
+    """
+    k = len(next(iter(similarities.values())))
+    if not parts:
+        return np.eye(k)
+    mean = sum(similarities[part] for part in parts) / len(parts)
+    g = identity_weight**2
+    features = similarity_features((mean + g * np.eye(k)) / (1 + g))
+    return np.hstack([features, np.zeros((k, k - features.shape[1]))])
+
 
 ALONE = "names alone"
 """No machine: the class whose name is closest to the query."""

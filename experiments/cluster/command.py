@@ -29,20 +29,20 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
-from experiments.benchmarks.meshes import difference, have_devices
 from experiments.cluster.parts import TASKS, path_of, read_part, write_parts
 from experiments.cluster.watching import Ended, free_port, run_together
-from experiments.killed_runs.training import digest
 from experiments.lib import common, fields
 from experiments.lib.options import check_options, flag, size_reader
 from experiments.lib.record import flag_arguments
 from experiments.lib.report import Table, rows_table
-from jaxstruct import Solution, fit
+from experiments.tasks.benchmarks import digest
+from experiments.tasks.meshes import difference, have_devices
+from jaxstruct import Settings, Solution, fit
 from jaxstruct.core.files import write_file
 from jaxstruct.solvers.checkpoints.files import Checkpoint
 
@@ -64,63 +64,43 @@ KILL_COLUMNS = {
 }  # fmt: skip
 
 
-class Options(NamedTuple):
+class Options(fields.Tolerance, fields.Common):
     """The flags of this command."""
 
-    task: Annotated[str, flag("What is trained.", list(TASKS))] = "digits"
-    size: Annotated[int, flag("Its size; 0: as it is. Of digits, C / n in tenths.", least=0)] = 0
-    start: Annotated[
-        int, flag("Start so many processes on this machine and watch them.", least=0)
-    ] = 0
-    devices: Annotated[
-        int,
-        flag(
-            "Devices that the processor makes in each process; --join: 0 for what there is.",
-            least=0,
-        ),
-    ] = 1
-    join: Annotated[bool, flag("Be one of the processes of a run.")] = False
-    coordinator: Annotated[
-        str, flag("--join: host:port of the first process; empty: as SLURM and others tell.")
-    ] = ""
-    processes: Annotated[
-        int,
-        flag("--join, --write_parts: how many there are; 0: as SLURM and others tell.", least=0),
-    ] = 0
-    process: Annotated[
-        int, flag("--join: which one this is, from 0; -1: as SLURM and others tell.", least=-1)
-    ] = -1
-    heartbeat: Annotated[
-        int,
-        flag("--join: seconds of silence after which a process is dead, and all end.", least=1),
-    ] = 30
-    write_parts: Annotated[
-        bool, flag("Write the files of --processes processes of --devices devices, and no more.")
-    ] = False
-    parts: Annotated[str, flag("Folder of these files; empty: OUTPUT/cluster_parts.")] = ""
-    checkpoint: Annotated[
-        str, flag("File to keep the run in, a file a process beside it; empty: none.")
-    ] = ""
-    checkpoint_seconds: Annotated[float, flag("Between two checkpoints.", least=0)] = 60.0
-    resume: Annotated[bool, flag("Go on from --checkpoint, where it is there.")] = False
-    compare: Annotated[
-        Sequence[str],
-        flag(
-            "Layouts PxD, of P processes of D devices each, that are started one after the other.",
-            each=size_reader("processes x devices", "2x2"),
-        ),
-    ] = ()
-    kills: Annotated[
-        int, flag("Kill one of two processes, or both, so often at random moments.", least=0)
-    ] = 0
-    repeat: Annotated[bool, flag("Train twice, and tell the seconds of both.")] = False
-    max_passes: Annotated[int, flag("Rounds at most.", least=1)] = 500
-    tolerance: fields.Tolerance = 1e-3
-    output: fields.Output = "results"
-    seed: fields.Seed = 0
-    x64: fields.X64 = False
-    compilation_cache: fields.CompilationCache = True
-    progress: fields.ShowProgress = None
+    task: str = flag("digits", "What is trained.", list(TASKS))
+    size: int = flag(0, "Its size; 0: as it is. Of digits, C / n in tenths.", least=0)
+    start: int = flag(0, "Start so many processes on this machine and watch them.", least=0)
+    devices: int = flag(
+        1, "Devices that the processor makes in each process; --join: 0 for what there is.", least=0
+    )
+    join: bool = flag(False, "Be one of the processes of a run.")
+    coordinator: str = flag(
+        "", "--join: host:port of the first process; empty: as SLURM and others tell."
+    )
+    processes: int = flag(
+        0, "--join, --write_parts: how many there are; 0: as SLURM and others tell.", least=0
+    )
+    process: int = flag(
+        -1, "--join: which one this is, from 0; -1: as SLURM and others tell.", least=-1
+    )
+    heartbeat: int = flag(
+        30, "--join: seconds of silence after which a process is dead, and all end.", least=1
+    )
+    write_parts: bool = flag(
+        False, "Write the files of --processes processes of --devices devices, and no more."
+    )
+    parts: str = flag("", "Folder of these files; empty: OUTPUT/cluster_parts.")
+    checkpoint: str = flag("", "File to keep the run in, a file a process beside it; empty: none.")
+    checkpoint_seconds: float = flag(60.0, "Between two checkpoints.", least=0)
+    resume: bool = flag(False, "Go on from --checkpoint, where it is there.")
+    compare: Sequence[str] = flag(
+        (),
+        "Layouts PxD, of P processes of D devices each, that are started one after the other.",
+        each=size_reader("processes x devices", "2x2"),
+    )
+    kills: int = flag(0, "Kill one of two processes, or both, so often at random moments.", least=0)
+    repeat: bool = flag(False, "Train twice, and tell the seconds of both.")
+    max_passes: int = flag(500, "Rounds at most.", least=1)
 
 
 def main(options: Options) -> int | None:
@@ -181,13 +161,13 @@ def _told(options: Options, ended: Ended) -> int:
 
 def _lines(options: Options, processes: int) -> list[list[str]]:
     """The command lines of the processes of one run here."""
-    own = options._replace(
+    own = options.replace(
         join=True, start=0, compare=(), kills=0, processes=processes,
         coordinator=f"localhost:{free_port()}", parts=str(_folder(options)),
     )  # fmt: skip
     lines = []
     for process in range(processes):
-        arguments = flag_arguments(own._replace(process=process)._asdict())
+        arguments = flag_arguments(own.replace(process=process).values())
         lines.append([sys.executable, "-m", f"experiments.{NAME}", *arguments])
     return lines
 
@@ -228,7 +208,7 @@ def _join(options: Options) -> common.Outcome | None:
         return None
     row = _row(options, part.n, count, devices, found)
     table = _table(options, [row])
-    return common.save(NAME, options, _name_of(options, count, devices), table, {"rows": [row]})
+    return common.save(options, table, {"rows": [row]}, name=_name_of(options, count, devices))
 
 
 def _name_of(options: Options, processes: int, devices: int) -> str:
@@ -258,7 +238,7 @@ def _fitted(options: Options, part: Any) -> tuple[Solution, float, float | None]
     solution = fit(
         part.problem, part.inputs, part.outputs, part.formulation, part.C, mesh=mesh,
         tolerance=options.tolerance, max_passes=options.max_passes,
-        settings=common.Settings(seed=options.seed), verbose="bar" if options.progress else False,
+        settings=Settings(seed=options.seed), verbose="bar" if options.progress else False,
         checkpoint=options.checkpoint or None, checkpoint_seconds=options.checkpoint_seconds,
         resume=options.resume,
     )  # fmt: skip
@@ -292,10 +272,10 @@ def _table(options: Options, rows: Sequence[common.Row]) -> Table:
 def _compare(options: Options) -> common.Outcome | int:
     """A row a layout, and by how much the optima differ."""
     read, rows = size_reader("processes x devices", "2x2"), []
-    with common.kept_if_stopped(NAME, options, NAME, {"rows": rows}):
+    with common.kept_if_stopped(options, {"rows": rows}):
         for layout in options.compare:
             processes, devices = read(layout)
-            own = options._replace(devices=devices, repeat=True, checkpoint="", resume=False)
+            own = options.replace(devices=devices, repeat=True, checkpoint="", resume=False)
             ended = _start(own, processes)
             if ended.first is not None:
                 return _told(own, ended)
@@ -305,12 +285,12 @@ def _compare(options: Options) -> common.Outcome | int:
     table = _table(options, rows)
     table = table._replace(notes=[*table.notes, f"Optima differ by {apart:.1e} at most, relative."])
     numbers = {"rows": rows, "apart": apart}
-    return common.save(NAME, options, f"{NAME}_{options.task}", table, numbers)
+    return common.save(options, table, numbers, name=f"{NAME}_{options.task}")
 
 
 def _kill(options: Options) -> common.Outcome:
     """Kill and resume runs of two processes; how many ended as one that nobody killed."""
-    rows = common.finished_rows(NAME, options, f"{NAME}_kills", [_killed(options)])
+    rows = common.finished_rows(options, [_killed(options)], name=f"{NAME}_kills")
     notes = [
         "SIGKILL, to one process or to both, at a moment drawn from the time that an undisturbed "
         "run takes from its first checkpoint on; a checkpoint every round. Files of two rounds: "
@@ -319,13 +299,13 @@ def _kill(options: Options) -> common.Outcome:
         "kill of one."
     ]
     table = rows_table("Processes killed and resumed", KILL_COLUMNS, rows, notes)
-    return common.save(NAME, options, f"{NAME}_kills", table, {"rows": rows})
+    return common.save(options, table, {"rows": rows}, name=f"{NAME}_kills")
 
 
 def _killed(options: Options) -> Iterator[common.Row]:
     random = np.random.default_rng(options.seed)
     with tempfile.TemporaryDirectory() as folder:
-        own = options._replace(
+        own = options.replace(
             output=folder, kills=0, checkpoint=f"{folder}/run.npz", checkpoint_seconds=0.0,
             resume=True, parts=f"{folder}/parts",
         )  # fmt: skip

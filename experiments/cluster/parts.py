@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 import jax
 import numpy as np
 
-from experiments.benchmarks.tasks import TASKS as BENCHMARKS
+from experiments.tasks.benchmarks import TASKS as BENCHMARKS
 from jaxstruct import Problem, Ragged, take
 from jaxstruct.alignments.homologues import HomologueInput, HomologueOutput, homologue_search
 from jaxstruct.chains import chain

@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
 from experiments.lib import common, fields
 from experiments.lib.options import flag
@@ -48,16 +48,12 @@ COLUMNS = {
 }
 
 
-class Options(NamedTuple):
+class Options(fields.Common):
     """The flags of this command."""
 
-    tasks: Annotated[Sequence[str], flag("Which tasks.", list(TOOLS), some=True)] = tuple(TOOLS)
-    repeats: Annotated[int, flag("Processes of the second kind; the least counts.", least=1)] = 1
-    output: fields.Output = "results"
-    seed: fields.Seed = 0
-    x64: fields.X64 = False
-    compilation_cache: fields.CompilationCache = False
-    progress: fields.ShowProgress = None
+    tasks: Sequence[str] = flag(tuple(TOOLS), "Which tasks.", list(TOOLS), some=True)
+    repeats: int = flag(1, "Processes of the second kind; the least counts.", least=1)
+    compilation_cache: bool = False
 
 
 def run(options: Options) -> common.Outcome:
@@ -68,8 +64,7 @@ def run(options: Options) -> common.Outcome:
       subprocess.CalledProcessError: a program failed; its messages are on standard error.
     """
     common.prepare(options)
-    name = "first_results"
-    rows = common.finished_rows(name, options, name, [_measured(options)])
+    rows = common.finished_rows(options, [_measured(options)])
     notes = [
         "Lines of code without blank ones, comments and docstrings; both programs get their data "
         "from experiments.first_results.data. Seconds of a whole process; the first one has no "
@@ -78,7 +73,7 @@ def run(options: Options) -> common.Outcome:
         "labelled F1.",
     ]
     table = rows_table("Lines and seconds to a first result", COLUMNS, rows, notes)
-    return common.save(name, options, name, table, {"rows": rows})
+    return common.save(options, table, {"rows": rows})
 
 
 def _measured(options: Options) -> Iterator[dict[str, Any]]:

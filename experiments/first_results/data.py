@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.benchmarks import generated
+from experiments.tasks import generated
 from jaxstruct.data.digit_words import DigitWords, load_digit_words
 from jaxstruct.trees import read_tree, score, summarise
 

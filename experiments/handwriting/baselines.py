@@ -6,15 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.handwriting.data import Data, Split, letters_of
-from experiments.handwriting.machines import (
-    Machine,
-    chain_problem,
-    read_words,
-    time_runs,
-    told,
-)
-from experiments.lib import common
+from experiments.tasks.handwriting import Data, Split, letters_of
+from experiments.tasks.letter_machines import Machine, chain_problem, read_words, time_runs, told
 from jaxstruct import fit, predict, take
 from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.baselines.perceptron import perceptron
@@ -50,7 +43,7 @@ def _train_letters(options: Any, data: Data, split: Split, runs: int) -> Machine
     filled = np.resize(places, -(-len(places) // LETTER_ROWS) * LETTER_ROWS)
     weights = (np.arange(len(filled)) < len(places)).astype(np.float64)
     pixels = data.words.pixels.astype(data.dtype)
-    settings = common.solver_settings(options)._replace(working_sets="enumerated")
+    settings = options.settings()._replace(working_sets="enumerated")
     results = [
         time_runs(
             options, f"letters, {split.name}",

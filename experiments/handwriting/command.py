@@ -14,14 +14,21 @@ they were read, and the course of the training.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from experiments.handwriting.baselines import BASELINES, train_baseline
-from experiments.handwriting.data import (
+from experiments.handwriting.baselines import BASELINES, EPOCHS, train_baseline
+from experiments.lib import common
+from experiments.lib.options import flag
+from experiments.lib.plots import Plot
+from experiments.lib.record import SECONDS
+from experiments.lib.report import Columns, Table, rows_table
+from experiments.tasks.handwriting import (
+    CAPITALS,
+    KNOWN_OPTIMUM,
     Data,
     Split,
     errors,
@@ -29,7 +36,8 @@ from experiments.handwriting.data import (
     load,
     one_split,
 )
-from experiments.handwriting.machines import (
+from experiments.tasks.letter_machines import (
+    ChainOptions,
     Machine,
     chain_problem,
     describe,
@@ -37,89 +45,187 @@ from experiments.handwriting.machines import (
     read_words,
     train_chain,
 )
-from experiments.handwriting.report import folds_table, picture_of, split_plots, split_table
-from experiments.lib import common, fields
-from experiments.lib.options import flag
-from experiments.lib.report import Table
-from jaxstruct.chains.losses import NAMES
+from experiments.tasks.word_pictures import course_picture, picture_of
+from jaxstruct.evaluation.metrics import mean_and_deviation
 from jaxstruct.solvers.checkpoints.run_state import load_weights, save_weights
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 
+ERRORS = ("train_letter_error", "train_word_error", "test_letter_error", "test_word_error")
+ERROR_COLUMNS = tuple(
+    (f"{part} error %", unit) for part in ("train", "test") for unit in ("letters", "words")
+)
 
-class Options(NamedTuple):
+
+def knows_optimum(options: Any, row: Mapping[str, Any]) -> bool:
+    """Whether `KNOWN_OPTIMUM` is that of this row."""
+    task = (
+        options.letter_data, list(options.train_folds), options.examples, options.loss,
+        row["c_over_n"], row["machine"],
+    )  # fmt: skip
+    return task == (None, ["1"], 0, "hamming", 0.1, "svm1_margin")
+
+
+def split_table(options: Any, data: Data, split: Split, rows: Sequence[Mapping[str, Any]]) -> Table:
+    """What each machine made of one split."""
+    columns: Columns = {
+        "machine": "machine", "C'": "c_over_n", "status": "status", "passes": "passes",
+        "planes added": "planes_added", "support planes": "support_planes",
+        "oracle calls": "oracle_calls", ("objective", "primal P"): "primal:.5f",
+        ("objective", "dual D"): "dual:.5f", ("objective", "(P - D) / P"): "relative_gap:.1e",
+        **dict(zip(ERROR_COLUMNS, ERRORS, strict=True)), ("seconds", "first"): "first_seconds",
+        ("seconds", "second"): "second_seconds", ("seconds", "first, compiling"): "compile_seconds",
+        ("programs compiled", "first"): "compilations",
+        ("programs compiled", "second"): "later_compilations",
+    }  # fmt: skip
+    notes = [
+        f"{split.name} trains: {_size(data, split.train)}; test: {_size(data, split.test)}."
+        + ("" if options.letter_data else f" {CAPITALS}"),
+        *_settings(options),
+    ]
+    notes += [
+        f"Known optimum of svm1_margin {KNOWN_OPTIMUM:.5f}; P less this: "
+        f"{row['primal'] - KNOWN_OPTIMUM:+.5f}, D less this: {row['dual'] - KNOWN_OPTIMUM:+.5f}."
+        for row in rows
+        if knows_optimum(options, row)
+    ]
+    return rows_table("Handwritten words, letter by letter", columns, rows, notes)
+
+
+def _size(data: Data, chosen: np.ndarray) -> str:
+    return f"{len(chosen)} words, {data.lengths[chosen].sum()} letters"
+
+
+def _settings(options: Any) -> list[str]:
+    notes = [
+        f"C' = C / n; loss {options.loss}; tolerance {options.tolerance:g}, "
+        f"{'float64' if options.x64 else 'float32'}, variant {options.variant}; 'second' repeats "
+        "the training without compiling."
+    ]
+    said = {
+        "letters": "multiclass SVM on single letters, svm1 with the zero-one loss, C' a letter: "
+        "the Hamming-loss svm1_margin without transitions.",
+        "perceptron": f"structured perceptron, averaged, at most {EPOCHS} epochs (passes); an "
+        "oracle call is a decoding.",
+        "crf": "conditional random field, L-BFGS; P = 1/2 |w|^2 + C' sum_i -log p(y_i | x_i); an "
+        "oracle call is a forward-backward run.",
+    }
+    notes += [f"{name}: {said[name]}" for name in options.baselines]
+    if options.c_path:
+        path = ", ".join(options.c_path)
+        notes.append(
+            f"C' of a formulation is that of {path} with the fewest wrong letters on "
+            f"{100 * options.held_out:g} % of the training words, held out."
+        )
+    return notes
+
+
+def folds_table(options: Any, splits: Sequence[Split], rows: Mapping[str, list[dict]]) -> Table:
+    """Mean and deviation over splits, one row a machine."""
+    columns = ["machine", "C'", "converged", *ERROR_COLUMNS, "oracle calls", *SECONDS,
+               "programs compiled"]  # fmt: skip
+    body = [
+        [machine, _join(found, "c_over_n"), f"{sum(map(_solved, found))}/{len(found)}",
+         *(_spread(found, name) for name in ERRORS), _spread(found, "oracle_calls", 0),
+         sum(row["first_seconds"] for row in found), _total(found, "compile_seconds"),
+         _total(found, "compilations")]
+        for machine, found in rows.items()
+    ]  # fmt: skip
+    way = "all folds but one train, that one tests" if options.reverse else (
+        "one fold trains, all others test"
+    )  # fmt: skip
+    notes = [
+        f"Mean ± sample standard deviation over {len(splits)} splits: {way}. 'seconds' and "
+        "'programs compiled' are sums.",
+        *_settings(options),
+    ]
+    return Table(f"Handwritten words, {len(splits)} folds", columns, body, notes)
+
+
+def _solved(row: Mapping[str, Any]) -> bool:
+    return row["status"] in ("CONVERGED", "EPSILON")
+
+
+def _join(rows: Sequence[Mapping[str, Any]], name: str) -> str | None:
+    values = {row[name] for row in rows} - {None}
+    return ", ".join(f"{value:g}" for value in sorted(values)) or None
+
+
+def _total(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    counts = [row[name] for row in rows if row[name] is not None]
+    return sum(counts) if counts else None
+
+
+def _spread(rows: Sequence[Mapping[str, Any]], name: str, decimals: int = 2) -> str | None:
+    values = [row[name] for row in rows]
+    if any(value is None for value in values):
+        return None
+    mean, deviation = mean_and_deviation(values)
+    return f"{mean:.{decimals}f} ± {deviation:.{decimals}f}"
+
+
+def split_plots(
+    options: Any, data: Data, split: Split, machines: Sequence[Machine],
+    rows: Sequence[Mapping[str, Any]],
+) -> dict[str, Plot]:  # fmt: skip
+    """Words as the first machine reads them, and the course of every training with a history.
+
+    Args:
+      rows: of the machines, with their errors.
+    """
+    plots = {}
+    part, kind, chosen = (
+        ("test", "test words", split.test) if len(split.test) else ("train", "words", split.train)
+    )
+    if options.picture_words:
+        first = machines[0]
+        plots["handwriting_words"] = picture_of(
+            options, data, first.row["machine"], first.read, chosen, kind,
+            (rows[0][f"{part}_letter_error"], rows[0][f"{part}_word_error"]),
+        )  # fmt: skip
+    trained = [machine.row for machine in machines if machine.row["history"] is not None]
+    if trained:
+        title = "Handwritten words: primal and dual while training"
+        plots["handwriting_course"] = course_picture(trained, title, options.tolerance)
+    return plots
+
+
+class Options(ChainOptions):
     """The flags of this command."""
 
-    letter_data: Annotated[
-        str | None,
-        flag(
-            "Words of your own: a file as letter.data of its makers, plain or .gz; default: the "
-            "corpus, see third_party_data."
-        ),
-    ] = None
-    model: Annotated[
-        str | None,
-        flag(
-            "File for the weights (.npz): of the first formulation, written; read with "
-            "predict_only."
-        ),
-    ] = None
-    predict_only: Annotated[
-        bool, flag("Train nothing: read all words with --model and write what was read.")
-    ] = False
-    train_folds: Annotated[Sequence[str], flag("Folds that train; others test.", each=int)] = ("1",)
-    examples: Annotated[
-        int, flag("Learn from the first so many words only; 0 for all.", least=0)
-    ] = 0
-    folds: Annotated[
-        int,
-        flag(
-            "Cross-validation: each of the first so many folds trains in turn, all other words "
-            "test; 10 is the protocol of Taskar et al. (2003). 0: one split, by train_folds.",
-            least=0,
-        ),
-    ] = 0
-    reverse: Annotated[bool, flag("With folds: one fold tests, all others train.")] = False
-    formulations: Annotated[
-        Sequence[str],
-        flag(
-            f"Structural SVMs to train, some of {', '.join(FORMULATIONS)}. svm0 needs words that "
-            "can be separated.",
-            FORMULATIONS,
-        ),
-    ] = ("svm1_margin",)
-    baselines: Annotated[
-        Sequence[str],
-        flag(
-            f"Trained beside them, some of {', '.join(BASELINES)}: a multiclass SVM on single "
-            "letters, the averaged perceptron and a conditional random field of the same features.",
-            BASELINES,
-        ),
-    ] = BASELINES
-    loss: Annotated[
-        str,
-        flag("Delta of a word: the number of wrong letters, that over the length, or 0/1.", NAMES),
-    ] = "hamming"
-    c_over_n: Annotated[float, flag("C' = C / n, n training words.", above=0)] = 0.1
-    c_path: Annotated[
-        Sequence[str],
-        flag(
-            "Values of C' to choose from for each formulation, by letters read wrong on held-out "
-            "words; empty: c_over_n as it is.",
-            each=float,
-            above=0,
-        ),
-    ] = ()
-    held_out: Annotated[float, flag("Part of the training words that c_path compares on.")] = 0.2
-    tolerance: fields.Tolerance = 1e-3
-    picture_words: Annotated[int, flag("Words in the picture; 0: none.", least=0)] = 24
-    variant: fields.Variant = "auto"
-    working_sets: fields.WorkingSets = "auto"
-    capacity: fields.Capacity = 0
-    output: fields.Output = "results"
-    seed: fields.Seed = 0
-    x64: fields.X64 = False
-    compilation_cache: fields.CompilationCache = True
-    progress: fields.ShowProgress = None
+    letter_data: str | None = flag(
+        None,
+        "Words of your own: a file as letter.data of its makers, plain or .gz; default: the "
+        "corpus, see third_party_data.",
+    )
+    model: str | None = flag(
+        None,
+        "File for the weights (.npz): of the first formulation, written; read with predict_only.",
+    )
+    predict_only: bool = flag(
+        False, "Train nothing: read all words with --model and write what was read."
+    )
+    train_folds: Sequence[str] = flag(("1",), "Folds that train; others test.", each=int)
+    examples: int = flag(0, "Learn from the first so many words only; 0 for all.", least=0)
+    folds: int = flag(
+        0,
+        "Cross-validation: each of the first so many folds trains in turn, all other words "
+        "test; 10 is the protocol of Taskar et al. (2003). 0: one split, by train_folds.",
+        least=0,
+    )
+    reverse: bool = flag(False, "With folds: one fold tests, all others train.")
+    formulations: Sequence[str] = flag(
+        ("svm1_margin",),
+        f"Structural SVMs to train, some of {', '.join(FORMULATIONS)}. svm0 needs words that "
+        "can be separated.",
+        FORMULATIONS,
+    )
+    baselines: Sequence[str] = flag(
+        BASELINES,
+        f"Trained beside them, some of {', '.join(BASELINES)}: a multiclass SVM on single "
+        "letters, the averaged perceptron and a conditional random field of the same features.",
+        BASELINES,
+    )
+    picture_words: int = flag(24, "Words in the picture; 0: none.", least=0)
 
 
 def run(options: Options) -> common.Outcome:
@@ -160,7 +266,7 @@ def _one_split(options: Options, data: Data) -> common.Outcome:
     split = one_split(data.words, options.train_folds, options.examples)
     machines: list[Machine] = []
     rows: list[dict[str, Any]] = []
-    with common.kept_if_stopped("handwriting", options, "handwriting", {"rows": rows}):
+    with common.kept_if_stopped(options, {"rows": rows}):
         for machine in _machines(options, data, split, 2):
             if options.model and not machines:
                 save_weights(options.model, machine.weights)
@@ -169,7 +275,7 @@ def _one_split(options: Options, data: Data) -> common.Outcome:
     table = split_table(options, data, split, rows)
     plots = split_plots(options, data, split, machines, rows)
     numbers = {"split": split.name, "rows": rows}
-    return common.save("handwriting", options, "handwriting", table, numbers, plots)
+    return common.save(options, table, numbers, plots)
 
 
 def _cross_validation(options: Options, data: Data) -> common.Outcome:
@@ -178,13 +284,13 @@ def _cross_validation(options: Options, data: Data) -> common.Outcome:
         splits = [split._replace(train=split.train[: options.examples]) for split in splits]
     rows: dict[str, list[dict[str, Any]]] = {}
     name = f"handwriting_folds{'_reverse' if options.reverse else ''}"
-    with common.kept_if_stopped("handwriting", options, name, {"rows": rows}):
+    with common.kept_if_stopped(options, {"rows": rows}, name=name):
         for split in splits:
             for machine in _machines(options, data, split, 1):
                 row = measure(machine, data, split) | {"split": split.name}
                 rows.setdefault(row["machine"], []).append(row)
     table = folds_table(options, splits, rows)
-    return common.save("handwriting", options, name, table, {"rows": rows})
+    return common.save(options, table, {"rows": rows}, name=name)
 
 
 def _read_only(options: Options, data: Data) -> common.Outcome:
@@ -210,4 +316,4 @@ def _read_only(options: Options, data: Data) -> common.Outcome:
             options, data, "the model", read, every, "words", (wrong.letters, wrong.words)
         )
     numbers: dict[str, Any] = {"words": describe(data, every, found)}
-    return common.save("handwriting", options, "handwriting_read", table, numbers, plots)
+    return common.save(options, table, numbers, plots, name="handwriting_read")

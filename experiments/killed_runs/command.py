@@ -21,16 +21,16 @@ import time
 from collections.abc import Iterator, Sequence
 from json import loads
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.benchmarks.tasks import TASKS as BENCHMARKS
 from experiments.killed_runs.training import BEGINS, TASKS
 from experiments.lib import common, fields
 from experiments.lib.options import check_options, flag
 from experiments.lib.record import enable_persistent_compilation_cache
 from experiments.lib.report import rows_table
+from experiments.tasks.benchmarks import TASKS as BENCHMARKS
 from jaxstruct import Solution, fit
 from jaxstruct.solvers.checkpoints.run_state import save_solution
 
@@ -54,26 +54,20 @@ COST_COLUMNS = {
 }  # fmt: skip
 
 
-class Options(NamedTuple):
+class Options(fields.Output, fields.Seed, fields.Cached, fields.Tolerance):
     """The flags of this command."""
 
-    kills: Annotated[int, flag("Kills of each training.", least=1)] = 100
-    tasks: Annotated[
-        Sequence[str],
-        flag(
-            f"Some of {', '.join(TASKS)}; words and blocks need their corpus.",
-            list(TASKS),
-            some=True,
-        ),
-    ] = ("digits", "words")
-    cost: Annotated[
-        int, flag("Generated sentences to measure the cost of a checkpoint on; 0: none.", least=0)
-    ] = 0
-    seconds: Annotated[float, flag("--cost: between two checkpoints.", least=0)] = 60.0
-    tolerance: fields.Tolerance = 1e-3
-    output: fields.Output = "results"
-    seed: fields.Seed = 0
-    compilation_cache: fields.CompilationCache = True
+    kills: int = flag(100, "Kills of each training.", least=1)
+    tasks: Sequence[str] = flag(
+        ("digits", "words"),
+        f"Some of {', '.join(TASKS)}; words and blocks need their corpus.",
+        list(TASKS),
+        some=True,
+    )
+    cost: int = flag(
+        0, "Generated sentences to measure the cost of a checkpoint on; 0: none.", least=0
+    )
+    seconds: float = flag(60.0, "--cost: between two checkpoints.", least=0)
 
 
 def run(options: Options) -> common.Outcome:
@@ -83,16 +77,14 @@ def run(options: Options) -> common.Outcome:
     logging.getLogger("jax").setLevel(logging.WARNING)
     if options.cost:
         return _cost(options)
-    rows = common.finished_rows(
-        "killed_runs", options, "killed_runs", (_killed(options, name) for name in options.tasks)
-    )
+    rows = common.finished_rows(options, (_killed(options, name) for name in options.tasks))
     notes = [
         "The moment of a kill is uniform over the time that an undisturbed run takes, compiled "
         "programs read from the disk. While writing: kills that left a file half-written under "
         "its temporary name. The same: all that a run ends with, bit by bit, but for seconds."
     ]
     table = rows_table("Runs killed and resumed", COLUMNS, rows, notes)
-    return common.save("killed_runs", options, "killed_runs", table, {"rows": rows})
+    return common.save(options, table, {"rows": rows})
 
 
 def _killed(options: Options, name: str) -> Iterator[common.Row]:
@@ -210,4 +202,4 @@ def _cost(options: Options) -> common.Outcome:
         "end."
     ]
     table = rows_table("What checkpoints cost", COST_COLUMNS, [row], notes)
-    return common.save("killed_runs", options, "checkpoint_cost", table, {"rows": [row]})
+    return common.save(options, table, {"rows": [row]}, name="checkpoint_cost")

@@ -15,17 +15,12 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import numpy as np
-
-from experiments.benchmarks.tasks import TASKS as BENCHMARKS
-from experiments.benchmarks.tasks import Training
 from experiments.lib.record import enable_persistent_compilation_cache
-from jaxstruct import Solution, fit, fit_in_blocks
+from experiments.tasks.benchmarks import TASKS as BENCHMARKS
+from experiments.tasks.benchmarks import Training, digest
+from jaxstruct import fit, fit_in_blocks
 from jaxstruct.core.files import write_file
-from jaxstruct.solvers.checkpoints.resuming import digest_of
 
-TIMES = ("seconds", "processor_seconds", "compile_seconds")
 BEGINS = "training"
 
 
@@ -52,17 +47,6 @@ TASKS = {
     "blocks": Task("words", 150, 1e-2, "150 OCR words in 3 blocks", 3),
     "sentences": Task("sentences", 60, 3e-3, "60 generated sentences, grown"),
 }
-
-
-def digest(solution: Solution) -> str:
-    """The sha256 of all that a run ends with, but for its times."""
-    trace = [getattr(solution.trace, name) for name in solution.trace._fields if name not in TIMES]
-    counts = solution.statistics._replace(seconds={}, history=None, compilations=0)
-    found = (
-        solution.weights, solution.state, solution.slack, solution.certificate, trace, counts,
-        int(solution.status),
-    )  # fmt: skip
-    return digest_of(*map(np.asarray, jax.tree.leaves(found)))
 
 
 def train(task: Task, folder: Path, seconds: float) -> dict[str, Any]:

@@ -41,16 +41,16 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import jax
 
 from experiments.label_files.formats import FORMATS, Reading, check_writable, format_of
 from experiments.label_files.labelling import Counts, Job, Labelled, is_done, label_files
-from experiments.label_files.reading import digest_of
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.progress import jobs_bar
+from experiments.lib.reading import digest_of
 from experiments.lib.report import LINE, Table, render
 from jaxstruct import __version__
 from jaxstruct.models import PredictionStream, TrainedModel, load
@@ -60,32 +60,27 @@ KEPT = ("field", "columns", "labelled", "zero_based", "x64")
 """Options that decide what is written."""
 
 
-class Options(NamedTuple):
+class Options(fields.Cached, fields.Progress):
     """The flags of this command."""
 
-    model: Annotated[str | None, flag("File of the model, as jaxstruct.save writes it.")] = None
-    input: Annotated[Sequence[str], flag("Files to label; - is standard input.", some=True)] = (
-        "-",
+    model: str | None = flag(None, "File of the model, as jaxstruct.save writes it.")
+    input: Sequence[str] = flag(("-",), "Files to label; - is standard input.", some=True)
+    output: str | None = flag(
+        None, "Folder of the labelled files; default: each beside its input. - is standard output."
     )
-    output: Annotated[
-        str | None,
-        flag("Folder of the labelled files; default: each beside its input. - is standard output."),
-    ] = None
-    format: Annotated[str, flag("Of the files; see above.", ("auto", *FORMATS))] = "auto"
-    field: Annotated[str, flag("jsonl: the key of an object that holds the record.")] = ""
-    columns: Annotated[
-        Sequence[str], flag("conll: names of the columns; a column called _ is no feature.")
-    ] = ()
-    labelled: Annotated[bool, flag("conll: the last column is a label, and no feature.")] = False
-    zero_based: Annotated[bool, flag("svmlight: the first feature is 0, not 1.")] = False
-    batch: Annotated[int, flag("Records decoded together, at most.", least=1)] = 1024
-    devices: Annotated[int, flag("Devices to work on, 0 for all.", least=0)] = 0
-    resume: Annotated[
-        bool, flag("Pass over the files that are labelled, unless they or the model changed.")
-    ] = False
-    x64: Annotated[bool, flag("Compute in float64, for models trained so.")] = False
-    compilation_cache: fields.CompilationCache = True
-    progress: fields.ShowProgress = None
+    format: str = flag("auto", "Of the files; see above.", ("auto", *FORMATS))
+    field: str = flag("", "jsonl: the key of an object that holds the record.")
+    columns: Sequence[str] = flag(
+        (), "conll: names of the columns; a column called _ is no feature."
+    )
+    labelled: bool = flag(False, "conll: the last column is a label, and no feature.")
+    zero_based: bool = flag(False, "svmlight: the first feature is 0, not 1.")
+    batch: int = flag(1024, "Records decoded together, at most.", least=1)
+    devices: int = flag(0, "Devices to work on, 0 for all.", least=0)
+    resume: bool = flag(
+        False, "Pass over the files that are labelled, unless they or the model changed."
+    )
+    x64: bool = flag(False, "Compute in float64, for models trained so.")
 
 
 class Run(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.label_files.reading import Line
 from experiments.lib.files import to_plain
+from experiments.lib.reading import Line
 from jaxstruct.models import BadRecord, TrainedModel
 from jaxstruct.trees.phrases.bracketing import write_line
 from jaxstruct.trees.phrases.tree import Tree

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from experiments.label_files.formats import FORMATS, NOTHING, Item, Reading
-from experiments.label_files.reading import digest_of, lines_of, opened
 from experiments.lib.files import write_results
 from experiments.lib.interrupts import raise_noted_interrupt
+from experiments.lib.reading import digest_of, lines_of, opened
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.core.files import replacing
 from jaxstruct.models import BadRecord, PredictionStream, TrainedModel, predict_stream

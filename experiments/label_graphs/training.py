@@ -8,15 +8,50 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.label_graphs.data import Graph
-from experiments.label_graphs.options import Options
-from experiments.lib import common
+from experiments.lib import fields
+from experiments.lib.options import flag
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
 from jaxstruct import Problem, Solution, fit, predict, ragged
 from jaxstruct.core.labels import LabelCodec, decode, encode, fit_codec
 from jaxstruct.data.errors import MalformedFile
+from jaxstruct.graphs.decoding import NAMES
 from jaxstruct.graphs.inputs import GraphInput, graph_inputs
 from jaxstruct.graphs.structure import graph_labelling
+
+FORMULATIONS = ("svm1_margin", "svm1_slack", "svm2_slack")
+"""Those that additive losses serve by every oracle."""
+LOSSES = ("hamming", "normalised_hamming")
+
+
+class Options(fields.Training):
+    """The flags of this command."""
+
+    train: Sequence[str] = flag((), "Graphs to learn from: NPZ files, or CSV files of nodes.")
+    train_edges: Sequence[str] = flag(
+        (), "CSV files of their edges, one for each CSV file of nodes."
+    )
+    test: Sequence[str] = flag((), "Graphs to label, as --train; labels may be missing.")
+    test_edges: Sequence[str] = flag((), "CSV files of their edges.")
+    formulation: str = flag(
+        "svm1_margin", "Margin re-scaling first; see the README's table.", FORMULATIONS
+    )
+    c_over_n: float = flag(0.1, "C' = C / n, n training graphs.", above=0)
+    loss: str = flag(
+        "hamming", "What a wrong node costs in training: 1, or its share of the graph.", LOSSES
+    )
+    inference: str = flag(
+        "reweighted",
+        "reweighted: any graph, with a bound; elimination: exact, forests and small "
+        "treewidth; enumeration: exact, a few nodes; modes, propagation: cheap, without a "
+        "proof.",
+        NAMES,
+    )
+    passes: int = flag(100, "Of message passing, at most.", least=1)
+    symmetric: bool = flag(False, "Whether an edge scores the same either way round.")
+    constant: bool = flag(True, "Whether every node has a further feature of 1.")
+    tolerance: float = 1e-2
+    max_passes: int = flag(500, "Rounds of the training at most.", least=1)
 
 
 class Part(NamedTuple):
@@ -147,7 +182,7 @@ def train_and_label(
         solution = fit(
             problem, x, y, options.formulation, options.c_over_n * len(known),
             tolerance=options.tolerance, max_passes=options.max_passes,
-            settings=common.solver_settings(options), callback=update,
+            settings=options.settings(), callback=update,
         )  # fmt: skip
     spent = watch.numbers(solution.weights)
     watch = Stopwatch()

@@ -19,15 +19,15 @@ GRACE = 10.0
 """Seconds that a process which Ctrl-C has stopped may take to write what it has finished."""
 
 
-def run_apart(command: str, options: AnyOptions, name: str) -> list[dict[str, Any]]:
-    """The rows that `python -m experiments.COMMAND` with these options writes to OUTPUT/NAME.json.
+def run_apart(options: AnyOptions, name: str) -> list[dict[str, Any]]:
+    """The rows that the command of these options writes, with them, to OUTPUT/NAME.json.
 
     Raises:
       Stopped: Ctrl-C, after the process had written what it had finished.
       subprocess.CalledProcessError: it failed; its messages are on standard error.
     """
-    arguments = flag_arguments(options._asdict())
-    line = [sys.executable, "-m", f"experiments.{command}", *arguments]
+    arguments = flag_arguments(options.values())
+    line = [sys.executable, "-m", f"experiments.{options.command}", *arguments]
     environment = os.environ | {PART: "1"}
     part = stopped_path(options.output, name)
     part.unlink(missing_ok=True)

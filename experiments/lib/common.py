@@ -1,6 +1,6 @@
 """What the commands share: set-up of jax, and where their results go.
 
-A command keeps its choices in a NamedTuple (see `experiments.lib.options`), so that a test or
+A command keeps its choices in a record (see `experiments.lib.options`), so that a test or
 `experiments.reproduce` can call its `run` without any flag.
 """
 
@@ -22,7 +22,6 @@ from experiments.lib.options import AnyOptions, check_options, flag_fields
 from experiments.lib.plots import Plot, save_figure
 from experiments.lib.record import enable_persistent_compilation_cache, run_record
 from experiments.lib.report import LINE, Table, render, write_results, write_table
-from jaxstruct import Settings
 from jaxstruct.core.types import PyTree
 
 Row: TypeAlias = dict[str, Any]
@@ -41,16 +40,6 @@ class Outcome(NamedTuple):
     files: tuple[Path, ...]
 
 
-def solver_settings(options: AnyOptions) -> Settings:
-    """The settings of `fit` that variant, working sets, capacity and seed stand for."""
-    return Settings(
-        variant=options.variant,
-        working_sets=options.working_sets,
-        capacity=options.capacity or None,
-        seed=options.seed,
-    )
-
-
 def prepare(options: AnyOptions) -> str:
     """Check the options, and set jax up as `x64` and `compilation_cache` say.
 
@@ -66,8 +55,8 @@ def prepare(options: AnyOptions) -> str:
       OSError: no file can be written to a folder of results.
     """
     check_options(options)
-    for name, (_, told) in flag_fields(type(options)).items():
-        if told.folder:
+    for name, (_, about) in flag_fields(type(options)).items():
+        if about.folder:
             check_folder(name, getattr(options, name))
     logging.getLogger("jax").setLevel(logging.WARNING)
     jax.config.update("jax_enable_x64", bool(options.x64))
@@ -95,32 +84,31 @@ def check_folder(name: str, folder: str | Path) -> None:
         ) from None
 
 
-def record(script: str, options: AnyOptions) -> dict[str, Any]:
-    """The run record; its command starts the script named, from wherever it was called."""
-    kept = run_record(options._asdict(), options.seed)
-    program = f"python -m experiments.{script}"
+def record(options: AnyOptions) -> dict[str, Any]:
+    """The run record; its command starts that of the options, from wherever it was called."""
+    kept = run_record(options.values(), options.seed)
+    program = f"python -m experiments.{options.command}"
     kept["command"] = re.sub(r"\bpython (-m )?\S+", lambda _: program, kept["command"], count=1)
     return kept
 
 
 def save(
-    script: str,
     options: AnyOptions,
-    name: str,
     table: Table,
     numbers: Mapping[str, Any],
     plots: Mapping[str, Plot] = MappingProxyType({}),
+    name: str = "",
 ) -> Outcome:
     """Print the table and write name.json, name.csv (.md, .tex), and each plot (.png, .pdf, .svg).
 
     Args:
-      script: the module that ran, for the command in the record.
-      options: its options; `output` is the folder.
-      name: of the files. numbers: all that was measured, unrounded.
-      plots: file name -> Plot.
+      options: of the command that ran; `output` is the folder.
+      numbers: all that was measured, unrounded. plots: file name -> Plot.
+      name: of the files; the command's where there is none.
     """
+    name = name or options.command
     print(render(table, LINE))
-    content = {"record": record(script, options), "title": table.title, "notes": table.notes}
+    content = {"record": record(options), "title": table.title, "notes": table.notes}
     files = [write_results(options.output, name, content | dict(numbers))]
     stopped_path(options.output, name).unlink(missing_ok=True)
     files.append(write_table(options.output, name, table))
@@ -146,12 +134,12 @@ class Stopped(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def kept_if_stopped(
-    script: str, options: AnyOptions, name: str, numbers: Mapping[str, Any], advice: str = ""
+    options: AnyOptions, numbers: Mapping[str, Any], advice: str = "", name: str = ""
 ) -> Iterator[None]:
     """Where Ctrl-C stops what is done within, write OUTPUT/name.stopped.json.
 
         rows = []
-        with kept_if_stopped("digits", options, "digits", {"rows": rows}):
+        with kept_if_stopped(options, {"rows": rows}):
             for name in names:
                 rows.append(measure(name))
 
@@ -159,7 +147,7 @@ def kept_if_stopped(
     in a later run that comes to its end, takes it away.
 
     Args:
-      script, options, name: as for `save`.
+      options, name: as for `save`.
       numbers: name -> list or mapping that is filled within. Where all are empty, no file.
       advice: a sentence on how to go on.
 
@@ -171,26 +159,26 @@ def kept_if_stopped(
     except KeyboardInterrupt as stopped:
         if not any(numbers.values()):
             raise
-        content = {"stopped": True, "record": record(script, options)} | dict(numbers)
-        path = stopped_path(options.output, name)
+        content = {"stopped": True, "record": record(options)} | dict(numbers)
+        path = stopped_path(options.output, name or options.command)
         write_results(path.parent, path.stem, content)
         inner = stopped.paths if isinstance(stopped, Stopped) else ()
         raise Stopped([path, *inner], advice) from None
 
 
 def finished_rows(
-    script: str, options: AnyOptions, name: str, groups: Iterable[Iterable[Row]]
+    options: AnyOptions, groups: Iterable[Iterable[Row]], name: str = ""
 ) -> list[Row]:
     """All rows of all groups, measured one group after the other under `kept_if_stopped`.
 
     Args:
-      script, options, name: as for `save`. groups: measures while it is iterated.
+      options, name: as for `save`. groups: measures while it is iterated.
 
     Raises:
       Stopped: Ctrl-C, after the rows of the groups that had ended were written.
     """
     rows: list[Row] = []
-    with kept_if_stopped(script, options, name, {"rows": rows}):
+    with kept_if_stopped(options, {"rows": rows}, name=name):
         for group in groups:
             rows.extend(group)
     return rows

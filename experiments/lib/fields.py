@@ -1,42 +1,86 @@
-"""The fields that the options of many commands share: type, help text and what is allowed."""
+"""The fields that the options of many commands share: a class each, and the usual ones together."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from experiments.lib.options import BaseOptions, flag
+from jaxstruct import Settings
 
-from experiments.lib.options import flag
 
-Output = Annotated[
-    str, flag("Folder of the results: JSON, CSV, .md and .tex; PNG, PDF and SVG.", folder=True)
-]
-Seed = Annotated[int, flag("Seed of every random choice.", least=0)]
-X64 = Annotated[
-    bool, flag("Compute in float64 (sets jax_enable_x64); needed below tolerance 1e-5.")
-]
-CompilationCache = Annotated[
-    bool,
-    flag("Keep compiled programs on disk, so that the next run does not compile them again."),
-]
-ShowProgress = Annotated[
-    bool | None, flag("Show progress on standard error. Default: only where that is a terminal.")
-]
-Tolerance = Annotated[float, flag("Relative duality gap to stop at.", above=0)]
-Variant = Annotated[
-    str,
-    flag(
+class Output(BaseOptions):
+    """Where results go."""
+
+    output: str = flag(
+        "results", "Folder of the results: JSON, CSV, .md and .tex; PNG, PDF and SVG.", folder=True
+    )
+
+
+class Seed(BaseOptions):
+    """Chance."""
+
+    seed: int = flag(0, "Seed of every random choice.", least=0)
+
+
+class Cached(BaseOptions):
+    """What is kept of compiling."""
+
+    compilation_cache: bool = flag(
+        True, "Keep compiled programs on disk, so that the next run does not compile them again."
+    )
+
+
+class Progress(BaseOptions):
+    """What is shown while it runs."""
+
+    progress: bool | None = flag(
+        None, "Show progress on standard error. Default: only where that is a terminal."
+    )
+
+
+class Common(Progress, Cached, Seed, Output):
+    """What nearly every command has."""
+
+    x64: bool = flag(
+        False, "Compute in float64 (sets jax_enable_x64); needed below tolerance 1e-5."
+    )
+
+
+class Tolerance(BaseOptions):
+    """When training stops."""
+
+    tolerance: float = flag(1e-3, "Relative duality gap to stop at.", above=0)
+
+
+class Capacity(BaseOptions):
+    """How many planes."""
+
+    capacity: int = flag(
+        0, "Cutting planes an example, at the start; 0: as many as memory allows.", least=0
+    )
+
+
+class Solver(Capacity, Common):
+    """A solver's settings."""
+
+    variant: str = flag(
+        "auto",
         "Solver: step 10a (full: all working sets) or 10b (subspace: one example's) of algorithm "
         "3; auto: subspace, and full from where block ascent stalls on small sets.",
         ["auto", "full", "subspace"],
-    ),
-]
-WorkingSets = Annotated[
-    str,
-    flag(
+    )
+    working_sets: str = flag(
+        "auto",
         "Working sets grown by the oracle, as in algorithm 3, or holding every output from the "
         "start; auto: every output where there are few.",
         ["auto", "grown", "enumerated"],
-    ),
-]
-Capacity = Annotated[
-    int, flag("Cutting planes an example, at the start; 0: as many as memory allows.", least=0)
-]
+    )
+
+    def settings(self) -> Settings:
+        """Those of `fit` that variant, working sets, capacity and seed stand for."""
+        return Settings(
+            variant=self.variant, working_sets=self.working_sets,
+            capacity=self.capacity or None, seed=self.seed,
+        )  # fmt: skip
+
+
+class Training(Tolerance, Solver):
+    """A solver's settings and when it stops."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from experiments.lib import fields
 from experiments.lib.options import flag
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
@@ -37,18 +38,21 @@ PREDICTION = (*MAXIMA, "marginals")
 """marginals: the likeliest label of each node, by loopy belief propagation with sums."""
 
 
-Training: TypeAlias = Annotated[
-    Sequence[str],
-    flag(
+class Options(fields.Tolerance, fields.Common):
+    """How labellers are trained and read."""
+
+    training: Sequence[str] = flag(
+        TRAINING,
         "Ways to train: nodes alone by SVM (independent) and by likelihood (logistic); with edges "
         "by SVM, pseudo-likelihood, Bethe, tree-reweighted bound.",
         TRAINING,
         some=True,
-    ),
-]
-Prediction: TypeAlias = Annotated[
-    Sequence[str], flag("Oracles that predict.", PREDICTION, some=True)
-]
+    )
+    prediction: Sequence[str] = flag(PREDICTION, "Oracles that predict.", PREDICTION, some=True)
+    c_over_n: float = flag(0.1, "C' = C / n.", above=0)
+    passes: int = flag(20, "Of message passing, at most.", least=1)
+    most_passes: int = flag(200, "Of training, at most.", least=1)
+    tolerance: float = 1e-2
 
 
 class Part(NamedTuple):

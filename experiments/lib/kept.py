@@ -21,6 +21,9 @@ from experiments.lib.files import to_plain, write_results
 from experiments.lib.options import AnyOptions
 from experiments.lib.record import ROOT
 
+SHARED = ("lib", "tasks")
+"""Folders of `experiments` that are no commands."""
+
 
 class Store(NamedTuple):
     """Where the trainings of a run lie.
@@ -35,13 +38,10 @@ class Store(NamedTuple):
     resume: bool
 
 
-def store_key(
-    command: str, options: AnyOptions, deciding: Sequence[str], data: Any
-) -> dict[str, Any]:
+def store_key(options: AnyOptions, deciding: Sequence[str], data: Any) -> dict[str, Any]:
     """What decides the numbers of all trainings of a run.
 
     Args:
-      command: the folder under `experiments` that trains.
       options: of the run. deciding: those fields of it that decide.
       data: what is trained and tested on, of types that JSON can hold.
 
@@ -53,7 +53,7 @@ def store_key(
     return {
         "versions": {"jaxstruct": jaxstruct.__version__, "jax": jax.__version__},
         "device": jax.devices()[0].device_kind,
-        "source": source_hash(command),
+        "source": source_hash(options.command),
         "data": hashlib.sha256(text.encode()).hexdigest(),
         "options": to_plain({name: getattr(options, name) for name in deciding}),
     }
@@ -61,13 +61,12 @@ def store_key(
 
 @cache
 def source_hash(command: str) -> str:
-    """sha256 of the Python files of jaxstruct, of `experiments.lib` and of the command's folder."""
-    experiments = ROOT / "experiments"
-    folders = Path(jaxstruct.__file__).parent, experiments / "lib", experiments / command
-    found = hashlib.sha256()
-    for folder in folders:
-        for path in sorted(folder.rglob("*.py")):
-            name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
+    """sha256 of the Python files of jaxstruct, of what commands share, and of the command."""
+    room, found = ROOT / "experiments", hashlib.sha256()
+    shared = [Path(jaxstruct.__file__).parent, *(room / each for each in SHARED)]
+    for place in (*shared, room / command, room / f"{command}.py"):
+        for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
+            name = f"{place.name}/{path.relative_to(place).as_posix()}"
             found.update(f"{name}\n{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return found.hexdigest()
 

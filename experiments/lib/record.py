@@ -24,8 +24,8 @@ from jax.experimental.compilation_cache import compilation_cache
 from jaxstruct.core.compile_clock import Elapsed, compile_clock
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = (("seconds", "in all"), ("seconds", "compiling"))
-"""Headings of "seconds" and "compile_seconds" of `Stopwatch.numbers`."""
+SECONDS = {("seconds", "in all"): "seconds", ("seconds", "compiling"): "compile_seconds"}
+"""Columns of what `Stopwatch.numbers` has."""
 PACKAGES = ("jaxstruct", "jax", "jaxlib", "numpy", "scikit-learn")
 ENVIRONMENT = (
     "JAX_DEFAULT_MATMUL_PRECISION", "JAX_ENABLE_X64", "JAX_PLATFORMS", "OMP_NUM_THREADS",

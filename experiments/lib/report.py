@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import csv
+import enum
+import functools
 import io
 import math
+import operator
 import os
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,6 +24,8 @@ from experiments.lib.layout import GAP, column_widths, group_lines, row_lines
 from jaxstruct.core.files import write_file
 
 __all__ = [
+    "Columns",
+    "Row",
     "Table",
     "render",
     "rows_table",
@@ -61,21 +66,35 @@ class Table(NamedTuple):
     notes: Sequence[str] = ()
 
 
-def rows_table(
-    title: str,
-    columns: Mapping[str | tuple[str, str], str | Callable[[Mapping[str, Any]], Any]],
-    rows: Sequence[Mapping[str, Any]],
-    notes: Sequence[str] = (),
-) -> Table:
-    """A table of one row a measurement.
+Row: TypeAlias = Mapping[str, Any]
+"""What was measured once: name -> number, text, or numbers by their own names."""
 
-    Args:
-      title, notes: as in `Table`. rows: name -> value, each.
-      columns: heading, as in `Table` -> name of the value, or a function from the row to the cell.
+Columns: TypeAlias = Mapping[str | tuple[str, str], str | Callable[[Row], Any]]
+"""Heading, as in `Table` -> the cell: "name" of the value, "name.part" of a value by names,
+"name:.2f" with its format, or a function from the row."""
+
+
+def rows_table(
+    title: str, columns: Columns, rows: Sequence[Row], notes: Sequence[str] = ()
+) -> Table:
+    """A table of one row a measurement; `title` and `notes` as in `Table`.
+
+    Raises:
+      KeyError: a row without a value that a column names.
     """
-    cells = [[cell(row) if callable(cell) else row[cell] for cell in columns.values()]
-             for row in rows]  # fmt: skip
+    cells = [[_cell(row, column) for column in columns.values()] for row in rows]
     return Table(title, list(columns), cells, notes)
+
+
+def _cell(row: Row, column: str | Callable[[Row], Any]) -> Any:
+    """A missing value stays None; an enumeration's member is its name."""
+    if callable(column):
+        value = column(row)
+    else:
+        path, _, style = column.partition(":")
+        value = functools.reduce(operator.getitem, path.split("."), row)
+        value = format(value, style) if style and value is not None else value
+    return value.name if isinstance(value, enum.Enum) else value
 
 
 def render(table: Table, width: int | None = None) -> str:

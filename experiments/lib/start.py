@@ -1,6 +1,6 @@
 """How a command starts: `python -m experiments.NAME` reads its flags and runs it.
 
-`experiments.NAME.command` has `Options`, and `run`, which takes them; where it has `main`, that is
+The module of a command has `Options`, and `run`, which takes them; where it has `main`, that is
 called instead, and what it returns is the exit code. Ctrl-C and SIGTERM end the program with one
 line and exit code 130 and 143; a wrong option or file with one line and exit code 2, see
 `is_for_the_user`. Any other error is a bug and shows its traceback.
@@ -8,7 +8,6 @@ line and exit code 130 and 143; a wrong option or file with one line and exit co
 
 from __future__ import annotations
 
-import importlib
 import linecache
 import os
 import subprocess
@@ -17,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments import command_module
 from experiments.lib.interrupts import exit_code, note_interrupts
 
 WRONG = 2
@@ -40,7 +40,7 @@ def start(name: str) -> None:
     """
     note_interrupts()
     try:
-        _run(importlib.import_module(f"experiments.{name}.command"))
+        _run(command_module(name))
     except KeyboardInterrupt as stopped:
         if PART not in os.environ:
             notes = getattr(stopped, "__notes__", [])  # such as where a checkpoint is

@@ -13,7 +13,7 @@ regularised (2.6, 2.7). Every slack of every machine costs C'.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,36 +22,35 @@ from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.progress import jobs_bar
 from experiments.lib.report import Table
-from experiments.multiclass.data import NAMES, Data, load
-from experiments.multiclass.machines import MACHINES, PENALTIES, WORDS, Run, Trained, trained
+from experiments.multiclass.machines import (
+    MACHINES,
+    NAMES,
+    PENALTIES,
+    WORDS,
+    Data,
+    Run,
+    Trained,
+    load,
+    trained,
+)
 from experiments.multiclass.peers import Peer, peers_of
 
 
-class Options(NamedTuple):
+class Options(fields.Tolerance, fields.Common):
     """The flags of this command."""
 
-    data: Annotated[Sequence[str], flag("Which examples.", NAMES, some=True)] = NAMES
-    machines: Annotated[Sequence[str], flag("Which machines.", MACHINES, some=True)] = MACHINES
-    penalties: Annotated[
-        Sequence[str], flag("Slack in the objective as it is (L1) or squared (L2).", PENALTIES)
-    ] = tuple(PENALTIES)
-    c_over_n: Annotated[float, flag("C', what a slack costs in every machine.", above=0)] = 1.0
-    tolerance: fields.Tolerance = 1e-3
-    per_class: Annotated[
-        int, flag("Learn from so many examples of each class; 0 for all.", least=0)
-    ] = 0
-    code_length: Annotated[
-        int, flag("Machines of the random code; 0: 4 log2 of the classes, rounded up.", least=0)
-    ] = 0
-    twice: Annotated[
-        bool, flag("Train each machine a second time, for the seconds without compiling.")
-    ] = True
-    peers: Annotated[bool, flag("Train scikit-learn's machines, too.")] = True
-    output: fields.Output = "results"
-    seed: fields.Seed = 0
-    x64: fields.X64 = False
-    compilation_cache: fields.CompilationCache = True
-    progress: fields.ShowProgress = None
+    data: Sequence[str] = flag(NAMES, "Which examples.", NAMES, some=True)
+    machines: Sequence[str] = flag(MACHINES, "Which machines.", MACHINES, some=True)
+    penalties: Sequence[str] = flag(
+        tuple(PENALTIES), "Slack in the objective as it is (L1) or squared (L2).", PENALTIES
+    )
+    c_over_n: float = flag(1.0, "C', what a slack costs in every machine.", above=0)
+    per_class: int = flag(0, "Learn from so many examples of each class; 0 for all.", least=0)
+    code_length: int = flag(
+        0, "Machines of the random code; 0: 4 log2 of the classes, rounded up.", least=0
+    )
+    twice: bool = flag(True, "Train each machine a second time, for the seconds without compiling.")
+    peers: bool = flag(True, "Train scikit-learn's machines, too.")
 
 
 def run(options: Options) -> common.Outcome:
@@ -67,14 +66,14 @@ def run(options: Options) -> common.Outcome:
     sets = {name: load(name, options.per_class, options.seed) for name in options.data}
     jobs = [(name, machine) for name in options.data for machine in options.machines]
     with (
-        common.kept_if_stopped("multiclass", options, "multiclass", {"rows": rows}),
+        common.kept_if_stopped(options, {"rows": rows}),
         jobs_bar(jobs, "multiclass", options.progress) as bar,
     ):
         for name, machine in bar:
             rows.extend(_measurements(options, name, sets[name], machine, how))
     table = _table(options, sets, rows)
     plots = {f"multiclass_{name}": _plot(name, sets[name], rows) for name in sets}
-    return common.save("multiclass", options, "multiclass", table, {"rows": rows}, plots)
+    return common.save(options, table, {"rows": rows}, plots)
 
 
 def _measurements(

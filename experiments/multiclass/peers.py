@@ -14,8 +14,7 @@ import numpy as np
 
 from experiments.lib.peers import linear_svc
 from experiments.lib.record import Elapsed, Stopwatch
-from experiments.multiclass.data import Data
-from experiments.multiclass.machines import Run
+from experiments.multiclass.machines import Data, Run
 
 
 class Peer(NamedTuple):

@@ -14,8 +14,7 @@ from __future__ import annotations
 from experiments.lib import common
 from experiments.named_entities.files import run_files
 from experiments.named_entities.options import Options
-from experiments.named_entities.speed import run_contender
-from experiments.named_entities.speed_report import run_speed
+from experiments.named_entities.speed import run_contender, run_speed
 from experiments.named_entities.tables import run_tables
 
 

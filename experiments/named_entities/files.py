@@ -11,8 +11,9 @@ from experiments.lib.plots import TRAINING_SECONDS, Plot, curve_lines
 from experiments.lib.progress import training_progress
 from experiments.lib.record import SECONDS, Stopwatch
 from experiments.lib.report import Table
-from experiments.named_entities.data import as_numbers, encode_labels, label_names, score
-from experiments.named_entities.model import (
+from experiments.named_entities.options import Options
+from experiments.tasks.news import as_numbers, encode_labels, label_names, score
+from experiments.tasks.token_model import (
     Model,
     Training,
     label,
@@ -22,7 +23,6 @@ from experiments.named_entities.model import (
     save_model,
     train,
 )
-from experiments.named_entities.options import Options
 from jaxstruct import Solution
 from jaxstruct.data.conll import Sentence, read_conll, write_conll
 from jaxstruct.data.token_features import FeatureOptions
@@ -45,9 +45,9 @@ def run_files(options: Options) -> common.Outcome:
     if options.model and options.train:
         common.check_folder("model", Path(options.model).parent)
     numbers: dict[str, Any] = {}
-    with common.kept_if_stopped("named_entities", options, "named_entities_files", numbers):
+    with common.kept_if_stopped(options, numbers, name="named_entities_files"):
         table, plots = _run_files(options, dtype, numbers)
-    return common.save("named_entities", options, "named_entities_files", table, numbers, plots)
+    return common.save(options, table, numbers, plots, name="named_entities_files")
 
 
 def _run_files(
@@ -107,7 +107,7 @@ def training_of(options: Options) -> Training:
     """How the options say to train."""
     return Training(
         options.formulation, options.c_over_n, options.tolerance, options.max_passes,
-        common.solver_settings(options),
+        options.settings(),
     )  # fmt: skip
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
 
 from experiments.lib import fields
 from experiments.lib.options import flag
@@ -31,129 +30,93 @@ def checked_c(C: str) -> str:
     return C
 
 
-class Options(NamedTuple):
+class Options(fields.Training):
     """The flags of this command."""
 
-    path: Annotated[str | None, flag("conll2002.zip; default: see third_party_data.")] = None
-    language: Annotated[str, flag("Spanish or Dutch news.", ["esp", "ned"])] = "esp"
-    sentences: Annotated[
-        int, flag("Tables and --speed: the first so many sentences of the training part.", least=2)
-    ] = 300
-    folds: Annotated[int, flag("Tables: folds of the cross-validation.", least=2)] = 5
-    methods: Annotated[
-        Sequence[str],
-        flag(
-            f"Tables: some of {', '.join(METHODS)}; those that end in linear have linear features, "
-            "the other perceptrons and SVMs (SVM2 without and with re-scaling) the kernel of "
-            "degree 2.",
-            METHODS,
-            some=True,
-        ),
-    ] = METHODS
-    C: Annotated[
-        Sequence[str],
-        flag(
-            "Tables: values of C of the linear machines and the CRF; it is divided by n, the "
-            "training sentences, and 'n' means C' = 1.",
-            each=checked_c,
-        ),
-    ] = ("1", "n")
-    kernel_C: Annotated[
-        Sequence[str],
-        flag(
-            "Tables: the same for the SVMs with the kernel; C' = 1 takes them about twice as long.",
-            each=checked_c,
-        ),
-    ] = ("1",)
-    resume: Annotated[
-        bool,
-        flag(
-            "Tables: go on where a run with the same flags and output stopped, training by "
-            "training."
-        ),
-    ] = False
-    epsilon: Annotated[
-        float, flag("Tables: SVMs stop when no constraint is violated by more.", above=0)
-    ] = 0.01
-    normalise: Annotated[
-        bool,
-        flag(
-            "Tables: divide the kernel of degree 2 by the lengths of both tokens in feature space."
-        ),
-    ] = False
-    epochs: Annotated[int, flag("Tables: passes of the perceptron at most.", least=1)] = 20
-    whole: Annotated[
-        bool,
-        flag(
-            "Train on the whole training part, test on testa and testb, with time and memory, "
-            "beside CRFsuite where python-crfsuite is installed."
-        ),
-    ] = False
-    speed: Annotated[bool, flag("The same with the first --sentences only.")] = False
-    runs: Annotated[
-        int, flag("--whole, --speed: trainings, of which the first compiles.", least=1)
-    ] = 2
-    crf_c2: Annotated[
-        float, flag("--whole, --speed: CRFsuite's regularisation c2 |w|^2.", least=0)
-    ] = 1.0
-    contender: Annotated[
-        str,
-        flag(
-            "--whole, --speed: run one contender only, in this process, as 'both' does for each.",
-            ["both", *CONTENDERS],
-        ),
-    ] = "both"
-    train: Annotated[
-        str | None,
-        flag("Your CoNLL file to train on: a token a line, the word first, the label last."),
-    ] = None
-    test: Annotated[
-        str | None,
-        flag(
-            "Your labelled CoNLL file to test on; its labels and the predicted ones are written "
-            "to OUTPUT/NAME.predicted."
-        ),
-    ] = None
-    predict: Annotated[
-        str | None,
-        flag(
-            "Your CoNLL file to label, the word first; nothing in it is read as a label. Written "
-            "to OUTPUT/NAME.predicted, the predicted label last."
-        ),
-    ] = None
-    model: Annotated[
-        str | None, flag("File of the trained model: written after --train, read without it.")
-    ] = None
-    checkpoint: Annotated[
-        str | None,
-        flag(
-            "--train: file that keeps the training every minute, on Ctrl-C and SIGTERM; the same "
-            "line goes on from it, and ends with the same model."
-        ),
-    ] = None
-    formulation: Annotated[
-        str, flag("--whole, --speed, --train: which of the seven.", FORMULATIONS)
-    ] = "svm1_margin"
-    c_over_n: Annotated[float, flag("--whole, --speed, --train: C' = C / n.", above=0)] = 0.1
-    tolerance: Annotated[
-        float, flag("--whole, --speed, --train: relative duality gap to stop at.", above=0)
-    ] = 1e-3
-    constraints: Annotated[
-        bool,
-        flag(
-            "--whole, --speed, --train: only label sequences of IOB2 are outputs (no I after O "
-            "or after another type)."
-        ),
-    ] = False
-    affixes: Annotated[int, flag("Letters of prefixes and suffixes.", least=0)] = 4
-    window: Annotated[int, flag("Neighbours on each side with features.", least=0)] = 1
-    tags: Annotated[bool, flag("Use the second column, part-of-speech tags.")] = False
-    max_passes: Annotated[int, flag("Rounds of a training at most.", least=1)] = 500
-    variant: fields.Variant = "auto"
-    working_sets: fields.WorkingSets = "auto"
-    capacity: fields.Capacity = 0
-    output: fields.Output = "results"
-    seed: fields.Seed = 0
-    x64: fields.X64 = False
-    compilation_cache: fields.CompilationCache = True
-    progress: fields.ShowProgress = None
+    path: str | None = flag(None, "conll2002.zip; default: see third_party_data.")
+    language: str = flag("esp", "Spanish or Dutch news.", ["esp", "ned"])
+    sentences: int = flag(
+        300, "Tables and --speed: the first so many sentences of the training part.", least=2
+    )
+    folds: int = flag(5, "Tables: folds of the cross-validation.", least=2)
+    methods: Sequence[str] = flag(
+        METHODS,
+        f"Tables: some of {', '.join(METHODS)}; those that end in linear have linear features, "
+        "the other perceptrons and SVMs (SVM2 without and with re-scaling) the kernel of "
+        "degree 2.",
+        METHODS,
+        some=True,
+    )
+    C: Sequence[str] = flag(
+        ("1", "n"),
+        "Tables: values of C of the linear machines and the CRF; it is divided by n, the "
+        "training sentences, and 'n' means C' = 1.",
+        each=checked_c,
+    )
+    kernel_C: Sequence[str] = flag(
+        ("1",),
+        "Tables: the same for the SVMs with the kernel; C' = 1 takes them about twice as long.",
+        each=checked_c,
+    )
+    resume: bool = flag(
+        False,
+        "Tables: go on where a run with the same flags and output stopped, training by training.",
+    )
+    epsilon: float = flag(
+        0.01, "Tables: SVMs stop when no constraint is violated by more.", above=0
+    )
+    normalise: bool = flag(
+        False,
+        "Tables: divide the kernel of degree 2 by the lengths of both tokens in feature space.",
+    )
+    epochs: int = flag(20, "Tables: passes of the perceptron at most.", least=1)
+    whole: bool = flag(
+        False,
+        "Train on the whole training part, test on testa and testb, with time and memory, "
+        "beside CRFsuite where python-crfsuite is installed.",
+    )
+    speed: bool = flag(False, "The same with the first --sentences only.")
+    runs: int = flag(2, "--whole, --speed: trainings, of which the first compiles.", least=1)
+    crf_c2: float = flag(1.0, "--whole, --speed: CRFsuite's regularisation c2 |w|^2.", least=0)
+    contender: str = flag(
+        "both",
+        "--whole, --speed: run one contender only, in this process, as 'both' does for each.",
+        ["both", *CONTENDERS],
+    )
+    train: str | None = flag(
+        None, "Your CoNLL file to train on: a token a line, the word first, the label last."
+    )
+    test: str | None = flag(
+        None,
+        "Your labelled CoNLL file to test on; its labels and the predicted ones are written "
+        "to OUTPUT/NAME.predicted.",
+    )
+    predict: str | None = flag(
+        None,
+        "Your CoNLL file to label, the word first; nothing in it is read as a label. Written "
+        "to OUTPUT/NAME.predicted, the predicted label last.",
+    )
+    model: str | None = flag(
+        None, "File of the trained model: written after --train, read without it."
+    )
+    checkpoint: str | None = flag(
+        None,
+        "--train: file that keeps the training every minute, on Ctrl-C and SIGTERM; the same "
+        "line goes on from it, and ends with the same model.",
+    )
+    formulation: str = flag(
+        "svm1_margin", "--whole, --speed, --train: which of the seven.", FORMULATIONS
+    )
+    c_over_n: float = flag(0.1, "--whole, --speed, --train: C' = C / n.", above=0)
+    tolerance: float = flag(
+        1e-3, "--whole, --speed, --train: relative duality gap to stop at.", above=0
+    )
+    constraints: bool = flag(
+        False,
+        "--whole, --speed, --train: only label sequences of IOB2 are outputs (no I after O "
+        "or after another type).",
+    )
+    affixes: int = flag(4, "Letters of prefixes and suffixes.", least=0)
+    window: int = flag(1, "Neighbours on each side with features.", least=0)
+    tags: bool = flag(False, "Use the second column, part-of-speech tags.")
+    max_passes: int = flag(500, "Rounds of a training at most.", least=1)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.report import Table
-from experiments.named_entities.data import Corpus
 from experiments.named_entities.options import Options
+from experiments.tasks.news import Corpus
 from jaxstruct.evaluation.metrics import mean_and_deviation
 
 PAPER_ERRORS = {"HMM": 9.36, "CRF": 5.17, "perceptron": 5.94, "SVM": 5.08}

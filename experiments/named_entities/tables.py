@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments.lib import common
+from experiments.lib import kept as lib
 from experiments.lib.kept import Store
 from experiments.lib.progress import jobs_bar
-from experiments.named_entities.data import (
+from experiments.named_entities.options import METHODS, SVMS, Options
+from experiments.named_entities.report import Row, error_plot, table_three, table_two
+from experiments.tasks.news import (
     Corpus,
     kernel_corpus,
     label_names,
     length_classes,
     sparse_corpus,
 )
-from experiments.named_entities.kept import kept, store_of
-from experiments.named_entities.methods import (
+from experiments.tasks.taggers import (
     Fold,
     Numbers,
     commonest_label,
@@ -28,13 +31,53 @@ from experiments.named_entities.methods import (
     random_field,
     support_vector_machine,
 )
-from experiments.named_entities.options import METHODS, SVMS, Options
-from experiments.named_entities.report import Row, error_plot, table_three, table_two
+from jaxstruct import Status
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.contract import Problem
-from jaxstruct.data.conll import load_conll2002
+from jaxstruct.data.conll import Sentence, load_conll2002
 from jaxstruct.data.splits import stratified_folds
 from jaxstruct.data.token_features import FeatureOptions, fit_token_index
+
+FOLDER = "named_entities_folds"
+"""In the folder of results: a file a training; see `lib.kept`."""
+DECIDING = (
+    "language", "sentences", "folds", "epsilon", "normalise", "epochs", "affixes", "window", "tags",
+    "max_passes", "variant", "working_sets", "capacity", "seed", "x64",
+)  # fmt: skip
+"""Options that decide the numbers of a training; its machine and fold are in the file's name."""
+
+Measured = tuple[dict[str, Any], ...]
+
+
+def store_of(options: Options, sentences: Sequence[Sentence]) -> lib.Store:
+    """Where the trainings on these sentences lie."""
+    key = lib.store_key(options, DECIDING, sentences)
+    return lib.Store(Path(options.output) / FOLDER, key, options.resume)
+
+
+def kept(store: lib.Store, rows: Sequence[Row], fold: int, train: Callable[[], Any]) -> Measured:
+    """The numbers of each of `rows`, the machines of one training, on one fold.
+
+    Args:
+      store: where they lie.
+      rows: the machines; their names and settings name the file.
+      fold: its number.
+      train: called where there is no file to go on from.
+    """
+    return tuple(map(_with_status, lib.kept(store, file_name(rows[0], fold), train)))
+
+
+def file_name(row: Row, fold: int) -> str:
+    """The name of a training's file without its suffix."""
+    parts = (row.method, row.variant, row.tokens, row.formulation, row.C and f"C{row.C}")
+    words = "_".join(part for part in parts if part)
+    return re.sub(r"[^\w.]+", "_", f"{words}_fold{fold}")
+
+
+def _with_status(numbers: dict[str, Any]) -> dict[str, Any]:
+    """Enumeration members are written as their names."""
+    status = Status.__members__.get(numbers.get("status", ""))
+    return numbers if status is None else numbers | {"status": status}
 
 
 class Job(NamedTuple):
@@ -74,9 +117,8 @@ def run_tables(options: Options) -> common.Outcome:
     corpus = sparse_corpus(sentences, names, index, features)
     run = Run(options, store_of(options, sentences), dtype, [])
     with common.kept_if_stopped(
-        "named_entities", options, "named_entities", {"trainings": run.finished},
-        "the same command with --resume goes on from there",
-    ):  # fmt: skip
+        options, {"trainings": run.finished}, "the same command with --resume goes on from there"
+    ):
         rows = _measure(run, corpus, linear)
         if kernel:
             tokens = kernel_corpus(sentences, names, index, options.normalise, features)
@@ -168,9 +210,9 @@ def _save(options: Options, corpus: Corpus, rows: Sequence[Row]) -> common.Outco
     numbers = {"rows": rows}
     plots = {"named_entities": error_plot(options, rows)}
     table = table_two(options, corpus, rows)
-    outcome = common.save("named_entities", options, "named_entities", table, numbers, plots)
+    outcome = common.save(options, table, numbers, plots)
     table = table_three(options, corpus, rows)
     if not table.rows:
         return outcome
-    margins = common.save("named_entities", options, "named_entities_table_3", table, numbers)
+    margins = common.save(options, table, numbers, name="named_entities_table_3")
     return outcome._replace(files=(*outcome.files, *margins.files))

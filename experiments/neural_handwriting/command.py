@@ -14,29 +14,129 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.handwriting import command as handwriting
-from experiments.handwriting.data import Data, Split, errors, fold_splits, load
-from experiments.handwriting.machines import measure, train_chain
-from experiments.handwriting.report import picture_of
 from experiments.lib import common, fields
 from experiments.lib.options import flag
-from experiments.lib.plots import Plot
+from experiments.lib.plots import COLOURS, DOTS_PER_INCH, STYLE, Plot
 from experiments.lib.progress import jobs_bar
-from experiments.neural_handwriting.network import Moves, Shape
-from experiments.neural_handwriting.report import error_plot, folds_table
+from experiments.lib.report import Table
 from experiments.neural_handwriting.training import (
     HEADS,
     LOSSES,
+    Moves,
     Setting,
+    Shape,
     Trained,
     images_of,
     read,
     train,
 )
+from experiments.tasks.handwriting import CAPITALS, Data, Split, errors, fold_splits, load
+from experiments.tasks.letter_machines import ChainOptions, measure, train_chain
+from experiments.tasks.word_pictures import picture_of
+from jaxstruct.evaluation.metrics import mean_and_deviation
+
+ERRORS = {"train": "train_letter_error", "test": "test_letter_error"}
+SAID = {
+    "linear": "pixels + pairs, linear",
+    "letters": "network, no chain",
+    "chain": "network + pairs",
+    "triples": "network + triples",
+}
+
+
+def spoken(machine: str) -> tuple[str, str]:
+    """(what reads, its loss)."""
+    head, _, loss = machine.partition("_")
+    return SAID[head], loss or "svm1_margin"
+
+
+def _spread(rows: Sequence[dict[str, Any]], name: str) -> str:
+    mean, deviation = mean_and_deviation([row[name] for row in rows])
+    return f"{mean:.2f} ± {deviation:.2f}" if len(rows) > 1 else f"{mean:.2f}"
+
+
+def _mean(rows: Sequence[dict[str, Any]], name: str) -> float | None:
+    values = [row[name] for row in rows if name in row]
+    return float(np.mean(values)) if values else None
+
+
+def by_machine(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each machine, in the order of the first."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["machine"], []).append(row)
+    return found
+
+
+def folds_table(
+    options: Any, data: Data, splits: Sequence[Split], rows: Sequence[dict[str, Any]]
+) -> Table:
+    """A row a machine: means over the folds, and their deviation."""
+    columns = [
+        "reads", "loss", ("letters wrong %", "train"), ("letters wrong %", "test"),
+        ("words wrong %", "test"), ("seconds a fold", "wall"), ("seconds a fold", "processor"),
+    ]  # fmt: skip
+    body = [
+        [*spoken(machine), _spread(own, "train_letter_error"), _spread(own, "test_letter_error"),
+         _spread(own, "test_word_error"), _mean(own, "seconds"), _mean(own, "processor_seconds")]
+        for machine, own in by_machine(rows).items()
+    ]  # fmt: skip
+    words = ", ".join(str(len(split.train)) for split in splits)
+    notes = [
+        f"{len(splits)} folds; one trains ({words} words), the words of all others test; mean ± "
+        "sample standard deviation. Seconds are those of training, with compiling in the first "
+        "fold." + ("" if options.letter_data else f" {CAPITALS}"),
+        f"Network: convolutions of {options.channels} and {2 * options.channels} channels, "
+        f"{', '.join(options.hidden)} features a letter; AdamW, rate {', '.join(options.rate)}, "
+        f"decay {', '.join(options.decay)}, drop {', '.join(options.drop)}, "
+        f"{', '.join(options.epochs)} epochs of {options.batch} words a step; images move by "
+        f"{options.shift:g} pixels and slant by {options.slant:g}.",
+    ]
+    if any(row.get("tried") for row in rows):
+        notes.append(
+            f"Of several values the best on {100 * options.held_out:g} % of each fold's training "
+            "words, held out; then trained on all of them."
+        )
+    return Table(f"Handwritten words by networks, {len(splits)} folds", columns, body, notes)
+
+
+def error_plot(rows: Sequence[dict[str, Any]]) -> Plot:
+    """Letters read wrong in every fold, a dot each, and their means; a machine a line."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    title = "Handwritten words: letters read wrong, one fold in training"
+    groups = by_machine(rows)
+    names = [", ".join(spoken(machine)) for machine in groups]
+    with rc_context(STYLE):
+        figure = Figure((9.0, 1.6 + 0.5 * len(groups)), dpi=DOTS_PER_INCH)
+        FigureCanvasAgg(figure)
+        axes = figure.subplots()
+        for place, own in enumerate(groups.values()):
+            for j, (part, name) in enumerate(ERRORS.items()):
+                values, colour = [row[name] for row in own], COLOURS[j]
+                label = part if place == 0 else None
+                axes.plot(values, [place] * len(values), "o", color=colour, alpha=0.7, label=label)
+                if part == "test":
+                    axes.annotate(
+                        f"{np.mean(values):.1f}", (max(values), place), xytext=(8, -4),
+                        textcoords="offset points", fontsize=11,
+                    )  # fmt: skip
+        axes.set_yticks(range(len(groups)), names)
+        axes.invert_yaxis()
+        axes.margins(x=0.12, y=0.12)
+        axes.set(xlabel="letters wrong, %", xlim=(0, None))
+        figure.suptitle(title, x=0.01, ha="left", fontsize=14)
+        figure.legend(loc="outside lower right", ncols=2)
+    body = [[*spoken(row["machine"]), row["split"], row[ERRORS["train"]], row[ERRORS["test"]]]
+            for row in rows]  # fmt: skip
+    return Plot(figure, Table(title, ["reads", "loss", "split", *ERRORS], body))
+
 
 LINEAR = "linear"
 MACHINES = (LINEAR, *(f"{head}_{loss}" for head in HEADS for loss in LOSSES))
@@ -44,64 +144,45 @@ DEFAULT = (LINEAR, "letters_log_loss", "chain_log_loss", "triples_log_loss",
            "triples_structured_hinge")  # fmt: skip
 
 
-class Options(NamedTuple):
+class Options(fields.Common):
     """The flags of this command."""
 
-    letter_data: Annotated[
-        str | None,
-        flag("Words of your own: a file as letter.data of its makers, plain or .gz; default: the "
-             "corpus, see third_party_data."),
-    ] = None  # fmt: skip
-    folds: Annotated[
-        int, flag("Each of the first so many folds trains in turn, all other words test.", least=1)
-    ] = 10
-    machines: Annotated[
-        Sequence[str],
-        flag(
-            "What to train: linear (pixels, svm1_margin), or a network HEAD_LOSS with the head "
-            f"{', '.join(HEADS)} (single letters, pairs, triples) and the loss "
-            f"{', '.join(LOSSES)}.",
-            MACHINES,
-            some=True,
-        ),
-    ] = DEFAULT
-    examples: Annotated[
-        int, flag("Learn from so many words of a fold, at random; 0 for all.", least=0)
-    ] = 0
-    test_examples: Annotated[
-        int, flag("Read so many test words, at random; 0 for all.", least=0)
-    ] = 0
-    epochs: Annotated[
-        Sequence[str], flag("Passes over the training words.", each=int, least=1, some=True)
-    ] = ("60",)
-    rate: Annotated[
-        Sequence[str], flag("Largest rate of AdamW.", each=float, above=0, some=True)
-    ] = ("0.002",)
-    decay: Annotated[
-        Sequence[str], flag("Weight decay of AdamW.", each=float, least=0, some=True)
-    ] = ("0.01",)
-    drop: Annotated[
-        Sequence[str], flag("Part of the units dropped.", each=float, least=0, most=0.9, some=True)
-    ] = ("0.3",)
-    hidden: Annotated[
-        Sequence[str], flag("Features of a letter.", each=int, least=1, some=True)
-    ] = ("128",)
-    channels: Annotated[int, flag("Of the first convolution; the second has twice.", least=1)] = 24
-    shift: Annotated[float, flag("Training images move by at most so many pixels.", least=0)] = 1.0
-    slant: Annotated[
-        float, flag("Standard deviation of their shear, in columns a row.", least=0)
-    ] = 0.15
-    batch: Annotated[int, flag("Words a step.", least=1)] = 32
-    held_out: Annotated[
-        float, flag("Part of the training words that choices are made on.", above=0, most=0.9)
-    ] = 0.2
-    c_over_n: Annotated[float, flag("C' = C / n of the linear machine.", above=0)] = 0.1
-    picture_words: Annotated[int, flag("Words in the picture; 0: none.", least=0)] = 24
-    output: fields.Output = "results"
-    seed: fields.Seed = 0
-    x64: fields.X64 = False
-    compilation_cache: fields.CompilationCache = True
-    progress: fields.ShowProgress = None
+    letter_data: str | None = flag(
+        None,
+        "Words of your own: a file as letter.data of its makers, plain or .gz; default: the "
+        "corpus, see third_party_data.",
+    )
+    folds: int = flag(
+        10, "Each of the first so many folds trains in turn, all other words test.", least=1
+    )
+    machines: Sequence[str] = flag(
+        DEFAULT,
+        "What to train: linear (pixels, svm1_margin), or a network HEAD_LOSS with the head "
+        f"{', '.join(HEADS)} (single letters, pairs, triples) and the loss "
+        f"{', '.join(LOSSES)}.",
+        MACHINES,
+        some=True,
+    )
+    examples: int = flag(0, "Learn from so many words of a fold, at random; 0 for all.", least=0)
+    test_examples: int = flag(0, "Read so many test words, at random; 0 for all.", least=0)
+    epochs: Sequence[str] = flag(
+        ("60",), "Passes over the training words.", each=int, least=1, some=True
+    )
+    rate: Sequence[str] = flag(("0.002",), "Largest rate of AdamW.", each=float, above=0, some=True)
+    decay: Sequence[str] = flag(("0.01",), "Weight decay of AdamW.", each=float, least=0, some=True)
+    drop: Sequence[str] = flag(
+        ("0.3",), "Part of the units dropped.", each=float, least=0, most=0.9, some=True
+    )
+    hidden: Sequence[str] = flag(("128",), "Features of a letter.", each=int, least=1, some=True)
+    channels: int = flag(24, "Of the first convolution; the second has twice.", least=1)
+    shift: float = flag(1.0, "Training images move by at most so many pixels.", least=0)
+    slant: float = flag(0.15, "Standard deviation of their shear, in columns a row.", least=0)
+    batch: int = flag(32, "Words a step.", least=1)
+    held_out: float = flag(
+        0.2, "Part of the training words that choices are made on.", above=0, most=0.9
+    )
+    c_over_n: float = flag(0.1, "C' = C / n of the linear machine.", above=0)
+    picture_words: int = flag(24, "Words in the picture; 0: none.", least=0)
 
 
 class _Network(NamedTuple):
@@ -125,7 +206,7 @@ def run(options: Options) -> common.Outcome:
     plots: dict[str, Plot] = {}
     trainings = len(splits) * len(options.machines)
     with (
-        common.kept_if_stopped("neural_handwriting", options, "neural_handwriting", {"rows": rows}),
+        common.kept_if_stopped(options, {"rows": rows}),
         jobs_bar(description="trainings", enabled=options.progress, total=trainings) as bar,
     ):
         for split in splits:
@@ -141,9 +222,7 @@ def run(options: Options) -> common.Outcome:
     pictures = {"neural_handwriting": error_plot(rows)}
     pictures |= {f"neural_handwriting_{name}": plot for name, plot in plots.items()}
     numbers = {"rows": rows}
-    return common.save(
-        "neural_handwriting", options, "neural_handwriting", table, numbers, pictures
-    )
+    return common.save(options, table, numbers, pictures)
 
 
 def _cut(options: Options, split: Split) -> Split:
@@ -183,7 +262,7 @@ def _machines(
     """A row a machine, as soon as it is trained and tested; also the network."""
     for name in options.machines:
         if name == LINEAR:
-            given = handwriting.Options(
+            given = ChainOptions(
                 c_over_n=options.c_over_n, progress=options.progress, seed=options.seed
             )
             machine = train_chain(given, data, split, "svm1_margin", 1)

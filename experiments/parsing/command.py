@@ -25,19 +25,22 @@ flags have it:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from experiments.lib import common
+from experiments.lib import kept as lib
 from experiments.lib.kept import Store
 from experiments.lib.plots import Plot
 from experiments.lib.progress import training_progress
 from experiments.lib.record import peak_memory_bytes
 from experiments.lib.report import LINE, render
-from experiments.parsing.data import Prepared, load_treebank, prepare
-from experiments.parsing.kept import kept, store_of
-from experiments.parsing.methods import (
+from experiments.parsing.report import NAMES, Row, Sets, first_readings, make_plots, make_tables
+from experiments.tasks import parsing_options
+from experiments.tasks.parser_model import Model, save_model
+from experiments.tasks.parsers import (
     LIKELIHOOD_ITERATIONS,
     Method,
     Trained,
@@ -51,11 +54,44 @@ from experiments.parsing.methods import (
     train_svm,
     trees_of,
 )
-from experiments.parsing.model import Model, save_model
-from experiments.parsing.options import METHODS, Options, ratio
-from experiments.parsing.pictures import chosen_cases, tree_pictures
-from experiments.parsing.report import NAMES, Row, Sets, first_readings, make_plots, make_tables
+from experiments.tasks.parsing_options import METHODS, ratio
+from experiments.tasks.tree_pictures import chosen_cases, tree_pictures
+from experiments.tasks.treebanks import Prepared, Treebank, load_treebank, prepare
+from jaxstruct import Status
 from jaxstruct.trees.phrases.bracketing import write_line
+
+FOLDER = "parsing_trainings"
+"""In the folder of results: a file a training, and the model beside it; see `lib.kept`."""
+DECIDING = (
+    "corpus", "test_part", "shortest", "longest", "sentences", "terminals", "rare", "branching",
+    "memory", "loss", "measure", "smoothing", "epsilon", "max_passes", "oracle_batch",
+    "group", "chunks", "variant", "working_sets", "capacity", "seed", "x64",
+)  # fmt: skip
+"""Options that decide the numbers of a training; its method is in the file's name."""
+
+
+class Options(parsing_options.Options):
+    """The flags of this command."""
+
+
+def store_of(options: Options, treebank: Treebank) -> lib.Store:
+    """Where the trainings on this treebank lie."""
+    trees = {part: list(map(write_line, getattr(treebank, part))) for part in ("train", "test")}
+    key = lib.store_key(options, DECIDING, trees)
+    return lib.Store(Path(options.output) / FOLDER, key, options.resume)
+
+
+def kept(store: lib.Store, label: str, train: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+    """The numbers of one training, read again where they may be.
+
+    Args:
+      store: where they lie. label: of the method; it names the file.
+      train: called where there is no file to go on from, with the path that its model may be
+        written under.
+    """
+    name = re.sub(r"[^\w.]+", "_", label)
+    found = lib.kept(store, name, lambda: train(store.folder / name))
+    return found | ({"status": Status[found["status"]]} if "status" in found else {})
 
 
 def run(options: Options) -> common.Outcome:
@@ -74,9 +110,8 @@ def run(options: Options) -> common.Outcome:
     rows: list[Row] = []
     found: list[Row] = []
     with common.kept_if_stopped(
-        "parsing", options, "parsing", {"rows": rows, "sweep": found},
-        "the same command with --resume goes on from there",
-    ):  # fmt: skip
+        options, {"rows": rows, "sweep": found}, "the same command with --resume goes on from there"
+    ):
         for method in methods:
             rows.append(Row(method, _measure(options, store, sets.data, method, dtype)))
         for row in _swept(options, store, sets.data, swept, dtype):
@@ -91,7 +126,7 @@ def run(options: Options) -> common.Outcome:
         "peak_memory_bytes": peak_memory_bytes(),
     }  # fmt: skip
     plots = make_plots(options, sets, rows, found) | _pictures(options, sets, rows)
-    return common.save("parsing", options, "parsing", table, numbers, plots)
+    return common.save(options, table, numbers, plots)
 
 
 def methods_of(options: Options, n: int) -> tuple[list[Method], list[Method]]:

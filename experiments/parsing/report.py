@@ -11,9 +11,9 @@ import numpy as np
 
 from experiments.lib.plots import Plot, bar_groups, curve_lines
 from experiments.lib.report import Table
-from experiments.parsing.data import Prepared, Treebank
-from experiments.parsing.methods import Method, scores_of, sentence_f1, trees_of
-from experiments.parsing.options import MEASURES, Options
+from experiments.tasks.parsers import Method, scores_of, sentence_f1, trees_of
+from experiments.tasks.parsing_options import MEASURES, Options
+from experiments.tasks.treebanks import Prepared, Treebank
 from jaxstruct.evaluation.significance import McNemarResult, mcnemar
 from jaxstruct.trees.phrases.evaluation import VALID, Measure, count_constituents
 from jaxstruct.trees.phrases.tree import Tree, leaves
@@ -271,7 +271,7 @@ def _mcnemar_table(options: Options, sets: Sets, rows: Sequence[Row]) -> Table:
     notes = [
         "Two-sided. Constituents of the right tree or of either prediction: right where a method "
         "predicts it just if the right tree has it. Only those are counted in which a and b "
-        "differ. A sentence without a parse has no constituents and F1 = 0.",
+        "differ. A sentence without a parse has no constituents and F1 = 0."
     ]
     return Table("McNemar's test on the test sentences", columns, lines, notes)
 

@@ -25,16 +25,15 @@ from experiments.random_field_certificates.methods import (
     installed,
     measurements,
 )
-from experiments.random_field_certificates.options import Options
-from experiments.random_field_certificates.tasks import TASKS
+from experiments.random_field_certificates.tasks import TASKS, Options
 from jaxstruct.baselines.stochastic_gradients import FIELD
 
 NAME = "random_field_certificates"
 COLUMNS: dict[str | tuple[str, str], Any] = {
     "data": "title", "C'": "c_over_n", "objective": "objective",
     "method": lambda row: TITLES[row["method"]],
-    "status": "status", "passes": "passes", "P": lambda row: f"{row['primal']:.3f}",
-    "D": lambda row: f"{row['dual']:.3f}", "(P - D) / P": "relative_gap",
+    "status": "status", "passes": "passes", "P": "primal:.3f",
+    "D": "dual:.3f", "(P - D) / P": "relative_gap",
     "P above the best D": "excess", ("seconds", "with compiling"): "first_seconds",
     ("seconds", "compiling"): "compile_seconds",
     ("seconds", "again"): "wall", ("seconds", "processor"): "process",
@@ -51,7 +50,7 @@ def run(options: Options) -> common.Outcome:
     """
     dtype = common.prepare(options)
     groups = (measurements(options, TASKS[name](options, dtype)) for name in options.data)
-    rows = common.finished_rows(NAME, options, NAME, groups)
+    rows = common.finished_rows(options, groups)
     for row in rows:
         best = max(
             other["dual"] for other in rows
@@ -60,7 +59,7 @@ def run(options: Options) -> common.Outcome:
         row["best_dual"] = best
         row["excess"] = (row["primal"] - best) / abs(best)
     table = rows_table("Random fields with certificates", COLUMNS, rows, list(_notes(options)))
-    return common.save(NAME, options, NAME, table, {"rows": rows}, _pictures(options, rows))
+    return common.save(options, table, {"rows": rows}, _pictures(options, rows))
 
 
 def _notes(options: Options) -> Iterator[str]:

@@ -12,8 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.lib.record import Stopwatch
-from experiments.random_field_certificates.options import METHODS, Options
-from experiments.random_field_certificates.tasks import FieldTask, weights_of_strings
+from experiments.random_field_certificates.tasks import (
+    METHODS,
+    FieldTask,
+    Options,
+    weights_of_strings,
+)
 from jaxstruct import fit
 from jaxstruct.baselines import (
     certify_random_field,

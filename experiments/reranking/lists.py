@@ -8,8 +8,68 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.lib import fields
+from experiments.lib.options import flag
 from jaxstruct import SparseFeatures
+from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.strings import CandidateFeatures, feature_inputs
+
+TASKS = ("words", "new_words", "trees")
+PERCEPTRON = "perceptron"
+MACHINES = (*FORMULATIONS, PERCEPTRON)
+BASES = ("pcfg", "svm1_margin")
+
+
+class Options(fields.Training):
+    """The flags of this command."""
+
+    tasks: Sequence[str] = flag(TASKS, "What is re-ranked.", TASKS, some=True)
+    machines: Sequence[str] = flag(
+        ("svm1", "svm1_margin", "svm2_slack", PERCEPTRON),
+        "Re-rankers: formulations, or perceptron (averaged).",
+        MACHINES,
+        some=True,
+    )
+    k_words: int = flag(20, "Candidates of a word.", least=2)
+    k_trees: int = flag(5, "Candidates of a sentence; time grows faster than k.", least=2)
+    base_folds: int = flag(
+        5, "Parts of the training set, each read by a base model of the others.", least=2
+    )
+    examples: int = flag(0, "The first so many training examples; 0: all.", least=0)
+    test_examples: int = flag(0, "The first so many test examples; 0: all.", least=0)
+    letter_data: str | None = flag(
+        None, "Words of your own: a file as letter.data, see experiments.handwriting."
+    )
+    train_folds: Sequence[str] = flag(("1",), "Folds of words that train.", each=int)
+    new_texts: float = flag(
+        0.2, "Part of the distinct words that only test, of new_words.", above=0
+    )
+    word_c_over_n: float = flag(0.1, "C' of the base chains.", above=0)
+    treebank: str = flag("gum", "Where trees come from.", ("gum", "wsj"))
+    train_trees: str | None = flag(None, "Your file of bracketed trees to train on.")
+    test_trees: str | None = flag(None, "Your file of bracketed trees to test on.")
+    tree_base: str = flag(
+        "pcfg", "The base parser: maximum likelihood, or a structural SVM with C' = 0.1.", BASES
+    )
+    least_seen: int = flag(
+        2, "A feature is one that tells candidates apart in so many lists.", least=1
+    )
+    base_scale: float = flag(
+        1.0,
+        "Of the base model's score, in deviations: the larger, the less it is penalised.",
+        above=0,
+    )
+    c_path: Sequence[str] = flag(
+        ("0.001", "0.01", "0.1", "1"),
+        "Values of C' = C / n to choose from on held-out lists.",
+        each=float,
+        above=0,
+        some=True,
+    )
+    held_out: float = flag(0.25, "Part of the training lists that c_path compares on.")
+    epochs: int = flag(20, "Of the perceptron.", least=1)
+    tolerance: float = 1e-2
+
 
 BASE = 0
 """The number of the feature that holds the base model's score."""

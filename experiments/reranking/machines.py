@@ -7,19 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.lib import common
 from experiments.lib.record import Stopwatch
 from experiments.reranking.lists import (
+    PERCEPTRON,
     Features,
     Index,
     Lists,
+    Options,
     index_features,
     inputs_of,
     places_of,
     read_features,
     with_lists,
 )
-from experiments.reranking.options import PERCEPTRON, Options
 from jaxstruct import Problem, fit, fit_path, predict
 from jaxstruct.baselines import perceptron
 from jaxstruct.core.types import PyTree
@@ -100,7 +100,7 @@ def _train_svm(
     ratio, path = _chosen(options, problem, data, machine)
     solution = fit(
         problem, data.inputs, data.outputs, machine, ratio * len(data.outputs),
-        tolerance=options.tolerance, settings=common.solver_settings(options),
+        tolerance=options.tolerance, settings=options.settings(),
     )  # fmt: skip
     return solution.weights, {
         "c_over_n": ratio, "c_path": path, "status": solution.status.name,
@@ -132,7 +132,7 @@ def _chosen(
     solutions = fit_path(
         problem, data.inputs, data.outputs, machine, [ratio * n for ratio in ratios],
         tolerance=options.tolerance, example_weights=weights,
-        settings=common.solver_settings(options),
+        settings=options.settings(),
     )  # fmt: skip
     path, lists = [], data.train.take(held)
     for ratio, solution in zip(ratios, solutions, strict=True):

@@ -10,22 +10,16 @@ import jax
 import numpy as np
 
 from experiments.lib.progress import training_progress
-from experiments.parsing.data import Prepared, Treebank, load_treebank, prepare
-from experiments.parsing.methods import Method, problem_of, train_pcfg, train_svm
-from experiments.parsing.options import Options as ParsingOptions
-from experiments.reranking.lists import Features, Lists, folds_of, joined
-from experiments.reranking.options import Options
+from experiments.reranking.lists import Features, Lists, Options, folds_of, joined
+from experiments.tasks.parsers import Method, problem_of, train_pcfg, train_svm
+from experiments.tasks.parsing_options import Options as ParsingOptions
+from experiments.tasks.treebanks import Prepared, Treebank, load_treebank, prepare
 from jaxstruct import Problem
 from jaxstruct.core.padding import bucketed_inputs
 from jaxstruct.core.types import BinaryTree, PyTree
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
 from jaxstruct.trees.parts import SentenceInput
-from jaxstruct.trees.phrases.evaluation import (
-    ALL_TOKENS,
-    count_constituents,
-    score,
-    summarise,
-)
+from jaxstruct.trees.phrases.evaluation import ALL_TOKENS, count_constituents, score, summarise
 from jaxstruct.trees.phrases.integer_trees import decode
 from jaxstruct.trees.phrases.tree import Tree, leaves, words
 from jaxstruct.trees.potentials import Parsed

@@ -8,11 +8,9 @@ from functools import partial
 import jax
 import numpy as np
 
-from experiments.handwriting.data import Data, load, one_split, spell
-from experiments.handwriting.machines import chain_problem
-from experiments.lib import common
-from experiments.reranking.lists import Features, Lists, folds_of, joined
-from experiments.reranking.options import Options
+from experiments.reranking.lists import Features, Lists, Options, folds_of, joined
+from experiments.tasks.handwriting import Data, load, one_split, spell
+from experiments.tasks.letter_machines import chain_problem
 from jaxstruct import Problem, fit, take
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.oracles.k_best import k_best
@@ -108,7 +106,7 @@ def load_lists(options: Options, dtype: str, new: bool) -> tuple[Lists, Lists]:
         inputs, outputs = (take(tree, chosen) for tree in (data.inputs, data.outputs))
         return fit(
             problem, inputs, outputs, "svm1_margin", options.word_c_over_n * len(chosen),
-            tolerance=options.tolerance, settings=common.solver_settings(options),
+            tolerance=options.tolerance, settings=options.settings(),
         ).weights  # fmt: skip
 
     parts = []

@@ -11,8 +11,9 @@ leaves choices; a second table has the errors under other readings, one changed 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,13 +21,14 @@ from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.progress import jobs_bar
-from experiments.lib.report import Table
-from experiments.string_mapping.generator import NOISES, draw_pairs
+from experiments.lib.report import Columns, Table, rows_table
 from experiments.string_mapping.methods import (
     METHODS,
+    NOISES,
     SHORT,
     Kernels,
     Machine,
+    draw_pairs,
     kernels_of,
     predicted,
 )
@@ -50,46 +52,34 @@ READINGS: Mapping[str, dict[str, Any]] = MappingProxyType({
 """What a reading changes in the options."""
 
 
-class Options(NamedTuple):
+class Options(fields.Tolerance, fields.Common):
     """The flags of this command."""
 
-    strings: Annotated[int, flag("Pairs in a data set.", least=20)] = 200
-    folds: Annotated[int, flag("Of cross-validation.", least=2)] = 4
-    repeats: Annotated[int, flag("Data sets drawn.", least=1)] = 5
-    methods: Annotated[Sequence[str], flag("Rows of the table.", METHODS, some=True)] = METHODS
-    train_on: Annotated[
-        str, flag("What trains: all folds but one, or one alone.", ("others", "one"))
-    ] = "others"
-    noise: Annotated[
-        str,
-        flag("What the first turn's two changes are; the text prints deletions.", NOISES),
-    ] = "insertions"
-    decay: Annotated[float, flag("The kernels' lambda.", above=0, most=1)] = 0.01
-    n_grams: Annotated[int, flag("Letters of a subsequence.", least=1)] = 3
-    shortest: Annotated[
-        int, flag("Shorter subsequences down to this count, too; 0: none do.", least=0)
-    ] = 0
-    short: Annotated[
-        str,
-        flag(
-            "An output with no subsequence: own, it is like itself alone; none, not even that.",
-            SHORT,
-        ),
-    ] = "own"
-    C: Annotated[str, flag("Of the SVMs: a number, which is divided by n, or n.")] = "n"
-    sigma: Annotated[
-        float, flag("Width of a Gaussian on the SVMs' input kernel; 0: none.", least=0)
-    ] = 0.0
-    readings: Annotated[
-        Sequence[str], flag("Names of other readings for the second table.", tuple(READINGS))
-    ] = tuple(READINGS)
-    reading_repeats: Annotated[int, flag("Data sets drawn for a reading.", least=1)] = 2
-    tolerance: fields.Tolerance = 1e-2
-    output: fields.Output = "results"
-    seed: fields.Seed = 0
-    x64: fields.X64 = False
-    compilation_cache: fields.CompilationCache = True
-    progress: fields.ShowProgress = None
+    strings: int = flag(200, "Pairs in a data set.", least=20)
+    folds: int = flag(4, "Of cross-validation.", least=2)
+    repeats: int = flag(5, "Data sets drawn.", least=1)
+    methods: Sequence[str] = flag(METHODS, "Rows of the table.", METHODS, some=True)
+    train_on: str = flag(
+        "others", "What trains: all folds but one, or one alone.", ("others", "one")
+    )
+    noise: str = flag(
+        "insertions", "What the first turn's two changes are; the text prints deletions.", NOISES
+    )
+    decay: float = flag(0.01, "The kernels' lambda.", above=0, most=1)
+    n_grams: int = flag(3, "Letters of a subsequence.", least=1)
+    shortest: int = flag(0, "Shorter subsequences down to this count, too; 0: none do.", least=0)
+    short: str = flag(
+        "own",
+        "An output with no subsequence: own, it is like itself alone; none, not even that.",
+        SHORT,
+    )
+    C: str = flag("n", "Of the SVMs: a number, which is divided by n, or n.")
+    sigma: float = flag(0.0, "Width of a Gaussian on the SVMs' input kernel; 0: none.", least=0)
+    readings: Sequence[str] = flag(
+        tuple(READINGS), "Names of other readings for the second table.", tuple(READINGS)
+    )
+    reading_repeats: int = flag(2, "Data sets drawn for a reading.", least=1)
+    tolerance: float = 1e-2
 
 
 def run(options: Options) -> common.Outcome:
@@ -99,28 +89,24 @@ def run(options: Options) -> common.Outcome:
       ValueError: an option that does not fit.
     """
     dtype = common.prepare(options)
-    rows = common.finished_rows(
-        "string_mapping", options, "string_mapping", [_measurements(options, dtype)]
-    )
+    rows = common.finished_rows(options, [_measurements(options, dtype)])
     plots = {"string_mapping": _plot(rows)}
-    outcome = common.save(
-        "string_mapping", options, "string_mapping", _table(options, rows), {"rows": rows}, plots
-    )
+    outcome = common.save(options, _table(options, rows), {"rows": rows}, plots)
     if not options.readings:
         return outcome
     name = "string_mapping_readings"
     groups = (
         _measurements(_read(options, reading), dtype, reading) for reading in options.readings
     )
-    others = common.finished_rows("string_mapping", options, name, groups)
+    others = common.finished_rows(options, groups, name=name)
     table = _reading_table(options, rows + others)
-    second = common.save("string_mapping", options, name, table, {"rows": others})
+    second = common.save(options, table, {"rows": others}, name=name)
     numbers = {"rows": rows, "readings": others}
     return outcome._replace(numbers=numbers, files=(*outcome.files, *second.files))
 
 
 def _read(options: Options, reading: str) -> Options:
-    return options._replace(repeats=options.reading_repeats, **READINGS[reading])
+    return options.replace(repeats=options.reading_repeats, **READINGS[reading])
 
 
 def _number_of(options: Options, n: int) -> float:
@@ -196,17 +182,12 @@ def _shown(row: Mapping[str, Any], measure: int) -> str:
 
 
 def _table(options: Options, rows: Sequence[Mapping[str, Any]]) -> Table:
-    columns = [
-        "method", ("test error", "thesis"), *(("test error", name) for name in MEASURES),
-        "within two deviations",
-    ]  # fmt: skip
-    body = [
-        [
-            row["method"], "{:.3f} ± {:.3f}".format(*PAPER[row["method"]]),
-            *(_shown(row, measure) for measure in range(len(MEASURES))), _near(row),
-        ]
-        for row in rows
-    ]  # fmt: skip
+    columns: Columns = {
+        "method": "method",
+        ("test error", "thesis"): lambda row: "{:.3f} ± {:.3f}".format(*PAPER[row["method"]]),
+        **{("test error", name): partial(_shown, measure=i) for i, name in enumerate(MEASURES)},
+        "within two deviations": _near,
+    }  # fmt: skip
     trained = "all folds but one train" if options.train_on == "others" else "one fold trains"
     notes = [
         f"{options.repeats} data sets of {options.strings} strings, {options.folds} folds, "
@@ -219,7 +200,7 @@ def _table(options: Options, rows: Sequence[Mapping[str, Any]]) -> Table:
         "k of k-NN, the Gaussian's width and the ridge of KDE by 5-fold cross-validation within "
         "the training part, of 1 - L.",
     ]
-    return Table("Strings to strings (thesis, table 4.5)", columns, body, notes)
+    return rows_table("Strings to strings (thesis, table 4.5)", columns, rows, notes)
 
 
 def _reading_table(options: Options, rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -58,3 +58,10 @@ def strict_json(path: Path) -> dict[str, Any]:
         raise AssertionError(f"{path}: {name} is no JSON")
 
     return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=refuse)
+
+
+def raising(error):
+    def run(options):
+        raise error
+
+    return run

@@ -25,7 +25,11 @@ def saved(folder: Path, name: str) -> str:
 def labelled(model: str, *sources: Any, **options: Any) -> command.Run:
     """A run of the command without files of its own beside those asked for."""
     given = command.Options(
-        model, tuple(map(str, sources)), compilation_cache=False, batch=4, progress=False
+        model=model,
+        input=tuple(map(str, sources)),
+        compilation_cache=False,
+        batch=4,
+        progress=False,
     )
     with kept_settings():
-        return command.run(given._replace(**options))
+        return command.run(given.replace(**options))

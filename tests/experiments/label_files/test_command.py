@@ -118,7 +118,7 @@ def test_other_formats_of_lines(tmp_path) -> None:
 
 def test_the_exit_code_tells_where_every_record_was_bad(tmp_path, tagger) -> None:
     source = tmp_path / "a.jsonl"
-    options = Options(tagger, (str(source),), compilation_cache=False, progress=True)
+    options = Options(model=tagger, input=(str(source),), compilation_cache=False, progress=True)
     for text, code in (("5\n{\n", 1), ('5\n[["Rex"]]\n', 0), ("", 0)):
         source.write_text(text)
         with kept_settings():

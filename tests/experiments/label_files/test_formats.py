@@ -19,7 +19,7 @@ from experiments.label_files.formats import (
     format_of,
     plain,
 )
-from experiments.label_files.reading import Line
+from experiments.lib.reading import Line
 from jaxstruct.models import BadRecord
 from jaxstruct.trees.phrases.bracketing import read_tree
 from tests.experiments.label_files.cases import model_of

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from experiments.label_files import reading
-from experiments.label_files.reading import Line, digest_of, lines_of, opened
+from experiments.lib import reading
+from experiments.lib.reading import Line, digest_of, lines_of, opened
 from jaxstruct.data.errors import MalformedFile
 
 CONTENT = b"\xef\xbb\xbfone\r\n\ntw\xc3\xb6\nb\xffd\nlast"

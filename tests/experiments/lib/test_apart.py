@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from experiments.clinc150_whole.command import Options as ClincOptions
+from experiments.clinc150_whole import Options as ClincOptions
 from experiments.lib import apart, interrupts
 from experiments.lib.common import Stopped
 from experiments.lib.start import PART
@@ -55,8 +55,8 @@ def waits(monkeypatch):
 def test_it_is_started_with_all_the_flags(waits, tmp_path, command, options):
     waits(0)
     (tmp_path / "part.json").write_text('{"rows": [1]}')
-    options = options._replace(output=str(tmp_path), contender="jaxstruct")
-    assert apart.run_apart(command, options, "part") == [1]
+    options = options.replace(output=str(tmp_path), contender="jaxstruct")
+    assert apart.run_apart(options, "part") == [1]
     line, environment = Process.started
     assert line[1:3] == ["-m", f"experiments.{command}"] and environment[PART]
     assert parsed_options(type(options), *line[3:]) == options
@@ -65,7 +65,7 @@ def test_it_is_started_with_all_the_flags(waits, tmp_path, command, options):
 def test_its_failure_is_an_error(waits, tmp_path):
     waits(1)
     with pytest.raises(subprocess.CalledProcessError):
-        apart.run_apart("clinc150_whole", ClincOptions(output=str(tmp_path)), "part")
+        apart.run_apart(ClincOptions(output=str(tmp_path)), "part")
 
 
 def test_ctrl_c_tells_of_what_it_kept(waits, tmp_path):
@@ -83,7 +83,7 @@ def test_ctrl_c_tells_of_what_it_kept(waits, tmp_path):
     options = ClincOptions(output=str(tmp_path))
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped, match="part.stopped.json"):
         patch.setattr(apart.subprocess, "Popen", Keeping)
-        apart.run_apart("clinc150_whole", options, "part")
+        apart.run_apart(options, "part")
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -91,5 +91,5 @@ def test_ctrl_c_lets_it_come_to_its_end_and_sigterm_is_sent_on(waits, tmp_path, 
     monkeypatch.setattr(interrupts, "terminated", lambda: late)
     waits(KeyboardInterrupt(), subprocess.TimeoutExpired("x", 1) if late else 130)
     with pytest.raises(KeyboardInterrupt):
-        apart.run_apart("clinc150_whole", ClincOptions(output=str(tmp_path)), "part")
+        apart.run_apart(ClincOptions(output=str(tmp_path)), "part")
     assert Process.killed == Process.told == late and not Process.waits

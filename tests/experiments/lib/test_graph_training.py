@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.denoising.data import Drawing, drawn_grids
+from experiments.denoising import Drawing, drawn_grids
 from experiments.lib.graph_training import (
     EDGELESS,
     PREDICTION,

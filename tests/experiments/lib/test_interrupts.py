@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from experiments.lib import interrupts
+from experiments.lib import fields, interrupts
 from experiments.lib.common import Stopped, kept_if_stopped
 from experiments.lib.progress import training_progress
 from tests.experiments.scripts import strict_json
@@ -58,8 +58,8 @@ def test_an_interrupt_elsewhere_is_raised_at_once(heeded, number, code):
 
 
 def test_sigterm_that_is_sent_again_disturbs_no_writing(heeded, tmp_path):
-    options = SimpleNamespace(output=str(tmp_path), seed=0, _asdict=dict)
-    with pytest.raises(Stopped), kept_if_stopped("digits", options, "digits", {"rows": [1]}):
+    options = fields.Common(output=str(tmp_path))
+    with pytest.raises(Stopped), kept_if_stopped(options, {"rows": [1]}, name="digits"):
         try:
             signal.raise_signal(signal.SIGTERM)
         finally:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from experiments.lib import fields
 from experiments.lib import kept as module
 from experiments.lib.kept import Store, kept, source_hash, store_key
+from experiments.lib.options import flag
 
 
-class Options(NamedTuple):
-    epsilon: float = 0.1
-    seed: int = 0
-    output: str = "results"
+class Options(fields.Common):
+    epsilon: float = flag(0.1, "How near.")
 
 
 def key(options=None, data=("a", "b")):
-    return store_key("parsing", options or Options(), ("epsilon", "seed"), data)
+    return store_key(options or Options(), ("epsilon", "seed"), data)
 
 
 @pytest.fixture
@@ -79,7 +78,8 @@ def test_the_key_tells_data_and_options_apart():
 
 
 def test_the_source_is_that_of_the_command_of_lib_and_of_the_package(tmp_path, monkeypatch):
-    for folder in ("experiments/lib", "experiments/one", "experiments/two", "jaxstruct"):
+    rooms = ("lib", "tasks", "one", "two")
+    for folder in ("jaxstruct", *(f"experiments/{room}" for room in rooms)):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "a.py").write_text("x = 1")
     monkeypatch.setattr(module, "ROOT", tmp_path)
@@ -92,9 +92,12 @@ def test_the_source_is_that_of_the_command_of_lib_and_of_the_package(tmp_path, m
     (tmp_path / "experiments/two/a.py").write_text("x = 2")
     (tmp_path / "experiments/one/a.txt").write_text("x = 2")
     assert found() == before and len(before) == 64
-    for folder in ("experiments/lib", "experiments/one", "jaxstruct"):
+    for folder in ("experiments/lib", "experiments/tasks", "experiments/one", "jaxstruct"):
         (tmp_path / folder / "a.py").write_text("x = 2")
         assert found() != before
         before = found()
+    (tmp_path / "experiments" / "one.py").write_text("x = 1")
+    assert found() != before
+    before = found()
     (tmp_path / "jaxstruct" / "a.py").rename(tmp_path / "jaxstruct" / "b.py")
     assert found() != before

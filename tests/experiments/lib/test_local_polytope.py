@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.lib.local_polytope import (
-    METHODS,
-    best_value,
-    local_polytope,
-    relaxed_optimum,
-)
+from experiments.lib.local_polytope import METHODS, best_value, local_polytope, relaxed_optimum
 from jaxstruct.graphs.edge_lists import complete_edges
 from jaxstruct.graphs.factors import graph_potentials, padded
 from tests.graphs.random_graphs import cases

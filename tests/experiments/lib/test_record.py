@@ -77,10 +77,12 @@ def test_command_repeats_the_settings_of_jax(script, monkeypatch):
     assert record.run_record({"seed": 3}, 3)["environment"]["XLA_FLAGS"] == "--one --two"
 
 
-def test_a_command_is_named_by_its_folder(script, monkeypatch):
-    main = importlib.util.find_spec("experiments.digits.__main__")
+@pytest.mark.parametrize("place", ["digits", "parsing.__main__"])
+def test_a_command_is_named_by_its_file_or_folder(place, script, monkeypatch):
+    main = importlib.util.find_spec(f"experiments.{place}")
     monkeypatch.setattr(sys, "argv", [main.origin])  # as Python does
-    assert record.command_line({"seed": 3}, 3) == "python -m experiments.digits --seed=3"
+    name = place.split(".")[0]
+    assert record.command_line({"seed": 3}, 3) == f"python -m experiments.{name} --seed=3"
 
 
 def test_a_script_from_elsewhere_is_named_without_its_folder(script, monkeypatch, tmp_path):

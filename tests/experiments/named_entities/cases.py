@@ -5,18 +5,11 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from experiments.named_entities import model as models
 from experiments.named_entities.command import Options
-from experiments.named_entities.data import (
-    kernel_corpus,
-    label_names,
-    sparse_corpus,
-)
+from experiments.tasks import token_model as models
+from experiments.tasks.news import kernel_corpus, label_names, sparse_corpus
 from jaxstruct.data.conll import Sentence, write_conll
-from jaxstruct.data.token_features import (
-    FeatureOptions,
-    fit_token_index,
-)
+from jaxstruct.data.token_features import FeatureOptions, fit_token_index
 
 NAMES = (("Ana", "B-PER"), ("Luis", "B-PER"), ("Roma", "B-LOC"), ("Lima", "B-LOC"))
 PLAIN = ("va", "y", "ve", "oye", "come", "hoy", ".", "12")
@@ -67,4 +60,4 @@ def model_options(tmp_path, **changes):
     for name, count in (("train", 8), ("test", 16)):
         write_conll(tmp_path / name, news(count, seed=count))
     write_conll(tmp_path / "bare", [s._replace(labels=()) for s in news(16, seed=16)])
-    return Options(output=str(tmp_path / "out"), **CHEAP)._replace(**changes)
+    return Options(output=str(tmp_path / "out"), **CHEAP).replace(**changes)

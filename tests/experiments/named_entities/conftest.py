@@ -7,9 +7,7 @@ import zipfile
 import pytest
 
 from jaxstruct.data.conll import write_conll
-from tests.experiments.named_entities.cases import (
-    news,
-)
+from tests.experiments.named_entities.cases import news
 
 
 @pytest.fixture(scope="module")

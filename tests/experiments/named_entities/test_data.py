@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.named_entities.data import (
+from experiments.tasks.news import (
     Scores,
     as_numbers,
     chosen,
@@ -21,15 +21,8 @@ from jaxstruct.baselines.perceptron import perceptron
 from jaxstruct.chains.structure import chain
 from jaxstruct.core.padding import bucketed
 from jaxstruct.data.conll import Sentence
-from jaxstruct.data.token_features import (
-    fit_token_index,
-    token_features,
-    token_rows,
-)
-from tests.experiments.named_entities.cases import (
-    FEATURES,
-    corpora,
-)
+from jaxstruct.data.token_features import fit_token_index, token_features, token_rows
+from tests.experiments.named_entities.cases import FEATURES, corpora
 
 
 @pytest.mark.parametrize("normalise", [False, True])

@@ -12,21 +12,13 @@ import pytest
 from experiments.lib import common
 from experiments.named_entities import command as named_entities
 from experiments.named_entities import files as named_entities_files
-from experiments.named_entities import model as models
 from experiments.named_entities.command import Options
-from experiments.named_entities.data import (
-    as_numbers,
-    score,
-)
+from experiments.tasks import token_model as models
+from experiments.tasks.news import as_numbers, score
 from jaxstruct.data.conll import read_conll
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.solvers.loop.trace import Entry, trace_of
-from tests.experiments.named_entities.cases import (
-    CHEAP,
-    model_options,
-    news,
-    trained,
-)
+from tests.experiments.named_entities.cases import CHEAP, model_options, news, trained
 from tests.experiments.scripts import kept_settings, stop_after, strict_json
 
 
@@ -51,7 +43,7 @@ def test_own_files_are_trained_on_tested_and_labelled_and_the_model_is_kept(tmp_
     with kept_settings():
         found = named_entities.run(options)
         later = named_entities.run(
-            options._replace(train=None, test=None, output=str(tmp_path / "later"))
+            options.replace(train=None, test=None, output=str(tmp_path / "later"))
         )
     assert found.numbers["training"]["status"].solved
     assert found.numbers["test"]["token_error"] < 20 and found.numbers["test"]["f1"] > 50
@@ -82,7 +74,7 @@ def test_a_training_that_was_stopped_goes_on_and_ends_the_same(tmp_path, monkeyp
             raise KeyboardInterrupt
 
     with kept_settings():
-        whole = named_entities.run(options._replace(checkpoint=None))
+        whole = named_entities.run(options.replace(checkpoint=None))
         model = models.load_model(tmp_path / "m.npz")
         (tmp_path / "m.npz").unlink()
         with monkeypatch.context() as patched:
@@ -121,7 +113,7 @@ def test_what_does_not_fit_is_refused(tmp_path, changes, content, error, message
     file.write_bytes(content or b"")
     changes = {k: str(file) if v == "FILE" else v for k, v in changes.items()}
     with kept_settings(), pytest.raises(error, match=message):
-        named_entities.run(Options(output=str(tmp_path / "out"), **CHEAP)._replace(**changes))
+        named_entities.run(Options(output=str(tmp_path / "out"), **CHEAP).replace(**changes))
 
 
 def test_an_unknown_label_of_a_test_file_is_named(tmp_path, sentences):

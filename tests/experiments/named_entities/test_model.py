@@ -8,16 +8,10 @@ import zipfile
 import numpy as np
 import pytest
 
-from experiments.named_entities import model as models
-from experiments.named_entities.data import (
-    label_strings,
-    sparse_corpus,
-)
+from experiments.tasks import token_model as models
+from experiments.tasks.news import label_strings, sparse_corpus
 from jaxstruct import predict
-from tests.experiments.named_entities.cases import (
-    FEATURES,
-    trained,
-)
+from tests.experiments.named_entities.cases import FEATURES, trained
 
 
 def test_a_model_round_trips_and_its_labels_keep_the_constraints(tmp_path, sentences):

@@ -5,17 +5,9 @@ from __future__ import annotations
 import pytest
 
 from experiments.named_entities.command import Options
-from experiments.named_entities.report import (
-    PAPER_SVM,
-    Row,
-    error_plot,
-    table_three,
-    table_two,
-)
+from experiments.named_entities.report import PAPER_SVM, Row, error_plot, table_three, table_two
 from jaxstruct import Status
-from tests.experiments.named_entities.cases import (
-    corpora,
-)
+from tests.experiments.named_entities.cases import corpora
 
 
 @pytest.mark.parametrize("changed", [{}, {"sentences": 16}, {"language": "ned"}])

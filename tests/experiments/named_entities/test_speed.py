@@ -6,12 +6,10 @@ import numpy as np
 
 from experiments.named_entities import command as named_entities
 from experiments.named_entities import speed as named_entities_speed
-from experiments.named_entities import speed_report as named_entities_speed_report
+from experiments.named_entities import speed as named_entities_speed_report
 from experiments.named_entities.command import Options
 from experiments.named_entities.speed import Point, reached
-from tests.experiments.named_entities.cases import (
-    CHEAP,
-)
+from tests.experiments.named_entities.cases import CHEAP
 from tests.experiments.scripts import kept_settings, strict_json
 
 
@@ -31,9 +29,9 @@ def test_levels_are_reached_when_certified_and_before_that_in_hindsight():
 def test_speed_holds_time_memory_calls_and_scores(archive, tmp_path, monkeypatch):
     """Both contenders in this process, for speed instead of in processes of their own."""
     options = Options(path=archive, output=str(tmp_path), speed=True, **CHEAP)
-    options = options._replace(sentences=8)
+    options = options.replace(sentences=8)
 
-    def here(command, options, name):
+    def here(options, name):
         found = named_entities_speed.run_contender(options)
         content = strict_json(tmp_path / f"{name}.json")["rows"]
         assert len(content) == len(found)

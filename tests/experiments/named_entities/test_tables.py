@@ -7,16 +7,12 @@ import pytest
 
 from experiments.lib import common
 from experiments.named_entities import command as named_entities
-from experiments.named_entities import kept as named_entities_kept
-from experiments.named_entities import methods
+from experiments.named_entities import tables as named_entities_kept
 from experiments.named_entities import tables as named_entities_tables
 from experiments.named_entities.command import Options
-from experiments.named_entities.report import (
-    PAPER_SVM,
-)
-from tests.experiments.named_entities.cases import (
-    CHEAP,
-)
+from experiments.named_entities.report import PAPER_SVM
+from experiments.tasks import taggers as methods
+from tests.experiments.named_entities.cases import CHEAP
 from tests.experiments.scripts import kept_settings, strict_json
 
 
@@ -69,10 +65,10 @@ def check_resumed(options, outcome, monkeypatch):
     trained = []
     monkeypatch.setattr(methods, "fit", lambda *_, **__: trained.append(1) or 1 / 0)
     with kept_settings():
-        again = named_entities.run(options._replace(resume=True))
+        again = named_entities.run(options.replace(resume=True))
         assert again.table == outcome.table and not trained
         (folder / "SVM_degree_2_svm2_Cn_fold0.json").unlink()
-        for changed in (options._replace(resume=True), options._replace(resume=True, seed=1)):
+        for changed in (options.replace(resume=True), options.replace(resume=True, seed=1)):
             with pytest.raises(ZeroDivisionError):
                 named_entities.run(changed)
     assert len(trained) == 2
@@ -81,7 +77,7 @@ def check_resumed(options, outcome, monkeypatch):
 def test_ctrl_c_keeps_every_training(archive, tmp_path, monkeypatch):
     """What was trained is in the stopped file and in those that --resume reads."""
     options = Options(path=archive, output=str(tmp_path), **CHEAP)
-    options = options._replace(methods=("commonest", "hmm"))
+    options = options.replace(methods=("commonest", "hmm"))
 
     def stop(*_, **__):
         raise KeyboardInterrupt
@@ -94,7 +90,7 @@ def test_ctrl_c_keeps_every_training(archive, tmp_path, monkeypatch):
     assert [row["machine"] for row in content["trainings"]] == ["commonest label"]
     assert content["stopped"] is True and content["trainings"][0]["test"]["token_error"] > 0
     with kept_settings():
-        whole = named_entities.run(options._replace(resume=True))
+        whole = named_entities.run(options.replace(resume=True))
     rows = {row.name: row.folds for row in whole.numbers["rows"]}
     assert rows["commonest label"][0]["seconds"] == content["trainings"][0]["seconds"]
     assert not (tmp_path / "named_entities.stopped.json").exists()

@@ -1,1 +1,0 @@
-"""Pairs a second of the alignment oracles."""

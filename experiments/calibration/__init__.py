@@ -1,1 +1,0 @@
-"""How often machines are right where they say how sure they are."""

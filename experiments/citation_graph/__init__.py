@@ -1,1 +1,0 @@
-"""Collective classification: papers with words and citations, drawn, and their topics."""

@@ -1,1 +1,0 @@
-"""All of CLINC150 beside liblinear."""

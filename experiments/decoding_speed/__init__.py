@@ -1,1 +1,0 @@
-"""Sequences a second of the chain oracles."""

@@ -1,1 +1,0 @@
-"""Noisy grids of labels: training and inference of labelled graphs, compared."""

@@ -1,1 +1,0 @@
-"""All seven formulations on scikit-learn's digits."""

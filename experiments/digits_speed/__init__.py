@@ -1,1 +1,0 @@
-"""Time to a suboptimality on the digits, beside liblinear."""

@@ -1,1 +1,0 @@
-"""Message updates a second of belief propagation, and seconds of bounds, beside other programs."""

@@ -1,1 +1,0 @@
-"""Time and oracle calls of training on handwritten words."""

@@ -1,1 +1,0 @@
-"""Trainings on more examples than memory holds: how time and memory grow."""

@@ -1,1 +1,0 @@
-"""Training sets of any size as stores: memory-mapped files, made of text in bounded memory."""

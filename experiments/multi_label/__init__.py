@@ -1,1 +1,0 @@
-"""Sets of labels: exact and inexact oracles in training and in prediction."""

@@ -1,1 +1,0 @@
-"""Sentences of your own, parsed by a trained grammar."""

@@ -1,1 +1,0 @@
-"""Time a sentence of the oracles of trees."""

@@ -1,1 +1,0 @@
-"""Snakes in small grids: labels of cells where edge features decide."""

@@ -1,1 +1,0 @@
-"""Kernel matrices of strings: time and memory, beside plain Python."""

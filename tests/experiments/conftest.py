@@ -1,0 +1,14 @@
+"""Fixtures of all tests of commands."""
+
+import signal
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def handlers():
+    """Commands heed signals in a way of their own; the tests of other files do not."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

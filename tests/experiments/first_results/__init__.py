@@ -1,1 +1,0 @@
-"""Tests of experiments.string_kernel_speed."""

@@ -1,0 +1,141 @@
+"""experiments.alignment: tables, files, flags, on few small samples."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from experiments.alignment import command as alignment
+from experiments.alignment.command import (
+    Mean,
+    Options,
+    best_gap_cost,
+    distance,
+    make_plots,
+    mean_of,
+)
+from experiments.lib import common
+from experiments.lib.report import Table
+from jaxstruct import Status
+from tests.experiments.scripts import kept_settings, stop_after, strict_json
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    options = Options(
+        sizes=("4", "8"), samples=2, test_examples=20, epsilons=("0.3", "0.1"), epsilon_size=4,
+        readings=("end:0.01",), gap_costs=("1",), oracle_batch=4, compilation_cache=False,
+        progress=False, output=str(tmp_path_factory.mktemp("alignment")),
+    )  # fmt: skip
+    with kept_settings():
+        return alignment.run(options)
+
+
+def part(outcome, name):
+    return [row for row in outcome.numbers["rows"] if row["part"] == name]
+
+
+def test_every_training_is_there_and_certified(outcome):
+    assert [len(part(outcome, name)) for name in ("table", "generative", "epsilon", "reading")] == [
+        4, 4, 4, 4,
+    ]  # fmt: skip
+    for row in part(outcome, "table") + part(outcome, "epsilon") + part(outcome, "reading"):
+        assert row["status"].name == "EPSILON"
+        assert 0 <= row["gap"] == pytest.approx(row["primal"] - row["dual"])
+        assert 0 < row["support_planes"] <= row["planes"] < row["plane_bound"]
+        assert 0 <= row["train_error"] <= 100 and 0 <= row["test_error"] <= 100
+    assert {row["gap_costs"][0] for row in part(outcome, "generative")} == {0.2}
+
+
+def test_learning_helps(outcome):
+    """Chance takes a decoy in 91 % of the cases."""
+    errors = [row["test_error"] for row in part(outcome, "table") if row["n"] == 8]
+    assert np.mean(errors) < 50
+
+
+def test_smaller_epsilon_more_planes(outcome):
+    planes = {
+        epsilon: np.mean([r["planes"] for r in part(outcome, "epsilon") if r["epsilon"] == epsilon])
+        for epsilon in (0.3, 0.1)
+    }
+    assert planes[0.3] < planes[0.1]
+
+
+def test_the_same_samples_in_every_part(outcome):
+    """A machine of figure 2 at the epsilon of the table is that of the table."""
+    table = [row["primal"] for row in part(outcome, "table") if row["n"] == 4]
+    same = [row["primal"] for row in part(outcome, "epsilon") if row["epsilon"] == 0.1]
+    assert table == same
+
+
+def test_files_and_tables(outcome):
+    names = [path.name for path in outcome.files]
+    assert names == [
+        "alignment.json", "alignment.csv", "alignment.png", "alignment.plot.csv",
+        "alignment_planes.png", "alignment_planes.plot.csv", "alignment_epsilon.png",
+        "alignment_epsilon.plot.csv",
+    ]  # fmt: skip
+    content = strict_json(outcome.files[0])
+    assert len(content["rows"]) == 16 and len(content["tables"]) == 4
+    assert [row[0] for row in outcome.table.rows] == [4, 8]
+    assert outcome.table.rows[0][6] == "28.0 ± 2.3" and outcome.table.rows[1][6] == "-"
+
+
+def test_pictures_have_one_decimal_ticks_at_n_and_the_bound_apart(outcome):
+    plots = make_plots(Options(), outcome.numbers["rows"])
+    heights = [cell for row in plots["alignment"].data.rows for cell in row[1::2]]
+    assert all(math.isnan(height) or round(height, 1) == height for height in heights)
+    for name, ticks in (("alignment_planes", ["4", "8"]), ("alignment_epsilon", None)):
+        counted, bound = plots[name].figure.axes
+        assert len(bound.lines) == 1 < len(counted.lines)
+        shown = [text.get_text() for text in counted.get_xticklabels()]
+        assert ticks is None or shown == ticks
+
+
+def test_means():
+    assert mean_of([1.0, 3.0]) == Mean(2.0, 1.0)
+    assert distance(Mean(2.0, 3.0), (7.0, 4.0)) == 1.0
+    rows = [{"gap_costs": [0.2, 1.0], "test_errors": np.array([5.0, 4.0])}] * 2
+    assert best_gap_cost(rows) == 1.0
+
+
+@pytest.mark.parametrize(
+    "field, value, message",
+    [
+        ("sizes", ("0",), "sizes"),
+        ("epsilons", ("0",), "epsilons"),
+        ("readings", ("left:1",), "readings: got 'left:1'"),
+        ("readings", ("end",), "padding:c_over_n"),
+    ],
+)
+def test_options_that_do_not_fit(field, value, message, tmp_path):
+    options = Options(output=str(tmp_path), compilation_cache=False).replace(**{field: value})
+    with kept_settings(), pytest.raises(ValueError, match=message):
+        alignment.run(options)
+
+
+def test_ctrl_c_keeps_the_samples_that_are_done_and_resume_goes_on(tmp_path, monkeypatch):
+    trained = {"n": 4, "status": Status.EPSILON}
+    monkeypatch.setattr(alignment, "svm_trial", stop_after(1, trained))
+    monkeypatch.setattr(alignment, "generative_trial", stop_after(1, {"n": 4}))
+    options = Options(
+        sizes=("4",), samples=2, test_examples=5, epsilons=(), output=str(tmp_path),
+        compilation_cache=False, progress=False,
+    )  # fmt: skip
+    with kept_settings(), pytest.raises(common.Stopped, match="--resume"):
+        alignment.run(options)
+    content = strict_json(tmp_path / "alignment.stopped.json")
+    assert [row["part"] for row in content["rows"]] == ["table", "generative"]
+
+    monkeypatch.setattr(alignment, "svm_trial", stop_after(1, trained | {"second": True}))
+    monkeypatch.setattr(alignment, "generative_trial", stop_after(1, {"n": 4}))
+    monkeypatch.setattr(alignment, "make_tables", lambda *_: (Table("T", ["a"], [[1]]), []))
+    monkeypatch.setattr(alignment, "make_plots", lambda *_: {})
+    with kept_settings():
+        rows = alignment.run(options.replace(resume=True)).numbers["rows"]
+    assert [(row["sample"], row["part"], "second" in row) for row in rows] == [
+        (0, "table", False), (0, "generative", False), (1, "table", True), (1, "generative", False),
+    ]  # fmt: skip
+    assert rows[0]["status"] is rows[2]["status"] is Status.EPSILON

@@ -1,0 +1,76 @@
+"""experiments.citation_graph on small graphs: the table, the picture, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments import citation_graph
+from experiments.citation_graph import Drawing, Options, drawn_papers, equal_links, part_of
+from experiments.lib import common
+from tests.experiments.scripts import kept_settings, strict_json
+
+DRAWING = Drawing(10, 16, 3, 12, 4, 0.4, 2, 0.9)
+SMALL = Options(
+    graphs=8, fewest=10, most=16, topics=3, vocabulary=12, words=4, focus=0.4, citations=2,
+    homophily=0.9, training=("logistic", "svm"), prediction=("reweighted", "marginals"),
+    compilation_cache=False, progress=False,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory) -> common.Outcome:
+    with kept_settings():
+        return citation_graph.run(SMALL.replace(output=str(tmp_path_factory.mktemp("papers"))))
+
+
+def test_links_help(outcome: common.Outcome) -> None:
+    alone, joined = outcome.numbers["rows"]
+    assert (alone["training"], joined["training"]) == ("logistic", "svm")
+    assert joined["test_errors"]["reweighted"] < alone["test_errors"]["reweighted"]
+    assert joined["equal_links"]["reweighted"] > alone["equal_links"]["reweighted"]
+    assert alone["test_errors"]["marginals"] == alone["test_errors"]["reweighted"]
+
+
+def test_table_and_picture_are_written(outcome: common.Outcome) -> None:
+    names = {path.name for path in outcome.files}
+    assert names == {"citation_graph.json", "citation_graph.csv", "citation_graph.png",
+                     "citation_graph.plot.csv"}  # fmt: skip
+    (path,) = (path for path in outcome.files if path.name == "citation_graph.json")
+    assert len(strict_json(path)["rows"]) == 2
+
+
+def test_papers_cite_earlier_ones_of_their_topic() -> None:
+    rng = np.random.default_rng(0)
+    graphs = [drawn_papers(rng, DRAWING) for _ in range(40)]
+    part = part_of(graphs, DRAWING, "float32")
+    assert equal_links(graphs, part.y) > 70
+    for own in graphs:
+        V = len(own.y)
+        assert 10 <= V <= 16 and (own.links[:, 0] < own.links[:, 1]).all()
+        assert len(np.unique(own.links, axis=0)) == len(own.links) <= 2 * V
+        assert np.unique(own.links[:, 1]).tolist() == list(range(1, V))  # all but the first cite
+    words = np.concatenate([own.words // 4 == own.y[:, None] for own in graphs])
+    assert abs(words.mean() - (0.4 + 0.6 / 3)) < 0.05
+
+
+def test_every_word_counts_once() -> None:
+    rng = np.random.default_rng(1)
+    papers = drawn_papers(rng, DRAWING)
+    part = part_of([papers], DRAWING, "float32")
+    indices, values = part.x.nodes.indices[0], part.x.nodes.values[0]
+    for row, own, value in zip(papers.words, indices, values, strict=True):
+        assert sorted(own[value > 0]) == [*np.unique(row), 12] and value.max() == 1
+        assert (own[value == 0] == DRAWING.features).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"most": 9}, "most: got 9, expected at least fewest = 10"),
+        ({"vocabulary": 2}, "vocabulary: got 2, expected a word a topic, 3"),
+    ],
+)
+def test_what_does_not_fit_is_refused(options: dict, message: str) -> None:
+    with kept_settings(), pytest.raises(ValueError, match=message):
+        citation_graph.run(SMALL.replace(**options))

@@ -1,0 +1,131 @@
+"""Processes that a command starts here: the same end in all, and what a killed one leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from experiments.cluster import watching
+from experiments.cluster.command import Options, run
+from experiments.cluster.parts import read_part, write_parts
+from experiments.cluster.watching import run_together
+from experiments.tasks.benchmarks import TASKS as BENCHMARKS
+
+
+@pytest.mark.parametrize(("name", "size"), [("digits", 1), ("sentences", 20), ("homologues", 7)])
+def test_parts_together_are_the_task(tmp_path, name, size):
+    whole = BENCHMARKS[name].prepare(size, "float32")
+    files = write_parts(name, size, 3, 2, tmp_path)
+    parts = [read_part(name, path, "float32") for path in files]
+    assert {(part.n, part.C) for part in parts} == {(whole.n, whole.C)}
+    for part in parts:
+        assert jax.tree.structure(part.inputs) == jax.tree.structure(whole.inputs)
+        shapes = jax.tree.map(np.shape, part.problem.initial_weights)
+        assert shapes == jax.tree.map(np.shape, whole.problem.initial_weights)
+    first = [jax.tree.leaves(each.outputs)[0] for each in (whole, *parts)]
+    counts = [leaf.shape[0] for leaf in first[1:]]
+    assert sum(counts) == whole.n and max(counts) - min(counts) <= 2
+    rows, *held = (getattr(leaf, "rows", leaf) for leaf in first)
+    np.testing.assert_array_equal(np.sort(np.concatenate(held)), np.sort(rows))
+
+
+SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
+WELL = [sys.executable, "-c", ""]
+WRONG = [sys.executable, "-c", "raise SystemExit(3)"]
+
+
+def test_all_well():
+    ended = run_together([WELL, WELL])
+    assert ended.codes == (0, 0) and ended.first is None
+    assert ended.words() == "all processes have ended"
+
+
+def test_the_others_are_ended(monkeypatch):
+    monkeypatch.setattr(watching, "GRACE", 0.2)
+    ended = run_together([SLEEPS, WRONG, SLEEPS])
+    assert ended.codes == (-signal.SIGKILL, 3, -signal.SIGKILL) and ended.first == 1
+    assert ended.words() == "process 1 of 3 died with exit code 3, and the others were ended"
+
+
+def test_a_signal_is_named(monkeypatch):
+    monkeypatch.setattr(watching, "GRACE", 0.2)
+
+    def kill(seconds, processes):
+        processes[0].send_signal(signal.SIGKILL)
+
+    ended = run_together([SLEEPS, SLEEPS], kill)
+    assert ended.first == 0
+    assert ended.words() == "process 0 of 2 died of SIGKILL, and the other was ended"
+
+
+ROOT = Path(__file__).parents[2]
+TINY = ["--task=sentences", "--size=12", "--max_passes=4", "--nocompilation_cache"]
+
+
+def command(folder, *arguments, **more):
+    line = [sys.executable, "-m", "experiments.cluster", *TINY, f"--output={folder}", *arguments]
+    here = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(line, cwd=folder, env=here, text=True, **more)
+
+
+def ends(folder):
+    return [json.loads((folder / f"cluster_end.{n}.json").read_text()) for n in (0, 1)]
+
+
+def test_one_of_two_is_killed_and_the_run_goes_on(tmp_path):
+    """The other one ends by itself, the starter says who died, and --resume ends as a whole run."""
+    keep = ["--start=2", f"--checkpoint={tmp_path}/run.npz", "--checkpoint_seconds=0"]
+    whole = command(tmp_path, "--start=2", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    said, wrong = whole.communicate(timeout=300)
+    assert whole.returncode == 0, wrong
+    assert "generated" in said and "sentences" in said and said.count("wrote ") == 2
+    first = ends(tmp_path)
+    assert [each["rounds"] for each in first] == [4, 4]
+    killed = command(tmp_path, *keep, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    while not (tmp_path / "run.npz.process1").exists() and killed.poll() is None:
+        time.sleep(0.05)
+    os.kill(child_of(killed.pid, "--process=1"), signal.SIGKILL)
+    start = time.monotonic()
+    _, words = killed.communicate(timeout=120)
+    assert killed.returncode == 1 and time.monotonic() - start < 60
+    last = words.splitlines()[-1]
+    assert "process 1 of 2 died of SIGKILL, and the other was ended" in last
+    assert f"the same command with --resume goes on from the last checkpoint ({tmp_path}" in last
+    resumed = command(tmp_path, *keep, "--resume", stderr=subprocess.PIPE)
+    _, wrong = resumed.communicate(timeout=300)
+    assert resumed.returncode == 0, wrong
+    assert ends(tmp_path) == first
+
+
+def child_of(parent, word):
+    """The process that another one has started with this argument."""
+    children = Path(f"/proc/{parent}/task/{parent}/children")
+    if not children.exists():
+        pytest.skip("this system does not list the children of a process")
+    for child in map(int, children.read_text().split()):
+        if word in Path(f"/proc/{child}/cmdline").read_text().split("\0"):
+            return child
+    raise AssertionError(f"no process with {word}")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (Options(), "give one of --start"),
+        (Options(start=2, join=True), "give one of --start"),
+        (Options(write_parts=True), "--write_parts needs --processes"),
+        (Options(compare=("2",)), "compare: got '2', expected processes x devices, as 2x2"),
+    ],
+)
+def test_wrong_options_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        run(options)

@@ -1,0 +1,62 @@
+"""experiments.denoising on small grids: both tables, the picture, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments import denoising
+from experiments.denoising import TRUTH, Drawing, Options, drawn_grids
+from experiments.lib import common
+from tests.experiments.scripts import kept_settings, strict_json
+
+SMALL = Options(
+    labels=("3",), size=5, grids=6, sweeps=30, coupling=1.3, training=("logistic", "svm", "pseudo"),
+    prediction=("icm", "reweighted"), exact_grids=2, repeats=1, picture_grids=2, passes=30,
+    compilation_cache=False, progress=False,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory) -> common.Outcome:
+    with kept_settings():
+        return denoising.run(SMALL.replace(output=str(tmp_path_factory.mktemp("denoising"))))
+
+
+def test_edges_help(outcome: common.Outcome) -> None:
+    rows = {row["training"]: row for row in outcome.numbers["rows"]}
+    assert list(rows) == ["logistic", "svm", "pseudo"]
+    errors = {name: row["test_errors"]["reweighted"] for name, row in rows.items()}
+    assert errors["svm"] < errors["logistic"] and errors["pseudo"] < errors["logistic"]
+    assert rows["logistic"]["test_errors"]["icm"] == errors["logistic"]
+    assert rows["svm"]["primal"] >= rows["svm"]["dual"] and rows["pseudo"]["dual"] is None
+
+
+def test_oracles_stand_in_their_order(outcome: common.Outcome) -> None:
+    rows = {row["inference"]: row for row in outcome.numbers["oracles"]}
+    assert rows["reweighted"]["bound"] >= rows["reweighted"]["value"] - 1e-4
+    assert rows["reweighted"]["value"] >= rows["icm"]["value"] > rows[TRUTH]["value"] - 5
+    for name in ("icm", "lbp", "reweighted", TRUTH):
+        assert rows[name]["below"] >= -1e-3
+    assert rows["icm"]["bound"] is None and rows[TRUTH]["wrong"] == 0
+    assert rows["reweighted"]["below"] <= rows["icm"]["below"]
+    assert 0 <= rows["reweighted"]["proven"] <= 100 and rows["lbp"]["milliseconds"] > 0
+
+
+def test_tables_and_pictures_are_written(outcome: common.Outcome) -> None:
+    names = {path.name for path in outcome.files}
+    assert {"denoising.json", "denoising.csv", "denoising_3.png", "denoising_oracles.json",
+            "denoising_oracles.csv", "denoising_3.plot.csv"} == names  # fmt: skip
+    (path,) = (path for path in outcome.files if path.name == "denoising.json")
+    assert [row["training"] for row in strict_json(path)["rows"]] == ["logistic", "svm", "pseudo"]
+
+
+def test_neighbours_cling_together_and_channels_are_noisy() -> None:
+    rng = np.random.default_rng(0)
+    loose, tight = (
+        drawn_grids(rng, 20, Drawing(8, 4, coupling, 40, 0.5)) for coupling in (0.01, 1.5)
+    )
+    equal = [np.mean(own.y[:, 1:] == own.y[:, :-1]) for own in (loose, tight)]
+    assert abs(equal[0] - 0.25) < 0.05 and equal[1] > 0.7
+    noise = tight.channels - np.eye(4)[tight.y]
+    assert abs(noise.std() - 0.5) < 0.02 and abs(noise.mean()) < 0.02

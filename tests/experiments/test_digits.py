@@ -1,0 +1,131 @@
+"""experiments.digits: the known optima to 1e-6, files, and flags that match the options."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments import digits
+from experiments.digits import Options
+from experiments.lib import common
+from experiments.lib.peers import DIGITS_OPTIMA
+from tests.experiments.scripts import kept_settings, strict_json
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory):
+    return Options(
+        formulations=("svm1_margin",), tolerance=1e-9, x64=True,
+        compilation_cache=False, progress=False,
+        output=str(tmp_path_factory.mktemp("digits")),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outcome(options):
+    with kept_settings():
+        return digits.run(options)
+
+
+def test_the_known_optima_are_met(outcome):
+    for row in outcome.numbers["rows"]:
+        optimum = DIGITS_OPTIMA[row["c_over_n"]]
+        assert row["status"].name == "CONVERGED"
+        assert row["primal"] == pytest.approx(optimum, abs=1e-6)
+        assert row["dual"] == pytest.approx(optimum, abs=1e-6)
+
+
+def test_the_errors_are_those_of_the_optimum(outcome):
+    errors = [row["test_error"] for row in outcome.numbers["rows"]]
+    assert errors == pytest.approx([100 * 12 / 450, 100 * 9 / 450])
+
+
+def test_squares_of_slacks_below_one_cost_less(options, outcome, tmp_path):
+    """Within 1 % of their optima, by the programs that are there."""
+    coarse = options.replace(
+        formulations=("svm2_slack",), tolerance=1e-2, output=str(tmp_path), c_over_n=("1", "0.1")
+    )
+    with kept_settings():
+        squares = digits.run(coarse).numbers["rows"]
+    assert [row["formulation"] for row in squares] == ["svm2_slack"] * 2
+    assert [row["compilations"] for row in squares] == [0, 0]
+    slacks = {row["c_over_n"]: row["primal"] for row in outcome.numbers["rows"]}
+    for square in squares:
+        assert 0 < square["primal"] < slacks[square["c_over_n"]]
+        assert square["relative_gap"] <= 1e-2
+
+
+def test_primal_dual_and_gap_belong_together(outcome):
+    for row in outcome.numbers["rows"]:
+        assert row["primal"] >= row["dual"]
+        assert row["relative_gap"] == pytest.approx(1 - row["dual"] / row["primal"], abs=1e-15)
+        assert row["relative_gap"] <= 1e-9
+        assert 0 < row["support_planes"] and row["oracle_calls"] >= 1347 * row["passes"]
+        assert row["first_seconds"] > 0 and row["second_seconds"] > 0
+
+
+def test_only_the_first_row_compiles(outcome):
+    """The second training of it is what the row tells of."""
+    assert [row["compilations"] for row in outcome.numbers["rows"]] == [0, 0]
+
+
+def test_files_hold_the_numbers(outcome):
+    assert [path.name for path in outcome.files] == [
+        "digits.json", "digits.csv", "digits.png", "digits.plot.csv",
+    ]  # fmt: skip
+    name, first, error, *_ = outcome.files[3].read_text().splitlines()[1].split(",")
+    assert name == "svm1 Δm" and (first, float(error)) == ("2.67", pytest.approx(0.76, abs=0.01))
+    content = strict_json(outcome.files[0])
+    assert [row["primal"] for row in content["rows"]] == [
+        row["primal"] for row in outcome.numbers["rows"]
+    ]
+    assert content["record"]["flags"]["tolerance"] == 1e-9
+    assert content["record"]["dtype"] == "float64"
+    assert "python -m experiments.digits " in content["record"]["command"]
+    assert outcome.files[2].read_bytes().startswith(b"\x89PNG")
+    assert len(outcome.files[1].read_text(encoding="utf-8").splitlines()) == 1 + 2
+
+
+def test_the_table_compares_with_the_known_optima(outcome):
+    assert any("29.9341439 for C' = 0.1" in note for note in outcome.table.notes)
+
+
+@pytest.mark.smoke
+def test_a_part_of_the_examples_is_not_compared_with_the_optimum_of_all():
+    row = {"formulation": "svm1", "c_over_n": 0.1}
+    data = digits.load_digits_split()
+    assert digits._known(Options(), data, row) == DIGITS_OPTIMA[0.1]
+    part = data._replace(train_x=data.train_x[:9], train_y=data.train_y[:9])
+    assert digits._known(Options(), part, row) is None
+    assert digits._known(Options(seed=1), data, row) is None
+
+
+def test_an_unknown_formulation_is_refused(tmp_path):
+    with kept_settings(), pytest.raises(ValueError, match="svm3"):
+        digits.run(Options(formulations=("svm3",), compilation_cache=False, output=str(tmp_path)))
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_keeps_the_trainings_that_are_done(tmp_path, monkeypatch):
+    calls, fit = [], digits.fit
+
+    def two_and_no_more(*arguments, **named):
+        calls.append(1)
+        if len(calls) > 2:
+            raise KeyboardInterrupt
+        return fit(*arguments, **named)
+
+    monkeypatch.setattr(digits, "fit", two_and_no_more)
+    options = Options(
+        formulations=("svm1",), examples=40, tolerance=0.1, compilation_cache=False,
+        progress=False, output=str(tmp_path),
+    )  # fmt: skip
+    with kept_settings(), pytest.raises(common.Stopped, match="digits.stopped.json"):
+        digits.run(options)
+    (path,) = tmp_path.iterdir()
+    content = strict_json(path)
+    assert content["stopped"] is True and [row["c_over_n"] for row in content["rows"]] == [0.1]
+    assert content["record"]["command"].count("python -m experiments.digits ") == 1
+    monkeypatch.setattr(digits, "fit", fit)
+    with kept_settings():
+        digits.run(options)
+    assert path.name not in {each.name for each in tmp_path.iterdir()}

@@ -1,0 +1,239 @@
+"""What every command promises: flags that repeat a run, help, and refusals in a line."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+from absl import flags
+
+from experiments import command_file, command_module, commands
+from experiments.lib import common, start
+from experiments.lib.options import define_flags, flag_fields, names
+from experiments.lib.record import flag_arguments
+from jaxstruct.data.locate import available
+from tests.experiments.scripts import (
+    kept_settings,
+    parsed_options,
+    raising,
+    stop_after,
+    strict_json,
+)
+
+COMMANDS = commands()
+SHARED = {"output", "seed", "x64", "progress", "compilation_cache"}
+WITH_LESS = {"killed_runs", "label_files", "make_store", "parse_sentences"}
+
+
+def options_of(command: str) -> type:
+    return command_module(command).Options
+
+
+@pytest.mark.smoke
+def test_flags_default_to_the_options():
+    for command in COMMANDS:
+        options = options_of(command)
+        assert parsed_options(options) == options(), command
+        recorded = flag_arguments(options().values())
+        assert parsed_options(options, *recorded) == options(), command
+        assert command in WITH_LESS or set(names(options)) >= SHARED, command
+
+
+def test_help_lists_every_field(monkeypatch):
+    """absl's --help prints `main_module_help`, the key flags of the program that runs."""
+    for command in COMMANDS:
+        monkeypatch.setattr(sys, "argv", [f"experiments/{command}/__main__.py"])
+        options, holder = options_of(command), flags.FlagValues()
+        define_flags(options, holder)
+        told = holder.main_module_help()
+        starts = (line.split(":")[0].strip() for line in told.splitlines())
+        assert set(names(options)) <= {n.removeprefix("--").removeprefix("[no]") for n in starts}
+        for name, (_, about) in flag_fields(options).items():
+            assert "".join(about.help.split()) in "".join(told.split()), (command, name)
+
+
+WRONG = {
+    "align_sequences": ["--align=absent.fasta", "--alphabet=aa --aligned=x", "--gap_open=1", "",
+                        "--align=x --gap_costs=g", "--align=x --matrix=m --gap_costs=g"],
+    "alignment": ["--sizes=0", "--sizes=x", "--sizes=", "--readings=left:1", "--epsilon=nan"],
+    "alignment_speed": ["--sizes=50", "--sizes=0x3", "--batch=0"],
+    "calibration": ["--data=odd", "--examples=-1", "--c_over_n=0", "--bins=0"],
+    "citation_graph": ["--topics=1", "--most=9", "--vocabulary=3", "--training=crf", "--focus=2",
+                       "--prediction=exact"],
+    "class_descriptions": ["--path=absent", "--per_class=0", "--methods=names", "--unseen=-1",
+                           "--identity=0", "--held_out=x"],
+    "clinc150_whole": ["--contender=linear_svc --path=absent", "--svc_tolerances=x",
+                       "--c_over_n=0"],
+    "cluster": ["", "--start=-1", "--start=2 --join", "--start=1 --devices=0", "--compare=1y",
+                "--start=2 --task=table", "--kills=-1", "--start=2 --tolerance=0"],
+    "constraint_counts": ["--parts=letters", "--formulations=svm1", "--sizes=0", "--epsilons=x",
+                          "--epsilon=0"],
+    "decoding_speed": ["--sizes=9x", "--exact=x", "--repeats=0"],
+    "denoising": ["--labels=1", "--labels=x", "--size=1", "--noise=0", "--training=exact",
+                  "--prediction=milp", "--coupling=-1"],
+    "digits": ["--formulations=svm3", "--c_over_n=x", "--tolerance=0", "--variant=slow",
+               "--unknown", "--seed=-1", "--examples=20 --tolerance=1e-7", "--capacity=1024"],
+    "digits_speed": ["--c_over_n=0.2", "--repeats=x"],
+    "first_results": ["--tasks=odd", "--repeats=0"],
+    "graph_speed": ["--grids=9x9", "--batches=x", "--kinds=min", "--passes=0", "--near=0"],
+    "handwriting": ["--formulations=svm3", "--baselines=hmm", "--letter_data=absent.data",
+                    "--predict_only", "--folds=2 --model=m"],
+    "benchmarks": ["--tasks=table", "--growth=x", "--part=first", "--path=x", "--path=0",
+                   "--shards=0", "--shards=x"],
+    "bulk_speed": ["--devices=0", "--sentences=-1", "--texts=x"],
+    "handwriting_speed": ["--repeats=0"],
+    "killed_runs": ["--kills=0", "--tasks=table", "--cost=-1", "--tolerance=0", "--seconds=-1"],
+    "label_files": ["", "--model=absent", "--model=m --input=absent.jsonl", "--format=xml",
+                    "--devices=-1"],
+    "label_graphs": ["", "--train=absent.npz", "--train=a.txt", "--train=a.csv", "--loss=zero_one",
+                     "--train=a.npz --train_edges=b.csv", "--c_over_n=0", "--inference=exact"],
+    "large_data": ["--passes=1", "--texts=x", "--part=blocks", "--blocks=-1", "--block_bytes=0"],
+    "make_store": ["", "--input=absent.conll --output=x", "--format=csv", "--min_count=0",
+                   "--memory=-1"],
+    "multiclass": ["--data=letters", "--machines=dag", "--penalties=L3", "--c_over_n=0",
+                   "--tolerance=1e-9 --data=digits --per_class=2", "--code_length=-1"],
+    "multi_label": ["--data=yeasts", "--data_file=absent.npz", "--training=odd", "--c_path=0",
+                    "--passes=0"],
+    "named_entities": ["--methods=memm", "--C=x", "--whole --speed", "--path=absent.zip",
+                       "--train=absent.conll --model=m", "--test=x", "--language=eng"],
+    "parts_of_speech": ["--corpus=brown", "--path=absent", "--methods=memm", "--epochs=0"],
+    "neural_handwriting": ["--machines=hmm", "--epochs=0", "--drop=1",
+                           "--letter_data=absent.data"],
+    "parse_sentences": ["", "--model=absent", "--k=0", "--model=m --picture=a.jpg"],
+    "parsing": ["--methods=memm", "--c_over_n=x", "--corpus=ldc", "--corpus=wsj --path=absent",
+                "--corpus=files", "--test_part=all", "--test_trees=x"],
+    "parsing_speed": ["--sizes=2x9x3", "--sizes=2x9", "--oracles=best"],
+    "random_field_certificates": ["--data=pairs", "--methods=adam", "--letter_data=absent.data",
+                                  "--group=0", "--rate=0"],
+    "reproduce": ["--only=table_9"],
+    "reranking": ["--tasks=letters", "--machines=svm0x", "--k_words=1", "--train_trees=absent.txt",
+                  "--c_path=0"],
+    "snakes": ["--data_file=absent.npz", "--features=colours", "--c_over_n=0", "--inference=exact",
+               "--examples=-1"],
+    "string_kernel_speed": ["--strings=1", "--decay=0", "--decay=2", "--alphabet=27"],
+    "string_mapping": ["--strings=3", "--methods=svm", "--C=x", "--readings=odd", "--decay=0"],
+    "taxonomy": ["--data=wipo_xml", "--data=clus --path=absent.arff", "--per_class=x", "--grid=0",
+                 "--node_weights=odd"],
+}  # fmt: skip
+
+
+WRONG_OF_A_CORPUS = {
+    "multi_label": {"--held_out=1": "multilabel"},
+    "neural_handwriting": {"--folds=11": "ocr_letters"},
+}
+"""What only the data can say; on a machine without them it is said that they are missing."""
+
+
+def told_by(name, arguments, monkeypatch):
+    """The exit code of a command, started here with these arguments."""
+    options = command_module(name).Options
+    monkeypatch.setattr(sys, "argv", [f"experiments/{name}.py", *arguments])
+    monkeypatch.setattr(sys.modules["__main__"], "__doc__", None)
+    try:
+        with kept_settings(), pytest.raises(SystemExit) as stop:
+            start.start(name)
+        return stop.value.code
+    finally:
+        for field in names(options):
+            delattr(flags.FLAGS, field)
+        flags.FLAGS.unparse_flags()
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_option_ends_in_one_line(name, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--nocompilation_cache"] if name != "parse_sentences" else []
+    of_a_corpus = WRONG_OF_A_CORPUS.get(name, {})
+    for line in [*WRONG[name], *(each for each in of_a_corpus if available(of_a_corpus[each]))]:
+        assert told_by(name, [*arguments, *line.split()], monkeypatch) == start.WRONG, line
+        told = capsys.readouterr().err
+        assert told.startswith(f"{name}: ") and told.count("\n") == 1 and len(told) < 400, line
+        assert "Errno" not in told, line
+    assert not list(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize("name, line, told", [
+    ("named_entities", "--model=none.npz --predict=x", "model: 'none.npz': no such file or direc"),
+    ("label_graphs", "--train=none.npz", "train: 'none.npz': no such file or directory: correct"),
+])  # fmt: skip
+def test_a_file_that_is_not_there_is_told_with_its_option(
+    name, line, told, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--nocompilation_cache", *line.split()]
+    assert told_by(name, arguments, monkeypatch) == start.WRONG
+    assert capsys.readouterr().err.startswith(f"{name}: {told}")
+
+
+@pytest.mark.smoke
+def test_every_command_has_options_and_run_and_starts_by_its_name():
+    assert sorted(WRONG) == commands()
+    for name in WRONG:
+        command = command_module(name)
+        assert command.__doc__ and command.Options and command.run, name
+        place = f"experiments.{name}"
+        if command_file(name).name == "command.py":
+            place = f"{place}.__main__"
+        program = importlib.util.find_spec(place).loader.get_code(place)
+        assert name in program.co_consts and "start" in program.co_names
+    assert importlib.util.find_spec("experiments.lib.__main__") is None
+
+
+def test_a_missing_corpus_ends_in_one_line(monkeypatch, tmp_path, capsys):
+    for variable in ("JAXSTRUCT_DATA", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert told_by("handwriting", ["--nocompilation_cache"], monkeypatch) == start.WRONG
+    told = capsys.readouterr().err
+    assert told.startswith("handwriting: ") and told.count("\n") == 1
+
+
+PLACES = {
+    "cluster": ["--compare=1x1 --output=absent/x"],
+    "handwriting": ["--output=absent/x", "--model=absent/x/m.npz"],
+    "make_store": ["--input=a.conll --output=absent/x/a.store"],
+    "named_entities": ["--output=absent/x", "--train=a.conll --model=absent/x/m.npz"],
+    "parse_sentences": ["--model=m --trees=absent/x/t.mrg", "--model=m --picture=absent/x/t.png"],
+}  # fmt: skip
+"""Where the results of these commands go; of all others to --output=FOLDER."""
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_where_nothing_can_be_written_is_told_at_once(name, monkeypatch, tmp_path, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("jaxstruct.solvers.fit.fit", raising(AssertionError("it trains")))
+    monkeypatch.setattr(subprocess, "Popen", raising(AssertionError("it starts a process")))
+    for file in ("absent", "a.conll", "m"):
+        (tmp_path / file).write_text("a N\n")
+    for line in PLACES.get(name, ["--output=absent/x"]):
+        assert told_by(name, line.split(), monkeypatch) == start.WRONG, line
+        told, option = capfd.readouterr().err, line.split("=")[-2].split("--")[-1]
+        place = f"{name}: {option}: 'absent/x' is no folder that files can be written to: "
+        assert told.startswith(place) and told.count("\n") == 1, line
+
+
+STOPPED = {
+    "alignment_speed": ({"_measure": [{"oracle": "a"}]}, {"sizes": ("2x2", "3x3")}),
+    "bulk_speed": ({"_measure": [{"task": "a"}]}, {}),
+    "clinc150_whole": ({"run_apart": [{"name": "first"}]}, {}),
+    "decoding_speed": ({"_measure": [{"oracle": "a"}]}, {"sizes": ("2x2", "3x3"), "exact": ()}),
+    "digits_speed": ({"_jaxstruct": [{"machine": "a"}], "_liblinear": {"machine": "b"}}, {}),
+    "graph_speed": ({"_propagation": [{"graph": "a"}]}, {}),
+    "parsing_speed": ({"_measure": [{"oracle": "a"}]}, {"sizes": ("2x4x2", "2x4x3")}),
+}
+"""Command -> what measures in it, each with the rows of its only call, and options."""
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_ctrl_c_keeps_what_is_measured(name, tmp_path, monkeypatch):
+    command, (measures, changes) = command_module(name), STOPPED[name]
+    for function, row in measures.items():
+        monkeypatch.setattr(command, function, stop_after(1, row))
+    options = command.Options(output=str(tmp_path), compilation_cache=False, **changes)
+    with kept_settings(), pytest.raises(common.Stopped, match=f"{name}.stopped.json"):
+        command.run(options)
+    content = strict_json(tmp_path / f"{name}.stopped.json")
+    rows = [each for row in measures.values() for each in (row if isinstance(row, list) else [row])]
+    assert content["stopped"] is True and content["rows"] == rows

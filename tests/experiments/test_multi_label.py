@@ -1,0 +1,70 @@
+"""experiments.multi_label on drawn sets: training by prediction, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments import multi_label
+from experiments.lib import common
+from experiments.multi_label import Options
+from tests.experiments.scripts import kept_settings, strict_json
+
+
+def write(path) -> str:
+    """Three labels; the third is in the set where just one of the others is.
+
+    48 examples, and what is left of them after an eighth is held out, are of one size class.
+    """
+    rng, parts = np.random.default_rng(0), {}
+    for part, n in (("train", 48), ("test", 40)):
+        x = rng.normal(size=(n, 4)).astype(np.float32)
+        y = (x[:, :2] + 0.3 * rng.normal(size=(n, 2)) > 0).astype(np.int8)
+        parts[f"{part}_x"], parts[f"{part}_y"] = x, np.c_[y, y[:, :1] ^ y[:, 1:]]
+    np.savez(path, **parts)
+    return str(path)
+
+
+def options_in(folder, **changes) -> Options:
+    return Options(
+        data_file=write(folder / "own.npz"), training=("edgeless", "exact", "greedy", "relaxed"),
+        prediction=("exact", "greedy"), held_out=0.125, compilation_cache=False, progress=False,
+        output=str(folder),
+    ).replace(**changes)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory) -> common.Outcome:
+    with kept_settings():
+        return multi_label.run(options_in(tmp_path_factory.mktemp("multi_label")))
+
+
+def test_rows_say_what_is_proven(outcome: common.Outcome) -> None:
+    rows = {row["training"]: row for row in outcome.numbers["rows"]}
+    assert list(rows) == ["edgeless", "exact", "greedy", "relaxed"]
+    assert rows["relaxed"]["c_over_n"] in (0.1, 1) and rows["relaxed"]["status"].name == "CONVERGED"
+    if rows["relaxed"]["c_over_n"] == rows["exact"]["c_over_n"]:  # more constraints
+        assert rows["relaxed"]["primal"] >= rows["exact"]["dual"]
+    for name in ("edgeless", "exact"):
+        assert rows[name]["status"].name == "CONVERGED"
+        assert rows[name]["primal"] >= rows[name]["dual"]
+    assert rows["greedy"]["status"].name == "INEXACT_ORACLE"
+    assert rows["greedy"]["primal"] == np.inf
+    assert len(rows["exact"]["held_out_errors"]) == 2 and rows["exact"]["c_over_n"] in (0.1, 1)
+    assert all(0 <= error < 50 for row in rows.values() for error in row["test_errors"].values())
+    assert list(rows["exact"]["test_errors"]) == ["exact", "greedy"]
+
+
+def test_the_table_is_written(outcome: common.Outcome) -> None:
+    assert {path.name for path in outcome.files} == {
+        "multi_label_own.json", "multi_label_own.csv"
+    }  # fmt: skip
+    (path,) = (path for path in outcome.files if path.suffix == ".json")
+    assert len(strict_json(path)["rows"]) == 4
+    edgeless = outcome.table.rows[0]
+    assert edgeless[7] == edgeless[8]
+
+
+def test_nothing_held_out_is_refused(tmp_path) -> None:
+    with kept_settings(), pytest.raises(ValueError, match="held_out: got 1.0, which holds out 48"):
+        multi_label.run(options_in(tmp_path, held_out=1.0))

@@ -1,0 +1,138 @@
+"""experiments.neural_handwriting on random words: what a network learns, choices, files."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments.lib import common
+from experiments.neural_handwriting import command as neural
+from experiments.neural_handwriting.command import Options
+from experiments.neural_handwriting.training import (
+    Moves,
+    Setting,
+    Shape,
+    _batch,
+    dropped,
+    first_parameters,
+    images_of,
+    letter_features,
+    moved,
+    read,
+    train,
+)
+from experiments.tasks.handwriting import Data, fold_splits, load
+from tests.experiments.handwriting_cases import random_words, write_letter_data
+from tests.experiments.scripts import kept_settings, strict_json
+
+SETTING = Setting(
+    "chain", "log_loss", 12, 0.03, 1e-4, 0.0, Shape(4, 8, 16), Moves(0.0, 0.0), 4
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory) -> Options:
+    folder = tmp_path_factory.mktemp("neural")
+    write_letter_data(folder / "letter.data", random_words())
+    return Options(
+        letter_data=str(folder / "letter.data"), folds=2, machines=("linear", "chain_log_loss"),
+        epochs=("1", "12"), rate=("0.03",), decay=("1e-4",), drop=("0",), hidden=("16",),
+        channels=4, shift=0.0, slant=0.0, batch=4, held_out=0.25, picture_words=4,
+        output=str(folder / "out"), compilation_cache=False, progress=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outcome(options: Options) -> common.Outcome:
+    with kept_settings():
+        return neural.run(options)
+
+
+@pytest.fixture(scope="module")
+def data(options: Options) -> Data:
+    return load(options.letter_data, "float32")
+
+
+def test_a_row_a_machine_and_fold(outcome: common.Outcome) -> None:
+    rows = outcome.numbers["rows"]
+    assert [(row["machine"], row["split"]) for row in rows] == [
+        (name, f"fold {fold}") for fold in (0, 1) for name in ("linear", "chain_log_loss")
+    ]
+    networks = [row for row in rows if row["machine"] != "linear"]
+    for row in networks:
+        assert [each["epochs"] for each in row["tried"]] == [1, 12]
+        held = [each["held_out_letter_error"] for each in row["tried"]]
+        assert row["setting"].epochs == (1, 12)[int(np.argmin(held))]
+        assert row["steps"] == 2 * row["setting"].epochs and len(row["losses"]) * 2 == row["steps"]
+        assert row["processor_seconds"] > 0
+    assert outcome.table.rows[0][:2] == ["pixels + pairs, linear", "svm1_margin"]
+
+
+def test_files_are_written(outcome: common.Outcome) -> None:
+    names = {path.name for path in outcome.files}
+    assert {"neural_handwriting.json", "neural_handwriting.csv", "neural_handwriting.png",
+            "neural_handwriting_words.png"} <= names  # fmt: skip
+    (path,) = (path for path in outcome.files if path.name == "neural_handwriting.json")
+    assert len(strict_json(path)["rows"]) == 4
+
+
+def test_fewer_words_are_drawn_at_random(options: Options, data: Data) -> None:
+    split = fold_splits(data.words, 1, False)[0]
+    cut = neural._cut(options.replace(examples=3, test_examples=5), split)
+    assert (len(cut.train), len(cut.test)) == (3, 5)
+    assert set(cut.train) < set(split.train) and set(cut.test) < set(split.test)
+    assert cut.test.tolist() != split.test[:5].tolist()
+    assert neural._cut(options, split).train is split.train
+
+
+def test_a_network_learns_its_words(data: Data) -> None:
+    images, every = images_of(data), np.arange(12)
+    setting = SETTING._replace(epochs=30)
+    trained = train(setting, data, images, every, seed=0)
+    assert trained.losses[-1] < 0.1 * trained.losses[0]
+    found = read(setting, data, images, trained.parameters, every)
+    assert [len(own) for own in found] == data.lengths[every].tolist()
+    again = train(setting, data, images, every, seed=0)
+    np.testing.assert_array_equal(again.losses, trained.losses)
+
+
+def test_a_batch_holds_its_letters(data: Data) -> None:
+    chosen = np.array([3, 0])
+    batch = _batch(data, chosen, 3, 4, 8)
+    letters, offsets = data.words.letters, data.words.offsets
+    for row, i in enumerate(chosen):
+        own = slice(offsets[i], offsets[i + 1])
+        length = batch.length[row]
+        assert batch.y[row].tolist() == [*letters[own], *[-1] * (4 - length)]
+        at = batch.letters[batch.places[row, :length]]
+        assert at.tolist() == list(range(own.start, own.stop))
+    assert batch.length[2] == 0 and (batch.y[2] == -1).all()
+
+
+def test_images_are_moved_as_told() -> None:
+    image = jnp.zeros((1, 16, 8)).at[0, 8, 4].set(1.0)
+    key = jax.random.key(0)
+    np.testing.assert_allclose(moved(key, image, Moves(0.0, 0.0)), image, atol=1e-6)
+    shifted = moved(key, jnp.repeat(image, 50, axis=0), Moves(1.0, 0.0))
+    near = shifted[:, 7:10, 3:6].sum(axis=(1, 2))
+    np.testing.assert_allclose(near, 1.0, atol=1e-5)
+    assert shifted[:, 8, 4].min() < 0.5 < shifted[:, 8, 4].max()
+
+
+def test_units_are_dropped_and_the_rest_is_larger() -> None:
+    values = jnp.ones((100, 100))
+    assert (dropped(None, values, 0.3) == values).all()
+    kept = dropped(jax.random.key(0), values, 0.3)
+    assert abs(float(kept.mean()) - 1) < 0.03 and abs(float((kept == 0).mean()) - 0.3) < 0.03
+    shape = Shape(2, 4, 6)
+    features = letter_features(first_parameters(jax.random.key(1), shape), jnp.ones((3, 16, 8)))
+    assert features.shape == (3, 6) and (features >= 0).all()
+
+
+def test_what_does_not_fit_is_refused(options: Options) -> None:
+    with kept_settings(), pytest.raises(ValueError, match="held_out.*leaves some on both sides"):
+        neural.run(options.replace(held_out=0.01, machines=("chain_log_loss",)))
+    with kept_settings(), pytest.raises(ValueError, match="machines"):
+        neural.run(options.replace(machines=("forest",)))

@@ -1,0 +1,363 @@
+"""experiments.parsing: tables, files, models, resuming, corpora, on a small treebank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.lib import common
+from experiments.parsing import command as parsing
+from experiments.parsing import command as parsing_kept
+from experiments.parsing.command import Options, methods_of
+from experiments.parsing.report import (
+    PAPER,
+    Row,
+    Sets,
+    compare,
+    figures,
+    make_plots,
+    make_tables,
+    paper_of,
+)
+from experiments.tasks.parser_model import load_model, parse
+from experiments.tasks.parsers import Method, loss_of, scores_of, sentence_f1, trees_of
+from experiments.tasks.parsing_options import ratio
+from experiments.tasks.tree_pictures import (
+    Case,
+    _gold_nodes,
+    _own_nodes,
+    chosen_cases,
+    lone_pictures,
+    tree_pictures,
+)
+from experiments.tasks.treebanks import grammar_of, load_treebank, prepare
+from jaxstruct.trees.phrases.bracketing import read_tree, write_line
+from jaxstruct.trees.phrases.evaluation import ALL_TOKENS, score
+from jaxstruct.trees.phrases.tree import tags, words
+from tests.experiments.parsing_cases import LONGEST, drawn_trees, write_trees
+from tests.experiments.scripts import kept_settings, strict_json
+
+GOLD = read_tree("(S (NP (A a)) (VP (B b) (NP (C c) (D d))))")
+WRONG = read_tree("(S (NP (A a)) (VP (VP (B b) (C c)) (D d)))")
+CASE = Case(GOLD, (GOLD, WRONG, None))
+
+
+def marked(nodes):
+    return [(node.text, node.x) for node in nodes if node.kind in ("wrong", "missed")]
+
+
+def test_what_differs_is_marked():
+    assert marked(_gold_nodes(Case(GOLD, (GOLD, WRONG)))) == [("NP", 2.5)]
+    assert marked(_gold_nodes(CASE)) == [("S", 1.5), ("NP", 0), ("VP", 2), ("NP", 2.5)]
+    marks = {(node.text, node.x): node.mark for node in _gold_nodes(CASE) if node.mark}
+    assert marks == {("S", 1.5): "*3", ("NP", 0): "*3", ("VP", 2): "*3", ("NP", 2.5): "*2,3"}
+    assert marked(_own_nodes(CASE, 0)) == [] == _own_nodes(CASE, 2)
+    assert marked(_own_nodes(CASE, 1)) == [("VP", 1.5)]
+
+
+def test_places_of_nodes():
+    found = {(node.text, node.x): node.y for node in _own_nodes(CASE, 0)}
+    assert found == {
+        ("S", 1.5): 4, ("NP", 0): 2, ("VP", 2): 3, ("NP", 2.5): 2, ("A", 0): 1, ("B", 1): 1,
+        ("C", 2): 1, ("D", 3): 1, ("a", 0): 0, ("b", 1): 0, ("c", 2): 0, ("d", 3): 0,
+    }  # fmt: skip
+
+
+def test_sentences_that_differ_come_first():
+    short, long = read_tree("(S (A a) (B b))"), GOLD
+    gold = [short, long, short, short, long]
+    first, last = np.array([0, 0, 7, 5, 1]), np.array([0, 0, 1, 0, 9])
+    answers = [[f"a{i}" for i in range(5)], [f"b{i}" for i in range(5)]]
+    cases = chosen_cases(gold, answers, [first, last], 4)
+    assert [case.predicted[0] for case in cases] == ["a2", "a4", "a3", "a1"]
+
+
+def test_the_sheet_has_its_numbers():
+    plot = tree_pictures([CASE], ("one", "two", "three"), "trees")
+    assert len(plot.figure.axes) == 4
+    texts = [{text.get_text() for text in axes.texts} for axes in plot.figure.axes]
+    assert {"NP*2,3", "S*3", "VP*3"} <= texts[0] and "VP?" in texts[2] and texts[3] == {"no parse"}
+    titles = [axes.get_title(loc="left") for axes in plot.figure.axes]
+    assert titles == ["right", "1: one", "2: two", "3: three"]
+    (sentence,) = plot.data["sentences"]
+    assert list(sentence) == ["right", "one", "two", "three"] and sentence["three"] is None
+
+
+def test_trees_alone_are_unmarked_and_dollars_are_letters():
+    dollars = read_tree("(NP (NP ($ $) (CD 5)) (NP ($ $) (CD $6$)))")
+    plot = lone_pictures([GOLD, None, dollars], ("one", "two", "$x$"), "trees")
+    texts = [[text.get_text() for text in axes.texts] for axes in plot.figure.axes]
+    assert sorted(texts[0]) == sorted([*"SABCDabcd", "NP", "VP", "NP"]) and texts[1] == ["no parse"]
+    assert texts[2].count("$") == 4 and "$6$" in texts[2]
+    assert not any(text.get_parse_math() for text in plot.figure.axes[2].texts)
+    assert [axes.get_title(loc="left") for axes in plot.figure.axes] == ["one", "two", "$x$"]
+    assert [one["tree"] for one in plot.data["sentences"]] == [
+        "(S (NP (A a)) (VP (B b) (NP (C c) (D d))))", None, write_line(dollars),
+    ]  # fmt: skip
+
+
+def test_the_sheet_grows_with_its_trees():
+    low, high = lone_pictures([GOLD], ("a",), "t"), lone_pictures([GOLD, GOLD], ("a", "b"), "t")
+    long = read_tree("(S" + " (A a)" * 20 + ")")
+    wide = lone_pictures([GOLD, long], ("a", "b"), "t")
+    sizes = [plot.figure.get_size_inches() for plot in (low, high, wide)]
+    assert sizes[0][0] == sizes[1][0] < sizes[2][0] and sizes[0][1] < sizes[1][1]
+    assert all(axes.get_xlim() == (-0.6, 19.6) for axes in wide.figure.axes)
+
+
+def test_pictures_that_cannot_be():
+    for trees in ([], [GOLD, GOLD]):
+        with pytest.raises(ValueError, match=f"trees, captions: got {len(trees)} and 1"):
+            lone_pictures(trees, ("a",), "")
+    with pytest.raises(ValueError, match="cases: got none"):
+        tree_pictures([], (), "")
+    with pytest.raises(ValueError, match="3 trees for 1 names"):
+        tree_pictures([CASE], ("one",), "")
+
+
+TEST = [*drawn_trees(1, 24), read_tree("(S (X (UH oh)) (UH no))")]
+"""The last one has a tag that is not in the training trees."""
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parsing")
+    return Options(
+        corpus="files", train_trees=write_trees(folder / "train.mrg", drawn_trees(0, 64)),
+        test_trees=write_trees(folder / "test.mrg", TEST), longest=LONGEST,
+        methods=("pcfg", "log_linear", "svm2_slack", "svm2_margin"), c_over_n=("1",),
+        sweep=("1", "0.1"), pictures=2,
+        variant="subspace", compilation_cache=False, progress=False, output=str(folder / "out"),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outcome(options):
+    with kept_settings():
+        return parsing.run(options)
+
+
+def methods(rows):
+    return [Method(*row["method"]) for row in rows]
+
+
+def test_every_training_is_there_and_solved(outcome):
+    rows, swept = outcome.numbers["rows"], outcome.numbers["sweep"]
+    assert [method.label for method in methods(rows)] == [
+        "pcfg", "log_linear, C' = 1", "svm2_slack, C' = 1", "svm2_margin, C' = 1",
+    ]  # fmt: skip
+    assert [method.c_over_n for method in methods(swept)] == [0.1, 1] * 3
+    for row in [*rows[1:], *swept]:
+        own = row["numbers"]
+        assert own["primal"] - own["dual"] >= -1e-5 * own["primal"]
+        assert own["seconds"]["wall"] > 0 and own["compiling"]["wall"] >= 0
+        if row["method"][0] == "log_linear":
+            assert own["status"].name == "CONVERGED"
+        else:
+            assert own["status"].name == "EPSILON" and own["violation"] <= 0.01
+            assert 0 < own["support"]
+    assert all(row["numbers"]["constraints"] > 0 for row in rows[2:])
+    for row in [*rows, *swept]:
+        for part in ("train", "test"):
+            assert all(0 <= figure <= 100 for figure in figures(row["numbers"], part))
+
+
+def test_what_the_grammar_lacks_is_reported(outcome):
+    for row in outcome.numbers["rows"]:
+        train, test = row["numbers"]["train"], row["numbers"]["test"]
+        assert (train["outside"], train["no_parse"]) == (0, 0)
+        assert 1 <= test["no_parse"] <= test["outside"]
+        assert test["answers"][-1] is None and test["summary"]["skipped"] == test["no_parse"]
+        assert test["failures_counted"]["recall"] < test["summary"]["recall"]
+
+
+def test_training_trees_are_learned_better_than_counted(outcome):
+    counted, *trained = [row["numbers"]["train"]["same_tree"] for row in outcome.numbers["rows"]]
+    assert min(trained) >= counted > 0.5
+
+
+def test_answers_are_trees_over_the_words(outcome):
+    for row in outcome.numbers["rows"]:
+        for right, made in zip(TEST, trees_of(row["numbers"]["test"]["answers"]), strict=True):
+            assert made is None or (words(made), tags(made)) == (words(right), tags(right))
+
+
+def test_scores_are_those_of_the_answers(outcome):
+    for row in outcome.numbers["rows"]:
+        own = row["numbers"]["test"]
+        again = score(TEST, trees_of(own["answers"]), ALL_TOKENS)
+        for name in again._fields:
+            np.testing.assert_array_equal(getattr(scores_of(own), name), getattr(again, name))
+
+
+def test_models_parse_as_the_table_says(outcome):
+    own = outcome.numbers["rows"][-1]["numbers"]
+    model = load_model(own["model"][0])
+    found = parse(model, [tags(tree) for tree in TEST], [words(tree) for tree in TEST])
+    lines = [write_line(ranked[0].tree) if ranked else None for ranked in found]
+    assert lines == own["test"]["answers"]
+
+
+def test_files_and_tables(outcome):
+    names = [path.name for path in outcome.files]
+    assert names == [
+        "parsing.json", "parsing.csv", "parsing.png", "parsing.plot.csv", "parsing_sweep_f1.png",
+        "parsing_sweep_f1.plot.csv", "parsing_sweep_accuracy.png",
+        "parsing_sweep_accuracy.plot.csv", "parsing_trees.png", "parsing_trees.plot.json",
+    ]  # fmt: skip
+    content = strict_json(outcome.files[0])
+    assert len(content["rows"]) == 4 and len(content["tables"]) == 4
+    assert len(content["right"]) == len(TEST) and content["peak_memory_bytes"] > 0
+    table = outcome.table.rows
+    assert [row[:2] for row in table] == [
+        ["PCFG", "measured"], ["log-linear", "measured"], ["SVM2 Δs", "measured"],
+        ["SVM2 Δm", "measured"],
+    ]  # fmt: skip
+    shown = "".join(path.read_text() for path in outcome.files if path.suffix == ".csv")
+    assert "paper" not in shown
+
+
+def test_the_paper_stands_beside_its_own_sentences(outcome, options):
+    """Sections of the Penn Treebank, at most 10 tokens, read as tags."""
+    papers = options.replace(corpus="ldc", longest=10, sentences=0)
+    sets = Sets(load_treebank(options), None)
+    sets = sets._replace(data=prepare(sets.treebank, options))
+    rows = [Row(Method(*row["method"]), row["numbers"]) for row in outcome.numbers["rows"]]
+    table, (_, efficiency, *_) = make_tables(papers, sets, rows, [])
+    assert [row[:2] for row in table.rows] == [
+        ["PCFG", "paper"], ["", "measured"], ["log-linear", "measured"], ["SVM2 Δs", "paper"],
+        ["", "measured"], ["SVM2 Δm", "paper"], ["", "measured"],
+    ]  # fmt: skip
+    assert tuple(table.rows[5][3:11]) == PAPER["svm2_margin"].train + PAPER["svm2_margin"].test
+    assert [row[1] for row in efficiency.rows].count("paper") == 3
+    plot = make_plots(papers, sets, rows, [])["parsing"]
+    assert {"test F1, paper", "test accuracy, paper"} <= set(plot.data.columns)
+    for other in (options, papers.replace(longest=9), papers.replace(terminals="words")):
+        assert not paper_of(other)
+
+
+def test_resuming_reads_what_is_there(outcome, options, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(parsing, "train_svm", refuse)
+    with kept_settings():
+        again = parsing.run(options.replace(resume=True, pictures=0))
+    assert again.table == outcome.table
+
+
+@pytest.mark.parametrize("field, value", [("resume", False), ("epsilon", 0.02), ("memory", 0)])
+def test_resuming_trains_again_where_options_changed(outcome, options, field, value):
+    changed = options.replace(resume=True, output=options.output).replace(**{field: value})
+    check_trained_again(options, parsing_kept.store_of(changed, load_treebank(options)))
+
+
+def test_resuming_trains_again_where_the_trees_changed(outcome, options):
+    treebank = load_treebank(options)
+    other = treebank._replace(train=treebank.train[1:])
+    check_trained_again(options, parsing_kept.store_of(options.replace(resume=True), other))
+
+
+def check_trained_again(options, store):
+    folder = Path(options.output) / parsing_kept.FOLDER
+    before = (folder / "pcfg.json").read_bytes()
+    try:
+        found = parsing_kept.kept(store, "pcfg", lambda path: {"new": path.name})
+        assert found == {"new": "pcfg"}
+    finally:
+        (folder / "pcfg.json").write_bytes(before)
+
+
+def test_ctrl_c_keeps_the_methods_that_are_trained(options, tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parsing, "train_log_linear", stop)
+    with kept_settings(), pytest.raises(common.Stopped, match="--resume"):
+        parsing.run(options.replace(output=str(tmp_path)))
+    content = strict_json(tmp_path / "parsing.stopped.json")
+    assert content["stopped"] is True and len(content["rows"]) == 1
+    assert content["rows"][0]["method"]["name"] == "pcfg" and not content["sweep"]
+
+
+@pytest.mark.parametrize("field, value, message", [
+    ("methods", ("crf",), "methods: got 'crf'"), ("methods", (), "methods: got none"),
+    ("c_over_n", (), "c_over_n: got none"), ("c_over_n", ("0",), "got '0', expected a number > 0"),
+    ("sweep", ("x/n",), "got 'x/n'"), ("longest", 1, "longest: got 1"),
+    ("corpus", "gum", "train_trees, test_trees: these go with"),
+    ("test_trees", None, "needs --train_trees and --test_trees"),
+    ("shortest", 8, "shortest, longest: got 8, 7"), ("test_part", "dev", "test_part: this goes"),
+])  # fmt: skip
+def test_options_that_do_not_fit(options, field, value, message, tmp_path):
+    with kept_settings(), pytest.raises(ValueError, match=message):
+        parsing.run(options.replace(output=str(tmp_path), **{field: value}))
+
+
+def test_gum_has_no_such_part():
+    with pytest.raises(ValueError, match="test_part: got 'train'"):
+        load_treebank(Options(test_part="train"))
+
+
+def test_a_part_without_sentences_of_the_wanted_lengths(options, tmp_path):
+    path = write_trees(tmp_path / "short.mrg", [read_tree("(S (A a) (B b))")])
+    with kept_settings(), pytest.raises(ValueError, match="test: no tree of 3 to 7 tokens"):
+        parsing.run(options.replace(test_trees=path, shortest=3, output=str(tmp_path)))
+
+
+def test_readings_of_C():
+    assert ratio("1/n", 50) == 0.02 and ratio("10/n", 50) == 0.2 and ratio("0.5", 50) == 0.5
+    rows, swept = methods_of(Options(methods=("svm2", "pcfg"), c_over_n=("1", "1/n")), 4)
+    assert rows == [Method("pcfg", None), Method("svm2", 1.0), Method("svm2", 0.25)] and not swept
+    assert loss_of(Method("svm2", 1.0), Options()) == "zero_one"
+    assert loss_of(Method("svm2_slack", 1.0), Options(loss="f1")) == "f1"
+
+
+def numbers_of(gold, answers):
+    found = score(gold, trees_of(answers))
+    return {"scores": found._asdict(), "answers": answers}
+
+
+def test_mcnemar_by_hand():
+    """Sentence 1: a right, b predicts NP instead of VP. 2: neither differs. 3: b has no parse."""
+    texts = ["(S (A a) (VP (B b) (C c)))", "(S (A a) (B b))", "(S (A a) (B b))"]
+    wrong = ["(S (A a) (NP (B b) (C c)))", "(S (A a) (B b))", None]
+    gold = [read_tree(text) for text in texts]
+    a, b = numbers_of(gold, texts), numbers_of(gold, wrong)
+    found = compare(gold, a, b, ALL_TOKENS)
+    assert (found.constituents.only_a, found.constituents.only_b) == (3, 0)  # VP, NP, S of 3
+    assert (found.sentences.only_a, found.sentences.only_b) == (2, 0)
+    assert found.constituents.p_value == 0.25
+    back = compare(gold, b, a, ALL_TOKENS)
+    assert (back.constituents.only_a, back.constituents.only_b) == (0, 3)
+    np.testing.assert_allclose(sentence_f1(scores_of(b)), [0.5, 1, 0])
+
+
+def test_repeated_constituents_count_as_often_as_they_occur():
+    """X over Y over X: the right tree has two X over these tokens, the prediction one."""
+    gold = [read_tree("(X (Y (X (A a) (B b))))")]
+    a, b = numbers_of(gold, ["(X (Y (X (A a) (B b))))"]), numbers_of(gold, ["(Y (X (A a) (B b)))"])
+    found = compare(gold, a, b, ALL_TOKENS).constituents
+    assert (found.only_a, found.only_b) == (1, 0)
+
+
+def test_own_treebank_of_ldc(tmp_path):
+    trees = drawn_trees(2, 22)
+    for section, tree in zip(range(1, 23), trees, strict=True):
+        folder = tmp_path / f"{section:02d}"
+        folder.mkdir()
+        write_trees(folder / f"wsj_{section:02d}01.mrg", [tree])
+    found = load_treebank(Options(corpus="ldc", path=str(tmp_path)))
+    assert found.train == tuple(trees[1:21]) and found.test == (trees[21],)
+    with pytest.raises(ValueError, match="path: --corpus=ldc needs"):
+        load_treebank(Options(corpus="ldc"))
+
+
+def test_grammar_flags(options):
+    trees = load_treebank(options).train
+    full = grammar_of(trees, options.replace(memory=-1))
+    word = grammar_of(trees, options.replace(terminals="words", rare=0, branching="left"))
+    assert full.binarisation.memory is None and full.unknown_words is None
+    assert "dog" in word.terminals and word.binarisation.branching == "left"
+    assert len(load_treebank(options.replace(sentences=5)).train) == 5

@@ -1,0 +1,41 @@
+"""The benchmark of the oracles of trees runs, and its table is that of its times."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from experiments import parsing_speed
+
+
+def test_small_run(tmp_path) -> None:
+    names = ("tree", "pairs")
+    options = parsing_speed.Options(
+        sizes=("3x9x3",), oracles=names, batch=4, repeats=2, output=str(tmp_path), progress=False
+    )
+    rows = parsing_speed.run(options).numbers["rows"]
+    assert [(row["oracle"], row["symbols"], row["rules"], row["tokens"]) for row in rows] == [
+        (name, 3, 9, 3) for name in names
+    ]
+    for row in rows:
+        assert 0 < row["least"] <= row["median"] and row["compile_seconds"] > 0
+        assert row["kibibytes"] > 0 and 3 <= row["most"] <= 9
+    saved = json.loads((tmp_path / "parsing_speed.json").read_text())
+    assert [row["oracle"] for row in saved["rows"]] == list(names)
+
+
+@pytest.mark.parametrize("name", parsing_speed.ORACLES)
+def test_every_oracle_has_a_program(name: str) -> None:
+    assert callable(parsing_speed._oracle(name, 4))
+
+
+@pytest.mark.parametrize("text", ["60x2000", "60x0x10", "axbxc", "2x9x4", "3x9x1"])
+def test_sizes_that_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="sizes: got"):
+        parsing_speed.run(parsing_speed.Options(sizes=(text,)))
+
+
+def test_oracles_that_are_not_known() -> None:
+    with pytest.raises(ValueError, match="got 'best'"):
+        parsing_speed.run(parsing_speed.Options(oracles=("tree", "best")))

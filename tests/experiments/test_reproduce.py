@@ -1,0 +1,253 @@
+"""experiments.reproduce: what runs, what is left out, what fails, and the summary of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments import digits
+from experiments.lib import common
+from experiments.lib.report import Table
+from experiments.reproduce import command as reproduce
+from experiments.reproduce.command import EXPERIMENTS, Experiment, Options
+from experiments.reproduce.overview import Course
+from jaxstruct.data.registry import CORPORA
+from tests.experiments.scripts import kept_settings, strict_json
+
+
+@pytest.fixture
+def no_corpora(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAXSTRUCT_DATA", str(tmp_path / "nothing"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def options(tmp_path):
+    with kept_settings():
+        yield Options(output=str(tmp_path / "out"), compilation_cache=False, progress=False, seed=5)
+
+
+def stub(name, corpora=(), quick=None, calls=None, error=None):
+    def run(options):
+        if calls is not None:
+            calls.append(options)
+        if error:
+            raise error
+        return common.Outcome(Table(name, ["a"], [[1]]), {}, (f"{name}.json",))
+
+    return Experiment(name, corpora, run, digits.Options(), quick)
+
+
+def statuses(outcome):
+    return {row["name"]: row["status"] for row in outcome.numbers["experiments"]}
+
+
+def test_quick_runs_what_it_can(no_corpora, options, capsys):
+    absent = (
+        "taxonomy_clinc150", "taxonomy_wipo_alpha_d", "handwriting", "named_entities",
+        "parsing", "snakes", "multi_label_scene", "clinc150_whole", "random_field_certificates",
+        "reranking", "neural_handwriting",
+    )  # fmt: skip
+    outcome = reproduce.run(options.replace(quick=True, only=("digits", *absent)))
+    assert statuses(outcome) == {"digits": "done"} | dict.fromkeys(absent, "left out")
+    for row in outcome.numbers["experiments"]:
+        if row["status"] == "done":
+            content = strict_json(row["file"])
+            assert content["record"]["seed"] == 5 and row["seconds"] > 0
+            assert row["file"].with_suffix(".csv").exists()
+    assert strict_json(outcome.files[0])["record"]["flags"]["quick"] is True
+    printed = capsys.readouterr().out
+    assert "fetch.py --corpus=clinc150" in printed and "by hand" in printed
+    assert "Summary of the quick version" in printed
+
+
+def test_quick_options_leave_the_command_of_each_script(no_corpora, options):
+    found = reproduce.run(options.replace(quick=True, only=("digits",)))
+    content = strict_json(found.numbers["experiments"][0]["file"])
+    assert "python -m experiments.digits " in content["record"]["command"]
+    assert "--formulations=svm1_margin,svm2_slack" in content["record"]["command"]
+
+
+def test_missing_corpora_are_named_with_a_way_to_get_them(no_corpora, options):
+    calls = []
+    outcome = reproduce.run(options, [stub("a", ("clinc150", "gum"), calls=calls), stub("b")])
+    assert statuses(outcome) == {"a": "left out", "b": "done"} and not calls
+    detail = outcome.numbers["experiments"][0]["detail"]
+    assert "fetch.py --corpus=clinc150" in detail and "gum.tar" not in detail
+    assert "JAXSTRUCT_DATA" in detail and "gum-const.tar.xz" in detail
+
+
+def test_a_failure_is_reported_and_the_rest_goes_on(options, capsys):
+    outcome = reproduce.run(options, [stub("a", error=RuntimeError("boom")), stub("b")])
+    assert statuses(outcome) == {"a": "failed", "b": "done"}
+    assert outcome.numbers["experiments"][0]["detail"] == "RuntimeError: boom"
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_shared_options_reach_every_script(options):
+    calls = []
+    reproduce.run(options, [stub("a", calls=calls, quick={"tolerance": 0.5})])
+    reproduce.run(options.replace(quick=True), [stub("a", calls=calls, quick={"tolerance": 0.5})])
+    assert [call.seed for call in calls] == [5, 5]
+    assert [call.output for call in calls] == [options.output] * 2
+    assert [call.tolerance for call in calls] == [1e-3, 0.5]
+
+
+def test_only_chooses_and_refuses_what_there_is_not(options):
+    calls = []
+    experiments = [stub("a", calls=calls), stub("b", error=RuntimeError())]
+    assert statuses(reproduce.run(options.replace(only=("a",)), experiments)) == {"a": "done"}
+    with pytest.raises(ValueError, match="'c'"):
+        reproduce.run(options.replace(only=("c",)), experiments)
+
+
+def test_the_registry_is_sound():
+    names = [experiment.name for experiment in EXPERIMENTS]
+    assert len(set(names)) == len(names) and {"handwriting", "named_entities"} < set(names)
+    for experiment in EXPERIMENTS:
+        assert set(experiment.corpora) <= set(CORPORA)
+        assert set(experiment.quick or {}) <= set(experiment.options.values())
+
+
+def test_the_list_has_every_experiment_and_command_in_lines_that_fit(no_corpora, options, capsys):
+    assert reproduce.main(options.replace(list=True)) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 100
+    rows = {row[0]: row for row in reproduce.listed(EXPERIMENTS, {}).rows}
+    assert {each.name for each in EXPERIMENTS} < set(rows) and "digits_speed" in rows
+    assert "reproduce" not in rows and "taxonomy" not in rows  # its experiments have rows
+    assert all(what and name in text for name, *_, what in rows.values())
+    assert rows["parsing"][1] == "gum (not here)" and rows["digits"][1] == "none"
+    before = {"digits": {"status": "done", "seconds": 90.0, "quick": False}}
+    (row,) = (row for row in reproduce.listed(EXPERIMENTS, before).rows if row[0] == "digits")
+    assert (row[2], rows["digits"][2], rows["parsing"][2]) == ("1.5", None, "5.6")
+    rows = {row[0]: row[2] for row in reproduce.listed(EXPERIMENTS, before, quick=True).rows}
+    assert rows["digits"] is rows["parsing"] is None  # minutes of a long run say nothing of it
+
+
+def test_a_run_tells_how_far_it_is(options, capsys):
+    reproduce.run(options, [stub("a")._replace(minutes=3.0), stub("b")])
+    printed = capsys.readouterr().out
+    assert "=== 1/2 a (0 s so far, about 6 min left)" in printed
+    assert "=== 2/2 b (0 s so far, about 0 s left)" in printed
+    reproduce.run(options.replace(quick=True), [stub("c", quick={})])
+    assert "=== 1/1 c (0 s so far)" in capsys.readouterr().out
+
+
+def test_a_short_table_says_little_of_the_time_left():
+    """Neither one whose minutes are not known nor one that is quicker than they say."""
+    course = Course([None, 1.0, None, 60.0, 50.0])
+    assert "about 3 h 31 min left" in course.heading(0, "a")  # 111 min and twice the median, 50
+    course.add(0, 3.0)
+    assert "about 2 h 41 min left" in course.heading(1, "b")
+    course.add(1, 6.0)
+    assert "about 2 h 39 min left" in course.heading(2, "c")
+    course.add(2, 3000.0)
+    course.add(3, 2 * 3600.0)  # half as fast as said, by the one table that counts
+    assert "about 1 h 17 min left" in course.heading(4, "e")
+
+
+def test_resume_makes_only_what_is_not_there(options, tmp_path, capsys):
+    """After Ctrl-C, and after a run that was cut short; other code or options start anew."""
+    calls, file = [], tmp_path / "a.json"
+    file.write_text("{}")
+
+    def made(name, error=None):
+        def run(given):
+            calls.append(name)
+            if error:
+                raise error
+            return common.Outcome(Table(name, ["a"], [[1]]), {}, (file,))
+
+        return Experiment(name, (), run, digits.Options(), None)
+
+    first = [made("a"), made("b", KeyboardInterrupt()), made("c")]
+    assert statuses(reproduce.run(options, first)) == {
+        "a": "done", "b": "stopped", "c": "not begun",
+    }  # fmt: skip
+    again, every = options.replace(resume=True), [made("a"), made("b"), made("c")]
+    found = statuses(reproduce.run(again, every))
+    assert found == {"a": "done before", "b": "done", "c": "done"} and calls == list("abbc")
+    assert set(statuses(reproduce.run(again, every)).values()) == {"done before"}
+    assert len(calls) == 4 and f"a: done before: {file}" in capsys.readouterr().out
+    reproduce.run(again.replace(seed=6), every[:1])
+    reproduce.run(options, every[:1])  # without --resume all is made anew
+    assert calls[4:] == ["a", "a"]
+    file.unlink()
+    reproduce.run(again, every[:1])
+    assert calls[6:] == ["a"]
+
+
+def test_a_run_of_others_or_one_cut_short_leaves_the_tables_that_are_there(options, tmp_path):
+    calls = []
+
+    def experiments(**errors):
+        named = [stub(name, calls=calls, error=errors.get(name)) for name in "abc"]
+        return [each._replace(run=with_file(each.run, tmp_path)) for each in named]
+
+    reproduce.run(options, experiments())
+    reproduce.run(options.replace(only=("b",)), experiments())
+    reproduce.run(options, experiments(a=KeyboardInterrupt()))
+    reproduce.run(options.replace(only=("c",)), experiments(c=RuntimeError()))
+    assert len(calls) == 6
+    found = statuses(reproduce.run(options.replace(resume=True), experiments()))
+    assert found == {"a": "done before", "b": "done before", "c": "done"}
+    assert statuses(reproduce.run(options.replace(resume=True), experiments())) == {
+        name: "done before" for name in "abc"
+    }
+
+
+def with_file(run, folder):
+    def made(options):
+        outcome = run(options)
+        path = folder / outcome.files[0]
+        path.write_text("{}")
+        return outcome._replace(files=(path,))
+
+    return made
+
+
+def test_a_run_that_is_cut_short_leaves_its_rows(options, tmp_path):
+    def cut(given):
+        kept = strict_json(tmp_path / "out" / "reproduce.stopped.json")
+        assert [row["name"] for row in kept["experiments"]] == ["a"]
+        raise SystemExit(9)
+
+    last = Experiment("b", (), cut, digits.Options(), None)
+    with pytest.raises(SystemExit):
+        reproduce.run(options, [stub("a"), last])
+    assert (tmp_path / "out" / "reproduce.stopped.json").exists()
+    reproduce.run(options, [stub("a")])
+    assert not (tmp_path / "out" / "reproduce.stopped.json").exists()
+
+
+def test_the_exit_code_tells_of_failures(monkeypatch, tmp_path):
+    monkeypatch.setattr(reproduce.run, "__defaults__", ([stub("a", error=RuntimeError("x"))],))
+    options = Options(output=str(tmp_path), compilation_cache=False)
+    with kept_settings():
+        assert reproduce.main(options) == 1
+
+
+def test_ctrl_c_keeps_the_tables_that_are_done_and_prints_the_summary(options, capsys):
+    stopped = common.Stopped(["b.stopped.json"])
+    experiments = [stub("a"), stub("b", error=stopped), stub("c", error=RuntimeError())]
+    outcome = reproduce.run(options, experiments)
+    assert statuses(outcome) == {"a": "done", "b": "stopped", "c": "not begun"}
+    assert "b.stopped.json" in outcome.numbers["experiments"][1]["detail"]
+    printed = capsys.readouterr()
+    assert "Summary" in printed.out and "not begun" in printed.out and not printed.err
+    assert strict_json(outcome.files[0])["stopped"] is True
+
+
+def test_the_exit_code_tells_that_nothing_was_made(no_corpora, tmp_path, capsys):
+    options = Options(output=str(tmp_path), compilation_cache=False, quick=True)
+    with kept_settings():
+        assert reproduce.main(options.replace(only=("handwriting", "multi_label_yeast"))) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("reproduce: nothing was made: corpus ocr_letters (")
+    assert told.endswith("too long for --quick\n") and told.count("\n") == 1
+
+
+def test_the_exit_code_tells_of_ctrl_c(monkeypatch, tmp_path):
+    monkeypatch.setattr(reproduce.run, "__defaults__", ([stub("a", error=KeyboardInterrupt())],))
+    with kept_settings():
+        assert reproduce.main(Options(output=str(tmp_path), compilation_cache=False)) == 130

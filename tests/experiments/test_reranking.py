@@ -1,0 +1,248 @@
+"""experiments.reranking on drawn words and trees: rows, files, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.lib import common
+from experiments.reranking import command, trees
+from experiments.reranking.command import Options, against_one_best, described, oracle
+from experiments.reranking.lists import (
+    Lists,
+    folds_of,
+    index_features,
+    inputs_of,
+    joined,
+    places_of,
+    read_features,
+    told_apart,
+    with_lists,
+)
+from experiments.reranking.trees import height, one_minus_f1, parents, parents_and_shapes
+from experiments.reranking.words import (
+    EDGE,
+    chosen_words,
+    k_best_words,
+    letter_runs,
+    measures,
+    wrong_letters,
+)
+from experiments.tasks.handwriting import load, spell
+from experiments.tasks.letter_machines import chain_problem, read_words
+from jaxstruct.trees.phrases.bracketing import read_tree
+from tests.experiments.handwriting_cases import random_words, write_letter_data
+from tests.experiments.parsing_cases import drawn_trees, write_trees
+from tests.experiments.scripts import kept_settings, strict_json
+
+LISTS = Lists(
+    [["ab", "aa"], ["b"], ["ab", "bb", "ba"]], [[5.0, 3.0], [1.0], [0.0, -2.0, -4.0]],
+    [[1.0, 0.0], [0.0], [1.0, 0.5, 0.5]], ["aa", "b", "bbb"],
+)  # fmt: skip
+
+
+def letters(text: str) -> dict[str, float]:
+    return {letter: text.count(letter) for letter in text}
+
+
+def test_what_all_candidates_have_tells_nothing() -> None:
+    assert told_apart([{"x": 1, "y": 2}, {"x": 1, "y": 3}, {"x": 1}]) == [{"y": 2}, {"y": 3}, {}]
+
+
+def test_inputs_hold_the_base_score_and_known_features() -> None:
+    """F less the best F in deviations; "b" is seen in two lists, "a" too, nothing else."""
+    features = read_features(LISTS, letters)
+    assert features[1] == [{}]  # one candidate: nothing to tell apart
+    index = index_features(LISTS, features, 2, 3.0)
+    gaps = np.array([-2.0, -2.0, -4.0])
+    assert set(index.places) == {"a", "b"} and index.deviation == gaps.std() and index.size == 3
+    x = inputs_of(index, LISTS, features, "float64")
+    assert [own.tolist() for own in x.numbers] == [[0, 1], [2], [3, 4, 5]]
+    dense = np.zeros((6, 4))
+    rows = np.arange(6)[:, None], x.features.indices.rows
+    dense[rows] = x.features.values.rows
+    a, b = index.places["a"], index.places["b"]
+    np.testing.assert_allclose(dense[:, 0], 3 * np.array([0, -2, 0, 0, -2, -4]) / gaps.std())
+    np.testing.assert_array_equal(dense[:, a], [1, 2, 0, 1, 0, 1])
+    np.testing.assert_array_equal(dense[:, b], [1, 0, 0, 1, 2, 1])
+    assert index_features(LISTS, features, 3, 1.0).places == {}
+
+
+def test_targets_and_places() -> None:
+    assert LISTS.targets() == [1, 0, 1]  # of equal costs the base's best
+    assert places_of(LISTS, np.array([1, 2, 5])) == [1, 0, 2]
+    empty = LISTS._replace(outputs=[["ab", "aa"], [], ["ab"]])
+    assert with_lists(empty).tolist() == [0, 2]
+
+
+def test_folds_come_back_in_order() -> None:
+    folds = folds_of(7, 3, 1)
+    for others, held in folds:
+        assert sorted([*others, *held]) == list(range(7)) and not set(others) & set(held)
+    every = Lists(*([i * 10 + j for i in range(7)] for j in range(4)))
+    back = joined([(held, every.take(held)) for _, held in folds])
+    assert [list(column) for column in back] == [list(column) for column in every]
+
+
+def test_runs_of_letters() -> None:
+    found = letter_runs((1, 1, 1, 2))
+    assert found[1, 1, 1] == 1 and found[EDGE, 1, 1] == 1 and found[1, 1, 2] == 1
+    assert found[EDGE, 1, 1, 1, 2, EDGE] == 1 and sum(found.values()) == 4 + 3 + 2 + 1
+    assert letter_runs((1, 1, 1, 1))[1, 1, 1] == 2
+    assert wrong_letters((1, 2, 3), (1, 3, 3)) == 1
+
+
+@pytest.fixture(scope="module")
+def letter_data(tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("words") / "letter.data"
+    write_letter_data(path, random_words())
+    return str(path)
+
+
+def test_the_best_of_k_is_what_is_predicted(letter_data: str) -> None:
+    data, problem = load(letter_data, "float32"), chain_problem("hamming", "float32")
+    random = np.random.default_rng(0)
+    w = {
+        name: random.normal(size=leaf.shape).astype(np.float32)
+        for name, leaf in problem.initial_weights.items()
+    }
+    chosen = np.array([5, 0, 7])
+    lists = k_best_words(problem, w, data, chosen, 3)
+    wanted = read_words(problem, w, data, chosen)
+    assert [list(own[0]) for own in lists.outputs] == [word.tolist() for word in wanted]
+    for i, own in enumerate(lists.outputs):
+        assert len(set(own)) == len(own) == 3 and lists.scores[i] == sorted(lists.scores[i])[::-1]
+        assert lists.costs[i] == [wrong_letters(lists.truths[i], y) for y in own]
+    whole, letters = measures(lists, [0, 0, 0])
+    wrong = sum(own[0] for own in lists.costs)
+    assert letters == pytest.approx(100 * (1 - wrong / sum(map(len, lists.truths))))
+    assert whole == 100 * np.mean([own[0] == 0 for own in lists.costs])
+
+
+def test_new_texts_are_in_no_training_word(letter_data: str) -> None:
+    data = load(letter_data, "float32")
+    options = Options(letter_data=letter_data, train_folds=("0", "1"), new_texts=0.3)
+    train, test = chosen_words(options, data, new=True)
+    texts = [{tuple(word) for word in spell(data, part)} for part in (train, test)]
+    assert texts[0] and texts[1] and not texts[0] & texts[1]
+    every, rest = chosen_words(options, data, new=False)
+    assert len(every) + len(rest) == 24 and set(train) < set(every) and set(test) <= set(rest)
+    with pytest.raises(ValueError, match="new_texts: got 1, which leaves 0 words to train on"):
+        chosen_words(options.replace(new_texts=1), data, new=True)
+
+
+RIGHT = read_tree("(S (NP (DT the) (NN dog)) (VP (VBD saw) (NP (PRP it))))")
+FLAT = read_tree("(S (DT the) (NN dog) (VP (VBD saw) (NP (PRP it))))")
+
+
+def test_rules_with_the_constituent_above() -> None:
+    found = parents(RIGHT)
+    assert found["rule", "NP", ("DT", "NN")] == 1 and found["rule", "S", ("NP", "VP")] == 1
+    assert found["rule below", "VP", "NP", ("PRP",)] == 1
+    assert found["rule below", "", "S", ("NP", "VP")] == 1
+    assert found["pair", "NP", ("<", "DT")] == 1 and found["pair", "NP", ("PRP", ">")] == 1
+    assert sum(value for name, value in found.items() if name[0] == "rule") == 4
+
+
+def test_heights_widths_and_edges() -> None:
+    found = parents_and_shapes(RIGHT)
+    assert height(RIGHT) == 3 and found["height of the tree", 3] == 1
+    assert found["height", "VP", 2] == 1 and found["width", "VP", 2] == 1
+    assert found["edges", "S", "DT", "PRP"] == 1 and found["right branch", 3] == 1
+    assert found["first", "S", "NP", "DT"] == 1 and found["tags", "NP", ("PRP",)] == 1
+    assert ("tags", "S", ("DT", "NN", "VBD", "PRP")) not in found
+
+
+def test_costs_and_figures() -> None:
+    """FLAT misses one of four constituents: F1 = 2 * 3 / 7."""
+    assert one_minus_f1(RIGHT, RIGHT) == 0
+    assert one_minus_f1(RIGHT, FLAT) == pytest.approx(1 / 7)
+    lists = Lists([[FLAT, RIGHT], []], [[1.0, 0.0], []], [[1 / 7, 0.0], []], [RIGHT, RIGHT])
+    assert trees.measures(lists, [0, 0])[0] == 0
+    whole, f1 = trees.measures(lists, [1, 0])  # the sentence without a tree misses four of eight
+    assert whole == 50 and f1 == pytest.approx(100 * 2 * 4 / (8 + 4))
+
+
+THREE = Lists([["a", "b"], [], ["c"]], [[1.0, 0.0], [], [0.0]], [[1.0, 0.0], [], [0.5]], [*"bdd"])
+
+
+def test_the_oracle_and_the_sizes() -> None:
+    assert oracle(THREE) == [1, 0, 0]
+    found = described(THREE, THREE)["test"]
+    assert found == {
+        "inputs": 3, "without candidates": 1, "mean length": 1.0, "with the true output": 1 / 3,
+    }  # fmt: skip
+
+
+def test_against_the_one_best() -> None:
+    """Six better, one worse, one neither: 2 (1 + 7) / 2^7."""
+    costs = [(1.0, 0.0)] * 6 + [(0.0, 0.5), (1.0, 1.0)]
+    assert against_one_best({"costs": costs}) == [6, 1, "0.12"]
+    assert against_one_best({"costs": []}) == [0, 0, "1"]
+    assert against_one_best({"costs": [(1.0, 0.0)] * 3000}) == [3000, 0, "< 1e-300"]
+    assert against_one_best({}) == [None] * 3
+
+
+def options_in(folder, **changes) -> Options:
+    write_letter_data(folder / "letter.data", random_words())
+    return Options(
+        tasks=("words", "trees"), machines=("svm1_margin", "perceptron"), k_words=3, k_trees=2,
+        base_folds=2, letter_data=str(folder / "letter.data"), train_folds=("0", "1"),
+        train_trees=write_trees(folder / "train.mrg", drawn_trees(0, 40)),
+        test_trees=write_trees(folder / "test.mrg", drawn_trees(1, 30)),
+        c_path=("0.01", "0.1"), least_seen=1, compilation_cache=False, progress=False,
+        output=str(folder),
+    ).replace(**changes)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory) -> common.Outcome:
+    with kept_settings():
+        return command.run(options_in(tmp_path_factory.mktemp("reranking")))
+
+
+def test_no_machine_beats_the_list(outcome: common.Outcome) -> None:
+    rows = outcome.numbers["rows"]
+    assert [(row["task"], row["who"]) for row in rows] == [
+        (task, who)
+        for task in ("words", "trees")
+        for who in ("one best", "best of k", "svm1_margin", "perceptron")
+    ]
+    for task in ("words", "trees"):
+        first, best, *machines = (row for row in rows if row["task"] == task)
+        assert set(first["places"]) == {0} and max(best["places"]) > 0
+        assert first["whole"] <= best["whole"] <= 100 and first["second"] < best["second"]
+        for row in machines:
+            assert row["whole"] <= best["whole"]
+            assert len(row["places"]) == len(first["places"])
+            moved = np.flatnonzero(row["places"])
+            assert len(row["costs"]) == len(moved)
+        assert machines[0]["status"] == "CONVERGED" and machines[0]["c_over_n"] in (0.01, 0.1)
+        assert machines[0]["primal"] >= machines[0]["dual"] > 0
+        assert len(machines[0]["c_path"]) == 2 and "c_over_n" not in machines[1]
+    lists = outcome.numbers["lists"]
+    assert lists["words"]["train"]["inputs"] == 16 and lists["words"]["test"]["inputs"] == 8
+    assert lists["trees"]["train"]["inputs"] == 40
+
+
+def test_trees_gain_what_the_grammar_cannot_say(outcome: common.Outcome) -> None:
+    """A noun phrase that is a pronoun takes no prepositional phrase: a rule and the one above."""
+    first, best, svm, _ = (row for row in outcome.numbers["rows"] if row["task"] == "trees")
+    assert first["second"] < svm["second"] <= best["second"]
+
+
+def test_the_table_and_the_pictures_are_written(outcome: common.Outcome) -> None:
+    assert {path.name for path in outcome.files} == {
+        "reranking.json", "reranking.csv", "reranking_words.png", "reranking_words.plot.csv",
+        "reranking_trees.png", "reranking_trees.plot.csv",
+    }  # fmt: skip
+    (path,) = (path for path in outcome.files if path.suffix == ".json")
+    assert len(strict_json(path)["rows"]) == 8
+    assert outcome.table.rows[0][5:8] == [None] * 3
+
+
+def test_what_is_refused(tmp_path) -> None:
+    with kept_settings(), pytest.raises(ValueError, match="give both files, or neither"):
+        command.run(options_in(tmp_path, test_trees=None))
+    with kept_settings(), pytest.raises(ValueError, match="held_out: got 1.0, which holds out"):
+        command.run(options_in(tmp_path, held_out=1.0, tasks=("words",)))

@@ -1,0 +1,180 @@
+"""experiments.string_mapping on a small draw: tables, files and what is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from experiments.lib import common
+from experiments.string_mapping import command as string_mapping
+from experiments.string_mapping.command import Options
+from experiments.string_mapping.methods import (
+    ALPHABET,
+    METHODS,
+    TARGETS,
+    Kernels,
+    Machine,
+    Pairs,
+    draw_output,
+    draw_pairs,
+    kernels_of,
+    predicted,
+    transitions,
+)
+from tests.experiments.scripts import kept_settings, strict_json
+
+DRAWN = draw_pairs(3000, 0)
+
+
+def test_inputs_are_of_their_markov_models() -> None:
+    lengths = Counter(map(len, DRAWN.inputs))
+    assert set(lengths) == set(range(10, 16)) and min(lengths.values()) > 400
+    for kind in range(3):
+        counts = np.zeros((4, 4))
+        for text in np.array(DRAWN.inputs)[DRAWN.classes == kind]:
+            for a, b in zip(text[:-1], text[1:], strict=True):
+                counts[ALPHABET.index(a), ALPHABET.index(b)] += 1
+        rows = counts.sum(axis=1, keepdims=True)
+        seen = rows[:, 0] > 0
+        assert seen.tolist() == [kind != 2] * 2 + [True] * 2
+        np.testing.assert_allclose(counts[seen] / rows[seen], transitions(kind)[seen], atol=0.025)
+    assert np.bincount(DRAWN.classes).min() > 900
+
+
+def lengths_of(noise: str) -> np.ndarray:
+    rng = np.random.default_rng(1)
+    drawn = [len(draw_output(rng, 0, noise)) for _ in range(4000)]
+    return np.bincount(drawn, minlength=7) / len(drawn)
+
+
+@pytest.mark.parametrize(
+    ("noise", "first"),
+    [("insertions", {0: 0.55, 1: 0.3, 2: 0.15}), ("deletions", {0: 0.55, 1: 0.3, -2: 0.15})],
+)
+def test_output_lengths_are_those_of_two_turns(noise: str, first: dict) -> None:
+    want = np.zeros(7)
+    for change, chance in first.items():
+        for lost, other in ((0, 0.55), (1, 0.3), (2, 0.15)):
+            want[4 + change - lost] += chance * other
+    np.testing.assert_allclose(lengths_of(noise), want, atol=0.03)
+
+
+def test_without_a_change_the_output_is_the_target() -> None:
+    outputs = Counter(zip(DRAWN.classes.tolist(), DRAWN.outputs, strict=True))
+    for kind, target in enumerate(TARGETS):
+        share = outputs[kind, target] / np.sum(DRAWN.classes == kind)
+        assert 0.3 <= share + 0.03 and share < 0.45  # .55 * .55, and changes that undo changes
+
+
+def test_a_seed_repeats_a_draw() -> None:
+    assert draw_pairs(5, 3).outputs == draw_pairs(5, 3).outputs
+    assert draw_pairs(5, 3).inputs != draw_pairs(5, 4).inputs
+
+
+MACHINE = Machine(C=1000.0, sigma=0.0, tolerance=1e-2, seed=0, dtype="float32")
+INPUTS = ["abcabcabca", "cdcdcdcdcd", "aaaaaaaaaa", "abcabcabcc", "cdcdcdcddd", "aaaaaaaaab"] * 3
+OUTPUTS = ["abad", "aabc", "bbbb", "abad", "aabc", "bbbb"] * 3
+PAIRS = Pairs(INPUTS, OUTPUTS, np.array([0, 1, 2] * 6))
+TRAIN, TEST = np.arange(12), np.arange(12, 18)
+
+
+@pytest.fixture(scope="module")
+def own() -> Kernels:
+    return kernels_of(PAIRS, 0.01, (3, 3), "own")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_strings_that_are_told_apart_are_read(own: Kernels, name: str) -> None:
+    found, detail = predicted(name, own, TRAIN, TEST, MACHINE)
+    want = own.numbers[TEST]
+    if name == "baseline":
+        assert (found == own.numbers[0]).all()
+    else:
+        np.testing.assert_array_equal(found, want)
+        assert detail
+
+
+def test_another_training_set_of_the_same_sizes_compiles_nothing(own: Kernels) -> None:
+    predicted("SVM2", own, TRAIN, TEST, MACHINE)
+    detail = predicted("SVM2", own, TRAIN + 3, TEST, MACHINE)[1]
+    assert detail["compilations"] == 0
+
+
+def test_a_gaussian_serves_the_machines_too(own: Kernels) -> None:
+    machine = MACHINE._replace(sigma=1.0)
+    found, detail = predicted("SVM2 Δm", own, TRAIN, TEST, machine)
+    np.testing.assert_array_equal(found, own.numbers[TEST])
+    plain = predicted("SVM2 Δm", own, TRAIN, TEST, MACHINE)[1]
+    assert detail["status"] == "CONVERGED" and detail["primal"] != plain["primal"]
+
+
+def test_short_outputs_are_like_themselves_or_like_nothing() -> None:
+    pairs = Pairs(["abcabcabca"] * 3, ["ab", "abad", "ba"], np.zeros(3, int))
+    own, none = (kernels_of(pairs, 0.01, (3, 3), short) for short in ("own", "none"))
+    np.testing.assert_allclose(np.diag(own.outputs)[:3], 1, rtol=1e-6)
+    np.testing.assert_allclose(np.diag(none.outputs)[:3], [0, 1, 0], rtol=1e-6)
+    for kernels in (own, none):
+        assert kernels.loss[0, 2] == 1 and not np.diag(kernels.loss).any()
+        assert not kernels.outputs[3:].any()
+
+
+def options_in(folder, **changes) -> Options:
+    return Options(
+        strings=40, folds=2, repeats=1, reading_repeats=1, readings=("C / n = 1 / n",),
+        methods=("baseline", "k-NN", "KDE", "SVM2 Δm"),
+        compilation_cache=False, progress=False, output=str(folder),
+    ).replace(**changes)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory) -> common.Outcome:
+    with kept_settings():
+        return string_mapping.run(options_in(tmp_path_factory.mktemp("string_mapping")))
+
+
+def test_rows_have_every_fold_and_measure(outcome: common.Outcome) -> None:
+    rows = outcome.numbers["rows"]
+    assert [row["method"] for row in rows] == ["baseline", "k-NN", "KDE", "SVM2 Δm"]
+    for row in rows:
+        each = np.array(row["errors"])
+        assert each.shape == (1, 2, 3)
+        np.testing.assert_allclose(row["mean"], each.mean(axis=(0, 1)))
+        loss, zero_one, distance = row["mean"]
+        assert 0 <= loss <= zero_one <= 1 and loss <= distance / np.sqrt(2) <= zero_one
+        assert len(row["details"]) == 2
+    assert all(one["status"] == "CONVERGED" for row in rows[3:] for one in row["details"])
+
+
+def test_a_reading_changes_what_it_says(outcome: common.Outcome) -> None:
+    rows, others = outcome.numbers["rows"], outcome.numbers["readings"]
+    assert {row["reading"] for row in others} == {"C / n = 1 / n"}
+    for row, other in zip(rows, others, strict=True):
+        if row["method"].startswith("SVM"):
+            assert (row["details"][0]["C"], other["details"][0]["C"]) == (20, 1)
+        else:
+            assert row["errors"] == other["errors"]
+
+
+def test_tables_are_written(outcome: common.Outcome) -> None:
+    names = {path.name for path in outcome.files}
+    stems = ("string_mapping.json", "string_mapping_readings.json")
+    assert names >= {*stems, "string_mapping.csv", "string_mapping_readings.csv"}
+    assert {"string_mapping.png", "string_mapping.plot.csv"} <= names
+    for path in outcome.files:
+        if path.name in stems:
+            assert len(strict_json(path)["rows"]) == 4
+    assert outcome.table.rows[0][1] == "0.903 ± 0.026"
+
+
+def test_measures_near_the_papers_are_named() -> None:
+    near = string_mapping._near({"method": "SVM2", "mean": (0.73, 0.95, 0.85)})
+    assert near == "1 - L, distance"
+    assert string_mapping._near({"method": "SVM2", "mean": (0.1, 0.1, 0.1)}) == "none"
+
+
+@pytest.mark.parametrize("text", ["many", "0", "inf"])
+def test_another_C_is_refused(text: str, tmp_path) -> None:
+    with kept_settings(), pytest.raises(ValueError, match="C: got .*, expected n or a number"):
+        string_mapping.run(options_in(tmp_path, C=text))

@@ -1,0 +1,308 @@
+"""experiments.taxonomy and its parts: documents, columns, choice of C, scores, files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from experiments.lib import common
+from experiments.reproduce.command import SMALL
+from experiments.tasks import documents
+from experiments.taxonomy import command as taxonomy
+from experiments.taxonomy.command import (
+    PAPER,
+    PAPER_GAINS,
+    Options,
+    _gain,
+    make_plots,
+    make_table,
+    summarise,
+)
+from experiments.taxonomy.options import COLUMNS, NODE_WEIGHTS, Cell, make_columns
+from jaxstruct import Status
+from jaxstruct.multiclass.losses import tree_loss
+from jaxstruct.multiclass.output_features import taxonomy_features
+from tests.experiments.scripts import kept_settings, strict_json
+
+DOMAINS = {"money": ["pay", "save", "lend"], "food": ["cook", "eat"], "travel": ["fly"]}
+CHEAP = SMALL | {"compilation_cache": False, "progress": False, "per_class": ("2", "0")}
+
+
+def queries(random, per_intent):
+    """Texts of an intent's own word, a word of its domain, and words of no meaning."""
+    words = np.array([f"word{i}" for i in range(12)])
+    return [
+        [" ".join([*random.choice([intent, domain], 2), *random.choice(words, 3)]), intent]
+        for domain, intents in DOMAINS.items()
+        for intent in intents
+        for _ in range(1 if intent == "fly" else per_intent)
+    ]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """A folder in the form of CLINC150; the intent "fly" has one query in each part."""
+    folder, random = tmp_path_factory.mktemp("corpus"), np.random.default_rng(0)
+    parts = {"train": queries(random, 12), "val": queries(random, 2), "test": queries(random, 20)}
+    (folder / "data_full.json").write_text(json.dumps(parts), encoding="utf-8")
+    (folder / "domains.json").write_text(json.dumps(DOMAINS), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def outcome(corpus, tmp_path_factory):
+    output = str(tmp_path_factory.mktemp("results"))
+    options = Options(path=str(corpus), output=output, **CHEAP)
+    with kept_settings():
+        return taxonomy.run(options)
+
+
+def test_columns_are_better_than_chance(outcome):
+    for size in (2, 0):
+        for column in COLUMNS:
+            assert outcome.numbers["sizes"][size]["accuracy"][column].mean > 100 / 3
+
+
+def test_means_and_deviations_are_those_of_the_runs(outcome):
+    for size in (2, 0):
+        runs = [run for run in outcome.numbers["runs"] if run["per_class"] == size]
+        assert [run["repeat"] for run in runs] == [0, 1]
+        for measure in ("accuracy", "tree_loss"):
+            for column in COLUMNS:
+                values = [run[measure][column] for run in runs]
+                stat = outcome.numbers["sizes"][size][measure][column]
+                assert stat.mean == pytest.approx(np.mean(values))
+                assert stat.deviation == pytest.approx(abs(values[0] - values[1]) / np.sqrt(2))
+
+
+def test_runs_use_what_was_asked_for(outcome):
+    small, whole = outcome.numbers["runs"][0], outcome.numbers["runs"][2]
+    assert (small["train"], small["test"], small["unseen"]) == (11, 101, 0)
+    assert (whole["train"], whole["test"]) == (61, 101)
+    for run in outcome.numbers["runs"]:
+        for cell in run["cells"].values():
+            assert cell["c_over_n"] in (1.0, 10.0) and cell["status"].solved
+            assert cell["relative_gap"] <= 1e-2 and cell["unsolved"] == 0
+            assert cell["scores"][cell["c_over_n"]] == min(cell["scores"].values())
+
+
+def test_mcnemar_counts_agree_with_the_accuracies(outcome):
+    for size in (2, 0):
+        runs = [run for run in outcome.numbers["runs"] if run["per_class"] == size]
+        for pair, test in outcome.numbers["mcnemar"][size].items():
+            first, second = pair.split(" / ")
+            right = [sum(r["accuracy"][c] * r["test"] / 100 for r in runs) for c in (first, second)]
+            pooled = test["pooled"]
+            assert pooled.only_a - pooled.only_b == pytest.approx(right[0] - right[1])
+            assert len(test["p_values"]) == 2
+
+
+def test_files_hold_the_numbers_and_not_the_papers(outcome):
+    names = [path.name for path in outcome.files]
+    assert names[:3] == [
+        "taxonomy_clinc150.json", "taxonomy_clinc150.csv", "taxonomy_clinc150_accuracy.png",
+    ]  # fmt: skip
+    assert all(path.stat().st_size > 0 for path in outcome.files)
+    content = strict_json(outcome.files[0])
+    assert content["sizes"]["2"]["accuracy"]["tax Δ"]["mean"] == pytest.approx(
+        outcome.numbers["sizes"][2]["accuracy"]["tax Δ"].mean
+    )
+    assert content["record"]["seed"] == 0 and "flags" in content["record"]
+    sources = [row[:3] for row in outcome.table.rows]
+    assert {source for _, _, source in sources} == {"measured"}
+    shown = [path.read_text() for path in outcome.files if path.name.endswith(".plot.csv")]
+    assert len(shown) == 2 and not any("paper" in text for text in shown)
+    assert not any("13.67" in note for note in outcome.table.notes)
+    assert any("1 of 6 classes have fewer than 2" in note for note in outcome.table.notes)
+
+
+def test_the_paper_stands_beside_its_own_documents(corpus):
+    data = documents.clinc150(corpus)._replace(of_paper=True)
+    options = Options(path=str(corpus), **CHEAP)
+    cells = {name: made_up_cell(data) for name in COLUMNS}
+    results = [
+        summarise(data, size, 0, data.train[:6], data.test, cells) for size in (2, 0)
+    ]  # fmt: skip
+    table, numbers = make_table(options, data, results)
+    sources = [row[:3] for row in table.rows]
+    assert ["2 a class", "accuracy %", "paper"] in sources
+    assert ["all", "accuracy %", "paper"] not in sources
+    assert any("13.67" in note for note in table.notes)
+    for plot in make_plots("x", data, numbers).values():
+        assert any("paper" in column for column in plot.data.columns)
+
+
+def made_up_cell(data):
+    return Cell(data.labels[data.test], 1.0, {}, Status.CONVERGED, 1, 0.0, 0, 1.0, 0)
+
+
+def test_wipo_alpha_is_the_papers_and_the_others_are_not(corpus, tmp_path):
+    record = record_xml(1, "D01D001", "spinning") + record_xml(2, "A01B001", "spade")
+    (tmp_path / "a.xml").write_text(f"<records>{record}</records>", encoding="utf-8")
+    assert documents.wipo_xml(tmp_path, "D").of_paper
+    assert not documents.wipo_xml(tmp_path, "A").of_paper
+    assert not documents.clinc150(corpus).of_paper
+    assert not documents.synthetic(per_leaf=1).of_paper
+
+
+def test_ctrl_c_keeps_the_training_sets_that_are_done(corpus, tmp_path, monkeypatch):
+    calls = []
+
+    def train(data, *_):
+        calls.append(1)
+        if len(calls) > len(COLUMNS):
+            raise KeyboardInterrupt
+        return made_up_cell(data)
+
+    monkeypatch.setattr(taxonomy, "train_and_test", train)
+    options = Options(path=str(corpus), output=str(tmp_path), **CHEAP)
+    with kept_settings(), pytest.raises(common.Stopped):
+        taxonomy.run(options)
+    content = strict_json(tmp_path / "taxonomy_clinc150.stopped.json")
+    assert content["stopped"] is True and len(content["runs"]) == 1
+    assert set(content["runs"][0]["cells"]) == set(COLUMNS)
+
+
+def test_all_columns_share_shapes_and_lengths():
+    data = documents.synthetic(per_leaf=2)
+    columns = make_columns(data, "svm1_slack", "deeper", "float32")
+    assert list(columns) == list(COLUMNS)
+    names = [column.formulation for column in columns.values()]
+    assert names == ["svm1", "svm1", "svm1_slack", "svm1_slack"]
+    shapes = {column.problem.initial_weights["weights"].shape for column in columns.values()}
+    assert shapes == {(400, 39)}
+    for name, column in columns.items():
+        assert (column.loss == tree_loss(data.taxonomy)).all() == name.endswith("Δ")
+
+
+@pytest.mark.parametrize("name", NODE_WEIGHTS)
+def test_node_weights_give_closer_classes_a_larger_product(name):
+    tree = documents.synthetic(per_leaf=1).taxonomy
+    features = taxonomy_features(tree, NODE_WEIGHTS[name], normalise=True)
+    products, heights = features @ features.T, tree_loss(tree)
+    means = [products[heights == height].mean() for height in range(4)]
+    assert means[0] == pytest.approx(1) and means == sorted(means, reverse=True)
+
+
+def test_the_draw_is_disjoint_and_of_the_size_asked_for():
+    data = documents.synthetic(per_leaf=5)
+    chosen, test = taxonomy.draw(data, 2, seed=1)
+    assert np.array_equal(np.sort(np.concatenate([chosen, test])), np.arange(27 * 5))
+    assert (np.bincount(data.labels[chosen]) == 2).all()
+    with pytest.raises(ValueError, match="nothing to test on"):
+        taxonomy.draw(data, 0, seed=1)
+
+
+def test_synthetic_documents_come_from_their_seed():
+    a, b, c = (documents.synthetic(seed, per_leaf=2) for seed in (0, 0, 1))
+    assert np.array_equal(a.inputs, b.inputs) and not np.array_equal(a.inputs, c.inputs)
+    assert np.linalg.norm(a.inputs, axis=1) == pytest.approx(1, abs=1e-6)
+
+
+def test_clinc150_keeps_the_two_parts_apart(corpus):
+    data = documents.clinc150(corpus)
+    assert (len(data.train), len(data.test), len(data.labels)) == (61, 101, 162)
+    assert not set(data.train) & set(data.test)
+    lengths = np.array([np.linalg.norm(values) for values in data.inputs.values])
+    assert lengths == pytest.approx(1, abs=1e-6)
+    heights = tree_loss(data.taxonomy)
+    classes = [data.taxonomy.names[node] for node in data.taxonomy.classes]
+    assert heights[classes.index("pay"), classes.index("save")] == 1
+    assert heights[classes.index("pay"), classes.index("fly")] == 2
+
+
+CLUS = """@RELATION r
+@ATTRIBUTE a numeric
+@ATTRIBUTE b numeric
+@ATTRIBUTE class hierarchical D,D/01,D/01/D,D/02,E
+@DATA
+{1 3, 2 4, 3 D/01/D@D/02}
+{2 2, 3 D/02}
+{3 E}
+"""
+
+
+def test_clus_takes_the_first_class_and_joins_two_files(tmp_path):
+    (tmp_path / "train.arff").write_text(CLUS, encoding="utf-8")
+    (tmp_path / "test.arff").write_text(CLUS, encoding="utf-8")
+    data = documents.clus(tmp_path / "train.arff", tmp_path / "test.arff")
+    names = [data.taxonomy.names[data.taxonomy.classes[label]] for label in data.labels]
+    assert names == ["D/01/D", "D/02", "E"] * 2
+    assert list(data.train) == [0, 1, 2] and list(data.test) == [3, 4, 5]
+    assert data.inputs.values[0] == pytest.approx([0.6, 0.8])
+    assert len(data.inputs.indices[2]) == 0
+
+
+def test_clus_refuses_files_of_other_attributes(tmp_path):
+    (tmp_path / "train.arff").write_text(CLUS, encoding="utf-8")
+    other = CLUS.replace("ATTRIBUTE b", "ATTRIBUTE c")
+    (tmp_path / "test.arff").write_text(other, encoding="utf-8")
+    with pytest.raises(ValueError, match="test_path"):
+        documents.clus(tmp_path / "train.arff", tmp_path / "test.arff")
+
+
+def record_xml(number, symbol, text):
+    return f'<record pn="{number}"><ipcs mc="{symbol}"/><ti>{text}</ti><cl>{text}</cl></record>'
+
+
+def test_wipo_xml_keeps_one_section(tmp_path):
+    records = [
+        record_xml(1, "D01D001", "spinning frame"), record_xml(2, "D01D004", "spinning thread"),
+        record_xml(3, "D21H011", "paper pulp"), record_xml(4, "A01B001", "spade"),
+    ]  # fmt: skip
+    (tmp_path / "a.xml").write_text(f"<records>{''.join(records)}</records>", encoding="utf-8")
+    data = documents.wipo_xml(tmp_path)
+    assert len(data.labels) == 3 and len(data.taxonomy.classes) == 3
+    assert tree_loss(data.taxonomy)[0].tolist() == [0, 1, 3]
+    with pytest.raises(ValueError, match="section 'B'"):
+        documents.wipo_xml(tmp_path, "B")
+
+
+def test_the_gains_of_the_paper_follow_from_its_means_but_for_one():
+    for size, measures in PAPER.items():
+        for measure, means in measures.items():
+            gain = _gain(measure, means[0], means[3])
+            expected = 15.79 if (size, measure) == (2, "tree_loss") else PAPER_GAINS[size][measure]
+            assert gain == pytest.approx(expected, abs=0.01)
+
+
+def test_a_corpus_of_files_needs_its_path():
+    with pytest.raises(ValueError, match="--path"):
+        taxonomy.load(Options(data="clus"))
+
+
+def test_folds_are_tested_in_turn_and_trained_on_the_others(corpus):
+    data = documents.clinc150(corpus)
+    seen = []
+    for number in range(3):
+        chosen, test = taxonomy.draw_beside_fold(data, 2, 3, number, seed=0)
+        assert not np.intersect1d(chosen, test).size
+        assert np.isin(test, data.train).all() and np.isin(chosen, data.train).all()
+        assert np.bincount(data.labels[chosen]).max() == 2
+        whole, same = taxonomy.draw_beside_fold(data, 0, 3, number, seed=0)
+        np.testing.assert_array_equal(same, test)
+        np.testing.assert_array_equal(np.sort(np.concatenate([whole, test])), np.sort(data.train))
+        seen.append(test)
+    np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.sort(data.train))
+
+
+def test_a_fold_count_for_each_size():
+    options = Options(per_class=("4", "2"), folds=("3", "5"))
+    jobs = list(taxonomy._jobs(options))
+    assert jobs == [(4, i, 3) for i in range(3)] + [(2, i, 5) for i in range(5)]
+    repeated = list(taxonomy._jobs(options.replace(folds=(), repeats=2)))
+    assert repeated == [(4, 0, 0), (4, 1, 0), (2, 0, 0), (2, 1, 0)]
+    with pytest.raises(ValueError, match="folds: got 3, expected one number for each entry"):
+        list(taxonomy._jobs(options.replace(folds=("3",))))
+
+
+def test_the_papers_folds_have_a_file_of_their_own(corpus, tmp_path):
+    options = Options(path=str(corpus), output=str(tmp_path), **CHEAP).replace(
+        per_class=("2",), folds=("2",)
+    )
+    with kept_settings():
+        found = taxonomy.run(options)
+    assert (tmp_path / "taxonomy_clinc150_folds.json").exists()
+    assert "over 2 folds" in found.table.title and len(found.numbers["runs"]) == 2
