@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import jax
@@ -12,6 +13,7 @@ import numpy as np
 from jaxstruct.graphs.edge_lists import complete_edges, grid_edges, tree_edges
 from jaxstruct.graphs.factors import graph_potentials, stacked
 from jaxstruct.graphs.potentials import GraphPotentials
+from tests.lib.enumeration import Listed
 
 KINDS = ("tree", "cycle", "complete", "any", "apart", "grid")
 """`any` has isolated nodes now and then, `apart` no edges at all, `grid` is 3 x 3 with 2 labels."""
@@ -152,6 +154,15 @@ class Cases(NamedTuple):
         for side, axis in ((0, 3), (1, 2)):
             ends = nodes[rows, np.maximum(edges[..., side], 0)]
             np.testing.assert_allclose(pairs.sum(axis=axis)[real], ends[real], atol=tolerance)
+
+
+def listed(given: Cases, which: Iterable[int] | None = None) -> Listed:
+    """The labellings of some of the graphs, padded as the batch is."""
+    chosen = [given.cases[i] for i in (range(len(given.cases)) if which is None else which)]
+    V = given.batch.nodes.shape[1]
+    labels = [case.labels for case in chosen]
+    padded = [np.pad(own, ((0, 0), (0, V - own.shape[1])), constant_values=-1) for own in labels]
+    return Listed(padded, [case.scores for case in chosen], np.zeros(len(chosen), bool))
 
 
 @functools.cache

@@ -12,9 +12,10 @@ import pytest
 
 from jaxstruct.chains.oracles.k_best import k_best
 from jaxstruct.chains.oracles.viterbi import Decoded, viterbi
-from jaxstruct.chains.potentials import PADDING, ChainPotentials
-from tests.chains.oracles.truth import PAIRWISE, STRUCTURES, Cases, as_dtype, cases, preferred
+from jaxstruct.chains.potentials import ChainPotentials
+from tests.chains.oracles.truth import PAIRWISE, STRUCTURES, Cases, as_dtype, cases, listed
 from tests.core.derivatives import assert_derivatives
+from tests.lib.enumeration import check_k_best
 from tests.lib.refusals import refused
 
 FIRST, SECOND = STRUCTURES[0].values[0], STRUCTURES[4].values[0]
@@ -30,21 +31,7 @@ def _decoded(given: Cases, k: int, dtype: str = "float32") -> Decoded:
 
 
 def _check(given: Cases, decoded: Decoded, tolerance: float) -> None:
-    k = decoded.score.shape[1]
-    for i, (y, F) in enumerate(zip(given.labelings, given.scores, strict=True)):
-        order = preferred(y, F)
-        order = order[F[order] > -np.inf][:k]
-        count = len(order)
-        labels, score = decoded.labels[i], decoded.score[i]
-        np.testing.assert_allclose(score[:count], F[order], rtol=tolerance, atol=tolerance)
-        assert (score[count:] == -np.inf).all() and (labels[count:] == PADDING).all()
-        assert (np.diff(score[:count]) <= 0).all()
-        if given.tied[i]:
-            np.testing.assert_array_equal(labels[:count], y[order])
-            continue
-        own = (y[None] == labels[:count, None]).all(axis=2)
-        assert (own.sum(axis=1) == 1).all() and own.any(axis=0).sum() == count
-        np.testing.assert_allclose(F[own.argmax(axis=1)], F[order], rtol=tolerance, atol=tolerance)
+    check_k_best(listed(given), decoded.labels, decoded.score, tolerance)
 
 
 @pytest.mark.parametrize("structure", PAIRWISE)

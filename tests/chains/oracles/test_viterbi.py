@@ -9,8 +9,9 @@ import pytest
 
 from jaxstruct.chains.oracles.viterbi import Decoded, viterbi
 from jaxstruct.chains.potentials import PADDING, ChainPotentials, score_labels
-from tests.chains.oracles.truth import STRUCTURES, Cases, as_dtype, cases, preferred
+from tests.chains.oracles.truth import STRUCTURES, Cases, as_dtype, cases, listed
 from tests.core.derivatives import assert_derivatives
+from tests.lib.enumeration import check_alone, check_best
 from tests.lib.refusals import refused
 
 FIRST, SECOND = STRUCTURES[0].values[0], STRUCTURES[4].values[0]
@@ -20,20 +21,11 @@ batched = jax.jit(jax.vmap(viterbi))
 
 
 def _check(given: Cases, decoded: Decoded, tolerance: float) -> None:
-    labels, score = np.asarray(decoded.labels), np.asarray(decoded.score)
-    for i, (y, F) in enumerate(zip(given.labelings, given.scores, strict=True)):
-        best = F.max()
-        if best == -np.inf:
-            real = np.arange(labels.shape[1]) < given.length[i]
-            assert score[i] == -np.inf
-            assert ((labels[i] >= 0) == real).all() and (labels[i][~real] == PADDING).all()
-            continue
-        np.testing.assert_allclose(score[i], best, rtol=tolerance, atol=tolerance)
-        if given.tied[i]:
-            np.testing.assert_array_equal(labels[i], y[preferred(y, F)[0]])
-        else:
-            (own,) = F[(y == labels[i]).all(axis=1)]
-            assert own >= best - tolerance
+    """Labels are right where every sequence is forbidden, too."""
+    check_best(listed(given), decoded.labels, decoded.score, tolerance, none=None)
+    labels = np.asarray(decoded.labels)
+    real = np.arange(labels.shape[1]) < given.length[:, None]
+    assert (labels[real] >= 0).all() and (labels[~real] == PADDING).all()
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
@@ -85,12 +77,9 @@ def test_one_chain_at_a_time(structure: dict[str, bool]) -> None:
     given = cases(structure)
     potentials = as_dtype(given.potentials, "float32")
     together = jax.tree.map(np.asarray, batched(potentials, given.length))
-    for i in range(12):
-        own = jax.tree.map(lambda leaf, i=i: leaf[i], potentials)
-        for call in (viterbi, alone) if i < 1 and structure is SECOND else (alone,):
-            decoded = call(own, given.length[i])
-            np.testing.assert_array_equal(decoded.labels, together.labels[i])
-            np.testing.assert_array_equal(decoded.score, together.score[i])
+    check_alone(alone, (potentials, given.length), together, range(12))
+    if structure is SECOND:
+        check_alone(viterbi, (potentials, given.length), together, [0])
 
 
 @pytest.mark.parametrize("structure", [FIRST, SECOND])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.chains.potentials import PADDING, ChainPotentials
+from tests.lib.enumeration import Listed
 
 
 def _table(random: np.random.Generator, shape: tuple[int, ...], ties: bool) -> np.ndarray:
@@ -158,6 +159,14 @@ def _cases(structure: tuple, count: int, T: int, S: int, draw: int) -> Cases:
     labelings = [all_labelings(S, int(end), T) for end in length]
     truth = [scores(chain, y) for (chain, _), y in zip(chains, labelings, strict=True)]
     return Cases(potentials, length, y_true, tied, labelings, truth)
+
+
+def listed(given: Cases) -> Listed:
+    """The label sequences of the cases, of equals the one with the lowest last label first."""
+    orders = [np.lexsort(labels.T) for labels in given.labelings]
+    pairs = zip(given.labelings, given.scores, orders, strict=True)
+    outputs, F = zip(*((labels[order], own[order]) for labels, own, order in pairs), strict=True)
+    return Listed(outputs, F, given.tied)
 
 
 def as_dtype(potentials: ChainPotentials, dtype: str) -> ChainPotentials:

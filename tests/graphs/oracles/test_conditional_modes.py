@@ -8,6 +8,7 @@ import pytest
 
 from jaxstruct.graphs.oracles.conditional_modes import conditional_modes
 from tests.graphs.random_graphs import cases, quick_jit, scores_of
+from tests.lib.enumeration import check_alone
 
 together = quick_jit(jax.vmap(conditional_modes))
 pytestmark = pytest.mark.usefixtures("x64")
@@ -32,8 +33,7 @@ def test_no_single_change_improves() -> None:
 
 def test_alone_as_in_a_batch() -> None:
     given = cases()
-    own = jax.tree.map(lambda leaf: leaf[350], given.batch)
-    np.testing.assert_array_equal(conditional_modes(own).labels, together(given.batch).labels[350])
+    check_alone(quick_jit(conditional_modes), (given.batch,), together(given.batch), [350], 1e-12)
 
 
 def test_in_float32() -> None:

@@ -15,6 +15,7 @@ from jaxstruct.graphs.oracles.enumeration import (
     labelling,
 )
 from tests.graphs.random_graphs import Cases, cases, quick_jit
+from tests.lib.enumeration import check_alone
 from tests.lib.refusals import refused
 
 best = quick_jit(jax.vmap(best_of_all))
@@ -58,11 +59,7 @@ def test_all_scores_of_one_graph() -> None:
 
 def test_alone_as_in_a_batch() -> None:
     given = small("float32")
-    together, alone = best(given.batch), quick_jit(best_of_all)
-    for i in (0, 350, 801):
-        own = alone(jax.tree.map(lambda leaf, i=i: leaf[i], given.batch))
-        np.testing.assert_array_equal(own.labels, together.labels[i])
-        np.testing.assert_allclose(own.score, together.score[i], rtol=1e-6)
+    check_alone(quick_jit(best_of_all), (given.batch,), best(given.batch), (0, 350, 801), 1e-6)
 
 
 def test_too_many_are_refused() -> None:

@@ -13,6 +13,7 @@ from jaxstruct.graphs.oracles.relaxation import UNITS, Relaxed, relaxed
 from jaxstruct.graphs.oracles.reweighted import reweighted
 from jaxstruct.graphs.potentials import GraphPotentials
 from tests.graphs.random_graphs import Cases, cases, quick_jit
+from tests.lib.enumeration import check_alone
 from tests.lib.refusals import refused
 
 together = quick_jit(jax.vmap(relaxed, (0, 0, None)))
@@ -104,13 +105,16 @@ def test_in_float32() -> None:
 
 
 def test_alone_as_in_a_batch() -> None:
-    given, alone, batch = cases(), quick_jit(relaxed), _found()
+    given, batch = cases(), _found()
     open_, passes = np.flatnonzero(batch.value > given.best + 1e-6), allowed_passes()
     few, more = (int(open_[passes[open_] == number][0]) for number in (PASSES, MORE))
-    for i in (0, 702, few, more):
-        own = jax.tree.map(lambda leaf, i=i: leaf[i], given.batch)
-        for one, many in zip(alone(own, passes[i], 1e-9), batch, strict=True):
-            np.testing.assert_allclose(one, many[i], rtol=1e-12)
+    check_alone(
+        quick_jit(relaxed),
+        (given.batch, passes, np.full(len(passes), 1e-9)),
+        batch,
+        (0, 702, few, more),
+        1e-12,
+    )
 
 
 def test_no_derivative_and_no_passes_are_refused() -> None:

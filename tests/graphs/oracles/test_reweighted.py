@@ -8,6 +8,7 @@ import pytest
 
 from jaxstruct.graphs.oracles.reweighted import Reweighted, log_partition_bound, reweighted
 from tests.graphs.random_graphs import Cases, cases, quick_jit
+from tests.lib.enumeration import check_alone
 from tests.lib.refusals import refused
 
 together = quick_jit(jax.vmap(reweighted, (0, None, None)))
@@ -53,16 +54,8 @@ def test_in_float32() -> None:
 def test_alone_as_in_a_batch() -> None:
     """A graph stops by itself, whatever else is in the batch."""
     given = cases()
-    which = np.r_[0, 201, 402, 1001]
-    alone = quick_jit(reweighted)
     batch = jax.device_get(together(given.batch, 100, 1e-6))
-    for i in which:
-        own = jax.tree.map(lambda leaf, i=i: leaf[i], given.batch)
-        found = alone(own)
-        np.testing.assert_array_equal(found.labels, batch.labels[i])
-        np.testing.assert_allclose(found.value, batch.value[i], atol=1e-12)
-        np.testing.assert_allclose(found.bound, batch.bound[i], atol=1e-12)
-        assert found.passes == batch.passes[i]
+    check_alone(quick_jit(reweighted), (given.batch,), batch, (0, 201, 402, 1001), 1e-12)
 
 
 def test_log_partition_is_bounded() -> None:

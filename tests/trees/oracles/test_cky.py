@@ -20,6 +20,7 @@ from jaxstruct.trees.potentials import (
     score_tree,
 )
 from tests.core.derivatives import assert_derivatives
+from tests.lib.enumeration import check_alone, check_best
 from tests.lib.refusals import refused
 from tests.trees.oracles.truth import (
     OVER_SPANS,
@@ -30,8 +31,8 @@ from tests.trees.oracles.truth import (
     Cases,
     as_dtype,
     cases,
+    listed,
     one,
-    places,
     tree_of,
 )
 
@@ -51,19 +52,7 @@ def _parsed(given: Cases, dtype: str = "float32") -> Parsed:
 
 def _check(given: Cases, parsed: Parsed, tied: bool, tolerance: float) -> int:
     """Every tree is the preferred one of the best; how many sentences have no parse."""
-    none = 0
-    for n, F in enumerate(given.scores):
-        tree, score = tree_of(parsed.tree, n), parsed.score[n]
-        if not (F > -np.inf).any():
-            assert score == -np.inf and all((leaf == -1).all() for leaf in tree)
-            none += 1
-            continue
-        np.testing.assert_allclose(score, F.max(), rtol=tolerance, atol=tolerance)
-        (place,) = places(given.forests[int(given.length[n])], tree)
-        np.testing.assert_allclose(F[place], F.max(), rtol=tolerance, atol=tolerance)
-        if tied:
-            assert place == F.argmax()
-    return none
+    return check_best(listed(given, tied), parsed.tree, parsed.score, tolerance)
 
 
 @pytest.mark.parametrize("kind, size", KINDS)
@@ -149,9 +138,12 @@ def test_padding_nesting_and_single_calls_change_nothing() -> None:
         mine = np.asarray(mine).reshape(50, *np.shape(mine)[2:])
         np.testing.assert_array_equal(mine[:, : other.shape[1]] if mine.ndim > 1 else mine, other)
         assert mine.ndim == 1 or (mine[:, other.shape[1] :] == -1).all()
-    alone = jax.jit(cky)(given.rules, one(potentials, given.axes, 7), given.length[7])
-    for mine, other in zip(jax.tree.leaves(alone), jax.tree.leaves(batch), strict=True):
-        np.testing.assert_array_equal(mine, other[7])
+    check_alone(
+        jax.jit(cky),
+        lambda i: (given.rules, one(potentials, given.axes, i), given.length[i]),
+        batch,
+        [7],
+    )
 
 
 def test_the_second_call_does_not_compile() -> None:

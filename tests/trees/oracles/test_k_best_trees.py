@@ -15,6 +15,7 @@ from jaxstruct.trees.oracles.k_best_charts_sorted import sentence_bytes
 from jaxstruct.trees.oracles.k_best_trees import FEW, k_best_trees
 from jaxstruct.trees.potentials import Parsed, TreePotentials
 from tests.core.derivatives import assert_derivatives
+from tests.lib.enumeration import check_alone, check_k_best
 from tests.lib.refusals import refused
 from tests.trees.oracles.truth import (
     OVER_SPANS,
@@ -25,8 +26,8 @@ from tests.trees.oracles.truth import (
     as_dtype,
     cases,
     grammar,
+    listed,
     one,
-    places,
     same_tree,
     tree_of,
 )
@@ -43,21 +44,8 @@ def _parsed(given: Cases, k: int, dtype: str = "float32") -> Parsed:
 
 
 def _check(given: Cases, parsed: Parsed, tied: bool, tolerance: float) -> None:
-    k = parsed.score.shape[1]
-    for n, F in enumerate(given.scores):
-        order = np.sort(F[F > -np.inf])[::-1][:k]
-        count, score = len(order), parsed.score[n]
-        np.testing.assert_allclose(score[:count], order, rtol=tolerance, atol=tolerance)
-        assert (score[count:] == -np.inf).all() and (np.diff(score[:count]) <= 0).all()
-        trees = [tree_of(parsed.tree, n, q) for q in range(k)]
-        assert all((leaf == -1).all() for tree in trees[count:] for leaf in tree)
-        found = [places(given.forests[int(given.length[n])], tree) for tree in trees[:count]]
-        assert [len(place) for place in found] == [1] * count
-        found = np.array(found, int).ravel()
-        assert len(set(found)) == count
-        np.testing.assert_allclose(F[found], order, rtol=tolerance, atol=tolerance)
-        if tied and count:
-            assert found[0] == F.argmax()  # as `cky` has it
+    """The first of equals is that of `cky`."""
+    check_k_best(listed(given, tied), parsed.tree, parsed.score, tolerance, ties=1)
 
 
 @pytest.mark.parametrize("kind, size", [(OVER_SPANS, SMALL), (SHARED, SKEWED)])
@@ -131,10 +119,12 @@ def test_two_best_are_the_first_of_five() -> None:
 def test_one_sentence_alone() -> None:
     given = cases(OVER_SPANS, SMALL, 2)
     potentials, batch = as_dtype(given.potentials, "float32"), _parsed(given, 5)
-    call = jax.jit(partial(k_best_trees, k=5))
-    alone = call(given.rules, one(potentials, given.axes, 3), given.length[3])
-    for mine, other in zip(jax.tree.leaves(alone), jax.tree.leaves(batch), strict=True):
-        np.testing.assert_array_equal(mine, other[3])
+    check_alone(
+        jax.jit(partial(k_best_trees, k=5)),
+        lambda i: (given.rules, one(potentials, given.axes, i), given.length[i]),
+        batch,
+        [3],
+    )
 
 
 def test_pairs_of_ranks_that_may_be_among_the_best() -> None:

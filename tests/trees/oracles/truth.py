@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
+from tests.lib.enumeration import Listed, flat
 
 
 class Forest(NamedTuple):
@@ -187,6 +188,13 @@ def cases(kind: str, size: Size, seed: int, count: int = 50) -> Cases:
         for n, many in enumerate(length.tolist())
     ]
     return Cases(rules, potentials, length, forests, F, axes)
+
+
+def listed(given: Cases, tied: bool) -> Listed:
+    """All trees of the cases, of equals the preferred one first."""
+    every = {length: flat(forest.trees, 1) for length, forest in given.forests.items()}
+    outputs = [every[int(length)] for length in given.length]
+    return Listed(outputs, given.scores, np.full(len(outputs), tied))
 
 
 def one(potentials: TreePotentials, axes: TreePotentials, n: int) -> TreePotentials:
