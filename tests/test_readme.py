@@ -1,4 +1,4 @@
-"""The README's examples run, and its commands are the ones that CI runs."""
+"""The examples of the README and of pages beside it run; its commands are those of CI."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from jaxstruct.solvers.objective.formulations import FORMULATIONS
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.S)
+PAGES = ("own_data", "examples", "structures_of_your_own", "confidence")
+DOCS = {page: (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in PAGES}
+BLOCKS = re.findall(r"```python\n(.*?)```", "".join([README, *DOCS.values()]), flags=re.S)
+"""Examples that stand in a page each; those of other pages are tested beside what they show."""
 DIGITS_OPTIMUM = 29.934144
 """P* of the first example, certified in float64 to 1e-9."""
 DIGIT_WORDS_OPTIMUM = 28.64182
@@ -139,14 +142,8 @@ def test_graphs_are_labelled() -> None:
     assert solution.status.solved and solution.primal >= solution.dual
 
 
-def test_a_network_trains_under_a_chain() -> None:
-    block = _block("js.losses.padded_batch")
-    assert len(block.splitlines()) <= 25
-    names = _run("js.losses.padded_batch")
-    objective, p, x, y = (names[name] for name in ("objective", "p", "x", "y"))
-    untrained = {"network": p["network"], "chain": names["problem"].initial_weights}
-    assert names["value"] < 0.5 * objective(untrained, x, y)
-    assert np.abs(np.asarray(names["gradient"]["network"])).max() > 0
+def test_the_way_in_by_functions_ranks_too() -> None:
+    assert _run("model.on(sentences)")["solution"].status.solved
 
 
 def test_an_estimator_is_searched_and_says_what_it_proved(capsys) -> None:
@@ -183,7 +180,7 @@ def test_the_test_command_is_marked_for_ci() -> None:
 
 OWN_DATA = {
     "classes": "the options of js.multiclass.multiclass",
-    "sequences": "js.chains.prepare",
+    "sequences": "an option of js.chains.chain",
     "trees": "js.trees.prepare",
     "alignments": "js.alignments.prepare",
     "graphs": "js.graphs.prepare(",
@@ -209,7 +206,7 @@ def _lines_before_fit(block: str) -> int:
 
 
 def test_own_data_takes_three_lines_before_fit_at_most() -> None:
-    named = re.findall(r"<!-- own data: (\w+) -->", README)
+    named = re.findall(r"<!-- own data: (\w+) -->", DOCS["own_data"])
     assert named == [*OWN_DATA]
     counts = {name: _lines_before_fit(_block(part)) for name, part in OWN_DATA.items()}
     assert all(0 < count <= 3 for count in counts.values()), counts
@@ -222,7 +219,7 @@ def test_own_data_is_classified(capsys) -> None:
 
 
 def test_own_data_is_labelled(capsys) -> None:
-    _run("js.chains.prepare")
+    _run("an option of js.chains.chain")
     assert capsys.readouterr().out == "[['O', 'NAME'], []]\n"
 
 
@@ -254,7 +251,7 @@ def test_own_data_is_reranked(capsys) -> None:
 
 def test_a_model_is_kept_and_explained(capsys, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names = _run("js.save")
+    names = _run("js.models.explanation_picture")
     told = capsys.readouterr().out
     assert "features of apple" in told and "round" in told and "support outputs of exam" in told
     assert names["model"].predict(names["rows"]) == names["labels"]
@@ -267,15 +264,19 @@ def test_a_stream_has_no_end_and_heeds_no_bad_record(capsys) -> None:
 
 
 def test_every_status_and_formulation_has_a_row() -> None:
+    pages = {
+        name: (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("status", "choosing")
+    }
     for status in js.Status:
-        assert README.count(f"| `{status.name}` |") == 1, status
-    rows = re.findall(r"^\| (`svm.*?) \|", README, flags=re.M)
+        assert pages["status"].count(f"| `{status.name}` |") == 1, status
+    rows = re.findall(r"^\| (`svm.*?) \|", pages["choosing"], flags=re.M)
     named = re.findall(r"`(svm\w+)`", " ".join(rows))
     assert sorted(named) == sorted(FORMULATIONS)
 
 
 def test_the_floor_plan_has_every_room() -> None:
-    plan = README.split("## Floor plan")[1].split("## Sources")[0]
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    plan = text.split("## Floor plan")[1].split("\n## ")[0]
     rooms = {path.parent.name for path in (ROOT / "jaxstruct").glob("*/__init__.py")}
     drawn = set(re.findall(r"^      (\w+)/ ", plan, flags=re.M))
     assert drawn == rooms

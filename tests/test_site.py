@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import pathlib
 import re
+
+import pytest
 
 import jaxstruct
 
@@ -37,3 +41,20 @@ def test_ci_builds_the_site() -> None:
     said = "python -m sphinx -W docs docs/build"
     assert said in (DOCS / "installation.md").read_text(encoding="utf-8")
     assert said in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_the_front_picture_is_drawn(tmp_path) -> None:
+    """On smaller grids than the one that is kept; both read what they are given."""
+    pytest.importorskip("matplotlib")
+    path = DOCS / "front_picture.py"
+    spec = importlib.util.spec_from_file_location("front_picture", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    wrong = module.draw(tmp_path / "picture.png", size=10, trained=3)
+    assert wrong["under the graph"] < wrong["each cell alone"]
+    assert (tmp_path / "picture.png").stat().st_size > 5000
+    kept = json.loads((DOCS / "front_picture.json").read_text(encoding="utf-8"))["wrong"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"read alone, {kept['each cell alone'] * 100:.0f} % wrong" in text
+    assert f"under the graph, {kept['under the graph'] * 100:.0f} % wrong" in text
