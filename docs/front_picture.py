@@ -38,7 +38,7 @@ def draw(path: pathlib.Path, size: int = 28, trained: int = 4) -> dict[str, floa
     random = np.random.default_rng(2)
     grids, true = zip(*(landscape(random, size) for _ in range(trained + 1)), strict=True)
     named = [[LABELS[i] for i in labels] for labels in true]
-    labeller = js.estimators.GraphLabeller(C=1.0, symmetric=True, tol=2e-2).fit(
+    labeller = js.estimators.GraphLabeller(C=1.0, symmetric=True, tol=0.03).fit(
         grids[:-1], named[:-1]
     )
     under_graph = np.array([LABELS.index(name) for name in labeller.predict(grids[-1:])[0]])
