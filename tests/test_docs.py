@@ -6,9 +6,11 @@ import functools
 import importlib
 import pathlib
 import re
+import sys
 
 import pytest
 
+import experiments
 import jaxstruct
 from experiments import command_module, commands
 from experiments.lib.options import names
@@ -131,6 +133,19 @@ def test_extensions_print_what_the_page_shows(capsys, number) -> None:
     assert capsys.readouterr().out.splitlines() == shown and shown[0].startswith("CONVERGED")
 
 
+def test_an_experiment_is_a_file_and_its_test(monkeypatch, tmp_path) -> None:
+    """Both blocks of the page: the command stands where commands are found, its test passes."""
+    command, test = re.findall(r"```python\n(.*?)```", PAGES["docs/extending.md"], flags=re.S)[3:]
+    (tmp_path / "learning_curve.py").write_text(command, encoding="utf-8")
+    monkeypatch.setattr(experiments, "ROOM", tmp_path)
+    names: dict = {}
+    try:
+        exec(test, names)  # noqa: S102
+        names["test_more_examples_err_less"](tmp_path)
+    finally:
+        sys.modules.pop("experiments.learning_curve", None)
+
+
 def test_estimators_print_what_the_page_shows(capsys) -> None:
     for block in re.findall(r"```python\n(.*?)```", PAGES["docs/estimators.md"], flags=re.S):
         exec(block, {})  # noqa: S102
@@ -169,7 +184,8 @@ def _flags(command: str) -> frozenset[str]:
 
 
 def test_commands_exist_with_their_flags() -> None:
-    text = re.sub(r"\\?\n *", " ", "\n\n".join(PAGES.values()))
+    pages = re.sub(r"```python\n.*?```", "", "\n\n".join(PAGES.values()), flags=re.S)
+    text = re.sub(r"\\?\n *", " ", pages)
     calls = re.findall(r"\bexperiments\.([a-z]\w+)((?: --[a-z]\w*(?:=[^\s`),]*)?)*)", text)
     for command, given in calls:
         assert command in COMMANDS, command
