@@ -13,10 +13,13 @@ from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.core.checks import check_record
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import (
+    SPARSE_COLUMNS,
     FeatureEncoding,
     dense_or_sparse,
     fit_features,
     inputs_of,
+    sparse_columns,
+    sparse_from,
 )
 from jaxstruct.core.feature_rows import read_sequences
 from jaxstruct.core.labels import (
@@ -47,6 +50,7 @@ class ChainEncoding(NamedTuple):
     features: FeatureEncoding
     codec: LabelCodec
     structure = "chain"
+    columns = SPARSE_COLUMNS
 
     def problem(self, **options: Any) -> Problem:
         """`chain` of these features and labels; options are those of `chain`."""
@@ -79,6 +83,15 @@ class ChainEncoding(NamedTuple):
     def unpadded(self, output: np.ndarray) -> Ragged:
         """The labels of one padded sequence [1, T]."""
         return ragged([output[0][output[0] >= 0]], -1)
+
+    def to_store(self, inputs: ChainInput, outputs: Ragged) -> dict[str, np.ndarray]:
+        """The columns of ragged sequences of sparse tokens and their labels."""
+        return sparse_columns(inputs.features, outputs.rows)
+
+    def from_store(self, arrays: Mapping[str, np.ndarray]) -> tuple[ChainInput, Ragged]:
+        """(inputs, outputs) of these columns."""
+        features = sparse_from(arrays, self.features.number_of_features)
+        return chain_inputs(features), Ragged(arrays["labels"], arrays["offsets"], -1)
 
     def tables(
         self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int

@@ -18,12 +18,16 @@ class Encoding(Protocol):
 
     The encodings of jaxstruct are made by `prepare` of each output type. One of your own is a
     NamedTuple with these methods; its fields are what model files hold of it: texts, numbers,
-    tuples and lists of these, arrays, `FeatureEncoding` and `LabelCodec`. Two more methods may be
-    left out:
+    tuples and lists of these, arrays, `FeatureEncoding` and `LabelCodec`. More may be left out:
 
         tables(weights, options, largest) -> list[Table]    what `explain` shows; see `core.tables`
         unpadded(output) -> output    of one example with a leading axis of 1, padded as it was
                                       trained on, as decode takes it; where decode takes ragged ones
+        together(records) -> data    some records of a stream as `inputs` takes them; else a list
+        columns                      the names of the arrays of a store, "offsets" among them, whose
+                                     differences are the sizes of the examples
+        to_store(inputs, outputs) -> {name: array}    these columns of some examples
+        from_store(arrays) -> (inputs, outputs)       the examples of these columns
     """
 
     @property

@@ -10,9 +10,9 @@ import contextlib
 import itertools
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -271,3 +271,32 @@ def with_constant(rows: SparseRows, encoding: FeatureEncoding) -> SparseRows:
         rows.offsets + np.arange(len(rows.offsets)),
         encoding.number_of_features,
     )
+
+
+SPARSE_COLUMNS = ("offsets", "indices", "values", "labels")
+"""Of a store of labelled sparse rows, or of sequences of them."""
+
+
+def sparse_columns(features: SparseFeatures, labels: np.ndarray) -> dict[str, np.ndarray]:
+    """The columns of ragged sparse rows, or sequences of them, with their labels."""
+    indices, values = features
+    every = indices.offsets, indices.rows, values.rows, np.asarray(labels)
+    return dict(zip(SPARSE_COLUMNS, every, strict=True))
+
+
+def sparse_from(arrays: Mapping[str, np.ndarray], d: int) -> SparseFeatures:
+    """The ragged sparse features of such columns; d: how many features there are."""
+    offsets = arrays["offsets"]
+    return SparseFeatures(Ragged(arrays["indices"], offsets, d), Ragged(arrays["values"], offsets))
+
+
+def one_matrix(records: list) -> Any:
+    """Records of a stream: rows of SciPy's as one matrix, any others as they are."""
+    if not all(hasattr(one, "tocsr") for one in records):
+        return records
+    from scipy import sparse
+
+    rows = [one.reshape(1, -1) if one.ndim == 1 else one for one in records]
+    if any(row.shape[0] != 1 for row in rows):
+        raise ValueError("a matrix of several rows stands where a record, one row, should")
+    return sparse.vstack(rows, format="csr")

@@ -14,6 +14,7 @@ from jaxstruct.core.feature_encoding import (
     dense_or_sparse,
     fit_features,
     inputs_of,
+    one_matrix,
 )
 from jaxstruct.core.feature_rows import read_rows
 from jaxstruct.core.labels import (
@@ -92,6 +93,10 @@ class SetEncoding(NamedTuple):
             )
         classes = self.codec.classes
         return [{classes[number] for number in np.flatnonzero(row > 0)} for row in outputs]
+
+    def together(self, records: list) -> Any:
+        """Some records of a stream as `inputs` takes them."""
+        return one_matrix(records)
 
     def tables(
         self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int

@@ -9,26 +9,21 @@ arrays, not at their numbers: what of these does not fit the structure a trainin
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxstruct.chains import ChainEncoding, chain_inputs
-from jaxstruct.core.archive import Archive, FolderWriter, Schema
+from jaxstruct.core.archive import Archive, FolderWriter, GrowingArray, Schema
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.encoding import check_encoding
 from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.ragged import Ragged
-from jaxstruct.core.types import BinaryTree, PyTree, SparseFeatures
+from jaxstruct.core.types import PyTree
 from jaxstruct.models.plain_values import from_plain, to_plain
 from jaxstruct.models.records import RECORDS
-from jaxstruct.multiclass import ClassEncoding
-from jaxstruct.trees import SentenceInput, TreeEncoding
 
 STORE = Schema("store", "jaxstruct-store", 1, "python -m experiments.make_store")
-
-Arrays = Mapping[str, np.ndarray]
 
 
 class Store(NamedTuple):
@@ -44,7 +39,7 @@ class Store(NamedTuple):
       inputs, outputs: of n examples, `Ragged` stores over memory-mapped rows.
     """
 
-    encoding: ClassEncoding | ChainEncoding | TreeEncoding
+    encoding: Any
     inputs: PyTree
     outputs: PyTree
 
@@ -67,49 +62,6 @@ class Store(NamedTuple):
         return leaf.offsets
 
 
-def _of_rows(encoding: ClassEncoding, arrays: Arrays) -> tuple[PyTree, PyTree]:
-    d, offsets = encoding.features.number_of_features, arrays["offsets"]
-    stores = Ragged(arrays["indices"], offsets, d), Ragged(arrays["values"], offsets)
-    return SparseFeatures(*stores), arrays["labels"]
-
-
-def _of_sequences(encoding: ChainEncoding, arrays: Arrays) -> tuple[PyTree, PyTree]:
-    features, labels = _of_rows(encoding, arrays)  # type: ignore[arg-type]
-    return chain_inputs(features), Ragged(labels, arrays["offsets"], -1)
-
-
-NODES = ("rules", "begins", "splits", "ends")
-"""What a tree has of every inner node."""
-
-
-def _of_trees(encoding: TreeEncoding, arrays: Arrays) -> tuple[PyTree, PyTree]:
-    del encoding
-    tokens, nodes = arrays["offsets"], arrays["node_offsets"]
-    terminals = Ragged(arrays["terminals"], tokens, -1)
-    outputs = BinaryTree(
-        Ragged(arrays["symbols"], tokens, -1), *(Ragged(arrays[name], nodes, -1) for name in NODES)
-    )
-    return SentenceInput(terminals, terminals.lengths.astype(np.int32)), outputs
-
-
-class Kind(NamedTuple):
-    """A kind of store. arrays: their names. read: (encoding, arrays) -> (inputs, outputs)."""
-
-    arrays: tuple[str, ...]
-    read: Callable[[Any, Arrays], tuple[PyTree, PyTree]]
-
-
-_ROWS = ("offsets", "indices", "values", "labels")
-KINDS = {
-    "multiclass": Kind(_ROWS, _of_rows),
-    "chain": Kind(_ROWS, _of_sequences),
-    "weighted_grammar": Kind(
-        ("offsets", "node_offsets", "terminals", "symbols", *NODES), _of_trees
-    ),
-}
-"""By the name of the structure."""
-
-
 def open_store(folder: str | os.PathLike, *, check: bool = False) -> Store:
     """Open the store in a folder, of which nothing but the header and offsets is read.
 
@@ -128,19 +80,49 @@ def open_store(folder: str | os.PathLike, *, check: bool = False) -> Store:
     archive.open_folder(check=check)
     header, arrays = archive.header, archive.arrays
     with archive.refusing():
-        if header["structure"] not in KINDS:
-            raise archive.error(f"is of the structure {text_of(header['structure'])}")
         encoding = from_plain(header["encoding"], {}, RECORDS)
         check_encoding(encoding)
-        if encoding.structure != header["structure"]:
-            raise archive.error(f"has an encoding of {encoding.structure}")
-        kind = KINDS[header["structure"]]
-        if set(arrays) != set(kind.arrays):
-            raise archive.error(f"has the arrays {sorted(arrays)}, expected {sorted(kind.arrays)}")
-        store = Store(encoding, *kind.read(encoding, arrays))
+        if encoding.structure != header["structure"] or not hasattr(encoding, "from_store"):
+            raise archive.error(
+                f"is of the structure {text_of(header['structure'])}, its encoding of "
+                f"{encoding.structure}: expected one and the same whose encoding has from_store"
+            )
+        if set(arrays) != set(encoding.columns):
+            wanted = sorted(encoding.columns)
+            raise archive.error(f"has the arrays {sorted(arrays)}, expected {wanted}")
+        store = Store(encoding, *encoding.from_store(arrays))
         if len(store) != header["examples"]:
             raise archive.error(f"has {len(store)} examples, its header says {header['examples']}")
     return store
+
+
+def write_pieces(writer: FolderWriter, encoding: Any, pieces: Iterable[tuple[Any, Any]]) -> int:
+    """Write a store of examples in numbers, some at a time; how many there are.
+
+    Args:
+      encoding: of all of them, whose `to_store` gives their columns.
+      pieces: (inputs, outputs) one after the other.
+    """
+    columns: dict[str, GrowingArray] = {}
+    ends: dict[str, int] = {}
+    for inputs, outputs in pieces:
+        for name, part in encoding.to_store(inputs, outputs).items():
+            counts = name.endswith("offsets")
+            if name not in columns:
+                dtype = "<i8" if counts else "<f4" if part.dtype.kind == "f" else "<i4"
+                columns[name], ends[name] = writer.new(name, dtype, *part.shape[1:]), 0
+                if counts:
+                    columns[name].add(np.zeros(1, np.int64))
+            if counts:
+                columns[name].add(part[1:] + ends[name])
+                ends[name] += int(part[-1])
+            else:
+                columns[name].add(part)
+    examples = columns["offsets"].rows - 1 if columns else 0
+    if not examples:
+        raise ValueError("pieces: got none, expected one at least")
+    end_store(writer, encoding, examples)
+    return examples
 
 
 def end_store(writer: FolderWriter, encoding: Any, examples: int) -> None:

@@ -18,11 +18,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-import jax
 import numpy as np
 
 from jaxstruct.chains import ChainEncoding
-from jaxstruct.core.archive import FolderWriter, GrowingArray, closed
+from jaxstruct.core.archive import FolderWriter, closed
 from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.feature_encoding import FeatureEncoding, summed_rows, with_constant
 from jaxstruct.core.feature_index import fit_index
@@ -30,7 +29,7 @@ from jaxstruct.core.feature_rows import DenseRows, NamedRows, SparseRows, read_r
 from jaxstruct.core.files import replacing
 from jaxstruct.core.labels import fit_codec
 from jaxstruct.core.ragged import Ragged
-from jaxstruct.models.store import STORE, end_store
+from jaxstruct.models.store import STORE, end_store, write_pieces
 from jaxstruct.multiclass import ClassEncoding
 from jaxstruct.trees import Binarisation, TreeEncoding
 from jaxstruct.trees.phrases.cleaning import without_outer
@@ -334,26 +333,7 @@ def write_arrays(
         raise ValueError(f"encoding must be of sparse rows or sequences, got {text_of(encoding)}")
     with replacing(target) as temporary:
         temporary.mkdir()
-        arrays, examples = FolderWriter(STORE, temporary), 0
-        offsets, labels = arrays.new("offsets", "<i8"), arrays.new("labels", "<i4")
-        offsets.add(np.zeros(1, np.int64))
-        entries: list[GrowingArray] = []
-        end = 0
-        for inputs, outputs in pieces:
-            stores = getattr(inputs, "features", inputs)
-            if not entries:
-                shape = stores.indices.rows.shape[1:]
-                kinds = ("indices", "<i4"), ("values", "<f4")
-                entries = [arrays.new(name, dtype, *shape) for name, dtype in kinds]
-            for entry, store in zip(entries, stores, strict=True):
-                entry.add(store.rows)
-            offsets.add(stores.indices.offsets[1:] + end)
-            labels.add(outputs.rows if isinstance(outputs, Ragged) else np.asarray(outputs))
-            end += int(stores.indices.offsets[-1])
-            examples += len(stores.indices)
-        if not examples:
-            raise ValueError("pieces: got none, expected one at least")
-        end_store(arrays, encoding, examples)
+        examples = write_pieces(FolderWriter(STORE, temporary), encoding, pieces)
     return Written(target, examples, 0)
 
 
@@ -454,9 +434,10 @@ def write_trees(
         encoding = TreeEncoding(counts.grammar())
         with replacing(target) as temporary:
             temporary.mkdir()
-            arrays = FolderWriter(STORE, temporary)
-            examples = _write_trees(arrays, encoding, _trees_in(file))
-            end_store(arrays, encoding, examples)
+            source = _trees_in(file)
+            chunks = iter(lambda: list(itertools.islice(source, CHUNK)), [])
+            pieces = ((encoding.inputs(chunk), encoding.outputs(chunk)) for chunk in chunks)
+            examples = write_pieces(FolderWriter(STORE, temporary), encoding, pieces)
     return Written(target, examples, bad)
 
 
@@ -474,23 +455,3 @@ def _trees_in(file: IO[str]) -> Iterator[Tree]:
         for label, word, count in reversed(json.loads(line)):
             trees.append(Tree(label, tuple(trees.pop() for _ in range(count)), word))
         yield trees.pop()
-
-
-def _write_trees(arrays: FolderWriter, encoding: TreeEncoding, trees: Iterable[Tree]) -> int:
-    """How many trees were written, in the numbers of the encoding."""
-    names = ("terminals", "symbols", "rules", "begins", "splits", "ends")
-    columns = [arrays.new(name, "<i4") for name in names]
-    offsets = [arrays.new(name, "<i8") for name in ("offsets", "node_offsets")]
-    ends, source, examples = [0, 0], iter(trees), 0
-    for each in offsets:
-        each.add(np.zeros(1, np.int64))
-    while chunk := list(itertools.islice(source, CHUNK)):
-        inputs, outputs = encoding.inputs(chunk), encoding.outputs(chunk)
-        stores = [inputs.terminals, *jax.tree.leaves(outputs)]
-        for column, store in zip(columns, stores, strict=True):
-            column.add(store.rows)
-        for place, store in enumerate((inputs.terminals, outputs.rules)):
-            offsets[place].add(store.offsets[1:] + ends[place])
-            ends[place] += int(store.offsets[-1])
-        examples += len(chunk)
-    return examples

@@ -22,12 +22,10 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import as_list, kind_and_text_of, text_of
 from jaxstruct.core.compile_clock import compile_clock
 from jaxstruct.core.contract import Model
-from jaxstruct.core.encoding import Encoding
 from jaxstruct.core.feature_encoding import UnseenFeatures, callers_level, report_unseen_to
 from jaxstruct.core.padding import ragged_leaves, restored
 from jaxstruct.core.types import PyTree
 from jaxstruct.core.work import Work
-from jaxstruct.graphs import SetEncoding
 from jaxstruct.models.stream_batches import (
     Shape,
     Shapes,
@@ -37,7 +35,6 @@ from jaxstruct.models.stream_batches import (
     rows_of_class,
 )
 from jaxstruct.models.trained import TrainedModel, trained_model
-from jaxstruct.multiclass import ClassEncoding
 from jaxstruct.solvers.n_slack.cost_model import effort_for, known_work
 from jaxstruct.solvers.predict import decode_batch, decode_program
 from jaxstruct.solvers.validation.checks import check_batch, check_inputs
@@ -265,8 +262,9 @@ class PredictionStream(Iterator[Any]):
         """Some records as padded batches, checked as `predict` checks them."""
         unseen: list[tuple[str, int]] = []
         records = [chunk.records[place] for place in places]
+        together = getattr(self._encoding, "together", list)
         with report_unseen_to(lambda notice, count: unseen.append((notice, count))):
-            inputs = self._encoding.inputs(_together(self._encoding, records))
+            inputs = self._encoding.inputs(together(records))
         check_inputs(inputs)
         inputs, widths = self._shapes.widened(inputs)
         batches = []
@@ -319,20 +317,6 @@ class PredictionStream(Iterator[Any]):
             for place, one in zip(places, self._encoding.decode(outputs, data), strict=True):
                 chunk.found[place] = one
         return chunk.found
-
-
-def _together(encoding: Encoding, records: list) -> Any:
-    """Records as the encoding takes them: rows of SciPy's as one matrix, any others as a list."""
-    if not isinstance(encoding, (ClassEncoding, SetEncoding)):
-        return records
-    if not all(hasattr(one, "tocsr") for one in records):
-        return records
-    from scipy import sparse
-
-    rows = [one.reshape(1, -1) if one.ndim == 1 else one for one in records]
-    if any(row.shape[0] != 1 for row in rows):
-        raise ValueError("a matrix of several rows stands where a record, one row, should")
-    return sparse.vstack(rows, format="csr")
 
 
 def _reason(error: BaseException) -> str:

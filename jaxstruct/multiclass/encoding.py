@@ -11,10 +11,14 @@ from jaxstruct.core import labels as codecs
 from jaxstruct.core.checks import as_list
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import (
+    SPARSE_COLUMNS,
     FeatureEncoding,
     dense_or_sparse,
     fit_features,
     inputs_of,
+    one_matrix,
+    sparse_columns,
+    sparse_from,
 )
 from jaxstruct.core.feature_rows import read_rows
 from jaxstruct.core.labels import LabelCodec, fit_codec
@@ -39,6 +43,7 @@ class ClassEncoding(NamedTuple):
     features: FeatureEncoding
     codec: LabelCodec
     structure = "multiclass"
+    columns = SPARSE_COLUMNS
 
     def problem(self, **options: Any) -> Problem:
         """`multiclass` of these features and classes; options are those of `multiclass`."""
@@ -65,6 +70,18 @@ class ClassEncoding(NamedTuple):
         """The labels of n classes, such as `predict` returns them; rows are not needed."""
         del rows
         return codecs.decode(self.codec, outputs)
+
+    def together(self, records: list) -> Any:
+        """Some records of a stream as `inputs` takes them."""
+        return one_matrix(records)
+
+    def to_store(self, inputs: PyTree, outputs: np.ndarray) -> dict[str, np.ndarray]:
+        """The columns of ragged sparse rows and their classes."""
+        return sparse_columns(inputs, outputs)
+
+    def from_store(self, arrays: Mapping[str, np.ndarray]) -> tuple[PyTree, np.ndarray]:
+        """(inputs, outputs) of these columns."""
+        return sparse_from(arrays, self.features.number_of_features), arrays["labels"]
 
     def tables(
         self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int

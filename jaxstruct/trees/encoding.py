@@ -31,6 +31,10 @@ Sentences: TypeAlias = "Trees | Sequence[Sequence[str]]"
 """Sentences: lists of what the grammar reads, tags or words; or trees, whose leaves are read."""
 
 
+_NODES = ("rules", "begins", "splits", "ends")
+"""Columns of a store with a row for every inner node."""
+
+
 class TreeEncoding(NamedTuple):
     """What the numbers of symbols, rules and terminals mean. Made by `prepare`.
 
@@ -45,6 +49,7 @@ class TreeEncoding(NamedTuple):
 
     grammar: Grammar
     structure = "weighted_grammar"
+    columns = ("offsets", "node_offsets", "terminals", "symbols", *_NODES)
 
     def problem(self, **options: Any) -> Problem:
         """`weighted_grammar` of these rules; options are those of `weighted_grammar`."""
@@ -114,6 +119,20 @@ class TreeEncoding(NamedTuple):
             decode(self.grammar, tree, text) if (tree.symbols >= 0).any() else None
             for tree, text in zip(found, texts, strict=True)
         ]
+
+    def to_store(self, inputs: SentenceInput, outputs: BinaryTree) -> dict[str, np.ndarray]:
+        """The columns of ragged sentences and their trees."""
+        stores = inputs.terminals, *outputs
+        offsets = inputs.terminals.offsets, outputs.rules.offsets
+        return dict(zip(self.columns, (*offsets, *(one.rows for one in stores)), strict=True))
+
+    def from_store(self, arrays: Mapping[str, np.ndarray]) -> tuple[SentenceInput, BinaryTree]:
+        """(inputs, outputs) of these columns."""
+        tokens, nodes = arrays["offsets"], arrays["node_offsets"]
+        terminals = Ragged(arrays["terminals"], tokens, -1)
+        of_nodes = (Ragged(arrays[name], nodes, -1) for name in _NODES)
+        outputs = BinaryTree(Ragged(arrays["symbols"], tokens, -1), *of_nodes)
+        return SentenceInput(terminals, terminals.lengths.astype(np.int32)), outputs
 
     def tables(
         self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int

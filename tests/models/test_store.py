@@ -45,7 +45,7 @@ def test_what_is_damaged_is_refused(folder, tmp_path) -> None:
     (folder / "header.json").write_text(json.dumps(header | {"version": 2}))
     is_refused("is of version 2 of the format, this jaxstruct reads 1")
     (folder / "header.json").write_text(json.dumps(header | {"structure": "chain"}))
-    is_refused("has an encoding of multiclass")
+    is_refused("its encoding of multiclass")
     (folder / "header.json").write_text(json.dumps(header | {"structure": "tables"}))
     is_refused("is of the structure 'tables'")
     (folder / "header.json").write_text(json.dumps(header | {"examples": 7}))
