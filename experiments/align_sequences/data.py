@@ -18,8 +18,9 @@ from jaxstruct.alignments.alphabets import (
     encode,
 )
 from jaxstruct.alignments.losses import AlignmentOutput
+from jaxstruct.alignments.potentials import DELETE, INSERT, PAIR
 from jaxstruct.alignments.structure import AlignmentInput, alignment_inputs, alignment_outputs
-from jaxstruct.alignments.text import WrittenAlignment, gather_gaps, read_rows, without_end_gaps
+from jaxstruct.alignments.text import WrittenAlignment, gather_gaps, read_rows
 from jaxstruct.core.sizes import size_class
 from jaxstruct.data.fasta import FastaRecord, aligned_pairs, consecutive_pairs, read_fasta
 
@@ -172,3 +173,17 @@ def outputs_of(pairs: Pairs) -> AlignmentOutput:
 def padded_letters(pairs: Pairs) -> int:
     """What the longest sequence is padded to."""
     return size_class(max(len(letters) for codes in pairs.codes for letters in codes))
+
+
+def without_end_gaps(operations: np.ndarray, begin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(operations, begin) from the first to the last pair, as a local alignment has them.
+
+    Letters against a gap before the first pair count to begin; without any pair nothing is left.
+    """
+    operations = np.asarray(operations)
+    pairs = np.flatnonzero(operations == PAIR)
+    if not pairs.size:
+        return operations[:0], np.zeros(2, np.int32)
+    before = operations[: pairs[0]]
+    moved = [np.sum(before == DELETE), np.sum(before == INSERT)]
+    return operations[pairs[0] : pairs[-1] + 1], (np.asarray(begin) + moved).astype(np.int32)

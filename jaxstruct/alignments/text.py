@@ -146,20 +146,6 @@ def _checked(alignment: WrittenAlignment) -> np.ndarray:
     return real
 
 
-def without_end_gaps(operations: np.ndarray, begin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(operations, begin) from the first to the last pair, as a local alignment has them.
-
-    Letters against a gap before the first pair count to begin; without any pair nothing is left.
-    """
-    operations = np.asarray(operations)
-    pairs = np.flatnonzero(operations == PAIR)
-    if not pairs.size:
-        return operations[:0], np.zeros(2, np.int32)
-    before = operations[: pairs[0]]
-    moved = [np.sum(before == DELETE), np.sum(before == INSERT)]
-    return operations[pairs[0] : pairs[-1] + 1], (np.asarray(begin) + moved).astype(np.int32)
-
-
 def gather_gaps(operations: np.ndarray) -> np.ndarray:
     """The operations in another order: between two pairs first all DELETE, then all INSERT.
 

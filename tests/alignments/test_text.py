@@ -15,7 +15,6 @@ from jaxstruct.alignments.text import (
     alignment_text,
     gather_gaps,
     read_rows,
-    without_end_gaps,
     write_rows,
 )
 from tests.lib.refusals import refused
@@ -153,13 +152,6 @@ def test_numbers():
     scores = PairScores(alphabet("AC"), np.zeros((2, 2)))
     refused("the letter 'E' is not in the alphabet 'AC'", alignment_numbers, written, scores)
     refused("width: got 0", alignment_text, written, width=0)
-
-
-def test_end_gaps_are_left_out_of_a_local_alignment():
-    operations, begin = without_end_gaps(np.array([D, J, D, P, J, P, D]), np.array([1, 0]))
-    assert operations.tolist() == [P, J, P] and begin.tolist() == [3, 1]
-    operations, begin = without_end_gaps(np.array([D, J]), np.array([1, 0]))
-    assert operations.tolist() == [] and begin.tolist() == [0, 0]
 
 
 def test_gathered_gaps_pair_the_same_letters():

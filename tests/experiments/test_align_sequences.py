@@ -25,10 +25,12 @@ from experiments.align_sequences.data import (
     read_aligned,
     read_plain,
     split,
+    without_end_gaps,
 )
 from experiments.align_sequences.report import aligned_records
 from experiments.lib import common
 from jaxstruct.alignments.alphabets import DNA
+from jaxstruct.alignments.potentials import DELETE, INSERT, PAIR
 from jaxstruct.alignments.structure import pairwise_alignment
 from jaxstruct.alignments.text import WrittenAlignment
 from jaxstruct.data.errors import MalformedFile
@@ -147,6 +149,15 @@ def test_alignments_are_rows_for_other_programs_too(options, outcome):
     assert all(told in head for told, head in zip(columns, heads(rows), strict=True))
     again = read_aligned(str(path), READING, "global")
     assert len(again.names) == 3 and any("-" in one.seq for one in found)
+
+
+def test_end_gaps_are_left_out_of_a_local_alignment():
+    operations, begin = without_end_gaps(
+        np.array([DELETE, INSERT, DELETE, PAIR, INSERT, PAIR, DELETE]), np.array([1, 0])
+    )
+    assert operations.tolist() == [PAIR, INSERT, PAIR] and begin.tolist() == [3, 1]
+    operations, begin = without_end_gaps(np.array([DELETE, INSERT]), np.array([1, 0]))
+    assert operations.tolist() == [] and begin.tolist() == [0, 0]
 
 
 def test_rows_of_a_local_alignment_say_where_they_stand():
