@@ -104,14 +104,12 @@ def oracle_on_shards(
         sets, report, counts = oracle_pass(problem, options, task, w, sets, report, calls)
         return sets, report, jax.lax.psum(counts, mesh.axis_names)
 
-    given = (problem, task, w, sets, report, calls)
-    along = [_along(mesh, tree) for tree in given]
-    along[0], along[2] = _on_all(problem), _on_all(w)
-    counted = PartitionSpec()
+    rows = partial(_along, mesh)
+    kept = rows(sets), rows(report)
+    given = _on_all(problem), rows(task), _on_all(w), *kept, rows(calls)
     return jax.shard_map(
-        own, mesh=mesh, in_specs=tuple(along), out_specs=(along[3], along[4], counted),
-        check_vma=False,
-    )(*given)  # fmt: skip
+        own, mesh=mesh, in_specs=given, out_specs=(*kept, PartitionSpec()), check_vma=False
+    )(problem, task, w, sets, report, calls)
 
 
 def sweeps_on_shards(
@@ -138,14 +136,13 @@ def sweeps_on_shards(
         one_sweep = partial(exchanging_pass, exchange)
         return sweeps_pass(problem, options, task, w, sets, slots, plan, clock, scratch, one_sweep)
 
-    given = (problem, task, w, sets, slots, plan, clock, scratch)
-    along = [_along(mesh, tree) for tree in given]
-    along[0], along[2] = _on_all(problem), _on_all(w)
-    spec = PartitionSpec(mesh.axis_names)
+    moved, numbers = (task, sets, slots, plan, clock, scratch), PartitionSpec(mesh.axis_names)
+    of_task, *others, of_scratch = (_along(mesh, tree) for tree in moved)
+    weights = _on_all(w)
     return jax.shard_map(
-        own, mesh=mesh, in_specs=tuple(along), out_specs=(along[2], spec, spec, along[7]),
-        check_vma=False,
-    )(*given)  # fmt: skip
+        own, mesh=mesh, in_specs=(_on_all(problem), of_task, weights, *others, of_scratch),
+        out_specs=(weights, numbers, numbers, of_scratch), check_vma=False,
+    )(problem, task, w, sets, slots, plan, clock, scratch)  # fmt: skip
 
 
 def newton_on_shards(
@@ -166,14 +163,15 @@ def newton_on_shards(
         axes = Axes(tuple(mesh.axis_names))
         return proximal_newton_pass(problem, options, task, None, span, sets, sigma, clock, axes)
 
-    given = (problem, task, span, sets, sigma, clock)
-    along = [_along(mesh, tree) for tree in given]
-    along[0], spec, same = _on_all(problem), PartitionSpec(mesh.axis_names), PartitionSpec()
-    found: Any = (_on_all(problem.initial_weights), spec, along[3], spec, spec, same, same)
-    found = NewtonResult(*found)
+    given = (task, span, sets, sigma, clock)
+    of_task, of_span, of_sets, *others = (_along(mesh, tree) for tree in given)
+    numbers, same = PartitionSpec(mesh.axis_names), PartitionSpec()
+    weights: Any = _on_all(problem.initial_weights)
+    found: Any = (weights, numbers, of_sets, numbers, numbers, same, same)
     return jax.shard_map(
-        own, mesh=mesh, in_specs=tuple(along), out_specs=found, check_vma=False
-    )(*given)  # fmt: skip
+        own, mesh=mesh, in_specs=(_on_all(problem), of_task, of_span, of_sets, *others),
+        out_specs=NewtonResult(*found), check_vma=False,
+    )(problem, *given)  # fmt: skip
 
 
 oracle_shards_program = program(oracle_on_shards, static_argnums=(1, 2), donate_argnums=(5, 6))
