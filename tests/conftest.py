@@ -21,7 +21,7 @@ from collections.abc import Iterator
 # Matrices of the tests are small: threads of BLAS only wait for one another, with the cores busy.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Where in the source an operation was written is told to nobody: a twelfth of the time to compile.
+# Where in the source an operation was written is not recorded: a twelfth of the time to compile.
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 
 import jax
@@ -80,7 +80,7 @@ def _compile_quickly() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The costliest files first; xdist, told not to sort files itself, hands them out in order."""
+    """The costliest files first; xdist, set not to sort files itself, hands them out in order."""
     tests = pathlib.Path(__file__).parent
     place = {tests / name: number for number, name in enumerate(COSTLIEST)}
     items.sort(key=lambda item: place.get(item.path, len(place)))
@@ -102,7 +102,7 @@ def _most_bytes() -> float:
 
 
 def _forget_programs() -> None:
-    """Let compiled programs go and give their memory back; glibc keeps it until it is told to."""
+    """Let compiled programs go and give their memory back; glibc keeps it until it is asked to."""
     jax.clear_caches()
     gc.collect()
     if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):

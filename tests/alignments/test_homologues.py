@@ -230,12 +230,12 @@ def changed(where, field, index, value):
         (("y", "begin", (1, 0), -1), "of the first sequence"),
     ],
 )
-def test_the_door_names_what_does_not_fit(change, message):
+def test_refusals_name_what_does_not_fit(change, message):
     problem = homologue_search(A)
     refused(message, lambda: fit(problem, *changed(*change), "svm2"))
 
 
-def test_other_doors():
+def test_other_refusals():
     x, y = batch()
     problem = homologue_search(A)
     with refused("Q = 1"):
@@ -299,7 +299,7 @@ ONE = np.array([0, 1])
         (lambda: homologue_outputs([0], [[0]], [[0, 0]], 4.0), "width must be .* got 4.0"),
     ],
 )
-def test_wrong_types_at_the_door(make, match):
+def test_wrong_types_are_refused(make, match):
     refused(match, make)
 
 

@@ -82,6 +82,6 @@ def test_it_finds_homologues():
         ({"smoothing": 0.0}, "smoothing"),
     ],
 )
-def test_the_door(options, message):
+def test_refusals(options, message):
     counts = LetterCounts(np.ones((2, 2)), np.ones(2), np.ones(2))
     refused(message, log_odds, counts, **options)

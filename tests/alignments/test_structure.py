@@ -221,7 +221,7 @@ def test_written():
     assert stores[1].operations.lengths.tolist() == [3, 1]
 
 
-def door(change, mode="global"):
+def check(change, mode="global"):
     """What `fit` asks first, of two pairs with one leaf changed."""
     firsts, seconds = [np.array([0, 1]), np.array([2, 2, 0])], [np.array([1]), np.array([0, 2])]
     x = alignment_inputs(firsts, seconds, (3, 2))
@@ -256,7 +256,7 @@ def with_leaf(which, name, place, value):
     ],
 )
 def test_bad_training_sets(change, message):
-    refused(message, door, change)
+    refused(message, check, change)
 
 
 def test_a_global_alignment_begins_at_the_first_letters():
@@ -267,8 +267,8 @@ def test_a_global_alignment_begins_at_the_first_letters():
         y.begin[0] = [1, 0]
         return x, y
 
-    refused("first sequence, .*: it must cover all of them", door, late)
-    door(late, mode="local")
+    refused("first sequence, .*: it must cover all of them", check, late)
+    check(late, mode="local")
 
 
 @pytest.mark.parametrize(
@@ -333,5 +333,5 @@ PAIR_OF = [np.array([0, 1])]
         (lambda: pairwise_alignment(2).check(PAIR_OF), "inputs must be an AlignmentInput"),
     ],
 )
-def test_wrong_types_at_the_door(make, match):
+def test_wrong_types_are_refused(make, match):
     refused(match, make)

@@ -50,7 +50,7 @@ def test_few_components_lose_what_lies_across_them() -> None:
 def test_the_kernel_and_the_ridge_are_chosen() -> None:
     rng = np.random.default_rng(1)
     x = rng.uniform(-3, 3, size=(80, 1))
-    y = (np.sin(2 * x[:, 0]) > 0).astype(int)  # no line tells them apart
+    y = (np.sin(2 * x[:, 0]) > 0).astype(int)  # no line separates them
     same = (y[:, None] == y).astype(float)
     grams = [np.exp(-((x - x.T) ** 2) / (2 * s**2)) for s in (0.01, 0.5, 50.0)]
     choice = choose_kernel_dependency(grams, same, 1 - same, [1e-2, 1e2])

@@ -74,7 +74,7 @@ class Sequences(NamedTuple):
         return chain_inputs(features, self.length, gram)
 
     def problem(self, model: Model, way: str = "dense", **options: object) -> Problem:
-        """`chain` in float64 unless told otherwise."""
+        """`chain` in float64 unless given otherwise."""
         size = len(self.pool) if way == "kernel" else self.pool.shape[1]
         return chain(size, self.S, **model._asdict(), **{"dtype": "float64"} | options)
 

@@ -310,11 +310,11 @@ def by_planes(problem, w, x, planes, c):
 
 @quick_jit
 def by_differences(problem, w, x, planes, index, c):
-    told = problem.space.plane_differences(planes)
+    apart = problem.space.plane_differences(planes)
     return (
-        problem.space.difference_values(w, x, told, index),
-        problem.space.add_differences(w, x, told, index, c),
-        told,
+        problem.space.difference_values(w, x, apart, index),
+        problem.space.add_differences(w, x, apart, index, c),
+        apart,
     )
 
 
@@ -336,8 +336,10 @@ def test_plane_differences(x64, way, model, share):
     ],
 )
 def test_places_are_as_narrow_as_they_fit(x64, model, T, S, kinds):
-    told = _check_differences("dense", model, 0.3, T, S)
-    held = [leaf for leaf in (told.positions, told.transitions, told.triples) if leaf is not None]
+    apart = _check_differences("dense", model, 0.3, T, S)
+    held = [
+        leaf for leaf in (apart.positions, apart.transitions, apart.triples) if leaf is not None
+    ]
     assert tuple(str(leaf.dtype) for leaf in held) == kinds
 
 
@@ -355,14 +357,14 @@ def _check_differences(way, model, share, T, S):
     whole, moved = by_planes(
         problem, w, x, planes, np.where(np.isin(range(n), index)[:, None], c, 0)
     )
-    cut, also, told = by_differences(problem, w, x, planes, index, c[index])
+    cut, also, apart = by_differences(problem, w, x, planes, index, c[index])
     differing = (planes != planes[:, :1]).any(axis=1).sum(axis=1)
-    np.testing.assert_array_equal(told.tiles, -(-differing // TILE))
+    np.testing.assert_array_equal(apart.tiles, -(-differing // TILE))
     close = dict(rtol=0, atol=1e-11)
     np.testing.assert_allclose(differences(cut), differences(whole)[index], **close)
     np.testing.assert_allclose(flat(also), flat(moved), **close)
     assert share == 0 or np.abs(flat(moved) - flat(w)).max() > 0.1
-    return told
+    return apart
 
 
 def test_a_long_gram_matrix_of_integers_serves_as_well(x64):

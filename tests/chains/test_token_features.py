@@ -149,10 +149,10 @@ def test_a_window_is_the_chain_of_wide_tokens(x64, way, model):
 
 @quick_jit
 def by_differences(problem, w, x, planes, index, c):
-    told = problem.space.plane_differences(planes)
+    differences = problem.space.plane_differences(planes)
     return (
-        problem.space.difference_values(w, x, told, index),
-        problem.space.add_differences(w, x, told, index, c),
+        problem.space.difference_values(w, x, differences, index),
+        problem.space.add_differences(w, x, differences, index, c),
     )
 
 
@@ -200,7 +200,7 @@ def test_training_with_a_window(x64):
         np.testing.assert_array_equal(predict(problem, found.weights, inputs_of(way, data)), best)
 
 
-def test_windows_at_the_door():
+def test_windows_that_are_refused():
     refused("window must be at least 0, got -1", chain, D, S, window=-1)
     refused("window must be at least 0, a Python integer, got 1.5", chain, D, S, window=1.5)
     tokens = KernelTokens(np.ones((2, 3, 4), np.float32), np.zeros((2, 3), np.int32))

@@ -32,7 +32,7 @@ S = 3
 
 
 class Case(NamedTuple):
-    """A problem with weights and inputs; `count` outputs of each input, None where not told."""
+    """A problem with weights and inputs; `count` outputs of each input, None where not known."""
 
     problem: Problem
     weights: PyTree

@@ -83,8 +83,11 @@ def test_machines_of_margins_need_a_temperature() -> None:
         for record in (js.Solution, js.baselines.RandomField)
     )
     call = given.problem, solution, given.inputs
-    for door in (js.confidence.marginals, lambda *a: js.confidence.sample(*a, jax.random.key(0))):
-        refused("temperature is None, but weights are a Solution, wh", door, *call)
+    for function in (
+        js.confidence.marginals,
+        lambda *a: js.confidence.sample(*a, jax.random.key(0)),
+    ):
+        refused("temperature is None, but weights are a Solution, wh", function, *call)
     for wrong in (0.0, -1, "warm", np.nan):
         with refused("temperature must be a positive number or what fit"):
             js.confidence.marginals(*call, temperature=wrong)

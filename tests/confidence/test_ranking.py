@@ -1,4 +1,4 @@
-"""The k best of every structure through its public door."""
+"""The k best of every structure through its public function."""
 
 from __future__ import annotations
 

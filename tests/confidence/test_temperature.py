@@ -14,7 +14,7 @@ from tests.lib.refusals import refused
 
 @pytest.mark.parametrize("name", ["classes", "chain", "graph", "own"])
 def test_it_minimises_the_held_out_log_loss(name) -> None:
-    """On outputs that were drawn at another temperature, with the loss told before and after."""
+    """On outputs that were drawn at another temperature, with the loss before and after."""
     given = case(name)
     scale = {"chain": 3.0}.get(name, 0.5)
     sharp = jax.tree.map(lambda leaf: scale * leaf, given.weights)

@@ -1,4 +1,4 @@
-"""What the shared door checks refuse, and what they show of it: one line, never too long."""
+"""What the shared checks refuse, and what they show of it: one line, never too long."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def test_sizes_numbers_flags_choices():
         ([1, 2, 3], "l must be .* got int64 of shape"),
         ([[1], [1, 2]], "l must be .n. integers, got"),
         ([1, 2**32 + 3], r"l\[1\] is 4294967299: expected 0..5"),
-        ([-1, 9], r"l\[0\] is -1: expected 0..5, the padded length \(2 such\); mend them"),
+        ([-1, 9], r"l\[0\] is -1: expected 0..5, the padded length \(2 such\); correct them"),
         (None, "l must be"),
     ],
 )
 def test_lengths(lengths, match):
-    refused(match, checks.checked_lengths, "l", lengths, 2, 0, 5, "; mend them")
+    refused(match, checks.checked_lengths, "l", lengths, 2, 0, 5, "; correct them")
     for dtype in (np.int64, np.uint8, np.int32):
         good = checks.checked_lengths("l", np.array([0, 5], dtype), 2, 0, 5)
         assert good.dtype == np.int32 and good.tolist() == [0, 5]

@@ -25,7 +25,7 @@ def _subtracted(x, y):
 
 @pytest.fixture
 def efforts(monkeypatch):
-    """Sets what the compiler is told in an effort."""
+    """Sets the options of the compiler in an effort."""
     monkeypatch.setattr(compiling, "EFFORTS", {effort: {} for effort in EFFORTS})
 
     def tell(effort, options):

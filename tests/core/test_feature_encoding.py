@@ -77,8 +77,8 @@ def test_features_named_twice_are_summed_and_those_of_value_0_left_out() -> None
 
 def test_unseen_features_are_counted_and_dropped() -> None:
     encoding = fit_features(read_rows("rows", [["a", "b"]]))
-    told = r"rows names 2 features that training did not have, 3 times in all \(most often 'x'\)"
-    with pytest.warns(UnseenFeatures, match=told):
+    message = r"rows names 2 features that training did not have, 3 times in all \(most often 'x'\)"
+    with pytest.warns(UnseenFeatures, match=message):
         found = _matrix(encoding, [["a", "x"], ["y", "x"]])
     np.testing.assert_array_equal(found, [[1, 0], [0, 0]])
     with pytest.warns(UnseenFeatures, match="rows names feature 'x', .* not have, once; it is dro"):
@@ -172,7 +172,7 @@ def test_a_constant_feature_may_stand_alone() -> None:
     np.testing.assert_array_equal(_matrix(encoding, [[], {}, []]), [[2.0]] * 3)
 
 
-def test_who_listens_is_told_of_unseen_features_in_place_of_a_warning() -> None:
+def test_who_listens_receives_unseen_features_in_place_of_a_warning() -> None:
     encoding = fit_features(read_rows("rows", [["a"], ["b"]]))
     heard: list = []
     with warnings.catch_warnings():

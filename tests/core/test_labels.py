@@ -120,7 +120,7 @@ def test_decode_checks_the_range():
         (lambda: encode(fit_codec(["a"]), ["x" * 10**6]), "is none of the 1 known classes"),
     ],
 )
-def test_wrong_types_at_the_door(make, match):
+def test_wrong_types_are_refused(make, match):
     refused(match, make)
 
 

@@ -130,7 +130,7 @@ def test_wide_positions_are_worth_a_bucket() -> None:
         (ragged([[1], [2]]), {"a": np.zeros(2)}, "outputs must be a pytree like"),
     ],
 )
-def test_the_door(inputs, outputs, message: str) -> None:
+def test_refusals(inputs, outputs, message: str) -> None:
     padding = Padding(output_sizes=lambda x: x.shape[1])
     refused(message, bucketed, padding, inputs, outputs)
 

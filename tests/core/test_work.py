@@ -61,13 +61,13 @@ def test_a_loop_of_unknown_length_counts_one_turn():
 
 
 def test_a_body_counts_as_often_as_it_is_said_to_repeat():
-    def told(x):
+    def stated(x):
         body = repeated(lambda s: (s[0] + 1, s[1] * s[1]), 40)
         return jax.lax.while_loop(lambda s: s[0] < 9, body, (0, x))
 
-    assert work_of(told, _of(B)) == 1 + 40 * (1 + B)
-    assert told(jnp.ones(B))[0] == 9
-    assert work_and_size(told, _of(B)).equations <= 6
+    assert work_of(stated, _of(B)) == 1 + 40 * (1 + B)
+    assert stated(jnp.ones(B))[0] == 9
+    assert work_and_size(stated, _of(B)).equations <= 6
 
 
 def test_a_choice_counts_every_branch():

@@ -70,7 +70,7 @@ def test_read_members(kind, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kind_is_told_by_content(kind, tmp_path) -> None:
+def test_kind_is_found_by_content(kind, tmp_path) -> None:
     """The file's own name plays no part."""
     path = _archive(tmp_path, kind, FILES).rename(tmp_path / "download")
     assert read_members(path, ["top.txt"]) == {"top.txt": b"top"}

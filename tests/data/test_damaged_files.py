@@ -135,7 +135,7 @@ def _conll(path: Path) -> object:
 
 
 def _svmlight(name: str) -> Callable[[Path], object]:
-    """Its reader tells compressed files by their names."""
+    """Its reader knows compressed files by their names."""
     return lambda path: svmlight.load_svmlight(path.rename(path.with_name(name)))
 
 

@@ -115,7 +115,7 @@ def test_file_without_address(register, tmp_path) -> None:
     assert fetching.fetch("toy", tmp_path) == (target,)
 
 
-def test_inspect_tells_three_states(register, tmp_path) -> None:
+def test_inspect_finds_three_states(register, tmp_path) -> None:
     """Present, missing and damaged, the last two with a reason."""
     register({"a.txt": b"alpha", "b.txt": b"beta", "c.txt": b"gamma"})
     (tmp_path / "toy").mkdir()

@@ -98,7 +98,7 @@ def test_the_homologue_is_anywhere(drawn):
     assert counts.min() > 10
 
 
-def test_a_seed_repeats_and_the_door():
+def test_a_seed_repeats_and_refusals():
     one, two = (generate_homologues(np.random.default_rng(3), 2) for _ in range(2))
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a, b)

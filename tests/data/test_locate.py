@@ -47,7 +47,7 @@ def test_cache_default_is_under_home(base, monkeypatch, tmp_path) -> None:
     assert locate.cache_folder() == tmp_path / ".cache" / "jaxstruct"
 
 
-def test_missing_file_tells_variable_and_command(folders, register) -> None:
+def test_missing_file_names_variable_and_command(folders, register) -> None:
     """The message holds both folders searched and both remedies."""
     register({"a.txt": b"alpha"}, url="http://example.invalid")
     with pytest.raises(CorpusMissing) as caught:
@@ -63,7 +63,7 @@ def test_missing_file_tells_variable_and_command(folders, register) -> None:
         assert part in message
 
 
-def test_missing_file_without_address_tells_the_packing(folders, register) -> None:
+def test_missing_file_without_address_names_the_packing(folders, register) -> None:
     """A file that cannot be downloaded must not send the user to the downloader."""
     register({"a.txt": b"alpha"})
     with refused("cannot be downloaded: Ask the baker.*--verify_only", error=CorpusMissing):

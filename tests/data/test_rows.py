@@ -1,4 +1,4 @@
-"""Compressed rows: checks at the door, conversion from SciPy, padding."""
+"""Compressed rows: checks, conversion from SciPy, padding."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Graphs(NamedTuple):
         return js.ragged([y.astype(np.int32) for y in self.y])
 
     def problem(self, **options: object) -> js.Problem:
-        """`graph_labelling` in float64 unless told otherwise."""
+        """`graph_labelling` in float64 unless given otherwise."""
         p, K, symmetric = self.options
         return graph_labelling(
             self.nodes[0].shape[1],

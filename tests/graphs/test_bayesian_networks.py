@@ -103,7 +103,7 @@ def test_a_factor_graph_in_words() -> None:
         ),
     ],
 )  # fmt: skip
-def test_the_door(variables: list, message: str) -> None:
+def test_refusals(variables: list, message: str) -> None:
     refused(message, bayesian_network, variables)
 
 

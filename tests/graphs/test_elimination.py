@@ -30,7 +30,7 @@ def test_widths(nodes: int, edges: np.ndarray, width: int) -> None:
 
 @pytest.mark.parametrize("kind", ["tree", "cycle", "complete", "any", "grid"])
 def test_a_plan_is_an_elimination(kind: str) -> None:
-    """Every node once; a message goes to a later step that holds all that it speaks of."""
+    """Every node once; a message goes to a later step that holds all that it is about."""
     rng = np.random.default_rng(5)
     for _ in range(50):
         V, edges = random_edges(rng, kind)
@@ -47,7 +47,7 @@ def test_a_plan_is_an_elimination(kind: str) -> None:
             assert {int(a), int(b)} <= axes[row[0]]
 
 
-def test_the_door() -> None:
+def test_refusals() -> None:
     with refused("width is 1, but the order found needs 2: raise it"):
         elimination(3, complete_edges(3), 1)
     refused(r"edges\[0\] joins node 1 to itself", elimination, 3, [[1, 1]])

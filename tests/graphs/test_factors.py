@@ -81,7 +81,7 @@ def test_padding_changes_nothing() -> None:
         ((NODES - np.inf, [], np.zeros((0, 2, 2))), "leave no output: every label of node 0"),
     ],
 )
-def test_the_door_of_potentials(arguments: tuple, message: str) -> None:
+def test_refusals_of_potentials(arguments: tuple, message: str) -> None:
     refused(message, graph_potentials, *arguments)
 
 
@@ -101,7 +101,7 @@ def test_minus_infinity_that_leaves_no_output_is_traced_along_edges() -> None:
         ([0.0, 1.0], r"kinds must be \[E\] = \[2\] integers, got float64"),
     ],
 )
-def test_the_door_of_kinds(kinds: list, message: str) -> None:
+def test_refusals_of_kinds(kinds: list, message: str) -> None:
     refused(message, graph_potentials, NODES, EDGES, PAIRS, kinds=np.array(kinds))
 
 
@@ -123,7 +123,7 @@ def test_the_door_of_kinds(kinds: list, message: str) -> None:
         ([2], [([0], [-np.inf, -np.inf])], "leave no output: every label of node 0"),
     ],
 )
-def test_the_door_of_factors(sizes: list, factors: list, message: str) -> None:
+def test_refusals_of_factors(sizes: list, factors: list, message: str) -> None:
     refused(message, factor_graph, sizes, factors)
 
 

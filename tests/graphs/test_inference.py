@@ -300,8 +300,8 @@ def test_classes_of_nodes_play_no_part(name: str) -> None:
     """Labels that tell the weights of their nodes in the loss are those labels."""
     given, rng = mixed(9), np.random.default_rng(0)
     classes = [rng.integers(0, 3, len(y)) for y in given.y]
-    told = js.graphs.weighted_labels(given.y, classes, 2)
-    assert told.rows.max() > 1
-    ends = (measured(given, name, y)(drawn(given, 1.0)) for y in (given.outputs, told))
+    weighted = js.graphs.weighted_labels(given.y, classes, 2)
+    assert weighted.rows.max() > 1
+    ends = (measured(given, name, y)(drawn(given, 1.0)) for y in (given.outputs, weighted))
     for plain, weighted in zip(*ends, strict=True):
         np.testing.assert_array_equal(plain, weighted)

@@ -25,7 +25,7 @@ def _example(tree, i: int):
 
 
 @jax.jit
-def told(problem: js.Problem, w: dict, x: GraphInput, y_true: jax.Array, y: jax.Array) -> tuple:
+def measured(problem: js.Problem, w: dict, x: GraphInput, y_true: jax.Array, y: jax.Array) -> tuple:
     """(F, Delta, Psi) of an output."""
     theta = problem.model.potentials(w, x)
     parts = problem.model.score(theta, y), problem.model.loss(y_true, y)
@@ -45,8 +45,8 @@ def test_a_labelling_keeps_its_score_and_its_loss() -> None:
     for i in (int(np.argmax([len(edges) for edges in GIVEN.edges])),):
         x = _example(X, i)
         for labels, p in ((Y[i], _example(given, i)), (drawn[i], _example(other, i))):
-            score, loss, psi = told(relaxed, w, x, _example(given, i), p)
-            wanted = told(plain, w, x, Y[i], labels)
+            score, loss, psi = measured(relaxed, w, x, _example(given, i), p)
+            wanted = measured(plain, w, x, Y[i], labels)
             assert score == pytest.approx(wanted[0]) and loss == pytest.approx(wanted[1])
             np.testing.assert_allclose(flat(psi), flat(wanted[2]), atol=1e-12)
 
@@ -83,11 +83,11 @@ def test_graphs_without_edges_fit_and_are_predicted() -> None:
         ((X, js.ragged([y + 9 for y in Y]), 3), r"outputs must be integer labels 0\.\.2"),
     ],
 )
-def test_the_door_of_marginals(arguments: tuple, message: str) -> None:
+def test_refusals_of_marginals(arguments: tuple, message: str) -> None:
     refused(message, marginal_outputs, *arguments)
 
 
-def test_the_door_of_relaxed_training() -> None:
+def test_refusals_of_relaxed_training() -> None:
     with refused('loss="zero_one" does not add up over nodes'):
         GIVEN.problem(inference="relaxed", loss="zero_one")
     problem, given = GIVEN.problem(inference="relaxed"), marginal_outputs(X, Y, 3)

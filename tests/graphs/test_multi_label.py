@@ -183,7 +183,7 @@ def test_scores_are_those_of_psi() -> None:
         ({"inference": "relaxed", "pairs": False}, 'inference="relaxed" needs pairs=True'),
     ],
 )
-def test_the_door_of_the_structure(options: dict, message: str) -> None:
+def test_refusals_of_the_structure(options: dict, message: str) -> None:
     refused(message, multi_label, **{"number_of_features": D, "number_of_labels": L} | options)
 
 
@@ -204,5 +204,5 @@ def test_sets_where_marginals_are_wanted_are_refused() -> None:
         (X, Y + 1, r"outputs\[\d+, \d\] is 2: expected 0 or 1"),
     ],
 )
-def test_the_door_of_examples(x: np.ndarray, y: np.ndarray, message: str) -> None:
+def test_refusals_of_examples(x: np.ndarray, y: np.ndarray, message: str) -> None:
     refused(message, lambda: js.fit(multi_label(D, L, dtype="float64"), x, y))

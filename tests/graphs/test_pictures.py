@@ -30,8 +30,8 @@ def test_every_part_is_drawn() -> None:
     markers = [line.get_marker() for line in axes.lines if line not in lines]
     assert len(lines) == sum(map(len, graph.scopes)) == 9
     assert markers.count("s") == 5 and markers.count("o") == 5
-    told = [text.get_text() for text in axes.texts]
-    assert told[:2] == [r"$\psi_{0}$", r"$\psi_{1}$"] and told[5:] == list("BEARN")
+    written = [text.get_text() for text in axes.texts]
+    assert written[:2] == [r"$\psi_{0}$", r"$\psi_{1}$"] and written[5:] == list("BEARN")
     assert [text.get_text() for text in factor_picture(graph).axes[0].texts][5:] == list("01234")
 
 
@@ -80,7 +80,7 @@ def test_own_places_are_taken() -> None:
          r"places\[1\] must be \[1, 2\] finite numbers, got shape \(2, 2\)"),
     ],
 )  # fmt: skip
-def test_the_door(arguments: tuple, message: str) -> None:
+def test_refusals(arguments: tuple, message: str) -> None:
     refused(message, factor_picture, *arguments)
 
 

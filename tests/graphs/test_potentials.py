@@ -57,7 +57,7 @@ def test_shared_tables_are_those_of_their_edges() -> None:
         ),
     ],
 )
-def test_the_door(change: dict, message: str) -> None:
+def test_refusals(change: dict, message: str) -> None:
     refused(message, lambda: conditional_modes(GRAPH._replace(**change)))
 
 

@@ -127,20 +127,20 @@ def test_nodes_weigh_in_the_loss_as_their_classes_say(
         total = (weights * costs[given.y[i][None], labels]).sum(axis=1)
         return total / max(weights.sum(), 1e-9) if normalised else total
 
-    told = js.graphs.weighted_labels(given.y, classes, given.S)
-    solution = _solved(given, problem, formulation, 4.0, told, plans=True)
+    weighted = js.graphs.weighted_labels(given.y, classes, given.S)
+    solution = _solved(given, problem, formulation, 4.0, weighted, plans=True)
     truth = given.truth(formulation, 4.0, weighed)
     _assert_optimal(solution, truth.objective)
     assert abs(truth.objective / given.truth(formulation, 4.0, loss).objective - 1) > 0.01
     if parts is enumerated:  # every decoder reads theta alone
         for own in js.predict(problem, solution, given.inputs(plans=True)):
             assert own.min() >= 0 and own.max() < given.S
-    y, every = np.full((len(told), MOST), -1), np.full((len(told), given.S**MOST, MOST), -1)
-    for i, own in enumerate(told):
+    y, every = np.full((len(weighted), MOST), -1), np.full((len(weighted), given.S**MOST, MOST), -1)
+    for i, own in enumerate(weighted):
         labels = given.psi(i)[0]
         y[i, : len(own)], every[i, : len(labels), : len(own)] = own, labels
     found, right = losses_of(problem, y, every), losses_of(problem, y, y[:, None])
-    for i in range(len(told)):
+    for i in range(len(weighted)):
         labels = given.psi(i)[0]
         np.testing.assert_allclose(found[i, : len(labels)], weighed(i, labels), atol=1e-12)
     assert not right.any()
@@ -166,7 +166,7 @@ def test_without_a_loss_weights_change_nothing(formulation: str) -> None:
         ([[0.5, 1]], [[0, 0]], "labels must be integers"),
     ],
 )
-def test_the_door_of_weighted_labels(labels: list, classes: list, message: str) -> None:
+def test_refusals_of_weighted_labels(labels: list, classes: list, message: str) -> None:
     with refused(message):
         js.graphs.weighted_labels(list(map(np.array, labels)), list(map(np.array, classes)), 2)
 
@@ -304,7 +304,7 @@ X, Y = GIVEN.inputs(), GIVEN.outputs
         ({"dtype": "float16"}, 'dtype must be "float32" or "float64"'),
     ],
 )
-def test_the_door_of_the_structure(options: dict, message: str) -> None:
+def test_refusals_of_the_structure(options: dict, message: str) -> None:
     refused(message, graph_labelling, **{"number_of_features": 2, "number_of_labels": 2} | options)
 
 
@@ -324,7 +324,7 @@ def test_the_door_of_the_structure(options: dict, message: str) -> None:
         ),
     ],
 )  # fmt: skip
-def test_the_door_of_examples(inputs, outputs, options: dict, message: str) -> None:
+def test_refusals_of_examples(inputs, outputs, options: dict, message: str) -> None:
     refused(message, lambda: js.fit(GIVEN.problem(**options), inputs, outputs))
 
 
@@ -350,5 +350,5 @@ ROWS, EDGES = [np.zeros((2, 3))] * 2, [np.array([[0, 1]]), np.zeros((0, 2), int)
         ((ROWS, EDGES), {"plans": 1}, "plans must be True or False"),
     ],
 )  # fmt: skip
-def test_the_door_of_inputs(arguments: tuple, options: dict, message: str) -> None:
+def test_refusals_of_inputs(arguments: tuple, options: dict, message: str) -> None:
     refused(message, graph_inputs, *arguments, **options)

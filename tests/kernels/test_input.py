@@ -152,5 +152,5 @@ def test_bad_parameters_are_refused():
         ),
     ],
 )
-def test_wrong_types_at_the_door(make, match):
+def test_wrong_types_are_refused(make, match):
     refused(match, make)

@@ -1,4 +1,4 @@
-"""Encoding of strings, padding and what the door refuses."""
+"""Encoding of strings, padding and what is refused."""
 
 from __future__ import annotations
 

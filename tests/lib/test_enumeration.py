@@ -40,7 +40,7 @@ def test_the_k_best() -> None:
 
 
 def test_samples_and_single_calls() -> None:
-    case = Listed([EVERY], [np.log([1.0, 2.0, 5.0, 0.0])], np.array([False]))
+    case = Listed([EVERY], [np.append(np.log([1.0, 2.0, 5.0]), -np.inf)], np.array([False]))
     draws = np.random.default_rng(0).choice(4, 4000, p=[0.125, 0.25, 0.625, 0])
     check_samples(case, EVERY[None, draws], freedom=1)
     for wrong in (np.append(draws, 3), np.sort(draws) // 2 * 2, np.repeat([0, 1, 2], 1000)):

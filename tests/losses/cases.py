@@ -48,7 +48,7 @@ class Case(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """What enumeration tells.
+    """What enumeration finds.
 
     Fields:
       psi: [B, K, P] Psi-bar of every output, P floating-point numbers of theta. true: [B, P].

@@ -61,7 +61,7 @@ def test_entropy_is_that_of_all_outputs(output_type: str) -> None:
 
 @pytest.mark.parametrize("output_type", ["classes", "chains", "trees"])
 def test_top_k_is_the_projection_of_the_best_scores(output_type: str) -> None:
-    """Where the k-th best ties with the next one, the value is told, but not the gradient."""
+    """Where the k-th best ties with the next one, the value is compared, but not the gradient."""
     given, own = case(output_type), truth(output_type)
     k = 3
     loss = partial(smoothed_hinge, smoothing="top_k", temperature=MU, k=k)
@@ -70,10 +70,10 @@ def test_top_k_is_the_projection_of_the_best_scores(output_type: str) -> None:
     wanted, slope = top_k_truth(own, k)
     np.testing.assert_allclose(value, wanted, rtol=1e-9, atol=1e-9)
     s = -np.sort(-(own.delta + own.advantage), axis=1)
-    told = np.ones(len(s), bool) if s.shape[1] <= k else ~(s[:, k - 1] <= s[:, k] + 1e-9)
-    told |= ~np.isfinite(s[:, min(k, s.shape[1] - 1)])
-    assert told.sum() >= 5
-    np.testing.assert_allclose(flat(gradient)[told], slope[told], rtol=0, atol=1e-9)
+    smooth = np.ones(len(s), bool) if s.shape[1] <= k else ~(s[:, k - 1] <= s[:, k] + 1e-9)
+    smooth |= ~np.isfinite(s[:, min(k, s.shape[1] - 1)])
+    assert smooth.sum() >= 5
+    np.testing.assert_allclose(flat(gradient)[smooth], slope[smooth], rtol=0, atol=1e-9)
     assert_slopes(run, given)
     hinge = np.maximum(s[:, 0], 0)
     assert (value >= hinge - 1e-9).all() and (value <= hinge + MU / 2 + 1e-9).all()

@@ -1,4 +1,4 @@
-"""What every loss says at the door, in one line."""
+"""What every loss refuses, in one line."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_random_codes_are_codes_of_distant_rows_and_repeat(zeros):
     assert row_distances(code)[off].min() >= typical
 
 
-def test_a_code_mends_half_of_its_distance():
+def test_a_code_corrects_half_of_its_distance():
     code = random_code(6, 31, seed=0)
     wrong = int((row_distances(code)[~np.eye(6, dtype=bool)].min() - 1) // 2)
     assert wrong >= 3
@@ -135,7 +135,7 @@ def test_a_table_that_is_no_code_is_refused(code, message):
     refused(message, checked_code, code)
 
 
-def test_the_doors_name_the_argument():
+def test_refusals_name_the_argument():
     code = all_pairs_code(3)
     refused(r"outputs\[3\] is 3, outside 0..2", fit_output_code, X, Y, code)
     refused(r"signs\[:, 1\] has no -1", fit_output_code, X, np.minimum(Y, 1), code)

@@ -226,7 +226,7 @@ FLAT = taxonomy_from_parents({"a": None, "b": None}, ["a", "b"])
         (lambda: class_kernel("x"), "features must be Lambda"),
     ],
 )
-def test_wrong_types_at_the_door(make, match):
+def test_wrong_types_are_refused(make, match):
     refused(match, make)
 
 

@@ -145,5 +145,5 @@ def test_refusals():
         (lambda: node_depths({"a": None}), "taxonomy must be a Taxonomy"),
     ],
 )
-def test_wrong_types_at_the_door(make, match):
+def test_wrong_types_are_refused(make, match):
     refused(match, make)

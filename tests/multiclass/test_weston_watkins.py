@@ -142,7 +142,7 @@ def test_single_precision_and_a_run_that_is_cut_short():
         ({"seed": -1}, "seed must be at least 0"),
     ],
 )
-def test_the_door_names_the_argument(change, message):
+def test_refusals_name_the_argument(change, message):
     arguments = {"problem": make("float32"), "inputs": X, "labels": Y} | change
     refused(message, fit_weston_watkins, **arguments)
 

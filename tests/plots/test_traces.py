@@ -1,4 +1,4 @@
-"""The picture of a training: what it shows, where it is saved, and its door."""
+"""The picture of a training: what it shows, where it is saved, and what is refused."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_training_of_no_rounds_is_an_empty_picture():
         ((COURSE, 4), r"path must end in .png, .pdf or .svg, got 4"),
     ],
 )
-def test_the_door(arguments, message):
+def test_refusals(arguments, message):
     refused(message, js.plots.trace, *arguments)
 
 

@@ -226,7 +226,7 @@ def test_planes_that_nobody_asks_for_are_removed(tmp_path):
     assert not planes_folder(path).exists()
 
 
-def test_a_full_disk_is_told_and_the_run_goes_on(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_and_the_run_goes_on(tmp_path, monkeypatch):
     path, train = tmp_path / "run.npz", RUNS["grown"]
 
     def full(stream, *arrays, **named):

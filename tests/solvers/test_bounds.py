@@ -92,7 +92,7 @@ class Ascent:
         self.task = case.task(formulation, C, batch=1)
         settings = Settings(variant="subspace", working_sets="grown")
         state = cutting_plane.init(case.run(formulation, C, settings, batch=1))
-        self.told = oracle_pass.empty_report(N, 0, "float64")
+        self.report = oracle_pass.empty_report(N, 0, "float64")
         self.w, self.sets = state.weights, state.sets
         self.epsilon, psi = epsilon, case.psi()
         self.psi, self.dpsi = psi, psi[np.arange(N), case.y][:, None] - psi
@@ -101,13 +101,13 @@ class Ascent:
     def visit(self, i, epsilon):
         """Solve the block of example i; first add its most violated output above epsilon."""
         order = np.roll(np.arange(N, dtype=np.int32), -i)  # example i first, and it alone
-        self.sets, self.told, counts = _oracle(
+        self.sets, self.report, counts = _oracle(
             self.problem,
             oracle_pass.OracleOptions("contenders", 0),
             self.task,
             self.w,
             self.sets,
-            self.told,
+            self.report,
             oracle_pass.Calls(
                 (order[:, None],),
                 ((np.int32(0), np.int32(1)),),

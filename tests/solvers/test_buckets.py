@@ -1,4 +1,4 @@
-"""Training sets in buckets: the optimum, numbers in the order of the examples, and the door."""
+"""Training sets in buckets: the optimum, numbers in the order of examples, refusals."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def put(parts, value):
         (lambda f: put(f["y"], f["y"][0] + K), "outside 0..3"),
     ],
 )
-def test_the_door(change, message):
+def test_refusals(change, message):
     refused(message, lambda: fit(random_case(0).problem("float32"), *broken(change)))
 
 

@@ -36,7 +36,7 @@ VARIANTS = {
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("formulation", FORMULATIONS)
-def test_every_round_tells_the_truth(x64, formulation, variant):
+def test_every_round_states_the_truth(x64, formulation, variant):
     """Primal, dual, slack and violation of each round, from its weights and multipliers alone."""
     case = case_for(formulation, seed=1)
     weights = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 2.0], len(case.y))

@@ -176,7 +176,7 @@ def test_support_outputs_rebuild_the_weights(x64):
 @pytest.mark.parametrize(
     "way, group, active", [("sparse", 1, None), ("dense", 4, None), ("dense", 4, 0)]
 )
-def test_long_sequences_move_by_what_tells_planes_apart(x64, way, group, active):
+def test_long_sequences_move_by_where_planes_differ(x64, way, group, active):
     """Sweeps read only where planes differ; w and the dual stay those of the planes."""
     data = random_sequences(5, 12, 21, 4, 3, shortest=5)
     problem, x = data.problem(Model(order=2, start_stop=True), way), data.inputs(way)

@@ -36,7 +36,7 @@ def train(problem, settings=SWEEPS, **options):
 
 @pytest.fixture
 def usual_signals():
-    """Python's own handler of Ctrl-C, which programs in the background are told to ignore."""
+    """Python's own handler of Ctrl-C, which programs in the background are made to ignore."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield signal.default_int_handler, signal.getsignal(signal.SIGTERM)
     signal.signal(signal.SIGINT, before)
@@ -130,20 +130,20 @@ def full_disk(monkeypatch, holds):
 
 
 def test_a_full_disk_costs_checkpoints_and_not_the_run(tmp_path, monkeypatch):
-    """It is told once on the way and once at the end; the file of before stays, and no other."""
+    """It is reported on the way and at the end, once each; the file of before stays alone."""
     problem, path = multiclass(D, K), tmp_path / "run.npz"
     whole = train(problem, max_passes=7, tolerance=1e-5)
     written = full_disk(monkeypatch, 2)
-    with pytest.warns(RuntimeWarning) as told:
+    with pytest.warns(RuntimeWarning) as warned:
         found = train(problem, max_passes=7, tolerance=1e-5, checkpoint=path, checkpoint_seconds=0)
-    messages = [str(warning.message) for warning in told]
+    messages = [str(warning.message) for warning in warned]
     assert len(written) == 7 and len(messages) == 2
     why = r"\(\[Errno 28\] No space left on device\)"
     start = f"checkpoint {path} could not be written "
     end = "; the file holds round 2 of this run"
     assert re.fullmatch(f"{start}after round 3 {why}. The run goes on{end}", messages[0])
     assert re.fullmatch(f"{start}at the end .* {why}. .* save_solution{end}", messages[1])
-    assert {warning.filename for warning in told} == {__file__}
+    assert {warning.filename for warning in warned} == {__file__}
     np.testing.assert_array_equal(found.weights["weights"], whole.weights["weights"])
     assert load_solution(path, problem).statistics.passes == 2
     assert {file.name for file in tmp_path.iterdir()} == {"run.npz", "run.npz.previous"}
@@ -163,13 +163,13 @@ def test_a_disk_that_has_room_again_is_warned_of_again(tmp_path, monkeypatch):
         save(file, *given, **options)
 
     monkeypatch.setattr(archive, "dump", dump)
-    with pytest.warns(RuntimeWarning) as told:
+    with pytest.warns(RuntimeWarning) as warned:
         train(problem, max_passes=6, tolerance=1e-5, checkpoint=path, checkpoint_seconds=0)
-    rounds = [re.findall(r"round \d|nothing", str(warning.message)) for warning in told]
+    rounds = [re.findall(r"round \d|nothing", str(warning.message)) for warning in warned]
     assert rounds == [["round 1", "nothing"], ["round 4", "round 3"]]
 
 
-def test_a_folder_that_nobody_can_write_to_is_told_before_training(tmp_path):
+def test_a_folder_that_nobody_can_write_to_is_reported_before_training(tmp_path):
     (tmp_path / "file").write_text("")
     with refused("checkpoint: nothing .*file.*: ", error=OSError):
         train(multiclass(D, K), checkpoint=tmp_path / "file" / "run.npz", callback=stopper(1))
@@ -260,7 +260,7 @@ def test_a_run_that_its_callback_stops_may_go_on(tmp_path):
         ({"checkpoint_seconds": "1"}, "checkpoint_seconds must be finite and >= 0, one number"),
     ],
 )
-def test_the_door(options, message):
+def test_refusals(options, message):
     refused(message, lambda: train(multiclass(D, K), **options))
 
 

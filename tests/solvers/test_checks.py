@@ -401,7 +401,7 @@ def test_a_start_is_looked_at_before_anything_runs(monkeypatch):
     joint = fit_one_slack(problem, X, Y, "svm1", 10.0)
 
     def never(*_):
-        raise AssertionError("a pass ran before the door")
+        raise AssertionError("a pass ran before the check")
 
     for module, name in (
         (one_device, "oracle_program"),

@@ -48,7 +48,7 @@ def found(tmp_path, own, other):
 
 
 @pytest.mark.parametrize(
-    ("own", "other", "expected", "told"),
+    ("own", "other", "expected", "warned"),
     [
         ((7, 5), (7, 5), (7, False), None),
         ((7, 5), (5, 3), (5, True), "all processes hold is round 5"),
@@ -59,10 +59,10 @@ def found(tmp_path, own, other):
         ((None, None), (3,), None, "process 0 holds none; process 1 holds round 3"),
     ],
 )
-def test_the_last_round_that_both_hold(tmp_path, recwarn, own, other, expected, told):
+def test_the_last_round_that_both_hold(tmp_path, recwarn, own, other, expected, warned):
     assert found(tmp_path, own, other) == expected
     words = " ".join(str(each.message) for each in recwarn)
-    assert (told in words) if told else not words
+    assert (warned in words) if warned else not words
 
 
 @pytest.mark.parametrize(("own", "other"), [((7, 5), ()), ((7, 5), (6, 4)), ((0, 0), (7, 5))])

@@ -116,7 +116,7 @@ def optima():
 
 
 @pytest.mark.parametrize("formulation", SOFT)
-def test_a_wrong_oracle_is_refused_at_the_door(formulation):
+def test_a_wrong_oracle_is_refused(formulation):
     with pytest.raises(ValueError, match="problem: the oracle misses an output"):
         fit(problem_of("wrong"), X, Y, formulation, C)
     if FORMULATIONS[formulation].penalty == 1:
@@ -126,7 +126,7 @@ def test_a_wrong_oracle_is_refused_at_the_door(formulation):
 
 @pytest.mark.parametrize("formulation", SOFT)
 def test_planes_at_hand_refute_a_wrong_oracle(formulation):
-    """Enumerated working sets hold what the oracle overlooks: the door is not needed there."""
+    """Enumerated working sets hold what the oracle overlooks: the check is not needed there."""
     wrong = problem_of("wrong", all_outputs=all_outputs)
     solution = fit(wrong, X, Y, formulation, C, settings=UNCHECKED)
     assert solution.status is Status.WRONG_ORACLE and solution.certificate.missed > 0
@@ -256,9 +256,9 @@ def test_differences_of_planes_are_compared_too():
             check_problem(problem._replace(space=lying), x, y)
 
 
-def _doubled(honest, w, inputs, told, index, *c):
+def _doubled(honest, w, inputs, differences, index, *c):
     """Values of planes, or weights with the planes added, of which the emissions are doubled."""
-    found = honest(w, inputs, told, index, *c)
+    found = honest(w, inputs, differences, index, *c)
     return {**found, "emissions": 2 * found["emissions"]} if c else 2 * found
 
 

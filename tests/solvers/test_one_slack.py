@@ -290,7 +290,7 @@ def test_another_c_and_formulation_compile_nothing_in_float32():
     assert np.mean(predict(problem, second.weights, X) == y) > 0.7
 
 
-def test_callback_stops_and_limits_are_told():
+def test_callback_stops_and_limits_are_reported():
     X, y, matrix = data()
     problem = multiclass(D, K, loss=matrix, dtype="float64")
     stopped = fit_one_slack(problem, X, y, callback=lambda progress: progress.passes == 3)
@@ -317,7 +317,7 @@ def test_callback_stops_and_limits_are_told():
         ({"example_weights": np.ones(3)}, "example_weights must be"),
     ],
 )
-def test_the_door_names_the_argument(change, message):
+def test_refusals_name_the_argument(change, message):
     X, y, _ = data()
     given = {"problem": multiclass(D, K, dtype="float64"), "inputs": X, "outputs": y}
     refused(message, fit_one_slack, **(given | change))

@@ -137,7 +137,7 @@ def test_a_program_is_named_while_it_is_compiled(clock):
     assert words[0] == words[2] == "compiling doubled twice" and len(words) == 4
 
 
-def test_a_pass_without_a_certificate_tells_its_estimate_and_moves_nothing(clock):
+def test_a_pass_without_a_certificate_gives_its_estimate_and_moves_nothing(clock):
     stream = io.StringIO()
     proved = info(1, 2.0, certificate=object(), estimate=SimpleNamespace(gap=9.0))
     run(clock, stream, [
@@ -245,11 +245,11 @@ def test_time_left_is_nothing_once_there():
         ({"total": 5, "verbose": "tqdm"}, "got 'tqdm'"),
     ],
 )
-def test_the_door_names_the_argument(options, message):
+def test_refusals_name_the_argument(options, message):
     refused(message, lambda: training_progress(**options).__enter__())
 
 
-def test_fit_tells_what_it_compiles_and_how_it_ends(capsys):
+def test_fit_reports_what_it_compiles_and_how_it_ends(capsys):
     random = np.random.default_rng(0)
     X, y = random.normal(size=(19, 3)), random.integers(0, 5, 19).astype(np.int32)
     problem, settings = multiclass(3, 5), Settings(cached_sweeps=1)

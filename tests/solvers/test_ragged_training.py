@@ -172,7 +172,7 @@ X, Y = chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS)
         ((X._replace(features=js.ragged([x[:, :2] for x in TOKENS])), Y), "number_of_features = 4"),
     ],
 )
-def test_the_door(examples, message, monkeypatch) -> None:
+def test_refusals(examples, message, monkeypatch) -> None:
     monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 400)
     refused(message, lambda: js.fit(chain(D, S), *examples))
 

@@ -270,7 +270,7 @@ def test_how_a_run_ends():
         ({"C": 0.0}, "C must be a positive finite number"),
     ],
 )  # fmt: skip
-def test_the_door(options, message):
+def test_refusals(options, message):
     case = random_case(0, n=N, d=8, k=K)
     with refused(message):
         fit_reference(case.problem(), case.x, case.y, "svm2", **({"C": 1.0} | options))

@@ -102,7 +102,7 @@ def test_other_data_of_the_class_compile_nothing(output_type, compiled) -> None:
     train(0, 9, 8)
     del compiled[:]
     jax.jit(lambda x: x + 1)(np.float32(0))
-    assert compiled  # the listener hears; other tests may have made all of a first training
+    assert compiled  # the listener is called; other tests may have made all of a first training
     for others in ((1, 12, 7), (2, 10, 6), (3, 12, 8, 0.3)):
         status, again = train(*others)
         assert status == js.Status.CONVERGED and again == [], again

@@ -63,7 +63,7 @@ def test_pass_limit(x64):
     assert solution.statistics.passes == 1 and solution.gap > 0
 
 
-def test_a_full_working_set_is_told(x64):
+def test_a_full_working_set_is_reported(x64):
     """One plane an example cannot carry svm1 at a large C."""
     case = random_case(3)
     for settings in (FULL, GROWN):

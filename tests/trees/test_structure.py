@@ -352,7 +352,7 @@ def test_most_constituents_is_reached():
         (("symbols", (2, 3), 0), "outputs row 2 is no tree"),
     ],
 )
-def test_the_door_names_what_does_not_fit(change, message):
+def test_refusals_name_what_does_not_fit(change, message):
     (x, y), (field, index, value) = examples(0), change
     assert 2 <= x.length[2] < T or field != "symbols"
     where = x if field in x._fields else y
@@ -362,7 +362,7 @@ def test_the_door_names_what_does_not_fit(change, message):
     refused(message, lambda: fit(problem_of(0, "node_f1", "float32"), x, y, "svm2"))
 
 
-def test_other_doors():
+def test_other_refusals():
     x, y = examples(0)
     refused("longest", lambda: weighted_grammar(grammar(0), loss="f1"))
     refused("loss is 'hamming'", lambda: weighted_grammar(grammar(0), loss="hamming"))

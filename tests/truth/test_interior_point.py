@@ -157,5 +157,5 @@ def test_infeasible_and_unbounded_programs_are_refused(q, A, b):
         ({"E": None}, "come together"),
     ],
 )
-def test_the_door_names_the_argument(change, message):
+def test_refusals_name_the_argument(change, message):
     refused(message, lambda: solve_qp(*planted(0)[0]._replace(**change)))

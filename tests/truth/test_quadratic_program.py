@@ -271,7 +271,7 @@ def test_dual_value_sees_what_is_not_allowed():
         ({"C": 0.0}, "C: got 0.0"),
     ],
 )
-def test_the_door_names_the_argument(change, message):
+def test_refusals_name_the_argument(change, message):
     names = ("features", "losses", "truths")
     arguments = {"formulation": "svm1", "C": 1.0} | dict(zip(names, make(0), strict=True))
     refused(message, solve_primal, **(arguments | change))

@@ -132,7 +132,7 @@ def test_a_run_that_is_cut_short_says_so() -> None:
         ({"damping": 1.0}, r"damping must be in \[0, 1\), got 1.0"),
     ],
 )
-def test_the_door(options: dict, message: str) -> None:
+def test_refusals(options: dict, message: str) -> None:
     own = jax.tree.map(lambda leaf: leaf[0], cases().batch)
     refused(message, belief_propagation, own, **options)
 

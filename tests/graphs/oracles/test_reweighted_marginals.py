@@ -91,7 +91,7 @@ def test_they_are_the_gradient_of_the_bound() -> None:
     assert len(which) > 50
 
 
-def test_no_output_and_the_door() -> None:
+def test_no_output_and_refusals() -> None:
     """An odd cycle of unequal labels has none, which passing messages cannot see."""
     edges, zeros = [[0, 1], [1, 2], [0, 2]], np.zeros((3, 2, 2))
     free = graph_potentials(np.zeros((3, 2)), edges, zeros, dtype="float64")

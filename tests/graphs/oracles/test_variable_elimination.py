@@ -141,7 +141,7 @@ def test_alone_as_in_a_batch_and_its_derivative() -> None:
         assert not np.asarray(counts.nodes[V:]).any()
 
 
-def test_the_door() -> None:
+def test_refusals() -> None:
     given, plans = planned()
     own, plan = jax.tree.map(lambda leaf: leaf[0], (given.batch, plans))
     refused("plan must be an Elimination", best_labelling, own, plan.steps)

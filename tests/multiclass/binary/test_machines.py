@@ -168,7 +168,7 @@ def test_a_run_that_is_cut_short_still_says_its_gap(monkeypatch):
         ({"dtype": "float64"}, "x64 mode is off"),
     ],
 )
-def test_the_door_names_the_argument(change, message):
+def test_refusals_name_the_argument(change, message):
     arguments = {"inputs": X, "signs": SIGNS[:, 0]} | change
     refused(message, fit_binary, **arguments)
 

@@ -114,7 +114,7 @@ class Cases(NamedTuple):
       length: [N].
       forests: {length: Forest}.
       scores: [N] list of arrays, F of every tree of the sentence's forest.
-      axes: what `vmap` is told of the potentials.
+      axes: in_axes of the potentials.
     """
 
     rules: GrammarRules
