@@ -1,6 +1,6 @@
 """Label sequences (thesis 4.4): structure, oracles, losses, the hidden Markov baseline, IOB2."""
 
-from jaxstruct.chains.encoding import ChainEncoding, prepare
+from jaxstruct.chains.encoding import ChainEncoding, KernelChainEncoding, prepare, prepare_kernel
 from jaxstruct.chains.hidden_markov import HiddenMarkov, fit_hidden_markov
 from jaxstruct.chains.inputs import ChainInput, Constraints
 from jaxstruct.chains.iob2 import (
@@ -28,7 +28,9 @@ from jaxstruct.chains.structure import (
 from jaxstruct.chains.token_features import KernelTokens, kernel_token_inputs, token_gram
 
 __all__ = [
+    "KernelChainEncoding",
     "prepare",
+    "prepare_kernel",
     "ChainEncoding",
     "ChainInput",
     "ChainPotentials",

@@ -7,9 +7,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from jax.tree_util import Partial
 
 from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.structure import chain, chain_inputs
+from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.checks import check_record
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_encoding import (
@@ -33,6 +35,7 @@ from jaxstruct.core.labels import (
 from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.tables import Table, pairs_table, ranking, rankings_by_label
+from jaxstruct.kernels.anchors import Anchors, fit_anchors
 
 
 class ChainEncoding(NamedTuple):
@@ -75,10 +78,7 @@ class ChainEncoding(NamedTuple):
     def decode(self, outputs: Ragged, sequences: Any = None) -> list[list[Hashable]]:
         """The labels of n sequences, such as `predict` returns them; these are not needed."""
         del sequences
-        check_record("outputs", outputs, Ragged, "predict")
-        flat = decode(self.codec, outputs.rows)
-        bounds = itertools.pairwise(outputs.offsets.tolist())
-        return [flat[begin:end] for begin, end in bounds]
+        return _labels_of(self.codec, outputs)
 
     def unpadded(self, output: np.ndarray) -> Ragged:
         """The labels of one padded sequence [1, T]."""
@@ -102,19 +102,80 @@ class ChainEncoding(NamedTuple):
         if radius:
             places = range(-radius, radius + 1)
             names = tuple(f"{name} [{at:+d}]" if at else name for at in places for name in names)
-        found = rankings_by_label(names, labels, w["emissions"], largest)
-        title = "transitions, from the label of a row to that of a column"
-        found.append(pairs_table(title, labels, w["transitions"], largest))
-        for name in ("start", "stop"):
-            if name in w:
-                found.append(ranking(f"{name} of a sequence", labels, w[name], largest))
-        if "triples" in w:
-            triples = (f"{a} {b} {c}" for a in labels for b in labels for c in labels)
-            found.append(ranking("label triples", triples, w["triples"], largest))
-        if "pairs" in w:
-            both = (f"{name}: {a} {b}" for name in names for a in labels for b in labels)
-            found.append(ranking("features of label pairs", both, w["pairs"], largest))
-        return found
+        return weights_by_name(names, labels, w, largest)
+
+
+def weights_by_name(
+    names: tuple[str, ...], labels: tuple[str, ...], w: Mapping[str, np.ndarray], largest: int
+) -> list[Table]:
+    """Features of each label, by these names, transitions, and what else a chain has weights of."""
+    found = rankings_by_label(names, labels, w["emissions"], largest)
+    title = "transitions, from the label of a row to that of a column"
+    found.append(pairs_table(title, labels, w["transitions"], largest))
+    for name in ("start", "stop"):
+        if name in w:
+            found.append(ranking(f"{name} of a sequence", labels, w[name], largest))
+    if "triples" in w:
+        triples = (f"{a} {b} {c}" for a in labels for b in labels for c in labels)
+        found.append(ranking("label triples", triples, w["triples"], largest))
+    if "pairs" in w:
+        both = (f"{name}: {a} {b}" for name in names for a in labels for b in labels)
+        found.append(ranking("features of label pairs", both, w["pairs"], largest))
+    return found
+
+
+class KernelChainEncoding(NamedTuple):
+    """A kernel of tokens with its anchors, and the labels. Made by `prepare_kernel`.
+
+    Fields:
+      anchors: the tokens of training. codec: which label is which number.
+    """
+
+    anchors: Anchors
+    codec: LabelCodec
+    structure = "kernel_chain"
+
+    def problem(self, **options: Any) -> Problem:
+        """`chain` over coefficients of the anchors; options are those of `chain`."""
+        return chain(len(self.anchors), len(self.codec.classes), **options)
+
+    def inputs(self, sequences: Any) -> ChainInput:
+        """K of the tokens of n sequences and the anchors, ragged.
+
+        Raises:
+          ValueError: they are none, or have other columns than those of training.
+        """
+        rows, offsets = read_sequences("sequences", sequences)
+        gram, _ = self.anchors.values(None, rows)
+        none = np.full(rows.count, len(self.anchors), np.int32)
+        return chain_inputs(KernelTokens(Ragged(np.asarray(gram), offsets), Ragged(none, offsets)))
+
+    def outputs(self, labels: Sequence[Iterable[Hashable]]) -> Ragged:
+        """The labels of n sequences, ragged; ValueError names one that training did not have."""
+        return encode_lists(self.codec, labels)
+
+    def decode(self, outputs: Ragged, sequences: Any = None) -> list[list[Hashable]]:
+        """The labels of n sequences, such as `predict` returns them; these are not needed."""
+        del sequences
+        return _labels_of(self.codec, outputs)
+
+    def unpadded(self, output: np.ndarray) -> Ragged:
+        """The labels of one padded sequence [1, T]."""
+        return ragged([output[0][output[0] >= 0]], -1)
+
+    def tables(
+        self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
+    ) -> list[Table]:
+        """The anchors of the largest coefficients of each label, transitions, and the others."""
+        del options
+        return weights_by_name(self.anchors.names, self.codec.texts, weights, largest)
+
+
+def _labels_of(codec: LabelCodec, outputs: Ragged) -> list[list[Hashable]]:
+    """The labels of n outputs, as lists."""
+    check_record("outputs", outputs, Ragged, "predict")
+    flat = decode(codec, outputs.rows)
+    return [flat[begin:end] for begin, end in itertools.pairwise(outputs.offsets.tolist())]
 
 
 def prepare(
@@ -144,6 +205,43 @@ def prepare(
     """
     sequences, labels = held(sequences), held(labels)
     rows, offsets = read_sequences("sequences", sequences)
+    codec = _codec_of(labels, classes, offsets)
+    encoding = ChainEncoding(fit_features(rows, min_count=min_count, constant=constant), codec)
+    return prepared(encoding, sequences, encoding.outputs(labels), options)
+
+
+def prepare_kernel(
+    kernel: Partial,
+    sequences: Any,
+    labels: Sequence[Iterable[Hashable]],
+    *,
+    classes: Iterable[Hashable] | None = None,
+    min_count: int = 1,
+    **options: Any,
+) -> Prepared:
+    """A training set of label sequences whose tokens meet in a kernel (thesis 4.22).
+
+    Its N tokens are the anchors: [N, N] kernel values in memory, and all of them in a model file.
+
+    Args:
+      kernel: K of two tokens, as `jaxstruct.kernels` makes it.
+      others: as in `prepare`.
+
+    Raises:
+      ValueError: an argument does not fit; there is one label only; the values are of no kernel.
+    """
+    sequences, labels = held(sequences), held(labels)
+    rows, offsets = read_sequences("sequences", sequences)
+    codec = _codec_of(labels, classes, offsets)
+    anchors = fit_anchors(kernel, None, min_count, rows)
+    encoding = KernelChainEncoding(anchors, codec)
+    places = np.arange(len(anchors), dtype=np.int32)
+    tokens = KernelTokens(Ragged(np.asarray(anchors.gram()), offsets), Ragged(places, offsets))
+    return Prepared(encoding, chain_inputs(tokens), encoding.outputs(labels), options)
+
+
+def _codec_of(labels: Any, classes: Any, offsets: np.ndarray) -> LabelCodec:
+    """The codec of the labels of sequences; ValueError unless every token has one."""
     flat, bounds = flat_labels(labels)
     if len(bounds) != len(offsets):
         raise ValueError(
@@ -160,5 +258,4 @@ def prepare(
         codec = fit_codec(flat, classes)
     if len(codec.classes) < 2:
         raise ValueError(f"labels must name at least two labels, got {codec.classes} alone")
-    encoding = ChainEncoding(fit_features(rows, min_count=min_count, constant=constant), codec)
-    return prepared(encoding, sequences, encoding.outputs(labels), options)
+    return codec

@@ -10,13 +10,14 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.alignments import AlignmentEncoding, Alphabet, alphabet
-from jaxstruct.chains import ChainEncoding, Constraints
+from jaxstruct.chains import ChainEncoding, Constraints, KernelChainEncoding
 from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.feature_encoding import FeatureEncoding
 from jaxstruct.core.feature_index import index_of_names
 from jaxstruct.core.labels import LabelCodec, fit_codec
 from jaxstruct.core.static import Static
 from jaxstruct.graphs import GraphEncoding, SetEncoding
+from jaxstruct.kernels.anchors import Anchors
 from jaxstruct.kernels.gram import KERNELS
 from jaxstruct.models.plain_values import Record
 from jaxstruct.models.training import Training
@@ -174,7 +175,7 @@ def records_with(kind: type) -> Mapping[str, Record]:
 
 ENCODINGS = (
     ClassEncoding, ChainEncoding, TreeEncoding, AlignmentEncoding, GraphEncoding, SetEncoding,
-    CandidateEncoding, KernelClassEncoding,
+    CandidateEncoding, KernelClassEncoding, KernelChainEncoding,
 )  # fmt: skip
 RECORDS = {
     "features": Record(FeatureEncoding, _features, _features_fields),
@@ -185,6 +186,7 @@ RECORDS = {
         Constraints, _constraints, lambda c: {k: np.asarray(v) for k, v in c._asdict().items()}
     ),
     "training": Record(Training, _training),
+    "anchors": record_of(Anchors),
     "kernel": Record(Partial, _kernel, _named),
     "static": Record(Static, _static, lambda static: {"value": static.value}),
     **{kind.structure: record_of(kind) for kind in ENCODINGS},

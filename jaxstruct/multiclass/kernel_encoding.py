@@ -9,45 +9,29 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core import labels as codecs
-from jaxstruct.core.checks import as_list, check_record
+from jaxstruct.core.checks import as_list
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.feature_encoding import (
-    FeatureEncoding,
-    dense_or_sparse,
-    fit_features,
-)
-from jaxstruct.core.feature_rows import DenseRows, read_rows
 from jaxstruct.core.labels import LabelCodec, fit_codec
 from jaxstruct.core.prepared import Prepared, held
-from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.tables import Table, rankings_by_label
-from jaxstruct.core.types import PyTree, SparseFeatures
-from jaxstruct.kernels import Strings, encode_strings, gram_matrix
-from jaxstruct.kernels.gram import diagonal
+from jaxstruct.kernels.anchors import Anchors, fit_anchors
 from jaxstruct.multiclass.structure import KernelInput, kernel_inputs, kernel_multiclass
 
 
 class KernelClassEncoding(NamedTuple):
-    """A kernel, the training inputs that it is taken with, and the classes. Made by
-    `prepare_kernel`.
+    """The kernel with its anchors, and the classes. Made by `prepare_kernel`.
 
     Fields:
-      kernel: K, as `jaxstruct.kernels` makes it. anchors: the m training inputs as two arrays,
-        letters and lengths of texts, indices and values of sparse rows; as one of dense rows.
-      features: which feature is which column; None of texts. letters: of texts; "" of rows.
-      codec: which label is which class.
+      anchors: the training inputs. codec: which label is which class.
     """
 
-    kernel: Partial
-    anchors: tuple[np.ndarray, ...]
-    features: FeatureEncoding | None
-    letters: str
+    anchors: Anchors
     codec: LabelCodec
     structure = "kernel_multiclass"
 
     def problem(self, **options: Any) -> Problem:
         """`kernel_multiclass` of these anchors and classes; options are those of it."""
-        return kernel_multiclass(len(self.anchors[0]), len(self.codec.classes), **options)
+        return kernel_multiclass(len(self.anchors), len(self.codec.classes), **options)
 
     def inputs(self, things: Any) -> KernelInput:
         """K of n things and the m anchors [n, m]: rows or texts, of the kind of training.
@@ -55,14 +39,8 @@ class KernelClassEncoding(NamedTuple):
         Raises:
           ValueError: they are none, or have other columns or letters.
         """
-        points = _points(self.features, self.letters, things)
-        gram = gram_matrix(self.kernel, points, self._anchors(), num_features=self._columns())
-        return kernel_inputs(gram, self_kernel=diagonal(self.kernel, points))
-
-    def inputs_of_training(self) -> KernelInput:
-        """Those of the anchors themselves."""
-        anchors = self._anchors()
-        return kernel_inputs(gram_matrix(self.kernel, anchors, num_features=self._columns()))
+        gram, own = self.anchors.values(things)
+        return kernel_inputs(gram, self_kernel=own)
 
     def outputs(self, labels: Iterable[Hashable]) -> np.ndarray:
         """[n] int32 classes; ValueError names a label that training did not have."""
@@ -78,33 +56,8 @@ class KernelClassEncoding(NamedTuple):
     ) -> list[Table]:
         """The anchors of the largest coefficients of each class."""
         del options
-        names = tuple(f"training input {i}" for i in range(len(self.anchors[0])))
-        if self.features is None:
-            lengths = self.anchors[1].tolist()
-            rows = zip(self.anchors[0].tolist(), lengths, strict=True)
-            names = tuple("".join(self.letters[i] for i in row[:length]) for row, length in rows)
-        return rankings_by_label(names, self.codec.texts, weights["coefficients"], largest)
-
-    def _anchors(self) -> PyTree:
-        if self.features is None:
-            return Strings(*self.anchors)
-        return SparseFeatures(*self.anchors) if len(self.anchors) == 2 else self.anchors[0]
-
-    def _columns(self) -> int | None:
-        return None if self.features is None else self.features.number_of_features
-
-
-def _points(features: FeatureEncoding | None, letters: str, things: Any) -> PyTree:
-    """Things as points of a kernel: `Strings`, an array [n, d] or `SparseFeatures` [n, m]."""
-    if features is None:
-        return encode_strings(as_list("texts", things, "a list of n texts"), letters)
-    rows = dense_or_sparse(features, "rows", read_rows("rows", things))
-    if isinstance(rows, DenseRows):
-        return rows.values
-    d, every = rows.number_of_features, np.arange(rows.count)
-    stores = Ragged(rows.indices, rows.offsets, d), Ragged(rows.values, rows.offsets)
-    width = max(1, int(stores[0].lengths.max(initial=1)))
-    return SparseFeatures(*(store.padded(every, width) for store in stores))
+        w = weights["coefficients"]
+        return rankings_by_label(self.anchors.names, self.codec.texts, w, largest)
 
 
 def prepare_kernel(
@@ -133,22 +86,13 @@ def prepare_kernel(
       ValueError: an argument does not fit; there is one class only; the values are none of a
         kernel (`kernels.check_positive_semidefinite`).
     """
-    check_record("kernel", kernel, Partial, "jaxstruct.kernels")
     things = held(things)
+    anchors = fit_anchors(kernel, things, min_count)
     labels = as_list("labels", labels, "a list of n labels")
-    features, letters = None, ""
-    if isinstance(things, (list, tuple)) and all(isinstance(one, str) for one in things):
-        count, letters = len(things), "".join(sorted({*"".join(things)}))
-    else:
-        read = read_rows("things", things)
-        count, features = read.count, fit_features(read, min_count=min_count)
-    if len(labels) != count:
-        raise ValueError(f"labels must be n = {count}, one a thing, got {len(labels)}")
+    if len(labels) != len(anchors):
+        raise ValueError(f"labels must be n = {len(anchors)}, one a thing, got {len(labels)}")
     codec = fit_codec(labels, classes)
     if len(codec.classes) < 2:
         raise ValueError(f"labels must name at least two classes, got {codec.classes} alone")
-    points = _points(features, letters, things)
-    anchors = (points,) if isinstance(points, np.ndarray) else tuple(map(np.asarray, points))
-    encoding = KernelClassEncoding(kernel, anchors, features, letters, codec)
-    inputs = encoding.inputs_of_training()
-    return Prepared(encoding, inputs, encoding.outputs(labels), options)
+    encoding = KernelClassEncoding(anchors, codec)
+    return Prepared(encoding, kernel_inputs(anchors.gram()), encoding.outputs(labels), options)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from jaxstruct.chains import prepare
+import jaxstruct as js
+from jaxstruct.chains import prepare, prepare_kernel
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.solvers.predict import predict
 from tests.lib.refusals import refused
@@ -86,3 +87,22 @@ def test_an_unseen_label_is_named_with_sequence_and_token() -> None:
     with pytest.warns(UnseenFeatures, match="sequences names feature 'new'"):
         encoding.inputs([[["f0", "new"]]])
     assert prepare(SEQUENCES, LABELS, classes=["B", "A", "C"]).encoding.outputs([["C"]]).rows == [2]
+
+
+def test_a_kernel_of_tokens_trains_and_comes_back_from_a_file(tmp_path) -> None:
+    """The linear kernel is the chain itself; a polynomial one reads products of features."""
+    random = np.random.default_rng(0)
+    tokens = [random.normal(size=(n, 2)).astype(np.float32) for n in (3, 5, 4, 2, 6)]
+    labels = [["odd" if a * b < 0 else "even" for a, b in one] for one in tokens]
+    plain = js.fit(*prepare(tokens, labels), C=20.0)
+    linear = js.fit(*prepare_kernel(js.kernels.linear(), tokens, labels), C=20.0)
+    assert linear.primal >= plain.dual and plain.primal >= linear.dual
+    data = prepare_kernel(js.kernels.polynomial(2), tokens, labels, start_stop=True)
+    solution = js.fit(*data, C=20.0)
+    model = js.load(js.save(js.trained(data, solution), tmp_path / "chain.model"))
+    assert model.predict(tokens) == labels and solution.status.solved
+    assert "training input " in str(js.explain(model))
+    assert model.predict(tokens[:1]) == labels[:1]
+    refused("labels must name at least two", prepare_kernel, js.kernels.linear(), tokens, [
+        ["odd"] * len(one) for one in tokens
+    ])  # fmt: skip

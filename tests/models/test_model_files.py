@@ -176,7 +176,7 @@ def _smaller(header: dict, members: dict) -> None:
 CRAFTED: dict[str, tuple[Callable[[dict, dict], object], str]] = {
     "version": (lambda h, m: h.update(version=1), "is of version 1 of the format, this jaxst"),
     "format": (lambda h, m: h.update(format="x"), "is of no format 'jaxstruct-model'"),
-    "structure": (lambda h, m: h.update(structure="kernel"), "is of the structure 'kernel', whi"),
+    "structure": (lambda h, m: h.update(structure="poem"), "is of the structure 'poem', whi"),
     "other structure": (
         lambda h, m: h.update(structure="multi_label"),
         "is of the structure 'multi_label', but its encoding of 'chain'",
@@ -220,7 +220,7 @@ CRAFTED: dict[str, tuple[Callable[[dict, dict], object], str]] = {
     ),
     "columns": (lambda h, m: _fields(h, "features").update(columns=-1), "columns must be at least"),
     "constant": (lambda h, m: _fields(h, "features").update(constant="x"), "constant must be fin"),
-    "kind": (lambda h, m: _fields(h, "features").update(kind="kernel"), "kind is 'kernel'"),
+    "kind": (lambda h, m: _fields(h, "features").update(kind="poem"), "kind is 'kernel'"),
     "classes": (
         lambda h, m: _fields(h, "codec")["classes"].update(tuple=["A", "A"]), "every class once",
     ),
