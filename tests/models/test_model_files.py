@@ -220,7 +220,7 @@ CRAFTED: dict[str, tuple[Callable[[dict, dict], object], str]] = {
     ),
     "columns": (lambda h, m: _fields(h, "features").update(columns=-1), "columns must be at least"),
     "constant": (lambda h, m: _fields(h, "features").update(constant="x"), "constant must be fin"),
-    "kind": (lambda h, m: _fields(h, "features").update(kind="poem"), "kind is 'kernel'"),
+    "kind": (lambda h, m: _fields(h, "features").update(kind="kernel"), "kind is 'kernel'"),
     "classes": (
         lambda h, m: _fields(h, "codec")["classes"].update(tuple=["A", "A"]), "every class once",
     ),
