@@ -1,14 +1,13 @@
 """A trained labeller of tokens: train, predict, save and load, without pickle.
 
-A model is one file, a zip archive as numpy writes it: the weights as `checkpoints.save_weights`
-stores them, and beside them the member model.json with everything else that prediction needs.
+A model is one archive (`jaxstruct.core.archive`): the weights, and in its header everything else
+that prediction needs.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,17 +26,15 @@ from experiments.tasks.news import (
 from jaxstruct import Settings, Solution, fit, predict
 from jaxstruct.chains.iob2 import forbidden_starts, forbidden_transitions, is_iob2
 from jaxstruct.chains.structure import Constraints, chain
+from jaxstruct.core import archive
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.feature_index import FeatureIndex
-from jaxstruct.core.files import replacing
 from jaxstruct.core.types import PyTree
 from jaxstruct.data import feature_index
 from jaxstruct.data.conll import Sentence
 from jaxstruct.data.token_features import FeatureOptions, fit_token_index
-from jaxstruct.solvers.checkpoints.run_state import load_weights, save_weights
 
-HEADER = "model.json"
-FORMAT, VERSION = "jaxstruct-token-labeller", 1
+SCHEMA = archive.Schema("model", "jaxstruct-token-labeller", 2, "--model")
 DTYPES = ("float32", "float64")
 
 
@@ -152,15 +149,12 @@ def save_model(path: str | os.PathLike, model: Model) -> Path:
     if path.is_dir():
         raise ValueError(f"model: {path} is a folder, expected the name of a file")
     header = {
-        "format": FORMAT, "version": VERSION, "labels": model.names, "dtype": model.dtype,
-        "constrained": model.constrained, "features": model.features._asdict(),
+        "labels": model.names, "dtype": model.dtype, "constrained": model.constrained,
+        "features": model.features._asdict(),
         "index": json.loads(feature_index.to_json(model.index)),
     }  # fmt: skip
-    with replacing(path) as temporary:
-        save_weights(temporary, model.weights)
-        with zipfile.ZipFile(temporary, "a", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(HEADER, json.dumps(header, ensure_ascii=False))
-    return path
+    weights = {name: np.asarray(leaf) for name, leaf in model.weights.items()}
+    return archive.write(path, SCHEMA, header, weights, compressed=True)
 
 
 def load_model(path: str | os.PathLike) -> Model:
@@ -170,39 +164,24 @@ def load_model(path: str | os.PathLike) -> Model:
       FileNotFoundError: there is no such file.
       ValueError: it is no model, of another version, damaged, or of a dtype that is switched off.
     """
-    header = _header(Path(path))
-    try:
-        index = feature_index.from_json(json.dumps(header["index"]))
-        names, constrained = tuple(header["labels"]), bool(header["constrained"])
-        features, dtype = FeatureOptions(**header["features"]), str(header["dtype"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"model: the {HEADER} in {path} is damaged ({error})") from error
-    _check_dtype(path, dtype)
-    try:
-        weights = load_weights(path, problem_of(index, names, constrained, dtype))
-    except ValueError as error:
-        raise ValueError(f"model: {error}") from error
+    file = archive.Archive(SCHEMA, path)
+    file.read()
+    with file.refusing():
+        index = feature_index.from_json(json.dumps(file.entry("index", dict)))
+        names, constrained = tuple(file.entry("labels", list)), file.entry("constrained", bool)
+        features, dtype = FeatureOptions(**file.entry("features", dict)), file.entry("dtype", str)
+        _check_dtype(path, dtype)
+        wanted = problem_of(index, names, constrained, dtype).initial_weights
+        if {name: leaf.shape for name, leaf in wanted.items()} != {
+            name: leaf.shape for name, leaf in file.arrays.items()
+        }:
+            raise file.error("has weights of other shapes than its labels and features")
+    weights = {name: jnp.asarray(file.arrays[name], dtype) for name in wanted}
     return Model(weights, index, names, features, constrained, dtype)
 
 
 def _check_dtype(path: str | os.PathLike, dtype: str) -> None:
     if dtype not in DTYPES:
-        raise ValueError(f"model: the {HEADER} in {path} is damaged (dtype {dtype!r})")
+        raise ValueError(f"model: {path} has weights of the dtype {dtype!r}")
     if dtype == "float64" and jnp.result_type(float) != dtype:
         raise ValueError(f"model: the weights of {path} are float64; start with --x64")
-
-
-def _header(path: Path) -> dict[str, Any]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            header = json.loads(archive.read(HEADER))
-    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
-        raise ValueError(f"model: {path} is no file that --model wrote ({error})") from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ValueError(f"model: {path} is no file that --model wrote: its format is not {FORMAT}")
-    if header.get("version") != VERSION:
-        raise ValueError(
-            f"model: {path} has version {header.get('version')}, expected {VERSION}: use the "
-            "program that wrote it, or train again"
-        )
-    return header

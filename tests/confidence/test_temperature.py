@@ -63,5 +63,5 @@ def test_held_out_examples_without_a_best_temperature_are_refused() -> None:
     call = given.problem, given.weights, given.inputs
     with refused("every held-out output is the best by a margin: give mo"):
         js.confidence.fit_temperature(*call, best.outputs[0])
-    with refused("no better than the mean of all outputs: the weights t"):
+    with refused("no better than the mean of all outputs: the weights s"):
         js.confidence.fit_temperature(*call, best.outputs[2])
