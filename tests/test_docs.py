@@ -33,23 +33,34 @@ COMMANDS = commands()
 
 
 def test_a_new_output_type_is_one_page(capsys) -> None:
-    (block,) = re.findall(r"```python\n(.*?)```", PAGES["docs/matching.md"], flags=re.S)
+    (block,) = _blocks("docs/tasks/matching.md")
     assert len(block.splitlines()) < 60
     exec(block, {})  # noqa: S102
     status, error = capsys.readouterr().out.split()
     assert status == "CONVERGED" and float(error) < 0.05
 
 
+def _blocks(page: str) -> list[str]:
+    """The programs of a page."""
+    return re.findall(r"```python\n(.*?)```", PAGES[page], flags=re.S)
+
+
+def _output(page: str) -> list[str]:
+    """The lines that a page says its program prints."""
+    (shown,) = re.findall(r"It prints\n\n```\n(.*?)```", PAGES[page], flags=re.S)
+    return shown.splitlines()
+
+
 def _run_page(page: str, capsys) -> tuple[list[str], dict]:
     """(what the one program of a page prints, the names it leaves behind)."""
-    (block,) = re.findall(r"```python\n(.*?)```", PAGES[page], flags=re.S)
+    (block,) = _blocks(page)
     names: dict = {}
     exec(block, names)  # noqa: S102
     return capsys.readouterr().out.splitlines(), names
 
 
 def test_rankings_are_learned(capsys) -> None:
-    (status, error), names = _run_page("docs/ranking.md", capsys)
+    (status, error), names = _run_page("docs/tasks/ranking.md", capsys)
     assert status == "CONVERGED True" and len(names["every"]) == 120
     assert float(error.split()[0]) < 0.1
 
@@ -64,14 +75,14 @@ def test_sets_of_labels_are_learned_and_ranked(capsys) -> None:
 
 
 def test_segments_are_found(capsys) -> None:
-    (status, right), names = _run_page("docs/segmentation.md", capsys)
+    (status, right), names = _run_page("docs/tasks/segmentation.md", capsys)
     assert status == "CONVERGED True" and len(names["listed"]) > 100
     codes, whole = map(float, re.findall(r"\d+\.\d+", right))
     assert codes > 0.9 and whole > 0.8
 
 
 def test_dependency_trees_are_a_output_type_of_one_page(capsys) -> None:
-    (status, right), names = _run_page("docs/dependencies.md", capsys)
+    (status, right), names = _run_page("docs/tasks/dependencies.md", capsys)
     assert status == "55 CONVERGED True" and float(right.split()[-1]) == 1
     assert all(names["is_projective_tree"](y) for y in names["y"].tolist())
 
@@ -95,29 +106,25 @@ def test_graphs_and_their_files(capsys, monkeypatch, tmp_path) -> None:
 
 def test_a_stream_prints_what_the_page_shows(capsys, monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
-    lines, _ = _run_page("docs/bulk.md", capsys)
-    (shown,) = re.findall(r"It prints\n\n```\n(.*?)```", PAGES["docs/bulk.md"], flags=re.S)
-    assert lines == shown.splitlines()
+    lines, _ = _run_page("docs/tasks/bulk.md", capsys)
+    assert lines == _output("docs/tasks/bulk.md")
 
 
 def test_a_loop_of_ones_own_proves_what_fit_proves(capsys) -> None:
-    lines, names = _run_page("docs/own_loop.md", capsys)
-    (shown,) = re.findall(r"It prints\n\n```\n(.*?)```", PAGES["docs/own_loop.md"], flags=re.S)
-    assert lines == shown.splitlines()
+    lines, names = _run_page("docs/tasks/own_loop.md", capsys)
+    assert lines == _output("docs/tasks/own_loop.md")
     digits = names["digits"]
     solution = jaxstruct.fit(names["problem"], digits.train_x, digits.train_y, C=135.0)
     assert (solution.primal, solution.dual) == (names["primal"], names["dual"])
 
 
 def test_data_larger_than_memory(capsys) -> None:
-    lines, names = _run_page("docs/large_data.md", capsys)
-    (shown,) = re.findall(r"It prints\n\n```\n(.*?)```", PAGES["docs/large_data.md"], flags=re.S)
-    assert lines == shown.splitlines() and names["solution"].details.blocks == 4
+    lines, names = _run_page("docs/tasks/large_data.md", capsys)
+    assert lines == _output("docs/tasks/large_data.md") and names["solution"].details.blocks == 4
 
 
 def test_losses_as_layers(capsys) -> None:
-    page = PAGES["docs/losses_as_layers.md"]
-    network, potentials = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    network, potentials = _blocks("docs/tasks/networks.md")
     exec(network, {})  # noqa: S102
     assert float(capsys.readouterr().out) < 0.09
     exec(potentials, {})  # noqa: S102
@@ -127,7 +134,7 @@ def test_losses_as_layers(capsys) -> None:
 
 @pytest.mark.parametrize("number", range(3), ids=["output type", "loss", "solver"])
 def test_extensions_print_what_the_page_shows(capsys, number) -> None:
-    block = re.findall(r"```python\n(.*?)```", PAGES["docs/extending.md"], flags=re.S)[number]
+    block = _blocks("docs/tasks/extending.md")[number]
     exec(block, {})  # noqa: S102
     shown = re.findall(r"^# (.*)$", block, flags=re.M)
     assert capsys.readouterr().out.splitlines() == shown and shown[0].startswith("CONVERGED")
@@ -135,7 +142,7 @@ def test_extensions_print_what_the_page_shows(capsys, number) -> None:
 
 def test_an_experiment_is_a_file_and_its_test(monkeypatch, tmp_path) -> None:
     """Both blocks of the page: the command stands where commands are found, its test passes."""
-    command, test = re.findall(r"```python\n(.*?)```", PAGES["docs/extending.md"], flags=re.S)[3:]
+    command, test = _blocks("docs/tasks/extending.md")[3:]
     (tmp_path / "learning_curve.py").write_text(command, encoding="utf-8")
     monkeypatch.setattr(experiments, "ROOM", tmp_path)
     names: dict = {}
@@ -147,7 +154,7 @@ def test_an_experiment_is_a_file_and_its_test(monkeypatch, tmp_path) -> None:
 
 
 def test_estimators_print_what_the_page_shows(capsys) -> None:
-    for block in re.findall(r"```python\n(.*?)```", PAGES["docs/estimators.md"], flags=re.S):
+    for block in _blocks("docs/estimators.md"):
         exec(block, {})  # noqa: S102
         shown = re.findall(r"(?:^|\)  )# (?!fmt|trees)(.*)$", block, flags=re.M)
         assert capsys.readouterr().out.splitlines() == shown
@@ -194,7 +201,7 @@ def test_commands_exist_with_their_flags() -> None:
 
 SLURM = {"nodes", "ntasks-per-node", "cpus-per-task", "requeue", "signal", "open-mode",
          "kill-on-bad-exit"}  # fmt: skip
-"""Flags of sbatch and srun, of docs/clusters.md."""
+"""Flags of sbatch and srun, of docs/tasks/clusters.md."""
 
 
 def test_flags_exist() -> None:

@@ -17,7 +17,7 @@ from jaxstruct.solvers.objective.formulations import FORMULATIONS
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = ("own_data", "examples", "structures_of_your_own", "confidence")
+PAGES = ("own_data", "examples", "tasks/own_structure", "tasks/probabilities")
 DOCS = {page: (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in PAGES}
 BLOCKS = re.findall(r"```python\n(.*?)```", "".join([README, *DOCS.values()]), flags=re.S)
 """Examples that stand in a page each; those of other pages are tested beside what they show."""
@@ -265,10 +265,11 @@ def test_a_stream_has_no_end_and_heeds_no_bad_record(capsys) -> None:
 
 def test_every_status_and_formulation_has_a_row() -> None:
     pages = {
-        name: (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("status", "choosing")
+        name: (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+        for name in ("tasks/convergence", "choosing")
     }
     for status in js.Status:
-        assert pages["status"].count(f"| `{status.name}` |") == 1, status
+        assert pages["tasks/convergence"].count(f"| `{status.name}` |") == 1, status
     rows = re.findall(r"^\| (`svm.*?) \|", pages["choosing"], flags=re.M)
     named = re.findall(r"`(svm\w+)`", " ".join(rows))
     assert sorted(named) == sorted(FORMULATIONS)
