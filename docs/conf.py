@@ -2,6 +2,10 @@
 
 Pages are Markdown (MyST). Those with `{code-cell}` are executed as they are built, and an error in
 one ends the build; the reference is made of the docstrings of all public names.
+
+Mathematics is `$...$`, and `$$...$$` on lines of its own; `\\tag{2.4}` in it gives an equation the
+number of the thesis. The build writes it as MathML, which today's browsers show without a script or
+a font of ours; a command that math-core does not know ends the build.
 """
 
 from __future__ import annotations
@@ -10,6 +14,10 @@ import os
 import re
 import sys
 from pathlib import Path
+
+from docutils import nodes
+from math_core import LatexError, LatexToMathML
+from sphinx.util import logging
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -26,7 +34,11 @@ html_theme = "furo"
 html_title = f"jaxstruct {release}"
 html_show_sourcelink = False
 html_show_copyright = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_math_renderer = "mathml"
 
+myst_enable_extensions = ["amsmath", "dollarmath"]
 myst_heading_anchors = 4
 nb_execution_mode = "force"
 nb_execution_timeout = 300
@@ -101,8 +113,38 @@ def without_fields(app, what, name, obj, skip, options) -> bool | None:
     return True if routing or type(obj).__name__ == "_tuplegetter" else None
 
 
+logger = logging.getLogger(__name__)
+MATHML = LatexToMathML(fancy_error=False)
+
+
+def write_mathematics(translator, node: nodes.math | nodes.math_block) -> None:
+    """Mathematics as MathML: 0.4 MB to install, where MathJax takes 24 MB and a script a page."""
+    display = isinstance(node, nodes.math_block)
+    latex, whole = re.subn(
+        r"\A\\begin\{(align|equation|gather)\*?\}(.*)\\end\{\1\*?\}\Z",
+        r"\\begin{\1*}\2\\end{\1*}",
+        node.astext().strip(),
+        flags=re.S,
+    )
+    if display and not whole and node.get("number"):
+        latex += rf" \tag{{{node['number']}}}"
+    if not whole and r"\tag" in latex:
+        latex = rf"\begin{{equation*}}{latex}\end{{equation*}}"
+    try:
+        mathml = MATHML.convert_with_local_state(latex, displaystyle=display)
+    except LatexError as error:
+        mathml = ""
+        logger.warning("%s in %r", error, latex, location=node)
+    tag = "div" if display else "span"
+    translator.body.append(translator.starttag(node, tag, "", CLASS="math notranslate"))
+    translator.body.append(mathml)
+    translator.body.append(f"</{tag}>")
+    raise nodes.SkipNode
+
+
 def setup(app) -> None:
     """Called by Sphinx."""
+    app.add_html_math_renderer("mathml", (write_mathematics, None), (write_mathematics, None))
     app.connect("source-read", show_pages_of_the_site)
     app.connect("include-read", show_pages_included)
     app.connect("autodoc-process-docstring", as_restructured_text, priority=400)
