@@ -87,7 +87,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _resident_bytes() -> float:
-    """What this process holds in memory; infinite where the system does not tell."""
+    """What this process holds in memory; infinite where the system has no such table."""
     table = pathlib.Path("/proc/self/statm")
     if not table.exists():
         return math.inf

@@ -122,7 +122,7 @@ def test_oracles_stand_alone() -> None:
 def test_strings_are_mapped_to_strings(capsys) -> None:
     names = _run("similarity_loss")
     assert capsys.readouterr().out.split() == ["CONVERGED", "aaab", "abab"]
-    read = [word[:2] for word in names["read"]]  # what tells the two kinds of inputs apart
+    read = [word[:2] for word in names["read"]]  # the two kinds of inputs differ here
     assert np.mean([a == b[:2] for a, b in zip(read, names["words"], strict=True)]) > 0.7
 
 
@@ -252,8 +252,12 @@ def test_own_data_is_reranked(capsys) -> None:
 def test_a_model_is_kept_and_explained(capsys, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     names = _run("js.models.explanation_picture")
-    told = capsys.readouterr().out
-    assert "features of apple" in told and "round" in told and "support outputs of exam" in told
+    printed = capsys.readouterr().out
+    assert (
+        "features of apple" in printed
+        and "round" in printed
+        and "support outputs of exam" in printed
+    )
     assert names["model"].predict(names["rows"]) == names["labels"]
     assert (tmp_path / "fruit.png").stat().st_size > 5000
 

@@ -28,10 +28,10 @@ def efforts(monkeypatch):
     """Sets the options of the compiler in an effort."""
     monkeypatch.setattr(compiling, "EFFORTS", {effort: {} for effort in EFFORTS})
 
-    def tell(effort, options):
+    def name_effort(effort, options):
         monkeypatch.setitem(compiling.EFFORTS, effort, options)
 
-    return tell
+    return name_effort
 
 
 def test_every_effort_has_the_same_value():

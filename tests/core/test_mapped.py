@@ -24,7 +24,7 @@ def test_what_was_read_and_written_stays(tmp_path, mode) -> None:
 def test_pages_are_let_go_of(tmp_path) -> None:
     statm = pytest.importorskip("pathlib").Path("/proc/self/statm")
     if not statm.exists():
-        pytest.skip("the system does not tell")
+        pytest.skip("the system has no such table")
     np.save(tmp_path / "a.npy", np.ones(4_000_000))
     array = np.asarray(np.load(tmp_path / "a.npy", mmap_mode="r"))
 

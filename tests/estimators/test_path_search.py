@@ -64,16 +64,16 @@ def test_sequences_are_searched_too() -> None:
 def test_features_of_examples_held_out_are_told_of_in_one_warning() -> None:
     X, y = [["a", "x"], ["b", "x"]] * 4, [0, 1] * 4
     X[0] = ["a", "rare"]
-    with pytest.warns(UnseenFeatures) as told:
+    with pytest.warns(UnseenFeatures) as warned:
         PathSearchCV(StructuralClassifier(tol=0.1), [1.0, 10.0], cv=KFold(4)).fit(X, y)
-    (text,) = [str(one.message) for one in told if one.category is UnseenFeatures]
+    (text,) = [str(one.message) for one in warned if one.category is UnseenFeatures]
     assert "in 2 of 8 scorings of examples held out, X names feature 'rare', which" in text
 
 
 def test_unsolved_trainings_are_told_in_one_warning() -> None:
-    with pytest.warns(ConvergenceWarning) as told:
+    with pytest.warns(ConvergenceWarning) as warned:
         path = PathSearchCV(StructuralClassifier(max_iter=1), [1e3, 1e4], cv=3).fit(*blobs())
-    (text,) = [str(one.message) for one in told if issubclass(one.category, ConvergenceWarning)]
+    (text,) = [str(one.message) for one in warned if issubclass(one.category, ConvergenceWarning)]
     words = f"7 of 7 trainings did not reach tol, the last of them PASS_LIMIT at C={path.C_:g}, the"
     assert words in text
     with pytest.warns(ConvergenceWarning, match="StructuralClassifier: PASS_LIMIT"):  # as before

@@ -156,12 +156,12 @@ def test_errors_name_the_parameter(options: dict, message: str) -> None:
 
 def test_rounding_is_said_beside_the_gap_that_it_hides() -> None:
     X, y = blobs()
-    with pytest.warns(ConvergenceWarning) as told:
+    with pytest.warns(ConvergenceWarning) as warned:
         model = StructuralClassifier(100.0).fit(X + 300.0, y)  # far from the origin
     assert model.status_ is js.Status.ROUNDING
     numbers = re.search(
         r"the relative gap is (\S+), known up to a rounding of (\S+), tol is 0.001: rounding hides",
-        str(told[0].message),
+        str(warned[0].message),
     )
     gap, rounding = map(float, numbers.groups())
     assert gap == pytest.approx(model.gap_ / model.primal_, rel=0.1)
@@ -169,16 +169,18 @@ def test_rounding_is_said_beside_the_gap_that_it_hides() -> None:
 
 
 def test_messages_name_parameters_of_the_estimator() -> None:
-    told = {**solvers.MESSAGES, **base._MESSAGES}
-    words = " ".join(told[status] for status in js.Status if not status.solved)
+    warned = {**solvers.MESSAGES, **base._MESSAGES}
+    words = " ".join(warned[status] for status in js.Status if not status.solved)
     assert not re.search("max_passes|max_iterations|settings|epsilon|min_margin", words)
 
 
 def test_what_is_not_solved_is_said() -> None:
-    with pytest.warns(ConvergenceWarning, match="PASS_LIMIT at C=10000, .*: max_iter was") as told:
+    with pytest.warns(
+        ConvergenceWarning, match="PASS_LIMIT at C=10000, .*: max_iter was"
+    ) as warned:
         model = StructuralClassifier(1e4, max_iter=1).fit(*blobs())
     assert model.status_ is js.Status.PASS_LIMIT and model.gap_ > 0
-    assert told[0].filename == __file__  # the line that called fit
+    assert warned[0].filename == __file__  # the line that called fit
     with pytest.warns(ConvergenceWarning, match=r"\|gradient\| is .*, tol is 1e-05: max_iter was"):
         StructuralClassifier(1e4, objective="log_loss", max_iter=1, tol=1e-5).fit(*blobs())
     with pytest.raises(NotFittedError):

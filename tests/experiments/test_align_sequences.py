@@ -146,7 +146,7 @@ def test_alignments_are_rows_for_other_programs_too(options, outcome):
     pairs, rows = list(AlignIO.parse(path, "fasta", seq_count=2)), outcome.files[-2].read_text()
     columns = [f" {pair.get_alignment_length()} columns, " for pair in pairs]
     assert len(pairs) == 3
-    assert all(told in head for told, head in zip(columns, heads(rows), strict=True))
+    assert all(column in head for column, head in zip(columns, heads(rows), strict=True))
     again = read_aligned(str(path), READING, "global")
     assert len(again.names) == 3 and any("-" in one.seq for one in found)
 

@@ -50,8 +50,8 @@ def test_one_file_is_measured(tmp_path, capsys) -> None:
         found = measured(saved(tmp_path, "multiclass"), str(source), str(tmp_path), 1)
     assert (found["records"], found["bad"]) == (2, 1) and found["memory"] > 1e7
     assert found["seconds"] >= found["compiling"] >= 0 and found["working"] > 0
-    told = capsys.readouterr()
-    assert told.out == "" and "records a second" in told.err
+    printed = capsys.readouterr()
+    assert printed.out == "" and "records a second" in printed.err
 
 
 def test_small_run(tmp_path) -> None:

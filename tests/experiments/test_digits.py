@@ -64,7 +64,7 @@ def test_primal_dual_and_gap_belong_together(outcome):
 
 
 def test_only_the_first_row_compiles(outcome):
-    """The second training of it is what the row tells of."""
+    """The second training of it is what the row describes."""
     assert [row["compilations"] for row in outcome.numbers["rows"]] == [0, 0]
 
 

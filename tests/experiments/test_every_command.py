@@ -47,11 +47,11 @@ def test_help_lists_every_field(monkeypatch):
         monkeypatch.setattr(sys, "argv", [f"experiments/{command}/__main__.py"])
         options, holder = options_of(command), flags.FlagValues()
         define_flags(options, holder)
-        told = holder.main_module_help()
-        starts = (line.split(":")[0].strip() for line in told.splitlines())
+        printed = holder.main_module_help()
+        starts = (line.split(":")[0].strip() for line in printed.splitlines())
         assert set(names(options)) <= {n.removeprefix("--").removeprefix("[no]") for n in starts}
         for name, (_, about) in flag_fields(options).items():
-            assert "".join(about.help.split()) in "".join(told.split()), (command, name)
+            assert "".join(about.help.split()) in "".join(printed.split()), (command, name)
 
 
 WRONG = {
@@ -148,23 +148,25 @@ def test_a_wrong_option_ends_in_one_line(name, monkeypatch, tmp_path, capsys):
     of_a_corpus = WRONG_OF_A_CORPUS.get(name, {})
     for line in [*WRONG[name], *(each for each in of_a_corpus if available(of_a_corpus[each]))]:
         assert told_by(name, [*arguments, *line.split()], monkeypatch) == start.WRONG, line
-        told = capsys.readouterr().err
-        assert told.startswith(f"{name}: ") and told.count("\n") == 1 and len(told) < 400, line
-        assert "Errno" not in told, line
+        printed = capsys.readouterr().err
+        assert (
+            printed.startswith(f"{name}: ") and printed.count("\n") == 1 and len(printed) < 400
+        ), line
+        assert "Errno" not in printed, line
     assert not list(tmp_path.rglob("*.json"))
 
 
-@pytest.mark.parametrize("name, line, told", [
+@pytest.mark.parametrize("name, line, printed", [
     ("named_entities", "--model=none.npz --predict=x", "model: 'none.npz': no such file or direc"),
     ("label_graphs", "--train=none.npz", "train: 'none.npz': no such file or directory: correct"),
 ])  # fmt: skip
 def test_a_file_that_is_not_there_is_told_with_its_option(
-    name, line, told, monkeypatch, tmp_path, capsys
+    name, line, printed, monkeypatch, tmp_path, capsys
 ):
     monkeypatch.chdir(tmp_path)
     arguments = ["--nocompilation_cache", *line.split()]
     assert told_by(name, arguments, monkeypatch) == start.WRONG
-    assert capsys.readouterr().err.startswith(f"{name}: {told}")
+    assert capsys.readouterr().err.startswith(f"{name}: {printed}")
 
 
 @pytest.mark.smoke
@@ -186,8 +188,8 @@ def test_a_missing_corpus_ends_in_one_line(monkeypatch, tmp_path, capsys):
         monkeypatch.setenv(variable, str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert told_by("handwriting", ["--nocompilation_cache"], monkeypatch) == start.WRONG
-    told = capsys.readouterr().err
-    assert told.startswith("handwriting: ") and told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("handwriting: ") and printed.count("\n") == 1
 
 
 PLACES = {
@@ -209,9 +211,9 @@ def test_where_nothing_can_be_written_is_told_at_once(name, monkeypatch, tmp_pat
         (tmp_path / file).write_text("a N\n")
     for line in PLACES.get(name, ["--output=absent/x"]):
         assert told_by(name, line.split(), monkeypatch) == start.WRONG, line
-        told, option = capfd.readouterr().err, line.split("=")[-2].split("--")[-1]
+        printed, option = capfd.readouterr().err, line.split("=")[-2].split("--")[-1]
         place = f"{name}: {option}: 'absent/x' is no folder that files can be written to: "
-        assert told.startswith(place) and told.count("\n") == 1, line
+        assert printed.startswith(place) and printed.count("\n") == 1, line
 
 
 STOPPED = {

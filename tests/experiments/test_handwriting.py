@@ -144,14 +144,14 @@ def test_a_model_reads_without_training(options, outcome, data, weights):
     with kept_settings():
         found = handwriting.run(options.replace(predict_only=True, picture_words=0))
     assert [path.name for path in found.files] == ["handwriting_read.json", "handwriting_read.csv"]
-    told = strict_json(found.files[0])["words"]
-    assert [each["word"] for each in told] == list(range(24))
-    for each in told:
+    reported = strict_json(found.files[0])["words"]
+    assert [each["word"] for each in reported] == list(range(24))
+    for each in reported:
         outputs, total = scores(weights, word(random_words(), each["word"])[0])
         assert each["read"] == "".join(LETTERS[s] for s in outputs[np.argmax(total)])
-    letters = sum(len(each["wrong"]) for each in told)
+    letters = sum(len(each["wrong"]) for each in reported)
     assert found.table.rows[0][2] == pytest.approx(100 * letters / LENGTHS.sum())
-    rows = {each["word"]: each["read"] for each in told}
+    rows = {each["word"]: each["read"] for each in reported}
     shown = strict_json(outcome.files[3])["words"]
     assert all(rows[each["word"]] == each["read"] for each in shown)
 

@@ -22,7 +22,7 @@ NAMES = np.array(["red", "green", "blue"])
 def drawn(seed: int, n: int) -> dict[str, np.ndarray]:
     """Paths of nodes whose labels mostly stay as they are along "same" edges, seen through noise.
 
-    Edges of kind "turn" go on to the next label. Features tell little.
+    Edges of kind "turn" go on to the next label. Features say little.
     """
     rng = np.random.default_rng(seed)
     nodes, labels, edges, kinds, sizes = [], [], [], [], []

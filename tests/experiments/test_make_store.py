@@ -1,4 +1,4 @@
-"""Stores from files of every format: what is written, told and refused."""
+"""Stores from files of every format: what is written, reported and refused."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from experiments.make_store import Options, Reading
 
 
 def read(parse, text, **options):
-    told = []
+    reported = []
     lines = [Line(i, one) for i, one in enumerate(text.split("\n"), 1)]
-    found = list(parse(lines, Reading(**options), lambda *pair: told.append(pair)))
-    return found, told
+    found = list(parse(lines, Reading(**options), lambda *pair: reported.append(pair)))
+    return found, reported
 
 
 def test_sentences_in_columns() -> None:
     text = "-DOCSTART- O\n\nMadrid NP B\nes V O\n\n\nx y\nalone\n\na\tb c\tI"
-    found, told = read(command.sentences, text)
+    found, reported = read(command.sentences, text)
     assert found == [
         (3, [["Madrid", "NP"], ["es", "V"]], ["B", "O"]), (10, [["a", "b c"]], ["I"])
     ]  # fmt: skip
-    assert told == [(8, "has 1 column, expected features and the label")]
-    found, told = read(command.sentences, text, columns=("word", "_"))
+    assert reported == [(8, "has 1 column, expected features and the label")]
+    found, reported = read(command.sentences, text, columns=("word", "_"))
     assert found == [(3, [{"word": "Madrid"}, {"word": "es"}], ["B", "O"]),
                      (10, [{"word": "a"}], ["I"])]  # fmt: skip
-    assert told == [(7, "has 2 columns, expected 3")]
+    assert reported == [(7, "has 2 columns, expected 3")]
 
 
 def test_a_sentence_without_end_is_none(monkeypatch) -> None:
     monkeypatch.setattr(command, "MOST_LINES", 3)
-    found, told = read(command.sentences, "a N\n" * 9 + "\nb V\nc V\nd V")
+    found, reported = read(command.sentences, "a N\n" * 9 + "\nb V\nc V\nd V")
     assert [place for place, *_ in found] == [11]
-    assert told == [(1, "begins a sentence of more than 3 tokens")]
+    assert reported == [(1, "begins a sentence of more than 3 tokens")]
 
 
 def test_lines_of_svmlight() -> None:
     text = "1 1:.5 3:2 # note\n\n-1\n+2 qid:4 2:1e-3\nspam 1:1"
-    found, told = read(command.rows, text)
-    assert not told and [label for *_, label in found] == [1, -1, 2, "spam"]
+    found, reported = read(command.rows, text)
+    assert not reported and [label for *_, label in found] == [1, -1, 2, "spam"]
     assert [place for place, *_ in found] == [1, 3, 4, 5]
     columns, values = found[0][1]
     np.testing.assert_array_equal(columns, [0, 2])
@@ -65,24 +65,26 @@ def test_lines_of_svmlight() -> None:
     ],
 )
 def test_rows_that_are_none(line, reason) -> None:
-    found, ((number, told),) = read(command.rows, line)
-    assert not found and number == 1 and reason in told
+    found, ((number, reported),) = read(command.rows, line)
+    assert not found and number == 1 and reason in reported
 
 
 def test_trees_over_lines() -> None:
     text = "(S (A a)\n   (B b))\n\n( (S (A a) (B c)))\n(S (A a)\n(S (A b) (B d))\n)\n(S (A a)"
-    found, told = read(command.trees, text)
+    found, reported = read(command.trees, text)
     assert [place for place, _ in found] == [1, 4, 6]
-    assert [place for place, _ in told] == [5, 7, 8]
-    assert "ends inside" in told[0][1] and "closes nothing" in told[1][1]
+    assert [place for place, _ in reported] == [5, 7, 8]
+    assert "ends inside" in reported[0][1] and "closes nothing" in reported[1][1]
 
 
 def test_lines_with_faults_are_told_by_their_number() -> None:
     bad = Line(2, "b V", "byte 0xff is not UTF-8")
     for parse in (command.sentences, command.rows, command.trees):
-        told = []
-        assert not list(parse([bad], Reading(), lambda *pair, told=told: told.append(pair)))
-        assert told == [(2, "byte 0xff is not UTF-8")]
+        reported = []
+        assert not list(
+            parse([bad], Reading(), lambda *pair, reported=reported: reported.append(pair))
+        )
+        assert reported == [(2, "byte 0xff is not UTF-8")]
 
 
 CONLL = "a N\nb V\n\nc N\nd\n\nb N\na V\n"

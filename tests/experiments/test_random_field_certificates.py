@@ -73,7 +73,7 @@ def test_sentences_and_their_strings(tmp_path, monkeypatch) -> None:
 
 
 def test_words_by_a_kernel(tmp_path) -> None:
-    """(<x, z> + 1)^2 tells random letters apart; CRFsuite, which reads strings, is left out."""
+    """(<x, z> + 1)^2 separates random letters; CRFsuite, which reads strings, is left out."""
     wanted = ("lbfgs", "crfsuite", "stochastic")
     options = options_in(tmp_path, data=("kernel_words",), methods=wanted, kernel_examples=8)
     with kept_settings():

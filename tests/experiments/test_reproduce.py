@@ -242,9 +242,9 @@ def test_the_exit_code_tells_that_nothing_was_made(no_corpora, tmp_path, capsys)
     options = Options(output=str(tmp_path), compilation_cache=False, quick=True)
     with kept_settings():
         assert reproduce.main(options.replace(only=("handwriting", "multi_label_yeast"))) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("reproduce: nothing was made: corpus ocr_letters (")
-    assert told.endswith("too long for --quick\n") and told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("reproduce: nothing was made: corpus ocr_letters (")
+    assert printed.endswith("too long for --quick\n") and printed.count("\n") == 1
 
 
 def test_the_exit_code_tells_of_ctrl_c(monkeypatch, tmp_path):

@@ -52,7 +52,7 @@ def test_what_all_candidates_have_tells_nothing() -> None:
 def test_inputs_hold_the_base_score_and_known_features() -> None:
     """F less the best F in deviations; "b" is seen in two lists, "a" too, nothing else."""
     features = read_features(LISTS, letters)
-    assert features[1] == [{}]  # one candidate: nothing to tell apart
+    assert features[1] == [{}]  # one candidate: nothing to distinguish
     index = index_features(LISTS, features, 2, 3.0)
     gaps = np.array([-2.0, -2.0, -4.0])
     assert set(index.places) == {"a", "b"} and index.deviation == gaps.std() and index.size == 3

@@ -81,7 +81,7 @@ def test_features_written_down() -> None:
     assert plain.edge_features is None and Options().features == ("direction", "windows")
     np.testing.assert_array_equal(plain.kinds[0], np.diff(plain.edges[0])[:, 0] == w)
     problem = snakes._problem(Options(passes=2), Data(grids, grids, "float32"), "direction")
-    read = predict(problem, problem.initial_weights, plain)  # the door lets them pass
+    read = predict(problem, problem.initial_weights, plain)  # checks let them pass
     np.testing.assert_array_equal(read.offsets, grids.y.offsets)
 
 

@@ -297,7 +297,7 @@ def test_enumeration_and_elimination_answer_the_same() -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_classes_of_nodes_play_no_part(name: str) -> None:
-    """Labels that tell the weights of their nodes in the loss are those labels."""
+    """Labels that carry the weights of their nodes in the loss are those labels."""
     given, rng = mixed(9), np.random.default_rng(0)
     classes = [rng.integers(0, 3, len(y)) for y in given.y]
     weighted = js.graphs.weighted_labels(given.y, classes, 2)

@@ -168,7 +168,7 @@ def _of_array(array: np.ndarray) -> bytes:
 
 
 def _smaller(header: dict, members: dict) -> None:
-    """The first array in another shape, which the header tells, too."""
+    """The first array in another shape, in the header too."""
     members["3.npy"] = _of_array(np.zeros((1, 1), np.float32))
     header["arrays"]["3"] = {"dtype": "<f4", "shape": [1, 1]}
 

@@ -1,4 +1,4 @@
-"""Pictures of explanations: every table is drawn, and what is left out is told."""
+"""Pictures of explanations: every table is drawn, and what is left out is named."""
 
 from __future__ import annotations
 

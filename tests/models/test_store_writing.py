@@ -145,13 +145,17 @@ def test_arrays_are_written_piece_by_piece(tmp_path) -> None:
 def test_bad_records_are_told_and_passed_over(tmp_path) -> None:
     rows = [["a"], "text", ["b"], ["c"], [1.0, 2.0], ["a"]]
     labels = ["x", "y", None, "y", "x", "x"]
-    told = []
+    reported = []
     written = write_rows(
-        tmp_path / "r", placed(rows, labels), report=lambda *pair: told.append(pair)
+        tmp_path / "r", placed(rows, labels), report=lambda *pair: reported.append(pair)
     )
     assert (written.examples, written.bad) == (3, 3)
-    assert [place for place, _ in told] == ["place 1", "place 2", "place 4"]
-    assert "is the text" in told[0][1] and "missing label" in told[1][1] and "dense" in told[2][1]
+    assert [place for place, _ in reported] == ["place 1", "place 2", "place 4"]
+    assert (
+        "is the text" in reported[0][1]
+        and "missing label" in reported[1][1]
+        and "dense" in reported[2][1]
+    )
     refused("the one of place 'place 1'", lambda: write_rows(tmp_path / "q", placed(rows, labels)))
     assert [path.name for path in tmp_path.iterdir()] == ["r"]  # nothing half-written
 

@@ -123,7 +123,7 @@ def found_share(problem, weights, x, y):
 
 
 def test_learned_costs_align_better_than_uniform_ones():
-    """On other pairs; the costs tell how they came about: transitions score, gaps are long."""
+    """On other pairs; the costs show how those were made: transitions score, gaps are long."""
     x, y = generated(TRAIN, 1)
     problem = pairwise_alignment(4)
     solution = fit(

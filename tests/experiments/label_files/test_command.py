@@ -51,8 +51,8 @@ def test_json_lines_serve_every_wing(tmp_path, capsys, name: str) -> None:
     assert (run.counts.records, run.counts.bad) == (3, 1)
     report = (tmp_path / "new.labelled.jsonl.bad.tsv").read_text().splitlines()
     assert report[0] == "line\treason" and report[1].startswith("2\tno JSON")
-    told = capsys.readouterr()
-    assert "records a second" in told.out and "1 of 3 records are bad" in told.err
+    printed = capsys.readouterr()
+    assert "records a second" in printed.out and "1 of 3 records are bad" in printed.err
     assert run.table.rows[0][2:4] == [3, 1] and run.seconds >= run.compiling >= 0
 
 
@@ -92,9 +92,9 @@ def test_columns_plain_and_packed_go_to_a_folder_and_are_passed_over(tmp_path, t
 def test_standard_input_to_standard_output(tmp_path, tagger, monkeypatch, capsysbinary) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"dog Rex\nb\xff\n\nRex\n")))
     run = labelled(tagger, "-", output="-", format="words")
-    told = capsysbinary.readouterr()
-    assert told.out == b"O NAME\n\n\nNAME\n" and run.counts == (3, 1)
-    assert b"-:2: byte 0xff is not UTF-8" in told.err and b"records a second" in told.err
+    printed = capsysbinary.readouterr()
+    assert printed.out == b"O NAME\n\n\nNAME\n" and run.counts == (3, 1)
+    assert b"-:2: byte 0xff is not UTF-8" in printed.err and b"records a second" in printed.err
 
 
 def test_other_formats_of_lines(tmp_path) -> None:

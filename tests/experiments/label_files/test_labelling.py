@@ -32,8 +32,8 @@ def test_files_of_any_size_share_a_stream(tmp_path) -> None:
     model = model_of("multiclass")
     contents = [GOOD, "", "\n\n", "[1]\n", GOOD * 20, "\n" + GOOD + "\n[", GOOD]
     jobs = [job_of(tmp_path, f"{i}", content) for i, content in enumerate(contents)]
-    read, told = [], []
-    labelled = label_files(model, jobs, batch=4, read=read.append, labelled=told.append)
+    read, reported = [], []
+    labelled = label_files(model, jobs, batch=4, read=read.append, labelled=reported.append)
     assert [job for job, _ in labelled.files] == jobs
     assert [counts for _, counts in labelled.files] == [
         Counts(2), Counts(), Counts(), Counts(1, 1), Counts(40), Counts(3, 1), Counts(2),
@@ -46,7 +46,7 @@ def test_files_of_any_size_share_a_stream(tmp_path) -> None:
     assert lines[5] == ["", one, two, "", "null", ""]
     assert "5\tno JSON" in jobs[5].report.read_text() and not jobs[0].report.exists()
     assert jobs[3].report.read_text().startswith("line\treason\n1\t")
-    assert sum(read) == sum(map(len, contents)) and told == [labelled.stream]
+    assert sum(read) == sum(map(len, contents)) and reported == [labelled.stream]
     assert labelled.stream.count == 48 and all(map(is_done, jobs))
 
 

@@ -18,7 +18,7 @@ class Process:
     """Stands for a process: what it was started with, and what waiting for it gives."""
 
     def __init__(self, line, stdout, env):
-        Process.started, Process.killed, Process.told = (line, env), False, False
+        Process.started, Process.killed, Process.terminated = (line, env), False, False
 
     def __enter__(self):
         return self
@@ -36,7 +36,7 @@ class Process:
         Process.killed = True
 
     def terminate(self):
-        Process.told = True
+        Process.terminated = True
 
 
 @pytest.fixture
@@ -92,4 +92,4 @@ def test_ctrl_c_lets_it_come_to_its_end_and_sigterm_is_sent_on(waits, tmp_path, 
     waits(KeyboardInterrupt(), subprocess.TimeoutExpired("x", 1) if late else 130)
     with pytest.raises(KeyboardInterrupt):
         apart.run_apart(ClincOptions(output=str(tmp_path)), "part")
-    assert Process.killed == Process.told == late and not Process.waits
+    assert Process.killed == Process.terminated == late and not Process.waits

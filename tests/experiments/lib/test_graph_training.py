@@ -70,8 +70,8 @@ def test_marginals_are_those_of_enumeration() -> None:
         )  # fmt: skip
         scores = np.asarray(scores_of(weights, x))
         p = np.exp(scores - scores.max()) @ labels / np.exp(scores - scores.max()).sum()
-        sure = np.abs(p - 0.5) > 0.02
-        np.testing.assert_array_equal(own[sure], (p > 0.5)[sure])
+        clear = np.abs(p - 0.5) > 0.02
+        np.testing.assert_array_equal(own[clear], (p > 0.5)[clear])
 
 
 def test_errors_and_what_a_picture_shows() -> None:

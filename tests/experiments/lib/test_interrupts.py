@@ -47,7 +47,7 @@ def test_an_interrupt_in_a_weak_reference_is_not_lost(heeded, capsys, shown, num
         assert reference() is None
         with pytest.raises(KeyboardInterrupt):
             update(PASSED)
-        update(PASSED)  # told once
+        update(PASSED)  # asked once
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -1,4 +1,4 @@
-"""Trainings on disk: read again with the same key only, and it is told where the key is another."""
+"""Trainings on disk: read again with the same key only, and another key is reported."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    "stream, enabled, speaks",
+    "stream, enabled, writes",
     [
         (io.StringIO(), None, False),
         (io.StringIO(), True, True),
@@ -24,11 +24,11 @@ class Terminal(io.StringIO):
         (Terminal(), False, False),
     ],
 )
-def test_quiet_unless_a_terminal_or_forced(stream, enabled, speaks):
+def test_quiet_unless_a_terminal_or_forced(stream, enabled, writes):
     with training_progress(100, "C = 1", enabled, stream=stream) as update:
         update(SimpleNamespace(passes=1, primal=2.0, dual=1.0, gap=1.0))
-    assert bool(stream.getvalue()) == speaks
-    assert ("\r" in stream.getvalue()) == (speaks and stream.isatty())
+    assert bool(stream.getvalue()) == writes
+    assert ("\r" in stream.getvalue()) == (writes and stream.isatty())
 
 
 def test_a_bar_of_jobs_is_shown_where_wanted(capsys):

@@ -106,7 +106,7 @@ def test_an_interrupt_ends_in_one_line(started, capsys, monkeypatch):
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_stops_a_training(tmp_path, number, code):
-    """A program of its own, stopped when it has told of its progress.
+    """A program of its own, stopped when it has reported its progress.
 
     A shell that starts the tests in the background has them ignore Ctrl-C, and their children, too.
     """
@@ -120,11 +120,11 @@ def test_a_signal_stops_a_training(tmp_path, number, code):
     ) as program:
         begun = program.stderr.readline()
         program.send_signal(number)
-        told = begun + program.communicate(timeout=120)[1]
+        printed = begun + program.communicate(timeout=120)[1]
     assert program.returncode == code
-    assert told.splitlines()[-1].startswith("stopped: ")
+    assert printed.splitlines()[-1].startswith("stopped: ")
     # Where it came in a callback of the interpreter, that is printed first: see lib.interrupts.
-    assert told.count("Traceback") == told.count("Exception ignored")
+    assert printed.count("Traceback") == printed.count("Exception ignored")
 
 
 def test_the_package_installs_no_commands():
