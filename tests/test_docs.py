@@ -153,8 +153,10 @@ def test_an_experiment_is_a_file_and_its_test(monkeypatch, tmp_path) -> None:
         sys.modules.pop("experiments.learning_curve", None)
 
 
-def test_estimators_print_what_the_page_shows(capsys) -> None:
-    for block in _blocks("docs/estimators.md"):
+@pytest.mark.parametrize("page", ["estimators", "tasks/uncertain_labels"])
+def test_every_program_prints_what_its_page_shows(capsys, page) -> None:
+    """Comments at the beginning of a line, or after the parenthesis of a print, are its output."""
+    for block in _blocks(f"docs/{page}.md"):
         exec(block, {})  # noqa: S102
         shown = re.findall(r"(?:^|\)  )# (?!fmt|trees)(.*)$", block, flags=re.M)
         assert capsys.readouterr().out.splitlines() == shown
