@@ -24,6 +24,7 @@ from jaxstruct.core.contract import (
     Problem,
     Space,
 )
+from jaxstruct.core.kept_programs import keep_programs
 from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.problem import joint_feature, make_problem
 from jaxstruct.core.ragged import Ragged, ragged
@@ -99,6 +100,7 @@ __all__ = [
     "from_scipy",
     "graphs",
     "joint_feature",
+    "keep_programs",
     "kernels",
     "load",
     "losses",

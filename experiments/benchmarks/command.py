@@ -37,11 +37,11 @@ from experiments.lib import common, fields
 from experiments.lib.apart import run_apart
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups, curve_lines
-from experiments.lib.record import enable_persistent_compilation_cache, peak_memory_bytes
+from experiments.lib.record import peak_memory_bytes
 from experiments.lib.report import Columns, Table, rows_table, write_results
 from experiments.tasks.benchmarks import TASKS, Task, Training
 from experiments.tasks.meshes import have_devices, mesh_plot, mesh_row, mesh_table
-from jaxstruct import fit
+from jaxstruct import fit, keep_programs
 from jaxstruct.core.compile_clock import compile_clock
 
 PARTS = ("first", "cached", "peer")
@@ -155,7 +155,7 @@ def run_part(options: Options) -> None:
         have_devices(int(options.shards[0]))
     common.prepare(options)
     if options.cache:
-        enable_persistent_compilation_cache(options.cache)
+        keep_programs(options.cache)
     task: Task = TASKS[name]
     training = task.prepare(options.size or task.size, "float64" if options.x64 else "float32")
     measure = {"peer": _peer, "shards": _on_a_mesh}.get(options.part, _fits)

@@ -28,10 +28,9 @@ import numpy as np
 from experiments.killed_runs.training import BEGINS, TASKS
 from experiments.lib import common, fields
 from experiments.lib.options import check_options, flag
-from experiments.lib.record import enable_persistent_compilation_cache
 from experiments.lib.report import rows_table
 from experiments.tasks.benchmarks import TASKS as BENCHMARKS
-from jaxstruct import Solution, fit
+from jaxstruct import Solution, fit, keep_programs
 from jaxstruct.solvers.checkpoints.run_state import save_solution
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
@@ -169,7 +168,7 @@ def _part(
 def _cost(options: Options) -> common.Outcome:
     """What checkpoints cost a training of generated sentences, at the usual interval."""
     if options.compilation_cache:
-        enable_persistent_compilation_cache()
+        keep_programs()
     data = BENCHMARKS["sentences"].prepare(options.cost, "float32")
 
     def train(**more: Any) -> Solution:

@@ -15,10 +15,9 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.lib.record import enable_persistent_compilation_cache
 from experiments.tasks.benchmarks import TASKS as BENCHMARKS
 from experiments.tasks.benchmarks import Training, digest
-from jaxstruct import fit, fit_in_blocks
+from jaxstruct import fit, fit_in_blocks, keep_programs
 from jaxstruct.core.files import write_file
 
 BEGINS = "training"
@@ -72,7 +71,7 @@ if __name__ == "__main__":
     # a shell that starts a program in the background has it, and its children, ignore Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if sys.argv[4:] == ["cache"]:
-        enable_persistent_compilation_cache()
+        keep_programs()
     folder = Path(sys.argv[2])
     end = train(TASKS[sys.argv[1]], folder, float(sys.argv[3]))
     write_file(folder / "end.json", json.dumps(end))

@@ -20,8 +20,9 @@ import numpy as np
 
 from experiments.lib.options import AnyOptions, check_options, flag_fields
 from experiments.lib.plots import Plot, save_figure
-from experiments.lib.record import enable_persistent_compilation_cache, run_record
+from experiments.lib.record import run_record
 from experiments.lib.report import LINE, Table, render, write_results, write_table
+from jaxstruct.core.kept_programs import keep_programs
 from jaxstruct.core.types import PyTree
 
 Row: TypeAlias = dict[str, Any]
@@ -61,7 +62,7 @@ def prepare(options: AnyOptions) -> str:
     logging.getLogger("jax").setLevel(logging.WARNING)
     jax.config.update("jax_enable_x64", bool(options.x64))
     if options.compilation_cache:
-        enable_persistent_compilation_cache()
+        keep_programs()
     return "float64" if options.x64 else "float32"
 
 

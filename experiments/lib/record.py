@@ -19,7 +19,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.experimental.compilation_cache import compilation_cache
 
 from jaxstruct.core.compile_clock import Elapsed, compile_clock
 
@@ -92,33 +91,6 @@ def flag_arguments(values: Mapping[str, Any]) -> list[str]:
 def _quote(argument: str) -> str:
     name, equals, value = argument.partition("=")
     return name + equals + shlex.quote(value) if equals else name
-
-
-def enable_persistent_compilation_cache(folder: str | os.PathLike | None = None) -> Path:
-    """Let jax keep compiled programs on disk, so that a repeated run does not compile again.
-
-    Every program is kept, however small or quick to compile. Call it before the first compilation.
-
-    Args:
-      folder: where to; None: jaxstruct under $XDG_CACHE_HOME, or under ~/.cache.
-
-    Returns:
-      The folder, made where it did not exist.
-    """
-    if folder is None:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jaxstruct"
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = {
-        "jax_compilation_cache_dir": str(folder),
-        "jax_persistent_cache_min_compile_time_secs": 0.0,
-        "jax_persistent_cache_min_entry_size_bytes": -1,
-    }
-    for name, value in settings.items():
-        if hasattr(jax.config, name):
-            jax.config.update(name, value)
-    compilation_cache.reset_cache()  # else jax stays with the folder that it opened first
-    return folder
 
 
 def peak_memory_bytes() -> int:

@@ -117,36 +117,6 @@ def test_commit_is_that_of_the_checkout_and_none_outside(monkeypatch, tmp_path):
     assert record.run_record({}, None)["commit"] is None
 
 
-@pytest.fixture
-def kept_cache_settings():
-    names = [name for name in dir(jax.config) if "_cache" in name and name.startswith("jax_")]
-    before = {name: getattr(jax.config, name) for name in names}
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-    record.compilation_cache.reset_cache()
-
-
-def test_compiled_programs_are_kept_in_the_folder_named_last(
-    kept_cache_settings, monkeypatch, tmp_path
-):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    first = record.enable_persistent_compilation_cache()
-    assert first == tmp_path / "xdg" / "jaxstruct"
-    jax.jit(lambda x: x * 3 + 1)(1.0)
-    count = len(list(first.iterdir()))
-    assert count > 0
-    second = record.enable_persistent_compilation_cache(tmp_path / "other")
-    jax.jit(lambda x: x * 5 - 1)(1.0)
-    assert list(second.iterdir()) and len(list(first.iterdir())) == count
-
-
-def test_cache_folder_without_xdg_is_in_the_home_folder(kept_cache_settings, monkeypatch, tmp_path):
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    assert record.enable_persistent_compilation_cache() == tmp_path / ".cache" / "jaxstruct"
-
-
 @pytest.mark.parametrize("platform, unit", [("linux", 1024), ("darwin", 1)])
 def test_peak_memory_is_in_bytes_on_every_platform(monkeypatch, platform, unit):
     assert 10**7 < record.peak_memory_bytes() < 10**12
