@@ -32,14 +32,6 @@ HISTORY = "CHANGELOG.md"
 COMMANDS = commands()
 
 
-def test_a_new_output_type_is_one_page(capsys) -> None:
-    (block,) = _blocks("docs/tasks/matching.md")
-    assert len(block.splitlines()) < 60
-    exec(block, {})  # noqa: S102
-    status, error = capsys.readouterr().out.split()
-    assert status == "CONVERGED" and float(error) < 0.05
-
-
 def _blocks(page: str) -> list[str]:
     """The programs of a page."""
     return re.findall(r"```python\n(.*?)```", PAGES[page], flags=re.S)
@@ -57,12 +49,6 @@ def _run_page(page: str, capsys) -> tuple[list[str], dict]:
     names: dict = {}
     exec(block, names)  # noqa: S102
     return capsys.readouterr().out.splitlines(), names
-
-
-def test_rankings_are_learned(capsys) -> None:
-    (status, error), names = _run_page("docs/tasks/ranking.md", capsys)
-    assert status == "CONVERGED True" and len(names["every"]) == 120
-    assert float(error.split()[0]) < 0.1
 
 
 def test_sets_of_labels_are_learned_and_ranked(capsys) -> None:
@@ -110,14 +96,6 @@ def test_a_stream_prints_what_the_page_shows(capsys, monkeypatch, tmp_path) -> N
     assert lines == _output("docs/tasks/bulk.md")
 
 
-def test_a_loop_of_ones_own_proves_what_fit_proves(capsys) -> None:
-    lines, names = _run_page("docs/tasks/own_loop.md", capsys)
-    assert lines == _output("docs/tasks/own_loop.md")
-    digits = names["digits"]
-    solution = jaxstruct.fit(names["problem"], digits.train_x, digits.train_y, C=135.0)
-    assert (solution.primal, solution.dual) == (names["primal"], names["dual"])
-
-
 def test_data_larger_than_memory(capsys) -> None:
     lines, names = _run_page("docs/tasks/large_data.md", capsys)
     assert lines == _output("docs/tasks/large_data.md") and names["solution"].details.blocks == 4
@@ -132,12 +110,12 @@ def test_losses_as_layers(capsys) -> None:
     assert value == "[1.0986123 1.0986123]" and set(" ".join(slope)) <= set("[]0. ")
 
 
-@pytest.mark.parametrize("number", range(3), ids=["output type", "loss", "solver"])
+@pytest.mark.parametrize("number", range(3), ids=["loss", "solver", "training loop"])
 def test_extensions_print_what_the_page_shows(capsys, number) -> None:
     block = _blocks("docs/tasks/extending.md")[number]
     exec(block, {})  # noqa: S102
     shown = re.findall(r"^# (.*)$", block, flags=re.M)
-    assert capsys.readouterr().out.splitlines() == shown and shown[0].startswith("CONVERGED")
+    assert capsys.readouterr().out.splitlines() == shown and shown
 
 
 def test_an_experiment_is_a_file_and_its_test(monkeypatch, tmp_path) -> None:
@@ -153,12 +131,14 @@ def test_an_experiment_is_a_file_and_its_test(monkeypatch, tmp_path) -> None:
         sys.modules.pop("experiments.learning_curve", None)
 
 
-@pytest.mark.parametrize("page", ["estimators", "tasks/uncertain_labels"])
+@pytest.mark.parametrize(
+    "page", ["estimators", "tasks/own_structure", "tasks/permutations", "tasks/uncertain_labels"]
+)
 def test_every_program_prints_what_its_page_shows(capsys, page) -> None:
-    """Comments at the beginning of a line, or after the parenthesis of a print, are its output."""
+    """Comments at the beginning of a line, or beside a print, are what it prints."""
     for block in _blocks(f"docs/{page}.md"):
         exec(block, {})  # noqa: S102
-        shown = re.findall(r"(?:^|\)  )# (?!fmt|trees)(.*)$", block, flags=re.M)
+        shown = re.findall(r"(?:^|^ *print\(.*\)  )# (?!fmt|trees)(.*)$", block, flags=re.M)
         assert capsys.readouterr().out.splitlines() == shown
 
 

@@ -17,7 +17,7 @@ from jaxstruct.solvers.objective.formulations import FORMULATIONS
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = ("own_data", "examples", "tasks/own_structure")
+PAGES = ("own_data", "examples")
 DOCS = {page: (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in PAGES}
 BLOCKS = re.findall(r"```python\n(.*?)```", "".join([README, *DOCS.values()]), flags=re.S)
 """Examples that stand in a page each; those of other pages are tested beside what they show."""
@@ -149,19 +149,6 @@ def test_the_way_in_by_functions_ranks_too() -> None:
 def test_an_estimator_is_searched_and_says_what_it_proved(capsys) -> None:
     _run("js.estimators")
     assert capsys.readouterr().out.startswith("CONVERGED True")
-
-
-def test_own_structure_trains_and_certifies() -> None:
-    reranking = _run("reranking")["reranking"]
-    random = np.random.RandomState(0)
-    x = random.randn(40, 4, 5).astype(np.float32)
-    y = np.argmax(x @ random.randn(5), axis=1).astype(np.int32)
-    assert "svm2" in js.check_problem(reranking, x, y, listed=np.arange(4)).oracles
-    solution = js.fit(reranking, x, y, "svm1_slack", C=100.0)
-    assert solution.status.solved, solution.message
-    assert np.mean(js.predict(reranking, solution, x) == y) > 0.9
-    feature = js.joint_feature(reranking, x[0], y[0])
-    np.testing.assert_allclose(feature["weights"], x[0, y[0]], rtol=1e-6)
 
 
 def test_the_test_command_is_marked_for_ci() -> None:
