@@ -119,20 +119,6 @@ def test_oracles_stand_alone() -> None:
     assert (np.asarray(labels) == 0).all()  # ties go to the lowest label
 
 
-def test_strings_are_mapped_to_strings(capsys) -> None:
-    names = _run("similarity_loss")
-    assert capsys.readouterr().out.split() == ["CONVERGED", "aaab", "abab"]
-    read = [word[:2] for word in names["read"]]  # the two kinds of inputs differ here
-    assert np.mean([a == b[:2] for a, b in zip(read, names["words"], strict=True)]) > 0.7
-
-
-def test_alignments_are_learned_and_written(capsys) -> None:
-    names = _run("alignment_text")
-    assert names["solution"].status.solved
-    first, signs, second = capsys.readouterr().out.splitlines()[:3]
-    assert "ACGTTGCA" in first and "ACG--GCA" in second and "|||  |||" in signs
-
-
 def test_a_grammar_is_learned_and_parses() -> None:
     assert _run("weighted_grammar")["solution"].status.solved
 
