@@ -6,7 +6,7 @@
     python third_party_data/fetch.py --corpus=gum --from=gum-72ce5ac1.zip
 
 The last two build a corpus that no site distributes as we read it from a file that you have
-downloaded.
+downloaded; without --from the script downloads that file.
 
 Exit code 0 if every file of every corpus asked for is in place with the right sha256, else 1.
 """
@@ -85,7 +85,7 @@ def report(corpora: Sequence[registry.Corpus], destination: Path) -> bool:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Fetches unless told only to verify, prints the table, and returns the exit code."""
+    """Fetches, builds or only verifies, prints the table, and returns the exit code."""
     if len(argv) > 1:
         raise app.UsageError(f"unexpected arguments: {' '.join(argv[1:])}")
     try:

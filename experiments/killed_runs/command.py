@@ -11,7 +11,6 @@ until it ends; then another begins. Its weights, multipliers, planes, certificat
 
 from __future__ import annotations
 
-import logging
 import signal
 import subprocess
 import sys
@@ -73,7 +72,6 @@ def run(options: Options) -> common.Outcome:
     """Kill and resume, or measure the cost; print the table and write it."""
     check_options(options)
     common.check_folder("output", options.output)
-    logging.getLogger("jax").setLevel(logging.WARNING)
     if options.cost:
         return _cost(options)
     rows = common.finished_rows(options, (_killed(options, name) for name in options.tasks))

@@ -7,7 +7,6 @@ A command keeps its choices in a record (see `experiments.lib.options`), so that
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import numpy as np
 
+from experiments.lib.interrupts import ignored_interrupts
 from experiments.lib.options import AnyOptions, check_options, flag_fields
 from experiments.lib.plots import Plot, save_figure
 from experiments.lib.record import run_record
@@ -46,8 +46,6 @@ def prepare(options: AnyOptions) -> str:
 
     Folders of results are made and tried, before anything is computed.
 
-    jax's notes about caches and backends are silenced; its warnings are not.
-
     Returns:
       The dtype to use.
 
@@ -59,7 +57,6 @@ def prepare(options: AnyOptions) -> str:
     for name, (_, about) in flag_fields(type(options)).items():
         if about.folder:
             check_folder(name, getattr(options, name))
-    logging.getLogger("jax").setLevel(logging.WARNING)
     jax.config.update("jax_enable_x64", bool(options.x64))
     if options.compilation_cache:
         keep_programs()
@@ -67,7 +64,7 @@ def prepare(options: AnyOptions) -> str:
 
 
 def check_folder(name: str, folder: str | Path) -> None:
-    """Make a folder for files to be written later, and try to write one there.
+    """Make a folder for files to be written later, and try to write a mebibyte there.
 
     Args:
       name: of the option.
@@ -77,8 +74,8 @@ def check_folder(name: str, folder: str | Path) -> None:
     """
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        with tempfile.TemporaryFile(dir=folder) as stream:
+            stream.write(bytes(1 << 20))
     except OSError as error:
         raise OSError(
             f"{name}: {str(folder)!r} is no folder that files can be written to: {error.strerror}"
@@ -160,9 +157,10 @@ def kept_if_stopped(
     except KeyboardInterrupt as stopped:
         if not any(numbers.values()):
             raise
-        content = {"stopped": True, "record": record(options)} | dict(numbers)
         path = stopped_path(options.output, name or options.command)
-        write_results(path.parent, path.stem, content)
+        with ignored_interrupts():
+            content = {"stopped": True, "record": record(options)} | dict(numbers)
+            write_results(path.parent, path.stem, content)
         inner = stopped.paths if isinstance(stopped, Stopped) else ()
         raise Stopped([path, *inner], advice) from None
 

@@ -8,8 +8,10 @@ taken as Ctrl-C; the exit code tells them apart.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 from types import FrameType
 
 _noted = threading.Event()
@@ -37,6 +39,17 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     if not _terminated.is_set():
         _terminated.set()
         _note(number, frame)
+
+
+@contextlib.contextmanager
+def ignored_interrupts() -> Iterator[None]:
+    """Within, Ctrl-C and SIGTERM do nothing: for the second that writing what is finished takes."""
+    before = {each: signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def terminated() -> bool:

@@ -8,8 +8,11 @@ line and exit code 130 and 143; a wrong option or file with one line and exit co
 
 from __future__ import annotations
 
+import atexit
+import errno
 import linecache
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import command_module
-from experiments.lib.interrupts import exit_code, note_interrupts
+from experiments.lib.interrupts import exit_code, ignored_interrupts, note_interrupts
 
 WRONG = 2
 """The exit code after a wrong option or file."""
@@ -42,9 +45,10 @@ def start(name: str) -> None:
     try:
         _run(command_module(name))
     except KeyboardInterrupt as stopped:
-        if PART not in os.environ:
-            notes = getattr(stopped, "__notes__", [])  # such as where a checkpoint is
-            print("\n".join(filter(None, [str(stopped), *notes])) or NOTHING, file=sys.stderr)
+        with ignored_interrupts():
+            if PART not in os.environ:
+                notes = getattr(stopped, "__notes__", [])  # such as where a checkpoint is
+                print("\n".join(filter(None, [str(stopped), *notes])) or NOTHING, file=sys.stderr)
         raise SystemExit(exit_code()) from None
     except subprocess.CalledProcessError as error:
         if error.returncode != WRONG:  # else its line is there
@@ -92,7 +96,11 @@ def line_of(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         path = os.fspath(error.filename)
         reason = f"{error.strerror[0].lower()}{error.strerror[1:]}"
-        return f"{_option_of(path)}{path!r}: {reason}: correct the path, or make it first"
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        advice = (
+            "make room, or choose another disk" if full else "correct the path, or make it first"
+        )
+        return f"{_option_of(path)}{path!r}: {reason}: {advice}"
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -108,16 +116,20 @@ def _option_of(path: str) -> str:
 
 
 def _run(command: Any) -> None:
-    from absl import app, flags
+    from absl import app, flags, logging
 
     from experiments.lib.options import define_flags, read_flags
 
+    # what jax does at the end of the program must not be stopped by one more Ctrl-C
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     sys.modules["__main__"].__doc__ = command.__doc__  # what --help prints above the flags
     define_flags(command.Options)
 
     def call(arguments: Sequence[str]) -> int | None:
         if len(arguments) > 1:
             raise flags.Error(f"unexpected arguments {arguments[1:]}")
+        if not flags.FLAGS["verbosity"].present:
+            logging.set_verbosity(logging.WARNING)  # else absl shows what libraries note
         options = read_flags(command.Options)
         if hasattr(command, "main"):
             return command.main(options)

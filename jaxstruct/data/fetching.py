@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import http.client
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from jaxstruct.core.files import write_file
-from jaxstruct.data import locate, registry
+from jaxstruct.data import locate, rebuild, registry
 from jaxstruct.data.errors import ChecksumMismatch, CorpusMissing, FetchError
 
 _CHUNK = 1 << 16
@@ -49,7 +50,8 @@ def fetch(corpus: str, destination: Path, *, timeout: float = 30.0) -> tuple[Pat
     """Puts every file of a corpus under <destination>/<corpus>, and returns the paths.
 
     A file that is there with the right sha256 is kept; a damaged one is replaced. A download takes
-    its name only after its sha256 was checked, so a broken one never looks like a corpus.
+    its name only after its sha256 was checked, so a broken one never looks like a corpus. A corpus
+    with an `Origin` is built from the download of that (`rebuild.rebuild`).
 
     Args:
       corpus: a name in registry.CORPORA.
@@ -60,7 +62,8 @@ def fetch(corpus: str, destination: Path, *, timeout: float = 30.0) -> tuple[Pat
       ValueError: no such corpus.
       FetchError: the download failed; the message names the address and what to do.
       ChecksumMismatch: the server sent other bytes than the registry expects.
-      CorpusMissing: a file has no address and is not in place.
+      CorpusMissing: a file has no address, is not built and is not in place.
+      MalformedFile, UnsafeArchive, CorruptArchive: what a corpus is built from cannot be read.
     """
     found = registry.corpus_named(corpus)
     folder = Path(destination) / corpus
@@ -68,12 +71,24 @@ def fetch(corpus: str, destination: Path, *, timeout: float = 30.0) -> tuple[Pat
     for entry, status in zip(found.files, statuses, strict=True):
         if status.state == "present":
             continue
+        if found.origin is not None:
+            _build(corpus, found.origin, Path(destination), timeout)
+            continue
         if entry.url is None:
             error = CorpusMissing if status.state == "missing" else ChecksumMismatch
             raise error(status.detail)
         target = folder / entry.path
         write_file(target, functools.partial(_download, entry, timeout))
     return tuple(folder / entry.path for entry in found.files)
+
+
+def _build(corpus: str, origin: registry.Origin, destination: Path, timeout: float) -> None:
+    """Downloads what a corpus is built from, and builds it."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / origin.path
+        with open(source, "wb") as stream:
+            stream.writelines(_chunks(origin, timeout))
+        rebuild.rebuild(corpus, source, destination)
 
 
 def _download(entry: registry.CorpusFile, timeout: float, stream: BinaryIO) -> None:
@@ -99,7 +114,7 @@ def _copy(entry: registry.CorpusFile, stream: BinaryIO, timeout: float) -> tuple
     return digest.hexdigest(), size
 
 
-def _chunks(entry: registry.CorpusFile, timeout: float) -> Iterator[bytes]:
+def _chunks(entry: registry.CorpusFile | registry.Origin, timeout: float) -> Iterator[bytes]:
     """Yields the bytes at the address; every way that the network fails is a FetchError."""
     assert entry.url is not None, "the caller has looked"
     try:
@@ -110,6 +125,7 @@ def _chunks(entry: registry.CorpusFile, timeout: float) -> Iterator[bytes]:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         raise FetchError(
             f"{entry.url}: the download failed ({type(error).__name__}: {reason}). If this "
-            f"machine is offline, download {entry.path} on another one, place it under "
-            f"{locate.DATA_VARIABLE} and run the fetch script with --verify_only"
+            f"machine is offline, download {entry.path} on another one; third_party_data/README.md "
+            f"says where to place it under {locate.DATA_VARIABLE}, or how to build a corpus of it; "
+            "check with the fetch script and --verify_only"
         ) from error

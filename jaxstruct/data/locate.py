@@ -68,7 +68,7 @@ def missing_message(corpus: registry.Corpus, path: str, folders: tuple[Path, ...
     looked = ", ".join(str(folder / corpus.name / path) for folder in folders)
     start = f"corpus {corpus.name!r}: {path!r} is not at {looked}; "
     command = f"python third_party_data/fetch.py --corpus={corpus.name}"
-    if registry.corpus_file(corpus.name, path).url is None:
+    if registry.corpus_file(corpus.name, path).url is None and corpus.origin is None:
         return (
             f"{start}it cannot be downloaded: {corpus.packing} "
             f"Then set {DATA_VARIABLE} and check with: {command} --verify_only"

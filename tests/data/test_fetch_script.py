@@ -37,10 +37,10 @@ def test_verify_only_reports_what_is_missing(tmp_path) -> None:
 
 def test_corpus_to_place_by_hand_fails_with_the_reason(tmp_path) -> None:
     """`--destination` wins over the environment; the error is on stderr."""
-    done = _run("--corpus=gum", f"--destination={tmp_path}", JAXSTRUCT_DATA="elsewhere")
+    done = _run("--corpus=snakes", f"--destination={tmp_path}", JAXSTRUCT_DATA="elsewhere")
     assert done.returncode == 1
     assert f"folder: {tmp_path}\n" in done.stdout
-    assert "cannot be downloaded: const/*.ptb" in done.stderr
+    assert "cannot be downloaded: train and test of the source" in done.stderr
 
 
 def test_unknown_corpus_is_a_usage_error(tmp_path) -> None:

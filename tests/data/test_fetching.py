@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from jaxstruct.data import fetching
-from jaxstruct.data.errors import ChecksumMismatch, CorpusMissing, FetchError
+from jaxstruct.data import archives, fetching, registry
+from jaxstruct.data.errors import ChecksumMismatch, CorpusMissing, CorruptArchive, FetchError
 from tests.lib.refusals import refused
 
 BODY = bytes(range(256)) * 1000  # several chunks
@@ -113,6 +115,27 @@ def test_file_without_address(register, tmp_path) -> None:
         fetching.fetch("toy", tmp_path)
     target.write_bytes(b"alpha!"[:5])
     assert fetching.fetch("toy", tmp_path) == (target,)
+
+
+def test_a_corpus_is_built_from_its_origin(require_corpus, server, tmp_path, monkeypatch) -> None:
+    """The download of its makers' file is built, checked and thrown away; other bytes are not."""
+    gum, members = registry.CORPORA["gum"], io.BytesIO()
+    packed = archives.read_members(require_corpus("gum", "gum-const.tar.xz"), lambda name: True)
+    with zipfile.ZipFile(members, "w") as archive:
+        for name, content in packed.items():
+            archive.writestr(f"gum-72ce5ac1/{name}", content)
+    page = members.getvalue()
+    near = gum._replace(origin=gum.origin._replace(url=f"{server.url}/gum.zip"))
+    monkeypatch.setattr(registry, "CORPORA", {"gum": near})
+    server.pages["/gum.zip"] = (len(page), page[:5000])
+    with pytest.raises((FetchError, CorruptArchive)):
+        fetching.fetch("gum", tmp_path)
+    assert not _files_below(tmp_path)
+    server.pages["/gum.zip"] = (len(page), page)
+    (path,) = fetching.fetch("gum", tmp_path)
+    assert _files_below(tmp_path) == {"gum/gum-const.tar.xz"} and path.is_file()
+    assert fetching.fetch("gum", tmp_path) == (path,)
+    assert server.hits == ["/gum.zip"] * 2
 
 
 def test_inspect_finds_three_states(register, tmp_path) -> None:

@@ -65,9 +65,10 @@ def test_readme_lists_every_file_and_no_other() -> None:
             f"`{entry.path}`",
             str(entry.bytes),
             f"`{entry.sha256}`",
-            f"[by script]({entry.url})" if entry.url else "by hand",
+            f"[by script]({address})" if address else "by hand",
         )
         for corpus, entry in FILES
+        for address in [entry.url or (corpus.origin and corpus.origin.url)]
     }
     corpora = {
         (f"`{corpus.name}`", corpus.title, corpus.source, corpus.licence, corpus.use)

@@ -4,6 +4,8 @@ import signal
 
 import pytest
 
+from tests.data.conftest import register, server  # noqa: F401
+
 
 @pytest.fixture(autouse=True)
 def handlers():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
+import logging
 import signal
 import subprocess
 import sys
@@ -54,6 +56,17 @@ def test_run_gets_the_options(started):
     assert seen == [Options(count=5)]
 
 
+def test_notes_of_libraries_stay_off_the_terminal(started):
+    shown = []
+
+    def run(options):
+        library = logging.getLogger("matplotlib.font_manager")
+        shown.append([library.isEnabledFor(level) for level in (logging.INFO, logging.WARNING)])
+
+    assert started(run=run) == started("--verbosity=0", run=run) == 0
+    assert shown == [[False, True], [True, True]]
+
+
 def test_main_decides_the_exit_code(started):
     assert started(run=None, main=lambda options: 7) == 7
 
@@ -87,6 +100,15 @@ def test_a_part_that_failed_has_told_why(started, capsys):
     assert not capsys.readouterr().err
     assert started(run=raising(subprocess.CalledProcessError(-9, "x"))) == 1
     assert capsys.readouterr().err == "made_up: a process of it ended with -9\n"
+
+
+def test_a_full_disk_ends_in_a_line_that_says_so(started, capsys):
+    error = OSError(errno.ENOSPC, "No space left on device", "results/digits.json")
+    assert started(run=raising(error)) == start.WRONG
+    assert capsys.readouterr().err == (
+        "made_up: 'results/digits.json': no space left on device: make room, or choose another "
+        "disk\n"
+    )
 
 
 def test_an_interrupt_ends_in_one_line(started, capsys, monkeypatch):
