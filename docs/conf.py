@@ -1,7 +1,9 @@
 """How the site is built: `python -m sphinx -W docs docs/build`, offline.
 
 Pages are Markdown (MyST). Those with `{code-cell}` are executed as they are built, and an error in
-one ends the build; the reference is made of the docstrings of all public names.
+one ends the build; the reference is made of the docstrings of all public names (reference.py).
+Code in text that names an entry of it becomes a link: `js.fit`, `js.chains.chain(...)`, and names
+of classes as they are, such as `SequenceLabeller`.
 
 Mathematics is `$...$`, and `$$...$$` on lines of its own; `\\tag{2.4}` in it gives an equation the
 number of the thesis. The build writes it as MathML, which today's browsers show without a script or
@@ -20,7 +22,7 @@ from math_core import LatexError, LatexToMathML
 from sphinx.util import logging
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import jaxstruct  # noqa: E402
 
@@ -28,7 +30,13 @@ project = "jaxstruct"
 author = "The jaxstruct authors"
 version = release = jaxstruct.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_copybutton",
+    "reference",
+]
 exclude_patterns = ["build"]
 html_theme = "furo"
 html_title = f"jaxstruct {release}"
@@ -38,19 +46,22 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 
-myst_enable_extensions = ["amsmath", "dollarmath"]
+myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 nb_execution_mode = "force"
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 
-napoleon_custom_sections = [("Fields", "params_style")]
-napoleon_numpy_docstring = False
-napoleon_use_param = False  # "C, tol: as there" stays one entry
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_type_aliases = {name: name for name in ("AnyArray", "Array", "PyTree")}
+autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "imported-members": True, "undoc-members": True}
+autosummary_generate = False
+python_maximum_signature_line_length = 115
+python_python_use_unqualified_type_names = True
+add_module_names = False
 
 # The kernels that execute pages import this clone, on the processor, and keep what they compile.
 os.environ["PYTHONPATH"] = os.pathsep.join(
@@ -84,33 +95,6 @@ def show_pages_included(app, path, parent: str, content: list[str]) -> None:
         content[0] = content[0].replace(f"]({page.removeprefix('../')}", f"]({up}{shown}")
         content[0] = content[0].replace(f"]({page}", f"]({up}{shown}")
     content[0] = content[0].replace("](docs/", f"]({up}")
-
-
-def as_restructured_text(app, what, name, obj, options, lines: list[str]) -> None:
-    """Docstrings as Sphinx reads them: `code` and indented lines stand out."""
-    text = "\n".join(lines).replace("\\", "\\\\").replace("*", "\\*").replace("|", "\\|")
-    text = re.sub(r"(?<!`)`([^`\n]+)`(?!`)", r"``\1`` ", text).replace("`` ", "``\\ ")
-    text = re.sub(r"(?<=\w)_(?=\W|$)(?!`)", r"\\_", text)
-    text = re.sub(r"(?m)^(  \w+)\\_:", r"\1_:", text)  # what an entry names
-    text = re.sub(r"([^\n])\n\n(    \S)", _literal, text)
-    text = re.sub(r"(?m)^(Parameters|Attributes), beside those of (.*):$", _heir, text)
-    lines[:] = text.split("\n")
-
-
-def _literal(found: re.Match) -> str:
-    """An indented block after a line of text is shown as it stands."""
-    return f"{found[1]}\n\n::\n\n{found[2]}"
-
-
-def _heir(found: re.Match) -> str:
-    """What a class has from another one is said above its own section, which has the usual name."""
-    return f"{found[1]} are those of {found[2]} and these.\n\n{found[1]}:"
-
-
-def without_fields(app, what, name, obj, skip, options) -> bool | None:
-    """Fields of records stand under Fields already; scikit-learn documents its metadata routing."""
-    routing = re.fullmatch(r"set_\w+_request", name)
-    return True if routing or type(obj).__name__ == "_tuplegetter" else None
 
 
 logger = logging.getLogger(__name__)
@@ -147,5 +131,3 @@ def setup(app) -> None:
     app.add_html_math_renderer("mathml", (write_mathematics, None), (write_mathematics, None))
     app.connect("source-read", show_pages_of_the_site)
     app.connect("include-read", show_pages_included)
-    app.connect("autodoc-process-docstring", as_restructured_text, priority=400)
-    app.connect("autodoc-skip-member", without_fields)

@@ -26,7 +26,9 @@ PROTEIN = Alphabet("ARNDCQEGHILKMFPSTWYV")
 PROTEIN_AMBIGUOUS = Alphabet("ARNDCQEGHILKMFPSTWYVBZX*")
 """The same with B (D or N), Z (E or Q), X (any) and * (stop), as the BLOSUM files have them."""
 DNA = Alphabet("ACGT")
+"""The four bases."""
 RNA = Alphabet("ACGU")
+"""The four bases, U in place of T."""
 
 
 def alphabet(letters: Iterable[str]) -> Alphabet:

@@ -7,6 +7,7 @@ except ImportError as error:
         "jaxstruct.estimators needs scikit-learn; install it with: pip install 'jaxstruct[sklearn]'"
     ) from error
 
+from jaxstruct.estimators.base import StructuralEstimator
 from jaxstruct.estimators.graph_labeller import GraphLabeller
 from jaxstruct.estimators.multi_label_classifier import MultiLabelClassifier
 from jaxstruct.estimators.pair_aligner import PairAligner
@@ -23,6 +24,7 @@ __all__ = [
     "PathSearchCV",
     "SequenceLabeller",
     "StructuralClassifier",
+    "StructuralEstimator",
     "TaxonomyClassifier",
     "TreeParser",
 ]

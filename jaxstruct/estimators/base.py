@@ -173,7 +173,7 @@ class StructuralEstimator(BaseEstimator):
     with v_i the weights of the examples, 1 without any, and xi_i the slack of `objective`, squared
     and halved in its SVM2s, or -log P(y_i | x_i) of "log_loss".
 
-    Attributes of all of them, once fitted:
+    Attributes:
       encoding_, problem_: what data and outputs mean, and the structure, `encoding_.problem(
         **options_)`. weights_: w of problem_.
       solution_: of `jaxstruct.fit`, or the RandomField of `jaxstruct.baselines.fit_random_field`,

@@ -22,6 +22,7 @@ from jaxstruct.graphs.potentials import (
 )
 
 MOST_LABELLINGS = 1 << 17
+"""The labellings of a graph, padding included, that its enumeration lists at most."""
 
 
 def number_of_labellings(V: int, S: int) -> int:
