@@ -113,7 +113,7 @@ def as_restructured_text(
     if seen and what == "function":
         module = inspect.cleandoc(inspect.getmodule(obj).__doc__)
         blocks[1:1] = re.split(r"\n\s*\n", module)[1:]
-    lines[:] = [line for block in blocks for line in _block(block, obj)]
+    lines[:] = [line for i, block in enumerate(blocks) for line in _block(block, obj, i == 0)]
 
 
 def _of_constant(name: str) -> str:
@@ -128,14 +128,15 @@ def _of_constant(name: str) -> str:
     return next(found[1] for found in texts if found)
 
 
-def _block(block: str, obj: Any) -> Iterator[str]:
+def _block(block: str, obj: Any, first: bool) -> Iterator[str]:
     if not block.strip():
         return
+    latex = None if first else equations.translated(block)
+    if latex is not None:
+        yield from [".. math::", "   :no-wrap:", "", f"   {latex}", ""]
+        return
     if block.startswith("  "):
-        latex = equations.translated(block)
-        yield from ["::", ""] if latex is None else [".. math::", "   :no-wrap:", ""]
-        yield from ([*block.split("\n")] if latex is None else ["   " + line for line in latex])
-        yield ""
+        yield from ["::", "", *block.split("\n"), ""]
         return
     if block.startswith("|"):
         rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in block.split("\n")]
@@ -266,7 +267,7 @@ class Names:
         self.of_class: dict[str, str] = {}
         for full, entry in self.entries.items():
             short = full.rpartition(".")[2]
-            if entry.objtype == "class":
+            if entry.objtype == "class" and not entry.aliased:
                 self.of_class[short] = "" if short in self.of_class else full
 
     def find(self, text: str, scopes: Sequence[str] = ()) -> str | None:
@@ -334,21 +335,6 @@ def _scopes(parents: Sequence[nodes.Node]) -> tuple[list[str], set[str]]:
     return scopes, arguments
 
 
-def link_types(
-    app: Sphinx, env: Any, node: addnodes.pending_xref, text: nodes.Node
-) -> nodes.reference | None:
-    """Types of signatures, named by the file that defines them, are entries of the reference."""
-    target = node.get("reftarget", "")
-    if node.get("refdomain") != "py" or not target.startswith("jaxstruct."):
-        return None
-    names = Names(app)
-    found = names.of_class.get(target.rpartition(".")[2])
-    if not found:
-        return None
-    entry = names.entries[found]
-    return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, [text])
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("source-read", show_names)
@@ -356,5 +342,4 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-signature", short_signature)
     app.connect("autodoc-skip-member", without_needless)
     app.connect("doctree-resolved", link_names)
-    app.connect("missing-reference", link_types)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
