@@ -52,7 +52,7 @@ def _run_page(page: str, capsys) -> tuple[list[str], dict]:
 
 
 def test_sets_of_labels_are_learned_and_ranked(capsys) -> None:
-    (status, right, margins), _ = _run_page("docs/sets_of_labels.md", capsys)
+    (status, right, margins), _ = _run_page("docs/guide/sets_of_labels.md", capsys)
     assert status == "CONVERGED True"
     share, stated, _ = map(float, re.findall(r"\d+\.\d+", right))
     assert share > 0.6 and abs(share - stated) < 0.1
