@@ -97,10 +97,6 @@ def test_label_sequences_train(capsys) -> None:
     assert 28.62 < float(dual) <= DIGIT_WORDS_OPTIMUM + 1e-4 <= float(primal) + 2e-4
 
 
-def test_a_grammar_is_learned_and_parses() -> None:
-    assert _run("weighted_grammar")["solution"].status.solved
-
-
 def test_graphs_are_labelled() -> None:
     solution = _run("noisy_grid")["solution"]
     assert solution.status.solved and solution.primal >= solution.dual
