@@ -43,6 +43,24 @@ def test_ci_builds_the_site() -> None:
     assert said in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
+def test_links_of_the_built_site_are_checked(tmp_path) -> None:
+    spec = importlib.util.spec_from_file_location("check_links", DOCS / "check_links.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (tmp_path / "api").mkdir()
+    (tmp_path / "api" / "index.html").write_text('<p id="fit">', encoding="utf-8")
+    page = tmp_path / "index.html"
+    good = '<a href="api/index.html#fit">', '<a href="https://arxiv.org">', '<a href="#">'
+    page.write_text("".join(good), encoding="utf-8")
+    assert module.broken(tmp_path) == []
+    bad = "api/none.html", "api/index.html#none", "#none"
+    page.write_text("".join(f'<a href="{one}">' for one in bad), encoding="utf-8")
+    assert module.broken(tmp_path) == sorted(f"{page}: {one}" for one in bad)
+    page.write_text('<script src="https://cdn.example/x.js">', encoding="utf-8")
+    assert module.broken(tmp_path) == [f"{page}: loads https://cdn.example/x.js"]
+
+
 def test_the_front_picture_is_drawn(tmp_path) -> None:
     """On smaller grids than the one that is kept; both read what they are given."""
     pytest.importorskip("matplotlib")
