@@ -174,14 +174,15 @@ class StructuralEstimator(BaseEstimator):
     and halved in its SVM2s, or -log P(y_i | x_i) of "log_loss".
 
     Attributes:
-      encoding_, problem_: what data and outputs mean, and the structure, `encoding_.problem(
-        **options_)`. weights_: w of problem_.
-      solution_: of `jaxstruct.fit`, or the RandomField of `jaxstruct.baselines.fit_random_field`,
+      encoding_: what data and outputs mean.
+      problem_: the structure, `encoding_.problem(**options_)`. options_: the options it has.
+      weights_: w of problem_.
+      solution_: of `jaxstruct.fit`, or the `RandomField` of `jaxstruct.baselines.fit_random_field`,
         its weights those of problem_, for `jaxstruct.predict` and `jaxstruct.confidence`. Its
         examples are those of `training_example`.
       model_: the `TrainedModel` of all these; what takes one takes the estimator, too.
-      status_: how training ended. primal_, dual_, gap_: the certificate, primal_ >= optimum >=
-        dual_ up to rounding. n_iter_: rounds.
+      status_: the `Status` that training ended with. n_iter_: rounds.
+      primal_, dual_, gap_: the certificate, primal_ >= optimum >= dual_ up to rounding.
       support_: [s] the positions in the training set of the examples that carry support outputs;
         those of a positive dual variable. There is none of "log_loss", where all of them do.
     """

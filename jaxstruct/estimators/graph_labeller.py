@@ -32,7 +32,7 @@ class GraphLabeller(ListEstimator):
       symmetric: whether pairs of labels do not distinguish the ends of an edge.
 
     Attributes, beside those of `StructuralEstimator`:
-      classes_: [S]. encoding_, problem_, weights_: for `jaxstruct.predict`.
+      classes_: [S] the labels, sorted.
     """
 
     def __init__(

@@ -45,9 +45,9 @@ class MultiLabelClassifier(ClassifierMixin, StructuralEstimator):
       pairs: whether pairs of labels have weights; without them labels are independent.
 
     Attributes, beside those of `StructuralEstimator`:
-      classes_: [L], the columns of y. n_features_in_, feature_names_in_. coef_: [L, d] of u.
-      intercept_: [L]. pairs_: [L (L - 1) / 2, 2, 2] of t, or None. encoding_, problem_, weights_:
-        for `jaxstruct.predict`.
+      classes_: [L], the columns of y. n_features_in_: d.
+      feature_names_in_: [d], of frames and of rows that name their features.
+      coef_: [L, d] of u. intercept_: [L]. pairs_: [L (L - 1) / 2, 2, 2] of t, or None.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ class PairAligner(ListEstimator):
 
     Attributes, beside those of `StructuralEstimator`:
       costs_: `jaxstruct.alignments.AlignmentCosts`: substitution [A, A], gap_open, gap_extend.
-      alphabet_: its letters. encoding_, problem_, weights_: for `jaxstruct.predict`.
+      alphabet_: its letters.
     """
 
     def __init__(

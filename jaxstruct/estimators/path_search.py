@@ -47,7 +47,8 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
       refit: whether to train on all examples with the best C, of equal ones the smallest.
 
     Attributes:
-      C_: the best value. Cs_: [m] the values, rising. scores_: [folds, m]. mean_scores_: [m].
+      C_: the best value. Cs_: [m] the values, rising.
+      scores_: [folds, m] of the examples held out. mean_scores_: [m], over the folds.
       best_score_: the mean at C_. best_estimator_: trained on all examples, if refit.
       classes_, n_features_in_, model_: of best_estimator_.
     """

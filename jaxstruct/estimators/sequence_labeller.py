@@ -52,8 +52,8 @@ class SequenceLabeller(ListEstimator):
       min_count: tokens that must have a named feature for it to count.
 
     Attributes, beside those of `StructuralEstimator`:
-      classes_: [S]. n_features_in_, and feature_names_in_ of named features. encoding_, problem_,
-        weights_: for `jaxstruct.predict`.
+      classes_: [S] the labels, sorted. n_features_in_: the features of a token, d.
+      feature_names_in_: [d], of tokens that name their features.
     """
 
     def __init__(

@@ -58,11 +58,10 @@ class StructuralClassifier(ClassifierMixin, StructuralEstimator):
       max_iter: bound on the rounds.
 
     Attributes, beside those of `StructuralEstimator`:
-      classes_: [k]. n_features_in_, feature_names_in_: as scikit-learn has them; of named rows the
-        names of training.
+      classes_: [k] the labels, sorted. n_features_in_: d.
+      feature_names_in_: [d], of frames and of rows that name their features.
       coef_: [k, d], of two classes [1, d], their difference. intercept_: [k] or [1].
-      encoding_: what columns and classes mean (`jaxstruct.multiclass.ClassEncoding`). problem_,
-        weights_: the structure and its weights, for `jaxstruct.predict`.
+      encoding_: what columns and classes mean (`jaxstruct.multiclass.ClassEncoding`).
     """
 
     def __init__(

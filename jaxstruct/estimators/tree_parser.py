@@ -31,7 +31,7 @@ class TreeParser(ListEstimator):
       memory: children that an intermediate symbol remembers, None for all.
 
     Attributes, beside those of `StructuralEstimator`:
-      encoding_: the grammar. problem_, weights_: for `jaxstruct.predict`.
+      encoding_: the grammar that is read off the training trees.
     """
 
     def __init__(

@@ -1,0 +1,30 @@
+"""Docstrings name all that a fitted estimator has."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from jaxstruct import estimators
+
+
+def _own_bases(cls: type) -> list[type]:
+    return [base for base in cls.__mro__ if base.__module__.startswith("jaxstruct.")]
+
+
+@pytest.mark.parametrize("name", estimators.__all__)
+def test_every_fitted_attribute_has_an_entry(name) -> None:
+    bases = _own_bases(getattr(estimators, name))
+    code = "\n".join(inspect.getsource(inspect.getmodule(base)) for base in bases)
+    assigned = re.findall(
+        r"^ +((?:(?:self|estimator)\.\w+, )*(?:self|estimator)\.\w+) = ", code, re.M
+    )
+    fitted = {one for line in assigned for one in re.findall(r"\.([A-Za-z]\w*_)\b", line)}
+    fitted |= {key for base in bases for key, value in vars(base).items()
+               if isinstance(value, property) and key.endswith("_")}  # fmt: skip
+    sections = "\n".join(base.__doc__.partition("    Attributes")[2] for base in bases)
+    entries = {one for names in re.findall(r"(\w+_(?:, \w+_)*): ", sections)
+               for one in names.split(", ")}  # fmt: skip
+    assert fitted and fitted <= entries
