@@ -24,6 +24,8 @@ from sphinx.util import logging
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
+import pictures  # noqa: E402
+
 import jaxstruct  # noqa: E402
 
 project = "jaxstruct"
@@ -35,6 +37,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx_copybutton",
+    "sphinx_design",
     "reference",
 ]
 exclude_patterns = ["build"]
@@ -46,7 +49,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 
-myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 nb_execution_mode = "force"
 nb_execution_timeout = 300
@@ -128,6 +131,7 @@ def write_mathematics(translator, node: nodes.math | nodes.math_block) -> None:
 
 def setup(app) -> None:
     """Called by Sphinx."""
+    app.connect("builder-inited", lambda app: pictures.draw_all(ROOT / "docs" / "pictures"))
     app.add_html_math_renderer("mathml", (write_mathematics, None), (write_mathematics, None))
     app.connect("source-read", show_pages_of_the_site)
     app.connect("include-read", show_pages_included)

@@ -64,18 +64,39 @@ def test_links_of_the_built_site_are_checked(tmp_path) -> None:
     assert module.broken(tmp_path) == [f"{page}: loads https://cdn.example/x.js"]
 
 
-def test_the_front_picture_is_drawn(tmp_path) -> None:
-    """On smaller grids than the one that is kept; both read what they are given."""
+@pytest.fixture
+def pictures():
     pytest.importorskip("matplotlib")
-    path = DOCS / "front_picture.py"
-    spec = importlib.util.spec_from_file_location("front_picture", path)
+    spec = importlib.util.spec_from_file_location("pictures", DOCS / "pictures.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    wrong = module.draw(tmp_path / "picture.png", size=10, trained=3)
-    assert wrong["under the graph"] < wrong["each cell alone"]
-    assert (tmp_path / "picture.png").stat().st_size > 5000
-    kept = json.loads((DOCS / "front_picture.json").read_text(encoding="utf-8"))["wrong"]
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"read alone, {kept['each cell alone'] * 100:.0f} % wrong" in text
-    assert f"under the graph, {kept['under the graph'] * 100:.0f} % wrong" in text
+    return module
+
+
+def test_every_card_has_a_picture_of_what_is_kept(pictures, tmp_path) -> None:
+    pictures.draw_all(tmp_path)
+    drawn = {path.stem for path in tmp_path.glob("*.png") if path.stat().st_size > 5000}
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    assert drawn == set(re.findall(r"^:img-top: pictures/(\w+).png", index, flags=re.M))
+
+
+@pytest.mark.parametrize("name", ["classes", "strings"])
+def test_what_is_kept_is_what_is_learned(pictures, name) -> None:
+    """Of the two machines that compile soonest."""
+    kept = json.loads(pictures.KEPT.read_text(encoding="utf-8"))[name]
+    assert pictures.PICTURES[name][0]() == kept
+
+
+def test_pages_state_the_errors_of_the_pictures(pictures) -> None:
+    """A smaller grid than the one that is kept is read better under the graph, too."""
+    wrong = pictures.train_graphs(size=10, trained=3)["wrong"]
+    assert wrong["graph"] < wrong["alone"]
+    kept = json.loads(pictures.KEPT.read_text(encoding="utf-8"))
+    shown = {name: kept[name]["wrong"].values() for name in ("graphs", "sequences")}
+    alone, graph = (f"{share * 100:.0f} %" for share in shown["graphs"])
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"cell by cell, {alone} of" in text and f"learned together, {graph} (" in text
+    alone, chain = (f"{share * 100:.0f} %" for share in shown["sequences"])
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    assert f"read alone {alone} are wrong, in a chain {chain}." in index
