@@ -37,12 +37,6 @@ def _blocks(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", PAGES[page], flags=re.S)
 
 
-def _output(page: str) -> list[str]:
-    """The lines that a page says its program prints."""
-    (shown,) = re.findall(r"It prints\n\n```\n(.*?)```", PAGES[page], flags=re.S)
-    return shown.splitlines()
-
-
 def _run_page(page: str, capsys) -> tuple[list[str], dict]:
     """(what the one program of a page prints, the names it leaves behind)."""
     (block,) = _blocks(page)
@@ -60,19 +54,6 @@ def test_sets_of_labels_are_learned_and_ranked(capsys) -> None:
     assert large > small + 0.2
 
 
-def test_segments_are_found(capsys) -> None:
-    (status, right), names = _run_page("docs/tasks/segmentation.md", capsys)
-    assert status == "CONVERGED True" and len(names["listed"]) > 100
-    codes, whole = map(float, re.findall(r"\d+\.\d+", right))
-    assert codes > 0.9 and whole > 0.8
-
-
-def test_dependency_trees_are_a_output_type_of_one_page(capsys) -> None:
-    (status, right), names = _run_page("docs/tasks/dependencies.md", capsys)
-    assert status == "55 CONVERGED True" and float(right.split()[-1]) == 1
-    assert all(names["is_projective_tree"](y) for y in names["y"].tolist())
-
-
 def test_graphs_and_their_files(capsys, monkeypatch, tmp_path) -> None:
     """What the page prints is what it shows; its file is one that the command reads."""
     from experiments.label_graphs.data import read_graphs
@@ -88,17 +69,6 @@ def test_graphs_and_their_files(capsys, monkeypatch, tmp_path) -> None:
     exec(files, {})  # noqa: S102
     graphs = read_graphs([str(tmp_path / "known.npz")], [], ("train", "train_edges"))
     assert [one.labels.tolist() for one in graphs] == [["a", "b", "b"], ["b", "a"]]
-
-
-def test_a_stream_prints_what_the_page_shows(capsys, monkeypatch, tmp_path) -> None:
-    monkeypatch.chdir(tmp_path)
-    lines, _ = _run_page("docs/tasks/bulk.md", capsys)
-    assert lines == _output("docs/tasks/bulk.md")
-
-
-def test_data_larger_than_memory(capsys) -> None:
-    lines, names = _run_page("docs/tasks/large_data.md", capsys)
-    assert lines == _output("docs/tasks/large_data.md") and names["solution"].details.blocks == 4
 
 
 def test_losses_as_layers(capsys) -> None:
@@ -136,9 +106,13 @@ def test_an_experiment_is_a_file_and_its_test(monkeypatch, tmp_path) -> None:
     [
         "estimators",
         "own_data",
+        "tasks/bulk",
+        "tasks/dependencies",
+        "tasks/large_data",
         "tasks/oracles",
         "tasks/own_structure",
         "tasks/permutations",
+        "tasks/segmentation",
         "tasks/uncertain_labels",
     ],
 )
@@ -151,6 +125,18 @@ def test_every_program_prints_what_its_page_shows(capsys, monkeypatch, tmp_path,
         lines = (".*" if line == "..." else re.escape(line) for line in shown)
         printed = capsys.readouterr().out.rstrip("\n")
         assert re.fullmatch("\n".join(lines), printed, flags=re.S), printed
+
+
+def test_every_page_with_programs_is_run() -> None:
+    """Its name stands in a test here or in that of the README."""
+    tests = "".join(
+        (ROOT / "tests" / f"test_{name}.py").read_text("utf-8") for name in ("docs", "readme")
+    )
+    pages = {page for page, text in PAGES.items() if "```python" in text} - {"README.md"}
+    names = {page: page.removeprefix("docs/").removesuffix(".md") for page in pages}
+    assert not [
+        page for page, name in names.items() if f'{name}"' not in tests and page not in tests
+    ]
 
 
 def _shown(path: pathlib.Path) -> str:
