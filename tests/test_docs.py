@@ -60,8 +60,8 @@ def test_graphs_and_their_files(capsys, monkeypatch, tmp_path) -> None:
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    page = PAGES["docs/graphs.md"]
-    network, files = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    page = PAGES["docs/guide/graphs.md"]
+    files, network = re.findall(r"```python\n(.*?)```", page, flags=re.S)
     exec(network, {})  # noqa: S102
     (shown,) = re.findall(r"It prints\n\n```\n(.*?)```", page, flags=re.S)
     assert capsys.readouterr().out == shown
