@@ -1,12 +1,13 @@
-"""The pictures of the site's first page, one an output type, and the one of the README.
+"""The pictures of the site's first page, one an output type; that of the README; thumbnails.
 
     python docs/pictures.py
     python docs/pictures.py classes graphs
+    python docs/pictures.py gallery results
 
 trains the machines of all output types, or of some, keeps what they predict in docs/pictures.json,
 and draws docs/front_picture.png. The build of the site draws the others from what is kept: all
 trainings take 50 processor seconds, the drawing two. The data are scikit-learn's digits, or drawn
-from seeds.
+from seeds. The third line makes thumbnails of the gallery from pictures in a folder of results.
 """
 
 from __future__ import annotations
@@ -431,6 +432,18 @@ def _save(path: pathlib.Path, draw: Callable[..., None], size: tuple, **kept: An
         figure.savefig(path, dpi=160, pil_kwargs={"optimize": True})
 
 
+def shrink(results: pathlib.Path) -> None:
+    """Pictures of experiments as thumbnails of the gallery: those of them that it shows."""
+    from PIL import Image
+
+    page = (HERE / "gallery.md").read_text(encoding="utf-8")
+    for name in re.findall(r"^:img-top: gallery/(.+)$", page, flags=re.M):
+        if (results / name).exists():
+            image = Image.open(results / name).convert("RGB")
+            image.thumbnail((640, 640))
+            image.quantize(32).save(HERE / "gallery" / name, optimize=True)
+
+
 def main(names: list[str]) -> None:
     """Train these output types, all if there is none; keep what they predict; README's picture."""
     kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
@@ -442,4 +455,7 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if sys.argv[1:2] == ["gallery"]:
+        shrink(pathlib.Path(sys.argv[2]))
+    else:
+        main(sys.argv[1:])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import fnmatch
 import importlib.util
 import json
 import pathlib
@@ -100,3 +102,45 @@ def test_pages_state_the_errors_of_the_pictures(pictures) -> None:
     alone, chain = (f"{share * 100:.0f} %" for share in shown["sequences"])
     index = (DOCS / "index.md").read_text(encoding="utf-8")
     assert f"read alone {alone} are wrong, in a chain {chain}." in index
+
+
+def _pictures_of(source: str) -> set[str]:
+    """Names that a module gives to its pictures, what varies as *: keys of dicts of `Plot`s."""
+    keys: list[ast.expr | None] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and "dict[str, Plot]" in ast.unparse(
+            node.returns or node
+        ):
+            inside = (one for one in ast.walk(node) if isinstance(one, ast.Return) and one.value)
+            keys += [key for one in inside for key in _keys(one.value)]
+        if isinstance(node, (ast.Assign, ast.AugAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if re.search(r"\b(plots|pictures)\b", " ".join(map(ast.unparse, targets))):
+                keys += [one.slice for one in targets if isinstance(one, ast.Subscript)]
+                keys += _keys(node.value)
+    named = {re.sub(r"\{.*?\}", "*", ast.literal_eval(ast.unparse(key).removeprefix("f")))
+             for key in keys if isinstance(key, (ast.Constant, ast.JoinedStr))}  # fmt: skip
+    return named
+
+
+def _keys(value: ast.expr) -> list[ast.expr | None]:
+    """Keys of the dict, or of each that a union is of."""
+    if isinstance(value, ast.Dict):
+        return value.keys
+    if isinstance(value, ast.DictComp):
+        return [value.key]
+    if isinstance(value, ast.BinOp):
+        return [*_keys(value.left), *_keys(value.right)]
+    return [key for one in value.elts for key in _keys(one)] if isinstance(value, ast.Tuple) else []
+
+
+def test_every_picture_of_an_experiment_is_in_the_gallery() -> None:
+    page = (DOCS / "gallery.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"`(\w+(?:\.\d)?)`", page))
+    for path in (ROOT / "experiments").rglob("*.py"):
+        for name in _pictures_of(path.read_text(encoding="utf-8")):
+            assert fnmatch.filter(shown, f"*{name}"), f"{path.name}: {name}"
+    assert _pictures_of("plots['a'] = b\nplots |= {f'c_{d}': e for d in f}") == {"a", "c_*"}
+    thumbnails = set(re.findall(r"^:img-top: gallery/(.+)$", page, flags=re.M))
+    assert thumbnails == {path.name for path in (DOCS / "gallery").iterdir()}
+    assert sum((DOCS / "gallery" / name).stat().st_size for name in thumbnails) < 1.5e6
