@@ -101,9 +101,11 @@ def test_the_way_in_by_functions_ranks_too() -> None:
     assert _run("model.on(sentences)")["solution"].status.solved
 
 
-def test_an_estimator_is_searched_and_says_what_it_proved(capsys) -> None:
-    _run("js.estimators")
-    assert capsys.readouterr().out.startswith("CONVERGED True")
+def test_a_tagger_takes_eight_lines_and_prints_its_certificate(capsys) -> None:
+    assert len(_block("js.estimators").strip().splitlines()) == 8
+    tagger = _run("js.estimators")["tagger"]
+    assert capsys.readouterr().out.startswith("CONVERGED")
+    assert 0 <= tagger.primal_ - tagger.dual_ <= 1e-3 * tagger.primal_
 
 
 def test_the_test_command_is_marked_for_ci() -> None:
