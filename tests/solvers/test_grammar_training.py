@@ -56,6 +56,7 @@ def planes(name, formulation):
         ("svm2_margin", "node_f1", True),
         ("svm1_margin", "node_f1", False),
         ("svm1_slack", "f1", False),
+        # Buckets know nothing of the loss: two cases suffice, as each compiles its own programs.
         ("svm2_slack", "all_node_f1", False),
         ("svm2_margin", "all_node_f1", False),
         ("svm1_margin", "all_node_f1", False),

@@ -99,13 +99,13 @@ def test_several_buckets_come_back_in_order(monkeypatch) -> None:
 
 def test_several_buckets_train_to_the_same_optimum(monkeypatch) -> None:
     problem, x, y = chain(D, S), chain_inputs(js.ragged(TOKENS)), js.ragged(LABELS)
-    one = js.fit(problem, x, y, "svm2_margin", 5.0)
+    one = js.fit(problem, x, y, "svm1_margin", 5.0)
     monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 400)
     weights = np.ones(len(LABELS))
-    several = js.fit(problem, x, y, "svm2_margin", 5.0, example_weights=weights)
+    several = js.fit(problem, x, y, "svm1_margin", 5.0, example_weights=weights)
     assert len(several.state.sets.outputs) > 1
     assert max(one.dual, several.dual) <= min(one.primal, several.primal) * (1 + 1e-6)
-    again = js.fit(problem, x, y, "svm2_margin", 5.0, start=several)
+    again = js.fit(problem, x, y, "svm1_margin", 5.0, start=several)
     assert again.statistics.passes <= several.statistics.passes
 
 

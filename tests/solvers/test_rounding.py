@@ -214,7 +214,7 @@ def test_one_long_example_leaves_the_rounding_of_the_others_as_it_is(monkeypatch
     labels = [random.integers(0, 3, 6) for _ in range(40)]
     tokens = [random.normal(size=(6, 4)).astype(np.float32) + y[:, None] for y in labels]
     problem, found = chain(4, 3), []
-    for length in (6, 200):
+    for length in (6, 200):  # what would carry over grows with the length: 33 times is plenty
         x = chain_inputs(ragged([*tokens, np.zeros((length, 4), np.float32)]))
         y = ragged([*labels, np.zeros(length, int)])
         weights = np.append(np.ones(40), 1e-3)  # its loss is of up to 200 labels
