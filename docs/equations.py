@@ -22,7 +22,7 @@ BRACKETS = {"(": ("(", ")", ")"), "[": ("[", "]", "]"), "|": (r"\lvert ", r"\rve
 """What is written at both ends, and the token that ends it."""
 WORDS = frozenset(
     "a alignments all at candidates cost edge examples for gaps given gradient inner node nodes of "
-    "on over pairs probabilities the top with".split()
+    "on over pairs probabilities the top trees with".split()
 )
 TOKEN = re.compile(r"\s+|\d+(?:\.\d+)?|[A-Za-z]+|<=|>=|!=|->|\.{2,3}|.", flags=re.S)
 NUMBERED = re.compile(r"(.*?)\s+\((\d+(?:\.\d+)+)\)")

@@ -260,7 +260,7 @@ def homologue_search(
     Returns:
       A Problem on `HomologueInput`s, whose outputs are `HomologueOutput`s, with the zero-one loss
       on the candidate. Weights are those of `alignment_costs`. Equal scores go to the first
-      candidate, and within it as `alignments.oracles.pairwise` says.
+      candidate, and within it as `local_alignment`.
 
     Raises:
       ValueError: an argument does not fit.

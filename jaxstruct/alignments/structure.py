@@ -3,7 +3,7 @@
     f(x) = argmax over alignments y of F(x, y; w) = sum over pairs of W[x^i, x^j] - cost of the gaps
 
 An output is an alignment, the true one is given, and every other one is a wrong output. The losses
-(see `alignment_losses`) are additive over pairs, so that the most violated alignment of margin
+are additive over pairs, so that the most violated alignment of margin
 re-scaling is one plain alignment with other pair scores, and slack re-scaling searches with those.
 Alignments that differ in the order of gaps alone have loss 0.
 
@@ -296,15 +296,14 @@ def pairwise_alignment(
       mode: "global" aligns all letters of both sequences, "local" the best two stretches.
       gaps: "affine" (open and extend) or "linear" (one cost a letter).
       symmetric: whether W counts as (W + W') / 2.
-      loss: "positions", "pairs", "normalised_positions" or "normalised_pairs" (see
-        `alignment_losses`).
+      loss: "positions", "pairs", "normalised_positions" or "normalised_pairs".
       dtype: "float32" or "float64".
 
     Returns:
       A Problem on `AlignmentInput`s, whose outputs are `AlignmentOutput`s. Weights are those of
       `alignment_costs`. svm1_margin is exact; svm1_slack and svm2_slack are searched, with a bound
       on what the search may have missed; the other formulations need what this structure has not
-      (the best alignment at every loss), and `fit` says so. Ties as `alignments.oracles.pairwise`.
+      (the best alignment at every loss), and `fit` says so. Ties as `global_alignment`.
 
     Raises:
       ValueError: an argument does not fit.

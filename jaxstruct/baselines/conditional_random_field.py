@@ -300,7 +300,7 @@ def fit_random_field(
 ) -> RandomField:
     """Train a conditional random field; see the module for the objective.
 
-    The directions are those of L-BFGS in optax, the steps those of `line_search`. `predict` of
+    The directions are those of L-BFGS in optax, the steps those of a line search. `predict` of
     jaxstruct decodes with the weights.
 
     Args:

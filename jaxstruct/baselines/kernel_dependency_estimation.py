@@ -116,7 +116,8 @@ def choose_kernel_dependency(
     Args:
       grams: [g, n, n] K of the training inputs, one for each width of a Gaussian for instance.
       output_gram: [n, n] L of their outputs. loss: [n, n] Delta(y_i, y_j).
-      ridges: numbers > 0 to choose from. folds, seed: as in `cross_validation.choose_setting`.
+      ridges: numbers > 0 to choose from. folds: of the cross-validation.
+      seed: of the order that it deals the examples in.
 
     Raises:
       ValueError: a shape or a value does not fit.

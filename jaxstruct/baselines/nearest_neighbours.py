@@ -67,7 +67,7 @@ def choose_neighbours(
     Args:
       gram: [n, n] K of the training inputs. output_gram: [n, n] L of their outputs.
       loss: [n, n] Delta(y_i, y_j). neighbours: the numbers to choose from.
-      folds, seed: as in `cross_validation.choose_setting`.
+      folds: of the cross-validation. seed: of the order that it deals the examples in.
 
     Raises:
       ValueError: a shape does not fit, or a number of neighbours exceeds what a fold trains on.

@@ -222,7 +222,7 @@ def perceptron(
 ) -> Perceptron:
     """Train a structured perceptron, and its average, until an epoch makes no mistake.
 
-    Every epoch visits all examples once, in the order that `epoch_order` draws.
+    Every epoch visits all examples once, in an order drawn from the seed.
 
     Args:
       problem: the structure; `potentials`, `decode`, `combine` and `add` are used, losses are not.

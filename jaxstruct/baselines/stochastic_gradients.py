@@ -6,7 +6,7 @@
     svm1, svm1_..      l_i = xi_i = max(0, max_y b(Delta) - s(Delta) (F(x_i, y_i) - F(x_i, y)))
     svm2, svm2_..      l_i = 1/2 xi_i^2
 
-with b and s of `solvers.objective.formulations`. A step takes a mini-batch B and follows an
+with b and s of the formulations. A step takes a mini-batch B and follows an
 estimate of the gradient of P / C,
 
     g = w / C + 1/|B| sum_{i in B} (gradient of l_i at w),

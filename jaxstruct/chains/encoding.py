@@ -63,7 +63,7 @@ class ChainEncoding(NamedTuple):
         """The inputs of n sequences, ragged.
 
         Args:
-          sequences: n sequences of tokens, of the kind of training: see `core.feature_rows`.
+          sequences: n sequences of tokens, of the kind of training.
 
         Raises:
           ValueError: they are none, or have other columns.
@@ -192,7 +192,7 @@ def prepare(
     Args:
       sequences: n sequences. Each holds the features of its tokens: a list of lists of names, or of
         mappings name -> number, bool or text; an array [l, d]; a SciPy matrix or a pandas frame of
-        l rows (see `core.feature_rows`).
+        l rows.
       labels: n lists of labels of any hashable kind, as many as the sequence has tokens.
       classes: all labels in the wanted order; None for those of `labels`, sorted if they can be.
       min_count: tokens that must have a named feature for it to count.

@@ -222,7 +222,7 @@ def decode(model: HiddenMarkov, symbols: np.ndarray | Ragged) -> np.ndarray | Ra
         padding.
 
     Returns:
-      int32 labels, a `Ragged` store, or [n, T], -1 on padding. Ties as in `chains.oracles.viterbi`.
+      int32 labels, a `Ragged` store, or [n, T], -1 on padding. Ties as in `viterbi`.
       Where all probabilities are 0 (smoothing 0) some labels.
 
     Raises:

@@ -471,7 +471,7 @@ def chain(
         the ends of the sequence has no features. Inputs stay those of single tokens, dense or
         sparse; kernel tokens are windowed before the kernel is taken.
       loss: "hamming", "normalised_hamming", "zero_one", a function (level, length) -> Delta of the
-        number of wrong labels, or an [S, S] matrix of costs (see `chain_losses`).
+        number of wrong labels, or an [S, S] matrix of costs.
       slack_search: search the most violated output of slack re-scaling with plain decodes (an
         additive loss only) and certify with the search's bound, instead of enumerating all T + 1
         Hamming levels; for long sequences.
@@ -480,7 +480,7 @@ def chain(
 
     Returns:
       A Problem on `ChainInput`s. Outputs are [T] int32 labels, -1 on padding. Decoding breaks ties
-      as `chains.oracles.viterbi` does.
+      as `viterbi` does.
 
     Raises:
       ValueError: an argument does not fit.

@@ -227,7 +227,7 @@ class Padding:
 
 
 class Problem(NamedTuple):
-    """A structure as solvers see it; build it with `core.problem.make_problem`.
+    """A structure as solvers see it; build it with `make_problem`.
 
     Every function is a `jax.tree_util.Partial`, so that a problem is itself a pytree: tables bound
     to the functions are arguments of a compiled solver, not constants in it, and two problems of
@@ -242,7 +242,7 @@ class Problem(NamedTuple):
       padding: how ragged examples are padded.
       inference: what else can be asked; of it a function that the structure has not is None.
       tested: the functions of model, oracles and space where tests prove them, as `make_problem`
-        with tested=True says, or none; see `is_tested`.
+        with tested=True says, or none.
     """
 
     initial_weights: PyTree

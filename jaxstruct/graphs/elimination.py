@@ -77,7 +77,7 @@ def min_fill_width(nodes: int, edges: np.ndarray) -> int:
     """The width of the min-fill order, at least 1.
 
     Raises:
-      ValueError: as `checked_edges`.
+      ValueError: as `graph_potentials` of its edges.
     """
     order = _min_fill(_neighbours(nodes, checked_edges("edges", edges, nodes)))
     return max(1, *(len(around) for _, around in order))
@@ -100,7 +100,7 @@ def elimination(nodes: int, edges: np.ndarray, width: int | None = None) -> Elim
         must have one width.
 
     Raises:
-      ValueError: as `checked_edges`; width is smaller than that of the order found.
+      ValueError: as `graph_potentials` of its edges; width is smaller than that of the order found.
     """
     V = checked_size("nodes", nodes)
     edges = checked_edges("edges", edges, V)

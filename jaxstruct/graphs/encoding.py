@@ -70,7 +70,7 @@ class GraphEncoding(NamedTuple):
         """The inputs of n graphs, ragged.
 
         Args:
-          graphs: n graphs of the kinds of training; see `given_graphs`.
+          graphs: n graphs of the kinds of training.
 
         Raises:
           ValueError: they are none, have other columns, or edges with features where training had
@@ -222,7 +222,7 @@ def prepare(
 
     Args:
       graphs: n graphs: (nodes, edges), (nodes, edges, edge_features) or of networkx. Nodes are rows
-        of features of any kind or a mapping node -> row, edges pairs of nodes; see `given_graphs`.
+        of features of any kind or a mapping node -> row, edges pairs of nodes.
       labels: of each graph a list of labels in the order of its nodes, of any hashable kind, or a
         mapping node -> label.
       classes: all labels in the wanted order; None for those of `labels`, sorted if they can be.

@@ -132,7 +132,7 @@ def graph_potentials(
     Args:
       nodes: [V, S], V >= 1; -inf forbids a label, as those beyond the last one of a node that has
         fewer than S.
-      edges: [E, 2] integers, any simple graph (`edge_lists` has grids, trees, complete graphs).
+      edges: [E, 2] integers, any simple graph (see `grid_edges`, `tree_edges`, `complete_edges`).
       pairs: [E, S, S], the first label axis that of edges[:, 0] (`potts_tables` makes some); with
         kinds [K, S, S].
       kinds: [E] integers in 0..K-1, which table each edge has; None for a table each.

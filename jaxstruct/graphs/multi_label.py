@@ -344,7 +344,7 @@ def multi_label(
       number_of_features: d. Inputs are dense [d] or `SparseFeatures` padded with index d.
       number_of_labels: L >= 1; enumeration takes up to 17.
       pairs: whether pairs of labels have weights; without them labels are independent.
-      loss: "hamming", "normalised_hamming", "zero_one", "f1" or "ranking" (see `set_losses`).
+      loss: "hamming", "normalised_hamming", "zero_one", "f1" or "ranking".
       inference: "enumeration", exact; "reweighted", with a bound; "modes" and "propagation" without
         one; "escalated", modes first and reweighted where they find nothing violated; "relaxed",
         marginals in place of sets, whose outputs are those of `set_marginals` (`marginals`

@@ -64,7 +64,7 @@ class SetEncoding(NamedTuple):
         """The inputs of n things: an array [n, d], or `SparseFeatures` of ragged stores.
 
         Args:
-          rows: n rows, of the kind of training: see `core.feature_rows`.
+          rows: n rows, of the kind of training.
 
         Raises:
           ValueError: they are none, or have other columns.
@@ -136,7 +136,7 @@ def prepare_sets(
 
     Args:
       rows: n rows of features: lists of names, mappings name -> number, bool or text, an array
-        [n, d], a SciPy matrix or a pandas frame (see `core.feature_rows`).
+        [n, d], a SciPy matrix or a pandas frame.
       labels: n sets (or lists) of labels of any hashable kind; a set may be empty.
       classes: all labels in the wanted order; None for those of `labels`, sorted if they can be.
       min_count: rows that must have a named feature for it to count.

@@ -90,7 +90,7 @@ def fit_anchors(
 
     Args:
       kernel: K, as the functions of this package make it; model files hold these.
-      things: m texts, for kernels on strings; else m rows of features (`core.feature_rows`).
+      things: m texts, for kernels on strings; else m rows of features.
       min_count: rows that must have a named feature for it to count. rows: read already.
 
     Raises:

@@ -2,7 +2,7 @@
 
     xi(theta) = max(0, max_{y != y_i} b(Delta) - s(Delta) (F(y_i; theta) - F(y; theta)))
 
-with b and s of `solvers.objective.formulations` (Delta = Delta(y_i, y)):
+with b and s of the formulations (Delta = Delta(y_i, y)):
 
     svm1_margin  b = Delta, s = 1        svm2_margin  the same with sqrt(Delta), and 1/2 xi^2
     svm1_slack   b = s = Delta           svm2_slack

@@ -204,7 +204,7 @@ def write_rows(
     Args:
       folder: of the store; it must not be there.
       records: (place, row, label) one after the other, the place of any kind. A row is a list of
-        names or a mapping, see `core.feature_rows`, or a pair (columns, values), columns from 0.
+        names or a mapping, or a pair (columns, values), columns from 0.
       min_count, constant: as in `multiclass.prepare`, whose encoding of all these it has.
       columns: the dimension d of rows of numbers; None for the highest column.
       report: called with the place and the fault of a bad record, passed over; by default it is

@@ -142,7 +142,7 @@ class PredictionStream(Iterator[Any]):
 
     @property
     def waiting(self) -> int:
-        """Records taken and not yet handed out, at most `most_waiting`."""
+        """Records taken and not yet handed out, at most 8 `batch`."""
         return self._taken - self.count
 
     @property
@@ -350,7 +350,7 @@ def predict_stream(
       records: one by one what `model.predict` takes a list of: rows, sequences, sentences or trees,
         pairs, graphs, lists of candidates. Rows may be arrays [d] or SciPy matrices [1, d]. A
         BadRecord among them, of a reader that found none, passes through. Up to
-        `most_waiting` = 8 batch records are taken ahead.
+        8 `batch` records are taken ahead.
       batch: records decoded together, at most.
       devices: of jax; None for all of this process. How many there are changes no output.
       on_error: what becomes of a record that the model's encoding refuses. "mark": a BadRecord

@@ -54,7 +54,7 @@ class ClassEncoding(NamedTuple):
         """The inputs of n things: an array [n, d], or `SparseFeatures` of ragged stores.
 
         Args:
-          rows: n rows, of the kind of training: see `core.feature_rows`.
+          rows: n rows, of the kind of training.
 
         Raises:
           ValueError: they are none, or have other columns.
@@ -105,7 +105,7 @@ def prepare(
 
     Args:
       rows: n rows of features: lists of names, mappings name -> number, bool or text, an array
-        [n, d], a SciPy matrix or a pandas frame (see `core.feature_rows`).
+        [n, d], a SciPy matrix or a pandas frame.
       labels: n labels of any hashable kind.
       classes: all classes in the wanted order; None for those of `labels`, sorted if they can be.
       min_count: rows that must have a named feature for it to count.

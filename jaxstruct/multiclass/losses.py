@@ -140,7 +140,7 @@ def tree_loss(taxonomy: Taxonomic) -> np.ndarray:
     """Returns Delta(y, y') = height of the first common ancestor of y and y' (thesis 4.3.4).
 
     In a tree whose classes are leaves of one depth it is the number of levels from y up to that
-    ancestor: 0 for y = y', 1 for siblings. `common_ancestor_height` says what it is for unequal
+    ancestor: 0 for y = y', 1 for siblings. It is defined for unequal
     depths (the longer of the two ways), partial orders (the lowest common ancestor) and forests (a
     common top). Height is counted in levels, not in edges between y and y'.
 

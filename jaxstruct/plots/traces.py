@@ -41,7 +41,7 @@ def trace(
     oracle calls of a round estimate, which proves nothing. What was compiled stands under the axes.
 
     Args:
-      solution: a Solution of `fit`, `fit_one_slack` or `fit_reference`, or its `trace`; or
+      solution: a `Solution`, or its `trace`; or
         {name: solution} for several in one picture.
       path: where to save it (.png, .pdf or .svg); None for nowhere.
       tolerance: a gap at which to draw a line.

@@ -104,10 +104,10 @@ class Settings(NamedTuple):
       warm_passes: subspace rounds before the first full one.
       newton: limits of a full step.
       checked_examples: on how many examples the rules of a problem are tried before a run and at
-        its end (see `oracle_rules`); 0 for none. None for 4, and none where the problem is made
+        its end; 0 for none. None for 4, and none where the problem is made
         with tested=True, as this package's are: trying them compiles for seconds.
       effort: how much the compiler tries, a name of `core.compiling.EFFORTS` for all programs, one
-        for each, or "auto": by the work that shapes predict (see `cost_model`).
+        for each, or "auto": by the work that shapes predict.
       synchronisations: how often the shards of a mesh meet in w in each sweep, None for as often as
         there are shards, at least 4 times.
       seed: of the order of the examples.

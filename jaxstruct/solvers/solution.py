@@ -25,7 +25,7 @@ def _number(value: Any) -> str:
 
 
 class Solution(NamedTuple):
-    """The result of a training: of `fit`, `fit_in_blocks`, `fit_one_slack` or `fit_reference`.
+    """The result of a training: of `fit`, `fit_in_blocks` and the other solvers.
 
     Fields:
       weights: w of the best primal found. status, message: how it ended.

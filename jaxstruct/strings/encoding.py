@@ -131,8 +131,8 @@ def prepare(
 
     Args:
       lists: of each of n inputs a mapping candidate -> row, candidates of any hashable kind, or
-        rows alone. Rows are of any kind of `core.feature_rows`: what is known of input and
-        candidate together, Psi(x, y).
+        rows alone. Rows are of any kind that `jaxstruct.multiclass.prepare` takes: what is known of
+        input and candidate together, Psi(x, y).
       right: of each the right candidate; its position where the list is of rows alone.
       min_count: candidates that must have a named feature for it to count.
       options: those of `candidates`.

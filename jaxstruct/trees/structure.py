@@ -1,6 +1,7 @@
 """Weighted context-free grammars: the tree of a sentence (thesis 4.5, JMLR 4.5).
 
-    f(x) = argmax over trees y of F(x, y; w),     F of `tree_parts`
+    f(x) = argmax over trees y of F(x, y; w)
+    F(x, y; w) = sum_t w_{A_t -> x^t} + sum over inner nodes of w_{A -> B C} + w_root    (4.32)
 
 Psi counts how often each rule is used (4.33). All rules are those of a
 `trees.phrases.grammar.Grammar` in Chomsky normal form; trees are `BinaryTree`s of its numbers. The
@@ -348,14 +349,14 @@ def weighted_grammar(
     span_features: int = 0,
     dtype: str = "float32",
 ) -> Problem:
-    """Parsing with a weighted grammar (thesis 4.5); see `tree_parts` for F.
+    """Parsing with a weighted grammar (thesis 4.5); see the module for F.
 
     Weights w = {"lexical": [Q], "rules": [R], "root": [S]}, one for each lexical rule, binary rule
     and root of the grammar, and as chosen "spans": [D, S].
 
     Args:
       grammar: read off the training trees; at least one binary rule.
-      loss: "zero_one", "node_f1" (as the thesis has it), "all_node_f1" or "f1", see `tree_losses`;
+      loss: "zero_one", "node_f1" (as the thesis has it), "all_node_f1" or "f1";
         f1 takes much longer, since its levels are all pairs of matched and predicted constituents.
       longest: tokens of the longest (padded) sentence, needed by "f1" only.
       span_features: D, how many features `SentenceInput.spans` has; 0 for none. With the features
@@ -364,7 +365,7 @@ def weighted_grammar(
 
     Returns:
       A Problem on `SentenceInput`s; outputs are `BinaryTree`s. Ties are broken as
-      `trees.oracles.cky` does; a sentence without a parse gives a tree of -1 throughout.
+      `cky` does; a sentence without a parse gives a tree of -1 throughout.
 
     Raises:
       ValueError: an argument does not fit, or dtype is float64 and jax's x64 mode is off.

@@ -224,7 +224,7 @@ def belief_propagation(
       program runs for all graphs, each of which stops by itself. There is no derivative in JAX.
 
     Raises:
-      ValueError: as `checked_potentials`; kind or schedule is unknown; passes is below 1 or damping
+      ValueError: as `graph_potentials`; kind or schedule is unknown; passes is below 1 or damping
         not in [0, 1).
 
     Source: J. Yedidia, W. Freeman and Y. Weiss, "Constructing free energy approximations and

@@ -105,7 +105,7 @@ def conditional_modes(potentials: GraphPotentials) -> Labelled:
       batched program runs for all graphs. The derivative of the score counts what the labels use.
 
     Raises:
-      ValueError: as `checked_potentials`.
+      ValueError: as `graph_potentials`.
 
     Source: J. Besag, "On the statistical analysis of dirty pictures", Journal of the Royal
     Statistical Society B 48, 1986.

@@ -124,7 +124,7 @@ def all_scores(potentials: GraphPotentials) -> Array:
     `labelling(k, V, S)` are the labels of number k. They have no derivative in JAX.
 
     Raises:
-      ValueError: as `checked_potentials`; too many labellings.
+      ValueError: as `graph_potentials`; too many labellings.
     """
     return _scores_of_one(_checked(potentials))
 

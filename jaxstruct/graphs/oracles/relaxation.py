@@ -289,7 +289,7 @@ def relaxed(
       graphs. There is no derivative in JAX.
 
     Raises:
-      ValueError: as `checked_potentials`; passes is below 1.
+      ValueError: as `graph_potentials`; passes is below 1.
     """
     potentials = checked_potentials(potentials)
     if isinstance(passes, int) and passes < 1:

@@ -88,7 +88,7 @@ def reweighted(
       There is no derivative in JAX; that of a labelling's score is `score_labels`'.
 
     Raises:
-      ValueError: as `checked_potentials`; passes is below 1.
+      ValueError: as `graph_potentials`; passes is below 1.
 
     Source: V. Kolmogorov, "Convergent tree-reweighted message passing for energy minimization",
     PAMI 28, 2006; M. Wainwright, T. Jaakkola and A. Willsky, "MAP estimation via agreement on

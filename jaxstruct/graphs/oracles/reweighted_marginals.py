@@ -172,7 +172,7 @@ def reweighted_marginals(
       graphs, each of which stops by itself. They have no derivative in JAX.
 
     Raises:
-      ValueError: as `checked_potentials`; passes is below 1.
+      ValueError: as `graph_potentials`; passes is below 1.
 
     Source: M. Wainwright, T. Jaakkola and A. Willsky, "A new class of upper bounds on the log
     partition function", IEEE Transactions on Information Theory 51, 2005; T. Meltzer, A. Globerson

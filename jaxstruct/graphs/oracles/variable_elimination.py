@@ -221,7 +221,7 @@ def best_labelling(potentials: GraphPotentials, plan: Elimination) -> Labelled:
       graphs. The derivative of the score counts what the labels use; labels have none.
 
     Raises:
-      ValueError: as `checked_potentials`; the plan is of other shapes, or its tables are too large.
+      ValueError: as `graph_potentials`; the plan is of other shapes, or its tables are too large.
     """
     return _best_of_one(*checked_plan(potentials, plan))
 

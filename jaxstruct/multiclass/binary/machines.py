@@ -103,7 +103,7 @@ def fit_binary(
         svm1 (2.6)  min 1/2 |w|^2 + C/n sum_i v_i xi_i       t_i (<w, x_i> + b) >= 1 - xi_i
         svm2 (2.7)  min 1/2 |w|^2 + C/(2n) sum_i v_i xi_i^2  the same
 
-    All machines are one program: the steps of `pairwise_ascent`, on the kernel matrix of a
+    All machines are one program: steps in pairs of multipliers, on the kernel matrix of a
     machine's examples where these are at most 4096 (always for kernel values that all machines
     share), on parts of it otherwise. (2.8) to (2.10) print a dual without the bias and with signed
     multipliers; here alpha >= 0 and sum_i t_i alpha_i = 0. As the bias is free, inputs are centred

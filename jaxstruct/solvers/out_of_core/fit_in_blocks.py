@@ -86,7 +86,7 @@ def fit_in_blocks(
     would be, so that all blocks share the programs; their planes come out of the cache, there is an
     oracle call an example and a sweep over the examples called, planes go back, w is handed on. The
     rows of the largest duality gaps of all blocks stay at hand for the round, and cached sweeps go
-    over these (see `gathered_rows`). Every step maximises the dual over some multipliers, so that D
+    over these. Every step maximises the dual over some multipliers, so that D
     never falls. A certificate is a pass over all blocks at one w: the terms of all n examples are
     summed, wherever they were made. Only block ascent is there: hard margins and very large C take
     many rounds.

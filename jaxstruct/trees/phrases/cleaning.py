@@ -17,10 +17,10 @@ class Cleaning(NamedTuple):
     """Which rules `clean` applies, in this order.
 
     Fields:
-      traces: see `without_traces`.
-      functions: see `without_functions`.
-      outer: see `without_outer`.
-      repetitions: see `without_repetitions`.
+      traces: drops leaves tagged -NONE- and constituents left empty.
+      functions: cuts function tags and indices off labels: NP-SBJ-1 and NP=2 become NP.
+      outer: takes off the outer bracket ("", ROOT, TOP, S1).
+      repetitions: makes one X of a chain X over X.
     """
 
     traces: bool = True

@@ -105,7 +105,7 @@ def read_grammar(
       trees: n trees.
       binarisation: how to binarise them.
       unknown_words: None makes the part-of-speech tags the terminals, as in the paper; else words
-        are terminals, and rare ones count as their class (`unknown_words.signature`).
+        are terminals, and rare ones count as their class by spelling.
       uncounted: labels that count as no constituent.
 
     Raises:

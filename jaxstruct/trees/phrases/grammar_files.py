@@ -27,7 +27,7 @@ def save_grammar(path: Path, grammar: Grammar) -> Path:
 
 
 def load_grammar(path: Path) -> Grammar:
-    """Reads what `save_grammar` wrote; see `parse_grammar` for errors."""
+    """Reads what `save_grammar` wrote."""
     return parse_grammar(decode_utf8(Path(path).read_bytes(), str(path)), str(path))
 
 

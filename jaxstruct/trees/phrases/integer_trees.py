@@ -39,7 +39,7 @@ class Encoding(NamedTuple):
 def encode(grammar: Grammar, tree: Tree, length: int | None = None) -> Encoding:
     """Writes a tree (cleaned, not binarised) in the numbers of a grammar.
 
-    A word that is no terminal is read as its class (`terminals_of`), in the report, too.
+    A word that is no terminal is read as its class, in the report, too.
 
     Args:
       grammar: S symbols, R binary rules.
