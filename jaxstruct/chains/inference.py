@@ -7,8 +7,10 @@ random field. What Delta raises are the emissions, so that the loss has to be ad
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
 from jax.tree_util import Partial
 
+from jaxstruct.chains.inputs import ChainInput
 from jaxstruct.chains.label_parts import ChainTheta
 from jaxstruct.chains.oracles import forward_backward
 from jaxstruct.chains.oracles.k_best import k_best
@@ -16,6 +18,7 @@ from jaxstruct.chains.oracles.sampling import sample
 from jaxstruct.chains.potentials import ChainPotentials
 from jaxstruct.core.contract import Inference, Marginals
 from jaxstruct.core.derived_inference import positions
+from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array
 
@@ -88,10 +91,15 @@ def _augmented_k_best(
     return labels, scores > -jnp.inf
 
 
-def chain_inference(allowed: Partial, raised: Partial) -> Inference:
+def _most_sequences(labels: Static, inputs: ChainInput) -> int:
+    return labels.value ** int(np.max(inputs.length, initial=0))
+
+
+def chain_inference(labels: int, allowed: Partial, raised: Partial) -> Inference:
     """The inference of a chain.
 
     Args:
+      labels: S.
       allowed: theta -> (potentials with -inf where the constraints forbid, length).
       raised: (theta, y_true) -> theta whose score is F(y) + Delta(y_true, y); it raises ValueError
         where the loss is not additive.
@@ -103,4 +111,5 @@ def chain_inference(allowed: Partial, raised: Partial) -> Inference:
         sample=Partial(_sample, allowed),
         softmax_margin=Partial(_softmax_margin, allowed, raised),
         augmented_k_best=Partial(_augmented_k_best, allowed, raised),
+        most_outputs=Partial(_most_sequences, Static(labels)),
     )

@@ -496,6 +496,6 @@ def chain(
     return make_problem(
         zero, _model(tables), _oracles(tables, slack_search), _space(tables, zero, pair_features),
         Partial(_check, tables, d, S), _PADDING,
-        chain_inference(Partial(_allow, tables), Partial(_raised, tables)),
+        chain_inference(S, Partial(_allow, tables), Partial(_raised, tables)),
         tested=not callable(loss),
     )  # fmt: skip

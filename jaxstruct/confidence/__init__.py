@@ -1,5 +1,6 @@
-"""How sure a machine is: the k best outputs, margins, probabilities, samples, calibration."""
+"""Confidence of predictions: the k best outputs, margins, probabilities, samples, calibration."""
 
+from jaxstruct.confidence.memory import CallMemory, memory
 from jaxstruct.confidence.probabilities import log_losses, marginals, sample
 from jaxstruct.confidence.ranking import KBest, k_best
 from jaxstruct.confidence.temperature import Temperature, fit_temperature
@@ -7,6 +8,7 @@ from jaxstruct.core.contract import Marginals
 from jaxstruct.trees import TreeProbabilities
 
 __all__ = [
+    "CallMemory",
     "KBest",
     "Marginals",
     "Temperature",
@@ -15,5 +17,6 @@ __all__ = [
     "k_best",
     "log_losses",
     "marginals",
+    "memory",
     "sample",
 ]

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.checks import checked_number, text_of
+from jaxstruct.core.compiling import Program
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.device import memory_limit
 from jaxstruct.core.padding import PADDING, ragged_leaves, restored
+from jaxstruct.core.peak_memory import peak_bytes
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.work import known
 from jaxstruct.solvers.n_slack.task import pad_examples
 
 EFFORT = "fair"
 """Of the compiler: programs of these oracles run on thousands of inputs, not for hours."""
+
+CALL_BYTES = 2**28
+"""Bytes that the arrays of a call take at the most, where those of one input do not take more."""
+
 LIKELIHOODS = ("RandomField", "DualRandomField")
 """Solutions that were trained to give probabilities."""
 
@@ -29,23 +37,89 @@ def bare(problem: Problem) -> Problem:
     model = Model(problem.model.potentials, none, none, none)
     return problem._replace(
         initial_weights=none, model=model, oracles=Oracles(), space=Space(), check=none,
-        padding=Padding(),
+        padding=Padding(), inference=problem.inference._replace(most_outputs=None),
     )  # fmt: skip
 
 
-def in_batches(run: Callable[[PyTree], PyTree], inputs: PyTree, batch: int) -> PyTree:
-    """run(a batch of inputs) of all n of them, as numpy arrays [n, ...].
+class Call(NamedTuple):
+    """A program of confidence with its arguments, but for the inputs.
+
+    Fields:
+      name: of the public function. program: of the arguments before, inputs, those after.
+    """
+
+    name: str
+    program: Program
+    before: tuple
+    after: tuple = ()
+
+    def bytes(self, inputs: PyTree, rows: int) -> tuple[int, int]:
+        """(of the arrays at once, of the results) of a call of so many rows of inputs."""
+        given = (*self.before, shapes(inputs, rows), *self.after)
+        function = self.program.function
+        results = jax.eval_shape(function, *given)
+        return known(peak_bytes, self.name, function, *given), nbytes(results)
+
+    def rows_within(self, inputs: PyTree, batch: int) -> tuple[int, int]:
+        """(inputs at a time, at most `batch` and of a power of 2 that holds all; their bytes)."""
+        rows = min(batch, 1 << max(rows_of(inputs) - 1, 0).bit_length())
+        return rows_within(self.name, lambda rows: self.bytes(inputs, rows)[0], rows)
+
+
+def shapes(tree: PyTree, rows: int) -> PyTree:
+    """Those of so many rows of arrays [n, ...]."""
+    return jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((rows, *leaf.shape[1:]), leaf.dtype), tree
+    )
+
+
+def nbytes(tree: PyTree) -> int:
+    """Bytes of arrays, or of their shapes."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def rows_within(name: str, bytes_of: Callable[[int], int], rows: int) -> tuple[int, int]:
+    """(the most rows up to so many whose call takes at most `CALL_BYTES`, or one; its bytes).
 
     Args:
-      run: a program. inputs: padded, [n, ...]. batch: at most; the last one is filled up.
+      name: of the public function. bytes_of: rows -> bytes at once.
+
+    Raises:
+      ValueError: one row takes more memory than there is.
+    """
+    held = bytes_of(rows)
+    while rows > 1 and held > CALL_BYTES:
+        rows = min(rows // 2, 1 << (max(1, rows * CALL_BYTES // held).bit_length() - 1))
+        held = bytes_of(rows)
+    check_bytes(name, held)
+    return rows, held
+
+
+def check_bytes(name: str, held: int) -> None:
+    """ValueError where one input takes more memory than there is."""
+    limit = memory_limit()
+    if limit is not None and held > limit:
+        raise ValueError(
+            f"{name}: one of the longest inputs takes {held / 1e6:,.0f} MB, and there are "
+            f"{limit / 1e6:,.0f} MB of memory: ask for fewer outputs (k or number), or leave the "
+            "longest inputs out"
+        )
+
+
+def in_batches(call: Call, inputs: PyTree, batch: int) -> PyTree:
+    """The results of a call of all n inputs, as numpy arrays [n, ...].
+
+    Args:
+      inputs: padded, [n, ...]. batch: at most, fewer where they take more than `CALL_BYTES`; the
+        last one is filled up.
     """
     n = rows_of(inputs)
-    batch = min(batch, 1 << max(n - 1, 0).bit_length())
+    batch, _ = call.rows_within(inputs, batch)
     inputs = pad_examples(inputs, -(-n // batch) * batch)
-    parts = [
-        run(jax.tree.map(lambda leaf, at=at: leaf[at : at + batch], inputs))
-        for at in range(0, n, batch)
-    ]
+    pieces = (
+        jax.tree.map(lambda leaf, at=at: leaf[at : at + batch], inputs) for at in range(0, n, batch)
+    )
+    parts = [call.program(*call.before, piece, *call.after, effort=EFFORT) for piece in pieces]
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:n], *parts)
 
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from jaxstruct.confidence.batches import (
-    EFFORT,
+    Call,
     bare,
     checked_temperature,
     in_batches,
@@ -35,6 +35,7 @@ from jaxstruct.solvers.validation.checks import (
 )
 
 
+@jax.jit
 def _marginals_batch(problem: Problem, weights: PyTree, inputs: PyTree, b: Array) -> tuple:
     def of_one(x: PyTree) -> tuple:
         theta = problem.model.potentials(weights, x)
@@ -47,6 +48,7 @@ def _marginals_batch(problem: Problem, weights: PyTree, inputs: PyTree, b: Array
     return jax.vmap(of_one)(inputs)
 
 
+@jax.jit
 def _sampled_batch(problem: Problem, weights: PyTree, inputs: tuple, b: Array) -> PyTree:
     def of_one(x: PyTree, keys: Array) -> PyTree:
         theta = problem.model.potentials(weights, x)
@@ -56,11 +58,22 @@ def _sampled_batch(problem: Problem, weights: PyTree, inputs: tuple, b: Array) -
     return jax.vmap(of_one)(*inputs)
 
 
+@jax.jit
 def _losses_batch(problem: Problem, weights: PyTree, examples: tuple, b: Array) -> Array:
     return jax.vmap(lambda x, y: log_loss_at(problem, weights, x, y, b))(*examples)
 
 
 _marginals, _sampled, _losses = map(program, (_marginals_batch, _sampled_batch, _losses_batch))
+
+
+def marginals_call(problem: Problem, weights: PyTree, b: Array) -> Call:
+    """`marginals` of a batch of inputs."""
+    return Call("marginals", _marginals, (bare(problem), weights), (b,))
+
+
+def sample_call(problem: Problem, weights: PyTree, b: Array) -> Call:
+    """`sample` of a batch of inputs with keys [n, number, ..] as numbers."""
+    return Call("sample", _sampled, (bare(problem), weights), (b,))
 
 
 def _checked(problem: Problem, given: Any, temperature: Any, wanted: str) -> tuple[PyTree, Array]:
@@ -103,8 +116,8 @@ def marginals(
         for random fields. A solution of `fit` or another machine of margins needs one: its F is not
         scaled to be a log probability, and marginals that say .64 where it is right .95 of the time
         help nobody.
-      batch: inputs at a time, at most. Trees of T tokens by S symbols hold some 8 S T (T + 1) bytes
-        each in float32, `log_loss` a quarter of them.
+      batch: inputs at a time, at most; fewer where they take more than `CALL_BYTES`. `memory` says
+        what they take.
 
     Returns:
       Marginals of numpy arrays: [n, ...] with 0 on padding. Of ragged inputs a leaf with one axis
@@ -112,16 +125,13 @@ def marginals(
 
     Raises:
       ValueError: an argument does not fit; the structure has no log-linear model; temperature is
-        None where it must not be.
+        None where it must not be; one input takes more memory than there is.
     """
     buckets = checked_inputs(problem, inputs)
     check_batch(batch)
     weights, b = _checked(problem, weights, temperature, "marginals")
-    small = bare(problem)
-    parts = [
-        in_batches(lambda x: _marginals(small, weights, x, b, effort=EFFORT), part, batch)
-        for part in buckets.parts
-    ]
+    call = marginals_call(problem, weights, b)
+    parts = [in_batches(call, part, batch) for part in buckets.parts]
     ragged = bool(ragged_leaves(inputs)) or isinstance(inputs, Buckets)
     count = len(parts)
     return jax.tree.map(
@@ -147,7 +157,7 @@ def sample(
       problem, weights, inputs, temperature: as in `marginals`.
       key: a random key; every input has one of its own, whatever the batches.
       number: outputs an input, at least 1.
-      batch: inputs at a time, at most; each needs the memory of `number`.
+      batch: inputs at a time, at most, as in `marginals`; each needs the memory of `number`.
 
     Returns:
       `number` of what `predict` returns.
@@ -161,11 +171,9 @@ def sample(
     weights, b = _checked(problem, weights, temperature, "sample")
     n = sum(map(len, buckets.index))
     keys = np.asarray(jax.random.key_data(jax.random.split(key, (n, number))))
-    small = bare(problem)
+    call = sample_call(problem, weights, b)
     parts = [
-        in_batches(
-            lambda x: _sampled(small, weights, x, b, effort=EFFORT), (part, keys[index]), batch
-        )
+        in_batches(call, (part, keys[index]), batch)
         for part, index in zip(buckets.parts, buckets.index, strict=True)
     ]
     return tuple(
@@ -200,9 +208,6 @@ def log_losses(
     xs, ys = checked_buckets(problem, inputs, outputs, None)
     check_batch(batch)
     weights, b = _checked(problem, weights, temperature, "log_loss")
-    small = bare(problem)
-    parts = [
-        in_batches(lambda e: _losses(small, weights, e, b, effort=EFFORT), example, batch)
-        for example in zip(xs.parts, ys.parts, strict=True)
-    ]
+    call = Call("log_losses", _losses, (bare(problem), weights), (b,))
+    parts = [in_batches(call, example, batch) for example in zip(xs.parts, ys.parts, strict=True)]
     return in_order(xs, parts)

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxstruct.confidence.batches import EFFORT, bare, in_batches, in_order, outputs_in_order
+from jaxstruct.confidence.batches import (
+    Call,
+    bare,
+    check_bytes,
+    in_batches,
+    in_order,
+    outputs_in_order,
+)
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
@@ -34,6 +41,7 @@ class KBest(NamedTuple):
     mask: np.ndarray
 
 
+@jax.jit
 def _ranked_batch(problem: Problem, weights: PyTree, inputs: PyTree, k: Static) -> tuple:
     def of_one(x: PyTree) -> tuple:
         return tuple(problem.inference.k_best(problem.model.potentials(weights, x), k.value))
@@ -42,6 +50,43 @@ def _ranked_batch(problem: Problem, weights: PyTree, inputs: PyTree, k: Static) 
 
 
 _ranked = program(_ranked_batch)
+
+_TRACED = 1000
+"""Of a k up to this the trace itself is made first."""
+
+
+def ranked_call(problem: Problem, weights: PyTree, k: int) -> Call:
+    """`k_best` of a batch of inputs."""
+    return Call("k_best", _ranked, (bare(problem), weights), (Static(k),))
+
+
+def clipped(problem: Problem, weights: PyTree, inputs: PyTree, k: int) -> int:
+    """k, or the number of outputs that an input of this bucket may have, where that is less.
+
+    Raises:
+      ValueError: so many outputs of an input take more memory than there is. The bytes are linear
+        in k, and those of a large k are known from smaller ones: even its trace may hold tables of
+        its size.
+    """
+    if problem.inference.most_outputs is not None:
+        k = min(k, max(1, problem.inference.most_outputs(inputs)))
+    if k > _TRACED:
+        some, more = (
+            ranked_call(problem, weights, few).bytes(inputs, 1)[0]
+            for few in (_TRACED // 2, _TRACED)
+        )
+        check_bytes("k_best", more + (more - some) * (k - _TRACED) // (_TRACED // 2))
+    return k
+
+
+def _filled(found: tuple[PyTree, np.ndarray], k: int) -> tuple[PyTree, np.ndarray]:
+    """(outputs [n, k, ..], scores [n, k]) of fewer: -1 and -inf where there is none."""
+
+    def of_leaf(leaf: np.ndarray, value: float) -> np.ndarray:
+        missing = [(0, 0), (0, k - leaf.shape[1])] + [(0, 0)] * (leaf.ndim - 2)
+        return np.pad(leaf, missing, constant_values=value) if missing[1][1] else leaf
+
+    return jax.tree.map(lambda leaf: of_leaf(leaf, -1), found[0]), of_leaf(found[1], -np.inf)
 
 
 def k_best(
@@ -65,16 +110,16 @@ def k_best(
       weights: w as problem.initial_weights, or the solution that holds it.
       inputs: as `predict` takes them: arrays [n, ...] or `Ragged` stores.
       k: how many, at least 1.
-      batch: inputs decoded together, at most. Alignments hold some 24 k (M + N) (M + 1) bytes each,
-        trees of more than 8 some 6 k (S T (T + 1) + 2 R), T tokens, S symbols, R rules, at most
-        2^28 together where one does not take more.
+      batch: inputs decoded together, at most; fewer where they take more than `CALL_BYTES`.
+        `memory` says what they take.
 
     Returns:
       A KBest. Equal scores come in the order of the structure's own rule, the lowest index first;
       of graphs with an inexact `inference` the first may be better than what `predict` finds.
 
     Raises:
-      ValueError: an argument does not fit; no exact oracle gives the k best, and what to do.
+      ValueError: an argument does not fit; no exact oracle gives the k best, and what to do; k
+        outputs of one input take more memory than there is.
     """
     buckets = checked_inputs(problem, inputs)
     check_batch(batch)
@@ -82,20 +127,23 @@ def k_best(
     weights = weights_of(problem, weights)
     check_weights(problem, weights)
     checked_inference(problem, "k_best")
-    small = bare(problem)
+    own = [clipped(problem, weights, part, k) for part in buckets.parts]
+    width = min(k, 1 + max(own))  # the last one is none, where there are fewer
     parts = [
-        in_batches(lambda x: _ranked(small, weights, x, Static(k), effort=EFFORT), part, batch)
-        for part in buckets.parts
+        _filled(in_batches(ranked_call(problem, weights, few), part, batch), width)
+        for few, part in zip(own, buckets.parts, strict=True)
     ]
-    scores = in_order(buckets, [scores for _, scores in parts])
+    scores = _filled(((), in_order(buckets, [scores for _, scores in parts])), k)[1]
     mask = scores > -np.inf
     with np.errstate(invalid="ignore"):
         margins = np.where(mask, scores[:, :1] - scores, np.inf).astype(scores.dtype)
-    outputs = tuple(
+    some = min(width, 1 + int(np.max(np.sum(mask, axis=1), initial=0)))
+    outputs = [
         outputs_in_order(
             problem, inputs, buckets,
             [jax.tree.map(lambda leaf, j=j: leaf[:, j], found) for found, _ in parts],
         )
-        for j in range(k)
-    )  # fmt: skip
-    return KBest(outputs, scores, margins, mask)
+        for j in range(some)
+    ]  # fmt: skip
+    outputs += [outputs[-1]] * (k - some)  # no input has more: all are the same -1
+    return KBest(tuple(outputs), scores, margins, mask)

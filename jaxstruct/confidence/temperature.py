@@ -17,12 +17,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxstruct.confidence.batches import EFFORT, bare, log_loss_at
+from jaxstruct.confidence.batches import (
+    EFFORT,
+    bare,
+    inverse,
+    log_loss_at,
+    rows_within,
+    shapes,
+)
 from jaxstruct.core.buckets import rows_of
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
+from jaxstruct.core.peak_memory import peak_bytes
 from jaxstruct.core.types import Array, PyTree
+from jaxstruct.core.work import known
 from jaxstruct.solvers.n_slack.task import pad_examples
 from jaxstruct.solvers.predict import weights_of
 from jaxstruct.solvers.validation.checks import check_batch, check_weights, checked_buckets
@@ -69,19 +78,25 @@ class _Search(NamedTuple):
     evaluations: Array
 
 
+@jax.jit
+def _sums_of_block(problem: Problem, weights: PyTree, block: tuple, b: Array) -> Array:
+    """[2] value and slope summed over the real examples of a block."""
+    x, y, real = block
+
+    def total(b: Array) -> Array:
+        losses = jax.vmap(lambda x, y: log_loss_at(problem, weights, x, y, b))(x, y)
+        return jnp.sum(jnp.where(real, losses, 0))
+
+    return jnp.stack(jax.value_and_grad(total)(b))
+
+
 def _value_and_slope(
     problem: Problem, weights: PyTree, blocks: tuple, b: Array
 ) -> tuple[Array, Array]:
     """Sums over the real examples of all blocks."""
 
     def of_block(block: tuple) -> Array:
-        x, y, real = block
-
-        def total(b: Array) -> Array:
-            losses = jax.vmap(lambda x, y: log_loss_at(problem, weights, x, y, b))(x, y)
-            return jnp.sum(jnp.where(real, losses, 0))
-
-        return jnp.stack(jax.value_and_grad(total)(b))
+        return _sums_of_block(problem, weights, block, b)
 
     sums = jnp.stack([jnp.sum(jax.lax.map(of_block, bucket), axis=0) for bucket in blocks])
     return tuple(jnp.sum(sums, axis=0))
@@ -140,10 +155,17 @@ def _searched(
 _search = program(_searched)
 
 
-def _in_blocks(x: PyTree, y: PyTree, batch: int) -> tuple:
-    """(x, y, real) with leading axes [blocks, rows]."""
-    n = rows_of(y)
+def _in_blocks(problem: Problem, weights: PyTree, x: PyTree, y: PyTree, batch: int) -> tuple:
+    """(x, y, real) with leading axes [blocks, rows], the rows as `in_batches` counts them."""
+    n, given = rows_of(y), (bare(problem), weights)
+
+    def bytes_of(rows: int) -> int:
+        block = (*shapes((x, y), rows), jax.ShapeDtypeStruct((rows,), bool))
+        b = inverse(weights, 1.0)
+        return known(peak_bytes, "fit_temperature", _sums_of_block, *given, block, b)
+
     rows = min(batch, 1 << max(n - 1, 0).bit_length())
+    rows, _ = rows_within("fit_temperature", bytes_of, rows)
     total = -(-n // rows) * rows
     padded = (*pad_examples((x, y), total), jnp.arange(total) < n)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, rows, *leaf.shape[1:]), padded)
@@ -181,7 +203,9 @@ def fit_temperature(
     check_weights(problem, weights)
     checked_inference(problem, "log_loss")
     dtype = jnp.result_type(*jax.tree.leaves(weights))
-    blocks = tuple(_in_blocks(x, y, batch) for x, y in zip(xs.parts, ys.parts, strict=True))
+    blocks = tuple(
+        _in_blocks(problem, weights, x, y, batch) for x, y in zip(xs.parts, ys.parts, strict=True)
+    )
     n = jnp.asarray(sum(map(len, xs.index)), dtype)
     found = _search(bare(problem), weights, blocks, n, jnp.asarray(tolerance, dtype), effort=EFFORT)
     b, value, slope = (float(number) for number in found.seen)

@@ -70,6 +70,7 @@ class Program:
     ) -> None:
         """Wrap the function; nothing compiles yet."""
         functools.update_wrapper(self, function)
+        self.function = function
         name = f"{function.__module__}.{function.__qualname__}"
         words = function.__name__.strip("_").replace("_", " ")
 

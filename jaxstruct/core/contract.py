@@ -192,6 +192,8 @@ class Inference(NamedTuple):
         F(y_true)) / mu), differentiable in theta.
       augmented_k_best: (theta, y_true, k) -> (y[k], real bool[k]), the outputs of the largest
         Delta(y_true, y) + F(y), k static.
+      most_outputs: (inputs[n], padded) -> at least as many outputs as any of them has, an integer
+        found on the host: no larger k is computed.
       facts: see there.
     """
 
@@ -201,6 +203,7 @@ class Inference(NamedTuple):
     sample: Given = None
     softmax_margin: Given = None
     augmented_k_best: Given = None
+    most_outputs: Given = None
     facts: InferenceFacts = InferenceFacts()
 
 

@@ -6,6 +6,8 @@ each; a move compiles nothing. So what is set up once is made here.
 
 from __future__ import annotations
 
+import os
+
 import jax
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -40,3 +42,11 @@ def to_take_over(values: np.ndarray) -> jax.Array:
     (jax issue 37830), and a program takes over nothing that is shared.
     """
     return jax.device_put(jax.device_put(values), may_alias=False)
+
+
+def memory_limit() -> int | None:
+    """The bytes of the device's memory, of a CPU those of the machine; None where none says so."""
+    limit = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
+    if limit is None and "SC_PHYS_PAGES" in getattr(os, "sysconf_names", ()):
+        limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return limit

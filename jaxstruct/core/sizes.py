@@ -14,3 +14,8 @@ def size_class(n: int, least: int = 8) -> int:
     power = 1 << (max(n, least, 1) - 1).bit_length()
     between = 3 * power // 4
     return between if power >= 4 and max(n, least) <= between else power
+
+
+def text_of_bytes(size: int) -> str:
+    """In MB, or in GB from 1 on."""
+    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"

@@ -25,7 +25,7 @@ from jaxstruct.core.contract import Model
 from jaxstruct.core.feature_encoding import UnseenFeatures, callers_level, report_unseen_to
 from jaxstruct.core.padding import ragged_leaves, restored
 from jaxstruct.core.types import PyTree
-from jaxstruct.core.work import Work
+from jaxstruct.core.work import Work, known, work_of
 from jaxstruct.models.stream_batches import (
     Shape,
     Shapes,
@@ -35,7 +35,7 @@ from jaxstruct.models.stream_batches import (
     rows_of_class,
 )
 from jaxstruct.models.trained import TrainedModel, trained_model
-from jaxstruct.solvers.n_slack.cost_model import effort_for, known_work
+from jaxstruct.solvers.n_slack.cost_model import effort_for
 from jaxstruct.solvers.predict import decode_batch, decode_program
 from jaxstruct.solvers.validation.checks import check_batch, check_inputs
 
@@ -300,7 +300,7 @@ class PredictionStream(Iterator[Any]):
         """
         key = tuple(np.shape(leaf) for leaf in jax.tree.leaves(padded))
         if key not in self._work:
-            self._work[key] = known_work("decode", decode_batch, model, weights, padded)
+            self._work[key] = known(work_of, "decode", decode_batch, model, weights, padded)
         work = self._work[key]
         self._numbers[key] += work.numbers
         return effort_for(self._numbers[key], work.equations)

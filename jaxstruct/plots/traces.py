@@ -91,10 +91,10 @@ def _draw(objective: Any, gap: Any, course: Trace, colour: str, name: str) -> No
         (gap, _relative(primal - dual, primal), "-", None),
     )
     for axes, heights, style, label in curves:
-        seconds, sure = course.training_seconds, course.certified
+        seconds, proven = course.training_seconds, course.certified
         axes.plot(seconds, heights, style, color=colour, linewidth=1.5, label=label)
         if len(seconds) <= MOST_MARKED:
-            for chosen, fill in ((sure, colour), (~sure, "white")):
+            for chosen, fill in ((proven, colour), (~proven, "white")):
                 axes.plot(
                     seconds[chosen], heights[chosen], "o", color=colour, markerfacecolor=fill,
                     markersize=4.5,

@@ -12,7 +12,7 @@ import numpy as np
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.padding import bucket_shapes
-from jaxstruct.core.sizes import size_class
+from jaxstruct.core.sizes import size_class, text_of_bytes
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.n_slack.cost_model import capacity_of
 from jaxstruct.solvers.n_slack.task import FEW_ROWS, batch_shapes
@@ -90,12 +90,8 @@ class Memory(NamedTuple):
         """One line with units."""
         left_out = ("slots",) if self.at_rest else ("slots", "at_rest", "compiling")
         sizes = {name: size for name, size in self._asdict().items() if name not in left_out}
-        each = ", ".join(f"{name} {_text_of_size(size)}" for name, size in sizes.items())
-        return f"{_text_of_size(self.total)} with {self.slots} slots an example: {each}"
-
-
-def _text_of_size(size: int) -> str:
-    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+        each = ", ".join(f"{name} {text_of_bytes(size)}" for name, size in sizes.items())
+        return f"{text_of_bytes(self.total)} with {self.slots} slots an example: {each}"
 
 
 def _bytes(tree: PyTree, dtype: np.dtype) -> int:
@@ -124,8 +120,8 @@ def memory(
 ) -> Memory:
     """The bytes that `fit(problem, inputs, outputs, settings=settings)` will take.
 
-    It follows from shapes; nothing of the size of the data is made. What `k_best`, `marginals` and
-    `log_loss` take an input is said of their `batch`.
+    It follows from shapes; nothing of the size of the data is made. `confidence.memory` says what
+    the k best outputs, marginals and samples take.
 
     Args:
       problem: the structure. inputs, outputs: the examples, as `fit` takes them.

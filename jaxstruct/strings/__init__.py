@@ -17,6 +17,7 @@ from jaxstruct.strings.inputs import (
     joint_pairs,
     kernel_inputs,
 )
+from jaxstruct.strings.kernel_encoding import KernelCandidateEncoding, prepare_kernel
 from jaxstruct.strings.losses import candidate_losses, loss_table, similarity_loss
 from jaxstruct.strings.structure import (
     CandidateScores,
@@ -32,6 +33,7 @@ __all__ = [
     "CandidateScores",
     "Candidates",
     "JointCandidates",
+    "KernelCandidateEncoding",
     "KernelCandidates",
     "candidate_losses",
     "candidates",
@@ -46,5 +48,6 @@ __all__ = [
     "number_candidates",
     "observed_candidates",
     "outputs_of",
+    "prepare_kernel",
     "similarity_loss",
 ]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.contract import Inference, Marginals
@@ -17,8 +18,8 @@ from jaxstruct.core.types import AnyArray, Array, BinaryTree
 from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
 from jaxstruct.trees.oracles.sampling import sample_tree
-from jaxstruct.trees.parts import TreeTheta
-from jaxstruct.trees.potentials import score_tree
+from jaxstruct.trees.parts import SentenceInput, TreeTheta
+from jaxstruct.trees.potentials import GrammarRules, score_tree
 
 
 class TreeProbabilities(NamedTuple):
@@ -72,7 +73,20 @@ def _augmented_k_best(
     return found.tree, found.score > -jnp.inf
 
 
-def tree_inference(seen: Partial, raised: Partial) -> Inference:
+def _most_trees(rules: GrammarRules, inputs: SentenceInput) -> int:
+    """The most trees over the tokens of a sentence, whatever these are, by the same recursion."""
+    longest = int(np.max(inputs.length, initial=1))
+    parents, lefts, rights = map(np.asarray, rules)
+    S = 1 + max(int(np.max(one, initial=0)) for one in rules)
+    count = np.ones((longest + 1, S))  # row w: by the symbol of a node over w tokens
+    with np.errstate(over="ignore"):
+        for w in range(2, longest + 1):
+            pairs = sum(count[k][lefts] * count[w - k][rights] for k in range(1, w))
+            count[w] = np.bincount(parents, pairs, S)
+        return int(min(np.max(np.sum(count[1:], axis=1)), 2.0**62))
+
+
+def tree_inference(seen: Partial, raised: Partial, rules: GrammarRules) -> Inference:
     """The inference of a weighted grammar.
 
     Args:
@@ -81,6 +95,7 @@ def tree_inference(seen: Partial, raised: Partial) -> Inference:
         F(y_true): the loss is paid by what misses a node of the true tree, so each of these nodes
         has its share taken off where a tree has it. It raises ValueError where the loss does not
         add up over nodes.
+      rules: of the grammar.
     """
     return Inference(
         log_loss=Partial(_log_loss, seen),
@@ -89,4 +104,5 @@ def tree_inference(seen: Partial, raised: Partial) -> Inference:
         sample=Partial(_sample, seen),
         softmax_margin=Partial(_softmax_margin, raised),
         augmented_k_best=Partial(_augmented_k_best, raised),
+        most_outputs=Partial(_most_trees, rules),
     )

@@ -401,6 +401,6 @@ def weighted_grammar(
         ),
         Partial(_check, tables, strata, span_features),
         _PADDING,
-        tree_inference(Partial(_seen, tables), Partial(_raised, tables, strata)),
+        tree_inference(Partial(_seen, tables), Partial(_raised, tables, strata), tables.rules),
         tested=True,
     )

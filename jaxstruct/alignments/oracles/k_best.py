@@ -24,7 +24,7 @@ from jaxstruct.alignments.potentials import (
     checked_pair,
 )
 from jaxstruct.core.checks import checked_size
-from jaxstruct.core.largest import k_largest, largest
+from jaxstruct.core.largest import filled_up, k_largest, largest
 from jaxstruct.core.types import Array
 
 _BEGIN, _NONE = -1, -2
@@ -165,6 +165,16 @@ def _k_best(k: int, local: bool, potentials: AlignmentPotentials, lengths: Array
     return Alignment(jax.vmap(in_order)(operations), begin, best)
 
 
+def _clipped(k: int, local: bool, potentials: AlignmentPotentials, lengths: Array) -> Alignment:
+    """No larger k than there are strings of operations between two places of the table."""
+    k, checked = checked_size("k", k), checked_pair(potentials, lengths)
+    M, N = checked[0].pairs.shape
+    places = (M + 1) * (N + 1) if local else 1
+    found = _k_best(min(k, places**2 * 3 ** (M + N)), local, *checked)
+    (operations, begin), score = filled_up(k, found[:2], found.score)
+    return Alignment(operations, begin, score)
+
+
 def k_best_global(potentials: AlignmentPotentials, lengths: Array, k: int) -> Alignment:
     """The k alignments of the largest scores of all letters of both sequences, the best first.
 
@@ -184,7 +194,7 @@ def k_best_global(potentials: AlignmentPotentials, lengths: Array, k: int) -> Al
     Raises:
       ValueError: k < 1, shapes do not fit together, or a dtype is not what it should be.
     """
-    return _k_best(checked_size("k", k), False, *checked_pair(potentials, lengths))
+    return _clipped(k, False, potentials, lengths)
 
 
 def k_best_local(potentials: AlignmentPotentials, lengths: Array, k: int) -> Alignment:
@@ -194,4 +204,4 @@ def k_best_local(potentials: AlignmentPotentials, lengths: Array, k: int) -> Ali
     score 0, is one of them, at (0, 0). Two alignments may differ in where they begin alone, and
     most of the best ones differ from the first by a letter at an end.
     """
-    return _k_best(checked_size("k", k), True, *checked_pair(potentials, lengths))
+    return _clipped(k, True, potentials, lengths)

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxstruct.core.checks import checked_size
-from jaxstruct.core.largest import largest
+from jaxstruct.core.largest import filled_up, largest
 from jaxstruct.core.types import Array
 from jaxstruct.graphs.elimination import Elimination
 from jaxstruct.graphs.oracles.enumeration import all_scores, labelling
@@ -78,9 +78,9 @@ def k_best_labellings(potentials: GraphPotentials, plan: Elimination, k: int) ->
     Raises:
       ValueError: k < 1; as `best_labelling`.
     """
-    k = checked_size("k", k)
-    best = best_labelling(potentials, plan)
     V, S = potentials.nodes.shape
+    asked, k = k, min(checked_size("k", k), S**V)
+    best = best_labelling(potentials, plan)
     every = jnp.ones((k, V, S), bool)
     second = _second(potentials, plan, every[0], best.labels)
     sets = _Sets(
@@ -107,7 +107,8 @@ def k_best_labellings(potentials: GraphPotentials, plan: Elimination, k: int) ->
     _, rest = jax.lax.scan(turn, sets, jnp.arange(1, k))
     labels = jnp.concatenate([best.labels[None], rest.labels])
     scores = jnp.concatenate([best.score[None], rest.score])
-    return Labelled(jnp.where((scores > -jnp.inf)[:, None], labels, PADDING), scores)
+    labels = jnp.where((scores > -jnp.inf)[:, None], labels, PADDING)
+    return Labelled(*filled_up(asked, labels, scores))
 
 
 def k_best_of_all(potentials: GraphPotentials, k: int) -> Labelled:

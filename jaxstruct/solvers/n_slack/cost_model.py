@@ -6,14 +6,12 @@ Shapes alone decide, so that a run that is repeated or resumed has the same prog
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import jax
-import jax.numpy as jnp
 
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.core.work import Work, work_of
+from jaxstruct.core.work import Work, known, work_of
 from jaxstruct.solvers.n_slack.task import Task, batches_of
 from jaxstruct.solvers.objective.most_violated import most_violated_of_batch
 from jaxstruct.solvers.settings import Efforts, Settings, enumerates
@@ -53,8 +51,6 @@ nothing."""
 
 FIRST_BYTES = 2**27
 """Bytes that planes and Gram blocks may take at the start, before slots are saved."""
-
-_known: dict[tuple, Work] = {}
 
 
 def _rows(tree: PyTree, batch: int) -> PyTree:
@@ -120,15 +116,6 @@ def predicted_calls(tolerance: float | None, max_passes: int) -> int:
     return min(CALLS if tolerance is not None else FEW_CALLS, 2 * max_passes)
 
 
-def known_work(name: str, function: Callable, *given: PyTree) -> Work:
-    """`work_of` a function under this name, counted once for all arguments of the same shapes."""
-    shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in jax.tree.leaves(given))
-    key = name, jax.tree.structure(given), shapes
-    if key not in _known:
-        _known[key] = work_of(function, *given)
-    return _known[key]
-
-
 def _work_of_batch(problem: Problem, oracle: str, task: Task, bucket: int, batch: int) -> Work:
     """Of the oracle calls on a batch of a bucket."""
 
@@ -136,7 +123,7 @@ def _work_of_batch(problem: Problem, oracle: str, task: Task, bucket: int, batch
         return most_violated_of_batch(problem, oracle, terms, w, x, y)
 
     x, y = (_rows(tree, batch) for tree in (task.inputs[bucket], task.outputs[bucket]))
-    return known_work(oracle, calls, problem, task.terms, problem.initial_weights, x, y)
+    return known(work_of, oracle, calls, problem, task.terms, problem.initial_weights, x, y)
 
 
 def efforts_of(

@@ -20,7 +20,7 @@ ROUNDINGS = 1.0
 FEW_TERMS = 128
 """Up to so many terms a sum is off by no more than `ROUNDINGS` says."""
 SURE = 1000
-"""A plane beats the oracle for sure where it does by so many times the rounding."""
+"""A plane is proven to beat the oracle where it does by so many times the rounding."""
 
 _DOUBLE = partial(np.asarray, dtype=np.float64)
 
@@ -288,8 +288,8 @@ def certify(
         # A plane at hand above the oracle's answer, or a claimed H that the answer lacks: a wrong
         # oracle, where it exceeds all rounding by far.
         off = np.maximum(known - np.maximum(worst, 0), np.abs(numbers.claim))
-        sure = used & np.isfinite(error)  # what overflows proves nothing
-        missed = np.max((off - SURE * error)[sure], initial=0.0)
+        finite = used & np.isfinite(error)  # what overflows proves nothing
+        missed = np.max((off - SURE * error)[finite], initial=0.0)
     return Certificate(
         primal=float(primal),
         primal_found=float(found),

@@ -121,7 +121,7 @@ def _dtype_of(theta: PyTree) -> jnp.dtype:
 
 
 def _certain(problem: Problem, theta: PyTree, outputs: PyTree) -> tuple[Array, PyTree]:
-    """(whether theta could be made sure of each output, the marginals there)."""
+    """(whether theta could be made certain of each output, the marginals there)."""
     score = jax.vmap(problem.model.score, (None, 0))
 
     count = jax.tree.leaves(outputs)[0].shape[0]
@@ -129,11 +129,11 @@ def _certain(problem: Problem, theta: PyTree, outputs: PyTree) -> tuple[Array, P
     def of_one(number: Array) -> tuple[Array, PyTree]:
         one = jnp.arange(count) == number
         parts = problem.space.combine(theta, outputs, one.astype(_dtype_of(theta)))
-        sure = jax.tree.map(lambda a, b: b if is_linear(a) else a, theta, parts)
-        scores = score(sure, outputs)
+        certain = jax.tree.map(lambda a, b: b if is_linear(a) else a, theta, parts)
+        scores = score(certain, outputs)
         ahead = scores[number] - jnp.max(jnp.where(one, -jnp.inf, scores))
         factor = CERTAIN / jnp.where(ahead > 0, ahead, 1)
-        return ahead > 1e-3, problem.inference.marginals(scaled(sure, factor)).probabilities
+        return ahead > 1e-3, problem.inference.marginals(scaled(certain, factor)).probabilities
 
     return jax.lax.map(of_one, jnp.arange(min(MOST_CERTAIN, count)))
 

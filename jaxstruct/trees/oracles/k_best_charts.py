@@ -37,7 +37,7 @@ class RankedCharts(NamedTuple):
 
 def rank_pairs(k: int) -> list[tuple[int, int]]:
     """Pairs of ranks, in order, whose sums can be among the k best of two falling lists."""
-    return [(a, b) for a in range(k) for b in range(k) if (a + 1) * (b + 1) <= k]
+    return [(a, b) for a in range(k) for b in range(k // (a + 1))]
 
 
 def _merge(a: Ranked, b: Ranked) -> Ranked:
