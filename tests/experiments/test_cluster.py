@@ -18,6 +18,7 @@ from experiments.cluster import watching
 from experiments.cluster.command import Options, run
 from experiments.cluster.parts import read_part, write_parts
 from experiments.cluster.watching import run_together
+from experiments.lib.record import flag_arguments
 from experiments.tasks.benchmarks import TASKS as BENCHMARKS
 
 
@@ -67,30 +68,25 @@ def test_a_signal_is_named(monkeypatch):
     assert ended.words() == "process 0 of 2 died of SIGKILL, and the other was ended"
 
 
-ROOT = Path(__file__).parents[2]
-TINY = ["--task=sentences", "--size=12", "--max_passes=4", "--nocompilation_cache"]
-
-
-def command(folder, *arguments, **more):
-    line = [sys.executable, "-m", "experiments.cluster", *TINY, f"--output={folder}", *arguments]
-    here = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(line, cwd=folder, env=here, text=True, **more)
-
-
 def ends(folder):
     return [json.loads((folder / f"cluster_end.{n}.json").read_text()) for n in (0, 1)]
 
 
-def test_one_of_two_is_killed_and_the_run_goes_on(tmp_path):
+def test_one_of_two_is_killed_and_the_run_goes_on(tmp_path, capfd, monkeypatch):
     """The other one ends by itself, the starter says who died, and --resume ends as a whole run."""
-    keep = ["--start=2", f"--checkpoint={tmp_path}/run.npz", "--checkpoint_seconds=0"]
-    whole = command(tmp_path, "--start=2", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    said, wrong = whole.communicate(timeout=300)
-    assert whole.returncode == 0, wrong
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    whole = Options(
+        task="sentences", size=12, max_passes=4, compilation_cache=False, output=str(tmp_path),
+        start=2,
+    )  # fmt: skip
+    assert run(whole) is None
+    said = capfd.readouterr().out
     assert "generated" in said and "sentences" in said and said.count("wrote ") == 2
     first = ends(tmp_path)
     assert [each["rounds"] for each in first] == [4, 4]
-    killed = command(tmp_path, *keep, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    kept = whole.replace(checkpoint=f"{tmp_path}/run.npz", checkpoint_seconds=0.0)
+    line = [sys.executable, "-m", "experiments.cluster", *flag_arguments(kept.values())]
+    killed = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while not (tmp_path / "run.npz.process1").exists() and killed.poll() is None:
         time.sleep(0.05)
     os.kill(child_of(killed.pid, "--process=1"), signal.SIGKILL)
@@ -100,9 +96,7 @@ def test_one_of_two_is_killed_and_the_run_goes_on(tmp_path):
     last = words.splitlines()[-1]
     assert "process 1 of 2 died of SIGKILL, and the other was ended" in last
     assert f"the same command with --resume goes on from the last checkpoint ({tmp_path}" in last
-    resumed = command(tmp_path, *keep, "--resume", stderr=subprocess.PIPE)
-    _, wrong = resumed.communicate(timeout=300)
-    assert resumed.returncode == 0, wrong
+    assert run(kept.replace(resume=True)) is None
     assert ends(tmp_path) == first
 
 

@@ -218,7 +218,7 @@ def test_levels_and_space_are_compared_too():
 def test_differences_of_planes_are_compared_too():
     """Long sequences, whose planes are read where they differ: one of the two is off.
 
-    One oracle, of two levels: a space that is off compiles the checks of every oracle anew.
+    One oracle, of two levels; by what factor it is off is a number, so one program serves all.
     """
     problem = chain(4, 3, loss="zero_one")
     problem = problem._replace(oracles=problem.oracles._replace(best_wrong=None))
@@ -226,17 +226,25 @@ def test_differences_of_planes_are_compared_too():
     random = np.random.default_rng(0)
     x = chain_inputs(random.normal(size=(4, 24, 4)).astype(np.float32), np.full(4, 24))
     y = random.integers(0, 3, (4, 24))
-    check_problem(problem, x, y)
-    for name in ("difference_values", "add_differences"):
-        lying = problem.space._replace(**{name: Partial(_doubled, getattr(problem.space, name))})
+    names = ("difference_values", "add_differences")
+
+    def check(*factors):
+        scaled = {
+            name: Partial(_scaled, jnp.float32(factor), getattr(problem.space, name))
+            for name, factor in zip(names, factors, strict=True)
+        }
+        check_problem(problem._replace(space=problem.space._replace(**scaled)), x, y)
+
+    check(1, 1)
+    for name, factors in zip(names, ((2, 1), (1, 2)), strict=True):
         with pytest.raises(ValueError, match=f"1. space.{name} differs from what"):
-            check_problem(problem._replace(space=lying), x, y)
+            check(*factors)
 
 
-def _doubled(honest, w, inputs, differences, index, *c):
-    """Values of planes, or weights with the planes added, of which the emissions are doubled."""
+def _scaled(factor, honest, w, inputs, differences, index, *c):
+    """Values of planes, or weights with the planes added, of which the emissions are scaled."""
     found = honest(w, inputs, differences, index, *c)
-    return {**found, "emissions": 2 * found["emissions"]} if c else 2 * found
+    return {**found, "emissions": factor * found["emissions"]} if c else factor * found
 
 
 def test_differences_come_together():
