@@ -130,8 +130,10 @@ def _table(options: Options, data: DigitsSplit, rows: list[dict[str, Any]]) -> T
         f"C' = C / n, n = {len(data.train_y)}, {len(data.test_y)} test images, zero-one loss; "
         f"tolerance {options.tolerance:g}, {'float64' if options.x64 else 'float32'}, variant "
         f"{options.variant}, working sets {options.working_sets}.",
-        "With the zero-one loss svm1, svm1_slack and svm1_margin are one problem, so are the three "
-        "svm2; svm0 has no C. 'first' holds the compilation, which all rows share.",
+        "Re-scaling by a loss of 0 or 1 changes nothing: svm1, svm1_slack and svm1_margin are one "
+        "problem with the same numbers, and so are the three svm2. svm0 has no C.",
+        "Each machine is trained twice: 'first' may compile programs, which all later rows share; "
+        "'second' is the training alone.",
     ]
     distances = [
         f"{row['formulation']}, C' = {row['c_over_n']:g}: {row['primal'] - optimum:+.6f}"

@@ -22,26 +22,27 @@ def escaped(text: str) -> str:
 
 def latex_table(
     title: str,
-    heads: Sequence[tuple[str, str]],
-    cells: Sequence[Sequence[str]],
-    right: Sequence[bool],
+    blocks: Sequence[tuple[Sequence[tuple[str, str]], Sequence[Sequence[str]], Sequence[bool]]],
     notes: Sequence[str],
 ) -> str:
     """The lines of a table, which needs the package booktabs.
 
     Args:
-      title: its caption. heads: (group, name) of each column, the group "" where there is none.
-      cells: rows of strings. right: columns that go to the right. notes: under the table.
+      title: its caption. notes: under the table.
+      blocks: of columns, one below the other: (group, name) of each column, the group "" where
+        there is none; rows of strings; whether a column goes to the right.
     """
-    marks = "".join("r" if numeric else "l" for numeric in right)
     lines = [
         "% needs \\usepackage{booktabs}", r"\begin{table}", r"\centering",
-        rf"\caption{{{escaped(title)}}}", rf"\begin{{tabular}}{{{marks}}}", r"\toprule",
+        rf"\caption{{{escaped(title)}}}",
     ]  # fmt: skip
-    if any(group for group, _ in heads):
-        lines += _group_lines(heads)
-    lines += [_line([name for _, name in heads]), r"\midrule", *map(_line, cells), r"\bottomrule"]
-    lines.append(r"\end{tabular}")
+    for number, (heads, cells, right) in enumerate(blocks):
+        marks = "".join("r" if numeric else "l" for numeric in right)
+        lines += [r"\par\medskip"] * (number > 0) + [rf"\begin{{tabular}}{{{marks}}}", r"\toprule"]
+        if any(group for group, _ in heads):
+            lines += _group_lines(heads)
+        lines += [_line([name for _, name in heads]), r"\midrule", *map(_line, cells)]
+        lines += [r"\bottomrule", r"\end{tabular}"]
     if notes:
         lines += ["", r"\begin{minipage}{\linewidth}\footnotesize"]
         lines += [f"{escaped(note)}\\par" for note in notes]

@@ -39,6 +39,8 @@ __all__ = [
 MISSING = "-"
 LINE = 100
 """Characters of a line in a terminal."""
+LATEX_LINE = 72
+"""Of a page in LaTeX: the columns of an article at 10 points."""
 MAX_DECIMALS = 6
 POWERS = ".2e"
 _NUMBER = r"[+\-−]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+)(?:[eE][+\-]?\d+)?"
@@ -139,15 +141,19 @@ def _parts(
     heads: Sequence[tuple[str, str]],
     right: Sequence[bool],
     width: int | None,
+    wraps: bool = True,
 ) -> list[list[int]]:
-    """The columns of each block: all in one, or as many as fit beside those that name a row."""
+    """The columns of each block: all in one, or as many as fit beside those that name a row.
+
+    wraps: headings and text may take several lines.
+    """
     every = list(range(len(heads)))
     named = next((k for k in every if len({tuple(r[:k]) for r in cells}) == len(cells)), 1)
     key = every[: max(1, min(named, 3))]
 
     def fits(part: list[int]) -> bool:
         heads_of, right_of = [heads[j] for j in part], [right[j] for j in part]
-        widths = column_widths(_taken(cells, part), heads_of, right_of, width)
+        widths = column_widths(_taken(cells, part), heads_of, right_of, width if wraps else None)
         return width is None or sum(widths) + GAP * (len(widths) - 1) <= width
 
     if fits(every):
@@ -186,11 +192,18 @@ def _block(
 def to_latex(table: Table) -> str:
     """The table in LaTeX (package booktabs), with groups, caption and notes.
 
+    What is wider than a page goes on below, with its first columns again.
+
     Raises:
       ValueError: a row with another number of cells than there are columns.
     """
     cells, right = _show(table)
-    return latex_table(table.title, _heads(table), cells, right, table.notes)
+    heads = _heads(table)
+    parts = _parts(cells, heads, right, LATEX_LINE, wraps=False)
+    blocks = [
+        (_taken([heads], part)[0], _taken(cells, part), _taken([right], part)[0]) for part in parts
+    ]
+    return latex_table(table.title, blocks, table.notes)
 
 
 def to_markdown(table: Table) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgba
 
 from experiments import citation_graph
 from experiments.citation_graph import Drawing, Options, drawn_papers, equal_links, part_of
@@ -22,6 +23,18 @@ SMALL = Options(
 def outcome(tmp_path_factory) -> common.Outcome:
     with kept_settings():
         return citation_graph.run(SMALL.replace(output=str(tmp_path_factory.mktemp("papers"))))
+
+
+def test_the_picture_has_a_legend(tmp_path) -> None:
+    papers = drawn_papers(np.random.default_rng(0), DRAWING)
+    plot = citation_graph.graph_picture(papers, {"read": (papers.y + 1) % 3}, "t")
+    (legend,) = plot.figure.legends
+    topics = [f"topic {k}" for k in range(3)]
+    assert [text.get_text() for text in legend.get_texts()] == [*topics, "read wrong"]
+    faces = plot.figure.axes[0].collections[0].get_facecolors()
+    for handle, topic in zip(legend.legend_handles, range(3), strict=False):
+        shown = faces[papers.y == topic]
+        np.testing.assert_allclose(to_rgba(handle.get_markerfacecolor()), shown[0])
 
 
 def test_links_help(outcome: common.Outcome) -> None:

@@ -22,10 +22,12 @@ def test_what_latex_would_read_as_a_command_is_escaped(text, found):
 
 
 def test_groups_span_their_columns_at_either_end():
-    lines = latex_table("t", [("a", "x"), ("a", "y"), ("", "z")], [["1", "2", "3"]], [True] * 3, [])
+    lines = latex_table(
+        "t", [([("a", "x"), ("a", "y"), ("", "z")], [["1", "2", "3"]], [True] * 3)], []
+    )
     body = lines.splitlines()
     assert body[6] == r"\multicolumn{2}{c}{a} &  \\" and body[7] == r"\cmidrule(lr){1-2}"
     assert [line.count("&") for line in body if line.endswith(r"\\")] == [1, 2, 2]
-    alone = latex_table("t", [("", "x"), ("", "y"), ("b", "z")], [], [False] * 3, ["n"])
+    alone = latex_table("t", [([("", "x"), ("", "y"), ("b", "z")], [], [False] * 3)], ["n"])
     assert r" &  & \multicolumn{1}{c}{b} \\" in alone and r"\cmidrule(lr){3-3}" in alone
-    assert "multicolumn" not in latex_table("t", [("", "x")], [["1"]], [True], [])
+    assert "multicolumn" not in latex_table("t", [([("", "x")], [["1"]], [True])], [])

@@ -133,6 +133,16 @@ def test_latex_has_groups_rules_and_every_cell_escaped():
     assert text.count("{") == text.count("}")
 
 
+def test_a_table_wider_than_a_page_goes_on_below_in_latex():
+    """Every column once, the names of the rows again, each part within a page's columns."""
+    columns = ["machine", *(("a group", f"column {k}") for k in range(15))]
+    text = to_latex(Table("t", columns, [[name, *range(100, 115)] for name in ("one", "two")]))
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == text.count("one &") > 1
+    assert [text.count(f"column {k} ") for k in range(15)] == [1] * 15
+    assert max(line.count("&") for line in text.splitlines()) <= 6
+    assert to_latex(TABLE).count(r"\begin{tabular}") == 1
+
+
 def test_a_table_lies_there_as_csv_markdown_and_latex(tmp_path):
     path = write_table(tmp_path, "t3", TABLE)
     assert path == tmp_path / "t3.csv"
