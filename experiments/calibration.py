@@ -1,4 +1,4 @@
-"""How often machines are right where they say how sure they are: before and after a temperature.
+"""Calibration: stated probabilities beside the share that is right, with and without a temperature.
 
     python -m experiments.calibration
     python -m experiments.calibration --data=digits,digit_words --held_out=0.3
@@ -193,16 +193,18 @@ NAMES = {"svm": "SVM", "random_field": "random field"}
 class Options(fields.Tolerance, fields.Common):
     """The flags of this command."""
 
-    data: Sequence[str] = flag(("digits", "ocr_letters", "clinc150"), "Data sets.", tuple(SETS))
-    machines: Sequence[str] = flag(MACHINES, "What is trained.", MACHINES)
+    data: Sequence[str] = flag(
+        ("digits", "ocr_letters", "clinc150"), "Data sets to measure on.", tuple(SETS)
+    )
+    machines: Sequence[str] = flag(MACHINES, "What to train.", MACHINES)
     c_over_n: float = flag(0.1, "C' = C / n.", above=0)
     held_out: float = flag(
         0.2, "Part of the known examples to fit the temperature on.", above=0, most=0.9
     )
     examples: int = flag(0, "Known examples to use; 0 for all.", least=0)
-    bins: int = flag(15, "Bins of the calibration error.", least=1)
+    bins: int = flag(15, "Number of bins of the calibration error.", least=1)
     fewest: int = flag(20, "Predictions that a bin needs to be drawn.", least=1)
-    most_iterations: int = flag(200, "Of the random field, at most.", least=1)
+    most_iterations: int = flag(200, "Iterations of the random field, at most.", least=1)
 
 
 def run(options: Options) -> common.Outcome:
@@ -279,13 +281,13 @@ def _measured(
     test: Examples = data.test
     found = confidence.marginals(data.problem, solution, test.inputs, temperature=T)
     losses = confidence.log_losses(data.problem, solution, *test, temperature=T)
-    sure = stated(found.probabilities, read).astype(np.float64)
+    probability = stated(found.probabilities, read).astype(np.float64)
     true, own = (leaf.rows if isinstance(leaf, Ragged) else leaf for leaf in (test.outputs, read))
     right = np.asarray(own) == np.asarray(true)
-    table = reliability(sure, right, options.bins)
+    table = reliability(probability, right, options.bins)
     return {
-        "accuracy": 100 * float(right.mean()), "stated": 100 * float(sure.mean()),
-        "error": 100 * expected_calibration_error(sure, right, options.bins),
+        "accuracy": 100 * float(right.mean()), "stated": 100 * float(probability.mean()),
+        "error": 100 * expected_calibration_error(probability, right, options.bins),
         "log_loss": float(np.sum(losses, dtype=np.float64)) / len(right),
         "reliability": table._asdict(),
     }  # fmt: skip

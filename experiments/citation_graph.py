@@ -150,9 +150,10 @@ def graph_picture(papers: Papers, read: Mapping[str, np.ndarray], title: str) ->
     figure = Figure(figsize=(5.2 * (1 + len(read)), 5.4), layout="constrained")
     figure.suptitle(title)
     panels = {"true topics": papers.y} | dict(read)
-    ring = {"markeredgecolor": WRONG, "markeredgewidth": 2.5}
-    legend = {f"topic {k}": {"color": inks[k % len(inks)]} for k in np.unique([*panels.values()])}
-    legend["read wrong"] = {"color": "white"} | ring
+    legend: dict[str, dict[str, Any]] = {
+        f"topic {k}": {"color": inks[k % len(inks)]} for k in np.unique([*panels.values()])
+    }
+    legend["read wrong"] = {"color": "white", "markeredgecolor": WRONG, "markeredgewidth": 2.5}
     handles = [Line2D([], [], marker="o", linestyle="", **style) for style in legend.values()]
     figure.legend(handles, list(legend), loc="outside lower center", ncols=len(legend))
     body: list[list[Any]] = []
@@ -178,12 +179,14 @@ class Options(graph_training.Options):
     graphs: int = flag(30, "Graphs to learn from, and as many to test.", least=1)
     fewest: int = flag(40, "Papers of a graph, at least.", least=2)
     most: int = flag(80, "Papers of a graph, at most.", least=2)
-    topics: int = flag(6, "Topics, the labels.", least=2)
-    vocabulary: int = flag(120, "Words in all; every topic has its part.", least=2)
+    topics: int = flag(6, "Number of topics, which are the labels.", least=2)
+    vocabulary: int = flag(
+        120, "Words of the vocabulary, which the topics share out among them.", least=2
+    )
     words: int = flag(6, "Words drawn for a paper.", least=1)
-    focus: float = flag(0.3, "Part of a paper's words of its topic.", least=0, most=1)
-    citations: int = flag(3, "Of a paper, at most.", least=1)
-    homophily: float = flag(0.8, "Part of the citations that stay in the topic.", least=0, most=1)
+    focus: float = flag(0.3, "Share of a paper's words that are of its topic.", least=0, most=1)
+    citations: int = flag(3, "Papers that a paper cites, at most.", least=1)
+    homophily: float = flag(0.8, "Share of the citations that stay in the topic.", least=0, most=1)
     picture: bool = flag(True, "Draw the first test graph.")
 
 
@@ -242,8 +245,8 @@ def _measurements(options: Options, data: _Data) -> Iterator[tuple[dict[str, Any
 
 def _picture(options: Options, data: _Data, shown: dict[str, Ragged]) -> Plot:
     """The truth, the first labeller of papers alone and the first one with links."""
-    spoken = {"independent": "papers alone, SVM", "svm": "with links, SVM"}
-    read = {spoken.get(name, name): shown[name][0] for name in in_pictures(options.training)}
+    titles = {"independent": "papers alone, SVM", "svm": "with links, SVM"}
+    read = {titles.get(name, name): shown[name][0] for name in in_pictures(options.training)}
     title = f"The first test graph, predicted by {of_pictures(options.prediction)}"
     return graph_picture(data.test[0], read, title)
 

@@ -52,25 +52,29 @@ SQUARED = ("svm2", "svm2_slack", "svm2_margin")
 class Options(fields.Common):
     """The flags of this command."""
 
-    parts: Sequence[str] = flag(PARTS, "Which tables.", PARTS, some=True)
+    parts: Sequence[str] = flag(PARTS, "Tables to count constraints for.", PARTS, some=True)
     ways: Sequence[str] = flag(
         WAYS,
         "Step 10a (full) or 10b (subspace) of algorithm 3 as printed, or fit.",
         WAYS,
         some=True,
     )
-    formulations: Sequence[str] = flag(SQUARED, "Of named entities and trees.", SQUARED, some=True)
+    formulations: Sequence[str] = flag(
+        SQUARED, "Formulations of named entities and trees.", SQUARED, some=True
+    )
     sentences: int = flag(300, "Named entities: the first so many Spanish sentences.", least=4)
-    folds: int = flag(5, "Named entities: of the cross-validation.", least=2)
+    folds: int = flag(5, "Named entities: folds of the cross-validation.", least=2)
     repeats: int = flag(2, "Folds that are run, and samples of homologues of each size.", least=1)
-    corpus: str = flag("gum", "Trees: as in experiments.parsing.", ["gum", "wsj"])
+    corpus: str = flag("gum", "Trees: the corpus, as in experiments.parsing.", ["gum", "wsj"])
     trees: int = flag(0, "The first so many training trees; 0: all.", least=0)
     c_over_n: str = flag(
         "0.1", "Trees: C' = C / n; 1/n is the C = 1 of table 5, which learns too little."
     )
-    epsilon: float = flag(0.01, "Named entities and trees.", above=0)
+    epsilon: float = flag(
+        0.01, "Named entities and trees: the precision at which the algorithm stops.", above=0
+    )
     exactness: float = flag(
-        1e-3, "Part of epsilon to which the letter solves a QP, below 1.", above=0
+        1e-3, "Share of epsilon to which the printed algorithm solves a QP, below 1.", above=0
     )
     sizes: Sequence[str] = flag(
         ("1", "2", "4", "10", "20", "40", "80"),
@@ -84,7 +88,7 @@ class Options(fields.Common):
         each=float,
         above=0,
     )
-    epsilon_size: int = flag(20, "Its number n of examples.", least=1)
+    epsilon_size: int = flag(20, "Number n of training examples in the part on epsilon.", least=1)
     look_ahead: int = flag(
         32, "Examples called ahead where nothing was added; changes the time alone.", least=1
     )

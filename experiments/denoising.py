@@ -202,7 +202,7 @@ def _palette(labels: int) -> np.ndarray:
 
 
 def _mixed(channels: np.ndarray, palette: np.ndarray) -> np.ndarray:
-    """[h, w, 3] the colours of all labels, each by how much its channel speaks for it."""
+    """[h, w, 3] the colours of all labels, each as strong as its channel."""
     weights = np.exp(2 * (channels - channels.max(axis=-1, keepdims=True)))
     return weights / weights.sum(axis=-1, keepdims=True) @ palette
 
@@ -235,8 +235,8 @@ def grid_picture(grids: Grids, read: Mapping[str, np.ndarray], count: int, title
             wrong = read[name][i] != true if name in read else np.zeros_like(true, bool)
             rows, columns = np.nonzero(wrong)
             axis.plot(columns, rows, ".", color=WRONG, markersize=5)
-            told = f": {100 * wrong.mean():.0f} % wrong" if name in read else ""
-            axis.set_title(f"{name}{told}", fontsize=9)
+            share = f": {100 * wrong.mean():.0f} % wrong" if name in read else ""
+            axis.set_title(f"{name}{share}", fontsize=9)
         body += [[i, name, " ".join(map(str, labels[i].ravel()))]
                  for name, labels in ({"true labels": grids.y} | dict(read)).items()]  # fmt: skip
     return Plot(figure, Table(title, ["grid", "labels", "row after row"], body, []))
@@ -246,13 +246,15 @@ class Options(graph_training.Options):
     """The flags of this command."""
 
     labels: Sequence[str] = flag(
-        ("2", "5"), "How many labels; a run each.", each=int, least=2, some=True
+        ("2", "5"), "Numbers of labels, one run for each.", each=int, least=2, some=True
     )
     size: int = flag(12, "Cells along a side of a grid.", least=2)
     grids: int = flag(20, "Grids to learn from, and as many to test.", least=1)
     noise: float = flag(0.7, "Standard deviation of a channel.", above=0)
-    coupling: float = flag(1.0, "Of neighbours; at 1 an infinite grid begins to order.", above=0)
-    sweeps: int = flag(60, "Of Gibbs sampling, for the labels.", least=0)
+    coupling: float = flag(
+        1.0, "Coupling of neighbours; at 1 an infinite grid begins to order.", above=0
+    )
+    sweeps: int = flag(60, "Sweeps of Gibbs sampling that draw the labels.", least=0)
     exact_grids: int = flag(
         5, "Test grids whose optimum SciPy's MILP finds, too; 0: none.", least=0
     )

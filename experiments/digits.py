@@ -34,7 +34,7 @@ class Options(fields.Training):
     """The flags of this command."""
 
     formulations: Sequence[str] = flag(
-        tuple(FORMULATIONS), "Which of the seven.", FORMULATIONS, some=True
+        tuple(FORMULATIONS), "Formulations to train, of the seven.", FORMULATIONS, some=True
     )
     c_over_n: Sequence[str] = flag(
         ("0.1", "1"), "Values of C' = C / n.", each=float, above=0, some=True

@@ -123,14 +123,19 @@ class Options(fields.Common):
         100, "Passes of a call; a tenth of them, at least 2, with 32 grids or more.", least=1
     )
     damping: float = flag(
-        0.5, "How much of an old message stays; PGMax's default.", least=0, most=0.99
+        0.5,
+        "Share of the old message that stays in an update; the default is PGMax's.",
+        least=0,
+        most=0.99,
     )
     coupling: float = flag(0.3, "Standard deviation of the tables in belief propagation.", above=0)
     relaxed: Sequence[str] = flag(("30x30x5",), "height x width x labels for the bound.", each=GRID)
     relaxed_coupling: float = flag(
         0.5, "Standard deviation of the tables of these; above 0.4 mostly not tight.", above=0
     )
-    near: float = flag(1e-3, "How near the bound must come, relative to the optimum.", above=0)
+    near: float = flag(
+        1e-3, "Relative distance to the optimum at which the bound is near enough.", above=0
+    )
     peer: bool = flag(True, "Whether to time PGMax, where it is installed.")
     repeats: int = flag(5, "Timed calls of each program.", least=1)
     compilation_cache: bool = False

@@ -149,7 +149,7 @@ class Options(fields.Tolerance, fields.Common):
     )
     passes: int = flag(3, "Rounds of a training.", least=2)
     whole: bool = flag(False, "Train to the tolerance, and by fit on all data, too.")
-    blocks: int = flag(0, "How many blocks; 0: by --block_bytes.", least=0)
+    blocks: int = flag(0, "Number of blocks; 0: as many as --block_bytes asks for.", least=0)
     block_bytes: int = flag(BLOCK_BYTES, "Bytes of the arrays of a block.", least=1)
     part: str = flag(
         "all",
@@ -214,7 +214,7 @@ def run_part(options: Options) -> None:
 
 
 def resident_bytes() -> int:
-    """What this process holds now; its peak where the system does not tell."""
+    """What this process holds now; its peak where the system gives that alone."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:

@@ -47,7 +47,7 @@ DOCUMENT_START = "-DOCSTART-"
 MOST_LINES = 1 << 16
 """Of a sentence or a tree: what goes on for longer is none."""
 
-Told = Callable[[int, str], object]
+Report = Callable[[int, str], object]
 
 
 class Reading(NamedTuple):
@@ -62,14 +62,14 @@ class Reading(NamedTuple):
     zero_based: bool = False
 
 
-def sentences(lines: Iterable[Line], reading: Reading, told: Told) -> Iterator[tuple]:
-    """(first line, tokens, labels) of CoNLL columns, the label last; faults are told by line."""
+def sentences(lines: Iterable[Line], reading: Reading, report: Report) -> Iterator[tuple]:
+    """(first line, tokens, labels) of CoNLL columns, the label last; faults by line."""
     block: list[Line] = []
     for line in _with_end(lines):
         cells = line.text.split(maxsplit=1)
         if line.fault is None and (not cells or cells[0] == DOCUMENT_START):
             if block:
-                yield from _sentence(block, reading, told)
+                yield from _sentence(block, reading, report)
             block = []
         elif len(block) <= MOST_LINES:
             block.append(line)
@@ -80,7 +80,7 @@ def _with_end(lines: Iterable[Line]) -> Iterator[Line]:
     yield Line(0, "")
 
 
-def _sentence(block: list[Line], reading: Reading, told: Told) -> Iterator[tuple]:
+def _sentence(block: list[Line], reading: Reading, report: Report) -> Iterator[tuple]:
     tokens, labels = [], []
     wanted = len(reading.columns) + 1 if reading.columns else None
     for line in block[:MOST_LINES]:
@@ -92,7 +92,7 @@ def _sentence(block: list[Line], reading: Reading, told: Told) -> Iterator[tuple
         elif fault is None and len(cells) < 2:
             fault = "has 1 column, expected features and the label"
         if fault is not None:
-            told(line.number, fault)
+            report(line.number, fault)
             return
         labels.append(cells.pop())
         if wanted:
@@ -101,12 +101,12 @@ def _sentence(block: list[Line], reading: Reading, told: Told) -> Iterator[tuple
         else:
             tokens.append(cells)
     if len(block) > MOST_LINES:
-        told(block[0].number, f"begins a sentence of more than {MOST_LINES} tokens")
+        report(block[0].number, f"begins a sentence of more than {MOST_LINES} tokens")
         return
     yield block[0].number, tokens, labels
 
 
-def rows(lines: Iterable[Line], reading: Reading, told: Told) -> Iterator[tuple]:
+def rows(lines: Iterable[Line], reading: Reading, report: Report) -> Iterator[tuple]:
     """(line, (columns, values), label) of svmlight: `label index:value .. # comment`."""
     for line in lines:
         text = line.text.split("#", 1)[0]
@@ -117,7 +117,7 @@ def rows(lines: Iterable[Line], reading: Reading, told: Told) -> Iterator[tuple]
                 raise ValueError(line.fault)
             row, label = _row(text, 0 if reading.zero_based else 1)
         except ValueError as error:
-            told(line.number, str(error))
+            report(line.number, str(error))
             continue
         yield line.number, row, label
 
@@ -138,7 +138,7 @@ def _row(text: str, base: int) -> tuple[tuple[np.ndarray, np.ndarray], Any]:
         raise ValueError("has an index that is no integer, or a value that is no number") from None
     if len(indices) and (indices[0] < base or (np.diff(indices) <= 0).any()):
         raise ValueError(f"has indices that do not rise from {base}")
-    with np.errstate(over="ignore"):  # told below
+    with np.errstate(over="ignore"):  # reported below
         narrow = values.astype(np.float32)
     if not np.isfinite(narrow).all():
         raise ValueError("has a value that is not finite in float32")
@@ -154,7 +154,7 @@ def _label(text: str) -> Any:
     return int(number) if math.isfinite(number) and number == int(number) else text
 
 
-def trees(lines: Iterable[Line], reading: Reading, told: Told) -> Iterator[tuple]:
+def trees(lines: Iterable[Line], reading: Reading, report: Report) -> Iterator[tuple]:
     """(first line, tree) of bracketed trees, each over one line or several.
 
     A line that begins with a bracket while a tree is open begins another; the open one is bad.
@@ -164,29 +164,29 @@ def trees(lines: Iterable[Line], reading: Reading, told: Told) -> Iterator[tuple
     depth = 0
     for line in _with_end(lines):
         if block and line.text.startswith("("):
-            yield from _tree(block, told)
+            yield from _tree(block, report)
             block, depth = [], 0
         if line.fault is None and not line.text.strip():
             continue
         block.append(line)
         depth += line.text.count("(") - line.text.count(")")
         if depth <= 0 or line.fault is not None or len(block) > MOST_LINES:
-            yield from _tree(block, told)
+            yield from _tree(block, report)
             block, depth = [], 0
     if block:
-        yield from _tree(block, told)
+        yield from _tree(block, report)
 
 
-def _tree(block: list[Line], told: Told) -> Iterator[tuple]:
+def _tree(block: list[Line], report: Report) -> Iterator[tuple]:
     first = block[0].number
     faults = [line for line in block if line.fault is not None]
     if faults:
-        told(faults[0].number, str(faults[0].fault))
+        report(faults[0].number, str(faults[0].fault))
         return
     try:
         found = read_trees("\n".join(line.text for line in block), "the tree")
     except (ValueError, RecursionError) as error:
-        told(first, " ".join(str(error).split()))
+        report(first, " ".join(str(error).split()))
         return
     for tree in found:
         yield first, tree
@@ -205,18 +205,22 @@ class Options(fields.Progress):
 
     input: Sequence[str] = flag((), "Files of the training set, in this order.")
     output: str | None = flag(None, "Folder of the store; it must not be there.")
-    format: str = flag("auto", "Of the files; see above.", ("auto", *ENDS))
+    format: str = flag("auto", "Format of the files, see above.", ("auto", *ENDS))
     columns: Sequence[str] = flag(
         (), "conll: names of the columns before the label; a column called _ is no feature."
     )
     zero_based: bool = flag(False, "svmlight: the first feature is 0, not 1.")
-    features: int = flag(0, "svmlight: how many features there are; 0: up to the highest.", least=0)
-    min_count: int = flag(1, "conll: tokens that must have a feature for it to count.", least=1)
+    features: int = flag(
+        0, "svmlight: number of features; 0: up to the highest that occurs.", least=0
+    )
+    min_count: int = flag(1, "conll: a feature counts if so many tokens have it.", least=1)
     constant: float | None = flag(
         None, "Value of a feature that all have; default: 0 of conll, 1 of svmlight.", least=0
     )
     read_words: bool = flag(False, "brackets: sentences are words, not tags.")
-    memory: int = flag(0, "brackets: children that an intermediate symbol remembers.", least=0)
+    memory: int = flag(
+        0, "brackets: siblings that an intermediate symbol of the binarisation remembers.", least=0
+    )
 
 
 class Run(NamedTuple):
@@ -262,7 +266,7 @@ def _format_of(options: Options) -> str:
 
     Raises:
       FileNotFoundError: one is missing.
-      ValueError: none is named, or their names tell no format, or several.
+      ValueError: none is named, or their names fit no format, or several.
     """
     if not options.input or not options.output:
         raise ValueError("input, output: name files, and the folder of the store")
@@ -275,7 +279,7 @@ def _format_of(options: Options) -> str:
     found = {format for format, ends in ENDS.items() if any(one.endswith(ends) for one in bare)}
     if len(found) != 1 or not all(one.endswith(ENDS[min(found)]) for one in bare):
         raise ValueError(
-            f"input: the names {list(options.input)} tell no one format: give --format="
+            f"input: the names {list(options.input)} fit no single format: give --format="
             f"{' or '.join(ENDS)}"
         )
     return found.pop()
@@ -291,11 +295,11 @@ def _written(
     def each() -> Iterator[tuple]:
         for name in options.input:
 
-            def told(line: int, why: str, name: str = name) -> None:
+            def report(line: int, why: str, name: str = name) -> None:
                 faults[name, line] = why
 
             with opened(name, read) as (_, stream):
-                for line, *rest in parse[format](lines_of(stream, name), reading, told):
+                for line, *rest in parse[format](lines_of(stream, name), reading, report):
                     yield (name, line), *rest
 
     folder, constant = str(options.output), options.constant

@@ -38,23 +38,23 @@ TRAINING = ("edgeless", *ORACLES, RELAXED)
 class Options(fields.Training):
     """The flags of this command."""
 
-    data: str = flag("scene", "Which corpus.", NAMES)
+    data: str = flag("scene", "Corpus to train on.", NAMES)
     data_file: str | None = flag(
         None, "An .npz file as the corpora; default: the corpus, see third_party_data."
     )
     training: Sequence[str] = flag(
-        TRAINING, "Oracles that train; edgeless: no pairs.", TRAINING, some=True
+        TRAINING, "Oracles to train with; edgeless: without pairs of labels.", TRAINING, some=True
     )
     prediction: Sequence[str] = flag(
-        tuple(ORACLES), "Oracles that predict.", tuple(ORACLES), some=True
+        tuple(ORACLES), "Oracles to predict with.", tuple(ORACLES), some=True
     )
     c_path: Sequence[str] = flag(
         ("0.1", "1"), "Values of C' = C / n to choose from.", each=float, above=0, some=True
     )
     held_out: float = flag(0.25, "Part of the training data that c_path compares on.")
-    passes: int = flag(20, "Of message passing, at most.", least=1)
+    passes: int = flag(20, "Passes of message passing, at most.", least=1)
     tolerance: float = 1e-2
-    most_passes: int = flag(60, "Of training, at most.", least=1)
+    most_passes: int = flag(60, "Rounds of a training, at most.", least=1)
     working_sets: str = "grown"
 
 
@@ -197,7 +197,7 @@ def _table(options: Options, data: LabelSets, rows: Sequence[dict[str, Any]]) ->
         f"labels on {100 * options.held_out:g} % of the training data, held out; tolerance "
         f"{options.tolerance:g}; seconds with that choice.",
         "edgeless: no pairs, which any oracle predicts alike. greedy: conditional modes; lbp: "
-        "max-product belief propagation; both know no bound, so that nothing certifies them. "
+        "max-product belief propagation; both have no bound, so that nothing certifies them. "
         "relaxed: marginals in place of sets, so that P and D are those of the relaxed training, "
         "its P at least the exact one; the exact oracle predicts held-out data.",
         f"The commoner value of every label: {never:.2f} % wrong.",

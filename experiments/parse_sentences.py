@@ -4,7 +4,7 @@
         --sentences=tagged.txt --picture=trees.png
     echo 'the/DT dog/NN barks/VBZ' | python -m experiments.parse_sentences --model=.. --k=3
 
-Sentences are UTF-8 text of one of three kinds, which --format=auto tells apart:
+Sentences are UTF-8 text of one of three kinds, which --format=auto distinguishes:
 
   slashed   a sentence a line, its tokens word/tag; the last slash of a token counts. Auto: every
             token of the first line that is not empty has a slash
@@ -57,7 +57,7 @@ class Options(fields.Cached):
     format: str = flag(
         "auto",
         "slashed: a sentence a line, word/tag; columns: a token a line; plain: a sentence a "
-        "line, without tags; auto: told apart as above.",
+        "line, without tags; auto: as above.",
         FORMATS,
     )
     picture: str | None = flag(
@@ -65,7 +65,7 @@ class Options(fields.Cached):
         f"PNG to draw the best trees in, PDF and SVG beside it: of the first {MOST_DRAWN} "
         f"sentences that have at most {LONGEST_DRAWN} tokens.",
     )
-    k: int = flag(1, "How many trees of each sentence, the best first.", least=1)
+    k: int = flag(1, "Trees of each sentence, the best first.", least=1)
     x64: bool = flag(False, "Compute in float64, for models trained so.")
 
 
@@ -104,8 +104,8 @@ def run(options: Options) -> list[list[Ranked]]:
     drawn = _drawn(sentences, name) if picture else []
     read = [terminals_read(model, sentence, f"{name}: sentence {number}")
             for number, sentence in enumerate(sentences, 1)]  # fmt: skip
-    spoken = [[ESCAPES.get(word, word) for word in sentence.words] for sentence in sentences]
-    found = parse(model, read, spoken, options.k)
+    words = [[ESCAPES.get(word, word) for word in sentence.words] for sentence in sentences]
+    found = parse(model, read, words, options.k)
     _write(options.trees, lines_of(found, options.k))
     for number, (trees, tokens) in enumerate(zip(found, read, strict=True), 1):
         if not trees:
@@ -247,7 +247,7 @@ def _picture_place(path: str) -> tuple[Path, str]:
 
 
 def _drawn(sentences: Sequence[Tagged], name: str) -> list[int]:
-    """Which sentences go into the picture, as places from 0; tells where some do not.
+    """Which sentences go into the picture, as places from 0; says where some do not.
 
     Raises:
       ValueError: all are too long.

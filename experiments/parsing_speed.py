@@ -65,9 +65,9 @@ class Options(fields.Common):
         ORACLES,
     )
     batch: int = flag(128, "Sentences in one call.", least=1)
-    even: bool = flag(False, "As many rules for every symbol.")
+    even: bool = flag(False, "Give every symbol as many rules.")
     repeats: int = flag(10, "Timed calls of each program, at most.", least=1)
-    seconds: float = flag(20.0, "About how long to time a program, at most.", least=0)
+    seconds: float = flag(20.0, "Seconds to time a program for, at most.", least=0)
     compilation_cache: bool = False
 
 

@@ -64,7 +64,7 @@ class Options(fields.Training):
     corpus: str = flag("wsj", "The 5 % sample of the Wall Street Journal, or GUM.", PARTS)
     path: str | None = flag(None, "The archive; default: see third_party_data.")
     sentences: int = flag(1000, "The first so many training sentences; 0: all.", least=0)
-    test_sentences: int = flag(1000, "Likewise to test on.", least=0)
+    test_sentences: int = flag(1000, "The first so many test sentences; 0: all.", least=0)
     methods: Sequence[str] = flag(
         METHODS,
         "Some of word (each word's commonest tag), hmm (as the slides count it, with stop "
@@ -72,7 +72,7 @@ class Options(fields.Training):
         METHODS,
         some=True,
     )
-    formulation: str = flag("svm1_margin", "Of the SVM.", FORMULATIONS)
+    formulation: str = flag("svm1_margin", "Formulation of the SVM.", FORMULATIONS)
     c_over_n: float = flag(0.1, "C' = C / n of the SVM.", above=0)
     crf_c_over_n: float = flag(1.0, "C' = C / n of the CRF.", above=0)
     tolerance: float = 1e-2

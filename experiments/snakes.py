@@ -4,9 +4,9 @@
     python -m experiments.snakes --features=windows --c_over_n=0.01,0.1
     python -m experiments.snakes --data_file=own.npz
 
-Nodes know the colours in a window of 3 x 3 cells. What an edge knows is compared: its direction
-alone, or the windows of both its ends as well. Training uses tree-reweighted message passing, whose
-bound the certificate counts.
+The features of a node are the colours in a window of 3 x 3 cells. Two kinds of edges are compared:
+with their direction alone as a feature, or the windows of both ends as well. Training uses
+tree-reweighted message passing, whose bound the certificate counts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from jaxstruct.graphs.structure import graph_labelling
 RADIUS = 1
 """A node sees the cells up to so many steps away: a window of 3 x 3."""
 FEATURES = ("direction", "windows")
-"""What an edge knows: whether it goes right or down, and with "windows" those of both its ends."""
+"""Features of an edge: whether it goes right or down, and with "windows" those of both its ends."""
 
 
 class Grids(NamedTuple):
@@ -173,17 +173,20 @@ class Options(fields.Training):
         None, "An .npz file as the corpus; default: the corpus, see third_party_data."
     )
     features: Sequence[str] = flag(
-        FEATURES, "What edges know: direction, or windows of both ends, too.", FEATURES, some=True
+        FEATURES,
+        "Features of edges: their direction, or the windows of both ends besides.",
+        FEATURES,
+        some=True,
     )
     c_over_n: Sequence[str] = flag(
         ("0.1",), "Values of C' = C / n.", each=float, above=0, some=True
     )
     inference: str = flag(
-        "reweighted", "The oracle, in training and prediction.", (*BOUNDED, *UNBOUNDED)
+        "reweighted", "Oracle of training and prediction.", (*BOUNDED, *UNBOUNDED)
     )
-    passes: int = flag(20, "Of message passing, at most.", least=1)
+    passes: int = flag(20, "Passes of message passing, at most.", least=1)
     tolerance: float = 1e-2
-    most_passes: int = flag(60, "Of training, at most.", least=1)
+    most_passes: int = flag(60, "Rounds of a training, at most.", least=1)
     examples: int = flag(0, "Learn from the first so many grids; 0 for all.", least=0)
     picture_grids: int = flag(12, "Grids in a picture; 0: none.", least=0)
     variant: str = "subspace"
@@ -270,7 +273,7 @@ def _measurements(options: Options, data: Data) -> Iterator[tuple[dict[str, Any]
 
 def _table(options: Options, data: Data, rows: Sequence[dict[str, Any]]) -> Table:
     columns: Columns = {
-        "edges know": "features", "C'": "c_over_n", "status": "status", "passes": "passes",
+        "features of edges": "features", "C'": "c_over_n", "status": "status", "passes": "passes",
         "oracle calls": "oracle_calls", ("objective", "P, by the bound"): "primal:.3f",
         ("objective", "P, as found"): "primal_found:.3f", ("objective", "dual D"): "dual:.3f",
         ("train error %", "cells"): "train_cells", ("train error %", "grids"): "train_grids",

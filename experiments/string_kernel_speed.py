@@ -83,10 +83,10 @@ COLUMNS = {
 class Options(fields.Common):
     """The flags of this command."""
 
-    strings: int = flag(2000, "In the set; the matrix is strings x strings.", least=2)
-    letters: int = flag(50, "Of a string.", least=1)
-    alphabet: int = flag(4, "How many letters there are.", least=2, most=26)
-    length: int = flag(3, "Letters of a subsequence, substring, window.", least=2)
+    strings: int = flag(2000, "Number of strings; the matrix is strings x strings.", least=2)
+    letters: int = flag(50, "Letters of a string.", least=1)
+    alphabet: int = flag(4, "Letters of the alphabet.", least=2, most=26)
+    length: int = flag(3, "Letters of a subsequence, a substring or a window.", least=2)
     decay: float = flag(0.5, "lambda of gapped subsequences.", above=0, most=1)
     plain_pairs: int = flag(200, "Pairs that plain Python computes.", least=1)
     repeats: int = flag(3, "Timed calls of each program.", least=1)

@@ -64,7 +64,7 @@ def write_costs(path: Path, alphabet: Alphabet, costs: Costs, mode: str, scale: 
     """Write matrix and gap costs as text; `read_costs` reads them again.
 
     Args:
-      mode: global or local, told in a comment. scale: 0 for decimals, else what all numbers are
+      mode: global or local, written in a comment. scale: 0 for decimals, else what all numbers are
         multiplied by before they are rounded to integers.
     """
     gaps = [f"{gap:.0f}" if scale else f"{gap:.6g}" for gap in _scaled_gaps(costs, scale)]
@@ -89,8 +89,10 @@ def write_gap_costs(folder: Path, costs: Costs, gaps: str, scale: float) -> Path
     matrix.
     """
     opened, later = _scaled_gaps(costs, scale)
-    told = {"gap": opened} if gaps == "linear" else dict(zip(AFFINE, (opened, later), strict=True))
-    return write_results(folder, "gap_costs", {"scale": scale or 1.0} | told)
+    stated = (
+        {"gap": opened} if gaps == "linear" else dict(zip(AFFINE, (opened, later), strict=True))
+    )
+    return write_results(folder, "gap_costs", {"scale": scale or 1.0} | stated)
 
 
 def _scaled_gaps(costs: Costs, scale: float) -> list[float]:
@@ -120,8 +122,8 @@ def read_gap_costs(path: str) -> tuple[dict[str, float], float | None]:
     for name, value in content.items():
         if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
             raise MalformedFile(f"{path}: {name} is {value!r:.40}, expected a finite number")
-    told = {name: float(content[name if "gap" not in found else "gap"]) for name in AFFINE}
-    return told, content.get("scale")
+    costs = {name: float(content[name if "gap" not in found else "gap"]) for name in AFFINE}
+    return costs, content.get("scale")
 
 
 def read_costs(
@@ -153,31 +155,31 @@ def read_costs(
     order = [letters.index(letter) for letter in alphabet.letters]
     said = "\n".join(comments)
     if gap_costs is not None:
-        told = _gap_costs_for(path, said, gap_costs)
+        costs = _gap_costs_for(path, said, gap_costs)
     else:
-        told = _told_gaps(path, said, {"gap_open": gap_open, "gap_extend": gap_extend})
-    return Costs(scores[np.ix_(order, order)], **told)
+        costs = _given_gaps(path, said, {"gap_open": gap_open, "gap_extend": gap_extend})
+    return Costs(scores[np.ix_(order, order)], **costs)
 
 
-def _told_gaps(path: str, said: str, given: dict[str, float | None]) -> dict[str, float]:
+def _given_gaps(path: str, said: str, given: dict[str, float | None]) -> dict[str, float]:
     """Those given, else those that the comments say."""
-    told: dict[str, float] = {}
+    costs: dict[str, float] = {}
     for name, value in given.items():
         found = re.search(rf"\b{name} (-?[0-9.]+(?:e[-+]?[0-9]+)?)", said)
         if value is not None:
-            told[name] = value
+            costs[name] = value
         elif found is not None:
-            told[name] = float(found[1])
+            costs[name] = float(found[1])
         else:
             raise ValueError(
                 f"matrix: {path} does not say what gaps cost; give --{name}, or --gap_costs"
             )
-    return told
+    return costs
 
 
 def _gap_costs_for(path: str, said: str, gap_costs: str) -> dict[str, float]:
     """Those of a file, which must have the scale that the comments of the matrix say."""
-    told, scale = read_gap_costs(gap_costs)
+    costs, scale = read_gap_costs(gap_costs)
     found = re.search(r"\bscores multiplied by ([0-9.e+-]+) and rounded", said)
     of_matrix = float(found[1]) if found else 1.0
     if scale is not None and not math.isclose(scale, of_matrix, rel_tol=1e-9):
@@ -185,7 +187,7 @@ def _gap_costs_for(path: str, said: str, gap_costs: str) -> dict[str, float]:
             f"gap_costs: {gap_costs} goes with scores multiplied by {scale:g}, those of {path} "
             f"are multiplied by {of_matrix:g}; take the two files of one training"
         )
-    return told
+    return costs
 
 
 def problem_of(alphabet: Alphabet, mode: str, loss: str, dtype: str) -> Problem:

@@ -30,7 +30,7 @@ class Options(fields.Training):
         None,
         "Cost of the first letter of a gap, with --matrix; default: what a comment of it says.",
     )
-    gap_extend: float | None = flag(None, "The same of each later letter.")
+    gap_extend: float | None = flag(None, "Cost of each later letter of a gap, with --matrix.")
     gap_costs: str | None = flag(
         None,
         "File of gap costs to use with --matrix in place of both, as training writes it: JSON "
@@ -51,8 +51,12 @@ class Options(fields.Training):
         "both ends of the rows are letters left out.",
         MODES,
     )
-    gaps: str = flag("affine", "One cost a letter, or open and extend.", GAPS)
-    symmetric: bool = flag(True, "Whether a pair scores the same either way round.")
+    gaps: str = flag(
+        "affine",
+        "One cost for every letter of a gap, or one to open it and one to extend it.",
+        GAPS,
+    )
+    symmetric: bool = flag(True, "Give a pair of letters the same score in either order.")
     loss: str = flag(
         "positions",
         "What a wrong alignment costs in training: letters with a wrong partner, or true "

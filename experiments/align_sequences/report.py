@@ -176,16 +176,16 @@ def aligned_records(
     for side, place in enumerate(("first", "second")):
         name = f"pair{number}_{place}" + (f"|{names[side]}" if names[side] else "")
         begin = int(written.begin[side])
-        told = f"letters {begin + 1}-{begin + counts[side]} of {len(written[side])}"
-        records.append(FastaRecord(name, f"{told}, score {score:.6g}", rows[side]))
+        place = f"letters {begin + 1}-{begin + counts[side]} of {len(written[side])}"
+        records.append(FastaRecord(name, f"{place}, score {score:.6g}", rows[side]))
     return tuple(records)
 
 
 def _show(written: WrittenAlignment, score: float, similar: PairScores) -> list[Any]:
     """score, columns, and shares of them in percent."""
-    told = alignment_numbers(written, similar)
-    shares = np.array([told.identical, told.positive, told.gaps]) / max(told.columns, 1)
-    return [f"{score:.2f}", told.columns, *(f"{100 * share:.1f}" for share in shares)]
+    numbers = alignment_numbers(written, similar)
+    shares = np.array([numbers.identical, numbers.positive, numbers.gaps]) / max(numbers.columns, 1)
+    return [f"{score:.2f}", numbers.columns, *(f"{100 * share:.1f}" for share in shares)]
 
 
 def _block(options: Options, row: list[Any], written: WrittenAlignment, similar: PairScores) -> str:

@@ -80,7 +80,7 @@ class Options(fields.Capacity, fields.Common):
         each=float,
         above=0,
     )
-    epsilon_size: int = flag(20, "Its number n of examples.", least=1)
+    epsilon_size: int = flag(20, "Number n of training examples in the part on epsilon.", least=1)
     readings: Sequence[str] = flag(
         (),
         "Further readings of the text to compare, a list of padding:c_over_n; each takes "

@@ -53,7 +53,7 @@ USUAL = tuple(name for name in TASKS if name != "spanish_whole")
 class Options(fields.Tolerance, fields.Common):
     """The flags of this command."""
 
-    tasks: Sequence[str] = flag(USUAL, "Which rows.", list(TASKS), some=True)
+    tasks: Sequence[str] = flag(USUAL, "Rows to measure.", list(TASKS), some=True)
     growth: Sequence[str] = flag(
         (),
         "Sizes n of generated texts and sentences, or of --tasks, in place of the rows.",

@@ -4,7 +4,7 @@
 
 A tagger labels generated sentences, in columns, a classifier of 20 classes generated texts, a line
 each. Each run is a process of its own that compiles anew; a quarter of the records and all of them
-tell whether memory grows. One device is pinned to one core (on Linux), others share all cores; on
+show whether memory grows. One device is pinned to one core (on Linux), others share all cores; on
 CPUs they are virtual ones.
 """
 
@@ -41,7 +41,9 @@ class Options(fields.Common):
 
     sentences: int = flag(100_000, "Sentences to tag; 0 for none.", least=0)
     texts: int = flag(1_000_000, "Texts to classify; 0 for none.", least=0)
-    devices: Sequence[str] = flag(("1", "2"), "Numbers of devices.", each=int, least=1, some=True)
+    devices: Sequence[str] = flag(
+        ("1", "2"), "Numbers of devices to measure with.", each=int, least=1, some=True
+    )
 
 
 class _Task(NamedTuple):

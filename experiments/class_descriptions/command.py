@@ -62,7 +62,7 @@ class Options(fields.Tolerance, fields.Common):
     )
     unseen_per_class: int = flag(5, "Examples of each other class in that part.", least=1)
     repeats: int = flag(3, "Training sets drawn for each size.", least=1)
-    methods: Sequence[str] = flag(tuple(METHODS), "Which methods.", METHODS, some=True)
+    methods: Sequence[str] = flag(tuple(METHODS), "Methods to compare.", METHODS, some=True)
     grid: Sequence[str] = flag(("1", "10"), "Values of C' = C / n.", each=float, above=0, some=True)
     identity: Sequence[str] = flag(
         ("0.5", "1"),
@@ -210,7 +210,7 @@ def _notes(options: Options, queries: Queries, rows: Sequence[Mapping[str, Any]]
         f"{options.held_out} queries a class of the validation part.",
         *([f"{NONE}: {per_domain} classes of each domain have none ({NONE} of theirs are trained "
            f"against, either), the others {options.unseen_per_class} each; machine and with names "
-           "tell the unseen classes apart; constants chosen by as many other classes, held out in "
+           "distinguish the unseen classes; constants chosen by as many other classes, held out in "
            "the same way, queries of theirs alone. A tie of m classes counts 1 / m."]
           if options.unseen else []),
         f"{sum(row['seconds'] for row in rows):.0f} s in all, "
@@ -235,7 +235,9 @@ def _plots(options: Options, means: Sequence[Mapping[str, Any]]) -> dict[str, Pl
             "training examples a class", "points of accuracy", log_x=True, log_y=False,
         )  # fmt: skip
     if options.unseen:
-        shown = [name for name in methods if name not in OF_EXAMPLES]  # these know no unseen class
+        shown = [
+            name for name in methods if name not in OF_EXAMPLES
+        ]  # these have nothing of unseen classes
         plots["class_descriptions_unseen"] = _unseen_plot([found[NONE, name] for name in shown])
     return plots
 
@@ -247,5 +249,5 @@ def _unseen_plot(rows: Sequence[Mapping[str, Any]]) -> Plot:
         series[words] = [round(stat.mean, 1) for stat in stats]
         errors[words] = [0.0 if np.isnan(stat.deviation) else stat.deviation for stat in stats]
     names = [row["method"].replace(" + ", "+") for row in rows]
-    title = "CLINC150, classes without examples, told apart"
+    title = "CLINC150, classes without examples, distinguished"
     return bar_groups(names, series, errors, title, "accuracy, %")

@@ -65,7 +65,7 @@ def load_queries(folder: Path | None = None) -> Queries:
     intents = [str(each) for each in codec.classes]
     names = tuple(intent.replace("_", " ") for intent in intents)
     taxonomy = taxonomy_from_paths({each: (f"domain {corpus.domains[each]}",) for each in intents})
-    number: Any = np.float32  # its annotation knows float64 alone
+    number: Any = np.float32  # its annotation has float64 alone
     vectoriser = TfidfVectorizer(sublinear_tf=True, dtype=number).fit(corpus.train.texts)
 
     def part(queries: Any) -> Part:
@@ -191,7 +191,7 @@ class Task(NamedTuple):
     Fields:
       train, held_out, test: the queries.
       learned: classes whose constraints are trained.
-      choosing, testing: the classes among which held-out and test queries are told apart.
+      choosing, testing: the classes among which held-out and test queries are distinguished.
     """
 
     train: Part
@@ -217,8 +217,8 @@ def of_classes(part: Part, classes: np.ndarray) -> Part:
 def accuracy(scores: np.ndarray, truth: np.ndarray, classes: np.ndarray) -> float:
     """Per cent of queries whose class has the largest score among `classes`; a tie is shared.
 
-    Among m classes of the largest score the right one counts 1 / m: classes that nothing tells
-    apart are guessed, whatever their order.
+    Among m classes of the largest score the right one counts 1 / m: classes that nothing
+    distinguishes are guessed, whatever their order.
     """
     own = scores[:, classes]
     best = np.isclose(own, own.max(axis=1, keepdims=True), rtol=0, atol=1e-6)

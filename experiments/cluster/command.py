@@ -12,7 +12,7 @@
 and how to go on, and the exit code is 1. --join is what each process runs; it trains with the
 others on its own part of the examples, a file of its own, which --write_parts writes (--start does
 so by itself). Without --coordinator, --processes and --process it finds the others by what SLURM,
-Open MPI or a TPU tell jax.distributed.
+Open MPI or a TPU report to jax.distributed.
 
 Every process ends with the same weights and certificate; the first one shows them and writes
 --output. --compare trains on P x D, that is P processes of D devices of the processor each.
@@ -67,21 +67,23 @@ KILL_COLUMNS = {
 class Options(fields.Tolerance, fields.Common):
     """The flags of this command."""
 
-    task: str = flag("digits", "What is trained.", list(TASKS))
-    size: int = flag(0, "Its size; 0: as it is. Of digits, C / n in tenths.", least=0)
+    task: str = flag("digits", "What to train.", list(TASKS))
+    size: int = flag(
+        0, "Number of examples of the task, 0 for all; for digits it is C / n in tenths.", least=0
+    )
     start: int = flag(0, "Start so many processes on this machine and watch them.", least=0)
     devices: int = flag(
         1, "Devices that the processor makes in each process; --join: 0 for what there is.", least=0
     )
     join: bool = flag(False, "Be one of the processes of a run.")
     coordinator: str = flag(
-        "", "--join: host:port of the first process; empty: as SLURM and others tell."
+        "", "--join: host:port of the first process; empty: taken from SLURM and the like."
     )
     processes: int = flag(
-        0, "--join, --write_parts: how many there are; 0: as SLURM and others tell.", least=0
+        0, "--join, --write_parts: number of processes; 0: taken from SLURM and the like.", least=0
     )
     process: int = flag(
-        -1, "--join: which one this is, from 0; -1: as SLURM and others tell.", least=-1
+        -1, "--join: number of this process, from 0; -1: taken from SLURM and the like.", least=-1
     )
     heartbeat: int = flag(
         30, "--join: seconds of silence after which a process is dead, and all end.", least=1
@@ -89,9 +91,9 @@ class Options(fields.Tolerance, fields.Common):
     write_parts: bool = flag(
         False, "Write the files of --processes processes of --devices devices, and no more."
     )
-    parts: str = flag("", "Folder of these files; empty: OUTPUT/cluster_parts.")
+    parts: str = flag("", "Folder of the files of parts; empty: OUTPUT/cluster_parts.")
     checkpoint: str = flag("", "File to keep the run in, a file a process beside it; empty: none.")
-    checkpoint_seconds: float = flag(60.0, "Between two checkpoints.", least=0)
+    checkpoint_seconds: float = flag(60.0, "Seconds between two checkpoints.", least=0)
     resume: bool = flag(False, "Go on from --checkpoint, where it is there.")
     compare: Sequence[str] = flag(
         (),
@@ -99,7 +101,7 @@ class Options(fields.Tolerance, fields.Common):
         each=size_reader("processes x devices", "2x2"),
     )
     kills: int = flag(0, "Kill one of two processes, or both, so often at random moments.", least=0)
-    repeat: bool = flag(False, "Train twice, and tell the seconds of both.")
+    repeat: bool = flag(False, "Train twice, and report the seconds of both.")
     max_passes: int = flag(500, "Rounds at most.", least=1)
 
 

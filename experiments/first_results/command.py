@@ -51,8 +51,8 @@ COLUMNS = {
 class Options(fields.Common):
     """The flags of this command."""
 
-    tasks: Sequence[str] = flag(tuple(TOOLS), "Which tasks.", list(TOOLS), some=True)
-    repeats: int = flag(1, "Processes of the second kind; the least counts.", least=1)
+    tasks: Sequence[str] = flag(tuple(TOOLS), "Tasks to measure.", list(TOOLS), some=True)
+    repeats: int = flag(1, "Runs with compiled programs on disk; the shortest counts.", least=1)
     compilation_cache: bool = False
 
 

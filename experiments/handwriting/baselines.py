@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from experiments.tasks.handwriting import Data, Split, letters_of
-from experiments.tasks.letter_machines import Machine, chain_problem, read_words, time_runs, told
+from experiments.tasks.letter_machines import (
+    Machine,
+    chain_problem,
+    numbers_of,
+    read_words,
+    time_runs,
+)
 from jaxstruct import fit, predict, take
 from jaxstruct.baselines.conditional_random_field import fit_random_field
 from jaxstruct.baselines.perceptron import perceptron
@@ -27,7 +33,7 @@ FIELD_TOLERANCE = 1e-3
 """Of the random field's gradient, relative to max(1, |w|)."""
 
 EPOCHS = 20
-"""Of the perceptron."""
+"""Epochs of the perceptron."""
 
 
 def train_baseline(options: Any, data: Data, split: Split, name: str, runs: int) -> Machine:
@@ -60,7 +66,7 @@ def _train_letters(options: Any, data: Data, split: Split, runs: int) -> Machine
         flat = predict(problem, results[-1][1].weights, pixels[letters_of(data, chosen)])
         return np.split(np.asarray(flat), np.cumsum(data.lengths[chosen])[:-1])
 
-    row = {"machine": "letters", "c_over_n": options.c_over_n, "c_path": []} | told(results)
+    row = {"machine": "letters", "c_over_n": options.c_over_n, "c_path": []} | numbers_of(results)
     return Machine(row, read, None)
 
 
@@ -114,7 +120,7 @@ def _untold(
     data: Data,
 ) -> Machine:
     """A machine of the chain without a dual; counts are its status, passes and oracle calls."""
-    row = {"machine": name, "c_over_n": ratio, "c_path": []} | told([])
+    row = {"machine": name, "c_over_n": ratio, "c_path": []} | numbers_of([])
     row |= dict(zip(("status", "passes", "oracle_calls"), counts, strict=True))
     row["first_seconds"] = results[0][0]
     row["second_seconds"] = results[1][0] if len(results) > 1 else None

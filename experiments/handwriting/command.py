@@ -204,7 +204,7 @@ class Options(ChainOptions):
     predict_only: bool = flag(
         False, "Train nothing: read all words with --model and write what was read."
     )
-    train_folds: Sequence[str] = flag(("1",), "Folds that train; others test.", each=int)
+    train_folds: Sequence[str] = flag(("1",), "Folds to train on; the others test.", each=int)
     examples: int = flag(0, "Learn from the first so many words only; 0 for all.", least=0)
     folds: int = flag(
         0,

@@ -65,7 +65,7 @@ class Options(fields.Output, fields.Seed, fields.Cached, fields.Tolerance):
     cost: int = flag(
         0, "Generated sentences to measure the cost of a checkpoint on; 0: none.", least=0
     )
-    seconds: float = flag(60.0, "--cost: between two checkpoints.", least=0)
+    seconds: float = flag(60.0, "--cost: seconds between two checkpoints.", least=0)
 
 
 def run(options: Options) -> common.Outcome:

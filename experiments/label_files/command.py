@@ -68,7 +68,7 @@ class Options(fields.Cached, fields.Progress):
     output: str | None = flag(
         None, "Folder of the labelled files; default: each beside its input. - is standard output."
     )
-    format: str = flag("auto", "Of the files; see above.", ("auto", *FORMATS))
+    format: str = flag("auto", "Format of the files, see above.", ("auto", *FORMATS))
     field: str = flag("", "jsonl: the key of an object that holds the record.")
     columns: Sequence[str] = flag(
         (), "conll: names of the columns; a column called _ is no feature."
@@ -272,5 +272,5 @@ def _table(labelled: Labelled, passed: int, seconds: float) -> Table:
 def _tell_bad(labelled: Labelled) -> None:
     for job, counts in labelled.files:
         if counts.bad and job.report is not None:
-            told = f"{counts.bad} of {counts.records} records are bad, see {job.report}"
-            print(f"{job.source}: {told}", file=sys.stderr)
+            message = f"{counts.bad} of {counts.records} records are bad, see {job.report}"
+            print(f"{job.source}: {message}", file=sys.stderr)

@@ -329,7 +329,7 @@ def format_of(path: str, model: TrainedModel, format: str) -> str:
 
 
 def check_writable(reading: Reading, format: str) -> None:
-    """Raise ValueError where labels of the model cannot be told apart in lines of the format."""
+    """Raise ValueError where labels of the model cannot be distinguished in lines of the format."""
     codec = getattr(reading.model.encoding, "codec", None)
     if codec is None or format == "jsonl":
         return

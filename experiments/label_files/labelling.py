@@ -39,7 +39,7 @@ class Job(NamedTuple):
 
     @property
     def report(self) -> Path | None:
-        """Where bad records are told: beside the labelled file."""
+        """Where bad records are reported: beside the labelled file."""
         return None if self.target is None else Path(f"{self.target}.bad.tsv")
 
     @property
@@ -128,8 +128,8 @@ class _Writer:
         if self._report is None:
             self._report = self._begun(self.job.report)
             self._report.write(b"line\treason\n")
-        told = " ".join(reason.split())
-        self._report.write(f"{item.number}\t{told}\n".encode("utf-8", "backslashreplace"))
+        line = " ".join(reason.split())
+        self._report.write(f"{item.number}\t{line}\n".encode("utf-8", "backslashreplace"))
 
     def finish(self, end: _End) -> None:
         """Have the files appear, and note what they are of."""
@@ -186,7 +186,7 @@ def label_files(
 
     Args:
       model: that labels. jobs: the files. batch, devices: as `predict_stream`.
-      read: hears how many bytes more were read. labelled: hears of every thousand records.
+      read: called with the number of bytes that were read. labelled: called every thousand records.
       done: gets each file as it is finished.
 
     Raises:

@@ -9,7 +9,7 @@ An NPZ file holds the graphs one after the other:
   nodes          numbers [N, d], features of all nodes
   edges          integers [M, 2], both ends of all edges, counted from 0 within their graph
   labels         text or integers [N]; training needs them, new graphs may have them
-  edge_features  numbers [M, p], may be missing; the first end is told apart from the second
+  edge_features  numbers [M, p], may be missing; the first end is distinguished from the second
   kinds          text or integers [M], may be missing; each kind has a table of label pairs
   node_offsets   integers [n + 1] from 0 to N: graph i has the nodes from its i-th on up to the next
   edge_offsets   integers [n + 1] from 0 to M, of the edges; without both the file is one graph
@@ -19,7 +19,7 @@ the node) and may have "graph" and "label"; that of edges has "first" and "secon
 "graph" where the other has it, and may have "kind". All other columns are features, numbers in the
 same order in all files. Files end in .npz or .csv; several are separated by commas.
 
-The table tells of errors and of what the certificate proves; labels go to OUTPUT/predictions.csv,
+The table has errors and the certificate; labels go to OUTPUT/predictions.csv,
 those of the new graphs, or of the training graphs where there are none, the weights to
 OUTPUT/label_graphs_weights.npz.
 """

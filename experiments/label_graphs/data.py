@@ -46,8 +46,8 @@ def read_graphs(files: Sequence[str], edge_files: Sequence[str], flags: tuple[st
     """The graphs of all files, one after the other.
 
     Args:
-      files: NPZ files, or CSV files of nodes, told apart by their ends. edge_files: the CSV files
-        of edges, one for each CSV file of nodes, in their order. flags: the names of both options.
+      files: NPZ files, or CSV files of nodes, as their endings say. edge_files: the CSV files of
+        edges, one for each CSV file of nodes, in their order. flags: the names of both options.
 
     Returns:
       A list of `Graph`, all with the same features.
@@ -221,16 +221,16 @@ def _table(path: str, known: Sequence[str], needed: Sequence[str]) -> _Rows:
     body = [row for _, row in rows[1:]]
     lines = [line for line, _ in rows[1:]]
     columns = {name: [row[j].strip() for row in body] for j, name in enumerate(header)}
-    told = {name: columns.pop(name) for name in known if name in columns}
+    given = {name: columns.pop(name) for name in known if name in columns}
     features = np.zeros((len(body), len(columns)))
     for j, (name, cells) in enumerate(columns.items()):
         for i, cell in enumerate(cells):
             features[i, j] = _number(f"{path}:{lines[i]}: {name}", cell)
-    for name, cells in told.items():
+    for name, cells in given.items():
         for i, cell in enumerate(cells):
             if not cell:
                 raise MalformedFile(f"{path}:{lines[i]}: {name} is empty")
-    return _Rows(told, features, lines)
+    return _Rows(given, features, lines)
 
 
 def _number(where: str, cell: str) -> float:

@@ -29,12 +29,12 @@ class Options(fields.Training):
 
     train: Sequence[str] = flag((), "Graphs to learn from: NPZ files, or CSV files of nodes.")
     train_edges: Sequence[str] = flag(
-        (), "CSV files of their edges, one for each CSV file of nodes."
+        (), "CSV files of the edges of --train, one for each CSV file of nodes."
     )
     test: Sequence[str] = flag((), "Graphs to label, as --train; labels may be missing.")
-    test_edges: Sequence[str] = flag((), "CSV files of their edges.")
+    test_edges: Sequence[str] = flag((), "CSV files of the edges of --test.")
     formulation: str = flag(
-        "svm1_margin", "Margin re-scaling first; see the README's table.", FORMULATIONS
+        "svm1_margin", "Formulation to train; svm1_margin is a good first choice.", FORMULATIONS
     )
     c_over_n: float = flag(0.1, "C' = C / n, n training graphs.", above=0)
     loss: str = flag(
@@ -47,9 +47,9 @@ class Options(fields.Training):
         "proof.",
         NAMES,
     )
-    passes: int = flag(100, "Of message passing, at most.", least=1)
-    symmetric: bool = flag(False, "Whether an edge scores the same either way round.")
-    constant: bool = flag(True, "Whether every node has a further feature of 1.")
+    passes: int = flag(100, "Passes of message passing, at most.", least=1)
+    symmetric: bool = flag(False, "Give an edge the same score in either direction.")
+    constant: bool = flag(True, "Give every node a further feature of 1.")
     tolerance: float = 1e-2
     max_passes: int = flag(500, "Rounds of the training at most.", least=1)
 
@@ -108,9 +108,9 @@ def _check_fits(known: Sequence[Graph], new: Sequence[Graph], kinds: LabelCodec 
         for name in ("nodes", "edge_features"):
             own, wanted = getattr(one, name).shape[1], getattr(known[0], name).shape[1]
             if own != wanted:
-                told = "node features" if name == "nodes" else "edge features"
+                features = "node features" if name == "nodes" else "edge features"
                 raise MalformedFile(
-                    f"{one.where}: {own} {told}, but the training graphs have {wanted}"
+                    f"{one.where}: {own} {features}, but the training graphs have {wanted}"
                 )
         if (one.kinds is None) != (known[0].kinds is None):
             raise MalformedFile(

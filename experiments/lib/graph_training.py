@@ -48,10 +48,10 @@ class Options(fields.Tolerance, fields.Common):
         TRAINING,
         some=True,
     )
-    prediction: Sequence[str] = flag(PREDICTION, "Oracles that predict.", PREDICTION, some=True)
+    prediction: Sequence[str] = flag(PREDICTION, "Oracles to predict with.", PREDICTION, some=True)
     c_over_n: float = flag(0.1, "C' = C / n.", above=0)
-    passes: int = flag(20, "Of message passing, at most.", least=1)
-    most_passes: int = flag(200, "Of training, at most.", least=1)
+    passes: int = flag(20, "Passes of message passing, at most.", least=1)
+    most_passes: int = flag(200, "Rounds of a training, at most.", least=1)
     tolerance: float = 1e-2
 
 

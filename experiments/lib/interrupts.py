@@ -3,7 +3,7 @@
 Python raises KeyboardInterrupt wherever the program happens to be. Where that is a callback of the
 interpreter itself, such as one of a weak reference, it is printed and forgotten. So the signal is
 noted as well, and a training asks after each round. SIGTERM, by which schedulers end a program, is
-taken as Ctrl-C; the exit code tells them apart.
+taken as Ctrl-C; the exit codes differ.
 """
 
 from __future__ import annotations

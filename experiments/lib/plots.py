@@ -21,7 +21,7 @@ from experiments.lib.report import Table, write_csv
 from jaxstruct.core.files import write_file
 
 COLOURS = ("#9a9a9a", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Grey, then the colours of Okabe and Ito (2008), which colour-blind readers can tell apart."""
+"""Grey, then the colours of Okabe and Ito (2008), which colour-blind readers can distinguish."""
 DASHES = ("-", "--", "-.", ":")
 SIZE = (8.0, 4.5)
 DOTS_PER_INCH = 150

@@ -41,11 +41,11 @@ class Source(io.RawIOBase):
     """
 
     def __init__(
-        self, stream: BinaryIO, told: Callable[[int], object] = lambda count: None
+        self, stream: BinaryIO, on_read: Callable[[int], object] = lambda count: None
     ) -> None:
-        """told: hears how many bytes more were read."""
+        """on_read: called with the number of bytes that were read."""
         self._read = getattr(stream, "read1", stream.read)  # of a pipe what is there, not more
-        self._told = told
+        self._on_read = on_read
         self._digest = hashlib.sha256()
         self.count = 0
 
@@ -59,7 +59,7 @@ class Source(io.RawIOBase):
         buffer[: len(content)] = content
         self._digest.update(content)
         self.count += len(content)
-        self._told(len(content))
+        self._on_read(len(content))
         return len(content)
 
     @property
@@ -76,7 +76,7 @@ def digest_of(path: str | Path) -> str:
 
 @contextlib.contextmanager
 def opened(
-    path: str, told: Callable[[int], object] = lambda count: None
+    path: str, on_read: Callable[[int], object] = lambda count: None
 ) -> Iterator[tuple[Source, BinaryIO]]:
     """(the file as it lies, its content): "-" is standard input, names in .gz are unpacked."""
     with contextlib.ExitStack() as stack:
@@ -84,7 +84,7 @@ def opened(
             raw: BinaryIO = sys.stdin.buffer
         else:
             raw = stack.enter_context(open(path, "rb", buffering=0))
-        source = Source(raw, told)
+        source = Source(raw, on_read)
         buffered = io.BufferedReader(source, 1 << 16)
         if path.lower().endswith(".gz"):
             packed = stack.enter_context(gzip.GzipFile(fileobj=buffered, mode="rb"))

@@ -28,7 +28,7 @@ WRONG = 2
 NOTHING = "stopped: nothing was kept"
 
 PART = "JAXSTRUCT_EXPERIMENT_PART"
-"""Set in the environment of a process that works for another one, which tells of Ctrl-C itself."""
+"""Set in the environment of a process that works for another one, which reports Ctrl-C itself."""
 
 
 def start(name: str) -> None:
@@ -62,7 +62,7 @@ def start(name: str) -> None:
 
 
 def is_for_the_user(error: BaseException) -> bool:
-    """Whether an error tells of a wrong option or file; any other is a bug.
+    """Whether an error is of a wrong option or file; any other is a bug.
 
     It does where it is of flags or of the file system, and where jaxstruct or the experiments have
     raised it with `raise` as ValueError, LookupError or ImportError: that is how they refuse what

@@ -31,7 +31,7 @@ def compile_ahead(function: Callable, *arguments: Any) -> Compiled:
     program = jax.jit(function).lower(*arguments).compile()
     seconds = time.perf_counter() - start
     memory = program.memory_analysis()
-    assert memory is not None, "this backend does not tell its memory"
+    assert memory is not None, "this backend does not report its memory"
     return Compiled(program, seconds, memory.temp_size_in_bytes / 2**20)
 
 

@@ -39,8 +39,8 @@ from experiments.multiclass.peers import Peer, peers_of
 class Options(fields.Tolerance, fields.Common):
     """The flags of this command."""
 
-    data: Sequence[str] = flag(NAMES, "Which examples.", NAMES, some=True)
-    machines: Sequence[str] = flag(MACHINES, "Which machines.", MACHINES, some=True)
+    data: Sequence[str] = flag(NAMES, "Examples to train on.", NAMES, some=True)
+    machines: Sequence[str] = flag(MACHINES, "Machines to train.", MACHINES, some=True)
     penalties: Sequence[str] = flag(
         tuple(PENALTIES), "Slack in the objective as it is (L1) or squared (L2).", PENALTIES
     )

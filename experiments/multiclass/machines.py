@@ -164,13 +164,13 @@ def trained(machine: str, penalty: str, data: Data, run: Run, twice: bool) -> Tr
     Every slack costs C' = `run.c`: C is C' n, of Weston and Watkins C' n (k - 1).
     """
     make = {"weston_watkins": _weston_watkins, "crammer_singer": _crammer_singer}.get(machine)
-    train, tell = make(penalty, data, run) if make else _binary(machine, penalty, data, run)
+    train, describe = make(penalty, data, run) if make else _binary(machine, penalty, data, run)
     seconds = []
     for _ in range(1 + twice):
         watch = Stopwatch()
         found = train()
         seconds.append(watch.elapsed())
-    machines, status, objective, gap, support, guesses = tell(found)
+    machines, status, objective, gap, support, guesses = describe(found)
     return Trained(
         machine, penalty, machines, status, objective, gap, support, guesses,
         seconds[0], seconds[-1],
@@ -187,7 +187,7 @@ def _binary(machine: str, penalty: str, data: Data, run: Run) -> tuple[Callable,
             number_of_features=width, tolerance=run.tolerance, dtype=run.dtype,
         )  # fmt: skip
 
-    def tell(found: Any) -> tuple:
+    def describe(found: Any) -> tuple:
         values = decision_values(found, data.test)
         guesses = dict(_decoded(machine, code, values))
         return (
@@ -195,7 +195,7 @@ def _binary(machine: str, penalty: str, data: Data, run: Run) -> tuple[Callable,
             float(found.gap.sum() / found.primal.sum()), int(np.sum(found.alpha > 0)), guesses,
         )  # fmt: skip
 
-    return train, tell
+    return train, describe
 
 
 def _decoded(
@@ -217,12 +217,12 @@ def _weston_watkins(penalty: str, data: Data, run: Run) -> tuple[Callable, Calla
             tolerance=run.tolerance, max_passes=2000, seed=run.seed,
         )  # fmt: skip
 
-    def tell(found: Any) -> tuple:
+    def describe(found: Any) -> tuple:
         guess = np.asarray(predict(problem, found.weights, data.test))
         support = int(np.sum(found.alpha > 0))
         return k, found.status.name, found.primal, found.gap / found.primal, support, {"": guess}
 
-    return train, tell
+    return train, describe
 
 
 def _crammer_singer(penalty: str, data: Data, run: Run) -> tuple[Callable, Callable]:
@@ -234,7 +234,7 @@ def _crammer_singer(penalty: str, data: Data, run: Run) -> tuple[Callable, Calla
             tolerance=run.tolerance,
         )  # fmt: skip
 
-    def tell(found: Any) -> tuple:
+    def describe(found: Any) -> tuple:
         guess = np.asarray(predict(problem, found.weights, data.test))
         support = found.statistics.support_planes
         return (
@@ -242,4 +242,4 @@ def _crammer_singer(penalty: str, data: Data, run: Run) -> tuple[Callable, Calla
             support, {"": guess},
         )  # fmt: skip
 
-    return train, tell
+    return train, describe

@@ -63,7 +63,7 @@ class Options(fields.Training):
         "Tables: go on where a run with the same flags and output stopped, training by training.",
     )
     epsilon: float = flag(
-        0.01, "Tables: SVMs stop when no constraint is violated by more.", above=0
+        0.01, "Tables: training of SVMs stops when no constraint is violated by more.", above=0
     )
     normalise: bool = flag(
         False,
@@ -75,7 +75,7 @@ class Options(fields.Training):
         "Train on the whole training part, test on testa and testb, with time and memory, "
         "beside CRFsuite where python-crfsuite is installed.",
     )
-    speed: bool = flag(False, "The same with the first --sentences only.")
+    speed: bool = flag(False, "Measure time and scores on the first --sentences only.")
     runs: int = flag(2, "--whole, --speed: trainings, of which the first compiles.", least=1)
     crf_c2: float = flag(1.0, "--whole, --speed: CRFsuite's regularisation c2 |w|^2.", least=0)
     contender: str = flag(
@@ -105,7 +105,7 @@ class Options(fields.Training):
         "line goes on from it, and ends with the same model.",
     )
     formulation: str = flag(
-        "svm1_margin", "--whole, --speed, --train: which of the seven.", FORMULATIONS
+        "svm1_margin", "--whole, --speed, --train: the formulation, of the seven.", FORMULATIONS
     )
     c_over_n: float = flag(0.1, "--whole, --speed, --train: C' = C / n.", above=0)
     tolerance: float = flag(

@@ -29,7 +29,7 @@ class Row(NamedTuple):
     """One machine, trained on every fold.
 
     Fields:
-      method: a key of PAPER_ERRORS. variant: what tells it from others of its method.
+      method: a key of PAPER_ERRORS. variant: what distinguishes it from others of its method.
       tokens: "words", "linear" or "degree 2", what a token is to it.
       C: as --C has it, None where there is none. formulation: of an SVM, else None.
       compared: whether the paper's figure is of this machine.

@@ -48,7 +48,7 @@ SAID = {
 }
 
 
-def spoken(machine: str) -> tuple[str, str]:
+def described(machine: str) -> tuple[str, str]:
     """(what reads, its loss)."""
     head, _, loss = machine.partition("_")
     return SAID[head], loss or "svm1_margin"
@@ -81,7 +81,7 @@ def folds_table(
         ("words wrong %", "test"), ("seconds a fold", "wall"), ("seconds a fold", "processor"),
     ]  # fmt: skip
     body = [
-        [*spoken(machine), _spread(own, "train_letter_error"), _spread(own, "test_letter_error"),
+        [*described(machine), _spread(own, "train_letter_error"), _spread(own, "test_letter_error"),
          _spread(own, "test_word_error"), _mean(own, "seconds"), _mean(own, "processor_seconds")]
         for machine, own in by_machine(rows).items()
     ]  # fmt: skip
@@ -112,7 +112,7 @@ def error_plot(rows: Sequence[dict[str, Any]]) -> Plot:
 
     title = "Handwritten words: letters read wrong, one fold in training"
     groups = by_machine(rows)
-    names = [", ".join(spoken(machine)) for machine in groups]
+    names = [", ".join(described(machine)) for machine in groups]
     with rc_context(STYLE):
         figure = Figure((9.0, 1.6 + 0.5 * len(groups)), dpi=DOTS_PER_INCH)
         FigureCanvasAgg(figure)
@@ -133,7 +133,7 @@ def error_plot(rows: Sequence[dict[str, Any]]) -> Plot:
         axes.set(xlabel="letters wrong, %", xlim=(0, None))
         figure.suptitle(title, x=0.01, ha="left", fontsize=14)
         figure.legend(loc="outside lower right", ncols=2)
-    body = [[*spoken(row["machine"]), row["split"], row[ERRORS["train"]], row[ERRORS["test"]]]
+    body = [[*described(row["machine"]), row["split"], row[ERRORS["train"]], row[ERRORS["test"]]]
             for row in rows]  # fmt: skip
     return Plot(figure, Table(title, ["reads", "loss", "split", *ERRORS], body))
 
@@ -174,10 +174,14 @@ class Options(fields.Common):
         ("0.3",), "Part of the units dropped.", each=float, least=0, most=0.9, some=True
     )
     hidden: Sequence[str] = flag(("128",), "Features of a letter.", each=int, least=1, some=True)
-    channels: int = flag(24, "Of the first convolution; the second has twice.", least=1)
+    channels: int = flag(
+        24, "Channels of the first convolution; the second has twice as many.", least=1
+    )
     shift: float = flag(1.0, "Training images move by at most so many pixels.", least=0)
-    slant: float = flag(0.15, "Standard deviation of their shear, in columns a row.", least=0)
-    batch: int = flag(32, "Words a step.", least=1)
+    slant: float = flag(
+        0.15, "Standard deviation of the shear of training images, in columns a row.", least=0
+    )
+    batch: int = flag(32, "Words in a step of the training.", least=1)
     held_out: float = flag(
         0.2, "Part of the training words that choices are made on.", above=0, most=0.9
     )

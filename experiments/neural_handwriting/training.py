@@ -271,14 +271,14 @@ def train(
     images: Array,
     chosen: np.ndarray,
     seed: int,
-    tell: Callable[[int, float], None] = lambda epoch, loss: None,
+    after_epoch: Callable[[int, float], None] = lambda epoch, loss: None,
 ) -> Trained:
     """A network trained on some words; the last, incomplete batch of an epoch is left out.
 
     Args:
       setting: see there. data: all words. images: of `images_of`. chosen: words to train on.
       seed: of the first weights, the order of words, the moves and the drops.
-      tell: called after each epoch with its number and its mean loss.
+      after_epoch: called after each epoch with its number and its mean loss.
     """
     start, processor = time.perf_counter(), time.process_time()
     problem = head_problem(setting.head, setting.shape.hidden)
@@ -302,7 +302,7 @@ def train(
             )  # fmt: skip
             values.append(value)
         losses.append(float(np.mean(values)))
-        tell(epoch + 1, losses[-1])
+        after_epoch(epoch + 1, losses[-1])
     seconds = time.perf_counter() - start
     return Trained(
         parameters, np.array(losses), len(rates), seconds, time.process_time() - processor

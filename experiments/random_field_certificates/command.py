@@ -77,7 +77,7 @@ def _notes(options: Options) -> Iterator[str]:
     yield (
         f"passes: evaluations of P for L-BFGS, iterations for CRFsuite. Groups of {options.group} "
         f"in dual ascent; batches of {options.batch} and a first rate of {options.rate:g} in "
-        "stochastic gradients. CRFsuite knows the labels alone that occur in training. Test errors "
+        "stochastic gradients. CRFsuite has only the labels that occur in training. Test errors "
         "are of letters (words) and of tokens (sentences, testb)."
     )
     if not all(map(installed, options.methods)):

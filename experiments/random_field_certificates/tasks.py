@@ -33,12 +33,12 @@ class Options(fields.Tolerance, fields.Common):
 
     data: Sequence[str] = flag(
         ("words", "sentences"),
-        "What is trained; kernel_words: by a kernel of degree 2.",
+        "Data to train on; kernel_words: words by a kernel of degree 2.",
         DATA,
         some=True,
     )
     methods: Sequence[str] = flag(
-        METHODS, "Which trainers; CRFsuite where it is installed.", METHODS, some=True
+        METHODS, "Trainers to compare; CRFsuite where it is installed.", METHODS, some=True
     )
     letter_data: str | None = flag(
         None, "A file as letter.data; default: the corpus, see third_party_data."
@@ -52,15 +52,15 @@ class Options(fields.Tolerance, fields.Common):
     c_over_n: float = flag(0.1, "C' = C / n.", above=0)
     kernel_c_over_n: float = flag(10.0, "C' of kernel_words.", above=0)
     tolerance: float = flag(1e-4, "Relative duality gap at which dual ascent stops.", above=0)
-    max_passes: int = flag(200, "Of dual ascent, at most.", least=1)
+    max_passes: int = flag(200, "Passes of dual ascent, at most.", least=1)
     group: int = flag(4, "Examples that a step of dual ascent moves.", least=1)
     gradient_tolerance: float = flag(
         1e-3, "L-BFGS stops at |gradient| <= this times max(1, |w|).", above=0
     )
     svm_tolerance: float = flag(1e-3, "Relative duality gap at which working sets stop.", above=0)
-    epochs: int = flag(50, "Of stochastic gradients.", least=1)
+    epochs: int = flag(50, "Epochs of stochastic gradients.", least=1)
     batch: int = flag(4, "Examples of a stochastic gradient.", least=1)
-    rate: float = flag(0.1, "Of the first stochastic step.", above=0)
+    rate: float = flag(0.1, "Rate of the first stochastic step.", above=0)
     evaluate_every: int = flag(
         1, "Epochs after which P of stochastic gradients is evaluated.", least=1
     )

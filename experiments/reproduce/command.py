@@ -186,7 +186,7 @@ EXPERIMENTS = (
                 command="multi_label", data="yeast"),
     _experiment("calibration", ("ocr_letters", "clinc150"), {
         "data": ("digits", "digit_words"), "examples": 200, "most_iterations": 20,
-    }, "how sure machines say they are, before and after a temperature"),
+    }, "calibration of machines, with and without a temperature"),
     _experiment("reranking", ("ocr_letters", "gum"), {
         "examples": 200, "test_examples": 300, "k_words": 5, "tasks": ("words",),
         "machines": ("svm1_margin", "perceptron"), "c_path": ("0.1",),

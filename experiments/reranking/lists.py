@@ -23,7 +23,7 @@ BASES = ("pcfg", "svm1_margin")
 class Options(fields.Training):
     """The flags of this command."""
 
-    tasks: Sequence[str] = flag(TASKS, "What is re-ranked.", TASKS, some=True)
+    tasks: Sequence[str] = flag(TASKS, "Lists to re-rank.", TASKS, some=True)
     machines: Sequence[str] = flag(
         ("svm1", "svm1_margin", "svm2_slack", PERCEPTRON),
         "Re-rankers: formulations, or perceptron (averaged).",
@@ -52,11 +52,11 @@ class Options(fields.Training):
         "pcfg", "The base parser: maximum likelihood, or a structural SVM with C' = 0.1.", BASES
     )
     least_seen: int = flag(
-        2, "A feature is one that tells candidates apart in so many lists.", least=1
+        2, "A feature counts if it differs among the candidates of so many lists.", least=1
     )
     base_scale: float = flag(
         1.0,
-        "Of the base model's score, in deviations: the larger, the less it is penalised.",
+        "Scale of the base model's score, in deviations: the larger, the less it is penalised.",
         above=0,
     )
     c_path: Sequence[str] = flag(
@@ -67,7 +67,7 @@ class Options(fields.Training):
         some=True,
     )
     held_out: float = flag(0.25, "Part of the training lists that c_path compares on.")
-    epochs: int = flag(20, "Of the perceptron.", least=1)
+    epochs: int = flag(20, "Epochs of the perceptron.", least=1)
     tolerance: float = 1e-2
 
 
@@ -105,7 +105,7 @@ def with_lists(lists: Lists) -> np.ndarray:
 
 
 class Index(NamedTuple):
-    """The features that a re-ranker knows.
+    """The features of a re-ranker.
 
     Fields:
       places: feature -> number, from 1 on. deviation: of the base scores below the best.
@@ -131,14 +131,14 @@ def told_apart(features: Sequence[Features]) -> list[Features]:
 
 
 def read_features(lists: Lists, describe: Callable[[Any], Features]) -> list[list[Features]]:
-    """What tells the candidates of each list apart."""
+    """What distinguishes the candidates of each list."""
     return [told_apart([describe(y) for y in own]) for own in lists.outputs]
 
 
 def index_features(
     lists: Lists, features: Sequence[Sequence[Features]], least: int, scale: float
 ) -> Index:
-    """Features that tell the candidates of at least `least` training lists apart."""
+    """Features that distinguish candidates in at least `least` training lists."""
     seen = Counter(name for own in features for name in {name for one in own for name in one})
     kept = (name for name, count in seen.items() if count >= least)
     gaps = np.array([score - own[0] for own in lists.scores for score in own[1:]] or [1.0])

@@ -125,13 +125,13 @@ def _decode_row(
     row: int,
     outputs: list[Tree],
     scores: list[float],
-    spoken: Sequence[str],
+    words: Sequence[str],
 ) -> None:
     for rank, value in enumerate(found.score[row]):
         if not np.isfinite(value):
             break
         binary = BinaryTree(*(leaf[row, rank][: _size(leaf[row, rank])] for leaf in found.tree))
-        tree = decode(data.grammar, binary, spoken)
+        tree = decode(data.grammar, binary, words)
         if tree is not None and tree not in outputs:
             outputs.append(tree)
             scores.append(float(value))

@@ -56,7 +56,7 @@ class Options(fields.Tolerance, fields.Common):
     """The flags of this command."""
 
     strings: int = flag(200, "Pairs in a data set.", least=20)
-    folds: int = flag(4, "Of cross-validation.", least=2)
+    folds: int = flag(4, "Folds of the cross-validation.", least=2)
     repeats: int = flag(5, "Data sets drawn.", least=1)
     methods: Sequence[str] = flag(METHODS, "Rows of the table.", METHODS, some=True)
     train_on: str = flag(
@@ -73,7 +73,7 @@ class Options(fields.Tolerance, fields.Common):
         "An output with no subsequence: own, it is like itself alone; none, not even that.",
         SHORT,
     )
-    C: str = flag("n", "Of the SVMs: a number, which is divided by n, or n.")
+    C: str = flag("n", "C of the SVMs: a number, which is divided by n, or n.")
     sigma: float = flag(0.0, "Width of a Gaussian on the SVMs' input kernel; 0: none.", least=0)
     readings: Sequence[str] = flag(
         tuple(READINGS), "Names of other readings for the second table.", tuple(READINGS)

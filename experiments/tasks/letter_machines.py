@@ -29,7 +29,7 @@ TOLD = (
     "oracle_calls", "history", "compilations", "later_compilations", "first_seconds",
     "second_seconds", "compile_seconds",
 )  # fmt: skip
-"""What a row tells of a training; None where a machine has no such number."""
+"""Numbers of a training in a row; None where a machine has no such number."""
 
 Trained = TypeVar("Trained")
 
@@ -111,7 +111,7 @@ def train_chain(options: Any, data: Data, split: Split, formulation: str, runs: 
         for _ in range(runs)
     ]  # fmt: skip
     solution = results[-1][1]
-    row = {"machine": formulation, "c_over_n": ratio, "c_path": path} | told(results)
+    row = {"machine": formulation, "c_over_n": ratio, "c_path": path} | numbers_of(results)
     return Machine(
         row, lambda chosen: read_words(problem, solution.weights, data, chosen), solution.weights
     )
@@ -168,8 +168,8 @@ def time_runs(
         return watch.elapsed().wall, result, watch.compiling().wall
 
 
-def told(results: Sequence[tuple[float, Solution, float]]) -> dict[str, Any]:
-    """What runs of one training tell: all of the last, and what the first compiled.
+def numbers_of(results: Sequence[tuple[float, Solution, float]]) -> dict[str, Any]:
+    """Numbers of the runs of one training: all of the last, and what the first compiled.
 
     Without results the same fields with nothing in them.
     """

@@ -40,7 +40,7 @@ class Corpus(NamedTuple):
 
     Fields:
       sentences: n of them. names: of the classes. lengths: [n] tokens.
-      number_of_features: what `chain` is told, features or anchors.
+      number_of_features: of `chain`: features or anchors.
       inputs, outputs: stores of the sentences and of their classes.
     """
 
@@ -142,7 +142,7 @@ def encode_labels(
             if label not in number:
                 raise ValueError(
                     f"{source}: sentence {position + 1} labels {word!r} as {label!r}, which the "
-                    f"model does not know; its labels are {', '.join(names)}"
+                    f"model does not have; its labels are {', '.join(names)}"
                 )
     return np.array([number[y] for sentence in sentences for y in sentence.labels], np.int32)
 

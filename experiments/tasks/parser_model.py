@@ -90,7 +90,7 @@ def problem_for(grammar: Grammar, dtype: str) -> Problem:
 
 
 def parse(
-    model: Model, sentences: Sequence[Sequence[str]], spoken: Sequence[Sequence[str]],
+    model: Model, sentences: Sequence[Sequence[str]], words: Sequence[Sequence[str]],
     k: int = 1,
 ) -> list[list[Ranked]]:  # fmt: skip
     """The k best trees of each sentence, the best first; fewer, or none, where there are fewer.
@@ -98,7 +98,7 @@ def parse(
     Args:
       model: whose terminals are tags or words.
       sentences: the terminals of each sentence, at least one a sentence.
-      spoken: what its trees have for words.
+      words: what its trees have for words.
       k: how many.
     """
     if not sentences:
@@ -108,7 +108,7 @@ def parse(
     tables = grammar_tables(model.grammar)
     parts = tuple(_k_best(k, problem, tables, model.weights, part) for part in inputs.parts)
     rows = in_order(Buckets(parts, inputs.index))
-    return [_rank(model.grammar, row, of) for row, of in zip(rows, spoken, strict=True)]
+    return [_rank(model.grammar, row, of) for row, of in zip(rows, words, strict=True)]
 
 
 @partial(jax.jit, static_argnums=0)

@@ -50,8 +50,8 @@ class Options(fields.Solver):
     )
     train_trees: str | None = flag(None, "Your file of bracketed trees to train on.")
     test_trees: str | None = flag(None, "Your file of bracketed trees to test on.")
-    shortest: int = flag(2, "Least tokens of a sentence.", least=1)
-    longest: int = flag(10, "Most tokens of a sentence.", least=2)
+    shortest: int = flag(2, "Tokens of a sentence, at least.", least=1)
+    longest: int = flag(10, "Tokens of a sentence, at most.", least=2)
     sentences: int = flag(0, "The first so many training sentences; 0: all.", least=0)
     terminals: str = flag(
         "tags",
@@ -59,7 +59,11 @@ class Options(fields.Solver):
         ["tags", "words"],
     )
     rare: int = flag(1, "--terminals=words: words seen at most so often count as a class.", least=0)
-    branching: str = flag("right", "How wide constituents are binarised.", ["right", "left"])
+    branching: str = flag(
+        "right",
+        "Direction in which constituents of more than two parts are binarised.",
+        ["right", "left"],
+    )
     memory: int = flag(
         1,
         "Siblings that an intermediate symbol of the binarisation remembers; -1: all, so "
@@ -84,14 +88,14 @@ class Options(fields.Solver):
     sweep: Sequence[str] = flag(
         (), "Further values of C'; each method goes on from the next smaller one. Empty: none."
     )
-    loss: str = flag("node_f1", "Of the re-scaled SVMs: see jaxstruct.trees.losses.", LOSSES)
+    loss: str = flag("node_f1", "Loss of the re-scaled SVMs, see jaxstruct.trees.losses.", LOSSES)
     measure: str = flag(
         "all",
         "Constituents that count in the scores: all, or as COLLINS.prm has it (no punctuation).",
         MEASURES,
     )
     smoothing: float = flag(0.0, "Added to the counts of the rules that the PCFG has.", least=0.0)
-    epsilon: float = flag(0.01, "No constraint may be violated by more.", above=0)
+    epsilon: float = flag(0.01, "Training stops when no constraint is violated by more.", above=0)
     max_passes: int = flag(100, "Passes of a training at most.", least=1)
     pictures: int = flag(4, "Test sentences to draw trees of.", least=0)
     resume: bool = flag(

@@ -172,11 +172,11 @@ def _encoded(grammar: Grammar, tree: Tree) -> BinaryTree:
 
 
 def decoded(
-    grammar: Grammar, predicted: BinaryTree, spoken: Sequence[Sequence[str]]
+    grammar: Grammar, predicted: BinaryTree, words: Sequence[Sequence[str]]
 ) -> list[Tree | None]:
     """A store of predicted trees as trees over words; None where there is no parse."""
     rows = map(BinaryTree, *predicted)
     return [
         decode(grammar, row, of) if len(row.symbols) else None
-        for row, of in zip(rows, spoken, strict=True)
+        for row, of in zip(rows, words, strict=True)
     ]

@@ -54,7 +54,7 @@ def word_picture(
 
     Args:
       data: where the images come from.
-      described: words as `handwriting_machines.described` tells them, at least one.
+      described: words as `handwriting_machines.described` gives them, at least one.
       title: over the grid. remark: under it, on the right.
       columns: of words; short words go to the left.
 
@@ -191,7 +191,9 @@ def _course(history: Trace) -> list[tuple]:
     """Seconds without compiling, primal, dual and "yes" or "no" of the rounds that have both."""
     columns = history.training_seconds, history.round_primal, history.round_dual
     rounds = zip(*(column.tolist() for column in columns), history.certified, strict=True)
-    return [(*row, "yes" if sure else "no") for *row, sure in rounds if np.isfinite(row).all()]
+    return [
+        (*row, "yes" if certified else "no") for *row, certified in rounds if np.isfinite(row).all()
+    ]
 
 
 def picture_of(

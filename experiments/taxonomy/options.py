@@ -170,7 +170,7 @@ DELTA_FORMULATIONS = ("svm1_slack", "svm1_margin", "svm2_slack", "svm2_margin")
 class Options(fields.Training):
     """The flags of this command."""
 
-    data: str = flag("clinc150", "Which documents; see taxonomy.documents.", DATA)
+    data: str = flag("clinc150", "Documents to classify, see taxonomy.documents.", DATA)
     path: str | None = flag(None, "Folder of XML files (wipo_xml) or training file (clus).")
     test_path: str | None = flag(
         None, "Test file (clus); without it, tested on what was not drawn."
@@ -193,7 +193,7 @@ class Options(fields.Training):
     )
     formulation: str = flag(
         "svm2_margin",
-        "Of the Δ columns; the 0/1 columns use svm1 or svm2 without re-scaling.",
+        "Formulation of the Δ columns; the 0/1 columns use svm1 or svm2 without re-scaling.",
         DELTA_FORMULATIONS,
     )
     node_weights: str = flag(

@@ -142,8 +142,8 @@ def test_what_does_not_fit_is_refused(tmp_path) -> None:
     (tmp_path / "a.svm").write_text("x")
     for inputs, options, match in (
         ((), {}, "name files"),
-        (("a.txt",), {}, "tell no one format"),
-        (("a.txt", "a.svm"), {}, "tell no one format"),
+        (("a.txt",), {}, "fit no single format"),
+        (("a.txt", "a.svm"), {}, "fit no single format"),
         (("a.svm",), {"output": str(tmp_path)}, "is there already"),
         (("a.svm",), {}, "the label \\['x'\\] alone"),
         (("a.svm",), {"min_count": 0}, "min_count"),
