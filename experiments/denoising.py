@@ -262,14 +262,6 @@ class Options(graph_training.Options):
     picture_grids: int = flag(3, "Grids in a picture; 0: none.", least=0)
 
 
-class _Run(NamedTuple):
-    """What was measured with one number of labels."""
-
-    rows: list[dict[str, Any]]
-    oracles: list[dict[str, Any]]
-    picture: Plot | None
-
-
 def run(options: Options) -> common.Outcome:
     """Draw, train, test, compare oracles, print both tables and write them.
 

@@ -136,13 +136,7 @@ def _chosen(options: Options, training: Training, data: LabelSets) -> tuple[floa
     ratios, n = sorted(map(float, options.c_path)), len(data.train_y)
     if len(ratios) == 1:
         return ratios[0], []
-    count = round(options.held_out * n)
-    if not 0 < count < n:
-        raise ValueError(
-            f"held_out: got {options.held_out}, which holds out {count} of {n} examples; expected "
-            "a part between 0 and 1"
-        )
-    held = np.sort(np.random.default_rng(options.seed).permutation(n)[:count])
+    held = np.sort(common.held_out_parts(options, n)[0])
     weights = np.ones(n)
     weights[held] = 0
     errors = [

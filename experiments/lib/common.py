@@ -183,6 +183,22 @@ def finished_rows(
     return rows
 
 
+def held_out_parts(options: AnyOptions, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """(held out, the rest) of the places 0 .. n - 1 in random order, the share `options.held_out`.
+
+    Raises:
+      ValueError: it leaves nothing to train or to compare.
+    """
+    count = round(options.held_out * n)
+    if not 0 < count < n:
+        raise ValueError(
+            f"held_out: got {options.held_out}, which holds out {count} of {n} examples; expected "
+            "a share that leaves some on both sides"
+        )
+    order = np.random.default_rng(options.seed).permutation(n)
+    return order[:count], order[count:]
+
+
 def stopped_path(output: str | Path, name: str) -> Path:
     """The file of what a run had finished that would have written OUTPUT/NAME.json."""
     return Path(output) / f"{name}.stopped.json"

@@ -318,15 +318,8 @@ def _compared(
     Raises:
       ValueError: the held-out part leaves nothing to train or to compare.
     """
-    total = len(split.train)
-    count = round(options.held_out * total)
-    if not 0 < count < total:
-        raise ValueError(
-            f"held_out: got {options.held_out}, which holds out {count} of {total} words; expected "
-            "a part that leaves some on both sides"
-        )
-    order, images = np.random.default_rng(options.seed).permutation(split.train), images_of(data)
-    held, rest = order[:count], order[count:]
+    held, rest = (split.train[part] for part in common.held_out_parts(options, len(split.train)))
+    images = images_of(data)
     rows = []
     for setting in settings:
         trained = train(setting, data, images, rest, options.seed)

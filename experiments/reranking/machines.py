@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.lib import common
 from experiments.lib.record import Stopwatch
 from experiments.reranking.lists import (
     PERCEPTRON,
@@ -124,9 +125,7 @@ def _chosen(
     n, ratios = len(data.outputs), sorted(map(float, options.c_path))
     if len(ratios) == 1:
         return ratios[0], []
-    held = np.random.default_rng(options.seed).permutation(n)[: round(options.held_out * n)]
-    if not 0 < len(held) < n:
-        raise ValueError(f"held_out: got {options.held_out}, which holds out {len(held)} of {n}")
+    held, _ = common.held_out_parts(options, n)
     weights = np.ones(n)
     weights[held] = 0
     solutions = fit_path(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from experiments.lib import fields
+from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch
@@ -129,13 +129,7 @@ def choose_c(
       ValueError: the held-out part leaves nothing to train or to compare.
     """
     total = len(split.train)
-    count = round(options.held_out * total)
-    if not 0 < count < total:
-        raise ValueError(
-            f"held_out: got {options.held_out}, which holds out {count} of {total} words; expected "
-            "a part between 0 and 1"
-        )
-    held = np.sort(np.random.default_rng(options.seed).permutation(total)[:count])
+    held = np.sort(common.held_out_parts(options, total)[0])
     weights = np.ones(total)
     weights[held] = 0
     ratios = sorted(map(float, options.c_path))
