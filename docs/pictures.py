@@ -441,7 +441,7 @@ def shrink(results: pathlib.Path) -> None:
         if (results / name).exists():
             image = Image.open(results / name).convert("RGB")
             image.thumbnail((640, 640))
-            image.quantize(32).save(HERE / "gallery" / name, optimize=True)
+            image.quantize(128).save(HERE / "gallery" / name, optimize=True)
 
 
 def main(names: list[str]) -> None:
