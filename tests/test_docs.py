@@ -128,6 +128,7 @@ def test_what_a_page_shows_is_compared_with_what_it_prints() -> None:
         "docs/tasks/large_data.md",
         "docs/tasks/oracles.md",
         "docs/tasks/own_structure.md",
+        "docs/tasks/performance.md",
         "docs/tasks/permutations.md",
         "docs/tasks/segmentation.md",
         "docs/tasks/uncertain_labels.md",
