@@ -30,7 +30,7 @@ from sphinx.application import Sphinx
 from sphinx.util.nodes import make_refnode
 
 import jaxstruct
-from jaxstruct.solvers.loop.status import MESSAGES
+from jaxstruct.core.status import MESSAGES
 
 MODULES = ["jaxstruct"] + [
     f"jaxstruct.{name}"

@@ -29,12 +29,12 @@ from jaxstruct.core.prepared import Prepared
 from jaxstruct.core.problem import joint_feature, make_problem
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.sparse_rows import from_scipy
+from jaxstruct.core.status import Status
 from jaxstruct.core.take import take
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.solvers.certifying import Certified, certify
 from jaxstruct.solvers.fit import fit, fit_path
 from jaxstruct.solvers.loop.host_loop import Progress
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.memory import Memory, memory
 from jaxstruct.solvers.out_of_core.fit_in_blocks import fit_in_blocks

@@ -45,8 +45,8 @@ from jaxstruct.baselines.line_search import wolfe_step
 from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
+from jaxstruct.core.status import Status
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.validation.checks import checked_buckets
 
 MESSAGES = {

@@ -21,8 +21,8 @@ from jaxstruct.baselines.perceptron import MESSAGES, EpochProgress, Visited, run
 from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.padding import bucketed, ragged_leaves
+from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.validation.checks import checked_buckets
 
 _BATCH = 256

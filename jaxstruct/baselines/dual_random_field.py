@@ -60,8 +60,8 @@ from jaxstruct.core.buckets import Buckets, rows_at, rows_of
 from jaxstruct.core.checks import checked_number, checked_size
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
+from jaxstruct.core.status import Status
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.objective.certificate import proven
 from jaxstruct.solvers.validation.checks import FINEST, checked_buckets
 

@@ -25,9 +25,9 @@ from jaxstruct.baselines.examples import on_device, without_gram
 from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.problem import difference
+from jaxstruct.core.status import Status
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.validation.checks import checked_buckets
 
 MESSAGES = {

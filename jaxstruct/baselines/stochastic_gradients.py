@@ -42,9 +42,9 @@ from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.static import static
+from jaxstruct.core.status import Status
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.objective.hinges import hinge, hinge_terms
 from jaxstruct.solvers.objective.most_violated import oracle_for

@@ -22,10 +22,10 @@ from jaxstruct.core.checks import check_choice, checked_number, checked_size, te
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.labels import check_known, flat_labels
 from jaxstruct.core.prepared import Prepared
+from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.models.trained import TrainedModel, model_of
 from jaxstruct.solvers.fit import fit as fit_solution
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.solution import Solution, support_outputs
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.status import MESSAGES, Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.fit import Training, train
 from jaxstruct.solvers.loop.host_loop import in_callers_order
-from jaxstruct.solvers.loop.status import MESSAGES, Status
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack.cost_model import predicted_calls
 from jaxstruct.solvers.n_slack.state import State

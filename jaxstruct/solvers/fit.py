@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
+from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checkpoints.files import Checkpoint, File
 from jaxstruct.solvers.checkpoints.resuming import digest_of_tree, fingerprint, in_common
@@ -33,7 +34,6 @@ from jaxstruct.solvers.loop.host_loop import (
     statistics,
 )
 from jaxstruct.solvers.loop.progress import training_progress
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack.cost_model import predicted_calls
@@ -51,6 +51,7 @@ from jaxstruct.solvers.placement.mesh import check_mesh
 from jaxstruct.solvers.prepare import checked_rules, open_run
 from jaxstruct.solvers.settings import Settings
 from jaxstruct.solvers.solution import FitDetails, Solution, solution_of_run
+from jaxstruct.solvers.validation.checks import checked_buckets
 from jaxstruct.solvers.validation.oracle_rules import confirm
 from jaxstruct.solvers.warm_start import check_start, in_rows_of, restart
 
@@ -386,7 +387,10 @@ def fit_path(
             "resume=True is for fit: a checkpoint is of one C, and a path has several; call fit "
             "for each with a checkpoint of its own and start= the solution before"
         )
-    solution = options.pop("start", None)
+    solution, mesh = options.pop("start", None), options.get("mesh")
+    check_mesh(mesh)
+    if not Processes(mesh).several:  # padded once for all C
+        inputs, outputs = checked_buckets(problem, inputs, outputs, options.get("example_weights"))
     for C in Cs:
         solution = fit(problem, inputs, outputs, formulation, C, start=solution, **options)
         yield solution

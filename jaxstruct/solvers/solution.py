@@ -10,9 +10,9 @@ import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.checks import kind_and_text_of, text_of
+from jaxstruct.core.status import MESSAGES, Status
 from jaxstruct.core.types import AnyArray, PyTree
 from jaxstruct.solvers.loop.host_loop import Best, in_callers_order, last_certificate
-from jaxstruct.solvers.loop.status import MESSAGES, Status
 from jaxstruct.solvers.loop.trace import Statistics, Trace
 from jaxstruct.solvers.objective.certificate import Certificate
 

@@ -12,10 +12,10 @@ import pytest
 
 from jaxstruct import fit, fit_in_blocks
 from jaxstruct.core.archive import DamagedFile
+from jaxstruct.core.status import Status
 from jaxstruct.solvers.checkpoints.files import previous_of
 from jaxstruct.solvers.checkpoints.run_state import load_solution, load_weights
 from jaxstruct.solvers.checkpoints.writer import CheckpointWriter
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.out_of_core.block_ascent import BlockAscent
 from jaxstruct.solvers.out_of_core.block_checkpoints import planes_folder
 from jaxstruct.solvers.settings import Settings

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from jaxstruct.core import archive
+from jaxstruct.core.status import Status
 from jaxstruct.multiclass.structure import multiclass
 from jaxstruct.solvers.checkpoints import writer as checkpoint_writer
 from jaxstruct.solvers.checkpoints.run_state import load_solution
 from jaxstruct.solvers.checkpoints.writer import GOES_ON
 from jaxstruct.solvers.fit import fit
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.settings import Settings
 from tests.lib.refusals import refused
 

@@ -15,6 +15,7 @@ from jaxstruct.core import archive
 from jaxstruct.core.archive import DamagedFile
 from jaxstruct.core.contract import Model, Oracles
 from jaxstruct.core.problem import make_problem
+from jaxstruct.core.status import Status
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
 from jaxstruct.solvers.checkpoints.files import CHECKPOINT, Checkpoint, write_checkpoint
 from jaxstruct.solvers.checkpoints.run_state import (
@@ -24,7 +25,6 @@ from jaxstruct.solvers.checkpoints.run_state import (
     save_weights,
 )
 from jaxstruct.solvers.fit import fit
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.predict import predict
 from jaxstruct.solvers.settings import Settings
 from tests.lib.refusals import refused

@@ -10,8 +10,8 @@ import pytest
 from jaxstruct.core.buckets import Buckets, as_buckets, in_order
 from jaxstruct.core.contract import Model, Oracles
 from jaxstruct.core.problem import make_problem
+from jaxstruct.core.status import Status
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.n_slack.task import batches_of, make_task
 from jaxstruct.solvers.objective.formulations import formulation_named
 from jaxstruct.solvers.objective.most_violated import oracle_for

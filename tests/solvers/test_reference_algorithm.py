@@ -9,8 +9,8 @@ from scipy.optimize import nnls
 
 import jaxstruct as js
 from jaxstruct.alignments.homologues import homologue_search
+from jaxstruct.core.status import Status
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
 from jaxstruct.solvers.reference.reference_algorithm import fit_reference, most_constraints
 from tests.alignments.homologue_cases import A, random_examples

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings, Status, fit
-from jaxstruct.solvers.loop.status import MESSAGES
+from jaxstruct.core.status import MESSAGES
 from tests.solvers.cases import FULL, WAYS, flat, random_case
 from tests.truth.quadratic_program import problem as enumerated
 from tests.truth.quadratic_program import slacks

@@ -17,6 +17,7 @@ import numpy as np
 
 from jaxstruct.core.buckets import Buckets, bucket_slices, rows_of
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checkpoints.files import (
     Checkpoint,
@@ -28,7 +29,6 @@ from jaxstruct.solvers.checkpoints.files import (
     tree_of_skeleton,
     write_checkpoint,
 )
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.loop.trace import TRACE_DTYPES, Statistics, Trace
 from jaxstruct.solvers.n_slack.state import State
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets

@@ -9,6 +9,7 @@ from typing import Any
 
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
+from jaxstruct.core.status import Status
 from jaxstruct.solvers.checkpoints.common_rounds import check_number, path_of, read_together
 from jaxstruct.solvers.checkpoints.files import Checkpoint, File
 from jaxstruct.solvers.checkpoints.resuming import (
@@ -29,7 +30,6 @@ from jaxstruct.solvers.loop.host_loop import (
     StartCounters,
     solve,
 )
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.loop.stop_signals import raise_together, stop_signals
 from jaxstruct.solvers.loop.trace import Trace
 from jaxstruct.solvers.solution import Solution

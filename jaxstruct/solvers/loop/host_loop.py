@@ -17,8 +17,8 @@ import numpy as np
 from jaxstruct.core.compile_clock import COMPILE, compile_clock
 from jaxstruct.core.compiling import programs_traced
 from jaxstruct.core.processes import Processes
+from jaxstruct.core.status import MESSAGES, Status
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.loop.status import MESSAGES, Status
 from jaxstruct.solvers.loop.trace import Entry, Statistics, Trace, trace_of
 from jaxstruct.solvers.objective.certificate import Certificate, proven
 

@@ -41,6 +41,7 @@ from jaxstruct.core.buckets import bucket_slices
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.compile_clock import time_part
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.status import MESSAGES, Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.loop.host_loop import (
     Method,
@@ -53,7 +54,6 @@ from jaxstruct.solvers.loop.host_loop import (
     solve,
     statistics,
 )
-from jaxstruct.solvers.loop.status import MESSAGES, Status
 from jaxstruct.solvers.n_slack.task import Shapes, Task, batches_of
 from jaxstruct.solvers.objective.certificate import (
     ROUNDINGS,

@@ -17,6 +17,7 @@ from jaxstruct.core.buckets import Buckets
 from jaxstruct.core.checks import checked_example_weights, checked_size, text_of
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.processes import Processes
+from jaxstruct.core.status import Status
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.checkpoints.resuming import (
     digest_of_text,
@@ -37,7 +38,6 @@ from jaxstruct.solvers.loop.host_loop import (
     statistics,
 )
 from jaxstruct.solvers.loop.progress import training_progress
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.memory import BLOCK_BYTES, Memory, blocks_within, memory
 from jaxstruct.solvers.objective.formulations import Formulation
 from jaxstruct.solvers.out_of_core.block_ascent import BlockAscent

@@ -39,6 +39,7 @@ from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.problem import difference
+from jaxstruct.core.status import Status
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.loop.host_loop import (
@@ -53,7 +54,6 @@ from jaxstruct.solvers.loop.host_loop import (
     solve,
     statistics,
 )
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.n_slack.task import (
     Task,
     batches_of_class,

@@ -30,9 +30,9 @@ from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.device import on_device
+from jaxstruct.core.status import Status
 from jaxstruct.core.transposition import is_linear, linear_leaves, scaled
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.loop.status import Status
 from jaxstruct.solvers.objective.formulations import (
     Formulation,
     Penalty,
