@@ -15,7 +15,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def test_a_tagger_takes_eight_lines() -> None:
     tagger = README.split("<!-- tagger -->")[1].split("```")[1]
-    assert len(tagger.strip().splitlines()) == 9 and tagger.startswith("python")
+    code = [line for line in tagger.splitlines()[1:] if line and not line.startswith("#")]
+    assert tagger.startswith("python") and len(code) <= 8
 
 
 def test_the_test_command_is_marked_for_ci() -> None:
