@@ -254,7 +254,11 @@ def run(options: Options, experiments: Sequence[Experiment] = EXPERIMENTS) -> co
         f"Summary{' of the quick version' if options.quick else ''}",
         ["experiment", "status", "seconds", "file"],
         [[row["name"], row["status"], row["seconds"], row["file"]] for row in rows],
-        [f"{row['name']}: {row['detail']}" for row in rows if row["detail"]],
+        [
+            f"{row['name']}: {row['detail']}"
+            for row in rows
+            if row["detail"] and row["status"] != "left out"
+        ],
     )
     stopped = any(row["status"] == "stopped" for row in rows)
     numbers = {"stopped": stopped, "experiments": rows, "earlier": still_there(before, rows)}
