@@ -183,7 +183,7 @@ def _section_of(cls: type, section: str) -> str:
 
 
 def _entries(body: str, section: str, obj: Any) -> Iterator[tuple[list[str], str]]:
-    """(names, text) of a section's entries; a line may hold several, told by what can be named."""
+    """(names, text) of a section's entries; a line may hold several, each after a name."""
     name = "|".join(map(re.escape, _nameable(section, obj))) or r"(?!)"
     more = rf"(?<=[.;)]) (?=(?:{name})(?:, (?:{name}))*: )"
     for entry in filter(None, re.split(r"\n(?=\S)", body)):
