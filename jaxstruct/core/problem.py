@@ -185,7 +185,8 @@ def _functions_in(tree: PyTree) -> Iterator[Callable]:
     for part in jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, Partial)):
         if isinstance(part, Partial):
             yield part.func
-            yield from _functions_in((part.args, part.keywords))
+            if part.args or part.keywords:
+                yield from _functions_in((*part.args, *part.keywords.values()))
         elif callable(part):
             yield part
 
