@@ -25,7 +25,6 @@ from typing import Any
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.report import rows_table
-from experiments.lib.start import LOOPS
 
 SCRIPTS = Path(__file__).parent / "scripts"
 TOOLS = {
@@ -113,7 +112,6 @@ def timed(name: str, cache: str) -> tuple[float, float, float]:
     """
     settings = {
         "JAX_COMPILATION_CACHE_DIR": cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "XLA_FLAGS": os.environ.get("XLA_FLAGS", "").replace(LOOPS, ""),  # scripts do not set it
     }  # fmt: skip
     line = [sys.executable, "-m", f"experiments.first_results.scripts.{name}"]
     before, start = os.times(), time.perf_counter()

@@ -34,6 +34,9 @@ PART = "JAXSTRUCT_EXPERIMENT_PART"
 LOOPS = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1000000000"
 """Has XLA make one function of a whole loop: a tenth to a fifth of the warm time on processors."""
 
+AS_USERS = ("benchmarks", "first_results")
+"""Commands that measure what users of the library wait for, who have not set `LOOPS`."""
+
 
 def set_loops() -> None:
     """Add `LOOPS` to XLA_FLAGS, unless these have such options already or jax has read them."""
@@ -53,7 +56,8 @@ def start(name: str) -> None:
         option or file, 130 after Ctrl-C, or 143 after SIGTERM.
     """
     note_interrupts()
-    set_loops()
+    if name not in AS_USERS:
+        set_loops()
     try:
         _run(command_module(name))
     except KeyboardInterrupt as stopped:

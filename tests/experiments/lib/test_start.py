@@ -87,6 +87,15 @@ def test_xla_gets_the_flag_of_loops_before_jax_is_imported(given, found, monkeyp
     assert os.environ["XLA_FLAGS"] == found
 
 
+@pytest.mark.parametrize("name, sets", [("digits", True), ("benchmarks", False)])
+def test_commands_that_measure_for_users_do_not_set_the_flag(name, sets, monkeypatch):
+    calls = []
+    monkeypatch.setattr(start, "set_loops", lambda: calls.append(1))
+    monkeypatch.setattr(start, "_run", lambda command: None)
+    start.start(name)
+    assert len(calls) == sets
+
+
 def test_a_command_runs_and_records_the_flag_of_loops(tmp_path):
     line = [sys.executable, "-m", "experiments.reproduce", "--only=digits", "--quick",
             f"--output={tmp_path}", "--noprogress", "--nocompilation_cache"]  # fmt: skip
