@@ -183,6 +183,11 @@ def curve_lines(
         for panel in panels:
             panel.set_yscale("log" if log_y else "linear")
             panel.set_xscale("log" if log_x else "linear")
+            for axis, log in ((panel.yaxis, log_y), (panel.xaxis, log_x)):
+                if log:  # 60 and not 6 x 10^1, on axes so short that such ticks have labels
+                    axis.set_minor_formatter(
+                        importlib.import_module("matplotlib.ticker").LogFormatter()
+                    )
             panel.set_xlabel(xlabel)
             _mark_places(panel, ticks)
         axes.set_ylabel(ylabel)
@@ -240,10 +245,23 @@ def _legend(figure: Any, *panels: Any) -> None:
 
 
 def _labels(heights: Sequence[float]) -> list[str]:
-    """Four significant digits at most, with as many decimals for all as one of them needs."""
-    shown = [f"{height:.4g}" for height in heights if math.isfinite(height)]
-    decimals = max((len(text.partition(".")[2]) for text in shown if "e" not in text), default=0)
-    return [f"{height:.{decimals}f}" if math.isfinite(height) else "" for height in heights]
+    """The same decimals for all, such that the largest has four significant digits at most.
+
+    Where these leave the smallest one fewer than two, each has three significant digits.
+    """
+    sizes = [abs(height) for height in heights if math.isfinite(height) and height]
+    most = max((max(0, 3 - math.floor(math.log10(size))) for size in sizes), default=0)
+    least = min((max(0, 3 - math.floor(math.log10(size))) for size in sizes), default=0)
+    needed = max((len(f"{size:.4g}".partition(".")[2]) for size in sizes), default=0)
+
+    def shown(height: float) -> str:
+        if not math.isfinite(height):
+            return ""
+        if most - least < 3 or not height:
+            return f"{height:.{min(least, needed)}f}"
+        return f"{height:.{max(0, 2 - math.floor(math.log10(abs(height))))}f}"
+
+    return [shown(height) for height in heights]
 
 
 def _mark_missing(
