@@ -20,8 +20,8 @@ from sklearn.utils.estimator_checks import check_estimator
 import jaxstruct as js
 from jaxstruct.core.compiling import programs_traced
 from jaxstruct.core.feature_encoding import UnseenFeatures
+from jaxstruct.core.status import MESSAGES
 from jaxstruct.estimators import StructuralClassifier, base
-from jaxstruct.solvers.loop import status as solvers
 from tests.estimators.cases import blobs
 from tests.lib.refusals import refused
 
@@ -169,7 +169,7 @@ def test_rounding_is_said_beside_the_gap_that_it_hides() -> None:
 
 
 def test_messages_name_parameters_of_the_estimator() -> None:
-    warned = {**solvers.MESSAGES, **base._MESSAGES}
+    warned = {**MESSAGES, **base._MESSAGES}
     words = " ".join(warned[status] for status in js.Status if not status.solved)
     assert not re.search("max_passes|max_iterations|settings|epsilon|min_margin", words)
 

@@ -138,7 +138,7 @@ def test_a_full_disk_costs_checkpoints_and_not_the_run(tmp_path, monkeypatch):
         found = train(problem, max_passes=7, tolerance=1e-5, checkpoint=path, checkpoint_seconds=0)
     messages = [str(warning.message) for warning in warned]
     assert len(written) == 7 and len(messages) == 2
-    why = r"\(\[Errno 28\] No space left on device\)"
+    why = rf"\(\[Errno 28\] No space left on device: '{path}'\)"
     start = f"checkpoint {path} could not be written "
     end = "; the file holds round 2 of this run"
     assert re.fullmatch(f"{start}after round 3 {why}. The run goes on{end}", messages[0])

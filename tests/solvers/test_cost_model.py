@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from jaxstruct import Settings
+from jaxstruct.core import work
 from jaxstruct.core.compiling import EFFORTS
 from jaxstruct.core.work import Work
 from jaxstruct.multiclass.structure import multiclass
@@ -44,7 +45,7 @@ def _unlisted(k=4):
 def seven(monkeypatch):
     """Every oracle call of a batch of 16 computes seven numbers, in a program of usual size."""
     monkeypatch.setattr(cost_model, "work_of", lambda *_: Work(16 * 7.0, cost_model.EQUATIONS))
-    monkeypatch.setattr(cost_model, "_known", {})
+    monkeypatch.setattr(work, "_known", {})
 
 
 @pytest.mark.parametrize("calls", [cost_model.CALLS, 3])
@@ -112,7 +113,7 @@ def test_what_is_known_is_not_counted_again(monkeypatch):
     """Another oracle, or an example of another shape, is."""
     counted = []
     monkeypatch.setattr(cost_model, "work_of", lambda *given: counted.append(given) or Work(1.0, 1))
-    monkeypatch.setattr(cost_model, "_known", {})
+    monkeypatch.setattr(work, "_known", {})
     for oracle, d, n, wanted in (
         (ORACLE, 5, 64, 1), (ORACLE, 5, 64, 1), (ORACLE, 5, 128, 1),
         ("best_wrong", 5, 64, 2), (ORACLE, 6, 64, 3), (ORACLE, 5, 64, 3),
@@ -125,7 +126,7 @@ def test_what_is_known_is_not_counted_again(monkeypatch):
 @pytest.mark.parametrize("effort", EFFORTS)
 def test_an_effort_of_the_settings_wins(effort, monkeypatch):
     monkeypatch.setattr(cost_model, "work_of", lambda *_: pytest.fail("counted for nothing"))
-    monkeypatch.setattr(cost_model, "_known", {})
+    monkeypatch.setattr(work, "_known", {})
     for n in (16, 10**7):
         problem, task = _classes(n=n)
         assert set(efforts_of(problem, Settings(effort=effort), ORACLE, task)) == {effort}
