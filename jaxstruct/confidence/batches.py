@@ -18,7 +18,7 @@ from jaxstruct.core.peak_memory import peak_bytes
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.core.work import known
+from jaxstruct.core.work import measure_once
 from jaxstruct.solvers.n_slack.task import pad_examples
 
 EFFORT = "fair"
@@ -58,7 +58,7 @@ class Call(NamedTuple):
         given = (*self.before, shapes(inputs, rows), *self.after)
         function = self.program.function
         results = jax.eval_shape(function, *given)
-        return known(peak_bytes, self.name, function, *given), nbytes(results)
+        return measure_once(peak_bytes, self.name, function, *given), nbytes(results)
 
     def rows_within(self, inputs: PyTree, batch: int) -> tuple[int, int]:
         """(inputs at a time, at most `batch` and of a power of 2 that holds all; their bytes)."""

@@ -42,7 +42,7 @@ class CallMemory(NamedTuple):
     @property
     def total(self) -> int:
         """The sum of the bytes."""
-        return sum(self) - self.rows
+        return self.inputs + self.batch + self.results
 
     def __str__(self) -> str:
         """One line with units."""

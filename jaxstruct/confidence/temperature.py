@@ -31,7 +31,7 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.derived_inference import checked_inference
 from jaxstruct.core.peak_memory import peak_bytes
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.core.work import known
+from jaxstruct.core.work import measure_once
 from jaxstruct.solvers.n_slack.task import pad_examples
 from jaxstruct.solvers.predict import weights_of
 from jaxstruct.solvers.validation.checks import check_batch, check_weights, checked_buckets
@@ -162,7 +162,7 @@ def _in_blocks(problem: Problem, weights: PyTree, x: PyTree, y: PyTree, batch: i
     def bytes_of(rows: int) -> int:
         block = (*shapes((x, y), rows), jax.ShapeDtypeStruct((rows,), bool))
         b = inverse(weights, 1.0)
-        return known(peak_bytes, "fit_temperature", _sums_of_block, *given, block, b)
+        return measure_once(peak_bytes, "fit_temperature", _sums_of_block, *given, block, b)
 
     rows = min(batch, 1 << max(n - 1, 0).bit_length())
     rows, _ = rows_within("fit_temperature", bytes_of, rows)

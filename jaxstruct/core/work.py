@@ -91,7 +91,7 @@ def work_of(function: Callable, *arguments: Any) -> Work:
     return _work(jax.make_jaxpr(function)(*arguments).jaxpr)
 
 
-def known(measure: Callable, name: str, function: Callable, *given: PyTree) -> Any:
+def measure_once(measure: Callable, name: str, function: Callable, *given: PyTree) -> Any:
     """measure(function, *given), taken once for all arguments of the same shapes under this name.
 
     Args:

@@ -25,7 +25,7 @@ from jaxstruct.core.contract import Model
 from jaxstruct.core.feature_encoding import UnseenFeatures, callers_level, report_unseen_to
 from jaxstruct.core.padding import ragged_leaves, restored
 from jaxstruct.core.types import PyTree
-from jaxstruct.core.work import Work, known, work_of
+from jaxstruct.core.work import Work, measure_once, work_of
 from jaxstruct.models.stream_batches import (
     Shape,
     Shapes,
@@ -300,7 +300,7 @@ class PredictionStream(Iterator[Any]):
         """
         key = tuple(np.shape(leaf) for leaf in jax.tree.leaves(padded))
         if key not in self._work:
-            self._work[key] = known(work_of, "decode", decode_batch, model, weights, padded)
+            self._work[key] = measure_once(work_of, "decode", decode_batch, model, weights, padded)
         work = self._work[key]
         self._numbers[key] += work.numbers
         return effort_for(self._numbers[key], work.equations)

@@ -11,7 +11,7 @@ from jaxstruct.core.contract import Model, Problem
 from jaxstruct.core.padding import ragged_leaves, restored
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
-from jaxstruct.core.work import known, work_of
+from jaxstruct.core.work import measure_once, work_of
 from jaxstruct.solvers.n_slack.cost_model import PREDICTIONS, effort_for
 from jaxstruct.solvers.n_slack.task import padded_rows
 from jaxstruct.solvers.solution import Solution
@@ -89,6 +89,6 @@ def _predicted(problem: Problem, weights: PyTree, inputs: PyTree, batch: int) ->
 def _effort(model: Model, weights: PyTree, pieces: list[PyTree]) -> str:
     """By the work on so many batches, or on as many more as are of their size class."""
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), pieces[0])
-    work = known(work_of, "decode", decode_batch, model, weights, one)
+    work = measure_once(work_of, "decode", decode_batch, model, weights, one)
     numbers = PREDICTIONS * size_class(len(pieces), 1) * work.numbers
     return effort_for(numbers, work.equations)

@@ -52,7 +52,7 @@ class KernelCandidateEncoding(NamedTuple):
 
     def outputs(self, right: Iterable[str]) -> np.ndarray:
         """[n] int32 rows of the table; ValueError names a text that is not there."""
-        return self._rows("right", as_list("right", right, "a list of n texts"))
+        return _rows(self._numbers(), "right", as_list("right", right, "a list of n texts"))
 
     def decode(self, outputs: np.ndarray, pairs: Any = None) -> list[str]:
         """The texts of n outputs, such as `predict` returns them; pairs are not needed."""
@@ -68,19 +68,24 @@ class KernelCandidateEncoding(NamedTuple):
         both = (f"{x}: {y}" for x in self.anchors.names for y in self.table.names)
         return [ranking("inputs and outputs", both, weights["coefficients"], largest)]
 
-    def _rows(self, name: str, texts: Sequence[str]) -> np.ndarray:
-        """The rows of the table of texts; ValueError names one that is not there."""
-        rows = {text: row for row, text in enumerate(self.table.names)}
-        unknown = [text for text in texts if text not in rows]
-        if unknown:
-            raise ValueError(
-                f"{name} has {text_of(unknown[0])} ({len(unknown)} such), which is not in the "
-                "table of outputs: name it in prepare_kernel(more=), so that L is known of it"
-            )
-        return np.array([rows[text] for text in texts], np.int32)
+    def _numbers(self) -> dict[str, int]:
+        """The row of each text of the table."""
+        return {text: row for row, text in enumerate(self.table.names)}
 
     def _candidates(self, lists: Sequence[list[str]]) -> Ragged:
-        return ragged([self._rows(f"pairs[{i}][1]", one) for i, one in enumerate(lists)], -1)
+        numbers = self._numbers()
+        return ragged([_rows(numbers, f"pairs[{i}][1]", one) for i, one in enumerate(lists)], -1)
+
+
+def _rows(numbers: Mapping[str, int], name: str, texts: Sequence[str]) -> np.ndarray:
+    """The rows of the table of texts; ValueError names one that is not there."""
+    unknown = [text for text in texts if text not in numbers]
+    if unknown:
+        raise ValueError(
+            f"{name} has {text_of(unknown[0])} ({len(unknown)} such), which is not in the "
+            "table of outputs: name it in prepare_kernel(more=), so that L is known of it"
+        )
+    return np.array([numbers[text] for text in texts], np.int32)
 
 
 def _split(pairs: Any) -> tuple[list, list[list[str]]]:

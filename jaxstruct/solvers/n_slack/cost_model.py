@@ -11,7 +11,7 @@ import jax
 
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.core.work import Work, known, work_of
+from jaxstruct.core.work import Work, measure_once, work_of
 from jaxstruct.solvers.n_slack.task import Task, batches_of
 from jaxstruct.solvers.objective.most_violated import most_violated_of_batch
 from jaxstruct.solvers.settings import Efforts, Settings, enumerates
@@ -123,7 +123,7 @@ def _work_of_batch(problem: Problem, oracle: str, task: Task, bucket: int, batch
         return most_violated_of_batch(problem, oracle, terms, w, x, y)
 
     x, y = (_rows(tree, batch) for tree in (task.inputs[bucket], task.outputs[bucket]))
-    return known(work_of, oracle, calls, problem, task.terms, problem.initial_weights, x, y)
+    return measure_once(work_of, oracle, calls, problem, task.terms, problem.initial_weights, x, y)
 
 
 def efforts_of(
