@@ -1,0 +1,43 @@
+"""Functions marked as one kernel: the same values, alone, under vmap, in loops, in both dtypes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxstruct.core.one_kernel import one_kernel
+
+
+def _cumulated_rows(x, turns):
+    """A loop that reads and writes rows in place."""
+
+    def body(t, total):
+        row = jax.lax.dynamic_slice_in_dim(total, t, 1) + x[t % x.shape[0]]
+        return jax.lax.dynamic_update_slice_in_dim(total, row, t, 0)
+
+    return jax.lax.fori_loop(0, turns, body, jnp.zeros_like(x)), jnp.max(x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_values_are_those_of_the_function(dtype):
+    with jax.enable_x64(dtype == "float64"):
+        x = jnp.asarray(np.random.default_rng(0).normal(size=(3, 7, 5)), dtype)
+        turns = jnp.int32(6)
+        expected = jax.vmap(_cumulated_rows, (0, None))(x, turns)
+        marked = jax.vmap(one_kernel(_cumulated_rows), (0, None))
+        for found in (marked(x, turns), jax.jit(marked)(x, turns)):
+            for one, other in zip(found, expected, strict=True):
+                assert one.dtype == other.dtype
+                np.testing.assert_array_equal(one, other)
+
+
+def test_the_program_has_one_call_for_the_function():
+    if jax.default_backend() != "cpu":
+        pytest.skip("the mark is for CPUs")
+    x, turns = jnp.ones((7, 5)), jnp.int32(6)
+
+    def of(function):
+        return jax.jit(lambda x, turns: function(x, turns)[0] * 2).lower(x, turns).compile()
+
+    assert "xla_cpu_small_call" in of(one_kernel(_cumulated_rows)).as_text()
+    assert "xla_cpu_small_call" not in of(_cumulated_rows).as_text()
