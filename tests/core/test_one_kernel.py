@@ -12,7 +12,7 @@ def _cumulated_rows(x, turns):
     """A loop that reads and writes rows in place."""
 
     def body(t, total):
-        row = jax.lax.dynamic_slice_in_dim(total, t, 1) + x[t % x.shape[0]]
+        row = jax.lax.dynamic_slice_in_dim(total, t, 1) + x[t % x.shape[0]][None]
         return jax.lax.dynamic_update_slice_in_dim(total, row, t, 0)
 
     return jax.lax.fori_loop(0, turns, body, jnp.zeros_like(x)), jnp.max(x)
