@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from jaxstruct.core.contract import (
     Bounded,
     Contenders,
+    Differences,
     Inference,
     InferenceFacts,
     Marginals,
@@ -68,6 +69,7 @@ __all__ = [
     "Bounded",
     "Certified",
     "Contenders",
+    "Differences",
     "Memory",
     "Model",
     "Inference",

@@ -23,6 +23,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.chains import example_checks as chain_checks
 from jaxstruct.chains import planes as chain_planes
+from jaxstruct.chains.differences import chain_differences
 from jaxstruct.chains.inference import chain_inference
 from jaxstruct.chains.inputs import ChainInput, Constraints
 from jaxstruct.chains.label_parts import ChainTheta, combine, plane_scores
@@ -418,14 +419,10 @@ def _oracles(tables: _Chain, slack_search: bool) -> Oracles:
 
 
 def _space(tables: _Chain, initial_weights: PyTree, pair_features: bool) -> Space:
-    differing = {}
+    differences = None
     if not pair_features:  # label pairs with features want all tokens
         shared = {name: t for name, t in initial_weights.items() if name != "emissions"}
-        differing = dict(
-            plane_differences=Partial(chain_planes.plane_differences, shared),
-            difference_values=Partial(chain_planes.difference_values, tables.eta, tables.window),
-            add_differences=Partial(chain_planes.add_differences, tables.eta, tables.window),
-        )
+        differences = chain_differences(tables.eta, tables.window, shared)
     return Space(
         add=Partial(_add, tables),
         gram_action=Partial(_gram_action, tables),
@@ -434,7 +431,7 @@ def _space(tables: _Chain, initial_weights: PyTree, pair_features: bool) -> Spac
         plane_values=Partial(_plane_values, tables),
         add_planes=Partial(_add_planes, tables),
         squared_norm=_squared_norm,
-        **differing,
+        differences=differences,
     )
 
 

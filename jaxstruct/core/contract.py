@@ -105,6 +105,29 @@ class Oracles(NamedTuple):
     cheap: Given = None
 
 
+class Differences(NamedTuple):
+    """Planes by the parts at which those of an example differ, for sweeps on a CPU.
+
+    Most planes of an example share most of their parts, and only differences of F count. All
+    functions are called inside `core.one_kernel`: loops over parts in place of scatters.
+
+    Fields:
+      find: y[B, K] -> d[B], where the planes of each example differ.
+      unpack: (w, inputs[n]) -> v, the weights as the next two read them.
+      values: (v, inputs[n], d[n], index[B]) -> F[B, K] of the examples `index`, up to a constant an
+        example.
+      add: (v, inputs[n], d[n], index[B], c[B, K]) -> v + sum_b sum_k c_bk Psi(x_b, y_bk), where the
+        c of an example sum to 0.
+      pack: (v, inputs[n]) -> w.
+    """
+
+    find: Callable
+    unpack: Callable
+    values: Callable
+    add: Callable
+    pack: Callable
+
+
 class Space(NamedTuple):
     """How planes are summed. What is left out follows from the model by transposition.
 
@@ -123,12 +146,7 @@ class Space(NamedTuple):
       squared_norm: (w, x) -> |w|^2, or None under inputs x (kernel values) whose w are no
         orthonormal coordinates: say so, since left out it is the sum of the squares of w. With
         another add than the transpose, a run then ends in ROUNDING.
-      plane_differences: y[B, K] -> d[B]: the parts at which the planes of an example differ, in a
-        form that the next two read at less cost than whole planes; None where they would not.
-      difference_values: (w, inputs[n], d[n], index[B]) -> F[B, K] of the examples `index`, up to a
-        constant an example.
-      add_differences: (w, inputs[n], d[n], index[B], c[B, K]) -> w + sum_b sum_k c_bk Psi(x_b,
-        y_bk), where the c of an example sum to 0. These three come together or not at all.
+      differences: planes by where those of an example differ, or None.
     """
 
     add: Given = None
@@ -140,9 +158,7 @@ class Space(NamedTuple):
     plane_gram: Given = None
     plane_norms: Given = None
     squared_norm: Given = None
-    plane_differences: Given = None
-    difference_values: Given = None
-    add_differences: Given = None
+    differences: Given = None
 
 
 class Marginals(NamedTuple):
@@ -238,8 +254,8 @@ class Problem(NamedTuple):
 
     Fields:
       initial_weights: the zero weights w, a pytree; its dtype is the dtype of the whole run.
-      model, oracles, space: see there; of the space only squared_norm and the three of
-        plane_differences may be None.
+      model, oracles, space: see there; of the space only squared_norm and differences
+        may be None.
       check: (inputs, outputs) -> None, on the host before anything compiles; raises ValueError.
         outputs is None where inputs come alone, as in `predict`.
       padding: how ragged examples are padded.

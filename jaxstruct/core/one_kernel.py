@@ -11,11 +11,20 @@ scatter that it can hold.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.experimental.xla_metadata import set_xla_metadata
+from jax.extend.core import jaxpr_as_fun
+
+from jaxstruct.core.work import inner_jaxprs
+
+
+def runs_on_cpu() -> bool:
+    """Whether programs that are traced now will run on a CPU."""
+    return jax.default_backend() == "cpu"
 
 
 def one_kernel(function: Callable) -> Callable:
@@ -25,16 +34,86 @@ def one_kernel(function: Callable) -> Callable:
     the function as any other. Values are the same.
 
     Args:
-      function: of arrays by position, without scatters, sorts and calls of libraries; it may be
-        under `vmap` and inside loops.
+      function: of arrays by position, all of which it reads there: nothing traced may be bound to
+        it. Without sorts, `cond` and calls of libraries; it may be under `vmap` and inside loops.
     """
-    compiled = jax.jit(function)
 
     @functools.wraps(function)
     def marked(*arguments: Any) -> Any:
-        found = compiled(*arguments)
-        if jax.default_backend() != "cpu":
-            return found
-        return set_xla_metadata(found, xla_cpu_small_call="true", inlineable="false")
+        if not runs_on_cpu():
+            return function(*arguments)
+        leaves, inside = jax.tree.flatten(arguments)
+
+        def flat(*leaves: Any) -> Any:
+            return function(*jax.tree.unflatten(inside, leaves))
+
+        closed, shapes = jax.make_jaxpr(flat, return_shape=True)(*leaves)
+        read = read_inputs(closed.jaxpr, [True] * len(closed.out_avals))
+
+        def of_read(*given: Any) -> Any:
+            rest = iter(given)
+            every = [
+                next(rest) if is_read else jnp.zeros(jnp.shape(leaf), jnp.result_type(leaf))
+                for leaf, is_read in zip(leaves, read, strict=True)
+            ]
+            return jaxpr_as_fun(closed)(*every)
+
+        given = [leaf for leaf, is_read in zip(leaves, read, strict=True) if is_read]
+        given = jax.lax.optimization_barrier(given)  # of a constant XLA would drop the read
+        found = set_xla_metadata(
+            jax.jit(of_read)(*given), xla_cpu_small_call="true", inlineable="false"
+        )
+        return jax.tree.unflatten(jax.tree.structure(shapes), found)
 
     return marked
+
+
+def read_inputs(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:
+    """Which inputs of a jaxpr its wanted outputs depend on, loops seen through.
+
+    XLA ends the process on a parameter that a kernel does not read, and finds these itself, so a
+    kernel must get no others.
+    """
+    live = {var for var, is_wanted in zip(jaxpr.outvars, wanted, strict=True) if is_wanted}
+    live = {var for var in live if not hasattr(var, "val")}
+    for equation in reversed(jaxpr.eqns):
+        outputs = [out in live for out in equation.outvars]
+        if any(outputs):
+            inputs = zip(equation.invars, _read_by(equation, outputs), strict=True)
+            live |= {var for var, is_read in inputs if is_read and not hasattr(var, "val")}
+    return [var in live for var in jaxpr.invars]
+
+
+def _read_by(equation: Any, wanted: list[bool]) -> list[bool]:
+    """Which inputs of an equation its wanted outputs depend on."""
+    name, given = equation.primitive.name, equation.params
+    if name == "while":
+        of_cond = given["cond_nconsts"], given["cond_jaxpr"].jaxpr
+        return _read_by_while(of_cond, (given["body_nconsts"], given["body_jaxpr"].jaxpr), wanted)
+    if name == "scan":
+        consts, carried = given["num_consts"], given["num_carry"]
+        carry, rows = wanted[:carried], wanted[carried:]
+        while True:
+            read = read_inputs(given["jaxpr"].jaxpr, [*carry, *rows])
+            more = [a or b for a, b in zip(carry, read[consts : consts + carried], strict=True)]
+            if more == carry:
+                return [*read[:consts], *carry, *read[consts + carried :]]
+            carry = more
+    inner = inner_jaxprs(equation)
+    if len(inner) == 1 and name in ("jit", "pjit", "closed_call", "core_call"):
+        return read_inputs(getattr(inner[0], "jaxpr", inner[0]), wanted)
+    return [True] * len(equation.invars)
+
+
+def _read_by_while(
+    cond: tuple[int, Any], body: tuple[int, Any], carry: list[bool]
+) -> list[bool]:
+    (cond_consts, cond_jaxpr), (body_consts, body_jaxpr) = cond, body
+    by_cond = read_inputs(cond_jaxpr, [True])
+    carry = [a or b for a, b in zip(carry, by_cond[cond_consts:], strict=True)]
+    while True:
+        read = read_inputs(body_jaxpr, carry)
+        more = [a or b for a, b in zip(carry, read[body_consts:], strict=True)]
+        if more == carry:
+            return [*by_cond[:cond_consts], *read[:body_consts], *carry]
+        carry = more

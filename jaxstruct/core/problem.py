@@ -11,14 +11,23 @@ from jax.tree_util import Partial
 
 from jaxstruct.core import transposition
 from jaxstruct.core.checks import check_record, checked_size, text_of
-from jaxstruct.core.contract import Inference, Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.contract import (
+    Differences,
+    Inference,
+    Model,
+    Oracles,
+    Padding,
+    Problem,
+    Space,
+)
 from jaxstruct.core.derived_inference import completed_inference
 from jaxstruct.core.device import zeros_on_device
+from jaxstruct.core.one_kernel import runs_on_cpu
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import linear_leaves, sum_of_squares
 from jaxstruct.core.types import AnyArray, Array, PyTree
 
-Part = TypeVar("Part", Model, Oracles, Space, Inference)
+Part = TypeVar("Part", Model, Oracles, Space, Differences, Inference)
 
 
 def _no_check(inputs: PyTree, outputs: PyTree) -> None:
@@ -66,11 +75,19 @@ def _check_parts(model: Model, oracles: Oracles, space: Space, inference: Infere
     missing = [name for name, function in model._asdict().items() if function is None]
     if missing:
         raise ValueError(f"model.{missing[0]} must be a function, got NoneType")
-    differing = ("plane_differences", "difference_values", "add_differences")
-    given = [name for name in differing if getattr(space, name) is not None]
-    if given and len(given) < len(differing):
-        raise ValueError(f"space: {', '.join(differing)} go together, got {given[0]} without all")
+    if space.differences is not None:
+        _check_differences(space.differences)
     _check_oracles(oracles)
+
+
+def _check_differences(differences: Differences) -> None:
+    if not isinstance(differences, Differences):
+        raise ValueError(
+            f"space.differences must be jaxstruct.Differences, got {text_of(differences)}"
+        )
+    missing = [name for name, function in differences._asdict().items() if not callable(function)]
+    if missing:
+        raise ValueError(f"space.differences.{missing[0]} must be a function")
 
 
 def _check_oracles(oracles: Oracles) -> None:
@@ -127,9 +144,7 @@ def completed(model: Model, space: Space, zero: PyTree) -> Space:
         plane_gram=gram,
         plane_norms=space.plane_norms or Partial(transposition.plane_norms, gram),
         squared_norm=space.squared_norm or Partial(sum_of_squares),
-        plane_differences=space.plane_differences,
-        difference_values=space.difference_values,
-        add_differences=space.add_differences,
+        differences=space.differences,
     )
 
 
@@ -169,10 +184,11 @@ def make_problem(
     _check_padding(padding)
     cheap = None if oracles.cheap is None else _as_partials(oracles.cheap)
     oracles = _as_partials(oracles._replace(cheap=None))._replace(cheap=cheap)
-    model, space = _as_partials(model), _as_partials(space)
+    differences = None if space.differences is None else _as_partials(space.differences)
+    model, space = _as_partials(model), _as_partials(space._replace(differences=None))
     zero = jax.tree.map(_zero, initial_weights)
     check = check if isinstance(check, Partial) else Partial(check)
-    space = _as_partials(completed(model, space, zero))
+    space = _as_partials(completed(model, space, zero))._replace(differences=differences)
     facts, inference = inference.facts, inference._replace(facts=None)
     inference = completed_inference(_as_partials(inference), model, oracles, space)
     functions = tuple(_functions_in((model, oracles, space))) if tested else ()
@@ -189,6 +205,11 @@ def _functions_in(tree: PyTree) -> Iterator[Callable]:
                 yield from _functions_in((*part.args, *part.keywords.values()))
         elif callable(part):
             yield part
+
+
+def reads_differences(problem: Problem) -> bool:
+    """Whether sweeps read planes by where they differ, in one kernel: on a CPU."""
+    return problem.space.differences is not None and runs_on_cpu()
 
 
 def is_tested(problem: Problem) -> bool:

@@ -11,7 +11,7 @@ import jax
 from jaxstruct.core.checks import text_of
 from jaxstruct.core.compiling import EFFORTS
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.problem import is_tested
+from jaxstruct.core.problem import is_tested, reads_differences
 from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.objective.block_dual import SAFEGUARDS
 
@@ -266,9 +266,10 @@ def batch_and_group(
     Args:
       n: examples of a bucket at most. shards: of a mesh, which step side by side, too.
     """
-    small = has_small_weights(problem.initial_weights) or enumerates(problem, settings)
+    enumerated = enumerates(problem, settings)
+    small = has_small_weights(problem.initial_weights) and not reads_differences(problem)
     batch = batch_within(settings.oracle_batch, n)
-    usual = max(FEWEST_IN_GROUP, GROUP // shards) if small else 1
+    usual = max(FEWEST_IN_GROUP, GROUP // shards) if small or enumerated else 1
     return batch, math.gcd(settings.group or usual, batch)
 
 

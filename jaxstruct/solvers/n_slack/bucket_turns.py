@@ -2,7 +2,7 @@
 
 Planes never ride in the carry of a loop: they are closed over, each block's new values go into a
 buffer that nothing reads, and one scatter after the loop writes them (a carry that is read and
-written would be copied at every step).
+written would be copied at every step, unless the loop is part of one kernel).
 """
 
 from __future__ import annotations
@@ -32,37 +32,44 @@ def interleave(
     spans: tuple[tuple[Array, Array], ...],
     turns: int,
     bodies: list[Callable],
-    w: PyTree,
-    buffers: list[PyTree],
+    shared: PyTree,
+    own: list[PyTree],
 ) -> tuple[PyTree, list[PyTree]]:
-    """Run bodies[b] for first_b..last_b-1, the buckets taking turns; (w, filled buffers).
+    """Run bodies[b] for first_b..last_b-1, the buckets taking turns; (shared, own) at the end.
 
     Visiting one bucket after the other would be a cyclic order, which takes twice as many rounds:
     the examples of all buckets must be mixed.
 
     Args:
       spans: (first_b, last_b). turns: static, into how many parts each span is cut.
-      bodies: (at, w) -> (w, results). buffers: where results `at` go, one pytree a body.
+      bodies: (at, shared, own_b) -> (shared, own_b).
+      shared: what all bodies read and write. own: of each body.
     """
 
     def turn(number: Array, state: tuple) -> tuple:
-        w, filled = state[0], []
-        for (start, stop), body, buffer in zip(spans, bodies, state[1], strict=True):
-
-            def step(at: Array, own: tuple, body: Callable = body) -> tuple:
-                w, results = body(at, own[0])
-                put = jax.tree.map(lambda to, new: to.at[at].set(new), own[1], results)
-                return w, put
-
+        shared, after = state[0], []
+        for (start, stop), body, own in zip(spans, bodies, state[1], strict=True):
             first = start + number * (stop - start) // turns
             last = start + (number + 1) * (stop - start) // turns
-            w, buffer = jax.lax.fori_loop(first, last, step, (w, buffer))
-            filled.append(buffer)
-        return w, filled
+            shared, own = jax.lax.fori_loop(
+                first, last, lambda at, pair, body=body: body(at, *pair), (shared, own)
+            )
+            after.append(own)
+        return shared, after
 
     if len(bodies) == 1:
         turns = 1
-    return jax.lax.fori_loop(0, turns, turn, (w, buffers))
+    return jax.lax.fori_loop(0, turns, turn, (shared, own))
+
+
+def into_buffers(body: Callable) -> Callable:
+    """A body of `interleave` of (at, shared) -> (shared, results): results `at` go into buffers."""
+
+    def put(at: Array, shared: PyTree, buffers: PyTree) -> tuple[PyTree, PyTree]:
+        shared, results = body(at, shared)
+        return shared, jax.tree.map(lambda to, new: to.at[at].set(new), buffers, results)
+
+    return put
 
 
 def empty_results(body: Callable, count: int, w: PyTree) -> PyTree:

@@ -23,6 +23,7 @@ from jaxstruct.solvers.n_slack.bucket_turns import (
     bucket_task,
     empty_results,
     interleave,
+    into_buffers,
     visited_rows,
 )
 from jaxstruct.solvers.n_slack.task import Task
@@ -303,7 +304,7 @@ def oracle_pass(
     bodies = [jax.jit(of_bucket(*bucket)) for bucket in buckets]  # shapes and loop: one trace
     totals = [order.shape[0] for order in orders]
     buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
-    _, results = interleave(spans, 1, bodies, w, buffers)
+    _, results = interleave(spans, 1, [into_buffers(body) for body in bodies], w, buffers)
     parts, counts, new = [], [], []
     for (_, own, order), span, own_rows, (proposals, said) in zip(
         buckets, spans, bucket_slices(task.outputs), results, strict=True

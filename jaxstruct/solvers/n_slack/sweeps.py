@@ -13,13 +13,16 @@ from jaxstruct.core.buckets import bucket_slices, rows_at
 from jaxstruct.core.compiling import program
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.device import zeros_to_take_over
+from jaxstruct.core.one_kernel import one_kernel
+from jaxstruct.core.problem import reads_differences
+from jaxstruct.core.static import Static
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.n_slack.active_slots import merge_multipliers, restrict
 from jaxstruct.solvers.n_slack.bucket_turns import (
     TURNS,
     bucket_task,
-    empty_results,
     interleave,
+    into_buffers,
     visited_rows,
 )
 from jaxstruct.solvers.n_slack.task import Task
@@ -49,7 +52,7 @@ class Seen(NamedTuple):
       task: the bucket, its caps without what frozen slots take.
       sets: its working sets, cut down to the slots that are swept; outputs None where there are
         differences.
-      differences: [N_b] of `Space.plane_differences`, or None.
+      differences: [N_b] of `Space.differences`, or None.
     """
 
     task: Task
@@ -64,7 +67,7 @@ def see(task: Task, sets: WorkingSets) -> list[Seen]:
 
 
 def _sees_whole(problem: Problem, slots: Array) -> bool:
-    return slots.shape[1] == 0 and problem.space.plane_differences is None
+    return slots.shape[1] == 0 and not reads_differences(problem)
 
 
 def see_slots(
@@ -88,12 +91,18 @@ def see_slots(
     whole = see(task, sets)
     if _sees_whole(problem, slots):
         return whole, scratch
+    rows, cut = options.group, _cut
+    if reads_differences(problem):
+        rows, cut = 1, one_kernel(_cut)
     scratch = [
-        _cut(problem, bucket, slots[own], order[0].reshape(-1, options.group), count, held)
+        cut(
+            problem, bucket, slots[own], order[0].reshape(-1, rows),
+            count * (options.group // rows), held,
+        )
         for bucket, own, order, count, held in zip(
             whole, bucket_slices(task.outputs), plan.orders, plan.groups, scratch, strict=True
         )
-    ]
+    ]  # fmt: skip
     return [_seen(bucket, held) for bucket, held in zip(whole, scratch, strict=True)], scratch
 
 
@@ -108,9 +117,9 @@ class _Part(NamedTuple):
 def _part(problem: Problem, whole: Seen, slots: Array, index: Array) -> _Part:
     """The rows [B] of one bucket cut down to the slots [N_b, A]."""
     terms, sets = restrict(whole.task.own_terms(index), whole.sets, index, slots[index])
-    differ = problem.space.plane_differences
-    differences = differ and differ(sets.outputs)
-    if differences is not None:
+    differences = None
+    if reads_differences(problem):
+        differences = problem.space.differences.find(sets.outputs)
         sets = sets._replace(outputs=None)
     return _Part(terms.cap, sets, differences)
 
@@ -198,9 +207,16 @@ def _cut(
     def pick(at: Array, held: _Part) -> _Part:
         index = grouped[at]
         found = _part(problem, whole, slots, index)
-        return jax.tree.map(lambda to, new: to.at[index].set(new), held, found)
+        return jax.tree.map(lambda to, new: _write_rows(to, index, new), held, found)
 
     return jax.lax.fori_loop(0, groups, pick, scratch)
+
+
+def _write_rows(to: Array, index: Array, new: Array) -> Array:
+    """Rows [B] replaced; a single one without a scatter, which a kernel cannot hold."""
+    if index.shape[0] > 1:
+        return to.at[index].set(new)
+    return jax.lax.dynamic_update_slice_in_dim(to, new, index[0], 0)
 
 
 def cached_pass(
@@ -225,76 +241,89 @@ def cached_pass(
     Returns:
       (w, multipliers [N, A], the sum of the predicted gains of its visits).
     """
-    visits = prepare_visits(problem, options, seen, w, multipliers, orders)
-    spans = tuple((jnp.int32(0), count) for count in groups)
-    w, results = interleave(spans, TURNS, visits.bodies, w, visits.buffers)
-    gains = [jnp.sum(predicted_gain) for _, predicted_gain in results]
-    new = [each for each, _ in results]
-    return w, after_visits(visits, multipliers, groups, new), reduce(jnp.add, gains)
+    spans = tuple((0, count) for count in groups)
+    return make_visits(problem, options, TURNS, seen, w, multipliers, orders, spans)
 
 
-class Visits(NamedTuple):
-    """What `interleave` needs of a sweep; one entry a bucket.
-
-    Fields:
-      places: its rows among all. grouped: [M, G] its rows by group.
-      bodies: (at, w) -> (w, (new multipliers [G, A], predicted gain)) of group `at`.
-      buffers: where their results go.
-    """
-
-    places: list[slice]
-    grouped: list[Array]
-    bodies: list[Callable]
-    buffers: list[PyTree]
-
-
-def after_visits(
-    visits: Visits, multipliers: Array, groups: tuple[Array, ...], new: list[Array]
-) -> Array:
-    """[N, A] multipliers, those of the first groups of each bucket replaced.
-
-    Args:
-      groups: how many of each bucket were visited. new: one [M, G, A] a bucket.
-    """
-    parts = []
-    for own, order, count, each in zip(visits.places, visits.grouped, groups, new, strict=True):
-        index = visited_rows(order, (0, count))
-        parts.append(multipliers[own].at[index].set(each.reshape(order.size, -1), mode="drop"))
-    return jnp.concatenate(parts)
-
-
-def prepare_visits(
+def make_visits(
     problem: Problem,
     options: VisitOptions,
+    turns: int,
     seen: list[Seen],
     w: PyTree,
     multipliers: Array,
     orders: tuple[Array, ...],
-) -> Visits:
-    """The visits of a sweep, none made yet; arguments as in `cached_pass`."""
+    spans: tuple[tuple[AnyArray, AnyArray], ...],
+) -> tuple[PyTree, Array, Array]:
+    """Visit some groups of each bucket, the buckets taking turns.
 
-    def of_bucket(bucket: Seen, own_multipliers: Array, grouped: Array) -> Callable:
-        held = bucket.sets._replace(multipliers=own_multipliers)
+    Args:
+      turns, spans: of `interleave`. The rest as in `cached_pass`, which returns the same.
+    """
+    places = bucket_slices(tuple(bucket.task.outputs for bucket in seen))
+    grouped = [order.reshape(-1, options.group) for order in orders]
+    own = [multipliers[place] for place in places]
+    make = one_kernel(_visits_in_place) if reads_differences(problem) else _visits_in_buffers
+    w, own, gain = make(problem, Static((options, turns)), seen, w, own, grouped, spans)
+    return w, jnp.concatenate(own), gain
 
-        def body(at: Array, w: PyTree) -> tuple[PyTree, tuple[Array, Array]]:
-            index = grouped[at]
-            own, y_true = rows_at((held, bucket.task.outputs), index)
-            planes = Planes(bucket.task.inputs, index, own.outputs, bucket.differences)
-            terms = bucket.task.own_terms(index)
-            w, new, predicted_gain = visit(problem, options, w, planes, y_true, own, terms)
-            return w, (new, predicted_gain)
+
+def _visits_in_place(
+    problem: Problem, static: Static, seen: list[Seen], w: PyTree, multipliers: list[Array],
+    grouped: list[Array], spans: tuple,
+) -> tuple[PyTree, list[Array], Array]:  # fmt: skip
+    """Each visit writes its multipliers, as is cheap within one kernel."""
+    options, turns = static.value
+
+    def of_bucket(bucket: Seen, order: Array) -> Callable:
+        def body(at: Array, shared: tuple[PyTree, Array], own: Array) -> tuple:
+            w, gain = shared
+            w, new, more = _visit_group(problem, options, bucket, order[at], w, own)
+            return (w, gain + more), _write_rows(own, order[at], new)
 
         return body
 
-    places = bucket_slices(tuple(bucket.task.outputs for bucket in seen))
-    grouped = [order.reshape(-1, options.group) for order in orders]
-    bodies = [
-        jax.jit(of_bucket(bucket, multipliers[own], order))  # shapes and loop: one trace
-        for bucket, own, order in zip(seen, places, grouped, strict=True)
-    ]
-    totals = [order.shape[0] for order in grouped]
-    buffers = [empty_results(body, total, w) for body, total in zip(bodies, totals, strict=True)]
-    return Visits(places, grouped, bodies, buffers)
+    bodies = [of_bucket(*each) for each in zip(seen, grouped, strict=True)]
+    start = w, jnp.zeros((), multipliers[0].dtype)
+    (w, gain), multipliers = interleave(spans, turns, bodies, start, multipliers)
+    return w, multipliers, gain
+
+
+def _visits_in_buffers(
+    problem: Problem, static: Static, seen: list[Seen], w: PyTree, multipliers: list[Array],
+    grouped: list[Array], spans: tuple,
+) -> tuple[PyTree, list[Array], Array]:  # fmt: skip
+    """Visits read the multipliers from before, and one scatter writes those of all."""
+    options, turns = static.value
+
+    def of_bucket(bucket: Seen, order: Array, own: Array) -> Callable:
+        def body(at: Array, w: PyTree) -> tuple[PyTree, tuple[Array, Array]]:
+            w, new, gain = _visit_group(problem, options, bucket, order[at], w, own)
+            return w, (new, gain)
+
+        return into_buffers(jax.jit(body))  # shapes and loop: one trace
+
+    def empty(order: Array, own: Array) -> tuple[Array, Array]:
+        shape = (*order.shape, own.shape[1])
+        return jnp.zeros(shape, own.dtype), jnp.zeros(order.shape[0], own.dtype)
+
+    bodies = [of_bucket(*each) for each in zip(seen, grouped, multipliers, strict=True)]
+    buffers = [empty(*each) for each in zip(grouped, multipliers, strict=True)]
+    w, results = interleave(spans, turns, bodies, w, buffers)
+    moved = []
+    for own, order, span, (new, _) in zip(multipliers, grouped, spans, results, strict=True):
+        index = visited_rows(order, span)
+        moved.append(own.at[index].set(new.reshape(order.size, -1), mode="drop"))
+    return w, moved, reduce(jnp.add, [jnp.sum(gains) for _, gains in results])
+
+
+def _visit_group(
+    problem: Problem, options: VisitOptions, bucket: Seen, index: Array, w: PyTree, own: Array
+) -> tuple[PyTree, Array, Array]:
+    """`visit` of some rows [G] of a bucket whose multipliers are own [N_b, A]."""
+    sets, y_true = rows_at((bucket.sets._replace(multipliers=own), bucket.task.outputs), index)
+    planes = Planes(bucket.task.inputs, index, sets.outputs, bucket.differences)
+    return visit(problem, options, w, planes, y_true, sets, bucket.task.own_terms(index))
 
 
 def sweeps_pass(
@@ -340,8 +369,13 @@ def sweeps_pass(
         number, _, _, first, last = state
         return (number < plan.most) & (last > options.fading * first)
 
-    zero = jnp.zeros((), start.dtype)
+    zero, inputs, differences = jnp.zeros((), start.dtype), task.inputs[0], None
+    if reads_differences(problem):
+        differences = problem.space.differences
+        w = differences.unpack(w, inputs)
     _, w, moved, _, _ = jax.lax.while_loop(goes_on, sweep, (0, w, start, zero, zero + 1))
+    if differences is not None:
+        w = differences.pack(w, inputs)
     visited = _visited(task, options, plan)[:, None]
     moved = merge_multipliers(sets.multipliers, moved, slots)
     multipliers = jnp.where(visited, moved, sets.multipliers)

@@ -9,9 +9,15 @@ import jax.numpy as jnp
 
 from jaxstruct.core.buckets import rows_at
 from jaxstruct.core.contract import Problem
+from jaxstruct.core.one_kernel import one_kernel, runs_on_cpu
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.n_slack.working_sets import WorkingSets, plane_coefficients
-from jaxstruct.solvers.objective.block_dual import box_sizes, line_search_sizes, pairwise_ascent
+from jaxstruct.solvers.objective.block_dual import (
+    block_ascent,
+    box_sizes,
+    line_search_sizes,
+    pairwise_ascent,
+)
 from jaxstruct.solvers.objective.formulations import Penalty
 from jaxstruct.solvers.settings import VisitOptions, has_small_weights
 
@@ -22,7 +28,7 @@ class Planes(NamedTuple):
     Fields:
       inputs: [n] of the bucket. index: [B] the examples.
       outputs: [B, K] the planes; not read where there are differences.
-      differences: [n] of `Space.plane_differences`, or None.
+      differences: [n] of `Space.differences`, whose weights v then stand for w; or None.
     """
 
     inputs: PyTree
@@ -31,13 +37,17 @@ class Planes(NamedTuple):
     differences: PyTree = None
 
 
+def _zeros(w: PyTree) -> PyTree:
+    return jax.tree.map(jnp.zeros_like, w)
+
+
 def _margins(problem: Problem, w: PyTree, planes: Planes) -> Array:
     """[B, K] <w, delta Psi(y_k)>; slot 0 holds y_i."""
     space, (inputs, index, outputs, differences) = problem.space, planes
     if differences is None:
         values = space.plane_values(w, rows_at(inputs, index), outputs)
     else:
-        values = space.difference_values(w, inputs, differences, index)
+        values = space.differences.values(w, inputs, differences, index)
     return values[:, :1] - values
 
 
@@ -47,7 +57,7 @@ def _add(problem: Problem, w: PyTree, planes: Planes, z: Array) -> PyTree:
     c = plane_coefficients(z)
     if differences is None:
         return space.add_planes(w, rows_at(inputs, index), outputs, c)
-    return space.add_differences(w, inputs, differences, index, c)
+    return space.differences.add(w, inputs, differences, index, c)
 
 
 def inner_product(problem: Problem, direction: PyTree, planes: Planes, z: Array) -> Array:
@@ -55,13 +65,13 @@ def inner_product(problem: Problem, direction: PyTree, planes: Planes, z: Array)
     return jnp.sum(z * _margins(problem, direction, planes))
 
 
-def _joint_directions(problem: Problem, planes: Planes, z: Array) -> Array:
+def _joint_directions(problem: Problem, w: PyTree, planes: Planes, z: Array) -> Array:
     """[B, B] <sum_k z_bk delta Psi_b(y_k), the same of c>, one dense weight vector a block."""
 
     def alone(index: Array, outputs: PyTree, z: Array) -> PyTree:
         index, outputs, z = jax.tree.map(lambda leaf: leaf[None], (index, outputs, z))
         own = planes._replace(index=index, outputs=outputs)
-        return _add(problem, problem.initial_weights, own, z)
+        return _add(problem, _zeros(w), own, z)
 
     def seen(direction: PyTree) -> Array:
         return jnp.sum(z * _margins(problem, direction, planes), axis=1)
@@ -97,7 +107,7 @@ def _line_searched(
     """(new w, step sizes [B]): small weights move along a dense direction, large ones in place."""
     margins, z, linear, ridge_part = direction
     if has_small_weights(w):
-        dense = _add(problem, problem.initial_weights, planes, z)
+        dense = _add(problem, _zeros(w), planes, z)
         squared = _squared_norm(problem, dense, planes, z)
         sizes = line_search_sizes(linear, squared + jnp.sum(ridge_part))
         return jax.tree.map(lambda a, d: a + sizes[0] * d, w, dense), sizes
@@ -120,9 +130,25 @@ def _step_safely(
     _, z, linear, ridge_part = direction
     sizes = jnp.ones_like(linear)
     if options.group > 1 and options.safeguard == "box":
-        quadratic = _joint_directions(problem, planes, z) + jnp.diag(ridge_part)
+        quadratic = _joint_directions(problem, w, planes, z) + jnp.diag(ridge_part)
         sizes = box_sizes(linear, quadratic)
     return _add(problem, w, planes, sizes[:, None] * z), sizes
+
+
+def _solve_stored(
+    max_steps: int, gram: Array, diagonal: Array, gradient: Array, start: Array, occupied: Array,
+    ridge: Array,
+) -> Array:  # fmt: skip
+    """[B, K] multipliers of blocks whose Gram matrices [B, K, K] are stored, without the ridge."""
+
+    def one(block: tuple[Array, ...]) -> Array:
+        *given, ridge = block
+        return block_ascent(*given, max_steps, ridge)
+
+    blocks = gram, diagonal, gradient, start, occupied, ridge
+    if not runs_on_cpu():
+        return jax.vmap(lambda *block: one(block))(*blocks)
+    return one_kernel(lambda *blocks: jax.lax.map(one, blocks))(*blocks)
 
 
 def _solve_blocks(
@@ -131,20 +157,18 @@ def _solve_blocks(
 ) -> Array:  # fmt: skip
     """The blocks of a group, their Gram columns stored or computed as needed."""
     group, slots = jnp.arange(start.shape[0]), jnp.arange(start.shape[1])[None] > 0
-    rows, slots_in, width = own.gram.shape
-    stored = own.gram.reshape(rows * slots_in, width)  # gathers along one axis: half the time
+    diagonal = own.norms + jnp.where(slots, ridge[:, None], 0)
+    if own.gram.shape[1]:
+        given = own.gram, diagonal, gradient, start, own.occupied, ridge
+        return _solve_stored(max_steps, *given)
 
     def columns(k: Array) -> Array:
-        if own.gram.shape[1]:
-            products = stored[group * start.shape[1] + k]
-        else:
-            x = rows_at(planes.inputs, planes.index)
-            y = jax.tree.map(lambda leaf: leaf[group, k], planes.outputs)
-            seen = jax.vmap(problem.space.plane_gram)(x, y_true, planes.outputs, y)
-            products = own.scales[group, k][:, None] * own.scales * seen
+        x = rows_at(planes.inputs, planes.index)
+        y = jax.tree.map(lambda leaf: leaf[group, k], planes.outputs)
+        seen = jax.vmap(problem.space.plane_gram)(x, y_true, planes.outputs, y)
+        products = own.scales[group, k][:, None] * own.scales * seen
         return products + jnp.where(slots & (k > 0)[:, None], ridge[:, None], 0)
 
-    diagonal = own.norms + jnp.where(slots, ridge[:, None], 0)
     return pairwise_ascent(columns, diagonal, gradient, start, own.occupied, max_steps)
 
 

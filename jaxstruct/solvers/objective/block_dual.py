@@ -88,14 +88,65 @@ def pairwise_ascent(
     return beta.T
 
 
+def _in_order(values: Array) -> Array:
+    """Integers in the order of some floats: a maximum of integers is found in vectors, one of
+    floats, which may be nan, number by number."""
+    kind = jnp.int64 if values.dtype == jnp.float64 else jnp.int32
+    bits = jax.lax.bitcast_convert_type(values + 0, kind)
+    return bits ^ ((bits >> (8 * values.dtype.itemsize - 1)) & jnp.iinfo(kind).max)
+
+
+def _first_largest(values: Array) -> Array:
+    """The first place of the largest of [K] values."""
+    order = _in_order(values)
+    last = values.shape[0] - 1
+    places = jnp.arange(last + 1, dtype=jnp.int32)
+    return jnp.min(jnp.where(order == jnp.max(order), places, last))
+
+
 def block_ascent(
-    gram: Array, gradient: Array, multipliers: Array, occupied: Array, max_steps: int
+    gram: Array,
+    diagonal: Array,
+    gradient: Array,
+    multipliers: Array,
+    occupied: Array,
+    max_steps: int,
+    ridge: Array | float = 0.0,
 ) -> Array:
-    """`pairwise_ascent` of ONE block with a stored Gram matrix [K, K]."""
-    diagonal = jnp.diagonal(gram)[None]
-    return pairwise_ascent(
-        lambda k: gram[k], diagonal, gradient[None], multipliers[None], occupied[None], max_steps
-    )[0]
+    """`pairwise_ascent` of ONE block with a stored Gram matrix, in few operations a step.
+
+    Args:
+      gram: [K, K] without the ridge. diagonal: [K] with it. The rest as there, without B.
+      ridge: added to all entries but those of slot 0.
+    """
+    eps, tiny = jnp.finfo(gradient.dtype).eps, jnp.finfo(gradient.dtype).tiny ** 0.5
+    floor = eps * jnp.max(diagonal) + tiny
+    slack = 8 * eps * (1 + jnp.max(jnp.where(occupied, jnp.abs(gradient), 0)))
+    slots = jnp.arange(gradient.shape[0], dtype=jnp.int32)
+
+    def column(k: Array) -> Array:
+        return gram[k] + jnp.where((slots > 0) & (k > 0), ridge, 0)
+
+    def step(state: tuple) -> tuple:
+        count, g, beta, _ = state
+        up = _first_largest(g)
+        of_up = column(up)
+        rise = jnp.where(beta > 0, g[up] - g, 0)
+        curvature = jnp.maximum(diagonal[up] + diagonal - 2 * of_up, floor)
+        down = _first_largest(rise * rise / curvature)
+        size = jnp.minimum(rise[down] / curvature[down], beta[down])
+        gains = rise[down] > slack
+        size = jnp.where(gains, size, 0)
+        g = g - size * (of_up - column(down))
+        beta = jnp.where(slots == up, beta + size, jnp.where(slots == down, beta - size, beta))
+        return count + 1, g, beta, gains
+
+    def goes_on(state: tuple) -> Array:
+        count, _, _, moved = state
+        return (count < max_steps) & moved
+
+    start = (0, jnp.where(occupied, gradient, -jnp.inf), multipliers, True)
+    return jax.lax.while_loop(goes_on, step, start)[2]
 
 
 def line_search_sizes(linear: Array, quadratic: Array) -> Array:

@@ -86,7 +86,8 @@ def solve_planes(
 
     def refresh(_: Array, beta: Array) -> Array:
         start = jnp.where(planes, beta, jnp.maximum(C - jnp.sum(beta), 0))
-        solved = block_ascent(gram, bounds - gram @ beta, start, occupied, _STEPS)
+        given = gram, jnp.diagonal(gram), bounds - gram @ beta, start, occupied
+        solved = block_ascent(*given, _STEPS)
         return jnp.where(planes, solved, 0)
 
     return jax.lax.fori_loop(0, _REFRESHES, refresh, multipliers)

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.buckets import rows_at
+from jaxstruct.core.buckets import bucket_slices, rows_at
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.solvers.n_slack.bucket_turns import TURNS, interleave
-from jaxstruct.solvers.n_slack.sweeps import Seen, after_visits, prepare_visits
+from jaxstruct.solvers.n_slack.bucket_turns import TURNS
+from jaxstruct.solvers.n_slack.sweeps import Seen, make_visits
 from jaxstruct.solvers.n_slack.visits import Planes, inner_product
 from jaxstruct.solvers.settings import VisitOptions
 
@@ -40,24 +40,23 @@ class _Part(NamedTuple):
     """One bucket of a shard between two synchronisations.
 
     Fields:
-      seen: the bucket. grouped: [M, G] its rows by group. inside: [M] whether a group was visited
-      since shards met. old: [M, G, A] multipliers before. change: [M, G, A] by how much they
-      moved, 0 where nobody was.
+      seen: the bucket. grouped: [M, G] its rows by group. first, last: the groups that were visited
+      since shards met. old: [N_b, A] multipliers before. change: [N_b, A] by how much they moved.
     """
 
     seen: Seen
     grouped: Array
-    inside: Array
+    first: Array
+    last: Array
     old: Array
     change: Array
 
 
 def _slope_and_ridge(part: _Part) -> tuple[Array, Array]:
     """What bounds and ridge add to the slope of the dual, and the ridge to its curvature."""
-    sets, terms = part.seen.sets, part.seen.task.terms
-    ridge = terms.ridge[part.grouped]
-    mass, moved = jnp.sum(part.old, axis=2), jnp.sum(part.change, axis=2)
-    slope = jnp.sum(sets.bounds[part.grouped] * part.change) - jnp.sum(ridge * mass * moved)
+    sets, ridge = part.seen.sets, part.seen.task.terms.ridge
+    mass, moved = jnp.sum(part.old, axis=1), jnp.sum(part.change, axis=1)
+    slope = jnp.sum(sets.bounds * part.change) - jnp.sum(ridge * mass * moved)
     return slope, jnp.sum(ridge * moved**2)
 
 
@@ -68,12 +67,9 @@ def _product_of(problem: Problem, direction: PyTree, part: _Part) -> Array:
         index = part.grouped[at]
         own = rows_at(part.seen.sets, index)
         planes = Planes(part.seen.task.inputs, index, own.outputs, part.seen.differences)
-        return total + inner_product(problem, direction, planes, own.scales * part.change[at])
+        return total + inner_product(problem, direction, planes, own.scales * part.change[index])
 
-    first = jnp.argmax(part.inside)
-    last = first + jnp.sum(part.inside)
-    zero = jnp.zeros((), part.change.dtype)
-    return jax.lax.fori_loop(first, last, add, zero)
+    return jax.lax.fori_loop(part.first, part.last, add, jnp.zeros((), part.change.dtype))
 
 
 def _dot(a: PyTree, b: PyTree) -> Array:
@@ -135,32 +131,22 @@ def exchanging_pass(
     Returns:
       As `cached_pass`; w and the gain are the same on all shards.
     """
-    visits = prepare_visits(problem, options, seen, w, multipliers, orders)
-    grouped = visits.grouped
-    old = [multipliers[own][order] for own, order in zip(visits.places, grouped, strict=True)]
-
+    grouped = [order.reshape(-1, options.group) for order in orders]
+    places = bucket_slices(tuple(bucket.task.outputs for bucket in seen))
     times = exchange.synchronisations
 
     def part(number: Array, state: tuple) -> tuple:
-        w, results, gain = state
-        ends = [(count * number // times, count * (number + 1) // times) for count in groups]
+        w, old, gain = state
+        spans = [(count * number // times, count * (number + 1) // times) for count in groups]
         turns = max(1, TURNS // times)
-        moved, results = interleave(tuple(ends), turns, visits.bodies, w, results)
-        parts = []
-        for bucket, order, before, (first, last), (new, _) in zip(
-            seen, grouped, old, ends, results, strict=True
-        ):
-            at = jnp.arange(order.shape[0])
-            inside = (at >= first) & (at < last)
-            change = jnp.where(inside[:, None, None], new - before, 0)
-            parts.append(_Part(bucket, order, inside, before, change))
-        w, step, more = _meet(problem, exchange, w, moved, parts)
-        taken = [
-            (jnp.where(own.inside[:, None, None] & (step < 1), own.old + step * own.change, new), g)
-            for own, (new, g) in zip(parts, results, strict=True)
+        given = seen, w, old, orders, tuple(spans)
+        moved, new, _ = make_visits(problem, options, turns, *given)
+        parts = [
+            _Part(bucket, order, *span, old[own], new[own] - old[own])
+            for bucket, order, span, own in zip(seen, grouped, spans, places, strict=True)
         ]
-        return w, taken, gain + more
+        w, step, more = _meet(problem, exchange, w, moved, parts)
+        return w, jnp.where(step < 1, old + step * (new - old), new), gain + more
 
-    start = (w, visits.buffers, jnp.zeros((), multipliers.dtype))
-    w, results, gain = jax.lax.fori_loop(0, times, part, start)
-    return w, after_visits(visits, multipliers, groups, [new for new, _ in results]), gain
+    start = (w, multipliers, jnp.zeros((), multipliers.dtype))
+    return jax.lax.fori_loop(0, times, part, start)

@@ -17,7 +17,15 @@ from jaxstruct.core.checks import (
     kind_and_text_of,
     text_of,
 )
-from jaxstruct.core.contract import Inference, InferenceFacts, Model, Oracles, Problem, Space
+from jaxstruct.core.contract import (
+    Differences,
+    Inference,
+    InferenceFacts,
+    Model,
+    Oracles,
+    Problem,
+    Space,
+)
 from jaxstruct.core.mapped import forget_pages
 from jaxstruct.core.padding import NO_OTHERS, Others, bucketed, bucketed_inputs
 from jaxstruct.core.ragged import Ragged
@@ -69,7 +77,7 @@ def check_is_problem(problem: Any) -> None:
                 f"problem.{name} must be a jaxstruct.{kind.__name__}, got {kind_and_text_of(part)}"
             )
         for field, function in zip(part._fields, part, strict=True):
-            if not isinstance(function, (Partial, Oracles, InferenceFacts, type(None))):
+            if not isinstance(function, (Partial, Oracles, Differences, InferenceFacts, type(None))):
                 raise ValueError(
                     f"problem.{name}.{field} must be a jax.tree_util.Partial, got "
                     f"{kind_and_text_of(function)}: make_problem wraps functions, _replace does "

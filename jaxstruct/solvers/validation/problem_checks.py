@@ -239,7 +239,7 @@ def _space_excess(
     batch = jax.tree.map(lambda leaf: leaf[None], (x, outputs))
     scores = right.plane_scores(theta, outputs)
     c = jnp.sin(frequency * jnp.arange(1, len(scores) + 1)).astype(scores.dtype)
-    c = c - jnp.mean(c)  # plane_differences and kernels know differences alone
+    c = c - jnp.mean(c)  # differences and kernels know differences alone
     u = right.combine(theta, outputs, c)
     last = jax.tree.map(lambda leaf: leaf[-1], outputs)
 
@@ -251,7 +251,7 @@ def _space_excess(
 
     def pairs_of(name: str) -> tuple[PyTree, PyTree]:
         """(what the function makes, what is right); of values the differences from the first."""
-        own: Any = getattr(space, name)
+        own: Any = getattr(space, name, None)
         if name == "plane_scores":
             return own(theta, outputs), scores
         if name == "combine":
@@ -287,13 +287,13 @@ def _by_differences(
     space, zero = problem.space, problem.initial_weights
     scores, right, seen = whole
     inputs, index = jax.tree.map(lambda leaf: leaf[None], x), jnp.zeros(1, jnp.int32)
-    apart = space.plane_differences(outputs)
-    if apart is None:  # whole planes are read
-        return scores, scores
-    if name == "difference_values":
-        values = space.difference_values(w, inputs, apart, index)[0]
+    differences = space.differences
+    apart = differences.find(outputs)
+    if name == "differences.values":
+        values = differences.values(differences.unpack(w, inputs), inputs, apart, index)[0]
         return values - values[0], scores - scores[0]
-    moved = space.add_differences(zero, inputs, apart, index, c[None])
+    v = differences.unpack(zero, inputs)
+    moved = differences.pack(differences.add(v, inputs, apart, index, c[None]), inputs)
     wanted = right.add_planes(zero, inputs, outputs, c[None])
     return seen(moved), seen(wanted)
 
@@ -313,8 +313,8 @@ def _functions_to_compare(problem: Problem, x: PyTree) -> tuple[str, ...]:
         "plane_norms",
     )  # fmt: skip
     found = tuple(name for name in names if not is_of_this_model(getattr(problem.space, name)))
-    if problem.space.plane_differences is not None:
-        found += ("difference_values", "add_differences")
+    if problem.space.differences is not None:
+        found += ("differences.values", "differences.add")
     squared = problem.space.squared_norm
     if squared is None or squared.func is sum_of_squares or not _are_coordinates(problem, x):
         return found
