@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from jaxstruct.chains.inputs import ChainInput
+from jaxstruct.chains.plane_lookup import look_up
 from jaxstruct.chains.token_features import KernelTokens, Window, token_scores, tokens_at
 from jaxstruct.core import contract
 from jaxstruct.core.types import Array, PyTree, SparseFeatures
@@ -326,5 +327,5 @@ def chain_differences(eta: Array, window: Window, shared: PyTree) -> contract.Di
     """
     return contract.Differences(
         Partial(find, shared), Partial(unpack), Partial(values, eta, window),
-        Partial(add, eta, window), Partial(pack),
+        Partial(add, eta, window), Partial(pack), Partial(look_up, eta, window),
     )  # fmt: skip

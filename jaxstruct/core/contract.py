@@ -105,8 +105,24 @@ class Oracles(NamedTuple):
     cheap: Given = None
 
 
+class LookedUp(NamedTuple):
+    """A new output y of one example against K planes at hand, of which the first few count.
+
+    Fields:
+      scores: [K] F of the planes. products: [K] <delta Psi(y_k), delta Psi(y)>. Beyond those that
+        count anything.
+      squared: |delta Psi(y)|^2.
+      known: bool, whether y is one of them.
+    """
+
+    scores: Array
+    products: Array
+    squared: Array
+    known: Array
+
+
 class Differences(NamedTuple):
-    """Planes by the parts at which those of an example differ, for sweeps on a CPU.
+    """Planes by the parts at which those of an example differ, for training on a CPU.
 
     Most planes of an example share most of their parts, and only differences of F count. All
     functions are called inside `core.one_kernel`: loops over parts in place of scatters.
@@ -119,6 +135,8 @@ class Differences(NamedTuple):
       add: (v, inputs[n], d[n], index[B], c[B, K]) -> v + sum_b sum_k c_bk Psi(x_b, y_bk), where the
         c of an example sum to 0.
       pack: (v, inputs[n]) -> w.
+      look_up: (theta, inputs[n], outputs[n, K], at, y_true, y, count) -> LookedUp: the output y
+        of example `at` against the first `count` of its planes; theta are its potentials.
     """
 
     find: Callable
@@ -126,6 +144,7 @@ class Differences(NamedTuple):
     values: Callable
     add: Callable
     pack: Callable
+    look_up: Callable
 
 
 class Space(NamedTuple):

@@ -15,7 +15,9 @@ import numpy as np
 
 from jaxstruct.core.buckets import bucket_slices, rows_at
 from jaxstruct.core.compiling import program
-from jaxstruct.core.contract import Problem
+from jaxstruct.core.contract import Differences, LookedUp, Problem
+from jaxstruct.core.one_kernel import one_kernel, runs_on_cpu
+from jaxstruct.core.problem import reads_differences
 from jaxstruct.core.transposition import gram_columns
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.solvers.n_slack.active_slots import active_slots
@@ -69,8 +71,8 @@ def _same_outputs(outputs: PyTree, y: PyTree) -> Array:
 
 
 def filled_slots(occupied: Array) -> Array:
-    """int32: the slots up to the last one that any of B examples [B, K] has filled."""
-    return jnp.max(jnp.where(occupied, jnp.arange(occupied.shape[1]) + 1, 0))
+    """int32: the slots up to the last one that any of some examples [.., K] has filled."""
+    return jnp.max(jnp.where(occupied, jnp.arange(occupied.shape[-1]) + 1, 0))
 
 
 def scores_at_hand(problem: Problem, sets: WorkingSets, batch: Batch) -> Array:
@@ -80,9 +82,11 @@ def scores_at_hand(problem: Problem, sets: WorkingSets, batch: Batch) -> Array:
 
 
 def look_up_planes(
-    problem: Problem, sets: WorkingSets, batch: Batch, y: PyTree
+    problem: Problem, sets: WorkingSets, batch: Batch, y: PyTree, inputs: PyTree
 ) -> tuple[Array, PlaneLookup]:
     """(F [B, K] of the planes at hand, 0 in empty slots; the outputs y [B] against them)."""
+    if reads_differences(problem):
+        return _look_up_one_by_one(problem, sets, batch, y, inputs)
     slots, filled = sets.losses.shape[1], filled_slots(sets.occupied[batch.index])
     tile = min(TILE, slots)
     column = gram_columns(problem.space.plane_gram, batch.x, batch.y_true, y)
@@ -108,6 +112,29 @@ def look_up_planes(
     scores, products, known = jax.lax.fori_loop(0, -(-filled // tile), look, start)
     squared = column(jax.tree.map(lambda leaf: leaf[:, None], y))[:, 0]
     return scores, PlaneLookup(products, squared.astype(products.dtype), known)
+
+
+def _look_up_one_by_one(
+    problem: Problem, sets: WorkingSets, batch: Batch, y: PyTree, inputs: PyTree
+) -> tuple[Array, PlaneLookup]:
+    """`look_up_planes` in one kernel, each example as far as its slots are filled."""
+
+    def every(
+        differences: Differences, inputs: PyTree, outputs: PyTree, occupied: Array, batch: Batch,
+        y: PyTree,
+    ) -> LookedUp:  # fmt: skip
+        def one(given: tuple) -> LookedUp:
+            at, y_true, theta, y = given
+            count = filled_slots(occupied[at])
+            return differences.look_up(theta, inputs, outputs, at, y_true, y, count)
+
+        return jax.lax.map(one, (batch.index, batch.y_true, batch.theta, y))
+
+    given = inputs, sets.outputs, sets.occupied, batch._replace(x=None), y
+    found = one_kernel(every)(problem.space.differences, *given)
+    held, dtype = sets.occupied[batch.index], sets.losses.dtype
+    scores, products = (jnp.where(held, leaf, 0).astype(dtype) for leaf in found[:2])
+    return scores, PlaneLookup(products, found.squared.astype(dtype), found.known)
 
 
 class PassCounts(NamedTuple):
@@ -196,7 +223,7 @@ def _call(
     batch = Batch(index, x, y_true, theta)
     if sets.gram.shape[1] == 0:
         return _Seen(found, scores_at_hand(problem, sets, batch), None)
-    return _Seen(found, *look_up_planes(problem, sets, batch, found.output))
+    return _Seen(found, *look_up_planes(problem, sets, batch, found.output, task.inputs))
 
 
 def _call_batch(
@@ -267,9 +294,22 @@ def _concatenate(parts: list[PyTree]) -> PyTree:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
-def _write_rows(old: PyTree, new: PyTree, index: Array) -> PyTree:
-    """Rows `index` of every array replaced; rows out of range are dropped."""
-    return jax.tree.map(lambda to, leaf: to.at[index].set(leaf, mode="drop"), old, new)
+def _write_rows(old: PyTree, new: PyTree, index: Array, span: tuple[Array, Array]) -> PyTree:
+    """Rows `index` [B] of every array replaced; rows out of range, and outside the span of B,
+    are dropped."""
+    if not runs_on_cpu():
+        return jax.tree.map(lambda to, leaf: to.at[index].set(leaf, mode="drop"), old, new)
+
+    def write(at: Array, old: PyTree, new: PyTree, index: Array) -> PyTree:
+        def put(to: Array, leaf: Array) -> Array:
+            return jax.lax.dynamic_update_slice_in_dim(to, leaf[at][None], index[at], 0)
+
+        return jax.tree.map(put, old, new)
+
+    def write_all(old: PyTree, new: PyTree, index: Array, span: tuple[Array, Array]) -> PyTree:
+        return jax.lax.fori_loop(*span, lambda at, old: write(at, old, new, index), old)
+
+    return one_kernel(write_all)(old, new, index, span)
 
 
 def oracle_pass(
@@ -312,9 +352,12 @@ def oracle_pass(
         index = visited_rows(order, span)
         proposals, said = _flat((proposals, said))
         counts.append(_counts(proposals, index < order.size, sets.losses.shape[1]))
-        parts.append(own if proposals is None else insert(own, index, proposals, clock))
+        rows = tuple(order.shape[1] * jnp.asarray(end, jnp.int32) for end in span)
+        if proposals is not None:
+            own = insert(own, index, proposals, clock, rows)
+        parts.append(own)
         old = jax.tree.map(lambda leaf, own_rows=own_rows: leaf[own_rows], report)
-        new.append(_write_rows(old, said, index))
+        new.append(_write_rows(old, said, index, rows))
     return join_buckets(parts), _concatenate(new), _sum_counts(counts)
 
 

@@ -31,6 +31,9 @@ from jaxstruct.core.padding import NO_OTHERS, Others, bucketed, bucketed_inputs
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import PyTree, SparseFeatures
 
+_FIELDS = Partial, Oracles, Differences, InferenceFacts, type(None)
+"""What a field of a part of a problem may be."""
+
 LOOKED_AT = 1 << 22
 """Numbers that are looked at together."""
 
@@ -77,7 +80,7 @@ def check_is_problem(problem: Any) -> None:
                 f"problem.{name} must be a jaxstruct.{kind.__name__}, got {kind_and_text_of(part)}"
             )
         for field, function in zip(part._fields, part, strict=True):
-            if not isinstance(function, (Partial, Oracles, Differences, InferenceFacts, type(None))):
+            if not isinstance(function, _FIELDS):
                 raise ValueError(
                     f"problem.{name}.{field} must be a jax.tree_util.Partial, got "
                     f"{kind_and_text_of(function)}: make_problem wraps functions, _replace does "
