@@ -49,6 +49,7 @@ def one_kernel(function: Callable) -> Callable:
 
         closed, shapes = jax.make_jaxpr(flat, return_shape=True)(*leaves)
         read = read_inputs(closed.jaxpr, [True] * len(closed.out_avals))
+        read = [is_read and jnp.size(leaf) > 0 for leaf, is_read in zip(leaves, read, strict=True)]
 
         def of_read(*given: Any) -> Any:
             rest = iter(given)
@@ -56,24 +57,30 @@ def one_kernel(function: Callable) -> Callable:
                 next(rest) if is_read else jnp.zeros(jnp.shape(leaf), jnp.result_type(leaf))
                 for leaf, is_read in zip(leaves, read, strict=True)
             ]
-            return jaxpr_as_fun(closed)(*every)
+            return jaxpr_as_fun(closed)(*every), _first_numbers(given)
 
         given = [leaf for leaf, is_read in zip(leaves, read, strict=True) if is_read]
         given = jax.lax.optimization_barrier(given)  # of a constant XLA would drop the read
         found = set_xla_metadata(
             jax.jit(of_read)(*given), xla_cpu_small_call="true", inlineable="false"
         )
+        found, _ = jax.lax.optimization_barrier(found)
         return jax.tree.unflatten(jax.tree.structure(shapes), found)
 
     return marked
 
 
-def read_inputs(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:
-    """Which inputs of a jaxpr its wanted outputs depend on, loops seen through.
+def _first_numbers(given: Sequence[Any]) -> jax.Array:
+    """The sum of the first number of each array: a read of every one that XLA cannot drop.
 
-    XLA ends the process on a parameter that a kernel does not read, and finds these itself, so a
-    kernel must get no others.
+    XLA ends the process on an array that a kernel is given and does not read.
     """
+    firsts = [jnp.ravel(jax.lax.slice(leaf, (0,) * leaf.ndim, (1,) * leaf.ndim)) for leaf in given]
+    return sum((first.astype(jnp.float32) for first in firsts), start=jnp.zeros(1, jnp.float32))
+
+
+def read_inputs(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:
+    """Which inputs of a jaxpr its wanted outputs depend on, loops seen through."""
     live = {var for var, is_wanted in zip(jaxpr.outvars, wanted, strict=True) if is_wanted}
     live = {var for var in live if not hasattr(var, "val")}
     for equation in reversed(jaxpr.eqns):

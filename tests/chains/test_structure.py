@@ -6,12 +6,13 @@ import functools
 import itertools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from jaxstruct import Space, joint_feature, make_problem
-from jaxstruct.chains.planes import TILE
 from jaxstruct.chains.token_features import KernelTokens, token_gram
+from jaxstruct.core.one_kernel import one_kernel
 from jaxstruct.core.transposition import no_coordinates
 from tests.chains.structure_cases import (
     MODELS,
@@ -308,42 +309,75 @@ def by_planes(problem, w, x, planes, c):
     return problem.space.plane_values(w, x, planes), problem.space.add_planes(w, x, planes, c)
 
 
+def _by_differences(problem, w, x, planes, index, c):
+    differences = problem.space.differences
+    apart, v = differences.find(planes), differences.unpack(w, x)
+    moved = differences.add(v, x, apart, index, c)
+    return differences.values(v, x, apart, index), differences.pack(moved, x), apart
+
+
+by_differences = {False: quick_jit(_by_differences), True: quick_jit(one_kernel(_by_differences))}
+
+
 @quick_jit
-def by_differences(problem, w, x, planes, index, c):
-    apart = problem.space.plane_differences(planes)
-    return (
-        problem.space.difference_values(w, x, apart, index),
-        problem.space.add_differences(w, x, apart, index, c),
-        apart,
-    )
+def looked_up(problem, w, x, planes, y, count):
+    """Each output y [N, T] against the first `count` of its planes, as the solver asks, and by
+    scores and Gram rows of the planes."""
+    space = problem.space
+    theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
+
+    def every(look_up, x, planes, theta, y, count):
+        def one(given):
+            at, theta, y = given
+            return look_up(theta, x, planes, at, planes[at, 0], y, count)
+
+        return jax.lax.map(one, (jnp.arange(len(y)), theta, y))
+
+    found = one_kernel(every)(space.differences.look_up, x, planes, theta, y, count)
+    gram = jax.vmap(space.plane_gram)(x, planes[:, 0], planes, y)
+    squared = jax.vmap(space.plane_gram)(x, planes[:, 0], y[:, None], y)[:, 0]
+    return found, jax.vmap(space.plane_scores)(theta, planes), gram, squared
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
 @each([("dense", PLAIN), ("sparse", TRIPLES), ("kernel", PLAIN)])
 def test_plane_differences(x64, way, model, share):
     """Only parts at which planes differ are read; differences and balanced sums are the same."""
-    _check_differences(way, model, share, T=20, S=3)
+    for kernel in (False, True):
+        _check_differences(way, model, share, T=20, S=3, kernel=kernel)
+
+
+@pytest.mark.parametrize("count", [0, 2, K])
+@each([("dense", TRIPLES), ("sparse", PLAIN), ("sparse", TRIPLES), ("kernel", PLAIN)])
+def test_outputs_are_looked_up_among_planes(x64, way, model, count):
+    """Scores, inner products, and whether an output is there, of the first planes alone."""
+    data, problem, (w, x, planes, _) = of_case(way, model)
+    y = planes_of(np.random.default_rng(5), data.y)[:, 1]
+    y[::2] = planes[::2, 1]
+    found, scores, gram, squared = looked_up(problem, w, x, planes, y, count)
+    same = (planes == y[:, None]).all(axis=2)
+    np.testing.assert_array_equal(found.known, same[:, :count].any(axis=1))
+    close = dict(rtol=0, atol=1e-11)
+    np.testing.assert_allclose(found.scores[:, :count], scores[:, :count], **close)
+    np.testing.assert_allclose(found.products[:, :count], gram[:, :count], **close)
+    np.testing.assert_allclose(found.squared, squared, **close)
+    assert np.abs(gram).max() > 1
 
 
 @pytest.mark.parametrize(
     "model, T, S, kinds",
     [
-        (PLAIN, 127, 11, ("int8", "int8")),
-        (PLAIN, 128, 12, ("int16", "int16")),
-        (TRIPLES, 24, 5, ("int8", "int8", "int8")),
-        (TRIPLES, 24, 6, ("int8", "int8", "int16")),
-        (TRIPLES, 24, 32, ("int8", "int16", "int32")),
+        (PLAIN, 127, 127, ("int8", "int8")),
+        (PLAIN, 128, 128, ("int16", "int16")),
+        (TRIPLES, 24, 5, ("int8", "int8")),
     ],
 )
 def test_places_are_as_narrow_as_they_fit(x64, model, T, S, kinds):
     apart = _check_differences("dense", model, 0.3, T, S)
-    held = [
-        leaf for leaf in (apart.positions, apart.transitions, apart.triples) if leaf is not None
-    ]
-    assert tuple(str(leaf.dtype) for leaf in held) == kinds
+    assert tuple(str(leaf.dtype) for leaf in (apart.tokens.positions, apart.labels)) == kinds
 
 
-def _check_differences(way, model, share, T, S):
+def _check_differences(way, model, share, T, S, kernel=False):
     n = 9
     data, random = random_sequences(0, n, T, D, S, shortest=0), np.random.default_rng(2)
     problem, x = data.problem(model, way), data.inputs(way)
@@ -357,9 +391,12 @@ def _check_differences(way, model, share, T, S):
     whole, moved = by_planes(
         problem, w, x, planes, np.where(np.isin(range(n), index)[:, None], c, 0)
     )
-    cut, also, apart = by_differences(problem, w, x, planes, index, c[index])
-    differing = (planes != planes[:, :1]).any(axis=1).sum(axis=1)
-    np.testing.assert_array_equal(apart.tiles, -(-differing // TILE))
+    cut, also, apart = by_differences[kernel](problem, w, x, planes, index, c[index])
+    differs = (planes != planes[:, :1]).any(axis=1)
+    np.testing.assert_array_equal(apart.tokens.count, differs.sum(axis=1))
+    inside = planes[:, 0, 1:] >= 0
+    pairs = (differs[:, 1:] | differs[:, :-1]) & inside
+    np.testing.assert_array_equal(apart.pairs.count, pairs.sum(axis=1))
     close = dict(rtol=0, atol=1e-11)
     np.testing.assert_allclose(differences(cut), differences(whole)[index], **close)
     np.testing.assert_allclose(flat(also), flat(moved), **close)
@@ -383,10 +420,10 @@ def test_a_long_gram_matrix_of_integers_serves_as_well(x64):
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
-def test_short_sequences_are_read_whole(x64):
-    data, problem, (_, _, planes, _) = of_case("dense", PLAIN)
-    assert problem.space.plane_differences(planes) is None
-    assert data.problem(RICH).space.plane_differences is None  # label pairs want all tokens
+def test_label_pairs_with_features_are_read_whole():
+    data, problem, _ = of_case("dense", PLAIN)
+    assert problem.space.differences is not None
+    assert data.problem(RICH).space.differences is None
 
 
 def test_kernel_tokens_that_are_no_anchors_only_predict(x64):

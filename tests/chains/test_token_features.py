@@ -149,11 +149,10 @@ def test_a_window_is_the_chain_of_wide_tokens(x64, way, model):
 
 @quick_jit
 def by_differences(problem, w, x, planes, index, c):
-    differences = problem.space.plane_differences(planes)
-    return (
-        problem.space.difference_values(w, x, differences, index),
-        problem.space.add_differences(w, x, differences, index, c),
-    )
+    differences = problem.space.differences
+    apart, v = differences.find(planes), differences.unpack(w, x)
+    moved = differences.add(v, x, apart, index, c)
+    return differences.values(v, x, apart, index), differences.pack(moved, x)
 
 
 @pytest.mark.parametrize("way", ["dense", "sparse"])

@@ -48,10 +48,10 @@ def _entered(problem, task, sets, y, loss):
     own, every = bucket_of(sets, 0), jnp.arange(N)
     x, y_true = task.inputs[0], task.outputs[0]
     theta = jax.vmap(problem.model.potentials, (None, 0))(problem.initial_weights, x)
-    _, met = look_up_planes(problem, own, Batch(every, x, y_true, theta), y)
+    _, met = look_up_planes(problem, own, Batch(every, x, y_true, theta), y, x)
     place = jax.vmap(lambda *of_one: propose(task.terms, *of_one))
     found = place(rows_at(own, every), met, y, loss, jnp.ones(N, bool))
-    return join_buckets([insert(own, every, found, jnp.int32(1))])
+    return join_buckets([insert(own, every, found, jnp.int32(1), (0, N))])
 
 
 def case_of(formulation):

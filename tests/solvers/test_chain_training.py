@@ -180,7 +180,7 @@ def test_long_sequences_move_by_where_planes_differ(x64, way, group, active):
     """Sweeps read only where planes differ; w and the dual stay those of the planes."""
     data = random_sequences(5, 12, 21, 4, 3, shortest=5)
     problem, x = data.problem(Model(order=2, start_stop=True), way), data.inputs(way)
-    assert problem.space.plane_differences(data.y[:, None]) is not None
+    assert problem.space.differences is not None
     settings = Settings(variant="subspace", group=group, active=active, block_steps=50)
     solution = fit(problem, x, data.y, "svm1_margin", 6.0, settings=settings, tolerance=1e-4)
     assert solution.status == Status.CONVERGED

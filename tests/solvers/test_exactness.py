@@ -13,6 +13,7 @@ from jax.tree_util import Partial
 from jaxstruct import (
     Bounded,
     Contenders,
+    Differences,
     Model,
     Oracles,
     Settings,
@@ -226,18 +227,20 @@ def test_differences_of_planes_are_compared_too():
     random = np.random.default_rng(0)
     x = chain_inputs(random.normal(size=(4, 24, 4)).astype(np.float32), np.full(4, 24))
     y = random.integers(0, 3, (4, 24))
-    names = ("difference_values", "add_differences")
+    names = ("values", "add")
 
     def check(*factors):
+        differences = problem.space.differences
         scaled = {
-            name: Partial(_scaled, jnp.float32(factor), getattr(problem.space, name))
+            name: Partial(_scaled, jnp.float32(factor), getattr(differences, name))
             for name, factor in zip(names, factors, strict=True)
         }
-        check_problem(problem._replace(space=problem.space._replace(**scaled)), x, y)
+        space = problem.space._replace(differences=differences._replace(**scaled))
+        check_problem(problem._replace(space=space), x, y)
 
     check(1, 1)
     for name, factors in zip(names, ((2, 1), (1, 2)), strict=True):
-        with pytest.raises(ValueError, match=f"1. space.{name} differs from what"):
+        with pytest.raises(ValueError, match=f"1. space.differences.{name} differs from what"):
             check(*factors)
 
 
@@ -248,9 +251,14 @@ def _scaled(factor, honest, w, inputs, differences, index, *c):
 
 
 def test_differences_come_together():
-    with pytest.raises(ValueError, match="plane_differences, difference_values, add_differences"):
-        right = problem_of("exact")
-        make_problem(
-            right.initial_weights, right.model, right.oracles,
-            right.space._replace(plane_differences=lambda y: y),
-        )  # fmt: skip
+    right = problem_of("exact")
+
+    def make(differences):
+        space = right.space._replace(differences=differences)
+        make_problem(right.initial_weights, right.model, right.oracles, space)
+
+    with pytest.raises(ValueError, match="space.differences must be jaxstruct.Differences"):
+        make(lambda y: y)
+    functions = [lambda y: y] * (len(Differences._fields) - 1)
+    with pytest.raises(ValueError, match="space.differences.look_up must be a function"):
+        make(Differences(*functions, None))

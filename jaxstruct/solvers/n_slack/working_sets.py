@@ -268,17 +268,18 @@ def _insert_one_by_one(
 
     def insert_one(at: Array, sets: WorkingSets) -> WorkingSets:
         own = jax.tree.map(lambda leaf: leaf[at], proposals)
-        row, slot = index[at], own.slot
+        row, slot = index[at].astype(jnp.int32), own.slot.astype(jnp.int32)
+        zero = jnp.zeros_like(row)
 
         def put(leaf: Array, value: AnyArray) -> Array:
             block = jnp.asarray(value, leaf.dtype)[None, None]
-            return jax.lax.dynamic_update_slice(leaf, block, (row, slot, *[0] * (leaf.ndim - 2)))
+            return jax.lax.dynamic_update_slice(leaf, block, (row, slot, *[zero] * (leaf.ndim - 2)))
 
         def write(_: Array, sets: WorkingSets) -> WorkingSets:
             new = _inserted(sets, put, own, own.gram_row[slot], clock)
             gram = put(sets.gram, own.gram_row)
             column = own.gram_row[None, :, None]
-            return new._replace(gram=jax.lax.dynamic_update_slice(gram, column, (row, 0, slot)))
+            return new._replace(gram=jax.lax.dynamic_update_slice(gram, column, (row, zero, slot)))
 
         enters = (row < rows) & (slot < capacity)
         return jax.lax.fori_loop(0, enters.astype(jnp.int32), write, sets)
