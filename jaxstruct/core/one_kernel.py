@@ -61,10 +61,9 @@ def one_kernel(function: Callable) -> Callable:
 
         given = [leaf for leaf, is_read in zip(leaves, read, strict=True) if is_read]
         given = jax.lax.optimization_barrier(given)  # of a constant XLA would drop the read
-        found = set_xla_metadata(
+        found, _ = set_xla_metadata(
             jax.jit(of_read)(*given), xla_cpu_small_call="true", inlineable="false"
         )
-        found, _ = jax.lax.optimization_barrier(found)
         return jax.tree.unflatten(jax.tree.structure(shapes), found)
 
     return marked
