@@ -227,19 +227,20 @@ def test_differences_of_planes_are_compared_too():
     random = np.random.default_rng(0)
     x = chain_inputs(random.normal(size=(4, 24, 4)).astype(np.float32), np.full(4, 24))
     y = random.integers(0, 3, (4, 24))
-    names = ("values", "add")
+    names = ("values", "add", "look_up")
 
     def check(*factors):
         differences = problem.space.differences
         scaled = {
             name: Partial(_scaled, jnp.float32(factor), getattr(differences, name))
-            for name, factor in zip(names, factors, strict=True)
+            for name, factor in zip(names[:2], factors, strict=False)
         }
+        scaled["look_up"] = Partial(_scaled_row, jnp.float32(factors[2]), differences.look_up)
         space = problem.space._replace(differences=differences._replace(**scaled))
         check_problem(problem._replace(space=space), x, y)
 
-    check(1, 1)
-    for name, factors in zip(names, ((2, 1), (1, 2)), strict=True):
+    check(1, 1, 1)
+    for name, factors in zip(names, ((2, 1, 1), (1, 2, 1), (1, 1, 2)), strict=True):
         with pytest.raises(ValueError, match=f"1. space.differences.{name} differs from what"):
             check(*factors)
 
@@ -248,6 +249,12 @@ def _scaled(factor, honest, w, inputs, differences, index, *c):
     """Values of planes, or weights with the planes added, of which the emissions are scaled."""
     found = honest(w, inputs, differences, index, *c)
     return {**found, "emissions": factor * found["emissions"]} if c else factor * found
+
+
+def _scaled_row(factor, honest, *given):
+    """A Gram row that is scaled."""
+    found = honest(*given)
+    return found._replace(products=factor * found.products)
 
 
 def test_differences_come_together():

@@ -158,7 +158,7 @@ def _advice(rule: str, problem: Problem) -> str:
         text = f"{rule} is not {CONTRACTS[field]}, y of all outputs listed"
         return f"{text}: correct it, or leave it out"
     text = f"space.{rule} differs from what potentials and score make of it by transposition; "
-    if derived(getattr(problem.space, rule)):
+    if part != "differences" and derived(getattr(problem.space, rule)):
         return text + "it was derived from another model: call make_problem anew"
     return text + "leave it out, or correct it"
 
@@ -275,6 +275,8 @@ def _space_excess(
             return tuple(f(x, y_true, outputs) for f in (own, right.plane_norms))
         if name == "squared_norm":
             return own(w, batch[0]), sum_of_squares(w, x)
+        if name == "differences.look_up":
+            return _looked_up(problem, w, x, y_true, outputs, (scores, right))
         return _by_differences(problem, name, w, x, batch[1], c, (scores, right, seen))
 
     return {name: largest_difference(*pairs_of(name)) for name in functions}
@@ -298,6 +300,21 @@ def _by_differences(
     return seen(moved), seen(wanted)
 
 
+def _looked_up(
+    problem: Problem, w: PyTree, x: PyTree, y_true: PyTree, outputs: PyTree, whole: tuple
+) -> tuple[PyTree, PyTree]:
+    """(scores and Gram row of the planes [K] and the last of them, what is right)."""
+    scores, right = whole
+    last = jax.tree.map(lambda leaf: leaf[-1], outputs)
+    inputs, planes = jax.tree.map(lambda leaf: leaf[None], (x, outputs))
+    theta, at = problem.model.potentials(w, x), jnp.int32(0)
+    found = problem.space.differences.look_up(
+        theta, inputs, planes, at, y_true, last, jnp.int32(len(scores))
+    )
+    gram = right.plane_gram(x, y_true, outputs, last)
+    return (found.scores, found.products), (scores, gram)
+
+
 def _functions_to_compare(problem: Problem, x: PyTree) -> tuple[str, ...]:
     """The functions of the space that are not derived from this very model."""
     own = [*problem.model, *problem.space]
@@ -314,7 +331,7 @@ def _functions_to_compare(problem: Problem, x: PyTree) -> tuple[str, ...]:
     )  # fmt: skip
     found = tuple(name for name in names if not is_of_this_model(getattr(problem.space, name)))
     if problem.space.differences is not None:
-        found += ("differences.values", "differences.add")
+        found += ("differences.values", "differences.add", "differences.look_up")
     squared = problem.space.squared_norm
     if squared is None or squared.func is sum_of_squares or not _are_coordinates(problem, x):
         return found
