@@ -1,4 +1,4 @@
-"""experiments.benchmarks: every part of a small task in this process, and the slope of growth."""
+"""experiments.benchmarks: every part of small tasks in this process, and the slope of growth."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from experiments.benchmarks import command as benchmarks
-from experiments.benchmarks.command import Growth, Options
-from experiments.tasks import benchmarks as tasks
+from experiments.benchmarks.command import Options
+from experiments.benchmarks.growth import Growth
+from experiments.benchmarks.rows import ROWS
 from experiments.tasks import generated
+from experiments.tasks.work import Tool, Work
+from jaxstruct.data.locate import available
 from tests.experiments.scripts import kept_settings, strict_json
 
 
@@ -30,9 +33,9 @@ def here(monkeypatch):
 
 
 def test_a_row_a_task(here, tmp_path, monkeypatch):
-    small = tasks.TASKS["texts"]._replace(size=60)
-    monkeypatch.setitem(tasks.TASKS, "texts", small)
-    options = Options(tasks=("texts",), output=str(tmp_path), tolerance=1e-2, progress=False)
+    small = ROWS["texts"]._replace(size=60, tolerance=1e-2)
+    monkeypatch.setitem(ROWS, "texts", small)
+    options = Options(tasks=("texts",), output=str(tmp_path), progress=False)
     outcome = benchmarks.run(options)
     (row,) = outcome.numbers["rows"]
     assert row["first_n"] == row["peer_n"] == 60
@@ -42,6 +45,60 @@ def test_a_row_a_task(here, tmp_path, monkeypatch):
     assert row["first_seconds"] > 0 and row["peer_seconds"] > 0
     kept = json.loads((tmp_path / "benchmarks.json").read_text())
     assert kept["rows"][0]["task"] == "texts" and (tmp_path / "benchmarks.png").exists()
+    (line,) = outcome.table.rows
+    assert line[:2] == ["texts", "0.01"] and "LinearSVC" in line
+
+
+def test_an_estimator_predicts_too_beside_others(here, tmp_path, monkeypatch):
+    monkeypatch.setitem(ROWS, "grid", ROWS["grid"]._replace(size=100))
+    options = Options(tasks=("grid",), output=str(tmp_path), tolerance=1e-1, progress=False)
+    outcome = benchmarks.run(options)
+    (row,) = outcome.numbers["rows"]
+    assert row["first_n"] == 100 and row["first_again_programs"] == 0
+    assert 0.1 < row["first_score"] == row["cached_score"] <= 1 and row["peer_score"] > 0.1
+    for part in ("first", "cached", "peer"):
+        assert 0 < row[f"{part}_seconds"] < row[f"{part}_everything"]
+    assert [line[0] for line in outcome.table.rows] == ["grid", "grid+predict"]
+
+
+def test_each_further_peer_has_lines_and_one_that_is_missing_has_none(here, tmp_path, monkeypatch):
+    def missing() -> Tool:
+        raise ImportError("no such package")
+
+    def prepare(size: int, tolerance: float) -> Work:
+        peers = {"one": lambda: Tool(lambda: None, lambda _: 0.5), "two": missing}
+        return Work(size, Tool(lambda: None, lambda _: 1.0), lambda _: [], peers)
+
+    row = ROWS["grid"]._replace(prepare=prepare, peers=["one", "two"], size=7)
+    monkeypatch.setitem(ROWS, "grid", row)
+    outcome = benchmarks.run(Options(tasks=("grid",), output=str(tmp_path), progress=False))
+    (row,) = outcome.numbers["rows"]
+    assert row["peer_score"] == 0.5 and row["peer2_seconds"] is None and row["first_status"] is None
+    names = [line[0] for line in outcome.table.rows]
+    assert names == ["grid", "grid+predict", "grid.2", "grid+predict.2"]
+    with pytest.raises(ValueError, match="grid has no peer3"):
+        benchmarks.run_part(Options(tasks=("grid",), part="peer3", output=str(tmp_path)))
+
+
+def test_an_estimator_has_no_growth_and_no_float64(here, tmp_path):
+    options = Options(tasks=("texts", "grid"), output=str(tmp_path), progress=False)
+    with pytest.raises(ValueError, match="tasks: grid: growth, path and shards take trainings"):
+        benchmarks.run(options.replace(growth=("30",)))
+    with pytest.raises(ValueError, match="x64: texts, 5 C"):
+        benchmarks.run(options.replace(tasks=("grid",), x64=True))
+
+
+NEEDS = {"tagger": "conll2002", "scene": "multilabel", "yeast": "multilabel", "trees": "gum"}
+
+
+@pytest.mark.parametrize("name", ["tagger", "scene", "yeast", "grid_cv", "graph", "trees"])
+def test_estimators_get_their_data_whole(name):
+    """Nothing is trained."""
+    if name in NEEDS and not available(NEEDS[name]):
+        pytest.skip(f"needs {NEEDS[name]}")
+    row = ROWS[name]
+    work = row.work(min(row.size, 50), "float32", 0.5)
+    assert set(work.peers) == set(row.peers) and work.n > 1
 
 
 def test_growth_has_a_slope(here, tmp_path):
@@ -50,7 +107,7 @@ def test_growth_has_a_slope(here, tmp_path):
     assert [row["size"] for row in outcome.numbers["rows"]] == [30, 60]
     assert outcome.table.rows[-1][0] == "texts" and math.isfinite(outcome.table.rows[-1][-1])
     assert (tmp_path / "benchmarks_growth.png").exists()
-    assert benchmarks._growing_tasks(options) == ("texts", "sentences")
+    assert benchmarks._trainings(options, benchmarks.GROWING) == ("texts", "sentences")
 
 
 def test_a_path_of_C_beside_cold_starts(here, tmp_path):
@@ -63,7 +120,7 @@ def test_a_path_of_C_beside_cold_starts(here, tmp_path):
     for row in rows:
         assert row["warm_primal"] == pytest.approx(row["cold_primal"], rel=2e-3)
     assert rows[0]["warm_rounds"] == rows[0]["cold_rounds"]  # nothing to start from
-    assert outcome.table.rows[-1][3] == sum(row["cold_rounds"] for row in rows)
+    assert outcome.table.rows[-1][4] == sum(row["cold_rounds"] for row in rows)
     assert (tmp_path / "benchmarks_path.png").exists()
 
 
@@ -79,19 +136,6 @@ def test_a_training_on_a_mesh(here, tmp_path, monkeypatch):
     assert row["again_programs"] == 0 and (tmp_path / "benchmarks_shards.png").exists()
     with pytest.raises(ValueError, match="shards is 64, but there are"):
         benchmarks.run(options.replace(shards=("64",)))
-
-
-def test_a_grid_search_chooses_as_its_errors_say(here, tmp_path):
-    options = Options(
-        grid=("1", "0.01"), size=200, tolerance=1e-2, output=str(tmp_path), progress=False
-    )
-    outcome = benchmarks.run(options)
-    ours, peer = outcome.numbers["rows"]
-    assert [ours["method"], peer["method"]] == ["jaxstruct", "LinearSVC"]
-    assert ours["C_over_n"] == [0.01, 1.0] and len(ours["error"]) == 2
-    assert ours["chosen"] == ours["C_over_n"][int(np.argmin(ours["error"]))]
-    np.testing.assert_allclose(ours["error"], peer["error"], atol=5)
-    assert (tmp_path / "benchmarks_grid.json").exists()
 
 
 def test_strings_hold_the_words_of_the_texts():
