@@ -9,9 +9,9 @@ from typing import Any
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.report import Columns, Table, rows_table
 from experiments.tasks.benchmarks import TASKS
-from experiments.tasks.estimated import ESTIMATED
+from experiments.tasks.users import USER_ROWS
 
-ROWS = TASKS | ESTIMATED
+ROWS = {name: task.row() for name, task in TASKS.items()} | USER_ROWS
 PREDICTED = "+predict"
 """What is added to the name of a task in the line of training and prediction."""
 
@@ -78,16 +78,13 @@ def _predicted(row: Mapping[str, Any]) -> dict[str, Any]:
 def _peers(row: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """(training, training and prediction) of each peer."""
     for place, name in enumerate(ROWS[row["task"]].peers):
-        found = {
-            key: row[f"{peer_key(place)}_{key}"]
-            for key in ("seconds", "everything", "score", "peak_memory")
-        }
+        key = peer_key(place)
+        memory = row[f"{key}_peak_memory"]
         trained = {
-            "tool": name,
-            "peer": found["seconds"],
-            "peer_peak": found["peak_memory"] / 2**20,
-        }
-        yield trained, {"peer": found["everything"], "peer_score": found["score"]}
+            "tool": name, "peer": row[f"{key}_seconds"], "peer_peak": memory and memory / 2**20
+        }  # fmt: skip
+        predicted = {"peer": row[f"{key}_everything"], "peer_score": row[f"{key}_score"]}
+        yield trained, predicted
 
 
 def plot_of(rows: Sequence[Mapping[str, Any]]) -> Plot:

@@ -35,3 +35,23 @@ class Work(NamedTuple):
     ours: Tool
     solutions: Callable[[Any], Sequence[Solution]]
     peers: Mapping[str, Callable[[], Tool]] = {}
+
+
+class Row(NamedTuple):
+    """A row of the table.
+
+    Fields:
+      work: (size, dtype of the weights, tolerance) -> what is measured.
+      size: of the task. peers: the names of the tools beside it.
+      tolerance: the relative gap where no other is asked for.
+      published: seconds that the pages of some of the peers name, which nobody measures here.
+      as_command: whether XLA makes one function of a whole loop, as it does for commands.
+    """
+
+    work: Callable[[int, str, float], Work]
+    title: str
+    size: int = 0
+    peers: Sequence[str] = ()
+    tolerance: float = 1e-3
+    published: Mapping[str, float] = {}
+    as_command: bool = False

