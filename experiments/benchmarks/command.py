@@ -126,12 +126,13 @@ def _measured(options: Options, name: str) -> dict[str, Any]:
     }  # fmt: skip
     shutil.rmtree(cache, ignore_errors=True)
     for part in ("first", "cached", *map(peer_key, range(len(task.peers)))):
-        seconds = task.published.get(_peer_of(name, part))
-        if seconds is None:
+        beside = _peer_of(name, part)
+        if beside in task.published:
+            found = published(task.published[beside])
+        else:
             part_options, part_name = own.replace(part=part), _part_name(name, part)
             (found,) = run_apart(part_options, part_name, environment)
-        else:
-            found = published(seconds)
+        found |= {"name": beside} if beside else {}
         row |= {f"{part}_{key}": value for key, value in found.items()}
     shutil.rmtree(cache, ignore_errors=True)
     return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -77,11 +78,13 @@ def _predicted(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _peers(row: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """(training, training and prediction) of each peer."""
-    for place, name in enumerate(ROWS[row["task"]].peers):
-        key = peer_key(place)
+    for key in map(peer_key, itertools.count()):
+        if f"{key}_name" not in row:
+            return
         memory = row[f"{key}_peak_memory"]
         trained = {
-            "tool": name, "peer": row[f"{key}_seconds"], "peer_peak": memory and memory / 2**20
+            "tool": row[f"{key}_name"], "peer": row[f"{key}_seconds"],
+            "peer_peak": memory and memory / 2**20,
         }  # fmt: skip
         predicted = {"peer": row[f"{key}_everything"], "peer_score": row[f"{key}_score"]}
         yield trained, predicted

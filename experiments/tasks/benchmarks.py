@@ -6,7 +6,7 @@ A task prepares its data before the clock starts. Every one is trained with defa
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -107,13 +107,20 @@ def texts(n: int, dtype: str = "float32") -> Training:
 
 
 def words(n: int, dtype: str = "float32") -> Training:
-    """The first n handwritten words of fold 1 (0: all), 26 letters of 128 pixels, C / n = 0.1."""
+    """The first n handwritten words of fold 1 (0: all), 26 letters of 128 pixels, C / n = 0.1;
+    CRFsuite beside, on the names of the black pixels."""
     from experiments.tasks import handwriting
 
     data = handwriting.load(None, dtype)
     train = handwriting.one_split(data.words, ("1",), 0).train[: n or None]
     x, y = take(data.inputs, train), take(data.outputs, train)
-    return Training(chain(128, 26, dtype=dtype), x, y, 0.1 * len(train), len(train))
+
+    def peer() -> Tool:
+        pixels = take(Ragged(data.words.pixels, data.words.offsets), train)
+        return crfsuite([_names(map(np.flatnonzero, word)) for word in pixels], _texts(y))
+
+    count = len(train)
+    return Training(chain(128, 26, dtype=dtype), x, y, 0.1 * count, count, {CRFSUITE: peer})
 
 
 def spanish(n: int, dtype: str = "float32", c_over_n: float = 0.1) -> Training:
@@ -157,14 +164,24 @@ def crfsuite(features: Sequence[Any], labels: Sequence[Sequence[str]]) -> Tool:
 
 
 def sentences(n: int, dtype: str = "float32") -> Training:
-    """Generated sentences of 9 labels, C / n = 0.1."""
+    """Generated sentences of 9 labels, C / n = 0.1; CRFsuite beside."""
     data = generated.sentences(n, FEATURES)
     values = np.ones(data.features.shape, np.float32)
     features = SparseFeatures(
         Ragged(data.features, data.offsets, FEATURES), Ragged(values, data.offsets)
     )
     x, y = chain_inputs(features), Ragged(data.labels, data.offsets, -1)
-    return Training(chain(FEATURES, generated.LABELS, dtype=dtype), x, y, 0.1 * n, n)
+    peers = {CRFSUITE: lambda: crfsuite([_names(each) for each in features.indices], _texts(y))}
+    return Training(chain(FEATURES, generated.LABELS, dtype=dtype), x, y, 0.1 * n, n, peers)
+
+
+def _names(tokens: Iterable[np.ndarray]) -> list[list[str]]:
+    """Numbers of features as CRFsuite reads them."""
+    return [[f"f{number}" for number in token] for token in tokens]
+
+
+def _texts(labels: Ragged) -> list[list[str]]:
+    return [[str(label) for label in own] for own in labels]
 
 
 def clinc150(_: int, dtype: str = "float32") -> Training:
@@ -207,13 +224,13 @@ TASKS = {
     "digits": Task(digits, "digits, C/n = 0.1", 1, [LINEAR_SVC]),
     "digits_large_C": Task(digits, "digits, C/n = 1", 10, [LINEAR_SVC]),
     "texts": Task(texts, "2,000 texts, 20 classes", 2000, [LINEAR_SVC]),
-    "words": Task(words, "OCR words, fold 1"),
+    "words": Task(words, "OCR words, fold 1", 0, [CRFSUITE]),
     "spanish": Task(spanish, "300 Spanish sentences", 300, [CRFSUITE]),
     "spanish_large_C": Task(_spanish_large_C, "300 Spanish sentences, C/n = 1", 300, [CRFSUITE]),
     "chunks": Task(chunks, "1,000 sentences in chunks", 1000, [CRFSUITE], 1e-2),
     "chunks_finer": Task(chunks, "1,000 sentences in chunks", 1000, [CRFSUITE]),
     "chunks_whole": Task(chunks, "8,936 sentences in chunks", 8936, [CRFSUITE], 1e-2),
-    "sentences": Task(sentences, "1,000 generated sentences", 1000),
+    "sentences": Task(sentences, "1,000 generated sentences", 1000, [CRFSUITE]),
     "clinc150": Task(clinc150, "CLINC150, 150 classes", 0, list(CLINC150_TOLS)),
     "gum": Task(gum, "GUM, short sentences"),
     "homologues": Task(homologues, "homologues of table 4", 80),
