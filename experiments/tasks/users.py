@@ -1,7 +1,8 @@
 """Rows of `experiments.benchmarks` as users have them: estimators beside others, and the rest.
 
 What a user gives is there before the clock starts: texts, features as mappings, matrices, graphs,
-trees. Reading them is part of `fit`. Estimators have their own settings but for C.
+trees. Reading them is part of `fit`. Estimators have their own settings but for C. They bring
+scikit-learn, some 80 MB, and so are imported by the rows that use them alone.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+import jaxstruct as js
 from experiments.lib.peers import crf_tagger, crf_trainer
 from experiments.tasks import generated
 from experiments.tasks.chunks import chunked
 from experiments.tasks.snakes import snakes
 from experiments.tasks.work import Row, Tool, Work
-from jaxstruct import chains, estimators, predict
 
 CHAIN, EACH = "chain of LinearSVC", "LinearSVC a label"
 LOG_LOSS = "jaxstruct, log loss"
@@ -54,7 +55,7 @@ def tagger(n: int, tolerance: float) -> Work:
         ([mappings(one.words) for one in part], [list(one.labels) for one in part])
         for part in (corpus.train[:n], corpus.testb)
     )
-    ours = estimators.SequenceLabeller(C=0.1 * n, tol=tolerance)
+    ours = js.estimators.SequenceLabeller(C=0.1 * n, tol=tolerance)
     return Work(n, _tool(ours, train, test), _own_solution, {"CRFsuite": lambda: _crf(train, test)})
 
 
@@ -98,7 +99,7 @@ def label_sets(name: str, _: int, tolerance: float) -> Work:
     data = load_label_sets(name)
     train, test = (data.train_x, data.train_y), (data.test_x, data.test_y)
     n = len(data.train_x)
-    ours = estimators.MultiLabelClassifier(C=n, tol=tolerance)
+    ours = js.estimators.MultiLabelClassifier(C=n, tol=tolerance)
     peers = {
         EACH: lambda: _tool(OneVsRestClassifier(LinearSVC(random_state=0)), train, test),
         CHAIN: lambda: _tool(ClassifierChain(LinearSVC(random_state=0)), train, test),
@@ -128,10 +129,10 @@ def grid(along_a_path: bool, n: int, tolerance: float) -> Work:
 
     # C is of the mean slack: in a fold, as a whole, the ratio to the number of texts is the same
     Cs = [C * n for C in CS]
-    own = estimators.StructuralClassifier(tol=tolerance)
+    own = js.estimators.StructuralClassifier(tol=tolerance)
     ours = searched(own, Cs)
     if along_a_path:
-        ours = estimators.PathSearchCV(make_pipeline(TfidfVectorizer(), own), Cs, cv=FOLDS)
+        ours = js.estimators.PathSearchCV(make_pipeline(TfidfVectorizer(), own), Cs, cv=FOLDS)
     peers = {"LinearSVC": lambda: _tool(searched(LinearSVC(), CS), train, test)}
     return Work(
         n, _tool(ours, train, test), lambda model: [model.best_estimator_[-1].solution_], peers
@@ -157,7 +158,7 @@ def graph(papers: int, tolerance: float) -> Work:
          [one.y.tolist() for one in part])
         for nodes, part in zip(bags, parts, strict=True)
     )  # fmt: skip
-    ours = estimators.GraphLabeller(C=n, tol=tolerance)
+    ours = js.estimators.GraphLabeller(C=n, tol=tolerance)
     alone = [
         (np.concatenate(nodes), np.concatenate([one.y for one in part]))
         for nodes, part in zip(bags, parts, strict=True)
@@ -184,7 +185,7 @@ def trees(n: int, tolerance: float) -> Work:
 
     bank = load_treebank(Options(corpus="gum", longest=14, sentences=n))
     train, test = (([list(tags(tree)) for tree in part], part) for part in (bank.train, bank.test))
-    make = functools.partial(estimators.TreeParser, C=0.1 * n, tol=tolerance)
+    make = functools.partial(js.estimators.TreeParser, C=0.1 * n, tol=tolerance)
     peers = {LOG_LOSS: lambda: _tool(make(objective="log_loss"), train, test)}
     return Work(n, _tool(make(), train, test), _own_solution, peers)
 
@@ -192,14 +193,14 @@ def trees(n: int, tolerance: float) -> Work:
 def prediction(n: int, tolerance: float) -> Work:
     """n English sentences in chunks, read and predicted with weights for 1,000 others' features."""
     del tolerance
-    data = chains.prepare(*chunked(1000))
+    data = js.chains.prepare(*chunked(1000))
     random = np.random.default_rng(0)
     weights = {
         key: random.normal(size=leaf.shape).astype(leaf.dtype)
         for key, leaf in data.problem.initial_weights.items()
     }
     sentences, _ = chunked(n, skip=1000)
-    ours = Tool(lambda: predict(data.problem, weights, data.encoding.inputs(sentences)))
+    ours = Tool(lambda: js.predict(data.problem, weights, data.encoding.inputs(sentences)))
     return Work(n, ours, lambda _: [])
 
 

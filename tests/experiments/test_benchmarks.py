@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +109,11 @@ def test_a_row_has_the_peers_that_it_names(name):
     row = ROWS[name]
     work = row.work(min(row.size, 50) or 50, "float32", 0.5)
     assert set(work.peers) == set(row.peers) - set(row.published) and work.n > 1
+
+
+def test_rows_of_fit_do_not_carry_the_memory_of_scikit_learn():
+    words = "import sys, experiments.benchmarks.command; sys.exit('sklearn' in sys.modules)"
+    subprocess.run([sys.executable, "-c", words], check=True)
 
 
 def test_growth_has_a_slope(here, tmp_path):
