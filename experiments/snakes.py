@@ -23,96 +23,10 @@ from experiments.lib.plots import Plot
 from experiments.lib.progress import training_progress
 from experiments.lib.record import SECONDS, Stopwatch
 from experiments.lib.report import Columns, Table, rows_table
-from jaxstruct import Problem, Ragged, fit, predict
-from jaxstruct.data.snakes import LABELS, Snakes, load_snakes
+from experiments.tasks.snakes import FEATURES, Grids, errors, grids_of, palette_of, problem_of
+from jaxstruct import Ragged, fit, predict
+from jaxstruct.data.snakes import load_snakes
 from jaxstruct.graphs.decoding import BOUNDED, UNBOUNDED
-from jaxstruct.graphs.edge_lists import grid_edges
-from jaxstruct.graphs.inputs import GraphInput, graph_inputs
-from jaxstruct.graphs.structure import graph_labelling
-
-# Grids of coloured cells as graphs to label.
-
-RADIUS = 1
-"""A node sees the cells up to so many steps away: a window of 3 x 3."""
-FEATURES = ("direction", "windows")
-"""Features of an edge: whether it goes right or down, and with "windows" those of both its ends."""
-
-
-class Grids(NamedTuple):
-    """n grids as graphs.
-
-    Fields:
-      shapes: [n, 2] height and width. y: labels of all cells, a store.
-      nodes: [V, d] windows of each grid. edges: [E, 2]. directions: [E], 0 right, 1 down.
-    """
-
-    shapes: np.ndarray
-    y: Ragged
-    nodes: list[np.ndarray]
-    edges: list[np.ndarray]
-    directions: list[np.ndarray]
-
-    def inputs(self, features: str, dtype: str) -> GraphInput:
-        """The graphs with the edge features of this name."""
-        nodes = [own.astype(dtype) for own in self.nodes]
-        rows = None
-        if features == "windows":
-            rows = [_of_both_ends(*each).astype(dtype) for each in
-                    zip(self.nodes, self.edges, self.directions, strict=True)]  # fmt: skip
-        return graph_inputs(nodes, self.edges, edge_features=rows, kinds=self.directions)
-
-    @property
-    def number_of_features(self) -> int:
-        """d of a node."""
-        return self.nodes[0].shape[1]
-
-
-def _of_both_ends(nodes: np.ndarray, edges: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """[E, 4 d] the windows of both ends, in a block of their own for each direction."""
-    both = np.concatenate([nodes[edges[:, 0]], nodes[edges[:, 1]]], axis=1)
-    placed = np.zeros((len(edges), 2, both.shape[1]), np.float32)
-    placed[np.arange(len(edges)), directions] = both
-    return placed.reshape(len(edges), -1)
-
-
-def _windows(cells: np.ndarray) -> np.ndarray:
-    """[h w, 9 c] one-hot colours [h, w, c] of a cell and its neighbours, none beyond the rim."""
-    h, w, _ = cells.shape
-    wide = np.pad(cells, [(RADIUS, RADIUS), (RADIUS, RADIUS), (0, 0)])
-    size = 2 * RADIUS + 1
-    parts = [wide[i : i + h, j : j + w] for i in range(size) for j in range(size)]
-    return np.concatenate(parts, axis=2).reshape(h * w, -1)
-
-
-def palette_of(pixels: np.ndarray) -> np.ndarray:
-    """[c, 3] the colours that occur."""
-    return np.unique(pixels, axis=0)
-
-
-def grids_of(snakes: Snakes, palette: np.ndarray, examples: int = 0) -> Grids:
-    """The first `examples` grids as graphs, 0 for all; a colour that the palette lacks is none."""
-    count = examples or len(snakes.shapes)
-    offsets = snakes.offsets[: count + 1]
-    nodes: list[np.ndarray] = []
-    edges: list[np.ndarray] = []
-    directions: list[np.ndarray] = []
-    for (h, w), start, end in zip(snakes.shapes, offsets[:-1], offsets[1:], strict=False):
-        pixels = snakes.pixels[start:end]
-        colours = (pixels[:, None] == palette[None]).all(axis=2).astype(np.float32)
-        nodes.append(_windows(colours.reshape(h, w, -1)))
-        right, down = grid_edges(int(h), int(w))
-        edges.append(np.concatenate([right, down]))
-        directions.append(np.repeat(np.arange(2), [len(right), len(down)]))
-    labels = Ragged(snakes.labels[: offsets[-1]], offsets, -1)
-    return Grids(snakes.shapes[:count], labels, nodes, edges, directions)
-
-
-def errors(y: Ragged, read: Ragged) -> tuple[float, float]:
-    """(cells, grids) labelled wrong, in %."""
-    wrong = y.rows != read.rows
-    whole: Sequence[bool] = [bool((a != b).any()) for a, b in zip(y, read, strict=True)]
-    return 100 * float(wrong.mean()), 100 * float(np.mean(whole))
-
 
 # Pictures of labelled grids: the cells as they are, as they are labelled, and which are wrong.
 
@@ -228,22 +142,9 @@ def run(options: Options) -> common.Outcome:
     return common.save(options, _table(options, data, rows), {"rows": rows}, plots)
 
 
-def _problem(options: Options, data: Data, features: str) -> Problem:
-    d = data.train.number_of_features
-    return graph_labelling(
-        d,
-        LABELS,
-        number_of_edge_features=4 * d if features == "windows" else 0,
-        edge_kinds=2,
-        inference=options.inference,
-        passes=options.passes,
-        dtype=data.dtype,
-    )
-
-
 def _measurements(options: Options, data: Data) -> Iterator[tuple[dict[str, Any], Ragged]]:
     for features in options.features:
-        problem = _problem(options, data, features)
+        problem = problem_of(data.train, features, options.inference, options.passes, data.dtype)
         x, x_test = (part.inputs(features, data.dtype) for part in (data.train, data.test))
         for ratio in map(float, options.c_over_n):
             with training_progress(

@@ -30,7 +30,7 @@ def path_rows(name: str, size: int, values: Sequence[float], tolerance: float) -
         warm, warm_seconds = _solve(training, value, tolerance, before)
         before = warm
         yield {
-            "task": name, "n": training.n, "C_over_n": value,
+            "task": name, "n": training.n, "tolerance": tolerance, "C_over_n": value,
             "cold_rounds": cold.statistics.passes, "cold_seconds": cold_seconds,
             "warm_rounds": warm.statistics.passes, "warm_seconds": warm_seconds,
             "cold_primal": cold.primal, "warm_primal": warm.primal, "dual": warm.dual,
@@ -53,10 +53,11 @@ def _solve(
 _COUNTED = ("cold_rounds", "cold_seconds", "warm_rounds", "warm_seconds")
 
 
-def path_table(rows: Sequence[dict[str, Any]], tolerance: float) -> Table:
+def path_table(rows: Sequence[dict[str, Any]]) -> Table:
     """A row a value of C, and the sums of every task."""
     columns: Columns = {
-        "task": "task", "n": "n", "C/n": "C_over_n", ("cold", "rounds"): "cold_rounds",
+        "task": "task", "n": "n", "gap": "tolerance:g", "C/n": "C_over_n",
+        ("cold", "rounds"): "cold_rounds",
         ("cold", "s"): "cold_seconds", ("from the one before", "rounds"): "warm_rounds",
         ("from the one before", "s"): "warm_seconds", "solved": "solved",
     }  # fmt: skip
@@ -67,8 +68,7 @@ def path_table(rows: Sequence[dict[str, Any]], tolerance: float) -> Table:
         solved = all(row["solved"] for row in own)
         shown.append(own[0] | sums | {"C_over_n": "all", "solved": solved})
     notes = [
-        f"svm1_margin to a relative gap of {tolerance:g}, default settings, processor seconds "
-        "without compiling."
+        "svm1_margin to this relative gap, default settings, processor seconds without compiling."
     ]
     return rows_table("A path of C", columns, shown, notes)
 

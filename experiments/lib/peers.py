@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +13,6 @@ from jaxstruct.core.types import SparseFeatures
 
 if TYPE_CHECKING:
     import scipy.sparse
-
-    from jaxstruct.data.conll import Sentence
-    from jaxstruct.data.token_features import FeatureOptions
-
 
 DIGITS_OPTIMA = {0.1: 29.9341439, 1.0: 100.6926605}
 """C' -> the optimum of SVM1 on scikit-learn's digits, the whole split of seed 0, to 1e-7.
@@ -65,20 +63,33 @@ def objective(weights: np.ndarray, x: Any, labels: np.ndarray, c_over_n: float) 
     return float(np.sum(weights**2) / 2 + c_over_n * np.sum(slack))
 
 
-def crf_trainer(sentences: Sequence[Sentence], options: FeatureOptions, c2: float) -> Any:
-    """A trainer of CRFsuite (L-BFGS, L2 penalty c2) that has read the sentences; `train(path)`.
+def crf_trainer(features: Iterable[Any], labels: Iterable[Sequence[str]], c2: float) -> Any:
+    """A trainer of CRFsuite (L-BFGS, L2 penalty c2) that has read sequences; `train(path)`.
+
+    Args:
+      features: of each token of each sequence, names or mappings name -> value. labels: of each.
 
     Raises:
       ImportError: python-crfsuite is missing.
     """
     import pycrfsuite  # pyright: ignore[reportMissingImports]
 
-    from jaxstruct.data.token_features import token_features
-
     trainer = pycrfsuite.Trainer(  # pyright: ignore[reportAttributeAccessIssue]
         algorithm="lbfgs", verbose=False
     )
     trainer.set_params({"c1": 0.0, "c2": c2})
-    for sentence, features in zip(sentences, token_features(sentences, options), strict=True):
-        trainer.append(features, sentence.labels)
+    for own_features, own_labels in zip(features, labels, strict=True):
+        trainer.append(own_features, own_labels)
     return trainer
+
+
+def crf_tagger(trainer: Any) -> Any:
+    """What a trainer of `crf_trainer` learns; `tag(features)`."""
+    import pycrfsuite  # pyright: ignore[reportMissingImports]
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "model")
+        trainer.train(path)
+        tagger = pycrfsuite.Tagger()  # pyright: ignore[reportAttributeAccessIssue]
+        tagger.open_inmemory(Path(path).read_bytes())
+    return tagger

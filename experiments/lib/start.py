@@ -38,11 +38,16 @@ AS_USERS = ("benchmarks", "first_results")
 """Commands that measure what users of the library wait for, who have not set `LOOPS`."""
 
 
-def set_loops() -> None:
-    """Add `LOOPS` to XLA_FLAGS, unless these have such options already or jax has read them."""
+def with_loops() -> str:
+    """XLA_FLAGS with `LOOPS`, unless these have such options already."""
     given = os.environ.get("XLA_FLAGS", "")
-    if "jax" not in sys.modules and "xla_backend_extra_options" not in given:
-        os.environ["XLA_FLAGS"] = f"{given} {LOOPS}".lstrip()
+    return given if "xla_backend_extra_options" in given else f"{given} {LOOPS}".lstrip()
+
+
+def set_loops() -> None:
+    """Set XLA_FLAGS so, unless jax has read them."""
+    if "jax" not in sys.modules:
+        os.environ["XLA_FLAGS"] = with_loops()
 
 
 def start(name: str) -> None:

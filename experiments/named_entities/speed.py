@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ import numpy as np
 
 from experiments.lib import common
 from experiments.lib.apart import run_apart
-from experiments.lib.peers import crf_trainer
+from experiments.lib.peers import crf_tagger, crf_trainer
 from experiments.lib.plots import TRAINING_SECONDS, Plot, bar_groups, curve_lines
 from experiments.lib.progress import training_progress
 from experiments.lib.record import Stopwatch, peak_memory_bytes
@@ -180,21 +179,15 @@ def _crfsuite(
     options: Options, corpus: Conll2002, sentences: Sequence[Sentence], dtype: str
 ) -> Iterator[dict[str, Any]]:
     """One row; CRFsuite computes in float64 whatever `dtype` says."""
-    import pycrfsuite  # pyright: ignore[reportMissingImports]
-
     before, watch = peak_memory_bytes(), Stopwatch()
-    trainer = crf_trainer(sentences, _features(options), options.crf_c2)
+    features = token_features(sentences, _features(options))
+    trainer = crf_trainer(features, (each.labels for each in sentences), options.crf_c2)
     preparing = watch.lap().wall
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "model")
-        trainer.train(path)
-        seconds, memory = watch.elapsed(), peak_memory_bytes()
-        tagger = pycrfsuite.Tagger()  # pyright: ignore[reportAttributeAccessIssue]
-        tagger.open(path)
-        scores = _test(
-            corpus, lambda part: [tagger.tag(x) for x in token_features(part, _features(options))]
-        )
-        tagger.close()
+    tagger = crf_tagger(trainer)
+    seconds, memory = watch.elapsed(), peak_memory_bytes()
+    scores = _test(
+        corpus, lambda part: [tagger.tag(x) for x in token_features(part, _features(options))]
+    )
     yield {
         "name": f"CRFsuite, c2 = {options.crf_c2:g}", "wall_seconds": seconds.wall,
         "process_seconds": seconds.process, "preparing_seconds": preparing,

@@ -35,7 +35,8 @@ def mesh_row(training: Training, shards: int, tolerance: float) -> dict[str, Any
     first, first_wall, _ = _solve(training, mesh, tolerance)
     again, wall, processor = _solve(training, mesh, tolerance)
     return {
-        "shards": shards, "n": training.n, "rounds": first.statistics.passes,
+        "shards": shards, "n": training.n, "tolerance": tolerance,
+        "rounds": first.statistics.passes,
         "primal": first.primal, "dual": first.dual, "status": str(first.status),
         "first_wall": first_wall, "again_wall": wall, "again_seconds": processor,
         "again_programs": again.statistics.compilations,
@@ -54,16 +55,17 @@ def _solve(
     return solution, time.perf_counter() - wall, time.process_time() - processor
 
 
-def mesh_table(rows: Sequence[dict[str, Any]], tolerance: float) -> Table:
+def mesh_table(rows: Sequence[dict[str, Any]]) -> Table:
     """A row a task and number of shards."""
     columns: Columns = {
-        **{name: name for name in ("task", "n", "shards", "rounds", "primal", "dual", "status")},
+        "task": "task", "n": "n", "gap": "tolerance:g",
+        **{name: name for name in ("shards", "rounds", "primal", "dual", "status")},
         ("wall s", "first"): "first_wall", ("wall s", "again"): "again_wall",
         ("processor s", "again"): "again_seconds",
     }  # fmt: skip
     notes = [
-        f"To a relative gap of {tolerance:g}, default settings. Devices are threads of this "
-        "processor: more of them than cores say how rounds grow, not how fast they are."
+        "To this relative gap, default settings. Devices are threads of this processor: more of "
+        "them than cores say how rounds grow, not how fast they are."
     ]
     for task in dict.fromkeys(row["task"] for row in rows):
         own = [row for row in rows if row["task"] == task]

@@ -1,18 +1,23 @@
-"""experiments.benchmarks: every part of a small task in this process, and the slope of growth."""
+"""experiments.benchmarks: every part of small tasks in this process, and the slope of growth."""
 
 from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from experiments.benchmarks import command as benchmarks
-from experiments.benchmarks.command import Growth, Options
-from experiments.tasks import benchmarks as tasks
-from experiments.tasks import generated
+from experiments.benchmarks.command import Options
+from experiments.benchmarks.growth import Growth
+from experiments.benchmarks.rows import ROWS
+from experiments.tasks import generated, users
+from experiments.tasks.work import Row, Tool, Work
+from jaxstruct.data.locate import available
 from tests.experiments.scripts import kept_settings, strict_json
 
 
@@ -20,7 +25,7 @@ from tests.experiments.scripts import kept_settings, strict_json
 def here(monkeypatch):
     """Parts run in this process, for speed."""
 
-    def run_here(options, name):
+    def run_here(options, name, environment=None):
         benchmarks.run_part(options.replace(cache=""))
         return strict_json(Path(options.output) / f"{name}.json")["rows"]
 
@@ -30,9 +35,9 @@ def here(monkeypatch):
 
 
 def test_a_row_a_task(here, tmp_path, monkeypatch):
-    small = tasks.TASKS["texts"]._replace(size=60)
-    monkeypatch.setitem(tasks.TASKS, "texts", small)
-    options = Options(tasks=("texts",), output=str(tmp_path), tolerance=1e-2, progress=False)
+    small = ROWS["texts"]._replace(size=60, tolerance=1e-2)
+    monkeypatch.setitem(ROWS, "texts", small)
+    options = Options(tasks=("texts",), output=str(tmp_path), progress=False)
     outcome = benchmarks.run(options)
     (row,) = outcome.numbers["rows"]
     assert row["first_n"] == row["peer_n"] == 60
@@ -42,6 +47,73 @@ def test_a_row_a_task(here, tmp_path, monkeypatch):
     assert row["first_seconds"] > 0 and row["peer_seconds"] > 0
     kept = json.loads((tmp_path / "benchmarks.json").read_text())
     assert kept["rows"][0]["task"] == "texts" and (tmp_path / "benchmarks.png").exists()
+    (line,) = outcome.table.rows
+    assert line[:2] == ["texts", "0.01"] and "LinearSVC" in line
+
+
+def test_an_estimator_predicts_too_beside_others(here, tmp_path, monkeypatch):
+    for name, value in {"CS": (0.1, 1.0), "FOLDS": 2, "HELD_OUT": 60}.items():
+        monkeypatch.setattr(users, name, value)
+    monkeypatch.setitem(ROWS, "grid", ROWS["grid"]._replace(size=80))
+    options = Options(tasks=("grid",), output=str(tmp_path), tolerance=1e-1, progress=False)
+    outcome = benchmarks.run(options)
+    (row,) = outcome.numbers["rows"]
+    assert row["first_n"] == 80 and row["first_again_programs"] == 0
+    assert 0.1 < row["first_score"] == row["cached_score"] <= 1 and row["peer_score"] > 0.1
+    for part in ("first", "cached", "peer"):
+        assert 0 < row[f"{part}_seconds"] < row[f"{part}_everything"]
+    assert [line[0] for line in outcome.table.rows] == ["grid", "grid+predict"]
+
+
+def test_each_further_peer_has_lines_and_one_that_is_missing_has_none(here, tmp_path, monkeypatch):
+    def missing() -> Tool:
+        raise ImportError("no such package")
+
+    def work(size: int, dtype: str, tolerance: float) -> Work:
+        peers = {"one": lambda: Tool(lambda: None, lambda _: 0.5), "two": missing}
+        return Work(size, Tool(lambda: None, lambda _: 1.0), lambda _: [], peers)
+
+    row = Row(work, "three tools", 7, ["one", "two", "three"], published={"three": 9.0})
+    monkeypatch.setitem(ROWS, "grid", row)
+    outcome = benchmarks.run(Options(tasks=("grid",), output=str(tmp_path), progress=False))
+    (row,) = outcome.numbers["rows"]
+    assert row["peer_score"] == 0.5 and row["peer2_seconds"] is None and row["first_status"] is None
+    names = [line[0] for line in outcome.table.rows]
+    assert names[2:] == ["grid.2", "grid+predict.2", "grid.3", "grid+predict.3"]
+    assert (row["peer_name"], row["peer3_name"], row["peer3_seconds"]) == ("one", "three", 9)
+    with pytest.raises(ValueError, match="texts has no peer2"):
+        benchmarks.run_part(Options(tasks=("texts",), part="peer2", output=str(tmp_path)))
+
+
+def test_an_estimator_has_no_growth_and_no_float64(here, tmp_path):
+    options = Options(tasks=("texts", "grid"), output=str(tmp_path), progress=False)
+    with pytest.raises(ValueError, match="tasks: grid: growth, path and shards take trainings"):
+        benchmarks.run(options.replace(growth=("30",)))
+    with pytest.raises(ValueError, match="x64: estimators and programs of users"):
+        benchmarks.run(options.replace(tasks=("grid",), x64=True))
+
+
+NEEDS = {
+    "words": "ocr_letters", "clinc150": "clinc150", "gum": "gum", "trees": "gum",
+    "scene": "multilabel", "yeast": "multilabel", "snakes": "snakes",
+    **dict.fromkeys(("spanish", "spanish_large_C", "spanish_whole", "tagger"), "conll2002"),
+    **dict.fromkeys(("chunks", "chunks_finer", "chunks_whole", "predict"), "treebank"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_has_the_peers_that_it_names(name):
+    """Nothing is trained."""
+    if name in NEEDS and not available(NEEDS[name]):
+        pytest.skip(f"needs {NEEDS[name]}")
+    row = ROWS[name]
+    work = row.work(min(row.size, 50) or 50, "float32", 0.5)
+    assert set(work.peers) == set(row.peers) - set(row.published) and work.n > 1
+
+
+def test_rows_of_fit_do_not_carry_the_memory_of_scikit_learn():
+    words = "import sys, experiments.benchmarks.command; sys.exit('sklearn' in sys.modules)"
+    subprocess.run([sys.executable, "-c", words], check=True)
 
 
 def test_growth_has_a_slope(here, tmp_path):
@@ -50,7 +122,7 @@ def test_growth_has_a_slope(here, tmp_path):
     assert [row["size"] for row in outcome.numbers["rows"]] == [30, 60]
     assert outcome.table.rows[-1][0] == "texts" and math.isfinite(outcome.table.rows[-1][-1])
     assert (tmp_path / "benchmarks_growth.png").exists()
-    assert benchmarks._growing_tasks(options) == ("texts", "sentences")
+    assert benchmarks._trainings(options, benchmarks.GROWING) == ("texts", "sentences")
 
 
 def test_a_path_of_C_beside_cold_starts(here, tmp_path):
@@ -63,7 +135,7 @@ def test_a_path_of_C_beside_cold_starts(here, tmp_path):
     for row in rows:
         assert row["warm_primal"] == pytest.approx(row["cold_primal"], rel=2e-3)
     assert rows[0]["warm_rounds"] == rows[0]["cold_rounds"]  # nothing to start from
-    assert outcome.table.rows[-1][3] == sum(row["cold_rounds"] for row in rows)
+    assert outcome.table.rows[-1][4] == sum(row["cold_rounds"] for row in rows)
     assert (tmp_path / "benchmarks_path.png").exists()
 
 
@@ -79,19 +151,6 @@ def test_a_training_on_a_mesh(here, tmp_path, monkeypatch):
     assert row["again_programs"] == 0 and (tmp_path / "benchmarks_shards.png").exists()
     with pytest.raises(ValueError, match="shards is 64, but there are"):
         benchmarks.run(options.replace(shards=("64",)))
-
-
-def test_a_grid_search_chooses_as_its_errors_say(here, tmp_path):
-    options = Options(
-        grid=("1", "0.01"), size=200, tolerance=1e-2, output=str(tmp_path), progress=False
-    )
-    outcome = benchmarks.run(options)
-    ours, peer = outcome.numbers["rows"]
-    assert [ours["method"], peer["method"]] == ["jaxstruct", "LinearSVC"]
-    assert ours["C_over_n"] == [0.01, 1.0] and len(ours["error"]) == 2
-    assert ours["chosen"] == ours["C_over_n"][int(np.argmin(ours["error"]))]
-    np.testing.assert_allclose(ours["error"], peer["error"], atol=5)
-    assert (tmp_path / "benchmarks_grid.json").exists()
 
 
 def test_strings_hold_the_words_of_the_texts():

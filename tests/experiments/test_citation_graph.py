@@ -7,8 +7,9 @@ import pytest
 from matplotlib.colors import to_rgba
 
 from experiments import citation_graph
-from experiments.citation_graph import Drawing, Options, drawn_papers, equal_links, part_of
+from experiments.citation_graph import Options, equal_links, part_of
 from experiments.lib import common
+from experiments.tasks.papers import Drawing, drawn_papers
 from tests.experiments.scripts import kept_settings, strict_json
 
 DRAWING = Drawing(10, 16, 3, 12, 4, 0.4, 2, 0.9)

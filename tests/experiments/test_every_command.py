@@ -81,7 +81,7 @@ WRONG = {
     "handwriting": ["--formulations=svm3", "--baselines=hmm", "--letter_data=absent.data",
                     "--predict_only", "--folds=2 --model=m"],
     "benchmarks": ["--tasks=table", "--growth=x", "--part=first", "--path=x", "--path=0",
-                   "--shards=0", "--shards=x"],
+                   "--shards=0", "--shards=x", "--tolerance=0", "--tasks=tagger --growth=9"],
     "bulk_speed": ["--devices=0", "--sentences=-1", "--texts=x"],
     "handwriting_speed": ["--repeats=0"],
     "killed_runs": ["--kills=0", "--tasks=table", "--cost=-1", "--tolerance=0", "--seconds=-1"],

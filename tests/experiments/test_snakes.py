@@ -7,7 +7,8 @@ import pytest
 
 from experiments import snakes
 from experiments.lib import common
-from experiments.snakes import Data, Options, chosen_grids, errors, grids_of, palette_of
+from experiments.snakes import Options, chosen_grids
+from experiments.tasks.snakes import errors, grids_of, palette_of, problem_of
 from jaxstruct import Ragged, predict
 from jaxstruct.data.errors import MalformedFile
 from jaxstruct.data.snakes import Snakes, load_snakes
@@ -80,7 +81,7 @@ def test_features_written_down() -> None:
     plain = grids.inputs("direction", "float32")
     assert plain.edge_features is None and Options().features == ("direction", "windows")
     np.testing.assert_array_equal(plain.kinds[0], np.diff(plain.edges[0])[:, 0] == w)
-    problem = snakes._problem(Options(passes=2), Data(grids, grids, "float32"), "direction")
+    problem = problem_of(grids, "direction", "reweighted", 2, "float32")
     read = predict(problem, problem.initial_weights, plain)  # checks let them pass
     np.testing.assert_array_equal(read.offsets, grids.y.offsets)
 

@@ -97,8 +97,7 @@ class _Recorder:
 
 def test_crfsuite_reads_every_sentence_and_its_penalties(monkeypatch):
     monkeypatch.setitem(sys.modules, "pycrfsuite", types.SimpleNamespace(Trainer=_Recorder))
-    options = FeatureOptions(affixes=2)
-    trainer = crf_trainer(SENTENCES, options, 0.3)
+    features = token_features(SENTENCES, FeatureOptions(affixes=2))
+    trainer = crf_trainer(features, [each.labels for each in SENTENCES], 0.3)
     assert trainer.algorithm == "lbfgs" and trainer.params == {"c1": 0.0, "c2": 0.3}
-    features = list(token_features(SENTENCES, options))
     assert trainer.read == [(f, s.labels) for f, s in zip(features, SENTENCES, strict=True)]
