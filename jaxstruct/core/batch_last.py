@@ -20,7 +20,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import custom_vmap
 
-from jaxstruct.core.one_kernel import one_kernel
 from jaxstruct.core.types import Array
 
 
@@ -165,41 +164,6 @@ def in_column_blocks(kernel: Callable, width: int) -> Callable:
         return jax.tree.map(lambda leaf: _join(leaf, batch), results)
 
     return blocked
-
-
-def column_by_column(function: Callable) -> Callable:
-    """The batch-last kernel that computes a function of one example for each column.
-
-    It is for functions whose loops turn as often as their own example asks: side by side all would
-    wait for the longest. On a CPU the columns come one after the other in one kernel (see
-    `core.one_kernel`), which runs like the loops of a compiled language; elsewhere they run side by
-    side, as `vmap` makes them.
-
-    Args:
-      function: of arrays by position, with a result of one shape whatever the values. What
-        `one_kernel` cannot hold it must not have.
-    """
-
-    def kernel(*arguments: Any) -> Any:
-        moved = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, -1, 0), arguments)
-        columns = max(len(leaf) for leaf in jax.tree.leaves(moved))
-        if jax.default_backend() == "cpu":
-            results = one_kernel(functools.partial(_in_turn, function, columns))(*moved)
-        else:
-            shared = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (columns, *leaf.shape[1:])), moved)
-            results = jax.vmap(function)(*shared)
-        return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), results)
-
-    return kernel
-
-
-def _in_turn(function: Callable, columns: int, *arguments: Any) -> Any:
-    """The results [columns, ..] of one example after the other; what all share has an axis of 1."""
-
-    def of_column(column: Array) -> Any:
-        return function(*jax.tree.map(lambda leaf: leaf[column if len(leaf) > 1 else 0], arguments))
-
-    return jax.lax.map(of_column, jnp.arange(columns, dtype=jnp.int32))
 
 
 def _fill_up(leaf: Array, columns: int) -> Array:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.batch_last import column_by_column, of_one_example
+from jaxstruct.core.in_turn import entry, in_turn, put
 from jaxstruct.core.types import Array, BinaryTree
 from jaxstruct.trees.forests import Forest
-from jaxstruct.trees.oracles.forest_trees import ForestScores, is_whole, put, size_of
+from jaxstruct.trees.oracles.forest_trees import ForestScores, Nodes, size_of
 from jaxstruct.trees.potentials import PADDING
 
 
@@ -28,125 +28,118 @@ class _Walk(NamedTuple):
     gains: Array
 
 
-def _is_token(forest: Forest, node: Array) -> Array:
-    return forest.nodes[node, 1] == forest.nodes[node, 2]
-
-
-def _value(forest: Forest, scores: ForestScores, edge: Array) -> Array:
+def _value(nodes: Nodes, scores: ForestScores, edge: Array) -> Array:
     """The score of an edge and of its parts that are tokens."""
-    _, left, right = forest.edges[edge]
-    total = scores.edges[edge] + jnp.where(_is_token(forest, left), scores.nodes[left], 0)
-    return total + jnp.where(_is_token(forest, right), scores.nodes[right], 0)
+    total = entry(scores.edges, edge)
+    for part in nodes.parts(edge):
+        total = total + jnp.where(nodes.is_token(part), entry(scores.nodes, part), 0)
+    return total
 
 
-def _own_edge(forest: Forest, rule: Array, split: Array, begin: Array, end: Array) -> Array:
-    """The edge of a rule and a split among begin..end - 1."""
+def _own_edge(nodes: Nodes, tree: BinaryTree, n: Array | int, node: Array) -> Array:
+    """The edge of a node by the rule and the split at place n of the true tree."""
+    rule, split = entry(tree.rules, n), entry(tree.splits, n)
 
     def look(edge: Array, found: Array) -> Array:
-        number, left, _ = forest.edges[edge]
-        fits = (number == rule) & (forest.nodes[left, 2] + 1 == split)
+        fits = (nodes.rule(edge) == rule) & (nodes.last(nodes.parts(edge)[0]) + 1 == split)
         return jnp.where(fits, edge, found)
 
-    return jax.lax.fori_loop(begin, end, look, begin)
+    first, end = nodes.edges(node)
+    return jax.lax.fori_loop(first, end, look, jnp.maximum(first, 0))
 
 
 def _other_edge(
-    forest: Forest, scores: ForestScores, own: Array, begin: Array, end: Array
+    nodes: Nodes, scores: ForestScores, node: Array, own: Array
 ) -> tuple[Array, Array]:
     """(the best edge of a node beside its own one with the same inner nodes, what it adds)."""
-    _, left, right = forest.edges[own]
-    split = forest.nodes[left, 2]
+    left, right = nodes.parts(own)
 
     def look(edge: Array, best: tuple[Array, Array]) -> tuple[Array, Array]:
-        _, a, b = forest.edges[edge]
-        fits = (edge != own) & (forest.nodes[a, 2] == split)
-        fits &= (a == left) | _is_token(forest, a)
-        fits &= (b == right) | _is_token(forest, b)
-        value = _value(forest, scores, edge)
+        a, b = nodes.parts(edge)
+        fits = (edge != own) & (nodes.last(a) == nodes.last(left))
+        fits &= ((a == left) | nodes.is_token(a)) & ((b == right) | nodes.is_token(b))
+        value = _value(nodes, scores, edge)
         better = fits & (value > best[1])
         return jnp.where(better, edge, best[0]), jnp.where(better, value, best[1])
 
-    nothing = own, jnp.asarray(-jnp.inf, scores.nodes.dtype)
-    edge, value = jax.lax.fori_loop(begin, end, look, nothing)
-    return edge, jnp.where(value > -jnp.inf, value - _value(forest, scores, own), -jnp.inf)
+    nothing = own, jnp.asarray(-jnp.inf, entry(scores.nodes, 0).dtype)
+    edge, value = jax.lax.fori_loop(*nodes.edges(node), look, nothing)
+    return edge, jnp.where(value > -jnp.inf, value - _value(nodes, scores, own), -jnp.inf)
 
 
-def _walk(forest: Forest, scores: ForestScores, tree: BinaryTree, size: Array) -> _Walk:
+def _walk(nodes: Nodes, scores: ForestScores, tree: BinaryTree, turns: Array) -> _Walk:
     """Down the true tree."""
     T = tree.symbols.shape[0]
 
     def top(node: Array, found: Array) -> Array:
-        edge = _own_edge(forest, tree.rules[0], tree.splits[0], *forest.nodes[node, 3:])
-        fits = forest.edges[edge, 0] == tree.rules[0]
-        return jnp.where(is_whole(forest, forest.nodes[node], size) & fits, node, found)
+        same = nodes.rule(_own_edge(nodes, tree, 0, node)) == entry(tree.rules, 0)
+        return jnp.where(nodes.is_whole(node) & same, node, found)
 
     def step(n: Array, walk: _Walk) -> _Walk:
-        begin, end = forest.nodes[walk.nodes[n], 3:]
-        own = _own_edge(forest, tree.rules[n], tree.splits[n], begin, end)
-        other, gain = _other_edge(forest, scores, own, begin, end)
-        _, left, right = forest.edges[own]
-        at_right = n + tree.splits[n] - tree.begins[n]
-        nodes = put(walk.nodes, jnp.where(_is_token(forest, left), T - 1, n + 1), left)
-        nodes = put(nodes, jnp.where(_is_token(forest, right), T - 1, at_right), right)
+        node = entry(walk.nodes, n)
+        own = _own_edge(nodes, tree, n, node)
+        other, gain = _other_edge(nodes, scores, node, own)
+        left, right = nodes.parts(own)
+        at_right = n + entry(tree.splits, n) - entry(tree.begins, n)
+        found = put(walk.nodes, left, jnp.where(nodes.is_token(left), T - 1, n + 1))
+        found = put(found, right, jnp.where(nodes.is_token(right), T - 1, at_right))
         rest = ((walk.own, own), (walk.other, other), (walk.gains, gain))
-        return _Walk(nodes, *(put(old, n, new) for old, new in rest))
+        return _Walk(found, *(put(old, new, n) for old, new in rest))
 
-    zeros, nothing = jnp.zeros(T, jnp.int32), jnp.full(T, -jnp.inf, scores.nodes.dtype)
-    nodes = put(zeros, 0, jax.lax.fori_loop(0, size, top, jnp.int32(0)))
-    turns = jnp.sum(tree.rules >= 0, dtype=jnp.int32)
-    return jax.lax.fori_loop(0, turns, step, _Walk(nodes, zeros, zeros, nothing))
+    zeros = jnp.zeros(T, jnp.int32)
+    nothing = jnp.full(T, -jnp.inf, entry(scores.nodes, 0).dtype)
+    first = put(zeros, jax.lax.fori_loop(0, nodes.size, top, jnp.int32(0)), 0)
+    return jax.lax.fori_loop(0, turns, step, _Walk(first, zeros, zeros, nothing))
 
 
-def _of_one_token(
-    forest: Forest, scores: ForestScores, tree: BinaryTree, size: Array
-) -> tuple[BinaryTree, Array]:
+def _of_one_token(nodes: Nodes, scores: ForestScores, tree: BinaryTree) -> tuple[BinaryTree, Array]:
     """(tree, there): the best other symbol over a sentence of one token."""
+    own = entry(tree.symbols, 0)
 
     def look(node: Array, best: tuple[Array, Array]) -> tuple[Array, Array]:
-        score = scores.nodes[node] + scores.tops[node]
-        better = (forest.nodes[node, 0] != tree.symbols[0]) & (score > best[1])
+        score = entry(scores.nodes, node) + entry(scores.tops, node)
+        better = (nodes.symbol(node) != own) & (score > best[1])
         return jnp.where(better, node, best[0]), jnp.where(better, score, best[1])
 
-    nothing = jnp.int32(0), jnp.asarray(-jnp.inf, scores.nodes.dtype)
-    node, score = jax.lax.fori_loop(0, size, look, nothing)
-    return tree._replace(symbols=put(tree.symbols, 0, forest.nodes[node, 0])), score > -jnp.inf
+    nothing = jnp.int32(0), jnp.asarray(-jnp.inf, entry(scores.nodes, 0).dtype)
+    node, score = jax.lax.fori_loop(0, nodes.size, look, nothing)
+    return tree._replace(symbols=put(tree.symbols, nodes.symbol(node), 0)), score > -jnp.inf
 
 
 def _of_more_tokens(
-    forest: Forest, scores: ForestScores, tree: BinaryTree, size: Array
+    nodes: Nodes, scores: ForestScores, tree: BinaryTree, turns: Array
 ) -> tuple[BinaryTree, Array]:
     """Every edge that gains is taken; if none does, the one that costs least."""
-    T, walk = tree.symbols.shape[0], _walk(forest, scores, tree, size)
-    places, most = jnp.arange(T), jnp.max(walk.gains)
-    first = jnp.min(jnp.where(walk.gains == most, places, T - 1))
+    walk = _walk(nodes, scores, tree, turns)
+    places, most = jnp.arange(walk.gains.shape[0]), jnp.max(walk.gains)
+    first = jnp.min(jnp.where(walk.gains == most, places, len(places) - 1))
     taken = jnp.where(most > 0, walk.gains > 0, places == first)
     edges = jnp.where(taken, walk.other, walk.own)
 
     def step(n: Array, tree: BinaryTree) -> BinaryTree:
-        rule, left, right = forest.edges[edges[n]]
-        symbols = tree.symbols
-        for node in (left, right):
-            symbol, first, _, _, _ = forest.nodes[node]
-            new = jnp.where(_is_token(forest, node), symbol, symbols[first])
-            symbols = put(symbols, first, new)
-        return tree._replace(symbols=symbols, rules=put(tree.rules, n, rule))
+        edge, symbols = entry(edges, n), tree.symbols
+        for part in nodes.parts(edge):
+            at = nodes.first(part)
+            new = jnp.where(nodes.is_token(part), nodes.symbol(part), entry(symbols, at))
+            symbols = put(symbols, new, at)
+        return tree._replace(symbols=symbols, rules=put(tree.rules, nodes.rule(edge), n))
 
-    turns = jnp.sum(tree.rules >= 0, dtype=jnp.int32)
     return jax.lax.fori_loop(0, turns, step, tree), most > -jnp.inf
 
 
-def _best(forest: Forest, scores: ForestScores, tree: BinaryTree) -> BinaryTree:
-    size = size_of(forest)
-    several, found = _of_more_tokens(forest, scores, tree, size)
-    single, of_one = _of_one_token(forest, scores, tree, size)
-    many = tree.rules[0] >= 0
-    found = jnp.where(many, found, of_one)
+def _best(nodes: Nodes, scores: ForestScores, tree: BinaryTree) -> BinaryTree:
+    nodes = nodes._replace(size=entry(nodes.size))
+    tree = BinaryTree(*map(entry, tree))
+    turns = jnp.sum(tree.rules >= 0, dtype=jnp.int32)
+    several, found = _of_more_tokens(nodes, scores, tree, turns)
+    single, of_one = _of_one_token(nodes, scores, tree)
+    found = jnp.where(turns > 0, found, of_one)
     return jax.tree.map(
-        lambda a, b: jnp.where(found, jnp.where(many, a, b), PADDING), several, single
+        lambda a, b: jnp.where(found, jnp.where(turns > 0, a, b), PADDING), several, single
     )
 
 
-_of_one = of_one_example(column_by_column(_best))
+_of_one = in_turn(_best)
 
 
 def best_with_same_inner(forest: Forest, scores: ForestScores, tree: BinaryTree) -> BinaryTree:
@@ -159,4 +152,4 @@ def best_with_same_inner(forest: Forest, scores: ForestScores, tree: BinaryTree)
       BinaryTree, PADDING where there is no such tree; ties as in `same_inner_nodes`.
     """
     tree = BinaryTree(*(jnp.asarray(leaf, jnp.int32) for leaf in tree))
-    return _of_one(forest, jax.lax.stop_gradient(scores), tree)
+    return _of_one(Nodes(forest, size_of(forest)), jax.lax.stop_gradient(scores), tree)

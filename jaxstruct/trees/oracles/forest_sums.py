@@ -13,11 +13,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.core.batch_last import column_by_column, of_one_example
 from jaxstruct.core.finite import finite_or_zero
+from jaxstruct.core.in_turn import entry, in_turn, put
 from jaxstruct.core.types import Array
 from jaxstruct.trees.forests import Forest
-from jaxstruct.trees.oracles.forest_trees import ForestScores, is_whole, put, size_of
+from jaxstruct.trees.oracles.forest_trees import ForestScores, Nodes, size_of
 
 
 class ForestMarginals(NamedTuple):
@@ -38,38 +38,43 @@ class _Inside(NamedTuple):
     own: Array
 
 
-def _edge_score(forest: Forest, scores: ForestScores, inside: _Inside, edge: Array) -> Array:
-    _, left, right = forest.edges[edge]
-    return inside.own[left] + inside.own[right] + scores.edges[edge]
+def _edge_score(nodes: Nodes, scores: ForestScores, inside: _Inside, edge: Array) -> Array:
+    left, right = nodes.parts(edge)
+    return entry(inside.own, left) + entry(inside.own, right) + entry(scores.edges, edge)
 
 
-def _inside(forest: Forest, scores: ForestScores) -> _Inside:
+def _inside(nodes: Nodes, scores: ForestScores) -> _Inside:
+    dtype = entry(scores.nodes, 0).dtype
+
     def of_node(node: Array, inside: _Inside) -> _Inside:
-        _, _, _, begin, end = forest.nodes[node]
-
         def larger(edge: Array, top: Array) -> Array:
-            return jnp.maximum(top, _edge_score(forest, scores, inside, edge))
+            return jnp.maximum(top, _edge_score(nodes, scores, inside, edge))
 
-        top = jax.lax.fori_loop(begin, end, larger, jnp.asarray(-jnp.inf, scores.nodes.dtype))
-        shift = finite_or_zero(top)
+        edges = nodes.edges(node)
+        shift = jax.lax.fori_loop(*edges, larger, jnp.asarray(-jnp.inf, dtype))
+        shift = finite_or_zero(shift)
 
         def more(edge: Array, total: Array) -> Array:
-            return total + jnp.exp(_edge_score(forest, scores, inside, edge) - shift)
+            return total + jnp.exp(_edge_score(nodes, scores, inside, edge) - shift)
 
-        total = jax.lax.fori_loop(begin, end, more, jnp.zeros((), scores.nodes.dtype))
-        raw = jnp.where(end > begin, shift + jnp.log(total), 0)
-        return _Inside(put(inside.raw, node, raw), put(inside.own, node, raw + scores.nodes[node]))
+        total = jax.lax.fori_loop(*edges, more, jnp.zeros((), dtype))
+        raw = jnp.where(nodes.is_token(node), 0, shift + jnp.log(total))
+        own = raw + entry(scores.nodes, node)
+        return _Inside(put(inside.raw, raw, node), put(inside.own, own, node))
 
-    nothing = jnp.full(forest.nodes.shape[0], -jnp.inf, scores.nodes.dtype)
-    return jax.lax.fori_loop(0, size_of(forest), of_node, _Inside(nothing, nothing))
+    nothing = jnp.full(scores.nodes.shape, -jnp.inf, dtype)
+    return jax.lax.fori_loop(0, nodes.size, of_node, _Inside(nothing, nothing))
 
 
-def _tops(forest: Forest, scores: ForestScores, inside: _Inside) -> Array:
+def _tops(nodes: Nodes, scores: ForestScores, inside: _Inside) -> Array:
     """[N] log sums of whole trees by their top node."""
-    nodes = jnp.arange(forest.nodes.shape[0])
-    size = size_of(forest)
-    whole = (nodes < size) & is_whole(forest, forest.nodes.T, size)
-    return jnp.where(whole, inside.own + scores.tops, -jnp.inf)
+
+    def of_node(node: Array, tops: Array) -> Array:
+        top = entry(inside.own, node) + entry(scores.tops, node)
+        return put(tops, jnp.where(nodes.is_whole(node), top, -jnp.inf), node)
+
+    nothing = jnp.full_like(inside.own, -jnp.inf)
+    return jax.lax.fori_loop(0, nodes.size, of_node, nothing)
 
 
 def _log_partition(tops: Array) -> Array:
@@ -77,48 +82,48 @@ def _log_partition(tops: Array) -> Array:
     return shift + jnp.log(jnp.sum(jnp.exp(tops - shift)))
 
 
-def _value(forest: Forest, scores: ForestScores) -> Array:
-    return _log_partition(_tops(forest, scores, _inside(forest, scores)))
+def _value(nodes: Nodes, scores: ForestScores) -> Array:
+    nodes = nodes._replace(size=entry(nodes.size))
+    return _log_partition(_tops(nodes, scores, _inside(nodes, scores)))
 
 
-def _marginals(forest: Forest, scores: ForestScores) -> ForestMarginals:
-    inside = _inside(forest, scores)
-    tops = _tops(forest, scores, inside)
+def _marginals(nodes: Nodes, scores: ForestScores) -> ForestMarginals:
+    nodes = nodes._replace(size=entry(nodes.size))
+    inside = _inside(nodes, scores)
+    tops = _tops(nodes, scores, inside)
     log_z = _log_partition(tops)
     top = jnp.where(tops > -jnp.inf, jnp.exp(tops - finite_or_zero(log_z)), 0)
-    size = size_of(forest)
 
     def of_node(n: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
-        node = size - 1 - n
-        _, _, _, begin, end = forest.nodes[node]
+        node = nodes.size - 1 - n
+        raw = finite_or_zero(entry(inside.raw, node))
 
         def of_edge(edge: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
-            nodes, edges = found
-            _, left, right = forest.edges[edge]
-            score = _edge_score(forest, scores, inside, edge)
-            given = jnp.exp(score - finite_or_zero(inside.raw[node]))
-            share = jnp.where(score > -jnp.inf, nodes[node] * given, 0)
-            nodes = put(nodes, left, nodes[left] + share)
-            return put(nodes, right, nodes[right] + share), put(edges, edge, share)
+            shares, edges = found
+            score = _edge_score(nodes, scores, inside, edge)
+            share = entry(shares, node) * jnp.where(score > -jnp.inf, jnp.exp(score - raw), 0)
+            for part in nodes.parts(edge):
+                shares = put(shares, entry(shares, part) + share, part)
+            return shares, put(edges, share, edge)
 
-        return jax.lax.fori_loop(begin, end, of_edge, found)
+        return jax.lax.fori_loop(*nodes.edges(node), of_edge, found)
 
-    start = top, jnp.zeros_like(scores.edges)
-    nodes, edges = jax.lax.fori_loop(0, size, of_node, start)
-    return ForestMarginals(ForestScores(nodes, edges, top), log_z)
+    start = top, jnp.zeros(scores.edges.shape, top.dtype)
+    shares, edges = jax.lax.fori_loop(0, nodes.size, of_node, start)
+    return ForestMarginals(ForestScores(shares, edges, top), log_z)
 
 
-_value_of_one = of_one_example(column_by_column(_value))
-_marginals_of_one = of_one_example(column_by_column(_marginals))
+_value_of_one = in_turn(_value)
+_marginals_of_one = in_turn(_marginals)
 
 
 def forest_marginals(forest: Forest, scores: ForestScores) -> ForestMarginals:
     """The probability of each part of ONE forest under p(y) = exp(F(y) - log Z).
 
     Args:
-      forest, scores: as in `forest_trees.best_forest_tree`.
+      forest, scores: as in `forest_trees.best_forest_tree`; no derivative is taken.
     """
-    return _marginals_of_one(forest, scores)
+    return _marginals_of_one(Nodes(forest, size_of(forest)), jax.lax.stop_gradient(scores))
 
 
 @jax.custom_vjp
@@ -133,11 +138,11 @@ def forest_log_partition(forest: Forest, scores: ForestScores) -> Array:
 
     Source: Baker 1979; Lari and Young 1990.
     """
-    return _value_of_one(forest, scores)
+    return _value_of_one(Nodes(forest, size_of(forest)), scores)
 
 
 def _forward(forest: Forest, scores: ForestScores) -> tuple[Array, ForestScores]:
-    found = _marginals_of_one(forest, scores)
+    found = _marginals_of_one(Nodes(forest, size_of(forest)), scores)
     return found.log_partition, found.scores
 
 
