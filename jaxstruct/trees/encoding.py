@@ -15,6 +15,7 @@ from jaxstruct.core.prepared import Prepared, prepared
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.tables import Table, ranking
 from jaxstruct.core.types import BinaryTree
+from jaxstruct.trees.forests import forests_of
 from jaxstruct.trees.parts import SentenceInput
 from jaxstruct.trees.phrases.binarisation import Binarisation
 from jaxstruct.trees.phrases.bracketing import read_tree, read_trees
@@ -132,7 +133,8 @@ class TreeEncoding(NamedTuple):
         terminals = Ragged(arrays["terminals"], tokens, -1)
         of_nodes = (Ragged(arrays[name], nodes, -1) for name in _NODES)
         outputs = BinaryTree(Ragged(arrays["symbols"], tokens, -1), *of_nodes)
-        return SentenceInput(terminals, terminals.lengths.astype(np.int32)), outputs
+        forest = forests_of(self.grammar, terminals)
+        return SentenceInput(terminals, terminals.lengths.astype(np.int32), None, forest), outputs
 
     def tables(
         self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int

@@ -1,6 +1,7 @@
 """What a tree can be asked besides training: sums over trees, the k best, samples.
 
-P(y | x) = exp(F(x, y)) / Z(x) over the trees of the grammar: a log-linear grammar.
+P(y | x) = exp(F(x, y)) / Z(x) over the trees of the grammar: a log-linear grammar. Sums go over the
+forest of a sentence where it has one.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.contract import Inference, Marginals
 from jaxstruct.core.derived_inference import positions
-from jaxstruct.core.types import AnyArray, Array, BinaryTree
+from jaxstruct.core.types import AnyArray, Array, BinaryTree, PyTree
+from jaxstruct.trees.chart_search import raised_on_charts, seen_on_charts
+from jaxstruct.trees.forest_search import forest_of, forest_scores, raised_in_forest
+from jaxstruct.trees.losses import Stratification
+from jaxstruct.trees.oracles.forest_sums import forest_log_partition, forest_marginals
 from jaxstruct.trees.oracles.inside_outside import log_partition, rule_marginals
 from jaxstruct.trees.oracles.k_best_trees import k_best_trees
 from jaxstruct.trees.oracles.sampling import sample_tree
-from jaxstruct.trees.parts import SentenceInput, TreeTheta
+from jaxstruct.trees.parts import GrammarTables, SentenceInput, TreeTheta, score_use, tree_use
 from jaxstruct.trees.potentials import GrammarRules, score_tree
 
 
@@ -35,41 +40,62 @@ class TreeProbabilities(NamedTuple):
     spans: AnyArray
 
 
-def _log_loss(seen: Partial, theta: TreeTheta, y: BinaryTree) -> Array:
+def _log_partition(tables: GrammarTables, theta: TreeTheta) -> Array:
+    if theta.x.forest is None:
+        return log_partition(*seen_on_charts(tables, theta))
+    return forest_log_partition(forest_of(theta), forest_scores(tables, theta))
+
+
+def _log_loss(tables: GrammarTables, theta: TreeTheta, y: BinaryTree) -> Array:
     """-log P(y | x) = log Z - F(y) of one tree."""
-    rules, potentials, length = seen(theta)
-    return log_partition(rules, potentials, length) - score_tree(rules, potentials, y, length)
+    return _log_partition(tables, theta) - score_use(theta, tree_use(tables, theta.x, y))
 
 
-def _marginals(seen: Partial, theta: TreeTheta) -> Marginals:
-    found, length = rule_marginals(*seen(theta)), theta.x.length
+def _marginals(tables: GrammarTables, theta: TreeTheta) -> Marginals:
+    length = theta.x.length
     sizes = TreeProbabilities(positions(length), positions(length, length))
-    return Marginals(TreeProbabilities(found.lexical, found.spans), found.log_partition, sizes)
+    if theta.x.forest is None:
+        found = rule_marginals(*seen_on_charts(tables, theta))
+        return Marginals(TreeProbabilities(found.lexical, found.spans), found.log_partition, sizes)
+    forest = forest_of(theta)
+    found = forest_marginals(forest, forest_scores(tables, theta))
+    T, S = theta.x.terminals.shape[0], tables.lexical.shape[1]
+    symbol, first, last, _, _ = jnp.where(forest.nodes >= 0, forest.nodes, T + S).T
+    nodes = jnp.zeros((T, T, S), found.scores.nodes.dtype)
+    nodes = nodes.at[first, last, symbol].set(found.scores.nodes, mode="drop")
+    tokens = jnp.arange(T)
+    symbols, spans = nodes[tokens, tokens], nodes.at[tokens, tokens].set(0)
+    return Marginals(TreeProbabilities(symbols, spans), found.log_partition, sizes)
 
 
-def _k_best(seen: Partial, theta: TreeTheta, k: int) -> tuple[BinaryTree, Array]:
-    rules, potentials, length = seen(theta)
-    found = k_best_trees(rules, potentials, length, k)
+def _k_best(tables: GrammarTables, theta: TreeTheta, k: int) -> tuple[BinaryTree, Array]:
+    found = k_best_trees(*seen_on_charts(tables, theta), k)
     return found.tree, found.score
 
 
-def _sample(seen: Partial, theta: TreeTheta, key: Array) -> BinaryTree:
-    rules, potentials, length = seen(theta)
-    return sample_tree(rules, potentials, length, key)
+def _sample(tables: GrammarTables, theta: TreeTheta, key: Array) -> BinaryTree:
+    return sample_tree(*seen_on_charts(tables, theta), key)
 
 
-def _softmax_margin(raised: Partial, theta: TreeTheta, y_true: BinaryTree, mu: Array) -> Array:
-    rules, potentials, length = raised(theta, y_true)
-    potentials = jax.tree.map(lambda leaf: leaf / mu, potentials)
-    log_z = log_partition(rules, potentials, length)
-    return mu * (log_z - score_tree(rules, potentials, y_true, length))
+def _softmax_margin(
+    tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree, mu: Array
+) -> Array:
+    if theta.x.forest is None:
+        rules, potentials, length = raised_on_charts(tables, strata, theta, y_true)
+        log_z = log_partition(rules, _divided(potentials, mu), length)
+        return mu * (log_z - score_tree(rules, _divided(potentials, mu), y_true, length))
+    scores, truth = raised_in_forest(tables, strata, theta, y_true)
+    return mu * forest_log_partition(forest_of(theta), _divided(scores, mu)) - truth
+
+
+def _divided(tree: PyTree, mu: Array) -> PyTree:
+    return jax.tree.map(lambda leaf: leaf / mu, tree)
 
 
 def _augmented_k_best(
-    raised: Partial, theta: TreeTheta, y_true: BinaryTree, k: int
+    tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree, k: int
 ) -> tuple[BinaryTree, Array]:
-    rules, potentials, length = raised(theta, y_true)
-    found = k_best_trees(rules, potentials, length, k)
+    found = k_best_trees(*raised_on_charts(tables, strata, theta, y_true), k)
     return found.tree, found.score > -jnp.inf
 
 
@@ -86,23 +112,18 @@ def _most_trees(rules: GrammarRules, inputs: SentenceInput) -> int:
         return int(min(np.max(np.sum(count[1:], axis=1)), 2.0**62))
 
 
-def tree_inference(seen: Partial, raised: Partial, rules: GrammarRules) -> Inference:
-    """The inference of a weighted grammar.
+def tree_inference(tables: GrammarTables, strata: Stratification) -> Inference:
+    """The inference of a weighted grammar; what its loss takes part in needs one of single nodes.
 
     Args:
-      seen: theta -> (rules, potentials, length), as the oracles take them.
-      raised: (theta, y_true) -> the same of F' with F'(y) - F'(y_true) = Delta(y_true, y) + F(y) -
-        F(y_true): the loss is paid by what misses a node of the true tree, so each of these nodes
-        has its share taken off where a tree has it. It raises ValueError where the loss does not
-        add up over nodes.
-      rules: of the grammar.
+      tables: of the grammar. strata: the loss.
     """
     return Inference(
-        log_loss=Partial(_log_loss, seen),
-        marginals=Partial(_marginals, seen),
-        k_best=Partial(_k_best, seen),
-        sample=Partial(_sample, seen),
-        softmax_margin=Partial(_softmax_margin, raised),
-        augmented_k_best=Partial(_augmented_k_best, raised),
-        most_outputs=Partial(_most_trees, rules),
+        log_loss=Partial(_log_loss, tables),
+        marginals=Partial(_marginals, tables),
+        k_best=Partial(_k_best, tables),
+        sample=Partial(_sample, tables),
+        softmax_margin=Partial(_softmax_margin, tables, strata),
+        augmented_k_best=Partial(_augmented_k_best, tables, strata),
+        most_outputs=Partial(_most_trees, tables.rules),
     )

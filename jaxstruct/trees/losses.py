@@ -58,11 +58,10 @@ class Levels(NamedTuple):
     """How the trees of one sentence fall into levels.
 
     Fields:
-      counts: what nodes add. sizes: static. losses: [M] or [P, M] Delta of each level.
+      sizes: static. losses: [M] or [P, M] Delta of each level.
       wrong: the same shape, whether its trees are other ones than y_true, of positive loss.
     """
 
-    counts: NodeCounts
     sizes: LevelSizes
     losses: Array
     wrong: Array
@@ -156,46 +155,27 @@ def f1_loss(matched: Array, predicted: Array, gold: Array, dtype: DTypeLike) -> 
     return jnp.where(total > 0, 1 - 2 * matched.astype(dtype) / jnp.maximum(total, 1), 0)
 
 
-def _zero_one_levels(
-    tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: DTypeLike
-) -> Levels:
-    """No node is missed, or one at least."""
-    T, S = y_true.symbols.shape[0], tables.lexical.shape[1]
-    missed = ~labelled_spans(tables.rules, y_true, length, S)
-    return Levels(
-        NodeCounts(missed), capped_sizes(T, 1), jnp.array([0, 1], dtype), jnp.array([False, True])
-    )
-
-
-def _node_levels(
-    tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: DTypeLike, tokens: bool
-) -> Levels:
-    """m = 0 .. w - 1 over w tokens; 0 .. 2 w - 1 where single tokens count."""
+def true_symbols(tables: GrammarTables, y_true: BinaryTree) -> Array:
+    """[T, T] the symbol of the true node over the tokens from the first to the last, -1 if none."""
     T = y_true.symbols.shape[0]
-    nodes = true_nodes(tables, y_true, length, tokens)
-    sizes = LevelSizes(tuple(2 * w for w in range(1, T + 1))) if tokens else inner_sizes(T)
+    firsts, lasts, symbols = node_list(tables, y_true)
+    places = jnp.where(symbols >= 0, firsts, T)
+    return jnp.full((T, T), -1, jnp.int32).at[places, lasts].set(symbols, mode="drop")
+
+
+def _node_losses(length: Array, sizes: LevelSizes, dtype: DTypeLike, tokens: bool) -> Levels:
+    """m = 0 .. w - 1 over w tokens; 0 .. 2 w - 1 where single tokens count."""
     most, m = 2 * length - 1 if tokens else length - 1, jnp.arange(sizes.matched[-1])
     losses = jnp.where(m < most, 1 - m.astype(dtype) / jnp.maximum(most, 1), 0)
-    return Levels(NodeCounts(nodes), sizes, losses, m < most)
+    return Levels(sizes, losses, m < most)
 
 
-def _constituent_levels(
-    parts: Constituents | None,
-    most: tuple[int, ...],
-    tables: GrammarTables,
-    y_true: BinaryTree,
-    dtype: DTypeLike,
-) -> Levels:
+def _constituent_losses(gold: Array, sizes: LevelSizes, dtype: DTypeLike) -> Levels:
     """All pairs (p, m)."""
-    assert parts is not None, "f1 counts constituents"
-    T = y_true.symbols.shape[0]
-    values = tuple(count + 1 for count in most[:T])
-    gold = constituent_count(parts, tables, y_true)
-    p, m = jnp.meshgrid(*(jnp.arange(values[-1]),) * 2, indexing="ij")
+    p, m = jnp.meshgrid(*(jnp.arange(sizes.matched[-1]),) * 2, indexing="ij")
     possible = (m <= p) & (m <= gold)
     losses = jnp.where(possible, f1_loss(m, p, gold, dtype), 0)
-    counts = NodeCounts(shared_constituents(parts, tables, y_true), parts.counts)
-    return Levels(counts, LevelSizes(values, values), losses, losses > 0)
+    return Levels(sizes, losses, losses > 0)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["parts"], meta_fields=["name", "most"])
@@ -228,15 +208,71 @@ class Stratification:
         """Whether there is a last level for the trees y != y_true of loss 0; see the module."""
         return self.name == "node_f1"
 
+    def check_additive(self) -> None:
+        """Raise ValueError where no node has a share of its own in the loss."""
+        if not self.is_additive:
+            raise ValueError(
+                "the loss of the trees does not add up over nodes: take "
+                'loss="node_f1" or "all_node_f1"'
+            )
+
+    def nodes(self, y_true: BinaryTree) -> Array:
+        """How many nodes of the true tree an additive loss counts."""
+        return node_count(y_true, self.counts_tokens)
+
+    def share(self, y_true: BinaryTree, scale: Array) -> Array:
+        """What missing one of the true nodes costs in scale Delta."""
+        return scale / jnp.maximum(self.nodes(y_true), 1)
+
+    def sizes(self, tokens: int) -> LevelSizes:
+        """How many levels the trees over so many (padded) tokens have."""
+        if self.name == "zero_one":
+            return capped_sizes(tokens, 1)
+        if self.name == "node_f1":
+            return inner_sizes(tokens)
+        if self.name == "all_node_f1":
+            return LevelSizes(tuple(2 * w for w in range(1, tokens + 1)))
+        values = tuple(count + 1 for count in self.most[:tokens])
+        return LevelSizes(values, values)
+
     def levels(
         self, tables: GrammarTables, y_true: BinaryTree, length: Array, dtype: DTypeLike
     ) -> Levels:
         """The levels of one sentence, without that of the trees y != y_true of loss 0."""
-        if self.name == "zero_one":
-            return _zero_one_levels(tables, y_true, length, dtype)
+        sizes = self.sizes(y_true.symbols.shape[0])
+        if self.name == "zero_one":  # no node is missed, or one at least
+            return Levels(sizes, jnp.array([0, 1], dtype), jnp.array([False, True]))
         if self.is_additive:
-            return _node_levels(tables, y_true, length, dtype, self.counts_tokens)
-        return _constituent_levels(self.parts, self.most, tables, y_true, dtype)
+            return _node_losses(length, sizes, dtype, self.counts_tokens)
+        assert self.parts is not None, "f1 counts constituents"
+        return _constituent_losses(constituent_count(self.parts, tables, y_true), sizes, dtype)
+
+    def counts(self, tables: GrammarTables, y_true: BinaryTree, length: Array) -> NodeCounts:
+        """What the nodes of a chart add to the levels."""
+        S = tables.lexical.shape[1]
+        if self.name == "zero_one":
+            return NodeCounts(~labelled_spans(tables.rules, y_true, length, S))
+        if self.is_additive:
+            return NodeCounts(true_nodes(tables, y_true, length, self.counts_tokens))
+        assert self.parts is not None, "f1 counts constituents"
+        return NodeCounts(shared_constituents(self.parts, tables, y_true), self.parts.counts)
+
+    def counts_of_forest(self, tables: GrammarTables, y_true: BinaryTree, nodes: Array) -> Array:
+        """[N] int32 what nodes [N, 5] of a forest add to the levels, in their order [P, M] flat."""
+        symbol, first, last, _, _ = jnp.maximum(nodes, 0).T
+        true = true_symbols(tables, y_true)[first, last]
+        if self.name == "zero_one":
+            return (true != symbol).astype(jnp.int32)
+        if self.is_additive:
+            counted = (true == symbol) & (self.counts_tokens | (last > first))
+            return counted.astype(jnp.int32)
+        assert self.parts is not None, "f1 counts constituents"
+        inner, parts = (last > first)[:, None], self.parts
+        both = [jnp.where(inner, parts.inner[each], parts.token[each])
+                for each in (jnp.maximum(true, 0), symbol)]  # fmt: skip
+        shared = jnp.where(true >= 0, jnp.sum(jnp.minimum(*both), axis=1), 0)
+        M = self.sizes(y_true.symbols.shape[0]).matched[-1]
+        return (self.parts.counts[symbol] * M + shared).astype(jnp.int32)
 
     def loss(
         self, tables: GrammarTables, y_true: BinaryTree, y: BinaryTree, dtype: DTypeLike

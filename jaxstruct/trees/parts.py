@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.types import AnyArray, Array, BinaryTree
+from jaxstruct.trees.forests import Forest
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
 
 NOWHERE = np.iinfo(np.int32).max
@@ -31,11 +32,14 @@ class SentenceInput(NamedTuple):
       length: int32 scalar >= 1.
       spans: None, or [T, T, D] features Phi of (first token, last token), read where the last token
         lies behind the first and before the length.
+      forest: the trees that the grammar has over the sentence, which oracles search; None for
+        charts of all rules, which take longer.
     """
 
     terminals: AnyArray
     length: AnyArray
     spans: AnyArray = None
+    forest: Forest | None = None
 
 
 class TreeTheta(NamedTuple):
@@ -80,6 +84,14 @@ class TreeUse(NamedTuple):
     spans: Array
 
 
+def lexical_place(tables: GrammarTables, terminals: Array, symbols: Array) -> Array:
+    """The number of the lexical rule of each symbol over each terminal, or NOWHERE."""
+    V, S = tables.lexical.shape
+    known = (terminals >= 0) & (terminals < V)
+    found = tables.lexical[jnp.clip(terminals, 0, V - 1), jnp.clip(symbols, 0, S - 1)]
+    return jnp.where(known, found, NOWHERE)
+
+
 def lexical_places(tables: GrammarTables, x: SentenceInput) -> Array:
     """[T, S] the number of the lexical rule of each symbol over each token, or NOWHERE."""
     V = tables.lexical.shape[0]
@@ -112,8 +124,7 @@ def tree_use(tables: GrammarTables, x: SentenceInput, y: BinaryTree) -> TreeUse:
     """The places of one tree."""
     T, S = x.terminals.shape[0], tables.lexical.shape[1]
     real, inner = y.symbols >= 0, y.rules >= 0
-    symbols = jnp.clip(y.symbols, 0, S - 1)
-    lexical = lexical_places(tables, x)[jnp.arange(T), symbols]
+    lexical = lexical_place(tables, x.terminals, y.symbols)
     flat = (y.begins * T + y.ends - 1) * S + inner_parents(tables, y)
     return TreeUse(
         lexical=jnp.where(real, lexical, NOWHERE),

@@ -25,16 +25,28 @@ from jaxstruct.core.checks import (
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import ragged
+from jaxstruct.core.sizes import size_class
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import sum_of_squares
 from jaxstruct.core.types import Array, BinaryTree, PyTree
 from jaxstruct.trees import example_checks as tree_checks
 from jaxstruct.trees import losses as tree_losses
+from jaxstruct.trees.chart_search import (
+    augmented_on_charts,
+    best_on_charts,
+    decode_on_charts,
+    same_inner_on_charts,
+    seen_on_charts,
+)
+from jaxstruct.trees.forest_search import (
+    augmented_in_forest,
+    best_in_forest,
+    decode_in_forest,
+    same_inner_in_forest,
+)
+from jaxstruct.trees.forests import Forest, forests_of
 from jaxstruct.trees.inference import tree_inference
 from jaxstruct.trees.losses import Stratification, stratification
-from jaxstruct.trees.oracles.cky import cky
-from jaxstruct.trees.oracles.same_inner_nodes import same_inner_nodes
-from jaxstruct.trees.oracles.tree_levels import best_of_tree_levels
 from jaxstruct.trees.parts import (
     NOWHERE,
     GrammarTables,
@@ -71,12 +83,16 @@ def sentence_inputs(
     tree_checks.check_lengths(sentences, tokens)
     store = ragged([terminals_of(grammar, sentence) for sentence in sentences], -1)
     lengths = store.lengths.astype(np.int32)
+    forest = forests_of(grammar, store)
     if tokens is None:
         if spans is not None:
             raise ValueError("spans are [n, T, T, D]: give tokens, T, with them")
-        return SentenceInput(store, lengths)
+        return SentenceInput(store, lengths, forest=forest)
     tree_checks.check_spans(spans, lengths, tokens)
-    return SentenceInput(store.padded(np.arange(len(store)), tokens), lengths, spans)
+    every = np.arange(len(store))
+    if forest is not None:
+        forest = Forest(*(leaf.padded(every, max(leaf.lengths.max(), 1)) for leaf in forest))
+    return SentenceInput(store.padded(every, tokens), lengths, spans, forest)
 
 
 def tree_outputs(trees: Sequence[BinaryTree], tokens: int | None = None) -> BinaryTree:
@@ -113,12 +129,16 @@ def _output_sizes(x: SentenceInput) -> BinaryTree:
     return _sizes(x.terminals.shape[1])
 
 
-def _chart_size(longest: int) -> int:
-    """Not rounded up: a chart costs the third power of its tokens."""
-    return max(longest, 2)
+EXACT = 64
+"""Up to so many tokens a chart is not rounded up, since it costs their third power."""
 
 
-_PADDING = Padding(price=2000, output_sizes=_output_sizes, size=_chart_size)
+def _size(longest: int) -> int:
+    """Of tokens, and of the nodes and edges of forests."""
+    return max(longest, 2) if longest <= EXACT else size_class(longest)
+
+
+_PADDING = Padding(price=1 << 21, output_sizes=_output_sizes, size=_size)
 
 
 def _potentials(w: PyTree, x: SentenceInput) -> TreeTheta:
@@ -198,15 +218,12 @@ def grammar_potentials(
     if not isinstance(problem, Problem) or problem.model.decode.func is not _decode:
         raise ValueError("problem must be made by jaxstruct.trees.structure.weighted_grammar")
     (tables,) = problem.model.decode.args
-    return _seen(tables, theta)
-
-
-def _seen(tables: GrammarTables, theta: TreeTheta) -> tuple[GrammarRules, TreePotentials, Array]:
-    return tables.rules, tree_potentials(tables, theta), theta.x.length
+    return seen_on_charts(tables, theta)
 
 
 def _decode(tables: GrammarTables, theta: TreeTheta) -> BinaryTree:
-    return cky(tables.rules, tree_potentials(tables, theta), theta.x.length).tree
+    decode = decode_on_charts if theta.x.forest is None else decode_in_forest
+    return decode(tables, theta)
 
 
 def _or_truth(found: BinaryTree, value: Array, y_true: BinaryTree) -> BinaryTree:
@@ -219,17 +236,15 @@ def _best_by_level(
     tables: GrammarTables, strata: Stratification, theta: TreeTheta,
     y_true: BinaryTree, offsets: Array, slopes: Array,
 ) -> BinaryTree:  # fmt: skip
-    length = theta.x.length
-    levels = strata.levels(tables, y_true, length, theta.rules.dtype)
-    potentials = tree_potentials(tables, theta)
+    charts = theta.x.forest is None
+    levels = strata.levels(tables, y_true, theta.x.length, theta.rules.dtype)
     shape, count = levels.losses.shape, levels.losses.size
-    found = best_of_tree_levels(
-        tables.rules, potentials, levels.counts, length, levels.sizes,
-        offsets[:count].reshape(shape), slopes[:count].reshape(shape), levels.wrong,
-    )  # fmt: skip
-    tree, value = found.tree, found.value
+    lines = offsets[:count].reshape(shape), slopes[:count].reshape(shape), levels.wrong
+    best = best_on_charts if charts else best_in_forest
+    tree, value = best(tables, strata, theta, y_true, *lines)
     if strata.has_level_of_no_loss:
-        last = same_inner_nodes(tables.rules, potentials, y_true, length)
+        same = same_inner_on_charts if charts else same_inner_in_forest
+        last = same(tables, theta, y_true)
         there = last.score > -jnp.inf
         last_value = offsets[-1] + slopes[-1] * jnp.where(there, last.score, 0)
         last_value = jnp.where(there, last_value, -jnp.inf)
@@ -257,46 +272,12 @@ def _best_wrong(tables: GrammarTables, theta: TreeTheta, y_true: BinaryTree) -> 
     return _best_by_level(tables, tree_losses.ZERO_ONE, theta, y_true, jnp.zeros(2, dtype), ones)
 
 
-def augmented_tree_potentials(
-    tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree,
-    scale: Array,
-) -> TreePotentials:  # fmt: skip
-    """Potentials whose score is F + scale Delta, up to a constant of the true tree.
-
-    Missing a node of the true tree costs scale / number of nodes: 2 l - 1 or l - 1.
-
-    Args:
-      tables, strata: what `oracles.loss_augmented_decode` of a weighted grammar is bound to.
-      theta, y_true: of one sentence. scale: a scalar.
-    """
-    potentials, T = tree_potentials(tables, theta), theta.x.terminals.shape[0]
-    nodes = tree_losses.true_nodes(tables, y_true, theta.x.length, strata.counts_tokens)
-    share = scale / jnp.maximum(tree_losses.node_count(y_true, strata.counts_tokens), 1)
-    cost = (share * nodes).astype(theta.rules.dtype)
-    tokens = jnp.arange(T)
-    spans = -cost if potentials.spans is None else potentials.spans - cost
-    return potentials._replace(lexical=potentials.lexical - cost[tokens, tokens], spans=spans)
-
-
-def _raised(
-    tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree
-) -> tuple[GrammarRules, TreePotentials, Array]:
-    """What `_seen` says of F + Delta, up to a constant."""
-    if not strata.is_additive:
-        raise ValueError(
-            'the loss of the trees does not add up over nodes: take loss="node_f1" or "all_node_f1"'
-        )
-    one = jnp.ones((), theta.rules.dtype)
-    raised = augmented_tree_potentials(tables, strata, theta, y_true, one)
-    return tables.rules, raised, theta.x.length
-
-
 def _loss_augmented(
     tables: GrammarTables, strata: Stratification, theta: TreeTheta, y_true: BinaryTree,
     scale: Array,
 ) -> BinaryTree:  # fmt: skip
-    potentials = augmented_tree_potentials(tables, strata, theta, y_true, scale)
-    return cky(tables.rules, potentials, theta.x.length).tree
+    augmented = augmented_on_charts if theta.x.forest is None else augmented_in_forest
+    return augmented(tables, strata, theta, y_true, scale)
 
 
 def _loss(
@@ -401,6 +382,6 @@ def weighted_grammar(
         ),
         Partial(_check, tables, strata, span_features),
         _PADDING,
-        tree_inference(Partial(_seen, tables), Partial(_raised, tables, strata), tables.rules),
+        tree_inference(tables, strata),
         tested=True,
     )
