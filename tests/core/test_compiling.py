@@ -1,6 +1,10 @@
-"""Programs of three efforts: one value, one count each, and a compiler that knows none of them."""
+"""Programs of four efforts: one value, one count each, and a compiler that knows none of them."""
 
 from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +25,11 @@ def _walked(a, x, steps):
 
 def _subtracted(x, y):
     return x - 2 * y
+
+
+def resident_pages():
+    """Of this process."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
 
 
 @pytest.fixture
@@ -56,6 +65,35 @@ def test_a_program_is_counted_once_a_shape_and_effort():
                 x = value * jnp.ones(size)
                 np.testing.assert_array_equal(of(x, x, effort=effort), -x)
                 assert programs_traced() - before == wanted
+
+
+def test_what_compiling_leaves_is_given_back_once_a_program(monkeypatch):
+    """After each compiling, one that fails too, and after no other call."""
+    given = []
+    monkeypatch.setattr(compiling, "give_back_memory", lambda: given.append(programs_traced()))
+    of, before = program(_subtracted), programs_traced()
+    for size in (2, 2, 3, 2):
+        of(jnp.ones(size), jnp.ones(size))
+    with pytest.raises(TypeError, match="shapes"):
+        of(jnp.ones(2), jnp.ones(3))
+    assert [count - before for count in given] == [1, 2, 3]
+
+
+@pytest.mark.skipif(compiling._trim is None, reason="of the C library of GNU alone")
+def test_free_pages_of_the_heap_are_given_back():
+    """Of many blocks, each below the size that the C library takes from the system by itself."""
+    libc, size, count = ctypes.CDLL(None), 100_000, 2_000
+    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    libc.free.argtypes = [ctypes.c_void_p]
+    blocks = [libc.malloc(size) for _ in range(count)]
+    for block in blocks:
+        ctypes.memset(block, 1, size)
+    for block in blocks[:-1]:  # the last one keeps the heap from shrinking by itself
+        libc.free(block)
+    before = resident_pages()
+    compiling.give_back_memory()
+    assert (before - resident_pages()) * os.sysconf("SC_PAGE_SIZE") > 0.8 * size * count
+    libc.free(blocks[-1])
 
 
 def test_full_is_the_effort_of_a_call_that_names_none():

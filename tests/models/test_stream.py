@@ -17,6 +17,7 @@ import pytest
 from scipy import sparse
 
 import jaxstruct as js
+from jaxstruct.core.compiling import EFFORTS
 from jaxstruct.core.feature_encoding import UnseenFeatures
 from jaxstruct.models import BadRecord
 from jaxstruct.models.stream import BATCHES
@@ -212,8 +213,8 @@ def test_few_programs_serve_streams_of_all_lengths() -> None:
 
 def test_programs_that_work_long_are_compiled_with_more_effort(monkeypatch) -> None:
     efforts = []
-    monkeypatch.setattr("jaxstruct.solvers.n_slack.cost_model.QUICK", 300.0)
-    monkeypatch.setattr("jaxstruct.solvers.n_slack.cost_model.FAIR", 600.0)
+    for name, most in (("QUICK", 300.0), ("FAIR", 600.0), ("GOOD", 900.0)):
+        monkeypatch.setattr(f"jaxstruct.solvers.n_slack.cost_model.{name}", most)
     from jaxstruct.models import stream as module
 
     whole = module.decode_program
@@ -222,8 +223,8 @@ def test_programs_that_work_long_are_compiled_with_more_effort(monkeypatch) -> N
     )
     model, good = model_of("dense"), records_of("dense", 400)
     assert list(js.predict_stream(model, good, batch=4)) == model.predict(good)
-    assert efforts == sorted(efforts, key=["quick", "fair", "full"].index)
-    assert set(efforts) == {"quick", "fair", "full"}
+    assert efforts == sorted(efforts, key=[*EFFORTS].index)
+    assert set(efforts) == set(EFFORTS)
 
 
 TWO = """

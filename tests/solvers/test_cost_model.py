@@ -50,30 +50,33 @@ def seven(monkeypatch):
 
 @pytest.mark.parametrize("calls", [cost_model.CALLS, 3])
 @pytest.mark.parametrize("buckets", [1, 3])
-def test_the_effort_changes_at_both_thresholds(seven, monkeypatch, buckets, calls):
+def test_the_effort_changes_at_each_threshold(seven, monkeypatch, buckets, calls):
     """At so many numbers the lesser effort still, beyond them the next; buckets add up."""
     problem, task = _classes(n=16)
     task = task._replace(inputs=task.inputs * buckets, outputs=task.outputs * buckets)
     total = calls * buckets * 16 * (7.0 + cost_model.SWEEPS)
-    for quick, fair, wanted in (
-        (total, 2 * total, "quick"),
-        (total - 1, 2 * total, "fair"),
-        (total / 2, total, "fair"),
-        (total / 2, total - 1, "full"),
+    for quick, fair, good, wanted in (
+        (total, 2 * total, 3 * total, "quick"),
+        (total - 1, 2 * total, 3 * total, "fair"),
+        (total / 2, total, 3 * total, "fair"),
+        (total / 2, total - 1, 3 * total, "good"),
+        (total / 3, total / 2, total, "good"),
+        (total / 3, total / 2, total - 1, "full"),
     ):
-        monkeypatch.setattr(cost_model, "QUICK", quick)
-        monkeypatch.setattr(cost_model, "FAIR", fair)
+        for name, most in (("QUICK", quick), ("FAIR", fair), ("GOOD", good)):
+            monkeypatch.setattr(cost_model, name, most)
         assert efforts_of(problem, Settings(), ORACLE, task, calls).sweeps == wanted
 
 
 def test_larger_programs_must_run_for_longer():
     """They compile for longer: twice the equations, twice the numbers that are quick; few equations
     count as the usual ones."""
-    usual, quick, fair = cost_model.EQUATIONS, cost_model.QUICK, cost_model.FAIR
+    usual, quick = cost_model.EQUATIONS, cost_model.QUICK
+    fair, good = cost_model.FAIR, cost_model.GOOD
     for equations, times in ((1, 1), (usual, 1), (2 * usual, 2), (5 * usual, 5)):
         for numbers, wanted in (
             (times * quick, "quick"), (1.01 * times * quick, "fair"), (fair, "fair"),
-            (1.01 * fair, "full"),
+            (1.01 * fair, "good"), (good, "good"), (1.01 * good, "full"),
         ):  # fmt: skip
             assert effort_for(numbers, equations) == wanted
 
@@ -91,12 +94,12 @@ def test_the_rule_of_epsilon_alone_makes_few_calls():
 def test_larger_tasks_are_worth_more_effort():
     """The thresholds as they are: more rows, and more classes, never less effort."""
     for sizes in (
-        [{"n": n, "d": 100, "k": 20} for n in (16, 2_000, 10**7)],
-        [{"n": 1000, "d": d, "k": k} for d, k in ((5, 3), (100, 100), (1000, 1000))],
+        [{"n": n, "d": 100, "k": 20} for n in (16, 2_000, 10**5, 10**7)],
+        [{"n": 1000, "d": d, "k": k} for d, k in ((5, 3), (100, 100), (1000, 1000), (1000, 10**4))],
     ):
         tasks = [_classes(**size) for size in sizes]
         found = [efforts_of(problem, Settings(), ORACLE, task).sweeps for problem, task in tasks]
-        assert found == ["quick", "fair", "full"]
+        assert found == ["quick", "fair", "good", "full"]
 
 
 def test_work_is_that_of_the_named_oracle_on_one_example(monkeypatch):

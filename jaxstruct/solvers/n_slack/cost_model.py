@@ -25,10 +25,10 @@ FEW_CALLS = 10
 SWEEPS = 5_000
 """Numbers that the sweeps compute for one oracle call."""
 
-QUICK, FAIR = 8e8, 3.2e10
-"""Up to so many numbers in all the least effort pays, then the middle one. The oracle of 300
-sentences compiles for 6.8 s with full effort and 3.0 s with the middle one; see
-`core.compiling.EFFORTS`."""
+QUICK, FAIR, GOOD = 8e8, 3.2e10, 3e11
+"""Up to so many numbers in all the least effort pays, then the fair and the good one. The oracle of
+300 sentences compiles for 6.8 s with full effort and 3.0 s with the fair one; see
+`core.compiling.EFFORTS`. Beyond the last lie charts of trees alone."""
 
 EQUATIONS = 700
 """Of an oracle call of whose size QUICK is; larger ones compile for longer. FAIR holds for all: of
@@ -104,7 +104,9 @@ def effort_for(numbers: float, equations: int) -> str:
       equations: of its trace, which compiling takes time for.
     """
     quick = QUICK * max(equations / EQUATIONS, 1)
-    return "quick" if numbers <= quick else "fair" if numbers <= FAIR else "full"
+    if numbers <= quick:
+        return "quick"
+    return "fair" if numbers <= FAIR else "good" if numbers <= GOOD else "full"
 
 
 def predicted_calls(tolerance: float | None, max_passes: int) -> int:
