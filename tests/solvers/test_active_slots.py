@@ -113,7 +113,7 @@ class Start:
         plan = sweep_programs.Plan(orders, (np.int32(N // 4),), np.int32(sweeps))
         if self.scratch is None:  # the same of all slots, and slow to lay out
             self.scratch = sweep_programs.empty_scratch(self.problem, self.task, sets, slots)
-        w, multipliers, last_used, _ = _sweeps(
+        w, multipliers, last_used, *_ = _sweeps(
             self.problem, options, self.task, self.w, sets, slots, plan, np.int32(9), self.scratch
         )
         return w, sets._replace(multipliers=multipliers, last_used=last_used)

@@ -54,7 +54,7 @@ class Stand:
         state, shards = self.state, self.shards
         plan = Plan(*shards.join([self.plan()] * 2), np.int32(1))
         slots = shards.put(np.zeros((len(self.rows), 0), np.int32))
-        w, beta, _, _ = sweeps_shards_program(
+        w, beta, *_ = sweeps_shards_program(
             self.planes, self.visits, shards.mesh, synchronisations, shards.task, state.weights,
             state.sets, slots, plan, np.int32(3), [], effort="quick",
         )  # fmt: skip
@@ -70,7 +70,7 @@ class Stand:
             sets = jax.tree.map(lambda leaf, own=own: np.asarray(leaf)[own], self.state.sets)
             plan = Plan(*self.plan(), np.int32(1))
             slots = np.zeros((half, 0), np.int32)
-            moved, beta, _, _ = sweep(
+            moved, beta, *_ = sweep(
                 self.planes, self.visits, part, w, sets, slots, plan, np.int32(3), []
             )
             found.append((jax.tree.map(np.asarray, moved), np.asarray(beta)))

@@ -128,7 +128,7 @@ def _sweep(
     free = buffers.take(place.planes, place.task, sets, slots, place.zeros)
     given = w, sets, slots, _plan(now, chosen, count), now.clock, free
     sweep = partial(place.sweep, settings.visits, settings.synchronisations, *given)
-    w, multipliers, last_used, free = time_part(
+    w, multipliers, last_used, _, free = time_part(
         now.seconds, "sweeps", partial(sweep, effort=settings.effort.sweeps)
     )
     buffers.give_back(free)

@@ -337,7 +337,7 @@ def sweeps_pass(
     clock: Array,
     scratch: list,
     one_sweep: Callable = cached_pass,
-) -> tuple[PyTree, Array, Array, list]:
+) -> tuple[PyTree, Array, Array, Array, list]:
     """Cached sweeps over the blocks of some examples, with the planes in some slots.
 
     They end when they fade (see `VisitOptions`), at the latest as the plan says. How many sweeps
@@ -352,7 +352,8 @@ def sweeps_pass(
       one_sweep: makes each of them, as `cached_pass` does.
 
     Returns:
-      (w, multipliers [N, K], last_used [N, K], the scratch arrays for the next call).
+      (w, multipliers [N, K], last_used [N, K], how many sweeps were made, the scratch arrays for
+      the next call).
     """
     seen, scratch = see_slots(problem, options, task, sets, slots, plan, scratch)
     start = jnp.concatenate([bucket.sets.multipliers for bucket in seen])
@@ -373,13 +374,15 @@ def sweeps_pass(
     if reads_differences(problem):
         differences = problem.space.differences
         w = differences.unpack(w, inputs)
-    _, w, moved, _, _ = jax.lax.while_loop(goes_on, sweep, (0, w, start, zero, zero + 1))
+    first = jnp.int32(0), w, start, zero, zero + 1
+    made, w, moved, _, _ = jax.lax.while_loop(goes_on, sweep, first)
     if differences is not None:
         w = differences.pack(w, inputs)
     visited = _visited(task, options, plan)[:, None]
     moved = merge_multipliers(sets.multipliers, moved, slots)
     multipliers = jnp.where(visited, moved, sets.multipliers)
-    return w, multipliers, jnp.where(multipliers > 0, clock, sets.last_used), scratch
+    last_used = jnp.where(multipliers > 0, clock, sets.last_used)
+    return w, multipliers, last_used, made, scratch
 
 
 def _visited(task: Task, options: VisitOptions, plan: Plan) -> Array:

@@ -124,14 +124,14 @@ def sweeps_on_shards(
     plan: Plan,
     clock: AnyArray,
     scratch: list,
-) -> tuple[PyTree, Array, Array, list]:
+) -> tuple[PyTree, Array, Array, Array, list]:
     """`sweeps_pass` on every shard, which meet in w; groups are [K] numbers, one a shard."""
     exchange = Exchange(tuple(mesh.axis_names), synchronisations)
 
     def own(
         problem: Problem, task: Task, w: PyTree, sets: WorkingSets, slots: Array, plan: Plan,
         clock: AnyArray, scratch: list,
-    ) -> tuple[PyTree, Array, Array, list]:  # fmt: skip
+    ) -> tuple[PyTree, Array, Array, Array, list]:  # fmt: skip
         plan = plan._replace(groups=_first(plan.groups))
         one_sweep = partial(exchanging_pass, exchange)
         return sweeps_pass(problem, options, task, w, sets, slots, plan, clock, scratch, one_sweep)
@@ -141,7 +141,7 @@ def sweeps_on_shards(
     weights = _on_all(w)
     return jax.shard_map(
         own, mesh=mesh, in_specs=(_on_all(problem), of_task, weights, *others, of_scratch),
-        out_specs=(weights, numbers, numbers, of_scratch), check_vma=False,
+        out_specs=(weights, numbers, numbers, PartitionSpec(), of_scratch), check_vma=False,
     )(problem, task, w, sets, slots, plan, clock, scratch)  # fmt: skip
 
 
@@ -305,7 +305,7 @@ class Shards(Placement):
 
     def sweep(
         self, options: VisitOptions, synchronisations: int, *given: Any, effort: str
-    ) -> tuple[PyTree, Array, Array, list]:
+    ) -> tuple[PyTree, Array, Array, Array, list]:
         """`sweeps_on_shards` here."""
         return sweeps_shards_program(
             self.planes, options, self.mesh, synchronisations, self.task, *given, effort=effort

@@ -50,7 +50,7 @@ class OneDevice(Placement):
 
     def sweep(
         self, options: VisitOptions, synchronisations: int, *given: Any, effort: str
-    ) -> tuple[PyTree, Array, Array, list]:
+    ) -> tuple[PyTree, Array, Array, Array, list]:
         """The program of `sweeps_pass`; nobody waits for another."""
         return sweeps_program(self.planes, options, self.task, *given, effort=effort)
 
