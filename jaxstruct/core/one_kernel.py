@@ -11,6 +11,7 @@ scatter that it can hold.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,9 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import jaxpr_as_fun
 
 from jaxstruct.core.work import inner_jaxprs
+
+FEW = 64
+"""An array of so few numbers may be copied."""
 
 
 def runs_on_cpu() -> bool:
@@ -57,24 +61,36 @@ def one_kernel(function: Callable) -> Callable:
                 next(rest) if is_read else jnp.zeros(jnp.shape(leaf), jnp.result_type(leaf))
                 for leaf, is_read in zip(leaves, read, strict=True)
             ]
-            return jaxpr_as_fun(closed)(*every), _first_numbers(given)
+            return jaxpr_as_fun(closed)(*every), _first_numbers(given, closed.out_avals)
 
         given = [leaf for leaf, is_read in zip(leaves, read, strict=True) if is_read]
         given = jax.lax.optimization_barrier(given)  # of a constant XLA would drop the read
-        found, _ = set_xla_metadata(
+        found, firsts = set_xla_metadata(
             jax.jit(of_read)(*given), xla_cpu_small_call="true", inlineable="false"
         )
-        return jax.tree.unflatten(jax.tree.structure(shapes), found)
+        return jax.tree.unflatten(jax.tree.structure(shapes), _beside(found, firsts))
 
     return marked
 
 
-def _first_numbers(given: Sequence[Any]) -> jax.Array:
-    """The sum of the first number of each array: a read of every one that XLA cannot drop.
+def _beside(found: Sequence[Any], firsts: jax.Array) -> list[Any]:
+    """The results, the smallest of them so that it seems to depend on the first numbers."""
+    found = list(found)
+    smallest = min(range(len(found)), key=lambda number: jnp.size(found[number]) or math.inf)
+    found[smallest], _ = jax.lax.optimization_barrier((found[smallest], firsts))
+    return found
 
-    XLA ends the process on an array that a kernel is given and does not read.
+
+def _first_numbers(given: Sequence[Any], outputs: Sequence[Any]) -> jax.Array:
+    """The sum of the first numbers of arrays: reads that XLA cannot drop.
+
+    XLA ends the process on an array that a kernel is given and does not read. Arrays of the shape
+    of an output are left out, since one that is written in place would be copied for the read:
+    what is written is read.
     """
-    firsts = [jnp.ravel(jax.lax.slice(leaf, (0,) * leaf.ndim, (1,) * leaf.ndim)) for leaf in given]
+    written = {(out.shape, out.dtype) for out in outputs if out.size > FEW}
+    others = [leaf for leaf in given if (leaf.shape, leaf.dtype) not in written]
+    firsts = [jnp.ravel(jax.lax.slice(leaf, (0,) * leaf.ndim, (1,) * leaf.ndim)) for leaf in others]
     return sum((first.astype(jnp.float32) for first in firsts), start=jnp.zeros(1, jnp.float32))
 
 
