@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.core.one_kernel import one_kernel, read_inputs
+from jaxstruct.core.one_kernel import SWITCH, one_kernel, read_inputs
 
 
 def _cumulated_rows(x, turns):
@@ -31,7 +31,7 @@ def test_values_are_those_of_the_function(dtype):
                 np.testing.assert_array_equal(one, other)
 
 
-def test_the_program_has_one_call_for_the_function():
+def test_the_program_has_one_call_for_the_function(monkeypatch):
     if jax.default_backend() != "cpu":
         pytest.skip("the mark is for CPUs")
     x, turns = jnp.ones((7, 5)), jnp.int32(6)
@@ -42,6 +42,8 @@ def test_the_program_has_one_call_for_the_function():
 
     assert marks(one_kernel(_cumulated_rows))
     assert not marks(_cumulated_rows)
+    monkeypatch.setenv(SWITCH, "0")
+    assert not marks(one_kernel(_cumulated_rows))
 
 
 def _reads_some(rows, unread, empty, carried, number):
