@@ -113,19 +113,24 @@ def _sums_seen(
 
 def look_up(
     eta: Array, window: Window, theta: ChainTheta, inputs: ChainInput, planes: Array, at: Array,
-    y_true: Array, y: Array, count: Array,
+    y_true: Array, y: Array, occupied: Array,
 ) -> LookedUp:  # fmt: skip
     """See `contract.Differences`; planes: [n, K, T], y_true and y: [T]."""
     seen = _sums_seen(eta, _Grams(inputs, at, window), theta, y_true, y)
     truth = _score(seen, y_true)
 
-    def of_plane(k: Array, found: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        scores, products, known = found
+    def of_plane(k: Array, found: LookedUp) -> LookedUp:
         own = planes[at, k]
-        scores = _set(scores, k, _score(theta, own))
-        products = _set(products, k, truth - _score(seen, own))
-        return scores, products, known | jnp.all(own == y)
+        return found._replace(
+            scores=_set(found.scores, k, _score(theta, own)),
+            products=_set(found.products, k, truth - _score(seen, own)),
+            known=found.known | jnp.all(own == y),
+        )
+
+    def of_slot(k: Array, found: LookedUp) -> LookedUp:
+        held = occupied[k].astype(jnp.int32)
+        return jax.lax.fori_loop(0, held, lambda _, found: of_plane(k, found), found)
 
     zeros = jnp.zeros(planes.shape[1], theta.emissions.dtype)
-    found = jax.lax.fori_loop(0, count, of_plane, (zeros, zeros, jnp.array(False)))
-    return LookedUp(found[0], found[1], truth - _score(seen, y), found[2])
+    nothing = LookedUp(zeros, zeros, truth - _score(seen, y), jnp.array(False))
+    return jax.lax.fori_loop(0, planes.shape[1], of_slot, nothing)

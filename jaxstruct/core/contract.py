@@ -106,11 +106,10 @@ class Oracles(NamedTuple):
 
 
 class LookedUp(NamedTuple):
-    """A new output y of one example against K planes at hand, of which the first few count.
+    """A new output y of one example against the planes at hand, some of K slots.
 
     Fields:
-      scores: [K] F of the planes. products: [K] <delta Psi(y_k), delta Psi(y)>. Beyond those that
-        count anything.
+      scores: [K] F of the planes. products: [K] <delta Psi(y_k), delta Psi(y)>. 0 in other slots.
       squared: |delta Psi(y)|^2.
       known: bool, whether y is one of them.
     """
@@ -135,8 +134,8 @@ class Differences(NamedTuple):
       add: (v, inputs[n], d[n], index[B], c[B, K]) -> v + sum_b sum_k c_bk Psi(x_b, y_bk), where the
         c of an example sum to 0.
       pack: (v, inputs[n]) -> w.
-      look_up: (theta, inputs[n], outputs[n, K], at, y_true, y, count) -> LookedUp: the output y
-        of example `at` against the first `count` of its planes; theta are its potentials.
+      look_up: (theta, inputs[n], outputs[n, K], at, y_true, y, occupied[K]) -> LookedUp: the
+        output y of example `at` against its planes in occupied slots; theta are its potentials.
     """
 
     find: Callable

@@ -320,20 +320,20 @@ by_differences = {False: quick_jit(_by_differences), True: quick_jit(one_kernel(
 
 
 @quick_jit
-def looked_up(problem, w, x, planes, y, count):
-    """Each output y [N, T] against the first `count` of its planes, as the solver asks, and by
+def looked_up(problem, w, x, planes, y, occupied):
+    """Each output y [N, T] against its planes in occupied slots [N, K], as the solver asks, and by
     scores and Gram rows of the planes."""
     space = problem.space
     theta = jax.vmap(problem.model.potentials, (None, 0))(w, x)
 
-    def every(look_up, x, planes, theta, y, count):
+    def every(look_up, x, planes, theta, y, occupied):
         def one(given):
             at, theta, y = given
-            return look_up(theta, x, planes, at, planes[at, 0], y, count)
+            return look_up(theta, x, planes, at, planes[at, 0], y, occupied[at])
 
         return jax.lax.map(one, (jnp.arange(len(y)), theta, y))
 
-    found = one_kernel(every)(space.differences.look_up, x, planes, theta, y, count)
+    found = one_kernel(every)(space.differences.look_up, x, planes, theta, y, occupied)
     gram = jax.vmap(space.plane_gram)(x, planes[:, 0], planes, y)
     squared = jax.vmap(space.plane_gram)(x, planes[:, 0], y[:, None], y)[:, 0]
     return found, jax.vmap(space.plane_scores)(theta, planes), gram, squared
@@ -347,19 +347,20 @@ def test_plane_differences(x64, way, model, share):
         _check_differences(way, model, share, T=20, S=3, kernel=kernel)
 
 
-@pytest.mark.parametrize("count", [0, 2, K])
+@pytest.mark.parametrize("share", [0, 0.5, 1])
 @each([("dense", TRIPLES), ("sparse", PLAIN), ("sparse", TRIPLES), ("kernel", PLAIN)])
-def test_outputs_are_looked_up_among_planes(x64, way, model, count):
-    """Scores, inner products, and whether an output is there, of the first planes alone."""
+def test_outputs_are_looked_up_among_planes(x64, way, model, share):
+    """Scores, inner products, and whether an output is there, of occupied slots alone."""
     data, problem, (w, x, planes, _) = of_case(way, model)
     y = planes_of(np.random.default_rng(5), data.y)[:, 1]
     y[::2] = planes[::2, 1]
-    found, scores, gram, squared = looked_up(problem, w, x, planes, y, count)
+    occupied = np.random.default_rng(6).random((N, K)) < share
+    found, scores, gram, squared = looked_up(problem, w, x, planes, y, occupied)
     same = (planes == y[:, None]).all(axis=2)
-    np.testing.assert_array_equal(found.known, same[:, :count].any(axis=1))
+    np.testing.assert_array_equal(found.known, (same & occupied).any(axis=1))
     close = dict(rtol=0, atol=1e-11)
-    np.testing.assert_allclose(found.scores[:, :count], scores[:, :count], **close)
-    np.testing.assert_allclose(found.products[:, :count], gram[:, :count], **close)
+    np.testing.assert_allclose(found.scores, np.where(occupied, scores, 0), **close)
+    np.testing.assert_allclose(found.products, np.where(occupied, gram, 0), **close)
     np.testing.assert_allclose(found.squared, squared, **close)
     assert np.abs(gram).max() > 1
 

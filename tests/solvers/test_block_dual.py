@@ -5,10 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct.solvers.objective.block_dual import block_ascent, box_sizes, line_search_sizes
+from jaxstruct.solvers.objective.block_dual import (
+    block_ascent,
+    box_sizes,
+    line_search_sizes,
+    pairwise_ascent,
+)
 from tests.truth.quadratic_program import solve_qp
 
 K, CASES = 6, 60
@@ -30,7 +36,25 @@ def blocks(seed, rank):
 
 @partial(jax.jit, static_argnums=4)
 def ascend(gram, gradient, beta, occupied, steps):
-    return jax.vmap(partial(block_ascent, max_steps=steps))(gram, gradient, beta, occupied)
+    diagonal = jnp.diagonal(gram, axis1=1, axis2=2)
+    of_block = partial(block_ascent, max_steps=steps)
+    return jax.vmap(of_block)(gram, diagonal, gradient, beta, occupied)
+
+
+@partial(jax.jit, static_argnums=5)
+def side_by_side(gram, gradient, beta, occupied, ridge, steps):
+    """The same blocks with a ridge by `pairwise_ascent`, and one by one."""
+    planes = np.arange(K) > 0
+    ridged = gram + ridge[:, None, None] * (planes[:, None] & planes)[None]
+    diagonal, every = jnp.diagonal(ridged, axis1=1, axis2=2), jnp.arange(len(gram))
+    together = pairwise_ascent(
+        lambda k: ridged[every, k], diagonal, gradient, beta, occupied, steps
+    )
+
+    def one(gram, diagonal, gradient, beta, occupied, ridge):
+        return block_ascent(gram, diagonal, gradient, beta, occupied, steps, ridge)
+
+    return together, jax.vmap(one)(gram, diagonal, gradient, beta, occupied, ridge)
 
 
 def rise(gram, gradient, old, new):
@@ -48,6 +72,14 @@ def best_rise(gram, gradient, beta, occupied, capped):
     found = solve_qp(G, q, -np.eye(len(keep)), np.zeros(len(keep)), *equal)
     d = found.x - start
     return g @ d - d @ G @ d / 2
+
+
+@pytest.mark.parametrize("steps", [1, 3, 50])
+def test_one_block_takes_the_steps_of_many(x64, steps):
+    """Stored Gram matrices block by block: the same pairs, ties and all, to the last bits."""
+    ridge = np.random.default_rng(0).random(CASES) * (np.arange(CASES) % 2)
+    together, alone = side_by_side(*blocks(4, 3), ridge, steps)
+    np.testing.assert_allclose(alone, together, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("rank", [1, 3, 8])

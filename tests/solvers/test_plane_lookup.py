@@ -66,7 +66,7 @@ def test_every_filled_slot_is_met(x64, output_type, slots, filled):
     theta = _potentials(problem, w, some)
     y = draw(N)[index]
     y[1], y[2] = held[index[1], 0], held[index[2], slots - 1]  # known; known if occupied
-    scores, lookup = _look_up(problem, sets, Batch(index, some, truth[index], theta), y)
+    scores, lookup = _look_up(problem, sets, Batch(index, some, truth[index], theta), y, x)
     wanted, gram, own = _whole(problem, theta, some, truth[index], held[index], y)
     inside = occupied[index]
     np.testing.assert_allclose(np.where(inside, scores, 0), np.where(inside, wanted, 0), atol=1e-12)

@@ -71,8 +71,8 @@ def _same_outputs(outputs: PyTree, y: PyTree) -> Array:
 
 
 def filled_slots(occupied: Array) -> Array:
-    """int32: the slots up to the last one that any of some examples [.., K] has filled."""
-    return jnp.max(jnp.where(occupied, jnp.arange(occupied.shape[-1]) + 1, 0))
+    """int32: the slots up to the last one that any of B examples [B, K] has filled."""
+    return jnp.max(jnp.where(occupied, jnp.arange(occupied.shape[1]) + 1, 0))
 
 
 def scores_at_hand(problem: Problem, sets: WorkingSets, batch: Batch) -> Array:
@@ -117,7 +117,7 @@ def look_up_planes(
 def _look_up_one_by_one(
     problem: Problem, sets: WorkingSets, batch: Batch, y: PyTree, inputs: PyTree
 ) -> tuple[Array, PlaneLookup]:
-    """`look_up_planes` in one kernel, each example as far as its slots are filled."""
+    """`look_up_planes` in one kernel, one occupied slot after the other."""
 
     def every(
         differences: Differences, inputs: PyTree, outputs: PyTree, occupied: Array, batch: Batch,
@@ -125,16 +125,14 @@ def _look_up_one_by_one(
     ) -> LookedUp:  # fmt: skip
         def one(given: tuple) -> LookedUp:
             at, y_true, theta, y = given
-            count = filled_slots(occupied[at])
-            return differences.look_up(theta, inputs, outputs, at, y_true, y, count)
+            return differences.look_up(theta, inputs, outputs, at, y_true, y, occupied[at])
 
         return jax.lax.map(one, (batch.index, batch.y_true, batch.theta, y))
 
     given = inputs, sets.outputs, sets.occupied, batch._replace(x=None), y
     found = one_kernel(every)(problem.space.differences, *given)
-    held, dtype = sets.occupied[batch.index], sets.losses.dtype
-    scores, products = (jnp.where(held, leaf, 0).astype(dtype) for leaf in found[:2])
-    return scores, PlaneLookup(products, found.squared.astype(dtype), found.known)
+    scores, *products = (leaf.astype(sets.losses.dtype) for leaf in found[:3])
+    return scores, PlaneLookup(*products, found.known)
 
 
 class PassCounts(NamedTuple):

@@ -309,7 +309,7 @@ def _looked_up(
     inputs, planes = jax.tree.map(lambda leaf: leaf[None], (x, outputs))
     theta, at = problem.model.potentials(w, x), jnp.int32(0)
     found = problem.space.differences.look_up(
-        theta, inputs, planes, at, y_true, last, jnp.int32(len(scores))
+        theta, inputs, planes, at, y_true, last, jnp.ones(len(scores), bool)
     )
     gram = right.plane_gram(x, y_true, outputs, last)
     return (found.scores, found.products), (scores, gram)
