@@ -72,7 +72,9 @@ def _all(function: Callable, arguments: tuple) -> Any:
     """The results [n, ..] of arguments with a leading axis of n, or of 1 where all share them."""
     count = max(len(leaf) for leaf in jax.tree.leaves(arguments))
     if jax.default_backend() != "cpu":
-        wide = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape[1:])), arguments)
+        wide = jax.tree.map(
+            lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape[1:])), arguments
+        )
         return jax.vmap(function)(*wide)
 
     def of_one(i: Array, arguments: tuple) -> Any:

@@ -128,7 +128,10 @@ def _downward(bits: GrammarBits, chart: _Chart, lengths: np.ndarray) -> tuple[_E
     used[0] = chart.words[0] & whole[:, None] & np.where(bits.roots, ~np.uint64(0), 0)[:, None]
     symbol, sentence = _members(used[0, 1])
     alone = lengths[sentence] == 1
-    by_left, by_right = np.argsort(bits.lefts, kind="stable"), np.argsort(bits.rights, kind="stable")
+    by_left, by_right = (
+        np.argsort(bits.lefts, kind="stable"),
+        np.argsort(bits.rights, kind="stable"),
+    )
     found = []
     for width in range(T, 1, -1):
         begins = np.arange(T - width + 1)

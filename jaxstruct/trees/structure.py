@@ -55,7 +55,6 @@ from jaxstruct.trees.parts import (
     combined_use,
     plane_products,
     score_use,
-    tree_potentials,
     tree_use,
 )
 from jaxstruct.trees.phrases.grammar import Grammar, terminals_of

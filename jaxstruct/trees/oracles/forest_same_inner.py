@@ -48,9 +48,7 @@ def _own_edge(nodes: Nodes, tree: BinaryTree, n: Array | int, node: Array) -> Ar
     return jax.lax.fori_loop(first, end, look, jnp.maximum(first, 0))
 
 
-def _other_edge(
-    nodes: Nodes, scores: ForestScores, node: Array, own: Array
-) -> tuple[Array, Array]:
+def _other_edge(nodes: Nodes, scores: ForestScores, node: Array, own: Array) -> tuple[Array, Array]:
     """(the best edge of a node beside its own one with the same inner nodes, what it adds)."""
     left, right = nodes.parts(own)
 

@@ -309,4 +309,6 @@ def best_forest_tree(
         slopes, valid = jnp.ones(1, dtype), jnp.ones(1, bool)
     scores, offsets, slopes = jax.lax.stop_gradient((scores, offsets, slopes))
     nodes = Nodes(forest, size_of(forest))
-    return _oracle(tokens)(nodes, scores, counts, offsets.astype(dtype), slopes.astype(dtype), valid)
+    return _oracle(tokens)(
+        nodes, scores, counts, offsets.astype(dtype), slopes.astype(dtype), valid
+    )
