@@ -127,23 +127,24 @@ class Differences(NamedTuple):
     functions are called inside `core.one_kernel`: loops over parts in place of scatters.
 
     Fields:
-      find: y[B, K] -> d[B], where the planes of each example differ.
-      unpack: (w, inputs[n]) -> v, the weights as the next two read them.
+      find: y[B, K] -> d[B], where the planes of each example differ; None where d are the planes.
+      unpack: (w, inputs[n]) -> v, the weights as the next two read them; None where v is w.
       values: (v, inputs[n], d[n], index[B]) -> F[B, K] of the examples `index`, up to a constant an
         example.
       add: (v, inputs[n], d[n], index[B], c[B, K]) -> v + sum_b sum_k c_bk Psi(x_b, y_bk), where the
         c of an example sum to 0.
-      pack: (v, inputs[n]) -> w.
+      pack: (v, inputs[n]) -> w; None where v is w.
       look_up: (theta, inputs[n], outputs[n, K], at, y_true, y, occupied[K]) -> LookedUp: the
         output y of example `at` against its planes in occupied slots; theta are its potentials.
+        None where scores and Gram rows of batches are as good.
     """
 
-    find: Callable
-    unpack: Callable
-    values: Callable
-    add: Callable
-    pack: Callable
-    look_up: Callable
+    find: Given
+    unpack: Given
+    values: Given
+    add: Given
+    pack: Given
+    look_up: Given
 
 
 class Space(NamedTuple):

@@ -85,7 +85,7 @@ def _check_differences(differences: Differences) -> None:
         raise ValueError(
             f"space.differences must be jaxstruct.Differences, got {text_of(differences)}"
         )
-    missing = [name for name, function in differences._asdict().items() if not callable(function)]
+    missing = [name for name in ("values", "add") if getattr(differences, name) is None]
     if missing:
         raise ValueError(f"space.differences.{missing[0]} must be a function")
 

@@ -59,6 +59,7 @@ from jaxstruct.graphs.oracles.enumeration import (
 )
 from jaxstruct.graphs.oracles.reweighted import PASSES
 from jaxstruct.graphs.potentials import GraphPotentials
+from jaxstruct.graphs.set_visits import SET_DIFFERENCES, plane_gram, squared_norm_of
 from jaxstruct.graphs.theta import SetTheta
 
 LOSSES = ("hamming", "normalised_hamming", "zero_one", "f1", "ranking")
@@ -139,9 +140,7 @@ def _add(kind: _Kind, w: PyTree, x: PyTree, u: SetTheta) -> PyTree:
 
 
 def _gram_action(x: PyTree, u: SetTheta) -> SetTheta:
-    values = x.values if isinstance(x, SparseFeatures) else x
-    values = values.astype(jnp.result_type(values.dtype, jnp.float32))  # bytes would wrap
-    return u._replace(labels=jnp.sum(values * values) * u.labels)
+    return u._replace(labels=squared_norm_of(x) * u.labels)
 
 
 def _graph(kind: _Kind, theta: SetTheta) -> GraphPotentials:
@@ -379,6 +378,10 @@ def multi_label(
     relaxed = inference == graph_decoding.RELAXED
     model, oracles = (_relaxed_parts if relaxed else _parts)(kind, jnp.zeros((), dtype))
     space = Space(add=Partial(_add, kind), gram_action=_gram_action, squared_norm=_squared_norm)
+    if not relaxed:
+        space = space._replace(
+            plane_gram=Partial(plane_gram, Static(kind.pairs)), differences=SET_DIFFERENCES
+        )
     check = Partial(_check, d, L, Static(relaxed))
     asked = _inference(kind, relaxed)
     return make_problem(zero, model, oracles, space, check, _PADDING, asked, tested=True)

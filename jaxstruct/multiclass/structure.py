@@ -32,6 +32,7 @@ from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.multiclass import losses as loss_matrices
 from jaxstruct.multiclass.inference import CLASS_INFERENCE
+from jaxstruct.multiclass.visits import class_differences
 
 _PADDING = Padding(price=1_000_000)
 """A position is one feature of one input, of little work."""
@@ -350,6 +351,7 @@ def multiclass(
             plane_values=_sparse_plane_values if features is None else None,
             add_planes=_sparse_add_planes if features is None else None,
             squared_norm=sum_of_squares,
+            differences=class_differences(space.plane_gram) if features is None else None,
         ),
         Partial(_check_linear, number_of_features, number_of_classes),
         _PADDING,

@@ -266,10 +266,10 @@ def batch_and_group(
     Args:
       n: examples of a bucket at most. shards: of a mesh, which step side by side, too.
     """
-    enumerated = enumerates(problem, settings)
-    small = has_small_weights(problem.initial_weights) and not reads_differences(problem)
+    together = has_small_weights(problem.initial_weights) or enumerates(problem, settings)
+    together = together and not reads_differences(problem)
     batch = batch_within(settings.oracle_batch, n)
-    usual = max(FEWEST_IN_GROUP, GROUP // shards) if small or enumerated else 1
+    usual = max(FEWEST_IN_GROUP, GROUP // shards) if together else 1
     return batch, math.gcd(settings.group or usual, batch)
 
 

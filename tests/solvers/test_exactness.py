@@ -266,6 +266,6 @@ def test_differences_come_together():
 
     with pytest.raises(ValueError, match="space.differences must be jaxstruct.Differences"):
         make(lambda y: y)
-    functions = [lambda y: y] * (len(Differences._fields) - 1)
-    with pytest.raises(ValueError, match="space.differences.look_up must be a function"):
-        make(Differences(*functions, None))
+    function = lambda y: y  # noqa: E731
+    with pytest.raises(ValueError, match="space.differences.values must be a function"):
+        make(Differences(function, None, None, function, None, None))

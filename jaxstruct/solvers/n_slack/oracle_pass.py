@@ -85,7 +85,7 @@ def look_up_planes(
     problem: Problem, sets: WorkingSets, batch: Batch, y: PyTree, inputs: PyTree
 ) -> tuple[Array, PlaneLookup]:
     """(F [B, K] of the planes at hand, 0 in empty slots; the outputs y [B] against them)."""
-    if reads_differences(problem):
+    if reads_differences(problem) and problem.space.differences.look_up is not None:
         return _look_up_one_by_one(problem, sets, batch, y, inputs)
     slots, filled = sets.losses.shape[1], filled_slots(sets.occupied[batch.index])
     tile = min(TILE, slots)

@@ -67,7 +67,8 @@ def see(task: Task, sets: WorkingSets) -> list[Seen]:
 
 
 def _sees_whole(problem: Problem, slots: Array) -> bool:
-    return slots.shape[1] == 0 and not reads_differences(problem)
+    cuts = reads_differences(problem) and problem.space.differences.find is not None
+    return slots.shape[1] == 0 and not cuts
 
 
 def see_slots(
@@ -90,6 +91,8 @@ def see_slots(
     """
     whole = see(task, sets)
     if _sees_whole(problem, slots):
+        if reads_differences(problem):  # planes as they are
+            whole = [own._replace(differences=own.sets.outputs) for own in whole]
         return whole, scratch
     rows, cut = options.group, _cut
     if reads_differences(problem):
@@ -119,8 +122,10 @@ def _part(problem: Problem, whole: Seen, slots: Array, index: Array) -> _Part:
     terms, sets = restrict(whole.task.own_terms(index), whole.sets, index, slots[index])
     differences = None
     if reads_differences(problem):
-        differences = problem.space.differences.find(sets.outputs)
-        sets = sets._replace(outputs=None)
+        find, planes = problem.space.differences.find, sets.outputs
+        differences = planes if find is None else find(planes)
+        if sets.gram.shape[1]:  # else the planes make its columns
+            sets = sets._replace(outputs=None)
     return _Part(terms.cap, sets, differences)
 
 
@@ -373,10 +378,11 @@ def sweeps_pass(
     zero, inputs, differences = jnp.zeros((), start.dtype), task.inputs[0], None
     if reads_differences(problem):
         differences = problem.space.differences
+    if differences and differences.unpack:
         w = differences.unpack(w, inputs)
     first = jnp.int32(0), w, start, zero, zero + 1
     made, w, moved, _, _ = jax.lax.while_loop(goes_on, sweep, first)
-    if differences is not None:
+    if differences and differences.pack:
         w = differences.pack(w, inputs)
     visited = _visited(task, options, plan)[:, None]
     moved = merge_multipliers(sets.multipliers, moved, slots)

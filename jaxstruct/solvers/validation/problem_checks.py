@@ -290,12 +290,15 @@ def _by_differences(
     scores, right, seen = whole
     inputs, index = jax.tree.map(lambda leaf: leaf[None], x), jnp.zeros(1, jnp.int32)
     differences = space.differences
-    apart = differences.find(outputs)
+    apart = differences.find(outputs) if differences.find else outputs
+    v, nothing = w, zero
+    if differences.unpack:
+        v, nothing = (differences.unpack(each, inputs) for each in (w, zero))
     if name == "differences.values":
-        values = differences.values(differences.unpack(w, inputs), inputs, apart, index)[0]
+        values = differences.values(v, inputs, apart, index)[0]
         return values - values[0], scores - scores[0]
-    v = differences.unpack(zero, inputs)
-    moved = differences.pack(differences.add(v, inputs, apart, index, c[None]), inputs)
+    moved = differences.add(nothing, inputs, apart, index, c[None])
+    moved = differences.pack(moved, inputs) if differences.pack else moved
     wanted = right.add_planes(zero, inputs, outputs, c[None])
     return seen(moved), seen(wanted)
 
@@ -331,7 +334,8 @@ def _functions_to_compare(problem: Problem, x: PyTree) -> tuple[str, ...]:
     )  # fmt: skip
     found = tuple(name for name in names if not is_of_this_model(getattr(problem.space, name)))
     if problem.space.differences is not None:
-        found += ("differences.values", "differences.add", "differences.look_up")
+        found += ("differences.values", "differences.add")
+        found += ("differences.look_up",) if problem.space.differences.look_up else ()
     squared = problem.space.squared_norm
     if squared is None or squared.func is sum_of_squares or not _are_coordinates(problem, x):
         return found
