@@ -37,9 +37,11 @@ def sum_of_rows(table: Array, x: PyTree) -> Array:
         return found + terms[0]
 
     whole, rest = divmod(table.shape[0], TOGETHER)
-    found = jax.lax.fori_loop(
-        0, whole, lambda block, found: of_block(TOGETHER * block, TOGETHER, found), start
-    )
+    found = start
+    if whole:
+        found = jax.lax.fori_loop(
+            0, whole, lambda block, found: of_block(TOGETHER * block, TOGETHER, found), start
+        )
     return of_block(TOGETHER * whole, rest, found) if rest else found
 
 

@@ -117,6 +117,7 @@ def _agreeing_pairs(y: Array, z: Array) -> Array:
 
 def plane_gram(with_pairs: Static, x: PyTree, y_true: Array, outputs: Array, y: Array) -> Array:
     """[K] <delta Psi(y_k), delta Psi(y)>, where "labels" count one and each pair of them one."""
+    y_true, y = y_true[None], y[None]
     shared = jnp.sum((outputs != y_true) & (y != y_true), axis=-1)
     products = squared_norm_of(x) * shared
     if not with_pairs.value:
@@ -131,7 +132,7 @@ def _look_up(
     occupied: Array,
 ) -> LookedUp:  # fmt: skip
     x, own, pairs = rows_at(inputs, at), outputs[at], theta.pairs
-    known = jnp.any(jnp.all(own == y, axis=1) & occupied)
+    known = jnp.any(jnp.all(own == y[None], axis=1) & occupied)
     tables = None if pairs is None else pairs.reshape(-1, 4).T
     scores = _scores(theta.labels, tables, own.T)
     if tables is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import jax
 import numpy as np
 import pytest
 
@@ -86,6 +87,9 @@ def cut(tree, rows):
     T = int((np.asarray(tree[0])[rows] >= 0).sum(axis=1).max())
     leaves = []
     for name, leaf in zip(tree._fields, tree, strict=True):
+        if name == "forest":  # padded as it is: nodes and edges, not tokens
+            leaves.append(jax.tree.map(lambda each: np.asarray(each)[rows], leaf))
+            continue
         leaf = None if leaf is None else np.asarray(leaf)[rows]
         if leaf is not None and leaf.ndim == 2:
             leaf = leaf[:, : T if name in ("terminals", "symbols") else T - 1]
