@@ -15,11 +15,14 @@ import contextlib
 import ctypes
 import functools
 import os
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
+
+from jaxstruct.core.one_kernel import without_marks
 
 EFFORTS: dict[str, dict[str, Any]] = {
     "quick": {
@@ -90,25 +93,27 @@ class Program:
         self._name = name = f"{function.__module__}.{function.__qualname__}"
         words = function.__name__.strip("_").replace("_", " ")
 
-        def counted() -> Callable:
+        def counted(marks: Callable) -> Callable:
             @functools.wraps(function)
             def traced(*arguments: Any) -> Any:
                 _traced[name] += 1
                 for listener in tuple(_listeners):
                     listener(words)
-                return function(*arguments)
+                with marks():
+                    return function(*arguments)
 
             return traced
 
-        self._compiled = {
-            effort: jax.jit(
-                counted(),
+        def compiled(effort: str, marks: Callable = contextlib.nullcontext) -> Callable:
+            return jax.jit(
+                counted(marks),
                 static_argnums=static_argnums,
                 donate_argnums=donate_argnums,
-                compiler_options=options or None,
+                compiler_options=EFFORTS[effort] or None,
             )
-            for effort, options in EFFORTS.items()
-        }
+
+        self._compiled = {effort: compiled(effort) for effort in EFFORTS}
+        self._unmarked = functools.cache(lambda effort: compiled(effort, without_marks))
 
     def __call__(self, *arguments: Any, effort: str = "full") -> Any:
         """The function's value, by the program of this effort.
@@ -120,12 +125,22 @@ class Program:
         try:
             return self._compiled[effort](*arguments)
         except jax.errors.JaxRuntimeError as error:
+            if "UNIMPLEMENTED" in str(error):
+                return self._without_kernels(effort, arguments, error)
             if "No such compile option" not in str(error) or effort == "full":
                 raise
         finally:
             if _traced[self._name] > traced:
                 give_back_memory()
         self._compiled[effort] = self._compiled["full"]
+        return self._compiled[effort](*arguments)
+
+
+    def _without_kernels(self, effort: str, arguments: tuple, error: Exception) -> Any:
+        """The program compiled without marks of `one_kernel`, which XLA cannot follow."""
+        text = f"{self.function.__name__} runs without kernels of its own, which takes longer: XLA"
+        warnings.warn(f"{text} says {str(error).splitlines()[0]}", RuntimeWarning, stacklevel=2)
+        self._compiled[effort] = self._unmarked(effort)
         return self._compiled[effort](*arguments)
 
 

@@ -293,14 +293,18 @@ class Problem(NamedTuple):
     tested: Static[tuple[Callable, ...]] = Static(())
 
 
-def of_planes(problem: Problem) -> Problem:
+def of_planes(problem: Problem, group: int) -> Problem:
     """What sums of planes read of a problem: problems of one space share the programs of those.
 
     Two losses of one structure, say; the rest is None.
+
+    Args:
+      group: how many examples are visited side by side. Those of more than one read whole planes.
     """
     none: Any = None
     unread = Model(none, none, none, none)
+    space = problem.space if group == 1 else problem.space._replace(differences=None)
     return problem._replace(
-        model=unread, oracles=Oracles(), check=none, padding=Padding(), inference=Inference(),
-        tested=Static(()),
+        model=unread, oracles=Oracles(), space=space, check=none, padding=Padding(),
+        inference=Inference(), tested=Static(()),
     )  # fmt: skip

@@ -10,10 +10,11 @@ scatter that it can hold.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -26,6 +27,8 @@ from jaxstruct.core.work import inner_jaxprs
 SWITCH = "JAXSTRUCT_ONE_KERNEL"
 """A variable of the environment: with 0 functions are not marked, should a compiler not bear it."""
 
+_left_out: list[bool] = []
+
 FEW = 64
 """An array of so few numbers may be copied."""
 
@@ -33,6 +36,16 @@ FEW = 64
 def runs_on_cpu() -> bool:
     """Whether programs that are traced now will run on a CPU."""
     return jax.default_backend() == "cpu"
+
+
+@contextlib.contextmanager
+def without_marks() -> Iterator[None]:
+    """Within, functions are traced as any other."""
+    _left_out.append(True)
+    try:
+        yield
+    finally:
+        _left_out.pop()
 
 
 def one_kernel(function: Callable) -> Callable:
@@ -48,7 +61,7 @@ def one_kernel(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def marked(*arguments: Any) -> Any:
-        if not runs_on_cpu() or os.environ.get(SWITCH) == "0":
+        if _left_out or not runs_on_cpu() or os.environ.get(SWITCH) == "0":
             return function(*arguments)
         leaves, inside = jax.tree.flatten(arguments)
 
@@ -68,7 +81,8 @@ def one_kernel(function: Callable) -> Callable:
             return jaxpr_as_fun(closed)(*every), _first_numbers(given, closed.out_avals)
 
         given = [leaf for leaf, is_read in zip(leaves, read, strict=True) if is_read]
-        given = jax.lax.optimization_barrier(given)  # of a constant XLA would drop the read
+        # of a constant XLA would drop the read; one by one, so that linear ones can be transposed
+        given = [jax.lax.optimization_barrier(leaf) for leaf in given]
         found, firsts = set_xla_metadata(
             jax.jit(of_read)(*given), xla_cpu_small_call="true", inlineable="false"
         )

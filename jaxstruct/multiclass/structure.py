@@ -32,7 +32,7 @@ from jaxstruct.core.types import Array, PyTree, SparseFeatures
 from jaxstruct.kernels.check import check_positive_semidefinite
 from jaxstruct.multiclass import losses as loss_matrices
 from jaxstruct.multiclass.inference import CLASS_INFERENCE
-from jaxstruct.multiclass.visits import class_differences
+from jaxstruct.multiclass.visits import CLASS_DIFFERENCES
 
 _PADDING = Padding(price=1_000_000)
 """A position is one feature of one input, of little work."""
@@ -75,7 +75,8 @@ def _linear_add(output_features: Array | None, w: PyTree, x: PyTree, u: Array) -
 def _squared_norm(x: PyTree) -> Array:
     values = x.values if isinstance(x, SparseFeatures) else x
     values = values.astype(jnp.result_type(values.dtype, jnp.float32))  # bytes would wrap
-    return jnp.sum(values * values)
+    # behind a barrier the sum stays one: a product of vectors has no place in `one_kernel`
+    return jnp.sum(jax.lax.optimization_barrier(values * values))
 
 
 def _few(w: PyTree, outputs: Array) -> bool:
@@ -351,7 +352,7 @@ def multiclass(
             plane_values=_sparse_plane_values if features is None else None,
             add_planes=_sparse_add_planes if features is None else None,
             squared_norm=sum_of_squares,
-            differences=class_differences(space.plane_gram) if features is None else None,
+            differences=CLASS_DIFFERENCES if features is None else None,
         ),
         Partial(_check_linear, number_of_features, number_of_classes),
         _PADDING,

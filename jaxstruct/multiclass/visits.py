@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import Partial
 
 from jaxstruct.core.buckets import rows_at
-from jaxstruct.core.contract import Differences, LookedUp
+from jaxstruct.core.contract import Differences
 from jaxstruct.core.row_loops import add_to_rows, sum_of_rows
 from jaxstruct.core.types import Array, PyTree
 
@@ -38,19 +37,5 @@ def _add(w: PyTree, inputs: PyTree, outputs: Array, index: Array, coefficients: 
     return {"weights": jax.lax.fori_loop(0, index.shape[0], of_one, w["weights"])}
 
 
-def _look_up(
-    plane_gram: Partial, theta: Array, inputs: PyTree, outputs: Array, at: Array, y_true: Array,
-    y: Array, occupied: Array,
-) -> LookedUp:  # fmt: skip
-    x, own = rows_at(inputs, at), outputs[at]
-    known = jnp.any((own == y) & occupied)
-    squared = plane_gram(x, y_true, y[None], y)[0]
-    scores, products = theta[own], plane_gram(x, y_true, own, y)
-    return LookedUp(
-        jnp.where(occupied, scores, 0), jnp.where(occupied, products, 0), squared, known
-    )
-
-
-def class_differences(plane_gram: Partial) -> Differences:
-    """Of classes with weights of their own; plane_gram: of their space."""
-    return Differences(None, None, _values, _add, None, Partial(_look_up, plane_gram))
+CLASS_DIFFERENCES = Differences(None, None, _values, _add, None, None)
+"""Of classes with weights of their own."""

@@ -32,7 +32,7 @@ from tests.truth.quadratic_program import Truth, solve_primal
 
 SOFT = tuple(name for name in FORMULATIONS if name != "svm0")
 DEFAULTS = Settings()
-FULL = Settings(variant="full", warm_passes=0, working_sets="grown")
+FULL = Settings(variant="full", warm_passes=0, working_sets="grown", group=16)
 """Compiles two programs only: Newton and oracle."""
 GROWN = FULL._replace(capacity=4)
 """Room for the planes of four classes; what two slots grow to."""

@@ -11,6 +11,7 @@ import pytest
 
 from jaxstruct import Settings
 from jaxstruct.core.buckets import rows_at
+from jaxstruct.core.contract import of_planes
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack import sweeps as sweep_programs
 from jaxstruct.solvers.n_slack.active_slots import active_slots, merge_multipliers, restrict
@@ -111,10 +112,11 @@ class Start:
         order = np.arange(N, dtype=np.int32)
         orders = (np.tile(order, (1 if sweeps == 1 else MOST, 1)),)  # one program for 2 and 5
         plan = sweep_programs.Plan(orders, (np.int32(N // 4),), np.int32(sweeps))
+        planes = of_planes(self.problem, 4)
         if self.scratch is None:  # the same of all slots, and slow to lay out
-            self.scratch = sweep_programs.empty_scratch(self.problem, self.task, sets, slots)
+            self.scratch = sweep_programs.empty_scratch(planes, self.task, sets, slots)
         w, multipliers, last_used, *_ = _sweeps(
-            self.problem, options, self.task, self.w, sets, slots, plan, np.int32(9), self.scratch
+            planes, options, self.task, self.w, sets, slots, plan, np.int32(9), self.scratch
         )
         return w, sets._replace(multipliers=multipliers, last_used=last_used)
 

@@ -295,10 +295,10 @@ def test_files_of_before_version_7_are_refused_by_their_version(tmp_path):
         (lambda h, a: a.pop(".state.sets.outputs[0]"), "has another structure"),
         (
             lambda h, a: a.update({_OUTPUTS: a[_OUTPUTS][:-1]}),
-            "'.state.sets.outputs' of \\[\\(31, 4\\)\\], expected .* \\[N, K\\] = \\(32, 4\\)",
+            "'.state.sets.outputs' of \\[\\(23, 4\\)\\], expected .* \\[N, K\\] = \\(24, 4\\)",
         ),
         (lambda h, a: a.pop(".rows"), "lacks the array '.rows'"),
-        (lambda h, a: a.update({".rows": a[".rows"][:-1]}), "'.rows' \\(31,\\), expected \\[32\\]"),
+        (lambda h, a: a.update({".rows": a[".rows"][:-1]}), "'.rows' \\(23,\\), expected \\[24\\]"),
         (
             lambda h, a: a.update({".rows": np.maximum(a[".rows"], 0)}),
             "'.rows' .*every example once and -1 on padding",

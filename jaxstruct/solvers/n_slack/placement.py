@@ -48,7 +48,9 @@ class Placement(abc.ABC):
         seeds: Sequence[tuple[int, ...]] = ((),),
     ) -> None:
         """Of a task that is placed; sizes: of `batch_and_group`."""
-        self.problem, self.planes, self.task, self.parts = problem, of_planes(problem), task, parts
+        self.problem, self.planes, self.task, self.parts = (
+            problem, of_planes(problem, sizes[1]), task, parts,
+        )  # fmt: skip
         self.first, self.seeds, self.terms, self.processes = first, seeds, terms, processes
         self.examples = int(np.sum(terms.cap > 0))
         self.sized = [sized_rows(part, *sizes) for part in parts]

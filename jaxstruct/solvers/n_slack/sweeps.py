@@ -94,18 +94,13 @@ def see_slots(
         if reads_differences(problem):  # planes as they are
             whole = [own._replace(differences=own.sets.outputs) for own in whole]
         return whole, scratch
-    rows, cut = options.group, _cut
-    if reads_differences(problem):
-        rows, cut = 1, one_kernel(_cut)
+    cut = one_kernel(_cut) if reads_differences(problem) else _cut
     scratch = [
-        cut(
-            problem, bucket, slots[own], order[0].reshape(-1, rows),
-            count * (options.group // rows), held,
-        )
+        cut(problem, bucket, slots[own], order[0].reshape(-1, options.group), count, held)
         for bucket, own, order, count, held in zip(
             whole, bucket_slices(task.outputs), plan.orders, plan.groups, scratch, strict=True
         )
-    ]  # fmt: skip
+    ]
     return [_seen(bucket, held) for bucket, held in zip(whole, scratch, strict=True)], scratch
 
 
@@ -268,7 +263,8 @@ def make_visits(
     places = bucket_slices(tuple(bucket.task.outputs for bucket in seen))
     grouped = [order.reshape(-1, options.group) for order in orders]
     own = [multipliers[place] for place in places]
-    make = one_kernel(_visits_in_place) if reads_differences(problem) else _visits_in_buffers
+    in_place = seen[0].differences is not None
+    make = one_kernel(_visits_in_place) if in_place else _visits_in_buffers
     w, own, gain = make(problem, Static((options, turns)), seen, w, own, grouped, spans)
     return w, jnp.concatenate(own), gain
 
