@@ -22,6 +22,9 @@ from jaxstruct.core.types import PyTree
 from jaxstruct.solvers.loop.trace import Entry, Statistics, Trace, trace_of
 from jaxstruct.solvers.objective.certificate import Certificate, proven
 
+STILL_ROUNDS = 20
+"""Where so many rounds end with the same primal and dual, bit by bit, no further one will move."""
+
 
 class Rules(NamedTuple):
     """When a run ends.
@@ -181,13 +184,22 @@ def improve(best: Best, found: Round) -> Best:
     return best._replace(roundings=(of_primal, of_dual))
 
 
-def _proven_status(rules: Rules, best: Best, certificate: Certificate) -> Status | None:
+def _stands_still(log: list[Entry]) -> bool:
+    last = {(entry.round_primal, entry.round_dual) for entry in log[-STILL_ROUNDS:]}
+    return len(log) >= STILL_ROUNDS and len(last) == 1
+
+
+def _proven_status(
+    rules: Rules, best: Best, certificate: Certificate, log: list[Entry]
+) -> Status | None:
     """The status of a run whose gap or violation is within what is allowed."""
     if rules.tolerance is not None:
-        gap = best.primal - best.dual
-        within = proven(gap, max(best.roundings), rules.tolerance * abs(best.primal))
+        gap, allowance = best.primal - best.dual, rules.tolerance * abs(best.primal)
+        within = proven(gap, max(best.roundings), allowance)
         if within is not False:
             return Status.CONVERGED if within else Status.ROUNDING
+        if gap <= allowance and _stands_still(log):
+            return Status.ROUNDING
     if rules.epsilon is not None and certificate.violation <= rules.epsilon:
         allowance = 0.0 if rules.hard else rules.C * rules.epsilon
         allowance = max(allowance, 1e-3 * abs(certificate.dual))
@@ -207,8 +219,8 @@ def _is_exhausted(rules: Rules, certificate: Certificate) -> bool:
     return rules.epsilon is not None and certificate.violation_found <= rules.epsilon
 
 
-def status_of(rules: Rules, best: Best, found: Round) -> Status | None:
-    """How the run ends after this round, or None if it goes on."""
+def status_of(rules: Rules, best: Best, found: Round, log: list[Entry]) -> Status | None:
+    """How the run ends after this round, the last one of the log, or None if it goes on."""
     certificate = found.certificate
     if certificate is None:
         return None
@@ -219,7 +231,7 @@ def status_of(rules: Rules, best: Best, found: Round) -> Status | None:
         return Status.WRONG_ORACLE
     if best.primal - best.dual < -rules.slip * abs(best.primal):
         return Status.ROUNDING
-    status = _proven_status(rules, best, certificate)
+    status = _proven_status(rules, best, certificate, log)
     if status is not None:
         return status
     if rules.hard and certificate.margin_bound <= found.least_margin:
@@ -287,7 +299,7 @@ def solve(
     while status is None:
         state, found = method.step(now)
         now = _note(now, state, found, start)
-        status, best = status_of(rules, now.best, found), now.best
+        status, best = status_of(rules, now.best, found, now.log), now.best
         if status is None and keep is not None:
             keep(now, found)
         shown = Progress(
