@@ -1,8 +1,8 @@
 """jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005).
 
-The output types (`jaxstruct.multiclass`, `chains`, `trees`, `alignments`, `graphs`, `strings`) and
-`baselines`, `confidence`, `estimators`, `evaluation`, `kernels`, `losses`, `models` and `plots` are
-imported when they are first used.
+The output types (`jaxstruct.multiclass`, `chains`, `segments`, `trees`, `alignments`, `graphs`,
+`strings`) and `baselines`, `confidence`, `estimators`, `evaluation`, `kernels`, `losses`, `models`
+and `plots` are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         models,
         multiclass,
         plots,
+        segments,
         strings,
         trees,
     )
@@ -116,6 +117,7 @@ __all__ = [
     "predict_stream",
     "ragged",
     "save",
+    "segments",
     "strings",
     "support_outputs",
     "take",
@@ -126,7 +128,8 @@ __all__ = [
 _LAZY = frozenset(
     {
         "alignments", "baselines", "chains", "confidence", "estimators", "evaluation", "graphs",
-        "kernels", "losses", "models", "multiclass", "plots", "strings", "trees",
+        "kernels", "losses", "models", "multiclass", "plots", "segments", "strings",
+        "trees",
     }
 )  # fmt: skip
 _OF_MODELS = frozenset({"explain", "load", "open_store", "predict_stream", "save", "trained"})

@@ -19,7 +19,7 @@ LAYERS = (
     {"core"},
     {"evaluation", "kernels"},
     {"chains", "trees", "alignments", "graphs", "strings", "solvers"},
-    {"multiclass"},  # its own machines certify as the solvers do
+    {"multiclass", "segments"},  # machines that certify as the solvers do; tokens as chains have
     {"baselines", "models", "confidence", "losses", "plots"},
     {"estimators"},
 )

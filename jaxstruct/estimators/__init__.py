@@ -12,6 +12,7 @@ from jaxstruct.estimators.graph_labeller import GraphLabeller
 from jaxstruct.estimators.multi_label_classifier import MultiLabelClassifier
 from jaxstruct.estimators.pair_aligner import PairAligner
 from jaxstruct.estimators.path_search import PathSearchCV
+from jaxstruct.estimators.segment_labeller import SegmentLabeller
 from jaxstruct.estimators.sequence_labeller import SequenceLabeller
 from jaxstruct.estimators.structural_classifier import StructuralClassifier
 from jaxstruct.estimators.taxonomy_classifier import TaxonomyClassifier
@@ -22,6 +23,7 @@ __all__ = [
     "MultiLabelClassifier",
     "PairAligner",
     "PathSearchCV",
+    "SegmentLabeller",
     "SequenceLabeller",
     "StructuralClassifier",
     "StructuralEstimator",

@@ -1,10 +1,10 @@
-"""Segments with labels: semi-Markov chains, their oracles, losses and segmentations as text."""
+"""Segments with labels: semi-Markov chains, their oracles and losses, spans and IOB2 (NIPS 2004)."""
 
+from jaxstruct.segments.encoding import SegmentEncoding, prepare
 from jaxstruct.segments.oracles.decoding import (
     Segmentation,
     SegmentMarginals,
     k_best,
-    level_scores,
     log_partition,
     marginals,
     sample,
@@ -12,3 +12,21 @@ from jaxstruct.segments.oracles.decoding import (
 )
 from jaxstruct.segments.potentials import SegmentPotentials, SegmentTheta, segment_potentials
 from jaxstruct.segments.structure import SegmentInput, segment_inputs, segmenter
+
+__all__ = [
+    "SegmentEncoding",
+    "SegmentInput",
+    "SegmentMarginals",
+    "SegmentPotentials",
+    "SegmentTheta",
+    "Segmentation",
+    "k_best",
+    "log_partition",
+    "marginals",
+    "prepare",
+    "sample",
+    "segment_inputs",
+    "segment_potentials",
+    "segmenter",
+    "viterbi",
+]

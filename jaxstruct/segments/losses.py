@@ -91,14 +91,14 @@ def _scale(loss: SegmentLoss, y_true: Array) -> Array | int:
 
 def code_costs(loss: SegmentLoss, y_true: Array, labels: int) -> Array:
     """[T, S, 2] what the codes 2 s and 2 s + 1 cost at each token, 0 on padding; additive."""
-    wrong = y_true[:, None] != jnp.arange(2 * labels)
+    wrong = y_true[:, None] != jnp.arange(2 * labels)[None]
     costs = jnp.where((y_true >= 0)[:, None] & wrong, 1 / _scale(loss, y_true), 0)
     return costs.reshape(-1, labels, 2).astype(loss.dtype)
 
 
 def wrong_tokens(y_true: Array, lengths: int, labels: int) -> Array:
     """[T, L, S] int32 how many tokens of each segment have another code in y_true."""
-    wrong = (y_true[:, None] != jnp.arange(2 * labels)).astype(jnp.int32)
+    wrong = (y_true[:, None] != jnp.arange(2 * labels)[None]).astype(jnp.int32)
     inside, first = jnp.moveaxis(wrong.reshape(-1, labels, 2), 2, 0)
     return jnp.cumsum(over_segments(inside, lengths), axis=1) + (first - inside)[:, None]
 

@@ -62,7 +62,7 @@ class SegmentTheta(NamedTuple):
 def over_segments(values: Array, lengths: int) -> Array:
     """[T, L, ..] values[T, ..] at token t + l, that of the last position beyond it."""
     T = values.shape[0]
-    return values[jnp.minimum(jnp.arange(T)[:, None] + jnp.arange(lengths), T - 1)]
+    return values[jnp.minimum(jnp.arange(T)[:, None] + jnp.arange(lengths)[None], T - 1)]
 
 
 def segment_potentials(theta: SegmentTheta, allowed: Array) -> SegmentPotentials:
@@ -74,10 +74,10 @@ def segment_potentials(theta: SegmentTheta, allowed: Array) -> SegmentPotentials
     L = theta.lengths.shape[0]
     every, first, last = jnp.moveaxis(theta.tokens, 1, 0)
     total = jnp.cumsum(over_segments(every, L), axis=1) + over_segments(last, L)
-    total = total + first[:, None] + theta.lengths
+    total = total + first[:, None] + theta.lengths[None]
     if theta.phrases is not None:
         total = total.at[:, : theta.phrases.shape[1]].add(theta.phrases)
-    segments = jnp.where(allowed, total, -jnp.inf)
+    segments = jnp.where(allowed[None], total, -jnp.inf)
     return SegmentPotentials(segments, theta.transitions, theta.start, theta.stop)
 
 

@@ -86,7 +86,7 @@ class Sums(Plain):
     def reduce(self, values: Array) -> Array:
         """log sum exp, whose derivative is 0 where all terms are -inf."""
         top = finite_or_zero(jax.lax.stop_gradient(jnp.max(values, axis=0)))
-        total = jnp.sum(jnp.exp(values - top), axis=0)
+        total = jnp.sum(jnp.exp(values - top[None]), axis=0)
         return jnp.where(total > 0, jnp.log(positive_or_one(total)) + top, -jnp.inf)
 
     def choose(self, values: Array, at: Array, key: Any) -> tuple[Array, Array]:
@@ -181,8 +181,8 @@ class Forward(NamedTuple):
 def _by_end(table: Array, fill: float) -> Array:
     """[T, L, ..] in row t what starts at token t - l, l = 0..L - 1; `fill` before the first."""
     T, L = table.shape[:2]
-    first = jnp.arange(T)[:, None] - jnp.arange(L)
-    found = table[jnp.maximum(first, 0), jnp.arange(L)]
+    first = jnp.arange(T)[:, None] - jnp.arange(L)[None]
+    found = table[jnp.maximum(first, 0), jnp.arange(L)[None]]
     return jnp.where((first >= 0)[..., None], found, fill)
 
 
@@ -203,7 +203,7 @@ def forward(
     T, L, S = segments.shape
     first = jnp.asarray(rule.first, segments.dtype)
     begin = jnp.zeros(S, segments.dtype) if start is None else start
-    begin = _lift(begin, jnp.zeros((S, *first.shape))) + first
+    begin = _lift(begin, first[None]) + first[None]
     scores = _by_end(segments, -jnp.inf)
     none = jnp.zeros((T, L, 1), jnp.int32)
     ways = none if steps is None else _by_end(steps, 0)
