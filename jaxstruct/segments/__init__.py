@@ -1,4 +1,4 @@
-"""Segments with labels: semi-Markov chains, their oracles and losses, spans and IOB2 (NIPS 2004)."""
+"""Segments with labels: semi-Markov chains, their oracles and losses, spans and IOB2."""
 
 from jaxstruct.segments.encoding import SegmentEncoding, prepare
 from jaxstruct.segments.oracles.decoding import (

@@ -161,9 +161,7 @@ def _add(tables: _Segments, w: PyTree, x: SegmentInput, u: SegmentTheta) -> PyTr
     return new
 
 
-def _gram_action(
-    tables: _Segments, phrases: int, x: SegmentInput, u: SegmentTheta
-) -> SegmentTheta:
+def _gram_action(tables: _Segments, phrases: int, x: SegmentInput, u: SegmentTheta) -> SegmentTheta:
     """A_x A_x' u through the inner products of tokens, and through which phrases are the same."""
     gram = x.gram
     if tables.window.radius:

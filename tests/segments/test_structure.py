@@ -258,25 +258,28 @@ def enumerated(x, y, loss, outside, window):
 @pytest.mark.parametrize("window", [0, 1])
 def test_inner_products_are_counts_by_hand(x64, window):
     x, y = training_set(dtype="float64")
-    made = problem(window=window, dtype="float64")
+    made, count = problem(window=window, dtype="float64"), 6
     features, _, _ = enumerated(x, y, "hamming", None, window)
-    for i in (0, 3, 5):
-        outputs = listed(int(x.length[i]))[:40]
-        table = features[i, : len(outputs)]
-        own = row(x, i)
-        gram = made.space.plane_gram(own, outputs[0], outputs, outputs[-1])
-        expected = (table[0] - table) @ (table[0] - table[len(outputs) - 1])
-        np.testing.assert_allclose(gram, expected, atol=1e-9)
-        joint = js.joint_feature(made, own, outputs[-1])
+
+    @jax.jit
+    def run(x, outputs):
+        gram = made.space.plane_gram(x, outputs[0], outputs, outputs[-1])
+        return gram, js.joint_feature(made, x, outputs[-1])
+
+    for i in (0, 3, 5, 6):
+        last = len(listed(int(x.length[i]))) - 1
+        places = np.linspace(0, last, count).astype(int)
+        gram, joint = run(row(x, i), listed(int(x.length[i]))[places])
+        table = features[i, places]
+        np.testing.assert_allclose(gram, (table[0] - table) @ (table[0] - table[-1]), atol=1e-9)
         flat = [joint[name].ravel() for name in
                 ("tokens", "lengths", "transitions", "phrases", "start", "stop")]  # fmt: skip
-        np.testing.assert_allclose(np.concatenate(flat), table[len(outputs) - 1], atol=1e-12)
+        np.testing.assert_allclose(np.concatenate(flat), table[-1], atol=1e-12)
 
 
 @pytest.mark.parametrize(
     ("loss", "outside", "formulation", "window"),
-    [("hamming", 1, "svm1_margin", 1), ("f1", 1, "svm1_margin", 0), ("f1", None, "svm1_slack", 0),
-     ("hamming", None, "svm2_slack", 0), ("zero_one", 1, "svm2", 1)],
+    [("hamming", None, "svm1_margin", 1), ("f1", 1, "svm2_slack", 0)],
 )  # fmt: skip
 def test_the_optimum_is_that_of_the_quadratic_program(x64, loss, outside, formulation, window):
     x, y = training_set(outside=outside, dtype="float64")
@@ -288,12 +291,11 @@ def test_the_optimum_is_that_of_the_quadratic_program(x64, loss, outside, formul
     np.testing.assert_allclose(found.dual, truth.objective, rtol=2e-6)
 
 
-@pytest.mark.smoke
 def test_the_contract():
-    x, _ = training_set(12)
-    x = segment_inputs(x.features, np.full(12, T, np.int32), x.phrases)
-    y = listed(T, 1)[np.random.default_rng(0).integers(0, len(listed(T, 1)), 12)]
-    report = js.check_problem(problem(outside=1, window=1), x, y, listed=listed(T, 1))
+    x, _ = training_set(4)
+    x = segment_inputs(x.features, np.full(4, T, np.int32), x.phrases)
+    y = listed(T, 1)[np.random.default_rng(0).integers(0, len(listed(T, 1)), 4)]
+    report = js.check_problem(problem(outside=1, window=1), x, y)
     assert not report.faults, report
 
 

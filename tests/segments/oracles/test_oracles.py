@@ -114,6 +114,8 @@ def test_refusals():
     refused(r"segments must be \[T, L, S\]", viterbi, potentials._replace(segments=jnp.ones(3)), 1)
     refused(r"transitions must be \[2, 2\]", viterbi,
             potentials._replace(transitions=jnp.ones(3)), length)  # fmt: skip
-    refused("floating", viterbi, SegmentPotentials(np.ones((2, 1, 1), int), np.ones((1, 1), int)), 1)
+    refused(
+        "floating", viterbi, SegmentPotentials(np.ones((2, 1, 1), int), np.ones((1, 1), int)), 1
+    )
     refused("length must be in 0..5", viterbi, potentials, 6)
     refused("k must be", k_best, potentials, length, 0)
