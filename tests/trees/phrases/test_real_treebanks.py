@@ -51,7 +51,7 @@ def _check_there_and_back(parts: dict[str, list[Tree]]) -> None:
     short = Binarisation("left", 1)
     assert all(debinarise(binarise(tree, short), short) == tree for tree in cleaned[::7])
     grammar = read_grammar(cleaned)
-    for tree in cleaned[::3]:  # 6,000 of 18,519: all of them take the suite half a minute
+    for tree in cleaned[::9]:  # all of them take the suite half a minute
         found = encode(grammar, tree)
         assert found.missing == ()
         assert decode(grammar, found.tree, words(tree)) == tree
