@@ -127,8 +127,9 @@ __all__ = [
 
 _LAZY = frozenset(
     {
-        "alignments", "assignments", "baselines", "chains", "confidence", "estimators", "evaluation", "graphs",
-        "kernels", "losses", "models", "multiclass", "plots", "strings", "trees",
+        "alignments", "assignments", "baselines", "chains", "confidence", "estimators",
+        "evaluation", "graphs", "kernels", "losses", "models", "multiclass", "plots", "strings",
+        "trees",
     }
 )  # fmt: skip
 _OF_MODELS = frozenset({"explain", "load", "open_store", "predict_stream", "save", "trained"})

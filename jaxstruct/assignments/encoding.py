@@ -10,7 +10,7 @@ An example is its pairs, or a tuple (pairs, rows, columns) with what is known of
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -219,14 +219,8 @@ class AssignmentEncoding(NamedTuple):
         names = [(None, None)] * len(outputs)
         if examples is not None:
             names = [one.names for one in _examples(examples)]
-        return [
-            [
-                tuple(place if own is None else own[place] for own, place in zip(of, pair, strict=True))
-                for pair in enumerate(row.tolist())
-                if pair[1] >= 0
-            ]
-            for of, row in zip(names, outputs, strict=True)
-        ]  # fmt: skip
+        rows = zip(names, outputs, strict=True)
+        return [_pairs(*own, columns.tolist()) for own, columns in rows]
 
     def unpadded(self, output: np.ndarray) -> Ragged:
         """The matching of one padded example [1, R]."""
@@ -243,6 +237,12 @@ class AssignmentEncoding(NamedTuple):
                 names = ("constant",) if features is None else features.names
                 found.append(ranking(f"unmatched {side}", names, weights[side], largest))
         return found
+
+
+def _pairs(rows: Sequence | None, columns: Sequence | None, of_rows: list[int]) -> list[tuple]:
+    """The pairs of one matching by the names of items, or by positions."""
+    pairs = [(i, j) for i, j in enumerate(of_rows) if j >= 0]
+    return [(i if rows is None else rows[i], j if columns is None else columns[j]) for i, j in pairs]
 
 
 def _places(one: _Example) -> np.ndarray:

@@ -67,7 +67,9 @@ def _check_pairs(pairs: np.ndarray, sizes: np.ndarray) -> None:
             f"inputs.pairs[{i}][{p}] is {pairs[i, p].tolist()}: example {i} has "
             f"{sizes[i].tolist()} rows and columns"
         )
-    places = np.where(real, pairs[:, :, 0].astype(np.int64) * (sizes.max() + 1) + pairs[:, :, 1], -1)
+    places = np.where(
+        real, pairs[:, :, 0].astype(np.int64) * (sizes.max() + 1) + pairs[:, :, 1], -1
+    )
     places = np.sort(places, axis=1)
     twice = np.flatnonzero(((places[:, 1:] == places[:, :-1]) & (places[:, 1:] >= 0)).any(axis=1))
     if twice.size:

@@ -12,7 +12,7 @@ matching, for which no fast exact algorithm is known: so there are no loss level
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ from jaxstruct.core.checks import check_flag, checked_dtype, checked_size
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem
 from jaxstruct.core.feature_scores import feature_scores
 from jaxstruct.core.problem import make_problem
-from jaxstruct.core.static import Static, static
+from jaxstruct.core.static import static
 from jaxstruct.core.types import Array, PyTree
 
 

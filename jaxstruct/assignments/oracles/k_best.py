@@ -116,9 +116,7 @@ def k_best_matchings(
         """The best matching that is held, and the sets that remain without it."""
         at = jnp.argmax(held.best.score)
         parent = jax.tree.map(lambda leaf: leaf[at], held)
-        rest = held._replace(
-            best=held.best._replace(score=held.best.score.at[at].set(-jnp.inf))
-        )
+        rest = held._replace(best=held.best._replace(score=held.best.score.at[at].set(-jnp.inf)))
         new = _branches(one, parent)
         both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), rest, new)
         order = jnp.argsort(-both.best.score, stable=True)[:k]
