@@ -116,20 +116,21 @@ def _read(name: str, example: Any) -> _Example:
     if has_items and len(example) != 3:
         raise ValueError(f"{name} must be {EXAMPLE}, got a tuple of {len(example)}")
     pairs, *given = example if has_items else (example, None, None)
-    items = [list(one.values()) if isinstance(one, Mapping) else one for one in given]
+    lists = [list(one.values()) if isinstance(one, Mapping) else one for one in given]
+    items = lists[0], lists[1]
     if isinstance(pairs, Mapping):
         features, listed, names = _listed(name, pairs, given)
         sizes = len(names[0]), len(names[1])
         if not all(sizes):
             raise ValueError(f"{name} has no items: both sets must have one")
         full = len(listed) == sizes[0] * sizes[1]
-        return _Example(features, None if full else listed, names, (*items,), sizes)
+        return _Example(features, None if full else listed, names, items, sizes)
     features, sizes = _grid(name, pairs)
     for side, one, size in zip(("rows", "columns"), items, sizes, strict=True):
         if one is not None and _length(one) != size:
             raise ValueError(f"{name} has {size} {side}, but features of {_length(one)}")
     names = [tuple(one) if isinstance(one, Mapping) else None for one in given]
-    return _Example(features, None, (names[0], names[1]), (items[0], items[1]), sizes)
+    return _Example(features, None, (names[0], names[1]), items, sizes)
 
 
 def _examples(examples: Any) -> list[_Example]:
@@ -231,7 +232,9 @@ class AssignmentEncoding(NamedTuple):
     ) -> list[Table]:
         """The features of pairs, and those of unmatched items."""
         del options
-        found = [ranking("features of pairs", self.pairs.names, weights["pairs"], largest)]
+        found: list[Table] = [
+            ranking("features of pairs", self.pairs.names, weights["pairs"], largest)
+        ]
         for side, features in (("rows", self.rows), ("columns", self.columns)):
             if side in weights:
                 names = ("constant",) if features is None else features.names
@@ -242,7 +245,9 @@ class AssignmentEncoding(NamedTuple):
 def _pairs(rows: Sequence | None, columns: Sequence | None, of_rows: list[int]) -> list[tuple]:
     """The pairs of one matching by the names of items, or by positions."""
     pairs = [(i, j) for i, j in enumerate(of_rows) if j >= 0]
-    return [(i if rows is None else rows[i], j if columns is None else columns[j]) for i, j in pairs]
+    return [
+        (i if rows is None else rows[i], j if columns is None else columns[j]) for i, j in pairs
+    ]
 
 
 def _places(one: _Example) -> np.ndarray:

@@ -22,7 +22,8 @@ ADVICE = (
 
 def _k_best(complete: Static, theta: MatchingTheta, k: int) -> tuple[Array, Array]:
     arguments = *oracle_arguments(theta), k, theta.rows, theta.columns
-    return tuple(k_best_matchings(*arguments, complete=complete.value))
+    found = k_best_matchings(*arguments, complete=complete.value)
+    return found.columns, found.score
 
 
 def _augmented_k_best(
@@ -40,11 +41,8 @@ def number_of_matchings(r: int, c: int, complete: bool) -> int:
 
 
 def _most_outputs(complete: Static, inputs: PyTree) -> int:
-    sizes = np.asarray(inputs.sizes).max(axis=0, initial=1).tolist()
-    if not complete.value:
-        return number_of_matchings(*sizes, False)
-    pairs = np.asarray(inputs.sizes).reshape(-1, 2).tolist()
-    return max((number_of_matchings(*pair, True) for pair in pairs), default=1)
+    sizes = np.unique(np.asarray(inputs.sizes).reshape(-1, 2), axis=0).tolist()
+    return max((number_of_matchings(r, c, complete.value) for r, c in sizes), default=1)
 
 
 def matching_inference(complete: bool, raised: Partial) -> Inference:

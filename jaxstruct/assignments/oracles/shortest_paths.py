@@ -96,7 +96,7 @@ def _moved_up(dual: _Dual, row: Array, found: _Search) -> _Dual:
     v = jnp.where(found.closed, dual.v + found.distance - found.at, dual.v)
     leaves = found.end == M
     freed = entry(dual.choice, found.last)
-    choice = jnp.where(leaves, put(dual.choice, M, found.last), dual.choice)
+    choice = jnp.where(leaves, put(dual.choice, jnp.int32(M), found.last), dual.choice)
     ends = leaves & (found.last == row)
     column = jnp.where(leaves, freed, found.end)
 
