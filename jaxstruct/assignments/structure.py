@@ -27,7 +27,7 @@ from jaxstruct.assignments.oracles.k_best import best_wrong_matching
 from jaxstruct.assignments.oracles.matching import best_matching
 from jaxstruct.assignments.potentials import MatchingTheta, oracle_arguments, score_matching
 from jaxstruct.core.checks import check_flag, checked_dtype, checked_size
-from jaxstruct.core.contract import Model, Oracles, Padding, Problem
+from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
 from jaxstruct.core.feature_scores import feature_scores
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.static import static
@@ -47,27 +47,55 @@ class _Kind:
     loss: MatchingLoss
 
 
-def _table_of(x: MatchingInput, scores: Array, R: int, C: int) -> tuple[Array, Array]:
-    """(pairs [R, C], allowed [R, C]) from the scores of the listed pairs [P]."""
-    r, c = x.sizes[0], x.sizes[1]
+def _places(x: MatchingInput, P: int) -> Array:
+    """[R, C] where each pair stands in the list of P pairs; P where it is forbidden."""
+    i, j = jnp.arange(store_of(x.rows).shape[0])[:, None], jnp.arange(store_of(x.columns).shape[0])
     if x.pairs is None:  # all of them, row by row
-        i, j = jnp.arange(R)[:, None], jnp.arange(C)[None]
-        place = jnp.minimum(i * c + j, scores.shape[0] - 1)
-        allowed = (i < r) & (j < c)
-        return jnp.where(allowed, scores[place], 0), allowed
-    i = jnp.where(x.pairs[:, 0] >= 0, x.pairs[:, 0], R)
-    place = i, jnp.maximum(x.pairs[:, 1], 0)
-    allowed = jnp.zeros((R, C), bool).at[place].set(True, mode="drop")
-    return jnp.zeros((R, C), scores.dtype).at[place].add(scores, mode="drop"), allowed
+        r, c = x.sizes[0], x.sizes[1]
+        return jnp.where((i < r) & (j[None] < c), i * c + j[None], P)
+    at = jnp.where(x.pairs[:, 0] >= 0, x.pairs[:, 0], len(i)), jnp.maximum(x.pairs[:, 1], 0)
+    nowhere = jnp.full((len(i), len(j)), P, jnp.int32)
+    return nowhere.at[at].set(jnp.arange(P, dtype=jnp.int32), mode="drop")
+
+
+def _items(kind: _Kind, w: PyTree, x: MatchingInput) -> tuple[Any, Any]:
+    """Potentials of unmatched rows and columns."""
+    if kind.complete:
+        return None, None
+    return feature_scores(w["rows"], x.rows), feature_scores(w["columns"], x.columns)
 
 
 def _potentials(kind: _Kind, w: PyTree, x: MatchingInput) -> MatchingTheta:
-    R, C = store_of(x.rows).shape[0], store_of(x.columns).shape[0]
-    pairs, allowed = _table_of(x, feature_scores(w["pairs"], x.features), R, C)
-    rows = columns = None
-    if not kind.complete:
-        rows, columns = (feature_scores(w[side], getattr(x, side)) for side in ("rows", "columns"))
-    return MatchingTheta(pairs, allowed, rows, columns, jnp.asarray(x.sizes, jnp.int32))
+    scores = feature_scores(w["pairs"], x.features)
+    places = _places(x, len(scores))
+    pairs = scores.at[places].get(mode="fill", fill_value=0)
+    sizes = jnp.asarray(x.sizes, jnp.int32)
+    return MatchingTheta(pairs, places < len(scores), *_items(kind, w, x), sizes)
+
+
+def _plane_values(kind: _Kind, w: PyTree, x: MatchingInput, y: Array) -> Array:
+    """[B, K] F of the planes; only the matched pairs are looked up."""
+
+    def of_one(x: MatchingInput, y: Array) -> Array:
+        scores = feature_scores(w["pairs"], x.features)
+        places = _places(x, len(scores))[jnp.arange(y.shape[1])[None], y]
+        places = jnp.where(y >= 0, places, len(scores))
+        found = jnp.sum(scores.at[places].get(mode="fill", fill_value=0), axis=1)
+        if kind.complete:
+            return found
+        rows, columns = _items(kind, w, x)
+        left = (y < 0) & (jnp.arange(y.shape[1]) < x.sizes[0])[None]
+        lost = jnp.where(y >= 0, columns[y], 0)
+        every = jnp.sum(jnp.where(jnp.arange(len(columns)) < x.sizes[1], columns, 0))
+        return found + jnp.sum(jnp.where(left, rows[None], 0) - lost, axis=1) + every
+
+    return jax.vmap(of_one)(x, y)
+
+
+def _add_planes(kind: _Kind, w: PyTree, x: MatchingInput, y: Array, c: Array) -> PyTree:
+    """w + sum c Psi of a batch of planes [B, K]."""
+    (change,) = jax.linear_transpose(lambda w: _plane_values(kind, w, x, y), w)(c)
+    return jax.tree.map(jnp.add, w, change)
 
 
 def _score(theta: MatchingTheta, y: Array) -> Array:
@@ -160,6 +188,7 @@ def assignment(
             loss_augmented_decode=Partial(_loss_augmented, kind),
             best_wrong=Partial(_best_wrong, kind),
         ),
+        Space(plane_values=Partial(_plane_values, kind), add_planes=Partial(_add_planes, kind)),
         check=Partial(_check, kind),
         padding=Padding(output_sizes=_output_sizes),
         inference=matching_inference(kind.complete, Partial(_raised, kind)),
