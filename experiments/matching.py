@@ -58,7 +58,7 @@ class Options(fields.Training):
     missing: float = flag(0.2, "Share of points without a partner, of the partial setting.")
     added: float = flag(0.3, "Points that second sets have beside, in shares of the first.")
     c_over_n: Sequence[str] = flag(
-        ("0.03", "0.1", "0.3"),
+        ("0.1", "0.3", "1"),
         "Values of C' = C / n of the SVM to choose from.",
         each=float,
         above=0,
