@@ -7,10 +7,10 @@
 Point sets are drawn, see `experiments.tasks.point_sets`. In "complete" every point of the first set
 has a partner among more points of the second; in "partial" some have none. Four methods read the
 same features of pairs: all weighted alike; a logistic regression of pairs (scikit-learn's), each
-row taking its best column; its log-odds in an assignment; and a structural SVM. C, and what a pair
-must score at least to be made in "partial", which the SVM learns and the others do not, are chosen
-on pairs of sets apart. Each method of each setting runs in a process of its own, so that its peak
-memory is its own.
+row taking its best column; its log-odds in an assignment; and a structural SVM, trained by
+one-slack cutting planes (few weights, a cheap oracle). C is chosen on pairs of sets apart, and so
+is what a pair must score at least in "partial", which the SVM learns and the others do not. Each
+method of each setting runs in a process of its own, so that its peak memory is its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from experiments.lib.plots import Plot
 from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes
 from experiments.lib.report import Columns, Table, rows_table, write_results
 from experiments.tasks.point_sets import Drawing, Pair, drawn_pairs, pair_features
-from jaxstruct import assignments, fit, trained
+from jaxstruct import assignments, trained
+from jaxstruct.solvers.one_slack.fit import fit_one_slack
 
 SETTINGS = ("complete", "partial")
 METHODS = ("equal", "pairs", "assigned", "svm")
@@ -41,10 +42,10 @@ LEVELS = np.linspace(0.02, 0.98, 33)
 WRONG, RIGHT, MISSED = "#c43c00", "#9a9a9a", "#0072b2"
 
 
-class Options(fields.Training):
+class Options(fields.Tolerance, fields.Common):
     """The flags of this command."""
 
-    settings_of: Sequence[str] = flag(
+    settings: Sequence[str] = flag(
         SETTINGS, "Whether all points of the first set have a partner.", SETTINGS, some=True
     )
     methods: Sequence[str] = flag(METHODS, "Some of these.", METHODS, some=True)
@@ -96,7 +97,7 @@ def run(options: Options) -> common.Outcome:
     _drawing(options, SETTINGS[1])
     rows = common.finished_rows(options, _groups(options))
     plots = {}
-    for setting in options.settings_of:
+    for setting in options.settings:
         own = [row for row in rows if row["setting"] == setting]
         shown = {row["method"]: row["shown"] for row in own if row["shown"]}
         plots[f"matching_{setting}"] = _picture(options, setting, shown)
@@ -104,14 +105,14 @@ def run(options: Options) -> common.Outcome:
 
 
 def _groups(options: Options) -> Iterator[list[dict[str, Any]]]:
-    for setting in options.settings_of:
+    for setting in options.settings:
         for method in options.methods:
-            own = options.replace(settings_of=(setting,), methods=(method,), part=True)
+            own = options.replace(settings=(setting,), methods=(method,), part=True)
             yield run_apart(own, _part_name(own)) if options.apart else _rows(own)
 
 
 def _part_name(options: Options) -> str:
-    return f"matching_{options.settings_of[0]}_{options.methods[0]}"
+    return f"matching_{options.settings[0]}_{options.methods[0]}"
 
 
 def _drawing(options: Options, setting: str) -> Drawing:
@@ -161,7 +162,7 @@ def _f1(sets: Sets, found: Sequence[np.ndarray]) -> float:
 
 def _rows(options: Options) -> list[dict[str, Any]]:
     """A row a draw of one method in one setting."""
-    (setting,), (method,) = options.settings_of, options.methods
+    (setting,), (method,) = options.settings, options.methods
     rows = []
     for draw in range(options.draws):
         train, validation, test = _sets(options, setting, draw)
@@ -193,10 +194,9 @@ def _svm(
     best: tuple[float, float, Any, dict[str, Any]] | None = None
     for ratio in map(float, options.c_over_n):
         watch = Stopwatch()
-        solution = fit(
-            *data, "svm1_margin", ratio * len(train.pairs), tolerance=options.tolerance,
-            settings=options.settings(),
-        )  # fmt: skip
+        solution = fit_one_slack(
+            *data, "svm1_margin", ratio * len(train.pairs), tolerance=options.tolerance
+        )
         numbers = watch.numbers(solution.weights) | {"status": solution.status}
         model = trained(data, solution)
         wrong = _wrong(validation, read(model, validation))
@@ -266,7 +266,7 @@ def _table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
         "compiles); peak memory of the process of all draws.",
     ]
     lines = []
-    for setting in options.settings_of:
+    for setting in options.settings:
         for method in options.methods:
             own = [row for row in rows if (row["setting"], row["method"]) == (setting, method)]
             lines.append(_line(own) | {"setting": setting, "method": SPOKEN[method]})

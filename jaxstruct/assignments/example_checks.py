@@ -67,13 +67,14 @@ def _check_pairs(pairs: np.ndarray, sizes: np.ndarray) -> None:
             f"inputs.pairs[{i}][{p}] is {pairs[i, p].tolist()}: example {i} has "
             f"{sizes[i].tolist()} rows and columns"
         )
-    places = np.where(
-        real, pairs[:, :, 0].astype(np.int64) * (sizes.max() + 1) + pairs[:, :, 1], -1
-    )
-    places = np.sort(places, axis=1)
-    twice = np.flatnonzero(((places[:, 1:] == places[:, :-1]) & (places[:, 1:] >= 0)).any(axis=1))
-    if twice.size:
-        raise ValueError(f"inputs.pairs[{twice[0]}] lists a pair twice: once each")
+    places = pairs[:, :, 0].astype(np.int64) * (sizes.max() + 1) + pairs[:, :, 1]
+    falls = np.argwhere((np.diff(places, axis=1) <= 0) & real[:, 1:])
+    if falls.size:
+        i, p = falls[0] + [0, 1]
+        raise ValueError(
+            f"inputs.pairs[{i}][{p}] is {pairs[i, p].tolist()} after {pairs[i, p - 1].tolist()}: "
+            "pairs must be in the order of rows and columns, once each"
+        )
 
 
 def _check_possible(inputs: MatchingInput, sizes: np.ndarray) -> None:

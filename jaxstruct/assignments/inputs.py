@@ -79,7 +79,8 @@ def matching_inputs(
         of features of pairs.
       sizes: [n, 2] the numbers r and c of items, where they are not those of arrays.
       pairs: a list of n integers [P, 2], or a `Ragged` of them: the row and the column that each
-        row of features is of; other pairs are forbidden. None where all come row by row.
+        row of features is of, in the order of rows and columns; other pairs are forbidden. None
+        where all come row by row.
       rows, columns: lists of n arrays [r, e] and [c, f], or such stores: features of the items,
         which an unmatched one is scored by. None for one constant feature.
 

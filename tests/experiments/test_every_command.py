@@ -93,7 +93,7 @@ WRONG = {
     "large_data": ["--passes=1", "--texts=x", "--part=blocks", "--blocks=-1", "--block_bytes=0"],
     "make_store": ["", "--input=absent.conll --output=x", "--format=csv", "--min_count=0",
                    "--memory=-1"],
-    "matching": ["--methods=odd", "--settings_of=all", "--draws=0", "--points=9", "--points=9,3",
+    "matching": ["--methods=odd", "--settings=all", "--draws=0", "--points=9", "--points=9,3",
                  "--missing=1", "--c_over_n=0"],
     "matching_speed": ["--sizes=10", "--sizes=0x3", "--batch=0"],
     "multiclass": ["--data=letters", "--machines=dag", "--penalties=L3", "--c_over_n=0",

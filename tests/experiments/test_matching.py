@@ -13,8 +13,9 @@ from tests.experiments.scripts import kept_settings, strict_json
 from tests.lib.refusals import refused
 
 SMALL = Options(
-    settings_of=("partial",), draws=1, train=30, validation=10, test=30, points=("6", "8"),
-    turn=0.2, c_over_n=("0.1",), tolerance=1e-2, apart=False, compilation_cache=False, progress=False,
+    settings=("partial",), draws=1, train=30, validation=10, test=30, points=("6", "8"),
+    turn=0.2, c_over_n=("0.1",), tolerance=1e-2, apart=False, compilation_cache=False,
+    progress=False,
 )  # fmt: skip
 
 
@@ -35,7 +36,7 @@ def test_an_assignment_helps(outcome: common.Outcome) -> None:
 
 def test_complete_matchings_have_no_threshold(tmp_path) -> None:
     """Of complete matchings F1 is the share of right rows."""
-    own = SMALL.replace(settings_of=("complete",), methods=("assigned",), output=str(tmp_path))
+    own = SMALL.replace(settings=("complete",), methods=("assigned",), output=str(tmp_path))
     with kept_settings():
         (row,) = matching.run(own.replace(draws=1)).numbers["rows"]
     assert row["f1"] == pytest.approx(100 - row["wrong"]) and row["wrong"] < 50
