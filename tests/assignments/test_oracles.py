@@ -118,8 +118,9 @@ def test_alone_as_in_a_batch_and_with_more_padding(complete):
     given = typed(cases(5, 48, 4, 3), "float32")
     together = batched(best_matching, complete)(*given)
     alone = functools.partial(best_matching, complete=complete)
-    check_alone(alone, given, together, range(0, 48, 16))
     check_alone(jax.jit(alone), given, together, range(0, 48, 7))
+    if not complete:
+        check_alone(alone, given, together, [7])
     pairs, sizes, rows, columns = given
     wider = (
         jnp.pad(pairs, ((0, 0), (0, 3), (0, 5)), constant_values=7.0), sizes,
@@ -135,18 +136,17 @@ def test_alone_as_in_a_batch_and_with_more_padding(complete):
     np.testing.assert_array_equal(twice.columns.reshape(48, 4), together.columns)
 
 
-@KINDS
-def test_the_derivative_of_the_score_counts_pairs(complete):
+def test_the_derivative_of_the_score_counts_pairs():
     pairs, sizes, rows, columns = (leaf[7] for leaf in typed(cases(6, 8, 2, 4, 0), "float32"))
 
     def score(potentials):
         pairs, rows, columns = potentials
-        return best_matching(pairs, sizes, rows, columns, complete=complete).score
+        found = best_matching(pairs, sizes, rows, columns, complete=False)
+        return found.score, found.columns
 
-    y = best_matching(pairs, sizes, rows, columns, complete=complete).columns
-    slope = jax.grad(score)((pairs, rows, columns))
-    assert slope[0].sum() == (y >= 0).sum()
-    expected = score((pairs, rows, columns))
+    evaluate = jax.jit(jax.value_and_grad(score, has_aux=True))
+    (expected, y), slope = evaluate((pairs, rows, columns))
+    assert slope[0].sum() == (y >= 0).sum() > 0
     given = sum(jnp.vdot(a, b) for a, b in zip(slope, (pairs, rows, columns), strict=True))
     np.testing.assert_allclose(given, expected, rtol=1e-6)
     np.testing.assert_allclose(score_matching(pairs, y, sizes, rows, columns), expected, rtol=1e-6)

@@ -162,7 +162,7 @@ def test_refusals_name_the_example():
     pairs = js.ragged([np.array([[0, 1], [0, 1]])], -1)
     twice = js.assignments.matching_inputs(js.ragged([grid[0, :2]]), [[1, 2]], pairs=pairs)
     refused(
-        r"inputs.pairs\[0\] after \[0, 1\]: pairs must be in the order",
+        r"inputs.pairs\[0\]\[1\] is .* pairs must be in the order",
         js.predict,
         problem,
         problem.initial_weights,
