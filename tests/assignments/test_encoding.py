@@ -1,15 +1,13 @@
-"""Two sets as people hold them: kinds of examples, names, model files, what is refused."""
+"""Two sets as people hold them: kinds of examples, names, what is refused."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import jaxstruct as js
 from jaxstruct.core.padding import padded
-from tests.assignments.cases import examples
 from tests.lib.refusals import refused
 
 prepare = js.assignments.prepare
@@ -78,22 +76,6 @@ def test_items_have_features_of_their_own():
         data.encoding.inputs([pairs])
     with refused("features of rows, which complete matchings never read: say unmatched=True"):
         prepare(X, [[("y", 1), ("x", 0)]])
-
-
-@pytest.mark.smoke
-def test_a_model_is_the_same_after_its_file(tmp_path):
-    X, y = examples(7, 12, unmatched=True, listed=True)
-    data = prepare(X, y, unmatched=True)
-    solution = js.fit(*data, C=12.0)
-    model = js.trained(data, solution)
-    js.save(model, tmp_path / "model")
-    again = js.load(tmp_path / "model")
-    assert again.predict(X) == model.predict(X) and again.encoding == model.encoding
-    text = str(js.explain(again, largest=2))
-    assert "features of pairs" in text and "unmatched columns" in text
-    assert "+" in text and "  b" in text
-    shown = [str(js.explain(model, solution=solution, example=i, data=X)) for i in range(12)]
-    assert any("), (" in one or "[]" in one for one in shown)
 
 
 def test_refusals_name_the_place():

@@ -31,6 +31,8 @@ def test_items_may_be_unmatched():
     assert model.score(X[:1], [[]], sample_weight=[2.0]) == (
         0.0 if model.predict(X[:1])[0] else 1.0
     )
+    text = str(js.explain(model, example=int(model.support_[0]), data=X))
+    assert "support outputs" in text and "('r0', " in text
     with refused(r"X has 16 examples, but y has 1"):
         model.score(X, y[:1])
     with refused('"log_loss" is none of SetMatcher'):
