@@ -1,8 +1,8 @@
 """jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005).
 
-The output types (`jaxstruct.multiclass`, `chains`, `trees`, `alignments`, `graphs`, `strings`) and
-`baselines`, `confidence`, `estimators`, `evaluation`, `kernels`, `losses`, `models` and `plots` are
-imported when they are first used.
+The output types (`jaxstruct.multiclass`, `chains`, `trees`, `alignments`, `graphs`, `assignments`,
+`strings`) and `baselines`, `confidence`, `estimators`, `evaluation`, `kernels`, `losses`, `models`
+and `plots` are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from jaxstruct.solvers.validation.problem_checks import check_problem
 if TYPE_CHECKING:
     from jaxstruct import (
         alignments,
+        assignments,
         baselines,
         chains,
         confidence,
@@ -88,6 +89,7 @@ __all__ = [
     "Status",
     "Trace",
     "alignments",
+    "assignments",
     "baselines",
     "certify",
     "chains",
@@ -125,8 +127,9 @@ __all__ = [
 
 _LAZY = frozenset(
     {
-        "alignments", "baselines", "chains", "confidence", "estimators", "evaluation", "graphs",
-        "kernels", "losses", "models", "multiclass", "plots", "strings", "trees",
+        "alignments", "assignments", "baselines", "chains", "confidence", "estimators",
+        "evaluation", "graphs", "kernels", "losses", "models", "multiclass", "plots", "strings",
+        "trees",
     }
 )  # fmt: skip
 _OF_MODELS = frozenset({"explain", "load", "open_store", "predict_stream", "save", "trained"})

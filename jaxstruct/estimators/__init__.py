@@ -13,6 +13,7 @@ from jaxstruct.estimators.multi_label_classifier import MultiLabelClassifier
 from jaxstruct.estimators.pair_aligner import PairAligner
 from jaxstruct.estimators.path_search import PathSearchCV
 from jaxstruct.estimators.sequence_labeller import SequenceLabeller
+from jaxstruct.estimators.set_matcher import SetMatcher
 from jaxstruct.estimators.structural_classifier import StructuralClassifier
 from jaxstruct.estimators.taxonomy_classifier import TaxonomyClassifier
 from jaxstruct.estimators.tree_parser import TreeParser
@@ -23,6 +24,7 @@ __all__ = [
     "PairAligner",
     "PathSearchCV",
     "SequenceLabeller",
+    "SetMatcher",
     "StructuralClassifier",
     "StructuralEstimator",
     "TaxonomyClassifier",

@@ -10,6 +10,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.alignments import AlignmentEncoding, Alphabet, alphabet
+from jaxstruct.assignments import AssignmentEncoding
 from jaxstruct.chains import ChainEncoding, Constraints, KernelChainEncoding
 from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.feature_encoding import FeatureEncoding
@@ -176,6 +177,7 @@ def records_with(kind: type) -> Mapping[str, Record]:
 ENCODINGS = (
     ClassEncoding, ChainEncoding, TreeEncoding, AlignmentEncoding, GraphEncoding, SetEncoding,
     CandidateEncoding, KernelClassEncoding, KernelChainEncoding, KernelCandidateEncoding,
+    AssignmentEncoding,
 )  # fmt: skip
 RECORDS = {
     "features": Record(FeatureEncoding, _features, _features_fields),
