@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 LAYERS = (
     {"core"},
     {"evaluation", "kernels"},
-    {"chains", "trees", "alignments", "graphs", "strings", "solvers"},
+    {"chains", "trees", "dependencies", "alignments", "graphs", "strings", "solvers"},
     {"multiclass"},  # its own machines certify as the solvers do
     {"baselines", "models", "confidence", "losses", "plots"},
     {"estimators"},

@@ -1,0 +1,374 @@
+"""Features of arcs, by templates over words, tags, distance and what lies between.
+
+A template is a text of parts, such as "head.tag child.tag distance": an arc has one feature of it,
+the values of all parts together. Parts are
+
+    head.tag, child.word    a column of the two ends; head+1.tag, child-2.tag of their neighbours
+    distance                how many words on, in eight classes, to the left or to the right
+    direction               to the left or to the right
+    between.tag             a feature for each value that stands between the two ends (one part)
+
+A sentence is its tokens, integers [T, columns]; which features its T (T + 1) arcs have is found
+from these wherever potentials or planes are computed, and no array of them is kept. Templates of
+few combinations have a weight for each of them, others share a table by hashing.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.checks import text_of
+from jaxstruct.core.static import static
+from jaxstruct.core.types import Array
+
+OUTSIDE, ROOT, RARE = 0, 1, 2
+"""What a column holds beyond the ends of a sentence (and on padding), at the root, and for values
+that training does not have often enough; the others follow."""
+_PART = re.compile(r"(head|child|between)([+-]\d+)?\.(\S+)|distance|direction")
+_FARTHER = (2, 3, 4, 5, 7, 11, 21)
+"""Where classes of distance begin, behind the first one."""
+MOST_BETWEEN = 64
+
+
+class Part(NamedTuple):
+    """One part of a template. column: its number, or -1 of a distance or direction."""
+
+    kind: str
+    offset: int
+    column: int
+
+    def text(self, value: int) -> str:
+        """A value of a distance or direction."""
+        way = "right" if value % 2 else "left"
+        if self.kind == "direction":
+            return way
+        begins = (1, *_FARTHER)
+        return f"{begins[value // 2]}{'+' * (value // 2 + 1 == len(begins))} {way}"
+
+
+class Slot(NamedTuple):
+    """A range of the weights, of one template (and of one value between the ends).
+
+    Fields:
+      parts: of the template. value: between the ends, or -1. begin, size: the range; of features
+        with labels, rows of R numbers. exact: whether every combination has a place of its own.
+      labelled: whether the features come with a label.
+    """
+
+    parts: tuple[Part, ...]
+    value: int
+    begin: int
+    size: int
+    exact: bool
+    labelled: bool
+
+
+@static
+class ArcFeatures:
+    """Which features arcs have.
+
+    Fields:
+      columns: names of the columns of a token. sizes: how many values each has, OUTSIDE, ROOT and
+        RARE among them.
+      templates: of arcs. label_templates: of arcs with labels.
+      table: weights of a template at most. label_table: the same of those with labels.
+      labels: R, or 1 where arcs have none.
+    """
+
+    columns: tuple[str, ...]
+    sizes: tuple[int, ...]
+    templates: tuple[str, ...]
+    label_templates: tuple[str, ...]
+    table: int
+    label_table: int
+    labels: int
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The ranges of the weights."""
+        return _slots(self)
+
+    @property
+    def size(self) -> int:
+        """How many weights there are."""
+        last = self.slots[-1]
+        return last.begin + last.size * (self.labels if last.labelled else 1)
+
+    def values_at(self, slot: Slot, place: int) -> list[int]:
+        """The values of the parts of a slot, which is exact, at one place of its range."""
+        values = []
+        for part in reversed(slot.parts):
+            if part.kind == "between":
+                values.append(slot.value)
+            else:
+                place, value = divmod(place, _values_of(part, self.sizes))
+                values.append(value)
+        return values[::-1]
+
+
+def default_templates(columns: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(templates of arcs, templates of labels) of tokens whose first column is a word.
+
+    After R. McDonald, K. Crammer and F. Pereira, ACL 2005, table 1, with each other column as tag.
+    """
+    word, tags = columns[0], columns[1:] or columns[:1]
+    arcs: list[str] = []
+    for t in tags:
+        h, c = f"head.{t}", f"child.{t}"
+        arcs += [
+            f"{h} {c} distance", f"{h} distance", f"{c} distance",
+            f"{h} head+1.{t} child-1.{t} {c} direction", f"head-1.{t} {h} child-1.{t} {c} direction",
+            f"{h} head+1.{t} {c} child+1.{t} direction", f"head-1.{t} {h} {c} child+1.{t} direction",
+            f"head-1.{t} {h} {c} distance", f"{h} head+1.{t} {c} distance",
+            f"{h} child-1.{t} {c} distance", f"{h} {c} child+1.{t} distance",
+        ]  # fmt: skip
+    t, u = tags[-1], tags[0]
+    w = "head." + word, "child." + word
+    h, c = f"head.{t}", f"child.{t}"
+    arcs += [
+        f"{w[0]} {c} distance", f"{h} {w[1]} distance", f"{w[0]} {w[1]} direction",
+        f"{w[0]} {c} direction", f"{h} {w[1]} direction",
+        f"{w[0]} distance", f"{w[1]} distance", f"{w[0]} direction", f"{w[1]} direction",
+        f"{w[0]} {h} {w[1]} {c} direction", f"{w[0]} {h} {c} direction",
+        f"{h} {w[1]} {c} direction",
+        f"head.{u} child.{u} between.{u} direction",
+    ]  # fmt: skip
+    labels = [
+        f"{h} {c} distance", f"{w[0]} {c} direction", f"{h} {w[1]} direction",
+        f"{w[1]} {c} direction", f"{w[0]} {h} direction",
+        f"{c} child+1.{t} direction", f"child-1.{t} {c} direction",
+        f"{h} {c} child+1.{t} direction", f"{h} child-1.{t} {c} direction",
+    ]  # fmt: skip
+    return tuple(dict.fromkeys(arcs)), tuple(dict.fromkeys(labels))
+
+
+def parsed(template: str, columns: Sequence[str]) -> tuple[Part, ...]:
+    """The parts of a template.
+
+    Raises:
+      ValueError: a part is none, names no column, or there are several between the ends.
+    """
+    parts = []
+    for text in template.split():
+        match = _PART.fullmatch(text)
+        if match is None or (match[1] == "between" and match[2]):
+            raise ValueError(
+                f"template {template!r}: {text!r} is none of head.COLUMN, child.COLUMN (with +1, "
+                "-1 .. behind the first word), between.COLUMN, distance and direction"
+            )
+        if match[1] and match[3] not in columns:
+            raise ValueError(f"template {template!r}: tokens have no {match[3]!r}, only {columns}")
+        column = columns.index(match[3]) if match[1] else -1
+        parts.append(Part(match[1] or text, int(match[2] or 0), column))
+    if not parts or sum(part.kind == "between" for part in parts) > 1:
+        raise ValueError(f"template {text_of(template)} needs a part, and one between at most")
+    return tuple(parts)
+
+
+def _values_of(part: Part, sizes: Sequence[int]) -> int:
+    special = {"distance": 2 * (len(_FARTHER) + 1), "direction": 2}
+    return special.get(part.kind) or sizes[part.column]
+
+
+@functools.lru_cache(maxsize=64)
+def _slots(features: ArcFeatures) -> tuple[Slot, ...]:
+    found: list[Slot] = []
+    begin = 0
+    for templates, table, labelled in (
+        (features.templates, features.table, False),
+        (features.label_templates, features.label_table, True),
+    ):
+        width = features.labels if labelled else 1
+        for template in templates:
+            parts = parsed(template, features.columns)
+            between = [part for part in parts if part.kind == "between"]
+            values = range(features.sizes[between[0].column]) if between else (-1,)
+            if len(values) > MOST_BETWEEN:
+                raise ValueError(
+                    f"template {template!r}: between takes a column of at most {MOST_BETWEEN} "
+                    f"values, got {len(values)}"
+                )
+            others = [part for part in parts if part.kind != "between"]
+            combinations = math.prod(_values_of(part, features.sizes) for part in others)
+            size = min(combinations, table)
+            for value in values:
+                found.append(Slot(parts, value, begin, size, combinations <= table, labelled))
+                begin += size * width
+    return tuple(found)
+
+
+class Layout(NamedTuple):
+    """The slots as tables, over which a loop runs: one body whatever the templates.
+
+    Fields:
+      parts: those of all slots, each once. values: (column, value) of what may lie between.
+      index: [S, J] the parts of each slot, -1 behind them. stride: [S, J] what a step of each is
+        worth in the range of an exact slot. exact: [S] whether it is one. begin: [S] of the range.
+      between: [S] which of `values`, -1 where all arcs have the feature.
+      labelled: how many slots come before those with labels.
+    """
+
+    parts: tuple[Part, ...]
+    values: tuple[tuple[int, int], ...]
+    index: np.ndarray
+    stride: np.ndarray
+    exact: np.ndarray
+    begin: np.ndarray
+    between: np.ndarray
+    labelled: int
+
+
+@functools.lru_cache(maxsize=64)
+def layout_of(features: ArcFeatures) -> Layout:
+    """The tables of some features."""
+    slots = features.slots
+    own = [[part for part in slot.parts if part.kind != "between"] for slot in slots]
+    parts = tuple(dict.fromkeys(part for some in own for part in some))
+    values = tuple(
+        dict.fromkeys(
+            (part.column, slot.value) for slot in slots for part in slot.parts
+            if part.kind == "between"
+        )
+    )  # fmt: skip
+    index = np.full((len(slots), max(map(len, own))), -1, np.int32)
+    stride = np.zeros(index.shape, np.int32)
+    between = np.full(len(slots), -1, np.int32)
+    for s, (slot, some) in enumerate(zip(slots, own, strict=True)):
+        index[s, : len(some)] = [parts.index(part) for part in some]
+        for part in slot.parts:
+            if part.kind == "between":
+                between[s] = values.index((part.column, slot.value))
+        worth = 1
+        for j in reversed(range(len(some) if slot.exact else 0)):
+            stride[s, j], worth = worth, worth * _values_of(some[j], features.sizes)
+    return Layout(
+        parts, values, index, stride, np.array([slot.exact for slot in slots]),
+        np.array([slot.begin for slot in slots], np.int32), between,
+        sum(not slot.labelled for slot in slots),
+    )  # fmt: skip
+
+
+def _value_of(part: Part, tokens: Array, heads: Array, children: Array) -> Array:
+    """The values of a part. tokens: with OUTSIDE, root and OUTSIDE around them."""
+    if part.column >= 0:
+        at = (heads + 1 if part.kind == "head" else children + 2) + part.offset
+        return tokens[jnp.clip(at, 0, tokens.shape[0] - 1), part.column]
+    reach = children + 1 - heads
+    right = (reach > 0).astype(jnp.int32)
+    if part.kind == "direction":
+        return right
+    farther = jnp.asarray(_FARTHER).reshape(-1, *(1,) * reach.ndim)
+    return 2 * jnp.sum(jnp.abs(reach)[None] >= farther, axis=0, dtype=jnp.int32) + right
+
+
+def _lie_between(
+    values: Sequence[tuple[int, int]], tokens: Array, heads: Array, children: Array
+) -> Array:
+    """[V, ..] whether each of the values stands between the ends."""
+    columns, wanted = (np.array(each, np.int32) for each in zip(*values, strict=True))
+    equal = tokens[:, columns] == jnp.asarray(wanted)[None]
+    counts = jnp.pad(jnp.cumsum(equal.T.astype(jnp.int32), axis=1), ((0, 0), (1, 0)))
+    ends = heads + 1, children + 2
+    return counts[:, jnp.maximum(*ends)] > counts[:, jnp.minimum(*ends) + 1]
+
+
+def _hashed(found: Array, number: Array) -> Array:
+    """The hash with one more number (FNV-1a by whole numbers)."""
+    found = (found ^ number.astype(jnp.uint32)) * jnp.uint32(16777619)
+    return found ^ (found >> 15)
+
+
+def _place(
+    numbers: Sequence[Array], present: Any, stride: Any, exact: Any, table: int
+) -> Array:  # fmt: skip
+    """The places [..] of values [..] in the range of one slot; present: [J] which it has.
+
+    The size of tables is a constant of the program: to divide by another number takes ten times as
+    long. So are the others where they are known, and what is not needed is not computed.
+    """
+    place = sum(stride[j] * number for j, number in enumerate(numbers))
+    mixed = jnp.uint32(2166136261)
+    for j, number in enumerate(numbers):
+        mixed = _chosen(present[j], _hashed(mixed, number), mixed)
+    mixed = mixed * jnp.uint32(0x85EBCA6B)
+    mixed = (mixed ^ (mixed >> 13)) % jnp.uint32(table)
+    return _chosen(exact, place, mixed.astype(jnp.int32))
+
+
+def _chosen(condition: Any, a: Array, b: Array) -> Array:
+    if isinstance(condition, (bool, np.bool_)):
+        return a if condition else b
+    return jnp.where(condition, a, b)
+
+
+class _Seen(NamedTuple):
+    """What a loop over slots reads: [P, ..] values of parts, and [V + 1, ..] of what lies between,
+    the last row True; or lists of rows whose shapes broadcast."""
+
+    parts: Any
+    lies: Any
+
+
+def _seen_of(
+    layout: Layout, tokens: Array, heads: Array, children: Array, stacked: bool
+) -> _Seen:  # fmt: skip
+    ends = jnp.full((1, tokens.shape[1]), OUTSIDE, jnp.int32)
+    tokens = jnp.concatenate([ends, jnp.full_like(ends, ROOT), tokens.astype(jnp.int32), ends])
+    parts = [_value_of(part, tokens, heads, children) for part in layout.parts]
+    lies = []
+    if layout.values:
+        lies = list(_lie_between(layout.values, tokens, heads, children))
+    if not stacked:
+        return _Seen(parts, [*lies, True])
+    return _Seen(jnp.stack(parts), jnp.stack([*lies, jnp.ones(heads.shape, bool)]))
+
+
+def over_slots(
+    features: ArcFeatures, labelled: bool, arcs: tuple[Array, Array, Array], turn: Callable,
+    start: Any, written: bool = False,
+) -> tuple[Any, Any]:  # fmt: skip
+    """A loop over the slots with labels, or without, as `jax.lax.scan`.
+
+    Args:
+      arcs: (tokens [T, columns], heads 0..T with 0 for the root, children 0..T - 1), the last two of
+        one shape; of a written loop of shapes that broadcast.
+      turn: (carry, begin, places, active) -> (carry, what is stacked); of one slot where its range
+        begins, the places of the features of the arcs there, and which arcs have one.
+      start: the carry.
+      written: whether the loop is written out: the program is longer, runs on all arcs of a
+        sentence ten times as fast, and stacks nothing.
+    """
+    layout = layout_of(features)
+    table = features.label_table if labelled else features.table
+    some = slice(layout.labelled, None) if labelled else slice(layout.labelled)
+    tables = [
+        each[some]
+        for each in (layout.index, layout.stride, layout.exact, layout.begin, layout.between)
+    ]
+    seen = _seen_of(layout, *arcs, stacked=not written)
+    if written:
+        carry = start
+        for index, stride, exact, begin, value in zip(*tables, strict=True):
+            numbers = [seen.parts[at] for at in index if at >= 0]
+            place = _place(numbers, [True] * len(numbers), stride, exact, table)
+            carry, _ = turn(carry, begin, place, seen.lies[value])
+        return carry, None
+
+    def row_of(rows: Array, index: Array) -> Array:  # a slice of memory, also under vmap
+        return jax.lax.dynamic_index_in_dim(rows, index % rows.shape[0], keepdims=False)
+
+    def body(carry: Any, slot: tuple) -> tuple[Any, Any]:
+        index, stride, exact, begin, value = slot
+        numbers = [row_of(seen.parts, index[j]) for j in range(index.shape[0])]
+        place = _place(numbers, index >= 0, stride, exact, table)
+        return turn(carry, begin, place, row_of(seen.lies, value))
+
+    return jax.lax.scan(body, start, tuple(map(jnp.asarray, tables)))
