@@ -287,88 +287,54 @@ def _hashed(found: Array, number: Array) -> Array:
 
 
 def _place(
-    numbers: Sequence[Array], present: Any, stride: Any, exact: Any, table: int
+    numbers: Sequence[Array], present: Array, stride: Array, exact: Array, table: int
 ) -> Array:  # fmt: skip
     """The places [..] of values [..] in the range of one slot; present: [J] which it has.
 
-    The size of tables is a constant of the program: to divide by another number takes ten times as
-    long. So are the others where they are known, and what is not needed is not computed.
+    The size of tables is a constant of the program: to divide by another number takes long.
     """
-    place = sum(stride[j] * number for j, number in enumerate(numbers))
-    mixed = jnp.uint32(2166136261)
+    place = jnp.zeros(numbers[0].shape, jnp.int32)
+    mixed = jnp.full(numbers[0].shape, 2166136261, jnp.uint32)
     for j, number in enumerate(numbers):
-        mixed = _chosen(present[j], _hashed(mixed, number), mixed)
+        place = place + stride[j] * number
+        mixed = jnp.where(present[j], _hashed(mixed, number), mixed)
     mixed = mixed * jnp.uint32(0x85EBCA6B)
     mixed = (mixed ^ (mixed >> 13)) % jnp.uint32(table)
-    return _chosen(exact, place, mixed.astype(jnp.int32))
-
-
-def _chosen(condition: Any, a: Array, b: Array) -> Array:
-    if isinstance(condition, (bool, np.bool_)):
-        return a if condition else b
-    return jnp.where(condition, a, b)
-
-
-class _Seen(NamedTuple):
-    """What a loop over slots reads: [P, ..] values of parts, and [V + 1, ..] of what lies between,
-    the last row True; or lists of rows whose shapes broadcast."""
-
-    parts: Any
-    lies: Any
-
-
-def _seen_of(
-    layout: Layout, tokens: Array, heads: Array, children: Array, stacked: bool
-) -> _Seen:  # fmt: skip
-    ends = jnp.full((1, tokens.shape[1]), OUTSIDE, jnp.int32)
-    tokens = jnp.concatenate([ends, jnp.full_like(ends, ROOT), tokens.astype(jnp.int32), ends])
-    parts = [_value_of(part, tokens, heads, children) for part in layout.parts]
-    lies = []
-    if layout.values:
-        lies = list(_lie_between(layout.values, tokens, heads, children))
-    if not stacked:
-        return _Seen(parts, [*lies, True])
-    return _Seen(jnp.stack(parts), jnp.stack([*lies, jnp.ones(heads.shape, bool)]))
+    return jnp.where(exact, place, mixed.astype(jnp.int32))
 
 
 def over_slots(
     features: ArcFeatures, labelled: bool, arcs: tuple[Array, Array, Array], turn: Callable,
-    start: Any, written: bool = False,
+    start: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """A loop over the slots with labels, or without, as `jax.lax.scan`.
+    """A loop over the slots with labels, or without, as `jax.lax.scan`; best in `one_kernel`.
 
     Args:
       arcs: (tokens [T, columns], heads 0..T with 0 for the root, children 0..T - 1), the last two of
-        one shape; of a written loop of shapes that broadcast.
+        one shape.
       turn: (carry, begin, places, active) -> (carry, what is stacked); of one slot where its range
         begins, the places of the features of the arcs there, and which arcs have one.
       start: the carry.
-      written: whether the loop is written out: the program is longer, runs on all arcs of a
-        sentence ten times as fast, and stacks nothing.
     """
-    layout = layout_of(features)
+    layout, (tokens, heads, children) = layout_of(features), arcs
     table = features.label_table if labelled else features.table
     some = slice(layout.labelled, None) if labelled else slice(layout.labelled)
-    tables = [
-        each[some]
-        for each in (layout.index, layout.stride, layout.exact, layout.begin, layout.between)
-    ]
-    seen = _seen_of(layout, *arcs, stacked=not written)
-    if written:
-        carry = start
-        for index, stride, exact, begin, value in zip(*tables, strict=True):
-            numbers = [seen.parts[at] for at in index if at >= 0]
-            place = _place(numbers, [True] * len(numbers), stride, exact, table)
-            carry, _ = turn(carry, begin, place, seen.lies[value])
-        return carry, None
+    ends = jnp.full((1, tokens.shape[1]), OUTSIDE, jnp.int32)
+    tokens = jnp.concatenate([ends, jnp.full_like(ends, ROOT), tokens.astype(jnp.int32), ends])
+    seen = jnp.stack([_value_of(part, tokens, heads, children) for part in layout.parts])
+    lies = jnp.ones((1, *heads.shape), bool)
+    if layout.values:
+        between = _lie_between(layout.values, tokens, heads, children)
+        lies = jnp.concatenate([between, lies])  # the last one is where index -1 points
 
     def row_of(rows: Array, index: Array) -> Array:  # a slice of memory, also under vmap
         return jax.lax.dynamic_index_in_dim(rows, index % rows.shape[0], keepdims=False)
 
     def body(carry: Any, slot: tuple) -> tuple[Any, Any]:
         index, stride, exact, begin, value = slot
-        numbers = [row_of(seen.parts, index[j]) for j in range(index.shape[0])]
+        numbers = [row_of(seen, index[j]) for j in range(index.shape[0])]
         place = _place(numbers, index >= 0, stride, exact, table)
-        return turn(carry, begin, place, row_of(seen.lies, value))
+        return turn(carry, begin, place, row_of(lies, value))
 
-    return jax.lax.scan(body, start, tuple(map(jnp.asarray, tables)))
+    tables = layout.index, layout.stride, layout.exact, layout.begin, layout.between
+    return jax.lax.scan(body, start, tuple(jnp.asarray(each[some]) for each in tables))

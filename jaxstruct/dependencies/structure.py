@@ -20,6 +20,7 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.checks import check_flag, checked_dtype
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.one_kernel import one_kernel
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.static import Static
@@ -52,7 +53,7 @@ class TreeTheta(NamedTuple):
     length: Array
 
 
-PRICE = 500
+PRICE = 3000
 """Padded positions that a further bucket must save: the time of a sentence grows with the square
 and the cube of its positions."""
 
@@ -69,14 +70,15 @@ class _Tables(NamedTuple):
     projective: Static[bool]
 
 
-def _potentials(tables: _Tables, w: PyTree, x: SentenceInput) -> TreeTheta:
-    features, (tokens, length) = tables.features, x
-    T, R, weights = tokens.shape[0], features.labels, w["features"]
-    arcs = tokens, jnp.arange(T + 1)[:, None], jnp.arange(T)[None]
+def _arc_scores(tables: _Tables, weights: Array, tokens: Array) -> Array:
+    """[T + 1, T, R] the potentials of all arcs."""
+    T, R = tokens.shape[0], tables.features.labels
+    heads = jnp.broadcast_to(jnp.arange(T + 1)[:, None], (T + 1, T))
+    arcs = tokens, heads, jnp.broadcast_to(jnp.arange(T)[None], (T + 1, T))
 
     def add(total: Array, begin: Array, places: Array, active: Array) -> tuple[Array, None]:
         own = weights.at[begin + places].get(mode="promise_in_bounds")
-        return total + (own if active is True else jnp.where(active, own, 0)), None
+        return total + jnp.where(active, own, 0), None
 
     def add_rows(total: Array, begin: Array, places: Array, active: Array) -> tuple[Array, None]:
         del active
@@ -84,17 +86,23 @@ def _potentials(tables: _Tables, w: PyTree, x: SentenceInput) -> TreeTheta:
         return total + weights.at[rows].get(mode="promise_in_bounds"), None
 
     zeros = jnp.zeros((T + 1, T), weights.dtype)
-    potentials = over_slots(features, False, arcs, add, zeros, written=True)[0][:, :, None]
+    found = over_slots(tables.features, False, arcs, add, zeros)[0][:, :, None]
     if tables.labelled.value:
-        rows = jnp.broadcast_to(potentials, (T + 1, T, R))
-        potentials = over_slots(features, True, arcs, add_rows, rows, written=True)[0]
-    return TreeTheta(potentials, jnp.asarray(length, jnp.int32))
+        rows = jnp.broadcast_to(found, (T + 1, T, R))
+        found = over_slots(tables.features, True, arcs, add_rows, rows)[0]
+    return found
 
 
-def _places(tables: _Tables, tokens: Array, children: Array, heads: Array, labels: Any) -> Array:
-    """[S, ..] the weights that arcs [..] read, -1 where they read none; arcs of heads -1 are none."""
+def _potentials(tables: _Tables, w: PyTree, x: SentenceInput) -> TreeTheta:
+    potentials = one_kernel(partial(_arc_scores, tables))(w["features"], x.tokens)
+    return TreeTheta(potentials, jnp.asarray(x.length, jnp.int32))
+
+
+def _arc_places(
+    tables: _Tables, tokens: Array, children: Array, heads: Array, labels: Array
+) -> Array:
     real = heads >= 0
-    arcs = tokens, jnp.maximum(heads, 0), jnp.broadcast_to(children, heads.shape)
+    arcs = tokens, jnp.maximum(heads, 0), children
 
     def place(_: None, begin: Array, places: Array, active: Array) -> tuple[None, Array]:
         return None, jnp.where(real & active, begin + places, -1)
@@ -107,6 +115,13 @@ def _places(tables: _Tables, tokens: Array, children: Array, heads: Array, label
     if not tables.labelled.value:
         return found
     return jnp.concatenate([found, over_slots(tables.features, True, arcs, with_label, None)[1]])
+
+
+def _places(tables: _Tables, tokens: Array, children: Array, heads: Array, labels: Any) -> Array:
+    """[S, ..] the weights that arcs [..] read, -1 where they read none; arcs of heads -1 are none."""
+    labels = jnp.zeros_like(heads) if labels is None else labels
+    children = jnp.broadcast_to(children, heads.shape)
+    return _arc_places(tables, tokens, children, heads, labels)
 
 
 def _plane_places(tables: _Tables, tokens: Array, y: Parse) -> Array:

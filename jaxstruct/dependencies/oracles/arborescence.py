@@ -132,7 +132,7 @@ def _round(scores: _Pair, now: _Rounds) -> _Rounds:
     inside = _at(circle, now.component)
 
     def put(table: Array, rows: Array) -> Array:
-        return jax.lax.dynamic_update_slice(table, rows[None].astype(table.dtype), (now.at, 0, 0))
+        return jax.lax.dynamic_update_index_in_dim(table, rows.astype(table.dtype), now.at, 0)
 
     return _Rounds(
         now.at + 1,
