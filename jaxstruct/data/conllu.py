@@ -134,7 +134,7 @@ def _sentence(name: str, line: int, rows: list[list[str]]) -> Annotated:
     for word, head in enumerate(heads, 1):
         if head not in numbers:
             raise MalformedFile(
-                f"{name}: the sentence that begins near line {line} has {head!r} as head of its word "
+                f"{name}: the sentence that begins near line {line} has {head!r} as head of word "
                 f"{word}, expected 0..{len(rows)}"
             )
     return Annotated(words, tags, fine, tuple(numbers[head] for head in heads), relations)
@@ -163,8 +163,8 @@ def _block(i: int, sentence: Annotated) -> str:
         fields = str(number), word, "_", tag, fine, "_", str(head), relation, "_", "_"
         if any(_UNWRITABLE.search(field) for field in fields):
             raise ValueError(
-                f"sentences[{i}]: an entry of {fields} is empty or holds a tab or a line end, which "
-                "a CoNLL-U column cannot"
+                f"sentences[{i}]: an entry of {fields} is empty or holds a tab or a line end, "
+                "which a CoNLL-U column cannot"
             )
         lines.append("\t".join(fields) + "\n")
     return "".join(lines) + "\n"

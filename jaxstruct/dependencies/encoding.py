@@ -41,7 +41,7 @@ class DependencyEncoding(NamedTuple):
         parsed = data.encoding.decode(found)
 
     Fields:
-      columns: of a token. values: of each column those with a number of their own, from RARE + 1 on.
+      columns: of a token. values: of each column those with a number of their own, RARE + 1 on.
       templates, label_templates, table, label_table: see `ArcFeatures`.
       codec: which label is which number; None where arcs have none.
     """
@@ -201,7 +201,9 @@ def _checked(name: str, sentences: Any, columns: tuple[str, ...] | None) -> list
                     f"{list(columns)}"
                 )
             if not all(isinstance(value, str) for value in token.values()):
-                raise ValueError(f"{name}[{i}][{at}] has values that are no texts: {text_of(token)}")
+                raise ValueError(
+                    f"{name}[{i}][{at}] has values that are no texts: {text_of(token)}"
+                )
     return listed
 
 
@@ -292,7 +294,11 @@ def _templates(name: str, templates: Iterable[str], columns: tuple[str, ...]) ->
 def _mismatch(sentences: list, heads: list) -> str:
     if len(sentences) != len(heads):
         return f"sentences are {len(sentences)}, trees {len(heads)}: one each"
-    i = next(i for i, pair in enumerate(zip(sentences, heads, strict=True)) if len(set(map(len, pair))) > 1)
+    i = next(
+        i
+        for i, pair in enumerate(zip(sentences, heads, strict=True))
+        if len(set(map(len, pair))) > 1
+    )
     return (
         f"trees[{i}] has {len(heads[i])} heads, but sentences[{i}] has {len(sentences[i])} tokens: "
         "one head a token"

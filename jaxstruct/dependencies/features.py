@@ -122,11 +122,11 @@ def default_templates(columns: Sequence[str]) -> tuple[tuple[str, ...], tuple[st
     word, tags = columns[0], columns[1:] or columns[:1]
     arcs: list[str] = []
     for t in tags:
-        h, c = f"head.{t}", f"child.{t}"
+        h, c, side = f"head.{t}", f"child.{t}", "direction"
         arcs += [
             f"{h} {c} distance", f"{h} distance", f"{c} distance",
-            f"{h} head+1.{t} child-1.{t} {c} direction", f"head-1.{t} {h} child-1.{t} {c} direction",
-            f"{h} head+1.{t} {c} child+1.{t} direction", f"head-1.{t} {h} {c} child+1.{t} direction",
+            f"{h} head+1.{t} child-1.{t} {c} {side}", f"head-1.{t} {h} child-1.{t} {c} {side}",
+            f"{h} head+1.{t} {c} child+1.{t} {side}", f"head-1.{t} {h} {c} child+1.{t} {side}",
             f"head-1.{t} {h} {c} distance", f"{h} head+1.{t} {c} distance",
             f"{h} child-1.{t} {c} distance", f"{h} {c} child+1.{t} distance",
         ]  # fmt: skip
@@ -310,8 +310,8 @@ def over_slots(
     """A loop over the slots with labels, or without, as `jax.lax.scan`; best in `one_kernel`.
 
     Args:
-      arcs: (tokens [T, columns], heads 0..T with 0 for the root, children 0..T - 1), the last two of
-        one shape.
+      arcs: (tokens [T, columns], heads 0..T with 0 for the root, children 0..T - 1), the last two
+        of one shape.
       turn: (carry, begin, places, active) -> (carry, what is stacked); of one slot where its range
         begins, the places of the features of the arcs there, and which arcs have one.
       start: the carry.

@@ -45,7 +45,7 @@ def test_there_and_back(tmp_path):
         ("", "holds no word"),
         ("1\tIt\n", "it:1: .* has 2 columns, expected 10"),
         (ROWS[1] + "\n", "the word is number '2', expected 1"),
-        (ROWS[0] + "\n", "has '3' as head of its word 1, expected 0..1"),
+        (ROWS[0] + "\n", "has '3' as head of word 1, expected 0..1"),
     ],
 )
 def test_damaged_files(text, message):
@@ -55,7 +55,9 @@ def test_damaged_files(text, message):
 
 def test_what_could_not_be_read_is_not_written(tmp_path):
     path = tmp_path / "a.conllu"
-    refused(r"sentences\[0\]: its columns", lambda: write_conllu(path, [SENTENCE._replace(heads=())]))
+    refused(
+        r"sentences\[0\]: its columns", lambda: write_conllu(path, [SENTENCE._replace(heads=())])
+    )
     broken = SENTENCE._replace(words=("It", "", "so"))
     refused("is empty or holds a tab", lambda: write_conllu(path, [broken]))
     assert not path.exists()

@@ -15,7 +15,9 @@ def english(n=12):
     """Determiners hang on the noun behind them, nouns and adverbs on the verb."""
     sentences, trees = [], []
     for i in range(n):
-        words = ["the dog runs", "a cat sees the dog", "dogs run", "the cat runs here"][i % 4].split()
+        words = ["the dog runs", "a cat sees the dog", "dogs run", "the cat runs here"][
+            i % 4
+        ].split()
         tags = {"the": "D", "a": "D", "runs": "V", "sees": "V", "run": "V", "here": "A"}
         sentences.append([{"word": word, "tag": tags.get(word, "N")} for word in words])
         verb = 1 + next(at for at, word in enumerate(words) if tags.get(word) == "V")
@@ -59,7 +61,9 @@ def test_heads_alone():
 
 
 def test_templates():
-    kinds = [part.kind for part in parsed("head+1.tag child.word distance between.tag", ("word", "tag"))]
+    kinds = [
+        part.kind for part in parsed("head+1.tag child.word distance between.tag", ("word", "tag"))
+    ]
     assert kinds == ["head", "child", "distance", "between"]
     sentences, trees = treebank(0, 4, 3)
     with refused("template 'head.pos': tokens have no 'pos'"):

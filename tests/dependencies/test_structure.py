@@ -26,9 +26,7 @@ def of_pairs(words, labels, projective):
     found = labelled_trees(words, len(labels) or 1, projective).reshape(-1, 2, words)
     if not labels:
         return [heads.tolist() for heads, _ in found]
-    return [
-        [(int(head), labels[label]) for head, label in zip(*one, strict=True)] for one in found
-    ]
+    return [[(int(head), labels[label]) for head, label in zip(*one, strict=True)] for one in found]
 
 
 @functools.cache
@@ -45,26 +43,23 @@ def test_inner_products_are_counts_of_named_features(x64, labels):
     sentences, trees, data = data_of(labels, False, "float64")
     every = [of_pairs(len(sentence), labels, False) for sentence in sentences]
     for i in (1, 2, 5, 8):
-        x = jax.tree.map(lambda leaf, i=i: leaf[i], padded(data.problem.padding, *data[1:])[0])
-        outputs = data.encoding.outputs(every[i])
-        y = padded(data.problem.padding, data.encoding.inputs([sentences[i]] * len(every[i])),
-                   outputs)[1]  # fmt: skip
-        features = jax.vmap(js.joint_feature, (None, None, 0))(
-            data.problem, jax.tree.map(lambda leaf: leaf[: y.heads.shape[1]] if np.ndim(leaf) else leaf, x), y
-        )["features"]  # fmt: skip
+        many = [sentences[i]] * len(every[i])
+        x, y = padded(
+            data.problem.padding, data.encoding.inputs(many), data.encoding.outputs(every[i])
+        )
+        features = jax.vmap(js.joint_feature, (None, 0, 0))(data.problem, x, y)["features"]
         counts = [psi(sentences[i], tree) for tree in every[i]]
         names = sorted({name for one in counts for name in one}, key=str)
         table = np.array([[one[name] for name in names] for one in counts])
         np.testing.assert_allclose(features @ features.T, table @ table.T, atol=1e-9)
 
 
-@LABELS
-@pytest.mark.parametrize("projective", [True, False], ids=["projective", "any"])
+@pytest.mark.parametrize(("labels", "projective"), [("", True), ("pq", False)])
 def test_the_contract(labels, projective):
-    """Every function against its definition, with all trees of three words listed."""
+    """Every function against its definition."""
     _, _, data = data_of(labels, projective)
     report = js.check_problem(*data)
-    assert not report.broken, report
+    assert not report.faults, report
 
 
 def test_hashed_features_keep_the_contract():
@@ -72,7 +67,7 @@ def test_hashed_features_keep_the_contract():
     data = prepared(sentences, trees, table=7, label_table=3)
     assert not all(slot.exact for slot in data.encoding.features.slots)
     report = js.check_problem(*data)
-    assert not report.broken, report
+    assert not report.faults, report
 
 
 @functools.cache
@@ -111,7 +106,8 @@ def test_slack_rescaling_is_searched_and_bounded(x64):
     _, _, data = data_of("", True, "float64")
     truth = solve_primal("svm1_slack", *enumerated("", True), 5.0)
     found = js.fit(*data, "svm1_slack", 5.0, tolerance=1e-4, settings=FULL)
-    assert found.dual <= truth.objective * (1 + 1e-9) and found.primal >= truth.objective * (1 - 1e-9)
+    assert found.dual <= truth.objective * (1 + 1e-9)
+    assert found.primal >= truth.objective * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("loss", ["hamming", "labelled_hamming", "normalised_hamming",
@@ -142,8 +138,6 @@ def test_a_random_field_and_confidence():
     assert found[3].shape == (5, 4)
     np.testing.assert_allclose(found[3].sum(axis=0), 1, rtol=1e-5)
     assert (np.diff(np.asarray(best.scores), axis=1) <= 0).all()
-    hinge = js.losses.structured_hinge
-    assert hinge is not None
 
 
 def test_crossing_arcs_are_lifted():

@@ -109,9 +109,7 @@ def _entering(scores: _Pair, component: Array, taken: _Pair) -> tuple[_Pair, Arr
     T, B = component.shape
     outside = jnp.full((1, B), T, jnp.int32)
     around = jnp.concatenate([outside, component])
-    reduced = _Pair(
-        scores.penalty - taken.penalty[None], scores.number - taken.number[None]
-    )
+    reduced = _Pair(scores.penalty - taken.penalty[None], scores.number - taken.number[None])
     of_word, head = _best_first(reduced, around[:, None] != component[None])
     own = component[:, None] == jnp.arange(T, dtype=jnp.int32)[None, :, None]
     spread = _Pair(*(jnp.broadcast_to(leaf[:, None], (T, T, B)) for leaf in of_word))

@@ -54,9 +54,7 @@ def _branches(potentials: Array, length: Array, projective: bool, one: _Set) -> 
         allowed = _restricted(potentials, one.best, word, forbidden)
         best = best_tree(allowed, length, projective=projective)
         inside = (word >= one.first) & (word < length)
-        return _Set(
-            best._replace(score=jnp.where(inside, best.score, -jnp.inf)), word, forbidden
-        )
+        return _Set(best._replace(score=jnp.where(inside, best.score, -jnp.inf)), word, forbidden)
 
     return jax.lax.map(branch, words)
 
@@ -84,9 +82,7 @@ def k_best_trees(potentials: Array, length: Array, k: int, *, projective: bool) 
         lambda leaf: jnp.zeros((k, *leaf.shape), leaf.dtype),
         _Set(best, jnp.int32(0), none),
     )
-    held = jax.tree.map(
-        lambda to, leaf: to.at[0].set(leaf), held, _Set(best, jnp.int32(0), none)
-    )
+    held = jax.tree.map(lambda to, leaf: to.at[0].set(leaf), held, _Set(best, jnp.int32(0), none))
     empty = held.best._replace(score=jnp.full(k, -jnp.inf, best.score.dtype).at[0].set(best.score))
     real = is_word(length, T)
 

@@ -117,9 +117,7 @@ def _outside(charts: Charts, seeds: tuple[Array, Array]) -> tuple[Array, Array]:
             (charts.right_first, right_first), (charts.left_last, left_last), 0, w - 1,
             row(charts.kept[0], w, 0, size), both,
         )  # fmt: skip
-        return Charts(
-            right_first, right_last, left_first, left_last, joined_right, joined_left, ()
-        )
+        return Charts(right_first, right_last, left_first, left_last, joined_right, joined_left, ())
 
     start = Charts(by_first, seeds[1], seeds[0], by_last, by_first, by_last, ())
     found = jax.lax.fori_loop(0, T - 1, narrow, start)

@@ -82,17 +82,16 @@ def test_longer_sentences(projective):
     potentials = random.normal(size=(20, 31, 30, 1)).astype(np.float32)
     length = random.integers(20, 31, 20).astype(np.int32)
     found = batched(best_tree, projective)(potentials, length)
-    for own, heads, l, score in zip(potentials, *map(np.asarray, (found.heads, length, found.score)),
-                                    strict=True):  # fmt: skip
-        heads = heads[:l]
+    for i, words in enumerate(length):
+        own, heads, score = potentials[i], np.asarray(found.heads[i, :words]), float(found.score[i])
         assert not fault_of(heads) and not (projective and crossing_arcs(heads).any())
-        for word in range(l):
-            for head in range(l + 1):
+        for word in range(words):
+            for head in range(words + 1):
                 changed = heads.copy()
                 changed[word] = head
                 if fault_of(changed) or (projective and crossing_arcs(changed).any()):
                     continue
-                assert own[changed, np.arange(l), 0].sum() <= score + 1e-4
+                assert own[changed, np.arange(words), 0].sum() <= score + 1e-4
 
 
 @KINDS
