@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxstruct.core.checks import as_list, check_record, checked_size, kind_and_text_of, text_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.labels import LabelCodec, encode, fit_codec
+from jaxstruct.core.labels import LabelCodec, encode, fit_codec, placed_errors
 from jaxstruct.core.prepared import Prepared, held, prepared
 from jaxstruct.core.ragged import Ragged, ragged
 from jaxstruct.core.tables import Table, ranking
@@ -100,7 +100,8 @@ class DependencyEncoding(NamedTuple):
             return Parse(flat)
         if labels is None:
             raise ValueError("trees must be lists of pairs (head, label), as in training")
-        numbers = encode(self.codec, itertools.chain.from_iterable(labels))
+        with placed_errors(offsets):
+            numbers = encode(self.codec, itertools.chain.from_iterable(labels))
         return Parse(flat, Ragged(numbers, offsets, -1))
 
     def decode(self, outputs: Parse, sentences: Any = None) -> list[list[Any]]:
@@ -239,6 +240,7 @@ def prepare(
     *,
     templates: Iterable[str] | None = None,
     label_templates: Iterable[str] | None = None,
+    classes: Iterable[Hashable] | None = None,
     min_count: int = 2,
     table: int = 2**16,
     label_table: int = 2**12,
@@ -252,6 +254,7 @@ def prepare(
       trees: n lists of heads, 0 for the root and 1.. for the words, or of pairs (head, label).
       templates, label_templates: of arcs and of arcs with labels, texts as `ArcFeatures` reads
         them; None for `default_templates`.
+      classes: all labels in the wanted order; None for those of `trees`, sorted if they can be.
       min_count: how often a value must occur to count as itself; others count as one, "rare".
       table, label_table: weights of a template at most (rows of one weight a label); templates of
         more combinations share them by hashing.
@@ -272,7 +275,8 @@ def prepare(
         of_labels = _templates("label_templates", label_templates, columns)
     codec = None
     if labels is not None:
-        codec = fit_codec(itertools.chain.from_iterable(labels))
+        with placed_errors(np.cumsum([0, *map(len, labels)])):
+            codec = fit_codec(itertools.chain.from_iterable(labels), classes)
     encoding = DependencyEncoding(
         columns, tuple(_values(sentences, column, min_count) for column in columns), of_arcs,
         of_labels, checked_size("table", table), checked_size("label_table", label_table), codec,

@@ -270,7 +270,7 @@ def _plane_gram(
 
             def shared(a: Array) -> Array:
                 same = (a == own).astype(jnp.int32) - (a == other).astype(jnp.int32)
-                return jnp.sum(jnp.where(a >= 0, same, 0), axis=(0, 2))
+                return jnp.sum(jnp.where(a >= 0, same, 0), axis=(0, 2), dtype=jnp.int32)
 
             return total + shared(plus) - shared(minus)
 
