@@ -147,75 +147,6 @@ def _add_planes(tables: _Tables, w: PyTree, x: SentenceInput, y: Parse, c: Array
     return {"features": _scattered(w["features"], places, c)}
 
 
-class Differences(NamedTuple):
-    """Where K planes of an example differ: elsewhere their scores are equal.
-
-    Fields:
-      words: [M] the words with different arcs, M a multiple of `TILE`; -1 behind them.
-      arcs: heads and labels [K, M] of the planes there.
-      tiles: int32 scalar, how many tiles hold them all.
-    """
-
-    words: Array
-    arcs: Parse
-    tiles: Array
-
-
-def _plane_differences(y: Parse) -> Differences:
-    """Of planes y [B, K, T]."""
-    differs = [jnp.any(leaf != leaf[:, :1], axis=1) for leaf in jax.tree.leaves(y)]
-    differs = jnp.any(jnp.stack(differs), axis=0)
-    T = differs.shape[1]
-    words = jnp.sort(jnp.where(differs, jnp.arange(T, dtype=jnp.int32)[None], T), axis=1)
-    words = jnp.pad(words, ((0, 0), (0, -T % TILE)), constant_values=T)
-    at = jnp.minimum(words, T - 1)[:, None]
-    arcs = jax.tree.map(lambda leaf: jnp.take_along_axis(leaf, at, axis=2), y)
-    tiles = -(-jnp.sum(differs, axis=1, dtype=jnp.int32) // TILE)
-    return Differences(jnp.where(words < T, words, -1), arcs, tiles)
-
-
-def _tile_places(
-    tables: _Tables, inputs: SentenceInput, d: Differences, index: Array, at: Array
-) -> Array:
-    """[B, S, K, TILE] the weights of tile number `at` of the examples `index`, -1 for none."""
-    words = jax.lax.dynamic_slice_in_dim(d.words, at * TILE, TILE, axis=1)[index]
-    arcs = jax.tree.map(
-        lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, at * TILE, TILE, axis=2)[index], d.arcs
-    )
-
-    def of_one(tokens: Array, words: Array, arcs: Parse) -> Array:
-        heads = jnp.where(words[None] >= 0, arcs.heads, -1)
-        return _places(tables, tokens, jnp.maximum(words, 0)[None], heads, arcs.labels)
-
-    return jax.vmap(of_one)(inputs.tokens[index], words, arcs)
-
-
-def _difference_values(
-    tables: _Tables, w: PyTree, inputs: SentenceInput, d: Differences, index: Array
-) -> Array:
-    """[B, K] F of the planes of some examples, up to a constant an example."""
-    weights = w["features"]
-
-    def add_tile(at: Array, total: Array) -> Array:
-        places = _tile_places(tables, inputs, d, index, at)
-        own = weights.at[jnp.maximum(places, 0)].get(mode="promise_in_bounds")
-        return total + jnp.sum(jnp.where(places >= 0, own, 0), axis=(1, 3))
-
-    zeros = jnp.zeros((index.shape[0], d.arcs.heads.shape[1]), weights.dtype)
-    return jax.lax.fori_loop(0, jnp.max(d.tiles[index]), add_tile, zeros)
-
-
-def _add_differences(
-    tables: _Tables, w: PyTree, inputs: SentenceInput, d: Differences, index: Array, c: Array
-) -> PyTree:
-    """w + sum c Psi, where the c of an example sum to 0."""
-
-    def add_tile(at: Array, weights: Array) -> Array:
-        return _scattered(weights, _tile_places(tables, inputs, d, index, at), c)
-
-    return {"features": jax.lax.fori_loop(0, jnp.max(d.tiles[index]), add_tile, w["features"])}
-
-
 def _scattered(weights: Array, places: Array, c: Array) -> Array:
     """The weights with c [B, K] added at places [B, S, K, n]."""
     places = jnp.where(places >= 0, places, weights.shape[0])
@@ -399,9 +330,7 @@ def dependency_parser(
         ),
         Space(
             plane_values=Partial(_plane_values, tables), add_planes=Partial(_add_planes, tables),
-            plane_gram=Partial(_plane_gram, tables), plane_differences=_plane_differences,
-            difference_values=Partial(_difference_values, tables),
-            add_differences=Partial(_add_differences, tables),
+            plane_gram=Partial(_plane_gram, tables),
         ),
         Partial(_check, tables),
         _LABELLED_PADDING if labelled else _PADDING,
