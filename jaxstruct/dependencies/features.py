@@ -269,15 +269,42 @@ def _value_of(part: Part, tokens: Array, heads: Array, children: Array) -> Array
     return 2 * jnp.sum(jnp.abs(reach)[None] >= farther, axis=0, dtype=jnp.int32) + right
 
 
-def _lie_between(
-    values: Sequence[tuple[int, int]], tokens: Array, heads: Array, children: Array
-) -> Array:
-    """[V, ..] whether each of the values stands between the ends."""
+class SentenceTables(NamedTuple):
+    """One sentence as a loop over slots reads it.
+
+    Fields:
+      tokens: [T + 3, columns] with OUTSIDE, the root and OUTSIDE around them.
+      counts: [T + 4, V] how many of the first tokens have each of `Layout.values`.
+    """
+
+    tokens: Array
+    counts: Array
+
+
+def sentence_tables(features: ArcFeatures, tokens: Array) -> SentenceTables:
+    """The tables of one sentence [T, columns]; a loop makes them, for one kernel."""
+    values = layout_of(features).values
+    ends = jnp.full((1, tokens.shape[1]), OUTSIDE, jnp.int32)
+    tokens = jnp.concatenate([ends, jnp.full_like(ends, ROOT), tokens.astype(jnp.int32), ends])
+    counts = jnp.zeros((tokens.shape[0] + 1, len(values)), jnp.int32)
+    if not values:
+        return SentenceTables(tokens, counts)
     columns, wanted = (np.array(each, np.int32) for each in zip(*values, strict=True))
-    equal = tokens[:, columns] == jnp.asarray(wanted)[None]
-    counts = jnp.pad(jnp.cumsum(equal.T.astype(jnp.int32), axis=1), ((0, 0), (1, 0)))
+    equal = (tokens[:, columns] == jnp.asarray(wanted)[None]).astype(jnp.int32)
+
+    def count(at: Array, counts: Array) -> Array:
+        return jax.lax.dynamic_update_slice_in_dim(
+            counts, (counts[at] + equal[at])[None], at + 1, 0
+        )
+
+    return SentenceTables(tokens, jax.lax.fori_loop(0, tokens.shape[0], count, counts))
+
+
+def _lie_between(counts: Array, heads: Array, children: Array) -> Array:
+    """[V, ..] whether each of the values stands between the ends."""
     ends = heads + 1, children + 2
-    return counts[:, jnp.maximum(*ends)] > counts[:, jnp.minimum(*ends) + 1]
+    found = counts[jnp.maximum(*ends)] > counts[jnp.minimum(*ends) + 1]
+    return jnp.moveaxis(found, -1, 0)
 
 
 def _hashed(found: Array, number: Array) -> Array:
@@ -304,27 +331,25 @@ def _place(
 
 
 def over_slots(
-    features: ArcFeatures, labelled: bool, arcs: tuple[Array, Array, Array], turn: Callable,
-    start: Any,
+    features: ArcFeatures, labelled: bool, arcs: tuple[SentenceTables, Array, Array],
+    turn: Callable, start: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
     """A loop over the slots with labels, or without, as `jax.lax.scan`; best in `one_kernel`.
 
     Args:
-      arcs: (tokens [T, columns], heads 0..T with 0 for the root, children 0..T - 1), the last two
-        of one shape.
+      arcs: (tables of the sentence, heads 0..T with 0 for the root, children 0..T - 1), the last
+        two of one shape.
       turn: (carry, begin, places, active) -> (carry, what is stacked); of one slot where its range
         begins, the places of the features of the arcs there, and which arcs have one.
       start: the carry.
     """
-    layout, (tokens, heads, children) = layout_of(features), arcs
+    layout, (sentence, heads, children) = layout_of(features), arcs
     table = features.label_table if labelled else features.table
     some = slice(layout.labelled, None) if labelled else slice(layout.labelled)
-    ends = jnp.full((1, tokens.shape[1]), OUTSIDE, jnp.int32)
-    tokens = jnp.concatenate([ends, jnp.full_like(ends, ROOT), tokens.astype(jnp.int32), ends])
-    seen = jnp.stack([_value_of(part, tokens, heads, children) for part in layout.parts])
+    seen = jnp.stack([_value_of(part, sentence.tokens, heads, children) for part in layout.parts])
     lies = jnp.ones((1, *heads.shape), bool)
     if layout.values:
-        between = _lie_between(layout.values, tokens, heads, children)
+        between = _lie_between(sentence.counts, heads, children)
         lies = jnp.concatenate([between, lies])  # the last one is where index -1 points
 
     def row_of(rows: Array, index: Array) -> Array:  # a slice of memory, also under vmap

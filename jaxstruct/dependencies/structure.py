@@ -26,7 +26,8 @@ from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.dependencies import example_checks
-from jaxstruct.dependencies.features import ArcFeatures, over_slots
+from jaxstruct.dependencies.differences import tree_differences
+from jaxstruct.dependencies.features import ArcFeatures, over_slots, sentence_tables
 from jaxstruct.dependencies.inference import tree_inference
 from jaxstruct.dependencies.losses import ArcLoss, arc_costs, arc_loss, delta
 from jaxstruct.dependencies.oracles.decoding import best_tree
@@ -74,7 +75,8 @@ def _arc_scores(tables: _Tables, weights: Array, tokens: Array) -> Array:
     """[T + 1, T, R] the potentials of all arcs."""
     T, R = tokens.shape[0], tables.features.labels
     heads = jnp.broadcast_to(jnp.arange(T + 1)[:, None], (T + 1, T))
-    arcs = tokens, heads, jnp.broadcast_to(jnp.arange(T)[None], (T + 1, T))
+    children = jnp.broadcast_to(jnp.arange(T)[None], (T + 1, T))
+    arcs = sentence_tables(tables.features, tokens), heads, children
 
     def add(total: Array, begin: Array, places: Array, active: Array) -> tuple[Array, None]:
         own = weights.at[begin + places].get(mode="promise_in_bounds")
@@ -102,7 +104,7 @@ def _arc_places(
     tables: _Tables, tokens: Array, children: Array, heads: Array, labels: Array
 ) -> Array:
     real = heads >= 0
-    arcs = tokens, jnp.maximum(heads, 0), children
+    arcs = sentence_tables(tables.features, tokens), jnp.maximum(heads, 0), children
 
     def place(_: None, begin: Array, places: Array, active: Array) -> tuple[None, Array]:
         return None, jnp.where(real & active, begin + places, -1)
@@ -330,7 +332,7 @@ def dependency_parser(
         ),
         Space(
             plane_values=Partial(_plane_values, tables), add_planes=Partial(_add_planes, tables),
-            plane_gram=Partial(_plane_gram, tables),
+            plane_gram=Partial(_plane_gram, tables), differences=tree_differences(features),
         ),
         Partial(_check, tables),
         _LABELLED_PADDING if labelled else _PADDING,

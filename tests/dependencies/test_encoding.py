@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxstruct as js
-from jaxstruct.dependencies.features import RARE, parsed
+from jaxstruct.dependencies.features import RARE, over_slots, parsed, sentence_tables
 from tests.dependencies.cases import prepared, treebank
 from tests.lib.refusals import refused
 
@@ -78,13 +78,15 @@ def test_the_hash_spreads():
     features = js.dependencies.ArcFeatures(
         ("word",), (3000,), ("head.word child.word",), (), 2**12, 1, 1
     )
-    from jaxstruct.dependencies.features import over_slots
-
     random = np.random.default_rng(0)
     tokens = random.integers(3, 3000, (200, 1)).astype(np.int32)
     heads, children = (random.integers(*bounds, 20_000) for bounds in ((1, 201), (0, 200)))
     _, places = over_slots(
-        features, False, (tokens, heads, children), lambda c, b, p, a: (c, p), None
+        features,
+        False,
+        (sentence_tables(features, tokens), heads, children),
+        lambda c, b, p, a: (c, p),
+        None,
     )
     counts = np.bincount(np.asarray(places[0]), minlength=2**12)
     assert counts.max() < 25 and (counts > 0).mean() > 0.95
