@@ -83,9 +83,9 @@ def one_kernel(function: Callable) -> Callable:
         given = [leaf for leaf, is_read in zip(leaves, read, strict=True) if is_read]
         # of a constant XLA would drop the read; one by one, so that linear ones can be transposed
         given = [jax.lax.optimization_barrier(leaf) for leaf in given]
-        found, firsts = set_xla_metadata(
-            jax.jit(of_read)(*given), xla_cpu_small_call="true", inlineable="false"
-        )
+        marks: Any = {"xla_cpu_small_call": "true", "inlineable": "false"}
+        marked_results: Any = set_xla_metadata(jax.jit(of_read)(*given), **marks)
+        found, firsts = marked_results
         return jax.tree.unflatten(jax.tree.structure(shapes), _beside(found, firsts))
 
     return marked

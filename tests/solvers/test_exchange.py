@@ -44,7 +44,8 @@ class Stand:
         for _ in range(rounds):
             state, _ = cutting_plane.step(run, state, 1e-9)
         self.state = state
-        self.planes, self.visits = of_planes(self.problem), run.settings.visits
+        self.visits = run.settings.visits
+        self.planes = of_planes(self.problem, self.visits.group)
 
     def plan(self):
         rows = np.arange(len(self.rows) // 2, dtype=np.int32)[None]

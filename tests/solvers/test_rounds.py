@@ -53,8 +53,8 @@ def test_fit_leaves_what_others_hold(x64, way):
         states.append(progress.state)
 
     first = trained(C=1.0)
-    again = trained(C=2.0, start=first)
-    watched = trained(C=2.0, start=first, callback=hold)
+    again = trained(C=50.0, start=first)
+    watched = trained(C=50.0, start=first, callback=hold)
     assert again.statistics.passes == len(states) > 1
     jax.tree.map(np.testing.assert_array_equal, again.weights, watched.weights)
     for state in (first.state, again.state, *states):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from jaxstruct.core.compiling import programs_traced
+from jaxstruct.core.contract import of_planes
 from jaxstruct.solvers.n_slack import cutting_plane
 from jaxstruct.solvers.n_slack.sweeps import (
     Plan,
@@ -113,28 +114,29 @@ def test_sweeps_fade(x64):
 def test_the_room_of_sweeps_is_used_again(x64):
     """Whatever it holds, and what is not visited in it, sweeps over a few slots are the same."""
     start = Start()
+    planes = of_planes(start.problem, GROUP)
     task, sets, slots = start.task, start.state.sets, jnp.tile(jnp.arange(3), (N, 1))
     plan = Plan((start.orders,), start.groups, np.int32(2))
 
     def swept(scratch):
         return sweeps_program(
-            start.problem, start.options, task, start.state.weights, sets, slots, plan,
+            planes, start.options, task, start.state.weights, sets, slots, plan,
             np.int32(7), scratch, effort="quick",
         )  # fmt: skip
 
     held = SweepBuffers()
-    first = held.take(start.problem, task, sets, slots)
+    first = held.take(planes, task, sets, slots)
     assert not any(np.any(leaf) for leaf in jax.tree.leaves(first))
     *wanted, scratch = swept(first)
     assert np.any(wanted[1][:12]) and all(leaf.is_deleted() for leaf in jax.tree.leaves(first))
     held.give_back(scratch)
-    assert held.take(start.problem, task, sets, start.none) == []  # which leaves the scratch there
-    assert held.take(start.problem, task, sets, slots) is scratch
+    assert held.take(planes, task, sets, start.none) == []  # which leaves the scratch there
+    assert held.take(planes, task, sets, slots) is scratch
     spoiled = [np.full(leaf.shape, -1, leaf.dtype) for leaf in jax.tree.leaves(scratch)]
     spoiled = [leaf * np.nan if leaf.dtype == float else leaf for leaf in spoiled]
     *found, after = swept(jax.tree.unflatten(jax.tree.structure(scratch), spoiled))
     jax.tree.map(np.testing.assert_array_equal, found, wanted)
     held.give_back(after)
-    fewer = held.take(start.problem, task, sets, slots[:, :2])
+    fewer = held.take(planes, task, sets, slots[:, :2])
     assert fewer[0].sets.losses.shape == (N, 2)
-    assert held.take(start.problem, task, sets, slots) is not after  # it holds one scratch at most
+    assert held.take(planes, task, sets, slots) is not after  # it holds one scratch at most

@@ -131,8 +131,8 @@ def _look_up_one_by_one(
 
     given = inputs, sets.outputs, sets.occupied, batch._replace(x=None), y
     found = one_kernel(every)(problem.space.differences, *given)
-    scores, *products = (leaf.astype(sets.losses.dtype) for leaf in found[:3])
-    return scores, PlaneLookup(*products, found.known)
+    scores, products, squared = (leaf.astype(sets.losses.dtype) for leaf in found[:3])
+    return scores, PlaneLookup(products, squared, found.known)
 
 
 class PassCounts(NamedTuple):
@@ -350,7 +350,8 @@ def oracle_pass(
         index = visited_rows(order, span)
         proposals, said = _flat((proposals, said))
         counts.append(_counts(proposals, index < order.size, sets.losses.shape[1]))
-        rows = tuple(order.shape[1] * jnp.asarray(end, jnp.int32) for end in span)
+        first, last = (order.shape[1] * jnp.asarray(end, jnp.int32) for end in span)
+        rows = first, last
         if proposals is not None:
             own = insert(own, index, proposals, clock, rows)
         parts.append(own)

@@ -142,8 +142,8 @@ def _solve_stored(
     """[B, K] multipliers of blocks whose Gram matrices [B, K, K] are stored, without the ridge."""
 
     def one(block: tuple[Array, ...]) -> Array:
-        *given, ridge = block
-        return block_ascent(*given, max_steps, ridge)
+        gram, diagonal, gradient, start, occupied, ridge = block
+        return block_ascent(gram, diagonal, gradient, start, occupied, max_steps, ridge)
 
     blocks = gram, diagonal, gradient, start, occupied, ridge
     if not runs_on_cpu():
