@@ -15,7 +15,13 @@ from jax.tree_util import Partial
 
 from jaxstruct.core import contract
 from jaxstruct.core.types import Array, PyTree
-from jaxstruct.dependencies.features import ArcFeatures, SentenceTables, over_slots, sentence_tables
+from jaxstruct.dependencies.features import (
+    ArcFeatures,
+    SentenceTables,
+    arc_places,
+    over_slots,
+    sentence_tables,
+)
 from jaxstruct.dependencies.potentials import Parse
 
 
@@ -149,8 +155,105 @@ def add(
     return {"features": _each(features, inputs, d, index, word, w["features"])}
 
 
+class _Pairs(NamedTuple):
+    """Arcs of one tree that differ from the true ones. true, own: [T, S] the weights that both read
+    at such a word, of which the first `count` are some."""
+
+    true: Array
+    own: Array
+    count: Array
+
+
+def _shared(a: Array, b: Array) -> Array:
+    """How many weights two arcs [S] share."""
+    return jnp.sum((a == b) & (a >= 0), dtype=jnp.int32)
+
+
+def _product(pairs: _Pairs, true: Array, own: Array) -> Array:
+    """<delta Psi, delta Psi'> of all pairs, and of one more pair of arcs [S]."""
+
+    def add(at: Array, total: Array) -> Array:
+        right, wrong = pairs.true[at], pairs.own[at]
+        plus = _shared(true, right) + _shared(own, wrong)
+        return total + plus - _shared(true, wrong) - _shared(own, right)
+
+    return jax.lax.fori_loop(0, pairs.count, add, jnp.int32(0))
+
+
+def look_up(
+    features: ArcFeatures, theta: Any, inputs: PyTree, outputs: Parse, at: Array, y_true: Parse,
+    y: Parse, occupied: Array,
+) -> contract.LookedUp:  # fmt: skip
+    """See `contract.Differences`; leaves of outputs: [n, K, T], of y_true and y: [T]."""
+    sentence, length = sentence_tables(features, inputs.tokens[at]), theta.length
+    T, K = y.heads.shape[0], outputs.heads.shape[1]
+
+    def label(tree: Parse, word: Array) -> Array:
+        return jnp.int32(0) if tree.labels is None else jnp.maximum(tree.labels[word], 0)
+
+    def differs(a: Parse, b: Parse, word: Array) -> Array:
+        return (a.heads[word] != b.heads[word]) | (label(a, word) != label(b, word))
+
+    def places(tree: Parse, word: Array) -> Array:
+        head = jnp.maximum(tree.heads[word], 0)
+        return arc_places(features, sentence, head, word, label(tree, word))
+
+    def at_differing(tree: Parse, step: Callable, start: Any) -> Any:
+        """step(word, state) for the words at which a tree differs from the true one."""
+
+        def turn(word: Array, state: Any) -> Any:
+            word = jnp.asarray(word, jnp.int32)
+            some = differs(tree, y_true, word).astype(jnp.int32)
+            return jax.lax.fori_loop(0, some, lambda _, state: step(word, state), state)
+
+        return jax.lax.fori_loop(0, length, turn, start)
+
+    def append(word: Array, pairs: _Pairs) -> _Pairs:
+        return _Pairs(
+            _put(pairs.true, pairs.count, places(y_true, word)),
+            _put(pairs.own, pairs.count, places(y, word)),
+            pairs.count + 1,
+        )
+
+    none = jnp.full((T, len(features.slots)), -1, jnp.int32)
+    pairs = at_differing(y, append, _Pairs(none, none, jnp.int32(0)))
+
+    def with_own(number: Array, total: Array) -> Array:
+        return total + _product(pairs, pairs.true[number], pairs.own[number])
+
+    def of_plane(k: Array, found: contract.LookedUp) -> contract.LookedUp:
+        own = jax.tree.map(lambda leaf: leaf[at, k], outputs)
+
+        def product(word: Array, total: Array) -> Array:
+            return total + _product(pairs, places(y_true, word), places(own, word))
+
+        def read(word: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+            score, same = state
+            head = jnp.maximum(own.heads[word], 0)
+            score = score + theta.potentials[head, word, label(own, word)]
+            return score, same & ~differs(own, y, word)
+
+        dtype = theta.potentials.dtype
+        score, same = jax.lax.fori_loop(0, length, read, (jnp.zeros((), dtype), jnp.array(True)))
+        return found._replace(
+            scores=_put(found.scores, k, score),
+            products=_put(found.products, k, at_differing(own, product, jnp.int32(0))),
+            known=found.known | same,
+        )
+
+    def of_slot(k: Array, found: contract.LookedUp) -> contract.LookedUp:
+        held = occupied[k].astype(jnp.int32)
+        return jax.lax.fori_loop(0, held, lambda _, found: of_plane(k, found), found)
+
+    zeros = jnp.zeros(K, theta.potentials.dtype)
+    squared = jax.lax.fori_loop(0, pairs.count, with_own, jnp.int32(0)).astype(zeros.dtype)
+    nothing = contract.LookedUp(zeros, zeros, squared, jnp.array(False))
+    return jax.lax.fori_loop(0, K, of_slot, nothing)
+
+
 def tree_differences(features: ArcFeatures) -> contract.Differences:
     """The functions above, bound to the features of arcs."""
     return contract.Differences(
-        Partial(find), None, Partial(values, features), Partial(add, features), None, None
-    )
+        Partial(find), None, Partial(values, features), Partial(add, features), None,
+        Partial(look_up, features),
+    )  # fmt: skip

@@ -314,7 +314,7 @@ def _hashed(found: Array, number: Array) -> Array:
 
 
 def _place(
-    numbers: Sequence[Array], present: Array, stride: Array, exact: Array, table: int
+    numbers: Sequence[Array], present: Array, stride: Array, exact: Array, table: Any
 ) -> Array:  # fmt: skip
     """The places [..] of values [..] in the range of one slot; present: [J] which it has.
 
@@ -326,7 +326,7 @@ def _place(
         place = place + stride[j] * number
         mixed = jnp.where(present[j], _hashed(mixed, number), mixed)
     mixed = mixed * jnp.uint32(0x85EBCA6B)
-    mixed = (mixed ^ (mixed >> 13)) % jnp.uint32(table)
+    mixed = (mixed ^ (mixed >> 13)) % jnp.asarray(table, jnp.uint32)
     return jnp.where(exact, place, mixed.astype(jnp.int32))
 
 
@@ -363,3 +363,31 @@ def over_slots(
 
     tables = layout.index, layout.stride, layout.exact, layout.begin, layout.between
     return jax.lax.scan(body, start, tuple(jnp.asarray(each[some]) for each in tables))
+
+
+def arc_places(
+    features: ArcFeatures, sentence: SentenceTables, head: Array, child: Array, label: Array
+) -> Array:
+    """[S] the weights that one arc reads, -1 where it reads none, all slots side by side.
+
+    Args:
+      sentence: of `sentence_tables`. head, child, label: scalars.
+    """
+    layout = layout_of(features)
+    head, child = head.reshape(1), child.reshape(1)
+    values = [_value_of(part, sentence.tokens, head, child) for part in layout.parts]
+    seen, index = jnp.concatenate(values), layout.index
+    numbers = [seen[jnp.asarray(np.maximum(index[:, j], 0))] for j in range(index.shape[1])]
+    labelled = np.arange(len(index)) >= layout.labelled
+    table = np.where(labelled, features.label_table, features.table)
+    places = _place(
+        numbers, jnp.asarray(index.T >= 0), jnp.asarray(layout.stride.T),
+        jnp.asarray(layout.exact), jnp.asarray(table.astype(np.uint32)),
+    )  # fmt: skip
+    width = jnp.asarray(np.where(labelled, features.labels, 1).astype(np.int32))
+    added = jnp.where(jnp.asarray(labelled), label, 0)
+    places = jnp.asarray(layout.begin) + places * width + added
+    if not layout.values:
+        return places
+    lies = jnp.concatenate([_lie_between(sentence.counts, head, child)[:, 0], jnp.ones(1, bool)])
+    return jnp.where(lies[jnp.asarray(layout.between % len(lies))], places, -1)
