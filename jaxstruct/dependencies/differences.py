@@ -155,13 +155,15 @@ def add(
     return {"features": _each(features, inputs, d, index, word, w["features"])}
 
 
-class _Pairs(NamedTuple):
-    """Arcs of one tree that differ from the true ones. true, own: [T, S] the weights that both read
-    at such a word, of which the first `count` are some."""
+class _Known(NamedTuple):
+    """Products of delta Psi(y) with the features of arcs, each found once.
 
-    true: Array
-    own: Array
-    count: Array
+    Fields:
+      values: [T + 1, T] of the arcs h -> m. labels: [T + 1, T] with which label, -1 where unknown.
+    """
+
+    values: Array
+    labels: Array
 
 
 def _shared(a: Array, b: Array) -> Array:
@@ -169,86 +171,105 @@ def _shared(a: Array, b: Array) -> Array:
     return jnp.sum((a == b) & (a >= 0), dtype=jnp.int32)
 
 
-def _product(pairs: _Pairs, true: Array, own: Array) -> Array:
-    """<delta Psi, delta Psi'> of all pairs, and of one more pair of arcs [S]."""
-
-    def add(at: Array, total: Array) -> Array:
-        right, wrong = pairs.true[at], pairs.own[at]
-        plus = _shared(true, right) + _shared(own, wrong)
-        return total + plus - _shared(true, wrong) - _shared(own, right)
-
-    return jax.lax.fori_loop(0, pairs.count, add, jnp.int32(0))
-
-
 def look_up(
     features: ArcFeatures, theta: Any, inputs: PyTree, outputs: Parse, at: Array, y_true: Parse,
     y: Parse, occupied: Array,
 ) -> contract.LookedUp:  # fmt: skip
-    """See `contract.Differences`; leaves of outputs: [n, K, T], of y_true and y: [T]."""
+    """See `contract.Differences`; leaves of outputs: [n, K, T], of y_true and y: [T].
+
+    Most arcs of the planes of an example are the same few: what an arc shares with delta Psi(y) is
+    counted once.
+    """
     sentence, length = sentence_tables(features, inputs.tokens[at]), theta.length
     T, K = y.heads.shape[0], outputs.heads.shape[1]
 
-    def label(tree: Parse, word: Array) -> Array:
-        return jnp.int32(0) if tree.labels is None else jnp.maximum(tree.labels[word], 0)
+    def places(tree: Parse) -> Array:
+        """[T, S] the weights of its arcs."""
+        return arc_places(features, sentence, tree.heads, jnp.arange(T), tree.labels).T
 
-    def differs(a: Parse, b: Parse, word: Array) -> Array:
-        return (a.heads[word] != b.heads[word]) | (label(a, word) != label(b, word))
+    def differ(a: Parse, b: Parse, m: Array) -> Array:
+        found = a.heads[m] != b.heads[m]
+        found = found if a.labels is None else found | (a.labels[m] != b.labels[m])
+        return found.astype(jnp.int32)
 
-    def places(tree: Parse, word: Array) -> Array:
-        head = jnp.maximum(tree.heads[word], 0)
-        return arc_places(features, sentence, head, word, label(tree, word))
+    def where_differing(tree: Parse, step: Callable, start: Any) -> Any:
+        """step(m, state) for the words m at which a tree differs from the true one."""
 
-    def at_differing(tree: Parse, step: Callable, start: Any) -> Any:
-        """step(word, state) for the words at which a tree differs from the true one."""
-
-        def turn(word: Array, state: Any) -> Any:
-            word = jnp.asarray(word, jnp.int32)
-            some = differs(tree, y_true, word).astype(jnp.int32)
-            return jax.lax.fori_loop(0, some, lambda _, state: step(word, state), state)
+        def turn(m: Array, state: Any) -> Any:
+            once = differ(tree, y_true, m)
+            return jax.lax.fori_loop(0, once, lambda _, state: step(m, state), state)
 
         return jax.lax.fori_loop(0, length, turn, start)
 
-    def append(word: Array, pairs: _Pairs) -> _Pairs:
-        return _Pairs(
-            _put(pairs.true, pairs.count, places(y_true, word)),
-            _put(pairs.own, pairs.count, places(y, word)),
-            pairs.count + 1,
-        )
+    of_true, of_y = places(y_true), places(y)
 
-    none = jnp.full((T, len(features.slots)), -1, jnp.int32)
-    pairs = at_differing(y, append, _Pairs(none, none, jnp.int32(0)))
+    def append(m: Array, pairs: tuple) -> tuple:
+        true, own, count = pairs
+        return _put(true, count, of_true[m]), _put(own, count, of_y[m]), count + 1
 
-    def with_own(number: Array, total: Array) -> Array:
-        return total + _product(pairs, pairs.true[number], pairs.own[number])
+    none = jnp.zeros_like(of_true)
+    true, own, count = where_differing(y, append, (none, none, jnp.int32(0)))
 
-    def of_plane(k: Array, found: contract.LookedUp) -> contract.LookedUp:
-        own = jax.tree.map(lambda leaf: leaf[at, k], outputs)
+    def product(arc: Array) -> Array:
+        def add(j: Array, total: Array) -> Array:
+            return total + _shared(true[j], arc) - _shared(own[j], arc)
 
-        def product(word: Array, total: Array) -> Array:
-            return total + _product(pairs, places(y_true, word), places(own, word))
+        return jax.lax.fori_loop(0, count, add, jnp.int32(0))
 
-        def read(word: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
-            score, same = state
-            head = jnp.maximum(own.heads[word], 0)
-            score = score + theta.potentials[head, word, label(own, word)]
-            return score, same & ~differs(own, y, word)
+    def find(known: _Known, tree: Parse, arcs: Array, m: Array) -> tuple[_Known, Array]:
+        head, label = tree.heads[m], jnp.int32(0) if tree.labels is None else tree.labels[m]
 
-        dtype = theta.potentials.dtype
-        score, same = jax.lax.fori_loop(0, length, read, (jnp.zeros((), dtype), jnp.array(True)))
-        return found._replace(
-            scores=_put(found.scores, k, score),
-            products=_put(found.products, k, at_differing(own, product, jnp.int32(0))),
-            known=found.known | same,
-        )
+        def count_it(_: int, known: _Known) -> _Known:
+            found = product(arcs[m]), label
+            return _Known(
+                *(
+                    jax.lax.dynamic_update_slice(table, one[None, None], (head, m))
+                    for table, one in zip(known, found, strict=True)
+                )
+            )
 
-    def of_slot(k: Array, found: contract.LookedUp) -> contract.LookedUp:
+        unknown = (known.labels[head, m] != label).astype(jnp.int32)
+        known = jax.lax.fori_loop(0, unknown, count_it, known)
+        return known, known.values[head, m]
+
+    def with_tree(known: _Known, tree: Parse, arcs: Array) -> tuple[_Known, Array]:
+        """<delta Psi(y), delta Psi(tree)>."""
+
+        def add(m: Array, state: tuple[_Known, Array]) -> tuple[_Known, Array]:
+            known, right = find(state[0], y_true, of_true, m)
+            known, wrong = find(known, tree, arcs, m)
+            return known, state[1] + right - wrong
+
+        return where_differing(tree, add, (known, jnp.int32(0)))
+
+    def of_plane(k: Array, state: tuple) -> tuple:
+        found, known = state
+        plane = jax.tree.map(lambda leaf: leaf[at, k], outputs)
+
+        def read(m: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+            score, unequal = state
+            label = 0 if plane.labels is None else plane.labels[m]
+            score = score + theta.potentials[plane.heads[m], m, label]
+            return score, unequal | differ(plane, y, m)
+
+        start = jnp.zeros((), found.scores.dtype), jnp.int32(0)
+        score, unequal = jax.lax.fori_loop(0, length, read, start)
+        known, shared = with_tree(known, plane, places(plane))
+        found = found._replace(
+            scores=_put(found.scores, k, score), products=_put(found.products, k, shared),
+            known=found.known | (unequal == 0),
+        )  # fmt: skip
+        return found, known
+
+    def of_slot(k: Array, state: tuple) -> tuple:
         held = occupied[k].astype(jnp.int32)
-        return jax.lax.fori_loop(0, held, lambda _, found: of_plane(k, found), found)
+        return jax.lax.fori_loop(0, held, lambda _, state: of_plane(k, state), state)
 
+    nothing = jnp.zeros((T + 1, T), jnp.int32)
+    known, squared = with_tree(_Known(nothing, nothing - 1), y, of_y)
     zeros = jnp.zeros(K, theta.potentials.dtype)
-    squared = jax.lax.fori_loop(0, pairs.count, with_own, jnp.int32(0)).astype(zeros.dtype)
-    nothing = contract.LookedUp(zeros, zeros, squared, jnp.array(False))
-    return jax.lax.fori_loop(0, K, of_slot, nothing)
+    found = contract.LookedUp(zeros, zeros, squared.astype(zeros.dtype), jnp.array(False))
+    return jax.lax.fori_loop(0, K, of_slot, (found, known))[0]
 
 
 def tree_differences(features: ArcFeatures) -> contract.Differences:

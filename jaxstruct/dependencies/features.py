@@ -314,7 +314,7 @@ def _hashed(found: Array, number: Array) -> Array:
 
 
 def _place(
-    numbers: Sequence[Array], present: Array, stride: Array, exact: Array, table: Any
+    numbers: Sequence[Array], present: Array, stride: Array, exact: Array, table: int
 ) -> Array:  # fmt: skip
     """The places [..] of values [..] in the range of one slot; present: [J] which it has.
 
@@ -326,7 +326,7 @@ def _place(
         place = place + stride[j] * number
         mixed = jnp.where(present[j], _hashed(mixed, number), mixed)
     mixed = mixed * jnp.uint32(0x85EBCA6B)
-    mixed = (mixed ^ (mixed >> 13)) % jnp.asarray(table, jnp.uint32)
+    mixed = (mixed ^ (mixed >> 13)) % jnp.uint32(table)
     return jnp.where(exact, place, mixed.astype(jnp.int32))
 
 
@@ -334,7 +334,7 @@ def over_slots(
     features: ArcFeatures, labelled: bool, arcs: tuple[SentenceTables, Array, Array],
     turn: Callable, start: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """A loop over the slots with labels, or without, as `jax.lax.scan`; best in `one_kernel`.
+    """A loop over the slots with labels, or without, as `jax.lax.scan`.
 
     Args:
       arcs: (tables of the sentence, heads 0..T with 0 for the root, children 0..T - 1), the last
@@ -366,28 +366,24 @@ def over_slots(
 
 
 def arc_places(
-    features: ArcFeatures, sentence: SentenceTables, head: Array, child: Array, label: Array
+    features: ArcFeatures, sentence: SentenceTables, heads: Array, children: Array, labels: Any
 ) -> Array:
-    """[S] the weights that one arc reads, -1 where it reads none, all slots side by side.
+    """[S, ..] the weights that arcs [..] read, -1 where they read none; a head of -1 is no arc.
 
     Args:
-      sentence: of `sentence_tables`. head, child, label: scalars.
+      sentence: of `sentence_tables`. labels: of the arcs, or None where they have none.
     """
-    layout = layout_of(features)
-    head, child = head.reshape(1), child.reshape(1)
-    values = [_value_of(part, sentence.tokens, head, child) for part in layout.parts]
-    seen, index = jnp.concatenate(values), layout.index
-    numbers = [seen[jnp.asarray(np.maximum(index[:, j], 0))] for j in range(index.shape[1])]
-    labelled = np.arange(len(index)) >= layout.labelled
-    table = np.where(labelled, features.label_table, features.table)
-    places = _place(
-        numbers, jnp.asarray(index.T >= 0), jnp.asarray(layout.stride.T),
-        jnp.asarray(layout.exact), jnp.asarray(table.astype(np.uint32)),
-    )  # fmt: skip
-    width = jnp.asarray(np.where(labelled, features.labels, 1).astype(np.int32))
-    added = jnp.where(jnp.asarray(labelled), label, 0)
-    places = jnp.asarray(layout.begin) + places * width + added
-    if not layout.values:
-        return places
-    lies = jnp.concatenate([_lie_between(sentence.counts, head, child)[:, 0], jnp.ones(1, bool)])
-    return jnp.where(lies[jnp.asarray(layout.between % len(lies))], places, -1)
+    real = heads >= 0
+    arcs = sentence, jnp.maximum(heads, 0), jnp.broadcast_to(children, heads.shape)
+
+    def place(_: None, begin: Array, places: Array, active: Array) -> tuple[None, Array]:
+        return None, jnp.where(real & active, begin + places, -1)
+
+    def with_label(_: None, begin: Array, places: Array, active: Array) -> tuple[None, Array]:
+        own = begin + places * features.labels + jnp.maximum(labels, 0)
+        return None, jnp.where(real & active, own, -1)
+
+    found = over_slots(features, False, arcs, place, None)[1]
+    if labels is None:
+        return found
+    return jnp.concatenate([found, over_slots(features, True, arcs, with_label, None)[1]])

@@ -20,14 +20,13 @@ from jax.tree_util import Partial
 
 from jaxstruct.core.checks import check_flag, checked_dtype
 from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
-from jaxstruct.core.one_kernel import one_kernel
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import AnyArray, Array, PyTree
 from jaxstruct.dependencies import example_checks
 from jaxstruct.dependencies.differences import tree_differences
-from jaxstruct.dependencies.features import ArcFeatures, over_slots, sentence_tables
+from jaxstruct.dependencies.features import ArcFeatures, arc_places, over_slots, sentence_tables
 from jaxstruct.dependencies.inference import tree_inference
 from jaxstruct.dependencies.losses import ArcLoss, arc_costs, arc_loss, delta
 from jaxstruct.dependencies.oracles.decoding import best_tree
@@ -96,39 +95,14 @@ def _arc_scores(tables: _Tables, weights: Array, tokens: Array) -> Array:
 
 
 def _potentials(tables: _Tables, w: PyTree, x: SentenceInput) -> TreeTheta:
-    potentials = one_kernel(partial(_arc_scores, tables))(w["features"], x.tokens)
+    potentials = _arc_scores(tables, w["features"], x.tokens)
     return TreeTheta(potentials, jnp.asarray(x.length, jnp.int32))
-
-
-def _arc_places(
-    tables: _Tables, tokens: Array, children: Array, heads: Array, labels: Array
-) -> Array:
-    real = heads >= 0
-    arcs = sentence_tables(tables.features, tokens), jnp.maximum(heads, 0), children
-
-    def place(_: None, begin: Array, places: Array, active: Array) -> tuple[None, Array]:
-        return None, jnp.where(real & active, begin + places, -1)
-
-    def with_label(_: None, begin: Array, places: Array, active: Array) -> tuple[None, Array]:
-        own = begin + places * tables.features.labels + jnp.maximum(labels, 0)
-        return None, jnp.where(real & active, own, -1)
-
-    found = over_slots(tables.features, False, arcs, place, None)[1]
-    if not tables.labelled.value:
-        return found
-    return jnp.concatenate([found, over_slots(tables.features, True, arcs, with_label, None)[1]])
-
-
-def _places(tables: _Tables, tokens: Array, children: Array, heads: Array, labels: Any) -> Array:
-    """[S, ..] the weights that arcs [..] read, -1 where they read none; a head of -1 is no arc."""
-    labels = jnp.zeros_like(heads) if labels is None else labels
-    children = jnp.broadcast_to(children, heads.shape)
-    return _arc_places(tables, tokens, children, heads, labels)
 
 
 def _plane_places(tables: _Tables, tokens: Array, y: Parse) -> Array:
     """[S, K, T] of the arcs of trees [K, T]."""
-    return _places(tables, tokens, jnp.arange(y.heads.shape[1])[None], y.heads, y.labels)
+    sentence, words = sentence_tables(tables.features, tokens), jnp.arange(y.heads.shape[1])[None]
+    return arc_places(tables.features, sentence, y.heads, words, y.labels)
 
 
 def _plane_values(tables: _Tables, w: PyTree, x: SentenceInput, y: Parse) -> Array:
@@ -176,7 +150,8 @@ def _arcs_at(tables: _Tables, tokens: Array, y: Parse, words: Array) -> Array:
 
     heads = jnp.where(words >= 0, at(y.heads), -1)
     labels = None if y.labels is None else at(y.labels)
-    return _places(tables, tokens, jnp.maximum(words, 0), heads, labels)
+    sentence = sentence_tables(tables.features, tokens)
+    return arc_places(tables.features, sentence, heads, jnp.maximum(words, 0), labels)
 
 
 def _plane_gram(
