@@ -1,8 +1,8 @@
 """jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005).
 
-The output types (`jaxstruct.multiclass`, `chains`, `trees`, `alignments`, `graphs`, `assignments`,
-`strings`) and `baselines`, `confidence`, `estimators`, `evaluation`, `kernels`, `losses`, `models`
-and `plots` are imported when they are first used.
+The output types (`jaxstruct.multiclass`, `chains`, `trees`, `dependencies`, `alignments`, `graphs`,
+`assignments`, `strings`) and `baselines`, `confidence`, `estimators`, `evaluation`, `kernels`,
+`losses`, `models` and `plots` are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         baselines,
         chains,
         confidence,
+        dependencies,
         estimators,
         evaluation,
         graphs,
@@ -95,6 +96,7 @@ __all__ = [
     "chains",
     "check_problem",
     "confidence",
+    "dependencies",
     "estimators",
     "evaluation",
     "explain",
@@ -127,9 +129,9 @@ __all__ = [
 
 _LAZY = frozenset(
     {
-        "alignments", "assignments", "baselines", "chains", "confidence", "estimators",
-        "evaluation", "graphs", "kernels", "losses", "models", "multiclass", "plots", "strings",
-        "trees",
+        "alignments", "assignments", "baselines", "chains", "confidence", "dependencies",
+        "estimators", "evaluation", "graphs", "kernels", "losses", "models", "multiclass", "plots",
+        "strings", "trees",
     }
 )  # fmt: skip
 _OF_MODELS = frozenset({"explain", "load", "open_store", "predict_stream", "save", "trained"})

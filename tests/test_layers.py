@@ -18,7 +18,10 @@ ROOT = pathlib.Path(__file__).parents[1]
 LAYERS = (
     {"core"},
     {"evaluation", "kernels"},
-    {"chains", "trees", "alignments", "assignments", "graphs", "strings", "solvers"},
+    {
+        "chains", "trees", "dependencies", "alignments", "assignments", "graphs", "strings",
+        "solvers",
+    },
     {"multiclass"},  # its own machines certify as the solvers do
     {"baselines", "models", "confidence", "losses", "plots"},
     {"estimators"},

@@ -8,6 +8,7 @@ except ImportError as error:
     ) from error
 
 from jaxstruct.estimators.base import StructuralEstimator
+from jaxstruct.estimators.dependency_parser import DependencyParser
 from jaxstruct.estimators.graph_labeller import GraphLabeller
 from jaxstruct.estimators.multi_label_classifier import MultiLabelClassifier
 from jaxstruct.estimators.pair_aligner import PairAligner
@@ -19,6 +20,7 @@ from jaxstruct.estimators.taxonomy_classifier import TaxonomyClassifier
 from jaxstruct.estimators.tree_parser import TreeParser
 
 __all__ = [
+    "DependencyParser",
     "GraphLabeller",
     "MultiLabelClassifier",
     "PairAligner",

@@ -17,6 +17,7 @@ from jaxstruct.core.feature_encoding import FeatureEncoding
 from jaxstruct.core.feature_index import index_of_names
 from jaxstruct.core.labels import LabelCodec, fit_codec
 from jaxstruct.core.static import Static
+from jaxstruct.dependencies import DependencyEncoding
 from jaxstruct.graphs import GraphEncoding, SetEncoding
 from jaxstruct.kernels.anchors import Anchors
 from jaxstruct.kernels.gram import KERNELS
@@ -177,7 +178,7 @@ def records_with(kind: type) -> Mapping[str, Record]:
 ENCODINGS = (
     ClassEncoding, ChainEncoding, TreeEncoding, AlignmentEncoding, GraphEncoding, SetEncoding,
     CandidateEncoding, KernelClassEncoding, KernelChainEncoding, KernelCandidateEncoding,
-    AssignmentEncoding,
+    AssignmentEncoding, DependencyEncoding,
 )  # fmt: skip
 RECORDS = {
     "features": Record(FeatureEncoding, _features, _features_fields),
