@@ -6,23 +6,24 @@ Heads are a list of l integers, 0 for the root and 1..l for words.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
+Heads: TypeAlias = Sequence[int] | np.ndarray
 
-def fault_of(heads: Sequence[int]) -> str:
+
+def fault_of(heads: Heads) -> str:
     """Why heads are no tree with one word on the root; "" if they are one."""
-    heads = np.asarray(heads)
-    words = len(heads)
+    above = np.concatenate([[0], np.asarray(heads, int)])
+    at, words = above[1:], len(heads)
     if not words:
         return "it has no word"
-    if heads.min() < 0 or heads.max() > words:
+    if at.min() < 0 or at.max() > words:
         return f"a head is not in 0..{words}, the words"
-    roots = int(np.sum(heads == 0))
+    roots = int(np.sum(at == 0))
     if roots != 1:
         return f"{roots} words hang on the root (head 0), not one"
-    above = np.concatenate([[0], heads])
-    at = heads
     for _ in range(words.bit_length()):  # heads of 2, 4, 8 .. steps up
         above = above[above]
         at = above[1:]
@@ -31,16 +32,15 @@ def fault_of(heads: Sequence[int]) -> str:
     return ""
 
 
-def crossing_arcs(heads: Sequence[int]) -> np.ndarray:
+def crossing_arcs(heads: Heads) -> np.ndarray:
     """[l] bool: the words whose arc crosses another one; none of a projective tree."""
-    heads = np.asarray(heads)
-    child = np.arange(1, len(heads) + 1)
-    low, high = np.minimum(heads, child), np.maximum(heads, child)
+    ends = np.stack([np.asarray(heads), np.arange(1, len(heads) + 1)])
+    low, high = ends.min(axis=0), ends.max(axis=0)
     inside = (low[:, None] < low[None]) & (low[None] < high[:, None]) & (high[:, None] < high[None])
-    return (inside | inside.T).any(axis=1)
+    return np.any(inside | inside.T, axis=1)
 
 
-def lifted(heads: Sequence[int]) -> list[int]:
+def lifted(heads: Heads) -> list[int]:
     """The heads of a projective tree near a given one, by moving arcs up.
 
     As long as arcs cross, the shortest that does hangs on the head of its head (J. Nivre and J.

@@ -50,18 +50,19 @@ def _log_loss(trees: _Trees, theta: PyTree, y: Parse) -> Array:
 
 def _marginals(trees: _Trees, theta: PyTree) -> Marginals:
     """[T + 1, T, R] P(y_m = h, r_m = r), or [T + 1, T] without labels."""
-    found, total = sums.marginals(*theta, projective=trees.projective)
+    found, total = sums.marginals(theta.potentials, theta.length, projective=trees.projective)
     sizes = positions(theta.length + 1, theta.length)
     return Marginals(found if trees.labelled else found[..., 0], total, sizes)
 
 
 def _k_best(trees: _Trees, theta: PyTree, k: int) -> tuple[Parse, Array]:
-    found = k_best_trees(*theta, k, projective=trees.projective)
+    found = k_best_trees(theta.potentials, theta.length, k, projective=trees.projective)
     return trees.parse(found.heads, found.labels), found.score
 
 
 def _sample(trees: _Trees, theta: PyTree, key: Array) -> Parse:
-    return trees.parse(*sample_tree(*theta, key, projective=trees.projective))
+    given = theta.potentials, theta.length, key
+    return trees.parse(*sample_tree(*given, projective=trees.projective))
 
 
 def _softmax_margin(

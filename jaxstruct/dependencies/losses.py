@@ -59,7 +59,7 @@ def delta(loss: ArcLoss, y_true: Parse, y: Parse) -> Array:
     return _shared_out(loss, y_true, jnp.sum(wrong & (y_true.heads >= 0)))
 
 
-def arc_costs(loss: ArcLoss, y_true: Parse, shape: tuple[int, int, int]) -> Array:
+def arc_costs(loss: ArcLoss, y_true: Parse, shape: tuple[int, ...]) -> Array:
     """[T + 1, T, R or 1] what each arc would cost, 0 on padding."""
     right = jnp.arange(shape[0])[:, None, None] == y_true.heads[None, :, None]
     if loss.of_labels:

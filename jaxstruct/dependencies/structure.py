@@ -167,7 +167,8 @@ def _plane_gram(
 
     def signed(y_true: Parse, y: Parse, words: Array) -> tuple[Array, Array]:
         """[S, .., n] the weights of the true arcs and of others, which count against them."""
-        return tuple(_arcs_at(tables, x.tokens, each, words) for each in (y_true, y))
+        own = _arcs_at(tables, x.tokens, y, words)
+        return _arcs_at(tables, x.tokens, y_true, words), own
 
     def tile(at: Array, total: Array) -> Array:
         some = jax.lax.dynamic_slice_in_dim(others, at * TILE, TILE, axis=1)

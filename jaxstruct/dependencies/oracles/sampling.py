@@ -44,4 +44,5 @@ def sample_tree(
     keys = jax.random.split(key, T)
     _, (heads, labels) = jax.lax.scan(draw, potentials, (jnp.arange(T), keys))
     real = is_word(length, T)
-    return tuple(jnp.where(real, each, PADDING).astype(jnp.int32) for each in (heads, labels))
+    heads, labels = (jnp.where(real, each, PADDING).astype(jnp.int32) for each in (heads, labels))
+    return heads, labels
