@@ -44,7 +44,7 @@ def test_inner_products_are_counts_of_named_features(x64, labels):
     """<Psi, Psi'> of any two trees, by the weights and by `plane_gram`; every slot is exact."""
     sentences, trees, data = data_of(labels, False, "float64")
     every = [of_pairs(len(sentence), labels, False) for sentence in sentences]
-    for i in (0, 1, 3, 5):
+    for i in (0, 1):
         many = [sentences[i]] * len(every[i])
         x, y = padded(
             data.problem.padding, data.encoding.inputs(many), data.encoding.outputs(every[i])
@@ -95,8 +95,7 @@ def enumerated(labels, projective):
 
 @pytest.mark.parametrize(
     ("labels", "projective", "formulation"),
-    [("", True, "svm1_margin"), ("", False, "svm1_margin"), ("pq", False, "svm1_margin"),
-     ("", True, "svm2"), ("", False, "svm1")],
+    [("", True, "svm1_margin"), ("pq", False, "svm1_margin"), ("", False, "svm1")],
 )  # fmt: skip
 def test_the_optimum_is_that_of_the_quadratic_program(x64, labels, projective, formulation):
     _, _, data = data_of(labels, projective, "float64")
