@@ -3,7 +3,8 @@
     python -m experiments.dependencies
     python -m experiments.dependencies --sentences=1000 --methods=perceptron,svm --trees=projective
 
-UAS and LAS count every word, punctuation too. Crossing arcs of training sentences are lifted for
+All sentences take some four minutes a row on one core, of which a half or less is training. UAS and
+LAS count every word, punctuation too. Crossing arcs of training sentences are lifted for
 projective parsers; what is predicted is measured against the trees as they are.
 """
 
@@ -43,13 +44,13 @@ class Options(fields.Training):
     sentences: int = flag(0, "The first so many training sentences; 0: all.", least=0)
     test_sentences: int = flag(0, "The first so many test sentences; 0: all.", least=0)
     part: str = flag("dev", "What is tested on.", ["dev", "test"])
-    methods: Sequence[str] = flag(("perceptron",), "Some of these.", METHODS, some=True)
+    methods: Sequence[str] = flag(METHODS, "Some of these.", METHODS, some=True)
     trees: Sequence[str] = flag(TREES, "Whether arcs may cross.", TREES, some=True)
     labels: bool = flag(False, "Whether arcs have labels.")
     c_over_n: float = flag(0.1, "C' = C / n of the SVM and the random field.", above=0)
-    epochs: int = flag(10, "Passes of the perceptron at most.", least=1)
-    max_passes: int = flag(100, "Rounds of the SVM and of the random field at most.", least=1)
-    tolerance: float = 1e-2
+    epochs: int = flag(5, "Passes of the perceptron at most.", least=1)
+    max_passes: int = flag(20, "Rounds of the SVM and of the random field at most.", least=1)
+    tolerance: float = 5e-2
 
 
 def run(options: Options) -> common.Outcome:
