@@ -40,7 +40,7 @@ extensions = [
     "sphinx_design",
     "reference",
 ]
-exclude_patterns = ["build"]
+exclude_patterns = ["build", "jupyter_execute"]
 html_theme = "furo"
 html_title = f"jaxstruct {release}"
 html_show_sourcelink = False

@@ -1,8 +1,8 @@
 """jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005).
 
-The output types (`jaxstruct.multiclass`, `chains`, `segments`, `trees`, `alignments`, `graphs`,
-`strings`) and `baselines`, `confidence`, `estimators`, `evaluation`, `kernels`, `losses`, `models`
-and `plots` are imported when they are first used.
+The output types (`jaxstruct.multiclass`, `chains`, `segments`, `trees`, `dependencies`,
+`alignments`, `graphs`, `assignments`, `strings`) and `baselines`, `confidence`, `estimators`,
+`evaluation`, `kernels`, `losses`, `models` and `plots` are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -47,9 +47,11 @@ from jaxstruct.solvers.validation.problem_checks import check_problem
 if TYPE_CHECKING:
     from jaxstruct import (
         alignments,
+        assignments,
         baselines,
         chains,
         confidence,
+        dependencies,
         estimators,
         evaluation,
         graphs,
@@ -89,11 +91,13 @@ __all__ = [
     "Status",
     "Trace",
     "alignments",
+    "assignments",
     "baselines",
     "certify",
     "chains",
     "check_problem",
     "confidence",
+    "dependencies",
     "estimators",
     "evaluation",
     "explain",
@@ -127,9 +131,9 @@ __all__ = [
 
 _LAZY = frozenset(
     {
-        "alignments", "baselines", "chains", "confidence", "estimators", "evaluation", "graphs",
-        "kernels", "losses", "models", "multiclass", "plots", "segments", "strings",
-        "trees",
+        "alignments", "assignments", "baselines", "chains", "confidence", "dependencies",
+        "estimators", "evaluation", "graphs", "kernels", "losses", "models", "multiclass", "plots",
+        "segments", "strings", "trees",
     }
 )  # fmt: skip
 _OF_MODELS = frozenset({"explain", "load", "open_store", "predict_stream", "save", "trained"})

@@ -122,9 +122,10 @@ def test_what_a_page_shows_is_compared_with_what_it_prints() -> None:
     [
         "README.md",
         "docs/estimators.md",
+        "docs/guide/dependencies.md",
+        "docs/guide/assignments.md",
         "docs/own_data.md",
         "docs/tasks/bulk.md",
-        "docs/tasks/dependencies.md",
         "docs/tasks/large_data.md",
         "docs/tasks/oracles.md",
         "docs/tasks/own_structure.md",

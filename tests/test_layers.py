@@ -18,11 +18,14 @@ ROOT = pathlib.Path(__file__).parents[1]
 LAYERS = (
     {"core"},
     {"evaluation", "kernels"},
-    {"chains", "trees", "alignments", "graphs", "strings", "solvers"},
+    {
+        "chains", "trees", "dependencies", "alignments", "assignments", "graphs", "strings",
+        "solvers",
+    },
     {"multiclass", "segments"},  # machines that certify as the solvers do; tokens as chains have
     {"baselines", "models", "confidence", "losses", "plots"},
     {"estimators"},
-)
+)  # fmt: skip
 """Rooms of the package, the lowest first; those side by side do not see one another."""
 FRONT = {"jaxstruct", "jaxstruct.__main__"}
 """What stands above all rooms."""

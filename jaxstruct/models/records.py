@@ -10,12 +10,14 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.alignments import AlignmentEncoding, Alphabet, alphabet
+from jaxstruct.assignments import AssignmentEncoding
 from jaxstruct.chains import ChainEncoding, Constraints, KernelChainEncoding
 from jaxstruct.core.checks import checked_number, checked_size, text_of
 from jaxstruct.core.feature_encoding import FeatureEncoding
 from jaxstruct.core.feature_index import index_of_names
 from jaxstruct.core.labels import LabelCodec, fit_codec
 from jaxstruct.core.static import Static
+from jaxstruct.dependencies import DependencyEncoding
 from jaxstruct.graphs import GraphEncoding, SetEncoding
 from jaxstruct.kernels.anchors import Anchors
 from jaxstruct.kernels.gram import KERNELS
@@ -177,7 +179,7 @@ def records_with(kind: type) -> Mapping[str, Record]:
 ENCODINGS = (
     ClassEncoding, ChainEncoding, TreeEncoding, AlignmentEncoding, GraphEncoding, SetEncoding,
     CandidateEncoding, KernelClassEncoding, KernelChainEncoding, KernelCandidateEncoding,
-    SegmentEncoding,
+    AssignmentEncoding, DependencyEncoding, SegmentEncoding,
 )  # fmt: skip
 RECORDS = {
     "features": Record(FeatureEncoding, _features, _features_fields),

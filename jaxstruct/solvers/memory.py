@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -14,8 +15,10 @@ from jaxstruct.core.contract import Problem
 from jaxstruct.core.padding import bucket_shapes
 from jaxstruct.core.sizes import size_class, text_of_bytes
 from jaxstruct.core.types import PyTree
-from jaxstruct.solvers.n_slack.cost_model import capacity_of
-from jaxstruct.solvers.n_slack.task import FEW_ROWS, batch_shapes
+from jaxstruct.solvers.n_slack.cost_model import capacity_of, efforts_of
+from jaxstruct.solvers.n_slack.task import FEW_ROWS, Task, batch_shapes
+from jaxstruct.solvers.objective.formulations import FORMULATIONS, penalty
+from jaxstruct.solvers.objective.most_violated import oracle_for
 from jaxstruct.solvers.settings import (
     Efforts,
     Settings,
@@ -46,9 +49,12 @@ AN_EXAMPLE = 400
 blocks, its weight, nine numbers of its last oracle call, and all of them in float64 while they are
 summed."""
 
-COMPILING = {"quick": 150_000_000, "fair": 300_000_000, "full": 1_000_000_000}
-"""Bytes that XLA's compiler takes once, by its effort, of which little is given back; that of
-chains took 0.9 GB at full effort."""
+COMPILING = {"quick": (60, 0), "fair": (85, 0), "good": (75, 85), "full": (75, 85)}
+"""MB that XLA's compiler takes by its effort, once and for every bucket, beside which all arrays
+may lie: fitted to what processes of nine tasks held at their peaks, which it meets to 8 percent."""
+
+USUAL = "svm1_margin"
+"""The formulation whose oracle says how hard a training is compiled."""
 
 UNEVEN = 1.1
 """By how much the largest block may exceed the mean."""
@@ -57,7 +63,7 @@ UNEVEN = 1.1
 class Memory(NamedTuple):
     """Bytes of the arrays of a training by `fit`, or by `fit_in_blocks`, of one of its blocks.
 
-    What Python and JAX take comes on top, and of `fit` what compiling takes.
+    What the process holds already comes on top.
 
     Fields:
       examples: padded inputs and outputs; those of a block twice, as they are while it is read, and
@@ -69,8 +75,8 @@ class Memory(NamedTuple):
       slots: an example at the start; where a working set fills up, the number is doubled.
       at_rest: of a training in blocks what the others take: planes, at most `block_bytes` of them,
         and `AN_EXAMPLE` bytes an example.
-      compiling: of a training in blocks what the compiler takes, at the effort that the settings
-        name, else at full effort.
+      compiling: what the compiler takes, at the effort that `fit` chooses for svm1_margin; of a
+        training in blocks at the effort that the settings name, else at full effort.
     """
 
     examples: int
@@ -88,7 +94,7 @@ class Memory(NamedTuple):
 
     def __str__(self) -> str:
         """One line with units."""
-        left_out = ("slots",) if self.at_rest else ("slots", "at_rest", "compiling")
+        left_out = ("slots",) if self.at_rest else ("slots", "at_rest")
         sizes = {name: size for name, size in self._asdict().items() if name not in left_out}
         each = ", ".join(f"{name} {text_of_bytes(size)}" for name, size in sizes.items())
         return f"{text_of_bytes(self.total)} with {self.slots} slots an example: {each}"
@@ -120,8 +126,8 @@ def memory(
 ) -> Memory:
     """The bytes that `fit(problem, inputs, outputs, settings=settings)` will take.
 
-    It follows from shapes; nothing of the size of the data is made. `confidence.memory` says what
-    the k best outputs, marginals and samples take.
+    It follows from shapes and from a trace of the oracle; nothing of the size of the data is made.
+    `confidence.memory` says what the k best outputs, marginals and samples take.
 
     Args:
       problem: the structure. inputs, outputs: the examples, as `fit` takes them.
@@ -140,16 +146,45 @@ def memory(
     n = examples_in(inputs, outputs)
     buckets = bucket_shapes(problem.padding, inputs, outputs)
     if blocks is None:
-        return _memory_of(problem, settings, buckets)
+        efforts = _efforts(problem, settings, buckets)
+        found = _memory_of(problem, settings, buckets)
+        return found._replace(compiling=_compiling(efforts, len(buckets)))
     found = _memory_of(problem, settings, _shares(buckets, checked_size("blocks", blocks)))
     rest = min(block_bytes, found.working_sets // COPIES * blocks)
     found = _of_block(found, blocks)
-    effort = settings.effort
-    efforts = effort if isinstance(effort, Efforts) else [effort]
+    effort = "full" if settings.effort == "auto" else settings.effort
+    efforts = effort if isinstance(effort, Efforts) else (effort,)
     return found._replace(
-        at_rest=rest + AN_EXAMPLE * n,
-        compiling=max(COMPILING.get(one, COMPILING["full"]) for one in efforts),
+        at_rest=rest + AN_EXAMPLE * n, compiling=_compiling(efforts, len(buckets))
     )
+
+
+def _compiling(efforts: Sequence[str], buckets: int) -> int:
+    return 10**6 * max(once + each * buckets for once, each in (COMPILING[one] for one in efforts))
+
+
+def _efforts(
+    problem: Problem, settings: Settings, buckets: list[tuple[int, PyTree, PyTree]]
+) -> tuple[str, str]:
+    """Of the oracle and of sweeps."""
+    dtype = str(jnp.result_type(*jax.tree.leaves(problem.initial_weights)))
+    shapes = batch_shapes(problem, settings, [count for count, *_ in buckets])
+    rows = list(map(math.prod, shapes))
+
+    def inputs_of(n: int, x: PyTree) -> PyTree:
+        return jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct(
+                (n, *leaf.shape), jax.dtypes.canonicalize_dtype(leaf.dtype)
+            ), x
+        )  # fmt: skip
+
+    inputs = tuple(inputs_of(n, x) for n, (_, x, _) in zip(rows, buckets, strict=True))
+    outputs = tuple(_rows_of(y, n) for n, (*_, y) in zip(rows, buckets, strict=True))
+    formulation = FORMULATIONS[USUAL]
+    terms = penalty(formulation, 1.0, np.ones(sum(rows)), sum(rows), dtype)
+    task = Task(inputs, outputs, terms)
+    found = efforts_of(problem, settings, oracle_for(problem, formulation), task)
+    return found.oracle, found.sweeps
 
 
 def _of_block(found: Memory, blocks: int) -> Memory:

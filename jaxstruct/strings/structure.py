@@ -20,6 +20,7 @@ from jax.tree_util import Partial
 from jaxstruct.core.checks import checked_dtype, checked_size
 from jaxstruct.core.contract import Contenders, Marginals, Model, Oracles, Problem, Space
 from jaxstruct.core.derived_inference import Listing, listed_inference, positions
+from jaxstruct.core.feature_scores import feature_scores
 from jaxstruct.core.problem import make_problem
 from jaxstruct.core.static import Static
 from jaxstruct.core.transposition import no_coordinates, sum_of_squares
@@ -101,11 +102,7 @@ def _marginals(theta: CandidateScores) -> Marginals:
 
 
 def _candidate_scores(w: PyTree, x: CandidateFeatures) -> CandidateScores:
-    weights, features = w["weights"], x.features
-    if isinstance(features, SparseFeatures):
-        entries = weights.at[features.indices].get(mode="fill", fill_value=0)
-        return CandidateScores(jnp.sum(features.values * entries, axis=-1), x.numbers)
-    return CandidateScores(features @ weights, x.numbers)
+    return CandidateScores(feature_scores(w["weights"], x.features), x.numbers)
 
 
 def _add_features(w: PyTree, x: CandidateFeatures, u: CandidateScores) -> PyTree:

@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 import jaxstruct as js
 from jaxstruct.estimators import class_rows
+from tests.assignments.cases import examples
 from tests.estimators.cases import blobs, sentences
 from tests.lib.refusals import refused
 
@@ -51,6 +52,10 @@ WAYS: dict[str, tuple[Any, Any, Any, str]] = {
     "trees": (E.TreeParser(loss="zero_one"), TREES, TREES, "NP -> N"),
     "graphs": (E.GraphLabeller(symmetric=True, plans=True), GRAPHS, NODES, "features of A"),
     "alignments": (E.PairAligner(C=3, gaps="linear"), ALIGNED, ALIGNED, "costs of gaps"),
+    "matchings": (
+        E.SetMatcher(unmatched=True, loss="items"), *examples(0, 8, unmatched=True, listed=True),
+        "unmatched columns",
+    ),
     "path": (
         E.PathSearchCV(E.StructuralClassifier(), [100.0], cv=2), ROWS, CLASSES, "features of b",
     ),

@@ -53,11 +53,10 @@ def planes(name, formulation):
     "formulation, name, bucketed",
     [
         ("svm2", "zero_one", False),
-        ("svm2_slack", "node_f1", True),
         ("svm2_margin", "node_f1", True),
         ("svm1_margin", "node_f1", False),
         ("svm1_slack", "f1", False),
-        # Buckets know nothing of the loss: two cases suffice, as each compiles its own programs.
+        # Buckets know nothing of the loss: one case suffices, as each compiles its own programs.
         ("svm2_slack", "all_node_f1", False),
         ("svm2_margin", "all_node_f1", False),
         ("svm1_margin", "all_node_f1", False),

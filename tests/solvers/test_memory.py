@@ -111,7 +111,11 @@ def test_the_bytes_of_a_block(output_type, monkeypatch) -> None:
         memory(problem, x, y, settings._replace(effort=effort), blocks=4).compiling
         for effort in ("quick", js.solvers.settings.Efforts("quick", "fair", "quick"), "auto")
     ]
-    assert compiling == [COMPILING[name] for name in ("quick", "fair", "full")]
+    assert compiling == [10**6 * sum(COMPILING[name]) for name in ("quick", "fair", "full")]
+    every = memory(problem, x, y), memory(problem, x, y, js.Settings(effort="full"))
+    assert [each.compiling for each in every] == [
+        10**6 * sum(COMPILING[e]) for e in ("quick", "full")
+    ]
 
 
 def test_the_fewest_blocks_within_so_many_bytes() -> None:

@@ -1,0 +1,1 @@
+"""Best matchings, as functions of potentials."""

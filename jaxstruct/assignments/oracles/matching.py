@@ -1,0 +1,117 @@
+"""The best matching of two sets, complete or not, by the cheapest assignment of rows to columns.
+
+Where every item of the smaller set must be matched, that set is made the rows; else all rows may
+leave by an exit. What an unmatched column scores is lost by the row that takes it, so it is part of
+that row's cost.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxstruct.assignments.oracles.shortest_paths import cheapest_assignment
+from jaxstruct.assignments.potentials import NONE, Matching, checked_potentials, score_matching
+from jaxstruct.core.types import Array
+
+
+class Table(NamedTuple):
+    """Costs of an assignment of which each row takes part.
+
+    Fields:
+      costs: [N, M + 1], inf where a pair is forbidden and on padding; the last column is the exit.
+      count: int32, how many rows there are.
+      flipped: bool, whether its rows are the columns of the potentials.
+    """
+
+    costs: Array
+    count: Array
+    flipped: Array
+
+
+def _in_shape(costs: Array, N: int, M: int) -> Array:
+    """Costs cut or filled up to [N, M]; what is cut off is padding."""
+    costs = costs[:N, :M]
+    missing = [(0, N - costs.shape[0]), (0, M - costs.shape[1])]
+    return jnp.pad(costs, missing, constant_values=jnp.inf)
+
+
+def table_of(pairs: Array, sizes: Array, rows: Any, columns: Any, complete: bool) -> Table:
+    """The costs of one example; see `best_matching`."""
+    R, C = pairs.shape
+    inside = (jnp.arange(R)[:, None] < sizes[0]) & (jnp.arange(C)[None] < sizes[1])
+    real = inside & (pairs > -jnp.inf)
+
+    def costs(offset: Any, axis: int) -> Array:
+        gains = pairs if offset is None else pairs - jnp.expand_dims(offset, 1 - axis)
+        return jnp.where(real, -gains, jnp.inf)
+
+    straight = costs(columns, 1)
+    if not complete:
+        exits = jnp.zeros(R, pairs.dtype) if rows is None else -rows
+        table = jnp.concatenate([straight, exits[:, None]], axis=1)
+        return Table(table, sizes[0], jnp.asarray(False))
+    N, M = min(R, C), max(R, C)
+    flipped = sizes[0] > sizes[1]
+    turned = costs(rows, 0).T
+    table = jnp.where(flipped, _in_shape(turned, N, M), _in_shape(straight, N, M))
+    exits = jnp.full((N, 1), jnp.inf, pairs.dtype)
+    return Table(jnp.concatenate([table, exits], axis=1), jnp.min(sizes), flipped)
+
+
+def choices_of(table: Table, y: Array, C: int) -> Array:
+    """[N] what each row of the table takes in a matching y [R]: a column, M for the exit."""
+    N, M = table.costs.shape[0], table.costs.shape[1] - 1
+    straight = jnp.pad(y, (0, max(N - y.shape[0], 0)), constant_values=NONE)[:N]
+    takes = y[:, None] == jnp.arange(C)[None]
+    rows = jnp.where(jnp.any(takes, axis=0), jnp.argmax(takes, axis=0), NONE)
+    turned = jnp.pad(rows, (0, max(N - C, 0)), constant_values=NONE)[:N]
+    found = jnp.where(table.flipped, turned, straight).astype(jnp.int32)
+    return jnp.where(found < 0, M, found)
+
+
+def matching_of(table: Table, choices: Array, R: int) -> Array:
+    """[R] the columns of the rows, from what each row of the table takes."""
+    N, M = table.costs.shape[0], table.costs.shape[1] - 1
+    real = (jnp.arange(N) < table.count) & (choices >= 0) & (choices < M)
+    straight = jnp.pad(jnp.where(real, choices, NONE), (0, max(R - N, 0)), constant_values=NONE)
+    at = jnp.where(real & table.flipped, choices, R)
+    turned = jnp.full(R, NONE, jnp.int32).at[at].set(jnp.arange(N, dtype=jnp.int32), mode="drop")
+    return jnp.where(table.flipped, turned, straight[:R].astype(jnp.int32))
+
+
+def cheapest(table: Table) -> tuple[Array, Array]:
+    """(what each row takes [N], whether every row could take something)."""
+    choices = cheapest_assignment(jax.lax.stop_gradient(table.costs), table.count)
+    waits = (choices < 0) & (jnp.arange(choices.shape[0]) < table.count)
+    return choices, ~jnp.any(waits)
+
+
+def best_matching(
+    pairs: Array, sizes: Array, rows: Any = None, columns: Any = None, *, complete: bool
+) -> Matching:
+    """argmax of F over the matchings of ONE example; see `potentials`.
+
+    Args:
+      pairs: [R, C] potentials, -inf where a pair is forbidden. sizes: [2] int32, r and c; entries
+        beyond are never read.
+      rows: [R], columns: [C] potentials of unmatched items, finite; None for 0.
+      complete: whether every item of the smaller set must be matched, static.
+
+    Returns:
+      Matching: columns [R] int32, NONE of unmatched rows and of padding, and its score, whose
+      derivative counts the pairs. Of equal matchings one is taken by a fixed rule: rows look for a
+      place in their order, at the nearest exit first and then at the lowest column. Padding does
+      not change it. Where forbidden pairs leave no complete matching, NONE throughout and -inf.
+
+    Raises:
+      ValueError: shapes do not fit together, or a dtype is not what it should be.
+    """
+    pairs, sizes, rows, columns = checked_potentials(pairs, sizes, rows, columns)
+    table = table_of(pairs, sizes, rows, columns, complete)
+    choices, possible = cheapest(table)
+    y = jnp.where(possible, matching_of(table, choices, pairs.shape[0]), NONE)
+    score = score_matching(pairs, y, sizes, rows, columns)
+    return Matching(y, jnp.where(possible, score, -jnp.inf))

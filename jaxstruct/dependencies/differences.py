@@ -1,0 +1,288 @@
+"""Planes of dependency trees by the words at which those of an example differ.
+
+Elsewhere planes have equal scores, and combinations whose coefficients sum to 0 vanish. Everything
+here is made for one kernel (`core.one_kernel`): loops that turn as often as an example needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+from jaxstruct.core import contract
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.dependencies.features import (
+    ArcFeatures,
+    SentenceTables,
+    arc_places,
+    over_slots,
+    sentence_tables,
+)
+from jaxstruct.dependencies.potentials import Parse
+
+
+class Differences(NamedTuple):
+    """Where K planes of an example differ.
+
+    Fields:
+      heads, labels: [T, K] of the planes by word; labels are None where arcs have none.
+      words: [T] int32, of which the first `count` are the words at which they differ.
+      count: int32 scalar.
+    """
+
+    heads: Array
+    labels: Array | None
+    words: Array
+    count: Array
+
+
+def _put(to: Array, at: Array, value: Array) -> Array:
+    """to with entry (or row) number `at` replaced."""
+    return jax.lax.dynamic_update_slice_in_dim(to, value[None].astype(to.dtype), at, 0)
+
+
+def _find_of_one(y: Parse) -> Differences:
+    """Of one example; leaves of y are [K, T]."""
+    T = y.heads.shape[1]
+    differs = jnp.any(y.heads != y.heads[:1], axis=0)
+    if y.labels is not None:
+        differs = differs | jnp.any(y.labels != y.labels[:1], axis=0)
+
+    def append(word: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+        words, count = found
+        return _put(words, count, jnp.asarray(word)), count + differs[word].astype(jnp.int32)
+
+    words, count = jax.lax.fori_loop(0, T, append, (jnp.zeros(T, jnp.int32), jnp.int32(0)))
+    return Differences(y.heads.T, None if y.labels is None else y.labels.T, words, count)
+
+
+def find(y: Parse) -> Differences:
+    """Where the planes y [B, K, T] of each example differ."""
+    return jax.lax.map(_find_of_one, y)
+
+
+class _Arcs(NamedTuple):
+    """The arcs of K planes into one word of an example."""
+
+    sentence: SentenceTables
+    heads: Array
+    children: Array
+    labels: Array
+
+    def over_slots(self, features: ArcFeatures, turn: Callable, start: Any) -> Any:
+        """turn(state, places [K], active [K]) for every slot; places are in all weights."""
+
+        def plain(state: Any, begin: Array, places: Array, active: Array) -> tuple[Any, None]:
+            return turn(state, begin + places, active), None
+
+        def labelled(state: Any, begin: Array, places: Array, active: Array) -> tuple[Any, None]:
+            return turn(state, begin + places * features.labels + self.labels, active), None
+
+        arcs = self.sentence, self.heads, self.children
+        state = over_slots(features, False, arcs, plain, start)[0]
+        if features.label_templates:
+            state = over_slots(features, True, arcs, labelled, state)[0]
+        return state
+
+
+def _each(
+    features: ArcFeatures, inputs: PyTree, d: Differences, index: Array, step: Callable,
+    start: PyTree,
+) -> PyTree:  # fmt: skip
+    """step(number of the example, arcs of its planes into a word, state) for all that differ."""
+
+    def example(number: Array, state: PyTree) -> PyTree:
+        at = index[number]
+        sentence = sentence_tables(features, inputs.tokens[at])
+
+        def word(place: Array, state: PyTree) -> PyTree:
+            t = d.words[at, place]
+            heads = d.heads[at, t]
+            labels = jnp.zeros_like(heads) if d.labels is None else d.labels[at, t]
+            children = jnp.zeros_like(heads) + t
+            return step(number, _Arcs(sentence, heads, children, labels), state)
+
+        return jax.lax.fori_loop(0, d.count[at], word, state)
+
+    return jax.lax.fori_loop(0, index.shape[0], example, start)
+
+
+def values(features: ArcFeatures, w: PyTree, inputs: PyTree, d: Differences, index: Array) -> Array:
+    """[B, K] F of the planes of some examples, up to a constant an example.
+
+    Args:
+      inputs, d: [n] a bucket and where its planes differ. index: [B] the examples.
+    """
+    weights = w["features"]
+
+    def word(number: Array, arcs: _Arcs, found: Array) -> Array:
+        def slot(total: Array, places: Array, active: Array) -> Array:
+            return total + jnp.where(active, weights.at[places].get(mode="clip"), 0)
+
+        return _put(found, number, arcs.over_slots(features, slot, found[number]))
+
+    nothing = jnp.zeros((index.shape[0], d.heads.shape[2]), weights.dtype)
+    return _each(features, inputs, d, index, word, nothing)
+
+
+def add(
+    features: ArcFeatures, w: PyTree, inputs: PyTree, d: Differences, index: Array, c: Array
+) -> PyTree:
+    """w + sum_b sum_k c_bk Psi(x_b, y_bk), where the c of an example sum to 0.
+
+    Args:
+      as `values`; c: [B, K].
+    """
+
+    def word(number: Array, arcs: _Arcs, weights: Array) -> Array:
+        def slot(weights: Array, places: Array, active: Array) -> Array:
+            def plane(k: Array, weights: Array) -> Array:
+                amount = jnp.where(active[k], c[number, k], 0)
+
+                def move(_: Array, weights: Array) -> Array:
+                    return _put(weights, places[k], weights[places[k]] + amount)
+
+                return jax.lax.fori_loop(0, (amount != 0).astype(jnp.int32), move, weights)
+
+            return jax.lax.fori_loop(0, places.shape[0], plane, weights)
+
+        return arcs.over_slots(features, slot, weights)
+
+    return {"features": _each(features, inputs, d, index, word, w["features"])}
+
+
+class _Known(NamedTuple):
+    """Products of delta Psi(y) with the features of arcs, each found once.
+
+    Fields:
+      values: [T + 1, T] of the arcs h -> m. labels: [T + 1, T] with which label, -1 where unknown.
+    """
+
+    values: Array
+    labels: Array
+
+
+class _Pairs(NamedTuple):
+    """delta Psi(y): the arcs true, own [T, S] at words where y is wrong, the first `count` rows."""
+
+    true: Array
+    own: Array
+    count: Array
+
+
+def _shared(a: Array, b: Array) -> Array:
+    """How many weights two arcs [S] share."""
+    return jnp.sum((a == b) & (a >= 0), dtype=jnp.int32)
+
+
+def _differ(a: Parse, b: Parse, m: Array) -> Array:
+    """1 where two trees have another arc into word m, else 0."""
+    found = a.heads[m] != b.heads[m]
+    found = found if a.labels is None else found | (a.labels[m] != b.labels[m])
+    return found.astype(jnp.int32)
+
+
+def _product(
+    pairs: _Pairs, known: _Known, tree: Parse, arcs: Array, m: Array
+) -> tuple[_Known, Array]:
+    """<delta Psi(y), features of the arc of a tree into word m>; arcs: [T, S] of the tree."""
+    head, label = tree.heads[m], jnp.int32(0) if tree.labels is None else tree.labels[m]
+
+    def add(j: Array, total: Array) -> Array:
+        return total + _shared(pairs.true[j], arcs[m]) - _shared(pairs.own[j], arcs[m])
+
+    def find(_: int, known: _Known) -> _Known:
+        found = jax.lax.fori_loop(0, pairs.count, add, jnp.int32(0))
+        put = jax.lax.dynamic_update_slice
+        values = put(known.values, found[None, None], (head, m))
+        return _Known(values, put(known.labels, label[None, None], (head, m)))
+
+    unknown = (known.labels[head, m] != label).astype(jnp.int32)
+    known = jax.lax.fori_loop(0, unknown, find, known)
+    return known, known.values[head, m]
+
+
+def look_up(
+    features: ArcFeatures, theta: Any, inputs: PyTree, outputs: Parse, at: Array, y_true: Parse,
+    y: Parse, occupied: Array,
+) -> contract.LookedUp:  # fmt: skip
+    """See `contract.Differences`; leaves of outputs: [n, K, T], of y_true and y: [T].
+
+    Most arcs of the planes of an example are the same few: what an arc shares with delta Psi(y) is
+    counted once.
+    """
+    sentence, length = sentence_tables(features, inputs.tokens[at]), theta.length
+    T, K = y.heads.shape[0], outputs.heads.shape[1]
+
+    def places(tree: Parse) -> Array:
+        """[T, S] the weights of its arcs."""
+        return arc_places(features, sentence, tree.heads, jnp.arange(T), tree.labels).T
+
+    def where_differing(tree: Parse, step: Callable, start: Any) -> Any:
+        """step(m, state) for the words m at which a tree differs from the true one."""
+
+        def turn(m: Array, state: Any) -> Any:
+            once = _differ(tree, y_true, m)
+            return jax.lax.fori_loop(0, once, lambda _, state: step(m, state), state)
+
+        return jax.lax.fori_loop(0, length, turn, start)
+
+    of_true, of_y = places(y_true), places(y)
+
+    def append(m: Array, pairs: _Pairs) -> _Pairs:
+        true, own, count = pairs
+        return _Pairs(_put(true, count, of_true[m]), _put(own, count, of_y[m]), count + 1)
+
+    none = jnp.zeros_like(of_true)
+    pairs = where_differing(y, append, _Pairs(none, none, jnp.int32(0)))
+
+    def with_tree(known: _Known, tree: Parse, arcs: Array) -> tuple[_Known, Array]:
+        """<delta Psi(y), delta Psi(tree)>."""
+
+        def add(m: Array, state: tuple[_Known, Array]) -> tuple[_Known, Array]:
+            known, right = _product(pairs, state[0], y_true, of_true, m)
+            known, wrong = _product(pairs, known, tree, arcs, m)
+            return known, state[1] + right - wrong
+
+        return where_differing(tree, add, (known, jnp.int32(0)))
+
+    def of_plane(k: Array, state: tuple) -> tuple:
+        found, known = state
+        plane = jax.tree.map(lambda leaf: leaf[at, k], outputs)
+
+        def read(m: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
+            score, unequal = state
+            label = 0 if plane.labels is None else plane.labels[m]
+            score = score + theta.potentials[plane.heads[m], m, label]
+            return score, unequal | _differ(plane, y, m)
+
+        start = jnp.zeros((), found.scores.dtype), jnp.int32(0)
+        score, unequal = jax.lax.fori_loop(0, length, read, start)
+        known, shared = with_tree(known, plane, places(plane))
+        found = found._replace(
+            scores=_put(found.scores, k, score), products=_put(found.products, k, shared),
+            known=found.known | (unequal == 0),
+        )  # fmt: skip
+        return found, known
+
+    def of_slot(k: Array, state: tuple) -> tuple:
+        held = occupied[k].astype(jnp.int32)
+        return jax.lax.fori_loop(0, held, lambda _, state: of_plane(k, state), state)
+
+    nothing = jnp.zeros((T + 1, T), jnp.int32)
+    known, squared = with_tree(_Known(nothing, nothing - 1), y, of_y)
+    zeros = jnp.zeros(K, theta.potentials.dtype)
+    found = contract.LookedUp(zeros, zeros, squared.astype(zeros.dtype), jnp.array(False))
+    return jax.lax.fori_loop(0, K, of_slot, (found, known))[0]
+
+
+def tree_differences(features: ArcFeatures) -> contract.Differences:
+    """The functions above, bound to the features of arcs."""
+    return contract.Differences(
+        Partial(find), None, Partial(values, features), Partial(add, features), None,
+        Partial(look_up, features),
+    )  # fmt: skip

@@ -1,0 +1,309 @@
+"""Sentences and their trees as people hold them, as inputs and outputs of a parser, and back."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from jaxstruct.core.checks import as_list, check_record, checked_size, kind_and_text_of, text_of
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.labels import LabelCodec, encode, fit_codec, placed_errors
+from jaxstruct.core.prepared import Prepared, held, prepared
+from jaxstruct.core.ragged import Ragged, ragged
+from jaxstruct.core.tables import Table, ranking
+from jaxstruct.dependencies.features import (
+    RARE,
+    ArcFeatures,
+    Slot,
+    default_templates,
+    parsed,
+)
+from jaxstruct.dependencies.potentials import Parse
+from jaxstruct.dependencies.structure import SentenceInput, dependency_parser, sentence_inputs
+
+Sentences: TypeAlias = Sequence[Sequence[Mapping[str, str]]]
+"""n sentences: lists of tokens, mappings of the same columns to texts: {"word": .., "tag": ..}."""
+Trees: TypeAlias = Sequence[Sequence[Any]]
+"""n trees: lists of heads, 0 for the root and 1.. for words, or of pairs (head, label)."""
+NAMED = ("outside", "root", "rare")
+
+
+class DependencyEncoding(NamedTuple):
+    """What the numbers of tokens and labels mean. Made by `prepare`.
+
+        data = prepare(sentences, trees)
+        solution = fit(*data, C=10.0)
+        found = predict(data.problem, solution, data.encoding.inputs(sentences))
+        parsed = data.encoding.decode(found)
+
+    Fields:
+      columns: of a token. values: of each column those with a number of their own, RARE + 1 on.
+      templates, label_templates, table, label_table: see `ArcFeatures`.
+      codec: which label is which number; None where arcs have none.
+    """
+
+    columns: tuple[str, ...]
+    values: tuple[tuple[str, ...], ...]
+    templates: tuple[str, ...]
+    label_templates: tuple[str, ...]
+    table: int
+    label_table: int
+    codec: LabelCodec | None
+    structure = "dependency_parser"
+    store_columns = ("offsets", "tokens", "heads", "labels")
+
+    @property
+    def features(self) -> ArcFeatures:
+        """Which features arcs have."""
+        sizes = tuple(RARE + 1 + len(values) for values in self.values)
+        labels = 1 if self.codec is None else len(self.codec.classes)
+        label_templates = () if self.codec is None else self.label_templates
+        return ArcFeatures(
+            self.columns, sizes, self.templates, label_templates, self.table, self.label_table,
+            labels,
+        )  # fmt: skip
+
+    def problem(self, **options: Any) -> Problem:
+        """`dependency_parser` of these features; options are those of `dependency_parser`."""
+        return dependency_parser(self.features, labelled=self.codec is not None, **options)
+
+    def inputs(self, sentences: Sentences) -> SentenceInput:
+        """The inputs of n sentences, ragged; values that training did not have are RARE.
+
+        Raises:
+          ValueError: they are no sentences, or have other columns than those of training.
+        """
+        sentences = _checked("sentences", sentences, self.columns)
+        numbers = [
+            {value: number for number, value in enumerate(values, RARE + 1)}
+            for values in self.values
+        ]
+        rows = [
+            [numbers[c].get(token[name], RARE) for c, name in enumerate(self.columns)]
+            for sentence in sentences
+            for token in sentence
+        ]
+        offsets = np.cumsum([0, *map(len, sentences)], dtype=np.int64)
+        shape = offsets[-1], len(self.columns)
+        return sentence_inputs(Ragged(np.array(rows, np.int32).reshape(shape), offsets))
+
+    def outputs(self, trees: Trees) -> Parse:
+        """The trees of n sentences, ragged; ValueError names a label that training did not have."""
+        heads, labels = _read_trees(trees)
+        offsets = np.cumsum([0, *map(len, heads)], dtype=np.int64)
+        flat = Ragged(np.concatenate([np.zeros(0, np.int32), *heads]).astype(np.int32), offsets, -1)
+        if self.codec is None:
+            return Parse(flat)
+        if labels is None:
+            raise ValueError("trees must be lists of pairs (head, label), as in training")
+        with placed_errors(offsets):
+            numbers = encode(self.codec, itertools.chain.from_iterable(labels))
+        return Parse(flat, Ragged(numbers, offsets, -1))
+
+    def decode(self, outputs: Parse, sentences: Any = None) -> list[list[Any]]:
+        """The trees of n sentences, such as `predict` returns them, as lists of heads or pairs."""
+        del sentences
+        check_record("outputs", outputs, Parse, "predict")
+        heads = [row.tolist() for row in outputs.heads]
+        if self.codec is None:
+            return heads
+        names = self.codec.classes
+        return [
+            [(head, names[label]) for head, label in zip(row, own.tolist(), strict=True)]
+            for row, own in zip(heads, outputs.labels, strict=True)
+        ]
+
+    def unpadded(self, output: Parse) -> Parse:
+        """The tree of one padded sentence [1, T]."""
+        real = output.heads[0] >= 0
+        labels = output.labels
+        return Parse(
+            ragged([output.heads[0][real]], -1),
+            None if labels is None else ragged([labels[0][real]], -1),
+        )
+
+    def tables(
+        self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
+    ) -> list[Table]:
+        """The largest weights of every template that has a place for each of its features."""
+        del options
+        features, flat = self.features, np.asarray(weights["features"])
+        found = []
+        groups = itertools.groupby(features.slots, key=lambda slot: (slot.parts, slot.labelled))
+        texts = iter((*features.templates, *features.label_templates))
+        for (_, labelled), slots in groups:
+            title, slots = next(texts), list(slots)
+            if not slots[0].exact:
+                continue
+            own = np.concatenate([self._of_slot(flat, slot) for slot in slots])
+            every = _largest(own, largest)
+            names = [self._name(slots, int(place)) for place in every]
+            found.append(ranking(f"{title}{' label' * labelled}", names, own[every], largest))
+        return found
+
+    def _of_slot(self, flat: np.ndarray, slot: Slot) -> np.ndarray:
+        width = self.features.labels if slot.labelled else 1
+        return flat[slot.begin : slot.begin + slot.size * width]
+
+    def _name(self, slots: list[Slot], place: int) -> str:
+        """The values of one weight of a template."""
+        width = self.features.labels if slots[0].labelled else 1
+        slot = slots[place // (slots[0].size * width)]
+        place, label = divmod(place % (slots[0].size * width), width)
+        values = self.features.values_at(slot, place)
+        texts = []
+        for part, value in zip(slot.parts, values, strict=True):
+            if part.column < 0:
+                texts.append(part.text(value))
+            else:
+                texts.append((*NAMED, *self.values[part.column])[value])
+        if slot.labelled and self.codec is not None:
+            texts.append(self.codec.texts[label])
+        return " ".join(texts)
+
+
+def _largest(weights: np.ndarray, count: int) -> np.ndarray:
+    """Places of the `count` largest and the `count` smallest weights that are not 0."""
+    order = np.argsort(weights, kind="stable")
+    places = np.unique(np.concatenate([order[:count], order[len(order) - count :]]))
+    return places[weights[places] != 0]
+
+
+def _checked(name: str, sentences: Any, columns: tuple[str, ...] | None) -> list:
+    """n sentences of tokens of these columns, or of those of the first token.
+
+    Raises:
+      ValueError: there is none, one has no token, or a token has other columns.
+    """
+    listed = as_list(name, sentences, "a list of sentences, lists of tokens")
+    if not listed:
+        raise ValueError(f"{name} must hold a sentence at least, got none")
+    for i, sentence in enumerate(listed):
+        if isinstance(sentence, (str, Mapping)) or not isinstance(sentence, Sequence):
+            raise ValueError(
+                f"{name}[{i}] must be a list of tokens, got {kind_and_text_of(sentence)}"
+            )
+        if not sentence:
+            raise ValueError(f"{name}[{i}] has no token: leave it out")
+        for at, token in enumerate(sentence):
+            if not isinstance(token, Mapping) or not token:
+                raise ValueError(
+                    f"{name}[{i}][{at}] must be a mapping of columns to texts, such as "
+                    f'{{"word": "dogs", "tag": "NNS"}}, got {kind_and_text_of(token)}'
+                )
+            columns = tuple(token) if columns is None else columns
+            if len(token) != len(columns) or any(column not in token for column in columns):
+                raise ValueError(
+                    f"{name}[{i}][{at}] has the columns {text_of(list(token))}, expected "
+                    f"{list(columns)}"
+                )
+            if not all(isinstance(value, str) for value in token.values()):
+                raise ValueError(
+                    f"{name}[{i}][{at}] has values that are no texts: {text_of(token)}"
+                )
+    return listed
+
+
+def _read_trees(trees: Any) -> tuple[list[list[int]], list[list[Hashable]] | None]:
+    """(heads, labels or None) of n trees.
+
+    Raises:
+      ValueError: a tree is no list of integers or of pairs, or trees are of both kinds.
+    """
+    listed = as_list("trees", trees, "a list of trees: lists of heads, or of pairs (head, label)")
+    pairs = {isinstance(one, (tuple, list)) and len(one) == 2 for tree in listed for one in tree}
+    if len(pairs) > 1:
+        raise ValueError("trees must be lists of heads, or all of pairs (head, label)")
+    labelled = pairs == {True}
+    heads = [[one[0] if labelled else one for one in tree] for tree in listed]
+    for i, tree in enumerate(heads):
+        for at, head in enumerate(tree):
+            if isinstance(head, bool) or not isinstance(head, (int, np.integer)):
+                raise ValueError(f"trees[{i}][{at}] has the head {text_of(head)}, no integer")
+    return heads, [[one[1] for one in tree] for tree in listed] if labelled else None
+
+
+def _values(sentences: list, column: str, min_count: int) -> tuple[str, ...]:
+    """The values of a column that occur often enough, the most frequent first, ties by name."""
+    counts = Counter(token[column] for sentence in sentences for token in sentence)
+    kept = sorted(value for value, count in counts.items() if count >= min_count)
+    return tuple(sorted(kept, key=counts.__getitem__, reverse=True))
+
+
+def prepare(
+    sentences: Sentences,
+    trees: Trees,
+    *,
+    templates: Iterable[str] | None = None,
+    label_templates: Iterable[str] | None = None,
+    classes: Iterable[Hashable] | None = None,
+    min_count: int = 2,
+    table: int = 2**16,
+    label_table: int = 2**12,
+    **options: Any,
+) -> Prepared:
+    """A training set of dependency trees: `js.fit(*prepare(sentences, trees), C=10.0)`.
+
+    Args:
+      sentences: n lists of tokens, mappings of the same columns to texts: {"word": "dogs", "tag":
+        "NNS"}. By default the first column is the word, and the others are tags.
+      trees: n lists of heads, 0 for the root and 1.. for the words, or of pairs (head, label).
+      templates, label_templates: of arcs and of arcs with labels, texts as `ArcFeatures` reads
+        them; None for `default_templates`.
+      classes: all labels in the wanted order; None for those of `trees`, sorted if they can be.
+      min_count: how often a value must occur to count as itself; others count as one, "rare".
+      table, label_table: weights of a template at most (rows of one weight a label); templates of
+        more combinations share them by hashing.
+      options: those of `dependency_parser` but `labelled`.
+
+    Raises:
+      ValueError: sentences, trees or an option do not fit.
+    """
+    sentences, trees = _checked("sentences", held(sentences), None), held(trees)
+    heads, labels = _read_trees(trees)
+    if [*map(len, heads)] != [*map(len, sentences)]:
+        raise ValueError(_mismatch(sentences, heads))
+    columns = tuple(sentences[0][0])
+    min_count = checked_size("min_count", min_count)
+    of_arcs, of_labels = default_templates(columns)
+    of_arcs = of_arcs if templates is None else _templates("templates", templates, columns)
+    if label_templates is not None:
+        of_labels = _templates("label_templates", label_templates, columns)
+    codec = None
+    if labels is not None:
+        with placed_errors(np.cumsum([0, *map(len, labels)])):
+            codec = fit_codec(itertools.chain.from_iterable(labels), classes)
+    encoding = DependencyEncoding(
+        columns, tuple(_values(sentences, column, min_count) for column in columns), of_arcs,
+        of_labels, checked_size("table", table), checked_size("label_table", label_table), codec,
+    )  # fmt: skip
+    return prepared(encoding, sentences, encoding.outputs(trees), options)
+
+
+def _templates(name: str, templates: Iterable[str], columns: tuple[str, ...]) -> tuple[str, ...]:
+    listed = as_list(name, templates, "a list of texts")
+    for one in listed:
+        if not isinstance(one, str):
+            raise ValueError(f"{name} must be texts, got {kind_and_text_of(one)}")
+        parsed(one, columns)
+    if name == "label_templates" and any("between" in one for one in listed):
+        raise ValueError("label_templates take no between.COLUMN")
+    return tuple(listed)
+
+
+def _mismatch(sentences: list, heads: list) -> str:
+    if len(sentences) != len(heads):
+        return f"sentences are {len(sentences)}, trees {len(heads)}: one each"
+    i = next(
+        i
+        for i, pair in enumerate(zip(sentences, heads, strict=True))
+        if len(set(map(len, pair))) > 1
+    )
+    return (
+        f"trees[{i}] has {len(heads[i])} heads, but sentences[{i}] has {len(sentences[i])} tokens: "
+        "one head a token"
+    )

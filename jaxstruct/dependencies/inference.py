@@ -1,0 +1,110 @@
+"""What a dependency tree can be asked besides training: sums over trees, the k best, samples.
+
+P(y | x) = exp(F(x, y)) / Z(x) over all trees with one word on the root, projective or not.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from jaxstruct.core.contract import Inference, Marginals
+from jaxstruct.core.derived_inference import positions
+from jaxstruct.core.static import Static, static
+from jaxstruct.core.transposition import scaled
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.dependencies.oracles import sums
+from jaxstruct.dependencies.oracles.k_best import k_best_trees
+from jaxstruct.dependencies.oracles.sampling import sample_tree
+from jaxstruct.dependencies.potentials import Parse
+
+
+@static
+class _Trees:
+    """Which trees there are."""
+
+    labelled: bool
+    projective: bool
+
+    def parse(self, heads: Array, labels: Array) -> Parse:
+        """As outputs have them."""
+        return Parse(heads, labels if self.labelled else None)
+
+
+def _log_loss(trees: _Trees, theta: PyTree, y: Parse) -> Array:
+    """-log P(y | x) of one tree.
+
+    The potentials of the arcs of y are taken off those into the same words before the sum over all
+    trees: log Z and F(y) would be large and nearly equal.
+    """
+    potentials, length = theta
+    _, T, R = potentials.shape
+    labels = jnp.clip(y.labels, 0, R - 1) if trees.labelled else jnp.zeros(T, jnp.int32)
+    own = potentials[jnp.maximum(y.heads, 0), jnp.arange(T), labels]
+    moved = potentials - own[None, :, None]
+    return sums.log_partition(moved, length, projective=trees.projective)
+
+
+def _marginals(trees: _Trees, theta: PyTree) -> Marginals:
+    """[T + 1, T, R] P(y_m = h, r_m = r), or [T + 1, T] without labels."""
+    found, total = sums.marginals(theta.potentials, theta.length, projective=trees.projective)
+    sizes = positions(theta.length + 1, theta.length)
+    return Marginals(found if trees.labelled else found[..., 0], total, sizes)
+
+
+def _k_best(trees: _Trees, theta: PyTree, k: int) -> tuple[Parse, Array]:
+    found = k_best_trees(theta.potentials, theta.length, k, projective=trees.projective)
+    return trees.parse(found.heads, found.labels), found.score
+
+
+def _sample(trees: _Trees, theta: PyTree, key: Array) -> Parse:
+    given = theta.potentials, theta.length, key
+    return trees.parse(*sample_tree(*given, projective=trees.projective))
+
+
+def _softmax_margin(
+    trees: _Trees, raised: Partial, theta: PyTree, y_true: Parse, mu: Array
+) -> Array:
+    return mu * _log_loss(trees, scaled(raised(theta, y_true), 1 / mu), y_true)
+
+
+def _augmented_k_best(
+    trees: _Trees, raised: Partial, theta: PyTree, y_true: Parse, k: int
+) -> tuple[Parse, Array]:
+    outputs, scores = _k_best(trees, raised(theta, y_true), k)
+    return outputs, scores > -jnp.inf
+
+
+def number_of_trees(words: int, projective: bool) -> int:
+    """Trees of so many words with one word on the root: 1, 2, 7, 30 .. projective ones, else
+    words^(words - 1)."""
+    if not projective:
+        return words ** (words - 1)
+    return math.comb(3 * words - 2, words - 1) // words
+
+
+def _most_trees(trees: _Trees, labels: Static, inputs: PyTree) -> int:
+    longest = max(int(np.max(inputs.length, initial=1)), 1)
+    return number_of_trees(longest, trees.projective) * labels.value**longest
+
+
+def tree_inference(labelled: bool, projective: bool, labels: int, raised: Partial) -> Inference:
+    """The inference of dependency trees.
+
+    Args:
+      labelled, projective: of `dependency_parser`. labels: R.
+      raised: (theta, y_true) -> theta whose score is F(y) + Delta(y_true, y).
+    """
+    trees = _Trees(labelled, projective)
+    return Inference(
+        log_loss=Partial(_log_loss, trees),
+        marginals=Partial(_marginals, trees),
+        k_best=Partial(_k_best, trees),
+        sample=Partial(_sample, trees),
+        softmax_margin=Partial(_softmax_margin, trees, raised),
+        augmented_k_best=Partial(_augmented_k_best, trees, raised),
+        most_outputs=Partial(_most_trees, trees, Static(labels)),
+    )

@@ -1,0 +1,67 @@
+"""Losses of a dependency tree, additive over arcs.
+
+    hamming            Delta = number of words with a wrong head
+    labelled_hamming   Delta = number of words with a wrong head or a wrong label
+
+and the same divided by the number of words as "normalised_hamming" and
+"normalised_labelled_hamming": 1 - UAS and 1 - LAS of one sentence.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from jaxstruct.core.checks import check_choice
+from jaxstruct.core.static import static
+from jaxstruct.core.types import Array
+from jaxstruct.dependencies.potentials import Parse
+
+NAMES = ("hamming", "labelled_hamming", "normalised_hamming", "normalised_labelled_hamming")
+
+
+@static
+class ArcLoss:
+    """One of the losses of the module.
+
+    Fields:
+      of_labels: whether a wrong label counts. by_length: whether it is divided by the length.
+      dtype: of Delta.
+    """
+
+    of_labels: bool
+    by_length: bool
+    dtype: str
+
+
+def arc_loss(name: str, labelled: bool, dtype: str) -> ArcLoss:
+    """The loss of a name.
+
+    Raises:
+      ValueError: an unknown name, or one of labels where arcs have none.
+    """
+    check_choice("loss", name, NAMES)
+    of_labels = "labelled" in name
+    if of_labels and not labelled:
+        raise ValueError(f"loss {name!r} needs trees with labels")
+    return ArcLoss(of_labels, name.startswith("normalised"), dtype)
+
+
+def _shared_out(loss: ArcLoss, y_true: Parse, count: Array) -> Array:
+    count = count.astype(loss.dtype)
+    return count / jnp.maximum(jnp.sum(y_true.heads >= 0), 1) if loss.by_length else count
+
+
+def delta(loss: ArcLoss, y_true: Parse, y: Parse) -> Array:
+    """Delta(y_true, y) of trees of one sentence, a scalar."""
+    wrong = y.heads != y_true.heads
+    if loss.of_labels:
+        wrong |= y.labels != y_true.labels
+    return _shared_out(loss, y_true, jnp.sum(wrong & (y_true.heads >= 0)))
+
+
+def arc_costs(loss: ArcLoss, y_true: Parse, shape: tuple[int, ...]) -> Array:
+    """[T + 1, T, R or 1] what each arc would cost, 0 on padding."""
+    right = jnp.arange(shape[0])[:, None, None] == y_true.heads[None, :, None]
+    if loss.of_labels:
+        right &= jnp.arange(shape[2])[None, None] == y_true.labels[None, :, None]
+    return _shared_out(loss, y_true, ~right & (y_true.heads >= 0)[None, :, None])

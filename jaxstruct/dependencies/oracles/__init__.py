@@ -1,0 +1,1 @@
+"""Dynamic programs and spanning trees over potentials and lengths: no weights."""

@@ -1,0 +1,325 @@
+"""Dependency trees: every word has a head, and every arc may have a label.
+
+    F(x, y; w) = sum_m <w, Phi(x, y_m, m)> + <w_{r_m}, Phi'(x, y_m, m)>
+
+Phi and Phi' are the features of arcs, see `features`. One word hangs on the root. Trees are
+projective (no two arcs cross: J. Eisner, COLING 1996) or any (R. McDonald, F. Pereira, K. Ribarov
+and J. Hajic, HLT 2005). The losses add up over arcs, so that the most violated tree of margin
+re-scaling is one plain decode, and slack re-scaling searches with those.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from jaxstruct.core.checks import check_flag, checked_dtype
+from jaxstruct.core.contract import Model, Oracles, Padding, Problem, Space
+from jaxstruct.core.problem import make_problem
+from jaxstruct.core.ragged import Ragged
+from jaxstruct.core.static import Static
+from jaxstruct.core.types import AnyArray, Array, PyTree
+from jaxstruct.dependencies import example_checks
+from jaxstruct.dependencies.differences import tree_differences
+from jaxstruct.dependencies.features import ArcFeatures, arc_places, over_slots, sentence_tables
+from jaxstruct.dependencies.inference import tree_inference
+from jaxstruct.dependencies.losses import ArcLoss, arc_costs, arc_loss, delta
+from jaxstruct.dependencies.oracles.decoding import best_tree
+from jaxstruct.dependencies.oracles.k_best import best_wrong_tree
+from jaxstruct.dependencies.potentials import Decoded, Parse, score_tree
+
+
+class SentenceInput(NamedTuple):
+    """One sentence, padded; `sentence_inputs` makes a batch.
+
+    Fields:
+      tokens: [T, columns] int32 as `ArcFeatures` says, 0 on padding; or `Ragged`.
+      length: int32 scalar.
+    """
+
+    tokens: AnyArray
+    length: AnyArray
+
+
+class TreeTheta(NamedTuple):
+    """Potentials [T + 1, T, R] of one sentence, entries beyond its length never read."""
+
+    potentials: Array
+    length: Array
+
+
+PRICE = 3000
+"""Padded positions that a further bucket must save: the time of a sentence grows with the square
+and the cube of its positions."""
+
+TILE = 4
+"""Words at which trees differ that one turn of a loop reads."""
+
+
+class _Tables(NamedTuple):
+    """What the functions of a problem are bound to."""
+
+    features: ArcFeatures
+    loss: ArcLoss
+    labelled: Static[bool]
+    projective: Static[bool]
+
+
+def _arc_scores(tables: _Tables, weights: Array, tokens: Array) -> Array:
+    """[T + 1, T, R] the potentials of all arcs."""
+    T, R = tokens.shape[0], tables.features.labels
+    heads = jnp.broadcast_to(jnp.arange(T + 1)[:, None], (T + 1, T))
+    children = jnp.broadcast_to(jnp.arange(T)[None], (T + 1, T))
+    arcs = sentence_tables(tables.features, tokens), heads, children
+
+    def add(total: Array, begin: Array, places: Array, active: Array) -> tuple[Array, None]:
+        own = weights.at[begin + places].get(mode="promise_in_bounds")
+        return total + jnp.where(active, own, 0), None
+
+    def add_rows(total: Array, begin: Array, places: Array, active: Array) -> tuple[Array, None]:
+        del active
+        rows = begin + places[:, :, None] * R + jnp.arange(R)[None, None]
+        return total + weights.at[rows].get(mode="promise_in_bounds"), None
+
+    zeros = jnp.zeros((T + 1, T), weights.dtype)
+    found = over_slots(tables.features, False, arcs, add, zeros)[0][:, :, None]
+    if tables.labelled.value:
+        rows = jnp.broadcast_to(found, (T + 1, T, R))
+        found = over_slots(tables.features, True, arcs, add_rows, rows)[0]
+    return found
+
+
+def _potentials(tables: _Tables, w: PyTree, x: SentenceInput) -> TreeTheta:
+    potentials = _arc_scores(tables, w["features"], x.tokens)
+    return TreeTheta(potentials, jnp.asarray(x.length, jnp.int32))
+
+
+def _plane_places(tables: _Tables, tokens: Array, y: Parse) -> Array:
+    """[S, K, T] of the arcs of trees [K, T]."""
+    sentence, words = sentence_tables(tables.features, tokens), jnp.arange(y.heads.shape[1])[None]
+    return arc_places(tables.features, sentence, y.heads, words, y.labels)
+
+
+def _plane_values(tables: _Tables, w: PyTree, x: SentenceInput, y: Parse) -> Array:
+    """[B, K] F of the planes."""
+    weights = w["features"]
+
+    def of_one(tokens: Array, y: Parse) -> Array:
+        places = _plane_places(tables, tokens, y)
+        own = weights.at[jnp.maximum(places, 0)].get(mode="promise_in_bounds")
+        return jnp.sum(jnp.where(places >= 0, own, 0), axis=(0, 2))
+
+    return jax.vmap(of_one)(x.tokens, y)
+
+
+def _add_planes(tables: _Tables, w: PyTree, x: SentenceInput, y: Parse, c: Array) -> PyTree:
+    """w + sum c Psi of a batch of planes [B, K]."""
+    places = jax.vmap(partial(_plane_places, tables))(x.tokens, y)
+    return {"features": _scattered(w["features"], places, c)}
+
+
+def _scattered(weights: Array, places: Array, c: Array) -> Array:
+    """The weights with c [B, K] added at places [B, S, K, n]."""
+    places = jnp.where(places >= 0, places, weights.shape[0])
+    parts = jnp.broadcast_to(c[:, None, :, None], places.shape)
+    return weights.at[places.reshape(-1)].add(parts.reshape(-1), mode="drop")
+
+
+def _differing(y_true: Parse, y: Parse) -> tuple[Array, Array]:
+    """([.., T + TILE] the words at which trees differ from the true one, then -1; their number)."""
+    differs = y.heads != y_true.heads
+    if y.labels is not None:
+        differs |= y.labels != y_true.labels
+    T = differs.shape[-1]
+    words = jnp.where(differs, jnp.arange(T).reshape((1,) * (differs.ndim - 1) + (-1,)), T)
+    words = jnp.sort(words, axis=-1)
+    padded = jnp.pad(words, [(0, 0)] * (words.ndim - 1) + [(0, TILE)], constant_values=T)
+    return jnp.where(padded < T, padded, -1), jnp.max(jnp.sum(differs, axis=-1))
+
+
+def _arcs_at(tables: _Tables, tokens: Array, y: Parse, words: Array) -> Array:
+    """[S, ..] the weights of the arcs of trees [.., T] into words [.., n], -1 for none."""
+
+    def at(leaf: Array) -> Array:
+        return jnp.take_along_axis(leaf, jnp.maximum(words, 0), axis=-1)
+
+    heads = jnp.where(words >= 0, at(y.heads), -1)
+    labels = None if y.labels is None else at(y.labels)
+    sentence = sentence_tables(tables.features, tokens)
+    return arc_places(tables.features, sentence, heads, jnp.maximum(words, 0), labels)
+
+
+def _plane_gram(
+    tables: _Tables, x: SentenceInput, y_true: Parse, outputs: Parse, y: Parse
+) -> Array:
+    """[K] <delta Psi(y_k), delta Psi(y)>: how many features arcs share at which the trees differ
+    from the true one, some words of y_k with one of y at a time."""
+    K = outputs.heads.shape[0]
+    true = jax.tree.map(lambda leaf: leaf[None], y_true)
+    trues = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (K, leaf.shape[1])), true)
+    one = jax.tree.map(lambda leaf: leaf[None], y)
+    (words, count), (others, most) = _differing(true, one), _differing(true, outputs)
+
+    def signed(y_true: Parse, y: Parse, words: Array) -> tuple[Array, Array]:
+        """[S, .., n] the weights of the true arcs and of others, which count against them."""
+        own = _arcs_at(tables, x.tokens, y, words)
+        return _arcs_at(tables, x.tokens, y_true, words), own
+
+    def tile(at: Array, total: Array) -> Array:
+        some = jax.lax.dynamic_slice_in_dim(others, at * TILE, TILE, axis=1)
+        plus, minus = signed(trues, outputs, some)
+
+        def with_word(i: Array, total: Array) -> Array:
+            own, other = signed(true, one, jax.lax.dynamic_slice_in_dim(words, i, 1, axis=1))
+
+            def shared(a: Array) -> Array:
+                same = (a == own).astype(jnp.int32) - (a == other).astype(jnp.int32)
+                return jnp.sum(jnp.where(a >= 0, same, 0), axis=(0, 2), dtype=jnp.int32)
+
+            return total + shared(plus) - shared(minus)
+
+        return jax.lax.fori_loop(0, count, with_word, total)
+
+    total = jax.lax.fori_loop(0, -(-most // TILE), tile, jnp.zeros(K, jnp.int32))
+    return total.astype(tables.loss.dtype)
+
+
+def _score(tables: _Tables, theta: TreeTheta, y: Parse) -> Array:
+    labels = y.labels if tables.labelled.value else jnp.zeros_like(y.heads)
+    return score_tree(theta.potentials, y.heads, labels, theta.length)
+
+
+def _parse(tables: _Tables, found: Decoded) -> Parse:
+    return Parse(found.heads, found.labels if tables.labelled.value else None)
+
+
+def _decode(tables: _Tables, theta: TreeTheta) -> Parse:
+    return _parse(tables, best_tree(*theta, projective=tables.projective.value))
+
+
+def _loss_augmented(tables: _Tables, theta: TreeTheta, y_true: Parse, scale: Array) -> Parse:
+    return _decode(tables, _raised(tables, theta, y_true, scale))
+
+
+def _raised(
+    tables: _Tables, theta: TreeTheta, y_true: Parse, scale: Array | float = 1
+) -> TreeTheta:
+    """theta whose score is F(y) + scale Delta(y_true, y)."""
+    costs = arc_costs(tables.loss, y_true, theta.potentials.shape)
+    return theta._replace(potentials=theta.potentials + scale * costs)
+
+
+def _best_wrong(tables: _Tables, theta: TreeTheta, y_true: Parse) -> Parse:
+    labels = y_true.labels if tables.labelled.value else jnp.minimum(y_true.heads, 0)
+    given = y_true.heads, labels
+    found = best_wrong_tree(
+        theta.potentials, given, theta.length, projective=tables.projective.value
+    )
+    some = found.score > -jnp.inf
+    return jax.tree.map(lambda own, true: jnp.where(some, own, true), _parse(tables, found), y_true)
+
+
+def _loss(tables: _Tables, y_true: Parse, y: Parse) -> Array:
+    return delta(tables.loss, y_true, y)
+
+
+def _output_sizes(labelled: bool, x: SentenceInput) -> Parse:
+    T = np.shape(x.tokens)[1]
+    return Parse(T, T if labelled else None)
+
+
+def _heads_sizes(x: SentenceInput) -> Parse:
+    return _output_sizes(False, x)
+
+
+def _labelled_sizes(x: SentenceInput) -> Parse:
+    return _output_sizes(True, x)
+
+
+_PADDING = Padding(price=PRICE, output_sizes=_heads_sizes)
+_LABELLED_PADDING = Padding(price=PRICE, output_sizes=_labelled_sizes)
+
+
+def sentence_inputs(tokens: Any, length: AnyArray | None = None) -> SentenceInput:
+    """A batch of sentences.
+
+    Args:
+      tokens: a `Ragged` store of rows [columns] of integers; or [n, T, columns], 0 on padding.
+      length: [n] of an array; a store knows its own.
+
+    Raises:
+      ValueError: a length is missing, or one too many.
+    """
+    if isinstance(tokens, Ragged) != (length is None):
+        raise ValueError("length must be given of arrays [n, T, columns], and not of Ragged stores")
+    length = tokens.lengths if length is None else length
+    return SentenceInput(tokens, np.asarray(length, np.int32))
+
+
+def dependency_parser(
+    features: ArcFeatures,
+    *,
+    labelled: bool = False,
+    projective: bool = True,
+    loss: str = "hamming",
+    dtype: str = "float32",
+) -> Problem:
+    """Learn to parse; see the module for F.
+
+    Weights are w = {"features": [features.size]}: of each slot of `features.slots` its range.
+
+    Args:
+      features: of arcs; made by `prepare`, or written down.
+      labelled: whether outputs have labels, 0..R - 1 with R = features.labels.
+      projective: whether outputs are projective trees; those of training have to be.
+      loss: "hamming" (words with a wrong head), "labelled_hamming" (with a wrong head or label), or
+        one of these as "normalised_..", divided by the length.
+      dtype: "float32" or "float64".
+
+    Returns:
+      A Problem on `SentenceInput`s, whose outputs are `Parse`s. svm1_margin, svm0, svm1 and svm2
+      are exact; svm1_slack and svm2_slack are searched, with a bound on what the search may have
+      missed. Ties as in `best_tree`.
+
+    Raises:
+      ValueError: an argument does not fit.
+    """
+    dtype = checked_dtype(dtype)
+    check_flag("labelled", labelled)
+    check_flag("projective", projective)
+    example_checks.check_features(features, labelled)
+    kind = arc_loss(loss, labelled, dtype)
+    tables = _Tables(features, kind, Static(labelled), Static(projective))
+    zero = {"features": jax.device_put(np.zeros(features.size, dtype))}
+    return make_problem(
+        zero,
+        Model(
+            Partial(_potentials, tables), Partial(_score, tables), Partial(_decode, tables),
+            Partial(_loss, tables),
+        ),
+        Oracles(
+            loss_augmented_decode=Partial(_loss_augmented, tables),
+            best_wrong=Partial(_best_wrong, tables),
+        ),
+        Space(
+            plane_values=Partial(_plane_values, tables), add_planes=Partial(_add_planes, tables),
+            plane_gram=Partial(_plane_gram, tables), differences=tree_differences(features),
+        ),
+        Partial(_check, tables),
+        _LABELLED_PADDING if labelled else _PADDING,
+        tree_inference(labelled, projective, features.labels, Partial(_raised, tables)),
+        tested=True,
+    )  # fmt: skip
+
+
+def _check(tables: _Tables, inputs: SentenceInput, outputs: Parse | None = None) -> None:
+    """All checks of values; outputs are given for training only."""
+    example_checks.check_sentences(tables.features, inputs, SentenceInput)
+    if outputs is not None:
+        labels = tables.features.labels if tables.labelled.value else None
+        example_checks.check_trees(inputs.length, outputs, labels, tables.projective.value)

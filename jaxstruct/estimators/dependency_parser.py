@@ -1,0 +1,79 @@
+"""`DependencyParser`: the heads of words, and labels of the arcs to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jaxstruct.dependencies import prepare
+from jaxstruct.estimators.base import ListEstimator, Training, example_weights
+from jaxstruct.evaluation import attachment
+
+
+class DependencyParser(ListEstimator):
+    """Dependency trees by features of their arcs: a structural SVM, or a random field ("log_loss").
+
+    X is a list of n sentences, lists of tokens, mappings of the same columns to texts such as
+    {"word": "dogs", "tag": "NNS"}; y a list of n trees, lists of heads (0 for the root, 1.. for
+    words) or of pairs (head, label). Training trees whose arcs cross are refused where `projective`
+    is: lift them before by `jaxstruct.dependencies.lifted`. There is no `partial_fit`.
+
+    Parameters:
+      C, tol, max_iter: as in `StructuralClassifier`, n being sentences. objective: a formulation of
+        `jaxstruct.fit`, or "log_loss".
+      projective: whether predicted arcs never cross; those of y must not then.
+      loss: "hamming", "labelled_hamming" or one of them "normalised_" (`dependency_parser`).
+      templates, label_templates, min_count, table, label_table: features of arcs, as
+        `jaxstruct.dependencies.prepare` takes them.
+
+    Attributes, beside those of `StructuralEstimator`:
+      encoding_: the values of the columns, the templates and the labels.
+    """
+
+    def __init__(
+        self,
+        C: float = 100.0,
+        *,
+        objective: str = "svm1_margin",
+        projective: bool = True,
+        loss: str = "hamming",
+        templates: Any = None,
+        label_templates: Any = None,
+        min_count: int = 2,
+        table: int = 2**16,
+        label_table: int = 2**12,
+        tol: float = 1e-3,
+        max_iter: int = 500,
+    ) -> None:
+        """Keep the parameters; `fit` checks them."""
+        self.C = C
+        self.objective = objective
+        self.projective = projective
+        self.loss = loss
+        self.templates = templates
+        self.label_templates = label_templates
+        self.min_count = min_count
+        self.table = table
+        self.label_table = label_table
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        data = prepare(
+            X, y, templates=self.templates, label_templates=self.label_templates,
+            min_count=self.min_count, table=self.table, label_table=self.label_table,
+            projective=self.projective, loss=self.loss,
+        )  # fmt: skip
+        return self._training(data, example_weights(sample_weight, len(y)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of words with the right head (and label, where y has some): UAS or LAS.
+
+        The words of a sentence count `sample_weight` times.
+        """
+        weights = example_weights(sample_weight, len(y))
+        found = [attachment([a], [b]) for a, b in zip(y, self.predict(X), strict=True)]
+        shares = np.array([one.uas if one.las is None else one.las for one in found])
+        words = weights * np.array([len(tree) for tree in y])
+        return float(words @ shares / words.sum())

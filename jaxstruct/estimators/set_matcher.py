@@ -1,0 +1,73 @@
+"""`SetMatcher`: one-to-one matchings of two sets of items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jaxstruct.assignments import prepare
+from jaxstruct.estimators.base import ListEstimator, Training, example_weights
+
+
+class SetMatcher(ListEstimator):
+    """Matchings of two sets by features of their pairs, learned from matched examples.
+
+    X is a list of n examples: arrays [r, c, d] of features of all pairs, lists of r lists of c
+    rows, mappings (row, column) -> row of features of the pairs that may be matched, or tuples
+    (one of these, rows, columns) with features of the items; see `jaxstruct.assignments.prepare`. y
+    is a list of n lists of pairs (row, column), or of mappings row -> column. There is no
+    `partial_fit`.
+
+    Parameters:
+      C, tol, max_iter: as in `StructuralClassifier`, n being examples. objective: a formulation of
+        `jaxstruct.fit` but "svm2_margin"; there is no "log_loss".
+      unmatched: whether any item may be matched to nothing, at a score that is learned; else all of
+        the smaller set is matched.
+      loss: "rows", "items", "normalised_rows" or "normalised_items".
+      min_count: pairs (items) that must have a named feature for it to count.
+    """
+
+    def __init__(
+        self,
+        C: float = 100.0,
+        *,
+        objective: str = "svm1_margin",
+        unmatched: bool = False,
+        loss: str = "rows",
+        min_count: int = 1,
+        tol: float = 1e-3,
+        max_iter: int = 500,
+    ) -> None:
+        """Keep the parameters; `fit` checks them."""
+        self.C = C
+        self.objective = objective
+        self.unmatched = unmatched
+        self.loss = loss
+        self.min_count = min_count
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        data = prepare(
+            X, y, unmatched=self.unmatched, loss=self.loss, min_count=self.min_count
+        )  # fmt: skip
+        return self._training(data, example_weights(sample_weight, len(y)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """F1 of pairs: twice the right pairs by all that were found and all that are true.
+
+        Of complete matchings it is the share of pairs that are right. The pairs of an example count
+        `sample_weight` times; without any pair, found or true, it is 1.
+        """
+        found, weights = self.predict(X), example_weights(sample_weight, len(y))
+        if len(found) != len(y):
+            raise ValueError(f"X has {len(found)} examples, but y has {len(y)}")
+        counts = np.zeros((len(y), 2))
+        for i, (own, true) in enumerate(zip(found, y, strict=True)):
+            pairs = true.items() if isinstance(true, Mapping) else true
+            made, wanted = set(own), {tuple(pair) for pair in pairs}
+            counts[i] = 2 * len(made & wanted), len(made) + len(wanted)
+        right, every = weights @ counts
+        return float(right / every) if every else 1.0

@@ -1,0 +1,172 @@
+"""The problem of matchings: contract, losses, optima against a QP, what cannot be asked."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxstruct as js
+from jaxstruct.core.padding import padded
+from tests.assignments.cases import cases, examples, listed, losses, matchings
+from tests.lib.refusals import refused
+from tests.solvers.cases import FULL
+from tests.truth.quadratic_program import solve_primal
+
+UNMATCHED = pytest.mark.parametrize("unmatched", [False, True], ids=["complete", "unmatched"])
+LOSSES = ("rows", "items", "normalised_rows", "normalised_items")
+
+
+def theta_of(given, unmatched):
+    """Potentials of cases; forbidden pairs hold a number that must never be read."""
+    allowed = given.pairs > -np.inf
+    allowed &= np.arange(allowed.shape[1])[:, None] < given.sizes[:, :1, None]
+    allowed &= np.arange(allowed.shape[2]) < given.sizes[:, 1:, None]
+    pairs = jnp.asarray(np.where(allowed, given.pairs, 99.0), jnp.float32)
+    of_items = [jnp.asarray(side, jnp.float32) for side in (given.rows, given.columns)]
+    rows, columns = of_items if unmatched else (None, None)
+    return js.assignments.MatchingTheta(pairs, jnp.asarray(allowed), rows, columns, given.sizes)
+
+
+@UNMATCHED
+@pytest.mark.parametrize("loss", LOSSES)
+def test_loss_augmented_matchings_are_the_best_of_all(unmatched, loss):
+    """F + scale Delta at scales that reach every level of the hull, Delta counted item by item."""
+    given, random = cases(0, 288, 3, 4, 0.15), np.random.default_rng(0)
+    if not unmatched:
+        given = given._replace(rows=0 * given.rows, columns=0 * given.columns)
+    every = listed(given, not unmatched)
+    kept = np.array([i for i, F in enumerate(every.scores) if F.max() > -np.inf])
+    assert len(kept) > 250
+    true = np.array(
+        [every.outputs[i][random.choice(np.flatnonzero(every.scores[i] > -np.inf))] for i in kept]
+    )
+    problem = js.assignments.assignment(1, unmatched=unmatched, loss=loss)
+    theta = jax.tree.map(lambda leaf: leaf[kept], theta_of(given, unmatched))
+    decode = jax.jit(
+        jax.vmap(jax.vmap(problem.oracles.loss_augmented_decode, (None, None, 0)), (0, 0, None))
+    )
+    scales = np.array([0, 0.25, 0.5, 1, 2, 10], np.float32)
+    found = np.asarray(decode(theta, jnp.asarray(true, jnp.int32), scales))
+    deltas = jax.jit(jax.vmap(jax.vmap(problem.model.loss, (None, 0))))(true, found)
+    for at, i in enumerate(kept):
+        r, c = given.sizes[i]
+        costs = losses(loss, true[at, :r], every.outputs[i][:, :r], c)
+        for y, scale, delta in zip(found[at], scales, np.asarray(deltas[at]), strict=True):
+            value = every.scores[i] + scale * costs
+            (place,) = np.flatnonzero((every.outputs[i] == y).all(axis=1))
+            np.testing.assert_allclose(value[place], value.max(), rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(delta, costs[place], rtol=1e-6)
+
+
+@UNMATCHED
+def test_the_contract(unmatched):
+    """Of all pairs and complete, and of some pairs with unmatched items."""
+    X, y = examples(1, 12, unmatched=unmatched, listed=unmatched)
+    report = js.check_problem(*js.assignments.prepare(X, y, unmatched=unmatched, loss="items"))
+    assert not report.faults, report
+
+
+@functools.cache
+def enumerated(unmatched, loss):
+    """(data, Psi [n, k, D], Delta [n, k], truths [n]), the last one repeated."""
+    X, Y = examples(2, 8, 3, unmatched=unmatched)
+    data = js.assignments.prepare(X, Y, unmatched=unmatched, loss=loss, dtype="float64")
+    features, deltas, truths = [], [], []
+    most = len(matchings(3, 3, not unmatched))
+    for x, y in zip(X, Y, strict=True):
+        r, c = x.shape[:2]
+        true = np.full(r, -1)
+        for i, j in y:
+            true[i] = j
+        every = matchings(r, c, not unmatched)
+        every = every[np.argsort((every == true).all(axis=1), kind="stable")[::-1]]
+        psi = [sum((x[i, j] for i, j in enumerate(one) if j >= 0), np.zeros(3)) for one in every]
+        if unmatched:
+            none = (every < 0).sum(axis=1)
+            psi = np.concatenate([psi, none[:, None], (c - r + none)[:, None]], axis=1)
+        rest = most - len(every)
+        features.append(np.pad(psi, ((0, rest), (0, 0)), mode="edge"))
+        deltas.append(np.pad(losses(loss, true, every, c), (0, rest), mode="edge"))
+        truths.append(0)
+    return data, np.array(features, float), np.array(deltas), np.array(truths)
+
+
+@pytest.mark.parametrize(
+    ("unmatched", "loss", "formulation"),
+    [(False, "rows", "svm1"), (True, "normalised_items", "svm1_margin")],
+)  # fmt: skip
+def test_the_optimum_is_that_of_the_quadratic_program(x64, unmatched, loss, formulation):
+    data, *truth = enumerated(unmatched, loss)
+    optimum = solve_primal(formulation, *truth, 5.0).objective
+    found = js.fit(*data, formulation, 5.0, tolerance=1e-6, settings=FULL)
+    assert found.status is js.Status.CONVERGED
+    np.testing.assert_allclose([found.primal, found.dual], optimum, rtol=2e-6)
+
+
+def test_slack_rescaling_is_searched_and_bounded(x64):
+    data, *truth = enumerated(True, "rows")
+    optimum = solve_primal("svm1_slack", *truth, 5.0).objective
+    found = js.fit(*data, "svm1_slack", 5.0, tolerance=1e-4, settings=FULL)
+    assert found.dual <= optimum * (1 + 1e-9) and found.primal >= optimum * (1 - 1e-9)
+    assert found.dual > optimum / 2 and found.primal < optimum * 2
+
+
+def test_perturbed_losses_work_and_sums_are_refused():
+    """What needs the best matching alone works; sums over matchings are refused by their name."""
+    X, y = examples(3, 6)
+    data = js.assignments.prepare(X, y)
+    x, y = padded(data.problem.padding, *data[1:])
+    keys = jax.random.split(jax.random.key(0), 6)
+
+    @jax.jit
+    @jax.value_and_grad
+    def loss(w):
+        theta = jax.vmap(data.problem.model.potentials, (None, 0))(w, x)
+        each = jax.vmap(js.losses.perturbed, (None, 0, 0, 0))(data.problem, theta, y, keys)
+        return jnp.mean(each)
+
+    w = data.problem.initial_weights
+    value, slope = loss(w)
+    assert value > 0 and np.abs(slope["pairs"]).max() > 0.1
+    moved, _ = loss({"pairs": w["pairs"] - 0.05 * slope["pairs"]})
+    assert moved < value
+    theta = data.problem.model.potentials(w, jax.tree.map(lambda leaf: leaf[0], x))
+    with refused("problem has no log_loss: the sum over all matchings is a permanent.*perturbed"):
+        js.losses.log_loss(data.problem, theta, y[0])
+    with refused("problem has no marginals: the sum over all matchings is a permanent"):
+        js.confidence.marginals(data.problem, w, data.inputs)
+
+
+def test_refusals_name_the_example():
+    prepare = js.assignments.prepare
+
+    def check(X, y, **options):
+        problem, *examples = prepare(X, y, **options)
+        problem.check(*padded(problem.padding, *examples))
+
+    x = {("a", "p"): [1.0], ("b", "p"): [2.0], ("c", "q"): [1.0], ("c", "r"): [0.5]}
+    with refused(r"inputs.pairs\[0\] allow 2 pairs at once, and a complete matching has 3"):
+        check([x], [[("a", "p"), ("c", "q")]])
+    check([x], [[("a", "p"), ("c", "q")]], unmatched=True)
+    refused("pair that the input does not have", check, [x], [[("a", "q")]], unmatched=True)
+    grid = np.zeros((2, 3, 1))
+    with refused(r"outputs\[0\] matches 1 pairs of 2: all of the smaller set must be matched"):
+        check([grid], [[(0, 1)]])
+    problem, inputs, _ = prepare([grid], [[(0, 1), (1, 2)]])
+    for wrong, words in (([3, 0], "to 3: example 0 has"), ([1, 1], "column 1 twice")):
+        refused(words, js.fit, problem, inputs, js.ragged([np.array(wrong)], -1))
+    pairs = js.ragged([np.array([[0, 1], [0, 1]])], -1)
+    twice = js.assignments.matching_inputs(js.ragged([grid[0, :2]]), [[1, 2]], pairs=pairs)
+    refused(
+        r"inputs.pairs\[0\]\[1\] is .* pairs must be in the order",
+        js.predict,
+        problem,
+        problem.initial_weights,
+        twice,
+    )
+    refused("loss is 'f1'", prepare, [grid], [[]], loss="f1")
+    refused("unmatched must be True or False", prepare, [grid], [[]], unmatched=1)

@@ -1,0 +1,174 @@
+"""The problem of dependency trees: features, contract, losses, and its optimum against a QP."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+import jaxstruct as js
+from jaxstruct.core.padding import padded
+from jaxstruct.dependencies import Parse
+from jaxstruct.dependencies.heads import crossing_arcs, fault_of, lifted
+from tests.dependencies.cases import prepared, psi, treebank
+from tests.dependencies.oracles.truth import labelled_trees
+from tests.lib.refusals import refused
+from tests.solvers.cases import FULL
+from tests.truth.quadratic_program import solve_primal
+
+
+def of_pairs(words, labels, projective):
+    """All trees of a sentence as `prepare` takes them."""
+    found = labelled_trees(words, len(labels) or 1, projective).reshape(-1, 2, words)
+    if not labels:
+        return [heads.tolist() for heads, _ in found]
+    return [[(int(head), labels[label]) for head, label in zip(*one, strict=True)] for one in found]
+
+
+@functools.cache
+def data_of(labels, projective, dtype="float32", n=9):
+    """Sentences of two and three words: one word alone has one tree without labels."""
+    every = treebank(1, n, 3, labels=labels, projective=projective)
+    sentences, trees = ([one for one in each if len(one) > 1] for each in every)
+    options = {"loss": "labelled_hamming"} if labels else {}
+    data = prepared(sentences, trees, projective=projective, dtype=dtype, **options)
+    return sentences, trees, data
+
+
+def test_inner_products_are_counts_of_named_features(x64, labels="pq"):
+    """<Psi, Psi'> of any two trees, of features with labels and without; every slot is exact."""
+    sentences, _, data = data_of(labels, False, "float64")
+    every = [of_pairs(len(sentence), labels, False) for sentence in sentences]
+    for i in (0, 1):
+        many = [sentences[i]] * len(every[i])
+        x, y = padded(
+            data.problem.padding, data.encoding.inputs(many), data.encoding.outputs(every[i])
+        )
+        features = jax.vmap(js.joint_feature, (None, 0, 0))(data.problem, x, y)["features"]
+        counts = [psi(sentences[i], tree) for tree in every[i]]
+        names = sorted({name for one in counts for name in one}, key=str)
+        table = np.array([[one[name] for name in names] for one in counts])
+        np.testing.assert_allclose(features @ features.T, table @ table.T, atol=1e-9)
+
+
+def test_the_contract():
+    """Every function against its definition."""
+    report = js.check_problem(*data_of("", True)[2])
+    assert not report.faults, report
+
+
+def test_hashed_features_and_labels_keep_the_contract():
+    sentences, trees = treebank(2, 8, 4, labels="pqr", projective=False)
+    data = prepared(sentences, trees, table=7, label_table=3, projective=False)
+    assert not all(slot.exact for slot in data.encoding.features.slots)
+    report = js.check_problem(*data)
+    assert not report.faults, report
+
+
+@functools.cache
+def enumerated(labels, projective):
+    """(Psi [n, k, D], Delta [n, k], truths [n]); where there are fewer a wrong one is repeated."""
+    sentences, trees, _ = data_of(labels, projective, "float64")
+    every = [
+        sorted(
+            of_pairs(len(sentence), labels, projective), key=lambda tree, true=true: tree != true
+        )
+        for sentence, true in zip(sentences, trees, strict=True)
+    ]  # the true one first
+    counts = [[psi(s, tree) for tree in own] for s, own in zip(sentences, every, strict=True)]
+    names = sorted({name for own in counts for one in own for name in one}, key=str)
+    most = max(map(len, every))
+    features, losses, truths = [], [], []
+    for own, one, true in zip(every, counts, trees, strict=True):
+        table = np.array([[count[name] for name in names] for count in one], float)
+        wrong = np.array([sum(a != b for a, b in zip(tree, true, strict=True)) for tree in own])
+        features.append(np.pad(table, ((0, most - len(own)), (0, 0)), mode="edge"))
+        losses.append(np.pad(wrong.astype(float), (0, most - len(own)), mode="edge"))
+        truths.append(own.index(true))
+    return np.array(features), np.array(losses), np.array(truths)
+
+
+@pytest.mark.parametrize(
+    ("labels", "projective", "formulation"),
+    [("", True, "svm1_margin"), ("pq", False, "svm1_margin"), ("", False, "svm1")],
+)  # fmt: skip
+def test_the_optimum_is_that_of_the_quadratic_program(x64, labels, projective, formulation):
+    _, _, data = data_of(labels, projective, "float64")
+    truth = solve_primal(formulation, *enumerated(labels, projective), 5.0)
+    found = js.fit(*data, formulation, 5.0, tolerance=1e-6, settings=FULL)
+    assert found.status is js.Status.CONVERGED
+    np.testing.assert_allclose(found.primal, truth.objective, rtol=2e-6)
+    np.testing.assert_allclose(found.dual, truth.objective, rtol=2e-6)
+
+
+def test_slack_rescaling_is_searched_and_bounded(x64):
+    _, _, data = data_of("", True, "float64")
+    truth = solve_primal("svm1_slack", *enumerated("", True), 5.0)
+    found = js.fit(*data, "svm1_slack", 5.0, tolerance=1e-4, settings=FULL)
+    assert found.dual <= truth.objective * (1 + 1e-9)
+    assert found.primal >= truth.objective * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("loss", ["hamming", "labelled_hamming", "normalised_hamming",
+                                  "normalised_labelled_hamming"])  # fmt: skip
+def test_losses_count_words(loss):
+    sentences, trees = treebank(3, 4, 4, labels="pq")
+    data = prepared(sentences, trees, loss=loss)
+    _, y = padded(data.problem.padding, *data[1:])
+    one = jax.tree.map(lambda leaf: leaf[3], y)
+    other = Parse(one.heads.copy(), one.labels.copy())
+    other.labels[0] = 1 - other.labels[0]
+    other.heads[1], other.labels[2] = 9, 1 - other.labels[2]
+    wrong = 3 if "labelled" in loss else 1
+    expected = wrong / 4 if "normalised" in loss else wrong
+    np.testing.assert_allclose(data.problem.model.loss(one, other), expected)
+    assert data.problem.model.loss(one, one) == 0
+
+
+@pytest.mark.smoke
+def test_a_random_field_and_confidence():
+    sentences, trees = treebank(4, 12, 4)
+    data = prepared(sentences, trees, projective=False)
+    field = js.baselines.fit_random_field(*data, C=3.0)
+    assert field.status.solved
+    model = js.trained(data, field)
+    found = js.confidence.marginals(*model.on(sentences)).probabilities
+    best = js.confidence.k_best(*model.on(sentences), k=3)
+    assert found[3].shape == (5, 4)
+    np.testing.assert_allclose(found[3].sum(axis=0), 1, rtol=1e-5)
+    scores = np.asarray(best.scores)
+    assert (scores[:, 1:] <= scores[:, :-1]).all() and (scores[0, 1:] == -np.inf).all()
+
+
+def test_crossing_arcs_are_lifted():
+    heads = [3, 4, 0, 3, 2]
+    assert crossing_arcs(heads).any()
+    moved = lifted(heads)
+    assert not fault_of(moved) and not crossing_arcs(moved).any()
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        heads = random.integers(0, 8, 7).tolist()
+        if fault_of(heads):
+            refused("heads:", lambda heads=heads: lifted(heads))
+            continue
+        moved = lifted(heads)
+        assert not fault_of(moved) and not crossing_arcs(moved).any()
+        if not crossing_arcs(heads).any():
+            assert moved == heads
+
+
+def test_refusals_name_the_example():
+    sentences, trees = treebank(5, 6, 3)
+    crossing = [[{"word": "a", "tag": "X"}] * 4], [[3, 4, 0, 3]]
+    with refused(r"outputs.heads\[0\] has arcs that cross: take projective=False"):
+        js.fit(*prepared(*crossing), C=1.0)
+    with refused(r"outputs.heads\[2\] is no tree: word 1 hangs on a circle"):
+        js.fit(*prepared(sentences, [*trees[:2], [2, 1, 0], *trees[3:]]), C=1.0)
+    with refused(r"outputs.heads\[1\] is no tree: 2 words hang on the root"):
+        js.fit(*prepared(sentences, [trees[0], [0, 0], *trees[2:]]), C=1.0)
+    with refused(r"loss 'labelled_hamming' needs trees with labels"):
+        prepared(sentences, trees, loss="labelled_hamming")
+    refused("loss", lambda: prepared(sentences, trees, loss="f1"))
+    refused("projective", lambda: prepared(sentences, trees, projective=1))

@@ -1,0 +1,75 @@
+"""experiments.matching on few point sets, in this process: table, picture, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments import matching
+from experiments.lib import common
+from experiments.matching import Options
+from experiments.tasks.point_sets import Drawing, drawn_pairs, pair_features, shape_contexts
+from tests.experiments.scripts import kept_settings, strict_json
+from tests.lib.refusals import refused
+
+SMALL = Options(
+    settings=("partial",), draws=1, train=30, validation=10, test=30, points=("6", "8"),
+    turn=0.2, c_over_n=("0.1",), tolerance=1e-2, apart=False, compilation_cache=False,
+    progress=False,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory) -> common.Outcome:
+    with kept_settings():
+        return matching.run(SMALL.replace(output=str(tmp_path_factory.mktemp("matching"))))
+
+
+def test_an_assignment_helps(outcome: common.Outcome) -> None:
+    rows = {row["method"]: row for row in outcome.numbers["rows"]}
+    assert list(rows) == list(matching.METHODS)
+    assert rows["assigned"]["wrong"] < rows["pairs"]["wrong"]
+    assert rows["svm"]["wrong"] < rows["equal"]["wrong"] - 5
+    for row in rows.values():
+        assert 0 < row["f1"] < 100 and len(row["shown"]) == 30
+
+
+def test_complete_matchings_have_no_threshold(tmp_path) -> None:
+    """Of complete matchings F1 is the share of right rows."""
+    own = SMALL.replace(settings=("complete",), methods=("assigned",), output=str(tmp_path))
+    with kept_settings():
+        (row,) = matching.run(own.replace(draws=1)).numbers["rows"]
+    assert row["f1"] == pytest.approx(100 - row["wrong"]) and row["wrong"] < 50
+
+
+def test_tables_and_pictures_are_written(outcome: common.Outcome) -> None:
+    (path,) = (path for path in outcome.files if path.name == "matching_partial.plot.json")
+    shown = strict_json(path)
+    r = len(shown["first"])
+    assert len(shown["true"]) == r and set(shown["matched"]) == {"pairs", "assigned", "svm"}
+    assert all(len(own) == r for own in shown["matched"].values())
+    names = {path.name for path in outcome.files}
+    assert {"matching.json", "matching.csv", "matching_partial.png"} < names
+
+
+def test_point_sets_are_drawn_as_they_say() -> None:
+    pairs = drawn_pairs(np.random.default_rng(0), 50, Drawing((5, 9), 0.0, 0.0, 0.3, 0.5))
+    counts = np.array([(len(p.first), len(p.second), len(p.matching)) for p in pairs])
+    assert counts[:, 0].min() == 5 and counts[:, 0].max() == 9
+    assert 0.6 < counts[:, 2].sum() / counts[:, 0].sum() < 0.8
+    for pair in pairs:  # without turn and noise a move is left
+        rows, columns = np.transpose(pair.matching)
+        moves = pair.second[columns] - pair.first[rows]
+        np.testing.assert_allclose(moves, np.broadcast_to(moves[0], moves.shape), atol=1e-12)
+    contexts = shape_contexts(pairs[0].first)
+    np.testing.assert_allclose(contexts.sum(axis=1), 1)
+    np.testing.assert_allclose(contexts, shape_contexts(3 * pairs[0].first + 7))
+    features = pair_features(pairs[0])
+    assert features.shape == (counts[0, 0], counts[0, 1], 64) and features.max() <= 0
+
+
+def test_wrong_drawings_are_refused(tmp_path) -> None:
+    small = SMALL.replace(output=str(tmp_path))
+    with kept_settings():
+        refused("points must be the fewest", matching.run, small.replace(points=("4", "3")))
+        refused("missing must be a share", matching.run, small.replace(missing=1.0))
