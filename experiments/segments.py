@@ -9,7 +9,7 @@ first and last token, their length, and the words and shapes of the whole segmen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,11 @@ from jaxstruct.data.token_features import token_features
 
 METHODS = ("chain", "segments", "phrases")
 PHRASES = ("word[0]", "shape[0]")
+PARTS = ("testa", "testb")
 COLUMNS = {
-    "method": "method", ("entities %", "precision"): "precision",
-    ("entities %", "recall"): "recall", ("entities %", "F1"): "f1",
+    "method": "method",
+    **{(f"{part}, entities %", head): f"{part}_{name}" for part in PARTS
+       for head, name in (("precision", "precision"), ("recall", "recall"), ("F1", "f1"))},
     **SECONDS, "peak MB": "peak_megabytes", "status": "status",
 }  # fmt: skip
 LONGEST_SHOWN = 18
@@ -39,8 +41,7 @@ class Options(fields.Training):
 
     path: str | None = flag(None, "conll2002.zip; default: see third_party_data.")
     sentences: int = flag(0, "The first so many training sentences; 0: all.", least=0)
-    test_sentences: int = flag(0, "The first so many test sentences; 0: all.", least=0)
-    part: str = flag("testa", "What is tested on.", ["testa", "testb"])
+    test_sentences: int = flag(0, "The first so many sentences of each test part; 0: all.", least=0)
     methods: Sequence[str] = flag(
         METHODS, "Some of these; phrases: segments with words and shapes of whole ones.", METHODS,
         some=True,
@@ -59,18 +60,19 @@ def run(options: Options) -> common.Outcome:
     dtype = common.prepare(options)
     corpus = load_conll2002("esp", Path(options.path) if options.path else None)
     train = corpus.train[: options.sentences or None]
-    test = getattr(corpus, options.part)[: options.test_sentences or None]
+    tests = {part: getattr(corpus, part)[: options.test_sentences or None] for part in PARTS}
     found: dict[str, list[list[str]]] = {}
     rows = common.finished_rows(
-        options, ([row] for row in _rows(options, dtype, train, test, found))
+        options, ([row] for row in _rows(options, dtype, train, tests, found))
     )
+    sizes = " and ".join(f"{len(test)} ({part})" for part, test in tests.items())
     notes = [
-        f"CoNLL-2002, Spanish: {len(train)} sentences to train, {len(test)} to test "
-        f"({options.part}), margin re-scaling of the Hamming loss, C' = {options.c_over_n:g}. Peak "
-        "memory is that of the process so far: run one method alone to compare it."
+        f"CoNLL-2002, Spanish: {len(train)} sentences to train, {sizes} to test, margin re-scaling "
+        f"of the Hamming loss, C' = {options.c_over_n:g}. Peak memory is that of the process so "
+        "far: run one method alone to compare it."
     ]
     table = rows_table("Segments", COLUMNS, rows, notes)
-    plots = {"segments": _picture(test, found)} if found else {}
+    plots = {"segments": _picture(tests["testa"], found)} if found else {}
     return common.save(options, table, {"rows": rows}, plots)
 
 
@@ -91,11 +93,12 @@ def _prepared(method: str, X: Any, Y: Any, dtype: str) -> Prepared:
 
 
 def _rows(
-    options: Options, dtype: str, train: Sequence[Sentence], test: Sequence[Sentence],
-    shown: dict[str, list[list[str]]],
+    options: Options, dtype: str, train: Sequence[Sentence],
+    tests: Mapping[str, Sequence[Sentence]], shown: dict[str, list[list[str]]],
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """A row a machine. What it finds in testa is put into `shown`, for the picture."""
     X, Y = _tokens(train), [list(each.labels) for each in train]
-    X_test, Y_test = _tokens(test), [list(each.labels) for each in test]
+    X_test = {part: _tokens(test) for part, test in tests.items()}
     for method in options.methods:
         watch = Stopwatch()
         data = _prepared(method, X, Y, dtype)
@@ -107,11 +110,14 @@ def _rows(
                 max_passes=options.max_passes, settings=options.settings(), callback=update,
             )  # fmt: skip
         numbers = watch.numbers(solution.weights)
-        shown[method] = trained(data, solution).predict(X_test)
-        scores = entity_f1(Y_test, shown[method])
+        model, scores = trained(data, solution), {}
+        for part, test in tests.items():
+            found = model.predict(X_test[part])
+            of_part = entity_f1([list(each.labels) for each in test], found)._asdict()
+            scores |= {f"{part}_{name}": 100 * value for name, value in of_part.items()}
+            shown.setdefault(method, found)
         yield {
-            "method": method, "status": solution.status, **numbers,
-            **{name: 100 * value for name, value in scores._asdict().items()},
+            "method": method, "status": solution.status, **numbers, **scores,
             "peak_megabytes": peak_memory_bytes() / 1e6,
             "primal": solution.primal, "dual": solution.dual,
         }  # fmt: skip

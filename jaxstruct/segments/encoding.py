@@ -179,13 +179,15 @@ def texts_of(sequence: Any, key: str) -> list[str]:
     Raises:
       ValueError: tokens are no mappings, or one has no text of that name.
     """
-    texts = [token.get(key) if isinstance(token, Mapping) else None for token in sequence]
-    wrong = next((t for t, text in enumerate(texts) if not isinstance(text, str)), None)
-    if wrong is not None:
-        raise ValueError(
-            f"phrases names {key!r}, but token {wrong} of a sequence has no text of that name, got "
-            f"{kind_and_text_of(sequence[wrong])}: tokens must be mappings with it"
-        )
+    texts: list[str] = []
+    for t, token in enumerate(sequence):
+        text = token.get(key) if isinstance(token, Mapping) else None
+        if not isinstance(text, str):
+            raise ValueError(
+                f"phrases names {key!r}, but token {t} of a sequence has no text of that name, got "
+                f"{kind_and_text_of(token)}: tokens must be mappings with it"
+            )
+        texts.append(text)
     return texts
 
 

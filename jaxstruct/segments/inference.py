@@ -33,11 +33,14 @@ def _marginals(allowed: Partial, theta: SegmentTheta) -> Marginals:
 
 
 def _k_best(allowed: Partial, theta: SegmentTheta, k: int) -> tuple[Array, Array]:
-    return tuple(decoding.k_best(*allowed(theta), k))
+    potentials, length = allowed(theta)
+    found = decoding.k_best(potentials, length, k)
+    return found.codes, found.score
 
 
 def _sample(allowed: Partial, theta: SegmentTheta, key: Array) -> Array:
-    return decoding.sample(*allowed(theta), key)
+    potentials, length = allowed(theta)
+    return decoding.sample(potentials, length, key)
 
 
 def _softmax_margin(

@@ -150,7 +150,7 @@ def level_losses(loss: SegmentLoss, y_true: Array) -> Array:
         m, p = pairs(pairs_kept(loss, T)).T
         bounding = bounding_levels(loss, T)
         m = m if bounding is None else np.where(bounding, T, m)
-        found = f1_loss(jnp.sum(counted(loss, y_true)), m, p)
+        found = f1_loss(jnp.sum(counted(loss, y_true)), jnp.asarray(m), jnp.asarray(p))
         return jnp.maximum(jnp.asarray(found, loss.dtype), 0)  # p > g is no level
     levels = jnp.arange(T + 1 if loss.additive else 2)
     return jnp.asarray(levels / _scale(loss, y_true), loss.dtype)

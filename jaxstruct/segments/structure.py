@@ -63,8 +63,8 @@ class SegmentInput(NamedTuple):
     features: PyTree
     length: AnyArray
     phrases: AnyArray
-    gram: AnyArray | None = None
-    same: AnyArray | None = None
+    gram: Any = None
+    same: Any = None
 
 
 class _Segments(NamedTuple):
@@ -98,7 +98,7 @@ def segment_inputs(
     stores = isinstance(leaf, Ragged), isinstance(phrases, Ragged)
     lengths = [one.lengths if isinstance(one, Ragged) else np.shape(one)[:2]
                for one in (leaf, phrases)]  # fmt: skip
-    if stores[0] != stores[1] or not np.array_equal(*lengths):
+    if stores[0] != stores[1] or not np.array_equal(lengths[0], lengths[1]):
         raise ValueError(
             "phrases must be of the tokens of features, a Ragged where those are, got "
             f"{text_of(phrases)} beside {text_of(leaf)}"
@@ -152,7 +152,7 @@ def _add(tables: _Segments, w: PyTree, x: SegmentInput, u: SegmentTheta) -> PyTr
     """w + A' u of a batch."""
     tokens = u.tokens.reshape(*u.tokens.shape[:2], -1)
     new = {"tokens": add_tokens(w["tokens"], _features(tables, x), tokens)}
-    if "phrases" in w:
+    if u.phrases is not None:
         change = jnp.broadcast_to(u.phrases[..., None, :], (*x.phrases.shape, u.phrases.shape[-1]))
         new["phrases"] = w["phrases"].at[x.phrases].add(change, mode="drop")
     for name in ("lengths", "transitions", "start", "stop"):

@@ -20,7 +20,7 @@ import numpy as np
 
 from jaxstruct.core.finite import finite_or_zero, positive_or_one
 from jaxstruct.core.largest import k_largest
-from jaxstruct.core.types import Array
+from jaxstruct.core.types import AnyArray, Array
 from jaxstruct.segments.potentials import PADDING, SegmentPotentials
 
 
@@ -28,7 +28,7 @@ class Rule(Protocol):
     """Values have extra axes [*E], none or one: of ranks or of levels."""
 
     @property
-    def first(self) -> Array:
+    def first(self) -> AnyArray:
         """[*E] of the empty segmentation."""
         ...
 
