@@ -92,12 +92,13 @@ def test_derivatives_of_marginals_are_differences_of_log_z(x64):
     potentials, length = row(cases(6, 30).typed("float64"), slice(1, 30, 6))
     direction = np.random.default_rng(0).normal(size=potentials.segments.shape)
 
+    @jax.jit
     def total(step):
         moved = potentials._replace(segments=potentials.segments + step * direction)
         return jax.vmap(log_partition)(moved, length)
 
     slope = (total(1e-5) - total(-1e-5)) / 2e-5
-    found = jax.vmap(marginals)(potentials, length).segments
+    found = jax.jit(jax.vmap(marginals))(potentials, length).segments
     np.testing.assert_allclose(slope, (found * direction).sum(axis=(1, 2, 3)), atol=1e-7)
 
 
