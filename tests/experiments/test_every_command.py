@@ -91,6 +91,7 @@ WRONG = {
     "label_graphs": ["", "--train=absent.npz", "--train=a.txt", "--train=a.csv", "--loss=zero_one",
                      "--train=a.npz --train_edges=b.csv", "--c_over_n=0", "--inference=exact"],
     "dependencies": ["--methods=memm", "--trees=crossing", "--path=absent", "--epochs=0"],
+    "segments": ["--methods=crf", "--path=absent.zip", "--sentences=-1", "--c_over_n=0"],
     "large_data": ["--passes=1", "--texts=x", "--part=blocks", "--blocks=-1", "--block_bytes=0"],
     "make_store": ["", "--input=absent.conll --output=x", "--format=csv", "--min_count=0",
                    "--memory=-1"],
