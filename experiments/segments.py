@@ -19,13 +19,12 @@ from experiments.lib.plots import Plot
 from experiments.lib.progress import training_progress
 from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes
 from experiments.lib.report import rows_table
+from experiments.tasks.name_segments import PHRASES, token_mappings
 from jaxstruct import Prepared, chains, fit, segments, trained
 from jaxstruct.chains import entity_f1, iob2_spans
 from jaxstruct.data.conll import Sentence, load_conll2002
-from jaxstruct.data.token_features import token_features
 
 METHODS = ("chain", "segments", "phrases")
-PHRASES = ("word[0]", "shape[0]")
 PARTS = ("testa", "testb")
 COLUMNS = {
     "method": "method",
@@ -76,15 +75,6 @@ def run(options: Options) -> common.Outcome:
     return common.save(options, table, {"rows": rows}, plots)
 
 
-def _tokens(sentences: Sequence[Sentence]) -> list[list[dict[str, Any]]]:
-    """Tokens as mappings, so that phrases find words and shapes by name."""
-    return [
-        [{name: text if equals else True for name, equals, text in
-          (one.partition("=") for one in token)} for token in sentence]
-        for sentence in token_features(sentences)
-    ]  # fmt: skip
-
-
 def _prepared(method: str, X: Any, Y: Any, dtype: str) -> Prepared:
     if method == "chain":
         return chains.prepare(X, Y, dtype=dtype)
@@ -97,8 +87,8 @@ def _rows(
     tests: Mapping[str, Sequence[Sentence]], shown: dict[str, list[list[str]]],
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """A row a machine. What it finds in testa is put into `shown`, for the picture."""
-    X, Y = _tokens(train), [list(each.labels) for each in train]
-    X_test = {part: _tokens(test) for part, test in tests.items()}
+    X, Y = token_mappings(train), [list(each.labels) for each in train]
+    X_test = {part: token_mappings(test) for part, test in tests.items()}
     for method in options.methods:
         watch = Stopwatch()
         data = _prepared(method, X, Y, dtype)
