@@ -59,7 +59,7 @@ def all_scores(theta, outside):
 
 
 @functools.cache
-def drawn(loss, outside, seed, n=1200):
+def drawn(loss, outside, seed, n=900):
     """(thetas, true outputs [n, T], of each F, levels and losses of all outputs)."""
     theta, random = thetas(seed, n), np.random.default_rng([seed, 1])
     values = all_scores(theta, outside)
@@ -111,7 +111,7 @@ def _values(theta, found, y, outside):
 
 @EACH
 def test_the_best_of_every_level(loss, outside):
-    """Each level alone: 1,200 cases times all levels; the level of the loss, and the best F."""
+    """Each level alone: 900 cases times all levels; the level of the loss, and the best F."""
     theta, true, found = drawn(loss, outside, 2)
     made = problem(loss, outside)
     count = len(made.oracles.level_losses(jnp.asarray(true[0])))
@@ -168,7 +168,7 @@ def test_the_most_violated_output(loss, outside):
             wanted[:3, i] = (each[~same] + gap).max(), rescaled, wrong.max()
         wanted[3, i] = (values + 0.5 * each).max()
     some, close = wanted[0] > -np.inf, dict(atol=2e-5)
-    assert (F[~some] == -np.inf).all() and 0 < (~some).sum() < 300
+    assert (F[~some] == -np.inf).all() and 0 < (~some).sum() < 250
     np.testing.assert_allclose((Delta[:, 0] + F[:, 0] - truth)[some], wanted[0, some], **close)
     slack = Delta[:, 1] * (1 + np.where(some, F[:, 1], 0) - truth)
     np.testing.assert_allclose(slack[some], wanted[1, some], **close)
@@ -282,11 +282,12 @@ def test_inner_products_are_counts_by_hand(x64, window):
         np.testing.assert_allclose(np.concatenate(flat), table[-1], atol=1e-12)
 
 
-def test_the_optimum_is_that_of_the_quadratic_program(x64):
+@pytest.mark.parametrize("formulation", ["svm2_slack", "svm1_margin"])
+def test_the_optimum_is_that_of_the_quadratic_program(x64, formulation):
     x, y = training_set(outside=1, dtype="float64")
-    truth = solve_primal("svm2_slack", *enumerated(x, y, "f1", 1, 1), 5.0)
-    made = problem("f1", 1, window=1, dtype="float64")
-    found = js.fit(made, x, y, "svm2_slack", 5.0, tolerance=1e-6, settings=FULL)
+    truth = solve_primal(formulation, *enumerated(x, y, "f1", 1, 0), 5.0)
+    made = problem("f1", 1, dtype="float64")
+    found = js.fit(made, x, y, formulation, 5.0, tolerance=1e-6, settings=FULL)
     assert found.status is js.Status.CONVERGED
     np.testing.assert_allclose([found.primal, found.dual], truth.objective, rtol=2e-6)
 
