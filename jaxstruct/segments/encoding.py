@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -134,7 +135,7 @@ class SegmentEncoding(NamedTuple):
                 found.append(OUTSIDE if outside else f"{front}-{names[s]}" if names[s] else front)
             return found
         starts = [t for t, code in enumerate(codes) if code % 2]
-        for start, end in zip(starts, [*starts[1:], len(codes)], strict=True):
+        for start, end in pairwise([*starts, len(codes)]):
             if not (self.outside and codes[start] == 1):
                 found.append((start, end, names[codes[start] // 2]))
         return found

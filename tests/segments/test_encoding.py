@@ -22,6 +22,8 @@ def test_triples_and_labels_are_the_same_codes():
     # Ann Lee likes New York again: begin and inside of class 2, outside, of class 1, outside
     np.testing.assert_array_equal(of_spans.outputs[0], [5, 4, 1, 3, 2, 1])
     assert encoding.decode(of_spans.outputs) == SPANS
+    empty = encoding.outputs([[], SPANS[0]], [0, 6])
+    assert encoding.decode(empty) == [[], SPANS[0]]
     assert of_labels.encoding.decode(of_labels.outputs) == IOB2
 
 
