@@ -194,6 +194,7 @@ EXPERIMENTS = (
     }, "matched point sets: decisions a pair, assigned or not, and a structural SVM"),
     _experiment("dependencies", ("gum_dependencies",), {
         "sentences": 100, "test_sentences": 50, "trees": ("projective",), "max_passes": 3,
+        "max_iterations": 3,
     }, "parsers of GUM: perceptron, SVM and random field, projective or not"),
     _experiment("multi_label_scene", ("multilabel",), {
         "training": ("edgeless", "exact"), "c_path": ("0.1",), "most_passes": 10,
