@@ -39,7 +39,7 @@ LONGEST_SHOWN = 12
 COLUMNS = {
     "method": "method", "trees": "trees", "part": "part", ("UAS %", "train"): "train_uas",
     ("UAS %", "part"): "uas", "LAS %": "las", "whole trees %": "whole",
-    **SECONDS, "status": "status",
+    **SECONDS, ("seconds", "processor"): "processor", "status": "status",
 }  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def _rows(
             watch = Stopwatch()
             weights, status = _trained(options, method, data)
             training = {"method": method, "trees": trees, "status": status}
-            training |= watch.numbers(weights)
+            training |= watch.numbers(weights) | {"processor": watch.elapsed().process}
             seen = train[: max(map(len, parts.values()))]
             training["train_uas"] = 100 * attachment(*_parsed(options, data, weights, seen)).uas
             yield [
