@@ -108,6 +108,7 @@ MINUTES = {
     "snakes": (1.5, 0.2),
     "matching": (6, 0.6),
     "dependencies": (35, 0.5),
+    "dependency_speed": (1.5, 0.3),
     "multi_label_scene": (2, 0.2),
     "multi_label_yeast": (12, 0),
     "calibration": (3, 0.3),
@@ -196,6 +197,8 @@ EXPERIMENTS = (
         "sentences": 100, "test_sentences": 50, "trees": ("projective",), "max_passes": 3,
         "max_iterations": 3,
     }, "parsers of GUM: perceptron, SVM and random field, projective or not"),
+    _experiment("dependency_speed", (), {"lengths": ("10",), "batch": 64, "repeats": 2},
+                "best dependency trees a second, beside plain C"),
     _experiment("multi_label_scene", ("multilabel",), {
         "training": ("edgeless", "exact"), "c_path": ("0.1",), "most_passes": 10,
     }, "Finley and Joachims 2008, table 2, on scenes", command="multi_label"),

@@ -241,6 +241,16 @@ def points(n: int, dtype: str = "float32") -> Training:
     return Training(*data, 0.1 * n, n, {OF_PAIRS: peer})
 
 
+def heads(n: int, dtype: str = "float32") -> Training:
+    """The first n sentences of GUM as projective dependency trees without labels, C / n = 0.1."""
+    from jaxstruct.data.conllu import load_gum_dependencies
+    from jaxstruct.dependencies import lifted, prepare
+
+    train = load_gum_dependencies().train[:n]
+    sentences, trees = [each.tokens for each in train], [lifted(each.heads) for each in train]
+    return Training(*prepare(sentences, trees, dtype=dtype), 0.1 * n, n)
+
+
 _spanish_large_C = functools.partial(spanish, c_over_n=1.0)
 
 TASKS = {
@@ -258,6 +268,7 @@ TASKS = {
     "gum": Task(gum, "GUM, short sentences"),
     "homologues": Task(homologues, "homologues of table 4", 80),
     "points": Task(points, "100 pairs of point sets, matched", 100, [OF_PAIRS]),
+    "heads": Task(heads, "200 dependency trees of GUM", 200, tolerance=5e-2),
     "spanish_whole": Task(spanish, "8,323 Spanish sentences", 0, [CRFSUITE]),
 }
 
