@@ -1,8 +1,8 @@
 """jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005).
 
-The output types (`jaxstruct.multiclass`, `chains`, `trees`, `dependencies`, `alignments`, `graphs`,
-`assignments`, `strings`) and `baselines`, `confidence`, `estimators`, `evaluation`, `kernels`,
-`losses`, `models` and `plots` are imported when they are first used.
+The output types (`jaxstruct.multiclass`, `chains`, `segments`, `trees`, `dependencies`,
+`alignments`, `graphs`, `assignments`, `strings`) and `baselines`, `confidence`, `estimators`,
+`evaluation`, `kernels`, `losses`, `models` and `plots` are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         models,
         multiclass,
         plots,
+        segments,
         strings,
         trees,
     )
@@ -120,6 +121,7 @@ __all__ = [
     "predict_stream",
     "ragged",
     "save",
+    "segments",
     "strings",
     "support_outputs",
     "take",
@@ -131,7 +133,7 @@ _LAZY = frozenset(
     {
         "alignments", "assignments", "baselines", "chains", "confidence", "dependencies",
         "estimators", "evaluation", "graphs", "kernels", "losses", "models", "multiclass", "plots",
-        "strings", "trees",
+        "segments", "strings", "trees",
     }
 )  # fmt: skip
 _OF_MODELS = frozenset({"explain", "load", "open_store", "predict_stream", "save", "trained"})

@@ -22,10 +22,10 @@ LAYERS = (
         "chains", "trees", "dependencies", "alignments", "assignments", "graphs", "strings",
         "solvers",
     },
-    {"multiclass"},  # its own machines certify as the solvers do
+    {"multiclass", "segments"},  # machines that certify as the solvers do; tokens as chains have
     {"baselines", "models", "confidence", "losses", "plots"},
     {"estimators"},
-)
+)  # fmt: skip
 """Rooms of the package, the lowest first; those side by side do not see one another."""
 FRONT = {"jaxstruct", "jaxstruct.__main__"}
 """What stands above all rooms."""

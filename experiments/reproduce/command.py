@@ -109,6 +109,7 @@ MINUTES = {
     "matching": (6, 0.6),
     "dependencies": (35, 0.5),
     "dependency_speed": (1.5, 0.3),
+    "segments": (7.5, 0.6),
     "multi_label_scene": (2, 0.2),
     "multi_label_yeast": (12, 0),
     "calibration": (3, 0.3),
@@ -120,8 +121,8 @@ MINUTES = {
 """Experiment -> minutes of one core with all compiling, and those with --quick, November 2026.
 
 Of whole runs: digits, alignment, neural_handwriting, named_entities, parsing, denoising,
-citation_graph, snakes, multi_label_yeast, reranking and clinc150_whole. The others are reckoned
-from parts of them, such as one of several repeats, and may be wrong by a factor of 2.
+citation_graph, snakes, segments, multi_label_yeast, reranking and clinc150_whole. The others are
+reckoned from parts of them, such as one of several repeats, and may be wrong by a factor of 2.
 """
 
 
@@ -199,6 +200,9 @@ EXPERIMENTS = (
     }, "parsers of GUM: perceptron, SVM and random field, projective or not"),
     _experiment("dependency_speed", (), {"lengths": ("10",), "batch": 64, "repeats": 2},
                 "best dependency trees a second, beside plain C"),
+    _experiment("segments", ("conll2002",), {
+        "sentences": 100, "test_sentences": 50, "methods": ("chain", "phrases"), "max_passes": 5,
+    }, "names as labels of tokens and as segments, the same features of tokens"),
     _experiment("multi_label_scene", ("multilabel",), {
         "training": ("edgeless", "exact"), "c_path": ("0.1",), "most_passes": 10,
     }, "Finley and Joachims 2008, table 2, on scenes", command="multi_label"),

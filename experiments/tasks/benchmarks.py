@@ -142,6 +142,20 @@ def spanish(n: int, dtype: str = "float32", c_over_n: float = 0.1) -> Training:
     return Training(data.problem, inputs, outputs, c_over_n * count, count, {CRFSUITE: peer})
 
 
+def segments(n: int, dtype: str = "float32") -> Training:
+    """The first n Spanish sentences, names as segments with phrases, C / n = 0.1."""
+    from experiments.tasks.name_segments import PHRASES, token_mappings
+    from jaxstruct.data.conll import load_conll2002
+    from jaxstruct.data.token_features import token_features
+    from jaxstruct.segments import prepare
+
+    train = load_conll2002("esp").train[:n]
+    labels = [list(sentence.labels) for sentence in train]
+    data = prepare(token_mappings(train), labels, phrases=PHRASES, dtype=dtype)
+    peers = {CRFSUITE: lambda: crfsuite(token_features(train), labels)}
+    return Training(*data, 0.1 * n, n, peers)
+
+
 def chunks(n: int, dtype: str = "float32") -> Training:
     """n English sentences in phrase chunks, C / n = 0.1; CRFsuite beside, on the same features."""
     from experiments.tasks.chunks import chunked
@@ -267,6 +281,7 @@ TASKS = {
     "clinc150": Task(clinc150, "CLINC150, 150 classes", 0, list(CLINC150_TOLS)),
     "gum": Task(gum, "GUM, short sentences"),
     "homologues": Task(homologues, "homologues of table 4", 80),
+    "segments": Task(segments, "300 Spanish sentences in segments", 300, [CRFSUITE]),
     "points": Task(points, "100 pairs of point sets, matched", 100, [OF_PAIRS]),
     "heads": Task(heads, "200 dependency trees of GUM", 200, tolerance=5e-2),
     "spanish_whole": Task(spanish, "8,323 Spanish sentences", 0, [CRFSUITE]),

@@ -13,6 +13,7 @@ from jaxstruct.estimators.graph_labeller import GraphLabeller
 from jaxstruct.estimators.multi_label_classifier import MultiLabelClassifier
 from jaxstruct.estimators.pair_aligner import PairAligner
 from jaxstruct.estimators.path_search import PathSearchCV
+from jaxstruct.estimators.segment_labeller import SegmentLabeller
 from jaxstruct.estimators.sequence_labeller import SequenceLabeller
 from jaxstruct.estimators.set_matcher import SetMatcher
 from jaxstruct.estimators.structural_classifier import StructuralClassifier
@@ -25,6 +26,7 @@ __all__ = [
     "MultiLabelClassifier",
     "PairAligner",
     "PathSearchCV",
+    "SegmentLabeller",
     "SequenceLabeller",
     "SetMatcher",
     "StructuralClassifier",

@@ -15,6 +15,7 @@ from jaxstruct.estimators import class_rows
 from tests.assignments.cases import examples
 from tests.estimators.cases import blobs, sentences
 from tests.lib.refusals import refused
+from tests.segments.cases import names
 
 E = js.estimators
 ROWS, CLASSES = blobs(24)
@@ -48,6 +49,10 @@ WAYS: dict[str, tuple[Any, Any, Any, str]] = {
     "sequences": (
         E.SequenceLabeller(window=1, start_stop=True, class_weight="balanced"), *sentences(12),
         "word=5 [-1]",
+    ),
+    "segments": (
+        E.SegmentLabeller(C=10, loss="f1", phrases=["word"], window=1, start_stop=True), *names(),
+        "word=New York",
     ),
     "trees": (E.TreeParser(loss="zero_one"), TREES, TREES, "NP -> N"),
     "graphs": (E.GraphLabeller(symmetric=True, plans=True), GRAPHS, NODES, "features of A"),

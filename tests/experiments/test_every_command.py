@@ -93,6 +93,7 @@ WRONG = {
     "dependencies": ["--methods=memm", "--trees=crossing", "--path=absent", "--epochs=0",
                      "--parts=train"],
     "dependency_speed": ["--lengths=0", "--lengths=x", "--raised=-1", "--batch=0"],
+    "segments": ["--methods=crf", "--path=absent.zip", "--sentences=-1", "--c_over_n=0"],
     "large_data": ["--passes=1", "--texts=x", "--part=blocks", "--blocks=-1", "--block_bytes=0"],
     "make_store": ["", "--input=absent.conll --output=x", "--format=csv", "--min_count=0",
                    "--memory=-1"],

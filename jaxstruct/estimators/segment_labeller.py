@@ -1,0 +1,85 @@
+"""`SegmentLabeller`: segments of sequences with labels, such as names in sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jaxstruct.estimators.base import ListEstimator, Training, example_weights
+from jaxstruct.segments import prepare
+from jaxstruct.segments.encoding import read_spans
+
+
+class SegmentLabeller(ListEstimator):
+    """Segments by a semi-Markov chain: a structural SVM, or a random field ("log_loss").
+
+    X is a list of n sequences of tokens, as in `SequenceLabeller`; y a list of n lists of IOB2
+    labels, or of triples (start, end, label), tokens start .. end - 1. Predictions are of the kind
+    of y. There is no `partial_fit`.
+
+    Parameters:
+      C, tol, max_iter: as in `StructuralClassifier`, n being sequences. objective: a formulation of
+        `jaxstruct.fit`, or "log_loss".
+      loss: "hamming", "normalised_hamming", "zero_one" or "f1" (`jaxstruct.segments.segmenter`).
+      longest: tokens of a segment at most; None for the longest of y.
+      phrases: names of features of tokens whose texts, joined, are features of whole segments.
+      phrase_count: how many segments must have a phrase for it to count.
+      window, start_stop, min_count: as in `SequenceLabeller`.
+      most_segments: of "f1", more than any sequence of y has.
+
+    Attributes, beside those of `StructuralEstimator`:
+      classes_: the labels; "O", of tokens in no segment, first where there is one.
+    """
+
+    def __init__(
+        self,
+        C: float = 100.0,
+        *,
+        objective: str = "svm1_margin",
+        loss: str = "hamming",
+        longest: int | None = None,
+        phrases: Any = (),
+        phrase_count: int = 2,
+        window: int = 0,
+        start_stop: bool = False,
+        min_count: int = 1,
+        most_segments: int = 16,
+        tol: float = 1e-3,
+        max_iter: int = 500,
+    ) -> None:
+        """Keep the parameters; `fit` checks them."""
+        self.C = C
+        self.objective = objective
+        self.loss = loss
+        self.longest = longest
+        self.phrases = phrases
+        self.phrase_count = phrase_count
+        self.window = window
+        self.start_stop = start_stop
+        self.min_count = min_count
+        self.most_segments = most_segments
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        data = prepare(
+            X, y, longest=self.longest, phrases=self.phrases, phrase_count=self.phrase_count,
+            min_count=self.min_count, window=self.window, start_stop=self.start_stop,
+            loss=self.loss, most_segments=self.most_segments,
+        )  # fmt: skip
+        self.classes_ = np.array(data.encoding.codec.classes, object)
+        return self._training(data, example_weights(sample_weight, len(data.outputs)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """F1 of whole segments over all sequences, those of a sequence counting `sample_weight`
+        times: right where begin, end and label are; 0 where there are none at all."""
+        X = list(X)
+        found, lengths = self.predict(X), [one.shape[0] if hasattr(one, "shape") else len(one)
+                                           for one in X]  # fmt: skip
+        weights, right, total = example_weights(sample_weight, len(X)), 0.0, 0.0
+        pairs = zip(read_spans(y, lengths, "y"), read_spans(found, lengths), weights, strict=True)
+        for true, predicted, weight in pairs:
+            right += 2 * weight * len({*true} & {*predicted})
+            total += weight * (len(true) + len(predicted))
+        return float(right / total) if total else 0.0

@@ -1,0 +1,329 @@
+"""Sequences and their segments as people hold them, as inputs and outputs of `segmenter`, and back.
+
+The segments of a sequence are IOB2 labels, one a token (B-type begins one, I-type carries it on, O
+is in none), or a list of triples (start, end, label), tokens start .. end - 1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from jaxstruct.chains.iob2 import iob2_spans
+from jaxstruct.core.checks import as_list, check_record, checked_size, kind_and_text_of, text_of
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.feature_encoding import (
+    FeatureEncoding,
+    dense_or_sparse,
+    fit_features,
+    inputs_of,
+)
+from jaxstruct.core.feature_rows import read_sequences
+from jaxstruct.core.labels import LabelCodec, fit_codec
+from jaxstruct.core.prepared import Prepared, held, prepared
+from jaxstruct.core.ragged import Ragged, ragged
+from jaxstruct.core.tables import Table, pairs_table, ranking, rankings_by_label
+from jaxstruct.segments.structure import SegmentInput, segment_inputs, segmenter
+
+OUTSIDE = "O"
+"""The label of tokens in no segment, each a segment of its own; class 0 where there is one."""
+Span: TypeAlias = tuple[int, int, Hashable]
+"""(start, end, label)."""
+
+
+class SegmentEncoding(NamedTuple):
+    """What the columns of tokens and the numbers of labels and phrases mean. Made by `prepare`.
+
+    Fields:
+      features: of tokens. codec: which label is which number.
+      longest: L. outside: whether class 0 is `OUTSIDE`. spans: whether outputs are triples.
+      phrases: the features of tokens whose texts, joined, are features of segments.
+      phrase_names: [f] those of training. phrase_length: M, the most tokens of one of them.
+    """
+
+    features: FeatureEncoding
+    codec: LabelCodec
+    longest: int
+    outside: bool
+    spans: bool
+    phrases: tuple[str, ...]
+    phrase_names: tuple[str, ...]
+    phrase_length: int
+    structure = "segments"
+
+    def problem(self, **options: Any) -> Problem:
+        """`segmenter` of these features and labels; options are those of `segmenter`."""
+        return segmenter(
+            self.features.number_of_features, len(self.codec.classes), self.longest,
+            number_of_phrases=len(self.phrase_names), outside=0 if self.outside else None,
+            **options,
+        )  # fmt: skip
+
+    def inputs(self, sequences: Any) -> SegmentInput:
+        """The inputs of n sequences, ragged.
+
+        Raises:
+          ValueError: they are none, or have other columns than those of training.
+        """
+        sequences = held(sequences)
+        rows, offsets = read_sequences("sequences", sequences)
+        features = inputs_of(dense_or_sparse(self.features, "sequences", rows), offsets)
+        if not self.phrase_names:
+            return segment_inputs(features)
+        number = {name: j for j, name in enumerate(self.phrase_names)}
+        shape = offsets[-1], self.phrase_length, len(self.phrases)
+        found = np.full(shape, len(number), np.int32)
+        for sequence, first in zip(sequences, offsets[:-1].tolist(), strict=True):
+            for q, key in enumerate(self.phrases):
+                texts = texts_of(sequence, key)
+                for start in range(len(texts)):
+                    for length in range(min(self.phrase_length, len(texts) - start)):
+                        name = phrase_name(key, texts[start : start + length + 1])
+                        found[first + start, length, q] = number.get(name, len(number))
+        return segment_inputs(features, None, Ragged(found, offsets, len(number)))
+
+    def outputs(self, segments: Any, lengths: Sequence[int]) -> Ragged:
+        """The codes of n sequences of these lengths, ragged.
+
+        Raises:
+          ValueError: segments do not fit, are longer than `longest`, or have a label that training
+            had not.
+        """
+        number = {label: s for s, label in enumerate(self.codec.classes)}
+        codes = []
+        for i, (spans, length) in enumerate(zip(read_spans(segments, lengths), lengths,
+                                                strict=True)):  # fmt: skip
+            own = np.full(length, 1 if self.outside else -1, np.int32)
+            for start, end, label in spans:
+                if label not in number:
+                    raise ValueError(
+                        f"segments[{i}] has the label {text_of(label)}, none of "
+                        f"{self.codec.texts}: name all at the start, classes=[...]"
+                    )
+                if end - start > self.longest:
+                    raise ValueError(
+                        f"segments[{i}] has a segment of {end - start} tokens at {start}, but "
+                        f"longest is {self.longest}: raise it, or split the segment"
+                    )
+                own[start:end] = 2 * number[label]
+                own[start] += 1
+            if (own < 0).any():
+                raise ValueError(
+                    f"segments[{i}] leaves token {int(own.argmin())} in no segment, which no "
+                    f'sequence of training does: name "{OUTSIDE}" in classes'
+                )
+            codes.append(own)
+        return ragged(codes, -1)
+
+    def decode(self, outputs: Ragged, sequences: Any = None) -> list[list]:
+        """The segments of n sequences, such as `predict` returns them, in the kind of training."""
+        del sequences
+        check_record("outputs", outputs, Ragged, "predict")
+        return [self._decoded(codes.tolist()) for codes in outputs]
+
+    def _decoded(self, codes: list[int]) -> list:
+        names, found = self.codec.classes, []
+        if not self.spans:
+            for code in codes:
+                s, begins = divmod(code, 2)
+                front = "B" if begins else "I"
+                outside = self.outside and s == 0
+                found.append(OUTSIDE if outside else f"{front}-{names[s]}" if names[s] else front)
+            return found
+        starts = [t for t, code in enumerate(codes) if code % 2]
+        for start, end in pairwise([*starts, len(codes)]):
+            if not (self.outside and codes[start] == 1):
+                found.append((start, end, names[codes[start] // 2]))
+        return found
+
+    def unpadded(self, output: np.ndarray) -> Ragged:
+        """The codes of one padded sequence [1, T]."""
+        return ragged([output[0][output[0] >= 0]], -1)
+
+    def tables(
+        self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
+    ) -> list[Table]:
+        """The features of each label by where they stand, phrases, lengths and transitions."""
+        labels, names, radius = self.codec.texts, self.features.names, options.get("window", 0)
+        at = [f" [{place:+d}]" if place else "" for place in range(-radius, radius + 1)]
+        names = tuple(f"{name}{place}" for place in at for name in names)
+        everywhere = tuple(f"{part}{name}" for name in names for part in ("", "first: ", "last: "))
+        tokens = weights["tokens"].reshape(3 * len(names), len(labels))
+        found = rankings_by_label(everywhere, labels, tokens, largest)
+        if "phrases" in weights:
+            for s, label in enumerate(labels):
+                title = f"whole segments of {label}"
+                found.append(ranking(title, self.phrase_names, weights["phrases"][:, s], largest))
+        tall = tuple(map(str, range(1, self.longest + 1)))
+        for s, label in enumerate(labels[self.outside :], int(self.outside)):
+            found.append(ranking(f"lengths of {label}", tall, weights["lengths"][:, s], largest))
+        title = "transitions, from the label of a row to that of a column"
+        found.append(pairs_table(title, labels, weights["transitions"], largest))
+        for name in ("start", "stop"):
+            if name in weights:
+                found.append(ranking(f"{name} of a sequence", labels, weights[name], largest))
+        return found
+
+
+def phrase_name(key: str, texts: Sequence[str]) -> str:
+    """The feature of a segment whose tokens have these texts."""
+    return f"{key}={' '.join(texts)}"
+
+
+def texts_of(sequence: Any, key: str) -> list[str]:
+    """The text of a feature of every token.
+
+    Raises:
+      ValueError: tokens are no mappings, or one has no text of that name.
+    """
+    texts: list[str] = []
+    for t, token in enumerate(sequence):
+        text = token.get(key) if isinstance(token, Mapping) else None
+        if not isinstance(text, str):
+            raise ValueError(
+                f"phrases names {key!r}, but token {t} of a sequence has no text of that name, got "
+                f"{kind_and_text_of(token)}: tokens must be mappings with it"
+            )
+        texts.append(text)
+    return texts
+
+
+def read_spans(segments: Any, lengths: Sequence[int], name: str = "segments") -> list[list[Span]]:
+    """The segments of n sequences as sorted triples, of either kind.
+
+    Args:
+      lengths: [n] tokens of each sequence. name: of the argument, for messages.
+
+    Raises:
+      ValueError: they are of another number of sequences, neither labels of IOB2 nor triples,
+        of another number of tokens, reach beyond the sequence, or overlap.
+    """
+    expected = "a list of n lists, of IOB2 labels or of triples (start, end, label)"
+    listed = as_list(name, segments, expected)
+    if len(listed) != len(lengths):
+        raise ValueError(f"{name} must be of n = {len(lengths)} sequences, got {len(listed)}")
+    found, kind = [], is_of_spans(listed)
+    for i, (one, length) in enumerate(zip(listed, lengths, strict=True)):
+        one = as_list(f"{name}[{i}]", one, expected)
+        if not kind:
+            if len(one) != length:
+                raise ValueError(
+                    f"{name}[{i}] has {len(one)} labels, but its sequence has {length} tokens"
+                )
+            try:
+                spans = [(start, end, label) for label, start, end in iob2_spans(one)]
+            except ValueError as error:
+                raise ValueError(f"{name}[{i}] is of {expected}: {error}") from None
+        else:
+            spans = [_checked_span(f"{name}[{i}]", span, length) for span in one]
+        spans.sort(key=lambda span: span[:2])
+        for before, after in zip(spans, spans[1:], strict=False):
+            if after[0] < before[1]:
+                raise ValueError(f"{name}[{i}] has segments that overlap: {before} and {after}")
+        found.append(spans)
+    return found
+
+
+def is_of_spans(segments: Sequence[Any]) -> bool:
+    """Whether segments are triples: no list of them begins with a text."""
+    return not any(len(one) and isinstance(one[0], str) for one in segments)
+
+
+def _checked_span(place: str, span: Any, length: int) -> Span:
+    if not isinstance(span, (tuple, list)) or len(span) != 3:
+        raise ValueError(f"{place} has {text_of(span)}, expected triples (start, end, label)")
+    start, end, label = span
+    start, end = checked_size(f"{place}: start", start, 0), checked_size(f"{place}: end", end)
+    if not start < end <= length:
+        raise ValueError(
+            f"{place} has the segment {text_of(span)} of a sequence of {length} tokens: expected 0 "
+            "<= start < end <= tokens"
+        )
+    if label == OUTSIDE:
+        raise ValueError(f'{place}: "{OUTSIDE}" is the label of tokens in no segment: leave it out')
+    return start, end, label
+
+
+def prepare(
+    sequences: Any,
+    segments: Any,
+    *,
+    classes: Iterable[Hashable] | None = None,
+    longest: int | None = None,
+    phrases: Iterable[str] = (),
+    phrase_count: int = 2,
+    min_count: int = 1,
+    constant: float = 0.0,
+    **options: Any,
+) -> Prepared:
+    """A training set of segmentations: `js.fit(*prepare(sequences, segments), C=10.0)`.
+
+    Args:
+      sequences: n sequences of tokens, as in `jaxstruct.chains.prepare`.
+      segments: n lists of IOB2 labels, one a token, or of triples (start, end, label), tokens start
+        .. end - 1. An I-type that carries nothing on begins a segment. Predictions are of the same
+        kind.
+      classes: all labels in the wanted order, "O" among them where tokens may be in no segment;
+        None for those of `segments`.
+      longest: tokens of a segment at most; None for the longest of `segments`.
+      phrases: names of features of tokens, whose tokens are then mappings with texts of these
+        names. A segment has the texts of its tokens, joined, as a feature of its own.
+      phrase_count: how many segments of training must have a phrase for it to count.
+      min_count, constant: of features of tokens, as in `jaxstruct.chains.prepare`.
+      options: those of `segmenter` but `outside` and `number_of_phrases`.
+
+    Raises:
+      ValueError: sequences, segments or an option do not fit; a segment is longer than `longest`.
+    """
+    sequences, segments = held(sequences), held(segments)
+    rows, offsets = read_sequences("sequences", sequences)
+    lengths = np.diff(offsets).tolist()
+    spans = read_spans(segments, lengths)
+    features = fit_features(rows, min_count=min_count, constant=constant)
+    most = max((end - start for own in spans for start, end, _ in own), default=1)
+    longest = most if longest is None else checked_size("longest", longest)
+    codec, outside = _codec_of(spans, lengths, classes)
+    keys = tuple(as_list("phrases", phrases, "a list of names of features of tokens"))
+    names = _phrases(sequences, spans, keys, checked_size("phrase_count", phrase_count))
+    encoding = SegmentEncoding(
+        features, codec, longest, outside, is_of_spans(segments), keys, tuple(names),
+        max(names.values(), default=0),
+    )  # fmt: skip
+    return prepared(encoding, sequences, encoding.outputs(segments, lengths), options)
+
+
+def _codec_of(
+    spans: list[list[Span]], lengths: list[int], classes: Iterable[Hashable] | None
+) -> tuple[LabelCodec, bool]:
+    """(the codec, whether its class 0 is `OUTSIDE`)."""
+    labels = [label for own in spans for _, _, label in own]
+    if classes is None:
+        covered = [sum(end - start for start, end, _ in own) for own in spans]
+        if not labels:
+            raise ValueError("segments has no segment: there is nothing to learn")
+        outside, kept = covered != lengths, fit_codec(labels).classes
+    else:
+        classes = as_list("classes", classes, "a list of labels")
+        outside = OUTSIDE in classes
+        kept = fit_codec(labels, [one for one in classes if one != OUTSIDE]).classes
+    return LabelCodec((OUTSIDE, *kept) if outside else kept), outside
+
+
+def _phrases(
+    sequences: Any, spans: list[list[Span]], keys: tuple[str, ...], count: int
+) -> dict[str, int]:
+    """The phrases of segments that occur so often, with their tokens; the most frequent first."""
+    counts, sizes = Counter(), {}
+    for key in keys:
+        for sequence, own in zip(sequences, spans, strict=True):
+            texts = texts_of(sequence, key)
+            for start, end, _ in own:
+                name = phrase_name(key, texts[start:end])
+                counts[name] += 1
+                sizes[name] = max(end - start, sizes.get(name, 0))
+    kept = sorted(name for name, times in counts.items() if times >= count)
+    return {name: sizes[name] for name in sorted(kept, key=counts.__getitem__, reverse=True)}

@@ -1,0 +1,83 @@
+"""What segmentations can be asked besides training: sums, the k best, samples.
+
+P(y | x) = exp(F(x, y)) / Z(x) over all segmentations: the semi-Markov random field of Sarawagi and
+Cohen. What Delta raises are the tokens, so that the loss has to be additive.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from jaxstruct.core.contract import Inference, Marginals
+from jaxstruct.core.derived_inference import positions
+from jaxstruct.core.static import Static
+from jaxstruct.core.transposition import scaled
+from jaxstruct.core.types import Array, PyTree
+from jaxstruct.segments.oracles import decoding
+from jaxstruct.segments.potentials import SegmentTheta, token_parts
+
+
+def _log_loss(allowed: Partial, theta: SegmentTheta, y: Array) -> Array:
+    """-log P(y | x). The parts of F(y) are taken off the tokens before the sum over segmentations:
+    log Z and F(y) would be large and nearly equal, and their difference coarse in float32."""
+    tokens = theta.tokens.at[:, 0].add(-token_parts(theta, y)[:, None])
+    return decoding.log_partition(*allowed(theta._replace(tokens=tokens)))
+
+
+def _marginals(allowed: Partial, theta: SegmentTheta) -> Marginals:
+    """[T, L, S] the probability of the segment with first token t, length l + 1 and label s."""
+    found = decoding.marginals(*allowed(theta))
+    return Marginals(found.segments, found.log_partition, positions(theta.length))
+
+
+def _k_best(allowed: Partial, theta: SegmentTheta, k: int) -> tuple[Array, Array]:
+    potentials, length = allowed(theta)
+    found = decoding.k_best(potentials, length, k)
+    return found.codes, found.score
+
+
+def _sample(allowed: Partial, theta: SegmentTheta, key: Array) -> Array:
+    potentials, length = allowed(theta)
+    return decoding.sample(potentials, length, key)
+
+
+def _softmax_margin(
+    allowed: Partial, raised: Partial, theta: SegmentTheta, y_true: Array, mu: Array
+) -> Array:
+    return mu * _log_loss(allowed, scaled(raised(theta, y_true), 1 / mu), y_true)
+
+
+def _augmented_k_best(
+    allowed: Partial, raised: Partial, theta: SegmentTheta, y_true: Array, k: int
+) -> tuple[Array, Array]:
+    codes, scores = _k_best(allowed, raised(theta, y_true), k)
+    return codes, scores > -jnp.inf
+
+
+def _most_segmentations(sizes: Static, inputs: PyTree) -> int:
+    labels, longest = sizes.value
+    counts = [1]
+    for _ in range(int(np.max(inputs.length, initial=0))):
+        counts.append(labels * sum(counts[-longest:]))
+    return counts[-1]
+
+
+def segment_inference(labels: int, longest: int, allowed: Partial, raised: Partial) -> Inference:
+    """The inference of segmentations.
+
+    Args:
+      labels: S. longest: L. allowed: theta -> (`SegmentPotentials`, length).
+      raised: (theta, y_true) -> theta whose score is F(y) + Delta(y_true, y); it raises ValueError
+        where the loss is not additive.
+    """
+    return Inference(
+        log_loss=Partial(_log_loss, allowed),
+        marginals=Partial(_marginals, allowed),
+        k_best=Partial(_k_best, allowed),
+        sample=Partial(_sample, allowed),
+        softmax_margin=Partial(_softmax_margin, allowed, raised),
+        augmented_k_best=Partial(_augmented_k_best, allowed, raised),
+        most_outputs=Partial(_most_segmentations, Static((labels, longest))),
+    )

@@ -1,0 +1,156 @@
+"""Losses of segmentations.
+
+    hamming             Delta = number of tokens with a wrong code (label, or begin for inside)
+    normalised_hamming  Delta = number of tokens with a wrong code / length
+    zero_one            Delta = 1 for any other segmentation
+    f1                  Delta = 1 - 2 p / (g + m), with g true and m predicted segments, p of these
+                        right in begin, end and label; 0 where there are none of both
+
+Segments of the outside label do not count in f1. Levels are what the dynamic programs carry: wrong
+tokens, or pairs (m, p). Of sequences of more than N = `most_segments` positions all m >= N are one
+level for each p, of the loss at m = T, which is at least that of each of them: such a level bounds
+the maximum, and no output is taken from it.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxstruct.core.checks import check_choice
+from jaxstruct.core.static import static
+from jaxstruct.core.types import Array
+from jaxstruct.segments.potentials import over_segments, read_codes
+
+NAMES = ("hamming", "normalised_hamming", "zero_one", "f1")
+
+
+@static
+class SegmentLoss:
+    """A loss by its name.
+
+    Fields:
+      name: of `NAMES`. outside: the label whose segments do not count, or None.
+      most_segments: N. dtype: of Delta.
+    """
+
+    name: str
+    outside: int | None
+    most_segments: int
+    dtype: str
+
+    @property
+    def additive(self) -> bool:
+        """Whether Delta adds up over tokens."""
+        return self.name.endswith("hamming")
+
+
+def segment_loss(name: str, outside: int | None, most_segments: int, dtype: str) -> SegmentLoss:
+    """The loss of a name; ValueError for one that there is not."""
+    check_choice("loss", name, NAMES)
+    return SegmentLoss(name, outside, most_segments, dtype)
+
+
+def counted(loss: SegmentLoss, y: Array) -> Array:
+    """[T] bool, True at the first token of each segment that counts."""
+    codes = read_codes(y)
+    return codes.begins if loss.outside is None else codes.begins & (codes.label != loss.outside)
+
+
+def matched(loss: SegmentLoss, y_true: Array, y: Array) -> Array:
+    """How many of the segments of y that count are true ones."""
+    true, own = read_codes(y_true), read_codes(y)
+    same = counted(loss, y_true) & (y_true == y)
+    begin = jnp.arange(y.shape[0]) - own.place  # of the segment that a token ends
+    both = own.ends & true.ends & (true.place == own.place)
+    return jnp.sum(both & same[begin])
+
+
+def f1_loss(true: Array, predicted: Array, right: Array) -> Array:
+    """1 - 2 p / (g + m), 0 where g + m is 0."""
+    total = true + predicted
+    return jnp.where(total > 0, 1 - 2 * right / jnp.maximum(total, 1), 0)
+
+
+def delta(loss: SegmentLoss, y_true: Array, y: Array) -> Array:
+    """Delta(y_true, y) of codes [T] with -1 on padding."""
+    real = y_true >= 0
+    wrong = jnp.sum(real & (y != y_true))
+    if loss.name == "f1":
+        sizes = jnp.sum(counted(loss, y_true)), jnp.sum(counted(loss, y))
+        found = f1_loss(*sizes, matched(loss, y_true, y))
+    else:
+        found = wrong / _scale(loss, y_true) if loss.additive else jnp.minimum(wrong, 1)
+    return jnp.asarray(found, loss.dtype)
+
+
+def _scale(loss: SegmentLoss, y_true: Array) -> Array | int:
+    by_length = loss.name == "normalised_hamming"
+    return jnp.maximum(jnp.sum(y_true >= 0), 1) if by_length else 1
+
+
+def code_costs(loss: SegmentLoss, y_true: Array, labels: int) -> Array:
+    """[T, S, 2] what the codes 2 s and 2 s + 1 cost at each token, 0 on padding; additive."""
+    wrong = y_true[:, None] != jnp.arange(2 * labels)[None]
+    costs = jnp.where((y_true >= 0)[:, None] & wrong, 1 / _scale(loss, y_true), 0)
+    return costs.reshape(-1, labels, 2).astype(loss.dtype)
+
+
+def wrong_tokens(y_true: Array, lengths: int, labels: int) -> Array:
+    """[T, L, S] int32 how many tokens of each segment have another code in y_true."""
+    wrong = (y_true[:, None] != jnp.arange(2 * labels)[None]).astype(jnp.int32)
+    inside, first = jnp.moveaxis(wrong.reshape(-1, labels, 2), 2, 0)
+    return jnp.cumsum(over_segments(inside, lengths), axis=1) + (first - inside)[:, None]
+
+
+def pair_steps(loss: SegmentLoss, y_true: Array, lengths: int, labels: int) -> Array:
+    """[T, L, S] int32: 2 for a true segment, 1 for any other that counts, 0 for outside."""
+    ends = over_segments(read_codes(y_true).ends, lengths)
+    right = (wrong_tokens(y_true, lengths, labels) == 0) & ends[..., None]
+    steps = 1 + right.astype(jnp.int32)
+    return steps if loss.outside is None else steps.at[..., loss.outside].set(0)
+
+
+def hamming_targets(levels: int, lengths: int) -> np.ndarray:
+    """[L + 1, H] the level h + c after c wrong tokens."""
+    return np.arange(lengths + 1)[:, None] + np.arange(levels)
+
+
+def pairs(most: int) -> np.ndarray:
+    """[H, 2] the pairs (m, p) of m <= N predicted segments, p <= m of them right."""
+    return np.array([(m, p) for m in range(most + 1) for p in range(m + 1)])
+
+
+def pair_targets(most: int) -> np.ndarray:
+    """[3, H] the pair after each step of `pair_steps`; N stands for N and more."""
+    every = pairs(most)
+    place = {tuple(pair): h for h, pair in enumerate(every.tolist())}
+    moves = [(0, 0), (1, 0), (1, 1)]
+    return np.array([
+        [place[min(m + dm, most), min(p + dp, most)] for m, p in every.tolist()]
+        for dm, dp in moves
+    ])  # fmt: skip
+
+
+def pairs_kept(loss: SegmentLoss, tokens: int) -> int:
+    """N of the levels of sequences of T positions, T where all m have levels of their own."""
+    return min(loss.most_segments, tokens)
+
+
+def bounding_levels(loss: SegmentLoss, tokens: int) -> np.ndarray | None:
+    """[H] bool, True of the levels of f1 that only bound; None where there is none."""
+    kept = pairs_kept(loss, tokens)
+    return pairs(kept)[:, 0] == kept if loss.name == "f1" and kept < tokens else None
+
+
+def level_losses(loss: SegmentLoss, y_true: Array) -> Array:
+    """[H] Delta of each level."""
+    T = y_true.shape[0]
+    if loss.name == "f1":
+        m, p = pairs(pairs_kept(loss, T)).T
+        bounding = bounding_levels(loss, T)
+        m = m if bounding is None else np.where(bounding, T, m)
+        found = f1_loss(jnp.sum(counted(loss, y_true)), jnp.asarray(m), jnp.asarray(p))
+        return jnp.maximum(jnp.asarray(found, loss.dtype), 0)  # p > g is no level
+    levels = jnp.arange(T + 1 if loss.additive else 2)
+    return jnp.asarray(levels / _scale(loss, y_true), loss.dtype)

@@ -1,0 +1,1 @@
+"""Semi-Markov dynamic programs over the potentials of ONE sequence."""

@@ -1,0 +1,36 @@
+"""experiments.segments on a made-up corpus."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments import segments as command
+from jaxstruct.data.conll import Conll2002, Sentence
+from tests.experiments.scripts import kept_settings, strict_json
+from tests.segments.cases import names, tagged
+
+
+def corpus(n):
+    sentences, spans = names(n)
+    return tuple(
+        Sentence(tuple(token["word"] for token in one), (), tuple(labels))
+        for one, labels in zip(sentences, tagged(sentences, spans), strict=True)
+    )
+
+
+def test_a_chain_and_segments_find_the_names(tmp_path):
+    options = command.Options(
+        output=str(tmp_path), methods=("chain", "phrases"), c_over_n=10.0, test_sentences=4,
+        compilation_cache=False, progress=False,
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch, kept_settings():
+        made = Conll2002(corpus(12), corpus(4), corpus(6))
+        patch.setattr(command, "load_conll2002", lambda *_: made)
+        outcome = command.run(options)
+    rows = outcome.numbers["rows"]
+    assert [row["method"] for row in rows] == ["chain", "phrases"]
+    assert all(row["testa_f1"] == row["testb_f1"] == 100 for row in rows)
+    (path,) = (path for path in outcome.files if path.name == "segments.plot.json")
+    shown = strict_json(path)["labels"]
+    assert list(shown) == ["true", "chain", "phrases"] and shown["true"] == shown["phrases"]
+    assert (tmp_path / "segments.csv").is_file() and (tmp_path / "segments.png").is_file()

@@ -1,0 +1,122 @@
+"""Oracles of segmentations against every segmentation of short sequences."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from jaxstruct.segments import (
+    SegmentPotentials,
+    k_best,
+    log_partition,
+    marginals,
+    sample,
+    viterbi,
+)
+from tests.lib.enumeration import check_alone, check_best, check_k_best, check_samples, row
+from tests.lib.refusals import refused
+from tests.segments.oracles.truth import T, cases, counts
+
+best = jax.jit(jax.vmap(viterbi))
+
+
+def check(given, dtype, tolerance):
+    found = best(*given.typed(dtype))
+    assert found.codes.dtype == jnp.int32 and found.score.dtype == dtype
+    check_best(given.listed(), found.codes, found.score, tolerance)
+    return found
+
+
+@pytest.mark.smoke
+def test_four_thousand_best_segmentations():
+    given = cases(0, 4000)
+    found = check(given, "float32", 1e-5)
+    check_alone(jax.jit(viterbi), given.typed("float32"), found, range(0, 40, 4))
+    check_alone(viterbi, given.typed("float32"), found, [1, 2])
+
+
+def test_best_segmentations_of_float64(x64):
+    check(cases(1, 400), "float64", 1e-12)
+
+
+def test_padding_is_never_read():
+    given = cases(2, 200)
+    potentials, length = given.typed("float32")
+    more = np.full((len(length), 3, *potentials.segments.shape[2:]), np.nan, np.float32)
+    segments = np.concatenate([potentials.segments, more], axis=1)
+    for i, size in enumerate(length):
+        for first in range(T):
+            segments[i, first, max(size - first, 0) :] = np.nan
+    wide = best(potentials._replace(segments=segments), length)
+    short = best(potentials, length)
+    np.testing.assert_array_equal(wide.codes[:, :T], short.codes)
+    assert (wide.codes[:, T:] == -1).all()
+    np.testing.assert_array_equal(wide.score, short.score)
+
+
+@pytest.mark.parametrize("k", [2, 7])
+def test_k_best_are_distinct_and_in_order(k):
+    given = cases(3, 600)
+    found = jax.jit(jax.vmap(partial(k_best, k=k)))(*given.typed("float32"))
+    check_k_best(given.listed(), found.codes, found.score, 1e-5)
+
+
+def test_sums_equal_enumeration():
+    given = cases(4, 400)
+    found = jax.jit(jax.vmap(marginals))(*given.typed("float32"))
+    totals = jax.jit(jax.vmap(log_partition))(*given.typed("float32"))
+    np.testing.assert_array_equal(totals, found.log_partition)
+    shape = found.segments.shape[1:]
+    for i, F in enumerate(given.listed().scores):
+        np.testing.assert_allclose(found.log_partition[i], logsumexp(F), rtol=2e-6, atol=2e-6)
+        each = counts(int(given.length[i]))[:, : np.prod(shape)]
+        expected = np.exp(F - logsumexp(F)) @ each
+        np.testing.assert_allclose(found.segments[i], expected.reshape(shape), atol=2e-6)
+
+
+def test_large_potentials_do_not_overflow():
+    given = cases(5, 100)
+    potentials = jax.tree.map(lambda leaf: 300 * leaf, given.typed("float32")[0])
+    found = jax.jit(jax.vmap(marginals))(potentials, given.length)
+    for i, F in enumerate(given.listed().scores):
+        np.testing.assert_allclose(found.log_partition[i], logsumexp(300 * F), rtol=2e-6, atol=1e-4)
+    assert np.isfinite(found.segments).all()
+
+
+def test_derivatives_of_marginals_are_differences_of_log_z(x64):
+    potentials, length = row(cases(6, 30).typed("float64"), slice(1, 30, 6))
+    direction = np.random.default_rng(0).normal(size=potentials.segments.shape)
+
+    @jax.jit
+    def total(step):
+        moved = potentials._replace(segments=potentials.segments + step * direction)
+        return jax.vmap(log_partition)(moved, length)
+
+    slope = (total(1e-5) - total(-1e-5)) / 2e-5
+    found = jax.jit(jax.vmap(marginals))(potentials, length).segments
+    np.testing.assert_allclose(slope, (found * direction).sum(axis=(1, 2, 3)), atol=1e-7)
+
+
+def test_samples_have_their_probabilities():
+    given = cases(7, 24)
+    draw = jax.vmap(sample, (None, None, 0))
+    keys = jax.random.split(jax.random.key(0), 2000)
+    drawn = jax.jit(jax.vmap(draw, (0, 0, None)))(*given.typed("float32"), keys)
+    check_samples(given.listed(), drawn)
+
+
+def test_refusals():
+    potentials, length = row(cases(8, 4).typed("float32"), 0)
+    refused(r"segments must be \[T, L, S\]", viterbi, potentials._replace(segments=jnp.ones(3)), 1)
+    refused(r"transitions must be \[2, 2\]", viterbi,
+            potentials._replace(transitions=jnp.ones(3)), length)  # fmt: skip
+    refused(
+        "floating", viterbi, SegmentPotentials(np.ones((2, 1, 1), int), np.ones((1, 1), int)), 1
+    )
+    refused("length must be in 0..5", viterbi, potentials, 6)
+    refused("k must be", k_best, potentials, length, 0)

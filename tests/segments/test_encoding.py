@@ -1,0 +1,75 @@
+"""Segments as people hold them: triples, IOB2, phrases, what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import jaxstruct as js
+from tests.lib.refusals import refused
+from tests.segments.cases import names, tagged
+
+prepare = js.segments.prepare
+X, SPANS = names()
+IOB2 = tagged(X, SPANS)
+
+
+def test_triples_and_labels_are_the_same_codes():
+    of_spans, of_labels = prepare(X, SPANS), prepare(X, IOB2)
+    np.testing.assert_array_equal(of_spans.outputs.rows, of_labels.outputs.rows)
+    encoding = of_spans.encoding
+    assert encoding.codec.classes == ("O", "LOC", "PER")
+    assert (encoding.longest, encoding.outside) == (3, True)
+    # Ann Lee likes New York again: begin and inside of class 2, outside, of class 1, outside
+    np.testing.assert_array_equal(of_spans.outputs[0], [5, 4, 1, 3, 2, 1])
+    assert encoding.decode(of_spans.outputs) == SPANS
+    empty = encoding.outputs([[], SPANS[0]], [0, 6])
+    assert encoding.decode(empty) == [[], SPANS[0]]
+    assert of_labels.encoding.decode(of_labels.outputs) == IOB2
+
+
+def test_segments_of_all_tokens_have_no_outside():
+    data = prepare([[["a"], ["b"], ["c"]], [["d"]]], [[(0, 2, 7), (2, 3, 9)], [(0, 1, 7)]])
+    assert data.encoding.codec.classes == (7, 9) and not data.encoding.outside
+    np.testing.assert_array_equal(data.outputs[0], [1, 0, 3])
+    assert data.encoding.decode(data.outputs) == [[(0, 2, 7), (2, 3, 9)], [(0, 1, 7)]]
+    plain = prepare([[["a"], ["b"], ["c"]]], [["B", "I", "B"]])
+    assert plain.encoding.decode(plain.outputs) == [["B", "I", "B"]]
+
+
+def test_an_inside_that_carries_nothing_on_begins_a_segment():
+    data = prepare([[["a"], ["b"], ["c"]]], [["O", "I-X", "I-Y"]])
+    assert data.encoding.decode(data.outputs) == [["O", "B-X", "B-Y"]]
+
+
+def test_phrases_are_the_texts_of_segments():
+    encoding = prepare(X, SPANS, phrases=["word"], phrase_count=4).encoding
+    names = encoding.phrase_names
+    assert names == ("word=Ann Lee", "word=Bob", "word=New York", "word=Paris",
+                     "word=Rio de Janeiro")  # fmt: skip
+    assert encoding.phrase_length == 3
+    new = [{"word": word, "upper": True} for word in ("New", "York", "Paris")]
+    (table,) = encoding.inputs([new]).phrases  # [T, M, P]
+    expected = np.full((3, 3, 1), len(names))
+    expected[0, 1], expected[2, 0] = names.index("word=New York"), names.index("word=Paris")
+    np.testing.assert_array_equal(table, expected)
+    assert len(prepare(X, SPANS, phrases=["word"], phrase_count=6).encoding.phrase_names) == 2
+
+
+def test_refusals_name_the_place():
+    refused("segments must be of n = 12 sequences, got 11", prepare, X, SPANS[1:])
+    refused(r"segments\[0\] has 5 labels, but its sequence has 6", prepare, X[:1], [IOB2[0][1:]])
+    refused(r"segments\[0\] is of .*IOB2", prepare, X[:1], [["B-X", "x", "O", "O", "O", "O"]])
+    refused(r"overlap: \(0, 2, 'X'\) and \(1, 3, 'Y'\)", prepare, X[:1], [[(0, 2, "X"),
+            (1, 3, "Y")]])  # fmt: skip
+    refused(r"segment \(5, 7, 'X'\) of a sequence of 6 tokens", prepare, X[:1], [[(5, 7, "X")]])
+    refused(r"expected triples", prepare, X[:1], [[(5, 7)]])
+    refused('"O" is the label of tokens in no segment', prepare, X[:1], [[(0, 1, "O")]])
+    refused("has no segment: there is nothing to learn", prepare, X[:1], [[]])
+    refused("longest is 2: raise it", prepare, X, SPANS, longest=2)
+    refused(r"has no text of that name", prepare, X, SPANS, phrases=["upper"])
+    refused(r"tokens must be mappings", prepare, [[["a"]]], [[(0, 1, "X")]], phrases=["word"])
+    with refused(r"segments\[0\] leaves token 1 in no segment"):
+        prepare([[["a"], ["b"]]], [[(0, 1, "X")]], classes=["X"])
+    encoding = prepare(X, SPANS).encoding
+    with refused(r"segments\[0\] has the label 'ORG'.*name all at the start"):
+        encoding.outputs([[(0, 1, "ORG")]], [2])

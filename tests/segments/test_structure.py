@@ -1,0 +1,323 @@
+"""The problem of segments: potentials, losses, levels against enumeration, its optimum, a QP."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxstruct as js
+from jaxstruct.segments import SegmentPotentials, SegmentTheta, losses, segment_inputs, segmenter
+from tests.lib.enumeration import row
+from tests.lib.refusals import refused
+from tests.segments.oracles.truth import L, S, T, codes, delta, divisions, level, scores
+from tests.solvers.cases import FULL
+from tests.truth.quadratic_program import solve_primal
+
+M, PHRASES, D = 2, 3, 2
+
+
+def problem(loss="hamming", outside=None, **options):
+    options = dict(number_of_phrases=PHRASES, start_stop=True) | options
+    return segmenter(D, S, L, outside=outside, loss=loss, **options)
+
+
+def thetas(seed, n, tied=True):
+    """Potentials of n sequences of all lengths, half of small integers."""
+    random = np.random.default_rng(seed)
+
+    def drawn(*shape):
+        whole = (np.arange(n) % 2 == 0).reshape(n, *(1,) * len(shape)) & tied
+        values = np.where(whole, random.integers(-2, 3, (n, *shape)),
+                          random.normal(size=(n, *shape)))  # fmt: skip
+        return values.astype(np.float32)
+
+    return SegmentTheta(
+        drawn(T, 3, S), drawn(L, S), drawn(S, S), drawn(S), drawn(S), drawn(T, M, S),
+        (np.arange(n) // 2 % (T + 1)).astype(np.int32),
+    )  # fmt: skip
+
+
+def all_scores(theta, outside):
+    """[n] of [K] F by loops over the tokens of segments, and not by `segment_potentials`."""
+    n = len(theta.length)
+    table = np.zeros((n, T, L, S))
+    for t in range(T):
+        for size in range(1, min(L, T - t) + 1):
+            own = table[:, t, size - 1]
+            for at in range(t, t + size):
+                own += theta.tokens[:, at, 0]
+            own += theta.tokens[:, t, 1] + theta.tokens[:, t + size - 1, 2]
+            own += theta.lengths[:, size - 1]
+            if size <= M:
+                own += theta.phrases[:, t, size - 1]
+    parts = SegmentPotentials(table, theta.transitions, theta.start, theta.stop)
+    return scores(parts, theta.length, outside)
+
+
+@functools.cache
+def drawn(loss, outside, seed, n=900):
+    """(thetas, true outputs [n, T], of each F, levels and losses of all outputs)."""
+    theta, random = thetas(seed, n), np.random.default_rng([seed, 1])
+    values = all_scores(theta, outside)
+    true, found = [], []
+    for length, F in zip(theta.length.tolist(), values, strict=True):
+        at = int(random.integers(len(F)))
+        true.append(codes(length, outside)[at])
+        found.append((F, *_levels(loss, outside, length, at), np.arange(len(F)) == at))
+    return theta, np.array(true), found
+
+
+@functools.cache
+def _levels(loss, outside, length, at):
+    every = divisions(length, outside)
+    own = [level(loss, every[at], other, outside) for other in every]
+    return own, np.array([delta(loss, one, length) for one in own])
+
+
+EACH = pytest.mark.parametrize(
+    ("loss", "outside"),
+    [("hamming", None), ("normalised_hamming", 1), ("zero_one", 1), ("f1", None), ("f1", 1)],
+)  # fmt: skip
+
+
+@EACH
+def test_scores_and_losses(loss, outside):
+    theta, true, found = drawn(loss, outside, 0)
+    model = problem(loss, outside).model
+    run = jax.jit(jax.vmap(lambda theta, a, b: (model.score(theta, b), model.loss(a, b))))
+    random = np.random.default_rng(1)
+    at = [int(random.integers(len(one[0]))) for one in found]
+    other = np.array([codes(int(m), outside)[k] for m, k in zip(theta.length, at, strict=True)])
+    values, Delta = run(theta, true, other)
+    np.testing.assert_allclose(values, [one[0][k] for one, k in zip(found, at, strict=True)],
+                               atol=1e-5)  # fmt: skip
+    np.testing.assert_allclose(Delta, [one[2][k] for one, k in zip(found, at, strict=True)],
+                               atol=1e-6)  # fmt: skip
+
+
+def _values(theta, found, y, outside):
+    """[n] F of the outputs y, each in the list and none of them the true one, -inf if it is."""
+    values = []
+    for i, (F, *_, same) in enumerate(found):
+        at = np.flatnonzero((codes(int(theta.length[i]), outside) == y[i]).all(axis=1))
+        assert len(at) == 1
+        values.append(-np.inf if same[at[0]] else F[at[0]])
+    return np.array(values)
+
+
+@EACH
+def test_the_best_of_every_level(loss, outside):
+    """Each level alone: 900 cases times all levels; the level of the loss, and the best F."""
+    theta, true, found = drawn(loss, outside, 2)
+    made = problem(loss, outside)
+    count = len(made.oracles.level_losses(jnp.asarray(true[0])))
+
+    def of_level(theta, y, h):
+        offsets = jnp.where(jnp.arange(count) == h, 0, -jnp.inf).astype(jnp.float32)
+        return made.oracles.best_by_level(theta, y, offsets, jnp.ones(count))
+
+    run = jax.jit(jax.vmap(jax.vmap(of_level, (None, None, 0)), (0, 0, None)))
+    y = np.asarray(run(theta, true, jnp.arange(count)))
+    Delta = np.asarray(jax.jit(jax.vmap(made.oracles.level_losses))(true))
+    names = losses.pairs(T).tolist() if loss == "f1" else range(count)
+    for h, name in enumerate(names):
+        best, given = [], []
+        for i, (F, levels, wanted, same) in enumerate(found):
+            at = [list(one[1:]) == name if loss == "f1" else one == name for one in levels]
+            at = np.array(at) & ~same
+            best.append(F[at].max(initial=-np.inf))
+            given.append(wanted[at][0] if at.any() else Delta[i, h])
+        own = _values(theta, found, y[:, h], outside)
+        np.testing.assert_allclose(own, best, atol=1e-5)
+        np.testing.assert_allclose(Delta[:, h], given, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("loss", "outside"), [("hamming", None), ("normalised_hamming", 1), ("f1", 1)]
+)
+def test_the_most_violated_output(loss, outside):
+    """Margin and slack re-scaling, and the best wrong output."""
+    theta, true, found = drawn(loss, outside, 3)
+    made = problem(loss, outside)
+    oracles, model = made.oracles, made.model
+
+    def run(theta, y):
+        truth, Delta = model.score(theta, y), oracles.level_losses(y)
+        one = jnp.ones_like(Delta)
+        margin = oracles.best_by_level(theta, y, Delta - truth, one)
+        slack = oracles.best_by_level(theta, y, Delta * (1 - truth), Delta)
+        augmented = slack
+        if oracles.loss_augmented_decode is not None:
+            augmented = oracles.loss_augmented_decode(theta, y, 0.5)
+        found = jnp.stack([margin, slack, oracles.best_wrong(theta, y), augmented])
+        return found, jax.vmap(model.loss, (None, 0))(y, found), truth
+
+    y, Delta, truth = map(np.asarray, jax.jit(jax.vmap(run))(theta, true))
+    F = np.stack([_values(theta, found, y[:, j], outside) for j in range(3)], axis=1)
+    own = jax.jit(jax.vmap(model.score))(theta, y[:, 3])
+    wanted = np.full((4, len(y)), -np.inf)
+    for i, (values, _, each, same) in enumerate(found):
+        wrong = np.where(same, -np.inf, values)
+        gap = (wrong - truth[i])[~same]
+        if not same.all():
+            rescaled = (each[~same] * (1 + gap)).max()
+            wanted[:3, i] = (each[~same] + gap).max(), rescaled, wrong.max()
+        wanted[3, i] = (values + 0.5 * each).max()
+    some, close = wanted[0] > -np.inf, dict(atol=2e-5)
+    assert (F[~some] == -np.inf).all() and 0 < (~some).sum() < 250
+    np.testing.assert_allclose((Delta[:, 0] + F[:, 0] - truth)[some], wanted[0, some], **close)
+    slack = Delta[:, 1] * (1 + np.where(some, F[:, 1], 0) - truth)
+    np.testing.assert_allclose(slack[some], wanted[1, some], **close)
+    np.testing.assert_allclose(F[:, 2], wanted[2], **close)
+    if oracles.loss_augmented_decode is not None:
+        np.testing.assert_allclose(own + 0.5 * Delta[:, 3], wanted[3], **close)
+
+
+def test_few_segments_bound_the_others():
+    """N = 2 of up to five: the output is the best of those below, the bound above all of them."""
+    outside = 1
+    theta, true, found = drawn("f1", outside, 4, 600)
+    made = problem("f1", outside, most_segments=2)
+
+    def run(theta, y):
+        truth, Delta = made.model.score(theta, y), made.oracles.level_losses(y)
+        margin = made.oracles.best_by_level(theta, y, Delta - truth, jnp.ones_like(Delta))
+        slack = made.oracles.best_by_level(theta, y, Delta * (1 - truth), Delta)
+        return margin, slack, truth
+
+    margin, slack, truth = jax.tree.map(np.asarray, jax.jit(jax.vmap(run))(theta, true))
+    known = []
+    for i, (values, levels, each, same) in enumerate(found):
+        few = np.array([one[1] < 2 for one in levels]) & ~same
+        if levels[0][0] >= 2 or not few.any():  # example_checks refuses more than N true ones
+            continue
+        gap = np.where(same, -np.inf, values) - truth[i]
+        at = (codes(int(theta.length[i]), outside) == margin.output[i]).all(axis=1)
+        assert abs((each + gap)[at][0] - (each + gap)[few].max()) < 2e-5
+        assert margin.bound[i] >= (each + gap).max() - 2e-5
+        best = (each[~same] * (1 + gap[~same])).max()
+        assert slack.bound[i] >= best - 2e-5 or best < 0
+        known.append(abs(margin.bound[i] - (each + gap).max()) < 1e-4)
+    assert len(known) > 200 and sum(known) > 30
+
+
+def listed(length=T, outside=None):
+    return codes(length, outside)
+
+
+def training_set(n=9, outside=None, dtype="float32", seed=0):
+    """Inputs of lengths 2..T with phrases, and outputs."""
+    random = np.random.default_rng(seed)
+    length = 2 + np.arange(n) % (T - 1)
+    real = np.arange(T) < length[:, None]
+    features = (random.normal(size=(n, T, D)) * real[..., None]).astype(dtype)
+    phrases = random.integers(0, PHRASES + 1, (n, T, M, 2)).astype(np.int32)
+    y = np.array([random.choice(listed(int(m), outside)) for m in length])
+    return segment_inputs(features, length, phrases), y
+
+
+def psi(features, phrases, segments, window):
+    """[D'] counted by hand from the definition of F."""
+    w = [np.zeros(((2 * window + 1) * D, 3, S)), np.zeros((L, S)), np.zeros((S, S)),
+         np.zeros((PHRASES, S)), np.zeros(S), np.zeros(S)]  # fmt: skip
+    for begin, size, label in segments:
+        for t in range(begin, begin + size):
+            near = [features[t + o] if 0 <= t + o < len(features) else np.zeros(D)
+                    for o in range(-window, window + 1)]  # fmt: skip
+            for part, counts in enumerate((True, t == begin, t == begin + size - 1)):
+                w[0][:, part, label] += counts * np.concatenate(near)
+        w[1][size - 1, label] += 1
+        for q in phrases[begin, size - 1] if size <= M else ():
+            if q < PHRASES:
+                w[3][q, label] += 1
+    labels = [label for *_, label in segments]
+    for pair in zip(labels, labels[1:], strict=False):
+        w[2][pair] += 1
+    w[4][labels[0]] += 1
+    w[5][labels[-1]] += 1
+    return np.concatenate([one.ravel() for one in w])
+
+
+def enumerated(x, y, loss, outside, window):
+    """(Psi [n, k, D'], Delta [n, k], truths [n]); where there are fewer the last is repeated."""
+    every = [divisions(int(m), outside) for m in x.length]
+    most, features, Delta, truths = max(map(len, every)), [], [], []
+    for i, own in enumerate(every):
+        true = int(np.flatnonzero((codes(int(x.length[i]), outside) == y[i]).all(axis=1))[0])
+        tokens = x.features[i][: x.length[i]]
+        table = np.array([psi(tokens, x.phrases[i], one, window) for one in own])
+        each = np.array([delta(loss, level(loss, own[true], one, outside), int(x.length[i]))
+                         for one in own])  # fmt: skip
+        last = len(own) - 1 if true != len(own) - 1 else 0
+        order = np.append(np.arange(len(own)), np.full(most - len(own), last))
+        features.append(table[order])
+        Delta.append(each[order])
+        truths.append(true)
+    return np.array(features), np.array(Delta), np.array(truths)
+
+
+@pytest.mark.parametrize("window", [0, 1])
+def test_inner_products_are_counts_by_hand(x64, window):
+    x, y = training_set(dtype="float64")
+    made, count = problem(window=window, dtype="float64"), 6
+    features, _, _ = enumerated(x, y, "hamming", None, window)
+
+    @jax.jit
+    def run(x, outputs):
+        gram = made.space.plane_gram(x, outputs[0], outputs, outputs[-1])
+        return gram, js.joint_feature(made, x, outputs[-1])
+
+    for i in (0, 3, 5, 6):
+        last = len(listed(int(x.length[i]))) - 1
+        places = np.linspace(0, last, count).astype(int)
+        gram, joint = run(row(x, i), listed(int(x.length[i]))[places])
+        table = features[i, places]
+        np.testing.assert_allclose(gram, (table[0] - table) @ (table[0] - table[-1]), atol=1e-9)
+        flat = [joint[name].ravel() for name in
+                ("tokens", "lengths", "transitions", "phrases", "start", "stop")]  # fmt: skip
+        np.testing.assert_allclose(np.concatenate(flat), table[-1], atol=1e-12)
+
+
+@pytest.mark.parametrize("formulation", ["svm2_slack", "svm1_margin"])
+def test_the_optimum_is_that_of_the_quadratic_program(x64, formulation):
+    x, y = training_set(outside=1, dtype="float64")
+    truth = solve_primal(formulation, *enumerated(x, y, "f1", 1, 0), 5.0)
+    made = problem("f1", 1, dtype="float64")
+    found = js.fit(made, x, y, formulation, 5.0, tolerance=1e-6, settings=FULL)
+    assert found.status is js.Status.CONVERGED
+    np.testing.assert_allclose([found.primal, found.dual], truth.objective, rtol=2e-6)
+
+
+def test_the_contract():
+    x, _ = training_set(4)
+    x = segment_inputs(x.features, np.full(4, T, np.int32), x.phrases)
+    y = listed(T, 1)[np.random.default_rng(0).integers(0, len(listed(T, 1)), 4)]
+    report = js.check_problem(problem(outside=1, start_stop=False), x, y, examples=2, draws=2)
+    assert not report.faults, report
+
+
+def test_refusals_name_the_example():
+    x, y = training_set()
+    made = problem(outside=1)
+    wrong = y.copy()
+    wrong[2, :2] = [1, 2]
+    refused(r"outputs\[2, 1\] is 2, inside a segment of label 1", js.fit, made, x, wrong, C=1.0)
+    wrong[2, :2] = [3, 2]
+    refused(r"outputs\[2, 1\] stands in a segment of label 1 of more than 1", js.fit, made, x,
+            wrong, C=1.0)  # fmt: skip
+    x, y = training_set(3, 1)
+    y[:, :2] = 1
+    refused(r"most_segments is 2, but outputs\[", js.fit, problem("f1", 1, most_segments=2), x, y,
+            C=1.0)  # fmt: skip
+    refused(r"phrases must be in 0..3", js.fit, made, x._replace(phrases=x.phrases + 1), y, C=1.0)
+    refused("loss", problem, "f2")
+    refused("outside", problem, outside=2)
+    refused("longest", segmenter, 2, 2, 0)
+    refused("phrases must be of the tokens", segment_inputs, x.features, x.length, x.phrases[:, 1:])
+    with refused("does not add up over tokens"):
+        made = problem("f1")
+        made.inference.softmax_margin(row(thetas(0, 4), 1), jnp.asarray(y[0]), 1.0)
