@@ -107,7 +107,7 @@ MINUTES = {
     "string_mapping": (8, 0.1),
     "snakes": (1.5, 0.2),
     "matching": (6, 0.6),
-    "dependencies": (25, 0.5),
+    "dependencies": (35, 0.5),
     "multi_label_scene": (2, 0.2),
     "multi_label_yeast": (12, 0),
     "calibration": (3, 0.3),

@@ -166,9 +166,44 @@ class _Known(NamedTuple):
     labels: Array
 
 
+class _Pairs(NamedTuple):
+    """delta Psi(y): the arcs true, own [T, S] at words where y is wrong, the first `count` rows."""
+
+    true: Array
+    own: Array
+    count: Array
+
+
 def _shared(a: Array, b: Array) -> Array:
     """How many weights two arcs [S] share."""
     return jnp.sum((a == b) & (a >= 0), dtype=jnp.int32)
+
+
+def _differ(a: Parse, b: Parse, m: Array) -> Array:
+    """1 where two trees have another arc into word m, else 0."""
+    found = a.heads[m] != b.heads[m]
+    found = found if a.labels is None else found | (a.labels[m] != b.labels[m])
+    return found.astype(jnp.int32)
+
+
+def _product(
+    pairs: _Pairs, known: _Known, tree: Parse, arcs: Array, m: Array
+) -> tuple[_Known, Array]:
+    """<delta Psi(y), features of the arc of a tree into word m>; arcs: [T, S] of the tree."""
+    head, label = tree.heads[m], jnp.int32(0) if tree.labels is None else tree.labels[m]
+
+    def add(j: Array, total: Array) -> Array:
+        return total + _shared(pairs.true[j], arcs[m]) - _shared(pairs.own[j], arcs[m])
+
+    def find(_: int, known: _Known) -> _Known:
+        found = jax.lax.fori_loop(0, pairs.count, add, jnp.int32(0))
+        put = jax.lax.dynamic_update_slice
+        values = put(known.values, found[None, None], (head, m))
+        return _Known(values, put(known.labels, label[None, None], (head, m)))
+
+    unknown = (known.labels[head, m] != label).astype(jnp.int32)
+    known = jax.lax.fori_loop(0, unknown, find, known)
+    return known, known.values[head, m]
 
 
 def look_up(
@@ -187,57 +222,30 @@ def look_up(
         """[T, S] the weights of its arcs."""
         return arc_places(features, sentence, tree.heads, jnp.arange(T), tree.labels).T
 
-    def differ(a: Parse, b: Parse, m: Array) -> Array:
-        found = a.heads[m] != b.heads[m]
-        found = found if a.labels is None else found | (a.labels[m] != b.labels[m])
-        return found.astype(jnp.int32)
-
     def where_differing(tree: Parse, step: Callable, start: Any) -> Any:
         """step(m, state) for the words m at which a tree differs from the true one."""
 
         def turn(m: Array, state: Any) -> Any:
-            once = differ(tree, y_true, m)
+            once = _differ(tree, y_true, m)
             return jax.lax.fori_loop(0, once, lambda _, state: step(m, state), state)
 
         return jax.lax.fori_loop(0, length, turn, start)
 
     of_true, of_y = places(y_true), places(y)
 
-    def append(m: Array, pairs: tuple) -> tuple:
+    def append(m: Array, pairs: _Pairs) -> _Pairs:
         true, own, count = pairs
-        return _put(true, count, of_true[m]), _put(own, count, of_y[m]), count + 1
+        return _Pairs(_put(true, count, of_true[m]), _put(own, count, of_y[m]), count + 1)
 
     none = jnp.zeros_like(of_true)
-    true, own, count = where_differing(y, append, (none, none, jnp.int32(0)))
-
-    def product(arc: Array) -> Array:
-        def add(j: Array, total: Array) -> Array:
-            return total + _shared(true[j], arc) - _shared(own[j], arc)
-
-        return jax.lax.fori_loop(0, count, add, jnp.int32(0))
-
-    def find(known: _Known, tree: Parse, arcs: Array, m: Array) -> tuple[_Known, Array]:
-        head, label = tree.heads[m], jnp.int32(0) if tree.labels is None else tree.labels[m]
-
-        def count_it(_: int, known: _Known) -> _Known:
-            found = product(arcs[m]), label
-            return _Known(
-                *(
-                    jax.lax.dynamic_update_slice(table, one[None, None], (head, m))
-                    for table, one in zip(known, found, strict=True)
-                )
-            )
-
-        unknown = (known.labels[head, m] != label).astype(jnp.int32)
-        known = jax.lax.fori_loop(0, unknown, count_it, known)
-        return known, known.values[head, m]
+    pairs = where_differing(y, append, _Pairs(none, none, jnp.int32(0)))
 
     def with_tree(known: _Known, tree: Parse, arcs: Array) -> tuple[_Known, Array]:
         """<delta Psi(y), delta Psi(tree)>."""
 
         def add(m: Array, state: tuple[_Known, Array]) -> tuple[_Known, Array]:
-            known, right = find(state[0], y_true, of_true, m)
-            known, wrong = find(known, tree, arcs, m)
+            known, right = _product(pairs, state[0], y_true, of_true, m)
+            known, wrong = _product(pairs, known, tree, arcs, m)
             return known, state[1] + right - wrong
 
         return where_differing(tree, add, (known, jnp.int32(0)))
@@ -250,7 +258,7 @@ def look_up(
             score, unequal = state
             label = 0 if plane.labels is None else plane.labels[m]
             score = score + theta.potentials[plane.heads[m], m, label]
-            return score, unequal | differ(plane, y, m)
+            return score, unequal | _differ(plane, y, m)
 
         start = jnp.zeros((), found.scores.dtype), jnp.int32(0)
         score, unequal = jax.lax.fori_loop(0, length, read, start)

@@ -51,7 +51,7 @@ summed."""
 
 COMPILING = {"quick": (60, 0), "fair": (85, 0), "good": (75, 85), "full": (75, 85)}
 """MB that XLA's compiler takes by its effort, once and for every bucket, beside which all arrays
-may lie. What processes of nine tasks held at their peaks is foretold to 8 percent."""
+may lie: fitted to what processes of nine tasks held at their peaks, which it meets to 8 percent."""
 
 USUAL = "svm1_margin"
 """The formulation whose oracle says how hard a training is compiled."""

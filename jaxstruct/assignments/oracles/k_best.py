@@ -8,6 +8,7 @@ Rows are those of `matching.Table`, which all take part.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +22,7 @@ from jaxstruct.assignments.oracles.matching import (
     table_of,
 )
 from jaxstruct.assignments.potentials import NONE, Matching, checked_potentials, score_matching
+from jaxstruct.core.branching import k_best_by_branching
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.types import Array
 
@@ -104,27 +106,9 @@ def k_best_matchings(
     one, k = _example(pairs, sizes, rows, columns, complete), checked_size("k", k)
     nothing = jnp.zeros(one.table.costs.shape[1], bool)
     whole = _best_of(one, one.table, jnp.int32(0), nothing)
-
-    def fill(leaf: Array) -> Array:
-        return jnp.zeros((k, *leaf.shape), leaf.dtype).at[0].set(leaf)
-
-    held = jax.tree.map(fill, whole)
-    scores = jnp.full(k, -jnp.inf, one.pairs.dtype).at[0].set(whole.best.score)
-    held = held._replace(best=held.best._replace(score=scores))
-
-    def take(held: _Set, _: None) -> tuple[_Set, Matching]:
-        """The best matching that is held, and the sets that remain without it."""
-        at = jnp.argmax(held.best.score)
-        parent = jax.tree.map(lambda leaf: leaf[at], held)
-        rest = held._replace(best=held.best._replace(score=held.best.score.at[at].set(-jnp.inf)))
-        new = _branches(one, parent)
-        both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), rest, new)
-        order = jnp.argsort(-both.best.score, stable=True)[:k]
-        there = parent.best.score > -jnp.inf
-        found = parent.best._replace(columns=jnp.where(there, parent.best.columns, NONE))
-        return jax.tree.map(lambda leaf: leaf[order], both), found
-
-    return jax.lax.scan(take, held, None, length=k)[1]
+    found = k_best_by_branching(whole, partial(_branches, one), k)
+    there = (found.score > -jnp.inf)[:, None]
+    return found._replace(columns=jnp.where(there, found.columns, NONE))
 
 
 def best_wrong_matching(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxstruct.core.branching import k_best_by_branching
 from jaxstruct.core.checks import checked_size
 from jaxstruct.core.types import Array
 from jaxstruct.dependencies.oracles.decoding import best_tree
@@ -77,33 +78,15 @@ def k_best_trees(potentials: Array, length: Array, k: int, *, projective: bool) 
     k = checked_size("k", k)
     T1, T, R = potentials.shape
     best = best_tree(potentials, length, projective=projective)
-    none = jnp.zeros((T1, R), bool)
-    held = jax.tree.map(
-        lambda leaf: jnp.zeros((k, *leaf.shape), leaf.dtype),
-        _Set(best, jnp.int32(0), none),
-    )
-    held = jax.tree.map(lambda to, leaf: to.at[0].set(leaf), held, _Set(best, jnp.int32(0), none))
-    empty = held.best._replace(score=jnp.full(k, -jnp.inf, best.score.dtype).at[0].set(best.score))
-    real = is_word(length, T)
+    whole = _Set(best, jnp.int32(0), jnp.zeros((T1, R), bool))
 
-    def take(held: _Set, _: None) -> tuple[_Set, Decoded]:
-        """The best tree that is held, and the sets that remain without it."""
-        at = jnp.argmax(held.best.score)
-        one = jax.tree.map(lambda leaf: leaf[at], held)
-        new = _branches(potentials, length, projective, one)
-        scores = held.best.score.at[at].set(-jnp.inf)
-        held = held._replace(best=held.best._replace(score=scores))
-        both = jax.tree.map(lambda a, b: jnp.concatenate([a, b.astype(a.dtype)]), held, new)
-        order = jnp.argsort(-both.best.score, stable=True)[:k]
-        found = one.best.score > -jnp.inf
-        out = Decoded(
-            jnp.where(found & real, one.best.heads, PADDING),
-            jnp.where(found & real, one.best.labels, PADDING),
-            one.best.score,
-        )
-        return jax.tree.map(lambda leaf: leaf[order], both), out
+    def branches(one: _Set) -> _Set:
+        return _branches(potentials, length, projective, one)
 
-    return jax.lax.scan(take, held._replace(best=empty), None, length=k)[1]
+    found = k_best_by_branching(whole, branches, k)
+    real = (found.score > -jnp.inf)[:, None] & is_word(length, T)[None]
+    heads, labels = (jnp.where(real, leaf, PADDING) for leaf in (found.heads, found.labels))
+    return Decoded(heads, labels, found.score)
 
 
 def best_wrong_tree(

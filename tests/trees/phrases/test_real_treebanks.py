@@ -46,12 +46,12 @@ def sample() -> dict[str, list[Tree]]:
 def _check_there_and_back(parts: dict[str, list[Tree]]) -> None:
     trees = [tree for part in parts.values() for tree in part]
     assert all(read_tree(write_indented(tree)) == tree for tree in trees[::7])
-    cleaned = [clean(tree) for tree in trees]
+    cleaned = [clean(tree) for tree in trees[::3]]  # all of them take the suite half a minute
     assert None not in cleaned
     short = Binarisation("left", 1)
-    assert all(debinarise(binarise(tree, short), short) == tree for tree in cleaned[::7])
+    assert all(debinarise(binarise(tree, short), short) == tree for tree in cleaned[::3])
     grammar = read_grammar(cleaned)
-    for tree in cleaned[::9]:  # all of them take the suite half a minute
+    for tree in cleaned[::3]:
         found = encode(grammar, tree)
         assert found.missing == ()
         assert decode(grammar, found.tree, words(tree)) == tree
