@@ -1,7 +1,7 @@
 """jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005).
 
 The output types (`jaxstruct.multiclass`, `chains`, `trees`, `dependencies`, `alignments`, `graphs`,
-`assignments`, `strings`) and `baselines`, `confidence`, `estimators`, `evaluation`, `kernels`,
+`assignments`, `rankings`, `strings`) and `baselines`, `confidence`, `estimators`, `evaluation`, `kernels`,
 `losses`, `models` and `plots` are imported when they are first used.
 """
 
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         models,
         multiclass,
         plots,
+        rankings,
         strings,
         trees,
     )
@@ -119,6 +120,7 @@ __all__ = [
     "predict",
     "predict_stream",
     "ragged",
+    "rankings",
     "save",
     "strings",
     "support_outputs",
@@ -131,7 +133,7 @@ _LAZY = frozenset(
     {
         "alignments", "assignments", "baselines", "chains", "confidence", "dependencies",
         "estimators", "evaluation", "graphs", "kernels", "losses", "models", "multiclass", "plots",
-        "strings", "trees",
+        "rankings", "strings", "trees",
     }
 )  # fmt: skip
 _OF_MODELS = frozenset({"explain", "load", "open_store", "predict_stream", "save", "trained"})

@@ -20,7 +20,7 @@ LAYERS = (
     {"evaluation", "kernels"},
     {
         "chains", "trees", "dependencies", "alignments", "assignments", "graphs", "strings",
-        "solvers",
+        "rankings", "solvers",
     },
     {"multiclass"},  # its own machines certify as the solvers do
     {"baselines", "models", "confidence", "losses", "plots"},
