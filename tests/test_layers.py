@@ -19,8 +19,15 @@ LAYERS = (
     {"core"},
     {"evaluation", "kernels"},
     {
-        "chains", "trees", "dependencies", "alignments", "assignments", "graphs", "strings",
-        "rankings", "solvers",
+        "chains",
+        "trees",
+        "dependencies",
+        "alignments",
+        "assignments",
+        "graphs",
+        "strings",
+        "rankings",
+        "solvers",
     },
     {"multiclass"},  # its own machines certify as the solvers do
     {"baselines", "models", "confidence", "losses", "plots"},

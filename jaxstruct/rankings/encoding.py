@@ -66,11 +66,11 @@ class RankingEncoding(NamedTuple):
         """The relevances of the documents of n queries, ragged."""
         return ragged([np.asarray(list(own), np.int32) for own in relevances], -1)
 
-    def decode(self, outputs: Ragged, queries: Any = None) -> list[np.ndarray]:
-        """Of each query [k], before how many documents each one stands; the best one has k - 1."""
+    def decode(self, outputs: Ragged, queries: Any = None) -> list[list[int]]:
+        """Of each query, before how many documents each one stands; the best one has k - 1."""
         del queries
         check_record("outputs", outputs, Ragged, "predict")
-        return [np.asarray(own) for own in outputs]
+        return [own.tolist() for own in outputs]
 
     def unpadded(self, output: np.ndarray) -> Ragged:
         """The ranking of one padded query [1, k]."""

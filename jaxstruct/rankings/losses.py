@@ -13,7 +13,7 @@ Of labels with tp, fp, fn, tn examples in the cells of their contingency table:
 
     error_rate      Delta = (fp + fn) / n
     f1              Delta = 1 - 2 tp / (2 tp + fp + fn), 0 where nothing is positive
-    precision_at    Delta = 1 - tp / at, of labels with exactly `at` ones
+    precision_at    Delta = fp / (tp + fp), of labels with exactly `at` ones
     recall_at       Delta = 1 - tp / (tp + fn), of these
 """
 
@@ -82,7 +82,7 @@ def table_loss(measure: Measure, tp: Array, fp: Array, P: Array, n: Array) -> Ar
     if measure.name == "recall_at":
         return fn / jnp.maximum(P, 1)
     if measure.name == "precision_at":
-        return 1 - tp / jnp.maximum(tp + fp, 1)
+        return fp / jnp.maximum(tp + fp, 1)
     return jnp.asarray(measure.name(tp, fp, fn, n - P - fp), measure.dtype)
 
 

@@ -101,33 +101,24 @@ def _potentials(w: PyTree, x: SampleInput) -> SampleTheta:
     return SampleTheta(_scores(w["weights"], x.rows), jnp.asarray(x.length, jnp.int32), relevance)
 
 
-def _shares(theta: SampleTheta, y: Array) -> tuple[Array, Array]:
-    """([k] of each document how many pairs it wins less those it loses, P)."""
-    places = jnp.arange(len(y), dtype=jnp.int32)
-    real, l = places < theta.length, theta.length
-    won = jnp.where(real, l - 1 - 2 * inverse(sorted_places(~real, -y)), 0)
+def _compared(theta: SampleTheta) -> Array:
+    """[k, k] whether two documents are compared."""
+    real = jnp.arange(len(theta.scores)) < theta.length
+    both = real[:, None] & real[None]
     if theta.relevance is None:
-        return won, jnp.maximum(l * (l - 1) / 2, 1)
-    group = jnp.where(real, theta.relevance, jnp.iinfo(jnp.int32).max)
-    order = sorted_places(group, -y)
-    new = jnp.append(True, jnp.diff(group[order]) != 0)
-    ends = jnp.append(new[1:], True)
-    begin = jax.lax.cummax(jnp.where(new, places, 0))
-    end = jax.lax.cummin(jnp.where(ends, places, len(y)), reverse=True)
-    of_group = (begin + end - 2 * places)[inverse(order)]
-    others = jnp.where(real, l - 1 - (end - begin)[inverse(order)], 0)
-    pairs = jnp.sum(others.astype(theta.scores.dtype)) / 2
-    return jnp.where(real, won - of_group, 0), jnp.maximum(pairs, 1)
-
-
-def _score_ranking(theta: SampleTheta, y: Array) -> Array:
-    won, pairs = _shares(theta, y)
-    real = jnp.arange(len(y)) < theta.length
-    return jnp.sum(jnp.where(real, theta.scores, 0) * won.astype(theta.scores.dtype)) / pairs
+        return both & ~jnp.eye(len(real), dtype=bool)
+    return both & (theta.relevance[:, None] != theta.relevance[None])
 
 
 def _pairs(theta: SampleTheta) -> Array:
-    return _shares(theta, jnp.zeros(len(theta.scores), jnp.int32))[1].astype(theta.scores.dtype)
+    return jnp.maximum(jnp.sum(_compared(theta), dtype=theta.scores.dtype) / 2, 1)
+
+
+def _score_ranking(theta: SampleTheta, y: Array) -> Array:
+    # all k^2 pairs: XLA's sort of k numbers takes longer up to some hundred documents
+    sign = jnp.sign(y[:, None] - y[None]).astype(theta.scores.dtype)
+    won = jnp.sum(jnp.where(_compared(theta), sign, 0), axis=1)
+    return jnp.sum(jnp.where(won != 0, theta.scores, 0) * won) / _pairs(theta)
 
 
 def _decode_ranking(theta: SampleTheta) -> Array:

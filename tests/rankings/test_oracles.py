@@ -2,148 +2,180 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, f1_score, ndcg_score, roc_auc_score
 
-from jaxstruct.rankings import document_ranking, sample_labels
+from jaxstruct.rankings import SampleTheta, document_ranking, sample_labels
 from jaxstruct.rankings.losses import Measure, labels_loss, ranking_loss
-from jaxstruct.rankings.structure import SampleTheta
+from tests.rankings.cases import (
+    LABELS,
+    ORDERS,
+    K,
+    cases,
+    ranking_losses,
+    ranking_scores,
+    rows_of,
+    table_losses,
+)
 
-K, CASES = 5, 1500
-ORDERS = [np.array(list(itertools.permutations(range(l)))) for l in range(1, K + 1)]
-LABELS = [np.array(list(itertools.product((0, 1), repeat=l))) for l in range(1, K + 1)]
 RANKINGS = [("average_precision", None), ("roc_area", None), ("ndcg", None), ("ndcg", 3)]
 MEASURES = [("error_rate", None), ("f1", None), ("precision_at", 2), ("recall_at", 3)]
+N = 5_000
+"""Of each dtype."""
 
 
-@functools.cache
-def cases(most):
-    """(scores, relevances, lengths, scales): every third with equal scores, padding is 9 and -1."""
-    random = np.random.default_rng(most)
-    length = random.integers(1, K + 1, CASES).astype(np.int32)
-    scores = random.normal(size=(CASES, K)).astype(np.float32)
-    scores[::3] = random.integers(-1, 2, (len(scores[::3]), K))
-    relevance = random.integers(0, most + 1, (CASES, K)).astype(np.int32)
-    if most == 1:  # precision is of samples with a positive
-        relevance[:, 0] = 1
-    scale = random.choice([0.0, 0.3, 1.0, 4.0], CASES).astype(np.float32)
-    beyond = np.arange(K) >= length[:, None]
-    return np.where(beyond, 9, scores), np.where(beyond, -1, relevance), length, scale
+@jax.jit
+def answers(problem, theta, y_true, scale):
+    """Of each case (best under the loss, best, then F and Delta of them and of the truth)."""
+
+    def one(theta, y_true, scale):
+        y = problem.oracles.loss_augmented_decode(theta, y_true, scale)
+        best = problem.model.decode(theta)
+        F = [problem.model.score(theta, each) for each in (y, best, y_true)]
+        return y, best, F, [problem.model.loss(y_true, each) for each in (y, y_true)]
+
+    return jax.vmap(one)(theta, y_true, scale)
 
 
-def padded(table):
-    return np.pad(table, ((0, 0), (0, K - table.shape[1])), constant_values=-1).astype(np.int32)
+def found_of(problem, given, dtype):
+    truths = jnp.asarray(given.truths)
+    theta = SampleTheta(jnp.asarray(given.scores, dtype), jnp.asarray(given.lengths), truths)
+    return jax.tree.map(
+        np.asarray, answers(problem, theta, truths, jnp.asarray(given.scales, dtype))
+    )
 
 
-def listed(problem, theta, y_true, every, scale):
-    """F + scale Delta of all outputs [m, k] of one case."""
-    F = jax.vmap(problem.model.score, (None, 0))(theta, every)
-    return F + scale * jax.vmap(problem.model.loss, (None, 0))(y_true, every)
+def places_of(found, every, rows, l):
+    """[n] where each output stands in a list of all [m, l]; its padding is -1."""
+    assert (found[rows, l:] == -1).all()
+    same = (found[rows, None, :l] == every[None]).all(2)
+    assert same.any(1).all(), "no such output"
+    return same.argmax(1)
 
 
-@functools.cache
-def compiled(kind, name, at, dtype):
-    make = document_ranking if kind == "ranking" else sample_labels
-    problem = make(1, loss=name, at=at, dtype=dtype)
-
-    @jax.jit
-    def run(theta, y_true, every, scale):
-        found = jax.vmap(problem.oracles.loss_augmented_decode)(theta, y_true, scale)
-        own = jax.vmap(functools.partial(listed, problem))(theta, y_true, found[:, None], scale)
-        best = jax.vmap(functools.partial(listed, problem), (0, 0, None, 0))
-        return found, own[:, 0], best(theta, y_true, every, scale)
-
-    return run
+def check_values(found, F, losses, total, place, rows, close):
+    """F and Delta of the outputs found are those of the list, and the total is its largest."""
+    y, _, (F_y, _, _), (loss, of_truth) = found
+    which = np.arange(len(rows)), place
+    np.testing.assert_allclose(F_y[rows], F[which], rtol=0, atol=close)
+    np.testing.assert_allclose(loss[rows], losses[which], rtol=0, atol=close)
+    np.testing.assert_allclose(total[which], total.max(1), rtol=0, atol=close)
+    assert (of_truth == 0).all()
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "at"),
-    [("ranking", *one) for one in RANKINGS] + [("labels", *one) for one in MEASURES],
-)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_most_violated_is_the_best_of_all(kind, name, at, dtype):
-    scores, relevance, length, scale = cases(1 if kind == "labels" else 3)
-    run = compiled(kind, name, at, dtype)
+@pytest.mark.parametrize(("name", "at"), RANKINGS)
+def test_the_most_violated_ranking(name, at, dtype):
     with jax.enable_x64(dtype == "float64"):
-        for l in range(2, K + 1):
-            rows = np.flatnonzero(length == l)
-            every = padded(ORDERS[l - 1] if kind == "ranking" else LABELS[l - 1])
-            theta = SampleTheta(
-                jnp.asarray(scores[rows], dtype), jnp.asarray(length[rows]),
-                jnp.asarray(relevance[rows]) if kind == "ranking" else None,
-            )  # fmt: skip
-            y_true = relevance[rows]
-            found, own, values = run(theta, y_true, every, jnp.asarray(scale[rows], dtype))
-            if at is not None and kind == "labels":  # the truth, or labels with so many ones
-                some = (every == 1).sum(1) == min(at, l)
-                truth = (y_true[:, None] == every[None]).all(2)
-                values = np.where(some[None] | truth, values, -np.inf)
-            best = np.max(values, axis=1)
-            np.testing.assert_allclose(own, best, rtol=0, atol=3e-5 if dtype == "float32" else 1e-9)
-            assert (np.asarray(found)[:, l:] == -1).all()
-            if kind == "ranking":  # a ranking: every place once
-                assert (np.sort(np.asarray(found)[:, :l], axis=1) == np.arange(l)).all()
+        given = cases(0, N, 3)
+        found = found_of(document_ranking(1, loss=name, at=at, dtype=dtype), given, dtype)
+        close = 5e-6 if dtype == "float32" else 1e-12
+        for l, every in ORDERS.items():
+            rows, (scores, truths, _, scales) = rows_of(given, l)
+            F = ranking_scores(scores, truths, every)
+            losses = ranking_losses(name, at, truths, every)
+            place = places_of(found[0], every, rows, l)
+            check_values(found, F, losses, F + scales[:, None] * losses, place, rows, close)
+            sorted_first = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
+            assert (found[1][rows, :l] == l - 1 - sorted_first).all()
+            own = np.sign(truths[:, :, None] - truths[:, None]).sum(2)  # wins of the truth
+            pairs = np.maximum((truths[:, :, None] != truths[:, None]).sum((1, 2)) / 2, 1)
+            np.testing.assert_allclose(
+                found[2][2][rows], (own * scores).sum(1) / pairs, rtol=0, atol=close
+            )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("name", "at"), MEASURES)
+def test_the_most_violated_labels(name, at, dtype):
+    with jax.enable_x64(dtype == "float64"):
+        given = cases(1, N, 1)
+        found = found_of(sample_labels(1, loss=name, at=at, dtype=dtype), given, dtype)
+        close = 5e-6 if dtype == "float32" else 1e-12
+        for l, every in LABELS.items():
+            rows, (scores, truths, _, scales) = rows_of(given, l)
+            F = scores @ every.T / l
+            losses = table_losses(name, truths, every)
+            free = at is None or every.sum(1) == min(at, l)
+            truth = (truths[:, None] == every).all(2)
+            losses = np.where(truth, 0, losses)
+            total = np.where(free | truth, F + scales[:, None] * losses, -np.inf)
+            place = places_of(found[0], every, rows, l)
+            check_values(found, F, losses, total, place, rows, close)
+            of_best = F[np.arange(len(rows)), places_of(found[1], every, rows, l)]
+            np.testing.assert_allclose(of_best, np.where(free, F, -np.inf).max(1), atol=close)
+            np.testing.assert_allclose(found[2][2][rows], F[truth], rtol=0, atol=close)
+
+
+@pytest.mark.parametrize(("name", "at"), MEASURES)
+def test_the_best_labels_of_every_level(name, at):
+    """A level is a cell of the contingency table; its best wrong labels are those of the list."""
+    given = cases(2, 400, 1)
+    problem = sample_labels(1, loss=name, at=at)
+    theta = SampleTheta(jnp.asarray(given.scores, jnp.float32), jnp.asarray(given.lengths))
+    levels = np.asarray(jax.vmap(problem.oracles.level_losses)(given.truths))
+    random = np.random.default_rng(1)
+    offsets, slopes = (random.random(levels.shape).astype(np.float32) for _ in range(2))
+    best = jax.jit(jax.vmap(problem.oracles.best_by_level))
+    found = np.asarray(best(theta, given.truths, offsets, slopes))
+    for l, every in LABELS.items():
+        rows, (scores, truths, *_) = rows_of(given, l)
+        tp = (truths[:, None] * every).sum(2)
+        fp = ((1 - truths[:, None]) * every).sum(2)
+        level = tp if at is not None else tp * (K + 1) + fp
+        at_level = [np.take_along_axis(leaf[rows], level, 1) for leaf in (offsets, slopes, levels)]
+        value = at_level[0] + at_level[1] * (scores @ every.T / l)
+        wrong = (truths[:, None] != every).any(2)
+        if at is not None:
+            wrong &= every.sum(1) == min(at, l)
+        losses = table_losses(name, truths, every)
+        np.testing.assert_allclose(at_level[2][wrong], losses[wrong], atol=1e-6)
+        value = np.where(wrong, value, -np.inf)
+        place = places_of(found, every, rows, l)
+        some = wrong.any(1)
+        own = value[np.arange(len(rows)), place]
+        np.testing.assert_allclose(own[some], value[some].max(1), atol=1e-5)
+        assert (found[rows, :l] == truths)[~some].all()
 
 
 def test_losses_are_those_of_scikit_learn():
     random = np.random.default_rng(0)
-    for _ in range(60):
-        l = int(random.integers(3, 9))
-        relevance, y = random.integers(0, 2, l), random.permutation(l)
-        if relevance.min() == relevance.max():
-            continue
-        graded = random.integers(0, 4, l)
+    for _ in range(40):
+        relevance, y = random.integers(0, 2, 7), random.permutation(7)
+        relevance[:2] = 0, 1
+        graded, labels = random.integers(0, 4, 7), random.integers(0, 2, 7)
         graded[0] = 3
-        losses = {
-            name: float(ranking_loss(Measure(name, None, "float32"), relevance, y))
-            for name in ("average_precision", "roc_area")
+        wanted = {
+            ("average_precision", None): average_precision_score(relevance, y),
+            ("roc_area", None): roc_auc_score(relevance, y),
+            ("ndcg", None): ndcg_score([2.0**graded - 1], [y]),
+            ("ndcg", 2): ndcg_score([2.0**graded - 1], [y], k=2),
         }
-        assert losses["average_precision"] == pytest.approx(
-            1 - average_precision_score(relevance, y), abs=1e-5
-        )
-        assert losses["roc_area"] == pytest.approx(1 - roc_auc_score(relevance, y), abs=1e-5)
-        gains = 2.0**graded - 1
-        for at in (None, 2):
-            lost = float(ranking_loss(Measure("ndcg", at, "float32"), graded, y))
-            assert lost == pytest.approx(1 - ndcg_score([gains], [y], k=at), abs=1e-5)
-        labels = random.integers(0, 2, l)
+        for (name, at), score in wanted.items():
+            own = graded if name == "ndcg" else relevance
+            assert ranking_loss(Measure(name, at, "float32"), own, y) == pytest.approx(
+                1 - score, abs=1e-5
+            )
         lost = float(labels_loss(Measure("f1", None, "float32"), relevance, labels))
         assert lost == pytest.approx(1 - f1_score(relevance, labels), abs=1e-5)
 
 
-@pytest.mark.parametrize(("name", "at"), MEASURES)
-def test_the_best_of_every_level(name, at):
-    """Levels hold the best wrong labels of a cell of the contingency table."""
-    scores, y_true, length, _ = cases(1)
-    problem = sample_labels(1, loss=name, at=at)
-    rows = np.flatnonzero(length == 5)[:200]
-    every = padded(LABELS[4])
-    theta = SampleTheta(jnp.asarray(scores[rows]), jnp.asarray(length[rows]))
-    random = np.random.default_rng(1)
-    losses = jax.vmap(problem.oracles.level_losses)(y_true[rows])
-    offsets, slopes = (random.random(losses.shape).astype(np.float32) for _ in range(2))
+def test_a_function_of_the_table_is_a_measure():
+    """Balanced error by hand is searched as the named measures are."""
 
-    @jax.jit
-    def run(theta, y_true, offsets, slopes):
-        found = jax.vmap(problem.oracles.best_by_level)(theta, y_true, offsets, slopes)
-        F = jax.vmap(jax.vmap(problem.model.score, (None, 0)), (0, None))(theta, every)
-        return found, F
+    def balanced(tp, fp, fn, tn):
+        return (fn / jnp.maximum(tp + fn, 1) + fp / jnp.maximum(fp + tn, 1)) / 2
 
-    found, F = run(theta, y_true[rows], offsets, slopes)
-    for i, true in enumerate(y_true[rows]):
-        tp = ((every == 1) & (true == 1)).sum(1)
-        fp = ((every == 1) & (true == 0)).sum(1)
-        level = tp if at is not None else tp * (K + 1) + fp
-        value = offsets[i][level] + slopes[i][level] * np.asarray(F[i])
-        some = (every != true).any(1)
-        if at is not None:
-            some &= tp + fp == min(at, 5)
-        place = (every == np.asarray(found[i])).all(1).argmax()
-        best = value[some].max() if some.any() else None
-        assert best is None or value[place] == pytest.approx(best, abs=1e-5)
+    given = cases(3, 600, 1)
+    found = found_of(sample_labels(1, loss=balanced), given, "float32")
+    rows, (scores, truths, _, scales) = rows_of(given, K)
+    every = LABELS[K]
+    true, y = truths[:, None] > 0, every[None] > 0
+    wrong = [(true & ~y).sum(2) / np.maximum(true.sum(2), 1),
+             (~true & y).sum(2) / np.maximum((~true).sum(2), 1)]  # fmt: skip
+    losses, F = (wrong[0] + wrong[1]) / 2, scores @ every.T / K
+    place = places_of(found[0], every, rows, K)
+    check_values(found, F, losses, F + scales[:, None] * losses, place, rows, 5e-6)

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import optax
 
+from jaxstruct.core.assigning import cheapest_assignment
 from jaxstruct.core.types import Array
 
 _COLUMNS = 64
@@ -136,7 +136,9 @@ def roc_area_augmented(
 def discounts(k: int, at: int | None, dtype: jnp.dtype) -> Array:
     """[k] 1 / log2(place + 2) of the first `at` places, 0 of later ones."""
     places = jnp.arange(k)
-    return jnp.where(places < (k if at is None else at), 1 / jnp.log2(places + 2.0), 0).astype(dtype)
+    return jnp.where(places < (k if at is None else at), 1 / jnp.log2(places + 2.0), 0).astype(
+        dtype
+    )
 
 
 def gains(relevance: Array, length: Array, dtype: jnp.dtype) -> Array:
@@ -152,7 +154,7 @@ def ndcg_augmented(
 
         max over places of sum_i s_i (l - 1 - 2 place_i) - scale / ideal gain_i discount(place_i)
 
-    by the Hungarian algorithm of optax, O(k^3).
+    by shortest augmenting paths, O(k^3).
 
     Args:
       relevance: [k] integers >= 0. at: static, places that count; None for all.
@@ -171,9 +173,8 @@ def ndcg_augmented(
     ideal = jnp.sum(-jnp.sort(-gain) * discount)
     lost = scale * gain / jnp.where(ideal > 0, ideal, 1)
     before = (length - 1 - 2 * places).astype(dtype)
-    value = jnp.where(real, scores, 0)[:, None] * before[None] - lost[:, None] * discount[None]
-    both, none = real[:, None] & real[None], ~real[:, None] & ~real[None]
-    span = jnp.max(jnp.where(both, jnp.abs(value), 0))
-    costs = jnp.where(both, -value, jnp.where(none, 0, 4 * k * (span + 1)))
-    rows, columns = optax.assignment.hungarian_algorithm(costs)
-    return _of_places(rows.astype(jnp.int32), columns, length)
+    costs = lost[:, None] * discount[None] - jnp.where(real, scores, 0)[:, None] * before[None]
+    costs = jnp.where(real[:, None] & real[None], costs, jnp.inf)
+    exits = jnp.full((k, 1), jnp.inf, dtype)
+    taken = cheapest_assignment(jnp.concatenate([costs, exits], axis=1), length)
+    return jnp.where(real, length - 1 - taken, -1)
