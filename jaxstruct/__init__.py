@@ -1,8 +1,8 @@
 """jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005).
 
 The output types (`jaxstruct.multiclass`, `chains`, `trees`, `dependencies`, `alignments`, `graphs`,
-`assignments`, `rankings`, `strings`) and `baselines`, `confidence`, `estimators`, `evaluation`, `kernels`,
-`losses`, `models` and `plots` are imported when they are first used.
+`assignments`, `rankings`, `strings`) and `baselines`, `confidence`, `estimators`, `evaluation`,
+`kernels`, `losses`, `models` and `plots` are imported when they are first used.
 """
 
 from __future__ import annotations

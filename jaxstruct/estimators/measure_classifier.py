@@ -36,8 +36,8 @@ class MeasureClassifier(ClassifierMixin, StructuralEstimator):
 
     Parameters:
       C: > 0, of the slack. objective: a formulation of `jaxstruct.fit`; no "log_loss".
-      loss: "f1", "error_rate", "precision_at", "recall_at", or a function (tp, fp, fn, tn) -> Delta,
-        see `jaxstruct.rankings.sample_labels`.
+      loss: "f1", "error_rate", "precision_at", "recall_at", or a function (tp, fp, fn, tn) ->
+        Delta, see `jaxstruct.rankings.sample_labels`.
       at: of the last two, how many examples are labelled positive, in training and by `predict`;
         None for as many as are positive in training.
       constant: value >= 0 of a feature of every row, which learns a threshold; 0 for none.

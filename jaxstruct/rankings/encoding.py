@@ -184,7 +184,7 @@ def prepare_samples(
     constant: float = 1.0,
     **options: Any,
 ) -> Prepared:
-    """A training set of labelled samples, often of one: `js.fit(*prepare_samples([X], [y]), C=1.0)`.
+    """A training set of labelled samples, often one: `js.fit(*prepare_samples([X], [y]), C=9.0)`.
 
     Args:
       samples: n samples, rows of features each, as queries are in `prepare`.

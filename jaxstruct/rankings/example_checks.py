@@ -67,7 +67,7 @@ def check_rankings(d: int, inputs: Any, outputs: Any = None) -> None:
     alike = np.where(real, found, found[:, :1])
     if (alike == found[:, :1]).all():
         raise ValueError(
-            "outputs have no query with documents of different relevance: there is no order to learn"
+            "outputs have no query with documents of different relevance: no order to learn"
         )
 
 

@@ -2,7 +2,7 @@
 
 Of a ranking, with documents by place r = 0, 1, ..:
 
-    average_precision  Delta = 1 - 1/R sum over relevant places r of (relevant ones up to r) / (r + 1)
+    average_precision  Delta = 1 - 1/R sum over relevant places r of (relevant ones to r) / (r + 1)
     ndcg               Delta = 1 - DCG / ideal DCG,  DCG = sum_r (2^relevance - 1) / log2(r + 2)
     roc_area           Delta = share of pairs of a relevant and an irrelevant document in the wrong
                        order, 1 - the area under the ROC curve

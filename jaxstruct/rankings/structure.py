@@ -44,11 +44,9 @@ from jaxstruct.rankings.losses import (
 from jaxstruct.rankings.oracles.contingency import best_cell, error_rate_augmented, largest
 from jaxstruct.rankings.oracles.orders import (
     average_precision_augmented,
-    inverse,
     ndcg_augmented,
     ranked,
     roc_area_augmented,
-    sorted_places,
 )
 
 PRICE = 20_000

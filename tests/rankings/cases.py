@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 K = 5
-ORDERS = {l: np.array([*itertools.permutations(range(l))]) for l in range(1, K + 1)}
-"""[m, l] how many documents each document stands before."""
-LABELS = {l: np.array([*itertools.product((0, 1), repeat=l)]) for l in range(1, K + 1)}
+ORDERS = {k: np.array([*itertools.permutations(range(k))]) for k in range(1, K + 1)}
+"""[m, k] how many documents each document stands before."""
+LABELS = {k: np.array([*itertools.product((0, 1), repeat=k)]) for k in range(1, K + 1)}
 
 
 class Cases(NamedTuple):
@@ -34,15 +34,15 @@ def cases(seed: int, n: int, most: int) -> Cases:
     return Cases(np.where(beyond, 9, scores), np.where(beyond, -1, truths), lengths, scales)
 
 
-def rows_of(given: Cases, l: int) -> tuple[np.ndarray, Cases]:
+def rows_of(given: Cases, k: int) -> tuple[np.ndarray, Cases]:
     """(which cases have this length, these without padding)."""
-    rows = np.flatnonzero(given.lengths == l)
+    rows = np.flatnonzero(given.lengths == k)
     scores, truths, lengths, scales = (leaf[rows] for leaf in given)
-    return rows, Cases(scores[:, :l], truths[:, :l], lengths, scales)
+    return rows, Cases(scores[:, :k], truths[:, :k], lengths, scales)
 
 
 def ranking_scores(scores: np.ndarray, relevance: np.ndarray, orders: np.ndarray) -> np.ndarray:
-    """[n, m] F of the rankings [m, l], pair by pair."""
+    """[n, m] F of the rankings [m, k], pair by pair."""
     F, pairs = np.zeros((len(scores), len(orders))), np.zeros(len(scores))
     for i, j in itertools.combinations(range(scores.shape[1]), 2):
         compared = relevance[:, i] != relevance[:, j]
@@ -55,8 +55,8 @@ def ranking_scores(scores: np.ndarray, relevance: np.ndarray, orders: np.ndarray
 def ranking_losses(
     name: str, at: int | None, relevance: np.ndarray, orders: np.ndarray
 ) -> np.ndarray:
-    """[n, m] Delta of the rankings [m, l]."""
-    own = relevance[:, np.argsort(-orders, axis=1)]  # [n, m, l] by place
+    """[n, m] Delta of the rankings [m, k]."""
+    own = relevance[:, np.argsort(-orders, axis=1)]  # [n, m, k] by place
     places = np.arange(1, own.shape[2] + 1)
     if name == "ndcg":
         weight = np.where(places <= (at or len(places)), 1 / np.log2(places + 1), 0)
@@ -72,7 +72,7 @@ def ranking_losses(
 
 
 def table_losses(name: str, truths: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """[n, m] Delta of the labels [m, l], of truths [n, l]."""
+    """[n, m] Delta of the labels [m, k], of truths [n, k]."""
     true, y = truths[:, None] > 0, labels[None] > 0
     tp, fp, fn = (true & y).sum(2), (~true & y).sum(2), (true & ~y).sum(2)
     if name == "error_rate":

@@ -48,10 +48,10 @@ def found_of(problem, given, dtype):
     )
 
 
-def places_of(found, every, rows, l):
-    """[n] where each output stands in a list of all [m, l]; its padding is -1."""
-    assert (found[rows, l:] == -1).all()
-    same = (found[rows, None, :l] == every[None]).all(2)
+def places_of(found, every, rows, k):
+    """[n] where each output stands in a list of all [m, k]; its padding is -1."""
+    assert (found[rows, k:] == -1).all()
+    same = (found[rows, None, :k] == every[None]).all(2)
     assert same.any(1).all(), "no such output"
     return same.argmax(1)
 
@@ -73,14 +73,14 @@ def test_the_most_violated_ranking(name, at, dtype):
         given = cases(0, N, 3)
         found = found_of(document_ranking(1, loss=name, at=at, dtype=dtype), given, dtype)
         close = 5e-6 if dtype == "float32" else 1e-12
-        for l, every in ORDERS.items():
-            rows, (scores, truths, _, scales) = rows_of(given, l)
+        for k, every in ORDERS.items():
+            rows, (scores, truths, _, scales) = rows_of(given, k)
             F = ranking_scores(scores, truths, every)
             losses = ranking_losses(name, at, truths, every)
-            place = places_of(found[0], every, rows, l)
+            place = places_of(found[0], every, rows, k)
             check_values(found, F, losses, F + scales[:, None] * losses, place, rows, close)
             sorted_first = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
-            assert (found[1][rows, :l] == l - 1 - sorted_first).all()
+            assert (found[1][rows, :k] == k - 1 - sorted_first).all()
             own = np.sign(truths[:, :, None] - truths[:, None]).sum(2)  # wins of the truth
             pairs = np.maximum((truths[:, :, None] != truths[:, None]).sum((1, 2)) / 2, 1)
             np.testing.assert_allclose(
@@ -95,17 +95,17 @@ def test_the_most_violated_labels(name, at, dtype):
         given = cases(1, N, 1)
         found = found_of(sample_labels(1, loss=name, at=at, dtype=dtype), given, dtype)
         close = 5e-6 if dtype == "float32" else 1e-12
-        for l, every in LABELS.items():
-            rows, (scores, truths, _, scales) = rows_of(given, l)
-            F = scores @ every.T / l
+        for k, every in LABELS.items():
+            rows, (scores, truths, _, scales) = rows_of(given, k)
+            F = scores @ every.T / k
             losses = table_losses(name, truths, every)
-            free = at is None or every.sum(1) == min(at, l)
+            free = at is None or every.sum(1) == min(at, k)
             truth = (truths[:, None] == every).all(2)
             losses = np.where(truth, 0, losses)
             total = np.where(free | truth, F + scales[:, None] * losses, -np.inf)
-            place = places_of(found[0], every, rows, l)
+            place = places_of(found[0], every, rows, k)
             check_values(found, F, losses, total, place, rows, close)
-            of_best = F[np.arange(len(rows)), places_of(found[1], every, rows, l)]
+            of_best = F[np.arange(len(rows)), places_of(found[1], every, rows, k)]
             np.testing.assert_allclose(of_best, np.where(free, F, -np.inf).max(1), atol=close)
             np.testing.assert_allclose(found[2][2][rows], F[truth], rtol=0, atol=close)
 
@@ -121,24 +121,24 @@ def test_the_best_labels_of_every_level(name, at):
     offsets, slopes = (random.random(levels.shape).astype(np.float32) for _ in range(2))
     best = jax.jit(jax.vmap(problem.oracles.best_by_level))
     found = np.asarray(best(theta, given.truths, offsets, slopes))
-    for l, every in LABELS.items():
-        rows, (scores, truths, *_) = rows_of(given, l)
+    for k, every in LABELS.items():
+        rows, (scores, truths, *_) = rows_of(given, k)
         tp = (truths[:, None] * every).sum(2)
         fp = ((1 - truths[:, None]) * every).sum(2)
         level = tp if at is not None else tp * (K + 1) + fp
         at_level = [np.take_along_axis(leaf[rows], level, 1) for leaf in (offsets, slopes, levels)]
-        value = at_level[0] + at_level[1] * (scores @ every.T / l)
+        value = at_level[0] + at_level[1] * (scores @ every.T / k)
         wrong = (truths[:, None] != every).any(2)
         if at is not None:
-            wrong &= every.sum(1) == min(at, l)
+            wrong &= every.sum(1) == min(at, k)
         losses = table_losses(name, truths, every)
         np.testing.assert_allclose(at_level[2][wrong], losses[wrong], atol=1e-6)
         value = np.where(wrong, value, -np.inf)
-        place = places_of(found, every, rows, l)
+        place = places_of(found, every, rows, k)
         some = wrong.any(1)
         own = value[np.arange(len(rows)), place]
         np.testing.assert_allclose(own[some], value[some].max(1), atol=1e-5)
-        assert (found[rows, :l] == truths)[~some].all()
+        assert (found[rows, :k] == truths)[~some].all()
 
 
 def test_losses_are_those_of_scikit_learn():
