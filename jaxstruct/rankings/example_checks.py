@@ -78,8 +78,8 @@ def check_labels(d: int, measure: Measure, inputs: Any, outputs: Any = None) -> 
         return
     found = _check_integers("outputs", outputs, real, 1, "labels 0 and 1")
     for i, (positive, n) in enumerate(zip((found > 0).sum(1), real.sum(1), strict=True)):
-        cells = [np.array([float(cell)]) for cell in (positive, 0)]
-        loss = np.asarray(table_loss(measure, *cells, float(positive), float(n)))
+        tp, fp = (np.array([float(cell)]) for cell in (positive, 0))
+        loss = np.asarray(table_loss(measure, tp, fp, np.float64(positive), np.float64(n)))
         if loss.shape != (1,) or loss[0] != 0:
             raise ValueError(
                 f"loss must be 0 for the true labels and of the shape of its arguments, got {loss} "

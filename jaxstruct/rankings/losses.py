@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from jaxstruct.core.static import static
 from jaxstruct.core.types import Array
@@ -71,7 +72,7 @@ def ranking_loss(measure: Measure, relevance: Array, y: Array) -> Array:
     return swapped / jnp.maximum(pairs, 1)
 
 
-def table_loss(measure: Measure, tp: Array, fp: Array, P: Array, n: Array) -> Array:
+def table_loss(measure: Measure, tp: ArrayLike, fp: ArrayLike, P: ArrayLike, n: ArrayLike) -> Array:
     """Delta of a contingency table of n examples, P of them positive."""
     tp, fp, P, n = (jnp.asarray(each, measure.dtype) for each in (tp, fp, P, n))
     fn = P - tp
@@ -83,6 +84,7 @@ def table_loss(measure: Measure, tp: Array, fp: Array, P: Array, n: Array) -> Ar
         return fn / jnp.maximum(P, 1)
     if measure.name == "precision_at":
         return fp / jnp.maximum(tp + fp, 1)
+    assert callable(measure.name), "of no name that is known"
     return jnp.asarray(measure.name(tp, fp, fn, n - P - fp), measure.dtype)
 
 

@@ -174,8 +174,8 @@ def _labels_augmented(
 def _level_losses(measure: Measure, y_true: Array) -> Array:
     """Of every number tp of true positives (and fp of false ones, where they are free)."""
     cells = jnp.arange(len(y_true) + 1)
-    if _places_of(measure) is not None:
-        most = jnp.minimum(measure.at, jnp.sum(y_true >= 0))
+    if (at := _places_of(measure)) is not None:
+        most = jnp.minimum(at, jnp.sum(y_true >= 0))
         return jnp.clip(_table(measure, y_true, cells, most - cells), 0, 1)
     return _table(measure, y_true, cells[:, None], cells[None]).reshape(-1)
 

@@ -17,6 +17,8 @@ better as with relevance; -1 on padding.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -133,7 +135,7 @@ def roc_area_augmented(
     return _of_places(order, jnp.arange(len(order)), length)
 
 
-def discounts(k: int, at: int | None, dtype: jnp.dtype) -> Array:
+def discounts(k: int, at: int | None, dtype: Any) -> Array:
     """[k] 1 / log2(place + 2) of the first `at` places, 0 of later ones."""
     places = jnp.arange(k)
     return jnp.where(places < (k if at is None else at), 1 / jnp.log2(places + 2.0), 0).astype(
@@ -141,7 +143,7 @@ def discounts(k: int, at: int | None, dtype: jnp.dtype) -> Array:
     )
 
 
-def gains(relevance: Array, length: Array, dtype: jnp.dtype) -> Array:
+def gains(relevance: Array, length: Array, dtype: Any) -> Array:
     """[k] 2^relevance - 1, 0 on padding."""
     real = jnp.arange(relevance.shape[0]) < length
     return jnp.where(real, 2.0 ** jnp.where(real, relevance, 0) - 1, 0).astype(dtype)
