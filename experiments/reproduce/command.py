@@ -107,6 +107,8 @@ MINUTES = {
     "string_mapping": (8, 0.1),
     "snakes": (1.5, 0.2),
     "matching": (6, 0.6),
+    "ranking": (10, 0.5),
+    "measures": (10, 0.5),
     "dependencies": (35, 0.5),
     "dependency_speed": (1.5, 0.3),
     "segments": (7.5, 0.6),
@@ -194,6 +196,12 @@ EXPERIMENTS = (
     _experiment("matching", (), {
         "draws": 1, "train": 30, "validation": 20, "test": 40, "c_over_n": ("0.1",),
     }, "matched point sets: decisions a pair, assigned or not, and a structural SVM"),
+    _experiment("ranking", ("lambdarank",), {
+        "splits": 1, "folds": 2, "c_over_n": ("0.01",), "methods": ("ndcg", "pairs"),
+    }, "queries with graded documents: SVMs of three measures, RankSVM and LightGBM"),
+    _experiment("measures", ("multilabel",), {
+        "splits": 1, "labels": 1, "c": ("100",), "data": ("scene",),
+    }, "rare labels of scenes and genes: SVMs trained for F1 and for precision at k"),
     _experiment("dependencies", ("gum_dependencies",), {
         "sentences": 100, "test_sentences": 50, "trees": ("projective",), "max_passes": 3,
         "max_iterations": 3,

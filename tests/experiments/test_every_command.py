@@ -100,6 +100,8 @@ WRONG = {
     "matching": ["--methods=odd", "--settings=all", "--draws=0", "--points=9", "--points=9,3",
                  "--missing=1", "--c_over_n=0"],
     "matching_speed": ["--sizes=10", "--sizes=0x3", "--batch=0"],
+    "ranking": ["--methods=odd", "--splits=0", "--folds=1", "--c_over_n=0", "--path=absent"],
+    "measures": ["--data=odd", "--methods=memm", "--measures=recall", "--c=0", "--splits=0"],
     "multiclass": ["--data=letters", "--machines=dag", "--penalties=L3", "--c_over_n=0",
                    "--tolerance=1e-9 --data=digits --per_class=2", "--code_length=-1"],
     "multi_label": ["--data=yeasts", "--data_file=absent.npz", "--training=odd", "--c_path=0",
