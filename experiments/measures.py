@@ -99,6 +99,8 @@ def run(options: Options) -> common.Outcome:
       subprocess.CalledProcessError: a method failed; its messages are on standard error.
     """
     common.prepare(options)
+    for name in options.data:  # what is wrong with a corpus is said here, once
+        load_label_sets(name)
     rows = common.finished_rows(options, _groups(options))
     return common.save(options, _table(options, rows), {"rows": rows}, {"measures": _picture(rows)})
 

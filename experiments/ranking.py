@@ -86,6 +86,7 @@ def run(options: Options) -> common.Outcome:
     if not methods:
         raise ValueError("methods are lightgbm alone, which is not installed: pip install lightgbm")
     options = options.replace(methods=tuple(methods))
+    next(splits(options))  # what is wrong with the corpus is said here, once
     rows = common.finished_rows(options, _groups(options))
     return common.save(options, _table(options, rows), {"rows": rows}, {"ranking": _picture(rows)})
 
