@@ -2,38 +2,44 @@
 
     python -m experiments.dependencies
     python -m experiments.dependencies --sentences=1000 --methods=perceptron,svm --trees=projective
+    python -m experiments.dependencies --labels --methods=perceptron --parts=dev,test
 
-All sentences take two to eight minutes a row on one core. UAS and LAS count every word, punctuation
-too. Crossing arcs of training sentences are lifted for projective parsers; what is predicted is
-measured against the trees as they are.
+All sentences take two to eight minutes a training on one core. UAS and LAS count every word,
+punctuation too. Crossing arcs of training sentences are lifted for projective parsers; what is
+predicted is measured against the trees as they are. A second table compares the parsers in pairs,
+by the sentences of which one has more words right than the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
 from experiments.lib.progress import training_progress
 from experiments.lib.record import SECONDS, Stopwatch
-from experiments.lib.report import rows_table
+from experiments.lib.report import LINE, Table, render, rows_table
 from jaxstruct import Prepared, dependencies, fit, predict
 from jaxstruct.baselines import fit_random_field, perceptron
 from jaxstruct.core.types import PyTree
 from jaxstruct.data.conllu import Annotated, load_gum_dependencies
 from jaxstruct.dependencies import lifted
-from jaxstruct.evaluation import attachment
+from jaxstruct.evaluation import attachment, mcnemar
 
 METHODS = ("perceptron", "svm", "crf")
 TREES = ("projective", "any")
+PARTS = ("dev", "test")
 LONGEST_SHOWN = 12
 COLUMNS = {
-    "method": "method", "trees": "trees", ("UAS %", "train"): "train_uas",
-    ("UAS %", "test"): "uas", "LAS %": "las", "whole trees %": "whole",
-    **SECONDS, "status": "status",
+    "method": "method", "trees": "trees", "part": "part", ("UAS %", "train"): "train_uas",
+    ("UAS %", "part"): "uas", "LAS %": "las", "whole trees %": "whole",
+    **SECONDS, ("seconds", "processor"): "processor", "status": "status",
 }  # fmt: skip
 
 
@@ -42,14 +48,15 @@ class Options(fields.Training):
 
     path: str | None = flag(None, "The archive of GUM; default: see third_party_data.")
     sentences: int = flag(0, "The first so many training sentences; 0: all.", least=0)
-    test_sentences: int = flag(0, "The first so many test sentences; 0: all.", least=0)
-    part: str = flag("dev", "What is tested on.", ["dev", "test"])
+    test_sentences: int = flag(0, "The first so many of a tested part; 0: all.", least=0)
+    parts: Sequence[str] = flag(PARTS[:1], "What is tested on.", PARTS, some=True)
     methods: Sequence[str] = flag(METHODS, "Some of these.", METHODS, some=True)
     trees: Sequence[str] = flag(TREES, "Whether arcs may cross.", TREES, some=True)
     labels: bool = flag(False, "Whether arcs have labels.")
     c_over_n: float = flag(0.1, "C' = C / n of the SVM and the random field.", above=0)
     epochs: int = flag(5, "Passes of the perceptron at most.", least=1)
-    max_passes: int = flag(20, "Rounds of the SVM and of the random field at most.", least=1)
+    max_passes: int = flag(15, "Rounds of the SVM at most.", least=1)
+    max_iterations: int = flag(30, "Iterations of the random field at most.", least=1)
     tolerance: float = 5e-2
 
 
@@ -62,20 +69,22 @@ def run(options: Options) -> common.Outcome:
     dtype = common.prepare(options)
     gum = load_gum_dependencies(Path(options.path) if options.path else None)
     train = gum.train[: options.sentences or None]
-    test = getattr(gum, options.part)[: options.test_sentences or None]
+    parts = {part: getattr(gum, part)[: options.test_sentences or None] for part in options.parts}
     shown: dict[str, Any] = {}
-    rows = common.finished_rows(
-        options, ([row] for row in _rows(options, dtype, train, test, shown))
+    rows = common.finished_rows(options, _rows(options, dtype, train, parts, shown))
+    sizes = (
+        f"{len(own)} of {sum(len(each.words) for each in own)} words ({part})"
+        for part, own in parts.items()
     )
-    words = sum(len(each.words) for each in test)
     notes = [
-        f"GUM (Universal Dependencies), gold tags: {len(train)} sentences to train, {len(test)} of "
-        f"{words} words to test ({options.part}); C' = {options.c_over_n:g}, {options.epochs} "
-        "epochs of the perceptron, whose averaged weights are measured."
+        f"GUM (Universal Dependencies), gold tags: {len(train)} sentences to train, to test "
+        f"{' and '.join(sizes)}; C' = {options.c_over_n:g}, {options.epochs} epochs of the "
+        "perceptron, whose averaged weights are measured."
     ]
-    table = rows_table("Dependency trees", COLUMNS, rows, notes)
+    table, pairs = rows_table("Dependency trees", COLUMNS, rows, notes), _pairs_table(rows)
+    print(render(pairs, LINE) + "\n")
     plots = {"dependencies_tree": _picture(**shown)} if shown else {}
-    return common.save(options, table, {"rows": rows}, plots)
+    return common.save(options, table, {"rows": rows, "pairs": pairs._asdict()}, plots)
 
 
 def _tree(sentence: Annotated, projective: bool, labels: bool) -> list:
@@ -84,9 +93,10 @@ def _tree(sentence: Annotated, projective: bool, labels: bool) -> list:
 
 
 def _rows(
-    options: Options, dtype: str, train: Sequence[Annotated], test: Sequence[Annotated],
-    shown: dict[str, Any],
-) -> Iterator[dict[str, Any]]:  # fmt: skip
+    options: Options, dtype: str, train: Sequence[Annotated],
+    parts: Mapping[str, Sequence[Annotated]], shown: dict[str, Any],
+) -> Iterator[list[dict[str, Any]]]:  # fmt: skip
+    """Of each training a row for each part."""
     for trees in options.trees:
         projective = trees == "projective"
         data = dependencies.prepare(
@@ -98,10 +108,14 @@ def _rows(
         for method in options.methods:
             watch = Stopwatch()
             weights, status = _trained(options, method, data)
-            numbers = watch.numbers(weights)
-            yield {"method": method, "trees": trees, "status": status, **numbers} | _measured(
-                options, data, weights, train, test, shown
-            )
+            training = {"method": method, "trees": trees, "status": status}
+            training |= watch.numbers(weights) | {"processor": watch.elapsed().process}
+            seen = train[: max(map(len, parts.values()))]
+            training["train_uas"] = 100 * attachment(*_parsed(options, data, weights, seen)).uas
+            yield [
+                training | {"part": part} | _measured(options, data, weights, test, shown)
+                for part, test in parts.items()
+            ]
 
 
 def _trained(options: Options, method: str, data: Prepared) -> tuple[PyTree, Any]:
@@ -112,7 +126,7 @@ def _trained(options: Options, method: str, data: Prepared) -> tuple[PyTree, Any
         return machine.averaged, machine.status
     if method == "crf":
         field = fit_random_field(
-            *data, C, tolerance=options.tolerance, max_iterations=options.max_passes
+            *data, C, tolerance=options.tolerance, max_iterations=options.max_iterations
         )
         return field.weights, field.status
     with training_progress(
@@ -125,24 +139,48 @@ def _trained(options: Options, method: str, data: Prepared) -> tuple[PyTree, Any
     return solution.weights, solution.status
 
 
-def _measured(
-    options: Options, data: Prepared, weights: PyTree, train: Sequence[Annotated],
-    test: Sequence[Annotated], shown: dict[str, Any],
-) -> dict[str, Any]:  # fmt: skip
-    def parsed(part: Sequence[Annotated]) -> tuple[list, list]:
-        inputs = data.encoding.inputs([each.tokens for each in part])
-        found = data.encoding.decode(predict(data.problem, weights, inputs))
-        return [_tree(each, False, options.labels) for each in part], found
+def _parsed(
+    options: Options, data: Prepared, weights: PyTree, part: Sequence[Annotated]
+) -> tuple[list, list]:
+    """(the true trees, those predicted)."""
+    inputs = data.encoding.inputs([each.tokens for each in part])
+    found = data.encoding.decode(predict(data.problem, weights, inputs))
+    return [_tree(each, False, options.labels) for each in part], found
 
-    of_train = attachment(*parsed(train[: len(test)]))
-    trees, found = parsed(test)
+
+def _measured(
+    options: Options, data: Prepared, weights: PyTree, test: Sequence[Annotated],
+    shown: dict[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    trees, found = _parsed(options, data, weights, test)
     scores = attachment(trees, found)
     if not shown:
         shown.update(_one_to_show(test, trees, found))
     return {
-        "train_uas": 100 * of_train.uas, "uas": 100 * scores.uas,
-        "las": None if scores.las is None else 100 * scores.las, "whole": 100 * scores.whole,
+        "uas": 100 * scores.uas, "las": None if scores.las is None else 100 * scores.las,
+        "whole": 100 * scores.whole,
+        "right": [
+            sum(a == b for a, b in zip(*both, strict=True))
+            for both in zip(trees, found, strict=True)
+        ],
     }  # fmt: skip
+
+
+def _pairs_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Sentences of which one parser of a part has more words right than another, and p."""
+    lines = []
+    for a, b in combinations(rows, 2):
+        if a["part"] == b["part"]:
+            of_a, of_b = np.array(a["right"]), np.array(b["right"])
+            test = mcnemar(of_a > of_b, of_b > of_a)
+            names = (f"{each['method']}, {each['trees']}" for each in (a, b))
+            lines.append([a["part"], *names, test.only_a, test.only_b, f"{test.p_value:.2g}"])
+    columns = ["part", "a", "b", ("sentences", "a better"), ("sentences", "b better"), "p"]
+    notes = [
+        "Words with the right head, and the right label where there are labels; sign test, "
+        "two-sided."
+    ]
+    return Table("Dependency trees, pair by pair", columns, lines, notes)
 
 
 def _one_to_show(test: Sequence[Annotated], trees: list, found: list) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """jaxstruct: structural support vector machines in JAX (Tsochantaridis et al., 2005).
 
 The output types (`jaxstruct.multiclass`, `chains`, `segments`, `trees`, `dependencies`,
-`alignments`, `graphs`, `assignments`, `strings`) and `baselines`, `confidence`, `estimators`,
-`evaluation`, `kernels`, `losses`, `models` and `plots` are imported when they are first used.
+`alignments`, `graphs`, `assignments`, `rankings`, `strings`) and `baselines`, `confidence`,
+`estimators`, `evaluation`, `kernels`, `losses`, `models` and `plots` are imported when they are
+first used.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         models,
         multiclass,
         plots,
+        rankings,
         segments,
         strings,
         trees,
@@ -120,6 +122,7 @@ __all__ = [
     "predict",
     "predict_stream",
     "ragged",
+    "rankings",
     "save",
     "segments",
     "strings",
@@ -133,7 +136,7 @@ _LAZY = frozenset(
     {
         "alignments", "assignments", "baselines", "chains", "confidence", "dependencies",
         "estimators", "evaluation", "graphs", "kernels", "losses", "models", "multiclass", "plots",
-        "segments", "strings", "trees",
+        "rankings", "segments", "strings", "trees",
     }
 )  # fmt: skip
 _OF_MODELS = frozenset({"explain", "load", "open_store", "predict_stream", "save", "trained"})

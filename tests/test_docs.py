@@ -125,6 +125,7 @@ def test_what_a_page_shows_is_compared_with_what_it_prints() -> None:
         "docs/guide/dependencies.md",
         "docs/guide/assignments.md",
         "docs/guide/segments.md",
+        "docs/guide/rankings.md",
         "docs/own_data.md",
         "docs/tasks/bulk.md",
         "docs/tasks/large_data.md",

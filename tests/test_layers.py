@@ -19,7 +19,14 @@ LAYERS = (
     {"core"},
     {"evaluation", "kernels"},
     {
-        "chains", "trees", "dependencies", "alignments", "assignments", "graphs", "strings",
+        "chains",
+        "trees",
+        "dependencies",
+        "alignments",
+        "assignments",
+        "graphs",
+        "strings",
+        "rankings",
         "solvers",
     },
     {"multiclass", "segments"},  # machines that certify as the solvers do; tokens as chains have

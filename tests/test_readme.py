@@ -45,7 +45,7 @@ def test_own_data_takes_three_lines_before_fit_at_most() -> None:
     page = (ROOT / "docs" / "own_data.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"<!-- own data: (\w+) -->\n```python\n(.*?)```", page, flags=re.S))
     counts = {name: _lines_before_fit(block) for name, block in blocks.items()}
-    assert len(counts) == 9 and all(0 < count <= 3 for count in counts.values()), counts
+    assert len(counts) == 10 and all(0 < count <= 3 for count in counts.values()), counts
     assert _lines_before_fit("import jaxstruct as js\nx = [\n1]\na = js.f(\nx)\ns = js.fit(a)") == 2
 
 

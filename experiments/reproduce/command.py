@@ -107,7 +107,10 @@ MINUTES = {
     "string_mapping": (8, 0.1),
     "snakes": (1.5, 0.2),
     "matching": (6, 0.6),
+    "ranking": (10, 0.5),
+    "measures": (10, 0.5),
     "dependencies": (35, 0.5),
+    "dependency_speed": (1.5, 0.3),
     "segments": (7.5, 0.6),
     "multi_label_scene": (2, 0.2),
     "multi_label_yeast": (12, 0),
@@ -193,9 +196,18 @@ EXPERIMENTS = (
     _experiment("matching", (), {
         "draws": 1, "train": 30, "validation": 20, "test": 40, "c_over_n": ("0.1",),
     }, "matched point sets: decisions a pair, assigned or not, and a structural SVM"),
+    _experiment("ranking", ("lambdarank",), {
+        "splits": 1, "folds": 2, "c_over_n": ("0.01",), "methods": ("ndcg", "pairs"),
+    }, "queries with graded documents: SVMs of three measures, RankSVM and LightGBM"),
+    _experiment("measures", ("multilabel",), {
+        "splits": 1, "labels": 1, "c": ("100",), "data": ("scene",),
+    }, "rare labels of scenes and genes: SVMs trained for F1 and for precision at k"),
     _experiment("dependencies", ("gum_dependencies",), {
         "sentences": 100, "test_sentences": 50, "trees": ("projective",), "max_passes": 3,
+        "max_iterations": 3,
     }, "parsers of GUM: perceptron, SVM and random field, projective or not"),
+    _experiment("dependency_speed", (), {"lengths": ("10",), "batch": 64, "repeats": 2},
+                "best dependency trees a second, beside plain C"),
     _experiment("segments", ("conll2002",), {
         "sentences": 100, "test_sentences": 50, "methods": ("chain", "phrases"), "max_passes": 5,
     }, "names as labels of tokens and as segments, the same features of tokens"),

@@ -28,6 +28,7 @@ from jaxstruct.trees import weighted_grammar
 FEATURES = 20_000
 """Of a token of generated sentences."""
 LINEAR_SVC, CRFSUITE, OF_PAIRS = "LinearSVC", "CRFsuite", "LogisticRegression of pairs"
+RANK_SVM = "LinearSVC of pairs"
 CLINC150_TOLS = {"LinearSVC to 1e-3": 0.025, "LinearSVC to 1e-4": 0.009}
 """LinearSVC's tol that ends within so much of the optimum: .03 within 1.07e-3, .01 1.09e-4."""
 
@@ -255,6 +256,30 @@ def points(n: int, dtype: str = "float32") -> Training:
     return Training(*data, 0.1 * n, n, {OF_PAIRS: peer})
 
 
+def heads(n: int, dtype: str = "float32") -> Training:
+    """The first n sentences of GUM as projective dependency trees without labels, C / n = 0.1."""
+    from jaxstruct.data.conllu import load_gum_dependencies
+    from jaxstruct.dependencies import lifted, prepare
+
+    train = load_gum_dependencies().train[:n]
+    sentences, trees = [each.tokens for each in train], [lifted(each.heads) for each in train]
+    return Training(*prepare(sentences, trees, dtype=dtype), 0.1 * n, n)
+
+
+def queries(n: int, dtype: str = "float32") -> Training:
+    """The first n queries of the lambdarank example (0: all), NDCG, C / n = 0.1; beside it
+    LinearSVC on the differences of documents of different relevance."""
+    from experiments.tasks.graded_queries import rank_svm, taken
+    from jaxstruct.data.lambdarank import load_lambdarank
+    from jaxstruct.rankings import prepare
+
+    train = load_lambdarank().train
+    train = taken(train, range(n or len(train.rows)))
+    data, count = prepare(*train, dtype=dtype), len(train.rows)
+    peers = {RANK_SVM: lambda: Tool(lambda: rank_svm(train, 1e-3))}
+    return Training(*data, 0.1 * count, count, peers)
+
+
 _spanish_large_C = functools.partial(spanish, c_over_n=1.0)
 
 TASKS = {
@@ -273,6 +298,8 @@ TASKS = {
     "homologues": Task(homologues, "homologues of table 4", 80),
     "segments": Task(segments, "300 Spanish sentences in segments", 300, [CRFSUITE]),
     "points": Task(points, "100 pairs of point sets, matched", 100, [OF_PAIRS]),
+    "heads": Task(heads, "200 dependency trees of GUM", 200, tolerance=5e-2),
+    "queries": Task(queries, "201 queries, documents ranked", 0, [RANK_SVM]),
     "spanish_whole": Task(spanish, "8,323 Spanish sentences", 0, [CRFSUITE]),
 }
 

@@ -24,9 +24,7 @@ import numpy as np
 from jaxstruct.baselines.examples import on_device, without_gram
 from jaxstruct.core.buckets import Buckets, rows_of
 from jaxstruct.core.contract import Problem
-from jaxstruct.core.problem import difference
 from jaxstruct.core.status import Status
-from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.solvers.validation.checks import checked_buckets
 
@@ -106,14 +104,13 @@ def _visit(
     wrong = jnp.any(jnp.stack(jax.tree.leaves(differs))) & (row >= 0)
 
     def updated(walk: Walk) -> Walk:
-        u = difference(problem, theta, y, decoded)
-        one, late = (
-            jax.tree.map(lambda leaf: leaf[None], change) for change in (u, scaled(u, walk.visits))
-        )
-        x_one = jax.tree.map(lambda leaf: leaf[None], x)
+        batch = jax.tree.map(lambda leaf: leaf[None], x)
+        pair = jax.tree.map(lambda a, b: jnp.stack([a, b])[None], y, decoded)
+        signs = jnp.asarray([[1, -1]], jnp.result_type(*jax.tree.leaves(walk.weights)))
+        add = problem.space.add_planes  # may read few weights, where transposition reads all
         return walk._replace(
-            weights=problem.space.add(walk.weights, x_one, one),
-            late=problem.space.add(walk.late, x_one, late),
+            weights=add(walk.weights, batch, pair, signs),
+            late=add(walk.late, batch, pair, signs * walk.visits),
         )
 
     walk = jax.lax.cond(wrong, updated, lambda walk: walk, walk)
@@ -225,7 +222,7 @@ def perceptron(
     Every epoch visits all examples once, in an order drawn from the seed.
 
     Args:
-      problem: the structure; `potentials`, `decode`, `combine` and `add` are used, losses are not.
+      problem: the structure; `potentials`, `decode` and `add_planes` are used, losses are not.
         Ties go where its decoder sends them: at w = 0 everything ties.
       inputs, outputs: pytrees of n examples, of arrays [n, ...] or `Ragged` stores.
       max_epochs: bound on the epochs.

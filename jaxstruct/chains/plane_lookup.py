@@ -62,9 +62,7 @@ class _Grams(NamedTuple):
         return total
 
 
-def _sums_seen(
-    eta: Array, grams: _Grams, theta: ChainTheta, y_true: Array, y: Array
-) -> ChainTheta:
+def _sums_seen(eta: Array, grams: _Grams, theta: ChainTheta, y_true: Array, y: Array) -> ChainTheta:
     """A_x delta Psi(y): theta-shaped, whose scores are inner products with delta Psi(y)."""
     length, zeros = theta.length, jax.tree.map(jnp.zeros_like, theta._replace(length=None))
 

@@ -15,6 +15,7 @@ from jaxstruct.core.types import Array, PyTree
 
 SHARED = ("transitions", "triples", "start", "stop")
 
+
 def _shapes(w: PyTree, T: int) -> ChainTheta:
     """Tables of the shapes of one theta; only their shapes are read."""
     S, dtype = w["transitions"].shape[0], w["transitions"].dtype

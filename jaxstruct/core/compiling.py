@@ -135,7 +135,6 @@ class Program:
         self._compiled[effort] = self._compiled["full"]
         return self._compiled[effort](*arguments)
 
-
     def _without_kernels(self, effort: str, arguments: tuple, error: Exception) -> Any:
         """The program compiled without marks of `one_kernel`, which XLA cannot follow."""
         text = f"{self.function.__name__} runs without kernels of its own, which takes longer: XLA"

@@ -145,9 +145,7 @@ def _read_by(equation: Any, wanted: list[bool]) -> list[bool]:
     return [True] * len(equation.invars)
 
 
-def _read_by_while(
-    cond: tuple[int, Any], body: tuple[int, Any], carry: list[bool]
-) -> list[bool]:
+def _read_by_while(cond: tuple[int, Any], body: tuple[int, Any], carry: list[bool]) -> list[bool]:
     (cond_consts, cond_jaxpr), (body_consts, body_jaxpr) = cond, body
     by_cond = read_inputs(cond_jaxpr, [True])
     carry = [a or b for a, b in zip(carry, by_cond[cond_consts:], strict=True)]

@@ -287,6 +287,27 @@ _GUM_DEPENDENCIES = Corpus(
     ),
 )
 
+_LAMBDARANK = Corpus(
+    name="lambdarank",
+    title="Queries with graded documents",
+    files=(
+        CorpusFile(
+            "lambdarank.tar.xz",
+            "954c3c658e9341c53e40d25434f5f2f047fbb9e3a5536667b1b08bd2a80043bb",
+            None,
+            390544,
+        ),
+    ),
+    source="microsoft/LightGBM, examples/lambdarank, commit bae0b7ba",
+    licence="MIT (repository)",
+    use="rankings: 201 and 50 queries of 3,005 and 768 documents, relevance 0 to 4",
+    packing=(
+        "rank.train, rank.test, rank.train.query and rank.test.query of the source and its "
+        "LICENSE, packed as one tar.xz. Place it as lambdarank/lambdarank.tar.xz under the folder "
+        "that JAXSTRUCT_DATA names."
+    ),
+)
+
 CORPORA: Mapping[str, Corpus] = MappingProxyType(
     {
         corpus.name: corpus
@@ -300,6 +321,7 @@ CORPORA: Mapping[str, Corpus] = MappingProxyType(
             _SNAKES,
             _MULTILABEL,
             _GUM_DEPENDENCIES,
+            _LAMBDARANK,
         )  # fmt: skip
     }
 )

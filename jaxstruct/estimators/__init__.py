@@ -9,7 +9,9 @@ except ImportError as error:
 
 from jaxstruct.estimators.base import StructuralEstimator
 from jaxstruct.estimators.dependency_parser import DependencyParser
+from jaxstruct.estimators.document_ranker import DocumentRanker
 from jaxstruct.estimators.graph_labeller import GraphLabeller
+from jaxstruct.estimators.measure_classifier import MeasureClassifier
 from jaxstruct.estimators.multi_label_classifier import MultiLabelClassifier
 from jaxstruct.estimators.pair_aligner import PairAligner
 from jaxstruct.estimators.path_search import PathSearchCV
@@ -22,7 +24,9 @@ from jaxstruct.estimators.tree_parser import TreeParser
 
 __all__ = [
     "DependencyParser",
+    "DocumentRanker",
     "GraphLabeller",
+    "MeasureClassifier",
     "MultiLabelClassifier",
     "PairAligner",
     "PathSearchCV",

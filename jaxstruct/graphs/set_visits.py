@@ -31,9 +31,7 @@ def _unpack(w: PyTree, inputs: PyTree) -> PyTree:
 
 def _pack(v: PyTree, inputs: PyTree) -> PyTree:
     del inputs
-    return {
-        name: leaf.T.reshape(-1, 2, 2) if name == "pairs" else leaf for name, leaf in v.items()
-    }
+    return {name: leaf.T.reshape(-1, 2, 2) if name == "pairs" else leaf for name, leaf in v.items()}
 
 
 def _scores(labels: Array, pairs: Array | None, y: Array) -> Array:

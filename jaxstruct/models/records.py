@@ -24,6 +24,7 @@ from jaxstruct.kernels.gram import KERNELS
 from jaxstruct.models.plain_values import Record
 from jaxstruct.models.training import Training
 from jaxstruct.multiclass import ClassEncoding, KernelClassEncoding
+from jaxstruct.rankings import RankingEncoding, SampleEncoding
 from jaxstruct.segments import SegmentEncoding
 from jaxstruct.strings import CandidateEncoding, KernelCandidateEncoding
 from jaxstruct.trees import Grammar, TreeEncoding
@@ -179,7 +180,7 @@ def records_with(kind: type) -> Mapping[str, Record]:
 ENCODINGS = (
     ClassEncoding, ChainEncoding, TreeEncoding, AlignmentEncoding, GraphEncoding, SetEncoding,
     CandidateEncoding, KernelClassEncoding, KernelChainEncoding, KernelCandidateEncoding,
-    AssignmentEncoding, DependencyEncoding, SegmentEncoding,
+    AssignmentEncoding, DependencyEncoding, RankingEncoding, SampleEncoding, SegmentEncoding,
 )  # fmt: skip
 RECORDS = {
     "features": Record(FeatureEncoding, _features, _features_fields),

@@ -20,7 +20,7 @@ def _table_rows(columns: int) -> set[tuple[str, ...]]:
     return {row for row in rows if len(row) == columns and not row[0].startswith(("---", "corpus"))}
 
 
-def test_nine_corpora_under_their_own_names() -> None:
+def test_ten_corpora_under_their_own_names() -> None:
     """The layout of JAXSTRUCT_DATA is by corpus name."""
     assert list(registry.CORPORA) == [
         "conll2002",
@@ -32,6 +32,7 @@ def test_nine_corpora_under_their_own_names() -> None:
         "snakes",
         "multilabel",
         "gum_dependencies",
+        "lambdarank",
     ]
     assert all(name == corpus.name for name, corpus in registry.CORPORA.items())
 

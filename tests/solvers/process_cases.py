@@ -155,7 +155,8 @@ def buckets(folder):
     x, y = Ragged(features, offsets).take(own), Ragged(labels, offsets, -1).take(own)
     problem = chain(4, 3, dtype="float64")
     problem = problem._replace(padding=dataclasses.replace(problem.padding, price=1))
-    solution = fit(problem, chain_inputs(x), y, C=20.0, settings=GROWN, tolerance=3e-2, mesh=mesh())
+    options = {"settings": GROWN._replace(capacity=16), "tolerance": 1e-1, "mesh": mesh()}
+    solution = fit(problem, chain_inputs(x), y, C=20.0, **options)
     assert len(solution.state.sets.outputs) > 1
     assert len(predict(problem, solution, chain_inputs(x))) == len(own)
     return numbers(solution)

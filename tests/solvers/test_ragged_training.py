@@ -14,6 +14,7 @@ from jaxstruct.baselines.perceptron import perceptron
 from jaxstruct.chains import hidden_markov
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
+from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import SparseFeatures
 from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from tests.lib.refusals import refused
@@ -55,10 +56,10 @@ TOKENS, LABELS = sentences()
 
 
 def padded(tokens, labels):
-    """Both as arrays, as long as the longest."""
+    """Both as arrays, as long as a bucket of the longest: one program trains both."""
     every = np.arange(len(tokens))
     x, y = js.ragged(tokens), js.ragged(labels)
-    longest = int(x.lengths.max())
+    longest = size_class(int(x.lengths.max()))
     return chain_inputs(x.padded(every, longest), x.lengths), y.padded(every, longest, -1)
 
 
@@ -250,7 +251,7 @@ def test_alignments_train_and_predict_as_padded_ones() -> None:
     ]
     inputs, outputs = js.alignments.alignment_inputs, js.alignments.alignment_outputs
     problem = js.alignments.pairwise_alignment(4)
-    size = 13, 11
+    size = 16, 12  # those of a bucket of the longest
     wanted = js.fit(
         problem, inputs(texts, seconds, size), outputs(operations, None, sum(size)), C=4.0
     )
@@ -367,7 +368,7 @@ def test_a_structure_of_ones_own_says_how_its_outputs_are_padded(monkeypatch) ->
     settings = js.Settings(variant="subspace", effort="quick", checked_examples=0, capacity=16)
     monkeypatch.setattr("jaxstruct.core.padding.NUMBERS", 400)
     x, y = {"tokens": js.ragged(TOKENS), "length": Y.lengths}, Y
-    every, longest = np.arange(len(Y)), int(Y.lengths.max())
+    every, longest = np.arange(len(Y)), size_class(int(Y.lengths.max()))
     whole = {**x, "tokens": x["tokens"].padded(every, longest)}
     wanted = js.fit(problem, whole, y.padded(every, longest, -1), C=5.0, settings=settings)
     found = js.fit(problem, x, y, C=5.0, settings=settings)

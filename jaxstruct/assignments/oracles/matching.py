@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxstruct.assignments.oracles.shortest_paths import cheapest_assignment
 from jaxstruct.assignments.potentials import NONE, Matching, checked_potentials, score_matching
+from jaxstruct.core.assigning import cheapest_assignment
 from jaxstruct.core.types import Array
 
 

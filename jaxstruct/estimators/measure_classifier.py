@@ -1,0 +1,136 @@
+"""`MeasureClassifier`: two classes, trained for a measure of the whole sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from jaxstruct.core.feature_encoding import inputs_of
+from jaxstruct.core.labels import LabelCodec, check_known, check_one_kind
+from jaxstruct.core.ragged import ragged
+from jaxstruct.core.types import PyTree
+from jaxstruct.estimators import class_rows
+from jaxstruct.estimators.base import StructuralEstimator, Training
+from jaxstruct.rankings import SampleEncoding, sample_inputs
+
+
+def _check_no_weights(sample_weight: Any) -> None:
+    if sample_weight is not None:
+        raise ValueError("sample_weight must be None: measures of a whole sample have no weights")
+
+
+class MeasureClassifier(ClassifierMixin, StructuralEstimator):
+    """Two classes by <w, x> > 0, with w trained for F1, precision or recall of the whole sample.
+
+        1/2 |w|^2 + C xi,    xi = max over labels y of the sample [Delta(y) - F(y_true) + F(y)]
+
+    with F = 1/n sum_i y_i <w, x_i>: the training set is ONE example, of n labels (Joachims 2005).
+    Of "error_rate" it is the binary SVM, C that of the mean hinge. X is as in
+    `StructuralClassifier`; y holds n labels of two kinds, the second (sorted) is positive. Samples
+    have no weights, since no measure here knows any. There is no `partial_fit`.
+
+    Parameters:
+      C: > 0, of the slack. objective: a formulation of `jaxstruct.fit`; no "log_loss".
+      loss: "f1", "error_rate", "precision_at", "recall_at", or a function (tp, fp, fn, tn) ->
+        Delta, see `jaxstruct.rankings.sample_labels`.
+      at: of the last two, how many examples are labelled positive, in training and by `predict`;
+        None for as many as are positive in training.
+      constant: value >= 0 of a feature of every row, which learns a threshold; 0 for none.
+      tol, max_iter: as in `StructuralClassifier`.
+
+    Attributes, beside those of `StructuralEstimator`:
+      classes_: [2] the labels, sorted. n_features_in_: d.
+      feature_names_in_: [d], of frames and of rows that name their features.
+      coef_: [1, d]. intercept_: [1].
+    """
+
+    def __init__(
+        self,
+        C: float = 100.0,
+        *,
+        objective: str = "svm1_margin",
+        loss: str | Callable = "f1",
+        at: int | None = None,
+        constant: float = 1.0,
+        tol: float = 1e-3,
+        max_iter: int = 500,
+    ) -> None:
+        """Keep the parameters; `fit` checks them."""
+        self.C = C
+        self.objective = objective
+        self.loss = loss
+        self.at = at
+        self.constant = constant
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def __sklearn_tags__(self) -> Tags:
+        """Sparse rows are taken, and two classes."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
+        _check_no_weights(sample_weight)
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
+        check_one_kind("y", np.ravel(np.asarray(y, object)).tolist())
+        features, rows, y = class_rows.read_training(self, X, y, self.constant)
+        y = column_or_1d(y, warn=True)
+        if len(y) != rows.count:
+            raise ValueError(f"X has {rows.count} rows, but y has {len(y)} labels")
+        self.classes_, positive = np.unique(y, return_inverse=True)
+        if len(self.classes_) != 2:
+            raise ValueError(f"y must hold labels of two classes, got {len(self.classes_)} class")
+        self.encoding_ = SampleEncoding(features, LabelCodec(tuple(self.classes_.tolist())))
+        at = self.at
+        if at is None and self.loss in ("precision_at", "recall_at"):
+            at = int(positive.sum())
+        self._set_problem(loss=self.loss, at=at)
+        x = sample_inputs(inputs_of(rows, np.array([0, rows.count])))
+        outputs = ragged([positive.astype(np.int32)], -1)
+        return Training(self.problem_, x, outputs, np.ones(1), np.zeros(1, int))
+
+    def _finish(self, weights: PyTree) -> None:
+        features, own = self.encoding_.features, weights["weights"]
+        self.weights_ = weights
+        self.coef_ = own[None, : features.columns].copy()
+        self.intercept_ = own[-1:] * features.constant if features.constant else np.zeros(1)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """[n] <w, x>."""
+        check_is_fitted(self)
+        rows = class_rows.read_new(self, X, self.encoding_.features)
+        return class_rows.scores_of(rows, self.weights_["weights"][:, None])[:, 0]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """[n] the class of the sign of <w, x>; of "precision_at" and "recall_at" the `at` rows of
+        the largest ones are positive, so that rows depend on each other."""
+        scores, at = self.decision_function(X), self.options_["at"]
+        positive = scores > 0
+        if at is not None:
+            positive = np.argsort(np.argsort(-scores, kind="stable")) < at
+        return self.classes_[positive.astype(int)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """1 - Delta of the whole sample: its F1, say.
+
+        Raises:
+          ValueError: y holds other labels than training's, or samples have weights.
+        """
+        _check_no_weights(sample_weight)
+        found = self.predict(X)
+        check_known("y", np.ravel(np.asarray(y, object)).tolist(), self.classes_.tolist())
+        if np.shape(y) != found.shape:
+            raise ValueError(f"X has {len(found)} rows, but y has {len(y)} labels")
+        labels = ((np.asarray(one) == self.classes_[1]).astype(np.int32) for one in (y, found))
+        return float(1 - self.problem_.model.loss(*labels))

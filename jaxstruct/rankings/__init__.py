@@ -1,0 +1,34 @@
+"""Rankings of documents, and labels of whole samples for measures that do not add up."""
+
+from jaxstruct.rankings.encoding import RankingEncoding, SampleEncoding, prepare, prepare_samples
+from jaxstruct.rankings.inputs import SampleInput
+from jaxstruct.rankings.oracles.contingency import best_cell
+from jaxstruct.rankings.oracles.orders import (
+    average_precision_augmented,
+    ndcg_augmented,
+    ranked,
+    roc_area_augmented,
+)
+from jaxstruct.rankings.structure import (
+    SampleTheta,
+    document_ranking,
+    sample_inputs,
+    sample_labels,
+)
+
+__all__ = [
+    "RankingEncoding",
+    "SampleEncoding",
+    "SampleInput",
+    "SampleTheta",
+    "average_precision_augmented",
+    "best_cell",
+    "document_ranking",
+    "ndcg_augmented",
+    "prepare",
+    "prepare_samples",
+    "ranked",
+    "roc_area_augmented",
+    "sample_inputs",
+    "sample_labels",
+]

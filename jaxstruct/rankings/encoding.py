@@ -1,0 +1,210 @@
+"""Queries with their documents, and labelled samples, as people hold them, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxstruct.core.checks import check_record
+from jaxstruct.core.contract import Problem
+from jaxstruct.core.feature_encoding import (
+    FeatureEncoding,
+    dense_or_sparse,
+    fit_features,
+    inputs_of,
+)
+from jaxstruct.core.feature_rows import read_sequences
+from jaxstruct.core.labels import (
+    LabelCodec,
+    decode,
+    encode_lists,
+    fit_codec,
+    flat_labels,
+    placed_errors,
+)
+from jaxstruct.core.prepared import Prepared, held
+from jaxstruct.core.ragged import Ragged, ragged
+from jaxstruct.core.tables import Table, ranking
+from jaxstruct.rankings.inputs import SampleInput
+from jaxstruct.rankings.structure import document_ranking, sample_inputs, sample_labels
+
+
+def _inputs(features: FeatureEncoding, name: str, rows: Any) -> SampleInput:
+    found, offsets = read_sequences(name, rows)
+    return sample_inputs(inputs_of(dense_or_sparse(features, name, found), offsets))
+
+
+def _unpadded(output: np.ndarray) -> Ragged:
+    return ragged([output[0][output[0] >= 0]], -1)
+
+
+class RankingEncoding(NamedTuple):
+    """What the features of documents mean. Made by `prepare`.
+
+    Fields:
+      features: which feature is which column.
+    """
+
+    features: FeatureEncoding
+    structure = "document_ranking"
+
+    def problem(self, **options: Any) -> Problem:
+        """`document_ranking` of these features; options are its own."""
+        return document_ranking(self.features.number_of_features, **options)
+
+    def inputs(self, queries: Any) -> SampleInput:
+        """The inputs of n queries, ragged, without relevances.
+
+        Raises:
+          ValueError: they are none, or have other columns than those of training.
+        """
+        return _inputs(self.features, "queries", queries)
+
+    def outputs(self, relevances: Sequence[Iterable[int]]) -> Ragged:
+        """The relevances of the documents of n queries, ragged."""
+        return ragged([np.asarray(list(own), np.int32) for own in relevances], -1)
+
+    def decode(self, outputs: Ragged, queries: Any = None) -> list[list[int]]:
+        """Of each query, before how many documents each one stands; the best one has k - 1."""
+        del queries
+        check_record("outputs", outputs, Ragged, "predict")
+        return [own.tolist() for own in outputs]
+
+    def unpadded(self, output: np.ndarray) -> Ragged:
+        """The ranking of one padded query [1, k]."""
+        return _unpadded(output)
+
+    def tables(
+        self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
+    ) -> list[Table]:
+        """The largest weights."""
+        del options
+        return [ranking("what makes a document stand first", self.features.names,
+                        weights["weights"], largest)]  # fmt: skip
+
+
+class SampleEncoding(NamedTuple):
+    """What the features of examples and the two labels mean. Made by `prepare_samples`.
+
+    Fields:
+      features: which feature is which column. codec: the labels, the second one is positive.
+    """
+
+    features: FeatureEncoding
+    codec: LabelCodec
+    structure = "sample_labels"
+
+    def problem(self, **options: Any) -> Problem:
+        """`sample_labels` of these features; options are its own."""
+        return sample_labels(self.features.number_of_features, **options)
+
+    def inputs(self, samples: Any) -> SampleInput:
+        """The inputs of n samples, ragged.
+
+        Raises:
+          ValueError: they are none, or have other columns than those of training.
+        """
+        return _inputs(self.features, "samples", samples)
+
+    def outputs(self, labels: Sequence[Iterable[Hashable]]) -> Ragged:
+        """The labels of n samples, ragged; ValueError names one that is none of the two."""
+        return encode_lists(self.codec, labels)
+
+    def decode(self, outputs: Ragged, samples: Any = None) -> list[list[Hashable]]:
+        """The labels of n samples."""
+        del samples
+        check_record("outputs", outputs, Ragged, "predict")
+        return [decode(self.codec, np.asarray(own)) for own in outputs]
+
+    def unpadded(self, output: np.ndarray) -> Ragged:
+        """The labels of one padded sample [1, n]."""
+        return _unpadded(output)
+
+    def tables(
+        self, weights: Mapping[str, np.ndarray], options: Mapping[str, Any], largest: int
+    ) -> list[Table]:
+        """The largest weights."""
+        del options
+        title = f"what speaks for {self.codec.texts[1]}"
+        return [ranking(title, self.features.names, weights["weights"], largest)]
+
+
+def _check_counts(name: str, bounds: np.ndarray, of: str, offsets: np.ndarray) -> None:
+    """Raise ValueError unless every row has one."""
+    if len(bounds) != len(offsets):
+        raise ValueError(
+            f"{name} must be of n = {len(offsets) - 1} {of}, got {len(bounds) - 1} lists"
+        )
+    wrong = np.flatnonzero(np.diff(bounds) != np.diff(offsets))
+    if wrong.size:
+        i = wrong[0]
+        raise ValueError(
+            f"{name}[{i}] has {np.diff(bounds)[i]} entries, but {of}[{i}] has "
+            f"{np.diff(offsets)[i]} rows: every row has one"
+        )
+
+
+def prepare(
+    queries: Any, relevances: Sequence[Iterable[int]], *, min_count: int = 1, **options: Any
+) -> Prepared:
+    """A training set of rankings: `js.fit(*prepare(queries, relevances), C=10.0)`.
+
+    Args:
+      queries: n queries. Each holds the features of its documents: an array [k, d], a SciPy matrix
+        or a pandas frame of k rows, or a list of mappings name -> number, bool or text.
+      relevances: n lists of integers >= 0, one for every document.
+      min_count: documents that must have a named feature for it to count.
+      options: those of `document_ranking`.
+
+    Raises:
+      ValueError: queries, relevances or an option do not fit.
+    """
+    queries = held(queries)
+    relevances = [np.asarray(list(own)) for own in held(relevances)]
+    rows, offsets = read_sequences("queries", queries)
+    bounds = np.cumsum([0, *map(len, relevances)])
+    _check_counts("relevances", bounds, "queries", offsets)
+    for i, own in enumerate(relevances):
+        if own.size and (own.dtype.kind not in "iub" or own.min() < 0):
+            raise ValueError(f"relevances[{i}] must be integers >= 0, got {own.tolist()[:8]}")
+    encoding = RankingEncoding(fit_features(rows, min_count=min_count))
+    outputs = encoding.outputs(relevances)
+    inputs = encoding.inputs(queries)._replace(relevance=outputs)
+    return Prepared(encoding, inputs, outputs, options)
+
+
+def prepare_samples(
+    samples: Any,
+    labels: Sequence[Iterable[Hashable]],
+    *,
+    classes: Iterable[Hashable] | None = None,
+    min_count: int = 1,
+    constant: float = 1.0,
+    **options: Any,
+) -> Prepared:
+    """A training set of labelled samples, often one: `js.fit(*prepare_samples([X], [y]), C=9.0)`.
+
+    Args:
+      samples: n samples, rows of features each, as queries are in `prepare`.
+      labels: n lists of labels, two kinds in all.
+      classes: the two, the second one being positive; None for those of `labels`, sorted.
+      min_count: rows that must have a named feature for it to count.
+      constant: value of a feature of every row, which learns a threshold; 0 for none.
+      options: those of `sample_labels`.
+
+    Raises:
+      ValueError: samples, labels or an option do not fit; there are not two labels.
+    """
+    samples, labels = held(samples), held(labels)
+    rows, offsets = read_sequences("samples", samples)
+    flat, bounds = flat_labels(labels)
+    _check_counts("labels", bounds, "samples", offsets)
+    with placed_errors(offsets):
+        codec = fit_codec(flat, classes)
+    if len(codec.classes) != 2:
+        raise ValueError(f"labels must be of two kinds, got {list(codec.classes)}")
+    features = fit_features(rows, min_count=min_count, constant=constant)
+    encoding = SampleEncoding(features, codec)
+    return Prepared(encoding, encoding.inputs(samples), encoding.outputs(labels), options)

@@ -1,0 +1,1 @@
+"""Best rankings and best labels of a sample, of their potentials alone."""

@@ -1,0 +1,52 @@
+"""experiments.measures on drawn rows, in this process: tables and curves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments import measures
+from experiments.lib import common
+from experiments.measures import Options
+from jaxstruct.data.multilabel import LabelSets
+from tests.experiments.scripts import kept_settings, strict_json
+
+
+def drawn(_: str) -> LabelSets:
+    """One label of a tenth of 240 rows, and one of half of them."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(240, 4)).astype(np.float32)
+    noisy = x + 0.4 * random.normal(size=x.shape)
+    y = np.stack([noisy[:, 0] > 1.4, noisy[:, 1] > 0], axis=1).astype(np.int32)
+    return LabelSets(x[:160], y[:160], x[160:], y[160:])
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory) -> common.Outcome:
+    options = Options(
+        output=str(tmp_path_factory.mktemp("measures")), data=("scene",), splits=1, c=("100",),
+        apart=False, compilation_cache=False, progress=False,
+    )  # fmt: skip
+    with kept_settings(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measures, "load_label_sets", drawn)
+        return measures.run(options)
+
+
+def test_rare_labels_are_learned_in_every_way(outcome: common.Outcome) -> None:
+    rows = {(row["measure"], row["method"]): row for row in outcome.numbers["rows"]}
+    assert [*rows] == [("f1", method) for method in measures.METHODS] + [
+        ("precision", method) for method in measures.METHODS if method != "threshold"
+    ]
+    assert all(row["label"] == 0 and row["value"] > 50 for row in rows.values())
+    assert rows["f1", "measure"]["status"] == "CONVERGED"
+    assert rows["f1", "measure"]["value"] > rows["f1", "plain"]["value"] - 10
+    assert 0 < rows["f1", "threshold"]["share"] < 0.5
+
+
+def test_tables_and_curves_are_written(outcome: common.Outcome) -> None:
+    (path,) = (path for path in outcome.files if path.name == "measures.plot.json")
+    curves = strict_json(path)["curves"]
+    assert {one["method"] for one in curves} == {"plain", "weights", "measure"}
+    for one in curves:
+        recall, precision = np.transpose(one["curve"])
+        assert (np.diff(recall) <= 0).all() and (0 <= precision).all() and precision.max() <= 1

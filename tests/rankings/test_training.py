@@ -1,0 +1,168 @@
+"""Optima against quadratic programs and scikit-learn; the contract; what is refused."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.svm import LinearSVC
+
+import jaxstruct as js
+from jaxstruct.core.padding import padded
+from tests.lib.refusals import refused
+from tests.rankings.cases import LABELS, ORDERS, queries, ranking_losses, table_losses
+from tests.solvers.cases import FULL
+from tests.truth.quadratic_program import solve_primal
+
+R = js.rankings
+
+
+def joint_features(relevance, rows):
+    """[m, d] Psi of all rankings of one query: 1/P sum over pairs of y_ij (x_i - x_j)."""
+    sign = np.sign(ORDERS[len(rows)][:, :, None] - ORDERS[len(rows)][:, None])
+    compared = relevance[:, None] != relevance
+    return (sign * compared).sum(2) @ rows / (compared.sum() / 2)
+
+
+def truth_last(psi, losses, wrong, true, most):
+    """Psi and Delta of the wrong outputs, the first one repeated, then of the truth: [most]."""
+    psi, losses = psi[wrong], losses[wrong]
+    more = most - 1 - len(psi)
+    psi = np.concatenate([psi, np.repeat(psi[:1], more, axis=0), true[None]])
+    return psi, np.concatenate([losses, np.repeat(losses[:1], more), [0]])
+
+
+@pytest.mark.parametrize("loss", ["ndcg", "average_precision", "roc_area"])
+def test_rankings_reach_the_optimum_of_the_quadratic_program(x64, loss):
+    rows, relevances = queries(0, 5)
+    features, losses = [], []
+    for x, own in zip(rows, relevances, strict=True):
+        compared = np.sign(own[:, None] - own)
+        true = compared.sum(1) @ x / (abs(compared).sum() / 2)
+        lost = ranking_losses(loss, None, own[None], ORDERS[len(x)])[0]
+        sign = np.sign(ORDERS[len(x)][:, :, None] - ORDERS[len(x)][:, None])
+        wrong = ((sign != compared) & (compared != 0)).any((1, 2))
+        psi, lost = truth_last(joint_features(own, x), lost, wrong, true, 25)
+        features.append(psi)
+        losses.append(lost)
+    truth = np.array(features), np.array(losses), np.full(5, 24)
+    data = R.prepare(rows, relevances, loss=loss, dtype="float64")
+    optimum = solve_primal("svm1_margin", *truth, 20.0).objective
+    found = js.fit(*data, C=20.0, tolerance=1e-7, settings=FULL)
+    assert found.status is js.Status.CONVERGED
+    np.testing.assert_allclose([found.primal, found.dual], optimum, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("loss", "at", "formulation"),
+    [("f1", None, "svm1_slack"), ("f1", None, "svm1_margin"), ("recall_at", 2, "svm2_margin"),
+     ("precision_at", 3, "svm1"), ("error_rate", None, "svm2_slack")],
+)  # fmt: skip
+def test_labels_reach_the_optimum_of_the_quadratic_program(x64, loss, at, formulation):
+    """Two samples, of 5 and 4 rows."""
+    random = np.random.default_rng(4)
+    samples = [random.normal(size=(n, 3)) for n in (5, 4)]
+    labels = [np.array([1, 0, 0, 1, 0]), np.array([0, 1, 0, 0])]
+    features, losses = [], []
+    for x, y in zip(samples, labels, strict=True):
+        every = LABELS[len(x)]
+        if at is not None:
+            every = every[every.sum(1) == at]
+        lost, wrong = table_losses(loss, y[None], every)[0], (every != y).any(1)
+        psi, lost = truth_last(every @ x / len(x), lost, wrong, y @ x / len(x), 32)
+        features.append(psi)
+        losses.append(lost)
+    truth = np.array(features), np.array(losses), np.full(2, 31)
+    options = {"loss": loss, "at": at, "dtype": "float64"}
+    data = R.prepare_samples(samples, labels, constant=0.0, **options)
+    optimum = solve_primal(formulation, *truth, 15.0).objective
+    found = js.fit(*data, formulation, 15.0, tolerance=1e-7, settings=FULL)
+    assert found.status is js.Status.CONVERGED
+    np.testing.assert_allclose([found.primal, found.dual], optimum, rtol=1e-6)
+
+
+@pytest.mark.smoke
+def test_the_error_rate_is_the_binary_svm(x64):
+    """Of one sample; both give a primal, and each is above the dual of the other problem."""
+    random = np.random.default_rng(5)
+    X = random.normal(size=(60, 4))
+    y = (X[:, 0] + random.normal(size=60) > 0.5).astype(int)
+    data = R.prepare_samples([X], [y], loss="error_rate", constant=0.0, dtype="float64")
+    found = js.fit(*data, C=30.0, tolerance=1e-6)
+    peer = LinearSVC(C=30 / 60, loss="hinge", fit_intercept=False, tol=1e-9, max_iter=10**6)
+    w = peer.fit(X, y).coef_[0]
+    hinge = np.maximum(0, 1 - np.where(y > 0, 1, -1) * (X @ w))
+    np.testing.assert_allclose(w @ w / 2 + 30 * hinge.mean(), found.primal, rtol=1e-5)
+
+
+def named(rows):
+    return [[{f"f{j}": value for j, value in enumerate(x)} for x in own] for own in rows]
+
+
+def test_the_contract():
+    """Of labels by dense rows, and of rankings by named ones."""
+    rows, relevances = queries(1, 8)
+    of_labels = R.prepare_samples(rows, [own > 0 for own in relevances], loss="f1")
+    for data in (R.prepare(named(rows), relevances), of_labels):
+        report = js.check_problem(*data)
+        assert not report.faults, report
+
+
+def test_sparse_and_dense_queries_have_one_optimum():
+    rows, relevances = queries(2, 8)
+    data = [R.prepare(each, relevances) for each in (rows, named(rows))]
+    found = [js.fit(*each, C=10.0, tolerance=1e-4) for each in data]
+    assert found[0].primal >= found[1].dual and found[1].primal >= found[0].dual
+    ranked = js.trained(data[0], found[0]).predict(rows)
+    assert ranked == js.trained(data[1], found[1]).predict(named(rows))
+    scores = [x @ np.asarray(found[0].weights["weights"]) for x in rows]
+    assert ranked == [np.argsort(np.argsort(own)).tolist() for own in scores]
+
+
+def test_perturbed_losses_work_and_sums_are_refused():
+    """What needs the best ranking alone works; a step down the slope lowers it."""
+    data = R.prepare(*queries(3, 6))
+    x, y = padded(data.problem.padding, *data[1:])
+    keys = jax.random.split(jax.random.key(0), 6)
+
+    @jax.jit
+    @jax.value_and_grad
+    def loss(w):
+        theta = jax.vmap(data.problem.model.potentials, (None, 0))(w, x)
+        each = jax.vmap(js.losses.perturbed, (None, 0, 0, 0))(data.problem, theta, y, keys)
+        return jnp.mean(each)
+
+    w = data.problem.initial_weights
+    value, slope = loss(w)
+    assert value > 0 and np.abs(slope["weights"]).max() > 0.1
+    moved, _ = loss({"weights": w["weights"] - 0.05 * slope["weights"]})
+    assert moved < value
+    with refused("problem has no marginals: sums over rankings are not computed"):
+        js.confidence.marginals(data.problem, w, data.inputs)
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        (r"loss is 'f1'; choose one of", lambda: R.document_ranking(2, loss="f1")),
+        (r"at must be None for loss='roc_area', got 3",
+         lambda: R.document_ranking(2, loss="roc_area", at=3)),
+        (r"at must say how many examples", lambda: R.sample_labels(2, loss="recall_at")),
+        (r"relevances\[0\] has 1 entries, but queries\[0\] has 2 rows",
+         lambda: R.prepare([np.ones((2, 1))], [[1]])),
+        (r"relevances\[0\] must be integers >= 0", lambda: R.prepare([np.ones((2, 1))], [[1, -2]])),
+        (r"labels must be of two kinds, got \['a'\]",
+         lambda: R.prepare_samples([np.ones((2, 1))], [["a", "a"]])),
+        (r"outputs have no query with documents of different relevance",
+         lambda: js.fit(*R.prepare([np.ones((2, 1))], [[1, 1]]), C=1.0)),
+        (r"level", lambda: js.fit(*R.prepare(*queries(4, 3)), "svm2_margin", 1.0)),
+        (r"inputs.relevance must be the outputs", lambda: js.fit(
+            *(data := R.prepare(*queries(4, 3)))[:1], data.encoding.inputs(queries(4, 3)[0]),
+            data.outputs, C=1.0)),
+        (r"loss must be 0 for the true labels", lambda: js.fit(*R.prepare_samples(
+            [np.ones((2, 1))], [[0, 1]], loss=lambda tp, fp, fn, tn: tp), C=1.0)),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(words, call):
+    refused(words, call)
