@@ -111,7 +111,7 @@ MINUTES = {
     "measures": (10, 0.5),
     "dependencies": (35, 0.5),
     "dependency_speed": (1.5, 0.3),
-    "segments": (7.5, 0.6),
+    "segments": (7.5, 0.3),
     "multi_label_scene": (2, 0.2),
     "multi_label_yeast": (12, 0),
     "calibration": (3, 0.3),
