@@ -45,7 +45,7 @@ COSTLIEST = (
 ON_SEVERAL_DEVICES = (
     "solvers/test_shards.py", "solvers/test_exchange.py", "solvers/test_processes.py",
 )  # fmt: skip
-"""`test_several_devices.py` runs these in processes of their own, that have more than one: all
+"""`test_several_devices.py` runs these in a process of their own, that has more than one: all
 others take a quarter longer there."""
 collect_ignore = [] if "JAX_NUM_CPU_DEVICES" in os.environ else list(ON_SEVERAL_DEVICES)
 LEFT_OUT = ("while-loop-simplifier", "while-loop-invariant-code-motion")
