@@ -7,8 +7,8 @@
 The queries of LightGBM's lambdarank example: 201 to learn from and 50 to test, and as many draws of
 201 of all 251. Three structural SVMs (`jaxstruct.rankings`) are trained for NDCG, mean average
 precision and ROC area. Beside them: RankSVM, which is LinearSVC on the differences of documents of
-different relevance (Joachims 2002), and LightGBM's lambdarank (`pip install lightgbm`) with the
-leaves and the rate of its own example. C, or the number of trees, is chosen by folds over the
+different relevance (Joachims 2002), and LightGBM's lambdarank (extra `compare`) with the leaves and
+the rate of its own example. C, or the number of trees, is chosen by folds over the
 queries to learn from, by NDCG@10. A query without any relevant document counts as ranked right.
 Each method runs in a process of its own, so that its peak memory is its own.
 """

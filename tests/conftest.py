@@ -45,11 +45,9 @@ COSTLIEST = (
 ON_SEVERAL_DEVICES = (
     "solvers/test_shards.py", "solvers/test_exchange.py", "solvers/test_processes.py",
 )  # fmt: skip
-"""`test_several_devices.py` runs these in processes of their own, that have more than one: all
+"""`test_several_devices.py` runs these in a process of their own, that has more than one: all
 others take a quarter longer there."""
 collect_ignore = [] if "JAX_NUM_CPU_DEVICES" in os.environ else list(ON_SEVERAL_DEVICES)
-LEFT_OUT = ("while-loop-simplifier", "while-loop-invariant-code-motion")
-"""Passes over loops, a seventh of the time to compile; `test_compiler_effort.py` has them."""
 MOST_BYTES = 4e9
 MORE_BYTES = 0.5e9
 """Memory of a process at which compiled programs are let go, on a machine that has five times as
@@ -77,8 +75,7 @@ def _compile_quickly() -> None:
     if "XLA_FLAGS" in os.environ:
         return
     options = EFFORTS["quick"].items()
-    flags = [f"--{name}={str(value).lower()}" for name, value in options]
-    flags = {"XLA_FLAGS": " ".join([*flags, f"--xla_disable_hlo_passes={','.join(LEFT_OUT)}"])}
+    flags = {"XLA_FLAGS": " ".join(f"--{name}={str(value).lower()}" for name, value in options)}
     trial = [sys.executable, "-c", "import jax; jax.devices()"]
     if subprocess.run(trial, env=os.environ | flags, capture_output=True).returncode == 0:
         os.environ.update(flags)

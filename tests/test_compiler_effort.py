@@ -34,10 +34,7 @@ from tests.trees.oracles import truth as trees
 
 ROOT = pathlib.Path(__file__).parents[1]
 FEW_TOKENS = trees.SMALL._replace(tokens=3)
-OPTIMISED = {
-    "xla_backend_optimization_level": 3, "xla_cpu_use_fusion_emitters": True,
-    "xla_disable_hlo_passes": "",
-}  # fmt: skip
+OPTIMISED = {"xla_backend_optimization_level": 3, "xla_cpu_use_fusion_emitters": True}
 CHAIN = {
     "viterbi": viterbi,
     "k best": partial(k_best, k=2),

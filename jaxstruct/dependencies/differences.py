@@ -17,12 +17,11 @@ from jaxstruct.core import contract
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.dependencies.features import (
     ArcFeatures,
-    SentenceTables,
     arc_places,
-    over_slots,
+    over_places,
     sentence_tables,
 )
-from jaxstruct.dependencies.potentials import Parse
+from jaxstruct.dependencies.potentials import Parse, arcs_differ
 
 
 class Differences(NamedTuple):
@@ -48,9 +47,7 @@ def _put(to: Array, at: Array, value: Array) -> Array:
 def _find_of_one(y: Parse) -> Differences:
     """Of one example; leaves of y are [K, T]."""
     T = y.heads.shape[1]
-    differs = jnp.any(y.heads != y.heads[:1], axis=0)
-    if y.labels is not None:
-        differs = differs | jnp.any(y.labels != y.labels[:1], axis=0)
+    differs = jnp.any(arcs_differ(y, jax.tree.map(lambda leaf: leaf[:1], y)), axis=0)
 
     def append(word: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
         words, count = found
@@ -65,35 +62,15 @@ def find(y: Parse) -> Differences:
     return jax.lax.map(_find_of_one, y)
 
 
-class _Arcs(NamedTuple):
-    """The arcs of K planes into one word of an example."""
-
-    sentence: SentenceTables
-    heads: Array
-    children: Array
-    labels: Array
-
-    def over_slots(self, features: ArcFeatures, turn: Callable, start: Any) -> Any:
-        """turn(state, places [K], active [K]) for every slot; places are in all weights."""
-
-        def plain(state: Any, begin: Array, places: Array, active: Array) -> tuple[Any, None]:
-            return turn(state, begin + places, active), None
-
-        def labelled(state: Any, begin: Array, places: Array, active: Array) -> tuple[Any, None]:
-            return turn(state, begin + places * features.labels + self.labels, active), None
-
-        arcs = self.sentence, self.heads, self.children
-        state = over_slots(features, False, arcs, plain, start)[0]
-        if features.label_templates:
-            state = over_slots(features, True, arcs, labelled, state)[0]
-        return state
-
-
 def _each(
     features: ArcFeatures, inputs: PyTree, d: Differences, index: Array, step: Callable,
     start: PyTree,
 ) -> PyTree:  # fmt: skip
-    """step(number of the example, arcs of its planes into a word, state) for all that differ."""
+    """step(number of the example, loop, state) for every word into which its planes differ.
+
+    loop: (turn, state) -> state; turn(state, places [K], active [K]) -> (state, None) for every
+    slot of the arcs of the planes into the word, see `over_places`.
+    """
 
     def example(number: Array, state: PyTree) -> PyTree:
         at = index[number]
@@ -102,9 +79,13 @@ def _each(
         def word(place: Array, state: PyTree) -> PyTree:
             t = d.words[at, place]
             heads = d.heads[at, t]
-            labels = jnp.zeros_like(heads) if d.labels is None else d.labels[at, t]
-            children = jnp.zeros_like(heads) + t
-            return step(number, _Arcs(sentence, heads, children, labels), state)
+            labels = None if d.labels is None else d.labels[at, t]
+            arcs = sentence, heads, jnp.zeros_like(heads) + t
+
+            def loop(turn: Callable, state: PyTree) -> PyTree:
+                return over_places(features, arcs, labels, turn, state)[0]
+
+            return step(number, loop, state)
 
         return jax.lax.fori_loop(0, d.count[at], word, state)
 
@@ -119,11 +100,11 @@ def values(features: ArcFeatures, w: PyTree, inputs: PyTree, d: Differences, ind
     """
     weights = w["features"]
 
-    def word(number: Array, arcs: _Arcs, found: Array) -> Array:
-        def slot(total: Array, places: Array, active: Array) -> Array:
-            return total + jnp.where(active, weights.at[places].get(mode="clip"), 0)
+    def word(number: Array, loop: Callable, found: Array) -> Array:
+        def slot(total: Array, places: Array, active: Array) -> tuple[Array, None]:
+            return total + jnp.where(active, weights.at[places].get(mode="clip"), 0), None
 
-        return _put(found, number, arcs.over_slots(features, slot, found[number]))
+        return _put(found, number, loop(slot, found[number]))
 
     nothing = jnp.zeros((index.shape[0], d.heads.shape[2]), weights.dtype)
     return _each(features, inputs, d, index, word, nothing)
@@ -138,8 +119,8 @@ def add(
       as `values`; c: [B, K].
     """
 
-    def word(number: Array, arcs: _Arcs, weights: Array) -> Array:
-        def slot(weights: Array, places: Array, active: Array) -> Array:
+    def word(number: Array, loop: Callable, weights: Array) -> Array:
+        def slot(weights: Array, places: Array, active: Array) -> tuple[Array, None]:
             def plane(k: Array, weights: Array) -> Array:
                 amount = jnp.where(active[k], c[number, k], 0)
 
@@ -148,9 +129,9 @@ def add(
 
                 return jax.lax.fori_loop(0, (amount != 0).astype(jnp.int32), move, weights)
 
-            return jax.lax.fori_loop(0, places.shape[0], plane, weights)
+            return jax.lax.fori_loop(0, places.shape[0], plane, weights), None
 
-        return arcs.over_slots(features, slot, weights)
+        return loop(slot, weights)
 
     return {"features": _each(features, inputs, d, index, word, w["features"])}
 
@@ -181,9 +162,8 @@ def _shared(a: Array, b: Array) -> Array:
 
 def _differ(a: Parse, b: Parse, m: Array) -> Array:
     """1 where two trees have another arc into word m, else 0."""
-    found = a.heads[m] != b.heads[m]
-    found = found if a.labels is None else found | (a.labels[m] != b.labels[m])
-    return found.astype(jnp.int32)
+    at = [jax.tree.map(lambda leaf: leaf[m], tree) for tree in (a, b)]
+    return arcs_differ(*at).astype(jnp.int32)
 
 
 def _product(

@@ -365,6 +365,30 @@ def over_slots(
     return jax.lax.scan(body, start, tuple(jnp.asarray(each[some]) for each in tables))
 
 
+def over_places(
+    features: ArcFeatures, arcs: tuple[SentenceTables, Array, Array], labels: Any, turn: Callable,
+    start: Any,
+) -> tuple[Any, Any]:  # fmt: skip
+    """`over_slots` of both kinds for arcs with these labels, or None where they have none.
+
+    Args:
+      turn: (carry, places, active) -> (carry, what is stacked); places are in all weights.
+    """
+
+    def plain(carry: Any, begin: Array, places: Array, active: Array) -> tuple[Any, Any]:
+        return turn(carry, begin + places, active)
+
+    def labelled(carry: Any, begin: Array, places: Array, active: Array) -> tuple[Any, Any]:
+        own = begin + places * features.labels + jnp.maximum(labels, 0)
+        return turn(carry, own, active)
+
+    carry, found = over_slots(features, False, arcs, plain, start)
+    if labels is None:
+        return carry, found
+    carry, others = over_slots(features, True, arcs, labelled, carry)
+    return carry, jax.tree.map(lambda *two: jnp.concatenate(two), found, others)
+
+
 def arc_places(
     features: ArcFeatures, sentence: SentenceTables, heads: Array, children: Array, labels: Any
 ) -> Array:
@@ -376,14 +400,7 @@ def arc_places(
     real = heads >= 0
     arcs = sentence, jnp.maximum(heads, 0), jnp.broadcast_to(children, heads.shape)
 
-    def place(_: None, begin: Array, places: Array, active: Array) -> tuple[None, Array]:
-        return None, jnp.where(real & active, begin + places, -1)
+    def place(_: None, places: Array, active: Array) -> tuple[None, Array]:
+        return None, jnp.where(real & active, places, -1)
 
-    def with_label(_: None, begin: Array, places: Array, active: Array) -> tuple[None, Array]:
-        own = begin + places * features.labels + jnp.maximum(labels, 0)
-        return None, jnp.where(real & active, own, -1)
-
-    found = over_slots(features, False, arcs, place, None)[1]
-    if labels is None:
-        return found
-    return jnp.concatenate([found, over_slots(features, True, arcs, with_label, None)[1]])
+    return over_places(features, arcs, labels, place, None)[1]

@@ -31,6 +31,12 @@ class Parse(NamedTuple):
     labels: Any = None
 
 
+def arcs_differ(a: Parse, b: Parse) -> Array:
+    """[..] bool: the words into which two trees have another arc."""
+    found = a.heads != b.heads
+    return found if a.labels is None else found | (a.labels != b.labels)
+
+
 class Decoded(NamedTuple):
     """Heads and labels [T] of a tree (or [k, T] of several) and its score F (or [k])."""
 

@@ -31,7 +31,7 @@ from jaxstruct.dependencies.inference import tree_inference
 from jaxstruct.dependencies.losses import ArcLoss, arc_costs, arc_loss, delta
 from jaxstruct.dependencies.oracles.decoding import best_tree
 from jaxstruct.dependencies.oracles.k_best import best_wrong_tree
-from jaxstruct.dependencies.potentials import Decoded, Parse, score_tree
+from jaxstruct.dependencies.potentials import Decoded, Parse, arcs_differ, score_tree
 
 
 class SentenceInput(NamedTuple):
@@ -132,9 +132,7 @@ def _scattered(weights: Array, places: Array, c: Array) -> Array:
 
 def _differing(y_true: Parse, y: Parse) -> tuple[Array, Array]:
     """([.., T + TILE] the words at which trees differ from the true one, then -1; their number)."""
-    differs = y.heads != y_true.heads
-    if y.labels is not None:
-        differs |= y.labels != y_true.labels
+    differs = arcs_differ(y, y_true)
     T = differs.shape[-1]
     words = jnp.where(differs, jnp.arange(T).reshape((1,) * (differs.ndim - 1) + (-1,)), T)
     words = jnp.sort(words, axis=-1)

@@ -142,7 +142,7 @@ def test_a_path_of_C_beside_cold_starts(here, tmp_path):
 
 
 def test_a_warm_round_by_part(here, tmp_path):
-    options = Options(tasks=("words",), profile=True, size=20, output=str(tmp_path), progress=False)
+    options = Options(tasks=("texts",), profile=True, size=20, output=str(tmp_path), progress=False)
     outcome = benchmarks.run(options)
     (row,) = outcome.numbers["rows"]
     parts = [row[name] for name in (*PARTS, "others")]

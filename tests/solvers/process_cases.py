@@ -167,6 +167,7 @@ def paths(folder):
     own = own_rows()
     given = multiclass(D, K, dtype="float64"), X[own], Y[own], "svm1_margin"
     options = {"settings": GROWN, "mesh": mesh(), "tolerance": 1e-2}
+    options["example_weights"] = WEIGHTS[own]  # the programs of `train`
     *_, last = fit_path(*given, [C / 10, C], **options)
     again = fit(*given, C, start=last, **options)
     start = again.trace.round_dual[-again.statistics.passes]  # before them is that of last

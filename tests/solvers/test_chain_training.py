@@ -101,7 +101,9 @@ def assert_best(case, predicted, w):
 def test_triples_ends_pairs_constraints(x64, formulation):
     case = Training(model=RICH, loss="squares", constrained=True)
     assert not case.every().several.all()  # some have no other output at all
-    solution, x, problem = trained(case, formulation, 3.0)
+    # that rules of a loss of one's own are tried before a run is shown by one of them
+    settings = FULL if formulation == "svm1_margin" else FULL._replace(checked_examples=0)
+    solution, x, problem = trained(case, formulation, 3.0, settings)
     truth = case.truth(formulation, 3.0)
     assert_optimal(solution, truth)
     assert_best(case, predict(problem, solution.weights, x), truth.w)

@@ -23,8 +23,9 @@ from jaxstruct.core.batch_last import in_column_blocks
 from jaxstruct.core.types import Array
 from jaxstruct.dependencies.potentials import PADDING
 
-CELLS, FEWEST = 2**14, 8
-"""Numbers of a table of arcs of a block of columns, and how many columns it has at least."""
+COLUMNS, LONG, FEW = 32, 32, 4
+"""Columns of a block, and those of sentences of more words than LONG, whose tables leave the caches
+otherwise. With 8 to 16 columns XLA's code takes up to four times as long as with 4 or 32."""
 
 
 class _Pair(NamedTuple):
@@ -193,4 +194,4 @@ def best_arborescence(arcs: Array, length: Array) -> Array:
     T, B = arcs.shape[1], max(arcs.shape[2], length.shape[0])
     length = jnp.broadcast_to(length, (B,))
     arcs = jnp.broadcast_to(arcs, (*arcs.shape[:2], B))
-    return in_column_blocks(_decoded, max(FEWEST, CELLS // (T * T)))(arcs, length)
+    return in_column_blocks(_decoded, COLUMNS if T <= LONG else FEW)(arcs, length)
