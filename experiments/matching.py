@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.lib import common, fields
-from experiments.lib.apart import run_apart
+from experiments.lib.apart import run_parts, write_part
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
 from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes
-from experiments.lib.report import Columns, Table, rows_table, write_results
+from experiments.lib.report import Columns, Table, rows_table
 from experiments.tasks.point_sets import Drawing, Pair, drawn_pairs, pair_features
 from jaxstruct import assignments, trained
 from jaxstruct.solvers.one_slack.fit import fit_one_slack
@@ -42,7 +42,7 @@ LEVELS = np.linspace(0.02, 0.98, 33)
 WRONG, RIGHT, MISSED = "#c43c00", "#9a9a9a", "#0072b2"
 
 
-class Options(fields.Tolerance, fields.Common):
+class Options(fields.Apart, fields.Tolerance, fields.Common):
     """The flags of this command."""
 
     settings: Sequence[str] = flag(
@@ -65,8 +65,6 @@ class Options(fields.Tolerance, fields.Common):
         above=0,
         some=True,
     )
-    apart: bool = flag(True, "Each method in a process of its own, where its memory is measured.")
-    part: bool = flag(False, "Measure here, and write the numbers that another run asks for.")
     compilation_cache: bool = False
 
 
@@ -81,8 +79,7 @@ class Sets(NamedTuple):
 def main(options: Options) -> int | None:
     """One method in this process, or all of them."""
     if options.part:
-        common.prepare(options)
-        write_results(options.output, _part_name(options), {"rows": _rows(options)})
+        write_part(options, _part_name(options), _rows)
     else:
         run(options)
 
@@ -96,7 +93,7 @@ def run(options: Options) -> common.Outcome:
     """
     common.prepare(options)
     _drawing(options, SETTINGS[1])
-    rows = common.finished_rows(options, _groups(options))
+    rows = common.finished_rows(options, run_parts(options, _parts(options), _part_name, _rows))
     plots = {}
     for setting in options.settings:
         own = [row for row in rows if row["setting"] == setting]
@@ -105,11 +102,10 @@ def run(options: Options) -> common.Outcome:
     return common.save(options, _table(options, rows), {"rows": rows}, plots)
 
 
-def _groups(options: Options) -> Iterator[list[dict[str, Any]]]:
+def _parts(options: Options) -> Iterator[Options]:
     for setting in options.settings:
         for method in options.methods:
-            own = options.replace(settings=(setting,), methods=(method,), part=True)
-            yield run_apart(own, _part_name(own)) if options.apart else _rows(own)
+            yield options.replace(settings=(setting,), methods=(method,))
 
 
 def _part_name(options: Options) -> str:

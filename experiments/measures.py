@@ -27,11 +27,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.lib import common, fields
-from experiments.lib.apart import run_apart
+from experiments.lib.apart import run_parts, write_part
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
 from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes
-from experiments.lib.report import Columns, Table, rows_table, write_results
+from experiments.lib.report import Columns, Table, rows_table
 from jaxstruct.data.multilabel import NAMES, LabelSets, load_label_sets
 from jaxstruct.evaluation import mean_and_deviation
 
@@ -47,7 +47,7 @@ SHARES = np.linspace(0.01, 0.6, 60).tolist()
 RAREST = 0.2
 
 
-class Options(fields.Tolerance, fields.Common):
+class Options(fields.Apart, fields.Tolerance, fields.Common):
     """The flags of this command."""
 
     data: Sequence[str] = flag(NAMES, "Some of these.", NAMES, some=True)
@@ -59,8 +59,6 @@ class Options(fields.Tolerance, fields.Common):
         above=0, some=True,
     )  # fmt: skip
     labels: int = flag(0, "Rare labels of each data set, the first ones; 0 for all.", least=0)
-    apart: bool = flag(True, "Each method in a process of its own, where its memory is measured.")
-    part: bool = flag(False, "Measure here, and write the numbers that another run asks for.")
     compilation_cache: bool = False
     tolerance: float = flag(1e-2, "Relative duality gap to stop at.", above=0)
 
@@ -84,8 +82,7 @@ class Choice(NamedTuple):
 def main(options: Options) -> int | None:
     """One method in this process, or all of them."""
     if options.part:
-        common.prepare(options)
-        write_results(options.output, _part_name(options), {"rows": _rows(options)})
+        write_part(options, _part_name(options), _rows)
     else:
         run(options)
 
@@ -100,16 +97,15 @@ def run(options: Options) -> common.Outcome:
     common.prepare(options)
     for name in options.data:  # what is wrong with a corpus is said here, once
         load_label_sets(name)
-    rows = common.finished_rows(options, _groups(options))
+    rows = common.finished_rows(options, run_parts(options, _parts(options), _part_name, _rows))
     return common.save(options, _table(options, rows), {"rows": rows}, {"measures": _picture(rows)})
 
 
-def _groups(options: Options) -> Iterator[list[dict[str, Any]]]:
+def _parts(options: Options) -> Iterator[Options]:
     for measure in options.measures:
         for method in options.methods:
             if (measure, method) != ("precision", "threshold"):
-                own = options.replace(measures=(measure,), methods=(method,), part=True)
-                yield run_apart(own, _part_name(own)) if options.apart else _rows(own)
+                yield options.replace(measures=(measure,), methods=(method,))
 
 
 def _part_name(options: Options) -> str:

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 from experiments.lib import common, fields
-from experiments.lib.apart import run_apart
+from experiments.lib.apart import run_parts, write_part
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
 from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes
-from experiments.lib.report import Columns, Table, rows_table, write_results
+from experiments.lib.report import Columns, Table, rows_table
 from experiments.tasks.graded_queries import rank_svm, taken
 from jaxstruct import fit, rankings
 from jaxstruct.data.lambdarank import Queries, load_lambdarank
@@ -47,7 +47,7 @@ PLACES = tuple(range(1, 16))
 Scorer = Callable[[np.ndarray], np.ndarray]
 
 
-class Options(fields.Tolerance, fields.Common):
+class Options(fields.Apart, fields.Tolerance, fields.Common):
     """The flags of this command."""
 
     path: str = flag("", "The archive of queries; empty for the registered corpus.")
@@ -59,16 +59,13 @@ class Options(fields.Tolerance, fields.Common):
         "Values of C' = C / n of the structural SVMs to choose from.",
         each=float, above=0, some=True,
     )  # fmt: skip
-    apart: bool = flag(True, "Each method in a process of its own, where its memory is measured.")
-    part: bool = flag(False, "Measure here, and write the numbers that another run asks for.")
     compilation_cache: bool = False
 
 
 def main(options: Options) -> int | None:
     """One method in this process, or all of them."""
     if options.part:
-        common.prepare(options)
-        write_results(options.output, _part_name(options), {"rows": _rows(options)})
+        write_part(options, _part_name(options), _rows)
     else:
         run(options)
 
@@ -87,14 +84,13 @@ def run(options: Options) -> common.Outcome:
         raise ValueError("methods are lightgbm alone, which is not installed: pip install lightgbm")
     options = options.replace(methods=tuple(methods))
     next(splits(options))  # what is wrong with the corpus is said here, once
-    rows = common.finished_rows(options, _groups(options))
+    rows = common.finished_rows(options, run_parts(options, _parts(options), _part_name, _rows))
     return common.save(options, _table(options, rows), {"rows": rows}, {"ranking": _picture(rows)})
 
 
-def _groups(options: Options) -> Iterator[list[dict[str, Any]]]:
+def _parts(options: Options) -> Iterator[Options]:
     for method in options.methods:
-        own = options.replace(methods=(method,), part=True)
-        yield run_apart(own, _part_name(own)) if options.apart else _rows(own)
+        yield options.replace(methods=(method,))
 
 
 def _part_name(options: Options) -> str:

@@ -4,21 +4,26 @@
     python -m experiments.segments --sentences=1000 --c_over_n=1
 
 The chain labels tokens in IOB2; segments have the features of their tokens, and beside them their
-first and last token, their length, and the words and shapes of the whole segment.
+first and last token, their length, and the words and shapes of the whole segment. A second table
+says whether the machines differ: how often a difference in F1 is as large where the two answers to
+each sentence are swapped by chance (Yeh, COLING 2000).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from experiments.lib import common, fields
 from experiments.lib.options import flag
 from experiments.lib.plots import Plot
 from experiments.lib.progress import training_progress
 from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes
-from experiments.lib.report import rows_table
+from experiments.lib.report import LINE, Table, render, rows_table
 from experiments.tasks.name_segments import PHRASES, token_mappings
 from jaxstruct import Prepared, chains, fit, segments, trained
 from jaxstruct.chains import entity_f1, iob2_spans
@@ -33,6 +38,7 @@ COLUMNS = {
     **SECONDS, "peak MB": "peak_megabytes", "status": "status",
 }  # fmt: skip
 LONGEST_SHOWN = 18
+SWAPS = 10_000
 
 
 class Options(fields.Training):
@@ -70,9 +76,10 @@ def run(options: Options) -> common.Outcome:
         f"of the Hamming loss, C' = {options.c_over_n:g}. Peak memory is that of the process so "
         "far: run one method alone to compare it."
     ]
-    table = rows_table("Segments", COLUMNS, rows, notes)
+    table, pairs = rows_table("Segments", COLUMNS, rows, notes), _pairs_table(options, rows)
+    print(render(pairs, LINE) + "\n")
     plots = {"segments": _picture(tests["testa"], found)} if found else {}
-    return common.save(options, table, {"rows": rows}, plots)
+    return common.save(options, table, {"rows": rows, "pairs": pairs._asdict()}, plots)
 
 
 def _prepared(method: str, X: Any, Y: Any, dtype: str) -> Prepared:
@@ -103,14 +110,52 @@ def _rows(
         model, scores = trained(data, solution), {}
         for part, test in tests.items():
             found = model.predict(X_test[part])
-            of_part = entity_f1([list(each.labels) for each in test], found)._asdict()
+            true = [list(each.labels) for each in test]
+            of_part = entity_f1(true, found)._asdict()
             scores |= {f"{part}_{name}": 100 * value for name, value in of_part.items()}
+            scores[f"{part}_counts"] = _counts(true, found)
             shown.setdefault(method, found)
         yield {
             "method": method, "status": solution.status, **numbers, **scores,
             "peak_megabytes": peak_memory_bytes() / 1e6,
             "primal": solution.primal, "dual": solution.dual,
         }  # fmt: skip
+
+
+def _counts(true: Sequence[list[str]], found: Sequence[list[str]]) -> list[list[int]]:
+    """Of each sentence the entities that are right, found and true."""
+    spans = [(iob2_spans(a), iob2_spans(b)) for a, b in zip(true, found, strict=True)]
+    return [[len(a & b), len(b), len(a)] for a, b in spans]
+
+
+def _pairs_table(options: Options, rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Differences in F1 of each part, and how often one by chance is as large."""
+    from scipy.stats import permutation_test
+
+    lines = []
+    for part in PARTS:
+        for a, b in combinations(rows, 2):
+            counts = np.array([*a[f"{part}_counts"], *b[f"{part}_counts"]])
+            places = np.arange(len(counts)).reshape(2, -1)
+
+            def difference(
+                of_a: np.ndarray, of_b: np.ndarray, axis: int = -1, counts: np.ndarray = counts
+            ) -> np.ndarray:
+                right, found, true = (
+                    np.stack([column[of_a].sum(axis), column[of_b].sum(axis)])
+                    for column in counts.T
+                )
+                f1 = 200 * right / np.maximum(found + true, 1)
+                return f1[0] - f1[1]
+
+            test = permutation_test(
+                tuple(places), difference, permutation_type="samples", n_resamples=SWAPS - 1,
+                batch=500, rng=np.random.default_rng(options.seed),
+            )  # fmt: skip
+            names = a["method"], b["method"]
+            lines.append([part, *names, f"{test.statistic:.2f}", f"{test.pvalue:.2g}"])
+    notes = [f"{SWAPS} swaps at random, two-sided."]
+    return Table("Segments, pair by pair", ["part", "a", "b", "F1 a - b", "p"], lines, notes)
 
 
 def _picture(test: Sequence[Sentence], found: dict[str, list[list[str]]]) -> Plot:

@@ -6,14 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.lib import interrupts
+from experiments.lib import common, interrupts
 from experiments.lib.common import Stopped, stopped_path
 from experiments.lib.options import AnyOptions
 from experiments.lib.record import flag_arguments
+from experiments.lib.report import write_results
 from experiments.lib.start import PART
 
 GRACE = 10.0
@@ -60,3 +61,23 @@ def _wait_or_kill(process: subprocess.Popen) -> None:
         process.wait(GRACE)
     except subprocess.TimeoutExpired:
         process.kill()
+
+
+def run_parts(
+    options: AnyOptions, parts: Iterable[AnyOptions], name_of: Callable[[Any], str],
+    rows_of: Callable[[Any], list[dict[str, Any]]],
+) -> Iterator[list[dict[str, Any]]]:  # fmt: skip
+    """The rows of each part of a command: in a process of its own, or here without `apart`.
+
+    Args:
+      options: of the command, with `fields.Apart`. parts: the options of each part.
+      name_of: the name of the file that a part writes. rows_of: what it measures.
+    """
+    for own in parts:
+        yield run_apart(own.replace(part=True), name_of(own)) if options.apart else rows_of(own)
+
+
+def write_part(options: AnyOptions, name: str, rows_of: Callable[[Any], list[Any]]) -> None:
+    """Measure one part, and write what `run_apart` reads."""
+    common.prepare(options)
+    write_results(options.output, name, {"rows": rows_of(options)})

@@ -50,6 +50,13 @@ class Tolerance(BaseOptions):
     tolerance: float = flag(1e-3, "Relative duality gap to stop at.", above=0)
 
 
+class Apart(BaseOptions):
+    """Parts of a command in processes of their own, see `experiments.lib.apart.run_parts`."""
+
+    apart: bool = flag(True, "Each method in a process of its own, where its memory is measured.")
+    part: bool = flag(False, "Measure here, and write the numbers that another run asks for.")
+
+
 class Capacity(BaseOptions):
     """How many planes."""
 

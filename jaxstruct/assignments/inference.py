@@ -10,6 +10,7 @@ from jax.tree_util import Partial
 from jaxstruct.assignments.oracles.k_best import k_best_matchings
 from jaxstruct.assignments.potentials import MatchingTheta, oracle_arguments
 from jaxstruct.core.contract import Inference, InferenceFacts
+from jaxstruct.core.derived_inference import raised_k_best
 from jaxstruct.core.static import Static
 from jaxstruct.core.types import Array, PyTree
 
@@ -24,13 +25,6 @@ def _k_best(complete: Static, theta: MatchingTheta, k: int) -> tuple[Array, Arra
     arguments = *oracle_arguments(theta), k, theta.rows, theta.columns
     found = k_best_matchings(*arguments, complete=complete.value)
     return found.columns, found.score
-
-
-def _augmented_k_best(
-    complete: Static, raised: Partial, theta: MatchingTheta, y_true: Array, k: int
-) -> tuple[Array, Array]:
-    outputs, scores = _k_best(complete, raised(theta, y_true), k)
-    return outputs, scores > -np.inf
 
 
 def number_of_matchings(r: int, c: int, complete: bool) -> int:
@@ -52,9 +46,10 @@ def matching_inference(complete: bool, raised: Partial) -> Inference:
       complete: of `best_matching`.
       raised: (theta, y_true) -> theta whose score is F(y) + Delta(y_true, y).
     """
+    k_best = Partial(_k_best, Static(complete))
     return Inference(
-        k_best=Partial(_k_best, Static(complete)),
-        augmented_k_best=Partial(_augmented_k_best, Static(complete), raised),
+        k_best=k_best,
+        augmented_k_best=Partial(raised_k_best, k_best, raised),
         most_outputs=Partial(_most_outputs, Static(complete)),
         facts=InferenceFacts(advice=ADVICE),
     )

@@ -17,9 +17,8 @@ from jaxstruct.chains.oracles.k_best import k_best
 from jaxstruct.chains.oracles.sampling import sample
 from jaxstruct.chains.potentials import ChainPotentials
 from jaxstruct.core.contract import Inference, Marginals
-from jaxstruct.core.derived_inference import positions
+from jaxstruct.core.derived_inference import positions, raised_k_best, raised_softmax_margin
 from jaxstruct.core.static import Static
-from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array
 
 
@@ -78,19 +77,6 @@ def _sample(allowed: Partial, theta: ChainTheta, key: Array) -> Array:
     return sample(potentials, length, key)
 
 
-def _softmax_margin(
-    allowed: Partial, raised: Partial, theta: ChainTheta, y_true: Array, mu: Array
-) -> Array:
-    return mu * _log_loss(allowed, scaled(raised(theta, y_true), 1 / mu), y_true)
-
-
-def _augmented_k_best(
-    allowed: Partial, raised: Partial, theta: ChainTheta, y_true: Array, k: int
-) -> tuple[Array, Array]:
-    labels, scores = _k_best(allowed, raised(theta, y_true), k)
-    return labels, scores > -jnp.inf
-
-
 def _most_sequences(labels: Static, inputs: ChainInput) -> int:
     return labels.value ** int(np.max(inputs.length, initial=0))
 
@@ -104,12 +90,13 @@ def chain_inference(labels: int, allowed: Partial, raised: Partial) -> Inference
       raised: (theta, y_true) -> theta whose score is F(y) + Delta(y_true, y); it raises ValueError
         where the loss is not additive.
     """
+    log_loss, k_best = Partial(_log_loss, allowed), Partial(_k_best, allowed)
     return Inference(
-        log_loss=Partial(_log_loss, allowed),
+        log_loss=log_loss,
         marginals=Partial(_marginals, allowed),
-        k_best=Partial(_k_best, allowed),
+        k_best=k_best,
         sample=Partial(_sample, allowed),
-        softmax_margin=Partial(_softmax_margin, allowed, raised),
-        augmented_k_best=Partial(_augmented_k_best, allowed, raised),
+        softmax_margin=Partial(raised_softmax_margin, log_loss, raised),
+        augmented_k_best=Partial(raised_k_best, k_best, raised),
         most_outputs=Partial(_most_sequences, Static(labels)),
     )

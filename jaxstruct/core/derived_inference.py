@@ -24,6 +24,7 @@ from jaxstruct.core.contract import (
     Space,
 )
 from jaxstruct.core.largest import largest
+from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
 
 
@@ -56,6 +57,25 @@ def or_padding(outputs: PyTree, scores: Array) -> PyTree:
         return jnp.where(real, leaf, -1).astype(jnp.int32)
 
     return jax.tree.map(of_leaf, outputs)
+
+
+def raised_softmax_margin(
+    log_loss: Callable, raised: Callable, theta: PyTree, y_true: PyTree, mu: Array
+) -> Array:
+    """mu log sum_y exp((Delta(y_true, y) + F(y) - F(y_true)) / mu) by potentials raised by Delta.
+
+    Args:
+      log_loss: of `Inference`. raised: (theta, y_true) -> theta whose score is F(y) + Delta(y).
+    """
+    return mu * log_loss(scaled(raised(theta, y_true), 1 / mu), y_true)
+
+
+def raised_k_best(
+    k_best: Callable, raised: Callable, theta: PyTree, y_true: PyTree, k: int
+) -> tuple[PyTree, Array]:
+    """(the k largest F(y) + Delta(y_true, y) [k], which of them there are); see above."""
+    outputs, scores = k_best(raised(theta, y_true), k)
+    return outputs, scores > -jnp.inf
 
 
 def _scores(listing: Listing, theta: PyTree) -> tuple[PyTree, Array]:

@@ -12,9 +12,8 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.contract import Inference, Marginals
-from jaxstruct.core.derived_inference import positions
+from jaxstruct.core.derived_inference import positions, raised_k_best, raised_softmax_margin
 from jaxstruct.core.static import Static, static
-from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.dependencies.oracles import sums
 from jaxstruct.dependencies.oracles.k_best import k_best_trees
@@ -65,19 +64,6 @@ def _sample(trees: _Trees, theta: PyTree, key: Array) -> Parse:
     return trees.parse(*sample_tree(*given, projective=trees.projective))
 
 
-def _softmax_margin(
-    trees: _Trees, raised: Partial, theta: PyTree, y_true: Parse, mu: Array
-) -> Array:
-    return mu * _log_loss(trees, scaled(raised(theta, y_true), 1 / mu), y_true)
-
-
-def _augmented_k_best(
-    trees: _Trees, raised: Partial, theta: PyTree, y_true: Parse, k: int
-) -> tuple[Parse, Array]:
-    outputs, scores = _k_best(trees, raised(theta, y_true), k)
-    return outputs, scores > -jnp.inf
-
-
 def number_of_trees(words: int, projective: bool) -> int:
     """Trees of so many words with one word on the root: 1, 2, 7, 30 .. projective ones, else
     words^(words - 1)."""
@@ -99,12 +85,13 @@ def tree_inference(labelled: bool, projective: bool, labels: int, raised: Partia
       raised: (theta, y_true) -> theta whose score is F(y) + Delta(y_true, y).
     """
     trees = _Trees(labelled, projective)
+    log_loss, k_best = Partial(_log_loss, trees), Partial(_k_best, trees)
     return Inference(
-        log_loss=Partial(_log_loss, trees),
+        log_loss=log_loss,
         marginals=Partial(_marginals, trees),
-        k_best=Partial(_k_best, trees),
+        k_best=k_best,
         sample=Partial(_sample, trees),
-        softmax_margin=Partial(_softmax_margin, trees, raised),
-        augmented_k_best=Partial(_augmented_k_best, trees, raised),
+        softmax_margin=Partial(raised_softmax_margin, log_loss, raised),
+        augmented_k_best=Partial(raised_k_best, k_best, raised),
         most_outputs=Partial(_most_trees, trees, Static(labels)),
     )

@@ -21,6 +21,7 @@ from jaxstruct.core.feature_encoding import (
     inputs_of,
 )
 from jaxstruct.core.feature_rows import DenseRows, Rows, SparseRows, column_names, read_rows
+from jaxstruct.core.labels import check_one_kind
 from jaxstruct.core.sizes import size_class
 from jaxstruct.core.types import PyTree
 
@@ -39,6 +40,16 @@ def are_named(X: Any) -> bool:
     if isinstance(first, Mapping):
         return True
     return isinstance(first, (list, tuple, Set)) and all(isinstance(one, str) for one in first)
+
+
+def check_labels_given(estimator: BaseEstimator, y: Any) -> None:
+    """Raise ValueError unless there are labels, of one kind."""
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
+            "is None."
+        )
+    check_one_kind("y", np.ravel(np.asarray(y, object)).tolist())
 
 
 def read_training(

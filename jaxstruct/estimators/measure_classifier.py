@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from jaxstruct.core.feature_encoding import inputs_of
-from jaxstruct.core.labels import LabelCodec, check_known, check_one_kind
+from jaxstruct.core.labels import LabelCodec, check_known
 from jaxstruct.core.ragged import ragged
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
@@ -78,12 +78,7 @@ class MeasureClassifier(ClassifierMixin, StructuralEstimator):
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
         _check_no_weights(sample_weight)
-        if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
-                "is None."
-            )
-        check_one_kind("y", np.ravel(np.asarray(y, object)).tolist())
+        class_rows.check_labels_given(self, y)
         features, rows, y = class_rows.read_training(self, X, y, self.constant)
         y = column_or_1d(y, warn=True)
         if len(y) != rows.count:

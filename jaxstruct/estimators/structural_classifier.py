@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from jaxstruct.core.labels import LabelCodec, check_known, check_one_kind
+from jaxstruct.core.labels import LabelCodec, check_known
 from jaxstruct.core.types import PyTree
 from jaxstruct.estimators import class_rows
 from jaxstruct.estimators.base import (
@@ -99,12 +99,7 @@ class StructuralClassifier(ClassifierMixin, StructuralEstimator):
         return np.unique(y, return_inverse=True)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
-                "is None."
-            )
-        check_one_kind("y", np.ravel(np.asarray(y, object)).tolist())
+        class_rows.check_labels_given(self, y)
         features, rows, y = class_rows.read_training(self, X, y, self.constant)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)

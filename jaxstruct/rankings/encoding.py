@@ -81,7 +81,7 @@ class RankingEncoding(NamedTuple):
     ) -> list[Table]:
         """The largest weights."""
         del options
-        return [ranking("what makes a document stand first", self.features.names,
+        return [ranking("features of documents", self.features.names,
                         weights["weights"], largest)]  # fmt: skip
 
 
@@ -127,7 +127,7 @@ class SampleEncoding(NamedTuple):
     ) -> list[Table]:
         """The largest weights."""
         del options
-        title = f"what speaks for {self.codec.texts[1]}"
+        title = f"features of {self.codec.texts[1]}"
         return [ranking(title, self.features.names, weights["weights"], largest)]
 
 

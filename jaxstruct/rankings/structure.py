@@ -222,6 +222,15 @@ def _measure(name: Any, names: tuple[str, ...], at: int | None, dtype: str) -> M
     return Measure(name, at, checked_dtype(dtype))
 
 
+def _problem(
+    d: int, measure: Measure, model: Model, oracles: Oracles, check: Partial, advice: str
+) -> Problem:
+    return make_problem(
+        {"weights": jax.device_put(np.zeros(d, measure.dtype))}, model, oracles, check=check,
+        padding=_PADDING, inference=Inference(facts=InferenceFacts(advice=advice)), tested=True,
+    )  # fmt: skip
+
+
 def document_ranking(
     number_of_features: int, *, loss: str = "ndcg", at: int | None = None, dtype: str = "float32"
 ) -> Problem:
@@ -252,12 +261,11 @@ def document_ranking(
         "sums over rankings are not computed: losses.perturbed and structured_hinge need the "
         "argmax alone"
     )
-    return make_problem(
-        {"weights": jax.device_put(np.zeros(d, measure.dtype))},
+    return _problem(
+        d, measure,
         Model(_potentials, _score_ranking, _decode_ranking, Partial(ranking_loss, measure)),
         Oracles(loss_augmented_decode=Partial(_ranking_augmented, measure)),
-        check=Partial(example_checks.check_rankings, d),
-        padding=_PADDING, inference=Inference(facts=InferenceFacts(advice=advice)), tested=True,
+        Partial(example_checks.check_rankings, d), advice,
     )  # fmt: skip
 
 
@@ -294,8 +302,8 @@ def sample_labels(
         "labels of a sample have no probabilities here: logistic regression has them, example by "
         "example"
     )
-    return make_problem(
-        {"weights": jax.device_put(np.zeros(d, measure.dtype))},
+    return _problem(
+        d, measure,
         Model(
             _potentials, _score_labels, Partial(_decode_labels, measure),
             Partial(labels_loss, measure),
@@ -305,6 +313,5 @@ def sample_labels(
             level_losses=Partial(_level_losses, measure),
             best_by_level=Partial(_best_by_level, measure),
         ),
-        check=Partial(example_checks.check_labels, d, measure),
-        padding=_PADDING, inference=Inference(facts=InferenceFacts(advice=advice)), tested=True,
+        Partial(example_checks.check_labels, d, measure), advice,
     )  # fmt: skip

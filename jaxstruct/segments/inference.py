@@ -6,14 +6,12 @@ Cohen. What Delta raises are the tokens, so that the loss has to be additive.
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
 from jaxstruct.core.contract import Inference, Marginals
-from jaxstruct.core.derived_inference import positions
+from jaxstruct.core.derived_inference import positions, raised_k_best, raised_softmax_margin
 from jaxstruct.core.static import Static
-from jaxstruct.core.transposition import scaled
 from jaxstruct.core.types import Array, PyTree
 from jaxstruct.segments.oracles import decoding
 from jaxstruct.segments.potentials import SegmentTheta, token_parts
@@ -43,19 +41,6 @@ def _sample(allowed: Partial, theta: SegmentTheta, key: Array) -> Array:
     return decoding.sample(potentials, length, key)
 
 
-def _softmax_margin(
-    allowed: Partial, raised: Partial, theta: SegmentTheta, y_true: Array, mu: Array
-) -> Array:
-    return mu * _log_loss(allowed, scaled(raised(theta, y_true), 1 / mu), y_true)
-
-
-def _augmented_k_best(
-    allowed: Partial, raised: Partial, theta: SegmentTheta, y_true: Array, k: int
-) -> tuple[Array, Array]:
-    codes, scores = _k_best(allowed, raised(theta, y_true), k)
-    return codes, scores > -jnp.inf
-
-
 def _most_segmentations(sizes: Static, inputs: PyTree) -> int:
     labels, longest = sizes.value
     counts = [1]
@@ -72,12 +57,13 @@ def segment_inference(labels: int, longest: int, allowed: Partial, raised: Parti
       raised: (theta, y_true) -> theta whose score is F(y) + Delta(y_true, y); it raises ValueError
         where the loss is not additive.
     """
+    log_loss, k_best = Partial(_log_loss, allowed), Partial(_k_best, allowed)
     return Inference(
-        log_loss=Partial(_log_loss, allowed),
+        log_loss=log_loss,
         marginals=Partial(_marginals, allowed),
-        k_best=Partial(_k_best, allowed),
+        k_best=k_best,
         sample=Partial(_sample, allowed),
-        softmax_margin=Partial(_softmax_margin, allowed, raised),
-        augmented_k_best=Partial(_augmented_k_best, allowed, raised),
+        softmax_margin=Partial(raised_softmax_margin, log_loss, raised),
+        augmented_k_best=Partial(raised_k_best, k_best, raised),
         most_outputs=Partial(_most_segmentations, Static((labels, longest))),
     )

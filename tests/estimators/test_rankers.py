@@ -55,7 +55,7 @@ def test_labels_for_the_measure(tmp_path):
     assert model.score(X, y) > f1_score(y, plain.predict(X), pos_label="yes")
     loaded = js.load(js.save(model, tmp_path / "own.model"))
     assert loaded.predict([X]) == [found.tolist()]
-    assert "what speaks for yes" in str(js.explain(loaded))
+    assert "features of yes" in str(js.explain(loaded))
 
 
 def test_precision_at_labels_so_many():

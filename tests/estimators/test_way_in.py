@@ -15,6 +15,7 @@ from jaxstruct.estimators import class_rows
 from tests.assignments.cases import examples
 from tests.estimators.cases import blobs, sentences
 from tests.lib.refusals import refused
+from tests.rankings.cases import queries
 from tests.segments.cases import names
 
 E = js.estimators
@@ -61,6 +62,7 @@ WAYS: dict[str, tuple[Any, Any, Any, str]] = {
         E.SetMatcher(unmatched=True, loss="items"), *examples(0, 8, unmatched=True, listed=True),
         "unmatched columns",
     ),
+    "queries": (E.DocumentRanker(at=2), *queries(0, 8), "features of documents"),
     "path": (
         E.PathSearchCV(E.StructuralClassifier(), [100.0], cv=2), ROWS, CLASSES, "features of b",
     ),
