@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from jaxstruct.core.feature_encoding import inputs_of
@@ -76,16 +77,24 @@ class MeasureClassifier(ClassifierMixin, StructuralEstimator):
         tags.classifier_tags.multi_class = False
         return tags
 
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train on the n examples of one sample, which have no weights; see the base class."""
+        return super().fit(X, y)
+
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        _check_no_weights(sample_weight)
+        _check_no_weights(sample_weight)  # which PathSearchCV may have been given
         class_rows.check_labels_given(self, y)
         features, rows, y = class_rows.read_training(self, X, y, self.constant)
         y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
         if len(y) != rows.count:
             raise ValueError(f"X has {rows.count} rows, but y has {len(y)} labels")
         self.classes_, positive = np.unique(y, return_inverse=True)
         if len(self.classes_) != 2:
-            raise ValueError(f"y must hold labels of two classes, got {len(self.classes_)} class")
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"{type_of_target(y)}: y must hold two classes, got {len(self.classes_)} class"
+            )
         self.encoding_ = SampleEncoding(features, LabelCodec(tuple(self.classes_.tolist())))
         at = self.at
         if at is None and self.loss in ("precision_at", "recall_at"):

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import f1_score, ndcg_score
+from sklearn.utils import estimator_checks as checks
 
 import jaxstruct as js
-from jaxstruct.estimators import DocumentRanker, MeasureClassifier
+from jaxstruct.estimators import DocumentRanker, MeasureClassifier, PathSearchCV
 from tests.lib.refusals import refused
 from tests.rankings.cases import queries
 
@@ -58,6 +59,23 @@ def test_labels_for_the_measure(tmp_path):
     assert "features of yes" in str(js.explain(loaded))
 
 
+@pytest.mark.parametrize("check", [
+    checks.check_classifier_not_supporting_multiclass, checks.check_classifiers_regression_target,
+    checks.check_classifiers_one_label, checks.check_requires_y_none,
+])  # fmt: skip
+def test_scikit_learn_is_refused_in_its_words(check):
+    """All of `check_estimator` passes, too, in 23 seconds: samples of many sizes are compiled."""
+    check("MeasureClassifier", MeasureClassifier())
+
+
+def test_a_search_of_c_scores_by_the_measure():
+    X, y = rare(2)
+    search = PathSearchCV(MeasureClassifier(tol=1e-2), [1.0, 100.0], cv=2).fit(X, y)
+    assert search.best_estimator_.C == 100.0
+    assert search.score(X, y) == search.best_estimator_.score(X, y) > 0
+    refused("sample_weight must be None", search.score, X, y, np.ones(200))
+
+
 def test_precision_at_labels_so_many():
     X, y = rare(1)
     model = MeasureClassifier(C=100.0, loss="precision_at", tol=1e-2).fit(X, y)
@@ -72,11 +90,10 @@ def test_precision_at_labels_so_many():
 @pytest.mark.parametrize(
     ("words", "y", "options"),
     [
-        ("y must hold labels of two classes, got 3", np.arange(200) % 3, {}),
+        ("Only binary classification is supported.*two classes, got 3", np.arange(200) % 3, {}),
         ("loss is 'ndcg'; choose one of", rare(0)[1], {"loss": "ndcg"}),
         ('"log_loss" is none of MeasureClassifier', rare(0)[1], {"objective": "log_loss"}),
     ],
 )
 def test_refusals(words, y, options):
     refused(words, MeasureClassifier(**options).fit, rare(0)[0], y)
-    refused("sample_weight must be None", MeasureClassifier().fit, *rare(0), np.ones(200))
