@@ -70,8 +70,14 @@ def test_scikit_learn_is_refused_in_its_words(check):
 
 def test_a_search_of_c_scores_by_the_measure():
     X, y = rare(2)
-    search = PathSearchCV(MeasureClassifier(tol=1e-2), [1.0, 100.0], cv=2).fit(X, y)
-    assert search.best_estimator_.C == 100.0
+    halves = np.arange(100), np.arange(100, 200)
+    splits = [halves, halves[::-1]]
+    search = PathSearchCV(MeasureClassifier(tol=1e-2), [1.0, 100.0], cv=splits).fit(X, y)
+    each = []
+    for train, test in splits:
+        found = MeasureClassifier(1.0, tol=1e-2).fit(X[train], y[train]).predict(X[test])
+        each.append(f1_score(y[test], found, pos_label="yes"))
+    assert search.mean_scores_[0] == pytest.approx(np.mean(each))
     assert search.score(X, y) == search.best_estimator_.score(X, y) > 0
     refused("sample_weight must be None", search.score, X, y, np.ones(200))
 
