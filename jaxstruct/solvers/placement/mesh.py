@@ -423,11 +423,18 @@ class Shards(Placement):
         """Arrays that are on all devices, or over the shards, as they are, on one device."""
         return jax.tree.map(jax.device_put, self.own(tree))
 
+    def _own_gram(self, block: Array) -> np.ndarray:
+        """The rows of this process. XLA holds an array without entries, as enumerated working sets
+        have it, on all devices, whole."""
+        own = self.own(block)
+        return own if block.size else own[: len(block) * len(self._own) // self.mesh.size]
+
     def end(self, state: State) -> State:
         """A state of the mesh in the order of buckets, on one device; of this process."""
         flat = state.sets._replace(outputs=(), gram=())
         flat = jax.tree.map(lambda leaf: jax.device_put(self.in_buckets(leaf)), flat)
-        outputs, gram = self.taken((state.sets.outputs, state.sets.gram))
+        outputs = self.taken(state.sets.outputs)
+        gram = tuple(jax.device_put(self._own_gram(block)) for block in state.sets.gram)
         sets, gaps, slots = flat._replace(outputs=outputs, gram=gram), state.block_gaps, state.slots
         if gaps is not None:
             begin = sum(self._sizes[: self.processes.here])
