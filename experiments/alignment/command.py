@@ -293,7 +293,7 @@ def _epsilon_plot(options: Options, rows: Sequence[dict[str, Any]]) -> Plot:
 
 DECIDING = (
     "test_examples", "c_over_n", "epsilon", "background", "gap_costs", "oracle_batch", "capacity",
-    "seed", "x64",
+    "seed", "solver_seed", "x64",
 )  # fmt: skip
 """Options that decide the numbers of a training; the others are in its file's name."""
 
@@ -352,7 +352,7 @@ def _settings(options: Options) -> Settings:
     """Planes are added as in algorithm 1: each example is called after those before it moved w."""
     return Settings(
         variant="subspace", capacity=options.capacity or None, oracle_batch=options.oracle_batch,
-        group=1, seed=options.seed,
+        group=1, seed=options.solver_seed,
     )  # fmt: skip
 
 

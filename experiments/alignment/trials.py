@@ -45,7 +45,7 @@ def reading_named(text: str) -> tuple[str, float]:
     return padding, value
 
 
-class Options(fields.Capacity, fields.Common):
+class Options(fields.Capacity, fields.SolverSeed, fields.Common):
     """The flags of this command."""
 
     sizes: Sequence[str] = flag(

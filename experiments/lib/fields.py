@@ -17,7 +17,15 @@ class Output(BaseOptions):
 class Seed(BaseOptions):
     """Chance."""
 
-    seed: int = flag(0, "Seed of every random choice.", least=0)
+    seed: int = flag(0, "Seed of the random choices.", least=0)
+
+
+class SolverSeed(BaseOptions):
+    """Chance in the solver alone."""
+
+    solver_seed: int = flag(
+        0, "Seed of the order in which the solver visits examples; --seed draws the rest.", least=0
+    )
 
 
 class Cached(BaseOptions):
@@ -65,7 +73,7 @@ class Capacity(BaseOptions):
     )
 
 
-class Solver(Capacity, Common):
+class Solver(Capacity, SolverSeed, Common):
     """A solver's settings."""
 
     variant: str = flag(
@@ -82,10 +90,10 @@ class Solver(Capacity, Common):
     )
 
     def settings(self) -> Settings:
-        """Those of `fit` that variant, working sets, capacity and seed stand for."""
+        """Those of `fit` that variant, working sets, capacity and solver seed stand for."""
         return Settings(
             variant=self.variant, working_sets=self.working_sets,
-            capacity=self.capacity or None, seed=self.seed,
+            capacity=self.capacity or None, seed=self.solver_seed,
         )  # fmt: skip
 
 

@@ -42,7 +42,7 @@ FOLDER = "named_entities_folds"
 """In the folder of results: a file a training; see `lib.kept`."""
 DECIDING = (
     "language", "sentences", "folds", "epsilon", "normalise", "epochs", "affixes", "window", "tags",
-    "max_passes", "variant", "working_sets", "capacity", "seed", "x64",
+    "max_passes", "variant", "working_sets", "capacity", "seed", "solver_seed", "x64",
 )  # fmt: skip
 """Options that decide the numbers of a training; its machine and fold are in the file's name."""
 

@@ -65,7 +65,7 @@ FOLDER = "parsing_trainings"
 DECIDING = (
     "corpus", "test_part", "shortest", "longest", "sentences", "terminals", "rare", "branching",
     "memory", "loss", "measure", "smoothing", "epsilon", "max_passes", "oracle_batch",
-    "group", "chunks", "variant", "working_sets", "capacity", "seed", "x64",
+    "group", "chunks", "variant", "working_sets", "capacity", "seed", "solver_seed", "x64",
 )  # fmt: skip
 """Options that decide the numbers of a training; its method is in the file's name."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -26,7 +27,7 @@ TARGETS = ("abad", "abbd", "aabc")
 SHORTEST, LONGEST = 10, 15
 ONE, TWO = 0.3, 0.15
 """Probabilities of one change and of two."""
-NOISES = ("insertions", "deletions")
+NOISES = ("deletions", "insertions")
 
 
 class Pairs(NamedTuple):
@@ -56,12 +57,12 @@ def draw_input(rng: np.random.Generator, kind: int) -> str:
     return "".join(ALPHABET[letter] for letter in letters)
 
 
-def draw_output(rng: np.random.Generator, kind: int, noise: str = "insertions") -> str:
+def draw_output(rng: np.random.Generator, kind: int, noise: str = "deletions") -> str:
     """The class's output after noise: one change with .3, two with .15, in each of two turns.
 
     Args:
-      noise: what the first turn's two changes are: "insertions", as Weston et al. have it, or
-        "deletions", as the thesis prints it. The second turn deletes.
+      noise: what the first turn's two changes are: "deletions", as the thesis prints it, or
+        "insertions", as Weston et al. have it. The second turn deletes.
     """
     letters = list(TARGETS[kind])
     count = int(rng.choice(3, p=[1 - ONE - TWO, ONE, TWO]))
@@ -79,7 +80,7 @@ def _delete(rng: np.random.Generator, letters: list[str], count: int) -> None:
         letters.pop(rng.integers(len(letters)))
 
 
-def draw_pairs(n: int, seed: int, noise: str = "insertions") -> Pairs:
+def draw_pairs(n: int, seed: int, noise: str = "deletions") -> Pairs:
     """n pairs, every class equally likely."""
     rng = np.random.default_rng(seed)
     classes = rng.integers(3, size=n)
@@ -119,13 +120,14 @@ class Machine(NamedTuple):
     Fields:
       C: of the SVMs; the solver divides it by n.
       sigma: of a Gaussian on the inputs' kernel for the SVMs, 0 for none.
-      tolerance: relative gap. seed: of inner folds. dtype: of the solver.
+      tolerance: relative gap. seed: of inner folds. solver_seed, dtype: of the solver.
     """
 
     C: float
     sigma: float
     tolerance: float
     seed: int
+    solver_seed: int
     dtype: str
 
 
@@ -137,26 +139,23 @@ def kernels_of(pairs: Pairs, decay: float, lengths: tuple[int, int], short: str)
       short: what an output with no subsequence is: "own", a direction of its own, L(y, y) = 1 and
         0 with all others; "none", L(y, y) = 0.
     """
-    kernel = normalised(subsequences(lengths[1], decay, shortest=lengths[0]))
     distinct = list(dict.fromkeys(pairs.outputs))
     places = {y: number for number, y in enumerate(distinct)}
     room = size_class(len(distinct))
-    gram = np.asarray(
-        gram_matrix(kernel, encode_strings(distinct + [""] * (room - len(distinct)), ALPHABET)),
-        float,
-    )
+    padded = distinct + [""] * (room - len(distinct))
+    with jax.enable_x64(True):  # in float32 rounding alone can make eigenvalues of L negative
+        kernel = normalised(subsequences(lengths[1], decay, shortest=lengths[0]))
+        gram, inputs = (
+            np.array(gram_matrix(kernel, encode_strings(strings, ALPHABET)))
+            for strings in (padded, pairs.inputs)
+        )
     if short == "own":
         size = len(distinct)
         gram[:size, :size] += np.diag(np.diag(gram)[:size] == 0)
     loss = np.clip(1 - gram, 0, 1)
     np.fill_diagonal(loss, 0)
-    inputs = gram_matrix(kernel, encode_strings(pairs.inputs, ALPHABET))
-    return Kernels(
-        np.asarray(inputs, float),
-        np.array([places[y] for y in pairs.outputs], np.int32),
-        gram,
-        loss,
-    )
+    numbers = np.array([places[y] for y in pairs.outputs], np.int32)
+    return Kernels(inputs, numbers, gram, loss)
 
 
 def predicted(
@@ -254,7 +253,7 @@ def _trained(
 ) -> Solution:
     solution = fit(
         problem, inputs, outputs, formulation, machine.C, tolerance=machine.tolerance,
-        settings=Settings(seed=machine.seed),
+        settings=Settings(seed=machine.solver_seed),
     )  # fmt: skip
     if solution.status is not Status.CONVERGED:
         raise ValueError(f"{formulation} did not converge: {solution.message}")

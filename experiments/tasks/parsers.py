@@ -95,7 +95,7 @@ def settings_of(options: Options) -> Settings:
         variant=options.variant, working_sets=options.working_sets, 
         capacity=options.capacity or None,
         oracle_batch=options.oracle_batch, group=options.group or None,
-        chunks=options.chunks, seed=options.seed,
+        chunks=options.chunks, seed=options.solver_seed,
     )  # fmt: skip
 
 

@@ -73,7 +73,7 @@ def test_a_seed_repeats_a_draw() -> None:
     assert draw_pairs(5, 3).inputs != draw_pairs(5, 4).inputs
 
 
-MACHINE = Machine(C=1000.0, sigma=0.0, tolerance=1e-2, seed=0, dtype="float32")
+MACHINE = Machine(1000.0, 0.0, tolerance=1e-2, seed=0, solver_seed=0, dtype="float32")
 INPUTS = ["abcabcabca", "cdcdcdcdcd", "aaaaaaaaaa", "abcabcabcc", "cdcdcdcddd", "aaaaaaaaab"] * 3
 OUTPUTS = ["abad", "aabc", "bbbb", "abad", "aabc", "bbbb"] * 3
 PAIRS = Pairs(INPUTS, OUTPUTS, np.array([0, 1, 2] * 6))
@@ -122,7 +122,7 @@ def test_short_outputs_are_like_themselves_or_like_nothing() -> None:
 
 def options_in(folder, **changes) -> Options:
     return Options(
-        strings=40, folds=2, repeats=1, reading_repeats=1, readings=("C / n = 1 / n",),
+        strings=40, folds=2, repeats=1, reading_repeats=1, readings=("C / n = 1",),
         methods=("baseline", "k-NN", "KDE", "SVM2 Δm"),
         compilation_cache=False, progress=False, output=str(folder),
     ).replace(**changes)  # fmt: skip
@@ -149,10 +149,10 @@ def test_rows_have_every_fold_and_measure(outcome: common.Outcome) -> None:
 
 def test_a_reading_changes_what_it_says(outcome: common.Outcome) -> None:
     rows, others = outcome.numbers["rows"], outcome.numbers["readings"]
-    assert {row["reading"] for row in others} == {"C / n = 1 / n"}
+    assert {row["reading"] for row in others} == {"C / n = 1"}
     for row, other in zip(rows, others, strict=True):
         if row["method"].startswith("SVM"):
-            assert (row["details"][0]["C"], other["details"][0]["C"]) == (20, 1)
+            assert (row["details"][0]["C"], other["details"][0]["C"]) == (1, 20)
         else:
             assert row["errors"] == other["errors"]
 
@@ -168,10 +168,18 @@ def test_tables_are_written(outcome: common.Outcome) -> None:
     assert outcome.table.rows[0][1] == "0.903 ± 0.026"
 
 
-def test_measures_near_the_papers_are_named() -> None:
-    near = string_mapping._near({"method": "SVM2", "mean": (0.73, 0.95, 0.85)})
-    assert near == "1 - L, distance"
-    assert string_mapping._near({"method": "SVM2", "mean": (0.1, 0.1, 0.1)}) == "none"
+def test_data_sets_are_compared_one_by_one() -> None:
+    errors = np.array([[[0.1], [0.3]], [[0.4], [0.4]], [[0.5], [0.6]]])  # means .2, .4, .55
+    best = {"method": "KDE", "errors": errors}
+    other = {"method": "SVM2", "errors": errors + [[[0.1]], [[0.0]], [[-0.1]]]}
+    assert string_mapping._behind([other, best], other, 0) == "1 of 3"
+    assert string_mapping._behind([other, best], best, 0) is None
+    assert string_mapping._behind([other], other, 0) is None
+
+
+def test_distances_are_in_deviations_of_the_thesis() -> None:
+    means = {"KDE": 0.813 + 0.078, "SVM2": 0.723 - 2 * 0.089}
+    assert string_mapping._distance(means) == pytest.approx(np.sqrt((1 + 4) / 2))
 
 
 @pytest.mark.parametrize("text", ["many", "0", "inf"])
