@@ -29,7 +29,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "snakes": {"picture_grids": 0},
     "parsing": {"pictures": 0},
     "named_entities": {"methods": ("svm", "svm_slack", "svm_margin")},
-    "alignment": {"epsilons": ()},
+    "alignment": {"epsilons": (), "sizes": ("4", "20", "80"), "gap_costs": ()},
 })  # fmt: skip
 """What is left out of a table, since it is not read here."""
 
