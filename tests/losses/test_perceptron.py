@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from jaxstruct.losses.perceptron import perceptron
-from jaxstruct.multiclass import multiclass
 from tests.losses.cases import (
     OUTPUT_TYPES,
     assert_among,
@@ -31,10 +30,3 @@ def test_values_and_gradients_are_those_of_enumeration(output_type: str) -> None
     best = own.advantage >= excess[:, None] - 1e-9
     assert_among(flat(gradient), own, best, np.ones_like(own.delta) * (excess > 0)[:, None])
     assert_slopes(run, given)
-
-
-def test_where_no_output_scores_above_the_truth_there_is_no_gradient() -> None:
-    """Ties go to the first class, which is not the true one."""
-    run = differentiated(perceptron, multiclass(1, 3, dtype="float64"))
-    value, gradient = run(np.array([[2.0, 2.0, 1.0]]), np.array([1]))
-    assert value.tolist() == [0.0] and not flat(gradient).any()

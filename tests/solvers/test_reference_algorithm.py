@@ -284,6 +284,7 @@ def test_weights_of_examples():
     found = fitted(case, "svm1_margin", epsilon=1e-5, example_weights=weights)
     truth = case.truth("svm1_margin", C, weights)
     assert 4 not in found.details.example
+    assert found.status is Status.EPSILON and found.certificate.violation <= 1e-5
     assert found.primal == pytest.approx(truth.objective, rel=1e-4)
 
 
