@@ -67,6 +67,12 @@ def test_its_methods_say_what_the_library_says() -> None:
     assert clone(model).get_params() == model.get_params()
 
 
+def test_of_two_classes_of_one_score_the_first() -> None:
+    model = StructuralClassifier(constant=0.0).fit([[1.0], [-1.0]], ["yes", "no"])
+    assert model.predict([[0.0], [1.0]]).tolist() == ["no", "yes"]
+    assert model.decision_function([[0.0]]).tolist() == [0.0]
+
+
 def test_support_holds_all_that_the_solution_needs() -> None:
     X, y = blobs()
     model = StructuralClassifier(tol=1e-4).fit(X, y)
