@@ -16,6 +16,7 @@ from tests.lib.refusals import refused
     [
         (["b", "a", "b", "c"], ("a", "b", "c")),
         ([3, -1, 2.5, 3], (-1, 2.5, 3)),
+        ([10, 9, -2, -10], (-10, -2, 9, 10)),  # as numbers, not as they are written
         ([("b", 1), ("a", 2)], (("a", 2), ("b", 1))),
         (["x", ("y",), "a", ("y",)], ("x", ("y",), "a")),  # not comparable: as they came
         (

@@ -95,6 +95,12 @@ def with_true_output(points):
     return np.concatenate([np.zeros((len(points), 1, 2)), points], axis=1)
 
 
+def test_of_equal_values_the_one_found_first_is_kept():
+    """1 (1 + 1) = 2 (1 + 0): lambda = 0 finds the second point, lambda = 1 the first."""
+    found = slack_search(oracle(jnp.asarray([[2.0, 0.0], [1.0, 1.0]])), 2.0)
+    assert (found.y["index"], found.value) == (1, 2) and found.calls > 1
+
+
 @pytest.mark.parametrize("with_true", [True, False])
 @pytest.mark.parametrize("make", MAKERS)
 def test_value_and_bound_enclose_the_maximum(x64, make, with_true) -> None:

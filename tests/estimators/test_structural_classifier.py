@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 
+import jax
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -51,20 +52,29 @@ def test_the_optimum_is_that_of_liblinear_at_its_C() -> None:
     np.testing.assert_array_equal(model.predict(X), peer.predict(X))
 
 
-def test_its_methods_say_what_the_library_says() -> None:
+@pytest.mark.parametrize("constant", [1.0, 3.0])
+def test_its_methods_say_what_the_library_says(constant: float) -> None:
     X, y = blobs()
-    model = StructuralClassifier().fit(X, y)
-    scores = model.decision_function(X)
+    model = StructuralClassifier(constant=constant).fit(X, y)
+    scores, inputs = model.decision_function(X), model.encoding_.inputs(X)
+    theta = jax.vmap(model.problem_.model.potentials, (None, 0))(model.weights_, inputs)
+    np.testing.assert_allclose(scores, theta, rtol=1e-4, atol=1e-4)
     assert scores.shape == (60, 3) and model.coef_.shape == (3, 5)
     np.testing.assert_array_equal(model.classes_[scores.argmax(axis=1)], model.predict(X))
     np.testing.assert_allclose(scores, X @ model.coef_.T + model.intercept_)
-    read = js.predict(model.problem_, model.weights_, model.encoding_.inputs(X))
+    read = js.predict(model.problem_, model.weights_, inputs)
     assert model.encoding_.decode(read) == model.predict(X).tolist()
     assert model.score(X, y) > 0.9 and model.n_iter_ >= 1
     assert 0 < len(model.support_) < 60 and model.support_.max() < 60
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     assert clone(model).get_params() == model.get_params()
+
+
+def test_of_two_classes_of_one_score_the_first() -> None:
+    model = StructuralClassifier(constant=0.0).fit([[1.0], [-1.0]], ["yes", "no"])
+    assert model.predict([[0.0], [1.0]]).tolist() == ["no", "yes"]
+    assert model.decision_function([[0.0]]).tolist() == [0.0]
 
 
 def test_support_holds_all_that_the_solution_needs() -> None:

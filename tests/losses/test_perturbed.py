@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxstruct as js
+from jaxstruct.assignments.potentials import MatchingTheta
 from jaxstruct.losses.log_loss import log_loss
 from jaxstruct.losses.perceptron import perceptron
 from jaxstruct.losses.perturbed import perturbed
@@ -51,6 +53,17 @@ def test_chains_lie_above_the_log_loss_in_the_mean() -> None:
     long = np.asarray(given.theta.length) > 0
     assert (np.asarray(values - exact)[long] > -0.1).all()
     assert (np.asarray(values)[~long] == 0).all()
+
+
+def test_outputs_of_more_potentials_are_not_preferred() -> None:
+    """Of two items matched, or of both alone: one noisy potential or two, all of mean 0."""
+    both = js.assignments.assignment(1, unmatched=True, dtype="float64")
+    theta = MatchingTheta(
+        np.zeros((1, 1)), np.ones((1, 1), bool), *np.zeros((2, 1)), np.ones(2, int)
+    )
+    run = jax.jit(partial(perturbed, both, theta, key=jax.random.key(0), samples=4000))
+    matched, alone = (run(y=np.array([y], np.int32)) for y in (0, -1))
+    assert abs(matched - alone) < 0.15 and matched > 0.5
 
 
 def test_without_much_noise_it_is_the_perceptron() -> None:

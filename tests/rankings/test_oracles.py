@@ -10,6 +10,8 @@ from sklearn.metrics import average_precision_score, f1_score, ndcg_score, roc_a
 
 from jaxstruct.rankings import SampleTheta, document_ranking, sample_labels
 from jaxstruct.rankings.losses import Measure, labels_loss, ranking_loss
+from jaxstruct.rankings.oracles.contingency import best_cell
+from jaxstruct.rankings.oracles.orders import average_precision_augmented, roc_area_augmented
 from tests.rankings.cases import (
     LABELS,
     ORDERS,
@@ -108,6 +110,21 @@ def test_the_most_violated_labels(name, at, dtype):
             of_best = F[np.arange(len(rows)), places_of(found[1], every, rows, k)]
             np.testing.assert_allclose(of_best, np.where(free, F, -np.inf).max(1), atol=close)
             np.testing.assert_allclose(found[2][2][rows], F[truth], rtol=0, atol=close)
+
+
+def test_ties_go_to_the_fewest_true_positives_and_to_relevant_documents():
+    """Equal scores throughout: the docstrings alone say which of the maxima is taken."""
+    scores, truth = jnp.zeros(5), jnp.asarray([1, 0, 1, 0, -1])
+
+    def two_ones(a, b, F):
+        return F - jnp.abs(a + b - 2)
+
+    for at in (None, 2):
+        y, value = best_cell(scores, truth, jnp.int32(4), two_ones, at)
+        assert (y.tolist(), float(value)) == ([0, 1, 0, 1, -1], 0.0)
+    for augmented in (average_precision_augmented, roc_area_augmented):
+        y = augmented(scores, truth, jnp.int32(4), 0.0)
+        assert y.tolist() == [3, 1, 2, 0, -1]  # the relevant first, each kind in its order
 
 
 @pytest.mark.parametrize(("name", "at"), MEASURES)

@@ -62,6 +62,8 @@ def test_the_start_is_feasible_and_worth_something(x64, formulation, C):
     assert start.feasible, start.violation
     assert 0 < start.value <= case.truth(formulation, C).objective * (1 + 1e-9)
     np.testing.assert_allclose(flat(state.weights), start.w, atol=1e-10)
+    old, new = (dense_beta(each.sets, len(case.y), 4) for each in (solution.state, state))
+    np.testing.assert_allclose(new / new.sum(), old / old.sum(), atol=1e-9)  # all in one proportion
     if C == 2.0:
         assert start.value >= solution.dual * (1 - 1e-9)
 

@@ -167,7 +167,9 @@ def test_a_run_that_was_started_from_a_solution(tmp_path):
     found = train(start=start, checkpoint=path, resume=True)
     assert_same_end(whole, found)
     assert len(found.trace.seconds) == 2 + found.statistics.passes
-    refused("of another run: other start. Give", train, checkpoint=path, resume=True)
+    message = "of another run: other start. Give"
+    for other in (None, start._replace(C=2 * start.C)):  # multipliers are scaled by C / C before
+        refused(message, train, start=other, checkpoint=path, resume=True)
 
 
 def test_a_run_that_has_ended_is_not_run_again(tmp_path):

@@ -12,8 +12,14 @@ import pytest
 from jaxstruct import Settings, Status, fit, ragged
 from jaxstruct.chains.structure import chain, chain_inputs
 from jaxstruct.multiclass.structure import kernel_inputs, kernel_multiclass, multiclass
-from jaxstruct.solvers.objective.certificate import coordinate_norm, proven, roundings
-from jaxstruct.solvers.objective.formulations import FORMULATIONS
+from jaxstruct.solvers.objective.certificate import (
+    ExampleTerms,
+    certify,
+    coordinate_norm,
+    proven,
+    roundings,
+)
+from jaxstruct.solvers.objective.formulations import FORMULATIONS, Penalty
 from jaxstruct.solvers.one_slack.fit import fit_one_slack
 from jaxstruct.strings import joint_candidates, joint_inputs
 from tests.solvers.cases import FULL, SOFT, case_for, dense_beta, flat
@@ -197,6 +203,15 @@ def test_a_gap_is_proven_with_its_rounding():
     assert proven(-0.2, 0.1, 1.0) is True and proven(-3.0, 0.1, 1.0) is None
     assert proven(math.inf, math.inf, math.inf) is False
     assert proven(math.nan, 0.0, 1.0) is False
+
+
+def test_planes_that_cancel_leave_the_rounding_of_their_sum():
+    """w = 0 of multipliers that sum to 1e4, of planes of length 1e4: half the square of eps 1e8."""
+    one, terms = np.zeros(1), Penalty(0.0, 0.0, np.full(1, 1e4), np.zeros(1))
+    found = ExampleTerms(one, one, one, one, one, one, one + 1e4, one, one + 1e4)
+    eps = float(np.finfo(np.float32).eps)
+    found = certify(FORMULATIONS["svm1"], terms, found, coordinates=0.0, dtype=np.dtype("f4"))
+    assert found.gap == 0 and found.rounding == pytest.approx((eps * 1e8) ** 2 / 2)
 
 
 def test_only_coordinates_have_a_norm_of_their_own():

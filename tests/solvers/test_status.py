@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from jaxstruct import Settings, Status, fit
 from jaxstruct.core.status import MESSAGES
-from jaxstruct.solvers.loop.host_loop import STILL_ROUNDS, Best, Round, Rules, status_of
+from jaxstruct.solvers.loop.host_loop import STILL_ROUNDS, Best, Round, Rules, improve, status_of
 from jaxstruct.solvers.loop.trace import Entry
 from jaxstruct.solvers.objective.certificate import Certificate
 from tests.solvers.cases import FULL, WAYS, flat, random_case
@@ -229,3 +231,15 @@ def test_a_run_that_stands_still_within_the_tolerance_ends_in_rounding(primals, 
     rules = Rules(1e-3, None, 500, 1.0, False, 1e-6)
     now = Best(best, 1.0, None, roundings=(9e-4, 9e-4))
     assert status_of(rules, now, found, [_entry(primal) for primal in primals]) is expected
+
+
+def test_the_best_primal_and_the_best_dual_stay_with_their_roundings():
+    """Of rounds that are better in one of the two, or in none; the primal with its weights."""
+    one = Certificate(**dict.fromkeys(Certificate._fields, 1.0))
+    best = Best(math.inf, -math.inf, None)
+    for primal, dual, rounding in ((5, 1, 0.1), (3, 0, 0.2), (4, 2, 0.3), (9, 1, 0.4)):
+        certificate = one._replace(primal=primal, primal_found=primal, dual=dual, rounding=rounding)
+        best = improve(best, Round(certificate, primal, dual, 0, 0, 7, {}, f"w of {primal}", None))
+    assert (best.primal, best.weights, best.dual) == (3, "w of 3", 2)
+    assert best.roundings == (0.2, 0.3) and best.primal_found == 3
+    assert best.certificate == certificate  # the last one

@@ -97,7 +97,7 @@ def fit_reference(
 
     The objectives are those of `fit`. The number of constraints is bounded: theorem 2 (SVM0),
     R^2 / (gamma epsilon)^2; theorem 3, for example (C Delta R^2 + n Delta) / epsilon^2 of
-    svm2_margin, with R = max |delta Psi_i(y)| and Delta the largest loss.
+    svm2_margin, with R = max |delta Psi_i(y)| and Delta the largest loss (`most_constraints`).
 
     Args:
       problem, inputs, outputs, formulation, C, example_weights, min_margin: as in `fit`.
@@ -488,7 +488,9 @@ def most_constraints(
 
     SVM1: max{2 n Delta / epsilon, 8 C Delta s^2 R^2 / epsilon^2}; SVM2: (C Delta s^2 R^2 + n Delta)
     / epsilon^2, where s^2 is Delta^2 (SVM1) or Delta (SVM2) of slack re-scaling and 1 of margin
-    re-scaling. Without re-scaling Delta is 1.
+    re-scaling. Without re-scaling Delta is 1. Of SVM2 this is proven for step 10a; after
+    step 10b a constraint may raise the dual by a quarter of what propositions 14 and 15 say, so
+    that four times as many are proven.
 
     Args:
       formulation: any but svm0, whose bound is R^2 / (gamma epsilon)^2 (theorem 2).

@@ -75,6 +75,14 @@ def test_best_trees_of_float64(x64, projective):
     check(given, batched(best_tree, projective)(*typed(given, "float64")), projective, 1e-12)
 
 
+def test_ties_go_by_the_rules_of_the_two_algorithms():
+    equal = jnp.zeros((5, 4, 1))
+    found = best_tree(equal, 4, projective=True)  # first word on the root, first split of a span
+    assert found.heads.tolist() == [0, 1, 2, 3]
+    of_first = equal.at[1:, 0].set(-jnp.inf)  # so that no arcs form a circle: the lowest head
+    assert best_tree(of_first, 4, projective=False).heads.tolist() == [0, 1, 1, 1]
+
+
 @KINDS
 def test_longer_sentences(projective):
     """Circles within circles: trees that no change of one arc, and no exchange of two, improves."""
