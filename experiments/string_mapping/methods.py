@@ -11,6 +11,7 @@ from jaxstruct import Problem, Settings, Solution, Status, fit, predict
 from jaxstruct.baselines import (
     choose_kernel_dependency,
     choose_neighbours,
+    fit_cokriging,
     fit_kernel_dependency,
     most_frequent_output,
     nearest_outputs,
@@ -88,7 +89,9 @@ def draw_pairs(n: int, seed: int, noise: str = "insertions") -> Pairs:
 
 
 MACHINES = {"SVM2": "svm2", "SVM2 Δs": "svm2_slack", "SVM2 Δm": "svm2_margin"}
-METHODS = ("baseline", "k-NN", "KDE", *MACHINES)
+PROCESSES = {"KDE by evidence": False, "cokriging": True}
+"""Gaussian processes -> whether their noise is white; else it has the outputs' covariance."""
+METHODS = ("baseline", "k-NN", "KDE", *PROCESSES, *MACHINES)
 NEIGHBOURS = (1, 2, 3, 5, 7, 10, 15, 20, 25)
 WIDTHS = (0.1, 0.3, 1.0, 3.0)
 RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
@@ -168,6 +171,9 @@ def predicted(
         return np.full(len(test), numbers[most_frequent_output(numbers.tolist())]), {}
     if name in MACHINES:
         return _by_machine(MACHINES[name], kernels, train, test, machine)
+    if name in PROCESSES:
+        found, chosen = _by_process(PROCESSES[name], kernels, train, test)
+        return numbers[found], chosen
     by = _by_neighbours if name == "k-NN" else _by_dependency
     found, chosen = by(kernels, train, test, machine.seed)
     return numbers[found], chosen
@@ -209,6 +215,20 @@ def _by_dependency(
     fitted = fit_kernel_dependency(wide[width][inside], outputs, ridge)
     across = wide[width][np.ix_(test, train)]
     return predict_kernel_dependency(fitted, across), {"sigma": WIDTHS[width], "ridge": ridge}
+
+
+def _by_process(
+    white: bool, kernels: Kernels, train: np.ndarray, test: np.ndarray
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """The Gaussian's width is that of the largest evidence."""
+    _, outputs, _ = _training(kernels, train)
+    wide = [_gaussian(kernels.inputs, sigma) for sigma in WIDTHS]
+    fitted = [fit_cokriging(gram[np.ix_(train, train)], outputs, white=white) for gram in wide]
+    best = max(range(len(WIDTHS)), key=lambda width: fitted[width].evidence)
+    across = wide[best][np.ix_(test, train)]
+    return predict_kernel_dependency(fitted[best].machine, across), {
+        "sigma": WIDTHS[best], "noise": fitted[best].noise, "evidence": fitted[best].evidence,
+    }  # fmt: skip
 
 
 def _by_machine(
