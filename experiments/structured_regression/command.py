@@ -111,7 +111,7 @@ def _row(
     values, solution = trial.predict(test.x), trial.solution
     row = {
         "method": method, "error": float(np.abs(values - test.y).mean()),
-        "chosen": trial.setting, "shown": values[0].tolist(),
+        "chosen": trial.setting, "shown": values[_busiest(test)].tolist(),
     }  # fmt: skip
     if solution is not None:
         row |= {
@@ -120,6 +120,11 @@ def _row(
             "weights": {name: np.asarray(leaf).tolist() for name, leaf in solution.weights.items()},
         }  # fmt: skip
     return row
+
+
+def _busiest(test: Series) -> int:
+    """The series of a picture: its numbers differ most."""
+    return int(np.argmax(test.y.std(axis=1)))
 
 
 def _lines(options: Options, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -179,11 +184,12 @@ def _agreement_table(rows: Sequence[dict[str, Any]]) -> Table:
 
 
 def _picture(options: Options, kind: str, rows: Sequence[dict[str, Any]]) -> Plot:
-    """The first test series of the first draw."""
+    """A test series of the first draw."""
     from matplotlib.figure import Figure
 
     test = _parts(options, kind, 0)[2]
-    lines = {"observed": test.x[0], "true": test.y[0]}
+    i = _busiest(test)
+    lines = {"observed": test.x[i], "true": test.y[i]}
     shown = {
         row["method"]: row["shown"] for row in rows if (row["series"], row["draw"]) == (kind, 0)
     }

@@ -121,7 +121,7 @@ def _decode(tables: Tables, theta: Theta) -> jax.Array:
 def _loss_augmented_decode(
     tables: Tables, theta: Theta, y: jax.Array, scale: jax.Array
 ) -> jax.Array:
-    rivals = y[:, None] + tables.step * jnp.array(SIGNS)
+    rivals = y[:, None] + tables.step * jnp.array(SIGNS)[None]
     return _best(tables, theta, rivals, scale * _margins(tables, y[:, None], rivals))
 
 
