@@ -25,6 +25,7 @@ from experiments.lib.report import Columns, Table, rows_table
 from experiments.string_mapping.methods import (
     METHODS,
     NOISES,
+    PROCESSES,
     SHORT,
     Kernels,
     Machine,
@@ -36,11 +37,10 @@ from jaxstruct.baselines.cross_validation import fold_numbers
 
 PAPER = {
     "baseline": (0.903, 0.026), "k-NN": (0.963, 0.037), "KDE": (0.813, 0.078),
+    **dict.fromkeys(PROCESSES, (np.nan, np.nan)),  # which the thesis names (5.2) without figures
     "SVM2": (0.723, 0.089), "SVM2 Δs": (0.605, 0.034), "SVM2 Δm": (0.600, 0.041),
 }  # fmt: skip
 """Method -> (test error, deviation), thesis, table 4.5; k-NN and KDE are quoted there."""
-UNPRINTED = (np.nan, np.nan)
-"""The same of a method that the thesis names (5.2) and does not measure."""
 MEASURES = ("1 - L", "zero-one", "distance")
 READINGS: Mapping[str, dict[str, Any]] = MappingProxyType({
     "C / n = 1 / n": {"C": "1"},
@@ -168,10 +168,8 @@ def _errors(kernels: Kernels, test: np.ndarray, found: np.ndarray) -> list[float
     return [float(each.mean()) for each in (losses, truth != found, np.sqrt(2 * losses))]
 
 
-def _near(row: Mapping[str, Any]) -> str | None:
+def _near(row: Mapping[str, Any]) -> str:
     """The measures that lie within two of the paper's deviations."""
-    if row["method"] not in PAPER:
-        return None
     value, deviation = PAPER[row["method"]]
     near = [
         name
@@ -185,15 +183,12 @@ def _shown(row: Mapping[str, Any], measure: int) -> str:
     return f"{row['mean'][measure]:.3f} ± {row['deviation_of_folds'][measure]:.3f}"
 
 
-def _printed(row: Mapping[str, Any]) -> str | None:
-    paper = PAPER.get(row["method"])
-    return paper and "{:.3f} ± {:.3f}".format(*paper)
-
-
 def _table(options: Options, rows: Sequence[Mapping[str, Any]]) -> Table:
     columns: Columns = {
         "method": "method",
-        ("test error", "thesis"): _printed,
+        ("test error", "thesis"): lambda row: (
+            None if row["method"] in PROCESSES else "{:.3f} ± {:.3f}".format(*PAPER[row["method"]])
+        ),
         **{("test error", name): partial(_shown, measure=i) for i, name in enumerate(MEASURES)},
         "within two deviations": _near,
     }  # fmt: skip
@@ -221,9 +216,7 @@ def _reading_table(options: Options, rows: Sequence[Mapping[str, Any]]) -> Table
         for name in names
         for m, measure in enumerate(MEASURES)
     ]
-    body.append(
-        ["thesis", "Test Err", *(PAPER.get(method, UNPRINTED)[0] for method in options.methods)]
-    )
+    body.append(["thesis", "Test Err", *(PAPER[method][0] for method in options.methods)])
     notes = [
         f"Means of {options.reading_repeats} data sets, the first row's of {options.repeats}. A "
         "row changes what its name says, and nothing else."
@@ -233,8 +226,8 @@ def _reading_table(options: Options, rows: Sequence[Mapping[str, Any]]) -> Table
 
 
 def _plot(rows: Sequence[Mapping[str, Any]]) -> Plot:
-    series = {"thesis": [PAPER.get(row["method"], UNPRINTED)[0] for row in rows]}
-    errors = {"thesis": [PAPER.get(row["method"], UNPRINTED)[1] for row in rows]}
+    series = {"thesis": [PAPER[row["method"]][0] for row in rows]}
+    errors = {"thesis": [PAPER[row["method"]][1] for row in rows]}
     for m, measure in enumerate(MEASURES):
         series[measure] = [row["mean"][m] for row in rows]
         errors[measure] = [row["deviation_of_folds"][m] for row in rows]
