@@ -203,7 +203,7 @@ def _table(options: Options, rows: Sequence[Mapping[str, Any]]) -> Table:
         "from Weston et al. (2003).",
         "k of k-NN, the Gaussian's width and the ridge of KDE by 5-fold cross-validation within "
         "the training part, of 1 - L; KDE by evidence and cokriging choose width and noise by the "
-        "marginal likelihood, cokriging with white noise.",
+        "marginal likelihood, cokriging the noise of each component of the outputs.",
     ]
     return rows_table("Strings to strings (thesis, table 4.5)", columns, rows, notes)
 

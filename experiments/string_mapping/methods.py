@@ -90,7 +90,7 @@ def draw_pairs(n: int, seed: int, noise: str = "insertions") -> Pairs:
 
 MACHINES = {"SVM2": "svm2", "SVM2 Δs": "svm2_slack", "SVM2 Δm": "svm2_margin"}
 PROCESSES = {"KDE by evidence": False, "cokriging": True}
-"""Gaussian processes -> whether their noise is white; else it has the outputs' covariance."""
+"""Gaussian processes -> whether each component of the outputs has noise of its own."""
 METHODS = ("baseline", "k-NN", "KDE", *PROCESSES, *MACHINES)
 NEIGHBOURS = (1, 2, 3, 5, 7, 10, 15, 20, 25)
 WIDTHS = (0.1, 0.3, 1.0, 3.0)
@@ -218,16 +218,18 @@ def _by_dependency(
 
 
 def _by_process(
-    white: bool, kernels: Kernels, train: np.ndarray, test: np.ndarray
+    own_noise: bool, kernels: Kernels, train: np.ndarray, test: np.ndarray
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """The Gaussian's width is that of the largest evidence."""
     _, outputs, _ = _training(kernels, train)
     wide = [_gaussian(kernels.inputs, sigma) for sigma in WIDTHS]
-    fitted = [fit_cokriging(gram[np.ix_(train, train)], outputs, white=white) for gram in wide]
+    inside = np.ix_(train, train)
+    fitted = [fit_cokriging(gram[inside], outputs, own_noise=own_noise) for gram in wide]
     best = max(range(len(WIDTHS)), key=lambda width: fitted[width].evidence)
     across = wide[best][np.ix_(test, train)]
     return predict_kernel_dependency(fitted[best].machine, across), {
-        "sigma": WIDTHS[best], "noise": fitted[best].noise, "evidence": fitted[best].evidence,
+        "sigma": WIDTHS[best], "ratios": fitted[best].ratios.tolist(),
+        "evidence": fitted[best].evidence,
     }  # fmt: skip
 
 

@@ -97,9 +97,9 @@ def _measured(options: Options, dtype: str) -> Iterator[list[dict[str, Any]]]:
     )  # fmt: skip
     jobs = list(itertools.product(options.series, range(options.repeats)))
     for kind, draw in jobs_bar(jobs, "draws", options.progress):
-        parts = _parts(options, kind, draw)
+        train, choose, test = _parts(options, kind, draw)
         yield [
-            {"series": kind, "draw": draw} | _row(method, *parts, choices)
+            {"series": kind, "draw": draw} | _row(method, train, choose, test, choices)
             for method in options.methods
         ]
 

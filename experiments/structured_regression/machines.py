@@ -116,7 +116,7 @@ def _gaussian(train: Series, choices: Choices) -> Iterator[Trial]:
     from sklearn.svm import SVR
 
     for radius, C, gamma in itertools.product(RADII, C_OF_TOKENS[1:], GAMMAS):
-        machine = SVR(C=C, gamma=gamma, epsilon=choices.epsilon)
+        machine = SVR(C=C, epsilon=choices.epsilon).set_params(gamma=gamma)
         setting = {"radius": radius, "C": C, "gamma": gamma}
         yield Trial(setting, _by_tokens(machine, radius, train))
 

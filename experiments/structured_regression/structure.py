@@ -27,13 +27,13 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
 import jaxstruct as js
 from jaxstruct.chains import ChainPotentials, viterbi
+from jaxstruct.core.types import AnyArray, Array, PyTree
 
 SIGNS = (0, -1, 1)
 """s_t, the truth first: of equal scores Viterbi takes the first."""
@@ -46,60 +46,60 @@ class RealInput(NamedTuple):
       features: [T, d] Phi of each token. length: of the sequence.
     """
 
-    features: jax.Array
-    length: jax.Array
+    features: PyTree
+    length: AnyArray
 
 
 class Theta(NamedTuple):
     """[T] f, [2] u, and the length."""
 
-    values: jax.Array
-    coupling: jax.Array
-    length: jax.Array
+    values: AnyArray
+    coupling: AnyArray
+    length: AnyArray
 
 
 class Tables(NamedTuple):
     """unit, B (in units), epsilon, and [K] the levels of predictions (in units)."""
 
-    unit: jax.Array
-    step: jax.Array
-    epsilon: jax.Array
-    levels: jax.Array
+    unit: Array
+    step: Array
+    epsilon: Array
+    levels: Array
 
 
-def _changes(before: jax.Array, after: jax.Array) -> jax.Array:
+def _changes(before: Array, after: Array) -> Array:
     """[2, ...] |d| and d^2 / 2."""
     d = after - before
     return jnp.stack([jnp.abs(d), d**2 / 2])
 
 
-def _inside(theta: Theta) -> jax.Array:
+def _inside(theta: Theta) -> Array:
     """[T] which positions are tokens."""
     return jnp.arange(theta.values.shape[0]) < theta.length
 
 
-def _potentials(w: dict[str, jax.Array], x: RealInput) -> Theta:
+def _potentials(w: dict[str, Array], x: RealInput) -> Theta:
     return Theta(x.features @ w["tokens"], w["coupling"], x.length)
 
 
-def _score(tables: Tables, theta: Theta, v: jax.Array) -> jax.Array:
+def _score(tables: Tables, theta: Theta, v: Array) -> Array:
     """F(v), the part of E that has weights."""
     v, inside = v * tables.unit, _inside(theta)
     changes = jnp.where(inside[1:], _changes(v[:-1], v[1:]), 0)
     return jnp.where(inside, v, 0) @ theta.values - theta.coupling @ jnp.sum(changes, axis=1)
 
 
-def _margins(tables: Tables, y: jax.Array, v: jax.Array) -> jax.Array:
+def _margins(tables: Tables, y: Array, v: Array) -> Array:
     """A token's part of Delta(y, v) + (|y|^2 - |v|^2) / 2."""
     d = (v - y) * tables.unit
     return -(y * tables.unit * d) - tables.epsilon * jnp.abs(d)
 
 
-def _loss(tables: Tables, y: jax.Array, v: jax.Array) -> jax.Array:
+def _loss(tables: Tables, y: Array, v: Array) -> Array:
     return jnp.sum(_margins(tables, y, v))
 
 
-def _best(tables: Tables, theta: Theta, choices: jax.Array, own: jax.Array) -> jax.Array:
+def _best(tables: Tables, theta: Theta, choices: Array, own: Array) -> Array:
     """The v of choices [T, K] with the largest F + sum_t own[t, .]."""
     values = choices * tables.unit
     changes = _changes(values[:-1, :, None], values[1:, None, :])
@@ -111,16 +111,14 @@ def _best(tables: Tables, theta: Theta, choices: jax.Array, own: jax.Array) -> j
     return jnp.where(found < 0, -1, picked)
 
 
-def _decode(tables: Tables, theta: Theta) -> jax.Array:
+def _decode(tables: Tables, theta: Theta) -> Array:
     """argmax of E over the levels."""
     shape = theta.values.shape[0], tables.levels.shape[0]
     choices = jnp.broadcast_to(tables.levels, shape)
     return _best(tables, theta, choices, -((choices * tables.unit) ** 2) / 2)
 
 
-def _loss_augmented_decode(
-    tables: Tables, theta: Theta, y: jax.Array, scale: jax.Array
-) -> jax.Array:
+def _loss_augmented_decode(tables: Tables, theta: Theta, y: Array, scale: Array) -> Array:
     rivals = y[:, None] + tables.step * jnp.array(SIGNS)[None]
     return _best(tables, theta, rivals, scale * _margins(tables, y[:, None], rivals))
 

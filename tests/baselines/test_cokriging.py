@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -11,7 +13,7 @@ from jaxstruct.baselines import (
     fit_kernel_dependency,
     predict_kernel_dependency,
 )
-from jaxstruct.baselines.cokriging import Cokriging
+from jaxstruct.baselines.cokriging import RATIOS, Cokriging
 from tests.lib.refusals import refused
 
 RNG = np.random.default_rng(0)
@@ -29,21 +31,24 @@ AXES = np.linalg.svd(CENTRED)[2].T
 """[4, 4] the outputs' principal axes, the columns."""
 
 
-def whole_covariance(process: Cokriging, white: bool) -> tuple[np.ndarray, np.ndarray]:
+def whole_covariance(process: Cokriging) -> tuple[np.ndarray, np.ndarray]:
     """(B, the covariance [25 4, 25 4] of the outputs as they come, not of their components)."""
     B = AXES * process.variances @ AXES.T
-    noise = process.noise * (np.eye(4) if white else B)
+    noise = AXES * (process.variances * process.ratios) @ AXES.T
     return B, np.kron(GRAM, B) + np.kron(np.eye(25), noise)
 
 
-@pytest.mark.parametrize("white", [True, False])
-def test_it_is_the_process_of_the_whole_kronecker_product(white: bool) -> None:
-    process = fit_cokriging(GRAM, OUTPUT_GRAM, white=white)
-    B, covariance = whole_covariance(process, white)
-    flat = CENTRED.reshape(-1)
-    want = multivariate_normal.logpdf(flat, cov=covariance)
-    np.testing.assert_allclose(process.evidence, want, rtol=1e-8)
-    mean = (np.kron(ACROSS, B) @ np.linalg.solve(covariance, flat)).reshape(9, 4)
+def log_likelihood(process: Cokriging) -> float:
+    return multivariate_normal(cov=whole_covariance(process)[1]).logpdf(CENTRED.reshape(-1))
+
+
+@pytest.mark.parametrize("own_noise", [True, False])
+def test_it_is_the_process_of_the_whole_kronecker_product(own_noise: bool) -> None:
+    process = fit_cokriging(GRAM, OUTPUT_GRAM, own_noise=own_noise)
+    np.testing.assert_allclose(process.evidence, log_likelihood(process), rtol=1e-8)
+    B, covariance = whole_covariance(process)
+    solved = np.linalg.solve(covariance, CENTRED.reshape(-1))
+    mean = (np.kron(ACROSS, B) @ solved).reshape(9, 4)
     found = ACROSS @ process.machine.coefficients
     signs = np.sign(np.sum(process.machine.targets * (CENTRED @ AXES), axis=0))
     np.testing.assert_allclose(found * signs, mean @ AXES, atol=1e-8)
@@ -51,28 +56,30 @@ def test_it_is_the_process_of_the_whole_kronecker_product(white: bool) -> None:
     np.testing.assert_array_equal(predict_kernel_dependency(process.machine, ACROSS), nearest)
 
 
-@pytest.mark.parametrize("white", [True, False])
-def test_no_other_parameters_are_more_likely_nearby(white: bool) -> None:
-    process = fit_cokriging(GRAM, OUTPUT_GRAM, white=white)
-    flat = CENTRED.reshape(-1)
-    for name in ("noise", "variances"):
-        for factor in (0.9, 1.1):
-            other = process._replace(**{name: getattr(process, name) * factor})
-            covariance = whole_covariance(other, white)[1]
-            assert multivariate_normal.logpdf(flat, cov=covariance) < process.evidence
+@pytest.mark.parametrize("own_noise", [True, False])
+def test_no_other_parameters_are_more_likely_nearby(own_noise: bool) -> None:
+    process = fit_cokriging(GRAM, OUTPUT_GRAM, own_noise=own_noise)
+    assert (process.ratios == RATIOS[-1]).tolist() == [False, False, False, own_noise]
+    for r, factor in itertools.product(range(4), (0.7, 1.4)):
+        where = np.where(np.arange(4) == r, factor, 1.0)
+        others = [process._replace(variances=process.variances * where)]
+        if process.ratios[r] < RATIOS[-1]:  # there is some signal
+            ratios = process.ratios * (where if own_noise else factor)
+            others.append(process._replace(ratios=ratios))
+        assert max(map(log_likelihood, others)) < process.evidence
 
 
-def test_autokrigeability_with_the_outputs_noise_it_is_the_ridge_regression() -> None:
-    process = fit_cokriging(GRAM, OUTPUT_GRAM, white=False)
-    ridge = fit_kernel_dependency(GRAM, OUTPUT_GRAM, process.noise)
+def test_autokrigeability_with_one_ratio_it_is_the_ridge_regression() -> None:
+    process = fit_cokriging(GRAM, OUTPUT_GRAM, own_noise=False)
+    (ratio,) = set(process.ratios)
+    ridge = fit_kernel_dependency(GRAM, OUTPUT_GRAM, ratio)
     np.testing.assert_allclose(process.machine.coefficients, ridge.coefficients, atol=1e-9)
-    white = fit_cokriging(GRAM, OUTPUT_GRAM)
-    ratios = white.noise / white.variances
-    assert ratios.max() > 5 * ratios.min()  # and with white noise no ridge serves all components
+    own = fit_cokriging(GRAM, OUTPUT_GRAM)
+    assert own.evidence > process.evidence and own.ratios.max() > 3 * own.ratios.min()
 
 
 def test_what_does_not_fit_is_refused() -> None:
     refused(r"output_gram must be \[25, 25\] numbers", fit_cokriging, GRAM, np.eye(3))
-    refused("output_gram must have outputs that differ", fit_cokriging, GRAM, np.ones((25, 25)))
-    with refused("white must be"):
-        fit_cokriging(GRAM, OUTPUT_GRAM, white=2)  # pyright: ignore[reportArgumentType]
+    refused("output_gram must be of outputs that differ", fit_cokriging, GRAM, np.ones((25, 25)))
+    with refused("own_noise must be"):
+        fit_cokriging(GRAM, OUTPUT_GRAM, own_noise=2)  # pyright: ignore[reportArgumentType]
