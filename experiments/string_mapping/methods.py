@@ -12,6 +12,7 @@ from jaxstruct import Problem, Settings, Solution, Status, fit, predict
 from jaxstruct.baselines import (
     choose_kernel_dependency,
     choose_neighbours,
+    fit_cokriging,
     fit_kernel_dependency,
     most_frequent_output,
     nearest_outputs,
@@ -89,7 +90,9 @@ def draw_pairs(n: int, seed: int, noise: str = "deletions") -> Pairs:
 
 
 MACHINES = {"SVM2": "svm2", "SVM2 Δs": "svm2_slack", "SVM2 Δm": "svm2_margin"}
-METHODS = ("baseline", "k-NN", "KDE", *MACHINES)
+PROCESSES = {"KDE by evidence": False, "cokriging": True}
+"""Gaussian processes -> whether each component of the outputs has noise of its own."""
+METHODS = ("baseline", "k-NN", "KDE", *PROCESSES, *MACHINES)
 NEIGHBOURS = (1, 2, 3, 5, 7, 10, 15, 20, 25)
 WIDTHS = (0.1, 0.3, 1.0, 3.0)
 RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
@@ -167,6 +170,9 @@ def predicted(
         return np.full(len(test), numbers[most_frequent_output(numbers.tolist())]), {}
     if name in MACHINES:
         return _by_machine(MACHINES[name], kernels, train, test, machine)
+    if name in PROCESSES:
+        found, chosen = _by_process(PROCESSES[name], kernels, train, test)
+        return numbers[found], chosen
     by = _by_neighbours if name == "k-NN" else _by_dependency
     found, chosen = by(kernels, train, test, machine.seed)
     return numbers[found], chosen
@@ -208,6 +214,22 @@ def _by_dependency(
     fitted = fit_kernel_dependency(wide[width][inside], outputs, ridge)
     across = wide[width][np.ix_(test, train)]
     return predict_kernel_dependency(fitted, across), {"sigma": WIDTHS[width], "ridge": ridge}
+
+
+def _by_process(
+    own_noise: bool, kernels: Kernels, train: np.ndarray, test: np.ndarray
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """The Gaussian's width is that of the largest evidence."""
+    _, outputs, _ = _training(kernels, train)
+    wide = [_gaussian(kernels.inputs, sigma) for sigma in WIDTHS]
+    inside = np.ix_(train, train)
+    fitted = [fit_cokriging(gram[inside], outputs, own_noise=own_noise) for gram in wide]
+    best = max(range(len(WIDTHS)), key=lambda width: fitted[width].evidence)
+    across = wide[best][np.ix_(test, train)]
+    return predict_kernel_dependency(fitted[best].machine, across), {
+        "sigma": WIDTHS[best], "ratios": fitted[best].ratios.tolist(),
+        "evidence": fitted[best].evidence,
+    }  # fmt: skip
 
 
 def _by_machine(

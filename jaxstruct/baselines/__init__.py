@@ -1,5 +1,6 @@
 """Machines that serve every output type and that a structural SVM is compared with."""
 
+from jaxstruct.baselines.cokriging import Cokriging, fit_cokriging
 from jaxstruct.baselines.conditional_random_field import (
     RandomField,
     certify_random_field,
@@ -20,6 +21,7 @@ from jaxstruct.baselines.perceptron import Perceptron, perceptron
 from jaxstruct.baselines.stochastic_gradients import StochasticFit, falling_sgd, fit_stochastic
 
 __all__ = [
+    "Cokriging",
     "DualPerceptron",
     "DualRandomField",
     "FieldCertificate",
@@ -33,6 +35,7 @@ __all__ = [
     "dual_perceptron",
     "dual_random_field",
     "falling_sgd",
+    "fit_cokriging",
     "fit_kernel_dependency",
     "fit_random_field",
     "fit_stochastic",

@@ -124,6 +124,8 @@ WRONG = {
                "--examples=-1"],
     "string_kernel_speed": ["--strings=1", "--decay=0", "--decay=2", "--alphabet=27"],
     "string_mapping": ["--strings=3", "--methods=svm", "--C=x", "--readings=odd", "--decay=0"],
+    "structured_regression": ["--methods=crf", "--series=walk", "--c=0", "--steps=x", "--stay=2",
+                              "--levels=1", "--epsilon=-1"],
     "taxonomy": ["--data=wipo_xml", "--data=clus --path=absent.arff", "--per_class=x", "--grid=0",
                  "--node_weights=odd"],
 }  # fmt: skip

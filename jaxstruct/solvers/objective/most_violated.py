@@ -73,9 +73,9 @@ def oracle_for(problem: Problem, formulation: Formulation) -> str:
 
 
 def terms_size(scale: Array, bound: Array, truth: Array, value: Array) -> Array:
-    """At least s |F(y_i)| + s |F(y)| + b, the terms that H = value is the sum of; truth: F(y_i)."""
+    """At least s |F(y_i)| + s |F(y)| + |b|, the terms that H = value sums; truth: F(y_i)."""
     rest = jnp.where(jnp.isfinite(value), jnp.abs(value), 0)
-    return 2 * (scale * jnp.abs(truth) + bound) + rest
+    return 2 * (scale * jnp.abs(truth) + jnp.abs(bound)) + rest
 
 
 def same_output(a: PyTree, b: PyTree) -> Array:

@@ -1,0 +1,1 @@
+"""Regression on chains: support vector regression whose neighbours are predicted together."""
