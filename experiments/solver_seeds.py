@@ -45,7 +45,7 @@ class Options(fields.Common):
     )
     seeds: int = flag(5, "Seeds of the solver: 0, 1, ..", least=2)
     columns: str = flag(
-        "acc|error|F1|Prec|Rec|loss|cells|SVM|1 - L|zero-one|distance",
+        "flt|tax|acc|error|F1|Prec|Rec|loss|cells|SVM|1 - L|zero-one|distance",
         "Regular expression: the columns whose numbers are compared.",
     )
     stop_at: float = flag(
