@@ -144,9 +144,7 @@ def _accuracy_table(options: Options, sets: Sets, rows: Sequence[Row]) -> Table:
         "Source: thesis, table 4.4; JMLR 6:1453-1484, table 5.",
     ]
     if options.folds:
-        notes.append(
-            "Folds: mean ± standard deviation; test: all held-out sentences together."
-        )
+        notes.append("Folds: mean ± standard deviation; test: all held-out sentences together.")
     return Table("Table 4.4: learning a weighted context-free grammar", columns, lines, notes)
 
 

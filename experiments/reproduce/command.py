@@ -165,7 +165,7 @@ EXPERIMENTS = (
         "methods": ("lbfgs", "dual", "stochastic"),
     }, "random fields: four trainers, each with a certificate"),
     _experiment("parsing", ("gum",), {
-        "sentences": 300, "longest": 7, "methods": ("pcfg", "svm2_margin"),
+        "sentences": 300, "longest": 7, "methods": ("pcfg", "svm2_margin"), "loss": ("node_f1",),
     }, "table 4.4 (JMLR's table 5): parsing with a learned grammar"),
     _experiment("parts_of_speech", ("treebank",), {
         "sentences": 100, "test_sentences": 100, "methods": ("word", "hmm"),

@@ -203,23 +203,22 @@ def score_use(theta: TreeTheta, use: TreeUse) -> Array:
     return total if theta.spans is None else total + _read(theta.spans, use.spans)
 
 
-def _sum(table: Array, places: Array, coefficients: Array) -> Array:
-    """Zeros shaped as a table, with coefficients [K] added at the places [K, ..] of K trees."""
+def _added(table: Array, places: Array, coefficients: Array) -> Array:
+    """The table with coefficients [K] added at the places [K, ..] of K trees."""
     places = places.reshape(places.shape[0], -1)
     spread = jnp.broadcast_to(coefficients[:, None], places.shape)
-    flat = jnp.zeros_like(table).reshape(-1)
-    flat = flat.at[places.reshape(-1)].add(spread.reshape(-1), mode="drop")
+    flat = table.reshape(-1).at[places.reshape(-1)].add(spread.reshape(-1), mode="drop")
     return flat.reshape(table.shape)
 
 
-def combined_use(theta: TreeTheta, use: TreeUse, coefficients: Array) -> TreeTheta:
-    """sum_k c_k d score / d theta of K trees, whose places have a leading axis K."""
+def add_use(theta: TreeTheta, use: TreeUse, coefficients: Array) -> TreeTheta:
+    """theta + sum_k c_k d score / d theta of K trees, whose places have a leading axis K."""
     spans = theta.spans
     return TreeTheta(
-        _sum(theta.lexical, use.lexical, coefficients),
-        _sum(theta.rules, use.rules, coefficients),
-        _sum(theta.root, use.root, coefficients),
-        None if spans is None else _sum(spans, use.spans, coefficients),
+        _added(theta.lexical, use.lexical, coefficients),
+        _added(theta.rules, use.rules, coefficients),
+        _added(theta.root, use.root, coefficients),
+        None if spans is None else _added(spans, use.spans, coefficients),
         theta.x,
     )
 

@@ -52,7 +52,7 @@ from jaxstruct.trees.parts import (
     GrammarTables,
     SentenceInput,
     TreeTheta,
-    combined_use,
+    add_use,
     plane_products,
     score_use,
     span_feature_count,
@@ -179,7 +179,8 @@ def _score(tables: GrammarTables, theta: TreeTheta, y: BinaryTree) -> Array:
 
 def _combine(tables: GrammarTables, theta: TreeTheta, y: BinaryTree, c: Array) -> TreeTheta:
     use = jax.vmap(partial(tree_use, tables, theta.x))(y)
-    return combined_use(theta, use, c)
+    zero = jax.tree.map(jnp.zeros_like, theta._replace(x=None))
+    return add_use(zero._replace(x=theta.x), use, c)
 
 
 def _uses(tables: GrammarTables, D: int, x: SentenceInput, y: BinaryTree) -> PyTree:
@@ -204,8 +205,8 @@ def _add_planes(
 ) -> PyTree:
     use = _uses(tables, D, x, y)
     use = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), use)
-    change = combined_use(_weights_theta(w), use, c.reshape(-1))
-    return {name: w[name] + getattr(change, name) for name in w}
+    sums = add_use(_weights_theta(w), use, c.reshape(-1))
+    return {name: getattr(sums, name) for name in w}
 
 
 def _plane_gram(
@@ -355,8 +356,8 @@ def weighted_grammar(
 
     Args:
       grammar: read off the training trees; at least one binary rule.
-      loss: "zero_one", "node_f1" (as the thesis has it), "all_node_f1" or "f1";
-        f1 takes much longer, since its levels are all pairs of matched and predicted constituents.
+      loss: "zero_one", "node_f1" (as the thesis has it), "all_node_f1" or "f1", whose levels are
+        all pairs of matched and predicted constituents: on charts it takes much longer.
       longest: tokens of the longest (padded) sentence, needed by "f1" only.
       span_features: D, how many features `SentenceInput.spans` has; 0 for none. With the features
         of `kernels.features_of` a node's weight is a kernelised function of x and the span (4.5.1).
