@@ -97,7 +97,7 @@ MINUTES = {
     "neural_handwriting": (19, 0.3),
     "named_entities": (9, 0.3),
     "random_field_certificates": (2.5, 0.5),
-    "parsing": (5.6, 0.2),
+    "parsing": (2.5, 0.2),
     "parts_of_speech": (8, 0.1),
     "constraint_counts_homologues": (6, 0.3),
     "constraint_counts_trees": (10, 0),
@@ -122,8 +122,8 @@ MINUTES = {
 }
 """Experiment -> minutes of one core with all compiling, and those with --quick, November 2026.
 
-Of whole runs: digits, alignment, neural_handwriting, named_entities, parsing, denoising,
-citation_graph, snakes, segments, multi_label_yeast, reranking and clinc150_whole. The others are
+Of whole runs: digits, alignment, neural_handwriting, named_entities, denoising, citation_graph,
+snakes, segments, multi_label_yeast, reranking and clinc150_whole. The others are
 reckoned from parts of them, such as one of several repeats, and may be wrong by a factor of 2.
 """
 
