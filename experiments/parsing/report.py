@@ -341,7 +341,9 @@ def _bars(options: Options, sets: Sets, rows: Sequence[Row]) -> Plot:
             series[f"{name}, paper"] = [figure[place] for figure in papers]
         series[name] = [round(figure[place], 1) for figure in measured]
     title = f"Table 4.4: whole trees and F1, {sets.treebank.name}"
-    return bar_groups([name_of(row) for row in rows], series, title=title, ylabel="per cent")
+    return bar_groups(
+        [name_of(row).replace(", ", "\n") for row in rows], series, title=title, ylabel="per cent"
+    )
 
 
 def _sweep_plots(sets: Sets, rows: Sequence[Row], swept: Sequence[Row]) -> dict[str, Plot]:
