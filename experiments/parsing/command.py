@@ -203,8 +203,8 @@ def _joined(folds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     first = dict(folds[0])
     if len(folds) == 1:
         return first
-    joined = {part: pooled([one[part] for one in folds]) for part in PARTS if part in first}
-    joined["model"] = [one["model"] for one in folds]
+    joined: dict[str, Any] = {"model": [one["model"] for one in folds]}
+    joined |= {part: pooled([one[part] for one in folds]) for part in PARTS if part in first}
     for name in ("seconds", "compiling"):
         joined[name] = {kind: sum(one[name][kind] for one in folds) for kind in KINDS}
     joined |= {name: sum(one[name] for one in folds) for name in SUMMED if name in first}

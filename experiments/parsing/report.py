@@ -342,7 +342,10 @@ def _bars(options: Options, sets: Sets, rows: Sequence[Row]) -> Plot:
         series[name] = [round(figure[place], 1) for figure in measured]
     title = f"Table 4.4: whole trees and F1, {sets.treebank.name}"
     return bar_groups(
-        [name_of(row).replace(", ", "\n") for row in rows], series, title=title, ylabel="per cent"
+        [name_of(row).replace("SVM2 Δ", "Δ") for row in rows],
+        series,
+        title=title,
+        ylabel="per cent",
     )
 
 
