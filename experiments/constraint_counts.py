@@ -160,7 +160,7 @@ def _trees(options: Options, dtype: str) -> Iterator[Case]:
     data, n = prepare(treebank, own), len(treebank.train)
     settings = Settings(seed=options.seed, chunks=own.chunks)
     for name in options.formulations:
-        loss = "zero_one" if name == "svm2" else own.loss
+        loss = "zero_one" if name == "svm2" else "node_f1"
         problem = weighted_grammar(data.grammar, loss=loss, longest=data.longest, dtype=dtype)
         yield Case(
             "trees", 0, problem, data.train.inputs, data.outputs, name, n,

@@ -5,10 +5,12 @@
     python -m experiments.parsing --corpus=ldc --path=/treebank3/parsed/mrg/wsj
     python -m experiments.parsing --corpus=files --train_trees=a.mrg --test_trees=b.mrg
     python -m experiments.parsing --sweep=0.1,1,10,100
+    python -m experiments.parsing --corpus=wsj --folds=10            # cross-validation
+    python -m experiments.parsing --features=rules,tags,words        # Psi of more than rules
 
 A probabilistic grammar, SVM2 for the zero-one loss, and both re-scaled SVM2 for 1 - F1, on short
-sentences given as part-of-speech tags; --methods has two more. Every trained model is written to
-OUTPUT/parsing_trainings; `experiments.parse_sentences` parses with it.
+sentences given as part-of-speech tags; --methods has two more. Every model of rules alone is
+written to OUTPUT/parsing_trainings; `experiments.parse_sentences` parses with it.
 
 Source: thesis, section 4.5.4; JMLR 6:1453-1484, section 5.4. Where the text leaves a choice the
 flags have it:
@@ -18,26 +20,34 @@ flags have it:
   binarisation  not said; --branching and --memory. With all siblings remembered the grammar
                 makes just the constituents seen; one was chosen on GUM's dev documents
   F1            of what: thesis, table 4.6, has the nodes of the binarised trees over two tokens or
-                more, of which every tree has l - 1: --loss=node_f1. --loss=all_node_f1 adds those
-                over single tokens. --loss=f1 trains for the constituents, which takes far longer.
-                Constituents are what is reported
+                more, of which every tree has l - 1: node_f1. all_node_f1 adds those over single
+                tokens. f1 is that of constituents, which is what is reported
+  tests         McNemar's on the F1-scores: here on sentences by their F1, and on whole trees;
+                beside it a randomisation test of F1, which swaps the answers to whole sentences
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from experiments.lib import common
 from experiments.lib import kept as lib
-from experiments.lib.kept import Store
 from experiments.lib.plots import Plot
 from experiments.lib.progress import training_progress
 from experiments.lib.record import peak_memory_bytes
 from experiments.lib.report import LINE, render
-from experiments.parsing.report import NAMES, Row, Sets, first_readings, make_plots, make_tables
+from experiments.parsing.report import (
+    KINDS,
+    Row,
+    Sets,
+    first_readings,
+    make_plots,
+    make_tables,
+    name_of,
+)
 from experiments.tasks import parsing_options
 from experiments.tasks.parser_model import Model, save_model
 from experiments.tasks.parsers import (
@@ -45,7 +55,8 @@ from experiments.tasks.parsers import (
     Method,
     Trained,
     evaluate,
-    loss_of,
+    is_rescaled,
+    pooled,
     problem_of,
     scores_of,
     sentence_errors,
@@ -56,7 +67,14 @@ from experiments.tasks.parsers import (
 )
 from experiments.tasks.parsing_options import METHODS, ratio
 from experiments.tasks.tree_pictures import chosen_cases, tree_pictures
-from experiments.tasks.treebanks import Prepared, Treebank, load_treebank, prepare
+from experiments.tasks.treebanks import (
+    Prepared,
+    Treebank,
+    folds_of,
+    load_treebank,
+    prepare,
+    with_span_features,
+)
 from jaxstruct import Status
 from jaxstruct.trees.phrases.bracketing import write_line
 
@@ -64,19 +82,28 @@ FOLDER = "parsing_trainings"
 """In the folder of results: a file a training, and the model beside it; see `lib.kept`."""
 DECIDING = (
     "corpus", "test_part", "shortest", "longest", "sentences", "terminals", "rare", "branching",
-    "memory", "loss", "measure", "smoothing", "epsilon", "max_passes", "oracle_batch",
+    "memory", "measure", "smoothing", "epsilon", "max_passes", "oracle_batch",
     "group", "chunks", "variant", "working_sets", "capacity", "seed", "solver_seed", "x64",
 )  # fmt: skip
 """Options that decide the numbers of a training; its method is in the file's name."""
+PARTS = ("train", "test", "dev")
 
 
 class Options(parsing_options.Options):
     """The flags of this command."""
 
 
+class Fold(NamedTuple):
+    """Where the trainings of a fold, or of the only split, are kept, its data and its number."""
+
+    store: lib.Store
+    data: Prepared
+    place: int
+
+
 def store_of(options: Options, treebank: Treebank) -> lib.Store:
     """Where the trainings on this treebank lie."""
-    trees = {part: list(map(write_line, getattr(treebank, part))) for part in ("train", "test")}
+    trees = {part: list(map(write_line, getattr(treebank, part))) for part in PARTS}
     key = lib.store_key(options, DECIDING, trees)
     return lib.Store(Path(options.output) / FOLDER, key, options.resume)
 
@@ -103,18 +130,23 @@ def run(options: Options) -> common.Outcome:
     """
     dtype = common.prepare(options)
     methods_of(options, 1)
-    treebank = load_treebank(options)
-    sets = Sets(treebank, prepare(treebank, options))
+    treebanks = folds_of(load_treebank(options), options)
+    folds = [
+        Fold(store_of(options, each), prepare(each, options), place)
+        for place, each in enumerate(treebanks)
+    ]
+    treebank = treebanks[0]._replace(test=tuple(tree for each in treebanks for tree in each.test))
+    sets = Sets(treebank, folds[0].data)
     methods, swept = methods_of(options, len(treebank.train))
-    store = store_of(options, treebank)
     rows: list[Row] = []
     found: list[Row] = []
     with common.kept_if_stopped(
         options, {"rows": rows, "sweep": found}, "the same command with --resume goes on from there"
     ):
         for method in methods:
-            rows.append(Row(method, _measure(options, store, sets.data, method, dtype)))
-        for row in _swept(options, store, sets.data, swept, dtype):
+            found_of = [_measure(options, fold, method, dtype) for fold in folds]
+            rows.append(Row(method, _joined(found_of)))
+        for row in _swept(options, folds[0], swept, dtype):
             found.append(row)
     table, others = make_tables(options, sets, rows, found)
     for other in others:
@@ -140,20 +172,47 @@ def methods_of(options: Options, n: int) -> tuple[list[Method], list[Method]]:
     ratios, swept = ([ratio(text, n) for text in of] for of in (options.c_over_n, options.sweep))
     if machines and not ratios:
         raise ValueError("c_over_n: got none, expected at least one value such as 1 or 1/n")
+    if swept and options.folds:
+        raise ValueError("sweep, folds: got both, expected a sweep on the parts of the corpus")
+    kinds = [
+        (name, loss, features)
+        for features in options.features
+        for name in machines
+        for loss in (options.loss if is_rescaled(name) else ("zero_one",))
+    ]
     rows = [Method(name, None) for name in names if name == "pcfg"]
-    rows += [Method(name, value) for name in machines for value in ratios]
-    return rows, [Method(name, value) for name in machines for value in sorted(swept)]
+    rows += [Method(name, value, *others) for name, *others in kinds for value in ratios]
+    return rows, [Method(name, C, *others) for name, *others in kinds for C in sorted(swept)]
 
 
-def _measure(
-    options: Options, store: Store, data: Prepared, method: Method, dtype: str
-) -> dict[str, Any]:
-    """Numbers of one method, read again where --resume allows it."""
+def _measure(options: Options, fold: Fold, method: Method, dtype: str) -> dict[str, Any]:
+    """Numbers of one method on one fold, read again where --resume allows it."""
+    data = with_span_features(fold.data, method.features)
 
     def train(path: Path) -> dict[str, Any]:
         return _test(options, data, method, _train(options, data, method, dtype), path, dtype)
 
-    return kept(store, method.label, train)
+    return kept(fold.store, method.label + (f", fold {fold.place}" if options.folds else ""), train)
+
+
+SUMMED = ("passes", "constraints", "support", "oracle_calls")
+
+
+def _joined(folds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The numbers of one method on all folds: sentences pooled, times and counts added."""
+    first = dict(folds[0])
+    if len(folds) == 1:
+        return first
+    joined: dict[str, Any] = {"model": [one["model"] for one in folds]}
+    joined |= {part: pooled([one[part] for one in folds]) for part in PARTS if part in first}
+    for name in ("seconds", "compiling"):
+        joined[name] = {kind: sum(one[name][kind] for one in folds) for kind in KINDS}
+    joined |= {name: sum(one[name] for one in folds) for name in SUMMED if name in first}
+    if "violation" in first:
+        joined["violation"] = max(one["violation"] for one in folds)
+    statuses = [one["status"] for one in folds if "status" in one]
+    unlike = (status for status in statuses if status is not statuses[0])
+    return joined | ({"status": next(unlike, statuses[0])} if statuses else {})
 
 
 def _train(
@@ -161,7 +220,7 @@ def _train(
 ) -> Trained:
     if method.name == "pcfg":
         return train_pcfg(data, options, dtype)
-    problem = problem_of(data, loss_of(method, options), dtype)
+    problem = problem_of(data, method.loss, dtype)
     limit = LIKELIHOOD_ITERATIONS if method.name == "log_linear" else options.max_passes
     with training_progress(limit, method.label, options.progress, None) as update:
         if method.name == "log_linear":
@@ -172,29 +231,32 @@ def _train(
 def _test(
     options: Options, data: Prepared, method: Method, trained: Trained, path: Path, dtype: str
 ) -> dict[str, Any]:
-    """The numbers of a training with its scores; its model is written."""
-    files = save_model(path, Model(data.grammar, trained.weights))
+    """The numbers of a training with its scores; its model is written, if it is of rules alone."""
+    model = Model(data.grammar, trained.weights)
+    files = None if data.token_features else save_model(path, model)
     problem = problem_of(data, "zero_one", dtype)
     scores = {
         part: evaluate(data, problem, trained.weights, options.measure, part)
-        for part in ("train", "test")
+        for part in PARTS
+        if getattr(data, part) is not None
     }
     return trained.numbers | scores | {"model": files}
 
 
-def _swept(
-    options: Options, store: Store, data: Prepared, methods: Sequence[Method], dtype: str
-) -> Iterator[Row]:
+def _swept(options: Options, fold: Fold, methods: Sequence[Method], dtype: str) -> Iterator[Row]:
     """The sweep, each C' of a machine started from the solution of the one before."""
-    last: dict[str, Any] = {}
+    last: dict[tuple, Any] = {}
     for method in methods:
+        kind, data = method._replace(c_over_n=None), with_span_features(fold.data, method.features)
 
-        def train(path: Path, method: Method = method) -> dict[str, Any]:
-            trained = _train(options, data, method, dtype, last.get(method.name))
-            last[method.name] = trained.next_start
+        def train(
+            path: Path, method: Method = method, kind: Method = kind, data: Prepared = data
+        ) -> dict[str, Any]:
+            trained = _train(options, data, method, dtype, last.get(kind))
+            last[kind] = trained.next_start
             return _test(options, data, method, trained, path, dtype)
 
-        yield Row(method, kept(store, f"sweep, {method.label}", train))
+        yield Row(method, kept(fold.store, f"sweep, {method.label}", train))
 
 
 def _pictures(options: Options, sets: Sets, rows: Sequence[Row]) -> dict[str, Plot]:
@@ -206,6 +268,6 @@ def _pictures(options: Options, sets: Sets, rows: Sequence[Row]) -> dict[str, Pl
     answers = [trees_of(row.numbers["test"]["answers"]) for row in ends]
     errors = [sentence_errors(scores_of(row.numbers["test"])) for row in ends]
     cases = chosen_cases(sets.treebank.test, answers, errors, options.pictures)
-    names = [NAMES[row.method.name] for row in ends]
+    names = [name_of(row) for row in ends]
     title = f"{sets.treebank.name}: trees (* missed by, ? not in the right tree)"
     return {"parsing_trees": tree_pictures(cases, names, title)}

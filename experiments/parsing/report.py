@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from experiments.lib.plots import Plot, bar_groups, curve_lines
 from experiments.lib.report import Table
-from experiments.tasks.parsers import Method, scores_of, sentence_f1, trees_of
-from experiments.tasks.parsing_options import MEASURES, Options
+from experiments.tasks.parsers import Method, scores_of, sentence_f1
+from experiments.tasks.parsing_options import Options
 from experiments.tasks.treebanks import Prepared, Treebank
 from jaxstruct.evaluation.significance import McNemarResult, mcnemar
-from jaxstruct.trees.phrases.evaluation import VALID, Measure, count_constituents
-from jaxstruct.trees.phrases.tree import Tree, leaves
+from jaxstruct.trees.phrases.evaluation import VALID
+from jaxstruct.trees.phrases.tree import leaves
 
 
 class Paper(NamedTuple):
@@ -74,17 +73,17 @@ def make_tables(
     others = [_coverage_table(sets, rows), _efficiency_table(options, rows)]
     first = first_readings(rows)
     if len(first) > 1:
-        others.append(_mcnemar_table(options, sets, first))
+        others.append(_significance_table(options, first))
     if swept:
         others.append(_sweep_table(swept))
     return _accuracy_table(options, sets, rows), others
 
 
 def first_readings(rows: Sequence[Row]) -> list[Row]:
-    """Of each method the row of the first C'."""
-    first: dict[str, Row] = {}
+    """Of each method, loss and features the row of the first C'."""
+    first: dict[Method, Row] = {}
     for row in rows:
-        first.setdefault(row.method.name, row)
+        first.setdefault(row.method._replace(c_over_n=None), row)
     return list(first.values())
 
 
@@ -100,8 +99,9 @@ def figures(numbers: Mapping[str, Any], part: str) -> tuple[float, float, float,
     return whole, precision, recall, f1
 
 
-def _name(row: Row) -> str:
-    return NAMES[row.method.name]
+def name_of(row: Row) -> str:
+    """Its name in tables and plots, with the loss and the features where they are to be chosen."""
+    return NAMES[row.method.name] + row.method.choices
 
 
 def _ratio(row: Row) -> str | None:
@@ -113,21 +113,24 @@ def _accuracy_table(options: Options, sets: Sets, rows: Sequence[Row]) -> Table:
     lines: list[list[Any]] = []
     for name in dict.fromkeys(row.method.name for row in rows):
         if paper := paper_of(options).get(name):
-            lines.append([NAMES[name], "paper", None, *paper.train, *paper.test, None, None])
-        shown = "" if paper else NAMES[name]
+            further = [None] * len(_further(rows[0]))
+            lines.append(
+                [NAMES[name], "paper", None, *paper.train, *paper.test, None, None, *further]
+            )
         for row in rows:
             if row.method.name == name:
                 wrong = row.numbers["test"]["failures_counted"]
                 lines.append([
-                    shown, "measured", _ratio(row), *figures(row.numbers, "train"),
+                    name_of(row), "measured", _ratio(row), *figures(row.numbers, "train"),
                     *figures(row.numbers, "test"), 100 * wrong["recall"], 100 * wrong["f1"],
+                    *_further(row).values(),
                 ])  # fmt: skip
     columns = [
         "method", "", "C'",
         *(("train", figure) for figure in FIGURES), *(("test", figure) for figure in FIGURES),
-        ("test, all", "Rec"), ("test, all", "F1"),
+        ("test, all", "Rec"), ("test, all", "F1"), *_further(rows[0]),
     ]  # fmt: skip
-    train, test = (len(part) for part in sets.treebank[1:])
+    train, test = len(sets.treebank.train), len(sets.treebank.test)
     notes = [
         f"{sets.treebank.name}: {train} training and {test} test sentences of "
         f"{options.shortest} to {options.longest} tokens, read as {options.terminals}."
@@ -135,21 +138,35 @@ def _accuracy_table(options: Options, sets: Sets, rows: Sequence[Row]) -> Table:
         "Acc: per cent of all sentences whose whole tree is right. Prec, Rec, F1: of labelled "
         "constituents, micro-averaged over the sentences with a parse, as EVALB does; test, all: "
         "sentences without a parse count as missed.",
-        f"Zero-one loss for SVM2, {options.loss} for Δs (slack) and Δm (margin re-scaling); "
+        "Zero-one loss for SVM2, the named one for Δs (slack) and Δm (margin re-scaling); "
         f"C' = C / n, n = {train}; epsilon = {options.epsilon:g}; constituents that count: "
         f"{options.measure}.",
         "Source: thesis, table 4.4; JMLR 6:1453-1484, table 5.",
     ]
+    if options.folds:
+        notes.append("Folds: mean ± standard deviation; test: all held-out sentences together.")
     return Table("Table 4.4: learning a weighted context-free grammar", columns, lines, notes)
+
+
+def _further(row: Row) -> dict[tuple[str, str], Any]:
+    """Columns of accuracy and F1 on the dev sentences, and over folds, where there are such."""
+    found: dict[tuple[str, str], Any] = {}
+    if "dev" in row.numbers:
+        dev = figures(row.numbers, "dev")
+        found |= {("dev", "Acc"): dev[0], ("dev", "F1"): dev[3]}
+    if folds := row.numbers["test"].get("folds"):
+        for name, column in zip(("Acc", "F1"), 100 * np.array(folds).T, strict=True):
+            found["folds", name] = f"{column.mean():.1f} ± {column.std(ddof=1):.1f}"
+    return found
 
 
 def _coverage_table(sets: Sets, rows: Sequence[Row]) -> Table:
     grammar, lines = sets.data.grammar, []
     for part in ("train", "test"):
-        own, found = getattr(sets.data, part), rows[0].numbers[part]
-        n = len(own.trees)
+        trees, found = getattr(sets.treebank, part), rows[0].numbers[part]
+        n = len(trees)
         lines.append([
-            part, n, sum(len(leaves(tree)) for tree in own.trees), found["outside"],
+            part, n, sum(map(len, map(leaves, trees))), found["outside"],
             100 * found["outside"] / n, found["no_parse"], 100 * found["no_parse"] / n,
         ])  # fmt: skip
     columns = [
@@ -175,8 +192,7 @@ def _efficiency_table(options: Options, rows: Sequence[Row]) -> Table:
                 NAMES[name], "paper", None, 3600 * paper.hours, *[None] * 3, paper.qp,
                 paper.iterations, paper.constraints, *[None] * 4,
             ])  # fmt: skip
-        shown = "" if paper else NAMES[name]
-        lines += [[shown, *_efficiency(row)] for row in rows if row.method.name == name]
+        lines += [[name_of(row), *_efficiency(row)] for row in rows if row.method.name == name]
     columns = [
         "method", "", "C'", ("training s", "processor"), ("training s", "wall"),
         ("compiling s", "processor"), ("compiling s", "wall"), "% in QP", "iterations",
@@ -204,82 +220,93 @@ def _efficiency(row: Row) -> list[Any]:
     ]  # fmt: skip
 
 
+SWAPS = 10_000
+
+
 class Comparison(NamedTuple):
-    """Two methods on the test sentences; see `compare`."""
+    """Two methods on the test sentences; see `compare`.
 
-    constituents: McNemarResult
+    Fields:
+      trees, sentences: McNemar's test. difference, p_value: F1 of a less that of b, in points, and
+        how often one by chance is as large.
+    """
+
+    trees: McNemarResult
     sentences: McNemarResult
+    difference: float
+    p_value: float
 
 
-def compare(
-    gold: Sequence[Tree], a: Mapping[str, Any], b: Mapping[str, Any], measure: Measure
-) -> Comparison:
-    """McNemar's test on F1, in two readings, since the paper does not say what it counts.
+def compare(a: Mapping[str, Any], b: Mapping[str, Any], seed: int) -> Comparison:
+    """Tests on pairs of answers to the same sentences, two-sided.
 
-    constituents: a constituent that is in the right tree or in either prediction is decided
-    rightly by a method if it predicts exactly those of the right tree, with multiplicity. The
-    errors of a method are then what lowers its F1: predicted and wrong, or right and missed.
-    sentences: a has an example right that b has not where its F1 of the sentence is higher.
-    No parse counts as no constituent, and as F1 = 0.
+    trees: an example is right where the whole tree is. sentences: a has an example right that b
+    has not where its F1 of the sentence is higher, one reading of the paper's "McNemar test on the
+    F1-scores"; no parse is F1 = 0. p_value: the answers to each sentence are swapped at random,
+    and F1 is that of all sentences together; no parse counts nowhere.
+
+    Args:
+      a, b: numbers of the test part. seed: of the swaps.
     """
-    first, second = scores_of(a), scores_of(b)
-    decisions = [
-        _decisions(right, one, other, measure)
-        for right, one, other in zip(
-            gold, _valid(a["answers"], first), _valid(b["answers"], second), strict=True
+    from scipy.stats import permutation_test
+
+    mine, theirs = (sentence_f1(scores_of(each)) for each in (a, b))
+    counts = np.array([_counts(each) for each in (a, b)])  # [2, n, 2]
+    flat, places = counts.reshape(-1, 2), np.arange(counts[..., 0].size).reshape(2, -1)
+
+    def difference(of_a: np.ndarray, of_b: np.ndarray, axis: int = -1) -> np.ndarray:
+        matched, total = (
+            np.stack([column[of_a].sum(axis), column[of_b].sum(axis)]) for column in flat.T
         )
-    ]
-    right_a, right_b = np.concatenate(decisions, axis=1)
-    mine, theirs = sentence_f1(first), sentence_f1(second)
-    return Comparison(mcnemar(right_a, right_b), mcnemar(mine > theirs, theirs > mine))
+        f1 = 200 * matched / np.maximum(total, 1)
+        return f1[0] - f1[1]
+
+    test = permutation_test(
+        tuple(places), difference, permutation_type="samples", n_resamples=SWAPS - 1, batch=500,
+        rng=np.random.default_rng(seed),
+    )  # fmt: skip
+    return Comparison(
+        mcnemar(np.array(a["right"]), np.array(b["right"])),
+        mcnemar(mine > theirs, theirs > mine), float(test.statistic), float(test.pvalue),
+    )  # fmt: skip
 
 
-def _valid(answers: Sequence[str | None], scores: Any) -> list[Tree | None]:
-    """The answers that count; None where a sentence is not valid."""
-    trees = trees_of(answers)
-    return [
-        tree if status == VALID else None for tree, status in zip(trees, scores.status, strict=True)
-    ]
+def _counts(numbers: Mapping[str, Any]) -> np.ndarray:
+    """[n, 2] of each sentence m and g + p; 0 where there is no parse."""
+    scores = scores_of(numbers)
+    valid = scores.status == VALID
+    return np.stack([scores.matched * valid, (scores.gold + scores.predicted) * valid], axis=1)
 
 
-def _decisions(gold: Tree, a: Tree | None, b: Tree | None, measure: Measure) -> np.ndarray:
-    """[2, m] bool: whether a and b decide each of m candidates rightly.
-
-    A constituent that occurs up to c times among the three trees is c candidates, of which the
-    first so many are in a tree as it has it.
-    """
-    trees = gold, a, b
-    counts = [count_constituents(tree, measure) if tree else {} for tree in trees]
-    every = sorted(set().union(*counts))
-    right = [
-        [(rank < of.get(one, 0)) == (rank < counts[0].get(one, 0)) for of in counts[1:]]
-        for one in every
-        for rank in range(max(of.get(one, 0) for of in counts))
-    ]
-    return np.array(right, bool).reshape(len(right), 2).T
-
-
-def _mcnemar_table(options: Options, sets: Sets, rows: Sequence[Row]) -> Table:
-    gold, measure, lines = sets.treebank.test, MEASURES[options.measure], []
-    for a, b in combinations(rows, 2):
-        found = compare(gold, b.numbers["test"], a.numbers["test"], measure)
-        cells = [(one.only_a, one.only_b, f"{one.p_value:.2g}") for one in found]
-        lines.append([_name(b), _name(a), *cells[0], *cells[1]])
+def _significance_table(options: Options, rows: Sequence[Row]) -> Table:
+    """Each method beside the PCFG and beside the zero-one loss, or beside the first."""
+    bases = [row for row in rows if row.method.name in ("pcfg", "svm2")][:2] or list(rows[:1])
+    lines = []
+    for place, base in enumerate(bases):
+        for row in rows:
+            if row in bases[: place + 1]:
+                continue
+            found = compare(row.numbers["test"], base.numbers["test"], options.seed)
+            cells = [(one.only_a, one.only_b, f"{one.p_value:.2g}") for one in found[:2]]
+            lines.append([
+                name_of(row), name_of(base), *cells[0], *cells[1], f"{found.difference:.2f}",
+                f"{found.p_value:.2g}",
+            ])  # fmt: skip
     columns = ["a", "b"]
-    columns += [("constituents decided", name) for name in ("right by a", "right by b", "p")]
+    columns += [("whole trees", name) for name in ("only a right", "only b right", "p")]
     columns += [("sentences by F1", name) for name in ("a better", "b better", "p")]
+    columns += [("F1", "a - b"), ("F1", "p")]
     notes = [
-        "Two-sided. Constituents of the right tree or of either prediction: right where a method "
-        "predicts it just if the right tree has it. Only those are counted in which a and b "
-        "differ. A sentence without a parse has no constituents and F1 = 0."
+        "Two-sided. Whole trees, and sentences by F1 (0 without a parse): McNemar's test. F1 of "
+        f"all sentences: {SWAPS} times the answers to sentences are swapped at random."
     ]
-    return Table("McNemar's test on the test sentences", columns, lines, notes)
+    return Table("Methods compared on the test sentences", columns, lines, notes)
 
 
 def _sweep_table(rows: Sequence[Row]) -> Table:
     lines = [
         [
-            _name(row), _ratio(row), *figures(row.numbers, "train"),
+            name_of(row), _ratio(row), *figures(row.numbers, "train"),
             *figures(row.numbers, "test"), row.numbers["seconds"]["process"],
             row.numbers["passes"], row.numbers.get("constraints"), row.numbers["status"].name,
         ]
@@ -314,7 +341,12 @@ def _bars(options: Options, sets: Sets, rows: Sequence[Row]) -> Plot:
             series[f"{name}, paper"] = [figure[place] for figure in papers]
         series[name] = [round(figure[place], 1) for figure in measured]
     title = f"Table 4.4: whole trees and F1, {sets.treebank.name}"
-    return bar_groups([_name(row) for row in rows], series, title=title, ylabel="per cent")
+    return bar_groups(
+        [name_of(row).replace("SVM2 Δ", "Δ") for row in rows],
+        series,
+        title=title,
+        ylabel="per cent",
+    )
 
 
 def _sweep_plots(sets: Sets, rows: Sequence[Row], swept: Sequence[Row]) -> dict[str, Plot]:
@@ -324,13 +356,13 @@ def _sweep_plots(sets: Sets, rows: Sequence[Row], swept: Sequence[Row]) -> dict[
     plots = {}
     for figure, which in (("F1", 3), ("accuracy", 0)):
         curves = {
-            _name(row): (places, [figures(row.numbers, "test")[which]] * len(places))
+            name_of(row): (places, [figures(row.numbers, "test")[which]] * len(places))
             for row in fixed
         }
-        for name in dict.fromkeys(row.method.name for row in swept):
-            own = [row for row in swept if row.method.name == name]
+        for name in dict.fromkeys(map(name_of, swept)):
+            own = [row for row in swept if name_of(row) == name]
             heights = [figures(row.numbers, "test")[which] for row in own]
-            curves[NAMES[name]] = ([row.method.C(1) for row in own], heights)
+            curves[name] = ([row.method.C(1) for row in own], heights)
         title = f"{figure} of the test sentences by C' = C / n, {sets.treebank.name}"
         plots[f"parsing_sweep_{figure.lower()}"] = curve_lines(
             curves, title, "C' = C / n", "per cent", log_x=True, log_y=False

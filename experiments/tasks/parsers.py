@@ -33,15 +33,25 @@ class Method(NamedTuple):
 
     Fields:
       name: of `METHODS`. c_over_n: C' = C / n, None of the probabilistic grammar.
+      loss: of `LOSSES`, what is trained for. features: of `FEATURES`.
     """
 
     name: str
     c_over_n: float | None
+    loss: str = "zero_one"
+    features: str = "rules"
+
+    @property
+    def choices(self) -> str:
+        """Loss and features where they are not the usual ones, such as ", f1, tags"."""
+        found = (self.loss, self.features)
+        return "".join(f", {each}" for each in found if each not in ("zero_one", "rules"))
 
     @property
     def label(self) -> str:
         """Its name for files and messages."""
-        return self.name if self.c_over_n is None else f"{self.name}, C' = {self.c_over_n:g}"
+        ratio = "" if self.c_over_n is None else f", C' = {self.c_over_n:g}"
+        return self.name + self.choices + ratio
 
     def C(self, n: int) -> float:
         """C of n training sentences."""
@@ -81,12 +91,15 @@ def _bounded(passes: int, objective: float, gradient_norm: float) -> _Bounded:
 
 def problem_of(data: Prepared, loss: str, dtype: str) -> Problem:
     """The weighted grammar with this loss."""
-    return weighted_grammar(data.grammar, loss=loss, longest=data.longest, dtype=dtype)
+    return weighted_grammar(
+        data.grammar, loss=loss, longest=data.longest, token_features=data.token_features,
+        dtype=dtype,
+    )  # fmt: skip
 
 
-def loss_of(method: Method, options: Options) -> str:
-    """The plain formulation is trained for the zero-one loss, the re-scaled ones for `loss`."""
-    return options.loss if method.name.endswith(("_slack", "_margin")) else "zero_one"
+def is_rescaled(name: str) -> bool:
+    """Whether a method is trained for a loss of `--loss`; the others are for the zero-one loss."""
+    return name.endswith(("_slack", "_margin"))
 
 
 def settings_of(options: Options) -> Settings:
@@ -190,7 +203,7 @@ def train_svm(
 def evaluate(
     data: Prepared, problem: Problem, weights: PyTree, measure: str, part: str
 ) -> dict[str, Any]:
-    """Scores of one part ("train" or "test"), per sentence and together.
+    """Scores of one part ("train", "test" or "dev"), per sentence and together.
 
     `answers` are the predicted trees, bracketed, None where there is no parse; of the test part.
     """
@@ -199,17 +212,42 @@ def evaluate(
     found = predict(problem, weights, own.inputs)
     seconds = watch.elapsed()
     trees = decoded(data.grammar, found, [words(tree) for tree in own.trees])
-    scores = score(own.trees, trees, MEASURES[measure])
     numbers = {
-        "summary": summarise(scores)._asdict(),
-        "failures_counted": summarise(scores, failed_are_wrong=True)._asdict(),
-        "same_tree": float(np.mean([a == b for a, b in zip(own.trees, trees, strict=True)])),
-        "scores": scores._asdict(), "outside": int(own.outside.sum()),
+        "scores": score(own.trees, trees, MEASURES[measure])._asdict(),
+        "right": [a == b for a, b in zip(own.trees, trees, strict=True)],
+        "outside": int(own.outside.sum()),
         "no_parse": sum(tree is None for tree in trees), "decoding": seconds,
     }  # fmt: skip
     if part == "test":
         numbers["answers"] = [None if tree is None else write_line(tree) for tree in trees]
-    return numbers
+    return _summarised(numbers)
+
+
+def _summarised(numbers: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of sentences, and of all of them together."""
+    scores = scores_of(numbers)
+    return numbers | {
+        "summary": summarise(scores)._asdict(),
+        "failures_counted": summarise(scores, failed_are_wrong=True)._asdict(),
+        "same_tree": float(np.mean(numbers["right"])),
+    }
+
+
+def pooled(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What `evaluate` would say of the sentences of all folds; `folds` are accuracy and F1 of each.
+
+    Args:
+      parts: the numbers of each fold.
+    """
+    scores = zip(*map(scores_of, parts), strict=True)
+    joined = {
+        "scores": Scores(*map(np.concatenate, scores))._asdict(),
+        **{name: [one for part in parts for one in part[name]]
+           for name in ("right", "answers") if name in parts[0]},
+        **{name: sum(part[name] for part in parts) for name in ("outside", "no_parse")},
+    }  # fmt: skip
+    folds = [(part["same_tree"], part["summary"]["f1"]) for part in parts]
+    return _summarised(joined) | {"folds": folds}
 
 
 def scores_of(numbers: Mapping[str, Any]) -> Scores:

@@ -16,6 +16,8 @@ METHODS = ("pcfg", "log_linear", "svm1_margin", *OF_THE_PAPER[1:])
 """All but the first two are formulations of the solver."""
 MEASURES: dict[str, Measure] = {"all": ALL_TOKENS, "collins": COLLINS}
 LOSSES = ("f1", "node_f1", "all_node_f1", "zero_one")
+FEATURES = ("rules", "tags", "words")
+"""What Psi counts; see `treebanks.with_span_features`."""
 
 
 def ratio(text: str, n: int) -> float:
@@ -75,7 +77,7 @@ class Options(fields.Solver):
         OF_THE_PAPER,
         "Some of pcfg (maximum likelihood), svm2 (zero-one loss), svm2_slack, svm2_margin "
         "(the loss of --loss); and, not in the paper, log_linear (maximum conditional "
-        "likelihood) and svm1_margin, which with --loss=node_f1 searches by plain CKY and so "
+        "likelihood) and svm1_margin, which with losses of nodes searches by plain CKY and so "
         "suits long sentences.",
         METHODS,
         some=True,
@@ -83,12 +85,31 @@ class Options(fields.Solver):
     c_over_n: Sequence[str] = flag(
         ("0.1",),
         "Values of C' = C / n, n training sentences, of all methods but pcfg; a/n is C = a. "
-        "Pictures, plots and McNemar's test are of the first.",
+        "Pictures, plots and tests are of the first.",
     )
     sweep: Sequence[str] = flag(
         (), "Further values of C'; each method goes on from the next smaller one. Empty: none."
     )
-    loss: str = flag("node_f1", "Loss of the re-scaled SVMs, see jaxstruct.trees.losses.", LOSSES)
+    loss: Sequence[str] = flag(
+        ("node_f1", "all_node_f1", "f1"),
+        "Losses of the re-scaled SVMs, a row each; see jaxstruct.trees.losses.",
+        LOSSES,
+        some=True,
+    )
+    features: Sequence[str] = flag(
+        ("rules",),
+        "What the score of a tree counts, a row of each SVM: rules; tags: for each symbol, too, "
+        "how wide its span is, and the tags at its ends and beside them; words: and the words "
+        "there.",
+        FEATURES,
+        some=True,
+    )
+    folds: int = flag(
+        0,
+        "Test on each of so many parts of all sentences, drawn at random, and train on the others; "
+        "0: the parts that the corpus comes in.",
+        least=0,
+    )
     measure: str = flag(
         "all",
         "Constituents that count in the scores: all, or as COLLINS.prm has it (no punctuation).",

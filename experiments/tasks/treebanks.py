@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.tasks.parsing_options import CORPORA, GUM_PARTS, Options
+from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.data.treebanks import TreebankFile, load_gum, load_ldc, load_treebank_sample
 from jaxstruct.data.utf8 import decoded as decoded_text
@@ -30,16 +32,18 @@ class Treebank(NamedTuple):
     """Cleaned trees of the wanted lengths.
 
     Fields:
-      name: of the corpus and its split, in words. train, test: trees.
+      name: of the corpus and its split, in words. train, test: trees. dev: those that choices
+        are made on, where the corpus has them.
     """
 
     name: str
     train: tuple[Tree, ...]
     test: tuple[Tree, ...]
+    dev: tuple[Tree, ...] = ()
 
 
 class Part(NamedTuple):
-    """The training or the test sentences.
+    """The training, test or dev sentences.
 
     Fields:
       trees: the right ones. inputs: a store of them as sentences.
@@ -57,6 +61,7 @@ class Prepared(NamedTuple):
     Fields:
       grammar: read off the training trees. longest: tokens of the longest sentence, at least 2.
       train, test: the sentences. outputs: a store of the training trees.
+      dev: None where the treebank has none. token_features: D of `weighted_grammar`.
     """
 
     grammar: Grammar
@@ -64,6 +69,8 @@ class Prepared(NamedTuple):
     train: Part
     test: Part
     outputs: BinaryTree
+    dev: Part | None = None
+    token_features: int = 0
 
 
 def load_treebank(options: Options) -> Treebank:
@@ -73,24 +80,44 @@ def load_treebank(options: Options) -> Treebank:
       ValueError: an option is missing or does not fit; no sentence of the wanted lengths.
       CorpusMissing: the corpus is not on this machine; the message says how to get it.
     """
-    name, train, test = _parts(options)
+    name, train, test, dev = _parts(options)
     bounds = options.shortest, options.longest
     if not 1 <= bounds[0] <= bounds[1] or bounds[1] < 2:
         raise ValueError(
             f"shortest, longest: got {bounds[0]}, {bounds[1]}, expected 1 <= shortest <= longest "
             "and longest >= 2"
         )
-    kept = [_short(files, *bounds) for files in (train, test)]
+    kept = [_short(files, *bounds) for files in (train, test, dev)]
     if options.sentences:
         kept[0] = kept[0][: options.sentences]
-    for part, trees in zip(("train", "test"), kept, strict=True):
+    for part, trees in zip(("train", "test"), kept, strict=False):
         if not trees:
             raise ValueError(f"{part}: no tree of {bounds[0]} to {bounds[1]} tokens")
     return Treebank(name, *kept)
 
 
-def _parts(options: Options) -> tuple[str, list[TreebankFile], list[TreebankFile]]:
-    """(name, files to train on, files to test on)."""
+def folds_of(treebank: Treebank, options: Options) -> list[Treebank]:
+    """The treebank, or with `folds` of the options one of each fold of all its sentences."""
+    if not options.folds:
+        return [treebank]
+    trees = treebank.train + treebank.test
+    if not 2 <= options.folds <= len(trees):
+        raise ValueError(f"folds: got {options.folds}, expected 0, or 2 to {len(trees)} sentences")
+    order = np.random.default_rng(options.seed).permutation(len(trees))
+    name = f"{treebank.name}, all sentences in {options.folds} folds"
+    return [
+        Treebank(
+            name, tuple(tree for i, tree in enumerate(trees) if i not in held),
+            tuple(trees[i] for i in sorted(held)),
+        )
+        for held in (set(part.tolist()) for part in np.array_split(order, options.folds))
+    ]  # fmt: skip
+
+
+def _parts(
+    options: Options,
+) -> tuple[str, list[TreebankFile], list[TreebankFile], list[TreebankFile]]:
+    """(name, files to train on, to test on, to make choices on)."""
     path = Path(options.path) if options.path else None
     own = [name for name in (options.train_trees, options.test_trees) if name]
     if options.test_part != "test" and options.corpus != "gum":
@@ -98,7 +125,7 @@ def _parts(options: Options) -> tuple[str, list[TreebankFile], list[TreebankFile
     if options.corpus == "files":
         if len(own) < 2:
             raise ValueError("corpus: 'files' needs --train_trees and --test_trees")
-        return "own files", [_file(own[0])], [_file(own[1])]
+        return "own files", [_file(own[0])], [_file(own[1])], []
     if own:
         raise ValueError("train_trees, test_trees: these go with --corpus=files")
     if options.corpus == "gum":
@@ -106,17 +133,18 @@ def _parts(options: Options) -> tuple[str, list[TreebankFile], list[TreebankFile
             raise ValueError(f"test_part: got {options.test_part!r}, expected one of {GUM_PARTS}")
         files, part = load_gum(path), options.test_part
         name = "GUM, document split" + (f", {part} documents" if part != "test" else "")
-        return name, _of(files, "train"), _of(files, part)
+        dev = _of(files, "dev") if part != "dev" else []
+        return name, _of(files, "train"), _of(files, part), dev
     if options.corpus == "wsj":
         files = load_treebank_sample(path)
-        return "WSJ sample, section 01 to 00", _of(files, "01"), _of(files, "00")
+        return "WSJ sample, section 01 to 00", _of(files, "01"), _of(files, "00"), []
     if options.corpus != "ldc":
         raise ValueError(f"corpus: got {options.corpus!r}, expected one of {', '.join(CORPORA)}")
     if path is None:
         raise ValueError("path: --corpus=ldc needs the folder that holds wsj_*.mrg of LDC99T42")
     files = load_ldc(path, (*TRAIN_SECTIONS, *TEST_SECTIONS))
     train = [file for file in files if file.part in TRAIN_SECTIONS]
-    return "WSJ, sections 02-21 to 22", train, _of(files, "22")
+    return "WSJ, sections 02-21 to 22", train, _of(files, "22"), []
 
 
 def _of(files: Iterable[TreebankFile], part: str) -> list[TreebankFile]:
@@ -148,10 +176,44 @@ def grammar_of(trees: Sequence[Tree], options: Options) -> Grammar:
 def prepare(treebank: Treebank, options: Options) -> Prepared:
     """Read the grammar off the training trees, and all sentences and trees with it."""
     grammar = grammar_of(treebank.train, options)
-    longest = max(2, *(len(leaves(tree)) for tree in (*treebank.train, *treebank.test)))
+    longest = max(2, *(len(leaves(tree)) for part in treebank[1:] for tree in part))
     outputs = tree_outputs([_encoded(grammar, tree) for tree in treebank.train])
     train, test = (_part(grammar, trees) for trees in (treebank.train, treebank.test))
-    return Prepared(grammar, longest, train, test, outputs)
+    dev = _part(grammar, treebank.dev) if treebank.dev else None
+    return Prepared(grammar, longest, train, test, outputs, dev)
+
+
+FREQUENT = 5
+"""Training tokens that a word needs to be a feature."""
+
+
+def with_span_features(data: Prepared, features: str) -> Prepared:
+    """Sentences whose tokens have the features of "tags", or of "words", which has both.
+
+    A word is a feature, in small letters, where training has it `FREQUENT` times.
+    """
+    if features == "rules":
+        return data
+    V, numbers = len(data.grammar.terminals), dict[str, int]()
+    if features == "words":
+        counts = Counter(word.lower() for tree in data.train.trees for word in words(tree))
+        frequent = sorted(word for word, count in counts.items() if count >= FREQUENT)
+        numbers = {word: V + place for place, word in enumerate(frequent)}
+
+    def seen(part: Part) -> Part:
+        terminals = part.inputs.terminals
+        columns = [terminals.rows]
+        if features == "words":
+            every = (word.lower() for tree in part.trees for word in words(tree))
+            columns.append(np.array([numbers.get(word, -1) for word in every]))
+        rows = np.stack(columns, axis=1).astype(np.int32)
+        tokens = Ragged(rows, terminals.offsets, -1)
+        return part._replace(inputs=part.inputs._replace(tokens=tokens))
+
+    return data._replace(
+        train=seen(data.train), test=seen(data.test), dev=seen(data.dev) if data.dev else None,
+        token_features=V + len(numbers),
+    )  # fmt: skip
 
 
 def tokens_read(grammar: Grammar, tree: Tree) -> tuple[str, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from jaxstruct.core.checks import check_integers, checked_dtype, checked_lengths, text_of
+from jaxstruct.core.ragged import Ragged
 from jaxstruct.core.types import BinaryTree
 from jaxstruct.trees.parts import NOWHERE, GrammarTables, SentenceInput
 from jaxstruct.trees.phrases.grammar import Grammar, check_grammar, check_tokens
@@ -102,7 +103,7 @@ def checked_trees(trees: object) -> list[BinaryTree]:
 
 
 def checked_options(
-    grammar: Grammar, longest: int | None, span_features: int, dtype: object
+    grammar: Grammar, longest: int | None, span_features: int, token_features: int, dtype: object
 ) -> str:
     """The dtype's name, all arguments of `weighted_grammar` but the loss being sound.
 
@@ -115,6 +116,12 @@ def checked_options(
     if longest is not None:
         _check_integer("longest", longest, 2)
     _check_integer("span_features", span_features, 0)
+    _check_integer("token_features", token_features, 0)
+    if span_features and token_features:
+        raise ValueError(
+            f"span_features, token_features: got {span_features} and {token_features}, expected "
+            "one of them at most: features of spans are given, or made of those of tokens"
+        )
     name = checked_dtype(dtype)
     if name == "float64" and jnp.result_type(float) != np.float64:
         raise ValueError(
@@ -156,6 +163,45 @@ def check_sentences(
         raise ValueError(f"inputs.spans must be {expected}, got {shape}")
     check_spans(inputs.spans, length, T, "inputs.spans")
     return n, T
+
+
+def checked_token_features(
+    features: Sequence[np.ndarray] | None, terminals: Ragged
+) -> Ragged | None:
+    """The features of tokens as a store.
+
+    Raises:
+      ValueError: they are no integers [tokens, A], A >= 1 the same of all sentences.
+    """
+    if features is None:
+        return None
+    found = [np.asarray(each) for each in features]
+    shapes = [each.shape for each in found]
+    A = shapes[0][1:] if shapes else ()
+    if shapes != [(length, *A) for length in terminals.lengths] or len(A) != 1 or A[0] < 1:
+        raise ValueError(
+            "token_features must be integers [tokens, A] of each sentence, with one A >= 1, for "
+            f"{len(terminals)} sentences, got {len(found)}, the first ones of shapes {shapes[:3]}"
+        )
+    check_integers("token_features", rows := np.concatenate(found))
+    return Ragged(rows.astype(np.int32), terminals.offsets, -1)
+
+
+def check_token_features(D: int, inputs: SentenceInput) -> None:
+    """Raise ValueError unless tokens have features of D, or none where D = 0."""
+    if (inputs.tokens is not None) != (D > 0):
+        wanted = "given, see sentence_inputs" if D else "None"
+        raise ValueError(f"inputs.tokens must be {wanted}: the problem has token_features = {D}")
+    if not D:
+        return
+    tokens, (n, T) = _array(inputs, "tokens"), np.shape(inputs.terminals)
+    if tokens.ndim != 3 or tokens.shape[:2] != (n, T):
+        raise ValueError(f"inputs.tokens must be [{n}, {T}, A], got shape {tokens.shape}")
+    check_integers("inputs.tokens", tokens)
+    if tokens.min() < -1 or tokens.max() >= D:
+        raise ValueError(
+            f"inputs.tokens must be in -1..{D - 1}, got {tokens.min()} to {tokens.max()}"
+        )
 
 
 def _array(inputs: SentenceInput, name: str) -> np.ndarray:

@@ -132,7 +132,7 @@ def _downward(bits: GrammarBits, chart: _Chart, lengths: np.ndarray) -> tuple[_E
         np.argsort(bits.lefts, kind="stable"),
         np.argsort(bits.rights, kind="stable"),
     )
-    found = []
+    found = [_Edges(*np.zeros((5, 0), np.int64))]
     for width in range(T, 1, -1):
         begins = np.arange(T - width + 1)
         live = chart.parts(width, bits)

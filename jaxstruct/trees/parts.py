@@ -5,6 +5,9 @@
 
 (thesis 4.32; the last sum is its "linear function of x and the span"). Rules are numbered as in the
 grammar. theta holds the weights themselves, and the sentence, whose terminals select among them.
+
+Phi(x, span) is given, or has the places of `span_rows` as ones: the width of the span, and the
+features of the tokens before it, of its first and last, and behind it.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from jaxstruct.trees.potentials import GrammarRules, TreePotentials
 
 NOWHERE = np.iinfo(np.int32).max
 """A place that is out of range of every table."""
+WIDTHS = 16
+"""Spans of 2, 3, .., 16 tokens are told apart, and longer ones are one class."""
 
 
 class SentenceInput(NamedTuple):
@@ -34,12 +39,15 @@ class SentenceInput(NamedTuple):
         lies behind the first and before the length.
       forest: the trees that the grammar has over the sentence, which oracles search; None for
         charts of all rules, which take longer.
+      tokens: None, or [T, A] int32 features of each token, of which Phi of a span is made (see
+        `span_rows`): A numbers in 0..D - 1, or -1 for none.
     """
 
     terminals: AnyArray
     length: AnyArray
     spans: AnyArray = None
     forest: Forest | None = None
+    tokens: AnyArray = None
 
 
 class TreeTheta(NamedTuple):
@@ -72,10 +80,11 @@ class GrammarTables(NamedTuple):
 
 
 class TreeUse(NamedTuple):
-    """The places of one tree in theta; out of range where there is nothing.
+    """The places of one tree in theta, or in the weights; out of range where there is nothing.
 
     Fields:
-      lexical: [T]. rules: [T - 1]. root: scalar. spans: [T - 1] in the flattened [T, T, S].
+      lexical: [T]. rules: [T - 1]. root: scalar. spans: [T - 1] in the flattened [T, T, S]; in
+        the weights [T - 1, 4 A + 1] of the flattened [F, S].
     """
 
     lexical: Array
@@ -134,6 +143,55 @@ def tree_use(tables: GrammarTables, x: SentenceInput, y: BinaryTree) -> TreeUse:
     )
 
 
+def span_feature_count(D: int) -> int:
+    """F, the features of a span over tokens that have D."""
+    return 4 * (D + 1) + WIDTHS
+
+
+def span_rows(tokens: Array, length: Array, begins: Array, lasts: Array, D: int) -> Array:
+    """Which entries of Phi(x, span) are 1; NOWHERE where a token has fewer features.
+
+    Phi has D + 1 entries for each of the tokens before the span, first in it, last in it and
+    behind it, of which the last one stands for the outside of the sentence; then `WIDTHS`.
+
+    Args:
+      tokens: [T, A] as in `SentenceInput`. length: of the sentence.
+      begins, lasts: [..] first and last token of spans over two tokens or more. D: see there.
+
+    Returns:
+      [.., 4 A + 1] int32 in 0..F - 1.
+    """
+    T, A = tokens.shape
+    outside = jnp.where(jnp.arange(A) == 0, D, -1)[None]
+    inside = jnp.where((jnp.arange(T) < length)[:, None], tokens, outside)
+    framed = jnp.concatenate([outside, inside, outside])  # token t at t + 1
+    begins, lasts = jnp.broadcast_arrays(begins, lasts)
+    numbers = framed[jnp.stack([begins, begins + 1, lasts + 1, lasts + 2], -1)]
+    blocks = jax.lax.broadcasted_iota(jnp.int32, numbers.shape, numbers.ndim - 2)
+    rows = jnp.where(numbers < 0, NOWHERE, numbers + (D + 1) * blocks)
+    width = 4 * (D + 1) + jnp.clip(lasts - begins - 1, 0, WIDTHS - 1)
+    return jnp.concatenate([rows.reshape(*begins.shape, 4 * A), width[..., None]], -1)
+
+
+def span_scores(weights: Array, tokens: Array, length: Array, D: int) -> Array:
+    """[T, T, S] <u_A, Phi(x, span)> of every symbol over every span; weights are [F, S]."""
+    at = jnp.arange(tokens.shape[0])
+    rows = span_rows(tokens, length, at[:, None], at[None], D)
+    parts = (weights.at[row].get(mode="fill", fill_value=0) for row in jnp.moveaxis(rows, -1, 0))
+    return jnp.asarray(sum(parts))
+
+
+def weight_use(tables: GrammarTables, D: int, x: SentenceInput, y: BinaryTree) -> TreeUse:
+    """The places of one tree in the weights."""
+    use, S = tree_use(tables, x, y), tables.lexical.shape[1]
+    if x.tokens is None:
+        return use._replace(spans=jnp.full(1, NOWHERE))
+    rows = span_rows(x.tokens, x.length, jnp.maximum(y.begins, 0), jnp.maximum(y.ends - 1, 0), D)
+    parents = inner_parents(tables, y)[:, None]
+    there = (rows != NOWHERE) & (parents >= 0)
+    return use._replace(spans=jnp.where(there, rows * S + parents, NOWHERE))
+
+
 def _read(table: Array, places: Array) -> Array:
     return jnp.sum(table.reshape(-1).at[places].get(mode="fill", fill_value=0))
 
@@ -145,23 +203,22 @@ def score_use(theta: TreeTheta, use: TreeUse) -> Array:
     return total if theta.spans is None else total + _read(theta.spans, use.spans)
 
 
-def _sum(table: Array, places: Array, coefficients: Array) -> Array:
-    """Zeros shaped as a table, with coefficients [K] added at the places [K, ..] of K trees."""
+def _added(table: Array, places: Array, coefficients: Array) -> Array:
+    """The table with coefficients [K] added at the places [K, ..] of K trees."""
     places = places.reshape(places.shape[0], -1)
     spread = jnp.broadcast_to(coefficients[:, None], places.shape)
-    flat = jnp.zeros_like(table).reshape(-1)
-    flat = flat.at[places.reshape(-1)].add(spread.reshape(-1), mode="drop")
+    flat = table.reshape(-1).at[places.reshape(-1)].add(spread.reshape(-1), mode="drop")
     return flat.reshape(table.shape)
 
 
-def combined_use(theta: TreeTheta, use: TreeUse, coefficients: Array) -> TreeTheta:
-    """sum_k c_k d score / d theta of K trees, whose places have a leading axis K."""
+def add_use(theta: TreeTheta, use: TreeUse, coefficients: Array) -> TreeTheta:
+    """theta + sum_k c_k d score / d theta of K trees, whose places have a leading axis K."""
     spans = theta.spans
     return TreeTheta(
-        _sum(theta.lexical, use.lexical, coefficients),
-        _sum(theta.rules, use.rules, coefficients),
-        _sum(theta.root, use.root, coefficients),
-        None if spans is None else _sum(spans, use.spans, coefficients),
+        _added(theta.lexical, use.lexical, coefficients),
+        _added(theta.rules, use.rules, coefficients),
+        _added(theta.root, use.root, coefficients),
+        None if spans is None else _added(spans, use.spans, coefficients),
         theta.x,
     )
 
@@ -173,8 +230,9 @@ def _alike(a: Array, b: Array) -> Array:
 
 
 def inner_product(a: TreeUse, b: TreeUse) -> Array:
-    """<Psi(x, y_a), Psi(x, y_b)> without features of spans: an integer."""
-    return _alike(a.lexical, b.lexical) + _alike(a.rules, b.rules) + (a.root == b.root)
+    """<Psi(x, y_a), Psi(x, y_b)> of trees by their places in the weights: an integer."""
+    spans = _alike(a.spans.reshape(-1), b.spans.reshape(-1))
+    return _alike(a.lexical, b.lexical) + _alike(a.rules, b.rules) + (a.root == b.root) + spans
 
 
 def plane_products(true: TreeUse, planes: TreeUse, y: TreeUse) -> Array:

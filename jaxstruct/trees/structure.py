@@ -52,10 +52,13 @@ from jaxstruct.trees.parts import (
     GrammarTables,
     SentenceInput,
     TreeTheta,
-    combined_use,
+    add_use,
     plane_products,
     score_use,
+    span_feature_count,
+    span_scores,
     tree_use,
+    weight_use,
 )
 from jaxstruct.trees.phrases.grammar import Grammar, terminals_of
 from jaxstruct.trees.potentials import GrammarRules, TreePotentials
@@ -66,6 +69,7 @@ def sentence_inputs(
     sentences: Sequence[Sequence[str]],
     tokens: int | None = None,
     spans: np.ndarray | None = None,
+    token_features: Sequence[np.ndarray] | None = None,
 ) -> SentenceInput:
     """A batch of n sentences: a `Ragged` store, or padded to T tokens.
 
@@ -74,24 +78,30 @@ def sentence_inputs(
       sentences: the tags, or words, of each; tokens without a terminal become -1 (no parse).
       tokens: T >= 2, at least as many as the longest sentence has; None for a store.
       spans: [n, T, T, D] finite features of spans, or None. They need T.
+      token_features: None, or of each sentence integers [tokens, A], the features of its tokens,
+        from 0; -1 for none. `weighted_grammar` makes features of spans of them.
 
     Raises:
-      ValueError: a sentence is empty or longer than T, T is less than 2, or spans do not fit.
+      ValueError: a sentence is empty or longer than T, T is less than 2, or spans or features do
+        not fit.
     """
     tree_checks.check_sentence_arguments(grammar, sentences, tokens)
     tree_checks.check_lengths(sentences, tokens)
     store = ragged([terminals_of(grammar, sentence) for sentence in sentences], -1)
     lengths = store.lengths.astype(np.int32)
     forest = forests_of(grammar, store)
+    features = tree_checks.checked_token_features(token_features, store)
     if tokens is None:
         if spans is not None:
             raise ValueError("spans are [n, T, T, D]: give tokens, T, with them")
-        return SentenceInput(store, lengths, forest=forest)
+        return SentenceInput(store, lengths, forest=forest, tokens=features)
     tree_checks.check_spans(spans, lengths, tokens)
     every = np.arange(len(store))
     if forest is not None:
         forest = Forest(*(leaf.padded(every, max(leaf.lengths.max(), 1)) for leaf in forest))
-    return SentenceInput(store.padded(every, tokens), lengths, spans, forest)
+    if features is not None:
+        features = features.padded(every, tokens)
+    return SentenceInput(store.padded(every, tokens), lengths, spans, forest, features)
 
 
 def tree_outputs(trees: Sequence[BinaryTree], tokens: int | None = None) -> BinaryTree:
@@ -140,12 +150,15 @@ def _size(longest: int) -> int:
 _PADDING = Padding(price=1 << 21, output_sizes=_output_sizes, size=_size)
 
 
-def _potentials(w: PyTree, x: SentenceInput) -> TreeTheta:
+def _potentials(D: int, w: PyTree, x: SentenceInput) -> TreeTheta:
+    """theta; D features of a token, of which x may have some."""
     x = jax.tree.map(jnp.asarray, x)
     spans = None
-    if "spans" in w:
+    if x.tokens is not None:
+        spans = span_scores(w["spans"], x.tokens, x.length, D)
+    elif "spans" in w:
         spans = jnp.einsum("abd,ds->abs", x.spans, w["spans"])
-    bare = x._replace(spans=None)
+    bare = x._replace(spans=None, tokens=None)
     return TreeTheta(w["lexical"], w["rules"], w["root"], spans, bare)
 
 
@@ -166,36 +179,41 @@ def _score(tables: GrammarTables, theta: TreeTheta, y: BinaryTree) -> Array:
 
 def _combine(tables: GrammarTables, theta: TreeTheta, y: BinaryTree, c: Array) -> TreeTheta:
     use = jax.vmap(partial(tree_use, tables, theta.x))(y)
-    return combined_use(theta, use, c)
+    zero = jax.tree.map(jnp.zeros_like, theta._replace(x=None))
+    return add_use(zero._replace(x=theta.x), use, c)
 
 
-def _uses(tables: GrammarTables, x: SentenceInput, y: BinaryTree) -> PyTree:
-    """The places of planes y [B, K] of a batch."""
-    return jax.vmap(lambda x, y: jax.vmap(partial(tree_use, tables, x))(y))(x, y)
+def _uses(tables: GrammarTables, D: int, x: SentenceInput, y: BinaryTree) -> PyTree:
+    """The places in the weights of planes y [B, K] of a batch."""
+    return jax.vmap(lambda x, y: jax.vmap(partial(weight_use, tables, D, x))(y))(x, y)
 
 
 def _weights_theta(w: PyTree) -> TreeTheta:
-    return TreeTheta(w["lexical"], w["rules"], w["root"], None, None)
+    return TreeTheta(w["lexical"], w["rules"], w["root"], w.get("spans"), None)
 
 
-def _plane_values(tables: GrammarTables, w: PyTree, x: SentenceInput, y: BinaryTree) -> Array:
+def _plane_values(
+    tables: GrammarTables, D: int, w: PyTree, x: SentenceInput, y: BinaryTree
+) -> Array:
     """Straight from the weights, which all sentences share."""
-    use = _uses(tables, x, y)
+    use = _uses(tables, D, x, y)
     return jax.vmap(jax.vmap(partial(score_use, _weights_theta(w))))(use)
 
 
 def _add_planes(
-    tables: GrammarTables, w: PyTree, x: SentenceInput, y: BinaryTree, c: Array
+    tables: GrammarTables, D: int, w: PyTree, x: SentenceInput, y: BinaryTree, c: Array
 ) -> PyTree:
-    use = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), _uses(tables, x, y))
-    change = combined_use(_weights_theta(w), use, c.reshape(-1))
-    return {name: w[name] + getattr(change, name) for name in w}
+    use = _uses(tables, D, x, y)
+    use = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), use)
+    sums = add_use(_weights_theta(w), use, c.reshape(-1))
+    return {name: getattr(sums, name) for name in w}
 
 
 def _plane_gram(
-    tables: GrammarTables, x: SentenceInput, y_true: BinaryTree, y: BinaryTree, other: BinaryTree
-) -> Array:
-    use = partial(tree_use, tables, x)
+    tables: GrammarTables, D: int, x: SentenceInput, y_true: BinaryTree, y: BinaryTree,
+    other: BinaryTree,
+) -> Array:  # fmt: skip
+    use = partial(weight_use, tables, D, x)
     return plane_products(use(y_true), jax.vmap(use)(y), use(other))
 
 
@@ -287,13 +305,14 @@ def _loss(
 
 
 def _check(
-    tables: GrammarTables, strata: Stratification, D: int, inputs: SentenceInput,
-    outputs: BinaryTree | None = None,
+    tables: GrammarTables, strata: Stratification, D: int, token_features: int,
+    inputs: SentenceInput, outputs: BinaryTree | None = None,
 ) -> None:  # fmt: skip
     """All checks of values. Each relies on those before it; outputs are given for training only."""
     check_record("inputs", inputs, SentenceInput, "sentence_inputs")
     training = outputs is not None
     n, T = tree_checks.check_sentences(tables.lexical.shape[0], D, inputs, training)
+    tree_checks.check_token_features(token_features, inputs)
     if not training:
         return
     strata.check_tokens(T)
@@ -327,6 +346,7 @@ def weighted_grammar(
     loss: str = "node_f1",
     longest: int | None = None,
     span_features: int = 0,
+    token_features: int = 0,
     dtype: str = "float32",
 ) -> Problem:
     """Parsing with a weighted grammar (thesis 4.5); see the module for F.
@@ -336,11 +356,14 @@ def weighted_grammar(
 
     Args:
       grammar: read off the training trees; at least one binary rule.
-      loss: "zero_one", "node_f1" (as the thesis has it), "all_node_f1" or "f1";
-        f1 takes much longer, since its levels are all pairs of matched and predicted constituents.
+      loss: "zero_one", "node_f1" (as the thesis has it), "all_node_f1" or "f1", whose levels are
+        all pairs of matched and predicted constituents: on charts it takes much longer.
       longest: tokens of the longest (padded) sentence, needed by "f1" only.
       span_features: D, how many features `SentenceInput.spans` has; 0 for none. With the features
         of `kernels.features_of` a node's weight is a kernelised function of x and the span (4.5.1).
+      token_features: D, how many features `SentenceInput.tokens` has; 0 for none. Phi of a span
+        then says how wide it is and which features the tokens before it, at its ends and behind
+        it have (`parts.span_rows`): D is 4 (D + 1) + 16 in the shape of w["spans"].
       dtype: "float32" or "float64".
 
     Returns:
@@ -350,16 +373,17 @@ def weighted_grammar(
     Raises:
       ValueError: an argument does not fit, or dtype is float64 and jax's x64 mode is off.
     """
-    dtype = tree_checks.checked_options(grammar, longest, span_features, dtype)
+    dtype = tree_checks.checked_options(grammar, longest, span_features, token_features, dtype)
     tables = grammar_tables(grammar)
     strata = stratification(grammar, loss, longest)
     kind = Static(dtype)
-    plain = span_features == 0
+    sparse = span_features == 0  # planes are places in the weights
+    rows = span_feature_count(token_features) if token_features else span_features
     additive = Partial(_loss_augmented, tables, strata) if strata.is_additive else None
     return make_problem(
-        _initial_weights(grammar, span_features, dtype),
+        _initial_weights(grammar, rows, dtype),
         Model(
-            _potentials,
+            Partial(_potentials, token_features),
             Partial(_score, tables),
             Partial(_decode, tables),
             Partial(_loss, tables, strata, kind),
@@ -371,15 +395,15 @@ def weighted_grammar(
             best_by_level=Partial(_best_by_level, tables, strata),
         ),
         Space(
-            gram_action=_gram_action,
+            gram_action=None if token_features else _gram_action,
             plane_scores=Partial(_plane_scores, tables),
             combine=Partial(_combine, tables),
-            plane_values=Partial(_plane_values, tables) if plain else None,
-            add_planes=Partial(_add_planes, tables) if plain else None,
-            plane_gram=Partial(_plane_gram, tables) if plain else None,
+            plane_values=Partial(_plane_values, tables, token_features) if sparse else None,
+            add_planes=Partial(_add_planes, tables, token_features) if sparse else None,
+            plane_gram=Partial(_plane_gram, tables, token_features) if sparse else None,
             squared_norm=sum_of_squares,
         ),
-        Partial(_check, tables, strata, span_features),
+        Partial(_check, tables, strata, span_features, token_features),
         _PADDING,
         tree_inference(tables, strata),
         tested=True,

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxstruct import fit, joint_feature, predict
+from jaxstruct import Settings, fit, joint_feature, predict
 from jaxstruct.trees.losses import NAMES, most_constituents
 from jaxstruct.trees.parts import SentenceInput
 from jaxstruct.trees.phrases.binarisation import Binarisation
@@ -323,6 +323,103 @@ def test_features_of_spans(x64):
     assert grams.max() > 1
 
 
+A, D = 2, 3
+"""Features of a token, of so many."""
+
+
+@cache
+def with_token_features():
+    """(problem, x, y, Psi of a tree of sentence i, w) with features of tokens, some of them none.
+
+    Psi counts features of spans one by one, by what stands at their four edges.
+    """
+    own, random = grammar(0), np.random.default_rng(4)
+    problem = weighted_grammar(own, loss="all_node_f1", token_features=D, dtype="float64")
+    (x, y), words = examples(0), [tags(tree) for tree in trees()]
+    tokens = [random.integers(-1, D, (len(each), A)) for each in words]
+    x = sentence_inputs(own, words, T, token_features=tokens)
+
+    def full(i, tree):
+        spans = np.zeros((4 * (D + 1) + 16, len(own.symbols)))
+        for rule, begin, end in zip(tree.rules, tree.begins, tree.ends, strict=True):
+            if rule < 0:
+                continue
+            found = [4 * (D + 1) + end - begin - 2]
+            for place, t in enumerate((begin - 1, begin, end - 1, end)):
+                inside = 0 <= t < len(tokens[i])
+                numbers = tokens[i][t] if inside else [D]
+                found += [place * (D + 1) + number for number in numbers if number >= 0]
+            np.add.at(spans[:, own.binary_rules[rule, 0]], found, 1)
+        return np.concatenate([psi(0, i, tree), spans.ravel()])
+
+    return problem, x, y, full, jax.tree.map(jnp.asarray, random_weights(problem, False))
+
+
+def test_features_of_tokens_at_the_edges_of_spans(x64):
+    """Oracles, Psi, and what the space makes of the places alone, against every tree."""
+    problem, x, y, full, w = with_token_features()
+    model, space = problem.model, problem.space
+
+    @jax.jit
+    @jax.vmap
+    def answers(x, y):
+        theta, two = model.potentials(w, x), jnp.asarray(2.0)
+        best = model.decode(theta), problem.oracles.loss_augmented_decode(theta, y, two)
+        best = jax.tree.map(lambda *each: jnp.stack(each), *best)
+        grams = space.plane_gram(x, y, best, row_of(best, 1))
+        return best, grams, joint_feature(problem, x, y)
+
+    best, grams, features = jax.tree.map(np.asarray, answers(x, y))
+    rows = range(len(x.length))
+    every = [[full(i, row_of(row_of(best, i), k)) for k in range(2)] for i in rows]
+    for i in rows:
+        truth, (decoded, augmented) = full(i, row_of(y, i)), every[i]
+        np.testing.assert_allclose(flat(row_of(features, i)), truth, **CLOSE)
+        F = np.array([full(i, tree) @ flat(w) for tree in all_trees(0, i)])
+        true = row_of(y, i)
+        losses = np.array([loss("all_node_f1", 0, true, tree) for tree in all_trees(0, i)])
+        assert decoded @ flat(w) == pytest.approx(F.max())
+        found = loss("all_node_f1", 0, true, row_of(row_of(best, i), 1))
+        assert augmented @ flat(w) + 2 * found == pytest.approx((F + 2 * losses).max())
+        difference = truth - augmented
+        expected = [(truth - decoded) @ difference, difference @ difference]
+        np.testing.assert_allclose(grams[i], expected, **CLOSE)
+    assert grams.max() > 1
+    np.testing.assert_allclose(space.plane_values(w, x, best), every @ flat(w), **CLOSE)
+    c = np.linspace(-1, 1, 20).reshape(10, 2)
+    expected = flat(w) + np.einsum("ik,ikf->f", c, every)
+    np.testing.assert_allclose(flat(space.add_planes(w, x, best, c)), expected, **CLOSE)
+
+
+def test_ragged_features_of_tokens_train_as_padded_ones(x64):
+    problem, x, y, _, _ = with_token_features()
+    words = [tags(tree) for tree in trees()]
+    own = [np.asarray(x.tokens)[i, : len(each)] for i, each in enumerate(words)]
+    ragged = sentence_inputs(grammar(0), words, token_features=own)
+    outputs = tree_outputs([row_of(y, i) for i in range(len(words))])
+    settings = Settings(variant="subspace")
+    solutions = [fit(problem, *data, "svm2_slack", C=10.0, tolerance=1e-6, settings=settings)
+                 for data in ((x, y), (ragged, outputs))]  # fmt: skip
+    assert solutions[0].primal == pytest.approx(solutions[1].primal, rel=2e-6)
+    assert solutions[0].status.name == solutions[1].status.name == "CONVERGED"
+
+
+def test_features_of_tokens_that_do_not_fit():
+    own, words, (x, y) = grammar(0), [["a"], ["b", "a"]], examples(0)
+    message = r"token_features must be integers \[tokens, A\] of each sentence"
+    for wrong in ([[[0]]], [[[0]], [[0]]], [[[0]], [[0, 1], [0, 1]]], [[0], [0, 1]]):
+        refused(message, sentence_inputs, own, words, token_features=wrong)
+    refused("token_features", sentence_inputs, own, words, token_features=[[[0.5]], [[0], [1]]])
+    refused("one of them at most", weighted_grammar, own, span_features=1, token_features=1)
+    refused("token_features must be at least 0", weighted_grammar, own, token_features=-1)
+    three = weighted_grammar(own, token_features=3)
+    tokens = np.zeros((10, T, 1), int)
+    refused("inputs.tokens must be given", three.check, x, y)
+    refused("inputs.tokens must be None", weighted_grammar(own).check, x._replace(tokens=tokens), y)
+    refused(r"inputs.tokens must be \[10, 4, A\]", three.check, x._replace(tokens=tokens[0]), y)
+    refused(r"must be in -1..2, got 3 to 3", three.check, x._replace(tokens=tokens + 3), y)
+
+
 def test_most_constituents_is_reached():
     """By trees of the grammar over every number of tokens."""
     from jaxstruct.trees.phrases.integer_trees import decode
@@ -376,6 +473,13 @@ def test_other_refusals():
     refused(r"sentences\[0\] has 5 tokens", lambda: sentence_inputs(grammar(0), [["a"] * 5], T))
     refused("empty", tree_outputs, [])
     assert isinstance(x, SentenceInput)
+
+
+def test_sentences_of_one_token_alone():
+    """They have no edges, and the trees that they have among others."""
+    alone, among = (sentence_inputs(grammar(0), words) for words in ([["a"]], [["a"], ["b", "a"]]))
+    assert not len(alone.forest.edges.rows)
+    np.testing.assert_array_equal(alone.forest.nodes[0], among.forest.nodes[0])
 
 
 def test_sentences_of_other_types():
