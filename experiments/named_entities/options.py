@@ -88,7 +88,7 @@ class Options(fields.Training):
         ("1", "0.1", "0.01"), "Table 2: settings of HMMs, Laplace corrections.", each=checked_number
     )
     epochs: Sequence[str] = flag(
-        ("20", "10", "5", "2"),
+        ("20", "5"),
         "Table 2: settings of perceptrons, passes at most.",
         each=checked_count,
     )
@@ -124,7 +124,7 @@ class Options(fields.Training):
         tuple(SVMS.values()), "--growth: formulations.", tuple(SVMS.values()), some=True
     )
     factors: bool = flag(True, "--growth: change one thing at a time as well.")
-    factor_size: int = flag(64, "--growth: training sentences of that part.", least=1)
+    factor_size: int = flag(32, "--growth: training sentences of that part.", least=1)
     exactness: float = flag(
         0.1, "--growth: share of epsilon to which a QP is solved, below 1.", above=0
     )

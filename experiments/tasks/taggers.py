@@ -183,12 +183,9 @@ def in_coordinates(fold: Fold) -> Fold:
     from scipy.linalg import solve_triangular
 
     whole, train, test = fold.whole, fold.parts["train"], fold.parts["test"]
-    offsets = whole.outputs.offsets
+    tokens = np.repeat(np.arange(len(whole.sentences)), whole.lengths)
     kernel = np.asarray(whole.inputs.features.rows.rows)
-    own, other = (
-        np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in part])
-        for part in (train, test)
-    )
+    own, other = (np.flatnonzero(np.isin(tokens, part)) for part in (train, test))
     gram = kernel[np.ix_(own, own)].astype(np.float64)
     gram[np.diag_indices(len(own))] *= 1 + 1e-6
     factor = np.linalg.cholesky(gram)
@@ -196,7 +193,7 @@ def in_coordinates(fold: Fold) -> Fold:
     features[own, : len(own)] = factor
     crossed = kernel[np.ix_(own, other)].astype(np.float64)
     features[other, : len(own)] = solve_triangular(factor, crossed, lower=True).T
-    inputs = chain_inputs(Ragged(features, offsets))
+    inputs = chain_inputs(Ragged(features, whole.outputs.offsets))
     return fold_of(whole._replace(inputs=inputs), train, test)
 
 
