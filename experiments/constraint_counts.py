@@ -4,10 +4,11 @@
     python -m experiments.constraint_counts --parts=homologues --sizes=1,10 --repeats=2
     python -m experiments.constraint_counts --parts=trees --trees=300
 
-Tables 3 (named entities) and 5 (trees) of JMLR 6:1453-1484 have a column "Const", figure 2
-(homologues) is of nothing else. `fit` calls many examples at one w and lets multipliers lag, so its
-count is another one; `jaxstruct.solvers.reference.reference_algorithm` has the papers' loop. The
-trees are GUM's and the homologues are drawn anew: other data than the papers'.
+Table 5 (trees) of JMLR 6:1453-1484 has a column "Const", figure 2 (homologues) is of nothing else.
+`fit` calls many examples at one w and lets multipliers lag, so its count is another one;
+`jaxstruct.solvers.reference.reference_algorithm` has the papers' loop. The trees are GUM's and the
+homologues are drawn anew: other data than the papers'. Table 3 (named entities) is counted by
+`experiments.named_entities --growth`.
 """
 
 from __future__ import annotations
@@ -25,28 +26,22 @@ from experiments.lib.record import Stopwatch
 from experiments.lib.report import Table
 from experiments.tasks import parsing_options as parsing
 from experiments.tasks.homologues import as_examples
-from experiments.tasks.news import kernel_corpus, label_names, length_classes
-from experiments.tasks.taggers import fold_of
 from experiments.tasks.treebanks import load_treebank, prepare
 from jaxstruct import Settings, fit
 from jaxstruct.alignments.homologues import homologue_search
-from jaxstruct.chains.structure import chain
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
-from jaxstruct.data.conll import load_conll2002
 from jaxstruct.data.homologues import LETTERS, generate_homologues
-from jaxstruct.data.splits import stratified_folds
-from jaxstruct.data.token_features import DEFAULT, fit_token_index
 from jaxstruct.solvers.objective.certificate import Certificate
 from jaxstruct.solvers.reference.reference_algorithm import fit_reference, most_constraints
 from jaxstruct.trees.structure import weighted_grammar
 
 # The options of `experiments.constraint_counts`.
 
-PARTS = ("named_entities", "trees", "homologues")
+PARTS = ("trees", "homologues")
 WAYS = ("full", "subspace", "fit")
 SQUARED = ("svm2", "svm2_slack", "svm2_margin")
-"""The formulations of tables 3 and 5."""
+"""The formulations of table 5."""
 
 
 class Options(fields.Common):
@@ -59,20 +54,14 @@ class Options(fields.Common):
         WAYS,
         some=True,
     )
-    formulations: Sequence[str] = flag(
-        SQUARED, "Formulations of named entities and trees.", SQUARED, some=True
-    )
-    sentences: int = flag(300, "Named entities: the first so many Spanish sentences.", least=4)
-    folds: int = flag(5, "Named entities: folds of the cross-validation.", least=2)
-    repeats: int = flag(2, "Folds that are run, and samples of homologues of each size.", least=1)
+    formulations: Sequence[str] = flag(SQUARED, "Formulations of trees.", SQUARED, some=True)
+    repeats: int = flag(2, "Samples of homologues of each size.", least=1)
     corpus: str = flag("gum", "Trees: the corpus, as in experiments.parsing.", ["gum", "wsj"])
     trees: int = flag(0, "The first so many training trees; 0: all.", least=0)
     c_over_n: str = flag(
         "0.1", "Trees: C' = C / n; 1/n is the C = 1 of table 5, which learns too little."
     )
-    epsilon: float = flag(
-        0.01, "Named entities and trees: the precision at which the algorithm stops.", above=0
-    )
+    epsilon: float = flag(0.01, "Trees: the precision at which the algorithm stops.", above=0)
     exactness: float = flag(
         1e-3, "Share of epsilon to which the printed algorithm solves a QP, below 1.", above=0
     )
@@ -95,23 +84,20 @@ class Options(fields.Common):
     max_epochs: int = flag(200, "Passes of a training at most.", least=1)
 
 
-# What is trained: folds of named entities, short trees, samples of homologues.
+# What is trained: short trees, samples of homologues.
 
-PAPER = {
-    "named entities": dict(zip(SQUARED, ("2824 ± 106", "2626 ± 225", "2628 ± 119"), strict=True)),
-    "trees": dict(zip(SQUARED, ("7494", "8043", "7117"), strict=True)),
-}
-"""Part -> formulation -> the column "Const" of tables 3 (n = 240) and 5 (n = 4098)."""
+PAPER = dict(zip(SQUARED, ("7494", "8043", "7117"), strict=True))
+"""Formulation -> the column "Const" of table 5."""
 PAPER_EPOCHS = {"svm2": 17, "svm2_slack": 12, "svm2_margin": 16}
 """The column "Iter" of table 5."""
-PAPER_SIZES = {"named entities": 240, "trees": 4098}
+PAPER_SIZE = 4098
 
 
 class Case(NamedTuple):
     """One training.
 
     Fields:
-      part: named entities, trees or homologues. number: of the fold or sample.
+      part: trees or homologues. number: of the sample.
       settings: of `fit`, as the command of that table has them.
     """
 
@@ -129,28 +115,10 @@ class Case(NamedTuple):
 
 def cases_of(options: Options, dtype: str) -> Iterator[Case]:
     """The trainings of the parts that the options name, data made as they are asked for."""
-    makers = {"named_entities": _entities, "trees": _trees, "homologues": _homologues}
+    makers = {"trees": _trees, "homologues": _homologues}
     for part, maker in makers.items():
         if part in options.parts:
             yield from maker(options, dtype)
-
-
-def _entities(options: Options, dtype: str) -> Iterator[Case]:
-    """Table 3: kernel of degree 2, C = 1, epsilon = 0.01."""
-    sentences = load_conll2002("esp").train[: options.sentences]
-    corpus = kernel_corpus(
-        sentences, label_names(sentences), fit_token_index(sentences, DEFAULT), False
-    )
-    problem = chain(corpus.number_of_features, len(corpus.names), dtype=dtype)
-    folds = stratified_folds(length_classes(corpus), options.folds, options.seed)
-    settings = Settings(seed=options.seed, group=8, oracle_batch=8, cached_sweeps=1)
-    for number, fold in enumerate(folds[: options.repeats]):
-        train = fold_of(corpus, fold.train, fold.test).train
-        for name in options.formulations:
-            yield Case(
-                "named entities", number, problem, train.inputs, train.outputs, name,
-                len(fold.train), 1.0, options.epsilon, settings,
-            )  # fmt: skip
 
 
 def _trees(options: Options, dtype: str) -> Iterator[Case]:
@@ -193,8 +161,7 @@ def _groups(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """Rows of one part, formulation, n and epsilon together, in the order in which they came."""
     found: dict[tuple, list[dict[str, Any]]] = {}
     for row in rows:
-        size = row["n"] if row["part"] == "homologues" else 0  # folds differ by a sentence
-        key = row["part"], row["formulation"], size, row["epsilon"]
+        key = row["part"], row["formulation"], row["n"], row["epsilon"]
         found.setdefault(key, []).append(row)
     return list(found.values())
 
@@ -226,15 +193,12 @@ def make_table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
     lines = [_line(options, group) for group in _groups(rows)]
     unsolved = sum(not row["status"].solved for row in rows)
     notes = [
-        f"Mean ± deviation over {options.repeats} of {options.folds} folds (named entities) or "
-        "samples (homologues); trees: one training.",
+        f"Mean ± deviation over {options.repeats} samples of homologues; trees: one training.",
         "letter: algorithm 3 with the QP over all of S (step 10a) or over S_i (10b) after every "
         "constraint; fit: jaxstruct.fit with the settings of that table's own command.",
-        f"paper: JMLR 6:1453-1484, tables 3 (n = {PAPER_SIZES['named entities']}, which 300 "
-        f"sentences it does not say) and 5 (n = {PAPER_SIZES['trees']}, Wall Street Journal). "
-        "Figure 2 (homologues) is printed without numbers.",
-        f"Trees of --corpus={options.corpus}, C' = {options.c_over_n}; the others at C = 1 and, "
-        "homologues, C' = 0.1.",
+        f"paper: JMLR 6:1453-1484, table 5 (n = {PAPER_SIZE}, Wall Street Journal). Figure 2 "
+        "(homologues) is printed without numbers.",
+        f"Trees of --corpus={options.corpus}, C' = {options.c_over_n}; homologues at C' = 0.1.",
         "theorem 3: its bound with the largest |delta Psi| and loss of the constraints met. Of "
         "SVM2 it is proven for the QP over S; for the QP over S_i, four times it is.",
         f"{len(rows)} trainings, {unsolved} of which did not come to their regular end.",
@@ -244,15 +208,15 @@ def make_table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
 
 def _line(options: Options, group: Sequence[dict[str, Any]]) -> list[Any]:
     first = group[0]
-    part, formulation, n = first["part"], first["formulation"], _mean([r["n"] for r in group])
-    paper = PAPER.get(part, {}).get(formulation)
-    each = None if paper is None else float(paper.split()[0]) / PAPER_SIZES[part]
+    part, formulation, n = first["part"], first["formulation"], first["n"]
+    paper = PAPER[formulation] if part == "trees" else None
+    each = None if paper is None else float(paper) / PAPER_SIZE
     counts = {way: _of(group, way, "constraints") for way in options.ways}
     bounds = [row["bound"] for row in group if row["bound"] is not None]
     return [
-        part, formulation, round(n or 0), first["epsilon"], paper,
+        part, formulation, n, first["epsilon"], paper,
         *(_spread(counts[way]) for way in options.ways), each,
-        *((_mean(counts[way]) or 0) / n if counts[way] and n else None for way in options.ways),
+        *((_mean(counts[way]) or 0) / n if counts[way] else None for way in options.ways),
         PAPER_EPOCHS[formulation] if part == "trees" else None,
         *(_mean(_of(group, way, "epochs")) for way in options.ways),
         _mean(bounds),

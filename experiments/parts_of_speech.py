@@ -174,8 +174,7 @@ def _markov(rare: str, stop: bool) -> Callable[[Fold, Problem], Numbers]:
 
 
 def _random_field(fold: Fold, problem: Problem, *, options: Options) -> Numbers:
-    C = options.crf_c_over_n * len(fold.train.sentences)
-    return random_field(fold, problem, C=str(C))
+    return random_field(fold, problem, C=str(options.crf_c_over_n))
 
 
 def commonest_tag(fold: Fold, problem: Problem) -> Numbers:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.report import Table
@@ -22,6 +25,11 @@ PAPER_SVM = {
 }
 """Thesis, table 4.3: training and test error in %, constraints, average loss."""
 
+CHOSEN = "chosen"
+REFERENCE = ("SVM", "degree 2")
+"""The machine that the others are compared with: method and tokens."""
+RESAMPLES = 9999
+
 TITLES = {"svm2": "SVM2", "svm2_slack": "SVM2 Δs", "svm2_margin": "SVM2 Δm"}
 
 
@@ -31,7 +39,8 @@ class Row(NamedTuple):
     Fields:
       method: a key of PAPER_ERRORS. variant: what distinguishes it from others of its method.
       tokens: "words", "linear" or "degree 2", what a token is to it.
-      C: as --C has it, None where there is none. formulation: of an SVM, else None.
+      setting: a word of --C, --smoothing or --epochs; CHOSEN: by inner folds; None: has none.
+      formulation: of an SVM, else None.
       compared: whether the paper's figure is of this machine.
       folds: what `methods` measured, fold by fold.
     """
@@ -39,7 +48,7 @@ class Row(NamedTuple):
     method: str
     variant: str
     tokens: str
-    C: str | None
+    setting: str | None
     formulation: str | None
     compared: bool
     folds: tuple[Mapping[str, Any], ...] = ()
@@ -72,7 +81,7 @@ def table_two(options: Options, corpus: Corpus, rows: Sequence[Row]) -> Table:
     """Thesis, table 4.2: token error by method; entities beside it, which the paper leaves out."""
     known = ["paper"] if is_of_paper(options) else []
     columns = [
-        "method", "tokens", "C", *(("token error %", s) for s in (*known, "measured")),
+        "method", "tokens", "setting", *(("token error %", s) for s in (*known, "measured")),
         ("token error %", "on training"), ("entities %", "precision"), ("entities %", "recall"),
         ("entities %", "F1"), ("seconds a fold", "in all"), ("seconds a fold", "compiling"),
     ]  # fmt: skip
@@ -86,20 +95,82 @@ def table_two(options: Options, corpus: Corpus, rows: Sequence[Row]) -> Table:
             for name in ("seconds", "compile_seconds")
         ]
         body.append(
-            [row.name, row.tokens, row.C, *paper, *errors, *entities, *(f"{s:.1f}" for s in spent)]
+            [
+                row.name, row.tokens, _settings(row), *paper, *errors, *entities,
+                *(f"{s:.1f}" for s in spent),
+            ]
         )  # fmt: skip
     title = f"Table 2: named entities, {_protocol(options, corpus)}"
     return Table(title, columns, body, _notes(options, corpus, rows))
+
+
+def _settings(row: Row) -> str | None:
+    """The setting, or those that were chosen with the number of folds: "0.1 x4, 1"."""
+    if row.setting != CHOSEN:
+        return row.setting
+    counts = Counter(fold["setting"] for fold in row.folds)
+    return ", ".join(f"{s} x{count}" if count > 1 else s for s, count in counts.most_common())
+
+
+def differences(rows: Sequence[Row]) -> Table:
+    """Token errors of the SVM of degree 2 beside every other machine, on the same sentences.
+
+    Two tests over folds, whose trainings share sentences, so that they take too much for sure; one
+    over sentences: how often flipping the sign of the differences of sentences at random gives a
+    sum as large (two-sided).
+    """
+    from scipy.stats import binomtest, permutation_test, ttest_rel
+
+    shown = _of_table_two(rows)
+    own = [row for row in shown if (row.method, row.tokens) == REFERENCE]
+    lines = []
+    for first in own:
+        for row in shown:
+            if row is first or row.method == "commonest label" or len(row.folds) < 2:
+                continue
+            errors = [np.array(_values(each, "test", "token_error")) for each in (first, row)]
+            wrong = [
+                np.concatenate([fold["wrong"] for fold in each.folds]) for each in (first, row)
+            ]
+            gap = errors[0] - errors[1]
+            better, unequal = int(np.sum(gap < 0)), int(np.sum(gap != 0))
+            flips = permutation_test(
+                wrong, lambda a, b, axis: np.sum(a - b, axis=axis), permutation_type="samples",
+                n_resamples=RESAMPLES, vectorized=True, rng=np.random.default_rng(0),
+            )  # fmt: skip
+            sentences = [int(np.sum(wrong[0] < wrong[1])), int(np.sum(wrong[0] > wrong[1]))]
+            lines.append([
+                row.name, row.tokens, _spread(list(gap)), float(ttest_rel(*errors).pvalue),
+                f"{better} of {len(gap)}",
+                float(binomtest(better, unequal).pvalue) if unequal else 1.0,
+                f"{sentences[0]}, {sentences[1]}", float(flips.pvalue),
+            ])  # fmt: skip
+    columns = [
+        "SVM2, degree 2, beside", "tokens", "error less theirs, %", ("folds", "p, t test"),
+        ("folds", "SVM2 ahead"), ("folds", "p, sign test"), ("sentences", "better, worse"),
+        ("sentences", "p, flipped signs"),
+    ]  # fmt: skip
+    notes = [
+        "Token error on the test sentences of every fold; all tests are two-sided and paired. "
+        "Trainings of folds share sentences, which the tests over folds do not know; of 5 folds "
+        "the sign test has p >= .06.",
+        f"Sentences: {RESAMPLES} draws of the signs of the differences in wrong tokens.",
+    ]
+    return Table("Table 2: differences in token error", columns, lines, notes)
 
 
 def table_three(options: Options, corpus: Corpus, rows: Sequence[Row]) -> Table:
     """Thesis, table 4.3: the SVM2 formulations with the kernel of degree 2."""
     groups = ("train error %", "test error %", "constraints", "average loss")
     sources = ("paper", "measured") if is_of_paper(options) else ("measured",)
-    columns = ["machine", "C", *((g, s) for g in groups for s in sources), "support sequences"]
+    columns = ["machine", "C / n", *((g, s) for g in groups for s in sources), "support sequences"]
     body = []
-    kernel = [row for row in rows if row.method == "SVM" and row.tokens == "degree 2"]
-    for row in sorted(kernel, key=lambda row: list(options.kernel_C).index(str(row.C))):
+    kernel = [
+        row for row in rows
+        if "3" in options.tables and (row.method, row.tokens) == REFERENCE
+        and row.setting in options.table_3_C
+    ]  # fmt: skip
+    for row in sorted(kernel, key=lambda row: list(options.table_3_C).index(str(row.setting))):
         measured = (
             _spread(_values(row, "train", "token_error")),
             _spread(_values(row, "test", "token_error")),
@@ -112,14 +183,19 @@ def table_three(options: Options, corpus: Corpus, rows: Sequence[Row]) -> Table:
         found = {"paper": PAPER_SVM[row.formulation], "measured": measured}
         cells = (found[s][i] for i in range(len(groups)) for s in sources)
         support = _spread([fold["support"] for fold in row.folds], 0)
-        body.append([TITLES[row.formulation], row.C, *cells, support])
+        body.append([TITLES[row.formulation], row.setting, *cells, support])
     title = f"Table 3: named entities, {_protocol(options, corpus)}, kernel of degree 2"
     return Table(title, columns, body, _svm_notes(options, rows))
 
 
 def _of_table_two(rows: Sequence[Row]) -> list[Row]:
-    """The paper's machines in its order, then ours in the same."""
-    shown, methods = [row for row in rows if row.formulation in (None, "svm2")], [*PAPER_ERRORS]
+    """The paper's machines in its order, then ours in the same; not those of table 3 alone."""
+    chosen = any(row.setting == CHOSEN for row in rows)
+    shown = [
+        row for row in rows
+        if row.formulation in (None, "svm2") and (not chosen or row.setting in (None, CHOSEN))
+    ]  # fmt: skip
+    methods = [*PAPER_ERRORS]
     last = len(methods)
     return sorted(
         shown,
@@ -137,7 +213,7 @@ def error_plot(options: Options, rows: Sequence[Row]) -> Plot:
     shown = _of_table_two(rows)
     shown = [row for row in shown if row.compared] or shown
     stats = [mean_and_deviation(_values(row, "test", "token_error")) for row in shown]
-    names = [row.name + f", C={row.C}" * bool(row.C) for row in shown]
+    names = [row.name + f", {row.setting}" * (row.setting not in (None, CHOSEN)) for row in shown]
     series = {}
     if is_of_paper(options):
         series["paper"] = [PAPER_ERRORS[r.method] if r.compared else math.nan for r in shown]
@@ -166,11 +242,19 @@ def _notes(options: Options, corpus: Corpus, rows: Sequence[Row]) -> list[str]:
         "Commonest label: the yardstick, a machine that gives every token the commonest label of "
         "its training sentences, which is O.",
         *_svm_notes(options, rows),
-        "HMM: of words, Laplace correction 1; 'spelling': words that occur once in the training "
-        "sentences count as one of five spellings. CRF: L-BFGS until the gradient is at most 1e-3 "
-        f"max(1, |w|). Perceptron: until a pass has no error, at most {options.epochs} passes; "
+        "setting: C' = C / n of CRF and SVM, the Laplace correction of an HMM, the passes of a "
+        "perceptron at most. " + (
+            f"Chosen in every fold by the token error on {options.inner_folds} parts of its "
+            "training sentences, held out in turn (with the number of folds that chose it); of "
+            f"equal ones the first of {', '.join(options.C)}; {', '.join(options.smoothing)}; "
+            f"{', '.join(options.epochs)}; SVMs then stop at epsilon {options.inner_epsilon:g}."
+            if options.inner_folds else "Every one is a row."
+        ),
+        "HMM: of words; 'spelling': words that occur once in the training sentences count as one "
+        "of five spellings. CRF: L-BFGS until the gradient is at most 1e-3 max(1, |w|), of degree "
+        "2 ascent in the dual to a relative gap of 1e-3. Perceptron: until a pass has no error; "
         "'averaged': the mean of its weights over all steps.",
-    ]
+    ]  # fmt: skip
 
 
 def _svm_notes(options: Options, rows: Sequence[Row]) -> list[str]:
@@ -178,8 +262,8 @@ def _svm_notes(options: Options, rows: Sequence[Row]) -> list[str]:
     unsolved = sum(not fold["status"].solved for fold in runs)
     compilations = sum(fold.get("compilations", 0) for row in rows for fold in row.folds)
     return [
-        "C is divided by the number n of training sentences, C' = C / n; 'n' is C' = 1. The paper "
-        "says C = 1 and not whether its C is divided.",
+        "C is divided by the number n of training sentences, C' = C / n. The paper says C = 1 and "
+        "not whether its C is divided; table 3 has 1/n.",
         f"SVM: Hamming loss, epsilon {options.epsilon:g}; constraints: cutting planes added in "
         "all; average loss: mean Hamming loss of the label sequences with a positive dual "
         "variable, each counting once.",

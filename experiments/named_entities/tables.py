@@ -8,12 +8,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from experiments.lib import common
 from experiments.lib import kept as lib
 from experiments.lib.kept import Store
 from experiments.lib.progress import jobs_bar
+from experiments.lib.record import Stopwatch
 from experiments.named_entities.options import METHODS, SVMS, Options
-from experiments.named_entities.report import Row, error_plot, table_three, table_two
+from experiments.named_entities.report import (
+    CHOSEN,
+    Row,
+    differences,
+    error_plot,
+    table_three,
+    table_two,
+)
 from experiments.tasks.news import (
     Corpus,
     kernel_corpus,
@@ -25,8 +35,11 @@ from experiments.tasks.taggers import (
     Fold,
     Numbers,
     commonest_label,
+    dual_field,
     fold_of,
     hidden_markov,
+    in_coordinates,
+    inner_folds,
     last_and_averaged_perceptron,
     random_field,
     support_vector_machine,
@@ -41,7 +54,8 @@ from jaxstruct.data.token_features import FeatureOptions, fit_token_index
 FOLDER = "named_entities_folds"
 """In the folder of results: a file a training; see `lib.kept`."""
 DECIDING = (
-    "language", "sentences", "folds", "epsilon", "normalise", "epochs", "affixes", "window", "tags",
+    "language", "sentences", "folds", "inner_folds", "C", "smoothing", "epochs", "epsilon",
+    "inner_epsilon", "normalise", "affixes", "window", "tags",
     "max_passes", "variant", "working_sets", "capacity", "seed", "solver_seed", "x64",
 )  # fmt: skip
 """Options that decide the numbers of a training; its machine and fold are in the file's name."""
@@ -69,7 +83,7 @@ def kept(store: lib.Store, rows: Sequence[Row], fold: int, train: Callable[[], A
 
 def file_name(row: Row, fold: int) -> str:
     """The name of a training's file without its suffix."""
-    parts = (row.method, row.variant, row.tokens, row.formulation, row.C and f"C{row.C}")
+    parts = (row.method, row.variant, row.tokens, row.formulation, row.setting)
     words = "_".join(part for part in parts if part)
     return re.sub(r"[^\w.]+", "_", f"{words}_fold{fold}")
 
@@ -81,10 +95,16 @@ def _with_status(numbers: dict[str, Any]) -> dict[str, Any]:
 
 
 class Job(NamedTuple):
-    """Machines that one training gives, and that training: (fold, problem) -> numbers of each."""
+    """Machines that one training gives, its settings, and that training.
+
+    Fields:
+      rows: the machines. settings: to choose from, in the order in which ties are broken.
+      train: (fold, problem, setting) -> numbers of each machine.
+    """
 
     rows: tuple[Row, ...]
-    train: Callable[[Fold, Problem], tuple[Numbers, ...]]
+    settings: tuple[str, ...]
+    train: Callable[[Fold, Problem, str], tuple[Numbers, ...]]
 
 
 class Run(NamedTuple):
@@ -109,7 +129,7 @@ def run_tables(options: Options) -> common.Outcome:
       CorpusMissing: the corpus is not on this machine; the message says how to get it.
     """
     dtype = common.prepare(options)
-    linear, kernel = _jobs(options)
+    jobs = _jobs(options)
     news = load_conll2002(options.language, Path(options.path) if options.path else None)
     sentences = news.train[: options.sentences]
     features = FeatureOptions(options.affixes, options.window, options.tags)
@@ -119,76 +139,168 @@ def run_tables(options: Options) -> common.Outcome:
     with common.kept_if_stopped(
         options, {"trainings": run.finished}, "the same command with --resume goes on from there"
     ):
-        rows = _measure(run, corpus, linear)
-        if kernel:
+        rows = _measure(run, corpus, jobs["linear"])
+        if jobs["kernel"] or jobs["coordinates"]:
             tokens = kernel_corpus(sentences, names, index, options.normalise, features)
-            rows = _measure(run, tokens, kernel) + rows
+            kernel = _measure(run, tokens, jobs["kernel"])
+            rows = kernel + _measure(run, tokens, jobs["coordinates"], in_coordinates) + rows
             del tokens
     rows = sorted(rows, key=lambda row: not row.compared)
     return _save(options, corpus, rows)
 
 
-def _jobs(options: Options) -> tuple[list[Job], list[Job]]:
-    """The machines on sparse features or words, and those with the kernel."""
-    linear, kernel = [], []
+def _jobs(options: Options) -> dict[str, list[Job]]:
+    """The machines on sparse features or words, those with the kernel, those on coordinates."""
+    jobs: dict[str, list[Job]] = {"linear": [], "kernel": [], "coordinates": []}
     for name in METHODS:
         if name in options.methods:
-            own = kernel if name in ("perceptron", *SVMS) else linear
-            own += _jobs_of(options, name)
-    return linear, kernel
+            kernel = name in ("perceptron", *SVMS)
+            own = jobs["kernel" if kernel else "coordinates" if name == "crf_kernel" else "linear"]
+            own += _jobs_of_table_two(options, name) if "2" in options.tables else []
+            if name in SVMS and "3" in options.tables:
+                known = {job.rows[0] for job in own}
+                own += [
+                    job for job in _jobs_of_table_three(options, name) if job.rows[0] not in known
+                ]
+    return jobs
 
 
-def _jobs_of(options: Options, name: str) -> list[Job]:
-    """The machines that a word of --methods stands for."""
+def _jobs_of_table_two(options: Options, name: str) -> list[Job]:
+    """The machines that a word of --methods stands for: at the chosen, or at every setting."""
     kernel = not name.endswith("linear")
-    tokens = "degree 2" if kernel else "linear"
+    tokens, C = "degree 2" if kernel else "linear", tuple(options.C)
     if name == "commonest":
-        return [
-            Job((Row("commonest label", "", "none", None, None, False),), (_one(commonest_label)))
-        ]
+        row = Row("commonest label", "", "none", None, None, False)
+        return [Job((row,), ("",), lambda fold, problem, _: (commonest_label(fold, problem),))]
     if name == "hmm":
         return [
-            Job((Row("HMM", name, "words", None, None, not name),), _one(hidden_markov, rare=rare))
-            for name, rare in (("", "unknown"), ("spelling", "spelling"))
-        ]
+            job
+            for variant, rare in (("", "unknown"), ("spelling", "spelling"))
+            for job in _each(
+                options, (Row("HMM", variant, "words", None, None, not variant),),
+                tuple(options.smoothing), partial(_hidden_markov, rare=rare),
+            )
+        ]  # fmt: skip
     if name == "crf":
-        return [
-            Job((Row("CRF", "", "linear", C, None, True),), _one(random_field, C=C))
-            for C in options.C
-        ]
+        return _each(options, (Row("CRF", "", "linear", None, None, True),), C, _random_field)
+    if name == "crf_kernel":
+        row, train = Row("CRF", "", tokens, None, None, False), partial(_dual_field, options)
+        return _each(options, (row,), C, train)
     if name.startswith("perceptron"):
         rows = tuple(
             Row("perceptron", variant, tokens, None, None, kernel and not variant)
             for variant in ("", "averaged")
         )
-        run = last_and_averaged_perceptron
-        return [Job(rows, partial(run, epochs=options.epochs, seed=options.seed))]
-    formulation = SVMS.get(name, "svm2")
+        return _each(options, rows, tuple(options.epochs), partial(_perceptron, options))
+    if name not in ("svm", "svm_linear"):
+        return []
+    row = Row("SVM", "", tokens, None, "svm2", kernel)
+    return _each(options, (row,), C, partial(_svm, options, "svm2"))
+
+
+def _jobs_of_table_three(options: Options, name: str) -> list[Job]:
+    """A formulation with the kernel at the values of --table_3_C."""
+    formulation = SVMS[name]
     return [
         Job(
-            (Row("SVM", "", tokens, C, formulation, kernel and formulation == "svm2"),),
-            _one(support_vector_machine, options=options, formulation=formulation, C=C),
+            (Row("SVM", "", "degree 2", C, formulation, formulation == "svm2"),), (C,),
+            partial(_svm, options, formulation),
         )
-        for C in (options.kernel_C if kernel else options.C)
+        for C in options.table_3_C
+    ]  # fmt: skip
+
+
+def _each(
+    options: Options, rows: tuple[Row, ...], settings: tuple[str, ...], train: Callable[..., Any]
+) -> list[Job]:
+    """One job at the chosen setting, or one for every setting."""
+    if options.inner_folds:
+        return [Job(tuple(row._replace(setting=CHOSEN) for row in rows), settings, train)]
+    return [
+        Job(tuple(row._replace(setting=setting) for row in rows), (setting,), train)
+        for setting in settings
     ]
 
 
-def _one(train: Callable[..., Numbers], **how: Any) -> Callable[[Fold, Problem], tuple]:
-    return lambda fold, problem: (train(fold, problem, **how),)
+def _hidden_markov(fold: Fold, problem: Problem, setting: str, *, rare: str) -> tuple[Numbers]:
+    return (hidden_markov(fold, problem, rare=rare, smoothing=float(setting)),)
 
 
-def _measure(run: Run, corpus: Corpus, jobs: Sequence[Job]) -> list[Row]:
-    """The rows with their numbers, fold by fold; the data of a fold is freed before the next."""
+def _random_field(fold: Fold, problem: Problem, setting: str) -> tuple[Numbers]:
+    return (random_field(fold, problem, C=setting),)
+
+
+def _dual_field(options: Options, fold: Fold, problem: Problem, setting: str) -> tuple[Numbers]:
+    return (dual_field(fold, problem, C=setting, seed=options.seed),)
+
+
+def _perceptron(
+    options: Options, fold: Fold, problem: Problem, setting: str
+) -> tuple[Numbers, ...]:
+    return last_and_averaged_perceptron(fold, problem, epochs=int(setting), seed=options.seed)
+
+
+def _svm(
+    options: Options, formulation: str, fold: Fold, problem: Problem, setting: str
+) -> tuple[Numbers]:
+    how = {"options": options, "formulation": formulation, "C": setting}
+    return (support_vector_machine(fold, problem, **how),)
+
+
+def train_at_best(job: Job, fold: Fold, problem: Problem, folds: int, seed: int) -> Measured:
+    """Each machine of a job, trained at its setting of least mean token error in inner folds.
+
+    Returns:
+      Its numbers, setting: the word that was chosen and, where there was a choice, inner_errors:
+      setting -> mean token error in %; choosing_seconds: for all of it.
+    """
+    if len(job.settings) == 1:
+        (only,) = job.settings
+        return tuple(numbers | {"setting": only} for numbers in job.train(fold, problem, only))
+    watch = Stopwatch()
+    errors = np.mean(
+        [
+            [
+                [numbers["test"]["token_error"] for numbers in job.train(inner, problem, setting)]
+                for setting in job.settings
+            ]
+            for inner in inner_folds(fold, folds, seed)
+        ],
+        axis=0,
+    )
+    best, spent = errors.argmin(axis=0), watch.numbers()["seconds"]
+    found = {place: job.train(fold, problem, job.settings[place]) for place in {*best.tolist()}}
+    return tuple(
+        found[place][row] | {
+            "setting": job.settings[place], "choosing_seconds": spent,
+            "inner_errors": dict(zip(job.settings, errors[:, row].tolist(), strict=True)),
+        }
+        for row, place in enumerate(best.tolist())
+    )  # fmt: skip
+
+
+def _measure(
+    run: Run, corpus: Corpus, jobs: Sequence[Job], moved: Callable[[Fold], Fold] = lambda fold: fold
+) -> list[Row]:
+    """The rows with their numbers, fold by fold; the data of a fold is freed before the next.
+
+    Args:
+      moved: what becomes of a fold before anything is trained on it.
+    """
+    if not jobs:
+        return []
     options = run.options
     problem = chain(corpus.number_of_features, len(corpus.names), dtype=run.dtype)
     folds = stratified_folds(length_classes(corpus), options.folds, options.seed)
     rows = [row for job in jobs for row in job.rows]
+    how = options.inner_folds, options.seed
     with jobs_bar(enabled=options.progress, total=len(folds) * len(jobs)) as bar:
         for number, chosen in enumerate(folds):
-            fold, numbers = fold_of(corpus, chosen.train, chosen.test), []
+            fold, numbers = moved(fold_of(corpus, chosen.train, chosen.test)), []
             for job in jobs:
                 bar.set_description(f"{job.rows[0].name}, {job.rows[0].tokens}")
-                found = kept(run.store, job.rows, number, partial(job.train, fold, problem))
+                train = partial(train_at_best, job, fold, problem, *how)
+                found = kept(run.store, job.rows, number, train)
                 run.finished.extend(map(partial(_finished, number), job.rows, found))
                 numbers += found
                 bar.update()
@@ -201,18 +313,23 @@ def _measure(run: Run, corpus: Corpus, jobs: Sequence[Job]) -> list[Row]:
 
 
 def _finished(fold: int, row: Row, numbers: Numbers) -> dict[str, Any]:
-    machine = {"machine": row.name, "tokens": row.tokens, "C": row.C}
+    machine = {"machine": row.name, "tokens": row.tokens, "setting": row.setting}
     return machine | {"formulation": row.formulation, "fold": fold} | numbers
 
 
 def _save(options: Options, corpus: Corpus, rows: Sequence[Row]) -> common.Outcome:
-    """Both tables on paper; one Outcome with the files of both, those of table 2 first."""
+    """All tables on paper; one Outcome with the files of all, those of table 2 first."""
     numbers = {"rows": rows}
     plots = {"named_entities": error_plot(options, rows)}
-    table = table_two(options, corpus, rows)
-    outcome = common.save(options, table, numbers, plots)
-    table = table_three(options, corpus, rows)
-    if not table.rows:
-        return outcome
-    margins = common.save(options, table, numbers, name="named_entities_table_3")
-    return outcome._replace(files=(*outcome.files, *margins.files))
+    found = [
+        table_two(options, corpus, rows),
+        differences(rows),
+        table_three(options, corpus, rows),
+    ]
+    names = ("", "named_entities_differences", "named_entities_table_3")
+    outcomes = [
+        common.save(options, table, numbers, {} if name else plots, name=name)
+        for table, name in zip(found, names, strict=True) if table.rows
+    ]  # fmt: skip
+    files = tuple(path for outcome in outcomes for path in outcome.files)
+    return outcomes[0]._replace(files=files)

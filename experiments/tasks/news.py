@@ -205,11 +205,10 @@ def token_kernel(rows: TokenRows, normalise: bool) -> np.ndarray:
 def length_classes(corpus: Corpus) -> np.ndarray:
     """[n] which of a few classes the length of each sentence is in; folds have as many of each.
 
-    A position of kernel tokens takes as many numbers as there are tokens, so classes are cheap.
+    The same for sparse features and kernel values, so that their folds are the same sentences. A
+    position of kernel tokens takes as many numbers as there are tokens, so classes are cheap.
     """
-    kernel = isinstance(corpus.inputs.features, KernelTokens)
-    price = {"price": 0} if kernel else {}
-    return np.searchsorted(bucket_lengths(corpus.lengths, 4, **price), corpus.lengths)
+    return np.searchsorted(bucket_lengths(corpus.lengths, 4, price=0), corpus.lengths)
 
 
 def label_strings(outputs: Ragged, names: Sequence[str]) -> Labels:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,16 +16,20 @@ from experiments.tasks.news import (
     as_numbers,
     chosen,
     label_strings,
+    length_classes,
     score,
     true_labels,
 )
 from jaxstruct import Ragged, Settings, fit, predict, support_outputs
 from jaxstruct.baselines.conditional_random_field import fit_random_field
+from jaxstruct.baselines.dual_random_field import dual_random_field
 from jaxstruct.baselines.perceptron import perceptron
 from jaxstruct.chains.hidden_markov import HiddenMarkov, decode, fit_hidden_markov
+from jaxstruct.chains.structure import chain_inputs
 from jaxstruct.chains.token_features import KernelTokens
 from jaxstruct.core.contract import Problem
 from jaxstruct.core.types import PyTree
+from jaxstruct.data.splits import stratified_folds
 
 Numbers = dict[str, Any]
 
@@ -36,11 +40,14 @@ class Fold(NamedTuple):
     Fields:
       whole: all sentences. train: those that are trained on.
       parts: "train" and "test" -> their places in `whole`.
+      used: [n] of an inner fold: 1 for the sentences of `train` that are trained on, 0 for those
+        that are held out, which are its "test"; None: all are trained on.
     """
 
     whole: Corpus
     train: Corpus
     parts: dict[str, np.ndarray]
+    used: np.ndarray | None = None
 
 
 def fold_of(corpus: Corpus, train: np.ndarray, test: np.ndarray) -> Fold:
@@ -48,23 +55,44 @@ def fold_of(corpus: Corpus, train: np.ndarray, test: np.ndarray) -> Fold:
     return Fold(corpus, chosen(corpus, train), {"train": train, "test": test})
 
 
-def evaluate(fold: Fold, decoded: Callable[[Corpus], Labels]) -> Numbers:
-    """Scores of the predictions for both parts, in %: {"train": .., "test": ..}.
+def inner_folds(fold: Fold, folds: int, seed: int) -> Iterator[Fold]:
+    """The training sentences of a fold, some of them held out in turn.
 
-    All sentences are decoded together, so that all folds share the compiled programs.
+    Machines that take example weights train on all of them with those of `used`, so that they
+    share the compiled programs of the fold itself; the others on `seen`.
+    """
+    own = fold.parts["train"]
+    for part in stratified_folds(length_classes(fold.train), folds, seed):
+        used = np.isin(np.arange(len(own)), part.train).astype(np.float64)
+        yield fold._replace(parts={"train": own[part.train], "test": own[part.test]}, used=used)
+
+
+def seen(fold: Fold) -> Corpus:
+    """The sentences of a fold that are trained on, without those held out."""
+    return fold.train if fold.used is None else chosen(fold.train, np.flatnonzero(fold.used))
+
+
+def evaluate(fold: Fold, decoded: Callable[[Corpus], Labels]) -> Numbers:
+    """Scores of the predictions for both parts, in %: {"train": .., "test": .., "wrong": ..}.
+
+    All sentences are decoded together, so that all folds share the compiled programs. wrong: of
+    each test sentence the tokens labelled wrong.
     """
     true, predicted = true_labels(fold.whole), decoded(fold.whole)
-    return {
+    scores: Numbers = {
         name: as_numbers(score([true[int(i)] for i in part], [predicted[int(i)] for i in part]))
         for name, part in fold.parts.items()
     }
+    pairs = ((true[int(i)], predicted[int(i)]) for i in fold.parts["test"])
+    wrong = [sum(a != b for a, b in zip(x, y, strict=True)) for x, y in pairs]
+    return scores | {"wrong": wrong}
 
 
 def commonest_label(fold: Fold, problem: Problem) -> Numbers:
     """The yardstick: a machine that gives every token the commonest label of the training part."""
     del problem
     watch = Stopwatch()
-    label, _ = Counter(y for labels in true_labels(fold.train) for y in labels).most_common(1)[0]
+    label, _ = Counter(y for labels in true_labels(seen(fold)) for y in labels).most_common(1)[0]
     scores = evaluate(fold, lambda part: [[label] * length for length in part.lengths])
     return scores | {**watch.numbers(), "label": label}
 
@@ -80,17 +108,20 @@ def spelling(word: str) -> str:
     return "initial" if word[0].isupper() else "small"
 
 
-def hidden_markov(fold: Fold, problem: Problem, *, rare: str, stop: bool = True) -> Numbers:
-    """An HMM whose symbols are words, with Laplace correction 1.
+def hidden_markov(
+    fold: Fold, problem: Problem, *, rare: str, stop: bool = True, smoothing: float = 1.0
+) -> Numbers:
+    """An HMM whose symbols are words.
 
     Args:
+      smoothing: the Laplace correction.
       rare: "unknown": what the training sentences do not hold is the unknown symbol; "spelling": a
         word that they hold less than twice is the symbol of its `spelling`.
       stop: whether sentences have a probability to end, which the slides' count leaves out.
     """
     del problem  # of a chain over features, which an HMM has none of
-    watch = Stopwatch()
-    counts = Counter(word for sentence in fold.train.sentences for word in sentence.words)
+    watch, train = Stopwatch(), seen(fold)
+    counts = Counter(word for sentence in train.sentences for word in sentence.words)
 
     def symbol(word: str) -> str:
         plain = rare == "unknown" or counts[word] > 1
@@ -104,9 +135,8 @@ def hidden_markov(fold: Fold, problem: Problem, *, rare: str, stop: bool = True)
         numbers = np.array([number.get(word, len(known)) for word in words], np.int32)
         return Ragged(numbers, part.outputs.offsets)
 
-    train = fold.train
     sizes = len(known), len(train.names)
-    model = fit_hidden_markov(symbols(train), train.outputs, *sizes, stop=stop)
+    model = fit_hidden_markov(symbols(train), train.outputs, *sizes, stop=stop, smoothing=smoothing)
     model = _widen(model, 1 << len(known).bit_length())
 
     def decoded(part: Corpus) -> Labels:
@@ -130,12 +160,53 @@ def _widen(model: HiddenMarkov, columns: int) -> HiddenMarkov:
 
 def random_field(fold: Fold, problem: Problem, *, C: str) -> Numbers:
     """A conditional random field, trained by L-BFGS until the gradient is small."""
-    watch = Stopwatch()
-    train = fold.train
-    machine = fit_random_field(problem, train.inputs, train.outputs, value_of(C, train))
+    watch, train = Stopwatch(), fold.train
+    machine = fit_random_field(
+        problem, train.inputs, train.outputs, ratio_of(C, fold) * len(train.sentences),
+        example_weights=fold.used,
+    )  # fmt: skip
     return evaluate(fold, _decoder(problem, machine.weights)) | {
         **watch.numbers(), "status": machine.status,
         "iterations": machine.iterations, "gradient_norm": machine.gradient_norm,
+    }  # fmt: skip
+
+
+def in_coordinates(fold: Fold) -> Fold:
+    """The fold with coordinates of the tokens in the place of kernel values.
+
+    With L L' = K the Gram matrix of the training tokens, that of token x is L^-1 k(x): inner
+    products are kernel values, and a machine on coordinates is the kernel machine, whose
+    |w|^2 they share. One Cholesky factor serves all trainings of the fold; eigenvectors, as
+    `baselines.kernel_coordinates` takes for each, cost far more. K's diagonal is raised by a
+    millionth of itself, since tokens that are equal make it singular.
+    """
+    from scipy.linalg import solve_triangular
+
+    whole, train, test = fold.whole, fold.parts["train"], fold.parts["test"]
+    tokens = np.repeat(np.arange(len(whole.sentences)), whole.lengths)
+    kernel = np.asarray(whole.inputs.features.rows.rows)
+    own, other = (np.flatnonzero(np.isin(tokens, part)) for part in (train, test))
+    gram = kernel[np.ix_(own, own)].astype(np.float64)
+    gram[np.diag_indices(len(own))] *= 1 + 1e-6
+    factor = np.linalg.cholesky(gram)
+    features = np.zeros_like(kernel)  # as wide in all folds, which then share their programs
+    features[own, : len(own)] = factor
+    crossed = kernel[np.ix_(own, other)].astype(np.float64)
+    features[other, : len(own)] = solve_triangular(factor, crossed, lower=True).T
+    inputs = chain_inputs(Ragged(features, whole.outputs.offsets))
+    return fold_of(whole._replace(inputs=inputs), train, test)
+
+
+def dual_field(fold: Fold, problem: Problem, *, C: str, seed: int) -> Numbers:
+    """A conditional random field, trained in the dual to a relative gap of 1e-3."""
+    watch, train = Stopwatch(), seen(fold)
+    machine = dual_random_field(
+        problem, train.inputs, train.outputs, ratio_of(C, fold) * len(train.sentences),
+        tolerance=1e-3, seed=seed,
+    )  # fmt: skip
+    return evaluate(fold, _decoder(problem, machine.weights)) | {
+        **watch.numbers(), "status": machine.status, "passes": machine.passes,
+        "primal": machine.primal, "dual": machine.dual,
     }  # fmt: skip
 
 
@@ -146,7 +217,7 @@ def last_and_averaged_perceptron(
 
     With kernel tokens the weights are coefficients of tokens: algorithm 1, in the dual.
     """
-    watch, train = Stopwatch(), fold.train
+    watch, train = Stopwatch(), seen(fold)
     machine = perceptron(problem, train.inputs, train.outputs, max_epochs=epochs, seed=seed)
     shared = {
         **watch.numbers(), "status": machine.status,
@@ -179,14 +250,18 @@ def support_vector_machine(
 ) -> Numbers:
     """A structural SVM by the paper's rule: no constraint is violated by more than epsilon.
 
+    In inner folds, which only choose C, by more than `inner_epsilon`.
+
     Beside the scores: `constraints`, the cutting planes that were added; `average_loss`, the mean
     Hamming loss of the label sequences with a positive dual variable, each counting once.
     """
     watch, train = Stopwatch(), fold.train
     solution = fit(
-        problem, train.inputs, train.outputs, formulation, value_of(C, train), tolerance=None,
-        epsilon=options.epsilon, settings=settings_of(options, train),
-        max_passes=options.max_passes,
+        problem, train.inputs, train.outputs, formulation,
+        ratio_of(C, fold) * len(train.sentences), tolerance=None,
+        epsilon=options.epsilon if fold.used is None else options.inner_epsilon,
+        settings=settings_of(options, train), max_passes=options.max_passes,
+        example_weights=fold.used,
     )  # fmt: skip
     support, statistics = support_outputs(solution), solution.statistics
     return evaluate(fold, _decoder(problem, solution.weights)) | {
@@ -199,6 +274,7 @@ def support_vector_machine(
     }  # fmt: skip
 
 
-def value_of(C: str, train: Corpus) -> float:
-    """The number that a word of --C stands for: "n" is the number of training sentences."""
-    return float(len(train.sentences)) if C == "n" else float(C)
+def ratio_of(C: str, fold: Fold) -> float:
+    """C' = C / n of a word such as 0.1, or 1/n with the n training sentences of the outer fold."""
+    number = float(C.removesuffix("/n"))
+    return number / len(fold.train.sentences) if C.endswith("/n") else number

@@ -22,7 +22,7 @@ from experiments.lib.common import take_rows
 from experiments.lib.options import BaseOptions, flag, names
 from experiments.lib.peers import objective
 from experiments.named_entities.options import checked_c
-from experiments.tasks.taggers import value_of
+from experiments.tasks.taggers import ratio_of
 from tests.experiments.scripts import raising
 
 
@@ -124,7 +124,7 @@ def test_arguments_that_are_no_flags_are_refused(started, capsys):
 def test_a_bug_shows_its_traceback(started):
     """The same errors as of wrong options, but Python and NumPy raise them within our code."""
     for bug, error in (
-        (lambda options: value_of("x", None), ValueError),
+        (lambda options: ratio_of("x", None), ValueError),
         (lambda options: take_rows(np.zeros(2), (2,)), IndexError),
         (lambda options: objective(np.zeros((2, 2)), np.zeros((1, 3)), np.zeros(1), 1), ValueError),
     ):

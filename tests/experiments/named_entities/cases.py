@@ -15,7 +15,8 @@ NAMES = (("Ana", "B-PER"), ("Luis", "B-PER"), ("Roma", "B-LOC"), ("Lima", "B-LOC
 PLAIN = ("va", "y", "ve", "oye", "come", "hoy", ".", "12")
 FEATURES = FeatureOptions(affixes=1, window=0)
 CHEAP = {
-    "sentences": 16, "folds": 2, "C": ("n",), "kernel_C": ("n",), "epochs": 2,
+    "sentences": 16, "folds": 2, "C": ("1",), "table_3_C": ("1",), "inner_folds": 0,
+    "smoothing": ("1",), "epochs": ("2",),
     "affixes": 1, "window": 0, "capacity": 32, "variant": "subspace", "max_passes": 30,
     "compilation_cache": False, "progress": False, "epsilon": 0.1, "tolerance": 0.1,
     "methods": ("commonest", "hmm", "crf", "perceptron", "svm", "svm_linear"),

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from scipy.stats import ttest_1samp
 
 from experiments.named_entities.command import Options
-from experiments.named_entities.report import PAPER_SVM, Row, error_plot, table_three, table_two
+from experiments.named_entities.report import (
+    CHOSEN,
+    PAPER_SVM,
+    Row,
+    differences,
+    error_plot,
+    table_three,
+    table_two,
+)
 from jaxstruct import Status
 from tests.experiments.named_entities.cases import corpora
 
@@ -14,7 +23,7 @@ from tests.experiments.named_entities.cases import corpora
 def test_the_paper_stands_only_beside_its_own_sentences(sentences, changed):
     options, known = Options(**changed), not changed
     numbers = {"constraints": 9, "support": 2, "average_loss": 1.0, "status": Status.EPSILON}
-    row = Row("SVM", "", "degree 2", "1", "svm2", True, (measured_fold(4.0, **numbers),))
+    row = Row("SVM", "", "degree 2", "1/n", "svm2", True, (measured_fold(4.0, **numbers),))
     corpus, _ = corpora(sentences)
     plot = error_plot(options, [row])
     assert ("paper" in plot.data.columns) == known
@@ -38,19 +47,19 @@ def test_table_3_shows_the_paper_beside_the_means(sentences):
     ]
     folds = tuple(measured_fold(error, **fold) for error, fold in zip((4, 6), folds, strict=True))
     rows = [
-        Row("SVM", "", "degree 2", C, form, True, folds) for form in PAPER_SVM for C in ("1", "n")
+        Row("SVM", "", "degree 2", C, form, True, folds) for form in PAPER_SVM for C in ("1/n", "1")
     ]
     corpus, _ = corpora(sentences)
-    table = table_three(Options(kernel_C=("1", "n")), corpus, rows)
+    table = table_three(Options(table_3_C=("1/n", "1")), corpus, rows)
     assert [row[:2] for row in table.rows] == [
-        [name, C] for C in ("1", "n") for name in ("SVM2", "SVM2 Δs", "SVM2 Δm")
+        [name, C] for C in ("1/n", "1") for name in ("SVM2", "SVM2 Δs", "SVM2 Δm")
     ]
     assert [tuple(row[2:-1:2]) for row in table.rows] == [*PAPER_SVM.values()] * 2
     assert {tuple(row[3::2]) + (row[-1],) for row in table.rows} == {
         ("0.50 ± 0.00", "5.00 ± 1.41", "105 ± 7", "1.20 ± 0.14", "20 ± 0")
     }
     second = table_two(Options(), corpus, rows)
-    assert [row[2:5] for row in second.rows] == [[C, "5.08", "5.00 ± 1.41"] for C in ("1", "n")]
+    assert [row[2:5] for row in second.rows] == [[C, "5.08", "5.00 ± 1.41"] for C in ("1/n", "1")]
 
 
 def test_tables_leave_out_what_was_not_measured(sentences):
@@ -64,3 +73,27 @@ def test_tables_leave_out_what_was_not_measured(sentences):
         ["HMM", "words", None, "9.36", "10.00", "10.00", *[None] * 3, "1.0", "0.5"]
     ]
     assert not table_three(Options(), corpus, [row]).rows
+
+
+def test_differences_are_tested_over_folds_and_sentences(sentences):
+    """Five sentences of one fold, all better by a token: 2 of 32 draws of signs are as far off."""
+    ours = tuple(measured_fold(error, wrong=wrong) for error, wrong in (
+        (4.0, [0, 1, 0]), (5.0, [0, 2]), (6.0, [1]),
+    ))  # fmt: skip
+    theirs = tuple(measured_fold(error, wrong=wrong) for error, wrong in (
+        (5.0, [1, 2, 1]), (6.5, [0, 3]), (8.0, [2]),
+    ))  # fmt: skip
+    rows = [
+        Row("SVM", "", "degree 2", CHOSEN, "svm2", True, ours),
+        Row("SVM", "", "degree 2", "1/n", "svm2", True, theirs),
+        Row("CRF", "", "linear", CHOSEN, None, True, theirs),
+    ]
+    (line,) = differences(rows).rows
+    assert line[:3] == ["CRF", "linear", "-1.50 ± 0.50"]
+    assert line[3] == pytest.approx(ttest_1samp([-1, -1.5, -2], 0).pvalue)
+    assert line[4:7] == ["3 of 3", 0.25, "5, 0"] and line[7] == pytest.approx(2 / 32)
+    chosen = zip(theirs, "aba", strict=True)
+    row = Row("HMM", "", "words", CHOSEN, None, True)._replace(
+        folds=tuple(fold | {"setting": word} for fold, word in chosen)
+    )
+    assert table_two(Options(), corpora(sentences)[0], [row]).rows[0][2] == "a x2, b"
