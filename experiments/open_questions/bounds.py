@@ -7,9 +7,9 @@ Friedman's test and Nemenyi's critical difference (J. Demsar, JMLR 7, 1-30, 2006
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -19,10 +19,9 @@ from experiments.lib.plots import Plot
 from experiments.lib.record import Stopwatch
 from experiments.lib.report import Row, Table
 from experiments.open_questions.data_sets import DATA_SETS, Split, mean_loss
-from jaxstruct import fit, fit_path
+from jaxstruct import fit_path
 from jaxstruct.core.buckets import rows_of
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
-from jaxstruct.solvers.objective.most_violated import oracle_for
 
 SOFT = tuple(name for name in FORMULATIONS if name != "svm0")
 LEVEL = 0.05
@@ -81,20 +80,14 @@ def _sizes(options: AnyOptions, name: str) -> tuple[int, ...]:
 def _trained(options: AnyOptions, split: Split, ratios: list[float], formulation: str) -> Row:
     """The best C of the grid on the validation part, and its machine's loss on the test part."""
     watch, n = Stopwatch(), rows_of(split.train.outputs)
-    rules = {"tolerance": options.tolerance, "max_passes": options.most_passes}
-    found: dict[str, Any] = dict.fromkeys(("status", "c_over_n", "test"))
-    try:
-        oracle_for(split.problem, FORMULATIONS[formulation])
-    except ValueError:  # the structure does not serve it
-        return found | {"validation": [], "seconds": None}
-    if formulation == "svm0":
-        machines = [fit(split.problem, *split.train, formulation, **rules)]
-    else:
-        Cs = [n * ratio for ratio in ratios]
-        machines = list(fit_path(split.problem, *split.train, formulation, Cs, **rules))
+    Cs = [1.0] if formulation == "svm0" else [n * ratio for ratio in ratios]
+    machines = list(fit_path(
+        split.problem, *split.train, formulation, Cs,
+        tolerance=options.tolerance, max_passes=options.most_passes,
+    ))  # fmt: skip
     losses = [mean_loss(split.problem, each.weights, split.validation) for each in machines]
     best = int(np.argmin(losses))
-    return found | {
+    return {
         "status": machines[best].status.name, "validation": losses,
         "c_over_n": None if formulation == "svm0" else ratios[best],
         "test": mean_loss(split.problem, machines[best].weights, split.test),
@@ -103,70 +96,60 @@ def _trained(options: AnyOptions, split: Split, ratios: list[float], formulation
 
 
 def by_data(rows: Sequence[Row]) -> dict[str, dict[str, np.ndarray]]:
-    """Data set -> formulation -> [splits] test losses, of formulations that solved all splits."""
+    """Data set -> formulation -> [splits] test losses; svm0 where it was solved on all splits."""
     found: dict[str, dict[str, np.ndarray]] = {}
-    for row in rows:
-        found.setdefault(row["data"], {}).setdefault(row["formulation"], []).append(row)
-    return {
-        name: {
-            formulation: np.array([row["test"] for row in own])
-            for formulation, own in each.items()
-            if all(row["test"] is not None for row in own)
-            and (formulation != "svm0" or all(row["status"] == "CONVERGED" for row in own))
+    for name in dict.fromkeys(row["data"] for row in rows):
+        of = {
+            each: [row for row in rows if (row["data"], row["formulation"]) == (name, each)]
+            for each in FORMULATIONS
         }
-        for name, each in found.items()
-    }
+        if any(row["status"] != "CONVERGED" for row in of["svm0"]):
+            del of["svm0"]
+        found[name] = {each: np.array([row["test"] for row in own]) for each, own in of.items()}
+    return found
 
 
-def complete(losses: Mapping[str, Mapping[str, np.ndarray]]) -> np.ndarray:
-    """[N, 6] mean losses of the data sets that all soft-margin formulations serve."""
-    return np.array([
-        [own[name].mean() for name in SOFT] for own in losses.values() if own.keys() >= set(SOFT)
-    ])  # fmt: skip
+def mean_losses(rows: Sequence[Row]) -> np.ndarray:
+    """[N, 6] mean test losses of the formulations with slacks."""
+    return np.array([[own[each].mean() for each in SOFT] for own in by_data(rows).values()])
 
 
 def table_of(options: AnyOptions, rows: Sequence[Row]) -> Table:
-    """A line a data set, and one of mean ranks."""
-    losses = by_data(rows)
-    ranking = ranking_of(complete(losses)) if len(complete(losses)) > 1 else None
+    """A line a data set, and one of mean ranks where there are several."""
     lines = [
         [
             name, DATA_SETS[name].loss, _sizes(options, name)[0],
             *(own[each].mean() if each in own else None for each in FORMULATIONS),
-            *(_change(own, svm) for svm in ("svm1", "svm2")),
+            *(_change(own[f"{svm}_slack"], own[f"{svm}_margin"]) for svm in ("svm1", "svm2")),
         ]
-        for name, own in losses.items()
+        for name, own in by_data(rows).items()
     ]  # fmt: skip
     columns = [
         "data", "loss", "n", *(("test loss", each) for each in FORMULATIONS),
         *(("slack less margin re-scaling, %", svm) for svm in ("svm1", "svm2")),
     ]  # fmt: skip
-    soft = [row for row in rows if row["formulation"] != "svm0" and row["status"]]
-    unsolved = sum(row["status"] != "CONVERGED" for row in soft)
+    soft = [row["status"] for row in rows if row["formulation"] != "svm0"]
     notes = [
         f"Means of {options.splits} splits; C / n is the one of four with the smallest loss on a "
         f"validation part; tolerance {options.tolerance:g}, at most {options.most_passes} passes.",
         "After ±: the standard error of the mean over splits, whose parts are of one pool.",
-        "-: a formulation that the oracles of a structure do not serve, or svm0 where a split is "
-        "not separable or was not solved.",
-        f"{unsolved} of {len(soft)} machines with slacks, C chosen, did not come to their regular "
-        "end.",
+        "svm0: - where a split is not separable or was not solved.",
+        f"{sum(each != 'CONVERGED' for each in soft)} of {len(soft)} machines with slacks, C "
+        "chosen, did not come to their regular end.",
     ]
-    if ranking:
-        lines.append(["mean rank", None, None, None, *ranking.ranks, None, None])
+    if len(lines) > 1:
+        ranking = ranking_of(mean_losses(rows))
         notes.append(
-            f"Friedman's test over {len(complete(losses))} data sets that serve all six: "
-            f"{ranking.statistic:.2f}, p = {ranking.p:.2g}; critical difference of two mean ranks "
-            f"at {LEVEL:g} (Nemenyi): {ranking.difference:.2f}."
+            f"Friedman's test over {len(lines)} data sets: {ranking.statistic:.2f}, p = "
+            f"{ranking.p:.2g}; critical difference of two mean ranks at {LEVEL:g} (Nemenyi): "
+            f"{ranking.difference:.2f}."
         )
+        lines.append(["mean rank", None, None, None, *ranking.ranks, None, None])
     return Table("Upper bounds of the task loss", columns, lines, notes)
 
 
-def _change(own: Mapping[str, np.ndarray], svm: str) -> str | None:
+def _change(slack: np.ndarray, margin: np.ndarray) -> str:
     """Of the losses of both re-scalings, split by split."""
-    if not own.keys() >= {f"{svm}_slack", f"{svm}_margin"}:
-        return None
-    slack, margin = own[f"{svm}_slack"], own[f"{svm}_margin"]
     each = 100 * (slack - margin) / margin.mean()
     error = each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
     return f"{each.mean():+.1f} ± {error:.1f}"
@@ -180,7 +163,7 @@ def picture_of(rows: Sequence[Row]) -> Plot:
     """
     from matplotlib.figure import Figure
 
-    losses = complete(by_data(rows))
+    losses = mean_losses(rows)
     ranking, title = ranking_of(losses), f"Mean ranks of test losses over {len(losses)} data sets"
     order = np.argsort(ranking.ranks)
     ranks = ranking.ranks[order]

