@@ -14,11 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from experiments.lib.common import Row
 from experiments.lib.options import AnyOptions
 from experiments.lib.plots import Plot
 from experiments.lib.record import Stopwatch
-from experiments.lib.report import Row, Table
-from experiments.open_questions.data_sets import DATA_SETS, Split, mean_loss
+from experiments.lib.report import Table
+from experiments.open_questions.data_sets import DATA_SETS, Sizes, Split, mean_loss
 from jaxstruct import fit_path
 from jaxstruct.core.buckets import rows_of
 from jaxstruct.solvers.objective.formulations import FORMULATIONS
@@ -72,9 +73,12 @@ def _split(options: AnyOptions, name: str, number: int, dtype: str) -> list[Row]
     ]
 
 
-def _sizes(options: AnyOptions, name: str) -> tuple[int, ...]:
-    """Examples that train, choose and test; a share of those of the data set."""
-    return tuple(max(8, round(options.share * size)) for size in DATA_SETS[name].sizes)
+def _sizes(options: AnyOptions, name: str) -> Sizes:
+    """A share of those of the data set."""
+    train, validation, test = (
+        max(8, round(options.share * size)) for size in DATA_SETS[name].sizes
+    )
+    return train, validation, test
 
 
 def _trained(options: AnyOptions, split: Split, ratios: list[float], formulation: str) -> Row:

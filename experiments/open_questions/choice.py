@@ -15,8 +15,9 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from experiments.lib.common import Row
 from experiments.lib.options import AnyOptions
-from experiments.lib.report import Columns, Row, Table, rows_table
+from experiments.lib.report import Columns, Table, rows_table
 from experiments.open_questions.data_sets import DATA_SETS, Split, string_kernels
 from experiments.tasks import string_pairs
 from jaxstruct.core.problem import joint_feature

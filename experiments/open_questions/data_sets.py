@@ -38,8 +38,12 @@ Pool = tuple[Problem, PyTree, PyTree]
 """A problem, inputs and outputs."""
 
 
+Sizes = tuple[int, int, int]
+"""Examples to train on, to choose C on, and to test on."""
+
+
 class Split(NamedTuple):
-    """Examples to train on, to choose C on, and to test on; no two share one."""
+    """The three parts; no two share an example."""
 
     problem: Problem
     train: Examples
@@ -58,8 +62,8 @@ class DataSet(NamedTuple):
 
     loss: str
     least: float
-    sizes: tuple[int, int, int]
-    draw: Callable[[int, tuple[int, int, int], str], Split]
+    sizes: Sizes
+    draw: Callable[[int, Sizes, str], Split]
 
 
 def mean_loss(problem: Problem, weights: PyTree, part: Examples) -> float:
@@ -78,7 +82,7 @@ def _padded(which: int, *leaves: np.ndarray | Ragged) -> np.ndarray:
     return leaf.padded(np.arange(len(leaf)), longest, -1)
 
 
-def _parts(sizes: tuple[int, int, int], n: int, seed: int) -> list[np.ndarray]:
+def _parts(sizes: Sizes, n: int, seed: int) -> list[np.ndarray]:
     """Numbers of examples for the three parts."""
     order = np.random.default_rng([seed, n]).permutation(n)
     return np.split(order, np.cumsum(sizes))[:3]
@@ -88,7 +92,7 @@ def _of_pool(pool: Callable[[str], Pool]) -> Callable[..., Split]:
     """Splits of one pool of examples, which is read once."""
     pool = cache(pool)
 
-    def draw(seed: int, sizes: tuple[int, int, int], dtype: str) -> Split:
+    def draw(seed: int, sizes: Sizes, dtype: str) -> Split:
         problem, x, y = pool(dtype)
         parts = _parts(sizes, rows_of(y), seed)
         return Split(problem, *(Examples(take(x, part), take(y, part)) for part in parts))
@@ -135,7 +139,7 @@ def string_kernels(n: int, seed: int) -> string_pairs.Kernels:
     return string_pairs.kernels_of(string_pairs.draw_pairs(n, seed), 0.01, (3, 3), "own")
 
 
-def _strings(seed: int, sizes: tuple[int, int, int], dtype: str) -> Split:
+def _strings(seed: int, sizes: Sizes, dtype: str) -> Split:
     """Each split is drawn anew; Gen(x) is what its training part has."""
     kernels = string_kernels(sum(sizes), seed)
     train, *others = _parts(sizes, sum(sizes), seed)

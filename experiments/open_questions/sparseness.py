@@ -11,11 +11,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
+from experiments.lib.common import Row
 from experiments.lib.options import AnyOptions
 from experiments.lib.plots import Plot, curve_lines
-from experiments.lib.report import Row, Table
+from experiments.lib.report import Table
 from experiments.open_questions.data_sets import DATA_SETS, Examples
 from jaxstruct import Problem
 from jaxstruct.multiclass import multiclass
@@ -49,16 +51,16 @@ class Exponent(NamedTuple):
         return f"{self.slope:.2f} ± {self.half:.2f}"
 
 
-def exponent_of(
-    values: Sequence[float], counts: Sequence[float], samples: Sequence[int]
-) -> Exponent:
-    """d log(counts) / d log(values), each sample with a level of its own; t interval."""
+def exponent_of(values: ArrayLike, counts: ArrayLike, samples: ArrayLike) -> Exponent:
+    """d log(counts) / d log(values), each sample with a level of its own; t interval, or nan."""
     x, y, which = np.log(values), np.log(counts), np.asarray(samples)
     for one in np.unique(which):
         x[which == one] -= x[which == one].mean()
         y[which == one] -= y[which == one].mean()
     slope = float(x @ y / (x @ x))
     free = len(x) - len(np.unique(which)) - 1
+    if free < 1:
+        return Exponent(slope, np.nan)
     error = np.sqrt(np.sum((y - slope * x) ** 2) / free / (x @ x))
     return Exponent(slope, float(stats.t.ppf(0.975, free) * error))
 
@@ -134,7 +136,7 @@ def table_of(options: AnyOptions, rows: Sequence[Row]) -> Table:
     lines = []
     for key in dict.fromkeys((row["data"], row["formulation"]) for row in rows):
         own = [row for row in rows if (row["data"], row["formulation"]) == key]
-        base = [row for row in own if row["factor"] == "n" and row["value"] == BASE["n"]]
+        base = [row for row in own if row["value"] == BASE[row["factor"]]]
         lines.append([
             *key, *(np.mean([row[name] for row in base]) for name in SHOWN),
             *(_slope([row for row in own if row["factor"] == factor]) for factor in VALUES),
