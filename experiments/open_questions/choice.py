@@ -30,11 +30,11 @@ from jaxstruct.solvers.objective.formulations import (
 from jaxstruct.solvers.reference.working_set_dual import WorkingSetDual
 
 MARGINS = ("svm1_margin", "svm2_margin")
-RATIOS = (0.1, 10.0)
+RATIOS = (0.1, 1.0)
 """Values of C / n."""
 CALL_SECONDS = (1e-4, 1e-2)
 MEASURED = ("constraints", "support", "calls", "qps", "qp_seconds")
-SIZES = {"digits": 50, "wipo": 30, "scene": 20, "strings": 30}
+SIZES = {"digits": 40, "strings": 16, "scene": 12, "wipo": 12}
 """Data set -> training examples."""
 K_BEST = 3
 EXACTNESS = 0.1
