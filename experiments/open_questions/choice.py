@@ -34,7 +34,7 @@ RATIOS = (0.1, 1.0)
 """Values of C / n."""
 CALL_SECONDS = (1e-4, 1e-2)
 MEASURED = ("constraints", "support", "calls", "qps", "qp_seconds")
-SIZES = {"digits": 40, "strings": 16, "scene": 12, "wipo": 12}
+SIZES = {"digits": 40, "strings": 16, "wipo": 12}
 """Data set -> training examples."""
 K_BEST = 3
 EXACTNESS = 0.1
