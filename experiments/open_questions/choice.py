@@ -35,7 +35,7 @@ RATIOS = (0.1, 1.0)
 CALL_SECONDS = (1e-4, 1e-2)
 MEASURED = ("constraints", "support", "calls", "qps", "qp_seconds")
 SIZES = {"digits": 40, "strings": 16, "wipo": 12}
-"""Data set -> training examples."""
+"""Data set -> training examples; structures that list their outputs, and drawn strings."""
 K_BEST = 3
 EXACTNESS = 0.1
 """Share of the violation that is let be, to which a QP is solved."""
