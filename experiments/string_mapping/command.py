@@ -22,17 +22,8 @@ from experiments.lib.options import flag
 from experiments.lib.plots import Plot, bar_groups
 from experiments.lib.progress import jobs_bar
 from experiments.lib.report import Columns, Table, rows_table
-from experiments.string_mapping.methods import (
-    METHODS,
-    NOISES,
-    PROCESSES,
-    SHORT,
-    Kernels,
-    Machine,
-    draw_pairs,
-    kernels_of,
-    predicted,
-)
+from experiments.string_mapping.methods import METHODS, PROCESSES, Machine, predicted
+from experiments.tasks.string_pairs import NOISES, SHORT, Kernels, draw_pairs, kernels_of
 from jaxstruct.baselines.cross_validation import fold_numbers
 
 PAPER = {

@@ -110,6 +110,8 @@ WRONG = {
                        "--whole --speed", "--growth --sizes=0", "--growth --speed",
                        "--path=absent.zip", "--train=absent.conll --model=m", "--test=x",
                        "--language=eng"],
+    "open_questions": ["--questions=regression", "--data=odd", "--splits=0", "--share=2",
+                       "--points=1", "--gap=0"],
     "parts_of_speech": ["--corpus=brown", "--path=absent", "--methods=memm", "--epochs=0"],
     "neural_handwriting": ["--machines=hmm", "--epochs=0", "--drop=1",
                            "--letter_data=absent.data"],

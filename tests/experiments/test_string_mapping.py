@@ -10,17 +10,15 @@ import pytest
 from experiments.lib import common
 from experiments.string_mapping import command as string_mapping
 from experiments.string_mapping.command import Options
-from experiments.string_mapping.methods import (
+from experiments.string_mapping.methods import METHODS, Machine, predicted
+from experiments.tasks.string_pairs import (
     ALPHABET,
-    METHODS,
     TARGETS,
     Kernels,
-    Machine,
     Pairs,
     draw_output,
     draw_pairs,
     kernels_of,
-    predicted,
     transitions,
 )
 from tests.experiments.scripts import kept_settings, strict_json

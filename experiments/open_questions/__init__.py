@@ -1,0 +1,1 @@
+"""What the thesis leaves open (5.2): upper bounds, sparseness, which constraint to take."""
