@@ -12,7 +12,7 @@ from tests.experiments.named_entities.cases import corpora
 
 def test_kernel_rows_are_visited_in_small_groups(sentences):
     sparse, kernel = corpora(sentences)
-    options = Options(capacity=64, seed=3)
+    options = Options(capacity=64, solver_seed=3)
     assert methods.settings_of(options, sparse) == options.settings()
     found = methods.settings_of(options, kernel)
     assert (found.group, found.oracle_batch, found.cached_sweeps) == (8, 8, 1)
