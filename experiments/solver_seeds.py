@@ -116,12 +116,13 @@ def moving_figures(tables: Sequence[Table], wanted: re.Pattern) -> Iterator[comm
             numbers = [each for each in found if each is not None]
             if not wanted.search(column) or len(numbers) < len(tables):
                 continue
-            values, spreads = np.array([each[0] for each in numbers]), [each[1] for each in numbers]
+            values = np.array([each[0] for each in numbers])
+            spreads = [each[1] for each in numbers if each[1] is not None]
             yield {
                 "row": ", ".join(names[:3]), "column": column, "mean": float(values.mean()),
                 "deviation": float(values.std(ddof=1)), "least": float(values.min()),
                 "most": float(values.max()),
-                "spread": None if None in spreads else float(np.mean(spreads)),
+                "spread": float(np.mean(spreads)) if spreads else None,
             }  # fmt: skip
 
 

@@ -140,7 +140,8 @@ def differences(rows: Sequence[Row]) -> Table:
             )  # fmt: skip
             sentences = [int(np.sum(wrong[0] < wrong[1])), int(np.sum(wrong[0] > wrong[1]))]
             lines.append([
-                row.name, row.tokens, _spread(list(gap)), float(ttest_rel(*errors).pvalue),
+                row.name, row.tokens, _spread(list(gap)),
+                float(ttest_rel(errors[0], errors[1]).pvalue),
                 f"{better} of {len(gap)}",
                 float(binomtest(better, unequal).pvalue) if unequal else 1.0,
                 f"{sentences[0]}, {sentences[1]}", float(flips.pvalue),
