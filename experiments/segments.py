@@ -20,6 +20,7 @@ import numpy as np
 
 from experiments.lib import common, fields
 from experiments.lib.options import flag
+from experiments.lib.paired_tests import SWAPS, f1_difference
 from experiments.lib.plots import Plot
 from experiments.lib.progress import training_progress
 from experiments.lib.record import SECONDS, Stopwatch, peak_memory_bytes
@@ -38,7 +39,6 @@ COLUMNS = {
     **SECONDS, "peak MB": "peak_megabytes", "status": "status",
 }  # fmt: skip
 LONGEST_SHOWN = 18
-SWAPS = 10_000
 
 
 class Options(fields.Training):
@@ -123,37 +123,20 @@ def _rows(
 
 
 def _counts(true: Sequence[list[str]], found: Sequence[list[str]]) -> list[list[int]]:
-    """Of each sentence the entities that are right, found and true."""
+    """Of each sentence the entities that are right, and those found or true."""
     spans = [(iob2_spans(a), iob2_spans(b)) for a, b in zip(true, found, strict=True)]
-    return [[len(a & b), len(b), len(a)] for a, b in spans]
+    return [[len(a & b), len(a) + len(b)] for a, b in spans]
 
 
 def _pairs_table(options: Options, rows: Sequence[Mapping[str, Any]]) -> Table:
     """Differences in F1 of each part, and how often one by chance is as large."""
-    from scipy.stats import permutation_test
-
     lines = []
     for part in PARTS:
         for a, b in combinations(rows, 2):
-            counts = np.array([*a[f"{part}_counts"], *b[f"{part}_counts"]])
-            places = np.arange(len(counts)).reshape(2, -1)
-
-            def difference(
-                of_a: np.ndarray, of_b: np.ndarray, axis: int = -1, counts: np.ndarray = counts
-            ) -> np.ndarray:
-                right, found, true = (
-                    np.stack([column[of_a].sum(axis), column[of_b].sum(axis)])
-                    for column in counts.T
-                )
-                f1 = 200 * right / np.maximum(found + true, 1)
-                return f1[0] - f1[1]
-
-            test = permutation_test(
-                tuple(places), difference, permutation_type="samples", n_resamples=SWAPS - 1,
-                batch=500, rng=np.random.default_rng(options.seed),
-            )  # fmt: skip
+            of_a, of_b = (np.array(row[f"{part}_counts"]) for row in (a, b))
+            found = f1_difference(of_a, of_b, options.seed)
             names = a["method"], b["method"]
-            lines.append([part, *names, f"{test.statistic:.2f}", f"{test.pvalue:.2g}"])
+            lines.append([part, *names, f"{found.points:.2f}", f"{found.p_value:.2g}"])
     notes = [f"{SWAPS} swaps at random, two-sided."]
     return Table("Segments, pair by pair", ["part", "a", "b", "F1 a - b", "p"], lines, notes)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.lib.paired_tests import SWAPS, f1_difference
 from experiments.lib.plots import Plot, bar_groups, curve_lines
 from experiments.lib.report import Table
 from experiments.tasks.parsers import Method, scores_of, sentence_f1
@@ -220,9 +221,6 @@ def _efficiency(row: Row) -> list[Any]:
     ]  # fmt: skip
 
 
-SWAPS = 10_000
-
-
 class Comparison(NamedTuple):
     """Two methods on the test sentences; see `compare`.
 
@@ -248,26 +246,11 @@ def compare(a: Mapping[str, Any], b: Mapping[str, Any], seed: int) -> Comparison
     Args:
       a, b: numbers of the test part. seed: of the swaps.
     """
-    from scipy.stats import permutation_test
-
     mine, theirs = (sentence_f1(scores_of(each)) for each in (a, b))
-    counts = np.array([_counts(each) for each in (a, b)])  # [2, n, 2]
-    flat, places = counts.reshape(-1, 2), np.arange(counts[..., 0].size).reshape(2, -1)
-
-    def difference(of_a: np.ndarray, of_b: np.ndarray, axis: int = -1) -> np.ndarray:
-        matched, total = (
-            np.stack([column[of_a].sum(axis), column[of_b].sum(axis)]) for column in flat.T
-        )
-        f1 = 200 * matched / np.maximum(total, 1)
-        return f1[0] - f1[1]
-
-    test = permutation_test(
-        tuple(places), difference, permutation_type="samples", n_resamples=SWAPS - 1, batch=500,
-        rng=np.random.default_rng(seed),
-    )  # fmt: skip
+    f1 = f1_difference(_counts(a), _counts(b), seed)
     return Comparison(
         mcnemar(np.array(a["right"]), np.array(b["right"])),
-        mcnemar(mine > theirs, theirs > mine), float(test.statistic), float(test.pvalue),
+        mcnemar(mine > theirs, theirs > mine), *f1,
     )  # fmt: skip
 
 

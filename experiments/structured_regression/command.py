@@ -28,7 +28,7 @@ from experiments.structured_regression.machines import (
     AGREEMENT_TOLERANCE,
     KINDS,
     METHODS,
-    SPOKEN,
+    TITLES,
     Choices,
     Series,
     agreement,
@@ -133,7 +133,7 @@ def _lines(options: Options, rows: Sequence[dict[str, Any]]) -> Iterator[dict[st
         last = [row for row in rows if (row["series"], row["method"]) == (kind, METHODS[-1])]
         errors = np.array([row["error"] for row in own])
         yield {
-            "series": kind, "method": SPOKEN[method], "error": float(errors.mean()),
+            "series": kind, "method": TITLES[method], "error": float(errors.mean()),
             "sd": float(errors.std(ddof=1)) if len(errors) > 1 else None,
             **_against(errors, np.array([row["error"] for row in last])),
             "gap": max((row["gap"] / row["primal"] for row in own if "gap" in row), default=None),
@@ -194,7 +194,7 @@ def _picture(options: Options, kind: str, rows: Sequence[dict[str, Any]]) -> Plo
         row["method"]: row["shown"] for row in rows if (row["series"], row["draw"]) == (kind, 0)
     }
     names = [name for name in ("windows", "structured", "tokens") if name in shown][:2]
-    lines |= {SPOKEN[name]: np.array(shown[name]) for name in names}
+    lines |= {TITLES[name]: np.array(shown[name]) for name in names}
     figure = Figure(figsize=(9, 4), layout="constrained")
     axes = figure.subplots()
     places = np.arange(1, options.length + 1)

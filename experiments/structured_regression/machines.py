@@ -17,7 +17,7 @@ import jaxstruct as js
 from experiments.structured_regression.structure import RealInput, in_units, real_chain
 
 METHODS = ("tokens", "smoothed", "windows", "gaussian", "structured")
-SPOKEN = {
+TITLES = {
     "tokens": "SVR, token by token", "smoothed": "SVR, then a chosen coupling",
     "windows": "SVR of windows", "gaussian": "SVR of windows, Gaussian kernel",
     "structured": "structured",

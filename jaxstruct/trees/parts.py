@@ -25,7 +25,7 @@ from jaxstruct.trees.potentials import GrammarRules, TreePotentials
 NOWHERE = np.iinfo(np.int32).max
 """A place that is out of range of every table."""
 WIDTHS = 16
-"""Spans of 2, 3, .., 16 tokens are told apart, and longer ones are one class."""
+"""Spans of 2, 3, .., 16 tokens are distinguished, and longer ones are one class."""
 
 
 class SentenceInput(NamedTuple):
