@@ -126,6 +126,7 @@ WRONG = {
                   "--c_path=0"],
     "snakes": ["--data_file=absent.npz", "--features=colours", "--c_over_n=0", "--inference=exact",
                "--examples=-1"],
+    "solver_seeds": ["--tables=digits_speed", "--seeds=1", "--columns=(", "--stop_at=-1"],
     "string_kernel_speed": ["--strings=1", "--decay=0", "--decay=2", "--alphabet=27"],
     "string_mapping": ["--strings=3", "--methods=svm", "--C=x", "--readings=odd", "--decay=0"],
     "structured_regression": ["--methods=crf", "--series=walk", "--c=0", "--steps=x", "--stay=2",
