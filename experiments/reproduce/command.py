@@ -104,7 +104,7 @@ MINUTES = {
     "named_entities_growth": (25, 0.2),
     "denoising": (2, 0.2),
     "citation_graph": (1.1, 0.2),
-    "string_mapping": (8, 0.1),
+    "string_mapping": (20, 0.1),
     "structured_regression": (5, 0.4),
     "open_questions": (15, 0.5),
     "snakes": (1.5, 0.2),
