@@ -1,7 +1,8 @@
 """Table 3's constraints by the printed algorithm: as sentences are added, and what changes them.
 
 Algorithm 3 one sentence at a time, the QP solved over all of S after every constraint (step 10a,
-`solvers.reference.reference_algorithm`), on the first sentences of the first fold's training part.
+`solvers.reference.reference_algorithm`), on the first sentences of a training part
+of a split by lengths of its own, not of a fold of table 2.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def run_growth(options: Options) -> common.Outcome:
 
 
 def training_part(sentences: Sequence[Sentence], options: Options) -> list[Sentence]:
-    """The sentences that the first fold trains on, in their order."""
+    """The sentences that the first of `folds` parts, dealt by length, leaves, in their order."""
     lengths = np.array([len(sentence.words) for sentence in sentences])
     first = stratified_folds(lengths // 16, options.folds, options.seed)[0]
     return [sentences[i] for i in first.train]
@@ -175,7 +176,7 @@ def growth_table(options: Options, rows: Sequence[dict[str, Any]]) -> Table:
         [
             "Algorithm 3 with the QP over all of S after every constraint, to "
             f"{options.exactness:g} epsilon. Kernel (1 + <x, x'>)^2 of the features of "
-            "table 2; the first n training sentences of the first fold; C = 1 divided by n.",
+            "table 2; the first n of the training sentences of one split; C = 1 divided by n.",
             "changed: one thing at a time beside the line without a word: C / n, and epsilon, are "
             "then those of the line.",
             "average loss: mean Hamming loss of the constraints with a multiplier.",
