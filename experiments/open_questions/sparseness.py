@@ -48,8 +48,8 @@ class Exponent(NamedTuple):
     half: float
 
     def __str__(self) -> str:
-        """As tables have it."""
-        return f"{self.slope:.2f} ± {self.half:.2f}"
+        """As tables have it; two points of one sample have no interval."""
+        return f"{self.slope:.2f}" + f" ± {self.half:.2f}" * np.isfinite(self.half)
 
 
 def exponent_of(values: ArrayLike, counts: ArrayLike, samples: ArrayLike) -> Exponent:
