@@ -49,7 +49,8 @@ class Exponent(NamedTuple):
 
     def __str__(self) -> str:
         """As tables have it; two points of one sample have no interval."""
-        return f"{self.slope:.2f}" + f" ± {self.half:.2f}" * np.isfinite(self.half)
+        spread = f" ± {self.half:.2f}" if np.isfinite(self.half) else ""
+        return f"{self.slope:.2f}{spread}"
 
 
 def exponent_of(values: ArrayLike, counts: ArrayLike, samples: ArrayLike) -> Exponent:
